@@ -55,6 +55,16 @@ func (c *checker) readMeta(ctx context.Context) error {
 			return err
 		}
 	}
+	if missing {
+		for name, what := range map[string]string{
+			BackupMark: "it is a backup: seb restore makes a bucket of it",
+			CopyMark:   "a restore or copy into it was interrupted: run that again",
+		} {
+			if _, err := c.readMark(ctx, name); err == nil {
+				return fmt.Errorf("%w: %s", ErrIsBackup, what)
+			}
+		}
+	}
 	known, listErr := c.clusterOfLog(ctx)
 	switch {
 	case listErr != nil:

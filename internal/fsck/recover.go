@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/sebbroker/seb/internal/log/core"
@@ -95,6 +96,40 @@ func (r *recovery) meta(ctx context.Context) error {
 	return nil
 }
 
+const (
+	// restoreEpochs and restoreSpan are how many epochs, and offsets of each partition, the log is taken to have gone on after a
+	// backup: nothing that is left tells. Clients refuse an epoch that is not above those that they have seen.
+	restoreEpochs = 1 << 16
+	restoreSpan   = math.MaxUint32 // one range without an object in each partition
+)
+
+// continueCopy ends the epoch in which a copy was made, at the copy's position, and stores the state behind that: a copy
+// continues in an epoch of its own, and the second snapshot is what an fsck expects where slots were collected. lossy says that
+// the log went on after the copy was made: then the SEAL is a decision of rule R14, above all that anyone can have seen. It may
+// be called again after an interruption.
+func continueCopy(ctx context.Context, s objstore.Store, at *state.State, lossy bool) (*Recovery, error) {
+	c := newChecker(Options{Store: s, Shard: at.Shard})
+	c.cluster = at.Cluster
+	r := &recovery{checker: c, o: RecoverOptions{Store: s, Shard: at.Shard}, next: map[partition]int64{}, lastEpoch: at.Pos.Epoch}
+	if lossy {
+		r.lastEpoch, r.span = at.Pos.Epoch+restoreEpochs, restoreSpan
+	}
+	if err := r.walk(ctx); err != nil {
+		return nil, err
+	}
+	r.out.At, r.out.Level, r.out.Epoch = at.Pos, r.st.Level, r.st.Pos.Epoch
+	switch {
+	case r.st.Pos == state.Position{Epoch: r.lastEpoch + 1}: // an earlier call has put the SEAL
+		return &r.out, r.putSnapshot(ctx)
+	case r.st.Pos != at.Pos || !r.cut.missing():
+		return nil, fmt.Errorf("%w: the copy ends at epoch %d slot %d, not %d:%d", ErrDamaged, r.st.Pos.Epoch, r.st.Pos.Slot, at.Pos.Epoch, at.Pos.Slot)
+	case lossy:
+		return &r.out, r.seal(ctx)
+	}
+	h := r.sealHead()
+	return &r.out, r.putSeal(ctx, &h, []state.Record{{Kind: state.LeaderHint}})
+}
+
 type partition struct {
 	topic  record.ID
 	number uint32
@@ -114,6 +149,7 @@ type recovery struct {
 	damaged   int             // objects of the lost branch that cannot be read
 	next      map[partition]int64
 	topics    map[record.ID]bool // created on the lost branch
+	span      int64              // offsets of each partition that nothing names and that may have been given out all the same
 }
 
 // walk goes to the end of the log as a candidate does: from the newest snapshot that can be read.
@@ -277,7 +313,6 @@ func (r *recovery) unknown() (n int64) {
 
 // seal puts the decision.
 func (r *recovery) seal(ctx context.Context) error {
-	at := r.st.Pos
 	loss := &state.Loss{LastEpoch: r.lastEpoch}
 	unknown := r.unknown()
 	for _, t := range r.st.Topics() {
@@ -286,7 +321,7 @@ func (r *recovery) seal(ctx context.Context) error {
 			if r.o.Seen != nil && r.o.OlderCopy {
 				next = max(next, r.o.Seen.Highest)
 			}
-			next += unknown * unreadableSpan
+			next += unknown*unreadableSpan + r.span
 			if next > p.Next {
 				loss.Next = append(loss.Next, state.LostOffsets{Topic: t.ID, Partition: uint32(i), Next: next})
 				r.out.Lost = append(r.out.Lost, Records{Topic: t.Name, Partition: i, From: p.Next, To: next})
@@ -298,34 +333,50 @@ func (r *recovery) seal(ctx context.Context) error {
 		recs = append(recs, state.RaiseTo(state.LevelRecovery))
 	}
 	recs = append(recs, state.Record{Kind: state.LossAccepted, Loss: loss}, state.Record{Kind: state.LeaderHint})
-	h := record.Head{
-		Kind: record.KindSeal, Flags: record.FlagRecovery, Time: r.st.AppendTime, Cluster: r.cluster, Shard: r.o.Shard,
+	h := r.sealHead()
+	h.Flags = record.FlagRecovery
+	r.out.Branch = r.first
+	r.out.Slots, r.out.Topics, r.out.Epoch = len(r.beyond), len(r.topics), h.NextEpoch
+	r.out.Level = max(r.st.Level, state.LevelRecovery)
+	return r.putSeal(ctx, &h, recs)
+}
+
+// sealHead is the head of a SEAL at the end of the walk.
+func (r *recovery) sealHead() record.Head {
+	at := r.st.Pos
+	return record.Head{
+		Kind: record.KindSeal, Time: r.st.AppendTime, Cluster: r.cluster, Shard: r.o.Shard,
 		Epoch: at.Epoch, Nonce: r.st.Nonce, Slot: at.Slot, Low: at.Slot, PrevCRC: r.st.PrevCRC,
 		NextEpoch: r.lastEpoch + 1, NextNonce: record.NewID(),
 	}
+}
+
+// putSeal puts the SEAL at the end of the walk, and a snapshot of the state behind it.
+func (r *recovery) putSeal(ctx context.Context, h *record.Head, recs []state.Record) error {
 	key := r.cut.key
 	if !r.cut.missing() { // the name is taken, by bytes that nobody can read: nothing is deleted
-		key = state.RecoveryKey(r.o.Shard, at.Epoch, r.st.Nonce, at.Slot)
+		key = state.RecoveryKey(r.o.Shard, h.Epoch, h.Nonce, h.Slot)
 	}
-	done, err := r.put(ctx, key, &h, recs)
+	done, err := r.put(ctx, key, h, recs)
 	if err != nil {
 		return err
 	}
 	if !done {
 		return fmt.Errorf("%w: %s was written meanwhile: run it again", ErrActive, key)
 	}
-	r.out.Branch = r.first
-	r.out.Slots, r.out.Topics, r.out.Epoch = len(r.beyond), len(r.topics), h.NextEpoch
-	r.out.Level = max(r.st.Level, state.LevelRecovery)
-	// From now on every start begins here: at no snapshot of the lost branch, whatever comes back of it.
-	if err := r.st.Apply(&h, recs, nil); err != nil {
+	// From now on every start begins here: at no snapshot of a lost branch, whatever comes back of it.
+	if err := r.st.Apply(h, recs, nil); err != nil {
 		return err
 	}
+	return r.putSnapshot(ctx)
+}
+
+func (r *recovery) putSnapshot(ctx context.Context) error {
 	snap := state.EncodeSnapshot(r.st)
-	key = state.SnapKey(r.o.Shard, r.st.Pos, r.st.Nonce)
-	err = patiently(ctx, func() error { return r.o.Store.Put(ctx, key, objstore.NewBody(snap)) })
+	key := state.SnapKey(r.o.Shard, r.st.Pos, r.st.Nonce)
+	err := patiently(ctx, func() error { return r.o.Store.Put(ctx, key, objstore.NewBody(snap)) })
 	if err != nil && !errors.Is(err, objstore.ErrExists) {
-		return fmt.Errorf("the loss is accepted, and its snapshot was not stored: %w", err)
+		return fmt.Errorf("the log continues, and its snapshot was not stored: %w", err)
 	}
 	return nil
 }

@@ -208,9 +208,12 @@ func (c *Core) validate() {
 }
 
 // onLog removes snapshots of branches that a recovery has cut off the log. They may be newer than
-// all others, and unreadable.
+// all others, and unreadable. The snapshot that was loaded stays: the walk from it came by the
+// recovery, so it is on the log, although a recovery that cuts the log just there names its position.
 func (c *Core) onLog(names []snapName) []snapName {
-	return slices.DeleteFunc(names, func(n snapName) bool { return c.committed.OnLostBranch(n.pos) })
+	return slices.DeleteFunc(names, func(n snapName) bool {
+		return n.key != c.load.base && c.committed.OnLostBranch(n.pos)
+	})
 }
 
 // findOwnEpoch walks by heads from the newest snapshot until the chain reaches our epoch. If it

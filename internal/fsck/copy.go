@@ -1,0 +1,648 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// A copy of a log at a committed position P holds
+//
+//	the SEALs of the epochs that the state at P knows      so that rule R7 can judge names
+//	every slot and pack in which a range of that state lies
+//	the newest copy of each view that is not ahead of P
+//	a snapshot of the state at P, written last
+//
+// No slot below P is needed besides, because readers of the log begin at the snapshot. Objects never change, so a copy into a
+// place that holds an earlier one transfers only new objects. Several snapshots in one place are several restore points that
+// share their objects.
+//
+// A bucket has the object meta/cluster. A backup has meta/backup instead, and an unfinished restore or copy has meta/copy: no
+// broker starts on either, because it finds objects of a log and no meta/cluster.
+const (
+	BackupMark = "meta/backup"
+	CopyMark   = "meta/copy"
+)
+
+// CopyOptions say what to copy. From and To must be set.
+type CopyOptions struct {
+	From, To objstore.Store
+	Shard    uint32
+	// At is the restore point that Restore takes; nil takes the newest.
+	At *state.Position
+	// Keep is how many restore points Backup leaves; the newest ones stay. 0 keeps all.
+	Keep int
+	// Fence, if set, is called by Copy after a first pass, and a second pass follows. It makes sure that no broker writes to
+	// From any more.
+	Fence func(context.Context) error
+	// Progress is told how much of a pass is done, from one goroutine at a time.
+	Progress func(done, total Count)
+	// Workers is how many objects are copied at a time; 8. MemoryBytes bounds their bytes; 256 MiB, or one object.
+	Workers     int
+	MemoryBytes int64
+}
+
+// CopyReport is what was copied.
+type CopyReport struct {
+	At      state.Position // the copy holds all of the log before this position
+	Time    time.Time      // append time of its last record; zero if there is none
+	Whole   Count          // objects of the copy
+	Copied  Count          // of these, transferred by this call
+	Deleted Count          // of restore points that were not kept
+	Points  int            // restore points in the backup
+}
+
+var (
+	// ErrIsBucket says that the target of a backup, restore or copy holds a log.
+	ErrIsBucket = errors.New("a broker's log is there already")
+	// ErrIsBackup says that a bucket was expected, and a backup or an unfinished copy was found.
+	ErrIsBackup = errors.New("no bucket of a broker")
+	// ErrOtherLog says that the target holds a copy of another log.
+	ErrOtherLog = errors.New("it holds a copy of another log")
+	// errCollected: an object was collected since the state was read. There is a newer state that does not need it.
+	errCollected = errors.New("collected meanwhile")
+)
+
+// copyTries is how often the state is read again because objects were collected.
+const copyTries = 20
+
+// Backup adds a restore point to a backup: everything acknowledged before the call. A broker may write meanwhile. When Backup
+// is interrupted, To holds the restore points that it held before, and the next call uses what was transferred.
+//
+// Errors: ErrNoLog, ErrDamaged, ErrIsBucket, ErrOtherLog, state.ErrNewer, and objstore's.
+func Backup(ctx context.Context, o CopyOptions) (*CopyReport, error) {
+	c := newCopier(o)
+	if err := c.source(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.mark(ctx, BackupMark); err != nil {
+		return nil, err
+	}
+	if err := c.pass(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.putSnapshot(ctx); err != nil {
+		return nil, err
+	}
+	return &c.out, c.prune(ctx)
+}
+
+// Copy makes To a bucket that continues the log in From. To must be empty, or hold an unfinished copy of the same log.
+// Errors: those of Backup, and Fence's.
+func Copy(ctx context.Context, o CopyOptions) (*CopyReport, error) {
+	c := newCopier(o)
+	if err := c.source(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.mark(ctx, CopyMark); err != nil {
+		return nil, err
+	}
+	if err := c.pass(ctx); err != nil {
+		return nil, err
+	}
+	if o.Fence != nil {
+		if err := o.Fence(ctx); err != nil {
+			return nil, err
+		}
+		if err := c.pass(ctx); err != nil {
+			return nil, err
+		}
+	}
+	at := c.st.Pos
+	if err := c.targetSnapshots(ctx, unfinished(at, at.Epoch+1)); err != nil {
+		return nil, err
+	}
+	if err := c.putSnapshot(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := continueCopy(ctx, c.o.To, c.st, false); err != nil {
+		return nil, err
+	}
+	return &c.out, c.finish(ctx)
+}
+
+// Restore makes To a bucket from a restore point of a backup. To must be empty, or hold an unfinished restore of the same
+// point. A decision of an operator ends the log there (rule R14): clients and data folders may know more of it than the backup
+// holds, so it continues above every epoch and offset that they can have seen.
+//
+// Errors: ErrNoLog if From is no backup or has no such point, and those of Copy.
+func Restore(ctx context.Context, o CopyOptions) (*CopyReport, *Recovery, error) {
+	c := newCopier(o)
+	if err := c.point(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := c.mark(ctx, CopyMark); err != nil {
+		return nil, nil, err
+	}
+	at := c.st.Pos
+	if err := c.targetSnapshots(ctx, unfinished(at, at.Epoch+restoreEpochs+1)); err != nil {
+		return nil, nil, err
+	}
+	if err := c.transfer(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := c.putSnapshot(ctx); err != nil {
+		return nil, nil, err
+	}
+	r, err := continueCopy(ctx, c.o.To, c.st, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &c.out, r, c.finish(ctx)
+}
+
+// unfinished accepts the snapshots of an unfinished copy at a position, which continues in an epoch. Those of another position
+// are an error: the two cannot be told apart once a broker runs.
+func unfinished(at state.Position, epoch uint32) func(snapshotObject) error {
+	return func(s snapshotObject) error {
+		if s.pos != at && s.pos.Epoch != epoch {
+			return fmt.Errorf("%w: an unfinished one at epoch %d slot %d: empty it first", ErrOtherLog, s.pos.Epoch, s.pos.Slot)
+		}
+		return nil
+	}
+}
+
+// copier is one call. Its checker reads From.
+type copier struct {
+	*checker
+	o     CopyOptions
+	out   CopyReport
+	views []snapshot.Found // that the last pass has transferred
+
+	progress sync.Mutex // guards done and out.Copied, and calls of Progress
+	done     Count
+}
+
+func newCopier(o CopyOptions) *copier {
+	if o.Workers <= 0 {
+		o.Workers = 8
+	}
+	return &copier{checker: newChecker(Options{Store: o.From, Shard: o.Shard, Readers: o.Workers, MemoryBytes: o.MemoryBytes}), o: o}
+}
+
+// source learns whose log From holds.
+func (c *copier) source(ctx context.Context) error {
+	if err := c.readMeta(ctx); err != nil {
+		return err
+	}
+	if c.noMeta || c.badMeta != nil {
+		return fmt.Errorf("%w: %s is missing or damaged: see seb fsck", ErrDamaged, core.MetaKey)
+	}
+	return nil
+}
+
+// mark makes sure that To is empty or a copy of this log, and marks it as one. Nothing else is written before.
+func (c *copier) mark(ctx context.Context, name string) error {
+	to := newChecker(Options{Store: c.o.To, Shard: c.o.Shard})
+	var names []string
+	if err := to.list(ctx, metaPrefix, "", func(e objstore.Entry) bool {
+		names = append(names, e.Key)
+		return true
+	}); err != nil {
+		return err
+	}
+	switch {
+	case slices.Contains(names, core.MetaKey):
+		return fmt.Errorf("%s: %w", c.o.To, ErrIsBucket)
+	case !slices.Contains(names, name):
+		var other string
+		if err := to.list(ctx, "", "", func(e objstore.Entry) bool {
+			if !strings.HasPrefix(e.Key, probePrefix) {
+				other = e.Key
+			}
+			return other == ""
+		}); err != nil || other != "" {
+			return errors.Join(err, fmt.Errorf("%s: it is not empty and has no %s: it holds %s", c.o.To, name, other))
+		}
+		return c.put(ctx, name, core.EncodeMeta(c.cluster))
+	}
+	cluster, err := to.readMark(ctx, name)
+	if err == nil && cluster != c.cluster {
+		err = fmt.Errorf("%w, %s; this is %s", ErrOtherLog, cluster, c.cluster)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.o.To, err)
+	}
+	return nil
+}
+
+func (c *checker) readMark(ctx context.Context, name string) (cluster record.ID, err error) {
+	err = patiently(ctx, func() error {
+		b, _, err := c.readUpTo(ctx, name, metaMax)
+		if err == nil {
+			cluster, _, err = core.DecodeMeta(b)
+		}
+		return err
+	})
+	return cluster, err
+}
+
+// finish makes To a bucket: it gets the cluster's object, and loses the mark.
+func (c *copier) finish(ctx context.Context) error {
+	if err := c.put(ctx, core.MetaKey, core.EncodeMeta(c.cluster)); err != nil {
+		return err
+	}
+	return patiently(ctx, func() error { return c.o.To.Delete(ctx, CopyMark) })
+}
+
+// put stores an object in To. One of that name holds the same bytes.
+func (c *copier) put(ctx context.Context, key string, b []byte) error {
+	err := patiently(ctx, func() error { return c.o.To.Put(ctx, key, objstore.NewBody(b)) })
+	if errors.Is(err, objstore.ErrExists) {
+		return nil
+	}
+	return err
+}
+
+// pass reads the state at the end of the log and transfers what it needs. The end is any committed position at or after the
+// one at which the call began.
+func (c *copier) pass(ctx context.Context) (err error) {
+	for range copyTries {
+		if err = c.walkToEnd(ctx); err != nil {
+			return err
+		}
+		if err = c.transfer(ctx); !errors.Is(err, errCollected) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w after %d attempts", err, copyTries)
+}
+
+// walkToEnd folds the log up to a missing slot that is no hole (rule R13): nothing refers to the log behind it, or it was
+// written since.
+func (c *copier) walkToEnd(ctx context.Context) error {
+	var before state.Position
+	for try := 0; ; try++ {
+		r := &recovery{checker: c.checker, o: RecoverOptions{Store: c.o.From, Shard: c.o.Shard}, next: map[partition]int64{}}
+		c.seen = map[string]bool{}
+		err := r.walk(ctx)
+		if errors.Is(err, objstore.ErrNotFound) && try < copyTries {
+			continue // the newest snapshot was replaced by a newer one
+		}
+		if err != nil {
+			return err
+		}
+		if !r.cut.missing() {
+			return fmt.Errorf("%w: %s: %w", ErrDamaged, r.cut.key, r.cut.err)
+		}
+		if err := r.survey(ctx); err != nil {
+			return err
+		}
+		if !r.proof {
+			return nil
+		}
+		if o := c.readObject(ctx, r.cut.key); o.err == nil {
+			return nil
+		} else if o.fatal() != nil {
+			return o.err
+		}
+		// The slot may have been collected between the look at the snapshots and at the slot: then there is a newer one.
+		if try > 0 && c.st.Pos == before {
+			return fmt.Errorf("%w: %s is missing: see seb fsck", ErrDamaged, r.cut.key)
+		}
+		before = c.st.Pos
+	}
+}
+
+// point loads the restore point that is asked for.
+func (c *copier) point(ctx context.Context) error {
+	cluster, err := c.readMark(ctx, BackupMark)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return fmt.Errorf("%w: it has no %s: %w", ErrNoLog, BackupMark, errors.New("no backup"))
+	}
+	if err != nil {
+		return err
+	}
+	c.cluster = cluster
+	if err := c.listSnapshots(ctx); err != nil {
+		return err
+	}
+	for _, s := range slices.Backward(c.snaps) {
+		if c.o.At != nil && s.pos != *c.o.At {
+			continue
+		}
+		st, _, err := c.loadSnapshot(ctx, s)
+		if err == nil && (st.Cluster != cluster || st.Pos != s.pos || st.Nonce != s.nonce || st.Shard != c.o.Shard) {
+			err = fmt.Errorf("%w: it is of another log or position", record.ErrCorrupt)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.key, err)
+		}
+		c.st = st
+		return nil
+	}
+	return fmt.Errorf("%w at that position: seb backup --list shows the restore points", ErrNoLog)
+}
+
+// needed returns the names that a copy at a state must hold, and those that it holds if they are there. views are the copies
+// of views in the store.
+func (c *checker) needed(st *state.State, views []snapshot.Found) (must, may map[string]bool) {
+	must, may = map[string]bool{}, map[string]bool{}
+	for _, t := range st.Topics() {
+		for _, p := range t.Partitions.Written() {
+			for i := range p.Ranges {
+				if r := &p.Ranges[i]; !r.Lost() {
+					must[st.RangeKey(r)] = true
+				}
+			}
+		}
+	}
+	for _, e := range st.Epochs {
+		if e.Nonce != st.Nonce {
+			may[state.SlotKey(c.o.Shard, e.Number, e.Nonce, e.Seal)] = true
+			may[state.RecoveryKey(c.o.Shard, e.Number, e.Nonce, e.Seal)] = true
+		}
+	}
+	for _, f := range viewsAt(st, views) {
+		for _, key := range f.Keys {
+			may[key] = true
+		}
+	}
+	return must, may
+}
+
+// viewsAt returns the newest whole copy of each view that is not ahead of a state. all has the newest of a view first.
+func viewsAt(st *state.State, all []snapshot.Found) (found []snapshot.Found) {
+	for _, f := range all {
+		on := slices.ContainsFunc(st.Epochs, func(e state.Epoch) bool { return e.Number == f.Epoch && e.Nonce == f.Nonce })
+		newer := slices.ContainsFunc(found, func(o snapshot.Found) bool { return o.View == f.View })
+		if f.Whole && on && !newer && !st.Pos.Less(f.Position) {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// listObjects lists the commit objects, packs and copies of views of a store.
+func (c *checker) listObjects(ctx context.Context) (sizes map[string]int64, views []snapshot.Found, err error) {
+	sizes = map[string]int64{}
+	g := snapshot.Gather{Shard: c.o.Shard}
+	for _, prefix := range []string{core.WALPrefix(c.o.Shard), state.PackPrefix(c.o.Shard), state.ViewPrefix(c.o.Shard)} {
+		err := c.list(ctx, prefix, "", func(e objstore.Entry) bool {
+			sizes[e.Key] = e.Size
+			g.Add(e)
+			return true
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return sizes, g.List, nil
+}
+
+// transfer copies what the state needs and To does not have. Without To it only reads and verifies.
+func (c *copier) transfer(ctx context.Context) error {
+	from, views, err := c.listObjects(ctx)
+	if err != nil {
+		return err
+	}
+	c.views = viewsAt(c.st, views)
+	there := map[string]int64{}
+	if c.o.To != nil {
+		to := newChecker(Options{Store: c.o.To, Shard: c.o.Shard})
+		if there, _, err = to.listObjects(ctx); err != nil {
+			return err
+		}
+	}
+	must, may := c.needed(c.st, views)
+	c.done, c.out.Whole = Count{}, Count{}
+	var missing []objstore.Entry
+	for key, size := range from { //tidy:unordered sorted below
+		if !must[key] && !may[key] {
+			continue
+		}
+		delete(must, key)
+		c.out.Whole.add(size)
+		switch has, copied := there[key]; {
+		case !copied:
+			missing = append(missing, objstore.Entry{Key: key, Size: size})
+		case has != size:
+			return fmt.Errorf("%s: %s has %d bytes there and %d in %s: delete it, and run this again", c.o.To, key, has, size, c.o.From)
+		default:
+			c.done.add(size)
+		}
+	}
+	for key := range must { //tidy:unordered any of them
+		return fmt.Errorf("%s: %w", key, errCollected)
+	}
+	slices.SortFunc(missing, func(a, b objstore.Entry) int { return strings.Compare(a.Key, b.Key) })
+	c.step(0, false)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(c.o.Workers)
+	for _, e := range missing {
+		g.Go(func() error { return c.one(ctx, e) })
+	}
+	return g.Wait()
+}
+
+// one copies an object, after it was verified.
+func (c *copier) one(ctx context.Context, e objstore.Entry) error {
+	c.memory.take(e.Size)
+	defer c.memory.give(e.Size)
+	b := make([]byte, e.Size)
+	err := patiently(ctx, func() error {
+		got, err := c.o.From.Get(ctx, e.Key, objstore.Whole)
+		if err != nil {
+			return err
+		}
+		defer got.Body.Close()
+		if _, err := io.ReadFull(got.Body, b); err != nil && !ended(err) {
+			return fmt.Errorf("read %s: %w", e.Key, err)
+		} else if err != nil || got.Size >= 0 && got.Size != e.Size {
+			return &record.CorruptError{What: "object length", Want: e.Size, Got: got.Size}
+		}
+		return c.verify(e.Key, b)
+	})
+	switch {
+	case errors.Is(err, objstore.ErrNotFound):
+		return fmt.Errorf("%s: %w", e.Key, errCollected)
+	case err != nil:
+		return fmt.Errorf("%s: %w", e.Key, err)
+	}
+	if c.o.To != nil {
+		if err := c.put(ctx, e.Key, b); err != nil {
+			return err
+		}
+	}
+	c.step(e.Size, true)
+	return nil
+}
+
+// verify checks the sums of a slot or pack, and that it belongs under its name. Copies of views have sums of their own, which
+// the broker checks before it uses one.
+func (c *checker) verify(key string, b []byte) error {
+	n, slot := parseSlot(c.o.Shard, strings.TrimSuffix(key, state.RecoverySuffix))
+	if !slot {
+		var pack bool
+		if n, pack = parsePack(c.o.Shard, key); !pack {
+			return nil
+		}
+	}
+	o := object{key: key}
+	if err := errors.Join(o.decode(b), o.body); err != nil {
+		return err
+	}
+	return c.place(&o.head, n)
+}
+
+func (c *copier) step(size int64, copied bool) {
+	c.progress.Lock()
+	defer c.progress.Unlock()
+	if copied {
+		c.done.add(size)
+		c.out.Copied.add(size)
+	}
+	if c.o.Progress != nil {
+		c.o.Progress(c.done, c.out.Whole)
+	}
+}
+
+// putSnapshot writes the restore point. Everything that it refers to is in To.
+func (c *copier) putSnapshot(ctx context.Context) error {
+	c.out.At = c.st.Pos
+	if c.st.AppendTime > 0 {
+		c.out.Time = time.UnixMicro(c.st.AppendTime).UTC()
+	}
+	b := state.EncodeSnapshot(c.st)
+	c.out.Whole.add(int64(len(b)))
+	return c.put(ctx, state.SnapKey(c.o.Shard, c.st.Pos, c.st.Nonce), b)
+}
+
+// targetSnapshots calls f with the snapshots in To, the newest first.
+func (c *copier) targetSnapshots(ctx context.Context, f func(snapshotObject) error) error {
+	var failed error
+	to := newChecker(Options{Store: c.o.To, Shard: c.o.Shard})
+	err := to.list(ctx, core.SnapPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
+		if s, ok := parseSnapshot(c.o.Shard, e.Key); ok {
+			failed = f(s)
+		}
+		return failed == nil
+	})
+	return errors.Join(err, failed)
+}
+
+// prune deletes the restore points beyond those to keep, and then the objects that no other restore point needs. A restore
+// point goes before its objects, so that each one that is left is whole.
+func (c *copier) prune(ctx context.Context) error {
+	var keep []snapshotObject
+	var drop []string
+	err := c.targetSnapshots(ctx, func(s snapshotObject) error {
+		if c.o.Keep == 0 || len(keep) < c.o.Keep {
+			keep = append(keep, s)
+		} else {
+			drop = append(drop, s.key)
+		}
+		return nil
+	})
+	c.out.Points = len(keep)
+	if err != nil || len(drop) == 0 {
+		return err
+	}
+	to := newChecker(Options{Store: c.o.To, Shard: c.o.Shard})
+	there, views, err := to.listObjects(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range keep {
+		st, _, err := to.loadSnapshot(ctx, s)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", c.o.To, s.key, err)
+		}
+		must, may := to.needed(st, views)
+		for key := range there { //tidy:unordered a set
+			if must[key] || may[key] {
+				delete(there, key)
+			}
+		}
+	}
+	if err := c.remove(ctx, drop, nil); err != nil {
+		return err
+	}
+	var names []string
+	for key := range there { //tidy:unordered sorted below
+		names = append(names, key)
+	}
+	slices.Sort(names)
+	return c.remove(ctx, names, there)
+}
+
+func (c *copier) remove(ctx context.Context, names []string, sizes map[string]int64) error {
+	for some := range slices.Chunk(names, 1000) {
+		if err := patiently(ctx, func() error { return c.o.To.Delete(ctx, some...) }); err != nil {
+			return err
+		}
+		for _, name := range some {
+			c.out.Deleted.add(sizes[name])
+		}
+	}
+	return nil
+}
+
+// RestorePoint is a position that a backup can be restored to.
+type RestorePoint struct {
+	state.Position
+	Time    time.Time // append time of the last record
+	Records int64
+	Topics  int
+}
+
+// RestorePoints lists those of a backup, the newest first. Errors: ErrNoLog if it is none, and objstore's.
+func RestorePoints(ctx context.Context, s objstore.Store, shard uint32) (points []RestorePoint, err error) {
+	c := newCopier(CopyOptions{From: s, To: s, Shard: shard})
+	if _, err := c.readMark(ctx, BackupMark); errors.Is(err, objstore.ErrNotFound) {
+		return nil, fmt.Errorf("%w: no backup: it has no %s", ErrNoLog, BackupMark)
+	} else if err != nil {
+		return nil, err
+	}
+	err = c.targetSnapshots(ctx, func(s snapshotObject) error {
+		st, _, err := c.loadSnapshot(ctx, s)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.key, err)
+		}
+		p := RestorePoint{Position: s.pos, Time: time.UnixMicro(st.AppendTime).UTC(), Topics: len(st.Topics())}
+		for _, t := range st.Topics() {
+			for _, q := range t.Partitions.Written() {
+				for i := range q.Ranges {
+					p.Records += int64(q.Ranges[i].Records)
+				}
+			}
+		}
+		points = append(points, p)
+		return nil
+	})
+	return points, err
+}
+
+// Verify reads and verifies every object of a restore point; To is not used. Errors: record.ErrCorrupt and ErrDamaged for what
+// is wrong, and those of Restore.
+func Verify(ctx context.Context, o CopyOptions) (*CopyReport, error) {
+	o.To = nil
+	c := newCopier(o)
+	if err := c.point(ctx); err != nil {
+		return nil, err
+	}
+	c.out.At = c.st.Pos
+	err := c.transfer(ctx)
+	if errors.Is(err, errCollected) {
+		err = fmt.Errorf("%w: an object is missing: %w", ErrDamaged, err)
+	}
+	for i := range c.views {
+		if err == nil {
+			err = snapshot.Check(ctx, c.o.From, c.o.Shard, c.cluster, &c.views[i])
+		}
+	}
+	return &c.out, err
+}

@@ -1,0 +1,433 @@
+package fsck_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// content is what clients see of a bucket. A broker takes it over for that.
+func content(t testing.TB, s objstore.Store) *reading {
+	t.Helper()
+	b := open(t, options(s, 1000))
+	defer closeBroker(t, b)
+	return readAll(t, b)
+}
+
+// sameRecords compares the records of a bucket with those that it must hold. A restored log has a gap behind them.
+func sameRecords(t testing.TB, s objstore.Store, want *reading) {
+	t.Helper()
+	got := content(t, s)
+	if !maps.Equal(got.values, want.values) {
+		t.Errorf("it has %d records, want %d: %v, want %v", len(got.values), len(want.values), got.values, want.values)
+	}
+	for name, err := range got.errs {
+		if !errors.Is(err, errNothing) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func backup(t testing.TB, from, to objstore.Store, keep int) *fsck.CopyReport {
+	t.Helper()
+	r, err := fsck.Backup(t.Context(), fsck.CopyOptions{From: from, To: to, Keep: keep})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fsck.Verify(t.Context(), fsck.CopyOptions{From: to, At: &r.At}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// restored makes a bucket of a restore point, and checks it.
+func restored(t testing.TB, from objstore.Store, at *state.Position) objstore.Store {
+	t.Helper()
+	to := objstore.NewMemory()
+	if _, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: from, To: to, At: at}); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, to)
+	return to
+}
+
+// TestBackup: each restore point holds what was acknowledged when it was made, and a second one transfers what is new.
+func TestBackup(t *testing.T) {
+	for _, snapshotSlots := range []int{1000, 4} {
+		t.Run(fmt.Sprint(snapshotSlots), func(t *testing.T) {
+			from, to := objstore.NewMemory(), disk(t)
+			live(t, from, snapshotSlots)
+			before := settled(t, from)
+			first := backup(t, from, to, 0)
+			if first.Copied != (fsck.Count{Objects: first.Whole.Objects - 1, Bytes: first.Copied.Bytes}) || first.Points != 1 || first.At.Epoch != 3 {
+				t.Errorf("%+v", first)
+			}
+			if !maps.Equal(before, keys(t, from)) {
+				t.Error("the bucket was changed")
+			}
+			early := content(t, from) // a broker takes the bucket over
+			b := open(t, options(from, snapshotSlots))
+			for i := range 20 {
+				produce(t, b, "a", i%2, "later")
+			}
+			end := b.Topics(t.Context())[0].Partitions
+			closeBroker(t, b)
+			settled(t, from)
+			second := backup(t, from, to, 0)
+			if second.Points != 2 || second.Copied.Objects >= second.Whole.Objects || !first.At.Less(second.At) {
+				t.Errorf("the second backup: %+v", second)
+			}
+			late := content(t, from)
+			sameRecords(t, restored(t, to, &first.At), early)
+			s := restored(t, to, nil)
+			sameRecords(t, s, late)
+
+			b = open(t, options(s, snapshotSlots))
+			defer closeBroker(t, b)
+			if b.Epoch() <= 1<<16 {
+				t.Errorf("the restored log is in epoch %d: clients may have seen it", b.Epoch())
+			}
+			for i, p := range b.Topics(t.Context())[0].Partitions {
+				if p.Start != end[i].Start || p.Next < end[i].Next+1<<32-1 {
+					t.Errorf("partition %d is [%d, %d), it was [%d, %d)", i, p.Start, p.Next, end[i].Start, end[i].Next)
+				}
+				produce(t, b, "a", i, "after the restore")
+			}
+			points, err := fsck.RestorePoints(t.Context(), to, 0)
+			if err != nil || len(points) != 2 || points[0].Position != second.At || points[1].Position != first.At || points[0].Records != int64(len(late.values)) {
+				t.Errorf("%+v, %v", points, err)
+			}
+		})
+	}
+}
+
+// TestBackupOfABusyBroker: while a broker writes, merges and collects, each backup holds what was acknowledged before.
+func TestBackupOfABusyBroker(t *testing.T) {
+	from, to := objstore.NewMemory(), objstore.NewMemory()
+	b := open(t, options(from, 4))
+	create(t, b, "a", 2)
+	var acked atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			produce(t, b, "a", i%2, fmt.Sprint(i))
+			acked.Add(1)
+			if i%10 == 9 {
+				merged(t, b, from)
+			}
+		}
+	}()
+	for range 8 {
+		least := acked.Load()
+		r := backup(t, from, to, 3)
+		if r.Points > 3 {
+			t.Errorf("%d restore points", r.Points)
+		}
+		points, err := fsck.RestorePoints(t.Context(), to, 0)
+		if err != nil || points[0].Records < least {
+			t.Fatalf("%d records of %d: %+v, %v", points[0].Records, least, points, err)
+		}
+		s := restored(t, to, nil)
+		if got := content(t, s); int64(len(got.values)) != points[0].Records {
+			t.Errorf("%d records, want %d", len(got.values), points[0].Records)
+		}
+		for until := acked.Load() + 20; acked.Load() < until; {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	close(stop)
+	<-done
+	points, err := fsck.RestorePoints(t.Context(), to, 0)
+	if err != nil || len(points) != 3 {
+		t.Fatal(points, err)
+	}
+	for _, p := range points { // what is kept is whole
+		restored(t, to, &p.Position)
+	}
+}
+
+// TestStartsWithoutTheSnapshotOfARecovery: the snapshot at the cut is the newest then. A broker leads at once.
+func TestStartsWithoutTheSnapshotOfARecovery(t *testing.T) {
+	from, to := objstore.NewMemory(), objstore.NewMemory()
+	live(t, from, 4)
+	settled(t, from)
+	backup(t, from, to, 0)
+	want := content(t, from)
+	s := restored(t, to, nil)
+	remove(t, s, snapshots(t, s)[0])
+	sameRecords(t, s, want)
+	if seals := len(slots(t, s, record.KindSeal)); seals > 5 {
+		t.Errorf("%d SEALs: the broker started over", seals)
+	}
+}
+
+// breaks is a store whose writes end after some.
+type breaks struct {
+	objstore.Store
+	left atomic.Int64
+}
+
+func (s *breaks) Put(ctx context.Context, key string, body objstore.Body) error {
+	if s.left.Add(-1) < 0 {
+		return objstore.ErrRefused
+	}
+	return s.Store.Put(ctx, key, body)
+}
+
+func (s *breaks) Delete(ctx context.Context, keys ...string) error {
+	if s.left.Add(-1) < 0 {
+		return objstore.ErrRefused
+	}
+	return s.Store.Delete(ctx, keys...)
+}
+
+// TestCopiesAreInterrupted: after each of its writes. What a backup held it holds, no broker starts on half a copy, and the
+// same call ends what was begun.
+func TestCopiesAreInterrupted(t *testing.T) {
+	from, whole := objstore.NewMemory(), objstore.NewMemory()
+	live(t, from, 4)
+	settled(t, from)
+	first := backup(t, from, whole, 1)
+	want := content(t, from)
+	b := open(t, options(from, 4))
+	for range 10 {
+		produce(t, b, "a", 0, "later")
+	}
+	merged(t, b, from)
+	closeBroker(t, b)
+	settled(t, from)
+	late := content(t, from)
+	for name, f := range map[string]func(from, to objstore.Store) error{
+		"backup": func(from, to objstore.Store) error {
+			_, err := fsck.Backup(t.Context(), fsck.CopyOptions{From: from, To: to, Keep: 1})
+			return err
+		},
+		"restore": func(_, to objstore.Store) error {
+			_, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: whole, To: to})
+			return err
+		},
+		"copy": func(from, to objstore.Store) error {
+			_, err := fsck.Copy(t.Context(), fsck.CopyOptions{From: from, To: to})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for after := int64(0); ; after++ {
+				to := &breaks{Store: objstore.NewMemory()}
+				if name == "backup" {
+					to.Store = contentOf(t, whole).store(t)
+				}
+				to.left.Store(after)
+				err := f(from, to)
+				if err == nil {
+					if after < 5 {
+						t.Fatalf("whole after %d writes", after)
+					}
+					return
+				}
+				if !errors.Is(err, objstore.ErrRefused) {
+					t.Fatalf("after %d writes: %v", after, err)
+				}
+				if name == "backup" {
+					points, err := fsck.RestorePoints(t.Context(), to, 0)
+					if err != nil || len(points) == 0 {
+						t.Fatalf("after %d writes: %v %v", after, points, err)
+					}
+					for _, p := range points {
+						if _, err := fsck.Verify(t.Context(), fsck.CopyOptions{From: to, At: &p.Position}); err != nil {
+							t.Fatalf("after %d writes: %v", after, err)
+						}
+					}
+					if last := points[len(points)-1]; last.Position == first.At {
+						sameRecords(t, restored(t, to, &first.At), want)
+					}
+				} else if _, begun := keys(t, to.Store)[core.MetaKey]; !begun && after > 1 {
+					if r := start(t, to.Store, false); r.err == nil {
+						t.Fatalf("after %d writes a broker leads", after)
+					}
+					if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: to.Store}); !errors.Is(err, fsck.ErrIsBackup) {
+						t.Fatalf("after %d writes: recover: %v", after, err)
+					}
+				}
+				to.left.Store(1 << 40)
+				if err := f(from, to); err != nil && !errors.Is(err, fsck.ErrIsBucket) { // all but the mark was done
+					t.Fatalf("after %d writes, again: %v", after, err)
+				}
+				switch name {
+				case "backup":
+					sameRecords(t, restored(t, to, nil), late)
+				case "restore":
+					clean(t, to)
+					sameRecords(t, to.Store, want)
+				case "copy":
+					clean(t, to)
+					sameRecords(t, to.Store, late)
+				}
+			}
+		})
+	}
+}
+
+// TestCopy: the copy continues the log, without a gap, and the source is fenced before the second pass.
+func TestCopy(t *testing.T) {
+	from, to := objstore.NewMemory(), objstore.NewMemory()
+	live(t, from, 4)
+	b := open(t, options(from, 4))
+	produce(t, b, "a", 0, "one")
+	fence := func(ctx context.Context) error {
+		produce(t, b, "a", 0, "between the passes")
+		other := open(t, options(from, 4))
+		return other.Close(ctx)
+	}
+	if _, err := fsck.Copy(t.Context(), fsck.CopyOptions{From: from, To: to, Fence: fence}); err != nil {
+		t.Fatal(err)
+	}
+	a := broker.Append{Topic: "a", ExpectedOffset: -1}
+	a.Data, a.Summary, _ = record.Append(nil, []record.Record{{Value: []byte("lost")}}, record.EncodeOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if r := b.Submit(ctx, []broker.Append{a}).Wait(ctx)[0]; r.Err == nil {
+		t.Error("the broker of the source has acknowledged a record after the copy")
+	}
+	settled(t, from)
+	clean(t, to)
+	want, got := content(t, from), content(t, to)
+	if !maps.Equal(want.values, got.values) || !maps.Equal(want.next, got.next) || len(got.errs) != 0 {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestCopiesAreRefused: each with what is wrong, and nothing is written.
+func TestCopiesAreRefused(t *testing.T) {
+	good, other, target := objstore.NewMemory(), objstore.NewMemory(), objstore.NewMemory()
+	live(t, good, 4)
+	live(t, other, 1000)
+	settled(t, good)
+	settled(t, other)
+	backup(t, good, target, 0)
+	data := withData(t, good)
+	lost := contentOf(t, good).store(t)
+	remove(t, lost, data[len(data)-3]) // above the newest snapshot or below: in either case records are in it
+	damaged := contentOf(t, good).store(t)
+	change(t, damaged, packs(t, good)[0], func(b []byte) []byte { b[len(b)-9] ^= 1; return b })
+	foreign := objstore.NewMemory()
+	put(t, foreign, "my-photos/1.jpg", []byte("x"))
+	for name, c := range map[string]struct {
+		from, to objstore.Store
+		want     error
+		text     string
+	}{
+		"no log":           {objstore.NewMemory(), objstore.NewMemory(), fsck.ErrNoLog, ""},
+		"a backup as from": {target, objstore.NewMemory(), fsck.ErrIsBackup, "seb restore"},
+		"a bucket as to":   {good, other, fsck.ErrIsBucket, ""},
+		"itself":           {good, good, fsck.ErrIsBucket, ""},
+		"another backup":   {other, target, fsck.ErrOtherLog, ""},
+		"other files":      {good, foreign, nil, "my-photos/1.jpg"},
+		"a lost object":    {lost, objstore.NewMemory(), nil, data[len(data)-3]},
+		"a damaged pack":   {damaged, objstore.NewMemory(), record.ErrCorrupt, packs(t, good)[0]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := keys(t, c.to)
+			_, err := fsck.Backup(t.Context(), fsck.CopyOptions{From: c.from, To: c.to})
+			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%v, want %v with %q", err, c.want, c.text)
+			}
+			if len(snapshots(t, c.to)) != 0 && !maps.Equal(before, keys(t, c.to)) {
+				t.Error("the target was changed")
+			}
+		})
+	}
+	if _, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: good, To: objstore.NewMemory()}); !errors.Is(err, fsck.ErrNoLog) {
+		t.Errorf("restore from a bucket: %v", err)
+	}
+	if _, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: target, To: objstore.NewMemory(), At: &state.Position{Epoch: 9}}); !errors.Is(err, fsck.ErrNoLog) {
+		t.Errorf("restore of a position that is none: %v", err)
+	}
+	for key := range keys(t, target) {
+		if strings.Contains(key, "/pack/") || strings.Contains(key, "/wal/") {
+			broken := contentOf(t, target).store(t)
+			change(t, broken, key, func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+			if _, err := fsck.Verify(t.Context(), fsck.CopyOptions{From: broken}); !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), key) {
+				t.Errorf("%s is damaged: %v", key, err)
+			}
+			if _, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: broken, To: objstore.NewMemory()}); !errors.Is(err, record.ErrCorrupt) {
+				t.Errorf("%s is damaged: restore: %v", key, err)
+			}
+			remove(t, broken, key)
+			if _, err := fsck.Verify(t.Context(), fsck.CopyOptions{From: broken}); err == nil && !strings.Contains(key, "/wal/") {
+				t.Errorf("%s is missing: no error", key)
+			}
+		}
+	}
+}
+
+// TestBackupOfViews: the newest copy of a view that is not ahead of the restore point is in it.
+func TestBackupOfViews(t *testing.T) {
+	from, to := objstore.NewMemory(), objstore.NewMemory()
+	live(t, from, 1000)
+	settled(t, from)
+	first := backup(t, from, to, 0)
+	cluster, _, err := core.DecodeMeta(read(t, from, core.MetaKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, options(from, 1000))
+	produce(t, b, "a", 0, "later")
+	place := snapshot.Place{Position: state.Position{Epoch: b.Epoch()}, Nonce: nonceOf(t, from, b.Epoch())}
+	closeBroker(t, b)
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	copies := snapshot.Open(snapshot.Options{
+		Store: from, View: "triggers", Schema: 1, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
+		At: func() (snapshot.Place, bool) { return place, true }, On: func(snapshot.Place) bool { return true },
+	})
+	for range 2 {
+		if _, err := copies.Save(t.Context(), path, snapshot.Note{}, false); err != nil {
+			t.Fatal(err)
+		}
+		place.Slot++
+	}
+	backup(t, from, to, 0)
+	if r := clean(t, restored(t, to, nil)); r.Views != 1 {
+		t.Errorf("%d views, want the newest one", r.Views)
+	}
+	if r := clean(t, restored(t, to, &first.At)); r.Views != 0 {
+		t.Errorf("%d views at a position before them", r.Views)
+	}
+}
+
+// nonceOf is the nonce of an epoch, by the name of one of its objects.
+func nonceOf(t testing.TB, s objstore.Store, epoch uint32) record.ID {
+	t.Helper()
+	for key := range keys(t, s) {
+		if e, nonce, _, ok := state.ParseSlotKey(0, key); ok && e == epoch {
+			return nonce
+		}
+	}
+	t.Fatal("no object of the epoch")
+	return record.ID{}
+}
