@@ -65,7 +65,7 @@ Every flag can also be given in the environment as SEB_ and its name: SEB_BUCKET
 		{"broker", "Broker:", []*cobra.Command{newServe(), newHealth(), newCheckStore(), newUpgrade(), newTime()}},
 		{"records", "Records:", []*cobra.Command{newProduce(), newConsume(), newTopic(), newGroup(), newKey(), newImport(), newExport()}},
 		{"events", "Events and triggers:", []*cobra.Command{newEvent(), newTrigger(), newEntity(), newDrip()}},
-		{"repair", "Buckets without a broker:", []*cobra.Command{newFsck(), newRecover(), newInspect()}},
+		{"repair", "Buckets without a broker:", []*cobra.Command{newBackup(), newRestore(), newCopy(), newFsck(), newRecover(), newInspect()}},
 		{"measure", "Measurements:", []*cobra.Command{newBench(), newBenchmark(), newBenchmarkRead()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// backupFlags are the flags of `seb backup`, `seb restore` and `seb copy`.
+type backupFlags struct {
+	fsckFlags
+	from, to string
+	at       string
+	keep     int
+	list     bool
+	verify   bool
+	yes      bool
+}
+
+const placeHelp = "./folder or s3://name/prefix?endpoint=URL&region=R&path-style=true"
+
+func newBackup() *cobra.Command {
+	var f backupFlags
+	cmd := &cobra.Command{
+		Use:   "backup --to PLACE",
+		Short: "Copy a bucket to another place, from which it can be restored",
+		Long: `Adds a restore point to a backup: all that was acknowledged when the command began. Brokers may write meanwhile. Objects
+that the backup holds already are not transferred again, and each object is verified before it is stored. A backup that is
+interrupted holds the restore points that it held before; run the command again.
+
+The newest --keep restore points stay. Objects that only older ones need are deleted from the backup.`,
+		Example: "  seb backup --to 's3://backups/seb?region=eu-central-1'\n  seb backup --bucket 's3://events/prod?region=eu-central-1' --to /mnt/backup\n  seb backup --to /mnt/backup --list",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.backup(cmd) },
+	}
+	fl := cmd.Flags()
+	f.bucketFlags(fl)
+	fl.StringVar(&f.to, "to", "", "the backup: "+placeHelp)
+	fl.IntVar(&f.keep, "keep", 7, "restore points to keep (0: all)")
+	fl.BoolVar(&f.list, "list", false, "print the restore points and do nothing else")
+	fl.BoolVar(&f.verify, "verify", false, "read all of the backup again and verify it")
+	return cmd
+}
+
+func newRestore() *cobra.Command {
+	var f backupFlags
+	cmd := &cobra.Command{
+		Use:   "restore --from BACKUP --bucket BUCKET",
+		Short: "Make a bucket from a backup",
+		Long: `Copies a restore point of a backup into an empty bucket and verifies each object. Then it records in the log that what came
+after the restore point is lost. The log continues above every epoch and offset that clients can have seen: consumers see a
+gap, and no offset twice. Consumer groups continue at the offsets that the backup holds.
+
+No broker may write to the old bucket from now on: its records would be in no other.`,
+		Example: "  seb restore --from /mnt/backup --bucket 's3://events/new?region=eu-central-1'\n  seb restore --from /mnt/backup --at 12:345 --bucket ./seb-bucket",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.restore(cmd) },
+	}
+	fl := cmd.Flags()
+	f.bucketFlags(fl)
+	fl.StringVar(&f.from, "from", "", "the backup: "+placeHelp)
+	fl.StringVar(&f.at, "at", "", "EPOCH:SLOT of the restore point (default: the newest)")
+	return cmd
+}
+
+func newCopy() *cobra.Command {
+	var f backupFlags
+	cmd := &cobra.Command{
+		Use:   "copy --from BUCKET --to BUCKET",
+		Short: "Move a log to another bucket, such as from a folder to S3",
+		Long: `Copies a log into an empty bucket. Most of it is copied while a broker may run. Then the command takes the old bucket over,
+as a second broker would: a broker that runs there exits with code 3, having acknowledged nothing that is not copied. The rest
+is copied, and the log continues in the new bucket without a gap. The old bucket stays as it is. Start brokers on the new one
+only.`,
+		Example: "  seb copy --from ./seb-bucket --to 's3://events/prod?region=eu-central-1'",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.copy(cmd) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.from, "from", "", "the bucket that holds the log: "+placeHelp)
+	fl.StringVar(&f.to, "to", "", "the empty bucket: "+placeHelp)
+	fl.BoolVar(&f.yes, "yes", false, "do not ask")
+	return cmd
+}
+
+func (f *backupFlags) backup(cmd *cobra.Command) error {
+	out := cmd.OutOrStdout()
+	if f.keep < 0 {
+		return usageError{fmt.Errorf("--keep: %d: want 0 or more", f.keep)}
+	}
+	if f.list {
+		return f.points(cmd)
+	}
+	from, err := f.open(cmd)
+	if err != nil {
+		return err
+	}
+	to, err := openTarget(cmd, "to", f.to)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	o := fsck.CopyOptions{From: from, To: to, Keep: f.keep}
+	r, err := withProgress(cmd, &o, func() (*fsck.CopyReport, error) { return fsck.Backup(cmd.Context(), o) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	fmt.Fprintf(out, "%s: restore point %s, %s: %s, %s of them new, in %v; %s\n", to, position(r.At), atTime(r.Time), objects(r.Whole),
+		objects(r.Copied), time.Since(begin).Round(time.Millisecond), counted(int64(r.Points), "restore point"))
+	if r.Deleted.Objects > 0 {
+		fmt.Fprintf(out, "%s: deleted %s of restore points beyond --keep %d\n", to, objects(r.Deleted), f.keep)
+	}
+	if !f.verify {
+		return nil
+	}
+	o = fsck.CopyOptions{From: to, At: &r.At}
+	if r, err = withProgress(cmd, &o, func() (*fsck.CopyReport, error) { return fsck.Verify(cmd.Context(), o) }); err != nil {
+		return fmt.Errorf("%s: %w", to, err)
+	}
+	fmt.Fprintf(out, "%s: verified %s\n", to, objects(r.Whole))
+	return nil
+}
+
+func (f *backupFlags) points(cmd *cobra.Command) error {
+	to, err := openExisting(cmd, "to", f.to)
+	if err != nil {
+		return err
+	}
+	points, err := fsck.RestorePoints(cmd.Context(), to, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", to, err)
+	}
+	for _, p := range points {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  %s, %s\n", position(p.Position), atTime(p.Time), counted(int64(p.Topics), "topic"), counted(p.Records, "record"))
+	}
+	return nil
+}
+
+func (f *backupFlags) restore(cmd *cobra.Command) error {
+	at, err := parsePosition(f.at)
+	if err != nil {
+		return usageError{fmt.Errorf("--at: %w", err)}
+	}
+	if f.bucket == "" {
+		return usageError{errors.New("--bucket: name the empty bucket to restore to")}
+	}
+	from, err := openExisting(cmd, "from", f.from)
+	if err != nil {
+		return err
+	}
+	to, err := openTarget(cmd, "bucket", f.bucket)
+	if err != nil {
+		return err
+	}
+	var decision *fsck.Recovery
+	o := fsck.CopyOptions{From: from, To: to, At: at}
+	r, err := withProgress(cmd, &o, func() (r *fsck.CopyReport, err error) {
+		r, decision, err = fsck.Restore(cmd.Context(), o)
+		return r, err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	if err := node.ForgetSeen(f.dataDir, to.String()); err != nil {
+		return fmt.Errorf("%s: %w", f.dataDir, err)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: restored %s, %s: %s; the log continues in epoch %d\n", to, position(r.At), atTime(r.Time), objects(r.Whole), decision.Epoch)
+	for _, l := range decision.Lost {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s/%d: offsets %d to %d hold no records; consumers continue at %d\n", l.Topic, l.Partition, l.From, l.To-1, l.To)
+	}
+	return nil
+}
+
+func (f *backupFlags) copy(cmd *cobra.Command) error {
+	from, err := openExisting(cmd, "from", f.from)
+	if err != nil {
+		return err
+	}
+	to, err := openTarget(cmd, "to", f.to)
+	if err != nil {
+		return err
+	}
+	if err := confirm(cmd, f.yes, true, fmt.Sprintf("%s: would take it over: a broker that runs there stops", from)); err != nil {
+		return err
+	}
+	o := fsck.CopyOptions{From: from, To: to, Fence: func(ctx context.Context) error { return takeOver(ctx, from) }}
+	r, err := withProgress(cmd, &o, func() (*fsck.CopyReport, error) { return fsck.Copy(cmd.Context(), o) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: copied %s up to %s; start brokers here, and none on %s\n", to, objects(r.Whole), position(r.At), from)
+	return nil
+}
+
+// takeOver leads the log of a bucket for a moment, so that the broker that led it before acknowledges nothing any more.
+func takeOver(ctx context.Context, s objstore.Store) error {
+	b, err := broker.Open(ctx, broker.Options{Store: s, Budget: budget.New(256 << 20), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	return b.Close(ctx)
+}
+
+// openTarget opens a store that is written to. A folder is made.
+func openTarget(cmd *cobra.Command, flag, name string) (objstore.Store, error) {
+	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
+		return nil, usageError{err}
+	}
+	if name == "" {
+		return nil, usageError{fmt.Errorf("--%s: want %s", flag, placeHelp)}
+	}
+	spec, err := objstore.ParseSpec(name)
+	if err == nil && spec.Kind == objstore.KindMemory {
+		err = errors.New("memory ends with this command")
+	}
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--%s: %w", flag, err)}
+	}
+	store, err := spec.Open(cmd.Context(), s3Keys())
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--%s: %w", flag, err)}
+	}
+	return store, nil
+}
+
+// withProgress shows how many bytes of a copy are done on a terminal.
+func withProgress(cmd *cobra.Command, o *fsck.CopyOptions, f func() (*fsck.CopyReport, error)) (*fsck.CopyReport, error) {
+	var w io.Writer = cmd.ErrOrStderr()
+	bar := progressbar.DefaultSilent(-1)
+	total := int64(-1)
+	o.Progress = func(done, all fsck.Count) {
+		if all.Bytes != total { // a pass begins
+			total = all.Bytes
+			_ = bar.Clear()
+			bar = newBar(w, total, "copied", true)
+		}
+		_ = bar.Set64(done.Bytes)
+	}
+	r, err := f()
+	_ = bar.Clear()
+	return r, err
+}
+
+func position(p state.Position) string { return fmt.Sprintf("%d:%d", p.Epoch, p.Slot) }
+
+func atTime(t time.Time) string {
+	if t.IsZero() {
+		return "no records"
+	}
+	return t.Format(time.RFC3339)
+}
+
+func objects(c fsck.Count) string {
+	return fmt.Sprintf("%s, %.1f MiB", counted(c.Objects, "object"), float64(c.Bytes)/(1<<20))
+}
