@@ -1,0 +1,282 @@
+// Package backup kills a broker, and the backups of its bucket, at random times. Each restored copy holds every record that was
+// acknowledged before its backup began, once, at its offset.
+package backup
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb"
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+var (
+	life = flag.Duration("life", 6*time.Second, "how long a broker is killed and backed up, for each kind of bucket")
+	seed = flag.Uint64("seed", 0, "seed of the random times; 0 draws one")
+)
+
+var program string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "seb-backup")
+	if err == nil {
+		program, err = testenv.Build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// writers is how many topics are written to, each by one goroutine.
+const writers = 4
+
+// run is one life of a bucket.
+type run struct {
+	t              *testing.T
+	rng            *rand.Rand
+	env            []string
+	bucket, backup string
+	dir            string
+	port           int
+
+	mu     sync.Mutex // guards broker and acked
+	broker *testenv.Broker
+	acked  [writers]int64 // records of topics "t0", "t1", ...: the value of each is its offset
+
+	kills, backups, killed, restores int
+}
+
+func TestBackup(t *testing.T) {
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-seed %d", *seed)
+	for name, places := range map[string]func(t *testing.T, s3 *testenv.S3Server, dir string) (bucket, backup string){
+		"S3 to folder": func(_ *testing.T, s3 *testenv.S3Server, dir string) (string, string) {
+			return s3.Spec("live"), filepath.Join(dir, "backup")
+		},
+		"folder to S3": func(_ *testing.T, s3 *testenv.S3Server, dir string) (string, string) {
+			return filepath.Join(dir, "bucket"), s3.Spec("backup")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s3 := testenv.S3ForTest(t)
+			r := &run{
+				t: t, rng: rand.New(rand.NewPCG(*seed, 1)), dir: t.TempDir(), port: 0,
+				env: append(os.Environ(), "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey,
+					"SEB_API_KEY="+testenv.InteropKey),
+			}
+			r.bucket, r.backup = places(t, s3, r.dir)
+			r.life()
+		})
+	}
+}
+
+// serve starts the broker, on the port of its first start.
+func (r *run) serve() {
+	b, err := testenv.Serve(program, r.env,
+		"--bucket", r.bucket, "--data-dir", filepath.Join(r.dir, "data"), "--http-port", strconv.Itoa(r.port), "--kafka-listen", "",
+		"--batch-wait-time", "2ms", "--pack-bytes", "65536", "--pack-age", "100ms", "--merge-interval", "200ms", "--snapshot-slots", "50")
+	if err == nil {
+		_, err = b.Address(filepath.Join(r.dir, "data"))
+	}
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	r.mu.Lock()
+	r.broker = b
+	r.mu.Unlock()
+}
+
+func (r *run) life() {
+	r.port = freePort(r.t)
+	r.serve()
+	if r.t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.t.Context(), *life)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() { r.write(ctx, i) })
+	}
+	kills := rand.New(rand.NewPCG(*seed, 2))
+	wg.Go(func() {
+		for sleep(ctx, 300*time.Millisecond+time.Duration(kills.Int64N(int64(1500*time.Millisecond)))) {
+			r.broker.Kill()
+			r.kills++
+			r.serve()
+		}
+	})
+	for ctx.Err() == nil && !r.t.Failed() {
+		r.once()
+	}
+	wg.Wait()
+	r.broker.Kill()
+	r.finish()
+}
+
+// write produces values, and counts which were acknowledged.
+func (r *run) write(ctx context.Context, i int) {
+	c, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", r.port), client.Options{APIKey: testenv.InteropKey, RetryTime: time.Minute})
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	defer c.Close()
+	for n := int64(0); ctx.Err() == nil; {
+		values := make([][]byte, 1+n%20)
+		for k := range values {
+			values[k] = strconv.AppendInt(nil, n+int64(k), 10)
+		}
+		// Not ctx: the client repeats the request until it knows the outcome, so that values are offsets.
+		res, err := c.ProduceValues(r.t.Context(), fmt.Sprintf("t%d", i), values, client.ProduceOptions{})
+		if err != nil || res[0].First != n {
+			r.t.Errorf("produce offset %d: %+v, %v", n, res, err)
+			return
+		}
+		n += int64(len(values))
+		r.mu.Lock()
+		r.acked[i] = n
+		r.mu.Unlock()
+	}
+}
+
+// seb runs a command; after a time it is killed.
+func (r *run) seb(killAfter time.Duration, args ...string) (out string, killed bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	if killAfter > 0 {
+		ctx, cancel = context.WithTimeout(r.t.Context(), killAfter)
+	}
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...) // ends it with SIGKILL
+	cmd.Env = r.env
+	b, err := cmd.CombinedOutput()
+	if err != nil && (killAfter == 0 || ctx.Err() == nil) {
+		r.t.Errorf("seb %s: %v\n%s", strings.Join(args, " "), err, b)
+	}
+	return string(b), err != nil
+}
+
+// once makes a backup, or the beginning of one, and checks what can be restored.
+func (r *run) once() {
+	least := r.acknowledged()
+	var after time.Duration
+	if r.rng.IntN(2) == 0 {
+		after = time.Millisecond + time.Duration(r.rng.Int64N(int64(150*time.Millisecond)))
+	}
+	r.backups++
+	if _, killed := r.seb(after, "backup", "--bucket", r.bucket, "--to", r.backup, "--keep", "3"); killed {
+		r.killed++
+		return
+	}
+	r.check("", least)
+}
+
+func (r *run) acknowledged() [writers]int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.acked
+}
+
+// check restores a restore point, the newest if it is not named, and compares it with what was acknowledged before.
+func (r *run) check(at string, least [writers]int64) {
+	r.restores++
+	to := filepath.Join(r.dir, fmt.Sprintf("restored-%d", r.restores))
+	defer os.RemoveAll(to)
+	args := []string{"restore", "--from", r.backup, "--bucket", to}
+	if at != "" {
+		args = append(args, "--at", at)
+	}
+	r.seb(0, args...)
+	r.seb(0, "fsck", "--bucket", to)
+	b, err := seb.Open(r.t.Context(), seb.Options{Bucket: to, DataDir: filepath.Join(r.dir, "restored-data"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		r.t.Errorf("restored: %v", err)
+		return
+	}
+	defer b.Close(context.Background())
+	acked := r.acknowledged()
+	for i, want := range least {
+		topic, n := fmt.Sprintf("t%d", i), int64(0)
+		if want == 0 {
+			continue
+		}
+		for rec, err := range b.Records(r.t.Context(), topic, seb.ReadOptions{}) {
+			if err != nil || string(rec.Value) != strconv.FormatInt(n, 10) {
+				r.t.Errorf("restored %s: %v at offset %d, %v", topic, rec, n, err)
+				return
+			}
+			n++
+		}
+		if n < want {
+			r.t.Errorf("restored %s has %d records, %d were acknowledged before the backup began", topic, n, want)
+		}
+		first, err := b.Produce(r.t.Context(), topic, 0, record.Record{Value: []byte("after")})
+		if err != nil || first < acked[i] {
+			r.t.Errorf("the restored %s continues at offset %d, the bucket has reached %d: %v", topic, first, acked[i], err)
+		}
+	}
+}
+
+// finish checks a last backup and the restore points before it, and moves the log to a third place.
+func (r *run) finish() {
+	if r.t.Failed() {
+		return
+	}
+	r.seb(0, "backup", "--bucket", r.bucket, "--to", r.backup, "--keep", "3", "--verify")
+	list, _ := r.seb(0, "backup", "--to", r.backup, "--list")
+	for line := range strings.Lines(list) {
+		at, _, _ := strings.Cut(line, " ")
+		r.check(at, [writers]int64{})
+	}
+	r.check("", r.acknowledged())
+	acked := r.acknowledged()
+	r.t.Logf("%v: %d records acknowledged, %d kills of the broker, %d backups, %d of them killed, %d restored copies", *life,
+		acked[0]+acked[1]+acked[2]+acked[3], r.kills, r.backups, r.killed, r.restores)
+	if r.kills == 0 || r.killed == 0 || r.restores < 3 || acked[0] == 0 {
+		r.t.Log("too short a time to show much")
+	}
+}
+
+// sleep waits, and reports whether ctx lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
