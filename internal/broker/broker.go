@@ -57,7 +57,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	log, err := log.Open(ctx, log.Options{
 		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
 		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics,
-		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, Keep: o.Keep},
+		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, FillCache: o.Keep},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)
@@ -108,8 +108,8 @@ func (b *Broker) Ready() error {
 		return nil
 	}
 	switch s := b.log.Status(); {
-	case s.Over != nil:
-		return s.Over
+	case s.Ended != nil:
+		return s.Ended
 	case s.Role == core.RoleStarting:
 		return fmt.Errorf("%w: %w", ErrNotLeader, err)
 	}
@@ -151,7 +151,7 @@ func (b *Broker) Err() error {
 	default:
 		return nil
 	}
-	return cmp.Or(b.log.Status().Over, ErrClosed)
+	return cmp.Or(b.log.Status().Ended, ErrClosed)
 }
 
 // Close stops accepting appends (ErrClosed), ends waiting fetches with what is there, stores what is queued and answers

@@ -64,7 +64,7 @@ var nothingWaits = func() chan struct{} {
 
 // CommitOffsets stores offsets of a group and waits until they are committed; a group is there from its first offset on.
 // Each is answered for itself, in order; nil means durable (rule R4). They ride in the next commit object, and alone
-// they wait for Options.Batch.Patience, so that consumers do not run up a bill.
+// they wait for Options.Batch.DeferWait, so that consumers do not run up a bill.
 //
 // Errors: *OffsetMismatchError, ErrUnknownTopic, ErrUnknownPartition, ErrInvalid, ErrFull, and those of an append.
 func (b *Broker) CommitOffsets(ctx context.Context, group string, commits []OffsetCommit) []error {
@@ -110,7 +110,7 @@ func (b *Broker) submitOffsets(ctx context.Context, group string, commits []Offs
 		t.ops, t.passed = append(t.ops, op), append(t.passed, i)
 	}
 	if len(t.ops) > 0 {
-		t.log = b.log.ProposePatiently(t.ops)
+		t.log = b.log.ProposeDeferred(t.ops)
 	}
 	return t
 }

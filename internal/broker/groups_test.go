@@ -199,7 +199,7 @@ func TestManyOffsetsAtOnce(t *testing.T) {
 func TestOffsetsRideAlong(t *testing.T) {
 	s := &hooked{Store: objstore.NewMemory()}
 	o := options(s)
-	o.Batch.Patience = time.Hour
+	o.Batch.DeferWait = time.Hour
 	b := open(t, o)
 	create(t, b, "a", 1)
 	var puts atomic.Int64

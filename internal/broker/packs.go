@@ -33,7 +33,7 @@ func (b *Broker) Compacted(ctx context.Context, recs []state.Record) error {
 	for i := range recs {
 		ops[i] = core.Op{Record: recs[i], Own: true}
 	}
-	results := b.log.ProposePatiently(ops).Wait(ctx)
+	results := b.log.ProposeDeferred(ops).Wait(ctx)
 	for i := range results {
 		if err := results[i].Err(); err != nil {
 			return err

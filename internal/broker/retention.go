@@ -38,7 +38,7 @@ func (b *Broker) retainOnce(ctx context.Context) {
 	if len(ops) == 0 {
 		return
 	}
-	results := b.log.ProposePatiently(ops).Wait(ctx)
+	results := b.log.ProposeDeferred(ops).Wait(ctx)
 	trimmed := 0
 	for i := range results {
 		err := results[i].Err()

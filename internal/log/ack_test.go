@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestOneFunctionMakesAcknowledgements: outcomeAcked is set in ack alone, ack is called by commit alone, commit by the
-// handling of EffCommit alone. What hands out an acknowledgement in another way has to come past this test.
+// TestOneFunctionMakesAcknowledgements checks that only ack sets outcomeAcked, that only commit
+// leads to ack, and that only the handling of EffCommit calls commit. Code that makes
+// acknowledgements elsewhere fails this test.
 func TestOneFunctionMakesAcknowledgements(t *testing.T) {
 	users := map[string][]string{} // identifier -> functions that use it
 	files, err := os.ReadDir(".")

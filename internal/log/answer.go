@@ -8,8 +8,9 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// ack is the answer to an append or operation whose slot is committed, at time: the only function that makes one (rule
-// R4). A duplicate's slot is that of its original, whose time nobody keeps: 0.
+// ack makes the acknowledgement of an append or operation whose slot was committed at time. It is
+// the only function that makes one (rule R4). The slot of a duplicate is that of its original,
+// whose append time is not stored: time is 0.
 func ack(time int64, a *core.Append) Result {
 	r := Result{Time: time, outcome: outcomeAcked}
 	if a != nil {
@@ -18,8 +19,8 @@ func ack(time int64, a *core.Append) Result {
 	return r
 }
 
-// settleAppend answers an append of a proposal that the core is done with; committed says that the append is in a slot
-// that is committed.
+// settleAppend answers an append whose proposal the core has answered. committed is its slot if
+// that was committed, else nil.
 func (o *owner) settleAppend(m *member, a *core.Append, why error, committed *core.Frozen) {
 	if why != nil {
 		m.drop()
@@ -27,7 +28,7 @@ func (o *owner) settleAppend(m *member, a *core.Append, why error, committed *co
 	switch {
 	case why == nil && committed != nil:
 		o.answer(m, ack(committed.Head.Time, a))
-	case why == core.ErrDuplicate: // the core says so when the original is committed (rule R2)
+	case why == core.ErrDuplicate: // reported after the original is committed (R2)
 		r := ack(0, a)
 		r.Duplicate = true
 		o.answer(m, r)
@@ -38,7 +39,7 @@ func (o *owner) settleAppend(m *member, a *core.Append, why error, committed *co
 	}
 }
 
-// settleOp is the same for an operation.
+// settleOp is settleAppend for an operation.
 func (o *owner) settleOp(m *member, why error, committed *core.Frozen) {
 	if why == nil && committed != nil {
 		o.answer(m, ack(committed.Head.Time, nil))
@@ -47,7 +48,8 @@ func (o *owner) settleOp(m *member, why error, committed *core.Frozen) {
 	o.answer(m, failed(why))
 }
 
-// publish tells the broker of a committed slot. The state is locked: nobody has seen it yet.
+// publish reports a committed slot to the broker. Its caller holds the state's lock, so no reader
+// sees the new state before the broker does.
 func (o *owner) publish(f *core.Frozen) {
 	p := f.Proposal.User.(*proposal)
 	if o.opt.Hooks.Committed != nil {
@@ -58,7 +60,7 @@ func (o *owner) publish(f *core.Frozen) {
 	}
 }
 
-// changesTopics says whether an operation that was accepted changes what readers find.
+// changesTopics reports whether an accepted operation changes topics or start offsets.
 func changesTopics(ops []core.Op) bool {
 	for i := range ops {
 		if ops[i].Err != nil {
@@ -84,25 +86,26 @@ func (o *owner) commit(f *core.Frozen) {
 	}
 	failpoint.Hit("commit.after-answer")
 	o.met.committed(f, p, o.now())
-	o.keep.offer(p.object)
+	o.feeder.offer(p.object)
 	o.settled(p)
 }
 
-// unknown answers the members of a slot that was sent and has no verdict. Members that were left out of it are surely in
-// no slot; the core has replaced why, which rests on a state that was not committed, by why this log can not go on.
+// unknown answers the members of a slot that was sent and has no verdict. Members that were left
+// out of it are certainly in no slot. Their refusals rest on a state that was not committed, so the
+// core has replaced them by the error that ended the log.
 func (o *owner) unknown(f *core.Frozen) {
 	failpoint.Hit("fenced.before-answer")
 	p := f.Proposal.User.(*proposal)
 	for i, m := range p.ops {
-		o.lost(m, p.p.Ops[i].Err)
+		o.answerUnsettled(m, p.p.Ops[i].Err)
 	}
 	for i, m := range p.appends {
-		o.lost(m, p.p.Appends[i].Err)
+		o.answerUnsettled(m, p.p.Appends[i].Err)
 	}
 	o.settled(p)
 }
 
-func (o *owner) lost(m *member, why error) {
+func (o *owner) answerUnsettled(m *member, why error) {
 	m.drop()
 	if why == nil || why == state.ErrOutcomeUnknown {
 		o.answer(m, Result{})
@@ -111,9 +114,9 @@ func (o *owner) lost(m *member, why error) {
 	o.answer(m, failed(why))
 }
 
-// turnDown answers the members of a proposal that is in no slot. What they were refused for was checked against what is
-// committed by now (rule R2).
-func (o *owner) turnDown(lp *core.Proposal, why error) {
+// rejectProposal answers the members of a proposal that is in no slot. Their refusals were checked
+// against a state that is committed by now (rule R2).
+func (o *owner) rejectProposal(lp *core.Proposal, why error) {
 	p := lp.User.(*proposal)
 	for i, m := range p.ops {
 		o.settleOp(m, cmp.Or(lp.Ops[i].Err, why), nil)
@@ -125,7 +128,7 @@ func (o *owner) turnDown(lp *core.Proposal, why error) {
 	o.settled(p)
 }
 
-// settled ends a proposal. Attempts that still run hold the object.
+// settled ends a proposal. Running attempts still hold the object.
 func (o *owner) settled(p *proposal) {
 	delete(o.open, p)
 	o.storing -= p.bytes
@@ -136,7 +139,7 @@ func (o *owner) settled(p *proposal) {
 	}
 }
 
-// abandon answers whoever is left when the owner ends: rejected if queued, unknown if sent.
+// abandon answers the remaining callers when the owner ends: rejected if queued, unknown if sent.
 func (o *owner) abandon() {
 	for o.batch.Len() > 0 {
 		o.taken = o.batch.Take(o.taken[:0], o.now(), true)
@@ -151,7 +154,7 @@ func (o *owner) abandon() {
 	for p := range o.open {
 		r := failed(ErrClosed)
 		if p.object != nil {
-			r = Result{} // a PUT was begun
+			r = Result{} // a PUT was started
 		}
 		for _, m := range p.ops {
 			o.answer(m, r)
@@ -166,7 +169,7 @@ func (o *owner) abandon() {
 
 func failed(err error) Result {
 	if err == nil {
-		panic("log: refused without an error")
+		panic("log: rejection without an error")
 	}
 	return Result{outcome: outcomeFailed, err: err}
 }

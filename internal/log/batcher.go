@@ -1,63 +1,68 @@
-// The batcher decides when waiting appends become an object, and how many of them: one object for all topics and
-// partitions, so that the number of PUTs does not grow with theirs.
+// The batcher decides when waiting appends become an object, and how many of them. One object holds
+// data of all topics and partitions, so that the number of PUTs does not grow with theirs.
 //
-// It is a data structure: no goroutines, no clock (the time is passed in), no locks. One goroutine owns a batcher.
+// It is a data structure without goroutines, clock and locks: the caller passes the time. One
+// goroutine owns a batcher.
 
 package log
 
 import "time"
 
-// BytesMax is the default soft limit of an object's batches. A larger object costs the same PUT, but everybody in it
-// waits for all of its bytes to be sent.
+// BytesMax is the default soft limit of an object's batches. A larger object still costs one PUT,
+// but every append in it waits until all bytes are sent.
 const BytesMax = 8 << 20
 
-// ItemsMax is the default limit of items in an object: what the log core freezes in well under a millisecond.
+// ItemsMax is the default limit of items in an object: as many as the core freezes in well under a
+// millisecond.
 const ItemsMax = 16 << 10
 
-// Item is one waiting value. Its memory is the caller's, who must not move or copy it while it is queued; so queueing
-// allocates nothing and taking it out again costs the same however many wait.
+// Item is one waiting value. The caller owns its memory and must not move or copy it while it is
+// queued. Queueing therefore allocates nothing, and removal takes constant time.
 type Item[T any] struct {
 	Value T
 
 	bytes, at  int64
 	prev, next *Item[T]
 	queued     bool
-	// Patient: nobody is in a hurry for it. Alone it waits for Config.Patience; any other item's object takes it along.
-	// Set before Add.
-	Patient bool
+	// Deferred: the item may wait for Config.DeferWait. It joins an object that is due earlier
+	// because of other items. Set it before Add.
+	Deferred bool
 }
 
-// Queued says whether it is waiting in a batcher.
+// Queued reports whether the item is in a batcher.
 func (it *Item[T]) Queued() bool { return it.queued }
 
-// Batcher gathers items in the order in which they came and cuts them into objects. Times are nanoseconds on any clock
-// that does not go back.
+// Batcher collects items in order of arrival and cuts them into objects. Times are nanoseconds on
+// any monotonic clock.
 type Batcher[T any] interface {
-	// Add queues an item that is in no batcher behind all others.
+	// Add appends an item that is in no batcher to the queue.
 	Add(it *Item[T], bytes, now int64)
-	// Cancel takes an item out and says whether it was still queued.
+	// Cancel removes an item and reports whether it was still queued.
 	Cancel(it *Item[T]) bool
-	// Due says when the next object may be frozen: at once if that is not after now. ok is false with nothing queued.
+	// Due is when the next object may be frozen: at once if that is not after now. ok is false if
+	// nothing is queued.
 	Due() (at int64, ok bool)
-	// Take removes the items of the next object and appends their values to dst, none if it is not due. With force it is
-	// due at once. It is called when the log has room for an object: until then items go on queueing, and the object
-	// that is then cut may be as large as the soft limit.
+	// Take removes the items of the next object and appends their values to dst; none if the object
+	// is not due. force makes it due at once. Call it when the log has room for an object. Until
+	// then items keep queueing, and the object may grow to the soft limit.
 	Take(dst []T, now int64, force bool) []T
-	// Storing says how many bytes of taken items are being stored. It is called when that changes.
+	// Storing sets how many bytes of taken items are being stored. Call it when that changes.
 	Storing(bytes int64)
 	// Len is the number of queued items.
 	Len() int
-	// Bytes is the sum of their sizes.
+	// Bytes is the total size of the queued items.
 	Bytes() int64
 }
 
-// Config fixes a batcher's numbers. The zero value of a field means the default named there.
+// Config holds a batcher's parameters. A zero value means the default that the comment names.
 type Config struct {
-	Wait     time.Duration // Blocking: from an object's first item to its freezing; 0 freezes at once
-	Patience time.Duration // the same for patient items, where it is longer
-	// Blocking: with so many bytes queued, and twice what is being stored, waiting is over; 0: it is not before BytesMax. Much
-	// less than BytesMax has objects follow each other closely, which keeps producers busy that send no more before they are
-	// answered; each is larger than those before it that are not stored yet, so that a few hold what comes however much it is.
+	// Blocking: from an object's first item to its freezing; 0 freezes at once
+	Wait      time.Duration
+	DeferWait time.Duration // the same for deferred items, if longer
+	// BytesEnough ends the wait of Blocking: when that many bytes are queued, and twice the bytes
+	// being stored; 0: BytesMax. A value much smaller than BytesMax sends objects in quick
+	// succession. That keeps producers busy which wait for an answer before they send more. Each
+	// object is larger than those still being stored, so that a few objects carry any load.
 	BytesEnough int64
 	BytesMax    int64 // soft limit of an object; BytesMax
 	ItemsMax    int   // limit of items in an object; ItemsMax
@@ -76,13 +81,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// NewBlocking returns a batcher that collects from the first item for Wait, or until there is enough. An object takes no
-// more than the soft limit, but at least one item: one that is larger goes alone.
+// NewBlocking returns a batcher that collects from the first item for Wait, or until there is
+// enough. An object holds at most the soft limit, but at least one item: a larger item goes alone.
 func NewBlocking[T any](c Config) *Blocking[T] {
 	return &Blocking[T]{batcherQueue: batcherQueue[T]{cfg: c.withDefaults()}}
 }
 
-// Blocking is the batcher for stores where a request has a price or takes long.
+// Blocking is the batcher for stores whose requests are expensive or slow.
 type Blocking[T any] struct{ batcherQueue[T] }
 
 // Due is part of Batcher.
@@ -104,12 +109,13 @@ func (b *Blocking[T]) Take(dst []T, now int64, force bool) []T {
 	return b.cut(dst)
 }
 
-// NewNull returns a batcher that freezes what is there at once; Wait does not count, Patience does.
+// NewNull returns a batcher that freezes queued items at once; it ignores Wait, but not DeferWait.
 func NewNull[T any](c Config) *Null[T] {
 	return &Null[T]{batcherQueue: batcherQueue[T]{cfg: c.withDefaults()}}
 }
 
-// Null is the batcher for the lowest latency. What comes while the log has no room goes into one object all the same.
+// Null is the batcher for the lowest latency. Items that arrive while the log has no room still go
+// into one object.
 type Null[T any] struct{ batcherQueue[T] }
 
 // Due is part of Batcher.

@@ -36,24 +36,24 @@ func TestTake(t *testing.T) {
 		now   int64
 		force bool
 		due   int64
-		want  [][]int // objects taken at now, one after the other
+		want  [][]int // objects taken at now, in order
 	}{
-		{"nothing queued gives nothing", blocking, nil, 50 * ms, true, -1, nil},
-		{"waits from the first item", blocking, []add{{5 * ms, 1}, {9 * ms, 1}}, 15*ms - 1, false, 15 * ms, nil},
-		{"is due when the wait is over", blocking, []add{{5 * ms, 1}, {9 * ms, 1}}, 15 * ms, false, 15 * ms, [][]int{{0, 1}}},
-		{"force does not wait", blocking, []add{{5 * ms, 1}}, 5 * ms, true, 15 * ms, [][]int{{0}}},
+		{"empty queue", blocking, nil, 50 * ms, true, -1, nil},
+		{"the wait starts at the first item", blocking, []add{{5 * ms, 1}, {9 * ms, 1}}, 15*ms - 1, false, 15 * ms, nil},
+		{"due after the wait", blocking, []add{{5 * ms, 1}, {9 * ms, 1}}, 15 * ms, false, 15 * ms, [][]int{{0, 1}}},
+		{"force skips the wait", blocking, []add{{5 * ms, 1}}, 5 * ms, true, 15 * ms, [][]int{{0}}},
 		{"the soft limit ends the wait", blocking, []add{{5 * ms, 60}, {6 * ms, 40}}, 6 * ms, false, 5 * ms, [][]int{{0, 1}}},
-		{"the rest waits on its own time", blocking, []add{{5 * ms, 60}, {6 * ms, 60}}, 6 * ms, false, 5 * ms, [][]int{{0}}},
-		{"what queued while there was no room is cut at the soft limit", blocking, []add{{1, 40}, {2, 60}, {3, 100}, {4, 30}, {5, 80}}, 90 * ms, false, 1, [][]int{{0, 1}, {2}, {3}, {4}}},
-		{"a larger item goes alone", blocking, []add{{1, 10}, {2, 500}, {3, 10}}, 90 * ms, false, 1, [][]int{{0}, {1}, {2}}},
+		{"the rest has its own wait", blocking, []add{{5 * ms, 60}, {6 * ms, 60}}, 6 * ms, false, 5 * ms, [][]int{{0}}},
+		{"a backlog is cut at the soft limit", blocking, []add{{1, 40}, {2, 60}, {3, 100}, {4, 30}, {5, 80}}, 90 * ms, false, 1, [][]int{{0, 1}, {2}, {3}, {4}}},
+		{"a larger item is an object of its own", blocking, []add{{1, 10}, {2, 500}, {3, 10}}, 90 * ms, false, 1, [][]int{{0}, {1}, {2}}},
 		{"the limit of items ends the wait", blocking, []add{{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, 1, false, 1, [][]int{{0, 1, 2, 3}}},
 		{"null does not wait", null, []add{{5 * ms, 1}}, 5 * ms, false, 5 * ms, [][]int{{0}}},
-		{"null gathers what is there", null, []add{{1, 50}, {2, 50}, {3, 1}}, 5, false, 1, [][]int{{0, 1}, {2}}},
+		{"null takes all queued items", null, []add{{1, 50}, {2, 50}, {3, 1}}, 5, false, 1, [][]int{{0, 1}, {2}}},
 		{"enough ends the wait", early, []add{{5 * ms, 30}, {6 * ms, 20}}, 6 * ms, false, 5 * ms, [][]int{{0, 1}}},
-		{"what is not enough waits", early, []add{{5 * ms, 30}, {6 * ms, 19}}, 15*ms - 1, false, 15 * ms, nil},
-		{"less than twice what is being stored waits", busy, []add{{5 * ms, 30}, {6 * ms, 49}}, 15*ms - 1, false, 15 * ms, nil},
-		{"twice what is being stored does not", busy, []add{{5 * ms, 30}, {6 * ms, 50}}, 6 * ms, false, 5 * ms, [][]int{{0, 1}}},
-		{"what queued while there was no room is not cut where there is enough", early, []add{{1, 30}, {2, 30}, {3, 30}, {4, 30}}, 5, false, 1, [][]int{{0, 1, 2}}},
+		{"less than enough waits", early, []add{{5 * ms, 30}, {6 * ms, 19}}, 15*ms - 1, false, 15 * ms, nil},
+		{"less than twice the bytes being stored waits", busy, []add{{5 * ms, 30}, {6 * ms, 49}}, 15*ms - 1, false, 15 * ms, nil},
+		{"twice the bytes being stored does not wait", busy, []add{{5 * ms, 30}, {6 * ms, 50}}, 6 * ms, false, 5 * ms, [][]int{{0, 1}}},
+		{"a backlog is not cut at BytesEnough", early, []add{{1, 30}, {2, 30}, {3, 30}, {4, 30}}, 5, false, 1, [][]int{{0, 1, 2}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := c.make(ten)
@@ -82,7 +82,7 @@ func TestCancelledFirstItemMovesTheDeadline(t *testing.T) {
 	b.Add(one, 5, 1*ms)
 	b.Add(two, 7, 4*ms)
 	if !b.Cancel(one) || b.Cancel(one) {
-		t.Fatal("an item is taken out once")
+		t.Fatal("the item was not cancelled exactly once")
 	}
 	if at, ok := b.Due(); !ok || at != 14*ms {
 		t.Fatalf("due at %d %v", at, ok)
@@ -91,24 +91,24 @@ func TestCancelledFirstItemMovesTheDeadline(t *testing.T) {
 		t.Fatalf("took %v", got)
 	}
 	if b.Cancel(two) {
-		t.Fatal("a taken item can not be cancelled")
+		t.Fatal("a taken item was cancelled")
 	}
 	b.Add(two, 7, 20*ms)
 	if b.Len() != 1 || b.Bytes() != 7 || !two.Queued() {
-		t.Fatal("an item may be queued again once it is out")
+		t.Fatal("a removed item was not queued again")
 	}
 }
 
-func TestPatientItems(t *testing.T) {
-	cfg := log.Config{Wait: 10 * time.Millisecond, Patience: time.Second}
+func TestDeferredItems(t *testing.T) {
+	cfg := log.Config{Wait: 10 * time.Millisecond, DeferWait: time.Second}
 	for _, c := range []struct {
-		name  string
-		b     log.Batcher[int]
-		eager int64 // how long an item waits that is not patient
+		name   string
+		b      log.Batcher[int]
+		urgent int64 // wait of an item that is not deferred
 	}{
 		{"blocking", log.NewBlocking[int](cfg), 10 * ms},
 		{"null", log.NewNull[int](cfg), 0},
-		{"no shorter than others", log.NewBlocking[int](log.Config{Wait: time.Second, Patience: time.Millisecond}), 1000 * ms},
+		{"not shorter than other items", log.NewBlocking[int](log.Config{Wait: time.Second, DeferWait: time.Millisecond}), 1000 * ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := c.b
@@ -118,7 +118,7 @@ func TestPatientItems(t *testing.T) {
 					t.Fatalf("due at %d %v, want %d", at, ok, want)
 				}
 			}
-			one, two, three := &item{Value: 1, Patient: true}, &item{Value: 2}, &item{Value: 3, Patient: true}
+			one, two, three := &item{Value: 1, Deferred: true}, &item{Value: 2}, &item{Value: 3, Deferred: true}
 			b.Add(one, 1, 1*ms)
 			due(1001 * ms)
 			if got := b.Take(nil, 1001*ms-1, false); got != nil {
@@ -126,17 +126,17 @@ func TestPatientItems(t *testing.T) {
 			}
 			b.Add(two, 1, 1*ms)
 			b.Add(three, 1, 2*ms)
-			due(1*ms + c.eager)
+			due(1*ms + c.urgent)
 			b.Cancel(one)
-			due(1*ms + c.eager)
+			due(1*ms + c.urgent)
 			b.Cancel(two)
 			due(1002 * ms)
 			b.Add(two, 1, 5*ms)
 			b.Cancel(three)
-			due(5*ms + c.eager)
+			due(5*ms + c.urgent)
 			b.Add(one, 1, 6*ms)
-			if got := b.Take(nil, 5*ms+c.eager, false); !slices.Equal(got, []int{2, 1}) {
-				t.Fatalf("took %v: a patient item rides along", got)
+			if got := b.Take(nil, 5*ms+c.urgent, false); !slices.Equal(got, []int{2, 1}) {
+				t.Fatalf("took %v: a deferred item joins a due object", got)
 			}
 		})
 	}
@@ -154,16 +154,16 @@ func TestAddTwicePanics(t *testing.T) {
 	b.Add(it, 1, 1)
 }
 
-// model is a batcher as one would write it without caring for speed.
+// model is a simple, slow batcher.
 type model struct {
 	vals  []int
 	bytes map[int]int64
-	until map[int]int64 // when each has waited for long enough
+	until map[int]int64 // when each has waited long enough
 
 	storing int64
 }
 
-// due says whether an object may be cut.
+// due reports whether an object may be cut.
 func (m *model) due(cfg log.Config, now int64) bool {
 	waited := slices.ContainsFunc(m.vals, func(v int) bool { return m.until[v] <= now })
 	if cfg.BytesEnough > 0 && m.sum() >= cfg.BytesEnough && m.sum() >= 2*m.storing {
@@ -195,10 +195,10 @@ func (m *model) cut(cfg log.Config) (out []int) {
 func TestRandomAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := log.Config{
-			Wait:     time.Duration(rapid.Int64Range(0, 20).Draw(t, "wait")),
-			Patience: time.Duration(rapid.Int64Range(0, 60).Draw(t, "patience")),
-			BytesMax: rapid.Int64Range(1, 100).Draw(t, "bytesMax"),
-			ItemsMax: rapid.IntRange(1, 8).Draw(t, "itemsMax"),
+			Wait:      time.Duration(rapid.Int64Range(0, 20).Draw(t, "wait")),
+			DeferWait: time.Duration(rapid.Int64Range(0, 60).Draw(t, "patience")),
+			BytesMax:  rapid.Int64Range(1, 100).Draw(t, "bytesMax"),
+			ItemsMax:  rapid.IntRange(1, 8).Draw(t, "itemsMax"),
 
 			BytesEnough: rapid.Int64Range(0, 120).Draw(t, "bytesEnough"),
 		}
@@ -211,10 +211,10 @@ func TestRandomAgainstModel(t *testing.T) {
 		items, now := []*item{}, int64(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
-				it := &item{Value: len(items), Patient: rapid.Bool().Draw(t, "patient")}
+				it := &item{Value: len(items), Deferred: rapid.Bool().Draw(t, "deferred")}
 				wait := cfg.Wait
-				if it.Patient {
-					wait = max(wait, cfg.Patience)
+				if it.Deferred {
+					wait = max(wait, cfg.DeferWait)
 				}
 				items = append(items, it)
 				n := rapid.Int64Range(0, 150).Draw(t, "bytes")

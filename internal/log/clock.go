@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// heldLook is how often a leader looks at the clock again while writes wait for it.
-	heldLook = time.Second
-	// askEvery is how often it asks the store for its time then.
+	// heldPoll is how often a leader checks the clock again while writes wait for it.
+	heldPoll = time.Second
+	// askEvery is how often it then asks the store for its time.
 	askEvery = 5 * time.Second
-	// leapWait is how long after a start with a leap of the time nothing is deleted for its age.
+	// leapWait is how long nothing is deleted for its age after a start with a leap of the time.
 	leapWait = 10 * time.Minute
 )
 
-// clock is the log's clock, for everybody.
+// clock is the log's clock, shared by all goroutines.
 type clock struct {
 	mu   sync.Mutex // guards time
 	time logtime.Clock
 }
 
-// reading is what the clocks show now.
+// reading returns the current readings of the clocks.
 func (l *Log) reading() logtime.Reading {
 	if l.opt.Clocks != nil {
 		return l.opt.Clocks()
@@ -45,20 +45,21 @@ func (l *Log) time() (int64, error) {
 	return l.clock.time.Time(l.reading())
 }
 
-// Now is the time by which the log goes: that of a commit that is made now. While ClockError is not nil it may be wrong.
+// Now is the log time of a commit that is made now. It may be wrong while ClockError is not nil.
 func (l *Log) Now() time.Time {
 	at, _ := l.time()
 	return time.UnixMicro(at)
 }
 
-// ClockError says why no commit is made at the time that the clock shows, or nil (rule R15). It makes no request.
+// ClockError is why no commit is made at the time of the clock, or nil (rule R15). It makes no
+// request.
 func (l *Log) ClockError() error {
 	_, err := l.time()
 	return err
 }
 
-// TimeDoubted says whether nothing must be deleted for its age: the clock is wrong, or it leapt at the start and nobody may
-// have noticed yet.
+// TimeDoubted reports whether nothing may be deleted for its age. That is the case while the clock
+// is wrong, and for a while after a leap at the start, so that an operator can notice it.
 func (l *Log) TimeDoubted() bool {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()
@@ -66,29 +67,30 @@ func (l *Log) TimeDoubted() bool {
 	return err != nil || l.clock.time.Leapt() && time.Since(l.start) < leapWait
 }
 
-// leads tells the clock where the log's time is when this run begins to lead.
-func (o *owner) leads() {
+// startClock gives the clock the log's time when this run becomes leader.
+func (o *owner) startClock() {
 	o.clock.mu.Lock()
 	o.clock.time.Lead(o.core.State().AppendTime)
 	o.clock.mu.Unlock()
 	if err := o.ClockError(); err != nil {
-		o.opt.Logger.Warn("no commit is made", "shard", o.opt.Core.Shard, "err", err)
+		o.opt.Logger.Warn("commits wait for the clock", "shard", o.opt.Core.Shard, "err", err)
 	}
 }
 
-// held says whether writes wait for the clock, and asks the store for its time if its clock is what they wait for.
-func (o *owner) held(ctx context.Context) bool {
+// clockHolds reports whether writes wait for the clock. If the store's clock is the reason it asks
+// the store for its time, so that a corrected clock is noticed.
+func (o *owner) clockHolds(ctx context.Context) bool {
 	if o.core.Role() != core.RoleLeader {
-		o.waits = false
+		o.held = false
 		return false
 	}
 	err := o.ClockError()
-	if was := o.waits; was != (err != nil) {
-		o.waits = !was
+	if was := o.held; was != (err != nil) {
+		o.held = !was
 		if err != nil {
-			o.opt.Logger.Warn("writes wait", "shard", o.opt.Core.Shard, "err", err)
+			o.opt.Logger.Warn("writes wait for the clock", "shard", o.opt.Core.Shard, "err", err)
 		} else {
-			o.opt.Logger.Info("writes go on: the clock is right", "shard", o.opt.Core.Shard)
+			o.opt.Logger.Info("writes continue: the clock is right", "shard", o.opt.Core.Shard)
 		}
 	}
 	var e *logtime.Error
@@ -99,7 +101,7 @@ func (o *owner) held(ctx context.Context) bool {
 	return err != nil
 }
 
-// askTime makes a request for the sake of its answer's date.
+// askTime makes a request to get the date of its answer.
 func (o *owner) askTime(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
@@ -108,8 +110,9 @@ func (o *owner) askTime(ctx context.Context) {
 	}
 }
 
-// ResetTime takes the machine's clock to be right and proposes that the log's time goes back to it (rule R15).
-// state.ErrNotLater says that the log's time is not later. Error: the store's clock contradicts the machine's.
+// ResetTime assumes that the machine's clock is right and proposes that the log time goes back to
+// it (rule R15). state.ErrNotLater: the log time is not later. Error: the store's clock contradicts
+// the machine's.
 func (l *Log) ResetTime() (*Ticket, error) {
 	l.clock.mu.Lock()
 	at, err := l.clock.time.Set(l.reading())

@@ -15,21 +15,23 @@ import (
 )
 
 const (
-	// collectMax bounds the names one pass deletes; the next snapshot brings the next pass.
+	// collectMax bounds the names that one pass deletes; the next snapshot starts the next pass.
 	collectMax = 10_000
-	// collectFree is how many a pass may delete whatever their share; beyond it, at most half of what it listed.
+	// collectFree is how many names a pass may always delete; beyond it, at most half of the listed
+	// names. A wrong verdict on many names thus does limited damage per pass.
 	collectFree = 1_000
-	// deleteAtOnce is what one request deletes.
+	// deleteAtOnce is the number of names in one DELETE request.
 	deleteAtOnce = 1_000
-	// listAtOnce is a page of a LIST.
+	// listAtOnce is the page size of a LIST.
 	listAtOnce = 1_000
-	// headTries is how often a head is read that can not be.
+	// headTries is how often a head that cannot be read is tried.
 	headTries = 3
-	// headsAtOnce is how many heads a pass reads at a time.
+	// headsAtOnce is how many heads a pass reads concurrently.
 	headsAtOnce = 8
 )
 
-// sweep is one pass over the names of snapshots, slots and packs (rule R7). Any trouble ends it: garbage stays garbage.
+// sweep is one pass over the names of snapshots, slots and packs (rule R7). Any error ends it,
+// which is safe: garbage stays garbage.
 type sweep struct {
 	l       *Log
 	judge   *core.Collector
@@ -39,8 +41,9 @@ type sweep struct {
 	more    bool // there is garbage beyond what this pass may delete
 }
 
-// collect deletes garbage as the older of a leader's two newest snapshots shows it, and says how far it came. It runs
-// beside the owner.
+// collect deletes the garbage below the older of a leader's two newest snapshots and reports its
+// progress. It runs concurrently with the owner: the verdicts depend only on older, which is
+// immutable.
 func (l *Log) collect(ctx context.Context, older *state.State) *core.Event {
 	s := &sweep{l: l, judge: core.NewCollector(older, &l.proven)}
 	var err error
@@ -65,7 +68,7 @@ func (l *Log) collect(ctx context.Context, older *state.State) *core.Event {
 	}
 }
 
-// forked raises an alarm, once, for objects that were acknowledged and are not on the log.
+// forked raises one alarm for acknowledged objects that are not on the log.
 func (l *Log) forked(branch []string) {
 	if l.branch == branch[0] {
 		return
@@ -75,8 +78,8 @@ func (l *Log) forked(branch []string) {
 	l.opt.Logger.Error("log alarm", "key", branch[0], "objects", len(branch), "err", errForked)
 }
 
-var errForked = errors.New("a part of the log was lost once, and a broker continued without it: what lies there was acknowledged " +
-	`and is not served. "seb fsck" says what it is and how to accept the loss`)
+var errForked = errors.New("a part of the log was lost and a broker continued without it: acknowledged records are not served; " +
+	`"seb fsck" lists them and tells how to accept the loss`)
 
 // list judges the names below a prefix.
 func (s *sweep) list(ctx context.Context, prefix string) error {
@@ -113,7 +116,7 @@ func (s *sweep) add(ctx context.Context, page []objstore.Entry) error {
 	return s.ask(ctx, ask)
 }
 
-// ask judges names by their objects' heads, read a few at a time.
+// ask judges names by their objects' heads, which it reads concurrently.
 func (s *sweep) ask(ctx context.Context, keys []string) error {
 	heads, errs := make([]*record.Head, len(keys)), make([]error, len(keys))
 	var next atomic.Int64
@@ -134,7 +137,8 @@ func (s *sweep) ask(ctx context.Context, keys []string) error {
 	return errors.Join(errors.Join(errs...), ctx.Err())
 }
 
-// head reads a head; nil if the object is gone, or unreadable, which is an alarm.
+// head reads a head. It returns nil if the object is gone, or if it is unreadable, which raises an
+// alarm.
 func (s *sweep) head(ctx context.Context, key string) (*record.Head, error) {
 	var h record.Head
 	var err error
@@ -150,14 +154,14 @@ func (s *sweep) head(ctx context.Context, key string) (*record.Head, error) {
 		if h, err = record.DecodeHead(b); err == nil {
 			return &h, nil
 		}
-		objstore.Forget(s.l.opt.Store, key) // it may have been damaged on the way
+		objstore.Forget(s.l.opt.Store, key) // it may have been damaged in transit
 	}
 	s.l.met.alarms.Inc()
 	s.l.opt.Logger.Error("log alarm", "key", key, "err", err)
-	return nil, nil // never deleted because it is unreadable (rule R9)
+	return nil, nil // never deleted for being unreadable (rule R9)
 }
 
-// delete deletes what the pass may.
+// delete deletes as many names as the pass may.
 func (s *sweep) delete(ctx context.Context) error {
 	n := min(len(s.garbage), collectMax, max(collectFree, int(s.listed/2)))
 	s.more = s.more || n < len(s.garbage)
@@ -176,7 +180,7 @@ func (s *sweep) delete(ctx context.Context) error {
 		}
 		s.deleted += int64(len(batch))
 		s.l.met.deleted.Add(len(batch))
-		s.l.opt.Logger.Info("deleted what no snapshot needs", "objects", len(batch), "took", time.Since(begin))
+		s.l.opt.Logger.Info("garbage deleted", "objects", len(batch), "took", time.Since(begin))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// names lists a store's names.
+// names lists the names below a prefix.
 func names(t testing.TB, s objstore.Store, prefix string) []string {
 	t.Helper()
 	var all []string
@@ -56,7 +56,7 @@ func whole(t testing.TB, s objstore.Store, key string) []byte {
 	return b
 }
 
-// view is the committed state as it is now.
+// view returns the committed state.
 func view(l *log.Log) (v *state.State) {
 	l.Read(func(s *state.State) {
 		b := state.EncodeSnapshot(s)
@@ -65,7 +65,7 @@ func view(l *log.Log) (v *state.State) {
 	return v
 }
 
-// history is what was acknowledged in a partition, and from where on it must be there.
+// history is the acknowledged records of a partition and its expected start offset.
 type history struct {
 	id    record.ID
 	part  uint32
@@ -97,7 +97,7 @@ func (h *history) trim(t testing.TB, l *log.Log, start int64) {
 	h.start = start
 }
 
-// check reads everything from the start on.
+// check reads all records from the start offset.
 func (h *history) check(t testing.TB, s objstore.Store, v *state.State) {
 	t.Helper()
 	p := v.Topic(h.id).Partitions.At(int(h.part))
@@ -114,10 +114,10 @@ func (h *history) check(t testing.TB, s objstore.Store, v *state.State) {
 		for reader.Reset(b, r.Base); reader.Next(); {
 			rec := reader.Record()
 			if rec.Offset < next {
-				continue // below the start, or there twice, which the count below shows
+				continue // below the start, or a duplicate, which the count below detects
 			}
 			if want, ok := h.acked[rec.Offset]; !ok || want != string(rec.Value) || rec.Offset != next {
-				t.Fatalf("partition %d holds %q at %d after %d, acknowledged was %q", h.part, rec.Value, rec.Offset, next, want)
+				t.Fatalf("partition %d has %q at offset %d, want offset %d and acknowledged value %q", h.part, rec.Value, rec.Offset, next, want)
 			}
 			next++
 		}
@@ -130,7 +130,7 @@ func (h *history) check(t testing.TB, s objstore.Store, v *state.State) {
 	}
 }
 
-// checkSeals: every SEAL on the chain is there.
+// checkSeals checks that every SEAL of the chain exists.
 func checkSeals(t testing.TB, s objstore.Store, v *state.State) {
 	t.Helper()
 	for _, e := range v.Epochs[:len(v.Epochs)-1] {
@@ -141,10 +141,10 @@ func checkSeals(t testing.TB, s objstore.Store, v *state.State) {
 	}
 }
 
-const slotsBetween = 8 // snapshots, in these tests
+const slotsBetween = 8 // slots between snapshots in these tests
 
-// settle appends until no more objects are there than are needed: those that hold data, the SEALs, the slots since the
-// older of two snapshots, and what came while a pass ran.
+// settle appends until only needed objects remain: those with data, the SEALs, the slots since the
+// older of two snapshots, and objects stored during a pass.
 func settle(t testing.TB, l *log.Log, s objstore.Store, h *history) {
 	t.Helper()
 	for range 5000 {
@@ -156,11 +156,11 @@ func settle(t testing.TB, l *log.Log, s objstore.Store, h *history) {
 			return
 		}
 	}
-	t.Fatalf("%d slots and %d snapshots are left", len(names(t, s, "s0000/wal/")), len(names(t, s, "s0000/snap/")))
+	t.Fatalf("%d slots and %d snapshots remain", len(names(t, s, "s0000/wal/")), len(names(t, s, "s0000/snap/")))
 }
 
-// TestCollection: many appends and trims, logs killed, closed and taken over from: the number of objects stays bounded,
-// everything that was not trimmed is readable, and no SEAL is gone.
+// TestCollection appends and trims while logs are killed, closed and taken over. The number of
+// objects stays bounded, all untrimmed records stay readable, and no SEAL is deleted.
 func TestCollection(t *testing.T) {
 	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
 	if err != nil {
@@ -199,7 +199,7 @@ func TestCollection(t *testing.T) {
 				switch run % 3 {
 				case 0:
 					l.Kill()
-				case 1: // the next one takes over
+				case 1: // the next log takes over
 				case 2:
 					if err := l.Close(context.Background()); err != nil {
 						t.Fatal(err)
@@ -225,12 +225,12 @@ func TestCollection(t *testing.T) {
 	}
 }
 
-// passes is a store that watches collections: each begins with a LIST of all snapshots.
+// passes is a store that observes collections: each starts with a LIST of all snapshots.
 type passes struct {
 	objstore.Store
 	mu       sync.Mutex
 	all      []pass
-	throttle int // so many passes
+	throttle int // number of passes to throttle
 }
 
 type pass struct{ listed, requests, deleted, largest int }
@@ -268,7 +268,8 @@ func (p *passes) seen() []pass {
 	return append([]pass(nil), p.all...)
 }
 
-// collecting opens a log on a watched store, with a topic and a slot of DATA whose bytes litter can be made of.
+// collecting opens a log on an observed store, with a topic and a slot of DATA whose bytes make
+// litter.
 func collecting(t *testing.T, s *passes) (l *log.Log, h *history, slot []byte) {
 	o := options(s)
 	o.Core.SnapshotSlots = slotsBetween
@@ -288,7 +289,8 @@ func put(t testing.TB, s objstore.Store, key string, b []byte) {
 	}
 }
 
-// inFlight is a DATA that was in flight when its epoch ended: in epoch 0, which holds a SEAL in slot 0.
+// inFlight returns DATA that was in flight when its epoch ended: epoch 0, which has its SEAL in
+// slot 0.
 func inFlight(t testing.TB, v *state.State, slot uint64) (key string, body []byte) {
 	t.Helper()
 	h := record.Head{Kind: record.KindData, Time: 1, Cluster: v.Cluster, Nonce: v.Cluster, Slot: slot}
@@ -299,7 +301,8 @@ func inFlight(t testing.TB, v *state.State, slot uint64) (key string, body []byt
 	return state.SlotKey(0, 0, v.Cluster, slot), body
 }
 
-// TestLitter: what zombies left is found, and what is not garbage for ever stays (rules R7, R9).
+// TestLitter checks that a collection finds the objects of zombies, and keeps everything that is
+// not garbage permanently (rules R7, R9).
 func TestLitter(t *testing.T) {
 	s := &passes{Store: objstore.NewMemory()}
 	l, h, data := collecting(t, s)
@@ -322,9 +325,9 @@ func TestLitter(t *testing.T) {
 	left, body := inFlight(t, v, 3)
 	garbage := []string{left, pack(0, v.Cluster)}
 	stays := map[string][]byte{
-		pack(1, v.Nonce):        nil, // may yet be installed
-		pack(1, record.NewID()): nil, // no lower epoch
-		pack(0, record.NewID()): nil, // of an epoch that is not on the log: a branch that was lost
+		pack(1, v.Nonce):        nil, // may still be installed
+		pack(1, record.NewID()): nil, // not a lower epoch
+		pack(0, record.NewID()): nil, // epoch not on the log: a lost branch
 		zombie(1, 0):            data,
 		branch(1):               foreign,
 		pack(2, record.NewID()): nil,
@@ -367,7 +370,7 @@ func TestLitter(t *testing.T) {
 	h.check(t, s, view(l))
 }
 
-// onlyOurs leaves names out of a LIST.
+// onlyOurs removes names from a LIST.
 type onlyOurs struct {
 	objstore.Store
 	not map[string][]byte
@@ -384,7 +387,7 @@ func (s onlyOurs) List(ctx context.Context, o objstore.ListOptions) ([]objstore.
 	return ours, more, err
 }
 
-// damagedOnce damages the first answer about a name.
+// damagedOnce damages the first answer for a name.
 type damagedOnce struct {
 	objstore.Store
 	key  atomic.Pointer[string]
@@ -405,8 +408,8 @@ func (s *damagedOnce) Get(ctx context.Context, key string, r objstore.Range) (ob
 	return obj, nil
 }
 
-// TestHeadDamagedOnTheWay is read again, and nobody is alarmed.
-func TestHeadDamagedOnTheWay(t *testing.T) {
+// TestHeadDamagedInTransitIsReadAgain checks that such a head raises no alarm.
+func TestHeadDamagedInTransitIsReadAgain(t *testing.T) {
 	once := &damagedOnce{Store: objstore.NewMemory()}
 	s := &passes{Store: once}
 	var log bytes.Buffer
@@ -419,7 +422,7 @@ func TestHeadDamagedOnTheWay(t *testing.T) {
 	key, body := inFlight(t, view(l), 3)
 	once.key.Store(&key)
 	put(t, s, key, body)
-	for range 1000 { // collections come with commits
+	for range 1000 { // commits trigger collections
 		if !slices.Contains(names(t, s.Store, ""), key) {
 			break
 		}
@@ -427,15 +430,15 @@ func TestHeadDamagedOnTheWay(t *testing.T) {
 	}
 	l.Kill()
 	if strings.Contains(log.String(), "alarm") {
-		t.Errorf("the log says %s", log.String())
+		t.Errorf("log output %s", log.String())
 	}
 	if slices.Contains(names(t, s.Store, ""), key) {
-		t.Error("the zombie's slot is there")
+		t.Error("the zombie's slot was not deleted")
 	}
 }
 
-// TestPassIsBounded: one pass deletes a thousand objects, or half of what it listed if that is more; the rest is left to
-// later ones.
+// TestPassIsBounded checks that one pass deletes at most a thousand objects, or half of the listed
+// ones if that is more, and leaves the rest to later passes.
 func TestPassIsBounded(t *testing.T) {
 	s := &passes{Store: objstore.NewMemory()}
 	l, h, _ := collecting(t, s)
@@ -456,11 +459,11 @@ func TestPassIsBounded(t *testing.T) {
 		}
 	}
 	if deleted < litter || full < 2 {
-		t.Fatalf("%d deleted, %d passes came to their bound", deleted, full)
+		t.Fatalf("%d deleted, %d passes reached their bound", deleted, full)
 	}
 }
 
-// TestThrottledDelete: a store that does not want to delete ends the pass, and that is all.
+// TestThrottledDelete checks that a throttled DELETE ends the pass without further effects.
 func TestThrottledDelete(t *testing.T) {
 	s := &passes{Store: objstore.NewMemory(), throttle: 3}
 	l, h, _ := collecting(t, s)
@@ -475,7 +478,7 @@ func TestThrottledDelete(t *testing.T) {
 	}
 	for i, p := range all[:3] {
 		if p.requests > 1 || p.deleted != 0 {
-			t.Errorf("throttled pass %d went on: %+v", i, p)
+			t.Errorf("throttled pass %d continued: %+v", i, p)
 		}
 	}
 	h.check(t, s, view(l))

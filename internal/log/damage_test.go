@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// damages are what bit rot and torn writes make of an object.
+// damages imitate bit rot and torn writes.
 var damages = map[string]func(b []byte) []byte{
 	"first byte":  func(b []byte) []byte { b[0] ^= 1; return b },
 	"in the head": func(b []byte) []byte { b[min(60, len(b)-1)] ^= 4; return b },
@@ -24,7 +24,7 @@ var damages = map[string]func(b []byte) []byte{
 	"all zeros":   func(b []byte) []byte { return make([]byte, len(b)) },
 }
 
-// copied is a store in memory with the objects of another.
+// copied returns a store in memory with a copy of the objects.
 func copied(t testing.TB, s objstore.Store) *objstore.Memory {
 	t.Helper()
 	m := objstore.NewMemory()
@@ -48,9 +48,10 @@ func (h *history) clone() *history {
 	return &c
 }
 
-// TestDamageDestroysNothing: rule R9. Each object in turn, and all snapshots together, are damaged in every way. A broker
-// that starts on the bucket all the same, and appends, trims, takes snapshots and collects, or that refuses to start, has
-// destroyed nothing: with their bytes back in their place all is there that was ever acknowledged.
+// TestDamageDestroysNothing is rule R9. It damages each object in turn, and all snapshots together,
+// in every way. A broker then either starts, appends, trims, takes snapshots and collects, or
+// refuses to start. In both cases nothing is destroyed: after the bytes are restored every
+// acknowledged record is readable.
 func TestDamageDestroysNothing(t *testing.T) {
 	store, kept, trimmed := lived(t)
 	all := names(t, store, "")
@@ -66,7 +67,7 @@ func TestDamageDestroysNothing(t *testing.T) {
 				replace(t, s, key, damage(whole(t, store, key)))
 			}
 			kept, trimmed := kept.clone(), trimmed.clone()
-			if goesOn(t, s, kept, trimmed) {
+			if startAndWork(t, s, kept, trimmed) {
 				starts++
 			} else {
 				refusals++
@@ -75,7 +76,7 @@ func TestDamageDestroysNothing(t *testing.T) {
 				deleted += 1 - len(names(t, s, old))
 			}
 			for _, key := range keys {
-				if len(names(t, s, key)) > 0 { // else it was garbage, or the reads below fail
+				if len(names(t, s, key)) > 0 { // otherwise it was garbage, or the reads below fail
 					replace(t, s, key, whole(t, store, key))
 				}
 			}
@@ -90,9 +91,9 @@ func TestDamageDestroysNothing(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d objects; %d starts in spite of damage, after which %d objects were garbage; %d refused", len(all), starts, deleted, refusals)
+	t.Logf("%d objects; %d starts despite damage, which then deleted %d objects as garbage; %d refused", len(all), starts, deleted, refusals)
 	if starts == 0 || refusals == 0 || deleted == 0 || len(victims[0]) < 2 {
-		t.Error("starts, refusals, garbage and several snapshots should all have been met")
+		t.Error("want starts, refusals, garbage and several snapshots")
 	}
 }
 
@@ -102,7 +103,7 @@ func damageOptions(s objstore.Store) log.Options {
 	return o
 }
 
-// lived is a log of several epochs, with snapshots, seals, data that is needed and garbage.
+// lived returns a log of several epochs, with snapshots, seals, live data and garbage.
 func lived(t *testing.T) (s *objstore.Memory, kept, trimmed *history) {
 	s = objstore.NewMemory()
 	for epoch := range 3 {
@@ -122,14 +123,15 @@ func lived(t *testing.T) (s *objstore.Memory, kept, trimmed *history) {
 	return s, kept, trimmed
 }
 
-// goesOn starts a log and lets it do all that a leader does. It says whether that started.
-func goesOn(t *testing.T, s objstore.Store, kept, trimmed *history) bool {
+// startAndWork starts a log and does everything that a leader does. It reports whether the start
+// succeeded.
+func startAndWork(t *testing.T, s objstore.Store, kept, trimmed *history) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	l, err := log.Open(ctx, damageOptions(s))
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a start on a damaged bucket hangs: %v", err)
+			t.Errorf("start on a damaged bucket hangs: %v", err)
 		}
 		return false
 	}

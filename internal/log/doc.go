@@ -1,10 +1,15 @@
-// Package log runs the log against a real store: it is the shell of package core.
+// Package log runs the log on a store: it is the shell of package core.
 //
-// One goroutine, the owner, holds the core. It takes submits and the answers of store requests from an inbox, asks the
-// batcher when waiting appends become an object, steps the core and performs its effects: requests run in a bounded set
-// of goroutines, each with a timeout of its own, and their answers come back as events that carry the OpID of the
-// request. The owner itself never waits for I/O.
+//	callers --submits--> inbox --> owner: batcher, core --effects--> request goroutines --> store
+//	                       ^                                              |
+//	                       +------------------ events --------------------+
 //
-// What callers hear is one of three things (rule R4): acknowledged, rejected or unknown (state.ErrOutcomeUnknown).
-// An acknowledgement is constructed in one function, ack, which only the handling of a committed slot calls.
+// One goroutine, the owner, holds the core. It takes submits and the answers of store requests from
+// an inbox, asks the batcher when waiting appends become an object, steps the core and performs its
+// effects. Requests run in a bounded set of goroutines, each with its own timeout. Their answers
+// come back as events with the OpID of the request. The owner itself never waits for I/O.
+//
+// A caller gets one of three answers (rule R4): acknowledged, rejected or unknown
+// (state.ErrOutcomeUnknown). Only the function ack makes an acknowledgement, and only the handling
+// of a committed slot calls it.
 package log

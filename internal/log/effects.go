@@ -8,8 +8,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// step gives the core an event and performs what follows from it. A slot that is encoded on the way is told to the core
-// before any other event.
+// step passes an event to the core and performs the effects. If that encodes a slot, the core
+// learns of it before any other event, because the next slot must name its checksum.
 func (o *owner) step(ctx context.Context, ev *core.Event) {
 	o.stepOnce(ctx, ev)
 	for len(o.encoded) > 0 {
@@ -27,7 +27,8 @@ func (o *owner) stepOnce(ctx context.Context, ev *core.Event) {
 	}
 }
 
-// stepLocked changes the state while nobody reads it, and tells the broker before anybody can.
+// stepLocked changes the state under the lock and reports commits to the broker before it unlocks.
+// So the tail and the waiters of the broker are up to date before a reader can see the new state.
 func (o *owner) stepLocked(ev *core.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -40,8 +41,8 @@ func (o *owner) stepLocked(ev *core.Event) {
 			o.publish(e.Frozen)
 		case core.EffApplied:
 			advanced = true
-		case core.EffRole: // before anybody hears of what follows from it
-			s := Status{Role: e.Role, Epoch: e.Epoch, Err: e.Err, Over: o.core.Err()}
+		case core.EffRole: // before callers see its consequences
+			s := Status{Role: e.Role, Epoch: e.Epoch, Err: e.Err, Ended: o.core.Err()}
 			if e.Role == core.RoleFenced {
 				s.Epoch = o.Status().Epoch
 			}
@@ -60,7 +61,7 @@ func (o *owner) perform(ctx context.Context, e *core.Effect) {
 	case core.EffUnknown:
 		o.unknown(e.Frozen)
 	case core.EffReject:
-		o.turnDown(e.Proposal, e.Reject)
+		o.rejectProposal(e.Proposal, e.Reject)
 	case core.EffRole:
 		o.setRole(e)
 	case core.EffConfirmed:
@@ -76,7 +77,7 @@ func (o *owner) perform(ctx context.Context, e *core.Effect) {
 	}
 }
 
-// schedule starts a request, now or when its delay is over. A slot is encoded at once all the same.
+// schedule starts a request, now or after its delay. A slot is encoded at once in any case.
 func (o *owner) schedule(ctx context.Context, e *core.Effect) {
 	if e.Kind == core.EffPutData {
 		o.encode(e)
@@ -85,7 +86,7 @@ func (o *owner) schedule(ctx context.Context, e *core.Effect) {
 		o.request(ctx, e)
 		return
 	}
-	// Jitter keeps brokers that were turned away together from coming back together.
+	// Jitter spreads the retries of brokers that were turned away together.
 	o.delayed = append(o.delayed, delayed{at: o.now() + e.Delay/2 + rand.Int64N(e.Delay), e: *e})
 }
 

@@ -6,20 +6,20 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 )
 
-// proposal is what hangs on a core.Proposal.
+// proposal is the User data of a core.Proposal.
 type proposal struct {
 	p       core.Proposal
 	appends []*member // by position in p.Appends
 	ops     []*member // by position in p.Ops
-	object  *Object   // from the first attempt on
+	object  *Object   // set by the first attempt
 	started int64     // when it was frozen
 	bytes   int64     // of the members
 }
 
-// freeze gives the core what is due, as long as it has room and the clock is right. A core that does not lead has room, and
-// rejects.
+// freeze passes due items to the core while it has room and the clock is right. A core that does
+// not lead has room and rejects them.
 func (o *owner) freeze(ctx context.Context) {
-	for o.batch.Len() > 0 && o.core.Room() && !o.held(ctx) {
+	for o.batch.Len() > 0 && o.core.Room() && !o.clockHolds(ctx) {
 		clear(o.taken)
 		atOnce := o.flushing || o.core.Role() != core.RoleLeader
 		if o.taken = o.batch.Take(o.taken[:0], o.now(), atOnce); len(o.taken) == 0 {
@@ -53,8 +53,8 @@ func (o *owner) propose(ctx context.Context, taken []*member) {
 	o.step(ctx, &core.Event{Kind: core.EvFreeze, Proposal: &p.p, Wall: at})
 }
 
-// encode makes the object of a slot at its first attempt. Its checksum goes back to the core as soon as the effects at
-// hand are performed.
+// encode builds the object of a slot at its first attempt. The core gets its checksum when the
+// current effects are performed.
 func (o *owner) encode(e *core.Effect) *Object {
 	p := o.proposalOf(e.Frozen.Proposal)
 	if p.object != nil {
@@ -62,8 +62,8 @@ func (o *owner) encode(e *core.Effect) *Object {
 	}
 	object, crc, err := build(e.Frozen, p.appends, o.opt.Budget)
 	if err != nil {
-		// The core froze what the shell handed it: only a broken invariant of this program gets here, and going on
-		// would mean guessing at offsets.
+		// Only a broken invariant of this program leads here, because the core froze the shell's
+		// own members. To continue would mean to guess offsets.
 		panic("log: encode slot " + e.Frozen.Key + ": " + err.Error())
 	}
 	p.object = object
@@ -71,7 +71,8 @@ func (o *owner) encode(e *core.Effect) *Object {
 	return object
 }
 
-// proposalOf returns what hangs on a proposal. On one that the core made itself that is hung here: it has no members.
+// proposalOf returns the User data of a proposal. For a proposal that the core made itself, which
+// has no members, it creates them.
 func (o *owner) proposalOf(lp *core.Proposal) *proposal {
 	if lp.User == nil {
 		p := &proposal{started: o.now()}

@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hooked is a store whose requests a test can get in the way of. A hook that returns pass lets the request through.
+// hooked is a store whose requests a test can intercept. A hook that returns pass forwards the
+// request.
 type hooked struct {
 	objstore.Store
 	mu    sync.Mutex
@@ -119,7 +120,7 @@ func open(t testing.TB, o log.Options) *log.Log {
 	return l
 }
 
-// wait is Ticket.Wait that fails a test that hangs.
+// wait is Ticket.Wait with a deadline that fails the test.
 func wait(t testing.TB, k *log.Ticket) []log.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -127,7 +128,7 @@ func wait(t testing.TB, k *log.Ticket) []log.Result {
 	return k.Wait(ctx)
 }
 
-// topic creates a topic and returns its id.
+// topic creates a topic and returns its ID.
 func topic(t testing.TB, l *log.Log, name string, partitions uint32) record.ID {
 	t.Helper()
 	id := record.NewID()
@@ -138,7 +139,7 @@ func topic(t testing.TB, l *log.Log, name string, partitions uint32) record.ID {
 	return id
 }
 
-// batch makes an append of one batch whose records have the given values.
+// batch returns an append of one batch with the given values.
 func batch(t testing.TB, id record.ID, partition uint32, values ...string) log.Append {
 	t.Helper()
 	recs := make([]record.Record, len(values))
@@ -155,7 +156,8 @@ func batch(t testing.TB, id record.ID, partition uint32, values ...string) log.A
 	}}
 }
 
-// contents reads a partition's values from the store by the log's committed state, by offset.
+// contents reads a partition's values from the store, located by the log's committed state, in
+// offset order.
 func contents(t testing.TB, l *log.Log, s objstore.Store, id record.ID, partition int) []string {
 	t.Helper()
 	type place struct {

@@ -6,31 +6,32 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 )
 
-// message is one thing for the owner; the field that is set says which.
+// message is one item for the owner; the field that is set gives its kind.
 type message struct {
 	submit  *Ticket
 	cancel  *Ticket
 	why     error // with cancel
 	event   *core.Event
-	body    []byte // with event: an encoded snapshot to keep
+	body    []byte // with event: an encoded snapshot for later attempts
 	confirm *confirmation
 	readers *bool
-	alive   chan<- struct{} // has room for one
+	alive   chan<- struct{} // capacity 1
 }
 
-// inbox hands messages to the owner: a slice under a mutex and one wake-up for however many, which is cheaper than a
-// channel send for each. It has no bound of its own: submits are bounded by QueueBytes, answers by the core's requests,
-// the rest by callers that wait.
+// inbox passes messages to the owner: a slice under a mutex with one wake-up for any number of
+// messages, which is cheaper than a channel send for each. It has no bound of its own: QueueBytes
+// bounds submits, the core's requests bound answers, and the other messages have a waiting caller
+// each.
 type inbox struct {
 	wake chan struct{} // capacity 1
 
 	mu     sync.Mutex // guards the fields below
 	msgs   []message
-	sealed bool // takes nothing from callers any more
-	closed bool // takes nothing at all
+	sealed bool // accepts nothing more from callers
+	closed bool // accepts nothing more
 }
 
-// put delivers a message, or says false once the inbox does not take it any more.
+// put delivers a message, or returns false if the inbox no longer accepts it.
 func (b *inbox) put(m message) bool {
 	b.mu.Lock()
 	if b.closed || b.sealed && (m.submit != nil || m.confirm != nil) {
@@ -49,7 +50,8 @@ func (b *inbox) put(m message) bool {
 	return true
 }
 
-// take returns what is there and keeps spare, whose messages were handled, for the next ones.
+// take returns the queued messages and reuses spare, whose messages were handled, for the next
+// ones.
 func (b *inbox) take(spare []message) []message {
 	clear(spare)
 	b.mu.Lock()
@@ -59,7 +61,7 @@ func (b *inbox) take(spare []message) []message {
 	return msgs
 }
 
-// seal refuses further submits and confirmations; those that are in are handled.
+// seal refuses further submits and confirmations; queued ones are still handled.
 func (b *inbox) seal() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

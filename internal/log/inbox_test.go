@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// queue is what an inbox could be instead.
+// queue is an alternative implementation of an inbox.
 type queue interface {
 	put(message)
 	drain(handle func(*message)) // waits for at least one message
@@ -40,13 +40,14 @@ func (q *channelQueue) drain(handle func(*message)) {
 	handle(&q.last)
 }
 
-// ringQueue is a bounded ring for many producers and one consumer without a lock: a turn number in each cell says whose it
-// is. Both sides yield while they wait. With pad the cells lie on cache lines of their own.
+// ringQueue is a bounded lock-free ring for many producers and one consumer: a sequence number in
+// each cell names its owner. Both sides yield while they wait. With pad each cell has its own cache
+// line.
 type ringQueue[C cell] struct {
 	_     [64]byte
-	head  atomic.Uint64 // the next to be written
+	head  atomic.Uint64 // next cell to write
 	_     [64]byte
-	tail  uint64 // the next to be read
+	tail  uint64 // next cell to read
 	cells []C
 	at    func(*C) *ringCell
 }
@@ -97,7 +98,7 @@ func (q *ringQueue[C]) drain(handle func(*message)) {
 	}
 }
 
-// BenchmarkInbox compares the inbox with a channel and with a ring, for one producer and for many.
+// BenchmarkInbox compares the inbox with a channel and with a ring, for one and for many producers.
 func BenchmarkInbox(b *testing.B) {
 	for _, producers := range []int{1, 8, 256} {
 		for _, kind := range []struct {
@@ -125,7 +126,7 @@ func BenchmarkInbox(b *testing.B) {
 				for n := 0; n < b.N; {
 					q.drain(func(m *message) {
 						if m.submit != ticket {
-							b.Error("another message")
+							b.Error("received another message than was sent")
 						}
 						n++
 					})

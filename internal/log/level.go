@@ -9,8 +9,8 @@ import (
 // Level is the format level of a bucket as a log sees it.
 type Level struct {
 	Now uint32 // as committed; 0 before anything was loaded
-	// RaiseAt is when the first commit of a client raises it to state.LevelMax; until then an older program can lead the
-	// bucket again. Zero: no commit raises it.
+	// RaiseAt is when a client's commit may first raise it to state.LevelMax. Until then an older
+	// program can lead the bucket again. Zero: no commit raises it.
 	RaiseAt time.Time
 }
 
@@ -29,6 +29,6 @@ func (l *Log) Level() (v Level) {
 	return v
 }
 
-// Raise proposes to raise the bucket to the highest level that this program knows. state.ErrLevelKnown says that it
-// is there already.
+// Raise proposes to raise the bucket to the highest level that this program knows.
+// state.ErrLevelKnown: it is already there.
 func (l *Log) Raise() *Ticket { return l.Propose(state.RaiseTo(state.LevelMax)) }

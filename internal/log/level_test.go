@@ -24,8 +24,9 @@ func contentsOf(t *testing.T, store objstore.Store) map[string]uint32 {
 	return c
 }
 
-// TestANewerBucketIsRefused: a leader and a follower refuse it with one sentence, and write nothing.
-func TestANewerBucketIsRefused(t *testing.T) {
+// TestNewerBucketIsRefused checks that a leader and a follower refuse it with one error and write
+// nothing.
+func TestNewerBucketIsRefused(t *testing.T) {
 	type bucket = struct {
 		Name  string
 		Found func(context.Context, objstore.Store) error
@@ -46,15 +47,16 @@ func TestANewerBucketIsRefused(t *testing.T) {
 					t.Errorf("read-only %v: %v", readOnly, err)
 				}
 				if after := contentsOf(t, store.Store); !maps.Equal(before, after) || len(store.puts) > 0 {
-					t.Errorf("read-only %v: %d PUTs; there was %v and is %v", readOnly, len(store.puts), before, after)
+					t.Errorf("read-only %v: %d PUTs; objects before %v, after %v", readOnly, len(store.puts), before, after)
 				}
 			})
 		}
 	}
 }
 
-// TestAFollowerStopsWhereTheLevelIsTooHigh: it was at the end of the log when a newer program raised the bucket.
-func TestAFollowerStopsWhereTheLevelIsTooHigh(t *testing.T) {
+// TestFollowerStopsAtUnknownLevel checks a follower at the end of the log when a newer program
+// raises the bucket.
+func TestFollowerStopsAtUnknownLevel(t *testing.T) {
 	store := objstore.NewMemory()
 	b, err := forged.Old(t.Context(), store)
 	if err != nil {
@@ -75,7 +77,7 @@ func TestAFollowerStopsWhereTheLevelIsTooHigh(t *testing.T) {
 	}
 }
 
-// oldLog is a log on a bucket at level 1 that raises it after a time.
+// oldLog opens a log on a bucket at level 1 that it raises after a time.
 func oldLog(t *testing.T, after time.Duration) (*log.Log, *hooked) {
 	t.Helper()
 	store := newHooked(objstore.NewMemory())
@@ -87,8 +89,8 @@ func oldLog(t *testing.T, after time.Duration) (*log.Log, *hooked) {
 	return open(t, o), store
 }
 
-func TestTheLevelOfABucket(t *testing.T) {
-	t.Run("is raised by the first commit that is due", func(t *testing.T) {
+func TestRaiseLevel(t *testing.T) {
+	t.Run("by the first commit after the delay", func(t *testing.T) {
 		l, store := oldLog(t, time.Nanosecond)
 		idle := store.requests()
 		if v := l.Level(); v.Now != state.LevelFirst || v.RaiseAt.IsZero() || time.Since(v.RaiseAt) < 0 || store.requests() != idle {
@@ -99,7 +101,7 @@ func TestTheLevelOfABucket(t *testing.T) {
 			t.Errorf("level %+v", v)
 		}
 	})
-	t.Run("stays until that is due", func(t *testing.T) {
+	t.Run("not before the delay", func(t *testing.T) {
 		before := time.Now()
 		l, _ := oldLog(t, 0)
 		topic(t, l, "a", 1)
@@ -108,7 +110,7 @@ func TestTheLevelOfABucket(t *testing.T) {
 			t.Errorf("level %+v, want a raise between %s and %s", v, first, last)
 		}
 	})
-	t.Run("is raised on demand", func(t *testing.T) {
+	t.Run("on demand", func(t *testing.T) {
 		l, _ := oldLog(t, -1)
 		topic(t, l, "a", 1)
 		if v := l.Level(); v.Now != state.LevelFirst || !v.RaiseAt.IsZero() {
@@ -121,7 +123,7 @@ func TestTheLevelOfABucket(t *testing.T) {
 			t.Errorf("level %+v", v)
 		}
 		if err := wait(t, l.Raise())[0].Err(); !errors.Is(err, state.ErrLevelKnown) {
-			t.Errorf("once more: %v", err)
+			t.Errorf("second raise: %v", err)
 		}
 	})
 }

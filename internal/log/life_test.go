@@ -21,7 +21,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// submitCounted submits, gives up soon, and overwrites the data when it is handed back.
+// submitCounted submits, stops waiting soon, and overwrites the data on release.
 func submitCounted(t *testing.T, l *log.Log, a log.Append, i int, released *atomic.Int64) {
 	data := a.Data
 	var once atomic.Bool
@@ -41,15 +41,16 @@ func submitCounted(t *testing.T, l *log.Log, a log.Append, i int, released *atom
 	}
 }
 
-// TestBuffersOutliveAttempts: buffers are handed back once, poisoned, and never while a Put may still read them.
+// TestBuffersOutliveAttempts checks that each buffer is released exactly once and never while a Put
+// may still read it. Released buffers are poisoned.
 func TestBuffersOutliveAttempts(t *testing.T) {
 	store := newHooked(objstore.NewMemory())
 	o := options(store)
 	o.Budget = budget.New(64 << 20)
 	o.Budget.Buffers().Poison()
 	kept := map[string][]byte{}
-	o.Hooks.Keep = func(key string, parts [][]byte) {
-		time.Sleep(2 * time.Millisecond) // a slow disk: the log has long settled the slot
+	o.Hooks.FillCache = func(key string, parts [][]byte) {
+		time.Sleep(2 * time.Millisecond) // a slow disk: the log has settled the slot long before
 		kept[key] = slices.Concat(parts...)
 	}
 	l := open(t, o)
@@ -79,7 +80,7 @@ func TestBuffersOutliveAttempts(t *testing.T) {
 	for p := range 4 {
 		for _, v := range contents(t, l, store, id, p) {
 			if v != strings.Repeat(v[:1], len(v)) {
-				t.Fatalf("a value was overwritten: %q", v[:10])
+				t.Fatalf("a stored value was overwritten: %q", v[:10])
 			}
 		}
 	}
@@ -90,7 +91,7 @@ func TestBuffersOutliveAttempts(t *testing.T) {
 		t.Fatalf("%d of %d released", released.Load(), submitted.Load())
 	}
 	if used := o.Budget.Class(budget.Objects).Used(); used != 0 {
-		t.Fatalf("%d bytes of objects still reserved", used)
+		t.Fatalf("%d bytes of objects are still reserved", used)
 	}
 	for key, b := range kept {
 		obj, err := store.Get(context.Background(), key, objstore.Whole)
@@ -98,16 +99,16 @@ func TestBuffersOutliveAttempts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want, _ := io.ReadAll(obj.Body); string(want) != string(b) {
-			t.Fatalf("the cache was given other bytes of %s", key)
+			t.Fatalf("the cache got other bytes of %s", key)
 		}
 	}
 	if len(kept) == 0 {
-		t.Fatal("nothing was offered to the cache")
+		t.Fatal("the cache got no object")
 	}
 }
 
-// TestKill: what was sent is unknown, what was not is rejected, and buffers are not handed back while a Put runs that does
-// not look at its context.
+// TestKill checks that sent appends are unknown and unsent ones are rejected. Buffers are not
+// released while a Put that ignores its context still runs.
 func TestKill(t *testing.T) {
 	store := newHooked(objstore.NewMemory())
 	o := options(store)
@@ -119,7 +120,7 @@ func TestKill(t *testing.T) {
 		before := slices.Concat(body.Parts...)
 		began <- struct{}{}
 		<-ctx.Done()
-		time.Sleep(20 * time.Millisecond) // the transport is slow to let go
+		time.Sleep(20 * time.Millisecond) // the transport is slow to return
 		if string(before) != string(slices.Concat(body.Parts...)) {
 			t.Error("the bytes of an attempt changed while it ran")
 		}
@@ -139,7 +140,7 @@ func TestKill(t *testing.T) {
 		t.Errorf("queued: %v", err)
 	}
 	if data[100] != 0 {
-		t.Error("the data was never handed back")
+		t.Error("the data was never released")
 	}
 }
 
@@ -229,7 +230,7 @@ func TestDamagedSlotStopsTheStart(t *testing.T) {
 	}
 }
 
-func TestOpenGivesUpWithItsContext(t *testing.T) {
+func TestOpenEndsWithItsContext(t *testing.T) {
 	store := newHooked(objstore.NewMemory())
 	store.onGet = func(context.Context, string, objstore.Range) error {
 		return fmt.Errorf("get: %w: no route to host", objstore.ErrNoVerdict)
@@ -265,7 +266,7 @@ func TestIdleLogMakesNoRequests(t *testing.T) {
 		before = store.requests()
 		time.Sleep(10 * time.Minute)
 		if n := store.requests() - before; n != 0 {
-			t.Fatalf("%d requests after the readers had gone", n)
+			t.Fatalf("%d requests after the readers left", n)
 		}
 		if err := l.Confirm(t.Context()); err != nil {
 			t.Fatal(err)
@@ -312,7 +313,7 @@ func TestTimeoutsBoundEachRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(begin); took < 32*time.Second || took > 34*time.Second {
-			t.Fatalf("the first attempt was given %s", took)
+			t.Fatalf("the first attempt had %s", took)
 		}
 		l.Kill()
 	})
@@ -343,7 +344,7 @@ func TestFollower(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		if got := contents(t, follower, store, id, 0); len(got) != 1 || advanced.Load() == seen {
-			t.Fatalf("holds %v, advanced %d times", got, advanced.Load()-seen)
+			t.Fatalf("has %v, advanced %d times", got, advanced.Load()-seen)
 		}
 		follower.Readers(false)
 		if err := wait(t, leader.Submit([]log.Append{batch(t, id, 0, "y")}))[0].Err(); err != nil {
@@ -353,7 +354,7 @@ func TestFollower(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := contents(t, follower, store, id, 0); len(got) != 2 {
-			t.Fatalf("holds %v after a confirmation", got)
+			t.Fatalf("has %v after a confirmation", got)
 		}
 		leader.Kill()
 		follower.Kill()
@@ -408,7 +409,7 @@ func TestOneWaitOfTheBatcherIsOneObject(t *testing.T) {
 	})
 }
 
-func TestTopicNameIsTakenOnce(t *testing.T) {
+func TestTopicNameIsUnique(t *testing.T) {
 	l := open(t, options(objstore.NewMemory()))
 	var made atomic.Int64
 	var wg sync.WaitGroup
@@ -425,6 +426,6 @@ func TestTopicNameIsTakenOnce(t *testing.T) {
 	}
 	wg.Wait()
 	if made.Load() != 1 {
-		t.Fatalf("made %d times", made.Load())
+		t.Fatalf("created %d times", made.Load())
 	}
 }

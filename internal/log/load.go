@@ -13,11 +13,11 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// getMeta reads the cluster's id. Where it has no checksum, as in older buckets, it must come twice the same.
+// getMeta reads the cluster ID. Without a checksum, as in older buckets, two reads must agree.
 func (l *Log) getMeta(ctx context.Context, e *core.Effect) *core.Event {
 	ev := &core.Event{Kind: core.EvMeta, Op: e.Op}
 	id, checked, err := l.readMeta(ctx, e.Key)
-	if errors.Is(err, state.ErrNewer) { // no checksum covers the layout's number, so it must come twice
+	if errors.Is(err, state.ErrNewer) { // no checksum covers the layout number, so it is read twice
 		objstore.Forget(l.opt.Store, e.Key)
 		id, checked, err = l.readMeta(ctx, e.Key)
 	}
@@ -25,12 +25,12 @@ func (l *Log) getMeta(ctx context.Context, e *core.Effect) *core.Event {
 		var again record.ID
 		objstore.Forget(l.opt.Store, e.Key)
 		if again, _, err = l.readMeta(ctx, e.Key); err == nil && again != id {
-			err = fmt.Errorf("%w: %s names %s, and %s when it is read again", record.ErrCorrupt, e.Key, id, again)
+			err = fmt.Errorf("%w: %s names cluster %s, and %s when read again", record.ErrCorrupt, e.Key, id, again)
 		}
 	}
 	ev.Cluster, ev.Outcome, ev.Err = id, readOutcome(err), err
 	if ev.Outcome == core.OutcomeCorrupt {
-		objstore.Forget(l.opt.Store, e.Key) // the core has it read again before it believes that
+		objstore.Forget(l.opt.Store, e.Key) // the core reads again before it believes the error
 	}
 	return ev
 }
@@ -46,7 +46,7 @@ func (l *Log) readMeta(ctx context.Context, key string) (id record.ID, checked b
 	return id, checked, err
 }
 
-// list pages through the names that are asked for.
+// list pages through the requested names.
 func (l *Log) list(ctx context.Context, e *core.Effect) *core.Event {
 	ev := &core.Event{Kind: core.EvList, Op: e.Op}
 	o := objstore.ListOptions{Prefix: e.Prefix, After: e.After, Max: e.Max}
@@ -55,7 +55,7 @@ func (l *Log) list(ctx context.Context, e *core.Effect) *core.Event {
 		if err != nil {
 			ev.Outcome, ev.Err, ev.Names = readOutcome(err), err, nil
 			if ev.Outcome == core.OutcomeNotFound {
-				ev.Outcome = core.OutcomeNoVerdict // of a LIST it means nothing
+				ev.Outcome = core.OutcomeNoVerdict // meaningless for a LIST
 			}
 			return ev
 		}
@@ -81,13 +81,13 @@ func (l *Log) page(ctx context.Context, o objstore.ListOptions) ([]objstore.Entr
 	entries, more, err := l.opt.Store.List(ctx, o)
 	failpoint.Hit("list.after")
 	l.met.list(time.Since(begin), err)
-	l.noted(ctx, "list", o.Prefix, err)
+	l.recordHealth(ctx, "list", o.Prefix, err)
 	return entries, more, err
 }
 
-// getSlot reads a slot's head, and unless that is enough its state records and index: one GET in nearly all cases. size
-// is that of the own object of that name, or -1: an object of another length is not what was sent, whatever its head
-// says.
+// getSlot reads a slot's head and, unless the head is enough, its state records and index: one GET
+// in nearly all cases. size is the size of our object of that name, or -1. An object of another
+// length is not the one that was sent, whatever its head says.
 func (l *Log) getSlot(ctx context.Context, e *core.Effect, size int64) *core.Event {
 	ev := &core.Event{Kind: core.EvSlot, Op: e.Op}
 	slot, err := l.readSlot(ctx, e, size)
@@ -96,7 +96,7 @@ func (l *Log) getSlot(ctx context.Context, e *core.Effect, size int64) *core.Eve
 		ev.Slot = slot
 	}
 	if ev.Outcome == core.OutcomeCorrupt {
-		objstore.Forget(l.opt.Store, e.Key) // the core has it read again before it believes that
+		objstore.Forget(l.opt.Store, e.Key) // the core reads again before it believes the error
 	}
 	return ev
 }
@@ -127,8 +127,8 @@ func (l *Log) readSlot(ctx context.Context, e *core.Effect, ownSize int64) (*cor
 	}
 }
 
-// decodeSlot decodes the beginning of a slot; need is how many bytes it takes if they are not all there. With headOnly a
-// DATA's records and index are left out.
+// decodeSlot decodes the beginning of a slot. need is the number of bytes that it takes if b is too
+// short. With headOnly a DATA's records and index are omitted.
 func decodeSlot(b []byte, headOnly bool) (h record.Head, recs []state.Record, index []record.IndexEntry, need int, err error) {
 	if headOnly {
 		if len(b) < record.HeadSize {
@@ -150,7 +150,7 @@ func decodeSlot(b []byte, headOnly bool) (h record.Head, recs []state.Record, in
 
 func (l *Log) getSnapshot(ctx context.Context, e *core.Effect) *core.Event {
 	ev := &core.Event{Kind: core.EvSnapshot, Op: e.Op}
-	// The first read says how long the second may take.
+	// The first read gives the size, which sets the timeout of the second.
 	b, size, err := l.read(ctx, e.Key, slotRead)
 	if err == nil && size != int64(len(b)) {
 		if size < 0 {

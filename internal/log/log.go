@@ -20,32 +20,36 @@ type Log struct {
 	met    *meters
 	queued atomic.Int64 // bytes of appends that wait to be frozen
 
-	mu   sync.RWMutex // guards the core's committed state: the owner steps under Lock, others read under RLock
+	// guards the core's committed state: the owner steps under Lock, others read under RLock
+	mu   sync.RWMutex
 	core *core.Core
 
 	health  health
-	proven  core.Proven // of the collection: one pass runs at a time
-	branch  string      // of the collection: the object that it raised an alarm for
+	proven  core.Proven // for collect: one pass runs at a time
+	branch  string      // for collect: the object that an alarm was raised for
 	status  atomic.Pointer[Status]
 	decided chan struct{} // closed when the role is no longer RoleStarting
-	done    chan struct{} // closed when the log can not go on: fenced, stopped or closed
-	ended   chan struct{} // closed when the owner and all it started have returned
+	done    chan struct{} // closed when the log has ended: fenced, stopped or closed
+	ended   chan struct{} // closed when the owner and all its goroutines have returned
 	closing chan struct{} // closed by the first Close
 	clock   clock
 	closed  sync.Once
-	kill    context.CancelFunc // ends running requests
+	kill    context.CancelFunc // cancels running requests
 }
 
-// Status is what a log is at the moment.
+// Status is the current role of a log.
 type Status struct {
-	Role  core.Role
-	Epoch uint32 // that it leads or follows; once fenced, the one it led: what it shows is of that one
-	Err   error  // with RoleStopped: why
-	Over  error  // with RoleFenced and RoleStopped: what everything is refused with (core.Core.Err)
+	Role core.Role
+	// that it leads or follows; once fenced, the one it led, to which its state belongs
+	Epoch uint32
+	Err   error // with RoleStopped: the cause
+	// with RoleFenced and RoleStopped: the error of all further requests (core.Core.Err)
+	Ended error
 }
 
-// Open starts a log and waits until it leads or, with Core.ReadOnly, follows. If ctx ends first, the log is closed again.
-// The context's values go to the store's requests; its end after Open does not matter.
+// Open starts a log and waits until it leads or, with Core.ReadOnly, follows. If ctx ends first,
+// Open closes the log. ctx supplies values to the store's requests; after Open its cancellation is
+// ignored.
 func Open(ctx context.Context, o Options) (*Log, error) {
 	if o.Store == nil {
 		return nil, errors.New("open log: no store")
@@ -57,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		decided: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}), closing: make(chan struct{}),
 	}
 	l.clock.time.Accept = o.AcceptClock
-	_, _ = l.time() // begins
+	_, _ = l.time() // starts the clock
 	l.status.Store(&Status{})
 	l.met = newMeters(l)
 	run, kill := context.WithCancel(context.WithoutCancel(ctx))
@@ -76,22 +80,23 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	return l, nil
 }
 
-// openError adds what the store said last to the reason for giving up.
+// openError adds the store's last error to the cause of giving up.
 func (l *Log) openError(cause error) error {
 	if err := l.health.err(); err != nil {
-		return fmt.Errorf("%w; last answer of the store: %w", cause, err)
+		return fmt.Errorf("%w; last error of the object store: %w", cause, err)
 	}
 	return cause
 }
 
-// now is the time on the log's clock: nanoseconds that never go back, and never 0.
+// now is the log's monotonic clock in nanoseconds; never 0.
 func (l *Log) now() int64 { return int64(time.Since(l.start) + firstNow) }
 
-// firstNow is the time on a log's clock when it starts.
+// firstNow is the value of now at the start.
 const firstNow = time.Second
 
-// Read calls f with the committed state, which does not change until f returns. f must be quick: while it runs nothing
-// is committed. It must keep nothing but what the state's package says is immutable.
+// Read calls f with the committed state, which does not change until f returns. f must be quick,
+// because nothing is committed meanwhile. It may retain only data that package state documents as
+// immutable.
 func (l *Log) Read(f func(*state.State)) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -100,13 +105,14 @@ func (l *Log) Read(f func(*state.State)) {
 	}
 }
 
-// Status says what the log is at the moment.
+// Status returns the current status.
 func (l *Log) Status() Status { return *l.status.Load() }
 
-// Done is closed when the log can not go on: it was fenced, it stopped, or it was closed. Status says which.
+// Done is closed when the log has ended: it was fenced, it stopped, or it was closed. Status tells
+// which.
 func (l *Log) Done() <-chan struct{} { return l.done }
 
-// Readers tells whether anybody waits for new data (rule R11).
+// Readers sets whether readers wait for new data (rule R11).
 func (l *Log) Readers(waiting bool) { l.in.put(message{readers: &waiting}) }
 
 // confirmation is one call of Confirm or ConfirmLost.
@@ -115,13 +121,15 @@ type confirmation struct {
 	answer chan error // capacity 1
 }
 
-// Confirm asks the store whether the committed state is the end of the log (rule R11): at the leader that nobody took
-// over, elsewhere that the own position is still on the chain. When it returns nil, the state is no older than the call.
+// Confirm asks the store whether the committed state is the end of the log (rule R11). A leader
+// checks that it was not fenced, a follower that its position is still on the chain. If it returns
+// nil, the state is at least as new as the call.
 func (l *Log) Confirm(ctx context.Context) error { return l.confirm(ctx, false) }
 
-// ConfirmLost is Confirm for who found that an object is missing which the committed state references: a position that
-// only seems to be the end of the log is then looked for on the chain, and if it is not there, or objects below it were
-// collected, the state is loaded anew. What is still referenced when it returns nil, and still missing, is lost.
+// ConfirmLost is Confirm for a caller that found an object missing which the committed state
+// references. A follower then checks that its position is on the chain. If it is not, or objects
+// below it were collected, it loads the state again. An object that is still referenced and missing
+// after a nil return is lost.
 func (l *Log) ConfirmLost(ctx context.Context) error { return l.confirm(ctx, true) }
 
 func (l *Log) confirm(ctx context.Context, lost bool) error {
@@ -137,8 +145,8 @@ func (l *Log) confirm(ctx context.Context, lost bool) error {
 	}
 }
 
-// Alive returns nil once the goroutine that owns the log has handled everything that was sent to it
-// before: the log makes progress, even if the store does not answer. Errors: ErrClosed, ctx's cause.
+// Alive returns nil once the owner goroutine has handled everything that was sent to it before: the
+// log makes progress, even if the store does not answer. Errors: ErrClosed, the context's cause.
 func (l *Log) Alive(ctx context.Context) error {
 	answer := make(chan struct{}, 1)
 	if !l.in.put(message{alive: answer}) {
@@ -154,9 +162,9 @@ func (l *Log) Alive(ctx context.Context) error {
 	}
 }
 
-// Close stops accepting appends (they are rejected with ErrClosed), flushes what is queued and waits until it is
-// answered and everything has stopped. When ctx ends first, what is queued is rejected, what was sent is unknown, and
-// running requests are cut off. It returns ctx's error then. Closing twice waits again.
+// Close rejects further appends with ErrClosed, stores and answers the queued ones, and waits until
+// everything has stopped. If ctx ends first, queued appends are rejected, sent ones are unknown,
+// running requests are canceled, and Close returns ctx's error. A second Close waits again.
 func (l *Log) Close(ctx context.Context) error {
 	l.closed.Do(func() { close(l.closing) })
 	select {
@@ -169,7 +177,7 @@ func (l *Log) Close(ctx context.Context) error {
 	}
 }
 
-// Kill is Close without flushing: what is queued is rejected, what was sent is unknown.
+// Kill is Close without flushing: queued appends are rejected, sent ones are unknown.
 func (l *Log) Kill() {
 	l.kill()
 	<-l.ended

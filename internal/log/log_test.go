@@ -71,7 +71,7 @@ func TestEveryAckIsStoredAtItsOffset(t *testing.T) {
 			}
 		}
 		if n != 0 {
-			t.Fatalf("%d records more acked than stored", n)
+			t.Fatalf("%d acked records are not stored", n)
 		}
 	}
 	check(l)
@@ -99,8 +99,8 @@ func TestSecondLogFencesTheFirst(t *testing.T) {
 	}
 	<-first.Done()
 	var fenced *state.FencedError
-	if s := first.Status(); s.Role != core.RoleFenced || !errors.As(s.Over, &fenced) || fenced.Leader != "http://second:8080" || fenced.Epoch != second.Status().Epoch ||
-		s.Epoch != fenced.Epoch-1 { // what it still shows is of its own epoch
+	if s := first.Status(); s.Role != core.RoleFenced || !errors.As(s.Ended, &fenced) || fenced.Leader != "http://second:8080" || fenced.Epoch != second.Status().Epoch ||
+		s.Epoch != fenced.Epoch-1 { // its state is of its own epoch
 		t.Fatalf("status %+v", s)
 	}
 	err = wait(t, first.Submit([]log.Append{batch(t, id, 0, "three")}))[0].Err()
@@ -114,7 +114,7 @@ func TestSecondLogFencesTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := contents(t, second, store, id, 0); fmt.Sprint(got) != "[one four]" {
-		t.Fatalf("holds %v", got)
+		t.Fatalf("has %v", got)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestHangingStore(t *testing.T) {
 		t.Fatalf("not sent: %v", err)
 	}
 	if released != 1 {
-		t.Fatalf("data of what was taken out was released %d times", released)
+		t.Fatalf("data of removed appends was released %d times", released)
 	}
 	for _, k := range sent {
 		if err := k.Wait(ctx)[0].Err(); !errors.Is(err, state.ErrOutcomeUnknown) {
@@ -155,10 +155,10 @@ func TestHangingStore(t *testing.T) {
 	if err := l.Close(closing); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("close: %v", err)
 	}
-	// Nothing of it was stored: the next log sees an empty topic.
+	// Nothing was stored, so the next log has an empty topic.
 	store.set(nil)
 	if got := contents(t, open(t, options(store)), store, id, 0); len(got) != 0 {
-		t.Fatalf("holds %v", got)
+		t.Fatalf("has %v", got)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-func TestRefusingStoreHealsWithoutARestart(t *testing.T) {
+func TestRefusingStoreRecoversWithoutARestart(t *testing.T) {
 	store := newHooked(objstore.NewMemory())
 	l := open(t, options(store))
 	id := topic(t, l, "a", 1)
@@ -237,7 +237,7 @@ func TestRefusingStoreHealsWithoutARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := contents(t, l, store, id, 0); got[0] != "first" || got[len(got)-1] != "third" {
-		t.Fatalf("holds %v", got)
+		t.Fatalf("has %v", got)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestLostAnswerIsOneRecord(t *testing.T) {
 		}
 	}
 	if got := contents(t, l, store, id, 0); fmt.Sprint(got) != "[0 1 2 3]" {
-		t.Fatalf("holds %v", got)
+		t.Fatalf("has %v", got)
 	}
 	for k, attempts := range store.puts {
 		for _, b := range attempts {
@@ -280,7 +280,8 @@ func TestOwnSlotCutOffInTheStoreIsNotAcked(t *testing.T) {
 		if len(store.attempts(key)) > 1 {
 			return store.Store.Put(ctx, key, body)
 		}
-		whole := store.attempts(key)[0] // a store that keeps half of what came before the connection broke
+		// a store that keeps half of the bytes when the connection breaks
+		whole := store.attempts(key)[0]
 		if err := store.Store.Put(ctx, key, objstore.NewBody(whole[:len(whole)-10])); err != nil {
 			t.Error(err)
 		}
@@ -300,9 +301,9 @@ func TestOwnSlotCutOffInTheStoreIsNotAcked(t *testing.T) {
 	}
 }
 
-// TestObjectsFollowEachOther: with enough bytes an object leaves at once, and the next when it is twice as large, or when what is being stored
-// has been.
-func TestObjectsFollowEachOther(t *testing.T) {
+// TestEnoughBytesEndTheWait checks that an object leaves once it has enough bytes, and the next one
+// when it is twice as large or when the first is stored.
+func TestEnoughBytesEndTheWait(t *testing.T) {
 	store := newHooked(objstore.NewMemory())
 	first := open(t, options(store))
 	id := topic(t, first, "a", 1)
@@ -322,7 +323,7 @@ func TestObjectsFollowEachOther(t *testing.T) {
 	tickets = append(tickets, l.Submit([]log.Append{batch(t, id, 0, large)}))
 	time.Sleep(20 * time.Millisecond)
 	if len(began) > 0 {
-		t.Error("an object left that is no larger than the one being stored")
+		t.Error("an object left that is not larger than the one being stored")
 	}
 	tickets = append(tickets, l.Submit([]log.Append{batch(t, id, 0, large)}))
 	<-began
@@ -371,7 +372,7 @@ func TestCloseFlushes(t *testing.T) {
 	<-l.Done()
 }
 
-func TestMembersAreAnsweredForThemselves(t *testing.T) {
+func TestMembersAreAnsweredIndividually(t *testing.T) {
 	store := objstore.NewMemory()
 	l := open(t, options(store))
 	id := topic(t, l, "a", 2)
@@ -392,6 +393,6 @@ func TestMembersAreAnsweredForThemselves(t *testing.T) {
 		t.Fatalf("%+v %+v", mismatch, r)
 	}
 	if got := contents(t, l, store, id, 0); fmt.Sprint(got) != "[a b c]" {
-		t.Fatalf("holds %v", got)
+		t.Fatalf("has %v", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// flips is a store that answers the first few reads of the object that names the cluster with another digit in the id.
+// flips is a store whose first reads of meta/cluster have a flipped digit in the ID.
 type flips struct {
 	objstore.Store
 	left atomic.Int32
@@ -35,9 +35,10 @@ func (f *flips) Get(ctx context.Context, key string, r objstore.Range) (objstore
 	return o, err
 }
 
-// TestADamagedIDBeginsNoOtherLog: an id of the cluster that was damaged on its way is not believed, in buckets with its checksum and
-// in older ones without. It would be that of an empty log, and what is acknowledged there is in none that anybody else finds.
-func TestADamagedIDBeginsNoOtherLog(t *testing.T) {
+// TestDamagedClusterIDStartsNoOtherLog checks that a cluster ID damaged in transit is not believed,
+// with and without a checksum. A broker that believed it would start an empty log, and acknowledge
+// records there that no other broker finds.
+func TestDamagedClusterIDStartsNoOtherLog(t *testing.T) {
 	for _, c := range []struct {
 		old    bool
 		damage int32 // reads in a row
@@ -74,7 +75,7 @@ func TestADamagedIDBeginsNoOtherLog(t *testing.T) {
 			}
 		}
 		if len(first) != 1 {
-			t.Errorf("%+v: logs begin at %v", c, first)
+			t.Errorf("%+v: logs start at %v", c, first)
 		}
 	}
 }

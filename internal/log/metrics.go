@@ -41,7 +41,8 @@ func newMeters(l *Log) *meters {
 		stored:   s.GetOrCreateCounter(`seb_store_put_bytes_total`),
 		deleted:  s.GetOrCreateCounter(`seb_log_objects_deleted_total`),
 
-		ackSeconds:  s.GetOrCreatePrometheusHistogram(`seb_log_ack_seconds`), // of the oldest append of each object
+		// of the oldest append of each object
+		ackSeconds:  s.GetOrCreatePrometheusHistogram(`seb_log_ack_seconds`),
 		putSeconds:  s.GetOrCreatePrometheusHistogram(`seb_store_put_seconds`),
 		getSeconds:  s.GetOrCreatePrometheusHistogram(`seb_store_get_seconds`),
 		listSeconds: s.GetOrCreatePrometheusHistogram(`seb_store_list_seconds`),

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mono is a clock that nobody sets, ns. It counts while the machine sleeps too.
+// mono is a monotonic clock in ns. It also counts while the machine sleeps.
 func mono() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

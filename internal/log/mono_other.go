@@ -4,7 +4,7 @@ package log
 
 import "time"
 
-// mono is a clock that nobody sets, ns. It may stand still while the machine sleeps.
+// mono is a monotonic clock in ns. It may stop while the machine sleeps.
 func mono() int64 { return int64(time.Since(began)) }
 
 var began = time.Now()

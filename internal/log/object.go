@@ -11,16 +11,18 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// copyMax: appends below it are copied together, so that their callers' buffers go back at freeze and a PUT has few
-// parts.
+// copyMax: smaller appends are copied together, so that their callers' buffers are released at
+// freeze and a PUT has few parts.
 const copyMax = 16 << 10
 
-// Object is a commit object in memory: the bytes that were sent, shared by the attempts to store it and whoever reads
-// from it. It is immutable and counts its references; the log's own goes when the slot is settled, each attempt's when
-// the store has returned, so no buffer goes back while a transport may still read it.
+// Object is a commit object in memory: the bytes that were sent, shared by the attempts to store it
+// and by readers. It is immutable and reference-counted. The log drops its reference when the slot
+// is settled, and each attempt drops its own when the store has returned. So no buffer is released
+// while a transport may still read it.
 type Object struct {
 	Key string
-	// Parts are the whole object's bytes in order: first head, state records and index, then the batches.
+	// Parts are the whole object's bytes in order: first head, state records and index, then the
+	// batches.
 	Parts [][]byte
 	// Prefix is the length of Parts[0]; the batches begin there.
 	Prefix int64
@@ -30,15 +32,15 @@ type Object struct {
 
 	refs     atomic.Int32
 	buffers  *budget.Buffers
-	arena    []byte // of capacity enough: it never moves
-	run      int    // where in arena the last of Parts begins, or -1
+	arena    []byte // its capacity suffices, so it never moves
+	run      int    // where the last of Parts begins in arena, or -1
 	own      *budget.Reservation
 	foreign  []*budget.Reservation // of adopted buffers
-	extra    int64                 // bytes of adopted buffers that nobody reserved
+	extra    int64                 // bytes of adopted buffers without a reservation
 	releases []func()
 }
 
-// Mark is a place in an object where a batch begins.
+// Mark is the position of a batch in an object.
 type Mark struct {
 	Base int64 // its first offset
 	Pos  int64 // in the object
@@ -47,7 +49,7 @@ type Mark struct {
 // Retain adds a reference. The caller must have one.
 func (o *Object) Retain() { o.refs.Add(1) }
 
-// Release drops a reference. With the last one the buffers go back.
+// Release drops a reference. The last one releases the buffers.
 func (o *Object) Release() {
 	switch n := o.refs.Add(-1); {
 	case n > 0:
@@ -65,8 +67,8 @@ func (o *Object) Release() {
 	o.Parts, o.arena, o.releases, o.foreign = nil, nil, nil, nil
 }
 
-// Move makes the object's memory that of another class of the budget, for whoever goes on keeping it. On an error some
-// of it may have been moved.
+// Move transfers the object's memory to another class of the budget, for a holder that retains it.
+// After an error a part may have been moved.
 func (o *Object) Move(to *budget.Class) error {
 	for _, r := range o.foreign {
 		if err := r.Move(to); err != nil {
@@ -88,12 +90,13 @@ func (o *Object) Move(to *budget.Class) error {
 	return err
 }
 
-// overhead estimates what the object takes beside the batches.
+// overhead estimates the object's memory without the batches.
 func (o *Object) overhead() int64 { return int64(cap(o.Marks))*markSize + o.Prefix + 512 }
 
 const markSize = 16
 
-// build makes the object of a frozen slot: takes the data of its members, makes it what the slot holds, encodes the head.
+// build makes the object of a frozen slot: it takes over the data of the members, completes it
+// (Frozen.Patch) and encodes the head.
 func build(f *core.Frozen, members []*member, mem *budget.Budget) (o *Object, headCRC uint32, err error) {
 	o = &Object{Key: f.Key, Parts: make([][]byte, 1, 4), Marks: make([]Mark, 0, len(f.Order)), run: -1}
 	o.refs.Store(1)
@@ -103,7 +106,7 @@ func build(f *core.Frozen, members []*member, mem *budget.Budget) (o *Object, he
 		base := f.Proposal.Appends[i].Base
 		data := o.adopt(members[i])
 		f.Patch(i, data)
-		o.Marks = append(o.Marks, Mark{Base: base, Pos: o.Size}) // moved behind the prefix below
+		o.Marks = append(o.Marks, Mark{Base: base, Pos: o.Size}) // the prefix is added below
 		o.Size += int64(len(data))
 		parts = append(parts, data)
 	}
@@ -119,7 +122,7 @@ func build(f *core.Frozen, members []*member, mem *budget.Budget) (o *Object, he
 	return o, headCRC, nil
 }
 
-// openArena gets memory for the small appends, if there is any to have.
+// openArena allocates memory for the small appends, if the budget has some.
 func (o *Object) openArena(f *core.Frozen, members []*member, mem *budget.Budget) {
 	n := 0
 	for _, i := range f.Order {
@@ -132,13 +135,13 @@ func (o *Object) openArena(f *core.Frozen, members []*member, mem *budget.Budget
 	}
 	own, err := mem.Class(budget.Objects).Reserve(int64(budget.SizeFor(n)) + o.overhead())
 	if err != nil {
-		return // they stay where they are
+		return // the appends keep their own buffers
 	}
 	o.own, o.buffers = own, mem.Buffers()
 	o.arena = o.buffers.Get(n)[:0]
 }
 
-// adopt takes a member's data over: a small one is copied, so that it goes back at once.
+// adopt takes over a member's data. Small data is copied, so that its buffer is released at once.
 func (o *Object) adopt(m *member) []byte {
 	if o.arena == nil || len(m.data) >= copyMax {
 		data := m.data
@@ -164,7 +167,7 @@ func (o *Object) adopt(m *member) []byte {
 	return o.arena[from:]
 }
 
-// body is what a PUT sends.
+// body is the body of a PUT.
 func (o *Object) body(checksum bool) objstore.Body {
 	b := objstore.Body{Parts: o.Parts, Size: o.Size, HasCRC: checksum}
 	if checksum {
@@ -189,7 +192,8 @@ func (o *Object) Slice(pos, n int64) [][]byte {
 	return out
 }
 
-// At returns the mark of the append that holds the offset, among those in [pos, end) of the object: a partition's own.
+// At returns the mark of the append that contains the offset, among those in [pos, end) of the
+// object, which must be of one partition.
 func (o *Object) At(pos, end, offset int64) Mark {
 	lo, _ := slices.BinarySearchFunc(o.Marks, pos, func(m Mark, p int64) int { return cmp.Compare(m.Pos, p) })
 	hi, _ := slices.BinarySearchFunc(o.Marks, end, func(m Mark, p int64) int { return cmp.Compare(m.Pos, p) })

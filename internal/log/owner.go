@@ -8,16 +8,16 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 )
 
-// owner is the goroutine that holds the core, with what only it may touch.
+// owner is the state of the goroutine that holds the core. Only that goroutine accesses it.
 type owner struct {
 	*Log
 	batch    Batcher[*member]
 	fx       core.Effects
 	spare    []message
 	taken    []*member
-	encoded  []core.Event // EvEncoded, to be stepped when the effects at hand are performed
+	encoded  []core.Event // EvEncoded events, stepped after the current effects
 	delayed  []delayed
-	open     map[*proposal]struct{} // proposals not answered
+	open     map[*proposal]struct{} // unanswered proposals
 	storing  int64                  // bytes of their members
 	puts     pool
 	gets     pool
@@ -26,9 +26,9 @@ type owner struct {
 	tag      uint64
 	flushing bool
 	readers  bool
-	waits    bool  // writes wait for the clock
+	held     bool  // writes wait for the clock
 	askAt    int64 // when the store may be asked for its time again
-	keep     keeper
+	feeder   cacheFeeder
 
 	decide, finish sync.Once
 }
@@ -39,7 +39,7 @@ type delayed struct {
 	e  core.Effect
 }
 
-// snapshot keeps the bytes of a snapshot for later attempts (rule R1).
+// snapshot holds the bytes of a snapshot for later attempts (rule R1).
 type snapshot struct {
 	op   core.OpID
 	body []byte
@@ -53,11 +53,12 @@ func newOwner(l *Log) *owner {
 		o.batch = NewBlocking[*member](l.opt.Batch)
 	}
 	o.puts.max, o.gets.max = putsMax, getsMax
-	o.keep.f = l.opt.Hooks.Keep
+	o.feeder.f = l.opt.Hooks.FillCache
 	return o
 }
 
-// run is the owner's loop. It ends when the log is closed and nothing is left to answer, or when ctx ends.
+// run is the owner's loop. It ends when the log is closed and nothing is left to answer, or when
+// ctx ends.
 func (o *owner) run(ctx context.Context) {
 	defer o.shutdown()
 	timer := time.NewTimer(time.Hour)
@@ -66,8 +67,8 @@ func (o *owner) run(ctx context.Context) {
 	o.step(ctx, &core.Event{Kind: core.EvStart})
 	for {
 		o.freeze(ctx)
-		if o.flushing && (o.idle() || o.waits && len(o.open) == 0) {
-			return // what waits for the clock is rejected
+		if o.flushing && (o.idle() || o.held && len(o.open) == 0) {
+			return // appends that wait for the clock are rejected
 		}
 		o.arm(timer)
 		select {
@@ -85,10 +86,10 @@ func (o *owner) run(ctx context.Context) {
 	}
 }
 
-// idle says whether a closing log has answered everybody.
+// idle reports whether a closing log has answered all callers.
 func (o *owner) idle() bool { return o.batch.Len() == 0 && len(o.open) == 0 }
 
-// shutdown answers whoever is left, ends the requests and waits for their goroutines.
+// shutdown answers the remaining callers, cancels the requests and waits for their goroutines.
 func (o *owner) shutdown() {
 	o.kill()
 	for _, m := range o.in.close() {
@@ -102,12 +103,12 @@ func (o *owner) shutdown() {
 	o.abandon()
 	o.puts.wait()
 	o.gets.wait()
-	o.keep.wait()
+	o.feeder.wait()
 	o.finish.Do(func() { close(o.done) })
 	close(o.ended)
 }
 
-// arm sets the timer to whatever comes first.
+// arm sets the timer to the earliest due time.
 func (o *owner) arm(t *time.Timer) {
 	at := o.fx.Wake
 	earlier := func(v int64) {
@@ -120,8 +121,8 @@ func (o *owner) arm(t *time.Timer) {
 	}
 	if o.core.Room() {
 		due, ok := o.batch.Due()
-		if o.waits {
-			due = o.now() + int64(heldLook)
+		if o.held {
+			due = o.now() + int64(heldPoll)
 		}
 		if ok {
 			earlier(due)
@@ -134,7 +135,7 @@ func (o *owner) arm(t *time.Timer) {
 	t.Reset(time.Duration(max(at-o.now(), 0)))
 }
 
-// tick starts the requests that are due and gives the core its tick.
+// tick starts the requests that are due and sends the core its tick.
 func (o *owner) tick(ctx context.Context) {
 	now := o.now()
 	for i := 0; i < len(o.delayed); {
@@ -184,7 +185,7 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 	}
 }
 
-// enqueue puts a ticket's members into the batcher.
+// enqueue adds a ticket's members to the batcher.
 func (o *owner) enqueue(t *Ticket) {
 	now := o.now()
 	for i := range t.members {
@@ -194,7 +195,7 @@ func (o *owner) enqueue(t *Ticket) {
 	}
 }
 
-// cancel ends a ticket: what is still queued is taken out, the rest is unknown (rule R4).
+// cancel ends a ticket: queued members are removed and rejected, sent ones are unknown (rule R4).
 func (o *owner) cancel(t *Ticket, why error) {
 	for i := range t.members {
 		switch m := &t.members[i]; m.state {

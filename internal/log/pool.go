@@ -3,14 +3,14 @@ package log
 import "sync"
 
 const (
-	// putsMax bounds the PUTs that run at once: the window, a snapshot, SEALs.
+	// putsMax bounds the concurrent PUTs: the window, a snapshot, SEALs.
 	putsMax = 12
-	// getsMax bounds the GETs and LISTs that run at once: a walk reads up to 32 slots ahead.
+	// getsMax bounds the concurrent GETs and LISTs: a walk reads up to 32 slots ahead.
 	getsMax = 40
 )
 
-// pool runs functions in at most max goroutines; the others wait in order. What waits is bounded by the core, which
-// has few requests at a time.
+// pool runs functions in at most max goroutines; others wait in order. The core bounds the queue,
+// because it has few requests at a time.
 type pool struct {
 	max int
 	wg  sync.WaitGroup
@@ -51,5 +51,5 @@ func (p *pool) next() func() {
 	return f
 }
 
-// wait returns when everything that was run has returned.
+// wait waits for all functions.
 func (p *pool) wait() { p.wg.Wait() }

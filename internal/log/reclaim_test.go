@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// warm makes what is made once for a process outside of any bubble of synctest.
+// warm initializes process-wide state outside of any synctest bubble.
 func warm(t *testing.T) {
 	t.Helper()
 	if _, err := state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))); err != nil {
@@ -44,7 +44,7 @@ func propose(t testing.TB, l *log.Log, r state.Record) {
 	}
 }
 
-// silent lets an hour pass in which no request may be made.
+// silent lets an hour pass without any request.
 func silent(t *testing.T, s *fault.Counter) {
 	t.Helper()
 	before := s.Counts()
@@ -54,9 +54,9 @@ func silent(t *testing.T, s *fault.Counter) {
 	}
 }
 
-// TestIdleLogGivesSpaceBack: what a trim or a deletion has freed is deleted though nobody writes any more, for a few
-// requests, and then there are none.
-func TestIdleLogGivesSpaceBack(t *testing.T) {
+// TestIdleLogFreesSpace checks that objects freed by a trim or a deletion are deleted although the
+// log is idle. It takes a few requests, and then there are none.
+func TestIdleLogFreesSpace(t *testing.T) {
 	for name, free := range map[string]func(t *testing.T, l *log.Log, h *history){
 		"trim": func(t *testing.T, l *log.Log, h *history) { h.trim(t, l, h.next) },
 		"delete": func(t *testing.T, l *log.Log, h *history) {
@@ -87,7 +87,7 @@ func TestIdleLogGivesSpaceBack(t *testing.T) {
 					t.Errorf("it took %+v: want two snapshots and a slot, a page of each kind of names, a DELETE", n)
 				}
 				if n := data(t, s); n != 1 {
-					t.Errorf("%d objects with data are left", n)
+					t.Errorf("%d objects with data remain", n)
 				}
 				silent(t, s)
 				kept.check(t, s, view(l))
@@ -97,8 +97,8 @@ func TestIdleLogGivesSpaceBack(t *testing.T) {
 	}
 }
 
-// TestNextLeaderGivesSpaceBack: garbage that a leader did not get to is found by the next one, idle as it is.
-func TestNextLeaderGivesSpaceBack(t *testing.T) {
+// TestNextLeaderFreesSpace checks that an idle leader deletes the garbage of its predecessor.
+func TestNextLeaderFreesSpace(t *testing.T) {
 	warm(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := fault.NewCounter(objstore.NewMemory())
@@ -108,7 +108,7 @@ func TestNextLeaderGivesSpaceBack(t *testing.T) {
 			h.append(t, l, fmt.Sprint(i))
 		}
 		h.trim(t, l, 19)
-		time.Sleep(7 * time.Minute) // it has one snapshot, in which the garbage does not show any more
+		time.Sleep(7 * time.Minute) // its one snapshot no longer shows the garbage
 		if n := len(names(t, s, "s0000/snap/")); n != 1 {
 			t.Fatalf("%d snapshots", n)
 		}
@@ -120,7 +120,7 @@ func TestNextLeaderGivesSpaceBack(t *testing.T) {
 			t.Errorf("it took %+v", n)
 		}
 		if n := data(t, s); n != 1 {
-			t.Errorf("%d objects with data are left", n)
+			t.Errorf("%d objects with data remain", n)
 		}
 		silent(t, s)
 		h.check(t, s, view(l))
@@ -128,8 +128,8 @@ func TestNextLeaderGivesSpaceBack(t *testing.T) {
 	})
 }
 
-// TestBusyRetentionIsCheap: a log that is written and trimmed all the time takes a snapshot every five minutes for it,
-// no more.
+// TestBusyRetentionIsCheap checks that a log with constant writes and trims takes at most one
+// snapshot in five minutes for them.
 func TestBusyRetentionIsCheap(t *testing.T) {
 	warm(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -145,27 +145,28 @@ func TestBusyRetentionIsCheap(t *testing.T) {
 		}
 		n := s.Counts()
 		slots := int64(h.next) + 120 + 1
-		snapshots := n.Puts - slots - 3 // the cluster, the SEAL twice
+		snapshots := n.Puts - slots - 3 // meta/cluster, the SEAL twice
 		t.Logf("%d slots: %+v, %d snapshots", slots, n, snapshots)
 		if snapshots > 24 || snapshots < 20 || n.Lists > 24*3+10 {
 			t.Errorf("%d snapshots, %+v", snapshots, n)
 		}
 		if left := data(t, s); left > 60+10*60+60 {
-			t.Errorf("%d objects with data are left", left)
+			t.Errorf("%d objects with data remain", left)
 		}
 		l.Kill()
 	})
 }
 
-// noDelete is a store that may not delete.
+// noDelete is a store that refuses DELETE.
 type noDelete struct{ objstore.Store }
 
 func (noDelete) Delete(context.Context, ...string) error {
 	return fmt.Errorf("delete: %w", objstore.ErrRefused)
 }
 
-// TestVainCollectionGetsRare: a store on which nothing can be deleted is asked ever less often.
-func TestVainCollectionGetsRare(t *testing.T) {
+// TestFutileCollectionBacksOff checks that collections become rarer on a store that deletes
+// nothing.
+func TestFutileCollectionBacksOff(t *testing.T) {
 	warm(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := fault.NewCounter(noDelete{objstore.NewMemory()})
@@ -184,7 +185,8 @@ func TestVainCollectionGetsRare(t *testing.T) {
 	})
 }
 
-// TestSealsAreReadOnce: of the SEALs of starts long ago, which stay for ever, a leader reads each once, whatever it deletes.
+// TestSealsAreReadOnce checks that a leader reads each SEAL of earlier epochs only once, whatever
+// it deletes.
 func TestSealsAreReadOnce(t *testing.T) {
 	const starts = 60
 	warm(t)
@@ -209,7 +211,7 @@ func TestSealsAreReadOnce(t *testing.T) {
 		}
 		checkSeals(t, s, view(l))
 		if n := len(names(t, s, "s0000/wal/")); n > starts+5 {
-			t.Errorf("%d commit objects are left", n)
+			t.Errorf("%d commit objects remain", n)
 		}
 		l.Kill()
 	})

@@ -14,8 +14,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// request performs a store request in a goroutine. The answer carries the OpID of this request, whatever the core has
-// asked for since.
+// request performs a store request in a goroutine. The answer carries the OpID of this request, so
+// the core ignores it if it no longer waits for it.
 func (o *owner) request(ctx context.Context, effect *core.Effect) {
 	e := *effect
 	switch e.Kind {
@@ -51,7 +51,7 @@ func (o *owner) request(ctx context.Context, effect *core.Effect) {
 
 func (o *owner) reply(ev *core.Event) { o.in.put(message{event: ev}) }
 
-// putObject sends a slot. The attempt holds the object until the store has returned.
+// putObject sends a slot. The attempt holds a reference to the object until the store has returned.
 func (o *owner) putObject(ctx context.Context, e *core.Effect) {
 	object := e.Frozen.Proposal.User.(*proposal).object
 	if object == nil {
@@ -64,7 +64,7 @@ func (o *owner) putObject(ctx context.Context, e *core.Effect) {
 	})
 }
 
-// sizeInFlight is the size of the own object of that name whose PUT is not settled, or -1.
+// sizeInFlight is the size of our unsettled object of that name, or -1.
 func (o *owner) sizeInFlight(key string) int64 {
 	for p := range o.open {
 		if p.object != nil && p.object.Key == key {
@@ -75,7 +75,7 @@ func (o *owner) sizeInFlight(key string) int64 {
 }
 
 func (l *Log) put(ctx context.Context, e *core.Effect, body objstore.Body) *core.Event {
-	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.moving(l.opt.Timeouts.Put, body.Size))
+	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.forBytes(l.opt.Timeouts.Put, body.Size))
 	defer cancel()
 	if failpoint.Enabled {
 		failpoint.Hit(putName(e.Kind) + ".before")
@@ -86,7 +86,7 @@ func (l *Log) put(ctx context.Context, e *core.Effect, body objstore.Body) *core
 		failpoint.Hit(putName(e.Kind) + ".after")
 	}
 	l.met.put(e.Kind, time.Since(begin), body.Size, err)
-	l.noted(ctx, "put", e.Key, err)
+	l.recordHealth(ctx, "put", e.Key, err)
 	ev := &core.Event{Kind: core.EvPut, Op: e.Op, Err: err}
 	switch {
 	case err == nil:
@@ -103,7 +103,7 @@ func (l *Log) put(ctx context.Context, e *core.Effect, body objstore.Body) *core
 	return ev
 }
 
-// putName names a PUT as failpoints do.
+// putName is the name of a PUT in failpoints.
 func putName(kind core.EffectKind) string {
 	switch kind {
 	case core.EffPutMeta:
@@ -116,8 +116,8 @@ func putName(kind core.EffectKind) string {
 	return "put.data"
 }
 
-// putSnapshot encodes the view, away from the owner, and sends it. The bytes go to the owner first: they are the same
-// for every attempt (rule R1).
+// putSnapshot encodes the view outside the owner goroutine and sends it. The answer carries the
+// bytes to the owner, so that every attempt sends the same bytes (rule R1).
 func (o *owner) putSnapshot(ctx context.Context, e *core.Effect, kept []byte) {
 	body := kept
 	if body == nil {
@@ -131,16 +131,17 @@ func (o *owner) putSnapshot(ctx context.Context, e *core.Effect, kept []byte) {
 	o.in.put(message{event: ev, body: body})
 }
 
-// read gets the bytes [0, n) of an object, fewer if it is shorter, and its size, -1 if the store did not say.
+// read returns the bytes [0, n) of an object, fewer if it is shorter, and its size, or -1 if the
+// store does not report it.
 func (l *Log) read(ctx context.Context, key string, n int64) (b []byte, size int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.moving(l.opt.Timeouts.Read, n))
+	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.forBytes(l.opt.Timeouts.Read, n))
 	defer cancel()
 	failpoint.Hit("get.before")
 	begin := time.Now()
 	b, size, err = get(ctx, l.opt.Store, key, n)
 	failpoint.Hit("get.after")
 	l.met.get(time.Since(begin), err)
-	l.noted(ctx, "get", key, err)
+	l.recordHealth(ctx, "get", key, err)
 	return b, size, err
 }
 
@@ -162,7 +163,8 @@ func get(ctx context.Context, store objstore.Store, key string, n int64) (b []by
 	return b, obj.Size, nil
 }
 
-// readOutcome maps the error of a GET or LIST. Missing is ErrNotFound and nothing else (rule R3).
+// readOutcome maps the error of a GET or LIST. Only ErrNotFound means that an object is missing
+// (rule R3).
 func readOutcome(err error) core.Outcome {
 	switch {
 	case err == nil:
@@ -181,20 +183,21 @@ func readOutcome(err error) core.Outcome {
 	return core.OutcomeNoVerdict
 }
 
-// noted keeps the store's last answer for Ready, and logs when it turns bad or good.
-func (l *Log) noted(ctx context.Context, step, key string, err error) {
+// recordHealth stores the result of a request for Ready, and logs when the store starts or stops to
+// fail.
+func (l *Log) recordHealth(ctx context.Context, op, key string, err error) {
 	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
-		return // the log ended it itself
+		return // the log canceled it
 	}
 	if errors.Is(err, objstore.ErrExists) || errors.Is(err, objstore.ErrNotFound) {
-		err = nil // an answer like any other
+		err = nil // a normal answer
 	}
 	if !l.health.note(err) {
 		return
 	}
 	if err != nil {
-		l.opt.Logger.Warn("store trouble", "step", step, "key", key, "err", err)
+		l.opt.Logger.Warn("object store request failed", "op", op, "key", key, "err", err)
 		return
 	}
-	l.opt.Logger.Info("store answers again", "step", step, "key", key)
+	l.opt.Logger.Info("object store recovered", "op", op, "key", key)
 }

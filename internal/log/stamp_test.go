@@ -29,8 +29,9 @@ func stampedTopic(t testing.TB, l *log.Log, name string, partitions uint32) reco
 	return id
 }
 
-// TestAppendTimeIsStampedOnce: objects that hold stamped batches beside others, small ones and large, compressed and
-// several at once, stored at the first attempt or a later one, are as they must be, and every attempt has the same bytes.
+// TestAppendTimeIsStampedOnce stores objects with stamped and other batches, small and large,
+// compressed, several at once, at the first or a later attempt. Their content is right and every
+// attempt sends the same bytes.
 func TestAppendTimeIsStampedOnce(t *testing.T) {
 	store := newHooked(objstore.NewMemory())
 	o := options(store)
@@ -41,7 +42,7 @@ func TestAppendTimeIsStampedOnce(t *testing.T) {
 	store.set(func(_ context.Context, key string, _ objstore.Body, pass func() error) error {
 		switch n := len(store.attempts(key)); {
 		case n == 1:
-			return fmt.Errorf("put: %w: not begun", objstore.ErrNoVerdict)
+			return fmt.Errorf("put: %w: not sent", objstore.ErrNoVerdict)
 		case n == 2:
 			if err := pass(); err != nil {
 				return err
@@ -88,7 +89,7 @@ func TestAppendTimeIsStampedOnce(t *testing.T) {
 				e := &object.Index[i]
 				n := checkStamps(t, object.Head.Time, e, object.Batches(i), e.Topic == stamped)
 				if e.Topic == stamped && e.MaxTime < last[e.Partition] {
-					t.Errorf("partition %d goes back from %d to %d", e.Partition, last[e.Partition], e.MaxTime)
+					t.Errorf("partition %d: append time goes back from %d to %d", e.Partition, last[e.Partition], e.MaxTime)
 				}
 				last[e.Partition] = max(last[e.Partition], e.MaxTime)
 				records[e.Topic] += n
@@ -100,10 +101,10 @@ func TestAppendTimeIsStampedOnce(t *testing.T) {
 	}
 }
 
-// severalRecords is how many records several makes.
+// severalRecords is the number of records that several makes.
 const severalRecords = 6
 
-// several makes an append of several batches, small ones or large, with the i-th codec.
+// several returns an append of several batches, small or large, with the i-th codec.
 func several(t testing.TB, id record.ID, partition uint32, i int) log.Append {
 	t.Helper()
 	size := 10
@@ -125,7 +126,8 @@ func several(t testing.TB, id record.ID, partition uint32, i int) log.Append {
 	}}
 }
 
-// checkStamps checks the batches of one entry of a slot, and that the entry says the same. It returns the number of records.
+// checkStamps checks the batches of one entry of a slot and the times in the entry. It returns the
+// number of records.
 func checkStamps(t *testing.T, slot int64, e *record.IndexEntry, batches []byte, stamped bool) int {
 	t.Helper()
 	sum, err := record.Verify(batches)
@@ -152,20 +154,20 @@ func checkStamps(t *testing.T, slot int64, e *record.IndexEntry, batches []byte,
 	var r record.Reader
 	for r.Reset(batches, e.Base); r.Next(); n++ {
 		if at := r.Record().Timestamp; at < low || at > high {
-			t.Errorf("a record of %d", at)
+			t.Errorf("a record has timestamp %d", at)
 		}
 	}
 	if r.Err() != nil {
 		t.Fatal(r.Err())
 	}
 	if e.MinTime < low || e.MaxTime > high || stamped && e.MinTime != e.MaxTime {
-		t.Errorf("the index says %d to %d", e.MinTime, e.MaxTime)
+		t.Errorf("the index has times %d to %d", e.MinTime, e.MaxTime)
 	}
 	return n
 }
 
-// TestRetriesOfStampedBatches: a producer sends what it sent, though the log holds other bytes of it: the same sequence is
-// a duplicate whatever the checksum. Nothing is stamped again.
+// TestRetriesOfStampedBatches checks that a producer's retry is a duplicate by its sequence,
+// although the stored bytes and checksum differ from the sent ones. Nothing is stamped again.
 func TestRetriesOfStampedBatches(t *testing.T) {
 	store := objstore.NewMemory()
 	l := open(t, options(store))
@@ -194,10 +196,10 @@ func TestRetriesOfStampedBatches(t *testing.T) {
 	stored := stampsOf(t, l, store, id)
 	for i, want := range []log.Result{first, second} {
 		if got := send(int32(i), "a"); !got.Duplicate || got.Base != want.Base {
-			t.Errorf("%+v again is %+v", want, got)
+			t.Errorf("retry of %+v gives %+v", want, got)
 		}
 		if stored[i] != want.Time/1000 {
-			t.Errorf("record %d is of %d, appended at %d", i, stored[i], want.Time)
+			t.Errorf("record %d has timestamp %d, append time is %d", i, stored[i], want.Time)
 		}
 	}
 	again := stampsOf(t, l, store, id)
@@ -205,13 +207,13 @@ func TestRetriesOfStampedBatches(t *testing.T) {
 		t.Errorf("%v, then %v", stored, again)
 	}
 	l.Kill()
-	l = open(t, options(store)) // duplicates are known by the log, not by what is in memory
+	l = open(t, options(store)) // duplicates are recognized by the log, not by memory
 	if got := send(1, "b"); !got.Duplicate || got.Base != second.Base {
 		t.Errorf("%+v", got)
 	}
 }
 
-// stampsOf gives the timestamps of a topic's records.
+// stampsOf returns the timestamps of a topic's records.
 func stampsOf(t *testing.T, l *log.Log, s objstore.Store, id record.ID) (stamps []int64) {
 	t.Helper()
 	l.Read(func(st *state.State) {

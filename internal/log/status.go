@@ -8,13 +8,13 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 )
 
-// health is the store's last answer.
+// health is the result of the last store request.
 type health struct {
 	mu   sync.Mutex // guards last
 	last error
 }
 
-// note records an answer and says whether it is of another kind than the one before.
+// note records a result and reports whether it changed between success and error.
 func (h *health) note(err error) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -29,11 +29,11 @@ func (h *health) err() error {
 	return h.last
 }
 
-// StoreFault returns the store's last answer if that was an error, else nil.
+// StoreFault returns the error of the last store request, or nil.
 func (l *Log) StoreFault() error { return l.health.err() }
 
-// Ready returns nil if the log leads (or follows, if that is all it is to do), the last answer of the store was good and
-// the clock is right; else an error that says what is missing. It makes no request.
+// Ready returns nil if the log leads (or follows, if read-only), the last store request succeeded
+// and the clock is right; otherwise an error that names the problem. It makes no request.
 func (l *Log) Ready() error {
 	s := l.Status()
 	switch s.Role {
@@ -49,20 +49,20 @@ func (l *Log) Ready() error {
 	return l.ClockError()
 }
 
-// setRole handles EffRole. The status is set already.
+// setRole handles EffRole. The status is already set.
 func (o *owner) setRole(e *core.Effect) {
 	failpoint.Hit("role")
 	log := o.opt.Logger.With("shard", o.opt.Core.Shard, "epoch", e.Epoch)
 	switch e.Role {
 	case core.RoleFenced:
-		log.Warn("fenced: another broker leads", "leader", e.Leader)
+		log.Warn("fenced by another broker", "leader", e.Leader)
 	case core.RoleStopped:
 		log.Error("log stopped", "err", e.Err)
 	default:
 		log.Info("log role", "role", e.Role.String())
 	}
 	if e.Role == core.RoleLeader {
-		o.leads()
+		o.startClock()
 	}
 	if e.Role == core.RoleStarting {
 		return

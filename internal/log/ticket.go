@@ -12,20 +12,21 @@ import (
 
 // Append is one caller's data for one partition.
 type Append struct {
-	// Head says what it is; Base and Err in it do not count.
+	// Head describes the data; its Base and Err are ignored.
 	Head core.Append
-	// Data is whole batches as record.Check accepts them. The log owns it from Submit until Release, and patches
-	// it: offsets and epoch, and in a topic with timestamp-type=LogAppendTime timestamp and checksum.
+	// Data is whole batches that record.Check accepts. The log owns it from Submit until Release
+	// and modifies it: offsets and epoch, and with timestamp-type=LogAppendTime timestamp and
+	// checksum.
 	Data []byte
-	// Release, if not nil, is called exactly once when the log holds no reference to Data any more; from any goroutine,
-	// before or after the ticket is answered. It must not block.
+	// Release, if not nil, is called exactly once when the log no longer refers to Data; from any
+	// goroutine, before or after the ticket is answered. It must not block.
 	Release func()
-	// Memory, if not nil, is the reservation that covers Data. Whoever holds Data next moves it to another class; Release
-	// still gives it back.
+	// Memory, if not nil, is the reservation that covers Data. A later holder of Data may move it
+	// to another class; Release still releases it.
 	Memory *budget.Reservation
 }
 
-// outcome is what a caller hears of one append. The zero value is not an acknowledgement.
+// outcome is the answer to one append. The zero value is not an acknowledgement.
 type outcome uint8
 
 const (
@@ -34,19 +35,21 @@ const (
 	outcomeFailed
 )
 
-// Result is the answer to one Append or operation. The zero value is "unknown", never an acknowledgement.
+// Result is the answer to one Append or operation. The zero value is "unknown", never an
+// acknowledgement.
 type Result struct {
 	Base int64 // offset of the first record
-	Span int64 // number of offsets taken
+	Span int64 // number of offsets
 	Time int64 // append time, microseconds since 1970; 0 for a duplicate
-	// Duplicate: an idempotent producer's batch that was there already, at Base.
+	// Duplicate: an idempotent producer's batch that was already stored, at Base.
 	Duplicate bool
 
 	outcome outcome
 	err     error
 }
 
-// Err is nil if it is durable and committed (rule R4), else state.ErrOutcomeUnknown or a refusal.
+// Err is nil if the append is durable and committed (rule R4), else state.ErrOutcomeUnknown or a
+// refusal.
 func (r *Result) Err() error {
 	switch r.outcome {
 	case outcomeAcked:
@@ -57,22 +60,22 @@ func (r *Result) Err() error {
 	return state.ErrOutcomeUnknown
 }
 
-// Ticket stands for one Submit.
+// Ticket is the pending answer of one Submit.
 type Ticket struct {
 	log     *Log
-	done    chan struct{} // closed when every result is there
+	done    chan struct{} // closed when every result is set
 	results []Result      // written by the owner until done is closed, then read-only
 
-	// Of the owner.
+	// Owned by the owner goroutine.
 	members []member
-	left    int // members not answered yet
+	left    int // unanswered members
 
-	// Most tickets are for one append: these save two allocations.
+	// Storage for the many tickets with one append: saves two allocations.
 	oneMember [1]member
 	oneResult [1]Result
 }
 
-// memberState says how far a member has come.
+// memberState is the progress of a member.
 type memberState uint8
 
 const (
@@ -82,19 +85,19 @@ const (
 	memberDone               // answered
 )
 
-// member is an append or operation on its way. It belongs to the owner once submitted.
+// member is a submitted append or operation. It belongs to the owner once submitted.
 type member struct {
 	item    Item[*member]
 	ticket  *Ticket
-	i       int // in the ticket
+	i       int // index in the ticket
 	state   memberState
 	head    core.Append
 	data    []byte
-	bytes   int64 // that it waits with: those of data, or about those of op
+	bytes   int64 // queued bytes: size of data, or an estimate for op
 	release func()
 	memory  *budget.Reservation
 	op      *core.Op // instead of head and data
-	since   int64    // when it was submitted, on the log's clock
+	since   int64    // submission time on the log's clock
 }
 
 func (l *Log) newTicket(n int) *Ticket {
@@ -107,8 +110,8 @@ func (l *Log) newTicket(n int) *Ticket {
 	return t
 }
 
-// Submit queues appends in call order, the appends of one call one after the other, and returns at once. Each is
-// answered for itself. It may be called concurrently.
+// Submit queues appends in call order, those of one call in sequence, and returns at once. Each
+// gets its own answer. It may be called concurrently.
 func (l *Log) Submit(appends []Append) *Ticket {
 	t := l.newTicket(len(appends))
 	var bytes int64
@@ -126,26 +129,25 @@ func (l *Log) Submit(appends []Append) *Ticket {
 	return t
 }
 
-// Propose queues a change of the state, like data. It may be called concurrently.
+// Propose queues a change of the state. It may be called concurrently.
 func (l *Log) Propose(op state.Record) *Ticket {
 	return l.ProposeAll([]core.Op{{Record: op}})
 }
 
-// ProposeAll queues changes of the state, one after the other; each is answered for itself. Err in them does not
-// count.
+// ProposeAll queues changes of the state in order; each gets its own answer. Their Err is ignored.
 func (l *Log) ProposeAll(ops []core.Op) *Ticket { return l.propose(ops, false) }
 
-// ProposePatiently is ProposeAll for changes that nobody is in a hurry for: they ride in the next object, and alone they
-// wait for Batch.Patience.
-func (l *Log) ProposePatiently(ops []core.Op) *Ticket { return l.propose(ops, true) }
+// ProposeDeferred is ProposeAll for changes without urgency. They join the next object, and alone
+// they wait for Batch.DeferWait.
+func (l *Log) ProposeDeferred(ops []core.Op) *Ticket { return l.propose(ops, true) }
 
-func (l *Log) propose(ops []core.Op, patient bool) *Ticket {
+func (l *Log) propose(ops []core.Op, deferred bool) *Ticket {
 	t := l.newTicket(len(ops))
 	var bytes int64
 	for i := range ops {
 		m := &t.members[i]
 		m.ticket, m.i, m.op, m.since = t, i, &ops[i], l.now()
-		m.item.Value, m.item.Patient = m, patient
+		m.item.Value, m.item.Deferred = m, deferred
 		m.bytes = opBytes(&ops[i].Record)
 		bytes += m.bytes
 	}
@@ -153,8 +155,8 @@ func (l *Log) propose(ops []core.Op, patient bool) *Ticket {
 	return t
 }
 
-// opBytes is about what a record takes in an object: its head, state records and index are read as one, so they must not
-// grow without bound.
+// opBytes estimates a record's size in an object. Head, state records and index are read in one
+// request, so their size must be bounded.
 func opBytes(r *state.Record) int64 {
 	n := 64 + len(r.Name) + len(r.Metadata)
 	for k, v := range r.Settings {
@@ -185,27 +187,27 @@ func (l *Log) send(t *Ticket, bytes int64) {
 	}
 }
 
-// Done is closed when every append has its answer.
+// Done is closed when every append is answered.
 func (t *Ticket) Done() <-chan struct{} { return t.done }
 
-// Wait returns a result for each append, in order. If ctx ends first, what was not sent yet is taken out and rejected
-// with the context's cause, and the rest is unknown. The results are read-only. Wait may be called again, and
-// concurrently.
+// Wait returns a result for each append, in order. If ctx ends first, unsent appends are removed
+// and rejected with the context's cause, and the others are unknown. The results are read-only.
+// Wait may be called again, and concurrently.
 func (t *Ticket) Wait(ctx context.Context) []Result { return t.wait(ctx, nil) }
 
-// timers of WaitFor, stopped.
+// timers holds stopped timers for WaitFor.
 var timers = sync.Pool{New: func() any {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
 	return t
 }}
 
-// WaitFor is Wait with a context that ends after d, which costs a fifth of one.
+// WaitFor is Wait with a context that ends after d, at a fifth of the cost of such a context.
 func (t *Ticket) WaitFor(ctx context.Context, d time.Duration) []Result {
 	timer := timers.Get().(*time.Timer)
 	timer.Reset(d)
 	defer func() {
-		timer.Stop() // nothing is left in its channel then
+		timer.Stop() // Stop also empties its channel
 		timers.Put(timer)
 	}()
 	return t.wait(ctx, timer.C)
@@ -226,19 +228,19 @@ func (t *Ticket) wait(ctx context.Context, late <-chan time.Time) []Result {
 	case <-late:
 		why = context.DeadlineExceeded
 	}
-	t.log.in.put(message{cancel: t, why: why}) // refused: the owner has answered, or will
+	t.log.in.put(message{cancel: t, why: why}) // if refused, the owner has answered or will
 	<-t.done
 	return t.results
 }
 
-// reject answers a member that waits to be frozen, or never got that far.
+// reject answers a member that was not sent.
 func (l *Log) reject(m *member, err error) {
 	l.queued.Add(-m.bytes)
 	m.drop()
 	l.answer(m, failed(err))
 }
 
-// drop gives the data back, if the member still has it.
+// drop releases the data if the member still holds it.
 func (m *member) drop() {
 	if m.release != nil {
 		m.release()
@@ -246,8 +248,8 @@ func (m *member) drop() {
 	m.data, m.release, m.memory = nil, nil, nil
 }
 
-// answer gives a member its result, unless it has one, and its ticket the last one. Only the owner calls it, or, for a
-// ticket that never reached the owner, its submitter.
+// answer gives a member its result, unless it has one, and closes the ticket after the last. Only
+// the owner calls it, or the submitter of a ticket that never reached the owner.
 func (l *Log) answer(m *member, r Result) {
 	if m.state == memberDone {
 		return

@@ -213,7 +213,7 @@ func (n *Node) closeRest() error {
 
 // batching is how records become objects.
 func (o *Options) batching(local bool, mem *budget.Budget) log.Config {
-	c := log.Config{Wait: o.batchWait(local), Patience: o.offsetWait(local), BytesMax: o.batchBytes(mem)}
+	c := log.Config{Wait: o.batchWait(local), DeferWait: o.offsetWait(local), BytesMax: o.batchBytes(mem)}
 	if local && o.BatchWait == BatchAuto {
 		c.BytesEnough = batchBytesLocal // an object more costs nothing here
 	}

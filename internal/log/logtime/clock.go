@@ -1,4 +1,4 @@
-// Package logtime tells a leader the times of its commits (rule R15).
+// Package logtime is the clock of a leader's commits (rule R15).
 package logtime
 
 import (
@@ -9,46 +9,49 @@ import (
 )
 
 const (
-	// SkewMax is how far the machine's clock may be from the store's.
+	// SkewMax is the largest accepted difference between the machine's clock and the store's.
 	SkewMax = 60 * time.Second
-	// LeapMax is how far ahead of the log's last time a clock is believed at a start.
+	// LeapMax is how far ahead of the log's last time a clock may be at a start.
 	LeapMax = 400 * 24 * time.Hour
-	// LeapDistrust is from when on a leap at a start is not believed at once by what deletes.
+	// LeapDistrust is the leap at a start from which retention distrusts the clock at first.
 	LeapDistrust = 24 * time.Hour
-	// never is a time (µs, in 2001) below which a log holds nothing but empty slots, which count from 0.
+	// never is a time (µs, in 2001) below which a log holds only empty slots, which count from 0.
 	never = 1e15
 )
 
-// Reading is what the clocks show at one moment.
+// Reading is the readings of the clocks at one moment.
 type Reading struct {
-	Mono int64 // ns on a clock that nobody sets
+	Mono int64 // monotonic clock, ns
 	Wall int64 // the machine's clock, µs since 1970
-	// Store: the store tells the time, and the machine's clock is ahead of it by Skew.
+	// Store: the store reports its time, and the machine's clock is ahead of it by Skew.
 	Store bool
 	Skew  time.Duration
 }
 
-// Clock tells a leader the times of its commits (rule R15). Where the store tells the time, the machine's clock must agree with it.
-// Elsewhere the machine's clock counts once, at the start, and must agree with the log; from then on time passes by a clock that nobody
-// sets. The zero value is ready. It is not safe for concurrent use.
+// Clock gives the times of a leader's commits (rule R15). If the store reports its time, the
+// machine's clock must agree with it. Otherwise the machine's clock is read once, at the start, and
+// must agree with the log; from then on the monotonic clock counts. The zero value is ready for
+// use. A Clock is not safe for concurrent use.
 type Clock struct {
-	Accept bool // the machine's clock is right at the start, whatever the log says
+	Accept bool // trust the machine's clock at the start, whatever the log says
 
 	begun   bool
 	started Reading
-	last    int64 // the log's last time when this run began to lead, µs
-	settled bool  // what the clock shows agrees with last, or need not
+	last    int64 // the log's last time when this run became leader, µs
+	settled bool  // the clock agrees with last, or need not
 	leap    time.Duration
 }
 
-// ErrClock is what every *Error is.
+// ErrClock matches every *Error.
 var ErrClock = errors.New("the clock is wrong")
 
-// Error says why there is no commit at the time that the clocks show.
+// Error is why no commit may get the time of the clocks.
 type Error struct {
-	// Skew is how far the machine's clock is ahead of the store's; 0 if the log is what it contradicts.
+	// Skew is how far the machine's clock is ahead of the store's; 0 if it contradicts the log
+	// instead.
 	Skew time.Duration
-	// Last is the log's last time, and Leap how far the clock is ahead of it, if the log is what it contradicts.
+	// Last is the log's last time, and Leap how far the clock is ahead of it, if the clock
+	// contradicts the log.
 	Last time.Time
 	Leap time.Duration
 }
@@ -62,18 +65,18 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("clock is %v behind the log's last time, %s, and writes wait: set the machine's clock; or, if the log's time is wrong, "+
 			`run "seb time reset"; --accept-clock continues at the log's time`, (-e.Leap).Round(time.Second), e.Last.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("clock is %d days ahead of the log's last time, %s (at most %d are believed), and writes wait: set the machine's clock, "+
+	return fmt.Sprintf("clock is %d days ahead of the log's last time, %s (at most %d are accepted), and writes wait: set the machine's clock, "+
 		"or start with --accept-clock", e.Leap/(24*time.Hour), e.Last.UTC().Format(time.RFC3339), LeapMax/(24*time.Hour))
 }
 
-// Is makes it ErrClock.
+// Is reports whether target is ErrClock.
 func (e *Error) Is(target error) bool { return target == ErrClock }
 
-// Lead tells the log's last time, µs, when this run begins to lead.
+// Lead sets the log's last time, µs, when this run becomes leader.
 func (c *Clock) Lead(last int64) { c.last = last }
 
-// Time is the time of a commit that is made now, µs since 1970, or a *Error if there must be none; what the time
-// would be is returned with it.
+// Time is the time of a commit that is made now, µs since 1970. With a *Error no commit may be
+// made; the time is returned nevertheless.
 func (c *Clock) Time(r Reading) (int64, error) {
 	if !c.begun {
 		c.begun, c.started = true, r
@@ -97,16 +100,18 @@ func (c *Clock) Time(r Reading) (int64, error) {
 	return at, nil
 }
 
-// leap is the duration from one time to another, as much of it as a Duration holds.
+// leap is the duration between two times, limited to what a Duration can represent.
 func leap(to, from int64) time.Duration {
 	const most = int64(math.MaxInt64 / time.Microsecond)
 	return time.Duration(min(max(to-from, -most), most)) * time.Microsecond
 }
 
-// Leapt says whether the clock was so far ahead of the log's last time when this run began to lead that time may be wrong.
+// Leapt reports whether the clock was so far ahead of the log's last time, when this run became
+// leader, that it may be wrong.
 func (c *Clock) Leapt() bool { return c.leap > LeapDistrust }
 
-// Set takes the machine's clock as it is now to be right, as an operator has said. Error: the store's clock contradicts it.
+// Set trusts the machine's current clock, as an operator has confirmed. Error: the store's clock
+// contradicts it.
 func (c *Clock) Set(r Reading) (int64, error) {
 	if r.Store && r.Skew.Abs() > SkewMax {
 		return 0, &Error{Skew: r.Skew}

@@ -14,12 +14,12 @@ const (
 	last = 1_700_000_000 * sec // a log's last time
 )
 
-// at is what the clocks show some time after the start, where the machine's clock showed wall then.
+// at returns the readings some time after the start, when the machine's clock showed wall.
 func at(wall int64, passed time.Duration) Reading {
 	return Reading{Mono: 5_000 + int64(passed), Wall: wall + passed.Microseconds()}
 }
 
-func TestTheProcessGoesByAClockThatNobodySets(t *testing.T) {
+func TestTimePassesByTheMonotonicClock(t *testing.T) {
 	var c Clock
 	if got, err := c.Time(at(last, 0)); got != last || err != nil {
 		t.Fatal(got, err)
@@ -39,7 +39,7 @@ func TestStarts(t *testing.T) {
 		name   string
 		wall   int64
 		accept bool
-		says   string // "": commits are made
+		want   string // "": commits are allowed
 		leapt  bool
 	}{
 		{"at once", last + 1, false, "", false},
@@ -57,7 +57,7 @@ func TestStarts(t *testing.T) {
 		clock := Clock{Accept: c.accept}
 		clock.Lead(last)
 		got, err := clock.Time(at(c.wall, 0))
-		if got != c.wall || (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || !errors.Is(err, ErrClock)) {
+		if got != c.wall || (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !errors.Is(err, ErrClock)) {
 			t.Errorf("%s: %d, %v", c.name, got, err)
 		}
 		if clock.Leapt() != c.leapt {
@@ -66,7 +66,7 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-func TestAClockThatIsBehindCatchesUp(t *testing.T) {
+func TestClockBehindCatchesUp(t *testing.T) {
 	var c Clock
 	c.Lead(last)
 	if _, err := c.Time(at(last-sec, 0)); err == nil {
@@ -77,7 +77,7 @@ func TestAClockThatIsBehindCatchesUp(t *testing.T) {
 	}
 }
 
-func TestAnEmptyLogContradictsNoClock(t *testing.T) {
+func TestEmptyLogContradictsNoClock(t *testing.T) {
 	for _, empty := range []int64{0, 17} {
 		var c Clock
 		c.Lead(empty)
@@ -87,7 +87,7 @@ func TestAnEmptyLogContradictsNoClock(t *testing.T) {
 	}
 }
 
-func TestTheStoreTellsTheTime(t *testing.T) {
+func TestStoreClock(t *testing.T) {
 	var c Clock
 	c.Lead(last)
 	r := Reading{Wall: last + day, Store: true, Skew: SkewMax}
@@ -101,7 +101,7 @@ func TestTheStoreTellsTheTime(t *testing.T) {
 			t.Errorf("%v: %v", skew, err)
 		}
 		if _, err := c.Set(r); err == nil {
-			t.Error("the clock was set to what the store contradicts")
+			t.Error("the clock was set although the store contradicts it")
 		}
 	}
 	late := Clock{}
@@ -118,7 +118,7 @@ func TestSet(t *testing.T) {
 		t.Fatal("commits in the past")
 	}
 	r := at(last-day, time.Second)
-	r.Wall -= day // somebody has set the clock
+	r.Wall -= day // the clock was set back
 	if got, err := c.Set(r); got != r.Wall || err != nil {
 		t.Error(got, err)
 	}

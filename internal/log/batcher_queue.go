@@ -2,16 +2,16 @@ package log
 
 import "time"
 
-// queue is what both batchers share: a list through the items themselves.
+// batcherQueue is the common part of both batchers: a list linked through the items.
 type batcherQueue[T any] struct {
-	cfg         Config
-	first, last *Item[T]
-	patients    int      // how many are patient; with none of them the next two do not count
-	patient     *Item[T] // the first that is
-	eager       *Item[T] // the first that is not
-	n           int
-	bytes       int64
-	storing     int64
+	cfg           Config
+	first, last   *Item[T]
+	deferred      int      // number of deferred items; if 0, the next two fields are unused
+	firstDeferred *Item[T] // the first deferred item
+	firstUrgent   *Item[T] // the first other item
+	n             int
+	bytes         int64
+	storing       int64
 }
 
 // Add is part of Batcher.
@@ -27,7 +27,7 @@ func (q *batcherQueue[T]) Add(it *Item[T], bytes, now int64) {
 		q.last.next = it
 	}
 	q.last = it
-	if it.Patient || q.patients > 0 {
+	if it.Deferred || q.deferred > 0 {
 		q.linked(it)
 	}
 	q.n++
@@ -39,7 +39,7 @@ func (q *batcherQueue[T]) Cancel(it *Item[T]) bool {
 	if !it.queued {
 		return false
 	}
-	if q.patients > 0 {
+	if q.deferred > 0 {
 		q.unlinking(it)
 	}
 	q.unlink(it)
@@ -55,48 +55,49 @@ func (q *batcherQueue[T]) Len() int { return q.n }
 // Bytes is part of Batcher.
 func (q *batcherQueue[T]) Bytes() int64 { return q.bytes }
 
-// full says whether waiting longer can not make the next object larger.
+// full reports whether waiting longer cannot make the next object larger.
 func (q *batcherQueue[T]) full() bool { return q.bytes >= q.cfg.BytesMax || q.n >= q.cfg.ItemsMax }
 
-// linked notes an item that was added, if patience is in play.
+// linked updates the first items after one was added, if there are deferred items.
 func (q *batcherQueue[T]) linked(it *Item[T]) {
-	if it.Patient {
-		if q.patients++; q.patients == 1 {
-			q.patient, q.eager = it, nil
+	if it.Deferred {
+		if q.deferred++; q.deferred == 1 {
+			q.firstDeferred, q.firstUrgent = it, nil
 			if q.first != it {
-				q.eager = q.first
+				q.firstUrgent = q.first
 			}
 		}
-	} else if q.eager == nil {
-		q.eager = it
+	} else if q.firstUrgent == nil {
+		q.firstUrgent = it
 	}
 }
 
-// unlinking notes an item that is about to be taken out. The first of a kind moves back only, so passing over the other
-// kind costs each item one look. It is called only if patience is in play.
+// unlinking updates the first items before one is removed. The first item of a kind only moves
+// backwards in the queue, so skipping the other kind visits each item once. It is called only if
+// there are deferred items.
 func (q *batcherQueue[T]) unlinking(it *Item[T]) {
-	if it.Patient {
-		q.patients--
+	if it.Deferred {
+		q.deferred--
 	}
-	head := &q.eager
-	if it.Patient {
-		head = &q.patient
+	head := &q.firstUrgent
+	if it.Deferred {
+		head = &q.firstDeferred
 	}
 	if *head == it {
-		for *head = it.next; *head != nil && (*head).Patient != it.Patient; {
+		for *head = it.next; *head != nil && (*head).Deferred != it.Deferred; {
 			*head = (*head).next
 		}
 	}
 }
 
-// deadline is when the first of the items that are there has waited for long enough.
+// deadline is when the first queued item has waited long enough.
 func (q *batcherQueue[T]) deadline(wait time.Duration) int64 {
-	if q.patients == 0 {
+	if q.deferred == 0 {
 		return q.first.at + int64(wait)
 	}
-	at := q.patient.at + int64(max(wait, q.cfg.Patience))
-	if q.eager != nil {
-		at = min(at, q.eager.at+int64(wait))
+	at := q.firstDeferred.at + int64(max(wait, q.cfg.DeferWait))
+	if q.firstUrgent != nil {
+		at = min(at, q.firstUrgent.at+int64(wait))
 	}
 	return at
 }
@@ -110,7 +111,7 @@ func (q *batcherQueue[T]) cut(dst []T) []T {
 			break
 		}
 		bytes += it.bytes
-		if q.patients > 0 {
+		if q.deferred > 0 {
 			q.unlinking(it)
 		}
 		q.unlink(it)

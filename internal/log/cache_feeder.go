@@ -2,11 +2,12 @@ package log
 
 import "sync"
 
-// keepMax bounds the committed objects that wait to be handed to the cache, which hold their buffers meanwhile.
-const keepMax = 8
+// feederMax bounds the committed objects that wait for the cache, because they hold their buffers.
+const feederMax = 8
 
-// keeper hands committed objects to a cache, off the way of the acknowledgement.
-type keeper struct {
+// cacheFeeder passes committed objects to a cache in a goroutine of its own, so that the cache does
+// not delay acknowledgements.
+type cacheFeeder struct {
 	f  func(key string, parts [][]byte)
 	wg sync.WaitGroup
 
@@ -16,13 +17,13 @@ type keeper struct {
 }
 
 // offer queues an object, or drops it if too many wait.
-func (k *keeper) offer(o *Object) {
+func (k *cacheFeeder) offer(o *Object) {
 	if k.f == nil || o == nil {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.queue) == keepMax {
+	if len(k.queue) == feederMax {
 		return
 	}
 	o.Retain()
@@ -33,14 +34,14 @@ func (k *keeper) offer(o *Object) {
 	}
 }
 
-func (k *keeper) work() {
+func (k *cacheFeeder) work() {
 	for o := k.next(); o != nil; o = k.next() {
 		k.f(o.Key, o.Parts)
 		o.Release()
 	}
 }
 
-func (k *keeper) next() *Object {
+func (k *cacheFeeder) next() *Object {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.queue) == 0 {
@@ -53,4 +54,4 @@ func (k *keeper) next() *Object {
 	return o
 }
 
-func (k *keeper) wait() { k.wg.Wait() }
+func (k *cacheFeeder) wait() { k.wg.Wait() }
