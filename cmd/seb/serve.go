@@ -26,7 +26,7 @@ A second broker on the same bucket takes over from the first, which exits with c
 			if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
 				return usageError{err}
 			}
-			config.Wished(cmd.Flags(), &cfg)
+			config.ResolveDefaults(cmd.Flags(), &cfg)
 			if err := cfg.Validate(); err != nil {
 				return usageError{err}
 			}

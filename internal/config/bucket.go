@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// BucketSpec returns the bucket to open: Bucket, else S3Bucket, else DefaultBucket of DataDir.
+// BucketSpec returns the bucket to open: Bucket, else S3Bucket, else the DefaultBucket of DataDir.
 func (c *Config) BucketSpec() (string, error) {
 	switch {
 	case c.Bucket != "":
@@ -20,22 +20,22 @@ func (c *Config) BucketSpec() (string, error) {
 	return DefaultBucket(c.DataDir)
 }
 
-// DefaultBucket returns the bucket of a broker that is given none, as --bucket takes it. It is a folder beside the data
-// folder, so that the data folder can be deleted: seb-data has seb-bucket, any other folder NAME has NAME-bucket. Older
-// versions had the folder "bucket" in the data folder: that one is used if it exists. If both hold something the error names
-// both.
+// DefaultBucket returns the default of --bucket. It is a folder next to the data folder, so that
+// the data folder can be deleted: seb-data has seb-bucket, any other folder NAME has NAME-bucket.
+// Older versions used the folder "bucket" in the data folder; DefaultBucket returns that one if it
+// has files. If both folders have files, the error names both.
 func DefaultBucket(dataDir string) (string, error) {
 	if dataDir == "" {
 		return "", Faults{errors.New("--data-dir: must name a folder")}
 	}
-	inside, err := holds(BucketInside(dataDir))
+	inside, err := isUsed(BucketInside(dataDir))
 	if err != nil {
 		return "", Faults{fmt.Errorf("--bucket: %w", err)}
 	}
-	beside, err := bucketBeside(dataDir)
+	sibling, err := siblingBucket(dataDir)
 	both := false
 	if err == nil {
-		both, err = holds(beside)
+		both, err = isUsed(sibling)
 	} else if inside {
 		err = nil
 	}
@@ -43,28 +43,28 @@ func DefaultBucket(dataDir string) (string, error) {
 	case err != nil:
 		return "", Faults{fmt.Errorf("--bucket: %w", err)}
 	case inside && both:
-		return "", Faults{fmt.Errorf("--bucket: records may be in %s, where older versions put them, and in %s: name the right one, or move the other away",
-			BucketInside(dataDir), beside)}
+		return "", Faults{fmt.Errorf("--bucket: records may be in %s (the default of older versions) and in %s: name the right one, or move the other one away",
+			BucketInside(dataDir), sibling)}
 	case inside:
 		return "file:" + BucketInside(dataDir), nil
 	}
-	return "file:" + beside, nil
+	return "file:" + sibling, nil
 }
 
-// BucketInside is the default bucket of older versions: a folder in the data folder.
+// BucketInside returns the default bucket of older versions: a folder in the data folder.
 func BucketInside(dataDir string) string { return filepath.Join(dataDir, "bucket") }
 
-// MoveHint is the command that moves the default bucket of older versions to where DefaultBucket has it.
+// MoveHint returns the command that moves the default bucket of older versions to DefaultBucket.
 func MoveHint(dataDir string) string {
-	beside, err := bucketBeside(dataDir)
+	sibling, err := siblingBucket(dataDir)
 	if err != nil {
 		return "name another folder with --bucket"
 	}
-	return "stop the broker and run: mv " + BucketInside(dataDir) + " " + beside
+	return "stop the broker and run: mv " + BucketInside(dataDir) + " " + sibling
 }
 
-// bucketBeside is the default bucket of a data folder, which must have a parent.
-func bucketBeside(dataDir string) (string, error) {
+// siblingBucket returns the default bucket of a data folder, which must have a parent.
+func siblingBucket(dataDir string) (string, error) {
 	dir := filepath.Clean(dataDir)
 	if name := filepath.Base(dir); name == "." || name == ".." {
 		abs, err := filepath.Abs(dir)
@@ -76,20 +76,21 @@ func bucketBeside(dataDir string) (string, error) {
 	parent, name := filepath.Split(dir)
 	switch name {
 	case "":
-		return "", fmt.Errorf("needed with --data-dir %s, which has no folder beside it", dataDir)
+		return "", fmt.Errorf("required with --data-dir %s, which has no parent folder", dataDir)
 	case filepath.Base(Default().DataDir):
 		return parent + "seb-bucket", nil
 	}
 	return parent + name + "-bucket", nil
 }
 
-// holds says whether a folder exists and is not empty. A folder that cannot be read is an error: its records must not be
-// taken for missing. So is a link to a folder that is missing, which may be on a disk that is not mounted.
-func holds(dir string) (bool, error) {
+// isUsed reports whether a folder exists and is not empty. An unreadable folder is an error,
+// because its records must not be treated as missing. A link to a missing folder is an error too,
+// because its disk may not be mounted.
+func isUsed(dir string) (bool, error) {
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(dir); err == nil {
-			return false, fmt.Errorf("%s links to a folder that is missing", dir)
+			return false, fmt.Errorf("%s is a link to a missing folder", dir)
 		}
 		return false, nil
 	}

@@ -58,7 +58,7 @@ func TestOriginalCommandLineIsUnderstood(t *testing.T) {
 	want := config.Default()
 	want.Log.Level = slog.LevelDebug
 	want.HTTP = config.HTTP{Address: "0.0.0.0", Port: 1234, APIKey: "api-key", Connections: 7}
-	want.Debug = config.Debug{Enable: true, Address: "127.0.0.1", Port: 5001}
+	want.Pprof = config.Pprof{Enable: true, Address: "127.0.0.1", Port: 5001}
 	want.S3Bucket, want.ReadOnly = "events", true
 	want.Cache.Dir = "/c"
 	want.Batch.WaitTime = time.Second
@@ -70,7 +70,7 @@ func TestOriginalCommandLineIsUnderstood(t *testing.T) {
 	}
 }
 
-// TestKafkaListen: whoever names an address, even the default, wants that one.
+// TestKafkaListen: an explicit address is required, even if it is the default.
 func TestKafkaListen(t *testing.T) {
 	for given, offered := range map[string]bool{"": true, "--kafka-listen=127.0.0.1:9092": false, "--kafka-listen=": false, "env": false} {
 		c, fs := config.Default(), pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -81,14 +81,14 @@ func TestKafkaListen(t *testing.T) {
 		}
 		err := fs.Parse(args)
 		err = errors.Join(err, config.FromEnv(fs, func(k string) (string, bool) { return ":0", given == "env" && k == "SEB_KAFKA_LISTEN" }))
-		config.Wished(fs, &c)
-		if err = errors.Join(err, c.Validate()); err != nil || c.Kafka.Offered != offered {
+		config.ResolveDefaults(fs, &c)
+		if err = errors.Join(err, c.Validate()); err != nil || c.Kafka.Optional != offered {
 			t.Errorf("%q: %+v %v", given, c.Kafka, err)
 		}
 	}
 }
 
-// TestTLS: a certificate is for both listeners unless one is named.
+// TestTLS: a certificate applies to both listeners unless one is named.
 func TestTLS(t *testing.T) {
 	for given, want := range map[string][2]bool{"": {true, true}, "http": {true, false}, "kafka": {false, true}, "kafka, http": {true, true}} {
 		args := []string{"--tls-cert", "c", "--tls-key", "k"}
@@ -137,9 +137,9 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	c.HTTP = config.HTTP{Port: 70000, APIKey: "with space", APIKeyFile: "f"}
 	c.Kafka = config.Kafka{Listen: "9092", Advertise: ":9092"}
 	c.TLS = config.TLS{CertFile: "f", Listeners: "http,webhooks"}
-	c.Debug.Address, c.Debug.Port = "0.0.0.0", -1
+	c.Pprof.Address, c.Pprof.Port = "0.0.0.0", -1
 	c.Batch.WaitTime, c.Batch.BytesSoftMax = time.Hour, 1
-	c.Life = config.Life{PackBytes: 2 << 30, SnapshotSlots: 9}
+	c.Maintenance = config.Maintenance{PackBytes: 2 << 30, SnapshotSlots: 9}
 	c.Log.Format = "xml"
 	err := c.Validate()
 	var faults config.Faults

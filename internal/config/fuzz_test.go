@@ -9,8 +9,8 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 )
 
-// FuzzSettings: what a setting takes it writes so that it takes it again as the same, whether it comes from the command line
-// or from the environment; an API key that is taken survives a header and a file.
+// FuzzSettings: the text form of any accepted setting is accepted again with the same value, from a
+// flag or the environment. An accepted API key survives a header and a file.
 func FuzzSettings(f *testing.F) {
 	for _, s := range []string{"10MiB", "1 gb", "-1", "9223372036854775807", "9223372036854775808", "8388608TiB", "0x10", "auto", "250ms", "-1s", "1h1ns", "a key", "s3cr€t", "debug", "7"} {
 		for which := range uint8(5) {

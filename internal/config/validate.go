@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Faults are all that is wrong with settings, each beginning with the name of its flag.
+// Faults are all errors of the settings, each starting with the name of its flag.
 type Faults []error
 
-// Error puts all faults in one line.
+// Error returns all errors in one line.
 func (f Faults) Error() string {
 	texts := make([]string, len(f))
 	for i, err := range f {
@@ -20,7 +20,7 @@ func (f Faults) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Unwrap gives the single faults.
+// Unwrap returns the single errors.
 func (f Faults) Unwrap() []error { return f }
 
 func join(faults []error) error {
@@ -30,13 +30,14 @@ func join(faults []error) error {
 	return Faults(faults)
 }
 
-// MemoryLimitMin is the least --memory-limit: below it the shares are too small to be of use.
+// MemoryLimitMin is the minimum of --memory-limit: below it the shares of the classes are too
+// small.
 const MemoryLimitMin Bytes = 16 << 20
 
-// advertiseMax is the most bytes of an advertised address: a host name of the longest form, with a scheme and a port.
+// advertiseMax bounds an advertised address: the longest host name, with a scheme and a port.
 const advertiseMax = 280
 
-// Validate reports every fault at once, as Faults.
+// Validate returns all errors at once, as Faults.
 func (c *Config) Validate() error {
 	var faults []error
 	check := func(ok bool, flag, format string, args ...any) {
@@ -45,24 +46,24 @@ func (c *Config) Validate() error {
 		}
 	}
 	check(c.DataDir != "", "data-dir", "must name a folder")
-	check(c.Bucket == "" || c.S3Bucket == "", "s3-bucket", "give either this or --bucket")
-	const partitionsMax = 10_000 // of a topic
+	check(c.Bucket == "" || c.S3Bucket == "", "s3-bucket", "cannot be combined with --bucket")
+	const partitionsMax = 10_000 // per topic
 	check(c.DefaultPartitions >= 1 && c.DefaultPartitions <= partitionsMax, "default-partitions", "%d, want 1 to %d", c.DefaultPartitions, partitionsMax)
 	check(c.EventsTopic != "", "events-topic", "must name a topic")
-	check(len(c.Advertise) <= advertiseMax, "advertise", "%d bytes, the most is %d", len(c.Advertise), advertiseMax)
-	check(c.MemoryLimit >= MemoryLimitMin, "memory-limit", "%v is below the least, %v", c.MemoryLimit, MemoryLimitMin)
+	check(len(c.Advertise) <= advertiseMax, "advertise", "%d bytes, the limit is %d", len(c.Advertise), advertiseMax)
+	check(c.MemoryLimit >= MemoryLimitMin, "memory-limit", "%v is below the minimum, %v", c.MemoryLimit, MemoryLimitMin)
 
 	check(c.HTTP.Address != "", "http-address", "must not be empty (0.0.0.0 listens everywhere)")
-	check(isPort(c.HTTP.Port), "http-port", "%d is no port (0 to 65535)", c.HTTP.Port)
-	check(c.HTTP.Connections > 0, "http-connections", "%d, must be at least 1", c.HTTP.Connections)
-	check(c.HTTP.APIKey == "" || c.HTTP.APIKeyFile == "", "http-api-key-file", "give either this or --http-api-key")
+	check(isPort(c.HTTP.Port), "http-port", "%d is not a port (0 to 65535)", c.HTTP.Port)
+	check(c.HTTP.Connections > 0, "http-connections", "%d, want at least 1", c.HTTP.Connections)
+	check(c.HTTP.APIKey == "" || c.HTTP.APIKeyFile == "", "http-api-key-file", "cannot be combined with --http-api-key")
 	if c.HTTP.APIKey != "" {
 		err := CheckAPIKey(c.HTTP.APIKey.Reveal())
 		check(err == nil, "http-api-key", "%v", err)
 	}
 
-	check(c.TLS.KeyFile != "" || c.TLS.CertFile == "", "tls-key", "needed with --tls-cert")
-	check(c.TLS.CertFile != "" || c.TLS.KeyFile == "", "tls-cert", "needed with --tls-key")
+	check(c.TLS.KeyFile != "" || c.TLS.CertFile == "", "tls-key", "required with --tls-cert")
+	check(c.TLS.CertFile != "" || c.TLS.KeyFile == "", "tls-cert", "required with --tls-key")
 	for _, name := range c.TLS.list() {
 		check(name == ListenerHTTP || name == ListenerKafka, "tls-listeners", "%q, want %s, %s or both with a comma", name, ListenerHTTP, ListenerKafka)
 	}
@@ -70,39 +71,42 @@ func (c *Config) Validate() error {
 	check(c.Kafka.Listen == "" || isAddress(c.Kafka.Listen, 0), "kafka-listen", "%q, want host:port or nothing", c.Kafka.Listen)
 	check(c.Kafka.Advertise == "" || isAddress(c.Kafka.Advertise, 1), "kafka-advertise", "%q, want host:port with a port from 1 to 65535", c.Kafka.Advertise)
 
-	check(isLoopback(c.Debug.Address), "http-debug-address", "%q is no loopback address; pprof has no key", c.Debug.Address)
-	check(isPort(c.Debug.Port), "http-debug-port", "%d is no port (0 to 65535)", c.Debug.Port)
+	check(isLoopback(c.Pprof.Address), "http-debug-address", "%q is not a loopback address; pprof has no key", c.Pprof.Address)
+	check(isPort(c.Pprof.Port), "http-debug-port", "%d is not a port (0 to 65535)", c.Pprof.Port)
 
 	check(c.Cache.Size >= 0, "cache-size", "must not be negative")
-	check(c.Batch.WaitTime <= time.Minute, "batch-wait-time", "%v is above the most, 1m", c.Batch.WaitTime)
-	check(c.Batch.BytesSoftMax >= 4<<10, "batch-bytes-soft-max", "%v is below the least, 4KiB", c.Batch.BytesSoftMax)
+	check(c.Batch.WaitTime <= time.Minute, "batch-wait-time", "%v is above the maximum, 1m", c.Batch.WaitTime)
+	check(c.Batch.BytesSoftMax >= 4<<10, "batch-bytes-soft-max", "%v is below the minimum, 4KiB", c.Batch.BytesSoftMax)
 	const often = 10 * time.Millisecond
-	check(c.Life.PackBytes >= 4<<10 && c.Life.PackBytes <= 1<<30, "pack-bytes", "%v, want 4KiB to 1GiB", c.Life.PackBytes)
-	check(c.Life.PackAge >= often, "pack-age", "%v is below the least, 10ms", c.Life.PackAge)
-	check(c.Life.MergeInterval >= often, "merge-interval", "%v is below the least, 10ms", c.Life.MergeInterval)
-	check(c.Life.SnapshotSlots >= 10, "snapshot-slots", "%d is below the least, 10", c.Life.SnapshotSlots)
-	check(c.Life.RetentionInterval >= often, "retention-interval", "%v is below the least, 10ms", c.Life.RetentionInterval)
+	check(c.Maintenance.PackBytes >= 4<<10 && c.Maintenance.PackBytes <= 1<<30, "pack-bytes", "%v, want 4KiB to 1GiB", c.Maintenance.PackBytes)
+	check(c.Maintenance.PackAge >= often, "pack-age", "%v is below the minimum, 10ms", c.Maintenance.PackAge)
+	check(c.Maintenance.MergeInterval >= often, "merge-interval", "%v is below the minimum, 10ms", c.Maintenance.MergeInterval)
+	check(c.Maintenance.SnapshotSlots >= 10, "snapshot-slots", "%d is below the minimum, 10", c.Maintenance.SnapshotSlots)
+	check(c.Maintenance.RetentionInterval >= often, "retention-interval", "%v is below the minimum, 10ms", c.Maintenance.RetentionInterval)
 	check(c.Log.Format == "text" || c.Log.Format == "json", "log-format", "%q, want text or json", c.Log.Format)
 	return join(faults)
 }
 
-// APIKeyMin is the least length of an API key that is given. Shorter ones still start, with a warning, in this version.
+// APIKeyMin is the recommended minimum length of a configured API key. A shorter one starts with a
+// warning in this version.
 const APIKeyMin = 16
 
-// CheckAPIKey says what is wrong with a key: it travels in a header, so it is printable ASCII without spaces.
+// CheckAPIKey returns an error if a key cannot be sent in a header: it must be printable ASCII
+// without spaces.
 func CheckAPIKey(key string) error {
 	if key == "" {
 		return fmt.Errorf("the key is empty")
 	}
 	for i := range len(key) {
 		if key[i] <= ' ' || key[i] > '~' {
-			return fmt.Errorf("the key holds a byte that is not printable ASCII, at position %d", i)
+			return fmt.Errorf("the key has a byte that is not printable ASCII at position %d", i)
 		}
 	}
 	return nil
 }
 
-// isAddress is whether an address is of the form host:port, with at least that port; one to listen on may have no host.
+// isAddress reports whether an address has the form host:port, with a port of least or more. An
+// address to listen on may have no host.
 func isAddress(address string, least int) bool {
 	host, port, err := net.SplitHostPort(address)
 	n, bad := strconv.Atoi(port)

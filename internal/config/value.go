@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Bytes is a size: "10485760", "10MiB", "1GiB" (powers of 1024; "10M" and "10MB" mean the same). It is a pflag.Value.
+// Bytes is a size in bytes: "10485760", "10MiB", "1GiB" (powers of 1024; "10M" and "10MB" mean the
+// same). It is a pflag.Value.
 type Bytes int64
 
 var sizeUnits = []struct {
@@ -38,7 +39,7 @@ func (b *Bytes) Set(s string) error {
 	return errSize
 }
 
-// String writes the size with the largest unit that divides it.
+// String returns the size in the largest unit that divides it.
 func (b Bytes) String() string {
 	for _, u := range sizeUnits {
 		if u.shift > 0 && b > 0 && b%(1<<u.shift) == 0 {
@@ -48,15 +49,15 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10)
 }
 
-// Type names the kind of value in help texts.
+// Type is the name of the value in help texts.
 func (*Bytes) Type() string { return "size" }
 
 const masked = "***"
 
-// Secret is a text that never prints itself. It is a pflag.Value; Reveal gives the text.
+// Secret is a text that is masked when it is printed. It is a pflag.Value; Reveal returns the text.
 type Secret string
 
-// Set takes s as it is.
+// Set stores s unchanged.
 func (s *Secret) Set(v string) error { *s = Secret(v); return nil }
 
 // String masks the secret.
@@ -73,16 +74,17 @@ func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 // LogValue masks the secret in logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText masks the secret in JSON and the like.
+// MarshalText masks the secret in JSON and other encodings.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Type names the kind of value in help texts.
+// Type is the name of the value in help texts.
 func (*Secret) Type() string { return "key" }
 
-// Reveal is the text itself.
+// Reveal returns the text.
 func (s Secret) Reveal() string { return string(s) }
 
-// level is a log level as a flag: a name, or the number that the original's flag took (3 warn, 4 info, 5 debug).
+// level is the flag of a log level: a name, or a number of the original program's flag (3 warn, 4
+// info, 5 debug).
 type level slog.Level
 
 func (l *level) Set(s string) error {
@@ -104,7 +106,7 @@ func (l *level) Set(s string) error {
 func (l *level) String() string { return strings.ToLower(slog.Level(*l).String()) }
 func (*level) Type() string     { return "level" }
 
-// autoDuration is a duration of which "auto" (any negative value) is one.
+// autoDuration is a duration or "auto" (any negative value).
 type autoDuration time.Duration
 
 func (d *autoDuration) Set(s string) error {

@@ -44,7 +44,7 @@ func listenKafka(c *config.Kafka, log *slog.Logger) (*kafkaServer, error) {
 	switch {
 	case err == nil:
 		return &kafkaServer{listener: l}, nil
-	case c.Offered && errors.Is(err, syscall.EADDRINUSE):
+	case c.Optional && errors.Is(err, syscall.EADDRINUSE):
 		log.Warn("no listener for clients of Kafka yet: the default address is taken", "address", c.Listen, "retry", kafkaRetry,
 			"hint", "--kafka-listen names another, or none")
 		return &kafkaServer{taken: c.Listen}, nil

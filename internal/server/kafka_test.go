@@ -238,7 +238,7 @@ func TestKafkaAddress(t *testing.T) {
 		t.Errorf("taken: %v", err)
 	}
 	server.SetKafkaRetry(10 * time.Millisecond)
-	c.Kafka.Offered = true
+	c.Kafka.Optional = true
 	s := start(t, c)
 	var banner strings.Builder
 	s.Banner(&banner, "seb")

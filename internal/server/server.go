@@ -43,7 +43,7 @@ type Server struct {
 	kafka    *kafkaServer // nil if it is off
 	ports    ports
 	groups   *coordinator.Coordinator // nil if there is no Kafka: nobody else has members
-	debug    *debugServer             // nil unless enabled
+	debug    *pprofServer             // nil unless enabled
 	runtime  Runtime
 	key      string
 	keyFile  string               // where key is from; "" if it was given
@@ -123,8 +123,8 @@ func (s *Server) prepare() (err error) {
 	if err := s.checkCacheDir(); err != nil {
 		return err
 	}
-	if s.cfg.Debug.Enable {
-		s.debug, err = startDebug(&s.cfg.Debug)
+	if s.cfg.Pprof.Enable {
+		s.debug, err = startPprof(&s.cfg.Pprof)
 	}
 	return err
 }
@@ -184,8 +184,8 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		Bucket: c.Bucket, DataDir: c.DataDir, ReadOnly: c.ReadOnly, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
 		Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
-		Pack:       pack.Config{Target: int64(c.Life.PackBytes), Age: c.Life.PackAge},
-		MergeEvery: c.Life.MergeInterval, SnapshotSlots: c.Life.SnapshotSlots, RetentionEvery: c.Life.RetentionInterval,
+		Pack:       pack.Config{Target: int64(c.Maintenance.PackBytes), Age: c.Maintenance.PackAge},
+		MergeEvery: c.Maintenance.MergeInterval, SnapshotSlots: c.Maintenance.SnapshotSlots, RetentionEvery: c.Maintenance.RetentionInterval,
 		Prepare: s.prepare, Logger: s.log, Metrics: set,
 	}
 	if o.Advertised == "" {
@@ -245,7 +245,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	s.openGroups(ctx, set)
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		APIKey: key, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
-		ProfileLabels: s.cfg.Debug.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
+		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
 	})

@@ -207,7 +207,7 @@ func TestFaultsAtTheStart(t *testing.T) {
 	if _, err := server.Start(t.Context(), taken, quiet); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("taken port: %v", err)
 	}
-	taken.Debug.Enable, taken.Debug.Port, taken.HTTP.Port = true, taken.HTTP.Port, 0
+	taken.Pprof.Enable, taken.Pprof.Port, taken.HTTP.Port = true, taken.HTTP.Port, 0
 	if _, err := server.Start(t.Context(), taken, quiet); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("taken debug port: %v", err)
 	}

@@ -14,15 +14,15 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 )
 
-// debugServer serves pprof, without a key, on a loopback address and a mux of its own. The command line is left out: the API
+// pprofServer serves pprof, without a key, on a loopback address and a mux of its own. The command line is left out: the API
 // key may stand in it.
-type debugServer struct {
+type pprofServer struct {
 	server  *http.Server
 	address string
 	serving sync.WaitGroup
 }
 
-func startDebug(c *config.Debug) (*debugServer, error) {
+func startPprof(c *config.Pprof) (*pprofServer, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(c.Address, strconv.Itoa(c.Port)))
 	if err != nil {
 		return nil, fmt.Errorf("debug listener (--http-debug-address, --http-debug-port): %w", err)
@@ -32,7 +32,7 @@ func startDebug(c *config.Debug) (*debugServer, error) {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	d := &debugServer{
+	d := &pprofServer{
 		server:  &http.Server{Handler: localOnly(mux), ReadHeaderTimeout: 10 * time.Second},
 		address: l.Addr().String(),
 	}
@@ -56,7 +56,7 @@ func localOnly(h http.Handler) http.Handler {
 	})
 }
 
-func (d *debugServer) close() error {
+func (d *pprofServer) close() error {
 	err := d.server.Close()
 	d.serving.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
