@@ -12,16 +12,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// benchProgram is what `seb bench` runs. It is a module of its own, so that no client of another broker is in Seb.
+// benchProgram is the program that `seb bench` runs. It is a separate module, so that Seb does not
+// depend on clients of other brokers.
 const benchProgram = "seb-bench"
 
 func newBench() *cobra.Command {
 	return &cobra.Command{
 		Use:   "bench [command]",
-		Short: "Measure the latency of Seb and other brokers, with the program seb-bench",
-		Long: `Runs seb-bench, found beside this program or in $PATH, with the same arguments. It measures the latency of Seb, Kafka, NATS, Redis
-and RabbitMQ under the same load, by a fixed schedule. In Seb's sources,
-"go build -C bench -o ../bin/seb-bench ./cmd/seb-bench" builds it.`,
+		Short: "Measure the latency of Seb and other brokers, using the program seb-bench",
+		Long: `Runs seb-bench, from the folder of this program or from $PATH, with the same arguments. It measures the latency of Seb,
+Kafka, NATS, Redis and RabbitMQ under the same load, with a fixed schedule. To build it, run
+"go build -C bench -o ../bin/seb-bench ./cmd/seb-bench" in Seb's sources.`,
 		Example:            "  seb bench run article-b --target seb\n  seb bench help",
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,14 +34,15 @@ and RabbitMQ under the same load, by a fixed schedule. In Seb's sources,
 			if err != nil {
 				return err
 			}
-			// In place of this program: signals, the terminal and the exit code are its own.
+			// exec replaces this program, so that seb-bench handles signals, the terminal and the
+			// exit code itself.
 			err = syscall.Exec(path, append([]string{benchProgram}, args...), os.Environ())
 			return fmt.Errorf("start %s: %w", path, err)
 		},
 	}
 }
 
-// findBench looks beside the running program, then in $PATH.
+// findBench looks in the folder of the running program, then in $PATH.
 func findBench() (string, error) {
 	var tried string
 	if own, err := os.Executable(); err == nil {
@@ -56,7 +58,7 @@ func findBench() (string, error) {
 	}
 	path, err := exec.LookPath(benchProgram)
 	if err != nil {
-		return "", fmt.Errorf("there is no %s in %s$PATH: build it in Seb's sources with "+
+		return "", fmt.Errorf("no %s in %s$PATH; build it in Seb's sources: "+
 			"\"go build -C bench -o ../bin/seb-bench ./cmd/seb-bench\"", benchProgram, tried)
 	}
 	return path, nil

@@ -22,13 +22,13 @@ func newBenchmark() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "benchmark",
 		Short: "Measure how fast records are stored",
-		Long: `Writes batches of records over real HTTP, to a broker in this process (on a temporary folder, or on --bucket) or to a
-remote one, and prints rate, latency and CPU time. A request that fails fails the run.`,
+		Long: `Writes batches of records over HTTP and prints rate, latency and CPU time. The broker runs in this process (on a
+temporary folder, or on --bucket) or is a remote one. A failed request fails the run.`,
 		Example: "  seb benchmark -r 10 -w 16\n  seb benchmark --format recordbatch --json",
 		Args:    cobra.NoArgs,
 	}
 	benchFlags(cmd, &p, 10<<20)
-	cmd.Flags().IntVarP(&p.RecordsPerBatch, "records-per-batch", "b", 1024, "records of a batch")
+	cmd.Flags().IntVarP(&p.RecordsPerBatch, "records-per-batch", "b", 1024, "records per batch")
 	return cmd
 }
 
@@ -37,50 +37,50 @@ func newBenchmarkRead() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "benchmark-read",
 		Short: "Measure how fast records are read",
-		Long: `Writes --batches batches, then reads at random offsets over real HTTP. Offsets are spread evenly, or, with --skew
-recent, as consumers that mostly keep up have them: the distance from the end is exponential with a mean of 2 % of the
-topic. With --format recordbatch reads begin where a written batch does, as consumers do that go on where one ended. A request
-that fails, or gives fewer records than asked for, fails the run.`,
+		Long: `Writes --batches batches, then reads at random offsets over HTTP. Offsets are distributed evenly. With --skew recent
+they are those of consumers that mostly keep up: the distance from the end is exponential with a mean of 2 % of the topic.
+With --format recordbatch a read begins at the start of a written batch, like a consumer that continues. A request that fails,
+or returns fewer records than requested, fails the run.`,
 		Example: "  seb benchmark-read -r 5 -w 16 --records-per-batch=256 --requests 20000",
 		Args:    cobra.NoArgs,
 	}
 	benchFlags(cmd, &p, 50<<20)
 	f := cmd.Flags()
-	f.IntVar(&p.RecordsPerBatch, "records-per-batch", 1024, "records of a batch")
-	f.StringVar(&p.Topic, "topic-name", "some-topic", "topic of the local broker's temporary bucket; elsewhere a new one is made")
+	f.IntVar(&p.RecordsPerBatch, "records-per-batch", 1024, "records per batch")
+	f.StringVar(&p.Topic, "topic-name", "some-topic", "topic in the local broker's temporary bucket; other brokers get a new topic")
 	f.IntVar(&p.Read.Requests, "requests", 10000, "reads")
-	f.IntVar(&p.Read.RecordsPerRequest, "records-per-request", 1024, "records of a read")
-	f.StringVar(&p.Read.Skew, "skew", benchmark.Uniform, "where reads begin: uniform or recent")
+	f.IntVar(&p.Read.RecordsPerRequest, "records-per-request", 1024, "records per read")
+	f.StringVar(&p.Read.Skew, "skew", benchmark.Uniform, "distribution of the offsets: uniform or recent")
 	f.String("log-level", "3", "")
-	_ = f.MarkDeprecated("log-level", "warnings are always shown")
+	_ = f.MarkDeprecated("log-level", "warnings are always printed")
 	return cmd
 }
 
-// benchFlags gives cmd the flags that both benchmarks have, and what it does.
+// benchFlags adds the flags that both benchmarks share, and the action.
 func benchFlags(cmd *cobra.Command, p *benchmark.Params, batcherMaxBytes config.Bytes) {
 	var asJSON bool
 	var prof profiles
 	f := cmd.Flags()
-	f.IntVarP(&p.Runs, "runs", "r", 1, "how often to run")
-	f.IntVarP(&p.Workers, "workers", "w", 2*runtime.NumCPU(), "requests in flight at once")
-	f.BoolVarP(&p.LocalBroker, "local-broker", "l", true, "start a broker in this process, on a bucket of its own")
-	f.StringVar(&p.RemoteAddress, "remote-broker-address", "", "use the broker at this address instead, such as http://host:51313")
-	f.Var(&p.RemoteKey, "remote-broker-api-key", "that broker's API key; better in $SEB_API_KEY")
+	f.IntVarP(&p.Runs, "runs", "r", 1, "number of runs")
+	f.IntVarP(&p.Workers, "workers", "w", 2*runtime.NumCPU(), "number of concurrent requests")
+	f.BoolVarP(&p.LocalBroker, "local-broker", "l", true, "start a broker in this process, on its own bucket")
+	f.StringVar(&p.RemoteAddress, "remote-broker-address", "", "address of a remote broker, such as http://host:51313")
+	f.Var(&p.RemoteKey, "remote-broker-api-key", "API key of the remote broker; prefer $SEB_API_KEY")
 	f.StringVar(&p.Bucket, "bucket", "", "bucket of the local broker: ./folder, mem: or s3://... (default: a temporary folder)")
-	f.StringVar(&p.Bare, "bare", "", "measure a bare HTTP server in this process instead of a broker, as a yardstick: it reads bodies and does none, "+
-		"file or sync with them; for reads: file, ranges of one")
-	f.StringVar(&p.BareDir, "bare-dir", "", "folder for that server's files (default: where temporary files go)")
-	f.IntVar(&p.Batches, "batches", 4096, "batches to write, one a request")
-	f.IntVar(&p.RecordSize, "record-size", 1024, "bytes of a record")
+	f.StringVar(&p.Bare, "bare", "", "measure a bare HTTP server in this process instead of a broker, for comparison; writes: none, "+
+		"file or sync says what it does with a body; reads: file returns ranges of a file")
+	f.StringVar(&p.BareDir, "bare-dir", "", "folder for the files of the bare server (default: the folder of temporary files)")
+	f.IntVar(&p.Batches, "batches", 4096, "number of batches to write, one per request")
+	f.IntVar(&p.RecordSize, "record-size", 1024, "size of a record in bytes")
 	p.BatcherMaxBytes = batcherMaxBytes
-	f.Var(&p.BatcherMaxBytes, "batcher-max-bytes", "an object of so many bytes is stored at once")
-	f.DurationVar(&p.BatcherBlockTime, "batcher-block-time", 5*time.Millisecond, "how long records are collected for one object")
+	f.Var(&p.BatcherMaxBytes, "batcher-max-bytes", "object size that ends collecting early")
+	f.DurationVar(&p.BatcherBlockTime, "batcher-block-time", 5*time.Millisecond, "time to collect records for one object")
 	p.MemoryLimit = config.Default().MemoryLimit
-	f.Var(&p.MemoryLimit, "memory-limit", "memory limit of the local broker (more by default if --workers need it)")
-	f.StringVar(&p.Format, "format", benchmark.Multipart, "how records travel: multipart (as the original) or recordbatch (Seb's fast way)")
+	f.Var(&p.MemoryLimit, "memory-limit", "memory limit of the local broker (the default grows with --workers)")
+	f.StringVar(&p.Format, "format", benchmark.Multipart, "format of records: multipart (as the original program) or recordbatch (the fastest)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document")
-	f.StringVar(&prof.cpu, "cpuprofile", "", "write a CPU profile of this process to a file, for go tool pprof")
-	f.StringVar(&prof.memory, "memprofile", "", "write what this process has allocated to a file, for go tool pprof")
+	f.StringVar(&prof.cpu, "cpuprofile", "", "file for a CPU profile of this process, for go tool pprof")
+	f.StringVar(&prof.memory, "memprofile", "", "file for an allocation profile of this process, for go tool pprof")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return prof.around(func() error { return runBenchmark(cmd, p, asJSON) })
 	}
@@ -99,7 +99,8 @@ func runBenchmark(cmd *cobra.Command, p *benchmark.Params, asJSON bool) error {
 	if err := p.Validate(); err != nil {
 		return usageError{err}
 	}
-	if err := placeOf(p); err != nil { // before it is printed: one that is right has no password in it
+	// checked before it is printed, because an invalid one may contain a password
+	if err := checkTarget(p); err != nil {
 		return usageError{err}
 	}
 	o := benchmark.Options{Start: startLocal, Version: build(), Out: cmd.OutOrStdout(), JSON: asJSON}
@@ -109,8 +110,8 @@ func runBenchmark(cmd *cobra.Command, p *benchmark.Params, asJSON bool) error {
 	return benchmark.Run(cmd.Context(), *p, o)
 }
 
-// placeOf says what is wrong with the address or the bucket of a run, or nil.
-func placeOf(p *benchmark.Params) (err error) {
+// checkTarget returns an error if the address or the bucket of a run is invalid.
+func checkTarget(p *benchmark.Params) (err error) {
 	switch {
 	case !p.LocalBroker:
 		_, err = client.New(p.RemoteAddress, client.Options{})
@@ -120,10 +121,12 @@ func placeOf(p *benchmark.Params) (err error) {
 	return err
 }
 
-// connectionsOf is how many connections a run has at once: one for each worker, and those of the client beside them.
+// connectionsOf returns the number of connections of a run: one per worker, and some for the
+// client.
 func connectionsOf(p *benchmark.Params) int { return p.Workers + 8 }
 
-// startLocal starts the broker of a run in this process. Without --bucket it has a folder of its own, which goes with it.
+// startLocal starts the broker of a run in this process. Without --bucket it uses a temporary
+// folder, which it removes at the end.
 func startLocal(ctx context.Context, p *benchmark.Params) (benchmark.Broker, error) {
 	dir, err := os.MkdirTemp("", "seb_bench*")
 	if err != nil {

@@ -16,13 +16,13 @@ func newCheckStore() *cobra.Command {
 	cfg := config.Default()
 	cmd := &cobra.Command{
 		Use:   "check-store [BUCKET]",
-		Short: "Find out whether a store keeps the promises that Seb stands on",
-		Long: `Puts, reads, lists and deletes some hundred small objects below probe/ in the bucket: put-if-absent also with 16 racers
-for one name, read-after-write by GET and LIST, LIST after DELETE, range reads, missing names. Serve does the same once
-for each bucket and remembers it in its data folder.
+		Short: "Check that a store behaves as Seb requires",
+		Long: `Puts, reads, lists and deletes a few hundred small objects below probe/ in the bucket. It checks put-if-absent, also with
+16 concurrent writers of one name, read-after-write by GET and LIST, LIST after DELETE, range reads and missing names. Serve
+runs the same check once per bucket and remembers the result in its data folder.
 
-It cannot judge durability: a store that keeps objects in memory, or answers before they are on disk, passes. Ask its
-documentation whether an object that was acknowledged survives the loss of power and of a disk.`,
+The check cannot test durability: a store that keeps objects in memory, or answers before they are on disk, passes. See the
+store's documentation for whether an acknowledged object survives the loss of power and of a disk.`,
 		Example: "  seb check-store 's3://events/prod?region=eu-central-1'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -31,7 +31,7 @@ documentation whether an object that was acknowledged survives the loss of power
 			}
 			if len(args) > 0 {
 				if cmd.Flags().Changed("bucket") || cmd.Flags().Changed("s3-bucket") {
-					return usageError{errors.New("--bucket: the bucket is given as an argument already")}
+					return usageError{errors.New("--bucket: cannot be combined with the argument BUCKET")}
 				}
 				cfg.Bucket, cfg.S3Bucket = args[0], ""
 			}
@@ -47,7 +47,7 @@ documentation whether an object that was acknowledged survives the loss of power
 			if err := storecheck.Run(cmd.Context(), store, storecheck.Options{}); err != nil {
 				return fmt.Errorf("%s: %w", store, err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s passes every check (%v); whether it keeps objects when power or a disk fails no check can tell\n",
+			fmt.Fprintf(cmd.OutOrStdout(), "%s passes all checks (%v); they do not cover the loss of power or of a disk\n",
 				store, time.Since(start).Round(time.Millisecond))
 			if l, ok := store.(*objstore.S3); ok {
 				if w := l.LifecycleWarning(cmd.Context()); w != "" {

@@ -215,7 +215,7 @@ func TestInspect(t *testing.T) {
 			t.Error("the default bucket is another")
 		}
 	}
-	for _, want := range []string{"seal", "next epoch 1", "topic create: t", "starts at offset 1", `key "k" value "hello"`, "all checksums are right"} {
+	for _, want := range []string{"seal", "next epoch 1", "topic create: t", "starts at offset 1", `key "k" value "hello"`, "all checksums are correct"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("no %q in: %s", want, shown)
 		}

@@ -147,7 +147,7 @@ func (p *place) inspectCompacted(b *running) {
 	}
 	for _, want := range []string{
 		"offsets 0 to 4, 5 records", "  offsets 0 to 4, 2 records are left\n  3: ", "  offsets 5 to 5, 0 records are left\n  6: ", "  offsets 7 to 8, 0 records are left\n",
-		"compaction done: topic ", "up to offset 9, tombstones removed below offset 9 and 0 left above",
+		"compaction done: topic ", "up to offset 9, tombstones removed below offset 9, 0 kept above",
 	} {
 		if !strings.Contains(all.String(), want) {
 			p.t.Errorf("no %q in:\n%s", want, all.String())

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// confirm asks a person at a terminal whether to do what cannot be undone. Without a terminal it is done if optional, which
-// is for commands that scripts have used before they asked, and else needs --yes.
+// confirm asks at a terminal whether to do an irreversible action. Without a terminal it requires
+// --yes, unless optional is set. Commands set optional if scripts used them before they asked.
 func confirm(cmd *cobra.Command, yes, optional bool, what string) error {
 	if yes {
 		return nil
@@ -19,15 +19,15 @@ func confirm(cmd *cobra.Command, yes, optional bool, what string) error {
 		if optional {
 			return nil
 		}
-		return usageError{errors.New(what + "; say so with --yes")}
+		return usageError{errors.New(what + "; confirm with --yes")}
 	}
 	if agreed(cmd, what+". Continue?") {
 		return nil
 	}
-	return errors.New("nothing was changed")
+	return errors.New("canceled: nothing was changed")
 }
 
-// agreed asks a question on stderr and reads the answer from stdin; its end is a no.
+// agreed asks a question on stderr and reads the answer from stdin. The end of stdin means no.
 func agreed(cmd *cobra.Command, question string) bool {
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
@@ -35,7 +35,7 @@ func agreed(cmd *cobra.Command, question string) bool {
 	return answer == "y" || answer == "yes"
 }
 
-// counted is a number with its noun: 1 record, 2 records.
+// counted returns a number with its noun: 1 record, 2 records.
 func counted(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -30,11 +30,11 @@ func newConsume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consume TOPIC",
 		Short: "Print the records of a topic",
-		Long: `Prints the records of TOPIC, one a line, from the first (or --offset) to the end, partition after partition; with
---follow it goes on with new ones until it is interrupted.
+		Long: `Prints the records of TOPIC, one per line, from the start (or --offset) to the end, partition by partition. With
+--follow it continues with new records until it is interrupted.
 
-With --group it goes on where that consumer group has got to, the partitions side by side, and commits what it has
-written out. It can be killed at any moment: the next run skips nothing, and may repeat the last second.`,
+With --group it continues at the committed offsets of that consumer group, reads all partitions concurrently, and commits the
+records that it has written to stdout. If it is killed, the next run skips nothing and may repeat the last second.`,
 		Example: "  seb consume demo\n  seb consume demo | sort\n  seb consume demo --follow --offset latest\n  seb consume demo --format json -p 0 --offset 42 -n 1\n  seb consume orders --group billing --follow",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
@@ -42,12 +42,12 @@ written out. It can be killed at any moment: the next run skips nothing, and may
 	cmd.ValidArgsFunction = c.remote.topicNames
 	c.remote.register(cmd)
 	f := cmd.Flags()
-	f.StringVarP(&c.group, "group", "g", "", "go on where this consumer group has got to; --offset is for one that has not begun")
-	f.StringVarP(&c.offset, "offset", "o", "earliest", "where to begin: a number, earliest or latest")
+	f.StringVarP(&c.group, "group", "g", "", "continue at the committed offsets of this consumer group; --offset is for partitions without one")
+	f.StringVarP(&c.offset, "offset", "o", "earliest", "first offset: a number, earliest or latest")
 	f.Int32SliceVarP(&c.partitions, "partition", "p", nil, "partitions to read (default all)")
-	f.BoolVarP(&c.follow, "follow", "f", false, "go on with new records")
-	f.Int64VarP(&c.count, "count", "n", 0, "stop after so many records (0: do not)")
-	f.StringVar(&c.format, "format", "value", "value (a line each), raw (values without newlines), key-value (key TAB value), json (one object a line)")
+	f.BoolVarP(&c.follow, "follow", "f", false, "continue with new records")
+	f.Int64VarP(&c.count, "count", "n", 0, "stop after N records (0: no limit)")
+	f.StringVar(&c.format, "format", "value", "value (one per line), raw (values without newlines), key-value (key TAB value), json (one object per line)")
 	return cmd
 }
 
@@ -116,16 +116,16 @@ func parseOffset(s string) (int64, error) {
 	return n, nil
 }
 
-// printer writes records, perhaps of several partitions at once.
+// printer writes records, also of several partitions concurrently.
 type printer struct {
 	write func(w *bufio.Writer, partition int32, r *record.Record) error
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards w and left
 	w    *bufio.Writer
-	left int64 // records still wanted, if it began above 0
+	left int64 // number of records to print; no limit if it starts at 0
 }
 
-var errEnough = errors.New("as many records as were wanted")
+var errEnough = errors.New("--count records printed")
 
 func (p *printer) print(partition int32, r *record.Record) error {
 	p.mu.Lock()
@@ -145,7 +145,7 @@ func (p *printer) print(partition int32, r *record.Record) error {
 	return nil
 }
 
-// end flushes and says how the reading ended.
+// end flushes and returns the final error of the read.
 func (p *printer) end(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,10 +155,11 @@ func (p *printer) end(err error) error {
 	return errors.Join(err, p.w.Flush())
 }
 
-// flushEvery is how long a followed record may wait in the buffer.
+// flushEvery bounds the time that a followed record waits in the buffer.
 const flushEvery = 50 * time.Millisecond
 
-// follow reads all partitions at once until ctx ends, which is how it is meant to end, or one of them fails.
+// follow reads all partitions concurrently until ctx ends, which is the normal end, or one of them
+// fails.
 func (p *printer) follow(ctx context.Context, partitions []int32, read func(context.Context, int32) error) error {
 	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commitEvery is how often what was printed for a group is committed, while there is something.
+// commitEvery is the interval of commits.
 const commitEvery = time.Second
 
-// runGroup prints what a consumer group has not read yet. What is committed was written out before: records are printed
-// again after a crash, and none is left out.
+// runGroup prints the records that a consumer group has not read yet. It commits only records that
+// are already written, so a crash repeats records and skips none.
 func (c *consumeFlags) runGroup(cmd *cobra.Command, cl *client.Client, topic string, out *printer) error {
 	ctx := cmd.Context()
 	start, err := c.groupStart(cmd)
@@ -28,7 +28,7 @@ func (c *consumeFlags) runGroup(cmd *cobra.Command, cl *client.Client, topic str
 	if err != nil {
 		return err
 	}
-	// The last commit and the end must not be given up when the command is interrupted.
+	// An interrupt must not cancel the last commit and Close.
 	last := context.WithoutCancel(ctx)
 	defer k.Close(last)
 	reading, stop := context.WithCancelCause(ctx)
@@ -54,16 +54,16 @@ func (c *consumeFlags) runGroup(cmd *cobra.Command, cl *client.Client, topic str
 	}
 	finished := k.Positions()
 	if fault := out.end(nil); fault != nil {
-		return errors.Join(err, fault) // what was not written out is not committed
+		return errors.Join(err, fault) // records that were not written are not committed
 	}
 	return errors.Join(err, k.CommitPositions(last, finished))
 }
 
-// groupStart is where a group begins that has committed nothing.
+// groupStart returns the start of a group without committed offsets.
 func (c *consumeFlags) groupStart(cmd *cobra.Command) (int64, error) {
 	offset, err := parseOffset(c.offset)
 	if err == nil && offset >= 0 {
-		err = errors.New("--offset: a group goes on where it got to; `seb group reset` moves it")
+		err = errors.New("--offset: the group already has committed offsets; use `seb group reset` to move it")
 	}
 	if err != nil {
 		return 0, usageError{err}
@@ -71,7 +71,8 @@ func (c *consumeFlags) groupStart(cmd *cobra.Command) (int64, error) {
 	return offset, nil
 }
 
-// commitAll flushes what was printed, and then commits it, until ctx ends. An error stops the reading.
+// commitAll flushes the printed records and then commits them, periodically until ctx ends. An
+// error stops the read.
 func (p *printer) commitAll(ctx context.Context, k *client.Consumer, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
@@ -82,7 +83,8 @@ func (p *printer) commitAll(ctx context.Context, k *client.Consumer, stop contex
 			return
 		case <-tick.C:
 		}
-		finished := k.Positions() // before the flush: what is printed after it is not written out yet
+		// before the flush, because records that are printed during it may still be in the buffer
+		finished := k.Positions()
 		p.mu.Lock()
 		err := p.w.Flush()
 		p.mu.Unlock()

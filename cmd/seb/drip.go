@@ -16,12 +16,12 @@ import (
 func newDrip() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drip",
-		Short: "Try expressions over events out, without a broker",
-		Long: `Expressions say something about one entity's events over time, such as
+		Short: "Test expressions on events, without a broker",
+		Long: `Expressions are conditions on one entity's events over time, such as
 
   user_created THEN (NOT use_feature_x WITHIN 7 days)
 
-They are given as text, in the JSON form, or in the JSON of the project that Seb is named after.`,
+They are given as text, in the JSON form, or in the JSON form of the original program.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -29,7 +29,7 @@ They are given as text, in the JSON form, or in the JSON of the project that Seb
 	return cmd
 }
 
-// expression is where a command has its expression from.
+// expression is the source of a command's expression.
 type expression struct {
 	file string
 }
@@ -38,8 +38,8 @@ func (x *expression) register(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&x.file, "file", "f", "", "read the expression from a file, - for stdin")
 }
 
-// read takes the expression from the file, or from the first of args, and returns the others. A fault is shown with a caret
-// on stderr.
+// read reads the expression from the file, or from the first of args, and returns the other args.
+// It shows the position of an error with a caret on stderr.
 func (x *expression) read(cmd *cobra.Command, args []string) (e driplang.Expr, rest []string, err error) {
 	var text string
 	switch {
@@ -64,7 +64,7 @@ func (x *expression) read(cmd *cobra.Command, args []string) (e driplang.Expr, r
 	return e, args, nil
 }
 
-// readExpression reads an expression, and a little more than the longest there is.
+// readExpression reads an expression, with a limit above the longest valid one.
 func readExpression(cmd *cobra.Command, name string) (string, error) {
 	in := cmd.InOrStdin()
 	if name != "-" {
@@ -79,7 +79,8 @@ func readExpression(cmd *cobra.Command, name string) (string, error) {
 	return string(text), err
 }
 
-// parseExpression reads an expression in any of its forms: only JSON begins with a brace, and only the original's has operators.
+// parseExpression parses an expression in any form. Only JSON forms begin with a brace, and only
+// the original one has operators.
 func parseExpression(text string) (driplang.Expr, error) {
 	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
 		return driplang.Parse(text)
@@ -132,9 +133,9 @@ func newDripCheck() *cobra.Command {
 	var x expression
 	cmd := &cobra.Command{
 		Use:   "check [EXPRESSION]",
-		Short: "Say whether an expression is one, and what is seldom meant about it",
-		Long: `Prints warnings, if there are any. The exit code is 1 if the expression is faulty, or is true before anything has happened:
-no trigger could fire because of it.`,
+		Short: "Check an expression and print warnings",
+		Long: `Prints warnings, if there are any. The exit code is 1 if the expression is invalid, or if it is true without any event,
+because no trigger could fire for it.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, rest, err := x.read(cmd, args)
@@ -152,7 +153,7 @@ no trigger could fire because of it.`,
 				return err
 			}
 			if p.Initially() == monitor.True {
-				return errors.New("the expression is true before anything has happened; add an event that starts it, such as \"signup AND ...\"")
+				return errors.New("the expression is true without any event; add an event that starts it, such as \"signup AND ...\"")
 			}
 			return nil
 		},

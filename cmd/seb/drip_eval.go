@@ -27,26 +27,26 @@ func newDripEval() *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
 		Use:   "eval [EXPRESSION] [EVENTS]",
-		Short: "Say whether an expression is true for some events, until when, and why",
-		Long: `Reads the events of one entity from the file EVENTS, or from stdin, one on a line and in the order in which they came:
+		Short: "Evaluate an expression for events: its value, until when, and why",
+		Long: `Reads the events of one entity from the file EVENTS, or from stdin, one per line and in order:
 
   {"event":"user_created","at":"2026-03-01T12:00:00Z"}
   {"event":"use_feature_x","at":"2026-03-03T08:00:00Z","id":"optional","data":{"optional":1}}
 
-and answers as POST /evaluate does. Events later than --at have not happened yet.
+It answers like POST /evaluate. Events after --at are ignored.
 
-The lines may also be those that seb event -f sends, and those that seb consume prints of a topic of events. An event happens at its
-"at", else when the log took it (seb consume --format json has that), else at its "occurred_at". Where the lines are of several
-entities, --entity chooses one.`,
+The lines may also be those for seb event -f, and those that seb consume prints of an events topic. The time of an event is its
+"at", else its append time (printed by seb consume --format json), else its "occurred_at". If there are events of several
+entities, --entity selects one.`,
 		Example: "  seb drip eval 'a THEN (NOT b WITHIN 7 days)' events.ndjson --at 2026-03-08T12:00:00Z --trace\n  seb drip eval -f expression.txt events.ndjson\n" +
 			"  seb consume events --format json | seb drip eval 'a THEN b' --entity u1",
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	f.expression.register(cmd)
-	cmd.Flags().StringVar(&f.at, "at", "", "the instant of the question, in RFC 3339 (default: now)")
-	cmd.Flags().StringVar(&f.entity, "entity", "", "the entity whose events count (default: the only one there is)")
-	cmd.Flags().BoolVar(&f.trace, "trace", false, "print the value at each event and deadline first")
+	cmd.Flags().StringVar(&f.at, "at", "", "time of the evaluation, in RFC 3339 (default: now)")
+	cmd.Flags().StringVar(&f.entity, "entity", "", "entity whose events count (default: the only one)")
+	cmd.Flags().BoolVar(&f.trace, "trace", false, "first print the value at each event and deadline")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -77,7 +77,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	if f.asJSON {
 		return json.NewEncoder(out).Encode(a.Evaluation())
 	}
-	next := "never, if nothing more happens"
+	next := "never, without further events"
 	if a.Next != nil {
 		next = explain.Time(*a.Next)
 	}
@@ -85,7 +85,7 @@ func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// question reads all that is asked.
+// question builds the question from the flags and the files.
 func (f *evalFlags) question(cmd *cobra.Command, args []string) (*explain.Question, error) {
 	q := &explain.Question{At: time.Now().UnixMilli()}
 	var err error
@@ -95,7 +95,7 @@ func (f *evalFlags) question(cmd *cobra.Command, args []string) (*explain.Questi
 		}
 	}
 	if f.trace && f.asJSON {
-		return nil, usageError{errors.New("--trace: not together with --json")}
+		return nil, usageError{errors.New("--trace: cannot be combined with --json")}
 	}
 	if q.Expr, args, err = f.expression.read(cmd, args); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (f *evalFlags) question(cmd *cobra.Command, args []string) (*explain.Questi
 		name = args[0]
 	}
 	if name == "-" && f.expression.file == "-" {
-		return nil, usageError{errors.New("--file: the expression and the events can not both come from stdin")}
+		return nil, usageError{errors.New("--file: the expression and the events cannot both come from stdin")}
 	}
 	var in io.Reader = cmd.InOrStdin()
 	if name != "-" {
@@ -126,12 +126,12 @@ func (f *evalFlags) question(cmd *cobra.Command, args []string) (*explain.Questi
 	case fault.Field == "entity_id" && fault.Event < 0:
 		err = fmt.Errorf("%w (--entity)", err)
 	case fault.Field == "at" && strings.HasPrefix(fault.Message, "missing"):
-		err = fmt.Errorf("%w; seb consume --format json prints when the log took it", err)
+		err = fmt.Errorf("%w; seb consume --format json prints the append time", err)
 	}
 	return q, err
 }
 
-// happened is what a line of the trace is about.
+// happened describes a line of the trace.
 func happened(q *explain.Question, m explain.Moment) string {
 	if m.Event < 0 {
 		return "(time)"
@@ -141,7 +141,7 @@ func happened(q *explain.Question, m explain.Moment) string {
 	case explain.Unmentioned:
 		return name + " (not mentioned)"
 	case explain.Repeated:
-		return name + " (its id was there)"
+		return name + " (duplicate id)"
 	case explain.NotYet:
 		return name + " (not yet)"
 	}

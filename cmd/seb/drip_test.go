@@ -80,7 +80,7 @@ next   2026-03-08T12:00:00Z
 why    not true yet; what can still make a difference: b (must not come) until 2026-03-08T12:00:00Z and a; if nothing more happens it becomes true at 2026-03-08T12:00:00Z
 `,
 		"2026-03-10T12:00:00Z": `value  true
-next   never, if nothing more happens
+next   never, without further events
 why    true since 2026-03-08T12:00:00Z, when a time was over; because of a at 2026-03-01T12:00:00Z (event 0); nothing can change that any more
 `,
 	} {
@@ -90,7 +90,7 @@ why    true since 2026-03-08T12:00:00Z, when a time was over; because of a at 20
 	}
 	r := dripped(t, dripEvents, "eval", expr, "--at", "2026-03-10T12:00:00Z", "--trace")
 	if want := `2026-03-01T12:00:00Z a pending
-2026-03-01T13:00:00Z a (its id was there) pending
+2026-03-01T13:00:00Z a (duplicate id) pending
 2026-03-02T12:00:00Z x (not mentioned) pending
 2026-03-08T12:00:00Z (time) true
 2026-03-09T12:00:00Z b true
@@ -127,7 +127,7 @@ func TestFaultsAreShown(t *testing.T) {
 		"a bad instant":        {args: []string{"eval", "a", "--at", "noon"}, fault: "--at: want RFC 3339", usage: true},
 		"trace and JSON":       {args: []string{"eval", "a", "--trace", "--json"}, fault: "--trace", usage: true},
 		"too much":             {args: []string{"eval", "-f", "x", "a", "b"}, fault: "no such file"},
-		"all from stdin":       {in: "a", args: []string{"eval", "-f", "-"}, fault: "can not both come from stdin", usage: true},
+		"all from stdin":       {in: "a", args: []string{"eval", "-f", "-"}, fault: "cannot both come from stdin", usage: true},
 		"two expressions":      {args: []string{"eval", "-f", testFile(t, "a"), "a", "b"}, fault: "not both", usage: true},
 		"no such events":       {args: []string{"eval", "a", "/nowhere/at/all"}, fault: "no such file"},
 		"a bad event":          {in: "{\"event\":\"a\",\"at\":\"2026-03-01T12:00:00Z\"}\n{\"event\":\"a\"}", args: []string{"eval", "a"}, fault: "event 1: at: missing"},
@@ -135,7 +135,7 @@ func TestFaultsAreShown(t *testing.T) {
 		"a form for fmt":       {args: []string{"fmt", "a", "--to", "xml"}, fault: "want text or json", usage: true},
 		"two for fmt":          {args: []string{"fmt", "-f", testFile(t, "a"), "a"}, fault: "not both", usage: true},
 		"two for check":        {args: []string{"check", "-f", testFile(t, "a"), "a"}, fault: "not both", usage: true},
-		"true at once":         {args: []string{"check", "NOT a"}, fault: "true before anything has happened"},
+		"true at once":         {args: []string{"check", "NOT a"}, fault: "true without any event"},
 	} {
 		r := dripped(t, c.in, c.args...)
 		var w usageError

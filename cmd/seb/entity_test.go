@@ -28,7 +28,7 @@ func TestErase(t *testing.T) {
 	erase := func(args ...string) ran {
 		return c.execute(t, newEntity(), "", append([]string{"erase"}, args...)...)
 	}
-	if r := erase("u1"); r.fault != nil || r.out != "" || !strings.HasPrefix(r.err, "triggers have forgotten u1;") {
+	if r := erase("u1"); r.fault != nil || r.out != "" || !strings.HasPrefix(r.err, "u1 is erased from all triggers;") {
 		t.Errorf("%+v", r)
 	}
 	if x := explained("u1"); x.Known || x.Fired || len(x.Firings) != 0 {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// chunkEvents is how many events of a file are sent at once, with chunkBytes at most.
+	// chunkEvents bounds the events of a file in one request, together with chunkBytes.
 	chunkEvents = 10_000
-	// eventLineMax is the longest line of a file: an event of the largest size, with room for white space.
+	// eventLineMax bounds a line of a file: the largest event, with room for white space.
 	eventLineMax = 1 << 20
 )
 
@@ -37,22 +37,22 @@ func newEvent() *cobra.Command {
 	var f eventFlags
 	cmd := &cobra.Command{
 		Use:   "event NAME ENTITY",
-		Short: "Send an event, or those of a file",
-		Long: `Sends an event that happened to an entity, or those of a file, one on a line as POST /event has them:
+		Short: "Send an event, or the events of a file",
+		Long: `Sends an event of an entity, or the events of a file, one per line in the format of POST /event:
 
   {"event":"purchase","entity_id":"u1","data":{"amount":120},"id":"order-7","occurred_at":"2026-03-01T12:00:00Z"}
 
-Only event and entity_id are required. It returns when all are stored.`,
+Only event and entity_id are required. The command returns when all events are stored.`,
 		Example: "  seb event user_created u1 --data '{\"name\":\"Ada\"}'\n  seb event -f events.ndjson",
 		Args:    cobra.MaximumNArgs(2),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	f.remote.register(cmd)
-	cmd.Flags().StringVar(&f.topic, "topic-name", "", "topic of the events (default: that of the broker)")
-	cmd.Flags().StringVar(&f.data, "data", "", "a JSON object with what there is to say about it")
-	cmd.Flags().StringVar(&f.id, "id", "", "names it among the events of the entity, so that sending it again changes nothing")
-	cmd.Flags().StringVar(&f.occurredAt, "occurred-at", "", "when it happened, in RFC 3339; it is kept, and nothing goes by it")
-	cmd.Flags().StringVarP(&f.file, "file", "f", "", "send the events of a file, - for stdin")
+	cmd.Flags().StringVar(&f.topic, "topic-name", "", "topic of the events (default: the broker's events topic)")
+	cmd.Flags().StringVar(&f.data, "data", "", "data of the event, a JSON object")
+	cmd.Flags().StringVar(&f.id, "id", "", "unique ID among the events of the entity; triggers ignore a repeated ID")
+	cmd.Flags().StringVar(&f.occurredAt, "occurred-at", "", "time of the event, in RFC 3339; stored, and informational only")
+	cmd.Flags().StringVarP(&f.file, "file", "f", "", "file with events to send, - for stdin")
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "print no summary")
 	return cmd
 }
@@ -61,7 +61,7 @@ func (f *eventFlags) run(cmd *cobra.Command, args []string) error {
 	options := client.EventOptions{Topic: f.topic}
 	if f.file != "" {
 		if len(args) > 0 || f.data != "" || f.id != "" || f.occurredAt != "" {
-			return usageError{errors.New("--file: not together with an event on the command line")}
+			return usageError{errors.New("--file: cannot be combined with an event on the command line")}
 		}
 		return f.sendFile(cmd, options)
 	}
@@ -76,14 +76,14 @@ func (f *eventFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		text := fmt.Sprintf("event stored in %s partition %d at offset %d, %s", at.Topic, at.Partition, at.Offset, at.Time.Format(time.RFC3339Nano))
 		if at.Duplicate {
-			text += "; its id was there already, so that triggers ignore it"
+			text += "; triggers ignore it, because its id is a duplicate"
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), text)
 		return nil
 	})
 }
 
-// event is the one of the command line.
+// event returns the event of the command line.
 func (f *eventFlags) event(args []string) (client.Event, error) {
 	if len(args) != 2 {
 		return client.Event{}, errors.New("give the name of an event and its entity, or a file with -f")
@@ -103,8 +103,8 @@ func (f *eventFlags) event(args []string) (client.Event, error) {
 	return e, nil
 }
 
-// sendFile sends the events of the file, some at a time and one request after the other, so that those of an entity keep their
-// order.
+// sendFile sends the events of the file in chunks, one request after the other, so that the events
+// of an entity keep their order.
 func (f *eventFlags) sendFile(cmd *cobra.Command, options client.EventOptions) error {
 	var in io.Reader = cmd.InOrStdin()
 	if f.file != "-" {
@@ -123,7 +123,7 @@ func (f *eventFlags) sendFile(cmd *cobra.Command, options client.EventOptions) e
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("after %d events that are stored: %w", stored, err)
+			return fmt.Errorf("after %d stored events: %w", stored, err)
 		}
 		if !f.quiet {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d events stored\n", stored)
@@ -135,15 +135,15 @@ func (f *eventFlags) sendFile(cmd *cobra.Command, options client.EventOptions) e
 // eventLines is a file of events.
 type eventLines struct {
 	scanner *bufio.Scanner
-	line    int // that was read last, from 1
+	line    int // the last line read, from 1
 	first   int // line of the first event of a chunk
 }
 
-// send gives the events to produce in chunks, and returns how many it has taken.
+// send passes the events to produce in chunks, and returns the number of stored ones.
 func (l *eventLines) send(ctx context.Context, produce func(context.Context, []client.Event) error) (stored int, err error) {
 	for {
 		events, fault := l.chunk()
-		// Those before a bad line are sent: so are those of the chunks before it.
+		// Events before an invalid line are sent, like those of earlier chunks.
 		if len(events) > 0 {
 			if err := produce(ctx, events); err != nil {
 				return stored, fmt.Errorf("lines %d to %d: %w", l.first, l.line, err)
@@ -156,7 +156,7 @@ func (l *eventLines) send(ctx context.Context, produce func(context.Context, []c
 	}
 }
 
-// chunk reads the next events; none is the end.
+// chunk reads the next events; none means the end.
 func (l *eventLines) chunk() (events []client.Event, err error) {
 	for n := 0; n < chunkBytes && len(events) < chunkEvents; {
 		if !l.scanner.Scan() {

@@ -44,7 +44,7 @@ func TestEventIsSent(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r = sent(t, c, "", "purchase", "u1", "--data", `{"amount": 12.50}`, "--id", "seen", "--occurred-at", "2026-03-01T12:00:00Z")
-	if r.fault != nil || !strings.Contains(r.err, "its id was there already") {
+	if r.fault != nil || !strings.Contains(r.err, "its id is a duplicate") {
 		t.Errorf("%+v", r)
 	}
 	if r = sent(t, c, "", "created", "u2", "-q", "--topic-name", "other"); r.fault != nil || r.err != "" {
@@ -82,11 +82,11 @@ func TestEventsOfAFileAreSent(t *testing.T) {
 	}
 	// What is before a bad line is stored, and the line is named.
 	r := sent(t, c, "{\"event\":\"a\",\"entity_id\":\"1\"}\n\n{\"event\":\"b\",\"entity\":\"1\"}\n{\"event\":\"c\",\"entity_id\":\"1\"}\n", "-f", "-", "--topic-name", "t")
-	if r.fault == nil || r.fault.Error() != `after 1 events that are stored: line 3: json: unknown field "entity"` {
+	if r.fault == nil || r.fault.Error() != `after 1 stored events: line 3: json: unknown field "entity"` {
 		t.Errorf("%v", r.fault)
 	}
 	r = sent(t, c, "{\"event\":\"a\",\"entity_id\":\"1\"}\n{\"event\":\"\",\"entity_id\":\"1\"}\n", "-f", "-", "--topic-name", "u")
-	if !errors.Is(r.fault, client.ErrRejected) || !strings.HasPrefix(r.fault.Error(), "after 0 events that are stored: lines 1 to 2: ") ||
+	if !errors.Is(r.fault, client.ErrRejected) || !strings.HasPrefix(r.fault.Error(), "after 0 stored events: lines 1 to 2: ") ||
 		!strings.Contains(r.fault.Error(), "record 1: event: empty") {
 		t.Errorf("%v", r.fault)
 	}
@@ -98,11 +98,11 @@ func TestEventsOfAFileAreSent(t *testing.T) {
 func TestEventUsage(t *testing.T) {
 	c := eventBroker(t)
 	for text, args := range map[string][]string{
-		"give the name of an event":      {"created"},
-		"--data: not JSON":               {"created", "u1", "--data", "{"},
-		"--occurred-at: want RFC 3339":   {"created", "u1", "--occurred-at", "now"},
-		"--file: not together":           {"created", "u1", "-f", "x"},
-		"--file: not together with an e": {"-f", "x", "--id", "i"},
+		"give the name of an event":            {"created"},
+		"--data: not JSON":                     {"created", "u1", "--data", "{"},
+		"--occurred-at: want RFC 3339":         {"created", "u1", "--occurred-at", "now"},
+		"--file: cannot be":                    {"created", "u1", "-f", "x"},
+		"--file: cannot be combined with an e": {"-f", "x", "--id", "i"},
 	} {
 		r := sent(t, c, "", args...)
 		var w usageError

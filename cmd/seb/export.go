@@ -27,35 +27,35 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export --topic NAME --to BUCKET",
 		Short: "Write a topic as version-1 files",
-		Long: `Writes the values of a topic's records as .record_batch files of version 1, named by their offsets, up to the topic's
-end as it is now. Started again, it goes on behind what is there. Keys and headers have no place in these files, and each
-file has one time: that of its first record. Gaps have no place either: of a compacted topic it writes what lies before the
-first offset whose record is gone, and then fails.`,
+		Long: `Writes the values of a topic's records as .record_batch files of version 1, named by their offsets, up to the current end
+of the topic. A second run continues after the existing files. These files have no keys and headers, and one time per file:
+that of its first record. They cannot have gaps: of a compacted topic the command writes the records before the first removed
+one, and then fails.`,
 		Example: "  seb export --topic orders --to ./old\n  seb export --topic orders --to 's3://old-bucket?region=eu-central-1' --split-times",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.remote.register(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.to, "to", "", "where to: a folder or s3://name/prefix?endpoint=URL&region=R&path-style=true")
-	fl.StringVar(&f.topic, "topic", "", "the topic")
-	fl.Int32VarP(&f.partition, "partition", "p", -1, "which partition, if the topic has several")
-	fl.IntVar(&f.fileBytes, "file-bytes", 10<<20, "how much goes into a file; a larger record gets one for itself")
-	fl.BoolVar(&f.gzip, "gzip", true, "compress the files, as the original does")
-	fl.BoolVar(&f.splitTimes, "split-times", false, "begin a new file whenever the time changes, so that every record keeps its own")
+	fl.StringVar(&f.to, "to", "", "target: a folder or s3://name/prefix?endpoint=URL&region=R&path-style=true")
+	fl.StringVar(&f.topic, "topic", "", "topic to export")
+	fl.Int32VarP(&f.partition, "partition", "p", -1, "partition, if the topic has several")
+	fl.IntVar(&f.fileBytes, "file-bytes", 10<<20, "maximum bytes of a file; a larger record gets its own file")
+	fl.BoolVar(&f.gzip, "gzip", true, "compress the files, as the original program does")
+	fl.BoolVar(&f.splitTimes, "split-times", false, "start a new file whenever the time changes, so that every record keeps its time")
 	return cmd
 }
 
 func (f *exportFlags) run(cmd *cobra.Command) error {
 	if f.to == "" || f.topic == "" || f.fileBytes <= 0 {
-		return usageError{errors.New("--topic and --to have to be given, and --file-bytes be more than 0")}
+		return usageError{errors.New("--topic and --to are required, and --file-bytes must be above 0")}
 	}
 	if err := migration.CheckTopic(f.topic); err != nil {
 		return usageError{err}
 	}
 	spec, err := objstore.ParseSpec(folderSpec(f.to))
 	if err == nil && spec.Kind == objstore.KindMemory {
-		err = errors.New("nothing stays in memory")
+		err = errors.New("mem: does not persist files")
 	}
 	if err != nil {
 		return usageError{fmt.Errorf("--to: %w", err)}

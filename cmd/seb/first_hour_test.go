@@ -146,8 +146,8 @@ func TestJSONRecordsAreARoundTrip(t *testing.T) {
 		t.Errorf("consumed\n%s, produced\n%s", second, first)
 	}
 	for line, says := range map[string]string{
-		`{"key":"k"}`: "line 2: value is missing", `{"value":"a","value_base64":"YQ=="}`: "line 2: value: given twice", `[]`: "line 2: no record in JSON",
-		`{"value":"a","color":"b"}`: `line 2: no record in JSON: json: unknown field "color"`, `{"value":"a"} x`: "line 2", `{"value_base64":"!"}`: "line 2: value_base64",
+		`{"key":"k"}`: "line 2: missing value or value_base64", `{"value":"a","value_base64":"YQ=="}`: "line 2: value: given twice", `[]`: "line 2: invalid JSON record",
+		`{"value":"a","color":"b"}`: `line 2: invalid JSON record: json: unknown field "color"`, `{"value":"a"} x`: "line 2", `{"value_base64":"!"}`: "line 2: value_base64",
 	} {
 		r := p.runWith(strings.NewReader(`{"value":"first"}`+"\n"+line+"\n"), "produce", "three", "--format", "json")
 		if r.code != 1 || !strings.Contains(r.err, says) {
@@ -170,7 +170,7 @@ func TestErrorsNameWhatIsMeant(t *testing.T) {
 	p.refused(1, "broker at http://127.0.0.1:1:", "consume", "demo", "--address", "http://127.0.0.1:1")
 	p.refused(1, "broker at http://127.0.0.1:", "topic", "list", "--api-key", "not-the-right-key")
 	r = p.run("serve", "--http-port", "70000", "--batch-wait-time", "2h")
-	if r.code != 2 || !strings.Contains(r.err, "2 settings are wrong (see `seb help`)\n  --http-port: ") || !strings.Contains(r.err, "\n  --batch-wait-time: ") {
+	if r.code != 2 || !strings.Contains(r.err, "2 settings are invalid (see `seb help`)\n  --http-port: ") || !strings.Contains(r.err, "\n  --batch-wait-time: ") {
 		t.Errorf("two faults: exit code %d: %s", r.code, r.err)
 	}
 	if got := p.must("--version"); got != p.must("version") {
@@ -188,7 +188,7 @@ func TestUnknownVariablesAreWarnedOf(t *testing.T) {
 	p := newPlace(t)
 	p.env = []string{"SEB_HTTP_PROT=5", "SEB_NOTHING_LIKE_IT=1", "SEB_CONFIG_FILE_NAME=x", "SEB_ADDRESS=http://127.0.0.1:1"}
 	b := p.serve()
-	for _, want := range []string{"$SEB_HTTP_PROT is no setting of Seb; did you mean $SEB_HTTP_PORT?", "$SEB_NOTHING_LIKE_IT is no setting of Seb\""} {
+	for _, want := range []string{"$SEB_HTTP_PROT is not a setting of Seb; did you mean $SEB_HTTP_PORT?", "$SEB_NOTHING_LIKE_IT is not a setting of Seb\""} {
 		if !strings.Contains(b.err.String(), want) {
 			t.Errorf("no %q in %s", want, b.err.String())
 		}
@@ -196,7 +196,7 @@ func TestUnknownVariablesAreWarnedOf(t *testing.T) {
 	if strings.Contains(b.err.String(), "$SEB_ADDRESS") {
 		t.Errorf("a setting of other commands is unknown: %s", b.err.String())
 	}
-	if r := p.run("version"); !strings.Contains(r.err, "warning: $SEB_HTTP_PROT is no setting") {
+	if r := p.run("version"); !strings.Contains(r.err, "warning: $SEB_HTTP_PROT is not a setting") {
 		t.Errorf("version: %s", r.err)
 	}
 }

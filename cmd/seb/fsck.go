@@ -29,30 +29,30 @@ func newFsck() *cobra.Command {
 	var f fsckFlags
 	cmd := &cobra.Command{
 		Use:   "fsck",
-		Short: "Verify all of a bucket, without a broker",
-		Long: `Reads every object of the log in a bucket and verifies every checksum, folds the log from its beginning or its oldest
-snapshot to its end, and compares snapshots, offsets and objects with what that adds up to. It writes nothing and may run
-beside a broker. Damage names the records that can not be read because of it.
+		Short: "Verify a whole bucket, without a broker",
+		Long: `Reads every object of the log in a bucket and verifies every checksum. It replays the log from its beginning or its oldest
+snapshot to its end, and compares snapshots, offsets and objects with the result. It writes nothing, and a broker may run at the
+same time. For damage it names the records that cannot be read.
 
-Orphans are objects that nothing refers to: leftovers of killed brokers and of checks of the store. They do no harm.
---repair removes those that are garbage for ever; not while a broker writes, and not if there is any damage. A broker that
-is idle makes no request and can not be seen; it loses nothing that it, or any other, could still use.`,
+Orphans are objects that nothing refers to: leftovers of killed brokers and of store checks. They are harmless. --repair removes
+orphans that are permanently garbage. It refuses if a broker writes, or if there is any damage. It cannot see an idle broker,
+which sends no requests; it removes nothing that this or any other broker could still use.`,
 		Example: "  seb fsck\n  seb fsck --bucket 's3://events/prod?region=eu-central-1'\n  seb fsck --bucket ./copy --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fl := cmd.Flags()
 	f.bucketFlags(fl)
-	fl.BoolVar(&f.repair, "repair", false, "remove orphans that are garbage for ever")
-	fl.DurationVar(&f.quiet, "quiet-time", 10*time.Second, "repair: how long nobody may have written")
-	fl.BoolVar(&f.json, "json", false, "print each finding, and last the summary, as a line of JSON")
-	fl.BoolVarP(&f.all, "all", "a", false, "print every orphan, not only the first of each kind")
+	fl.BoolVar(&f.repair, "repair", false, "remove orphans that are permanently garbage")
+	fl.DurationVar(&f.quiet, "quiet-time", 10*time.Second, "repair: required time without a write")
+	fl.BoolVar(&f.json, "json", false, "print each finding, and then the summary, as a line of JSON")
+	fl.BoolVarP(&f.all, "all", "a", false, "print every orphan, not only the first ones of each kind")
 	return cmd
 }
 
-// bucketFlags are the flags that name a bucket without a broker.
+// bucketFlags adds the flags that name a bucket without a broker.
 func (f *fsckFlags) bucketFlags(fl *pflag.FlagSet) {
-	fl.StringVar(&f.bucket, "bucket", "", "the bucket: ./folder or s3://name/prefix?... (default: "+config.BucketHelp+")")
+	fl.StringVar(&f.bucket, "bucket", "", "bucket: ./folder or s3://name/prefix?... (default: "+config.BucketHelp+")")
 	fl.StringVar(&f.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker, for the default bucket")
 }
 
@@ -78,7 +78,7 @@ func (f *fsckFlags) run(cmd *cobra.Command) error {
 	switch {
 	case r.Damages > 0 && (err == nil || errors.Is(err, fsck.ErrDamaged)):
 		if err == nil {
-			err = errors.New("nothing was changed")
+			err = errors.New("canceled: nothing was changed")
 		}
 		return fmt.Errorf("%s: %d damages: %w: %w", store, r.Damages, record.ErrCorrupt, err)
 	case err != nil:
@@ -87,7 +87,7 @@ func (f *fsckFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// open opens the bucket, which has to be there.
+// open opens the bucket, which must exist.
 func (f *fsckFlags) open(cmd *cobra.Command) (objstore.Store, error) {
 	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
 		return nil, usageError{err}
@@ -101,7 +101,7 @@ func (f *fsckFlags) open(cmd *cobra.Command) (objstore.Store, error) {
 	return openExisting(cmd, "bucket", f.bucket)
 }
 
-// openExisting opens a store that a flag names. A folder is not made.
+// openExisting opens the store of a flag. It does not create a folder.
 func openExisting(cmd *cobra.Command, flag, name string) (objstore.Store, error) {
 	spec, err := objstore.ParseSpec(name)
 	if err != nil {
@@ -109,10 +109,10 @@ func openExisting(cmd *cobra.Command, flag, name string) (objstore.Store, error)
 	}
 	switch spec.Kind {
 	case objstore.KindMemory:
-		return nil, usageError{fmt.Errorf("--%s: there is nothing in memory before a broker starts", flag)}
+		return nil, usageError{fmt.Errorf("--%s: mem: is empty outside a broker", flag)}
 	case objstore.KindDisk:
 		if info, err := os.Stat(spec.Dir); err != nil || !info.IsDir() {
-			return nil, usageError{fmt.Errorf("--%s: no folder %s", flag, spec.Dir)}
+			return nil, usageError{fmt.Errorf("--%s: folder %s does not exist", flag, spec.Dir)}
 		}
 	}
 	store, err := spec.Open(cmd.Context(), reading())

@@ -38,8 +38,8 @@ func TestFsck(t *testing.T) {
 	if got := p.must("fsck", "--bucket", "./seb-bucket"); !strings.Contains(got, "damages     0") {
 		t.Errorf("after a kill: %s", got)
 	}
-	p.refused(2, "no folder", "fsck", "--bucket", "./nowhere")
-	p.refused(2, "nothing in memory", "fsck", "--bucket", "mem:")
+	p.refused(2, "does not exist", "fsck", "--bucket", "./nowhere")
+	p.refused(2, "empty outside a broker", "fsck", "--bucket", "mem:")
 	if err := os.Mkdir(filepath.Join(p.dir, "empty"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func newGroupDescribe(r *remote) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "describe GROUP",
-		Short:             "Show how far a group has got, and how far behind it is",
+		Short:             "Show the committed offsets and the lag of a group",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.groupNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -121,9 +121,9 @@ func newGroupReset(r *remote) *cobra.Command {
 	var f resetFlags
 	cmd := &cobra.Command{
 		Use:   "reset GROUP TOPIC --to OFFSET",
-		Short: "Move a group to another offset of a topic",
-		Long: `Moves GROUP to an offset in all partitions of TOPIC, or in those given, and shows where it is then. Its consumers are
-not told: stop them first, or they go on and commit what they have read.`,
+		Short: "Set the committed offsets of a group",
+		Long: `Moves GROUP to an offset in all partitions of TOPIC, or in those given, and shows the result. Stop its consumers first,
+because they are not notified: they continue and commit the records that they have read.`,
 		Example: "  seb group reset billing orders --to earliest\n  seb group reset billing orders -p 3 --to 4711",
 		Args:    cobra.ExactArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
@@ -146,7 +146,7 @@ not told: stop them first, or they go on and commit what they have read.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&f.to, "to", "", "where to: a number, earliest or latest; required")
+	cmd.Flags().StringVar(&f.to, "to", "", "target offset: a number, earliest or latest; required")
 	cmd.Flags().Int32SliceVarP(&f.partitions, "partition", "p", nil, "partitions (default all)")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
@@ -169,7 +169,7 @@ func (f *resetFlags) reset(ctx context.Context, c *client.Client, group, topic s
 		case to == client.Latest:
 			offset = p.Next
 		case to < p.Start || to > p.Next:
-			return usageError{fmt.Errorf("--to: %d, and partition %d has %d to %d", to, p.Partition, p.Start, p.Next)}
+			return usageError{fmt.Errorf("--to: %d, but partition %d has offsets %d to %d", to, p.Partition, p.Start, p.Next)}
 		}
 		commits = append(commits, client.OffsetCommit{Topic: topic, Partition: p.Partition, Offset: offset})
 	}
@@ -184,7 +184,7 @@ func newGroupDelete(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "delete GROUP",
 		Aliases:           []string{"rm"},
-		Short:             "Forget how far a group has got",
+		Short:             "Delete a consumer group's committed offsets",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.groupNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -194,7 +194,7 @@ func newGroupDelete(r *remote) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if err := confirm(cmd, false, false, "would forget "+counted(int64(len(g.Offsets)), "offset")+" for good"); err != nil {
+					if err := confirm(cmd, false, false, "would permanently delete "+counted(int64(len(g.Offsets)), "committed offset")); err != nil {
 						return err
 					}
 				}
@@ -202,6 +202,6 @@ func newGroupDelete(r *remote) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().BoolVar(&yes, "yes", false, "delete without asking")
 	return cmd
 }

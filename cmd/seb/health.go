@@ -16,8 +16,8 @@ func newHealth() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Check whether a broker is ready, for probes",
-		Long: `Asks a broker once whether requests would succeed, without a key. Exit code 0: it is ready. Exit code 1: it is not, or
-does not answer in time; the line on stderr says why.`,
+		Long: `Asks a broker once, without a key, whether requests would succeed. Exit code 0: the broker is ready. Exit code 1: it is not
+ready, or does not answer in time; the line on stderr has the reason.`,
 		Example: "  seb health\n  seb health --address https://events.example.org:51313 --timeout 2s",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,6 +42,6 @@ does not answer in time; the line on stderr says why.`,
 		},
 	}
 	r.register(cmd)
-	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "time within which the broker must answer")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "time limit for the answer")
 	return cmd
 }

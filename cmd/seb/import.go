@@ -25,27 +25,27 @@ func newImport() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
 		Use:   "import --from BUCKET --topic NAME",
-		Short: "Take over a topic of a version-1 bucket",
+		Short: "Import a topic of a version-1 bucket",
 		Long: `Sends the records of a topic's .record_batch files to a broker, in order, with their offsets and with the time of their
-file. The topic there has to be empty or missing. An import that was interrupted goes on where it stopped when it is
-started again: what is there already is compared, and nothing is sent twice.
+file. The topic in the broker must be empty or missing. An interrupted import continues when it is started again: it compares
+the existing records, and sends nothing twice.
 
-Damaged and missing files are named and end the import; --skip-damaged goes on behind them, and then the offsets of what
-follows are smaller than they were.`,
+Damaged and missing files are named and end the import. --skip-damaged continues after them; the following records then get
+lower offsets than before.`,
 		Example: "  seb import --from 's3://old-bucket?region=eu-central-1' --topic orders\n  seb import --from ./old --topic orders --as old-orders",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.remote.register(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.from, "from", "", "the version-1 bucket: a folder or s3://name/prefix?endpoint=URL&region=R&path-style=true")
-	fl.StringVar(&f.topic, "topic", "", "the topic in it")
-	fl.StringVar(&f.as, "as", "", "name of the topic in the broker (default: the same)")
-	fl.BoolVar(&f.skipDamaged, "skip-damaged", false, "leave out damaged and missing files; offsets are not kept")
+	fl.StringVar(&f.from, "from", "", "version-1 bucket: a folder or s3://name/prefix?endpoint=URL&region=R&path-style=true")
+	fl.StringVar(&f.topic, "topic", "", "topic to import")
+	fl.StringVar(&f.as, "as", "", "topic in the broker (default: the same name)")
+	fl.BoolVar(&f.skipDamaged, "skip-damaged", false, "skip damaged and missing files; offsets are not kept")
 	return cmd
 }
 
-// folderSpec lets a folder be named without ./ before it.
+// folderSpec accepts a folder without a leading ./.
 func folderSpec(name string) string {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, ":") || strings.HasPrefix(name, "/") {
 		return name
@@ -55,7 +55,7 @@ func folderSpec(name string) string {
 
 func (f *importFlags) run(cmd *cobra.Command) error {
 	if f.from == "" || f.topic == "" {
-		return usageError{errors.New("--from and --topic have to be given")}
+		return usageError{errors.New("--from and --topic are required")}
 	}
 	if f.as == "" {
 		f.as = f.topic
@@ -77,17 +77,17 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 		Store: store, From: f.topic, Client: c, Topic: f.as, SkipDamaged: f.skipDamaged, Reporter: reporter(cmd, "import", true),
 	})
 	if err != nil {
-		return fmt.Errorf("after %d records that are stored in %s: %w", done.Records, f.as, err)
+		return fmt.Errorf("after %d records stored in %s: %w", done.Records, f.as, err)
 	}
 	line := fmt.Sprintf("%d records stored in %s, which ends at offset %d, in %v", done.Records, f.as, done.Next, time.Since(start).Round(time.Millisecond))
 	if done.PassedOver > 0 {
-		line += fmt.Sprintf("; %d files or gaps were passed over, so offsets are not kept", done.PassedOver)
+		line += fmt.Sprintf("; %d files or gaps were skipped, so offsets are not kept", done.PassedOver)
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), line)
 	return nil
 }
 
-// reporter prints what is to be known on stderr, with a bar if that is a terminal.
+// reporter prints messages on stderr, with a progress bar if that is a terminal.
 func reporter(cmd *cobra.Command, what string, bytes bool) migration.Reporter {
 	w := cmd.ErrOrStderr()
 	bar := progressbar.DefaultSilent(-1)
@@ -103,7 +103,8 @@ func reporter(cmd *cobra.Command, what string, bytes bool) migration.Reporter {
 	}
 }
 
-// newBar is a bar of so much (-1: nobody knows) on w if that is a terminal, and silent otherwise.
+// newBar returns a progress bar of total steps (-1: unknown) on w. It is a no-op if w is not a
+// terminal.
 func newBar(w io.Writer, total int64, what string, bytes bool) *progressbar.ProgressBar {
 	if !isTerminal(w) || total == 0 {
 		return progressbar.DefaultSilent(-1)

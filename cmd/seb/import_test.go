@@ -180,10 +180,10 @@ func TestImportRefuses(t *testing.T) {
 	o.add(true, "f")
 	p.refused(2, "a name with slashes", "import", "--from", ".", "--topic", "old/t")
 	p.refused(1, "no files of topic none", "import", "--from", "old", "--topic", "none")
-	p.refused(2, "no folder", "import", "--from", "nowhere", "--topic", "t")
+	p.refused(2, "does not exist", "import", "--from", "nowhere", "--topic", "t")
 	p.refused(2, "--from and --topic", "import")
 	p.refused(5, "the records at offsets 2 to 3 are in no file", "import", "--from", "old", "--topic", "t")
-	if r := p.run("import", "--from", "old", "--topic", "t", "--skip-damaged"); r.code != 0 || !strings.Contains(r.err, "passed over") {
+	if r := p.run("import", "--from", "old", "--topic", "t", "--skip-damaged"); r.code != 0 || !strings.Contains(r.err, "were skipped") {
 		t.Errorf("%+v", r)
 	}
 	o.check(p, "t")

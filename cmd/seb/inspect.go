@@ -32,19 +32,19 @@ func newInspect() *cobra.Command {
 	var i inspectFlags
 	cmd := &cobra.Command{
 		Use:   "inspect FILE|KEY",
-		Short: "Show what is in an object, and verify all of it",
-		Long: `Shows any object of a bucket, or a file of the original's format: commit objects, packs, snapshots, the cluster
-object, .record_batch and .offsets files. A file is looked for first, then a key in --bucket (default: the local broker's
-bucket). Every checksum is verified; damage is an error.`,
+		Short: "Show and verify an object",
+		Long: `Shows any object of a bucket, or a file in the original program's format: commit objects, packs, snapshots, the cluster
+object, .record_batch and .offsets files. It looks for a file first, then for a key in --bucket (default: the local broker's
+bucket). It verifies every checksum; damage is an error.`,
 		Example: "  seb inspect s0000/wal/0000000001-.../00000000000000000000 --records\n  seb inspect 000000000000.record_batch",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&i.bucket, "bucket", "", "bucket that the key is in: ./folder or s3://name/prefix?... (default: "+config.BucketHelp+")")
+	f.StringVar(&i.bucket, "bucket", "", "bucket of the key: ./folder or s3://name/prefix?... (default: "+config.BucketHelp+")")
 	f.StringVar(&i.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker")
-	f.BoolVarP(&i.records, "records", "a", false, "print the records too")
-	f.IntVarP(&i.bytes, "dump-record-bytes", "b", 64, "how much of each record (0: all)")
+	f.BoolVarP(&i.records, "records", "a", false, "also print the records")
+	f.IntVarP(&i.bytes, "dump-record-bytes", "b", 64, "bytes to print of each record (0: all)")
 	return cmd
 }
 
@@ -63,7 +63,7 @@ func (i *inspectFlags) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// read gets the object's bytes, all of them.
+// read returns all bytes of the object.
 func (i *inspectFlags) read(ctx context.Context, name string) ([]byte, error) {
 	if i.bucket == "" {
 		b, err := os.ReadFile(name)
@@ -74,7 +74,7 @@ func (i *inspectFlags) read(ctx context.Context, name string) ([]byte, error) {
 			return nil, err
 		}
 		if _, err := os.Stat(strings.TrimPrefix(i.bucket, "file:")); err != nil {
-			return nil, fmt.Errorf("%s: no such file, and no bucket %s; name one with --bucket", name, strings.TrimPrefix(i.bucket, "file:"))
+			return nil, fmt.Errorf("%s: no such file, and no bucket %s; set one with --bucket", name, strings.TrimPrefix(i.bucket, "file:"))
 		}
 	}
 	store, err := objstore.Open(ctx, i.bucket, reading())
@@ -111,7 +111,7 @@ func (d *dump) object(name string, b []byte) error {
 	case strings.Contains(name, snapshot.Prefix(0)):
 		n, ok := snapshot.ParseName(0, name[strings.Index(name, snapshot.Prefix(0)):])
 		if !ok {
-			return fmt.Errorf("%s: no name of a copy of a view", name)
+			return fmt.Errorf("%s: not the name of a snapshot of a local database", name)
 		}
 		return snapshot.Print(d.w, &n, b)
 	case bytes.HasPrefix(b, []byte(record.MagicOffsets)):
@@ -156,7 +156,7 @@ func (d *dump) objectV2(o *record.Object, size int) error {
 			}
 		}
 	}
-	d.line("all checksums are right")
+	d.line("all checksums are correct")
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (d *dump) stateRecord(r *state.Record) {
 		}
 		say("number %d, %d bytes, %d runs", r.Pack.ID, r.Pack.Size, len(r.Pack.Entries))
 	case state.CompactionDone:
-		say("topic %s partition %d, up to offset %d, tombstones removed below offset %d and %d left above, %s", r.Topic, r.Partition,
+		say("topic %s partition %d, up to offset %d, tombstones removed below offset %d, %d kept above, %s", r.Topic, r.Partition,
 			r.Clean.To, r.Clean.Swept, r.Clean.Tombstones, micros(r.Clean.Time))
 	case state.FormatLevel:
 		say("%d, needs Seb %s or newer", r.Level, r.Name)
@@ -196,7 +196,7 @@ func (d *dump) stateRecord(r *state.Record) {
 	}
 }
 
-// batches prints the records of batches, and where compaction has removed some.
+// batches prints the records of batches, and the ranges in which compaction has removed some.
 func (d *dump) batches(b []byte) error {
 	var r record.Reader
 	for len(b) > 0 {
@@ -267,7 +267,7 @@ func (d *dump) snapshot(b []byte) error {
 	return nil
 }
 
-// text quotes bytes, as many as are wanted.
+// text quotes bytes, at most d.bytes of them.
 func (d *dump) text(b []byte) string {
 	if b == nil {
 		return "null"
@@ -280,10 +280,10 @@ func (d *dump) text(b []byte) string {
 
 func micros(t int64) string { return time.UnixMicro(t).UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// s3Keys leaves the keys to the AWS tools' usual places.
+// s3Keys uses the credentials of the AWS tools.
 func s3Keys() objstore.Options { return objstore.Options{} }
 
-// reading is s3Keys for who makes nothing in a bucket.
+// reading is s3Keys for commands that create nothing in a bucket.
 func reading() objstore.Options {
 	o := s3Keys()
 	o.Existing = true

@@ -13,8 +13,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// jsonRecord is a line of --format json. Bytes that are no text are in the member with base64, and the other one is left out; null
-// is none.
+// jsonRecord is a line of --format json. Binary data is in the base64 member, and the text member
+// is then absent; null means no data.
 type jsonRecord struct {
 	Partition   int32        `json:"partition"`
 	Offset      int64        `json:"offset"`
@@ -45,25 +45,25 @@ func writeJSONRecord(w *bufio.Writer, partition int32, r *record.Record) error {
 	return enc.Encode(&p)
 }
 
-// parseJSONRecord reads what writeJSONRecord writes.
+// parseJSONRecord parses a line of writeJSONRecord.
 func parseJSONRecord(line []byte) (r record.Record, err error) {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(line, &given); err != nil {
-		return r, fmt.Errorf("no record in JSON: %w", err)
+		return r, fmt.Errorf("invalid JSON record: %w", err)
 	}
 	_, text := given["value"]
 	_, coded := given["value_base64"]
 	if !text && !coded {
-		return r, errors.New("value is missing: give value or value_base64 (null makes a tombstone)")
+		return r, errors.New("missing value or value_base64 (null makes a tombstone)")
 	}
 	var p jsonRecord
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&p); err != nil {
-		return r, fmt.Errorf("no record in JSON: %w", err)
+		return r, fmt.Errorf("invalid JSON record: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return r, errors.New("no record in JSON: more than an object")
+		return r, errors.New("invalid JSON record: more than one object")
 	}
 	r.Timestamp = p.Timestamp
 	var errs [2]error
@@ -93,7 +93,7 @@ func bytesOf(name string, text **string, coded *string) ([]byte, error) {
 	return b, nil
 }
 
-// members are those of bytes: text, perhaps null, or base64.
+// members returns the JSON members of b: text or null, or base64.
 func members(b []byte) (text **string, b64 *string) {
 	t, coded := api.TextOrBase64(b)
 	if coded != nil {

@@ -23,9 +23,9 @@ func newKey() *cobra.Command {
 		Use:     "key",
 		Aliases: []string{"keys"},
 		Short:   "Read the newest value of a key, list keys, show a key's history",
-		Long: `Reads topics by the keys of their records. The topic needs a key index: those with cleanup-policy compact have one,
-others get it with ` + "`seb topic update TOPIC -s key-index=true`" + `. The index follows the log a moment behind; to see what
-one has just written, give its offset with --min-offset.`,
+		Long: `Reads topics by the keys of their records. The topic needs a key index: compacted topics have one, others get it with
+` + "`seb topic update TOPIC -s key-index=true`" + `. The index follows the log with a short delay; to read your own write, set
+--min-offset to its offset.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -34,7 +34,7 @@ one has just written, give its offset with --min-offset.`,
 	return cmd
 }
 
-// keyFlags are the flags that the commands about keys have.
+// keyFlags are the flags that all key commands share.
 type keyFlags struct {
 	partition int32
 	minOffset int64
@@ -47,12 +47,12 @@ func (k *keyFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Int32VarP(&k.partition, "partition", "p", -1, "only records of this partition (default all)")
 	f.Int64Var(&k.minOffset, "min-offset", -1, "wait until the index has the record at this offset")
-	f.DurationVar(&k.wait, "wait", 10*time.Second, "how long to wait for --min-offset")
-	f.BoolVar(&k.base64, "base64", false, "keys on the command line are in base64")
-	f.BoolVar(&k.asJSON, "json", false, "print JSON, an object a line")
+	f.DurationVar(&k.wait, "wait", 10*time.Second, "time to wait for --min-offset")
+	f.BoolVar(&k.base64, "base64", false, "keys on the command line are base64")
+	f.BoolVar(&k.asJSON, "json", false, "print JSON, one object per line")
 }
 
-// where is what the flags say of the partition and the offset.
+// where returns the partition and the freshness of the flags.
 func (k *keyFlags) where() (partition *int32, fresh client.Freshness) {
 	if k.partition >= 0 {
 		partition = &k.partition
@@ -64,7 +64,7 @@ func (k *keyFlags) where() (partition *int32, fresh client.Freshness) {
 	return partition, fresh
 }
 
-// key reads a key of the command line.
+// key decodes a key of the command line.
 func (k *keyFlags) key(name, text string) ([]byte, error) {
 	if !k.base64 {
 		return []byte(text), nil
@@ -81,7 +81,7 @@ func newKeyGet(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "get TOPIC KEY",
 		Short:             "Print the newest value of a key",
-		Long:              "Prints the newest value of KEY and a newline. A key without one, or whose newest record is a tombstone, is an error.",
+		Long:              "Prints the newest value of KEY and a newline. A key without a value, or with a tombstone as the newest record, is an error.",
 		Example:           "  seb key get users u1\n  seb key get users u1 --json",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: r.topicNames,
@@ -117,7 +117,7 @@ func newKeyList(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "list TOPIC",
 		Aliases:           []string{"ls"},
-		Short:             "List the keys that have a value, in the order of their bytes",
+		Short:             "List the keys that have a value, in byte order",
 		Example:           "  seb key list users --prefix eu/\n  seb key list users --limit 0 --json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.topicNames,
@@ -140,14 +140,14 @@ func newKeyList(r *remote) *cobra.Command {
 	}
 	k.register(cmd)
 	f := cmd.Flags()
-	f.Lookup("partition").Usage = "the partition of --min-offset"
-	f.StringVar(&prefix, "prefix", "", "only keys that begin so")
-	f.StringVar(&after, "after", "", "only keys behind this one")
-	f.IntVarP(&limit, "limit", "n", limitDefault, "stop after so many keys (0: do not)")
+	f.Lookup("partition").Usage = "partition of --min-offset"
+	f.StringVar(&prefix, "prefix", "", "only keys with this prefix")
+	f.StringVar(&after, "after", "", "only keys after this one")
+	f.IntVarP(&limit, "limit", "n", limitDefault, "stop after N keys (0: no limit)")
 	return cmd
 }
 
-// listing prints the keys.
+// listing returns the listing of keys.
 func (k *keyFlags) listing(keys iter.Seq2[client.KeyEntry, error], limit int) *listing[client.KeyEntry] {
 	return &listing[client.KeyEntry]{
 		all: keys, limit: limit, json: k.asJSON, head: "KEY\tPARTITION\tOFFSET\tTIME",
@@ -164,9 +164,9 @@ func (k *keyFlags) listing(keys iter.Seq2[client.KeyEntry, error], limit int) *l
 		},
 		more: func(last *client.KeyEntry) string {
 			if k.base64 || !utf8.Valid(last.Key) {
-				return "go on with --base64 --after " + base64.StdEncoding.EncodeToString(last.Key)
+				return "continue with --base64 --after " + base64.StdEncoding.EncodeToString(last.Key)
 			}
-			return "go on with --after " + strconv.Quote(string(last.Key))
+			return "continue with --after " + strconv.Quote(string(last.Key))
 		},
 	}
 }

@@ -15,7 +15,7 @@ func newKeyHistory(r *remote) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:               "history TOPIC KEY",
-		Short:             "Show the records of a key that are there, tombstones too",
+		Short:             "Show the records of a key, tombstones included",
 		Example:           "  seb key history users u1\n  seb key history users u1 --order oldest --limit 0 --json",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: r.topicNames,
@@ -35,12 +35,12 @@ func newKeyHistory(r *remote) *cobra.Command {
 		},
 	}
 	k.register(cmd)
-	cmd.Flags().StringVar(&order, "order", "newest", "which come first: newest or oldest")
-	cmd.Flags().IntVarP(&limit, "limit", "n", limitDefault, "stop after so many records (0: do not)")
+	cmd.Flags().StringVar(&order, "order", "newest", "order of the records: newest or oldest first")
+	cmd.Flags().IntVarP(&limit, "limit", "n", limitDefault, "stop after N records (0: no limit)")
 	return cmd
 }
 
-// history prints records of a key.
+// history returns the listing of a key's records.
 func (k *keyFlags) history(records iter.Seq2[client.KeyRecord, error], limit int) *listing[client.KeyRecord] {
 	return &listing[client.KeyRecord]{
 		all: records, limit: limit, json: k.asJSON, head: "TIME\tPARTITION\tOFFSET\tVALUE",

@@ -86,7 +86,7 @@ func TestKeyListAndHistory(t *testing.T) {
 	p := keyedPlace(t)
 
 	out := p.run("key", "list", "users")
-	if strings.Count(out.out, "\n") != 101 || !strings.HasPrefix(out.out, "KEY ") || !strings.Contains(out.err, `go on with --after "u098"`) {
+	if strings.Count(out.out, "\n") != 101 || !strings.HasPrefix(out.out, "KEY ") || !strings.Contains(out.err, `continue with --after "u098"`) {
 		t.Errorf("%s\n%s", out.out, out.err)
 	}
 	if lines := strings.Split(out.out, "\n"); !strings.HasPrefix(lines[1], `""  `) || !strings.HasPrefix(lines[2], "a b ") {
@@ -110,7 +110,7 @@ func TestKeyListAndHistory(t *testing.T) {
 	if l := keyLines(t, p.must("key", "history", "users", "u008", "--order", "oldest", "--json")); len(l) != 2 || *l[0].Value != "first" || *l[1].Value != "second" {
 		t.Errorf("%+v", l)
 	}
-	if got := p.run("key", "history", "users", "u008", "-n", "1"); !strings.Contains(got.out, "second") || strings.Contains(got.out, "first") || !strings.Contains(got.err, "there are more") {
+	if got := p.run("key", "history", "users", "u008", "-n", "1"); !strings.Contains(got.out, "second") || strings.Contains(got.out, "first") || !strings.Contains(got.err, "more entries exist") {
 		t.Errorf("%s\n%s", got.out, got.err)
 	}
 	if got := p.must("key", "history", "users", "a b"); !strings.Contains(got, "long long") || !strings.Contains(got, "(150 bytes)") {

@@ -99,10 +99,10 @@ func TestUpgradeCommand(t *testing.T) {
 	if got := p.must("upgrade"); !strings.Contains(got, "until the first write at or after ") {
 		t.Errorf("not held: %s", got)
 	}
-	if got := p.must("upgrade", "--finalize"); got != "the bucket is at format level 2 now, it was at 1\n" {
+	if got := p.must("upgrade", "--finalize"); got != "the bucket is now at format level 2; it was at 1\n" {
 		t.Errorf("finalized: %s", got)
 	}
-	if got := p.must("upgrade", "--finalize"); got != "the bucket is at format level 2 already\n" {
+	if got := p.must("upgrade", "--finalize"); got != "the bucket is already at format level 2\n" {
 		t.Errorf("finalized again: %s", got)
 	}
 	if got := p.must("upgrade"); got != "the bucket is at format level 2, the highest that the broker knows\n" {

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// limitDefault is how many entries a listing prints that may be very long.
+	// limitDefault is the default number of entries of listings that may be very long.
 	limitDefault = 100
-	// pageMax is how many are asked for at once, and how many rows of a table are laid out together.
+	// pageMax is the number of entries per request, and of table rows that are aligned together.
 	pageMax = 1000
-	// cellMax bounds what is shown of bytes in a table.
+	// cellMax bounds the bytes that a table cell shows.
 	cellMax = 60
 )
 
-// pageOf is how many entries to ask for at once where a limit is given: one more tells that there are more.
+// pageOf returns the page size for a limit: one more than the limit, to detect further entries.
 func pageOf(limit int) int {
 	if limit <= 0 || limit >= pageMax {
 		return pageMax
@@ -32,15 +32,15 @@ func pageOf(limit int) int {
 	return limit + 1
 }
 
-// listing prints entries as they come: rows of a table for people, or JSON, an object a line.
+// listing prints entries as they arrive: as table rows, or as JSON, one object per line.
 type listing[T any] struct {
 	all    iter.Seq2[T, error]
 	limit  int // 0: all
 	json   bool
-	head   string                        // of the table
-	row    func(*bufio.Writer, *T) error // its cells end in tabs, it in a newline
+	head   string                        // table header
+	row    func(*bufio.Writer, *T) error // cells end in tabs, the row in a newline
 	object func(*bufio.Writer, *T) error
-	more   func(last *T) string // what to do if there are more than the limit
+	more   func(last *T) string // how to get the entries beyond the limit
 }
 
 func (l *listing[T]) print(cmd *cobra.Command) error {
@@ -64,7 +64,7 @@ func (l *listing[T]) print(cmd *cobra.Command) error {
 		}
 		if l.limit > 0 && n == l.limit {
 			err := flush()
-			fmt.Fprintf(cmd.ErrOrStderr(), "there are more: %s, or take all with --limit 0\n", l.more(&last))
+			fmt.Fprintf(cmd.ErrOrStderr(), "more entries exist: %s, or print all with --limit 0\n", l.more(&last))
 			return err
 		}
 		last = v
@@ -80,7 +80,7 @@ func (l *listing[T]) print(cmd *cobra.Command) error {
 	return flush()
 }
 
-// cell shows bytes in a table: as they are if that is plain text, else quoted, and cut.
+// cell formats bytes for a table: plain text unchanged, other bytes quoted, both cut.
 func cell(b []byte) string {
 	s, cut := string(b[:min(len(b), cellMax)]), ""
 	if len(b) > cellMax {
@@ -98,5 +98,5 @@ func cell(b []byte) string {
 	return s + cut
 }
 
-// stamp shows a record's time.
+// stamp formats a record's time.
 func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00") }

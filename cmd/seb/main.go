@@ -1,4 +1,4 @@
-// Command seb is the broker and its tools. Each subcommand has a file of its own; `seb help` lists them.
+// Command seb is the broker and its tools. Each subcommand has its own file; `seb help` lists them.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 func main() {
 	quiet.Restore()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	// A second signal ends the program at once, as signals do.
+	// A second signal ends the program at once, because the default handling is restored.
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:])
 	os.Exit(code)

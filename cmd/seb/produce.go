@@ -17,14 +17,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// retryTime is how long a command goes on when the broker is away or busy.
+// retryTime is the time for which a command retries while the broker is unavailable or busy.
 const retryTime = 30 * time.Second
 
 const (
-	// chunkBytes is how much is sent at once; requests follow one another, so that records keep their order.
+	// chunkBytes bounds one request. Requests are sequential, so that records keep their order.
 	chunkBytes   = 4 << 20
 	chunkRecords = 50_000
-	// lingerTime is how long a line waits for the next: long enough for a pipe, too short for a person to notice.
+	// lingerTime is the time that a line waits for the next one: enough for a pipe, and not
+	// noticeable for a person.
 	lingerTime = 5 * time.Millisecond
 )
 
@@ -45,10 +46,10 @@ func newProduce() *cobra.Command {
 		Use:   "produce TOPIC [FILE]",
 		Short: "Send the lines of stdin or of a file as records",
 		Long: `Sends every line of stdin, or of FILE, as a record of TOPIC and returns when all are stored. With --record-size and
---count it makes up records instead. Records keep their order.
+--count it generates random records instead. Records keep their order.
 
-With --format json a line is an object, as seb consume --format json prints it: key or key_base64, value or value_base64 (null
-makes a tombstone), headers and timestamp. Its offset and partition are ignored.`,
+With --format json a line is an object in the format of seb consume --format json: key or key_base64, value or value_base64
+(null makes a tombstone), headers and timestamp. The members offset and partition are ignored.`,
 		Example: "  echo hello | seb produce demo\n  seb produce demo events.log\n  seb produce demo --key-separator=: <pairs.txt\n  seb produce demo --record-size 1024 --count 100000",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd, args) },
@@ -56,11 +57,11 @@ makes a tombstone), headers and timestamp. Its offset and partition are ignored.
 	cmd.ValidArgsFunction = p.remote.topicNames
 	p.remote.register(cmd)
 	f := cmd.Flags()
-	f.Int32VarP(&p.partition, "partition", "p", -1, "partition of all records (default: by key, without one 0)")
-	f.StringVar(&p.keySeparator, "key-separator", "", "what ends the key at the start of each line; a line without it has no key")
-	f.StringVar(&p.format, "format", "value", "what a line is: value, or json (an object, as seb consume --format json prints it)")
-	f.IntVar(&p.recordSize, "record-size", 0, "make up records of so many random bytes")
-	f.Int64Var(&p.count, "count", 0, "how many records to make up")
+	f.Int32VarP(&p.partition, "partition", "p", -1, "partition of all records (default: by key; 0 without a key)")
+	f.StringVar(&p.keySeparator, "key-separator", "", "separator between key and value; lines without it have no key")
+	f.StringVar(&p.format, "format", "value", "format of a line: value, or json (the objects of seb consume --format json)")
+	f.IntVar(&p.recordSize, "record-size", 0, "generate records of N random bytes")
+	f.Int64Var(&p.count, "count", 0, "number of records to generate")
 	f.BoolVarP(&p.quiet, "quiet", "q", false, "print no summary")
 	return cmd
 }
@@ -98,12 +99,12 @@ func (p *produceFlags) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// source gives the lines one by one; io.EOF after the last.
+// source returns a function that returns the lines one by one, and io.EOF after the last.
 func (p *produceFlags) source(cmd *cobra.Command, args []string) (next func() ([]byte, error), done func() error, err error) {
 	none := func() error { return nil }
 	if p.recordSize > 0 || p.count > 0 {
 		if p.recordSize <= 0 || p.count <= 0 || len(args) > 1 {
-			return nil, nil, usageError{errors.New("--record-size and --count go together, without a file")}
+			return nil, nil, usageError{errors.New("--record-size and --count must be used together, without a file")}
 		}
 		return madeUp(p.recordSize, p.count), none, nil
 	}
@@ -118,7 +119,7 @@ func (p *produceFlags) source(cmd *cobra.Command, args []string) (next func() ([
 	return lines(in), none, nil
 }
 
-// lines cuts r at newlines; the last line needs none.
+// lines splits r at newlines; the last line may have none.
 func lines(r io.Reader) func() ([]byte, error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	return func() ([]byte, error) {
@@ -143,13 +144,13 @@ func madeUp(size int, count int64) func() ([]byte, error) {
 	}
 }
 
-// sender collects lines to requests.
+// sender collects lines into requests.
 type sender struct {
 	client    *client.Client
 	topic     string
 	separator []byte
 	json      bool      // lines are objects
-	notice    io.Writer // the terminal on which progress is shown; nil for none
+	notice    io.Writer // terminal for progress messages; nil: none
 	options   client.ProduceOptions
 
 	batch       []record.Record
@@ -164,13 +165,13 @@ type lineOrError struct {
 	err  error
 }
 
-// sendAll sends what next gives. A line waits for others at most lingerTime.
+// sendAll sends the lines of next. A line waits for others at most lingerTime.
 func (s *sender) sendAll(ctx context.Context, next func() ([]byte, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in := make(chan lineOrError, 1024)
 	go func() {
-		// Not waited for: a read of a terminal ends with the process only.
+		// This goroutine is not awaited: a read of a terminal ends only with the process.
 		for {
 			line, err := next()
 			select {
@@ -215,7 +216,7 @@ func (s *sender) sendAll(ctx context.Context, next func() ([]byte, error)) error
 	}
 }
 
-// add takes a line and says whether the request is full.
+// add adds a line and reports whether the request is full.
 func (s *sender) add(line []byte) (full bool, err error) {
 	r := record.Record{Value: line}
 	if s.json {
@@ -258,21 +259,22 @@ func (s *sender) flush(ctx context.Context) error {
 	return nil
 }
 
-// noticeAfter is when a person hears that records are not stored yet.
+// noticeAfter is the time after which a message says that the records are not stored yet.
 const noticeAfter = 2 * time.Second
 
-// waiting tells a person at a terminal if nothing answers for a while. answered must be called.
+// waiting prints a message at a terminal if there is no answer for a while. The caller must call
+// answered.
 func (s *sender) waiting() (answered func()) {
 	if s.notice == nil {
 		return func() {}
 	}
 	t := time.AfterFunc(noticeAfter, func() {
-		fmt.Fprintf(s.notice, "the broker has not stored the records yet: it, or its store, does not answer; waiting for up to %s\n", retryTime)
+		fmt.Fprintf(s.notice, "records not stored yet: the broker or its store does not answer; waiting up to %s\n", retryTime)
 	})
 	return func() { t.Stop() }
 }
 
-// tooLarge names the line and the setting that it exceeds, if one record is larger than its topic takes.
+// tooLarge names the line and the exceeded setting if one record is larger than its topic allows.
 func (s *sender) tooLarge(ctx context.Context, err error) error {
 	size, at := 0, 0
 	for i := range s.batch {
@@ -286,15 +288,15 @@ func (s *sender) tooLarge(ctx context.Context, err error) error {
 		limit = state.Resolve(t.Settings).MaxBatchBytes
 	}
 	if size+recordOverhead <= limit {
-		return fmt.Errorf("%s, in a request that the broker's --memory-limit has no room for: %w", line, err)
+		return fmt.Errorf("%s, too large for the broker's --memory-limit: %w", line, err)
 	}
-	return fmt.Errorf("%s; topic %s takes batches of at most %d: seb topic update %s --setting max-batch-bytes=N", line, s.topic, limit, s.topic)
+	return fmt.Errorf("%s; the limit of topic %s is %d: seb topic update %s --setting max-batch-bytes=N", line, s.topic, limit, s.topic)
 }
 
-// recordOverhead is more than a batch takes beside the key and the value of a record.
+// recordOverhead bounds the size of a batch without the key and the value of its record.
 const recordOverhead = 128
 
-// where says at which offsets the records are, if they are all in one partition.
+// where describes the offsets of the records, if they are all in one partition.
 func (s *sender) where() string {
 	if s.stored == 0 || s.separator != nil && s.options.Partition == nil && len(s.separator) > 0 {
 		return ""

@@ -8,10 +8,10 @@ import (
 	"runtime/pprof"
 )
 
-// profiles are the files that profiles of this process go to; "": none.
+// profiles are the profile files of this process; "": none.
 type profiles struct{ cpu, memory string }
 
-// around calls f and profiles it. What was measured is written although f failed.
+// around runs f with profiling. It writes the profiles even if f fails.
 func (p *profiles) around(f func() error) (err error) {
 	if p.cpu != "" {
 		out, e := os.Create(p.cpu)
@@ -32,6 +32,6 @@ func (p *profiles) around(f func() error) (err error) {
 		return usageError{fmt.Errorf("--memprofile: %w", err)}
 	}
 	err = f()
-	runtime.GC() // the profile is that of the last collection
+	runtime.GC() // an allocation profile covers the time up to the last collection
 	return errors.Join(err, pprof.Lookup("allocs").WriteTo(out, 0), out.Close())
 }

@@ -26,33 +26,33 @@ func newRecover() *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
 		Use:   "recover",
-		Short: "Continue a log of which a part is lost",
-		Long: `A broker refuses to lead a log of which it knows that a part is missing. seb fsck says what is lost; first try to
-bring the missing objects back, from a backup or an older version of them: then nothing needs to be recovered.
+		Short: "Continue a log after the loss of a part",
+		Long: `A broker refuses to lead a log with a missing part. seb fsck shows the loss. First try to restore the missing objects from a
+backup or from older object versions: then no recovery is needed.
 
---accept-loss EPOCH:SLOT cuts the log at that slot, which the broker's error names. What lies behind it, the lost branch,
-is served no more, and stays in the bucket until --discard. The decision is recorded in the log. It continues at offsets above
-every offset that anything in the bucket or the data folder names: consumers see a gap, and no offset twice.
+--accept-loss EPOCH:SLOT cuts the log at that slot, which the broker's error names. Objects after it, the lost branch, are no
+longer served, and stay in the bucket until --discard. The log records the decision. It continues at offsets above every offset
+in the bucket or the data folder, so consumers see a gap, and no offset twice.
 
-Where a program without that check has continued the log without the lost part, seb fsck reports a lost branch and its
-position. --accept-loss with that position leaves the log as it is served, and continues it above the offsets of both.
+If a program without this check has continued the log without the lost part, seb fsck reports a lost branch and its position.
+--accept-loss with that position keeps the served log, and continues it above the offsets of both branches.
 
-Without a flag the command puts back meta/cluster, if that is missing, and says what else there is to accept.
+Without a flag the command restores a missing meta/cluster, and prints what can be accepted.
 
---accept-older-copy does the same where the data folder knows more of the log than the bucket holds.
+--accept-older-copy accepts that the data folder knows a later part of the log than the bucket has.
 
-Stop the brokers first. One that still writes to the lost branch is fenced and stops by itself. A bucket at format level 1
-is raised to level 2: programs that know level 1 only cannot open it any more.`,
+Stop the brokers first. A broker that still writes to the lost branch is fenced and stops. A bucket at format level 1 is raised
+to level 2: programs that know only level 1 can no longer open it.`,
 		Example: "  seb recover --accept-loss 12:345\n  seb recover --accept-older-copy --bucket 's3://events/prod?region=eu-central-1'\n  seb recover --discard",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fl := cmd.Flags()
 	f.bucketFlags(fl)
-	fl.StringVar(&f.loss, "accept-loss", "", "EPOCH:SLOT of the first slot that is lost")
-	fl.BoolVar(&f.olderCopy, "accept-older-copy", false, "accept that the bucket holds less than the data folder knows")
+	fl.StringVar(&f.loss, "accept-loss", "", "EPOCH:SLOT of the first lost slot")
+	fl.BoolVar(&f.olderCopy, "accept-older-copy", false, "accept a bucket with an earlier end than the data folder knows")
 	fl.BoolVar(&f.yes, "yes", false, "do not ask")
-	fl.BoolVar(&f.discard, "discard", false, "delete what lost branches hold that were accepted before")
+	fl.BoolVar(&f.discard, "discard", false, "delete the objects of accepted lost branches")
 	return cmd
 }
 
@@ -62,16 +62,16 @@ func (f *recoverFlags) run(cmd *cobra.Command) error {
 		return usageError{fmt.Errorf("--accept-loss: %w", err)}
 	}
 	if f.discard && (at != nil || f.olderCopy) {
-		return usageError{errors.New("--discard: give it alone, after the loss was accepted")}
+		return usageError{errors.New("--discard: cannot be combined with other flags; accept the loss first")}
 	}
 	store, err := f.open(cmd)
 	if err != nil {
 		return err
 	}
 	if at != nil || f.olderCopy || f.discard {
-		what := "would continue the log without a part of it"
+		what := "would continue the log without the lost part"
 		if f.discard {
-			what = "would delete what lost branches hold, for good"
+			what = "would permanently delete the objects of lost branches"
 		}
 		if err := confirm(cmd, f.yes, true, fmt.Sprintf("%s: %s", store, what)); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (f *recoverFlags) run(cmd *cobra.Command) error {
 		if err := node.ForgetSeen(f.dataDir, store.String()); err != nil {
 			return fmt.Errorf("%s: %w", f.dataDir, err)
 		}
-		fmt.Fprintf(out, "%s: forgot epoch %d slot %d\n", f.dataDir, seen.Epoch, seen.Slot)
+		fmt.Fprintf(out, "%s: removed the position epoch %d slot %d\n", f.dataDir, seen.Epoch, seen.Slot)
 	}
 	if r != nil {
 		printRecovery(cmd, store.String(), r)
@@ -111,27 +111,27 @@ func (f *recoverFlags) run(cmd *cobra.Command) error {
 func printRecovery(cmd *cobra.Command, store string, r *fsck.Recovery) {
 	out := cmd.OutOrStdout()
 	if r.Meta {
-		fmt.Fprintf(out, "%s: meta/cluster was missing and is put back\n", store)
+		fmt.Fprintf(out, "%s: meta/cluster was missing and is restored\n", store)
 	}
 	if r.Epoch == 0 {
 		return
 	}
 	where := "is cut at"
 	if r.Branch != nil {
-		fmt.Fprintf(out, "%s: the branch from epoch %d slot %d on, which brokers have left, is accepted as lost\n", store, r.Branch.Epoch, r.Branch.Slot)
+		fmt.Fprintf(out, "%s: the abandoned branch from epoch %d slot %d on is accepted as lost\n", store, r.Branch.Epoch, r.Branch.Slot)
 		where = "ends at"
 	}
 	fmt.Fprintf(out, "%s: the log %s epoch %d slot %d and continues in epoch %d, at format level %d\n", store, where, r.At.Epoch, r.At.Slot, r.Epoch, r.Level)
 	fmt.Fprintf(out, "lost branch: %d objects, kept until seb recover --discard; %d topics were created on it\n", r.Slots, r.Topics)
 	for _, l := range r.Lost {
-		fmt.Fprintf(out, "%s/%d: offsets %d to %d hold no records; consumers continue at %d\n", l.Topic, l.Partition, l.From, l.To-1, l.To)
+		fmt.Fprintf(out, "%s/%d: offsets %d to %d have no records; consumers continue at %d\n", l.Topic, l.Partition, l.From, l.To-1, l.To)
 	}
 	for _, name := range r.Fenced {
 		fmt.Fprintf(out, "fenced: %s\n", name)
 	}
 }
 
-// parsePosition reads EPOCH:SLOT; nil if it is empty.
+// parsePosition parses EPOCH:SLOT; nil if s is empty.
 func parsePosition(s string) (*state.Position, error) {
 	if s == "" {
 		return nil, nil

@@ -18,7 +18,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// remote is the broker that a command speaks to: named by flags or the environment, else the local one of a data folder.
+// remote is the broker of a command: from flags or the environment, else the local one of a data
+// folder.
 type remote struct {
 	address string
 	key     config.Secret
@@ -32,20 +33,20 @@ const addressDefault = "http://127.0.0.1:51313"
 
 func (r *remote) register(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
-	f.StringVar(&r.address, "address", "", "the broker's address, such as http://host:51313 or https://host:51313 (default: the local broker's)")
-	f.Var(&r.key, "api-key", "its API key; better in $SEB_API_KEY (default: the local broker's)")
-	f.StringVar(&r.keyFile, "api-key-file", "", "file that holds the API key")
-	f.StringVar(&r.caFile, "ca-file", "", "file with the authorities, in PEM, one of which has signed the certificate of a broker at https:// (default: the system's)")
+	f.StringVar(&r.address, "address", "", "address of the broker, such as http://host:51313 or https://host:51313 (default: the local broker's)")
+	f.Var(&r.key, "api-key", "API key of the broker; prefer $SEB_API_KEY (default: the local broker's)")
+	f.StringVar(&r.keyFile, "api-key-file", "", "file with the API key")
+	f.StringVar(&r.caFile, "ca-file", "", "PEM file with the certificate authorities of a broker at https:// (default: the system's)")
 	f.StringVar(&r.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker")
 }
 
-// client connects nothing yet; it finds out where the broker is and with which key.
+// client returns a client for the broker. It finds the address and the key, and does not connect.
 func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
 		return nil, usageError{err}
 	}
 	if r.key != "" && r.keyFile != "" {
-		return nil, usageError{errors.New("--api-key-file: give either this or --api-key")}
+		return nil, usageError{errors.New("--api-key-file: cannot be combined with --api-key")}
 	}
 	address, key := r.address, r.key.Reveal()
 	if r.keyFile != "" {
@@ -64,12 +65,12 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 			address = addressDefault
 		}
 	}
-	if u, err := url.Parse(address); err == nil && u.Host != "" { // without what may be a password
+	if u, err := url.Parse(address); err == nil && u.Host != "" { // without a possible password
 		cmd.SetContext(context.WithValue(cmd.Context(), addressKey{}, u.Scheme+"://"+u.Host))
 	}
 	own := r.address == "" || r.address == local.Address
 	if key == "" && own {
-		// Only the local broker is given the local broker's key.
+		// Only the local broker gets the local broker's key.
 		key = local.APIKey
 	}
 	o := client.Options{APIKey: key, RetryTime: cmp.Or(r.retry, retryTime)}
@@ -91,10 +92,10 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 	return c, nil
 }
 
-// addressKey is the key of a context for the address of the broker that a command speaks to.
+// addressKey is the context key of the broker's address.
 type addressKey struct{}
 
-// withAddress names the broker in an error of the way to it.
+// withAddress adds the broker's address to a connection error.
 func withAddress(ctx context.Context, err error) error {
 	address, ok := ctx.Value(addressKey{}).(string)
 	var answer *client.Error
@@ -115,12 +116,12 @@ func (r *remote) with(cmd *cobra.Command, f func(*client.Client) error) error {
 	return f(c)
 }
 
-// answers fails at once if nothing listens at an address: a person is not to wait for the retries of a client, which are
-// for a broker that goes away meanwhile.
+// answers returns an error at once if the address refuses connections. The client's retries are for
+// a broker that becomes unavailable later; here a person would wait for them.
 func answers(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Port() == "" {
-		return nil // the client says what is wrong with it
+		return nil // the client reports the invalid address
 	}
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", u.Host)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 )
 
-// run is the whole program: it returns the exit code.
+// run runs the program and returns the exit code.
 func run(ctx context.Context, args []string) int {
 	root, began := newRoot()
 	root.SetArgs(args)
@@ -25,7 +25,7 @@ func run(ctx context.Context, args []string) int {
 		return exitOK
 	}
 	if !*began {
-		// Whatever cobra finds wrong before a command runs is in the command line.
+		// Errors of cobra before a command starts are errors in the command line.
 		err = usageError{err}
 	}
 	if !errors.As(err, &loggedError{}) {
@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// newRoot builds the tree of commands; began tells whether one of them was started.
+// newRoot builds the tree of commands; began reports whether a command was started.
 func newRoot() (root *cobra.Command, began *bool) {
 	began = new(bool)
 	root = &cobra.Command{
@@ -46,12 +46,12 @@ func newRoot() (root *cobra.Command, began *bool) {
   echo hello | seb produce demo   send a record
   seb consume demo                read it
 
-Every flag can also be given in the environment as SEB_ and its name: SEB_BUCKET, SEB_HTTP_PORT, SEB_API_KEY ...`,
+Every flag can also be set in the environment as SEB_ and its name: SEB_BUCKET, SEB_HTTP_PORT, SEB_API_KEY ...`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			*began = true
-			if cmd.Name() != "serve" { // which logs them
+			if cmd.Name() != "serve" { // serve logs them
 				for _, w := range unknownVariables(cmd.Root(), os.Environ()) {
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w)
 				}
@@ -75,7 +75,7 @@ Every flag can also be given in the environment as SEB_ and its name: SEB_BUCKET
 		}
 	}
 	root.AddCommand(newVersion(), newExitCodes())
-	// Not cobra's own flag, whose template links text/template: 10 MB more.
+	// A custom flag, because the template of cobra's flag links text/template: 10 MB more.
 	asked := root.Flags().Bool("version", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !*asked {
@@ -87,7 +87,8 @@ Every flag can also be given in the environment as SEB_ and its name: SEB_BUCKET
 	return root, began
 }
 
-// unknownVariables says which variables of the environment look like settings of Seb and are none, each with the nearest name.
+// unknownVariables returns warnings for environment variables that look like settings of Seb but
+// are not, each with the nearest name.
 func unknownVariables(root *cobra.Command, environ []string) (warnings []string) {
 	known := map[string]bool{}
 	var learn func(*cobra.Command)
@@ -105,7 +106,7 @@ func unknownVariables(root *cobra.Command, environ []string) (warnings []string)
 		if !strings.HasPrefix(name, "SEB_") || known[name] || ownVariable(name) {
 			continue
 		}
-		w := "$" + name + " is no setting of Seb"
+		w := "$" + name + " is not a setting of Seb"
 		if near := nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
 			w += "; did you mean $" + near + "?"
 		}
@@ -114,12 +115,13 @@ func unknownVariables(root *cobra.Command, environ []string) (warnings []string)
 	return warnings
 }
 
-// ownVariable says whether a variable is read by seb-bench, or by a build with failpoints. Other builds have no names of those in them.
+// ownVariable reports whether seb-bench, or a build with failpoints, reads the variable. Other
+// builds do not contain those names.
 func ownVariable(name string) bool {
 	return strings.HasPrefix(name, "SEB_BENCH_") || failpoint.Enabled && (name == "SEB_FAILPOINTS" || strings.HasPrefix(name, "SEB_HURRY"))
 }
 
-// nearest is the name with the fewest edits, at most three; "" if all are farther.
+// nearest returns the name with the fewest edits, at most three; "" if there is none.
 func nearest(name string, names []string) (near string) {
 	least := 4
 	for _, n := range names {
@@ -130,7 +132,7 @@ func nearest(name string, names []string) (near string) {
 	return near
 }
 
-// edits is the least number of bytes to insert, delete or replace that makes b of a.
+// edits returns the number of bytes to insert, delete or replace to change a into b.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -151,7 +153,7 @@ func edits(a, b string) int {
 	return row[len(b)]
 }
 
-// isTerminal says whether a person is at the other end of a stream.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -17,9 +17,9 @@ func newServe() *cobra.Command {
 		Use:     "serve",
 		Aliases: []string{"http-server"},
 		Short:   "Start a broker",
-		Long: `Starts a broker on a bucket and serves until it gets SIGTERM or SIGINT; then it stores and answers what it has taken and
-exits. It needs nothing but the bucket: on another machine with an empty disk it goes on where the last one stopped.
-A second broker on the same bucket takes over from the first, which exits with code 3.`,
+		Long: `Starts a broker on a bucket and serves until it gets SIGTERM or SIGINT. It then stores and acknowledges the received records
+and exits. It needs only the bucket: on another machine with an empty disk it continues where the last broker stopped. A second
+broker on the same bucket takes over from the first one, which exits with code 3.`,
 		Example: "  seb serve\n  seb serve --bucket 's3://events/prod?region=eu-central-1'\n  seb serve --bucket 's3://test?endpoint=http://127.0.0.1:7070&region=us-east-1&path-style=true'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -30,7 +30,7 @@ A second broker on the same bucket takes over from the first, which exits with c
 			if err := cfg.Validate(); err != nil {
 				return usageError{err}
 			}
-			// Before the settings are logged: a spec that is right has no keys in it.
+			// Check the spec before the settings are logged, because a valid one contains no keys.
 			if bucket, err := cfg.BucketSpec(); err != nil {
 				return err
 			} else if _, err := objstore.ParseSpec(bucket); err != nil {
@@ -43,14 +43,15 @@ A second broker on the same bucket takes over from the first, which exits with c
 	return cmd
 }
 
-// serve runs the broker. At a terminal a person reads a banner; anywhere else there are only lines of the log.
+// serve runs the broker. At a terminal it prints a banner for people; otherwise it prints only log
+// lines.
 func serve(cmd *cobra.Command, cfg config.Config) error {
 	out, logs := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	var level slog.LevelVar
 	level.Set(cfg.Log.Level)
 	banner := isTerminal(out) && cfg.Log.Format == "text"
 	if banner && isTerminal(logs) && cfg.Log.Level == slog.LevelInfo {
-		level.Set(slog.LevelWarn) // until the banner, which says it
+		level.Set(slog.LevelWarn) // until the banner, which has the same information
 	}
 	log := logger(logs, cfg.Log.Format, &level)
 	log.Info("starting", "version", build().String())
@@ -70,11 +71,12 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 	if err == nil || cfg.Log.Format != "json" {
 		return err
 	}
-	log.Error("ended", "err", oneLine(err), "exit_code", exitCode(err)) // no other text is on the stream of a JSON log
+	// The stream of a JSON log has no other text.
+	log.Error("ended", "err", oneLine(err), "exit_code", exitCode(err))
 	return loggedError{err}
 }
 
-// loggedError was logged already.
+// loggedError is an error that is already logged.
 type loggedError struct{ error }
 
 func (e loggedError) Unwrap() error { return e.error }

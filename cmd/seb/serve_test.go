@@ -240,7 +240,7 @@ func TestStoreThatFailsTheCheck(t *testing.T) {
 	if r.code != 4 || !strings.Contains(r.err, "put-if-absent") || r.out != "" {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
-	if got := p.must("check-store", "--bucket", "./disk"); !strings.Contains(got, "passes every check") || !strings.Contains(got, "no check can tell") {
+	if got := p.must("check-store", "--bucket", "./disk"); !strings.Contains(got, "passes all checks") || !strings.Contains(got, "they do not cover the loss of power or of a disk") {
 		t.Errorf("disk: %s", got)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// notifier tells a service manager how a broker does, by datagrams to $NOTIFY_SOCKET (sd_notify(3)).
-// A nil notifier does nothing.
+// notifier reports the broker's state to a service manager, by datagrams to $NOTIFY_SOCKET
+// (sd_notify(3)). A nil notifier does nothing.
 type notifier struct {
 	conn *net.UnixConn
 	log  *slog.Logger
@@ -21,9 +21,9 @@ type notifier struct {
 }
 
 // startNotifier reports that the broker serves. If the unit has a watchdog ($WATCHDOG_USEC), it
-// reports twice in that time that the broker is alive, for as long as alive returns nil in time;
-// so the manager restarts a broker whose log is stuck. When ctx ends it reports that the broker
-// stops. It returns nil if no service manager asks for reports.
+// reports twice per interval that the broker is alive, while alive returns nil in time. The manager
+// therefore restarts a broker whose log is stuck. When ctx ends, the notifier reports that the
+// broker stops. It returns nil if no service manager requests reports.
 func startNotifier(ctx context.Context, log *slog.Logger, alive func(context.Context) error) *notifier {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -44,7 +44,7 @@ func startNotifier(ctx context.Context, log *slog.Logger, alive func(context.Con
 	return n
 }
 
-// watchdogEvery returns how often to report, 0 if the unit has no watchdog for this process.
+// watchdogEvery returns the interval of reports, 0 if the unit has no watchdog for this process.
 func watchdogEvery() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0
@@ -71,7 +71,7 @@ func (n *notifier) run(ctx context.Context, every time.Duration, alive func(cont
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			n.log.Error("watchdog not fed: the log's owner does not answer", "err", err, "within", every)
+			n.log.Error("watchdog report skipped: the log's owner does not answer", "err", err, "within", every)
 		default:
 			n.send("WATCHDOG=1")
 		}
@@ -89,7 +89,7 @@ func (n *notifier) send(state string) {
 	}
 }
 
-// close ends the reports and waits for the last one.
+// close stops the reports and waits for the last one.
 func (n *notifier) close() {
 	if n == nil {
 		return

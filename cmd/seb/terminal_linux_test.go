@@ -128,7 +128,7 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 			t.Errorf("%s, answered n: exit code %d: %s", c.args, code, shown)
 		}
 		if c.script == 2 {
-			p.refused(2, "say so with --yes", c.args...)
+			p.refused(2, "confirm with --yes", c.args...)
 		}
 	}
 	if got := p.must("consume", "demo"); got != "one\n" {
@@ -154,7 +154,7 @@ func TestProduceSaysThatTheStoreIsAway(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return strings.Contains(tty.text(), "the broker has not stored the records yet") })
+	waitFor(t, func() bool { return strings.Contains(tty.text(), "records not stored yet") })
 	_ = c.Process.Kill()
 	_ = c.Wait()
 }

@@ -13,8 +13,8 @@ func newTime() *cobra.Command {
 	var r remote
 	cmd := &cobra.Command{
 		Use:     "time",
-		Short:   "Show the time of the log, or set it back",
-		Long:    "Shows the time of the log's last commit, the time by which the broker goes, and why writes wait if they do.",
+		Short:   "Show the log time, or set it back",
+		Long:    "Shows the time of the last commit, the broker's clock, and the reason if writes wait.",
 		Example: "  seb time\n  seb time reset",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,12 +36,13 @@ func newTimeReset() *cobra.Command {
 	var r remote
 	cmd := &cobra.Command{
 		Use:   "reset",
-		Short: "Set the log's time back to the clock of the broker's machine",
-		Long: `Ends a future that a wrong clock has left in the log. It takes the clock of the broker's machine to be right: set that first.
+		Short: "Set the log time back to the clock of the broker's machine",
+		Long: `Corrects a log time that a wrong clock has moved into the future. It trusts the clock of the broker's machine: correct that
+first.
 
-The log's next commits have earlier times than those before; offsets and order stay. Records keep the times that they have, so
-retention by time keeps those of the false future until then. Triggers go on at the right time; an entity whose events have times of
-the false future waits until then.`,
+The next commits then have earlier times than those before; offsets and order do not change. Records keep their times, so
+retention by time keeps records of the false future until then. Triggers continue at the correct time; an entity with events
+from the false future waits until then.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return r.with(cmd, func(c *client.Client) error {
@@ -54,10 +55,10 @@ the false future waits until then.`,
 					return err
 				}
 				if !now.Last.Before(was.Last) {
-					fmt.Fprintf(cmd.OutOrStdout(), "the log's time is not ahead of the broker's clock, %s\n", rfc3339(now.Now))
+					fmt.Fprintf(cmd.OutOrStdout(), "the log time is not ahead of the broker's clock, %s\n", rfc3339(now.Now))
 					return nil
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "the log's time is %s now, it was %s\n", rfc3339(now.Last), rfc3339(was.Last))
+				fmt.Fprintf(cmd.OutOrStdout(), "the log time is %s now; it was %s\n", rfc3339(now.Last), rfc3339(was.Last))
 				return nil
 			})
 		},

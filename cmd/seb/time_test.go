@@ -31,11 +31,11 @@ func TestTimeCommand(t *testing.T) {
 	if got := p.must("time"); !strings.Contains(got, "writes wait   clock is ") || !strings.Contains(got, "behind the log's last time") {
 		t.Errorf("held: %s", got)
 	}
-	if got := p.must("time", "reset"); !strings.HasPrefix(got, "the log's time is ") {
+	if got := p.must("time", "reset"); !strings.HasPrefix(got, "the log time is ") {
 		t.Errorf("reset: %s", got)
 	}
 	p.mustWith("one\n", "produce", "demo")
-	if got := p.must("time", "reset"); !strings.HasPrefix(got, "the log's time is not ahead of the broker's clock, ") {
+	if got := p.must("time", "reset"); !strings.HasPrefix(got, "the log time is not ahead of the broker's clock, ") {
 		t.Errorf("reset again: %s", got)
 	}
 	if got := p.must("time"); strings.Contains(got, "writes wait") {

@@ -36,7 +36,7 @@ func TestCommandsOverTLS(t *testing.T) {
 	far.refused(1, "unknown authority", "topic", "list")
 	far.refused(1, "unknown authority", "topic", "list", "--ca-file", testenv.NewAuthority(t).File(t, far.dir))
 	far.refused(2, "--ca-file: open missing", "topic", "list", "--ca-file", "missing")
-	far.refused(2, "no certificate in it", "topic", "list", "--ca-file", files.Key)
+	far.refused(2, ": no certificate", "topic", "list", "--ca-file", files.Key)
 	far.refused(1, "This port speaks TLS", "topic", "list", "--address", strings.Replace(address, "https", "http", 1))
 	far.env = append(far.env, "SEB_CA_FILE="+own)
 	if got := far.must("consume", "demo"); got != "one\ntwo\n" {
@@ -49,13 +49,13 @@ func TestCommandsOverTLS(t *testing.T) {
 	if err := os.Rename(theirs.Cert, files.Cert); err != nil {
 		t.Fatal(err)
 	}
-	p.refused(1, "not that of the local broker", "topic", "list")
+	p.refused(1, "not the certificate of the local broker", "topic", "list")
 	authority.MustBeSecret(t, b.out.String()+b.err.String(), files)
 }
 
 func TestServeNamesFilesOfTLS(t *testing.T) {
 	p := newPlace(t)
-	p.refused(2, "--tls-key: needed with --tls-cert", "serve", "--tls-cert", "c")
+	p.refused(2, "--tls-key: required with --tls-cert", "serve", "--tls-cert", "c")
 	p.refused(2, `--tls-listeners: "webhooks"`, "serve", "--tls-cert", "c", "--tls-key", "k", "--tls-listeners", "http,webhooks")
 	r := p.run("serve", "--tls-cert", "c", "--tls-key", "k")
 	if r.code != 2 || !strings.Contains(r.err, "--tls-cert: open c: no such file") {

@@ -80,7 +80,7 @@ func newTopicDescribe(r *remote) *cobra.Command {
 	return cmd
 }
 
-// specFlags are the flags that say what a topic shall be.
+// specFlags are the flags that describe a topic.
 type specFlags struct {
 	partitions int
 	settings   []string
@@ -88,7 +88,7 @@ type specFlags struct {
 }
 
 func (s *specFlags) register(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&s.partitions, "partitions", 0, "number of partitions (0: one for a new topic, else as it is)")
+	cmd.Flags().IntVar(&s.partitions, "partitions", 0, "number of partitions (0: one for a new topic, else unchanged)")
 	cmd.Flags().StringArrayVarP(&s.settings, "setting", "s", nil, "a setting, such as retention-time=7d; an empty value removes it")
 	cmd.Flags().BoolVar(&s.asJSON, "json", false, "print JSON")
 }
@@ -118,16 +118,16 @@ func newTopicCreate(r *remote) *cobra.Command {
 		Long: `Creates a topic. Its settings, with their defaults:
 
   cleanup-policy=delete        or compact (keep the newest record of each key), or compact,delete
-  retention-time=unlimited     how long records are kept, such as 7d; nothing with compact alone
-  retention-bytes=unlimited    how much of each partition is kept at least, such as 10GiB; likewise
-  delete-retention-time=24h    compact: how long a tombstone, a record without a value, stays once it was compacted
-  min-compaction-lag=0s        compact: what was written since then is left as it is
+  retention-time=unlimited     age at which records are deleted, such as 7d; not with compact alone
+  retention-bytes=unlimited    size that each partition keeps at least, such as 10GiB; not with compact alone
+  delete-retention-time=24h    compact: time for which a compacted tombstone (a record without a value) stays
+  min-compaction-lag=0s        compact: minimum age of records that are compacted
   key-index=false              find records by key; true with compact
-  timestamp-type=CreateTime    or LogAppendTime: the log's time instead of the producers'; create and append for short
+  timestamp-type=CreateTime    or LogAppendTime: the append time instead of the producers' time; create and append for short
   compression=producer         or none, gzip, snappy, lz4, zstd
-  max-batch-bytes=1048588      the largest batch that a client may make
+  max-batch-bytes=1048588      size of the largest batch of a client
 
-A compacted topic keeps records without a key for ever, and its partitions can not become more.`,
+A compacted topic keeps records without a key permanently, and its number of partitions cannot change.`,
 		Example: "  seb topic create orders --partitions 4 --setting retention-time=7d\n  seb topic create users --setting cleanup-policy=compact",
 	})
 }
@@ -141,7 +141,7 @@ func newTopicUpdate(r *remote) *cobra.Command {
 				return client.Topic{}, err
 			}
 			if less := keepsLess(t.Settings, spec.Settings); less != "" {
-				if err := confirm(cmd, yes, true, "would delete records of "+name+" for good: "+less); err != nil {
+				if err := confirm(cmd, yes, true, "would permanently delete records of "+name+": "+less); err != nil {
 					return client.Topic{}, err
 				}
 			}
@@ -151,15 +151,15 @@ func newTopicUpdate(r *remote) *cobra.Command {
 	cmd := newTopicPut(r, update, &cobra.Command{
 		Use:   "update TOPIC",
 		Short: "Change a topic's settings, or add partitions",
-		Long: `Changes settings of a topic, or adds partitions. Settings are those of seb topic create. At a terminal it asks before a setting
-that keeps fewer records than before.`,
+		Long: `Changes settings of a topic, or adds partitions. seb topic create lists the settings. At a terminal the command asks before it
+reduces retention.`,
 		ValidArgsFunction: r.topicNames,
 	})
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
 
-// keepsLess says which of the changed settings keeps fewer records than before; "" if none does.
+// keepsLess returns the changed settings that keep fewer records than before; "" if there are none.
 func keepsLess(now, changes map[string]string) string {
 	after := maps.Clone(now)
 	if after == nil {
@@ -168,7 +168,7 @@ func keepsLess(now, changes map[string]string) string {
 	maps.Copy(after, changes)
 	canonical, err := state.CheckSettings(after)
 	if err != nil {
-		return "" // the broker says what is wrong
+		return "" // the broker reports the error
 	}
 	before, err := state.CheckSettings(now)
 	if err != nil {
@@ -186,7 +186,7 @@ func keepsLess(now, changes map[string]string) string {
 	return ""
 }
 
-// newTopicPut makes cmd one that puts a topic as its flags say and shows what it is then.
+// newTopicPut sets the action of cmd: put a topic with its flags, and show the result.
 func newTopicPut(r *remote, put func(*client.Client, *cobra.Command, string, client.TopicSpec) (client.Topic, error), cmd *cobra.Command) *cobra.Command {
 	var s specFlags
 	cmd.Args = cobra.ExactArgs(1)
@@ -222,7 +222,7 @@ func newTopicDelete(r *remote) *cobra.Command {
 					return err
 				}
 				if records, _, _ := totals(&t); records > 0 {
-					if err := confirm(cmd, yes, false, "would delete "+counted(records, "record")+" for good"); err != nil {
+					if err := confirm(cmd, yes, false, "would permanently delete "+counted(records, "record")); err != nil {
 						return err
 					}
 				}
@@ -233,8 +233,8 @@ func newTopicDelete(r *remote) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "delete it even if triggers use it; they follow the next topic of that name")
-	cmd.Flags().BoolVar(&yes, "yes", false, "delete it even if it has records")
+	cmd.Flags().BoolVar(&force, "force", false, "delete the topic even if triggers use it; they follow the next topic with this name")
+	cmd.Flags().BoolVar(&yes, "yes", false, "delete the topic even if it has records")
 	return cmd
 }
 

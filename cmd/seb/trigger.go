@@ -20,7 +20,7 @@ func newTrigger() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "trigger",
 		Aliases: []string{"triggers"},
-		Short:   "Make, list, try out, explain, pause and delete triggers; list what they have fired",
+		Short:   "Create, list, test, explain, pause and delete triggers; list their firings",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -32,7 +32,7 @@ func newTrigger() *cobra.Command {
 	return cmd
 }
 
-// triggerIDs completes the id of a trigger.
+// triggerIDs completes the ID of a trigger.
 func (r *remote) triggerIDs(cmd *cobra.Command, args []string, _ string) (list []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -50,7 +50,7 @@ func (r *remote) triggerIDs(cmd *cobra.Command, args []string, _ string) (list [
 	return list, cobra.ShellCompDirectiveNoFileComp
 }
 
-// caret shows on stderr where the fault of an expression in text form is.
+// caret shows on stderr the position of an error in an expression in text form.
 func caret(cmd *cobra.Command, expr string, err error) {
 	var at driplang.Error
 	if e, ok := errors.AsType[*client.Error](err); ok {
@@ -63,7 +63,7 @@ func caret(cmd *cobra.Command, expr string, err error) {
 	}
 }
 
-// instant is for people; "-" is none.
+// instant formats a time for people; "-" for none.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -114,7 +114,7 @@ func triggerStatus(t *client.Trigger) string {
 	return t.Status
 }
 
-// shorten makes one line of an expression.
+// shorten formats an expression as one short line.
 func shorten(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if r := []rune(text); len(r) > 80 {
@@ -158,7 +158,7 @@ func printTrigger(out io.Writer, t *client.Trigger) error {
 	line("version", fmt.Sprintf("%d, since %s", t.Version, instant(t.VersionAt)))
 	line("status", triggerStatus(t))
 	line("expression", strings.Join(strings.Fields(t.Text), " "))
-	line("events", strings.Join(t.Names, ", ")+" of the topic "+t.Topic)
+	line("events", strings.Join(t.Names, ", ")+" in topic "+t.Topic)
 	line("class", t.Class)
 	line("fire", t.Fire)
 	line("cooldown", t.Cooldown)
@@ -177,12 +177,12 @@ func newTriggerDelete(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "delete ID",
 		Aliases:           []string{"rm"},
-		Short:             "Delete a trigger; what it has not delivered yet is not delivered any more",
+		Short:             "Delete a trigger and drop its undelivered firings",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.triggerIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.with(cmd, func(c *client.Client) error {
-				if err := confirm(cmd, yes, true, "would delete trigger "+args[0]+" with what it has not delivered yet"); err != nil {
+				if err := confirm(cmd, yes, true, "would delete trigger "+args[0]+" and drop its undelivered firings"); err != nil {
 					return err
 				}
 				return c.DeleteTrigger(cmd.Context(), args[0])
@@ -207,7 +207,7 @@ func newTriggerPause(r *remote, paused bool) *cobra.Command {
 		},
 	}
 	if paused {
-		cmd.Use, cmd.Short = "pause ID", "Pause a trigger: what fires is suppressed, what is to be delivered waits"
+		cmd.Use, cmd.Short = "pause ID", "Pause a trigger: suppress new firings, hold undelivered ones"
 	}
 	return cmd
 }
@@ -221,7 +221,7 @@ func writeLine(w io.Writer, v any) error {
 func newTriggerSecret() *cobra.Command {
 	return &cobra.Command{
 		Use:     "secret",
-		Short:   "Print a new secret, for the webhooks of a trigger and whoever verifies them",
+		Short:   "Print a new secret, to sign and verify the webhooks of a trigger",
 		Example: "  export HOOK_SECRET=$(seb trigger secret)",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

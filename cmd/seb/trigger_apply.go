@@ -32,32 +32,32 @@ func newTriggerApply(r *remote) *cobra.Command {
 	f := applyFlags{remote: r}
 	cmd := &cobra.Command{
 		Use:   "apply -f DIR",
-		Short: "Make the broker's triggers those of files, after showing the differences",
-		Long: `Reads a file, or all .yaml, .yml and .json files of a folder, one trigger each, with the members of PUT /triggers/{id}
-and an id; without one it is the name of the file. Shows what would change and asks before it does that. Triggers of which there
-is no file are left alone, or deleted with --prune. If a file is wrong nothing is changed. A trigger with secrets is always stored again, as nobody can see whether
-the broker has the same ones; that is no new version.`,
+		Short: "Apply trigger files to the broker, after showing the differences",
+		Long: `Reads a file, or all .yaml, .yml and .json files of a folder, with one trigger each: the members of PUT /triggers/{id} and
+an id, which defaults to the name of the file. Shows the changes and asks before it applies them. Triggers without a file are
+kept, or deleted with --prune. If a file is invalid nothing is changed. A trigger with secrets is always stored again, because
+the broker does not reveal its secrets; that does not create a new version.`,
 		Example: "  seb trigger apply -f triggers/\n  seb trigger apply -f triggers/ --yes --prune",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	cmd.Flags().StringArrayVarP(&f.files, "file", "f", nil, "a file or a folder; may be given several times")
-	cmd.Flags().BoolVar(&f.prune, "prune", false, "delete triggers of which there is no file")
+	cmd.Flags().StringArrayVarP(&f.files, "file", "f", nil, "file or folder; may be repeated")
+	cmd.Flags().BoolVar(&f.prune, "prune", false, "delete triggers without a file")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&f.diff, "diff", false, "show the differences only")
+	cmd.Flags().BoolVar(&f.diff, "diff", false, "only show the differences")
 	return cmd
 }
 
 func (f *applyFlags) run(cmd *cobra.Command) error {
 	if len(f.files) == 0 {
-		return usageError{errors.New("give a file or a folder with -f")}
+		return usageError{errors.New("-f is required: a file or a folder")}
 	}
 	wanted, err := readTriggers(cmd, f.files)
 	if err != nil {
 		return err
 	}
 	if len(wanted) == 0 {
-		return fmt.Errorf("no files that end in .yaml, .yml or .json in %s", strings.Join(f.files, ", "))
+		return fmt.Errorf("no .yaml, .yml or .json files in %s", strings.Join(f.files, ", "))
 	}
 	return f.remote.with(cmd, func(c *client.Client) error {
 		present, err := c.Triggers(cmd.Context())
@@ -71,14 +71,14 @@ func (f *applyFlags) run(cmd *cobra.Command) error {
 			return nil
 		case len(p.puts)+len(p.deletes) == 0:
 			return nil
-		case !f.yes && !agreed(cmd, "Do that?"):
-			return errors.New("nothing was changed")
+		case !f.yes && !agreed(cmd, "Apply these changes?"):
+			return errors.New("canceled: nothing was changed")
 		}
 		return p.do(cmd, c)
 	})
 }
 
-// readTriggers reads files and folders; every file that is wrong is named.
+// readTriggers reads files and folders. The error names every invalid file.
 func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error) {
 	var names []string
 	for _, path := range paths {
@@ -114,7 +114,7 @@ func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error
 			caret(cmd, t.text, err)
 			faults = append(faults, err)
 		case from[t.ID] != "":
-			faults = append(faults, fmt.Errorf("%s: id %s is that of %s too", name, t.ID, from[t.ID]))
+			faults = append(faults, fmt.Errorf("%s: id %s is also that of %s", name, t.ID, from[t.ID]))
 		default:
 			from[t.ID] = name
 			list = append(list, t)
@@ -124,8 +124,8 @@ func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error
 	return list, errors.Join(faults...)
 }
 
-// change is what is said of a trigger: sign is + if it is new, - if it goes, ~ if it changes, = if not, ? if it is the broker's
-// alone.
+// change describes the change of a trigger. sign is + if it is new, - if it is deleted, ~ if it
+// changes, = if it is unchanged, ? if only the broker has it.
 type change struct {
 	sign  byte
 	id    string
@@ -133,7 +133,7 @@ type change struct {
 	lines []string
 }
 
-// plan is what apply does.
+// plan has the actions of apply.
 type plan struct {
 	changes []change
 	puts    []*trigger
@@ -159,7 +159,7 @@ func planOf(wanted []trigger, present []client.Trigger, prune bool) *plan {
 		}
 		secret := hasSecrets(t.Deliver)
 		if c.sign == '=' && secret {
-			c.note = "unchanged, but perhaps for secrets, which are stored again"
+			c.note = "unchanged, except possibly its secrets, which are stored again"
 		}
 		if c.sign != '=' || secret {
 			p.puts = append(p.puts, t)
@@ -167,7 +167,7 @@ func planOf(wanted []trigger, present []client.Trigger, prune bool) *plan {
 		p.changes = append(p.changes, c)
 	}
 	for id := range there {
-		c := change{sign: '?', id: id, note: "has no file; --prune deletes it"}
+		c := change{sign: '?', id: id, note: "no file; --prune deletes it"}
 		if prune {
 			c.sign, c.note = '-', "deleted"
 			p.deletes = append(p.deletes, id)
@@ -179,8 +179,8 @@ func planOf(wanted []trigger, present []client.Trigger, prune bool) *plan {
 	return p
 }
 
-// differences are lines for what of a trigger is another than what is there, nil if nothing is. Of a new one they are what is no
-// default.
+// differences returns the lines for the changed members of a trigger, nil if there are none. For a
+// new trigger it returns the members without their default.
 func differences(t *trigger, old *client.Trigger) (lines []string) {
 	was := map[string]string{"fire": "once", "backfill": "silent", "carry_fired": "true", "status": "active"}
 	if old != nil {
@@ -220,7 +220,8 @@ func differences(t *trigger, old *client.Trigger) (lines []string) {
 	return lines
 }
 
-// addMembers adds the members of a delivery, each by itself: a template is long, and mostly the same.
+// addMembers adds the members of a delivery one by one, because a template is long and rarely
+// changes.
 func addMembers(to map[string]string, deliver string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(deliver), &members) != nil {
@@ -236,7 +237,7 @@ func addMembers(to map[string]string, deliver string) {
 	}
 }
 
-// appendSide adds what was or is: texts of several lines on lines of their own.
+// appendSide appends the old or new value. A multi-line text gets its own lines.
 func appendSide(lines []string, sign, name, value string) []string {
 	switch {
 	case value == "":
@@ -251,7 +252,7 @@ func appendSide(lines []string, sign, name, value string) []string {
 	return lines
 }
 
-// canonical is a duration as the broker shows it.
+// canonical returns a duration in the broker's format.
 func canonical(text string) string {
 	if d, err := driplang.ParseDuration(text); err == nil {
 		return driplang.FormatDuration(d)
@@ -259,14 +260,14 @@ func canonical(text string) string {
 	return text
 }
 
-// masked is a delivery as the broker shows it.
+// masked returns a delivery in the broker's format.
 func masked(text json.RawMessage) string {
 	if text == nil {
 		return ""
 	}
 	d, err := webhook.ParseDelivery(text)
 	if err != nil {
-		return "(faulty: " + err.Error() + ")"
+		return "(invalid: " + err.Error() + ")"
 	}
 	out, err := json.Marshal(d)
 	if err != nil {
@@ -293,7 +294,7 @@ func (p *plan) print(w io.Writer) {
 	}
 }
 
-// do makes the changes, and stops at the first that fails.
+// do applies the changes, and stops at the first error.
 func (p *plan) do(cmd *cobra.Command, c *client.Client) error {
 	done, all := 0, len(p.puts)+len(p.deletes)
 	step := func(id string, f func(ctx context.Context) error) error {
@@ -322,7 +323,7 @@ func (p *plan) do(cmd *cobra.Command, c *client.Client) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "trigger %s is deleted\n", id)
+		fmt.Fprintf(cmd.ErrOrStderr(), "trigger %s deleted\n", id)
 	}
 	return nil
 }

@@ -23,18 +23,19 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// triggerFileMax is how long a file with a trigger may be.
+// triggerFileMax bounds the length of a trigger file.
 const triggerFileMax = 1 << 20
 
-// trigger is a trigger as a file has it: the body of PUT /triggers/{id}, with the id.
+// trigger is a trigger in a file: the body of PUT /triggers/{id}, with the ID.
 type trigger struct {
 	ID string `json:"id"`
 	api.TriggerSpec
 	expr driplang.Expr
-	text string // of the expression, if it is in text form
+	text string // the expression, if it is in text form
 }
 
-// readTrigger reads a file in YAML or JSON, - is in. The id is the file's name without its ending if it has none.
+// readTrigger reads a file in YAML or JSON; - is in. The default ID is the file's name without its
+// extension.
 func readTrigger(in io.Reader, name string) (t trigger, err error) {
 	base := filepath.Base(name)
 	if name != "-" {
@@ -60,7 +61,7 @@ func readTrigger(in io.Reader, name string) (t trigger, err error) {
 }
 
 func (t *trigger) parse(text []byte) error {
-	// What is JSON is not read as YAML, which is not quite the same.
+	// JSON is not parsed as YAML, which differs in details.
 	if trimmed := bytes.TrimSpace(text); !bytes.HasPrefix(trimmed, []byte("{")) || !json.Valid(trimmed) {
 		d := yaml.NewDecoder(bytes.NewReader(text))
 		var v map[string]any
@@ -68,7 +69,7 @@ func (t *trigger) parse(text []byte) error {
 			return plainYAML(err)
 		}
 		if err := d.Decode(new(any)); err != io.EOF {
-			return errors.New("more than one document: give each trigger a file")
+			return errors.New("more than one document; use one file per trigger")
 		}
 		var err error
 		if text, err = json.Marshal(v); err != nil {
@@ -89,10 +90,10 @@ func (t *trigger) parse(text []byte) error {
 	return errors.Join(t.parseExpr(), t.fillIn())
 }
 
-// plainYAML is a fault of YAML on one line.
+// plainYAML formats a YAML error as one line.
 func plainYAML(err error) error {
 	if err == io.EOF {
-		return errors.New("it has no trigger")
+		return errors.New("the file has no trigger")
 	}
 	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
 		return errors.New(strings.Join(wrong.Errors, ", "))
@@ -100,8 +101,8 @@ func plainYAML(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
-// check says what the broker would refuse, as far as that can be known here, so that of several files none is stored if one is
-// wrong.
+// check does the broker's checks as far as possible, so that no file is stored if one of several is
+// invalid.
 func (t *trigger) check() error {
 	d := rule.Definition{
 		ID: t.ID, Expr: t.expr, Fire: rule.Fire(t.Fire), Backfill: rule.Backfill(t.Backfill), CarryFired: t.CarryFired == nil || *t.CarryFired,
@@ -134,7 +135,7 @@ func (t *trigger) check() error {
 	return errors.Join(faults...)
 }
 
-// checkDelivery leaves addresses to the broker, which knows its targets.
+// checkDelivery does not check addresses, because only the broker knows its allowed targets.
 func checkDelivery(text []byte, events []string) error {
 	anywhere, err := webhook.ParsePolicy([]string{webhook.AllowAll})
 	if err != nil {
@@ -169,8 +170,8 @@ func (t *trigger) parseExpr() (err error) {
 
 var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// fillIn puts values of the environment in the places of ${NAME} in the URL, the secrets and the headers of a delivery, so that
-// files need not hold secrets.
+// fillIn replaces ${NAME} in the URL, the secrets and the headers of a delivery by environment
+// variables, so that files need not contain secrets.
 func (t *trigger) fillIn() error {
 	if len(t.Deliver) == 0 || string(t.Deliver) == "null" {
 		t.Deliver = nil
@@ -197,14 +198,14 @@ func (t *trigger) fillIn() error {
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return fmt.Errorf("deliver: not in the environment: %s", strings.Join(missing, ", "))
+		return fmt.Errorf("deliver: not set in the environment: %s", strings.Join(missing, ", "))
 	}
 	var err error
 	t.Deliver, err = json.Marshal(members)
 	return err
 }
 
-// spec is what the client sends.
+// spec returns the trigger for the client.
 func (t *trigger) spec() client.TriggerSpec {
 	s := client.TriggerSpec{
 		Expr: t.text, Topic: t.Topic, Fire: t.Fire, Cooldown: t.Cooldown, Backfill: t.Backfill,

@@ -19,9 +19,9 @@ func newTriggerFires(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "fires [ID]",
 		Aliases: []string{"firings"},
-		Short:   "List what has fired, of one trigger or of all",
-		Long: `Lists firings in the order in which the broker learned of them, each with what became of it. With --json each is a line, to
-go on from with --after and its seq.`,
+		Short:   "List firings, of one trigger or of all",
+		Long: `Lists firings in the order in which the broker read them, with the state of their delivery. With --json each firing is a line;
+--after with its seq continues after it.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: r.triggerIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,9 +37,9 @@ go on from with --after and its seq.`,
 			return r.with(cmd, func(c *client.Client) error { return printFirings(cmd, c, q, asJSON) })
 		},
 	}
-	cmd.Flags().Int64Var(&q.After, "after", 0, "only those behind this seq")
-	cmd.Flags().IntVar(&q.Limit, "limit", 100, "at most so many")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, a firing on a line")
+	cmd.Flags().Int64Var(&q.After, "after", 0, "only firings after this seq")
+	cmd.Flags().IntVar(&q.Limit, "limit", 100, "maximum number of firings")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one firing per line")
 	return cmd
 }
 
@@ -55,7 +55,7 @@ func printFirings(cmd *cobra.Command, c *client.Client, q client.FiringQuery, as
 			return err
 		}
 		if len(list) == 0 && q.After == 0 && q.Trigger != "" {
-			// One that was deleted has its firings still: where there are none it may be a slip.
+			// A deleted trigger keeps its firings. Without firings the ID may be a typing error.
 			if _, err := c.Trigger(cmd.Context(), q.Trigger); err != nil {
 				return err
 			}
@@ -78,19 +78,19 @@ func printFirings(cmd *cobra.Command, c *client.Client, q client.FiringQuery, as
 	return w.Flush()
 }
 
-// became is what became of a firing, for people.
+// became describes the state of a firing for people.
 func became(x *client.Firing) string {
 	switch {
 	case x.Held == "quiet_hours":
 		return "pending, after quiet hours at " + instant(x.NextAttempt)
 	case x.Held == "paused":
-		return "pending, until its trigger is resumed"
+		return "pending, until the trigger is resumed"
 	case x.State == "pending" && !x.NextAttempt.IsZero() && x.Attempts > 0:
-		return "pending, again " + instant(x.NextAttempt)
+		return "pending, retry at " + instant(x.NextAttempt)
 	case x.State == "pending" && x.NextAttempt.After(time.Now()):
 		return "pending, not before " + instant(x.NextAttempt)
 	case x.Retraction:
-		return x.State + ", taken back"
+		return x.State + ", retracted"
 	}
 	return x.State
 }
@@ -98,7 +98,7 @@ func became(x *client.Firing) string {
 func newTriggerFiring(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "firing ID",
-		Short: "Show a firing, with the events because of which it has fired",
+		Short: "Show a firing and its matched events",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.with(cmd, func(c *client.Client) error {
@@ -115,7 +115,7 @@ func newTriggerFiring(r *remote) *cobra.Command {
 func newTriggerResend(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resend FIRING",
-		Short: "Deliver a firing once more, whatever became of it",
+		Short: "Deliver a firing again, whatever its state",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return r.with(cmd, func(c *client.Client) error {
@@ -130,7 +130,7 @@ func newTriggerExplain(r *remote) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "explain ID ENTITY",
-		Short:             "Say what a trigger knows of an entity: whether it is true, what it waits for, what has fired",
+		Short:             "Show the state of a trigger for an entity: its value, the awaited events, the firings",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: r.triggerIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -157,7 +157,7 @@ func printExplanation(out io.Writer, x *client.Explanation) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "value\t%t\n", x.Value)
 	if x.Degraded {
-		fmt.Fprintf(w, "\tit may be wrong: too many instances, %d were kept\n", x.Instances)
+		fmt.Fprintf(w, "\tpossibly wrong: too many instances, %d were kept\n", x.Instances)
 	}
 	fmt.Fprintf(w, "as of\t%s\nnext\t%s\nwaits\t%s\n", instant(x.AsOf), next(x.Next), x.WaitsFor)
 	if len(x.MustCome) > 0 {
@@ -173,7 +173,7 @@ func printExplanation(out io.Writer, x *client.Explanation) error {
 	return w.Flush()
 }
 
-// next is when something changes; nil: never.
+// next formats the time of the next change; nil means never.
 func next(at *time.Time) string {
 	if at == nil {
 		return instant(time.Time{})
@@ -181,7 +181,7 @@ func next(at *time.Time) string {
 	return instant(*at)
 }
 
-// barMax is how many characters the day with the most firings has.
+// barMax is the length of the bar of the day with the most firings.
 const barMax = 40
 
 func printDryRun(out io.Writer, run *client.DryRun) error {
@@ -194,13 +194,13 @@ func printDryRun(out io.Writer, run *client.DryRun) error {
 	if run.Waiting > 0 {
 		fmt.Fprintf(w, "waiting\t%d entities, the first until %s\n", run.Waiting, next(run.Next))
 	}
-	fmt.Fprintf(w, "instances\t%d at most for an entity\n", run.Instances)
+	fmt.Fprintf(w, "instances\tat most %d per entity\n", run.Instances)
 	if run.Truncated {
-		fmt.Fprintln(w, "\tonly those entities that came first: there are more than fit into memory")
+		fmt.Fprintln(w, "\tonly the first entities were evaluated: the others exceed the memory limit")
 	}
 	for _, h := range run.History {
 		if h.Offset > 0 {
-			fmt.Fprintf(w, "\tpartition %d begins at offset %d: what was before is not known\n", h.Partition, h.Offset)
+			fmt.Fprintf(w, "\tpartition %d begins at offset %d: earlier events are unknown\n", h.Partition, h.Offset)
 		}
 	}
 	if err := w.Flush(); err != nil {

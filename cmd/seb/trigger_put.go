@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// triggerFlags are the flags that say what a trigger shall be.
+// triggerFlags are the flags that describe a trigger.
 type triggerFlags struct {
 	remote  *remote
 	file    string
@@ -21,13 +21,13 @@ type triggerFlags struct {
 }
 
 func (f *triggerFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.file, "file", "f", "", "read the trigger from a file in YAML or JSON, - for stdin")
-	cmd.Flags().StringVar(&f.spec.Topic, "topic-name", "", "topic of its events (default: that of the broker)")
+	cmd.Flags().StringVarP(&f.file, "file", "f", "", "file with the trigger in YAML or JSON, - for stdin")
+	cmd.Flags().StringVar(&f.spec.Topic, "topic-name", "", "topic of its events (default: the broker's events topic)")
 	cmd.Flags().StringVar(&f.spec.Fire, "fire", "", "once, edge or reset (default once)")
-	cmd.Flags().StringVar(&f.spec.Cooldown, "cooldown", "", "with edge and reset: others are suppressed for so long after a firing, such as 7d")
+	cmd.Flags().StringVar(&f.spec.Cooldown, "cooldown", "", "with edge and reset: time after a firing in which others are suppressed, such as 7d")
 }
 
-// read reads the trigger: from the file, or an expression and flags.
+// read reads the trigger from the file, or from an expression and flags.
 func (f *triggerFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error) {
 	switch {
 	case f.file != "" && len(exprs) > 0:
@@ -35,7 +35,7 @@ func (f *triggerFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error
 	case f.file != "":
 		for _, name := range []string{"topic-name", "fire", "cooldown", "backfill", "carry-fired", "on-retract", "deliver"} {
 			if cmd.Flags().Changed(name) {
-				return nil, usageError{fmt.Errorf("--%s: not together with --file, which says that too", name)}
+				return nil, usageError{fmt.Errorf("--%s: cannot be combined with --file, which sets it too", name)}
 			}
 		}
 		t, err := readTrigger(cmd.InOrStdin(), f.file)
@@ -54,7 +54,7 @@ func (f *triggerFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error
 			return nil, usageError{errors.New("--deliver: not JSON")}
 		}
 	}
-	// Where it is faulty the broker says, as it does of JSON.
+	// The broker reports errors in the expression, as it does for JSON.
 	t.text = exprs[0]
 	return &t, t.fillIn()
 }
@@ -64,8 +64,8 @@ func newTriggerPut(r *remote) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "put ID [EXPRESSION]",
-		Short: "Make a trigger, or change one",
-		Long: `Makes a trigger of an expression, or of a file that has the members of PUT /triggers/{id}:
+		Short: "Create or change a trigger",
+		Long: `Stores a trigger with an expression, or from a file with the members of PUT /triggers/{id}:
 
   expr: user_created THEN (NOT use_feature_x WITHIN 7 days)
   fire: once
@@ -73,8 +73,8 @@ func newTriggerPut(r *remote) *cobra.Command {
     url: https://mail.example.com/hook
     secrets: ["${HOOK_SECRET}"]
 
-All of the trigger is given: what is left out has its default, but for whether it is paused. ${NAME} in url, secrets and headers
-is taken from the environment.`,
+The definition is complete: an omitted member gets its default, except status, which is unchanged. ${NAME} in url, secrets and
+headers is replaced by the environment variable.`,
 		Example: "  seb trigger put no-x 'user_created THEN (NOT use_x WITHIN 7 days)'\n  seb trigger put no-x -f no-x.yaml",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -97,24 +97,24 @@ is taken from the environment.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&f.spec.Backfill, "backfill", "", "what events do that were there before: silent, current, replay or none (default silent)")
-	cmd.Flags().BoolVar(&f.carry, "carry-fired", true, "with once: what an earlier version has fired counts")
-	cmd.Flags().StringVar(&f.spec.OnRetract, "on-retract", "", "notify: a second message when it is true no longer")
-	cmd.Flags().StringVar(&f.deliver, "deliver", "", "where firings go, in JSON (default: nowhere, they are listed)")
+	cmd.Flags().StringVar(&f.spec.Backfill, "backfill", "", "effect of older events: silent, current, replay or none (default silent)")
+	cmd.Flags().BoolVar(&f.carry, "carry-fired", true, "with once: firings of earlier versions count")
+	cmd.Flags().StringVar(&f.spec.OnRetract, "on-retract", "", "notify: send a second message when the expression is no longer true")
+	cmd.Flags().StringVar(&f.deliver, "deliver", "", "destination of firings, in JSON (default: none; they are only listed)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// printStored tells what came of a trigger.
+// printStored prints the result of a put.
 func printStored(cmd *cobra.Command, out *client.StoredTrigger) {
 	w := cmd.ErrOrStderr()
-	fmt.Fprintf(w, "trigger %s is stored as version %d\n", out.ID, out.Version)
+	fmt.Fprintf(w, "trigger %s stored as version %d\n", out.ID, out.Version)
 	for _, text := range out.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", text)
 	}
 	for _, h := range out.History {
 		if h.Offset > 0 {
-			fmt.Fprintf(w, "warning: events of partition %d begin at offset %d: what was before is not known\n", h.Partition, h.Offset)
+			fmt.Fprintf(w, "warning: events of partition %d begin at offset %d: earlier ones are unknown\n", h.Partition, h.Offset)
 		}
 	}
 }
@@ -124,9 +124,9 @@ func newTriggerDryRun(r *remote) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "dry-run [EXPRESSION | ID]",
-		Short: "Say what a trigger would have done had it always been there",
-		Long: `Applies an expression, the trigger of a file, or with an ID one that is there, to all events. A name that is the id of a trigger
-means the trigger; in quotes, '"name"', it is an event.`,
+		Short: "Show the firings of a trigger for all events in the log",
+		Long: `Evaluates an expression, the trigger of a file, or the existing trigger ID, on all events in the log. A name that is the ID of
+a trigger means the trigger; in quotes, '"name"', it is an event.`,
 		Example:           "  seb trigger dry-run 'user_created THEN (NOT use_x WITHIN 7 days)'\n  seb trigger dry-run -f no-x.yaml\n  seb trigger dry-run no-x",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: r.triggerIDs,
@@ -156,10 +156,11 @@ means the trigger; in quotes, '"name"', it is an event.`,
 	return cmd
 }
 
-// bareWord matches what may be the id of a trigger or the name of an event.
+// bareWord matches text that can be a trigger ID or an event name.
 var bareWord = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// named takes the trigger that is there, where an expression is nothing but its id. What the command line says beside goes before.
+// named loads the existing trigger if an expression is only its ID. Flags take precedence over its
+// members.
 func (t *trigger) named(cmd *cobra.Command, c *client.Client, exprs []string) error {
 	if len(exprs) == 0 || !bareWord.MatchString(exprs[0]) {
 		return nil
@@ -168,7 +169,7 @@ func (t *trigger) named(cmd *cobra.Command, c *client.Client, exprs []string) er
 	there, err := c.Trigger(cmd.Context(), id)
 	switch {
 	case errors.Is(err, client.ErrUnknownTrigger):
-		fmt.Fprintf(cmd.ErrOrStderr(), "no trigger has the id %s: it is taken for the name of an event\n", id)
+		fmt.Fprintf(cmd.ErrOrStderr(), "no trigger has the id %s: evaluated as the name of an event\n", id)
 		return nil
 	case err != nil:
 		return err

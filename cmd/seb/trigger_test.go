@@ -41,7 +41,7 @@ func happen(t *testing.T, c *testBroker, list ...string) {
 func TestCommandsOfATrigger(t *testing.T) {
 	c := newTestBroker(t)
 	r := triggered(t, c, "", "put", "ab", "a THEN b", "--fire", "edge", "--cooldown", "2 h", "--deliver", `{"topic":"mails"}`)
-	if r.fault != nil || r.out != "" || r.err != "trigger ab is stored as version 1\n" {
+	if r.fault != nil || r.out != "" || r.err != "trigger ab stored as version 1\n" {
 		t.Fatalf("%+v", r)
 	}
 	if r := triggered(t, c, `{"expr":{"then":[{"event":"a"},{"not":{"event":"c"}}]}}`, "put", "open", "-f", "-"); r.fault != nil || !strings.Contains(r.err, "warning: NOT without WITHIN") {
@@ -107,7 +107,7 @@ func TestDryRunOfATrigger(t *testing.T) {
 		}
 	}
 	happen(t, c, "a u1", "b u1", "a u1", "b u1")
-	const unknown = "no trigger has the id %s: it is taken for the name of an event\n"
+	const unknown = "no trigger has the id %s: evaluated as the name of an event\n"
 	for arg, want := range map[string]ran{
 		"no-x":   {out: "of which 4 matter", err: "trigger no-x, version 1: a THEN b\n"},
 		"form":   {out: "of which 4 matter", err: "trigger form, version 1: "},
@@ -159,7 +159,7 @@ func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 	if one, err = c.Firing(t.Context(), list[0].ID); err != nil || one.Held != "paused" || !one.NextAttempt.IsZero() {
 		t.Errorf("%+v, %v", one, err)
 	}
-	if out := mustTrigger(t, c, "fires"); !strings.Contains(out, "pending, until its trigger is resumed") {
+	if out := mustTrigger(t, c, "fires"); !strings.Contains(out, "pending, until the trigger is resumed") {
 		t.Error(out)
 	}
 }
@@ -182,13 +182,13 @@ func TestFaultyExpressionsShowTheCaret(t *testing.T) {
 	for text, args := range map[string][]string{
 		"give an expression, or a file": {"put", "t"},
 		"not both":                      {"put", "t", "a", "-f", "x"},
-		"--fire: not together":          {"put", "t", "-f", "x", "--fire", "edge"},
+		"--fire: cannot be combined":    {"put", "t", "-f", "x", "--fire", "edge"},
 		"--deliver: not JSON":           {"put", "t", "a", "--deliver", "{"},
 		"--limit: 0, want 1 or more":    {"fires", "--limit", "0"},
 		"--after: -1, want 0 or more":   {"fires", "--after", "-1"},
-		"ENTITY: it is empty":           {"explain", "x", ""},
-		"ENTITY: .. can not be named":   {"explain", "x", ".."},
-		"give a file or a folder":       {"apply"},
+		"ENTITY: must not be empty":     {"explain", "x", ""},
+		"ENTITY: .. cannot be part":     {"explain", "x", ".."},
+		"-f is required":                {"apply"},
 	} {
 		r := triggered(t, c, "", args...)
 		if _, ok := errors.AsType[usageError](r.fault); !ok || !strings.Contains(r.fault.Error(), text) {
@@ -207,12 +207,12 @@ func TestApply(t *testing.T) {
 	writeFile(t, dir, "README.md", "no trigger")
 	mustTrigger(t, c, "put", "other", "x")
 
-	if r := triggered(t, c, "", "apply", "-f", dir); r.fault == nil || r.fault.Error() != "nothing was changed" || !strings.Contains(r.err, "[y/N]") {
+	if r := triggered(t, c, "", "apply", "-f", dir); r.fault == nil || r.fault.Error() != "canceled: nothing was changed" || !strings.Contains(r.err, "[y/N]") {
 		t.Errorf("%+v", r)
 	}
 	const first = `+ one: new
     + expr: a THEN b
-? other: has no file; --prune deletes it
+? other: no file; --prune deletes it
 + second: new
     + expr: a THEN (NOT (b WITHIN 7d))
     + fire: edge
@@ -226,12 +226,12 @@ func TestApply(t *testing.T) {
 	if out := mustTrigger(t, c, "apply", "-f", dir, "--diff"); out != first {
 		t.Errorf("%s\nwant\n%s", out, first)
 	}
-	if r := triggered(t, c, "y\n", "apply", "-f", dir); r.fault != nil || r.out != first || !strings.Contains(r.err, "trigger three is stored as version 1\n") {
+	if r := triggered(t, c, "y\n", "apply", "-f", dir); r.fault != nil || r.out != first || !strings.Contains(r.err, "trigger three stored as version 1\n") {
 		t.Errorf("%+v", r)
 	}
-	// Now there is nothing to do but for what nobody can see.
+	// Now only the secrets may differ, because the broker does not reveal them.
 	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); !strings.Contains(out, "= one: unchanged\n") ||
-		!strings.Contains(out, "= second: unchanged, but perhaps for secrets") || !strings.Contains(out, "= three: unchanged\n") {
+		!strings.Contains(out, "= second: unchanged, except possibly") || !strings.Contains(out, "= three: unchanged\n") {
 		t.Error(out)
 	}
 	mustTrigger(t, c, "pause", "one")
@@ -267,8 +267,8 @@ func TestFilesThatAreWrong(t *testing.T) {
 		writeFile(t, dir, name, text)
 		want := map[string]string{
 			"unknown.yaml": `unknown field "colour"`, "two.yaml": "more than one document", "none.json": "expr: missing", "list.yaml": "cannot unmarshal !!seq",
-			"type.json": "fire: want a string, given a JSON number", "pointer.yaml": "expr: /then/1/x: ", "secret.yaml": "not in the environment: ${NO_SUCH_SECRET}", "deliver.yaml": "want an object",
-			"large.json": "more than 1048576 bytes", "empty.yaml": "it has no trigger", "twice.yaml": `mapping key "expr" already defined`,
+			"type.json": "fire: want a string, given a JSON number", "pointer.yaml": "expr: /then/1/x: ", "secret.yaml": "not set in the environment: ${NO_SUCH_SECRET}", "deliver.yaml": "want an object",
+			"large.json": "more than 1048576 bytes", "empty.yaml": "the file has no trigger", "twice.yaml": `mapping key "expr" already defined`,
 			"id.yaml": `id: "a/b" must have`, "fires.yaml": `fire: "twice" is not one of`, "true.yaml": "is true before anything has happened",
 			"cooldown.yaml": "cooldown: expected a duration", "topic.yaml": `topic: topic name "a b"`, "member.yaml": `deliver: unknown field "colour"`,
 			"both.yaml": "deliver: url: want https:// or http://; secrets: number 1 does not begin",
@@ -285,10 +285,10 @@ func TestFilesThatAreWrong(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "a.yaml", "expr: a\n")
 	writeFile(t, dir, "b.yaml", "id: a\nexpr: b\n")
-	if r := triggered(t, c, "", "apply", "-f", dir, "--yes"); r.fault == nil || !strings.Contains(r.fault.Error(), "b.yaml: id a is that of") {
+	if r := triggered(t, c, "", "apply", "-f", dir, "--yes"); r.fault == nil || !strings.Contains(r.fault.Error(), "b.yaml: id a is also that of") {
 		t.Errorf("%v", r.fault)
 	}
-	if r := triggered(t, c, "", "apply", "-f", t.TempDir()); r.fault == nil || !strings.Contains(r.fault.Error(), "no files") {
+	if r := triggered(t, c, "", "apply", "-f", t.TempDir()); r.fault == nil || !strings.Contains(r.fault.Error(), "no .yaml, .yml or .json files") {
 		t.Errorf("%v", r.fault)
 	}
 	// What only the broker finds wrong stops the others, and says how far it came.
@@ -375,7 +375,7 @@ func TestApplyShowsDeliveriesByMember(t *testing.T) {
 	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); out != second {
 		t.Errorf("%s\nwant\n%s", out, second)
 	}
-	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); !strings.HasPrefix(out, "= m: unchanged, but perhaps for secrets") {
+	if out := mustTrigger(t, c, "apply", "-f", dir, "--yes"); !strings.HasPrefix(out, "= m: unchanged, except possibly its secrets") {
 		t.Error(out)
 	}
 	writeFile(t, dir, "m.yaml", "expr: a\n")

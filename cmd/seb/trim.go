@@ -25,14 +25,14 @@ func newTopicTrim(r *remote) *cobra.Command {
 		ValidArgsFunction: r.topicNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.before < 0 || f.partition < 0 {
-				return usageError{errors.New("--before and --partition: want offsets and numbers from 0 on")}
+				return usageError{errors.New("--before and --partition: must be set and not negative")}
 			}
 			return r.with(cmd, func(c *client.Client) error { return f.run(cmd, c, args[0]) })
 		},
 	}
-	cmd.Flags().Int64Var(&f.before, "before", -1, "the first offset that stays; required")
+	cmd.Flags().Int64Var(&f.before, "before", -1, "first offset to keep; required")
 	cmd.Flags().Int32VarP(&f.partition, "partition", "p", 0, "the partition")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do it even if that deletes records")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "delete records without asking")
 	return cmd
 }
 
@@ -44,7 +44,7 @@ func (f *trimFlags) run(cmd *cobra.Command, c *client.Client, topic string) erro
 	if int(f.partition) < len(t.Partitions) {
 		now := &t.Partitions[f.partition]
 		if n := min(f.before-now.Start, now.Records); n > 0 {
-			if err := confirm(cmd, f.yes, false, "would delete "+counted(n, "record")+" for good"); err != nil {
+			if err := confirm(cmd, f.yes, false, "would permanently delete "+counted(n, "record")); err != nil {
 				return err
 			}
 		}

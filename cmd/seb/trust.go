@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// trustAuthorities trusts what the authorities in a file have signed, and nothing else.
+// trustAuthorities trusts only certificates that the authorities in a file have signed.
 func trustAuthorities(file string) (*tls.Config, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -17,16 +17,17 @@ func trustAuthorities(file string) (*tls.Config, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(b) {
-		return nil, fmt.Errorf("%s: no certificate in it", file)
+		return nil, fmt.Errorf("%s: no certificate", file)
 	}
 	return &tls.Config{RootCAs: pool}, nil
 }
 
-// trustFile trusts the certificate that is the first in a file, whatever its names, and nothing else: the local broker's is for the
-// names by which others reach it. The file is read at each connection, as the broker reads it again when it changes.
+// trustFile trusts only the first certificate of a file, whatever its names: the local broker's
+// certificate has the names by which remote clients reach it. Each connection reads the file,
+// because the broker reloads it when it changes.
 func trustFile(file string) *tls.Config {
 	return &tls.Config{
-		InsecureSkipVerify: true, // VerifyConnection does
+		InsecureSkipVerify: true, // VerifyConnection verifies the certificate
 		VerifyConnection: func(s tls.ConnectionState) error {
 			b, err := os.ReadFile(file)
 			if err != nil {
@@ -43,7 +44,7 @@ func trustFile(file string) *tls.Config {
 				break
 			}
 			return &tls.CertificateVerificationError{
-				UnverifiedCertificates: s.PeerCertificates, Err: errors.New("not that of the local broker, " + file),
+				UnverifiedCertificates: s.PeerCertificates, Err: errors.New("not the certificate of the local broker, " + file),
 			}
 		},
 	}

@@ -17,9 +17,9 @@ func newUpgrade() *cobra.Command {
 		Short: "Show or raise the format level of the broker's bucket",
 		Long: `Shows the format level of the bucket, the highest level that the broker knows, and when the bucket will be raised to it.
 
-A broker of a newer program leaves an existing bucket at its level, so that the older program can lead it again. The first
-write 10 minutes or more after the start raises it, unless the broker was started with --hold-upgrade; --finalize raises it
-at once. Programs that do not know the level then refuse the bucket.`,
+A broker of a newer program keeps the level of an existing bucket, so that the older program can lead it again. The first write
+10 minutes or more after the start raises the level, unless the broker was started with --hold-upgrade. --finalize raises it at
+once. Programs that do not know the level then refuse the bucket.`,
 		Example: "  seb upgrade\n  seb upgrade --finalize",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,10 +47,10 @@ func finalizeUpgrade(cmd *cobra.Command, c *client.Client, was client.Upgrade) e
 		return err
 	}
 	if was.Level >= now.Level {
-		fmt.Fprintf(cmd.OutOrStdout(), "the bucket is at format level %d already\n", now.Level)
+		fmt.Fprintf(cmd.OutOrStdout(), "the bucket is already at format level %d\n", now.Level)
 		return nil
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "the bucket is at format level %d now, it was at %d\n", now.Level, was.Level)
+	fmt.Fprintf(cmd.OutOrStdout(), "the bucket is now at format level %d; it was at %d\n", now.Level, was.Level)
 	return nil
 }
 
@@ -62,7 +62,7 @@ func printUpgrade(w io.Writer, u *client.Upgrade, now time.Time) {
 	fmt.Fprintf(w, "the bucket is at format level %d; the broker knows levels up to %d\n", u.Level, u.HighestLevel)
 	switch {
 	case u.RaiseAt.IsZero():
-		fmt.Fprintln(w, "no write raises it: run \"seb upgrade --finalize\" at the broker that leads")
+		fmt.Fprintln(w, "no write raises it; run \"seb upgrade --finalize\" at the broker that leads")
 	case now.Before(u.RaiseAt):
 		fmt.Fprintf(w, "an older program can lead it until the first write at or after %s raises it; \"seb upgrade --finalize\" does so now\n",
 			u.RaiseAt.Local().Format(time.RFC3339))

@@ -12,11 +12,11 @@ import (
 // version is set by the linker (Makefile); a plain `go build` or `go install` leaves it empty.
 var version string
 
-// buildInfo says which Seb this is.
+// buildInfo describes the build.
 type buildInfo struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
-	Dirty   bool   `json:"dirty"` // built from a tree with changes of its own
+	Dirty   bool   `json:"dirty"` // built from a modified tree
 	Go      string `json:"go"`
 }
 
@@ -54,7 +54,7 @@ func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print which Seb this is",
+		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
