@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestReferenceIsGenerated: docs/reference/flags.md and http.md have every flag, route and error code. After a change
@@ -27,33 +27,10 @@ func TestReferenceIsGenerated(t *testing.T) {
 	}
 	var flags strings.Builder
 	flagTables(&flags, root)
-	checkSection(t, "flags.md", "client flags", flagTable(clientFlags(consume), &pflag.FlagSet{}))
-	checkSection(t, "flags.md", "flags", flags.String())
-	checkSection(t, "http.md", "routes", routeTable(t))
-	checkSection(t, "http.md", "codes", codeTable())
-}
-
-// checkSection compares the part of a document between two marks with the wanted text. With -update it writes the part.
-func checkSection(t *testing.T, document, name, want string) {
-	t.Helper()
-	path, begin, end := "../../docs/reference/"+document, "<!-- begin: "+name+" (generated) -->\n", "<!-- end: "+name+" -->\n"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, hasBegin := strings.Cut(string(text), begin)
-	got, after, hasEnd := strings.Cut(rest, end)
-	if want = "\n" + strings.TrimSpace(want) + "\n\n"; !hasBegin || !hasEnd {
-		t.Fatalf("%s lacks the marks %q and %q", path, begin, end)
-	}
-	if got == want {
-		return
-	}
-	if flag.Lookup("update").Value.String() != "true" { // of package sebtest
-		t.Errorf("%s: section %s is outdated: run go test ./cmd/seb -run %s -update", path, name, t.Name())
-	} else if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	sebtest.Generated(t, "../../docs/reference/flags.md", "client flags", flagTable(clientFlags(consume), &pflag.FlagSet{}))
+	sebtest.Generated(t, "../../docs/reference/flags.md", "flags", flags.String())
+	sebtest.Generated(t, "../../docs/reference/http.md", "routes", routeTable(t))
+	sebtest.Generated(t, "../../docs/reference/http.md", "codes", codeTable())
 }
 
 // clientFlags are the flags of each command that connects to a broker. They have a section of their own.

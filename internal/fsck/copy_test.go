@@ -250,27 +250,7 @@ func TestCopiesAreInterrupted(t *testing.T) {
 				if !errors.Is(err, objstore.ErrRefused) {
 					t.Fatalf("after %d writes: %v", after, err)
 				}
-				if name == "backup" {
-					points, err := fsck.RestorePoints(t.Context(), to, 0)
-					if err != nil || len(points) == 0 {
-						t.Fatalf("after %d writes: %v %v", after, points, err)
-					}
-					for _, p := range points {
-						if _, err := fsck.Verify(t.Context(), fsck.CopyOptions{From: to, At: &p.Position}); err != nil {
-							t.Fatalf("after %d writes: %v", after, err)
-						}
-					}
-					if last := points[len(points)-1]; last.Position == first.At {
-						sameRecords(t, restored(t, to, &first.At), want)
-					}
-				} else if _, begun := keys(t, to.Store)[core.MetaKey]; !begun && after > 1 {
-					if r := start(t, to.Store, false); r.err == nil {
-						t.Fatalf("after %d writes a broker leads", after)
-					}
-					if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: to.Store}); !errors.Is(err, fsck.ErrIsBackup) {
-						t.Fatalf("after %d writes: recover: %v", after, err)
-					}
-				}
+				interrupted(t, name, to.Store, first.At, want)
 				to.left.Store(1 << 40)
 				if err := f(from, to); err != nil && !errors.Is(err, fsck.ErrIsBucket) { // all but the mark was done
 					t.Fatalf("after %d writes, again: %v", after, err)
@@ -287,6 +267,35 @@ func TestCopiesAreInterrupted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// interrupted checks what an interrupted backup, restore or copy has left.
+func interrupted(t *testing.T, name string, to objstore.Store, first state.Position, want *reading) {
+	t.Helper()
+	if name == "backup" {
+		points, err := fsck.RestorePoints(t.Context(), to, 0)
+		if err != nil || len(points) == 0 {
+			t.Fatal(points, err)
+		}
+		for _, p := range points {
+			if _, err := fsck.Verify(t.Context(), fsck.CopyOptions{From: to, At: &p.Position}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if last := points[len(points)-1]; last.Position == first {
+			sameRecords(t, restored(t, to, &first), want)
+		}
+		return
+	}
+	if names := keys(t, to); len(names) < 2 || names[core.MetaKey] > 0 {
+		return // nothing, or all but the mark
+	}
+	if r := start(t, to, false); r.err == nil {
+		t.Fatalf("a broker leads half a %s", name)
+	}
+	if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: to}); !errors.Is(err, fsck.ErrIsBackup) {
+		t.Fatalf("recover: %v", err)
 	}
 }
 

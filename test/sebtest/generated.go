@@ -8,22 +8,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Generated compares the part of a document between the lines "<!-- generated: NAME -->" and
-// "<!-- end -->" with want. With -update it writes want there.
+// Generated compares the part of a document between "<!-- begin: NAME (generated) -->" and
+// "<!-- end: NAME -->" with the wanted text. With -update it writes the part.
 func Generated(t *testing.T, file, name, want string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, ok := strings.Cut(string(text), "<!-- generated: "+name+" -->\n")
-	got, tail, ended := strings.Cut(rest, "<!-- end -->\n")
-	if !ok || !ended {
-		t.Fatalf("%s has no part \"<!-- generated: %s -->\" that ends with \"<!-- end -->\"", file, name)
+	begin, end := "<!-- begin: "+name+" (generated) -->\n", "<!-- end: "+name+" -->\n"
+	before, rest, hasBegin := strings.Cut(string(text), begin)
+	got, after, hasEnd := strings.Cut(rest, end)
+	if !hasBegin || !hasEnd {
+		t.Fatalf("%s lacks the marks %q and %q", file, begin, end)
 	}
+	want = "\n" + strings.TrimSpace(want) + "\n\n"
 	if *update && got != want {
-		head += "<!-- generated: " + name + " -->\n" + want + "<!-- end -->\n" + tail
-		if err := os.WriteFile(file, []byte(head), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if got != want {
