@@ -1,7 +1,7 @@
-// Package campaign is what the programs below test/cmd and bench/cmd have in common. Most of them
-// run `go test` with arguments that their flags select. A program prints its doc comment and its
-// flags with -h, runs in any folder of the repository, and exits with the code of its first command
-// that fails.
+// Package campaign is the shared frame of the programs below test/cmd and bench/cmd. Most of them
+// run `go test` with arguments that their flags select. With -h a program prints its doc comment
+// and its flags. It runs in any folder of the repository, and exits with the code of its first
+// command that fails.
 package campaign
 
 import (
@@ -36,16 +36,16 @@ type Step struct {
 	Args []string // the command and its arguments
 }
 
-// Test is a step that runs tests of a package without a time limit, printing what they log,
-// whatever ran before. pkg is from the root of the repository, run selects the tests, and args are
-// flags of the test.
+// Test returns a step that runs tests of a package with -v, without a time limit and without cached
+// results. pkg is relative to the root of the repository, run selects the tests, and args are flags
+// of the test.
 func Test(pkg, run string, args ...string) Step {
 	return Step{Args: slices.Concat([]string{"go", "test", "./" + pkg, "-run", run, "-count=1", "-v", "-timeout", "0"}, args)}
 }
 
-// Main parses the flags, and runs the steps that they select until one fails. It does not return.
-// source is the text of the program's main.go, whose doc comment is the help text. Arguments behind
-// the flags go to the last step, as in `go run ./test/cmd/torture -kills 100 -- -at-once 1`.
+// Main parses the flags and runs the selected steps until one fails. It does not return. source is
+// the text of the program's main.go, whose doc comment is the help text. Arguments after -- go to
+// the last step, as in `go run ./test/cmd/torture -kills 100 -- -at-once 1`.
 func Main(source string, steps func(ctx context.Context) ([]Step, error)) {
 	Do(source, func(ctx context.Context) error {
 		list, err := steps(ctx)
@@ -63,8 +63,8 @@ func Main(source string, steps func(ctx context.Context) ([]Step, error)) {
 	})
 }
 
-// Do is Main for a program that does its work itself: it calls f in the root of the repository, so
-// relative paths start there, with a context that ends with the first SIGINT or SIGTERM.
+// Do is Main for a program that does its work itself. It calls f in the root of the repository,
+// with a context that ends at the first SIGINT or SIGTERM.
 func Do(source string, f func(ctx context.Context) error) {
 	quiet.Restore()
 	flag.Usage = func() {
@@ -73,7 +73,7 @@ func Do(source string, f func(ctx context.Context) error) {
 	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	context.AfterFunc(ctx, stop) // a second signal ends the program immediately
 	root, err := testenv.Root()
 	if err == nil {
 		err = os.Chdir(root)
@@ -87,7 +87,7 @@ func Do(source string, f func(ctx context.Context) error) {
 	switch {
 	case interrupted:
 		os.Exit(exitInterrupted)
-	case errors.As(err, &exit) && exit.ExitCode() > 0: // the command has said why
+	case errors.As(err, &exit) && exit.ExitCode() > 0: // the command has printed the reason
 		os.Exit(exit.ExitCode())
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -96,7 +96,7 @@ func Do(source string, f func(ctx context.Context) error) {
 	os.Exit(0)
 }
 
-// help is the doc comment of a main.go.
+// help returns the doc comment of a main.go.
 func help(source string) string {
 	var b strings.Builder
 	for line := range strings.Lines(source) {
@@ -109,8 +109,8 @@ func help(source string) string {
 	return b.String()
 }
 
-// Run runs the command with the output of this process. When ctx ends, the command and all
-// processes that it has started get SIGINT, and after ten seconds SIGKILL.
+// Run runs the command with the output of this process. When ctx ends, the command and all its
+// child processes get SIGINT, and after ten seconds SIGKILL.
 func (s *Step) Run(ctx context.Context) error {
 	fmt.Fprintln(os.Stderr, "+", strings.Join(s.Args, " "))
 	c := exec.CommandContext(ctx, s.Args[0], s.Args[1:]...)
@@ -121,12 +121,12 @@ func (s *Step) Run(ctx context.Context) error {
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGINT) }
 	err := c.Run()
 	if ctx.Err() != nil && c.Process != nil {
-		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // an error says that none is left
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // an error means that no process is left
 	}
 	return err
 }
 
-// Flags are arguments that give the named flags of this program, with their values, to a test.
+// Flags returns the named flags of this program with their values, as arguments for a test.
 func Flags(names ...string) []string {
 	list := make([]string, len(names))
 	for i, name := range names {
@@ -135,16 +135,16 @@ func Flags(names ...string) []string {
 	return list
 }
 
-// S3 builds the S3 server of the tests, unless it is there.
+// S3 builds the S3 server of the tests if it is not built yet.
 func S3(ctx context.Context) error {
 	if !testenv.S3Installed() {
-		fmt.Fprintf(os.Stderr, "building the S3 server for tests (versitygw %s): once, and it takes minutes\n", testenv.S3Version)
+		fmt.Fprintf(os.Stderr, "building the S3 server for tests (versitygw %s); this takes minutes, but only once\n", testenv.S3Version)
 	}
 	_, err := testenv.S3Binary(ctx)
 	return err
 }
 
-// Version names the commit of the repository for a report; "unknown" where git does not know.
+// Version returns the commit of the repository for a report, or "unknown" without git.
 func Version(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty").Output()
 	if err != nil {
@@ -162,7 +162,7 @@ func BuildSeb(ctx context.Context) error {
 // BuildSebBench builds bin/seb-bench.
 func BuildSebBench(ctx context.Context) error {
 	version := Version(ctx)
-	stamp := "-buildvcs=auto" // results name the commit, whatever GOFLAGS says
+	stamp := "-buildvcs=auto" // results name the commit, regardless of GOFLAGS
 	if version == "unknown" {
 		stamp = "-buildvcs=false"
 	}
@@ -172,8 +172,8 @@ func BuildSebBench(ctx context.Context) error {
 	return s.Run(ctx)
 }
 
-// RealTime is what a command must begin with to run with real-time priority: empty where that is
-// not permitted, or where the only core would have nothing left for other processes.
+// RealTime returns the prefix of a command for real-time priority. It is empty if that is not
+// permitted, or if a single core would have no time left for other processes.
 func RealTime() []string {
 	if runtime.NumCPU() < 2 || exec.Command("chrt", "-f", "1", "true").Run() != nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestInterrupt: when the context ends, so do the command and what it has started.
+// TestInterrupt checks that the command and its child processes end when the context ends.
 func TestInterrupt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -22,7 +22,7 @@ func TestInterrupt(t *testing.T) {
 	step := Step{Args: []string{"sh", "-c", "sleep 300 & echo $! >" + file + ".part; mv " + file + ".part " + file + "; wait"}}
 	go func() { ended <- step.Run(ctx) }()
 	var text []byte
-	sebtest.Eventually(t, "the command has started its child", func() (done bool) {
+	sebtest.Eventually(t, "the command starts its child", func() (done bool) {
 		var err error
 		text, err = os.ReadFile(file)
 		return err == nil
@@ -35,8 +35,8 @@ func TestInterrupt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sebtest.Eventually(t, "what the command has started has ended", func() bool {
-		// A killed process remains as a zombie until its new parent has waited for it.
+	sebtest.Eventually(t, "the child process ends", func() bool {
+		// A killed process remains a zombie until its new parent has waited for it.
 		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		return err == nil && strings.Contains(string(state), ") Z ") || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	})

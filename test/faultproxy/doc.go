@@ -1,6 +1,7 @@
-// Package faultproxy stands between real processes and does to what passes what networks and stores do: Store between a
-// broker and its S3 server, by the request, and Wire between clients and a broker, by the byte. For tests only.
+// Package faultproxy injects the faults of networks and stores between real processes. Store is
+// between a broker and its S3 server, and works on requests. Wire is between clients and a broker,
+// and works on bytes. For tests only.
 //
-// What happens is drawn from a seed; which request meets which draw depends on the order in which they come, which no seed
-// repeats. So every fault is counted, by kind.
+// A seed determines the sequence of faults. The assignment of faults to requests depends on the
+// order in which requests arrive, which no seed repeats. Therefore every fault is counted, by kind.
 package faultproxy

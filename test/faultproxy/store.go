@@ -18,31 +18,31 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// StoreConfig is what a Store does to requests. The zero one does nothing.
+// StoreConfig sets the faults of a Store. The zero value injects none.
 type StoreConfig struct {
 	Rates    Rates
-	Latency  time.Duration // every request takes up to so much longer
+	Latency  time.Duration // largest additional time of a request
 	StallMax time.Duration
 	LateMax  time.Duration
 	BurstMax time.Duration
 }
 
-// StoreKinds are the faults that a Store draws.
+// StoreKinds are the faults of a Store.
 var StoreKinds = []Kind{
 	Lost, Reset, Broken, BrokenLate, Gateway, GatewayLate, Throttled, Denied, Conflict, Doubled, Late, Stalled, Hung, Slow, Cut,
 	Longer, Shorter, OtherRange, Damaged,
 }
 
 const (
-	// bodyMax bounds a request or answer, which is in memory as a whole.
+	// bodyMax bounds a request or answer, which is buffered in memory.
 	bodyMax = 64 << 20
-	// forwardTime bounds a request to the store itself, whoever waits for it.
+	// forwardTime bounds a request to the store itself, even if the broker has disconnected.
 	forwardTime = 30 * time.Second
 	// damagedMax bounds the names whose bytes were damaged once.
 	damagedMax = 1 << 16
 )
 
-// Store is a proxy before an S3 server. Its methods may be called concurrently.
+// Store is a proxy in front of an S3 server. Its methods may be called concurrently.
 type Store struct {
 	*chance
 	server  *httptest.Server
@@ -50,7 +50,7 @@ type Store struct {
 	forward *http.Transport
 	config  atomic.Pointer[StoreConfig]
 	late    sync.WaitGroup
-	blocked atomic.Int64 // until when, in nanoseconds since 1970
+	blocked atomic.Int64 // end of Block, in nanoseconds since 1970
 	denied  atomic.Int64
 	slowed  atomic.Int64
 
@@ -58,7 +58,8 @@ type Store struct {
 	damaged map[string]bool
 }
 
-// NewStore starts a proxy before the server at endpoint ("http://host:port"). The caller calls Close.
+// NewStore starts a proxy in front of the server at endpoint ("http://host:port"). The caller calls
+// Close.
 func NewStore(endpoint string, seed uint64) (*Store, error) {
 	target, err := url.Parse(endpoint)
 	if err != nil {
@@ -72,15 +73,15 @@ func NewStore(endpoint string, seed uint64) (*Store, error) {
 	return s, nil
 }
 
-// Spec names prefix in the server's bucket, behind the proxy, as the broker's --bucket has it.
+// Spec returns the --bucket of a broker for prefix in the server's bucket, through the proxy.
 func (s *Store) Spec(prefix string) string {
 	return "s3://" + testenv.Bucket + "/" + prefix + "?endpoint=" + s.server.URL + "&region=us-east-1&path-style=true"
 }
 
-// SetConfig changes what happens to requests from now on.
+// SetConfig sets the faults of further requests.
 func (s *Store) SetConfig(c StoreConfig) { s.config.Store(&c) }
 
-// Block lets nothing through for a while: the store is out of reach of this broker, and perhaps not of others.
+// Block refuses all requests for a while: this broker cannot reach the store, but others may.
 func (s *Store) Block(d time.Duration) {
 	s.count(Partitioned)
 	s.blocked.Store(time.Now().Add(d).UnixNano())
@@ -93,10 +94,10 @@ func (s *Store) Unblock() {
 	s.slowed.Store(0)
 }
 
-// Settle waits until what is late has been applied.
+// Settle waits until all late requests have been applied.
 func (s *Store) Settle() { s.late.Wait() }
 
-// Close ends the proxy: connections are cut, and what is late is waited for.
+// Close ends the proxy. It cuts connections and waits for late requests.
 func (s *Store) Close() {
 	s.server.CloseClientConnections()
 	s.server.Close()
@@ -106,8 +107,8 @@ func (s *Store) Close() {
 
 func active(until *atomic.Int64) bool { return time.Now().UnixNano() < until.Load() }
 
-// ServeHTTP is one request. Its body is read as a whole before anything of it goes on, so the store sees it complete or not
-// at all, whatever becomes of the broker meanwhile.
+// ServeHTTP handles one request. It reads the whole body before it forwards anything, so that the
+// store sees a complete request or none, even if the broker ends meanwhile.
 func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := s.config.Load()
 	body, err := io.ReadAll(io.LimitReader(r.Body, bodyMax+1))
@@ -131,7 +132,7 @@ func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// possible are the faults that can befall a request, in their order.
+// possible returns the faults that can affect the request, in order.
 func (x *exchange) possible() []Kind {
 	kinds := []Kind{Lost, Reset, Broken, BrokenLate, Gateway, GatewayLate, Throttled, Denied, Stalled, Hung}
 	switch {
@@ -151,8 +152,8 @@ func (x *exchange) possible() []Kind {
 	return kinds
 }
 
-// mayDamage says whether the bytes under a name may be damaged: a transport damages bytes now and then, and who reads them
-// again gets them right.
+// mayDamage reports whether the bytes of a name may be damaged. It happens once per name, so that a
+// second read is correct, as with real transports.
 func (s *Store) mayDamage(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +166,7 @@ func (s *Store) noteDamage(name string) {
 	s.damaged[name] = true
 }
 
-// exchange is a request on its way.
+// exchange is a request in progress.
 type exchange struct {
 	s    *Store
 	c    *StoreConfig
@@ -174,7 +175,7 @@ type exchange struct {
 	body []byte
 }
 
-// answer is what the store said.
+// answer is the store's answer.
 type answer struct {
 	status int
 	header http.Header
@@ -224,7 +225,7 @@ func (x *exchange) run(k Kind) {
 	}
 }
 
-// stall lets time pass before or after the store gets the request.
+// stall waits before or after the store gets the request.
 func (x *exchange) stall() {
 	d := x.s.span(x.c.StallMax)
 	if x.s.coin() {
@@ -241,7 +242,7 @@ func (x *exchange) stall() {
 	x.answer(a, "")
 }
 
-// later resets the connection and applies the request when nobody waits for it any more.
+// later resets the connection and applies the request afterwards.
 func (x *exchange) later() {
 	d := x.s.span(x.c.LateMax)
 	r := x.r.Clone(context.WithoutCancel(x.r.Context()))
@@ -252,7 +253,7 @@ func (x *exchange) later() {
 	x.reset()
 }
 
-// pass sends the request on and gives the answer, with a fault in it.
+// pass forwards the request and returns the answer, with a fault.
 func (x *exchange) pass(k Kind) {
 	a, err := x.send()
 	if err != nil {
@@ -262,14 +263,14 @@ func (x *exchange) pass(k Kind) {
 	x.answer(a, k)
 }
 
-// send has the store do it, whether or not anybody still waits.
+// send forwards the request to the store, even if the broker has disconnected.
 func (x *exchange) send() (*answer, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), forwardTime)
 	defer cancel()
 	out := x.r.Clone(ctx)
 	out.RequestURI = ""
 	out.URL.Scheme, out.URL.Host = x.s.target.Scheme, x.s.target.Host
-	out.Host = x.r.Host // it is signed
+	out.Host = x.r.Host // part of the signature
 	out.Body, out.ContentLength = http.NoBody, int64(len(x.body))
 	if len(x.body) > 0 {
 		out.Body = io.NopCloser(bytes.NewReader(x.body))
@@ -284,7 +285,7 @@ func (x *exchange) send() (*answer, error) {
 	return &answer{resp.StatusCode, resp.Header, body}, errors.Join(err, resp.Body.Close())
 }
 
-// problem is an answer as a store makes it when it does not do something.
+// problem sends an S3 error.
 func (x *exchange) problem(status int, code string) {
 	body := fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>injected</Message></Error>`, code)
 	x.w.Header().Set("Content-Type", "application/xml")
@@ -292,14 +293,14 @@ func (x *exchange) problem(status int, code string) {
 	_, _ = io.WriteString(x.w, body)
 }
 
-// page is an answer of something in between.
+// page sends the error page of a gateway.
 func (x *exchange) page(status int) {
 	x.w.Header().Set("Content-Type", "text/html")
 	x.w.WriteHeader(status)
 	_, _ = io.WriteString(x.w, "<html><body><h1>"+http.StatusText(status)+"</h1></body></html>")
 }
 
-// reset ends the connection without an answer, so that the other side hears of it at once.
+// reset ends the connection without an answer, so that the broker detects it immediately.
 func (x *exchange) reset() {
 	conn, _, err := x.w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -315,7 +316,7 @@ func abort(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// answer gives what the store said, with a fault in it or none.
+// answer sends the store's answer, with or without a fault.
 func (x *exchange) answer(a *answer, k Kind) {
 	n := len(a.body)
 	if a.status/100 != 2 || n == 0 {
@@ -350,7 +351,7 @@ func (x *exchange) answer(a *answer, k Kind) {
 	}
 }
 
-// otherRange says that the bytes lie one further on than they do.
+// otherRange returns a Content-Range that is one byte off.
 func otherRange(given string, n int) string {
 	var first, last, total int64
 	if _, err := fmt.Sscanf(given, "bytes %d-%d/%d", &first, &last, &total); err != nil {
@@ -359,10 +360,10 @@ func otherRange(given string, n int) string {
 	return fmt.Sprintf("bytes %d-%d/%d", first+1, last+1, total+1)
 }
 
-// slowPieces is in how many pieces a slow answer comes.
+// slowPieces is the number of pieces of a slow answer.
 const slowPieces = 20
 
-// raw writes an answer that net/http would not, and ends the connection.
+// raw writes an answer that net/http would refuse to write, and closes the connection.
 func (x *exchange) raw(a *answer, header http.Header, length int, body []byte, slow time.Duration) {
 	conn, _, err := x.w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -394,7 +395,7 @@ func (x *exchange) raw(a *answer, header http.Header, length int, body []byte, s
 	}
 }
 
-// wait lets time pass, unless the one who waits for the answer has gone.
+// wait waits, unless the request is cancelled.
 func wait(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// both gives a store that is reached through a proxy, and the same one directly.
+// both returns a store behind a proxy, and the same store directly.
 func both(t *testing.T, server *testenv.S3Server) (p *Store, through, direct *objstore.S3) {
 	t.Helper()
 	p, err := NewStore(server.Endpoint, 1)
@@ -57,8 +57,9 @@ const (
 	either     = 3
 )
 
-// What each kind does to a PUT: the verdict that a broker's client gives, and whether the store has the object.
-func TestWhatBecomesOfAPut(t *testing.T) {
+// TestPut checks the effect of each kind on a PUT: the verdict of the broker's client, and whether
+// the store has the object.
+func TestPut(t *testing.T) {
 	p, through, direct := both(t, testenv.S3ForTest(t))
 	for kind, want := range map[Kind]struct {
 		verdict error
@@ -101,8 +102,9 @@ func TestWhatBecomesOfAPut(t *testing.T) {
 	}
 }
 
-// What each kind does to a GET: an error, or just the bytes; only damage may show others, and only once.
-func TestWhatBecomesOfAGet(t *testing.T) {
+// TestGet checks the effect of each kind on a GET: an error, or the right bytes. Only damage may
+// change bytes, and only once.
+func TestGet(t *testing.T) {
 	p, through, direct := both(t, testenv.S3ForTest(t))
 	body := bytes.Repeat([]byte("0123456789abcdef"), 4096)
 	for _, c := range []struct {
@@ -139,9 +141,9 @@ func TestWhatBecomesOfAGet(t *testing.T) {
 	}
 }
 
-// An answer that is complete and too short, of another range, or has a wrong bit: who knows how long an object is, and
-// what its checksum is, notices.
-func TestAnswersThatLie(t *testing.T) {
+// TestWrongAnswers: an answer that is too short, of another range, or has a wrong bit is detected
+// by a client that knows the object's length and checksum.
+func TestWrongAnswers(t *testing.T) {
 	p, through, _ := both(t, testenv.S3ForTest(t))
 	body := bytes.Repeat([]byte("0123456789abcdef"), 4096)
 	if err := through.Put(t.Context(), "a/x", objstore.NewBody(body)); err != nil {
@@ -156,7 +158,7 @@ func TestAnswersThatLie(t *testing.T) {
 		got, err := io.ReadAll(o.Body)
 		_ = o.Body.Close()
 		if err == nil {
-			t.Errorf("%s: a range of %d bytes was taken, %d are in the object", kind, len(got), o.Size)
+			t.Errorf("%s: a range of %d bytes was accepted, the object has %d", kind, len(got), o.Size)
 		}
 	}
 	p.SetConfig(only(Damaged))
@@ -168,7 +170,7 @@ func TestAnswersThatLie(t *testing.T) {
 	}
 }
 
-func TestStoreOutOfReach(t *testing.T) {
+func TestBlock(t *testing.T) {
 	p, through, _ := both(t, testenv.S3ForTest(t))
 	p.Block(time.Minute)
 	if err := through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrNoVerdict) {
@@ -176,7 +178,7 @@ func TestStoreOutOfReach(t *testing.T) {
 	}
 	p.Unblock()
 	if err := through.Put(t.Context(), "a/x", objstore.NewBody([]byte("x"))); err != nil {
-		t.Errorf("in reach again: %v", err)
+		t.Errorf("after Unblock: %v", err)
 	}
 	if n := p.Counts()[Partitioned]; n != 1 {
 		t.Errorf("counted %d times", n)

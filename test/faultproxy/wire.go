@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// WireConfig is what a Wire does to connections. The zero one does nothing.
+// WireConfig sets the faults of a Wire. The zero value injects none.
 type WireConfig struct {
 	Rates    Rates
 	DelayMax time.Duration // of one piece
-	HoldMax  time.Duration // how long a half-open connection stays
+	HoldMax  time.Duration // duration of a half-open connection
 }
 
-// WireKinds are the faults that a Wire draws.
+// WireKinds are the faults of a Wire.
 var WireKinds = []Kind{Refused, CutUp, CutDown, AnswerLost, Delayed, HalfOpen, Trickled}
 
 const (
-	// strikeMax bounds how many bytes pass before a fault strikes.
+	// strikeMax bounds the bytes that pass before a fault.
 	strikeMax = 32 << 10
-	// trickleBytes is how much of a connection comes byte by byte.
+	// trickleBytes is how much of a connection is sent byte by byte.
 	trickleBytes = 2 << 10
 	pieceBytes   = 16 << 10
 	dialTime     = 2 * time.Second
 )
 
-// Wire passes connections on to a broker. Its methods may be called concurrently.
+// Wire forwards connections to a broker. Its methods may be called concurrently.
 type Wire struct {
 	*chance
 	listener net.Listener
@@ -51,16 +51,16 @@ func NewWire(seed uint64) (*Wire, error) {
 	return w, nil
 }
 
-// Address is where it listens.
+// Address returns its address.
 func (w *Wire) Address() string { return w.listener.Addr().String() }
 
-// SetTarget names the address ("host:port") that connections go to from now on; "" refuses them.
+// SetTarget sets the address ("host:port") for new connections; "" refuses them.
 func (w *Wire) SetTarget(address string) { w.target.Store(&address) }
 
-// SetConfig changes what happens to connections from now on.
+// SetConfig sets the faults of new connections.
 func (w *Wire) SetConfig(c WireConfig) { w.config.Store(&c) }
 
-// Close cuts all connections and waits. It is called once.
+// Close cuts all connections and waits for them. Call it once.
 func (w *Wire) Close() {
 	close(w.closed)
 	_ = w.listener.Close()
@@ -77,7 +77,7 @@ func (w *Wire) accept() {
 	}
 }
 
-// serve is one connection.
+// serve forwards one connection.
 func (w *Wire) serve(down net.Conn) {
 	c := w.config.Load()
 	kind := w.kind(c.Rates, WireKinds)
@@ -105,19 +105,19 @@ func (w *Wire) serve(down net.Conn) {
 	pumps.Wait()
 }
 
-// link is a connection with its fate.
+// link is a connection with its fault.
 type link struct {
 	w      *Wire
 	c      *WireConfig
 	kind   Kind
 	strike int64 // bytes in one direction before the fault
-	upward bool  // the direction, of faults that have either
+	upward bool  // the direction, for faults that have one
 	once   sync.Once
-	cut    chan struct{}  // closed when it is over
-	close  func(net.Conn) // how both sides end then
+	cut    chan struct{}  // closed at the end
+	close  func(net.Conn) // how to close both sides
 }
 
-// end ends the connection, both sides in the same way.
+// end closes both sides of the connection in the same way.
 func (l *link) end(how func(net.Conn)) {
 	l.once.Do(func() {
 		l.close = how
@@ -125,10 +125,10 @@ func (l *link) end(how func(net.Conn)) {
 	})
 }
 
-// part ends a side in order: what was written arrives.
+// part closes a side regularly, so that written data arrives.
 func part(c net.Conn) { _ = c.Close() }
 
-// pump carries one direction until it ends, or the fault ends it.
+// pump forwards one direction until it ends or the fault ends it.
 func (l *link) pump(to, from net.Conn, up bool) {
 	buf := make([]byte, pieceBytes)
 	passed := int64(0)
@@ -144,7 +144,7 @@ func (l *link) pump(to, from net.Conn, up bool) {
 		case err != io.EOF:
 			l.end(abort)
 		case ok && up:
-			_ = tcp.CloseWrite() // the answer may still come
+			_ = tcp.CloseWrite() // the answer may still follow
 			<-l.cut
 		default:
 			l.end(part)
@@ -153,7 +153,7 @@ func (l *link) pump(to, from net.Conn, up bool) {
 	}
 }
 
-// pass carries a piece; false ends the connection.
+// pass forwards a piece; false ends the connection.
 func (l *link) pass(to net.Conn, piece []byte, up bool, passed *int64) bool {
 	left := int(max(0, l.strike-*passed))
 	strikes := int64(len(piece)) > l.strike-*passed
@@ -181,7 +181,7 @@ func (l *link) pass(to net.Conn, piece []byte, up bool, passed *int64) bool {
 	return err == nil
 }
 
-// pause lets time pass, unless the connection ends.
+// pause waits, unless the connection ends.
 func (l *link) pause(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// echoed is a server that gives back what it gets, behind a wire, and a client that uses each connection once.
+// echoed starts an echo server behind a wire, and a client that uses each connection once.
 func echoed(t *testing.T) (w *Wire, requests *atomic.Int64, post func([]byte) ([]byte, error)) {
 	t.Helper()
 	requests = &atomic.Int64{}
@@ -40,7 +40,7 @@ func echoed(t *testing.T) (w *Wire, requests *atomic.Int64, post func([]byte) ([
 	}
 }
 
-func TestWhatBecomesOfAConnection(t *testing.T) {
+func TestConnectionFaults(t *testing.T) {
 	w, requests, post := echoed(t)
 	body := bytes.Repeat([]byte("abcdefgh"), 20_000)
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestWhatBecomesOfAConnection(t *testing.T) {
 	}
 }
 
-func TestNobodyIsThere(t *testing.T) {
+func TestTargetDoesNotListen(t *testing.T) {
 	w, requests, post := echoed(t)
 	w.SetTarget("")
 	if _, err := post([]byte("x")); err == nil || requests.Load() != 0 {

@@ -1,4 +1,4 @@
-// Package forged makes buckets of older and newer programs, for the tests of what this one does with them.
+// Package forged makes buckets of older and newer versions of Seb, for tests of compatibility.
 package forged
 
 import (
@@ -21,13 +21,13 @@ import (
 // NewerVersion is the version of Seb that a newer bucket names.
 const NewerVersion = "9.9.9"
 
-// Bucket is a bucket whose log ends at a position.
+// Bucket is a bucket and the position of its log's end.
 type Bucket struct {
 	store objstore.Store
 	end   *state.State
 }
 
-// Old founds a bucket at format level 1, as the programs did that knew no levels.
+// Old creates a bucket at format level 1, like versions before format levels.
 func Old(ctx context.Context, store objstore.Store) (*Bucket, error) {
 	id := record.ID{0x0f, 0x01}
 	b := &Bucket{store: store, end: state.Genesis(id, 0)}
@@ -37,11 +37,11 @@ func Old(ctx context.Context, store objstore.Store) (*Bucket, error) {
 	return b, b.seal(ctx, hint())
 }
 
-// Raise puts a slot that raises the bucket to the level after state.LevelMax.
+// Raise writes a slot that raises the bucket to the level after state.LevelMax.
 func (b *Bucket) Raise(ctx context.Context) error { return b.data(ctx, NewerRecords()) }
 
-// Newer are buckets that a newer program has raised to the level after state.LevelMax, each of which names it elsewhere.
-// What comes behind the level is of kinds and fields that this program does not know.
+// Newer are buckets that a newer version has raised to the level after state.LevelMax, each in a
+// different object. After the level come kinds and fields that this version does not know.
 var Newer = []struct {
 	Name  string
 	Found func(ctx context.Context, store objstore.Store) error
@@ -70,15 +70,15 @@ var Newer = []struct {
 	}},
 }
 
-// NewerLayout founds a bucket whose meta/cluster names a later layout.
+// NewerLayout creates a bucket whose meta/cluster has a later layout.
 func NewerLayout(ctx context.Context, store objstore.Store) error {
 	b := &Bucket{store: store}
 	text := fmt.Sprintf(`{"format":%d,"cluster":"not what it was"}`, state.Layout+1)
 	return b.put(ctx, core.MetaKey, []byte(text))
 }
 
-// NewerRecords are state records as they stand in a commit object: the level after state.LevelMax, with a field that this
-// program does not know, and a record of a kind that it does not know.
+// NewerRecords returns encoded state records: the level after state.LevelMax with an unknown field,
+// and a record of an unknown kind.
 func NewerRecords() []byte {
 	level := state.Record{Kind: state.FormatLevel, Level: state.LevelMax + 1, Name: NewerVersion}
 	m, _ := protowire.ConsumeBytes(state.EncodeRecords(nil, []state.Record{level}))
@@ -88,8 +88,8 @@ func NewerRecords() []byte {
 	return append(protowire.AppendBytes(b, unknown), hint()...)
 }
 
-// NewerMessage is the message of a snapshot of the level after state.LevelMax, with fields that this program does not
-// know: one in the message of the level, and one at the end.
+// NewerMessage returns a snapshot's message at the level after state.LevelMax, with unknown fields:
+// one in the level's message, and one at the end.
 func NewerMessage(s *state.State) []byte {
 	level := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), state.LevelMax+1)
 	level = protowire.AppendString(protowire.AppendTag(level, 2, protowire.BytesType), NewerVersion)
@@ -99,7 +99,7 @@ func NewerMessage(s *state.State) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, 300, protowire.VarintType), 1)
 }
 
-// Frame puts a message into the frame of a snapshot.
+// Frame wraps a message in the frame of a snapshot.
 func Frame(message []byte) []byte {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -116,7 +116,7 @@ func Frame(message []byte) []byte {
 	return append(b, body...)
 }
 
-// Contents are the objects of a bucket, by name, with the checksum of each.
+// Contents returns the checksums of all objects of a bucket by name.
 func Contents(ctx context.Context, store objstore.Store) (map[string]uint32, error) {
 	sums := map[string]uint32{}
 	entries, more, err := store.List(ctx, objstore.ListOptions{})
@@ -144,7 +144,7 @@ func hint() []byte {
 	return state.EncodeRecords(nil, []state.Record{{Kind: state.LeaderHint, Name: "http://forged"}})
 }
 
-// seal ends the epoch with a SEAL that holds encoded state records, and goes to the next.
+// seal ends the epoch with a SEAL of encoded state records and moves to the next epoch.
 func (b *Bucket) seal(ctx context.Context, records []byte) error {
 	h := b.head(record.KindSeal)
 	h.NextEpoch, h.NextNonce = h.Epoch+1, record.ID{0x0f, byte(h.Epoch + 1)}
@@ -154,7 +154,7 @@ func (b *Bucket) seal(ctx context.Context, records []byte) error {
 	return b.end.Apply(&h, nil, nil)
 }
 
-// data puts a slot that holds encoded state records and no batches.
+// data writes a slot of encoded state records without batches.
 func (b *Bucket) data(ctx context.Context, records []byte) error {
 	h := b.head(record.KindData)
 	if err := b.object(ctx, &h, records); err != nil {

@@ -1,5 +1,5 @@
-// Package fuzzing holds what fuzz targets share: bodies cut into any reads, a bound on what a decoder allocates, structured
-// values out of a fuzzer's bytes. Only tests use it.
+// Package fuzzing has helpers for fuzz targets: bodies cut into arbitrary reads, a bound on a
+// decoder's allocations, and structured values from a fuzzer's bytes. Only tests use it.
 package fuzzing
 
 import (
@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// allocSample is a counter of the heap that can be read without stopping the world. Small objects show up in it only when
-// a span of them is full, so it may be late by some KiB; what is large shows up at once.
+// allocSample is a heap counter that can be read without stopping the world. Small objects appear
+// when their span is full, so it may lag by some KiB. Large objects appear immediately.
 const allocSample = "/gc/heap/allocs:bytes"
 
 var seed = maphash.MakeSeed()
 
-// Allocates fails t if f allocates more than bound bytes; f is run at least once. input is what the fuzzer gave: one input in 256
-// is measured to the byte, the others to a few KiB, which a length that was believed exceeds by far and costs a
-// microsecond. Other goroutines must be idle.
+// Allocates fails t if f allocates more than bound bytes. It calls f at least once. It measures one
+// in 256 inputs exactly, the others to a few KiB: an unchecked length exceeds that by far, and the
+// measurement takes a microsecond. Other goroutines must be idle.
 func Allocates(t testing.TB, bound int, input []byte, f func()) {
 	if maphash.Bytes(seed, input)%256 != 0 {
 		var s [1]metrics.Sample
@@ -34,7 +34,7 @@ func Allocates(t testing.TB, bound int, input []byte, f func()) {
 		}
 	}
 	least := uint64(math.MaxUint64)
-	for range 5 { // the runtime allocates too now and then: the least counts
+	for range 5 { // the runtime may allocate too, so the minimum counts
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		f()
@@ -43,19 +43,19 @@ func Allocates(t testing.TB, bound int, input []byte, f func()) {
 			return
 		}
 	}
-	t.Fatalf("%d bytes allocated for %d bytes of input, at most %d are allowed", least, len(input), bound)
+	t.Fatalf("allocated %d bytes for %d bytes of input, limit %d", least, len(input), bound)
 }
 
-// DecoderBound is what a decoder of uncompressed bytes may allocate for an input: twice its size and 4 KiB.
+// DecoderBound returns the limit for a decoder of uncompressed bytes: twice its input and 4 KiB.
 func DecoderBound(input []byte) int { return 2*len(input) + 4<<10 }
 
-// Cut is a reader of b in pieces of which cuts says the lengths; 0 gives one byte at a time. Some give the end together
-// with the last bytes, some after them, as io.Reader allows.
+// Cut returns a reader of b in pieces whose lengths depend on cuts; 0 gives one byte at a time.
+// Some readers return EOF with the last bytes, some after them, as io.Reader allows.
 func Cut(b []byte, cuts uint64) *Reader {
 	return &Reader{b: b, state: cuts, single: cuts == 0, late: cuts&1 == 0}
 }
 
-// Reader is what Cut returns.
+// Reader is the result of Cut.
 type Reader struct {
 	b            []byte
 	state        uint64
@@ -73,7 +73,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 	n := 1
 	if !r.single {
 		r.state = r.state*6364136223846793005 + 1442695040888963407
-		n += int(r.state>>33) >> (r.state >> 59 & 31) // mostly short, now and then as long as can be
+		// The pieces are mostly short, and sometimes of maximum length.
+		n += int(r.state>>33) >> (r.state >> 59 & 31)
 	}
 	n = copy(p, r.b[:min(n, len(r.b))])
 	r.b = r.b[n:]
@@ -83,16 +84,16 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close does nothing: a Reader may be the body of a request.
+// Close does nothing. It lets a Reader be the body of a request.
 func (*Reader) Close() error { return nil }
 
-// Source makes values of a fuzzer's bytes, front to back. When there are no more it gives zeros.
+// Source derives values from a fuzzer's bytes, in order. After the last byte it returns zeros.
 type Source struct{ B []byte }
 
-// Done says whether all bytes were used.
+// Done reports whether all bytes were used.
 func (s *Source) Done() bool { return len(s.B) == 0 }
 
-// Byte is the next byte.
+// Byte returns the next byte.
 func (s *Source) Byte() byte {
 	if len(s.B) == 0 {
 		return 0
@@ -102,10 +103,11 @@ func (s *Source) Byte() byte {
 	return b
 }
 
-// Bool is the lowest bit of the next byte.
+// Bool returns the lowest bit of the next byte.
 func (s *Source) Bool() bool { return s.Byte()&1 != 0 }
 
-// Int is from 0 to n-1; n is at most 65,536. It takes one byte, or two if n is above 256.
+// Int returns a value from 0 to n-1; n is at most 65,536. It uses one byte, or two if n is above
+// 256.
 func (s *Source) Int(n int) int {
 	v := int(s.Byte())
 	if n > 256 {
@@ -114,7 +116,8 @@ func (s *Source) Int(n int) int {
 	return v % n
 }
 
-// Uint64 takes a byte that says how many follow, so that small numbers, and those near a power of 256, are likely.
+// Uint64 uses a byte for the number of following bytes, so that small numbers and those near a
+// power of 256 are likely.
 func (s *Source) Uint64() uint64 {
 	var b [8]byte
 	kind := s.Byte()
@@ -129,7 +132,7 @@ func (s *Source) Uint64() uint64 {
 	return v
 }
 
-// Bytes takes up to limit bytes, which alias the input; nil now and then.
+// Bytes returns up to limit bytes that alias the input, and sometimes nil.
 func (s *Source) Bytes(limit int) []byte {
 	n := s.Int(limit + 2)
 	if n == 0 {
@@ -138,7 +141,7 @@ func (s *Source) Bytes(limit int) []byte {
 	return s.take(n - 1)
 }
 
-// Pick is one of the choices.
+// Pick returns one of the choices.
 func Pick[T any](s *Source, choices ...T) T { return choices[s.Int(len(choices))] }
 
 func (s *Source) take(n int) []byte {

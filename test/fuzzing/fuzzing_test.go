@@ -7,7 +7,7 @@ import (
 	"testing/iotest"
 )
 
-// failing notes what Allocates says of f.
+// failing records the failures that Allocates reports for f.
 type failing struct {
 	testing.TB
 	failed bool
@@ -23,11 +23,11 @@ func TestAllocates(t *testing.T) {
 		want bool
 	}{{100, false}, {10 << 20, true}, {6000, true}} {
 		caught := false
-		for i := range 1 << 10 { // some of them are measured to the byte
+		for i := range 1 << 10 { // some of them are measured exactly
 			f := failing{TB: t}
 			Allocates(&f, 4<<10, []byte{byte(i), byte(i >> 8)}, func() { kept = make([]byte, c.size) })
 			if c.size > 1<<20 && !f.failed {
-				t.Fatalf("input %d: %d bytes went unnoticed", i, c.size)
+				t.Fatalf("input %d: %d bytes were not detected", i, c.size)
 			}
 			if caught = caught || f.failed; caught {
 				break

@@ -1,5 +1,5 @@
-// Package golden keeps buckets that earlier commits wrote, with the answers that their programs gave. Every later version
-// must open them, answer the same, and write to them.
+// Package golden keeps buckets of earlier commits, with the answers of their programs. Every later
+// version must open them, give the same answers, and write to them.
 package golden
 
 import (
@@ -23,10 +23,10 @@ import (
 // objectMax bounds an object of an archive.
 const objectMax = 16 << 20
 
-// Listing is the SHA-256 of each object of a store, by name.
+// Listing returns the SHA-256 of each object of a store, by name.
 func Listing(ctx context.Context, store objstore.Store) (map[string]string, error) {
 	sums := map[string]string{}
-	err := walk(ctx, store, func(key string, data []byte) error {
+	err := eachObject(ctx, store, func(key string, data []byte) error {
 		sum := sha256.Sum256(data)
 		sums[key] = hex.EncodeToString(sum[:])
 		return nil
@@ -41,7 +41,7 @@ func Pack(ctx context.Context, store objstore.Store, w io.Writer) error {
 		return err
 	}
 	files := tar.NewWriter(zip)
-	err = walk(ctx, store, func(key string, data []byte) error {
+	err = eachObject(ctx, store, func(key string, data []byte) error {
 		if err := files.WriteHeader(&tar.Header{Name: key, Size: int64(len(data)), Mode: 0o600}); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func Unpack(ctx context.Context, r io.Reader, store objstore.Store) error {
 	}
 }
 
-func walk(ctx context.Context, store objstore.Store, each func(key string, data []byte) error) error {
+func eachObject(ctx context.Context, store objstore.Store, each func(key string, data []byte) error) error {
 	for o := (objstore.ListOptions{}); ; {
 		entries, more, err := store.List(ctx, o)
 		if err != nil {
@@ -104,7 +104,8 @@ func walk(ctx context.Context, store objstore.Store, each func(key string, data 
 // Caller sends requests to a broker over HTTP.
 type Caller struct{ Address, APIKey string }
 
-// Call sends a request with further headers, given as names and values in turn, and returns the body of a 2xx answer.
+// Call sends a request with further headers, given as alternating names and values. It returns the
+// body of a 2xx answer.
 func (c Caller) Call(ctx context.Context, method, path, body string, headers ...string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.Address+path, bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -125,10 +126,11 @@ func (c Caller) Call(ctx context.Context, method, path, body string, headers ...
 	return answer, err
 }
 
-// Expectation is what a broker answers, by path: JSON, or lines of JSON as text.
+// Expectation maps paths to a broker's answers: JSON, or lines of JSON as text.
 type Expectation map[string]string
 
-// Observe asks a broker for everything that a bucket must keep: topics, records, groups, newest values, triggers, firings.
+// Observe requests everything that a bucket must keep: topics, records, groups, newest values,
+// triggers, firings.
 func Observe(ctx context.Context, c Caller) (Expectation, error) {
 	seen := Expectation{}
 	get := func(path string, headers ...string) error {

@@ -72,7 +72,7 @@ func testBucket(t *testing.T, base, bucket string) {
 	all, err := c.Call(t.Context(), "GET", path+"&offset=0&max-records=100000", "", "Accept", "application/x-ndjson")
 	for key, old := range want {
 		if err == nil && strings.HasPrefix(key, path) && (!strings.HasPrefix(string(all), old) || !strings.Contains(string(all[len(old):]), "written later")) {
-			t.Errorf("after a restart the records of plain are not the old ones and the new one")
+			t.Errorf("after a restart, topic plain does not have the old records and the new one")
 		}
 	}
 	if err != nil {
@@ -88,10 +88,11 @@ func testBucket(t *testing.T, base, bucket string) {
 	}
 }
 
-// answerTime is how long a broker may take to make the files of triggers anew from the log.
+// answerTime bounds the time in which a broker rebuilds the trigger database from the log.
 const answerTime = time.Minute
 
-// compare waits until the broker answers as expected. Answers may have more members than those of the earlier program.
+// compare waits until the broker answers as expected. Answers may have more members than those of
+// the earlier program.
 func compare(t *testing.T, c golden.Caller, want golden.Expectation) {
 	t.Helper()
 	var wrong string
@@ -108,7 +109,7 @@ func compare(t *testing.T, c golden.Caller, want golden.Expectation) {
 	t.Errorf("after %v: %s", answerTime, wrong)
 }
 
-// difference names an answer that lacks something, or is another.
+// difference describes the first answer that is missing or different.
 func difference(got, want golden.Expectation) string {
 	for path, answer := range want {
 		var g, w any
@@ -126,7 +127,7 @@ func difference(got, want golden.Expectation) string {
 	return ""
 }
 
-// covers says whether got is want, but for further members of objects.
+// covers reports whether got equals want, apart from additional members of objects.
 func covers(got, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:
@@ -172,7 +173,7 @@ func serve(t *testing.T, bucket string) (*server.Server, golden.Caller) {
 	return s, golden.Caller{Address: s.URL(), APIKey: s.APIKey()}
 }
 
-// newFormat writes a record to a bucket, which this program founds at its highest format level.
+// newFormat writes a record to a bucket that this program creates at its highest format level.
 func newFormat(t *testing.T, bucket string) {
 	t.Helper()
 	s, c := serve(t, bucket)
@@ -184,7 +185,8 @@ func newFormat(t *testing.T, bucket string) {
 	}
 }
 
-// TestOldProgramRefuses runs the program named by SEB_OLD_BINARY, built from 2cd1551, on a bucket of newFormat.
+// TestOldProgramRefuses runs the program named by SEB_OLD_BINARY, built from 2cd1551, on a bucket
+// of newFormat.
 func TestOldProgramRefuses(t *testing.T) {
 	old := os.Getenv("SEB_OLD_BINARY")
 	if old == "" {
@@ -195,7 +197,8 @@ func TestOldProgramRefuses(t *testing.T) {
 	refuses(t, old, bucket)
 }
 
-// refuses fails unless the program ends with an error and leaves every object of the bucket as it is.
+// refuses fails unless the program ends with an error and leaves every object of the bucket
+// unchanged.
 func refuses(t *testing.T, old, bucket string) {
 	t.Helper()
 	store := open(t, bucket)

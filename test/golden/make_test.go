@@ -88,7 +88,7 @@ func (m *maker) until(what string, done func() bool) {
 	}
 }
 
-// records fills the topics; round makes the content of each epoch differ.
+// records fills the topics; round makes the content of each epoch different.
 func (m *maker) records(round int) {
 	m.t.Helper()
 	for i := range 20 {
@@ -155,7 +155,8 @@ func makeBucket(t *testing.T, layout, bucket string) {
 	m.finish(layout)
 }
 
-// finish stores the archive, and what the program answers in a run that changes nothing before it answers.
+// finish stores the archive and the program's answers, observed in a run that changes nothing
+// before them.
 func (m *maker) finish(layout string) {
 	t := m.t
 	store, err := objstore.Open(t.Context(), m.bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})

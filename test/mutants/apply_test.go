@@ -26,16 +26,16 @@ func TestApply(t *testing.T) {
 	const clean = "zero\none\ntwo\n\nthree\nfour\n"
 	for name, c := range map[string]struct{ patch, file, want, fault string }{
 		"line numbers do not count": {sound, clean, "zero\none\n2\n\nthree\nfour\nfive\n", ""},
-		"an old line is gone":       {sound, strings.Replace(clean, "two", "too", 1), "", "m.patch:6 no longer applies: x.go does not have these lines:\none\ntwo\n\n"},
-		"a place is not unique":     {sound, clean + "four\n", "", "m.patch:11 no longer applies: x.go has these lines more than once:\nfour\n"},
+		"an old line is missing":    {sound, strings.Replace(clean, "two", "too", 1), "", "m.patch:6 no longer applies: x.go does not have these lines:\none\ntwo\n\n"},
+		"lines are not unique":      {sound, clean + "four\n", "", "m.patch:11 no longer applies: x.go has these lines more than once:\nfour\n"},
 		"the end of a line counts":  {sound, "none\ntwo\n\nfour\n", "", "does not have"},
-		"the file is gone":          {sound, "", "", "m.patch no longer applies: open"},
-		"no seeds":                  {strings.Replace(sound, "Seeds: ", "Sets: ", 1), clean, "", "m.patch: it needs a line"},
+		"the file is missing":       {sound, "", "", "m.patch no longer applies: open"},
+		"no seeds":                  {strings.Replace(sound, "Seeds: ", "Sets: ", 1), clean, "", "m.patch: want a line"},
 		"no such seeds":             {strings.Replace(sound, "short", "shorter", 1), clean, "", `m.patch:2: seeds "shorter": no such runs`},
 		"no such run":               {strings.Replace(sound, "short", "short from 5000", 1), clean, "", `seeds "short from 5000": no such runs`},
-		"no change":                 {"Seeds: default\n", clean, "", "m.patch: it needs a line"},
-		"a change without a place":  {strings.Replace(sound, "@@ -7,3 +7,4 @@\n", "", 1), clean, "", "m.patch:6: a change without a line @@"},
-		"a line of something else":  {sound + "what\n", clean, "", `m.patch:14: "what" is no line of a unified diff`},
+		"no change":                 {"Seeds: default\n", clean, "", "m.patch: want a line"},
+		"a change without a line":   {strings.Replace(sound, "@@ -7,3 +7,4 @@\n", "", 1), clean, "", "m.patch:6: a change without a line @@"},
+		"a line that is no diff":    {sound + "what\n", clean, "", `m.patch:14: "what" is not a line of a unified diff`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()

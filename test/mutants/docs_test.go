@@ -11,7 +11,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestDocumentsNameMutants: the table in docs/reports/verification.md has every mutant and no other, and docs/reports/bugs-of-others.md names none that is gone.
+// TestDocumentsNameMutants: the table in docs/reports/verification.md has exactly the existing
+// mutants, and docs/reports/bugs-of-others.md names only existing ones.
 func TestDocumentsNameMutants(t *testing.T) {
 	root, err := testenv.Root()
 	if err != nil {
@@ -37,7 +38,7 @@ func TestDocumentsNameMutants(t *testing.T) {
 		for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
 			named = append(named, string(match[1]))
 			if name := string(match[1]); !slices.Contains(names, name) {
-				t.Errorf("%s names %s, and there is no such mutant", doc, name)
+				t.Errorf("%s names mutant %s, which does not exist", doc, name)
 			}
 		}
 		if len(named) == 0 {

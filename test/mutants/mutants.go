@@ -1,10 +1,11 @@
-// Package mutants holds mistakes that brokers of this kind were shipped with, each as a patch of the production code. The tests build the
-// simulator with one patch at a time and require that an invariant breaks: they test the tests.
+// Package mutants holds bugs that brokers of this kind were shipped with, each as a patch of the
+// production code. The tests build the simulator with one patch at a time and require that an
+// invariant breaks: they test the tests.
 //
-// A patch begins with a text: what the mistake is, where it was seen (if that is known), and a line
-// "Seeds:" with the kinds of seeds that must find it (Kinds). "losses from 140" skips the runs
-// before number 140, which are known not to find it. A unified diff against the production code follows. Line numbers in it do not count: the old lines of a hunk,
-// context included, must be in the file exactly once.
+// A patch begins with a text: the bug, where it was seen (if known), and a line "Seeds:" with the
+// kinds of seeds that must find it (Kinds). "losses from 140" skips the runs before number 140,
+// which are known not to find it. A unified diff of the production code follows. Its line numbers
+// are ignored: the old lines of a hunk, including context, must be in the file exactly once.
 package mutants
 
 import (
@@ -25,18 +26,18 @@ var patches embed.FS
 
 // Mutant is one patch.
 type Mutant struct {
-	Name  string   // of the file, without .patch
+	Name  string  // of the file, without .patch
 	Seeds []Seeds // each must find it
 	hunks []hunk
 }
 
-// Seeds are the runs of a kind, from the one with number From.
+// Seeds are the runs of a kind, starting with number From.
 type Seeds struct {
 	Kind string
 	From uint64
 }
 
-// String returns what ParseSeeds reads.
+// String returns the input of ParseSeeds.
 func (s Seeds) String() string {
 	if s.From == 0 {
 		return s.Kind
@@ -44,7 +45,7 @@ func (s Seeds) String() string {
 	return fmt.Sprintf("%s from %d", s.Kind, s.From)
 }
 
-// ParseSeeds reads the name of a kind, with "from N" behind it or without.
+// ParseSeeds parses the name of a kind, optionally followed by "from N".
 func ParseSeeds(text string) (s Seeds, err error) {
 	kind, from, given := strings.Cut(text, " from ")
 	if given {
@@ -66,7 +67,7 @@ type hunk struct {
 	old, new string
 }
 
-// All returns the mutants, by name.
+// All returns the mutants, ordered by name.
 func All() ([]*Mutant, error) {
 	names, err := fs.Glob(patches, "*.patch")
 	if err != nil {
@@ -119,17 +120,18 @@ func parse(name, text string) (*Mutant, error) {
 			return nil, fmt.Errorf("%s.patch:%d: a change without a line @@", name, i+1)
 		default:
 			if !m.hunks[len(m.hunks)-1].add(line) {
-				return nil, fmt.Errorf("%s.patch:%d: %q is no line of a unified diff", name, i+1, line)
+				return nil, fmt.Errorf("%s.patch:%d: %q is not a line of a unified diff", name, i+1, line)
 			}
 		}
 	}
 	if len(m.Seeds) == 0 || len(m.hunks) == 0 {
-		return nil, fmt.Errorf("%s.patch: it needs a line \"Seeds: \" and a change", name)
+		return nil, fmt.Errorf("%s.patch: want a line \"Seeds: \" and a change", name)
 	}
 	return m, nil
 }
 
-// add takes one line of a hunk. An empty line is an empty line of context: editors drop the blank that stands for it.
+// add adds one line of a hunk. An empty line is an empty line of context, because editors remove
+// its blank.
 func (h *hunk) add(line string) bool {
 	if line == "" {
 		line = " "
@@ -144,7 +146,7 @@ func (h *hunk) add(line string) bool {
 	return strings.IndexByte(" +-", kind) >= 0
 }
 
-// Apply returns the files that the mutant changes, by their names below root, as they are with it.
+// Apply returns the files that the mutant changes, with the change, by their names below root.
 func (m *Mutant) Apply(root string) (map[string]string, error) {
 	files := make(map[string]string)
 	for _, h := range m.hunks {
@@ -174,7 +176,8 @@ func (m *Mutant) Apply(root string) (map[string]string, error) {
 	return files, nil
 }
 
-// Overlay writes what `go build -overlay` needs to build the module below root with the mutant into dir, and returns its path.
+// Overlay writes the files for `go build -overlay` of the module below root with the mutant into
+// dir. It returns the path of the overlay.
 func (m *Mutant) Overlay(root, dir string) (string, error) {
 	files, err := m.Apply(root)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// sample is how many mutants there are for each one that -short builds. The others are only applied.
+// sample is the number of mutants per mutant that -short builds. The others are only applied.
 const sample = 16
 
-// TestMutants builds the simulator with one mutant at a time, and runs seeds until an invariant breaks. The same runs without a mutant break
-// no invariant.
+// TestMutants builds the simulator with one mutant at a time and runs seeds until an invariant
+// breaks. The same runs without a mutant break no invariant.
 func TestMutants(t *testing.T) {
-	debug.SetGCPercent(400) // as the tests of the simulator do
+	debug.SetGCPercent(400) // as in the tests of the simulator
 	root, err := testenv.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// found returns how many runs of each kind it took to find a mutant.
+// found returns the number of runs of each kind that find a mutant.
 func found(t *testing.T, m *mutants.Mutant, root string) map[string]uint64 {
 	dir := t.TempDir()
 	overlay, err := m.Overlay(root, dir)
@@ -104,7 +104,7 @@ func found(t *testing.T, m *mutants.Mutant, root string) map[string]uint64 {
 		t.Log(strings.TrimSpace(line))
 	}
 	if len(took) != len(m.Seeds) {
-		t.Errorf("it says nothing of some of the seeds %v:\n%s", m.Seeds, out)
+		t.Errorf("output lacks some of the seeds %v:\n%s", m.Seeds, out)
 	}
 	return took
 }

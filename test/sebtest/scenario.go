@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the outputs in testdata/*.txt; the inputs and comments stay")
+var update = flag.Bool("update", false, "rewrite the outputs in testdata/*.txt; keep inputs and comments")
 
 // Command is an input line of a scenario: a verb, arguments, and options of the form name=value.
 type Command struct {
@@ -20,14 +20,13 @@ type Command struct {
 	line    string
 }
 
-// Line returns the whole input, for a scenario that takes it apart by itself.
+// Line returns the whole input, for a scenario that parses it itself.
 func (c *Command) Line() string {
 	c.options = nil
 	return c.line
 }
 
-// Option returns the value of an option. A command with an option that is not asked for fails the
-// scenario.
+// Option returns the value of an option. An option that is never requested fails the scenario.
 func (c *Command) Option(name string) (value string, given bool) {
 	value, given = c.options[name]
 	delete(c.options, name)
@@ -35,9 +34,9 @@ func (c *Command) Option(name string) (value string, given bool) {
 }
 
 // Scenarios runs each testdata/*.txt as a subtest. A line of a scenario is a comment (#), blank, an
-// input, or, if it is indented, an output of the input above. start returns the function that
-// performs an input of one scenario and returns its outputs, one a line. With -update the outputs
-// are rewritten, else they must be equal.
+// input, or, if indented, an output of the input above. start returns a function that performs one
+// input of a scenario and returns its output lines. With -update the outputs are rewritten,
+// otherwise they must be equal.
 func Scenarios(t *testing.T, start func(t *testing.T) (perform func(c *Command) []string)) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// ordered are names in byte order that a walk of folders would give in another: '-' and '.' come before '/', and '~'
-// after it.
+// ordered are names in byte order that a traversal of folders would return differently: '-' and '.'
+// sort before '/', and '~' after it.
 var ordered = []string{
 	"A", "a-b/x", "a.b/x", "a/0", "a/00", "a/b/c", "a/b/c1", "a/b-c", "a/b0", "a0", "a~/x", "b", "c/d/e/f/g", "c/d/e/f0", "~",
 }
@@ -30,7 +30,7 @@ func listOrder(t *testing.T, s objstore.Store) {
 	wantKeys(t, s, objstore.ListOptions{}, want...)
 	for _, e := range listAll(t, s, objstore.ListOptions{}) {
 		if e.Size != int64(len(e.Key)) {
-			t.Fatalf("%s: listed as %d bytes", e.Key, e.Size)
+			t.Fatalf("%s: listed with %d bytes", e.Key, e.Size)
 		}
 	}
 }
@@ -150,8 +150,8 @@ func notFound(t *testing.T, s objstore.Store) {
 	}
 }
 
-// putUntilVerdict puts the same again while there is no verdict: a store may be of two minds about a name while others make
-// and remove the folders around it.
+// putUntilVerdict repeats a put while there is no verdict. A folder store may fail while other
+// writers create and remove the folders around a name.
 func putUntilVerdict(t *testing.T, s objstore.Store, key, value string) (err error) {
 	for range 20 {
 		if err = s.Put(within(t), key, objstore.NewBody([]byte(value))); !errors.Is(err, objstore.ErrNoVerdict) {
@@ -161,7 +161,7 @@ func putUntilVerdict(t *testing.T, s objstore.Store, key, value string) (err err
 	return err
 }
 
-// mixed runs everything at once and checks what must hold for each caller on its own.
+// mixed runs all operations concurrently and checks the results of each goroutine.
 func mixed(t *testing.T, s objstore.Store) {
 	const workers, steps = 8, 25
 	inParallel(workers, workers, func(w int) {
@@ -183,11 +183,11 @@ func mixed(t *testing.T, s objstore.Store) {
 		t.Fatalf("%d shared names, want %d", n, steps)
 	}
 	if n := len(listAll(t, s, objstore.ListOptions{Prefix: "mix/"})); n != steps+workers*(steps/2) {
-		t.Fatalf("%d names are left, want the shared ones and those with an odd number", n)
+		t.Fatalf("%d names are left, want the shared and the odd ones", n)
 	}
 }
 
-// mixedStep puts, reads, lists, and deletes every other name again.
+// mixedStep puts, reads and lists a name, and deletes every other one.
 func mixedStep(t *testing.T, s objstore.Store, key, value string) error {
 	ctx := within(t)
 	if err := s.Put(ctx, key, objstore.NewBody([]byte(value))); err != nil {
@@ -198,14 +198,14 @@ func mixedStep(t *testing.T, s objstore.Store, key, value string) error {
 		return err
 	}
 	if string(data) != value {
-		return errors.New("other bytes than were put")
+		return errors.New("read bytes differ from those put")
 	}
 	entries, _, err := s.List(ctx, objstore.ListOptions{Prefix: key})
 	if err != nil {
 		return err
 	}
 	if len(entries) != 1 || entries[0] != (objstore.Entry{Key: key, Size: int64(len(value))}) {
-		return fmt.Errorf("listed as %v", entries)
+		return fmt.Errorf("list returned %v", entries)
 	}
 	if key[len(key)-1]%2 == 0 {
 		if err := s.Delete(ctx, key); err != nil {

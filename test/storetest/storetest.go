@@ -1,5 +1,5 @@
-// Package storetest is the contract of objstore.Store as a test suite: every store passes it, and so does every wrapper
-// that claims to be one.
+// Package storetest is the contract of objstore.Store as a test suite. Every store and every
+// wrapper of a store must pass it.
 package storetest
 
 import (
@@ -15,38 +15,39 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// Run tests the contract. open returns an empty store, a new one each time it is called; it may register its own cleanup.
+// Run tests the contract. Each call of open returns a new, empty store; it may register its own
+// cleanup.
 func Run(t *testing.T, open func(t *testing.T) objstore.Store) {
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, objstore.Store)
 	}{
-		{"put is refused when the name is taken", putIfAbsent},
+		{"put is refused when the name exists", putIfAbsent},
 		{"one of 16 racers for a name wins", racers},
 		{"a name whose object was deleted is free for one racer", racersAfterDelete},
-		{"a put is read back at once by get and list", readAfterWrite},
+		{"get and list return an object immediately after put", readAfterWrite},
 		{"list is in byte order", listOrder},
-		{"list begins after a name", listAfter},
-		{"list gives pages", listPages},
-		{"list takes a prefix that ends within an element", listPrefix},
-		{"list hides what was deleted", listAfterDelete},
-		{"deleting what is not there is no error", deleteMissing},
-		{"delete takes more than a page of names", deleteMany},
+		{"list starts after a name", listAfter},
+		{"list returns pages", listPages},
+		{"list accepts a prefix that ends within an element", listPrefix},
+		{"list omits deleted objects", listAfterDelete},
+		{"deleting a missing object is not an error", deleteMissing},
+		{"delete accepts more than a page of names", deleteMany},
 		{"ranges", ranges},
 		{"ranges of an empty object", emptyObject},
 		{"a missing name is not found", notFound},
-		{"keys against the rules are refused", badKeys},
-		{"a body that lies about its size is refused", badBody},
-		{"an ended context is no verdict", endedContext},
+		{"invalid keys are refused", badKeys},
+		{"a body of the wrong size is refused", badBody},
+		{"an ended context gives no verdict", endedContext},
 		{"a body of many parts keeps their order", manyParts},
-		{"the parts are the caller's again after put", partsReused},
-		{"many kinds of calls at once", mixed},
+		{"the caller may reuse the parts after put", partsReused},
+		{"concurrent calls of all kinds", mixed},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}
 }
 
-// within bounds a test against a store that hangs.
+// within bounds the test of a store that hangs.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
@@ -92,11 +93,11 @@ func wantError(t *testing.T, err, want error) {
 		}
 	}
 	if classes != 1 {
-		t.Fatalf("%v is of %d classes", err, classes)
+		t.Fatalf("error %v belongs to %d classes", err, classes)
 	}
 }
 
-// listAll walks all pages.
+// listAll lists all pages.
 func listAll(t *testing.T, s objstore.Store, o objstore.ListOptions) []objstore.Entry {
 	t.Helper()
 	var all []objstore.Entry
@@ -110,7 +111,7 @@ func listAll(t *testing.T, s objstore.Store, o objstore.ListOptions) []objstore.
 			return all
 		}
 		if len(page) == 0 {
-			t.Fatalf("list %+v: an empty page, and more to come", o)
+			t.Fatalf("list %+v: an empty page although more is true", o)
 		}
 		o.After = page[len(page)-1].Key
 	}
@@ -127,7 +128,7 @@ func wantKeys(t *testing.T, s objstore.Store, o objstore.ListOptions, want ...st
 	}
 }
 
-// pattern is n bytes that tell where they are.
+// pattern returns n bytes that contain their own positions.
 func pattern(n int) []byte {
 	var b bytes.Buffer
 	for b.Len() < n {

@@ -23,7 +23,7 @@ func racers(t *testing.T, s objstore.Store) {
 	race(t, s, 25, func(round int) string { return fmt.Sprintf("race/folder-%d/name", round) })
 }
 
-// racersAfterDelete: the condition is about what is there, not about what once was.
+// racersAfterDelete checks that the condition refers to the current state, not to deleted objects.
 func racersAfterDelete(t *testing.T, s objstore.Store) {
 	race(t, s, 10, func(int) string {
 		if err := s.Delete(within(t), "race/again"); err != nil {
@@ -33,7 +33,8 @@ func racersAfterDelete(t *testing.T, s objstore.Store) {
 	})
 }
 
-// race lets 16 put different values under each of the names that next gives, and wants one of them to win.
+// race puts 16 different values concurrently under each of the names that next returns. Exactly one
+// must win.
 func race(t *testing.T, s objstore.Store, rounds int, next func(round int) string) {
 	const racers = 16
 	for round := range rounds {
@@ -62,7 +63,7 @@ func race(t *testing.T, s objstore.Store, rounds int, next func(round int) strin
 			}
 		}
 		if winner < 0 {
-			t.Fatalf("round %d: nobody won", round)
+			t.Fatalf("round %d: no put won", round)
 		}
 		wantObject(t, s, key, value(winner))
 	}
@@ -93,7 +94,7 @@ func deleteMissing(t *testing.T, s objstore.Store) {
 	}
 	_, _, err := get(within(t), s, "d/here", objstore.Whole)
 	wantError(t, err, objstore.ErrNotFound)
-	put(t, s, "d/here", "again") // the name is free; Seb never does this (rule R1)
+	put(t, s, "d/here", "again") // the name is free; Seb never reuses one (rule R1)
 	wantObject(t, s, "d/here", "again")
 }
 
@@ -104,7 +105,7 @@ func deleteMany(t *testing.T, s objstore.Store) {
 		keys[i] = fmt.Sprintf("many/%05d", i)
 	}
 	inParallel(8, objects, func(i int) {
-		if i%10 == 0 || i > objects-20 { // the others are missing, which is no error
+		if i%10 == 0 || i > objects-20 { // the others are missing, which is not an error
 			if err := s.Put(within(t), keys[i], objstore.NewBody([]byte("x"))); err != nil {
 				t.Error(err)
 			}

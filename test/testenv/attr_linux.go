@@ -2,5 +2,5 @@ package testenv
 
 import "syscall"
 
-// attributes lets a child die with its parent.
+// attributes makes a child process end with its parent.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

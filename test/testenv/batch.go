@@ -14,12 +14,13 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Batch makes a RecordBatch of one record with a value, its records compressed with what costs a decoder most: zstd with the
-// largest window that is allowed, lz4 with the largest blocks, snappy in one block.
+// HostileBatch returns a RecordBatch of one record with a value. It is compressed at the highest
+// cost for a decoder: zstd with the largest allowed window, lz4 with the largest blocks, snappy in
+// one block.
 func HostileBatch(codec record.Compression, value []byte) []byte {
 	plain, _, err := record.Append(nil, []record.Record{{Value: value}}, record.EncodeOptions{})
 	if err != nil {
-		panic(err) // only of what can not be in a record
+		panic(err) // only for content that a record cannot have
 	}
 	if codec == record.None {
 		return plain
@@ -27,7 +28,8 @@ func HostileBatch(codec record.Compression, value []byte) []byte {
 	return HostileWrap(plain, codec, HostileCompress(codec, plain[record.BatchHeadSize:]))
 }
 
-// Wrap makes a RecordBatch with the header of another, which says what is in it, and other bytes as its records.
+// HostileWrap returns a RecordBatch with the header of another batch and other bytes as its
+// records.
 func HostileWrap(batch []byte, codec record.Compression, records []byte) []byte {
 	const length, crc, attributes = 8, 17, 21
 	b := append(batch[:record.BatchHeadSize:record.BatchHeadSize], records...)
@@ -37,7 +39,7 @@ func HostileWrap(batch []byte, codec record.Compression, records []byte) []byte 
 	return b
 }
 
-// Compress compresses as Batch does.
+// HostileCompress compresses like HostileBatch.
 func HostileCompress(codec record.Compression, b []byte) []byte {
 	var out bytes.Buffer
 	switch codec {
@@ -55,7 +57,8 @@ func HostileCompress(codec record.Compression, b []byte) []byte {
 	return HostileZstd(b, 8<<20)
 }
 
-// Zstd compresses with a window of so many bytes, which it asks for whether it is needed or not.
+// HostileZstd compresses with a window of the given size, which the frame requests even if it is
+// not needed.
 func HostileZstd(b []byte, window int) []byte {
 	var out bytes.Buffer
 	w, err := zstd.NewWriter(&out, zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
@@ -63,11 +66,11 @@ func HostileZstd(b []byte, window int) []byte {
 		panic(err)
 	}
 	_, _ = w.Write(b[:min(1, len(b))])
-	_ = w.Flush() // now the frame has a header that knows nothing of its size
+	_ = w.Flush() // the header then has no content size
 	return written(&out, w, b[min(1, len(b)):])
 }
 
-// written is out after b was written through w; neither fails in memory.
+// written returns out after writing b through w; neither fails in memory.
 func written(out *bytes.Buffer, w io.WriteCloser, b []byte) []byte {
 	_, _ = w.Write(b)
 	_ = w.Close()

@@ -28,7 +28,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// New makes an authority that nobody trusts yet.
+// NewAuthority returns an authority that no client trusts yet.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	key := newKey(t)
@@ -43,10 +43,10 @@ func NewAuthority(t testing.TB) *Authority {
 	return &Authority{cert, key}
 }
 
-// Leaf is what a certificate says.
+// Leaf is the content of a certificate.
 type Leaf struct {
-	Names []string // besides 127.0.0.1
-	Ended bool     // a minute ago
+	Names []string // in addition to 127.0.0.1
+	Ended bool     // expired a minute ago
 }
 
 // Files writes a certificate for 127.0.0.1, valid for a month, and its key into a folder.
@@ -80,14 +80,14 @@ func (a *Authority) File(t testing.TB, dir string) string {
 	return file
 }
 
-// Trusted are settings of a client that trusts the authority and nobody else.
+// Trusted returns the configuration of a client that trusts only this authority.
 func (a *Authority) Trusted() *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return &tls.Config{RootCAs: pool}
 }
 
-// MustBeSecret fails t if a text has something of the keys in it.
+// MustBeSecret fails t if text contains part of a key.
 func (*Authority) MustBeSecret(t testing.TB, text string, files ...tlsport.Files) {
 	t.Helper()
 	for _, f := range files {
@@ -95,13 +95,13 @@ func (*Authority) MustBeSecret(t testing.TB, text string, files ...tlsport.Files
 		check(t, err)
 		for line := range bytes.Lines(b) {
 			if s := strings.TrimSpace(string(line)); len(s) > 20 && !strings.HasPrefix(s, "-----") && strings.Contains(text, s) {
-				t.Errorf("a line of %s is in: %s", f.Key, text)
+				t.Errorf("text contains a line of %s: %s", f.Key, text)
 			}
 		}
 	}
 }
 
-// Serial is the serial number of the certificate in a file.
+// CertificateSerial returns the serial number of the certificate in a file.
 func CertificateSerial(t testing.TB, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The methods by which requests are counted: those of S3, whatever HTTP calls them.
+// The methods for counting requests: those of S3, which may share an HTTP method.
 const (
 	Put    = http.MethodPut
 	Get    = http.MethodGet
@@ -17,16 +17,16 @@ const (
 	Delete = http.MethodDelete // of one name or of many
 )
 
-// Request is a kind of request.
+// S3Request is a kind of request.
 type S3Request struct {
-	Method string // one of the constants, or what HTTP calls it
+	Method string // one of the constants, or the HTTP method
 	Object string // "wal", "pack", "snap", "view", "meta", "probe", "lifecycle", "many", "other"
 }
 
-// Counts are numbers of requests.
+// S3Counts are numbers of requests by kind.
 type S3Counts map[S3Request]int
 
-// Of is the number of requests of a method, of the objects named, or of all if none is.
+// Of returns the number of requests of a method for the named objects, or for all without names.
 func (c S3Counts) Of(method string, objects ...string) (n int) {
 	for r, v := range c {
 		if r.Method == method && (len(objects) == 0 || slices.Contains(objects, r.Object)) {
@@ -36,7 +36,7 @@ func (c S3Counts) Of(method string, objects ...string) (n int) {
 	return n
 }
 
-// Total is the number of all requests.
+// Total returns the number of all requests.
 func (c S3Counts) Total() (n int) {
 	for _, v := range c {
 		n += v
@@ -44,7 +44,7 @@ func (c S3Counts) Total() (n int) {
 	return n
 }
 
-// Sub gives what came after an earlier reading.
+// Sub returns the difference to an earlier reading.
 func (c S3Counts) Sub(earlier S3Counts) S3Counts {
 	d := S3Counts{}
 	for r, v := range c {
@@ -55,7 +55,7 @@ func (c S3Counts) Sub(earlier S3Counts) S3Counts {
 	return d
 }
 
-// Without leaves out what is about objects.
+// Without omits requests for objects.
 func (c S3Counts) Without(objects ...string) S3Counts {
 	d := S3Counts{}
 	for r, v := range c {

@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// Debian installs a program's Debian package, and the packages that it needs and this machine has not got, without
-// installing them: they are unpacked into a folder of the cache, and nothing of them runs. Programs of it need Libraries.
+// Debian downloads a program's Debian package and its missing dependencies and unpacks them into a
+// folder of the cache. It does not install them, and runs none of their scripts. The programs need
+// Libraries.
 func Debian(ctx context.Context, name string) (dir string, err error) {
 	return Install("interop/debian-"+name, name+" from Debian", func(dir string) error {
 		for _, tool := range []string{"apt-get", "dpkg"} {
 			if _, err := exec.LookPath(tool); err != nil {
-				return fmt.Errorf("%s is fetched from Debian by apt-get and dpkg, and there is no %s here", name, tool)
+				return fmt.Errorf("%s from Debian needs apt-get and dpkg: %s not found", name, tool)
 			}
 		}
 		if err := download(ctx, dir, name); err != nil {
@@ -38,7 +39,8 @@ func Debian(ctx context.Context, name string) (dir string, err error) {
 	})
 }
 
-// download gets a package and what it needs that is not installed, with the lists of packages made new if that is the fault.
+// download gets a package and its dependencies that are not installed. It updates the lists of
+// packages if they are the cause of an error.
 func download(ctx context.Context, dir, name string) error {
 	get := func() error {
 		out, err := Command(ctx, dir, "apt-get", "install", "--print-uris", "--no-install-recommends", "-qq", name)
@@ -70,21 +72,23 @@ func download(ctx context.Context, dir, name string) error {
 		first = get()
 	}
 	if first != nil {
-		return fmt.Errorf("its packages can not be fetched (apt-get update as root may help; it needs Debian's packages or a mirror of them): %w", first)
+		return fmt.Errorf("cannot download packages (apt-get update as root may help; it needs Debian's packages or a mirror of them): %w", first)
 	}
 	return nil
 }
 
-// Libraries is the environment variable by which programs in a folder of Debian find their libraries.
+// Libraries returns the environment variable that programs of Debian need to find their libraries
+// in dir.
 func Libraries(dir string) string {
-	list, _ := filepath.Glob(filepath.Join(dir, "usr/lib/*-linux-gnu*")) // the pattern is right
+	list, _ := filepath.Glob(filepath.Join(dir, "usr/lib/*-linux-gnu*")) // the pattern is valid
 	return "LD_LIBRARY_PATH=" + strings.Join(append(list, filepath.Join(dir, "usr/lib")), ":")
 }
 
-// saidMax is how much of what a program said an error has.
+// saidMax bounds the output of a program in an error.
 const saidMax = 2000
 
-// Command runs a program to its end in a folder and returns what it printed; an error has the end of what it said.
+// Command runs a program in a folder and returns its output. An error includes the end of its error
+// output.
 func Command(ctx context.Context, dir, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir = dir

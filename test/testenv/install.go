@@ -1,4 +1,4 @@
-// What installs programs for tests into the repository's cache folder.
+// Installation of programs for tests into the repository's cache folder.
 
 package testenv
 
@@ -16,8 +16,8 @@ import (
 // moduleLine is the first line of this module's go.mod.
 const moduleLine = "module github.com/sebbroker/seb\n"
 
-// Root is the repository: the nearest folder, from the working one upwards, with this module's
-// go.mod.
+// Root returns the repository: the nearest folder, from the working directory upwards, with this
+// module's go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -35,8 +35,8 @@ func Root() (string, error) {
 	}
 }
 
-// lock waits for an exclusive lock on a file, which it makes. It also ends with the process that
-// has it.
+// lock waits for an exclusive lock on a file, which it creates. The lock also ends with the
+// process.
 func lock(name string) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -54,9 +54,10 @@ func lock(name string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// Install returns a folder below .cache of the repository that build has filled. It calls build only if the folder is not there
-// yet, so its name should have a version. what is for the line that reports the installation. Other processes that want the
-// same folder wait. A build that fails leaves nothing.
+// Install returns a folder below .cache of the repository after build has filled it. It calls build
+// only if the folder does not exist, so name should include a version. what is for the line that
+// reports the installation. Other processes that need the same folder wait. A build that fails
+// leaves nothing.
 func Install(name, what string, build func(dir string) error) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -75,7 +76,7 @@ func Install(name, what string, build func(dir string) error) (string, error) {
 		return dir, nil
 	}
 	begin := time.Now()
-	partial := dir + ".partial" // one that was cut short is deleted
+	partial := dir + ".partial" // delete an interrupted installation
 	if err := errors.Join(os.RemoveAll(partial), os.Mkdir(partial, 0o750)); err != nil {
 		return "", err
 	}

@@ -18,11 +18,11 @@ func TestRoot(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	if root, err := Root(); err == nil {
-		t.Errorf("a folder without a go.mod above is in %s", root)
+		t.Errorf("a folder without a go.mod above has root %s", root)
 	}
 }
 
-// TestLock: the second waits for the first.
+// TestLock checks that the second caller waits for the first.
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	first, err := lock(name)
@@ -39,7 +39,7 @@ func TestLock(t *testing.T) {
 	}()
 	select {
 	case err := <-got:
-		t.Fatalf("two have the lock, %v", err)
+		t.Fatalf("the lock was granted twice, %v", err)
 	case <-time.After(100 * time.Millisecond):
 	}
 	first()
@@ -51,7 +51,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-func TestInstallBuildsOnceAndLeavesNothingOfAFailure(t *testing.T) {
+func TestInstall(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module github.com/sebbroker/seb\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestInstallBuildsOnceAndLeavesNothingOfAFailure(t *testing.T) {
 		}
 	}
 	if _, err := Install("client-1", "a client", build(fault)); !errors.Is(err, fault) {
-		t.Fatalf("a build that fails: %v", err)
+		t.Fatalf("failed build: %v", err)
 	}
 	for range 2 {
 		dir, err := Install("client-1", "a client", build(nil))
@@ -78,6 +78,6 @@ func TestInstallBuildsOnceAndLeavesNothingOfAFailure(t *testing.T) {
 		}
 	}
 	if calls != 2 {
-		t.Errorf("built %d times, want once with a fault and once without", calls)
+		t.Errorf("built %d times, want once with an error and once without", calls)
 	}
 }

@@ -1,6 +1,7 @@
-// Interop: a broker that clients of other languages meet. It has a bucket folder and a Kafka address that stays the same when
-// the process is killed and started again. A test begins with InteropWanted, starts a broker with ServeInterop, and prints one
-// line for each thing that it has checked with Report. Each test package calls InteropMain in its TestMain.
+// Interop: a broker for clients of other languages. It has a bucket folder and a Kafka address that
+// stay the same when the process is killed and started again. A test begins with InteropWanted,
+// starts a broker with ServeInterop, and prints a line for each check with Report. Each test
+// package calls InteropMain in its TestMain.
 
 package testenv
 
@@ -17,7 +18,7 @@ import (
 // InteropKey is the key of every broker: the password of SASL, with any user name.
 const InteropKey = "interop-key-0123456789"
 
-// InteropVariable has to be 1 for the tests to run.
+// InteropVariable must be 1 for the tests to run.
 const InteropVariable = "SEB_INTEROP"
 
 // InteropWanted skips the test unless `go run ./test/cmd/interop` runs it.
@@ -28,7 +29,7 @@ func InteropWanted(t testing.TB) {
 	}
 }
 
-// interopSeb is the program, built by the first who asks.
+// interopSeb is the program, built on first use.
 var interopSeb struct {
 	once sync.Once
 	dir  string
@@ -49,7 +50,8 @@ func interopProgram(t testing.TB) string {
 	return interopSeb.path
 }
 
-// InteropMain runs the tests of a package, and removes the program that was built for them. It returns the exit code.
+// InteropMain runs the tests of a package and removes the program that was built for them. It
+// returns the exit code.
 func InteropMain(m *testing.M) int {
 	code := m.Run()
 	if interopSeb.dir != "" {
@@ -58,12 +60,12 @@ func InteropMain(m *testing.M) int {
 	return code
 }
 
-// InteropBroker is `seb serve` on one bucket folder, one data folder and one Kafka address, one process after the other. Its
-// methods are for one goroutine at a time.
+// InteropBroker is `seb serve` on one bucket folder, one data directory and one Kafka address, as
+// consecutive processes. Its methods are for one goroutine at a time.
 type InteropBroker struct {
-	// Address is host:port for Kafka clients. It stays the same.
+	// Address is host:port for Kafka clients. It never changes.
 	Address string
-	// Dir holds bucket, data and log of the broker, and is the test's to put files into.
+	// Dir holds bucket, data and log of the broker. The test may add files.
 	Dir string
 
 	t    testing.TB
@@ -74,8 +76,8 @@ type InteropBroker struct {
 	http string
 }
 
-// ServeInterop starts a broker that is killed when the test ends. args are further ones of `seb serve`. If the test fails, the end of
-// what the broker said is in its log.
+// ServeInterop starts a broker that is killed when the test ends. args are further arguments of
+// `seb serve`. If the test fails, its log includes the end of the broker's output.
 func ServeInterop(t testing.TB, args ...string) *InteropBroker {
 	t.Helper()
 	b := &InteropBroker{t: t, Dir: t.TempDir(), args: args}
@@ -103,7 +105,7 @@ func (b *InteropBroker) finish() {
 	}
 	b.run.Kill()
 	if b.t.Failed() {
-		b.t.Logf("the end of what the broker said:\n%s", b.run.Log())
+		b.t.Logf("end of the broker's output:\n%s", b.run.Log())
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,10 +133,10 @@ func (b *InteropBroker) line(text string) {
 	_, _ = fmt.Fprintln(b.log, text)
 }
 
-// Kill is kill -9; it returns when the process is gone.
+// Kill sends SIGKILL and returns when the process has ended.
 func (b *InteropBroker) Kill() { b.run.Kill() }
 
-// Start starts the broker again where the last one was, and returns when it accepts requests.
+// Start starts the broker again at the same address and returns when it accepts requests.
 func (b *InteropBroker) Start() {
 	b.t.Helper()
 	if err := b.start(); err != nil {
@@ -142,7 +144,7 @@ func (b *InteropBroker) Start() {
 	}
 }
 
-// Restart is Kill, a pause in which clients find nobody there, and Start.
+// Restart calls Kill, pauses while clients cannot connect, and calls Start.
 func (b *InteropBroker) Restart(pause time.Duration) {
 	b.t.Helper()
 	b.Kill()
@@ -150,7 +152,7 @@ func (b *InteropBroker) Restart(pause time.Duration) {
 	b.Start()
 }
 
-// Stop is SIGTERM: the broker stores and answers what it has taken, and ends.
+// Stop sends SIGTERM: the broker stores and answers the accepted requests, and ends.
 func (b *InteropBroker) Stop() {
 	b.t.Helper()
 	if code := b.run.Stop(); code != 0 {
@@ -158,10 +160,10 @@ func (b *InteropBroker) Stop() {
 	}
 }
 
-// HTTP is the URL of the HTTP API; it changes with each start.
+// HTTP returns the URL of the HTTP API; it changes with each start.
 func (b *InteropBroker) HTTP() string { return b.http }
 
-// Log is all that the brokers of this place have said.
+// Log returns the output of all processes.
 func (b *InteropBroker) Log() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

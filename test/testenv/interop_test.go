@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(InteropMain(m)) }
 
-func TestBrokerComesBackWhereItWas(t *testing.T) {
+func TestInteropBrokerKeepsItsAddress(t *testing.T) {
 	b := ServeInterop(t)
 	address := b.Address
 	dial := func() error {
@@ -25,7 +25,7 @@ func TestBrokerComesBackWhereItWas(t *testing.T) {
 	}
 	b.Kill()
 	if dial() == nil {
-		t.Fatal("somebody answers after the kill")
+		t.Fatal("a process answers after the kill")
 	}
 	b.Start()
 	if err := dial(); err != nil || b.Address != address {
@@ -33,7 +33,7 @@ func TestBrokerComesBackWhereItWas(t *testing.T) {
 	}
 	b.Stop()
 	if dial() == nil {
-		t.Fatal("somebody answers after the stop")
+		t.Fatal("a process answers after the stop")
 	}
 	if n := strings.Count(b.Log(), "msg=starting"); n != 2 {
 		t.Errorf("the log of two brokers has %d starts:\n%s", n, b.Log())

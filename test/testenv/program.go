@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// Build builds seb into a folder and returns its path. Flags are those of go build, such as -tags.
+// Build builds seb into a folder and returns its path. flags are those of go build, such as -tags.
 func Build(dir string, flags ...string) (string, error) {
 	return BuildPackage(dir, "github.com/sebbroker/seb/cmd/seb", flags...)
 }
 
-// BuildPackage is Build of another command, named by its import path. The module of the repository's root selects the
-// versions of dependencies, even if the caller is in the module bench.
+// BuildPackage builds another command, named by its import path. The module of the repository's
+// root selects the versions of dependencies, even if the caller is in the module bench.
 func BuildPackage(dir, pkg string, flags ...string) (string, error) {
 	name := filepath.Base(pkg)
 	path, err := filepath.Abs(filepath.Join(dir, name))
@@ -41,26 +41,28 @@ func BuildPackage(dir, pkg string, flags ...string) (string, error) {
 	return path, nil
 }
 
-// Broker is one run of `seb serve`. Its methods may be called concurrently.
+// Broker is one process of `seb serve`. Its methods may be called concurrently.
 type Broker struct {
 	cmd  *exec.Cmd
 	log  tailBuffer
-	done chan struct{} // closed when it has ended
-	err  error         // of Wait; after done
+	done chan struct{} // closed when the process has ended
+	err  error         // of Wait; valid after done
 }
 
-// Serve starts `seb serve` with arguments, and variables beside this process's. On Linux it dies with this process.
+// Serve starts `seb serve` with arguments and additional environment variables. On Linux it ends
+// with this process.
 func Serve(path string, env []string, args ...string) (*Broker, error) {
 	return ServeLogged(path, env, nil, args...)
 }
 
-// ServeLogged is Serve, and calls line with each line that the broker prints on either stream, without its end. line must
-// not wait for the broker.
+// ServeLogged is Serve, and calls line with each line of the broker's output, without its end. line
+// must not wait for the broker.
 func ServeLogged(path string, env []string, line func(string), args ...string) (*Broker, error) {
 	return StartProgram(path, env, line, append([]string{"serve"}, args...)...)
 }
 
-// Start is ServeLogged of any program: what a broker works with in a test can be killed like it.
+// StartProgram is ServeLogged for any program, so that a test can kill other programs like a
+// broker.
 func StartProgram(path string, env []string, line func(string), args ...string) (*Broker, error) {
 	b := &Broker{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	b.log.line = line
@@ -77,23 +79,24 @@ func StartProgram(path string, env []string, line func(string), args ...string) 
 	return b, nil
 }
 
-// Kill is SIGKILL; it returns when the process is gone. A process that is gone already is no error.
+// Kill sends SIGKILL and returns when the process has ended. It may be called after the end.
 func (b *Broker) Kill() {
 	_ = b.cmd.Process.Kill()
 	<-b.done
 }
 
-// Stop is SIGTERM; it returns the exit code.
+// Stop sends SIGTERM and returns the exit code.
 func (b *Broker) Stop() int {
 	_ = b.cmd.Process.Signal(syscall.SIGTERM)
 	<-b.done
 	return b.cmd.ProcessState.ExitCode()
 }
 
-// Signal sends any signal. A process that is gone already is no error.
+// Signal sends any signal. It may be called after the end.
 func (b *Broker) Signal(s os.Signal) { _ = b.cmd.Process.Signal(s) }
 
-// Exit says how it ended, once Done is closed: an exit code, or -1 and the signal that ended it.
+// Exit returns how the process ended, after Done is closed: an exit code, or -1 and the signal that
+// ended it.
 func (b *Broker) Exit() (code int, by syscall.Signal) {
 	s := b.cmd.ProcessState
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
@@ -102,30 +105,31 @@ func (b *Broker) Exit() (code int, by syscall.Signal) {
 	return s.ExitCode(), by
 }
 
-// CPU is how long it computed, once Done is closed.
+// CPU returns the CPU time, after Done is closed.
 func (b *Broker) CPU() time.Duration {
 	return b.cmd.ProcessState.UserTime() + b.cmd.ProcessState.SystemTime()
 }
 
-// Done is closed when the process is gone.
+// Done is closed when the process has ended.
 func (b *Broker) Done() <-chan struct{} { return b.done }
 
-// Pid is the process's.
+// Pid returns the process ID.
 func (b *Broker) Pid() int { return b.cmd.Process.Pid }
 
-// Log is the end of what it has printed, on either stream.
+// Log returns the end of the output.
 func (b *Broker) Log() string { return b.log.String() }
 
-// ReadyTime bounds the wait for a broker, with the check of the store; none takes near as long.
+// ReadyTime bounds the wait for a broker, including the check of the store. Starts take much less.
 const ReadyTime = 2 * time.Minute
 
-// Address waits until the broker accepts requests and says where. dataDir is its data folder.
+// Address waits until the broker accepts requests and returns its address. dataDir is its data
+// directory.
 func (b *Broker) Address(dataDir string) (string, error) {
 	end := time.After(ReadyTime)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// What the broker of an earlier run left there has another process id.
+		// A file of an earlier process has another process ID.
 		var r struct {
 			Address string
 			PID     int
@@ -144,7 +148,7 @@ func (b *Broker) Address(dataDir string) (string, error) {
 	}
 }
 
-// KafkaAddress is where a broker listens for clients of Kafka, if a line of its log says so.
+// KafkaAddress returns the Kafka address, if a line of the broker's log contains it.
 func KafkaAddress(line string) (address string, ok bool) {
 	if !strings.Contains(line, " msg=serving ") {
 		return "", false
@@ -158,12 +162,12 @@ func KafkaAddress(line string) (address string, ok bool) {
 type tailBuffer struct {
 	line func(string) // nil, or called with each line
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	b    []byte
-	rest []byte // of a line that has not ended
+	rest []byte // the unfinished line
 }
 
-// lineMax bounds a line that does not end.
+// lineMax bounds an unfinished line.
 const lineMax = 64 << 10
 
 func (t *tailBuffer) Write(p []byte) (int, error) {

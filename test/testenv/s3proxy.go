@@ -1,5 +1,5 @@
-// S3Proxy stands before a real S3 server, counts requests as a bill counts them, and delays them if
-// asked to: for tests and measurements. Nothing of it is in the broker.
+// S3Proxy is a proxy in front of a real S3 server for tests and measurements. It counts requests as
+// they are billed, and can delay them. The broker does not contain it.
 
 package testenv
 
@@ -15,22 +15,23 @@ import (
 	"time"
 )
 
-// Proxy is a running proxy. Its methods may be called concurrently.
+// S3Proxy is a running proxy. Its methods may be called concurrently.
 type S3Proxy struct {
 	server *httptest.Server
 	delay  atomic.Int64 // nanoseconds
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	counts S3Counts
 	puts   map[string]S3Sizes
 }
 
-// Sizes are the bodies of PUTs.
+// S3Sizes are the bodies of PUTs.
 type S3Sizes struct {
 	Count, Bytes, Max int64
 }
 
-// New starts a proxy before the server at endpoint ("http://host:port"). The caller calls Close.
+// NewS3Proxy starts a proxy in front of the server at endpoint ("http://host:port"). The caller
+// calls Close.
 func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	target, err := url.Parse(endpoint)
 	if err != nil {
@@ -41,14 +42,15 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	transport.MaxIdleConnsPerHost = 256
 	forward := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
-		r.Out.Host = r.In.Host // it is signed
+		r.Out.Host = r.In.Host // part of the signature
 	}}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.count(r)
 		if d := time.Duration(p.delay.Load()); d > 0 {
 			select {
 			case <-time.After(d):
-			case <-r.Context().Done(): // its sender has given up, and the store may all the same have got it
+			// The client has given up, but the store may have received the request.
+			case <-r.Context().Done():
 			}
 		}
 		forward.ServeHTTP(w, r)
@@ -56,15 +58,15 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	return p, nil
 }
 
-// Close ends the proxy when no request is under way any more.
+// Close ends the proxy after the running requests.
 func (p *S3Proxy) Close() { p.server.Close() }
 
-// Spec names prefix in the server's bucket, behind the proxy, as the broker's --bucket has it.
+// Spec returns the --bucket of a broker for prefix in the server's bucket, through the proxy.
 func (p *S3Proxy) Spec(prefix string) string {
 	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + p.server.URL + "&region=us-east-1&path-style=true"
 }
 
-// SetDelay holds up every request that comes from now on.
+// SetDelay delays all further requests.
 func (p *S3Proxy) SetDelay(d time.Duration) { p.delay.Store(int64(d)) }
 
 func (p *S3Proxy) count(r *http.Request) {
@@ -88,7 +90,7 @@ func (p *S3Proxy) Counts() S3Counts {
 	return p.counts.Sub(nil)
 }
 
-// Puts returns the bodies of the PUTs since the start, by what they were of.
+// Puts returns the bodies of the PUTs since the start, by kind of object.
 func (p *S3Proxy) Puts() map[string]S3Sizes {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +101,7 @@ func (p *S3Proxy) Puts() map[string]S3Sizes {
 	return puts
 }
 
-// method sorts a request as a bill does.
+// method classifies a request as it is billed.
 func method(r *http.Request) string {
 	q := r.URL.Query()
 	switch {
@@ -111,8 +113,8 @@ func method(r *http.Request) string {
 	return r.Method
 }
 
-// object says what a request is about: the part of the log that a name or prefix is in, or the query for what is about
-// the whole bucket.
+// object returns the kind of object of a request: the part of the log, or the query for requests
+// about the bucket.
 func object(r *http.Request) string {
 	q := r.URL.Query()
 	name := r.URL.Path

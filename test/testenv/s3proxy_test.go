@@ -26,7 +26,7 @@ func open(t *testing.T) (*testenv.S3Proxy, objstore.Store) {
 	return p, s
 }
 
-func TestRequestsAreCountedByWhatTheyAre(t *testing.T) {
+func TestRequestsAreCounted(t *testing.T) {
 	p, s := open(t)
 	do := func(err error) {
 		t.Helper()
@@ -66,7 +66,7 @@ func TestRequestsAreCountedByWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestRequestsAreHeldUp(t *testing.T) {
+func TestSetDelay(t *testing.T) {
 	p, s := open(t)
 	const delay = 30 * time.Millisecond
 	p.SetDelay(delay)

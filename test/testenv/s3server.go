@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// The keys of every server's only account, and the name of the bucket it has at the start.
+// The keys of every server's only account, and the name of its initial bucket.
 const (
 	AccessKey = "testaccess"
 	SecretKey = "testsecret12"
@@ -30,17 +30,17 @@ const (
 	startsMax = 5 // another process may take the free port first
 )
 
-// Server is a running S3 server. Its methods are for one goroutine at a time.
+// S3Server is a running S3 server. Its methods are for one goroutine at a time.
 type S3Server struct {
-	// Endpoint is "http://127.0.0.1:port" and stays the same over restarts.
+	// Endpoint is "http://127.0.0.1:port" and does not change at restarts.
 	Endpoint string
 
 	binary, dir string
 	child       *child
 }
 
-// Start starts a server whose objects are in the folder dir, which must exist, and waits until it answers. Buckets are
-// the folders in dir; Bucket is made. The caller calls Stop.
+// StartS3 starts a server with its objects in the existing folder dir, and waits until it answers.
+// Buckets are the folders in dir; StartS3 creates Bucket. The caller calls Stop.
 func StartS3(ctx context.Context, dir string) (*S3Server, error) {
 	binary, err := S3Binary(ctx)
 	if err != nil {
@@ -64,7 +64,8 @@ func StartS3(ctx context.Context, dir string) (*S3Server, error) {
 	return nil, errors.Join(faults...)
 }
 
-// ForTest starts a server that ends with the test. If there can be none the test fails; with -short it is skipped.
+// S3ForTest starts a server that ends with the test. If it cannot start, the test fails; with
+// -short the test is skipped.
 func S3ForTest(t testing.TB) *S3Server {
 	t.Helper()
 	if testing.Short() {
@@ -82,7 +83,7 @@ func S3ForTest(t testing.TB) *S3Server {
 	return s
 }
 
-// Options are what objstore.OpenS3 needs to use prefix in Bucket.
+// Options returns the options of objstore.OpenS3 for prefix in Bucket.
 func (s *S3Server) Options(prefix string) objstore.S3Options {
 	return objstore.S3Options{
 		Bucket: Bucket, Prefix: prefix, Endpoint: s.Endpoint, Region: "us-east-1", PathStyle: true,
@@ -90,15 +91,16 @@ func (s *S3Server) Options(prefix string) objstore.S3Options {
 	}
 }
 
-// Spec is the same for objstore.Open, which needs the keys besides.
+// Spec returns the same for objstore.Open, which also needs the keys.
 func (s *S3Server) Spec(prefix string) string {
 	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + s.Endpoint + "&region=us-east-1&path-style=true"
 }
 
-// Restart starts the server again at the same address and waits until it answers. The old one must not run.
+// Restart starts the server again at the same address and waits until it answers. The old one must
+// have ended.
 func (s *S3Server) Restart(ctx context.Context) error {
 	if s.child != nil && !s.child.ended() {
-		return errors.New("restart s3 server: it is running")
+		return errors.New("restart s3 server: server is still running")
 	}
 	address := s.Endpoint[len("http://"):]
 	child, err := startChild(s.binary, "--quiet", "--port", address, "--health", "/healthz", "posix", s.dir)
@@ -107,7 +109,7 @@ func (s *S3Server) Restart(ctx context.Context) error {
 	}
 	s.child = child
 	if err := s.waitReady(ctx); err != nil {
-		return errors.Join(fmt.Errorf("start s3 server: %w; it says: %s", err, child.output.tail()), s.Kill())
+		return errors.Join(fmt.Errorf("start s3 server: %w; output: %s", err, child.output.tail()), s.Kill())
 	}
 	return nil
 }
@@ -128,7 +130,7 @@ func (s *S3Server) waitReady(ctx context.Context) error {
 		}
 		select {
 		case <-s.child.done:
-			return errors.New("it ended")
+			return errors.New("server process ended")
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(10 * time.Millisecond):
@@ -136,7 +138,8 @@ func (s *S3Server) waitReady(ctx context.Context) error {
 	}
 }
 
-// Kill ends the server at once, as a crash does. What it has stored stays. Killing a dead one is no error.
+// Kill ends the server immediately, like a crash. Its stored objects stay. It may be called after
+// the end.
 func (s *S3Server) Kill() error {
 	if s.child == nil || s.child.ended() {
 		return nil
@@ -148,7 +151,7 @@ func (s *S3Server) Kill() error {
 	return nil
 }
 
-// Stop ends the server in order, or kills it if that takes too long. It may be called twice.
+// Stop ends the server regularly, or kills it if that takes too long. It may be called twice.
 func (s *S3Server) Stop() error {
 	if s.child == nil || s.child.ended() {
 		return nil
@@ -163,7 +166,7 @@ func (s *S3Server) Stop() error {
 	return s.Kill()
 }
 
-// Pid is the server's process, for those who want to stop and continue it.
+// Pid returns the server's process ID, for tests that stop and continue it.
 func (s *S3Server) Pid() int { return s.child.command.Process.Pid }
 
 func freeAddress() (string, error) {
@@ -174,11 +177,11 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// child is a process that somebody waits for.
+// child is a process with a goroutine that waits for it.
 type child struct {
 	command *exec.Cmd
 	output  *lastBytes
-	done    chan struct{} // closed when the process is gone
+	done    chan struct{} // closed when the process has ended
 }
 
 func startChild(binary string, args ...string) (*child, error) {
@@ -190,7 +193,7 @@ func startChild(binary string, args ...string) (*child, error) {
 		return nil, err
 	}
 	go func() {
-		_ = c.command.Wait() // ends when the process does
+		_ = c.command.Wait() // returns when the process ends
 		close(c.done)
 	}()
 	return c, nil
@@ -205,7 +208,7 @@ func (c *child) ended() bool {
 	}
 }
 
-// lastBytes keeps the end of what is written to it.
+// lastBytes keeps the end of its input.
 type lastBytes struct {
 	mu   sync.Mutex // guards data
 	data []byte

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// S3Version is the server's version. Its binary is kept by it.
+// S3Version is the server's version, and part of the cached binary's path.
 const S3Version = "v1.8.0"
 
-// S3BinaryVariable is the environment variable that names a binary to use instead of a built one.
+// S3BinaryVariable is the environment variable of a binary to use instead of a built one.
 const S3BinaryVariable = "SEB_VERSITYGW"
 
 const (
@@ -22,12 +22,12 @@ const (
 	s3Folder = program + "-" + S3Version // of the cache
 )
 
-// S3Binary returns the path of the server, building it with the go command if this repository has none yet, which takes
-// minutes.
+// S3Binary returns the path of the server. If the cache does not have it, it builds the server with
+// the go command, which takes minutes.
 func S3Binary(ctx context.Context) (string, error) {
 	if path := os.Getenv(S3BinaryVariable); path != "" {
 		if !isProgram(path) {
-			return "", fmt.Errorf("%s=%s: no program there", S3BinaryVariable, path)
+			return "", fmt.Errorf("%s=%s: not an executable file", S3BinaryVariable, path)
 		}
 		return path, nil
 	}
@@ -37,12 +37,12 @@ func S3Binary(ctx context.Context) (string, error) {
 	}
 	path := filepath.Join(dir, program)
 	if !isProgram(path) {
-		return "", fmt.Errorf("%s: no program there; delete its folder", path)
+		return "", fmt.Errorf("%s: not an executable file; delete its folder", path)
 	}
 	return path, nil
 }
 
-// S3Installed says whether S3Binary would return at once.
+// S3Installed reports whether S3Binary would return immediately.
 func S3Installed() bool {
 	root, err := Root()
 	return os.Getenv(S3BinaryVariable) != "" || err == nil && isProgram(filepath.Join(root, ".cache", s3Folder, program))
@@ -63,7 +63,8 @@ func buildS3(ctx context.Context, dir string) error {
 	return nil
 }
 
-// cleanEnvironment is ours without what would change where the go command builds to, or whom the server trusts.
+// cleanEnvironment returns the environment without variables that change the go command's output or
+// the server's accounts.
 func cleanEnvironment() []string {
 	var clean []string
 	for _, entry := range os.Environ() {

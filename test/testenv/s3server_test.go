@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-func TestServerKeepsItsObjectsOverACrash(t *testing.T) {
+func TestServerKeepsObjectsAfterKill(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	store, err := objstore.Open(t.Context(), server.Spec("prefix"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
 	if err != nil {
@@ -22,7 +22,7 @@ func TestServerKeepsItsObjectsOverACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := server.Restart(t.Context()); err == nil {
-		t.Fatal("a running server was started again")
+		t.Fatal("Restart accepted a running server")
 	}
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestServerKeepsItsObjectsOverACrash(t *testing.T) {
 	}
 }
 
-func TestStartSaysWhyItFailed(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no S3 server")
 	}
@@ -57,11 +57,11 @@ func TestStartSaysWhyItFailed(t *testing.T) {
 		t.Fatalf("a missing binary gives %v", err)
 	}
 	script := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho it is out of order\nexit 3\n"), 0o700); err != nil {
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho broken program\nexit 3\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(testenv.S3BinaryVariable, script)
-	if _, err := testenv.StartS3(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "out of order") {
+	if _, err := testenv.StartS3(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "broken program") {
 		t.Fatalf("a broken binary gives %v", err)
 	}
 }

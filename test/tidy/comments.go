@@ -6,7 +6,7 @@ import (
 	"go/token"
 )
 
-// plain are methods whose interface says all there is to say.
+// plain are methods whose interface documents them completely.
 var plain = map[string]bool{"Error": true, "String": true, "Is": true, "As": true, "Unwrap": true}
 
 func checkComments(t *Tree) []Finding {
@@ -21,7 +21,7 @@ func checkComments(t *Tree) []Finding {
 		for _, name := range undocumented(g.ast, t.line) {
 			found = append(found, Finding{
 				Rule: "comment", Path: g.path, Line: t.line(name.pos), Name: name.name,
-				Text: fmt.Sprintf("exported %s has no comment that says what it promises", name.name),
+				Text: fmt.Sprintf("exported %s has no comment with its contract", name.name),
 			})
 		}
 	}
@@ -46,27 +46,28 @@ func (t *Tree) packageComment(dir string) []Finding {
 	}
 	return []Finding{{
 		Rule: "comment", Path: first.path, Name: "package",
-		Text: fmt.Sprintf("package %s has no comment that says what it is", first.ast.Name.Name),
+		Text: fmt.Sprintf("package %s has no package comment", first.ast.Name.Name),
 	}}
 }
 
-// place is a name and where it is.
-type place struct {
+// declared is a name and its position.
+type declared struct {
 	name string
 	pos  token.Pos
 }
 
-// undocumented is the exported names of a file without a comment: functions, methods of exported types, types, the
-// methods of interfaces, constants and variables (a comment over a group is enough).
-func undocumented(file *ast.File, line func(token.Pos) int) []place {
-	var names []place
+// undocumented returns the exported names of a file without a comment: functions, methods of
+// exported types, types, methods of interfaces, constants and variables (a comment on a group is
+// enough).
+func undocumented(file *ast.File, line func(token.Pos) int) []declared {
+	var names []declared
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
 		case *ast.FuncDecl:
 			recv := receiver(d)
 			hidden := recv != "" && (!ast.IsExported(recv) || plain[d.Name.Name])
 			if d.Name.IsExported() && !hidden && d.Doc == nil {
-				names = append(names, place{funcName(d), d.Pos()})
+				names = append(names, declared{funcName(d), d.Pos()})
 			}
 		case *ast.GenDecl:
 			names = append(names, undocumentedGroup(d, line)...)
@@ -75,11 +76,11 @@ func undocumented(file *ast.File, line func(token.Pos) int) []place {
 	return names
 }
 
-// undocumentedGroup looks through a declaration. A comment over constants or variables goes for those on the lines
-// right below as well.
-func undocumentedGroup(d *ast.GenDecl, line func(token.Pos) int) []place {
-	var names []place
-	covered := -1 // line to which the comment above reaches
+// undocumentedGroup checks a declaration. A comment on constants or variables also covers the lines
+// directly below.
+func undocumentedGroup(d *ast.GenDecl, line func(token.Pos) int) []declared {
+	var names []declared
+	covered := -1 // last line that the comment above covers
 	for _, spec := range d.Specs {
 		v, isValue := spec.(*ast.ValueSpec)
 		switch {
@@ -92,15 +93,15 @@ func undocumentedGroup(d *ast.GenDecl, line func(token.Pos) int) []place {
 	return names
 }
 
-func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []place {
-	var names []place
+func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []declared {
+	var names []declared
 	switch s := spec.(type) {
 	case *ast.TypeSpec:
 		if !s.Name.IsExported() {
 			return nil
 		}
 		if s.Doc == nil && s.Comment == nil && (d.Doc == nil || d.Lparen.IsValid()) {
-			names = append(names, place{s.Name.Name, s.Pos()})
+			names = append(names, declared{s.Name.Name, s.Pos()})
 		}
 		if i, ok := s.Type.(*ast.InterfaceType); ok {
 			names = append(names, undocumentedMethods(s.Name.Name, i)...)
@@ -111,19 +112,19 @@ func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []place {
 		}
 		for _, n := range s.Names {
 			if n.IsExported() {
-				names = append(names, place{n.Name, n.Pos()})
+				names = append(names, declared{n.Name, n.Pos()})
 			}
 		}
 	}
 	return names
 }
 
-func undocumentedMethods(owner string, i *ast.InterfaceType) []place {
-	var names []place
+func undocumentedMethods(owner string, i *ast.InterfaceType) []declared {
+	var names []declared
 	for _, m := range i.Methods.List {
 		for _, n := range m.Names {
 			if n.IsExported() && m.Doc == nil && m.Comment == nil && !plain[n.Name] {
-				names = append(names, place{owner + "." + n.Name, n.Pos()})
+				names = append(names, declared{owner + "." + n.Name, n.Pos()})
 			}
 		}
 	}

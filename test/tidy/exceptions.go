@@ -1,5 +1,5 @@
 package tidy
 
-// exceptions lists what breaks a rule and is let be: a finding's key and the size that it may have. Entries are only
-// ever lowered or removed; see Except.
+// exceptions lists tolerated findings: a finding's key and the size that it may have. Entries are
+// only lowered or removed; see Except.
 var exceptions = map[string]int{}

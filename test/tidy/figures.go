@@ -15,13 +15,16 @@ import (
 
 // figure is a number in a document that repeats a constant of the code or the default of a flag.
 type figure struct {
-	document string // path, without .md
-	text     string // regular expression for one place in the document; its group is the number with its unit
-	source   string // package.Name of a constant, or --flag for the default in docs/reference/flags.md
+	document string // path without .md
+	// text is a regular expression for one position in the document. Its group is the number with
+	// its unit.
+	text string
+	// source is package.Name of a constant, or --flag for the default in docs/reference/flags.md.
+	source string
 }
 
-// checkFigures compares numbers in documents with constants in the code. A text that is not in its document fails as
-// well: correct the entry together with the document.
+// checkFigures compares numbers in documents with constants in the code. A text that is not in its
+// document also fails: update the entry together with the document.
 func checkFigures(t *Tree) []Finding { return t.checkFigures(figures) }
 
 func (t *Tree) checkFigures(figures []figure) []Finding {
@@ -52,9 +55,9 @@ func (t *Tree) checkFigures(figures []figure) []Finding {
 		got, isNumber := number(strings.Join(strings.Fields(m[1]), " "))
 		switch {
 		case !ok:
-			fault("there is no %s", f.source)
+			fault("%s does not exist", f.source)
 		case !isNumber:
-			fault("%q is no number with a unit", m[1])
+			fault("%q is not a number with a unit", m[1])
 		case got != want:
 			fault("%q is %v, but %s is %v", m[1], got, f.source, want)
 		}
@@ -73,7 +76,7 @@ var words = map[string]string{
 	"a": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10",
 }
 
-// number is the value of a text such as 1,024, 64 KiB, ten minutes or 1h30m.
+// number returns the value of a text such as 1,024, 64 KiB, ten minutes or 1h30m.
 func number(text string) (value float64, ok bool) {
 	if d, err := time.ParseDuration(text); err == nil && text != "0" {
 		return float64(d), true
@@ -87,8 +90,8 @@ func number(text string) (value float64, ok bool) {
 	return value * unit, ok && err == nil
 }
 
-// constant is the value that the code of a package gives a name: of a constant, a variable, or a field's default as
-// in o.Name = value, Name: value and def(&o.Name, value). Test files do not count.
+// constant returns the value of a name in a package's code: of a constant, a variable, or a field's
+// default as in o.Name = value, Name: value and def(&o.Name, value). Test files do not count.
 func (t *Tree) constant(dir, name string) constant.Value {
 	definition := regexp.MustCompile(`(?:\b` + name + `(?: +[\w.]+)?(?: *=|:)|&\w+\.` + name + `,) *([^,\n}]+)`)
 	for _, g := range t.in(dir) {
@@ -112,7 +115,8 @@ func (t *Tree) constant(dir, name string) constant.Value {
 	return constant.MakeUnknown()
 }
 
-// eval computes an expression of integers, units of package time, and names of the package that constant finds.
+// eval evaluates an expression of integers, units of package time, and names of the package that
+// constant finds.
 func (t *Tree) eval(dir string, e ast.Expr) constant.Value {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -238,5 +242,5 @@ var figures = []figure{
 	{"docs/reference/driplang", `event names; names with different filters \| (\d+)`, "driplang.MaxNames"},
 	{"docs/reference/driplang", `number in a count \| ([\d,]+)`, "driplang.MaxCount"},
 	{"docs/reference/driplang", `at most ([\d,]+) anchors`, "driplang/monitor.MaxInstances"},
-	{"docs/reference/driplang", `entity, or (\d+) if a`, "driplang/monitor.MaxUnsteady"},
+	{"docs/reference/driplang", `entity, or (\d+) if a`, "driplang/monitor.MaxNonMonotonic"},
 }

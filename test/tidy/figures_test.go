@@ -21,7 +21,7 @@ func TestFigures(t *testing.T) {
 			figure{"d", `at most (\d+)`, "a.Max"}, figure{"d", `at least (\d+)`, "a.Max"}, figure{"d", `of --size (\d+)`, "--none"},
 			figure{"d", `(\d+ s) or`, "a.Gone"}, figure{"d", `, (twelve)`, "a.Max"},
 		), tree,
-		`d.md: figure: "64" is 64, but a.Max is 65536`, `no text matches "at least (\\d+)", which repeats a.Max`, "there is no --none",
-		"there is no a.Gone", `"twelve" is no number with a unit`,
+		`d.md: figure: "64" is 64, but a.Max is 65536`, `no text matches "at least (\\d+)", which repeats a.Max`, "--none does not exist",
+		"a.Gone does not exist", `"twelve" is not a number with a unit`,
 	)
 }

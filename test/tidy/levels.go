@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// levels places every package. Imports point from a higher level to a lower one, never sideways. "" is the root
-// package. A package that is not here (nor below support) fails until somebody has decided where it belongs.
+// levels assigns a level to every package. Imports point from a higher level to a lower one, never
+// sideways. "" is the root package. A package that is neither here nor below support is a finding.
 var levels = map[string]int{
 	"cmd/seb": 8,
 
@@ -81,11 +81,11 @@ var levels = map[string]int{
 	"driplang/internal/form":   -1,
 
 	"internal/codec":     -1,
-	"internal/failpoint": -1, // not in the program that anybody runs
+	"internal/failpoint": -1, // not in the released program
 
-	"packaging": 13, // a module of its own
+	"packaging": 13, // a separate module
 
-	// The latency bench, a module of its own.
+	// The latency bench, a separate module.
 	"bench/cmd/seb-bench":    13,
 	"bench/search":           12,
 	"bench/report":           11,
@@ -105,8 +105,8 @@ var levels = map[string]int{
 	"bench/sut":              0,
 }
 
-// support is code that only tests use, with everything below it: it may import what it likes, and no production code
-// may import it. Those of its packages that have a level keep to it.
+// support is code that only tests use, including everything below it. It may import any package,
+// and production code must not import it. Packages of it with a level obey that level.
 var support = []string{
 	"test",
 	"examples",
@@ -121,12 +121,12 @@ var support = []string{
 	"bench/peers/peerstest",
 }
 
-// fault injects errors into a store; the tests of any level use it.
+// faultPackage injects errors into a store; tests of any level use it.
 const faultPackage = "internal/objstore/fault"
 
-// onlyFrom narrows who may import a package beyond what the levels say.
+// onlyFrom restricts the importers of a package in addition to the levels.
 var onlyFrom = map[string][]string{
-	// The cache is a store that wraps a store: nobody but the wiring knows that it is there.
+	// The cache is a store that wraps a store; only node knows that it is used.
 	"internal/objstore/cache": {"internal/node"},
 	// A program that embeds a broker links no front end.
 	"internal/httpapi":          {"internal/server", "cmd/seb"},
@@ -135,8 +135,8 @@ var onlyFrom = map[string][]string{
 	"internal/kafka/conn":       {"internal/kafka"},
 }
 
-// banned are imports that production code does without: templates look methods up by name, which stops the linker
-// from leaving unused ones out of the binary. That of the bench is large anyway.
+// banned are imports that production code avoids: templates look up methods by name, which keeps
+// the linker from removing unused ones. The bench may use them, because its binary is large anyway.
 var banned = []string{"text/template", "html/template"}
 
 func isSupport(dir string) bool {
@@ -154,7 +154,7 @@ func checkImports(t *Tree) []Finding {
 		if _, ok := levels[dir]; !ok && !isSupport(dir) {
 			found = append(found, Finding{
 				Rule: "level", Path: t.in(dir)[0].path, Name: dir,
-				Text: fmt.Sprintf("package %q has no level: place it in the table of test/tidy", dir),
+				Text: fmt.Sprintf("package %q has no level: add it to the table of test/tidy", dir),
 			})
 		}
 	}
@@ -174,7 +174,7 @@ func checkImports(t *Tree) []Finding {
 	return found
 }
 
-// refuse says why file g must not import a package, or "".
+// refuse returns why file g must not import a package, or "".
 func (t *Tree) refuse(g *goFile, imported string) string {
 	production := !g.test && !isSupport(g.dir)
 	if production && slices.Contains(banned, imported) && !strings.HasPrefix(g.dir, "bench/") {
@@ -197,8 +197,8 @@ func (t *Tree) refuse(g *goFile, imported string) string {
 	return refuseLevel(g, to)
 }
 
-// refuseLevel compares levels. A test may also look sideways (a front end's test runs a real broker) and use the
-// package of faults.
+// refuseLevel compares levels. A test may also import sideways (a front end's test runs a real
+// broker) and use faultPackage.
 func refuseLevel(g *goFile, to string) string {
 	fromLevel, known := levels[g.dir]
 	toLevel, knownTo := levels[to]
@@ -215,7 +215,7 @@ func refuseLevel(g *goFile, to string) string {
 	return ""
 }
 
-// relative is an import path without the module's, and whether it is one of the module.
+// relative returns an import path without the module's, and whether it belongs to the module.
 func (t *Tree) relative(imported string) (dir string, ours bool) {
 	if imported == t.Module {
 		return "", true

@@ -37,7 +37,7 @@ func checkLinks(t *Tree) []Finding {
 	return found
 }
 
-// prose is the lines of a document with code blocks emptied, so that line numbers stay.
+// prose returns the lines of a document with empty code blocks, so that line numbers stay the same.
 func prose(text []byte) []string {
 	lines := strings.Split(string(text), "\n")
 	inside := false
@@ -65,11 +65,11 @@ func targets(line string) []string {
 	return all
 }
 
-// dead says why a link of a document leads nowhere, or "". Links to other places than this tree are not looked at.
+// dead returns why a link of a document is broken, or "". It ignores links to other sites.
 func (t *Tree) dead(document, target string) string {
 	u, err := url.Parse(target)
 	if err != nil {
-		return fmt.Sprintf("link %q can not be read", target)
+		return fmt.Sprintf("link %q: invalid URL", target)
 	}
 	if u.Scheme != "" || u.Host != "" {
 		return ""
@@ -81,16 +81,16 @@ func (t *Tree) dead(document, target string) string {
 	text, isFile := t.files[file]
 	switch {
 	case strings.HasPrefix(u.Path, "/") || file == ".." || strings.HasPrefix(file, "../"):
-		return fmt.Sprintf("link %q leads out of the repository", target)
+		return fmt.Sprintf("link %q points outside the repository", target)
 	case !isFile && !t.folders[file] && file != ".":
-		return fmt.Sprintf("link %q leads nowhere: there is no %s", target, file)
+		return fmt.Sprintf("link %q is broken: %s does not exist", target, file)
 	case u.Fragment != "" && path.Ext(file) == ".md" && !anchors(text)[u.Fragment]:
-		return fmt.Sprintf("link %q leads nowhere: %s has no such heading", target, file)
+		return fmt.Sprintf("link %q is broken: %s has no such heading", target, file)
 	}
 	return ""
 }
 
-// anchors is what a document's headings are called in links: as the usual renderers do it.
+// anchors returns the link names of a document's headings, as the usual renderers build them.
 func anchors(text []byte) map[string]bool {
 	names := make(map[string]bool)
 	count := make(map[string]int)

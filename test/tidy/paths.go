@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// codePath is a path in a code span of a document.
+// codePath matches a path in a code span of a document.
 var codePath = regexp.MustCompile("`\\.?/?([\\w-]+/[\\w./-]*)`")
 
-// checkPaths reports paths in documents that do not exist, from the root or the document's folder. A change log names
-// old ones.
+// checkPaths reports paths in documents that do not exist, relative to the root or the document's
+// folder. It skips the change log, which names old paths.
 func checkPaths(t *Tree) []Finding {
 	var found []Finding
 	for _, name := range t.names() {
@@ -20,7 +20,7 @@ func checkPaths(t *Tree) []Finding {
 		for i, line := range prose(t.files[name]) {
 			for _, m := range codePath.FindAllStringSubmatch(line, -1) {
 				if p := path.Clean(m[1]); !t.exists(p) && !t.exists(path.Join(path.Dir(name), p)) {
-					found = append(found, Finding{Rule: "path", Path: name, Line: i + 1, Name: p, Text: "there is no " + p})
+					found = append(found, Finding{Rule: "path", Path: name, Line: i + 1, Name: p, Text: p + " does not exist"})
 				}
 			}
 		}
@@ -28,8 +28,8 @@ func checkPaths(t *Tree) []Finding {
 	return found
 }
 
-// exists reports whether a path is a file or folder, or nothing that a tree holds: its first folder is none of the
-// repository, or it lies in a folder that Load leaves out.
+// exists reports whether a path is a file or folder. Paths outside the checked tree count as
+// existing: their first folder is not in the repository, or Load skips their folder.
 func (t *Tree) exists(p string) bool {
 	folders := strings.Split(p, "/")
 	for _, f := range folders {

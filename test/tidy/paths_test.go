@@ -12,6 +12,6 @@ func TestPaths(t *testing.T) {
 			"bad.md":       "see\n`a/none.go`, `a/c/b.go`\n",
 			"CHANGELOG.md": "`a/gone.go`\n",
 		},
-		"bad.md:2: path: there is no a/none.go", "bad.md:2: path: there is no a/c/b.go",
+		"bad.md:2: path: a/none.go does not exist", "bad.md:2: path: a/c/b.go does not exist",
 	)
 }

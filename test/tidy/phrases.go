@@ -8,14 +8,15 @@ import (
 )
 
 var (
-	// A folder of somebody's machine.
+	// machinePath matches a folder of one developer's machine.
 	machinePath = regexp.MustCompile(`(?:^|[^A-Za-z0-9_./:~-])(/(?:home|root|Users|work|workspace)/[^\s"'` + "`" + `]*)`)
-	// A document named in a comment or text: capitals, then .md or a section's number.
+	// documentName matches a document named in a comment or text: capitals, then .md or a section's
+	// number.
 	documentName = regexp.MustCompile(`\b([A-Z][A-Z0-9-]*)\.md\b|\b([A-Z][A-Z-]{4,}) sections? [0-9]`)
 )
 
-// checkPhrases keeps out of the tree what a reader elsewhere does not have: folders of the machine it was written on,
-// and documents that are not in it.
+// checkPhrases finds references that other readers cannot follow: folders of the author's machine,
+// and documents outside the repository.
 func checkPhrases(t *Tree) []Finding {
 	documents := make(map[string]bool)
 	for _, name := range t.names() {
@@ -42,13 +43,13 @@ func phrases(line string, documents map[string]bool) []Finding {
 	var found []Finding
 	for _, m := range machinePath.FindAllStringSubmatch(line, -1) {
 		found = append(found, Finding{
-			Rule: "phrase", Name: m[1], Text: fmt.Sprintf("%q is a place on one machine: say it without", m[1]),
+			Rule: "phrase", Name: m[1], Text: fmt.Sprintf("%q is a path on one machine: remove it", m[1]),
 		})
 	}
 	for _, m := range documentName.FindAllStringSubmatch(line, -1) {
 		if name := m[1] + m[2]; !documents[name] {
 			found = append(found, Finding{
-				Rule: "phrase", Name: name, Text: fmt.Sprintf("there is no %s.md here: state the fact itself", name),
+				Rule: "phrase", Name: name, Text: fmt.Sprintf("%s.md does not exist: state the fact itself", name),
 			})
 		}
 	}

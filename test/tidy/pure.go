@@ -16,14 +16,16 @@ import (
 	"strings"
 )
 
-// pure are the packages that decide and do nothing else: given the same events they must give the same effects, so
-// that the simulator can repeat a run from its seed.
+// pure are the packages without side effects. Given the same events they must return the same
+// effects, so that the simulator can repeat a run from its seed.
 var pure = []string{"internal/log/core", "internal/group"}
 
-// impure are imports (with all below them) that bring in a clock, chance, the machine or other goroutines.
+// impure are imports, including everything below them, that introduce a clock, randomness, the
+// machine or goroutines.
 var impure = []string{"time", "math/rand", "crypto/rand", "os", "net", "sync", "io/ioutil", "runtime"}
 
-// unordered beside a range over a map, or on the line above, says why its order does not matter: //tidy:unordered <reason>
+// unordered, next to a range over a map or on the line above, gives the reason why order is
+// irrelevant: //tidy:unordered <reason>
 const unordered = "//tidy:unordered "
 
 func checkPure(t *Tree) []Finding {
@@ -33,7 +35,7 @@ func checkPure(t *Tree) []Finding {
 		if len(files) == 0 {
 			found = append(found, Finding{
 				Rule: "pure", Path: dir, Name: "package",
-				Text: "the package is gone: correct the list of pure packages in test/tidy",
+				Text: "the package does not exist: update the list of pure packages in test/tidy",
 			})
 			continue
 		}
@@ -46,7 +48,8 @@ func checkPure(t *Tree) []Finding {
 	return found
 }
 
-// productionFiles is the files of a package that are no tests, whatever their build constraints.
+// productionFiles returns the files of a package without its tests, regardless of build
+// constraints.
 func productionFiles(t *Tree, dir string) []*goFile {
 	var files []*goFile
 	for _, g := range t.in(dir) {
@@ -96,7 +99,7 @@ func (t *Tree) goroutines(g *goFile) []Finding {
 		case *ast.GoStmt, *ast.SelectStmt:
 			found = append(found, Finding{
 				Rule: "pure", Path: g.path, Line: t.line(n.Pos()), Name: "goroutine",
-				Text: "a pure package starts no goroutine and waits for none",
+				Text: "a pure package must not start a goroutine or wait for one",
 			})
 		}
 		return true
@@ -104,8 +107,8 @@ func (t *Tree) goroutines(g *goFile) []Finding {
 	return found
 }
 
-// mapRanges finds loops over maps, whose order differs from run to run. Types are needed to see them: the package is
-// checked against the compiled form of what it imports.
+// mapRanges finds loops over maps, whose order differs between runs. It needs types, so it checks
+// the package against the compiled form of its imports.
 func (t *Tree) mapRanges(dir string, all []*goFile) []Finding {
 	var files []*goFile
 	for _, g := range all {
@@ -126,16 +129,17 @@ func (t *Tree) mapRanges(dir string, all []*goFile) []Finding {
 	conf := types.Config{Importer: importer.ForCompiler(t.fset, "gc", exports), Error: func(err error) {
 		found = append(found, Finding{Rule: "pure", Path: dir, Name: "types", Text: err.Error()})
 	}}
-	_, _ = conf.Check(t.Module+"/"+dir, t.fset, trees, info) // every error went to conf.Error
+	_, _ = conf.Check(t.Module+"/"+dir, t.fset, trees, info) // all errors went to conf.Error
 	for _, g := range files {
 		found = append(found, t.loops(g, info)...)
 	}
 	return found
 }
 
-// loops finds the loops over maps of one file, and the iterators of package maps that nothing sorts.
+// loops finds the loops over maps of one file, and the iterators of package maps that are not
+// sorted.
 func (t *Tree) loops(g *goFile, info *types.Info) []Finding {
-	excused := make(map[int]bool) // lines with an excuse, and those after it
+	excused := make(map[int]bool) // lines with a reason, and the lines after them
 	for _, group := range g.ast.Comments {
 		for _, c := range group.List {
 			if reason, ok := strings.CutPrefix(c.Text, unordered); ok && strings.TrimSpace(reason) != "" {
@@ -175,7 +179,7 @@ func (t *Tree) loops(g *goFile, info *types.Info) []Finding {
 
 var iterators = map[string]bool{"maps.Keys": true, "maps.Values": true, "maps.All": true}
 
-// isMap also sees type parameters whose types are all maps.
+// isMap also recognizes type parameters whose types are all maps.
 func isMap(typ types.Type) bool {
 	if typ == nil {
 		return false
@@ -195,7 +199,7 @@ func isMap(typ types.Type) bool {
 	return false
 }
 
-// callee is package.Function of a call of a package's function, "" for others.
+// callee returns package.Function of a call of a package's function, "" for other calls.
 func callee(call *ast.CallExpr, info *types.Info) string {
 	fun := call.Fun
 	if index, ok := fun.(*ast.IndexExpr); ok {
@@ -216,7 +220,8 @@ func callee(call *ast.CallExpr, info *types.Info) string {
 	return pkg.Imported().Path() + "." + sel.Sel.Name
 }
 
-// exports gives the compiled form of what files import, and what that imports, from the build cache.
+// exports returns the compiled form of the imports of files, direct and indirect, from the build
+// cache.
 func (t *Tree) exports(files []*goFile) (importer.Lookup, error) {
 	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
 	imports := 0

@@ -8,7 +8,7 @@ import (
 
 const testModule = "example.org/m"
 
-// source is a small tree: path, then text.
+// source is a small tree: paths and texts.
 type source map[string]string
 
 func (s source) tree() *Tree {
@@ -19,7 +19,8 @@ func (s source) tree() *Tree {
 	return New(testModule, files)
 }
 
-// expect runs a rule over a tree and wants one finding for each part of a sentence in want, in any order, and no other.
+// expect applies a rule to a tree and wants one finding for each part of a sentence in want, in any
+// order, and no others.
 func expect(t *testing.T, check func(*Tree) []Finding, s source, want ...string) {
 	t.Helper()
 	found := check(s.tree())
@@ -38,11 +39,11 @@ func expect(t *testing.T, check func(*Tree) []Finding, s source, want ...string)
 		found = append(found[:hit], found[hit+1:]...)
 	}
 	for _, f := range found {
-		t.Errorf("found without need: %v", f)
+		t.Errorf("unexpected finding: %v", f)
 	}
 }
 
-// imports is a Go file of one package that imports others.
+// imports returns a Go file of one package that imports others.
 func imports(pkg string, names ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// Package %s is a test.\npackage %s\n", pkg, pkg)
@@ -175,10 +176,10 @@ func TestLinks(t *testing.T) {
 		want []string
 	}{
 		{"file, folder and picture", doc("[b](b.md) [x](../x) [r](..) ![y](../x/y.txt \"title\")"), nil},
-		{"missing file", doc("see\n[b](c.md)"), []string{`docs/a.md:2: link: link "c.md" leads nowhere`}},
-		{"missing picture", doc("![b](c.png)"), []string{"there is no docs/c.png"}},
+		{"missing file", doc("see\n[b](c.md)"), []string{`docs/a.md:2: link: link "c.md" is broken`}},
+		{"missing picture", doc("![b](c.png)"), []string{"docs/c.png does not exist"}},
 		{"missing named", doc("[b][1]\n\n[1]: c.md"), []string{"docs/a.md:3"}},
-		{"out of the tree", doc("[b](../../c.md) [c](/etc/passwd)"), []string{`"../../c.md" leads out`, `"/etc/passwd" leads out`}},
+		{"out of the tree", doc("[b](../../c.md) [c](/etc/passwd)"), []string{`"../../c.md" points outside`, `"/etc/passwd" points outside`}},
 		{"elsewhere", doc("[b](https://example.org/c.md) [m](mailto:a@example.org)"), nil},
 		{"headings", doc("[b](b.md#some-code--more) [c](b.md#twice-1) [d](b.md#own)"), nil},
 		{"missing heading", doc("[b](b.md#no)"), []string{"docs/b.md has no such heading"}},
@@ -195,11 +196,11 @@ func TestPhrases(t *testing.T) {
 		tree source
 		want []string
 	}{
-		{"folder of a machine", source{"a.go": "package a // see /home/somebody/x\n"}, []string{`a.go:1: phrase: "/home/somebody/x"`}},
+		{"folder of a machine", source{"a.go": "package a // see /home/someone/x\n"}, []string{`a.go:1: phrase: "/home/someone/x"`}},
 		{"in a script", source{"run": "cd '/home/go'"}, []string{`"/home/go"`}},
 		{"in a URL or a deeper folder", source{"a.md": "http://h/home/x a/home/x ~/home/x"}, nil},
-		{"document that is not here", source{"a.go": "package a // as NOWHERE.md says\n"}, []string{"there is no NOWHERE.md"}},
-		{"its section", source{"a.go": "package a // NOWHERE section 4\n"}, []string{"there is no NOWHERE.md"}},
+		{"document that is not here", source{"a.go": "package a // as NOWHERE.md says\n"}, []string{"NOWHERE.md does not exist"}},
+		{"its section", source{"a.go": "package a // NOWHERE section 4\n"}, []string{"NOWHERE.md does not exist"}},
 		{"document that is here", source{"a.go": "package a // FORMAT.md, FORMAT section 4, RFC 9457 section 3\n", "x/FORMAT.md": ""}, nil},
 		{"sums of modules are not prose", source{"go.sum": "/home/x/y"}, nil},
 	} {
@@ -216,9 +217,9 @@ func TestTestNames(t *testing.T) {
 		"docs/bad.md":       "`TestGone`\n`out.TestThere` TestMethod\nTestNone",
 	}
 	expect(
-		t, checkTestNames, tree, "docs/good.md:1: test-name: there is no test TestX", "docs/bad.md:1: test-name: there is no test TestGone",
-		"docs/bad.md:2: test-name: there is no test out.TestThere", "docs/bad.md:2: test-name: there is no test TestMethod",
-		"docs/bad.md:3: test-name: there is no test TestNone",
+		t, checkTestNames, tree, "docs/good.md:1: test-name: test TestX does not exist", "docs/bad.md:1: test-name: test TestGone does not exist",
+		"docs/bad.md:2: test-name: test out.TestThere does not exist", "docs/bad.md:2: test-name: test TestMethod does not exist",
+		"docs/bad.md:3: test-name: test TestNone does not exist",
 	)
 }
 
@@ -240,7 +241,7 @@ func TestPure(t *testing.T) {
 			"imports math/rand/v2", "imports os/exec", "imports net/http", "imports sync/atomic",
 		}},
 		{"like names are others", core("import _ \"sort\"\n"), nil},
-		{"goroutine", core("func f() { go f() }\n"), []string{"a.go:2: pure: a pure package starts no goroutine"}},
+		{"goroutine", core("func f() { go f() }\n"), []string{"a.go:2: pure: a pure package must not start a goroutine"}},
 		{"map", loop("", "m"), []string{"a.go:5: pure: a range over a map"}},
 		{"map behind a call", core("func g() map[int]int { return nil }\nfunc f() { for range g() { } }\n"), []string{"a.go:3"}},
 		{"map as a type parameter", core("func f[M map[int]int](m M) { for range m { } }\n"), []string{"a.go:2"}},
@@ -248,23 +249,23 @@ func TestPure(t *testing.T) {
 		{"excused with a reason", loop("//tidy:unordered a sum has no order", "m"), nil},
 		{"excused without a reason", loop("//tidy:unordered  ", "m"), []string{"a.go:5"}},
 		{"excuse of another line", loop("//tidy:unordered a sum has no order\n", "m"), []string{"a.go:6"}},
-		{"excused beside with a reason", core("func f(m map[int]int) {\n\tfor range m { //tidy:unordered nothing is done\n\t}\n}\n"), nil},
+		{"with a reason on the same line", core("func f(m map[int]int) {\n\tfor range m { //tidy:unordered nothing is done\n\t}\n}\n"), nil},
 		{"slice", loop("", "s"), nil},
 		{"number", loop("", "sum"), nil},
 		{"keys", core(fmt.Sprintf(sorted, "slices.Collect(maps.Keys(m))")), []string{"a.go:7: pure: maps.Keys has no order"}},
 		{"sorted keys", core(fmt.Sprintf(sorted, "slices.Sorted(maps.Keys(m))")), nil},
-		{"what can not be checked", core("func f() { for range nowhere { } }\n"), []string{"undefined: nowhere"}},
+		{"a package that does not compile", core("func f() { for range nowhere { } }\n"), []string{"undefined: nowhere"}},
 		{
-			"files of another build are not in the way of types",
+			"files with other build constraints do not affect types",
 			source{
 				"internal/log/core/a.go": "//go:build plant\n\npackage core\nimport _ \"time\"\nconst on = true\n",
 				"internal/log/core/b.go": "//go:build !plant\n\npackage core\nconst on = false\nfunc f(m map[int]int) { for range m { } }\n",
 			},
 			[]string{"internal/log/core/a.go:4: pure: internal/log/core imports time", "internal/log/core/b.go:5: pure: a range over a map"},
 		},
-		{"package gone", source{"a.go": "package a"}, []string{"internal/log/core: pure: the package is gone"}},
+		{"missing package", source{"a.go": "package a"}, []string{"internal/log/core: pure: the package does not exist"}},
 	} {
-		c.tree["internal/group/a.go"] = "package groups\n" // the other pure one
+		c.tree["internal/group/a.go"] = "package groups\n" // the other pure package
 		t.Run(c.name, func(t *testing.T) { expect(t, checkPure, c.tree, c.want...) })
 	}
 }

@@ -6,20 +6,21 @@ import (
 	"go/token"
 )
 
-// secretNames are what secrets are called in this repository. One is compared by subtle.ConstantTimeCompare of digests only:
-// an ordinary comparison ends at the first byte that differs, and how long it takes tells where that is.
+// secretNames are the names of secrets in this repository. Compare them only as digests with
+// subtle.ConstantTimeCompare: an ordinary comparison ends at the first different byte, and its
+// duration reveals the position.
 var secretNames = map[string]bool{
 	"APIKey": true, "apiKey": true, "SecretKey": true, "SessionToken": true, "RemoteKey": true, "Reveal": true,
 	"secret": true, "password": true, "Password": true, "Authorization": true,
 }
 
-// comparers are functions that compare as == does.
+// comparers are functions that compare like ==.
 var comparers = map[string]bool{
 	"bytes.Equal": true, "bytes.Compare": true, "bytes.EqualFold": true, "strings.Compare": true, "strings.EqualFold": true,
 	"cmp.Compare": true, "reflect.DeepEqual": true, "slices.Equal": true,
 }
 
-// checkSecrets finds comparisons of secrets with anything but "" and nil. Tests may compare what they like.
+// checkSecrets finds comparisons of secrets with anything except "" and nil. Tests are exempt.
 func checkSecrets(t *Tree) []Finding {
 	var found []Finding
 	for _, g := range t.gofiles {
@@ -43,7 +44,7 @@ func checkSecrets(t *Tree) []Finding {
 			if name != "" {
 				found = append(found, Finding{
 					Rule: "secrets", Path: g.path, Line: t.line(n.Pos()), Name: name,
-					Text: name + " is a secret: compare digests, with subtle.ConstantTimeCompare",
+					Text: name + " is a secret: compare digests with subtle.ConstantTimeCompare",
 				})
 			}
 			return true
@@ -52,7 +53,7 @@ func checkSecrets(t *Tree) []Finding {
 	return found
 }
 
-// isNothing says whether an expression is "" or nil, which a secret may be compared with.
+// isNothing reports whether an expression is "" or nil, which a secret may be compared with.
 func isNothing(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -63,7 +64,8 @@ func isNothing(e ast.Expr) bool {
 	return false
 }
 
-// secretName is the name of the secret that an expression is: a name, a field, a method's or a header's value, or part of one.
+// secretName returns the name of the secret in an expression: a name, a field, the value of a
+// method or header, or part of one.
 func secretName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -84,7 +86,7 @@ func secretName(e ast.Expr) string {
 		if e.Value == `"Authorization"` {
 			return "Authorization"
 		}
-	case *ast.CallExpr: // a method of it, a conversion, a header
+	case *ast.CallExpr: // a method, a conversion, a header
 		switch fun := e.Fun.(type) {
 		case *ast.SelectorExpr:
 			if name := secretName(fun.Sel); name != "" || fun.Sel.Name != "Get" {

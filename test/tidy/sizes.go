@@ -5,9 +5,9 @@ import (
 	"go/ast"
 )
 
-// The sizes above which code is hard to hold in one's head. The aim is about half of each.
+// Above these sizes code is hard to understand as a whole. The aim is about half of each.
 const (
-	funcMax    = 70   // lines of a function, signature and closing brace included
+	funcMax    = 70   // lines of a function, including signature and closing brace
 	fileLines  = 500  // lines of a file
 	testLines  = 1000 // lines of a test file
 	sizeAdvice = "split it by what it does"
@@ -31,7 +31,8 @@ func checkSizes(t *Tree) []Finding {
 	return found
 }
 
-// PackageSizes returns the lines of each package without its tests, by folder. A package has no largest size: it is one idea.
+// PackageSizes returns the lines of each package without its tests, by folder. Packages have no
+// limit.
 func (t *Tree) PackageSizes() map[string]int {
 	sizes := make(map[string]int)
 	for _, g := range t.gofiles {
@@ -59,7 +60,7 @@ func (t *Tree) longFuncs(g *goFile) []Finding {
 	return found
 }
 
-// tooLong is a finding about a size: what was measured, then the limit.
+// tooLong returns a finding about a size. measured is the size and its limit.
 func tooLong(rule, path, name string, measured [2]int) Finding {
 	what := name
 	if what == "" {
@@ -71,7 +72,7 @@ func tooLong(rule, path, name string, measured [2]int) Finding {
 	}
 }
 
-// funcName is Func, Type.Method for a method.
+// funcName returns Func, or Type.Method for a method.
 func funcName(fn *ast.FuncDecl) string {
 	if recv := receiver(fn); recv != "" {
 		return recv + "." + fn.Name.Name
@@ -79,7 +80,7 @@ func funcName(fn *ast.FuncDecl) string {
 	return fn.Name.Name
 }
 
-// receiver is the name of the type that a method belongs to, "" for a function.
+// receiver returns the name of a method's type, "" for a function.
 func receiver(fn *ast.FuncDecl) string {
 	if fn.Recv == nil || len(fn.Recv.List) == 0 {
 		return ""

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// testName is a test or fuzz target in a document, with its package before it or without: cache.TestFullDisk.
+// testName matches a test or fuzz target in a document, with or without its package:
+// cache.TestFullDisk.
 var testName = regexp.MustCompile(`(?:\b([a-z0-9]+)\.)?\b((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\b`)
 
-// checkTestNames finds tests that a document names and that are not there, or not in that package.
+// checkTestNames finds tests in documents that do not exist, or not in that package.
 func checkTestNames(t *Tree) []Finding {
 	declared := t.tests()
 	var found []Finding
@@ -23,7 +24,7 @@ func checkTestNames(t *Tree) []Finding {
 			for _, m := range testName.FindAllStringSubmatch(line, -1) {
 				if pkg := m[1]; !declared[m[2]] || pkg != "" && !declared[pkg+"."+m[2]] {
 					found = append(found, Finding{
-						Rule: "test-name", Path: name, Line: i + 1, Name: m[0], Text: fmt.Sprintf("there is no test %s", m[0]),
+						Rule: "test-name", Path: name, Line: i + 1, Name: m[0], Text: fmt.Sprintf("test %s does not exist", m[0]),
 					})
 				}
 			}
@@ -32,8 +33,8 @@ func checkTestNames(t *Tree) []Finding {
 	return found
 }
 
-// tests is the names of all tests and fuzz targets, each with and without the last element of its folder ("seb" for the
-// root).
+// tests returns the names of all tests and fuzz targets, each with and without the last element of
+// its folder ("seb" for the root).
 func (t *Tree) tests() map[string]bool {
 	declared := make(map[string]bool)
 	for _, g := range t.gofiles {

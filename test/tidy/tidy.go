@@ -1,7 +1,7 @@
-// Package tidy keeps the rules of the source tree that a compiler does not: which package may import which, how long
-// functions, files and packages may be, that exported names are described, that the links of the documents lead
-// somewhere and the tests that they name exist, and that the log's core stays free of clocks, randomness and I/O. Its test runs every rule over the
-// repository; it is no part of the program.
+// Package tidy checks rules of the source tree that a compiler does not check: imports between
+// packages, sizes of functions and files, comments on exported names, links of documents, the tests
+// and numbers that documents name, forbidden words, and the purity of the log's core. Its test
+// applies every rule to the repository. It is not part of the program.
 package tidy
 
 import (
@@ -9,20 +9,21 @@ import (
 	"sort"
 )
 
-// Finding is one place that breaks a rule.
+// Finding is one position that breaks a rule.
 type Finding struct {
 	Rule string // short name of the rule, for example "func-size"
 	Path string // slash-separated, relative to the root of the repository
 	Line int    // 1-based; 0 if the finding is about a whole file or package
-	Name string // what is found fault with: a function, an import, a link
+	Name string // the subject: a function, an import, a link
 	Size int    // the measured size for the size rules, else 0
-	Text string // one sentence that says what to do
+	Text string // one sentence that tells how to fix it
 }
 
-// Key names the finding in the table of exceptions. It has no line number, so it lives on while lines move.
+// Key identifies the finding in the table of exceptions. It has no line number, so that it stays
+// valid when lines move.
 func (f Finding) Key() string { return f.Rule + " " + f.Path + " " + f.Name }
 
-// String is the finding as a compiler would print it.
+// String returns the finding in the format of a compiler.
 func (f Finding) String() string {
 	at := f.Path
 	if f.Line > 0 {
@@ -31,13 +32,13 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s", at, f.Rule, f.Text)
 }
 
-// Rule is one check over the whole tree.
+// Rule is one check of the whole tree.
 type Rule struct {
 	Name  string
 	Check func(*Tree) []Finding
 }
 
-// Rules is every rule, in the order in which they are reported.
+// Rules returns all rules in the order of reporting.
 func Rules() []Rule {
 	return []Rule{
 		{"parse", checkParse},
@@ -55,9 +56,10 @@ func Rules() []Rule {
 	}
 }
 
-// Except takes the findings that a table of exceptions allows out of found and returns the rest, ordered by place. The
-// table maps a finding's key to the size it may have (0 for rules without a size). It is a ratchet: an entry that
-// allows more than is there, or that nothing needs any more, is itself a finding, so the table can only shrink.
+// Except removes the findings that a table of exceptions allows, and returns the rest in order of
+// position. The table maps a finding's key to its allowed size (0 for rules without a size). The
+// table can only shrink: an entry that allows more than needed, or that is not needed, is itself a
+// finding.
 func Except(found []Finding, table map[string]int) []Finding {
 	var left []Finding
 	used := make(map[string]bool)
@@ -78,7 +80,7 @@ func Except(found []Finding, table map[string]int) []Finding {
 	for key := range table {
 		if !used[key] {
 			left = append(left, Finding{Rule: "ratchet", Name: key, Text: fmt.Sprintf(
-				"nothing needs the exception %q any more: remove the entry", key)})
+				"unused exception %q: remove the entry", key)})
 		}
 	}
 	sort.Slice(left, func(i, j int) bool { return left[i].less(left[j]) })

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// root is the folder of the repository, seen from this package's.
+// root is the root of the repository, relative to this package.
 const root = "../.."
 
 func loadRepository(t *testing.T) *Tree {
@@ -42,7 +42,7 @@ func TestRepository(t *testing.T) {
 	logSizes(t, tree)
 }
 
-// logSizes prints how many packages the main module has and how long they are, the longest first.
+// logSizes prints the packages of the main module by length.
 func logSizes(t *testing.T, tree *Tree) {
 	sizes := tree.PackageSizes()
 	maps.DeleteFunc(sizes, func(dir string, lines int) bool { return lines == 0 || strings.HasPrefix(dir, "bench/") })

@@ -17,12 +17,12 @@ import (
 // Tree is the text of a repository, parsed once.
 type Tree struct {
 	Module string // module path of the root go.mod
-	Dir    string // folder on disk, for the go command; "" for a tree made in memory
+	Dir    string // folder on disk, for the go command; "" for a tree in memory
 
 	files   map[string][]byte // text files by slash-separated path
-	folders map[string]bool   // folders that hold a file
+	folders map[string]bool   // folders that contain a file
 	fset    *token.FileSet
-	gofiles []*goFile // in order of their paths
+	gofiles []*goFile // ordered by path
 	errs    []Finding // files that do not parse
 }
 
@@ -35,17 +35,18 @@ type goFile struct {
 	size int // lines
 }
 
-// generated reports whether a tool wrote the file: sizes and comments are then not ours.
+// generated reports whether a tool wrote the file: rules on sizes and comments do not apply to it.
 func (g *goFile) generated() bool { return ast.IsGenerated(g.ast) }
 
-// skipped are folders that are no source: build results, caches, measurements and the data of a broker run in the tree.
+// skipped are folders without sources: build results, caches, measurements and the data of a
+// broker.
 var skipped = map[string]bool{"bin": true, "dist": true, "seb-data": true, "seb-bucket": true, "node_modules": true, "raw": true}
 
-// fileMax is the largest file looked at; larger ones are data.
+// fileMax bounds the checked files; larger ones are data.
 const fileMax = 1 << 20
 
-// Load reads the tree below dir. It leaves out folders whose names begin with a dot, except .ci and .github, and the
-// file .git of a worktree.
+// Load reads the tree below dir. It skips folders whose names begin with a dot, except .ci and
+// .github, and the file .git of a worktree.
 func Load(dir, module string) (*Tree, error) {
 	files := make(map[string][]byte)
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -83,7 +84,7 @@ func Load(dir, module string) (*Tree, error) {
 	return t, nil
 }
 
-// New makes a tree of files given by slash-separated path. Binary files are left out.
+// New returns a tree of files given by slash-separated path. It skips binary files.
 func New(module string, files map[string][]byte) *Tree {
 	t := &Tree{Module: module, files: make(map[string][]byte), folders: make(map[string]bool), fset: token.NewFileSet()}
 	for name, text := range files {
@@ -102,7 +103,7 @@ func New(module string, files map[string][]byte) *Tree {
 	return t
 }
 
-// names is every file in order.
+// names returns every file in order.
 func (t *Tree) names() []string {
 	names := make([]string, 0, len(t.files))
 	for name := range t.files {
@@ -130,7 +131,7 @@ func (t *Tree) parse(name string) {
 
 func (t *Tree) line(pos token.Pos) int { return t.fset.Position(pos).Line }
 
-// packages is the folders that hold Go files, in order.
+// packages returns the folders that contain Go files, in order.
 func (t *Tree) packages() []string {
 	var dirs []string
 	seen := make(map[string]bool)
@@ -144,7 +145,7 @@ func (t *Tree) packages() []string {
 	return dirs
 }
 
-// in is the Go files of one folder.
+// in returns the Go files of one folder.
 func (t *Tree) in(dir string) []*goFile {
 	var files []*goFile
 	for _, g := range t.gofiles {

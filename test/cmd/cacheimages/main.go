@@ -1,6 +1,6 @@
-// Command cacheimages makes every image that a crash can leave of the cache folder, the data folder
-// and a bucket in a folder, where the usual tests take a sample, and opens each. It takes about ten
-// minutes and prints how many images there were.
+// Command cacheimages makes every image that a crash can leave of the cache folder, the data
+// directory and a bucket in a folder, and opens each. The usual tests use a sample. It takes about
+// ten minutes and prints the number of images.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Command mutants tests the tests: it builds the simulator with each planted bug of test/mutants,
 // and the simulator must find every one. It takes two minutes and prints a line for each bug with
-// the time until it was found.
+// the time to find it.
 package main
 
 import (

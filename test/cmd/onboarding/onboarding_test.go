@@ -35,8 +35,8 @@ func TestOnboarding(t *testing.T) {
 	}
 }
 
-// TestComparisonFindsWhatIsWrong: the comparison finds each kind of error in a mailbox.
-func TestComparisonFindsWhatIsWrong(t *testing.T) {
+// TestComparisonFindsErrors: the comparison finds each kind of error in a mailbox.
+func TestComparisonFindsErrors(t *testing.T) {
 	at := time.UnixMilli(1_000_000)
 	one := sent{ID: "1", SentAt: at.Add(time.Second), Trigger: "a", State: "fired", Entity: "u", At: at}
 	two := sent{ID: "2", SentAt: at.Add(time.Second), Trigger: "b", State: "fired", Entity: "u", At: at}
@@ -54,7 +54,7 @@ func TestComparisonFindsWhatIsWrong(t *testing.T) {
 		undelivered map[mail]bool
 		want        string // missing, extra, early
 	}{
-		"as it should be":               {[]sent{one, two, back}, nothing, "ok"},
+		"correct":                       {[]sent{one, two, back}, nothing, "ok"},
 		"neither was sent":              {[]sent{one}, undelivered, "ok"},
 		"none":                          {nil, nothing, "missing"},
 		"one is missing":                {[]sent{two, back}, nothing, "missing"},

@@ -1,8 +1,8 @@
-// Command openapi checks openapi.yaml with tools of others, in pinned versions: redocly lints it,
-// schemathesis derives requests from it for a while, and openapi-typescript, openapi-python-client
-// and oapi-codegen generate clients that must work. It takes about three minutes, and longer the
-// first time: it fetches the tools into .cache. It needs python3, node and npm. It prints what go
-// test prints.
+// Command openapi checks openapi.yaml with third-party tools in pinned versions. redocly lints it,
+// and schemathesis derives requests from it. openapi-typescript, openapi-python-client and
+// oapi-codegen generate clients that must work. It takes about three minutes, and longer the first
+// time: it downloads the tools into .cache. It needs python3, node and npm. It prints the output of
+// go test.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 var source string
 
 func main() {
-	d := flag.Duration("time", time.Minute, "how long schemathesis sends requests")
+	d := flag.Duration("time", time.Minute, "time in which schemathesis sends requests")
 	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
 		return []campaign.Step{{
 			Env:  []string{"SEB_INTEROP=1", "SEB_OPENAPI_TIME=" + d.String()},

@@ -1,11 +1,13 @@
-// Command release checks what `make release` makes: the same bytes when made twice, the modules in
-// the SBOM, the checksums, the content of the deb package, and the unit (systemd-analyze; Debian has
-// it in the package systemd). It takes about two minutes, and longer without a build cache.
+// Command release checks the output of `make release`: a second build gives the same bytes. It also
+// checks the modules in the SBOM, the checksums, the content of the deb package, and the unit
+// (systemd-analyze, from the Debian package systemd). It takes about two minutes, and longer
+// without a build cache.
 package main
 
 import (
 	"bytes"
 	"context"
+	"debug/buildinfo"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -17,8 +19,6 @@ import (
 	"slices"
 	"strings"
 
-	"debug/buildinfo"
-
 	"github.com/sebbroker/seb/test/campaign"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -29,7 +29,7 @@ var source string
 const version = "0.0.1"
 
 func main() {
-	platforms := flag.String("platforms", "linux/amd64,linux/arm64", "what to build")
+	platforms := flag.String("platforms", "linux/amd64,linux/arm64", "platforms to build, separated by commas")
 	campaign.Do(source, func(ctx context.Context) error {
 		c := checks{ctx: ctx}
 		return c.run(*platforms)
@@ -39,7 +39,7 @@ func main() {
 type checks struct {
 	ctx  context.Context
 	root string
-	dist string // the artefacts
+	dist string // the artifacts
 }
 
 func (c *checks) run(platforms string) (err error) {
@@ -87,7 +87,7 @@ func (c *checks) checksums() error {
 	return err
 }
 
-// sbom: it lists the modules of the program and no others.
+// sbom checks that the SBOM lists exactly the modules of the program.
 func (c *checks) sbom(work string) error {
 	text, err := os.ReadFile(filepath.Join(c.dist, "seb_"+version+"_sbom.cdx.json"))
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *checks) sbom(work string) error {
 		linked = append(linked, m.Path+" "+m.Version)
 	}
 	if !slices.Equal(listed, linked) {
-		return fmt.Errorf("it lists %q, the program has %q", listed, linked)
+		return fmt.Errorf("SBOM lists %q, the program has %q", listed, linked)
 	}
 	return nil
 }
@@ -131,13 +131,13 @@ func (c *checks) deb() error {
 		"./usr/share/bash-completion/completions/seb", "./usr/share/doc/seb/copyright",
 	} {
 		if !strings.Contains(list, " "+file+"\n") {
-			return fmt.Errorf("%s is not in it:\n%s", file, list)
+			return fmt.Errorf("%s is not in the package:\n%s", file, list)
 		}
 	}
 	return nil
 }
 
-// unit: its exposure is at most 2.0, and systemd finds no fault in it.
+// unit checks that systemd finds no fault in the unit and rates its exposure at most 2.0.
 func (c *checks) unit() error {
 	dir := filepath.Join(c.root, "packaging")
 	if _, err := c.output(dir, "systemd-analyze", "security", "--offline=true", "--threshold=20", "seb.service"); err != nil {
@@ -152,7 +152,7 @@ func (c *checks) unit() error {
 	return nil
 }
 
-// output runs a command and returns everything it says.
+// output runs a command and returns its output and errors.
 func (c *checks) output(dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(c.ctx, name, args...)
 	cmd.Dir = dir

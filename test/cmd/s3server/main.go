@@ -1,5 +1,4 @@
-// Command s3server builds the S3 server that the tests use, if it is not there yet. That takes
-// minutes.
+// Command s3server builds the S3 server of the tests if it is not built yet. That takes minutes.
 package main
 
 import (

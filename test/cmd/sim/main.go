@@ -1,6 +1,6 @@
-// Command sim runs the simulator: brokers, stores and clients in virtual time, with faults that a
-// seed draws, judged by its invariants. It prints totals at the end, and of a violation the seed,
-// which -seed repeats with a trace. Modes:
+// Command sim runs the simulator: brokers, stores and clients in virtual time, with faults chosen
+// by a seed, checked against invariants. It prints totals at the end. For a violation it prints the
+// seed, and -seed repeats it with a trace. Modes:
 //
 //	seeds    fresh seeds for -time; one of -share seeds is a month with triggers
 //	losses   every object of a bucket is lost, and every pair (a minute); then seeds with losses
@@ -23,12 +23,12 @@ import (
 var source string
 
 func main() {
-	mode := flag.String("mode", "seeds", "what to run: seeds, losses, clocks or starts")
-	seed := flag.Uint64("seed", 0, "the one seed of mode seeds to repeat, with its trace; 0: fresh seeds")
-	flag.Bool("shrink", false, "make the configuration of -seed as small as it still fails")
-	d := flag.Duration("time", 30*time.Second, "how long to run fresh seeds")
-	flag.Int("share", 20, "one of so many seeds of mode seeds is a month; 1: months only")
-	flag.Int("starts", 10_000, "number of starts of modes starts and losses")
+	mode := flag.String("mode", "seeds", "mode: seeds, losses, clocks or starts")
+	seed := flag.Uint64("seed", 0, "seed of mode seeds to repeat with a trace (0: fresh seeds)")
+	flag.Bool("shrink", false, "find a smaller configuration of -seed that still fails")
+	d := flag.Duration("time", 30*time.Second, "time to run fresh seeds")
+	flag.Int("share", 20, "one of N seeds in mode seeds is a month (1: only months)")
+	flag.Int("starts", 10_000, "number of starts in modes starts and losses")
 	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
 		simulate := func(test string, args ...string) campaign.Step {
 			return campaign.Test("test/sim", "^"+test+"$", args...)

@@ -1,7 +1,7 @@
-// Command soak puts an hour of a broker's life into less time, on the real S3 server: 1,000 topics,
-// mixed load, short intervals, brokers that are killed, half of them with the loss of their disk.
-// Then it starts brokers with an empty disk on a bucket of 1,000 packs, and measures a follower. It
-// takes half an hour and prints totals, starts and memory.
+// Command soak compresses an hour of a broker's life, on the real S3 server: 1,000 topics, mixed
+// load, short intervals, and killed brokers, half of them with the loss of their disk. Then it
+// starts brokers with an empty disk on a bucket of 1,000 packs, and measures a follower. It takes
+// half an hour and prints totals, start times and memory.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 var source string
 
 func main() {
-	flag.Duration("life", 25*time.Minute, "how long the load goes on")
+	flag.Duration("life", 25*time.Minute, "duration of the load")
 	campaign.Main(source, func(ctx context.Context) ([]campaign.Step, error) {
 		return []campaign.Step{campaign.Test("test/soak", ".", append([]string{"-args", "-long"}, campaign.Flags("life")...)...)}, campaign.S3(ctx)
 	})

@@ -1,7 +1,7 @@
-// Command torture kills, stops and cuts off real brokers, on disk and on the S3 server, while
-// clients of HTTP and Kafka write and read, and judges the history of what the clients saw. It runs
-// until one of its limits is reached, by default for half a minute, and prints the totals; a run
-// that fails keeps its history, and its seed repeats it:
+// Command torture kills, stops and disconnects real brokers, on disk and on the S3 server, while
+// clients of HTTP and Kafka write and read. It checks the history that the clients saw. It runs
+// until one of its limits is reached, by default for half a minute, and prints the totals. A failed
+// run keeps its history, and its seed repeats it:
 //
 //	go run ./test/cmd/torture -time 10m
 //	go run ./test/cmd/torture -kills 10000 -time 1h
@@ -21,9 +21,9 @@ import (
 var source string
 
 func main() {
-	seed := flag.Uint64("seed", 0, "the one run to repeat; 0: fresh seeds")
-	kills := flag.Int64("kills", 0, "run until so many brokers were killed; 0: no such limit")
-	d := flag.Duration("time", 0, "run fresh seeds for so long; 0: 30s without -seed and -kills, else no such limit")
+	seed := flag.Uint64("seed", 0, "seed of the run to repeat (0: fresh seeds)")
+	kills := flag.Int64("kills", 0, "number of brokers to kill (0: no limit)")
+	d := flag.Duration("time", 0, "time to run fresh seeds (0: 30s without -seed and -kills, otherwise no limit)")
 	campaign.Main(source, func(ctx context.Context) ([]campaign.Step, error) {
 		if *seed == 0 && *kills == 0 && *d == 0 {
 			*d = 30 * time.Second

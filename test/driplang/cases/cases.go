@@ -1,4 +1,5 @@
-// Package cases is the table of driplang's cases, for the tests of whoever answers questions about expressions.
+// Package cases is the table of driplang's test cases, for tests of all code that evaluates
+// expressions.
 package cases
 
 import (
@@ -13,7 +14,7 @@ import (
 	"time"
 )
 
-// Base is the instant that the times of the table are counted from.
+// Base is time zero of the table.
 var Base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Event is an event of a case.
@@ -23,17 +24,18 @@ type Event struct {
 	ID    string    `json:"id,omitempty"`
 }
 
-// Case is a row: what an expression is worth at an instant. Error, if not "", begins the fault of the expression.
+// Case is a row: the value of an expression at an instant. Error, if not "", is the start of the
+// expression's error.
 type Case struct {
 	ID, Expr, Error, Why string
 	Events               []Event
 	At                   time.Time
 	Value                bool
 	Next                 *time.Time // nil: never
-	NextKnown            bool       // the table says when
+	NextKnown            bool       // the table has Next
 }
 
-// Load returns all rows, of which there are 108.
+// Load returns all 108 rows.
 func Load(t testing.TB) []Case {
 	t.Helper()
 	_, own, _, _ := runtime.Caller(0)
@@ -53,7 +55,7 @@ func Load(t testing.TB) []Case {
 		t.Fatal(err)
 	}
 	if len(file.Cases) != 108 {
-		t.Fatalf("%d rows, there should be 108", len(file.Cases))
+		t.Fatalf("table has %d rows, want 108", len(file.Cases))
 	}
 	list := make([]Case, len(file.Cases))
 	for i, r := range file.Cases {
@@ -61,7 +63,7 @@ func Load(t testing.TB) []Case {
 		for _, e := range r.Events {
 			c.Events = append(c.Events, Event{Event: e[0], At: instant(t, e[1]), ID: strings.Join(e[2:], "")})
 		}
-		if r.Order == "event_time" { // what the engine's buffer does
+		if r.Order == "event_time" { // like the engine's buffer
 			slices.SortStableFunc(c.Events, func(a, b Event) int { return a.At.Compare(b.At) })
 		}
 		if next := strings.Trim(string(r.Next), `"`); c.NextKnown && next != "null" {
@@ -73,7 +75,7 @@ func Load(t testing.TB) []Case {
 	return list
 }
 
-// instant reads a time of the table, such as 6d23h59m59s999ms.
+// instant parses a time of the table, such as 6d23h59m59s999ms.
 func instant(t testing.TB, text string) time.Time {
 	at := Base
 	for rest := text; rest != ""; {
@@ -84,7 +86,7 @@ func instant(t testing.TB, text string) time.Time {
 		n, err := strconv.ParseInt(digits, 10, 64)
 		per := map[string]time.Duration{"d": 24 * time.Hour, "h": time.Hour, "m": time.Minute, "s": time.Second, "ms": time.Millisecond}[unit]
 		if err != nil || per == 0 {
-			t.Fatalf("offset %q", text)
+			t.Fatalf("invalid offset %q", text)
 		}
 		at = at.Add(time.Duration(n) * per)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// history is one history up to a point.
+// history is the events of a history and the current point.
 type history struct {
 	events []Event
 	now    Point
@@ -13,7 +13,7 @@ type history struct {
 
 func (h *history) at(now Point) *history { return &history{h.events, now} }
 
-// deadline is the point at which instant t is complete; not ok: it is still to come.
+// deadline returns the point at which instant t is complete, and whether it has been reached.
 func (h *history) deadline(t int64) (Point, bool) {
 	k := 0
 	for k < h.now.Events && h.events[k].At <= t {
@@ -22,7 +22,7 @@ func (h *history) deadline(t int64) (Point, bool) {
 	return Point{k, t, true}, h.now.passed(t)
 }
 
-// counted is the events from s on, in the window, that match and find all guards true.
+// counted returns the events after s, in the window, that match and satisfy all guards.
 func (h *history) counted(x *Expr, s Point, lo, hi int64, gs []guard) []int {
 	var found []int
 	for i := s.Events; i < h.now.Events; i++ {
@@ -52,7 +52,8 @@ func (h *history) absent(lo, hi int64) Value {
 	return False
 }
 
-// val is VAL: the value of x with anchor s and window lo to hi, if the guards must hold before the first event it uses.
+// val is VAL: the value of x with anchor s in the window lo to hi, if the guards must hold before
+// the first event it uses.
 func (h *history) val(x *Expr, s Point, lo, hi int64, gs []guard) Value {
 	if len(gs) > 0 && pure(x) {
 		v := h.val(x, s, lo, hi, nil)
@@ -88,7 +89,7 @@ func (h *history) val(x *Expr, s Point, lo, hi int64, gs []guard) Value {
 	return v
 }
 
-// and gives the guards to whichever operand comes first.
+// and applies the guards to the operand that comes first.
 func (h *history) and(x *Expr, gs []guard, val func(*Expr, []guard) Value) Value {
 	all := func(first *Expr) Value {
 		v := True
@@ -174,7 +175,7 @@ func (h *history) comp(x *Expr, s Point, lo, hi int64, gs []guard) []Point {
 	return all
 }
 
-// compGuarded is comp of an absence after guards: their AND.
+// compGuarded is comp for an absence after guards: their AND.
 func (h *history) compGuarded(x *Expr, s Point, lo, hi int64, gs []guard) []Point {
 	return slices.DeleteFunc(h.comp(x, s, lo, hi, nil), func(m Point) bool {
 		for _, g := range gs {

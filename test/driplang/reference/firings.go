@@ -2,25 +2,25 @@ package reference
 
 import "slices"
 
-// Mode is how often an expression fires for an entity: the `fire` of a trigger.
+// Mode determines how often an expression fires for an entity: the `fire` of a trigger.
 type Mode string
 
 // The modes.
 const (
 	Once  Mode = "once"  // the first time
-	Edge  Mode = "edge"  // each time that it becomes true
-	Reset Mode = "reset" // each time, and the history begins anew behind it
+	Edge  Mode = "edge"  // each time it becomes true
+	Reset Mode = "reset" // each time; the history then starts again
 )
 
-// Firing is an instant at which an expression has become true.
+// Firing is an instant at which an expression becomes true.
 type Firing struct {
 	At int64 // ms
-	// Gone is when it was true no longer, if IsGone; with Edge only.
+	// Gone is the time at which it becomes false again, if IsGone; only with Edge.
 	Gone   int64
 	IsGone bool
 }
 
-// Firings is all that an expression fires over a history, with what time alone brings after its end.
+// Firings returns all firings of a history, including those that time alone causes after its end.
 func (x *Expr) Firings(events []Event, mode Mode) (found []Firing) {
 	events = slices.DeleteFunc(slices.Clone(events), func(e Event) bool { return !x.mentions(e) })
 	for from := 0; ; {
@@ -34,8 +34,9 @@ func (x *Expr) Firings(events []Event, mode Mode) (found []Firing) {
 	}
 }
 
-// rises is the firings up to the one that ends the history, and how many events that one has seen. It looks after each event, and
-// at the instants at which a value can change by time alone.
+// rises returns the firings up to the one that ends the history, and the number of events that one
+// has seen. It evaluates after each event, and at the instants at which a value can change by time
+// alone.
 func (x *Expr) rises(events []Event, mode Mode) (found []Firing, behind int) {
 	out := x.Value(events, Point{0, beginning, true}) == True
 	k := 0
@@ -64,11 +65,11 @@ func (x *Expr) rises(events []Event, mode Mode) (found []Firing, behind int) {
 	return found, k
 }
 
-// instants is those of the events, and of all sums of durations after each, in order: by the last law of docs/reference/driplang.md nothing
-// changes at others.
+// instants returns the instants of the events, and all sums of durations after each, in order. By
+// the last law of docs/reference/driplang.md values change at no other instants.
 func (x *Expr) instants(events []Event) []int64 {
 	sums := []int64{0}
-	x.walk(func(y *Expr) {
+	x.each(func(y *Expr) {
 		if y.millis > 0 {
 			for _, s := range slices.Clone(sums) {
 				sums = append(sums, s+y.millis)
@@ -88,6 +89,6 @@ func (x *Expr) instants(events []Event) []int64 {
 }
 
 func (x *Expr) mentions(e Event) (is bool) {
-	x.walk(func(y *Expr) { is = is || y.op == "name" && y.event.matches(e) })
+	x.each(func(y *Expr) { is = is || y.op == "name" && y.event.matches(e) })
 	return is
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 )
 
-// written is an expression in JSON form.
+// written is an expression in JSON.
 type written struct {
 	Event   string
 	Where   *writtenFilter
@@ -42,7 +42,7 @@ type Expr struct {
 	millis int64
 }
 
-// Of takes an expression apart. Its filters may have members of one level and whole numbers.
+// Of converts an expression. Its filters may have members of one level and whole numbers.
 func Of(e driplang.Expr) *Expr {
 	text, err := e.MarshalJSON()
 	if err != nil {
@@ -83,7 +83,7 @@ func durationOf(text string) int64 {
 	return d.Milliseconds()
 }
 
-// expr makes THEN binary and counts "at least".
+// expr makes THEN binary and turns counts into "at least".
 func (w *written) expr(anchored bool) *Expr {
 	list := func(op string, all []*written) *Expr {
 		r := &Expr{op: op}
@@ -145,7 +145,7 @@ func (w *written) count() *Expr {
 	return equal
 }
 
-// alternatives distributes over OR: x is the OR of them.
+// alternatives distributes over OR: x is the OR of the result.
 func alternatives(x *Expr) []*Expr {
 	switch x.op {
 	case "or":
@@ -159,7 +159,7 @@ func alternatives(x *Expr) []*Expr {
 	case "within", "after":
 		var all []*Expr
 		for _, k := range alternatives(x.kids[0]) {
-			if k.op == "and" { // windows go to the operands
+			if k.op == "and" { // windows apply to the operands
 				both := &Expr{op: "and"}
 				for _, j := range k.kids {
 					both.kids = append(both.kids, &Expr{op: x.op, millis: x.millis, kids: []*Expr{j}})
@@ -190,7 +190,7 @@ func alternatives(x *Expr) []*Expr {
 	return []*Expr{x}
 }
 
-// alternativesThen distributes over the alternatives of a guard and of what it guards.
+// alternativesThen distributes over the alternatives of a guard and of its right side.
 func alternativesThen(x *Expr) []*Expr {
 	if x.not {
 		return []*Expr{x}
@@ -208,7 +208,7 @@ func alternativesThen(x *Expr) []*Expr {
 	return all
 }
 
-// pure is whether x is nothing but NOTs.
+// pure reports whether x consists only of NOTs.
 func pure(x *Expr) bool {
 	if x.op == "name" || x.op == "then" && x.not {
 		return x.not
@@ -219,7 +219,7 @@ func pure(x *Expr) bool {
 	return !slices.ContainsFunc(x.kids, func(k *Expr) bool { return !pure(k) })
 }
 
-// guards is whether an alternative is an absence without an end.
+// guards reports whether an alternative is an absence without an end.
 func guards(x *Expr) bool {
 	switch {
 	case x.op == "name", x.op == "then" && x.not:
@@ -230,7 +230,7 @@ func guards(x *Expr) bool {
 	return !slices.ContainsFunc(x.kids, func(k *Expr) bool { return !guards(k) })
 }
 
-// guard is a guard that the next event must find true.
+// guard is a condition that must hold at the next event.
 type guard struct {
 	x      *Expr
 	s      Point
@@ -248,7 +248,7 @@ func (w *written) matches(e Event) bool {
 	return w.Where.matches(data)
 }
 
-// matches knows paths of one member, and of numbers whole ones.
+// matches supports paths of one member and whole numbers.
 func (w *writtenFilter) matches(data any) bool {
 	switch {
 	case w.And != nil:
@@ -270,21 +270,23 @@ func (w *writtenFilter) matches(data any) bool {
 	return map[string]bool{"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[w.Is]
 }
 
-func (x *Expr) walk(f func(*Expr)) {
+func (x *Expr) each(f func(*Expr)) {
 	f(x)
 	for _, k := range x.kids {
-		k.walk(f)
+		k.each(f)
 	}
 }
 
-// Span is the sum of all durations in it, in milliseconds: that long after the last event nothing changes by time alone.
+// Span returns the sum of all durations in milliseconds. That long after the last event nothing
+// changes by time alone.
 func (x *Expr) Span() (millis int64) {
-	x.walk(func(y *Expr) { millis += y.millis })
+	x.each(func(y *Expr) { millis += y.millis })
 	return millis
 }
 
-// Counting says whether it has a count of several, or a THEN that must not happen: for these one event a name is no proof.
+// Counting reports whether x has a count above 1 or a THEN that must not happen. For these, one
+// event of a name proves nothing.
 func (x *Expr) Counting() (is bool) {
-	x.walk(func(y *Expr) { is = is || y.need > 1 || y.op == "then" && y.not })
+	x.each(func(y *Expr) { is = is || y.need > 1 || y.op == "then" && y.not })
 	return is
 }

@@ -1,28 +1,30 @@
-// Package reference evaluates expressions straight from their definitions in docs/reference/driplang.md: over a whole history, for one point
-// at a time, without state, by looking at everything again each time. It shares nothing with driplang/monitor but the parsed
-// expression, and is what tests compare it with.
+// Package reference evaluates expressions directly from their definitions in
+// docs/reference/driplang.md. It evaluates a whole history for one point at a time, without state.
+// It shares only the parsed expression with driplang/monitor. Tests compare the monitor with it.
 package reference
 
 import "math"
 
-// Value is what an expression is worth at a point.
+// Value is the value of an expression at a point.
 type Value uint8
 
-// The values in their order. Pending is not true either.
+// The values in ascending order. Pending is not true either.
 const (
 	False Value = iota
 	Pending
 	True
 )
 
-// Event is an event of a history. A history is in the order of the log: times do not go back.
+// Event is an event of a history. A history is in the order of the log, and its times do not
+// decrease.
 type Event struct {
 	Name string
 	At   int64 // ms
 	Data string
 }
 
-// Point is a point of a history: the first Events of it are applied; Done says that the instant At is complete.
+// Point is a point of a history: its first Events events are applied. Done means that the instant
+// At is complete.
 type Point struct {
 	Events int
 	At     int64
@@ -31,10 +33,10 @@ type Point struct {
 
 func (p Point) passed(t int64) bool { return t < p.At || t == p.At && p.Done }
 
-// beginning is before everything that has a time.
+// beginning is before all times.
 const beginning = -1 << 40
 
-// Value is what the expression is worth at a point of a history.
+// Value returns the value of the expression at a point of a history.
 func (x *Expr) Value(events []Event, now Point) Value {
 	h := history{events, now}
 	return h.val(x, Point{0, beginning, true}, math.MinInt64, math.MaxInt64, nil)

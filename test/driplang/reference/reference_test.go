@@ -8,7 +8,8 @@ import (
 	"github.com/sebbroker/seb/test/driplang/reference"
 )
 
-// TestFirings: what an expression is worth is compared with the monitor there, on random histories; here is how often it fires.
+// TestFirings tests how often expressions fire. The tests of driplang/monitor compare values on
+// random histories.
 func TestFirings(t *testing.T) {
 	for _, c := range []struct {
 		expr    string

@@ -1,6 +1,7 @@
-// Command run runs the simulator on one kind of seeds after the other, as its arguments say
-// (mutants.ParseSeeds), until an invariant breaks in each, and prints a line for each: how many runs
-// that took (0: nothing broke), the CPU time in ms, the last seed, what broke. The tests of mutants build it with one mutant at a time.
+// Command run runs the simulator on one kind of seeds after the other, as given by its arguments
+// (mutants.ParseSeeds), until an invariant breaks in each. It prints a line for each: the number of
+// runs (0: nothing broke), the CPU time in ms, the last seed, and the violation. The tests of
+// mutants build it with one mutant at a time.
 package main
 
 import (
@@ -14,7 +15,7 @@ import (
 )
 
 func main() {
-	debug.SetGCPercent(400) // as the tests of the simulator do
+	debug.SetGCPercent(400) // as in the tests of the simulator
 	for _, arg := range os.Args[1:] {
 		seeds, err := mutants.ParseSeeds(arg)
 		if err != nil {
