@@ -108,7 +108,7 @@ func rangeOf(body []byte, g *state.Range) []byte {
 // pack builds a pack and takes it through its steps.
 func (r *run) pack(plan *pack.Plan, view *state.State, parts [][]byte, ended func(l *pack.Layout, installed bool)) {
 	r.packed++
-	p := &packing{r: r, layout: pack.Lay(plan, view, r.packed), ended: ended}
+	p := &packing{r: r, layout: pack.NewLayout(plan, view, r.packed), ended: ended}
 	prefix, err := record.EncodeObject(&p.layout.Head, nil, p.layout.Index, parts)
 	if err != nil {
 		r.n.w.fail("R8: encode a pack: %v", err)

@@ -16,16 +16,17 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// gapMax is how many unwanted bytes between two wanted ranges of an object are read rather than asking twice.
+// gapMax is the size of a gap between two wanted ranges of an object up to which one request reads
+// both.
 const gapMax = 256 << 10
 
-// pack is a built pack in a file that goes away with it, mapped. What of it is in memory belongs to the system's cache.
+// output is a built pack in an unnamed, mapped file. Its resident memory belongs to the page cache.
 type output struct {
 	*mapping // nil until mapFile
 	file     *os.File
-	staged   *objstore.Staged // what file is part of, if the store takes it as it is
+	staged   *objstore.Staged // the staged object that file belongs to, if the store can publish it
 	size     int64
-	head     int64 // of data: head and index
+	head     int64 // size of head and index in data
 }
 
 func (p *output) close() {
@@ -41,13 +42,14 @@ func (p *output) close() {
 
 func (p *output) crc() uint32 { return record.ObjectCRC32C(p.data[:p.head], [][]byte{p.data[p.head:]}) }
 
-// piece is a source's place in the pack.
+// piece is a source and its position in the pack.
 type piece struct {
 	r    *state.Range
-	from int64 // in the file
+	from int64 // position in the file
 }
 
-// build writes the pack and verifies all of it against its sources: checksums, offsets, record counts.
+// build writes the pack and verifies all of it against its sources: checksums, offsets, record
+// counts.
 func (m *Merger) build(ctx context.Context, l *pack.Layout, view *state.State) (_ *output, err error) {
 	sources := l.Sources()
 	p, err := m.newPack(ctx, len(l.Index), sizeOf(sources))
@@ -72,8 +74,8 @@ func sizeOf(ranges []*state.Range) (size int64) {
 	return size
 }
 
-// newPack makes the file of a pack with so many index entries and bytes of batches: where the store keeps its objects, if
-// these are files.
+// newPack creates the file of a pack with the given number of index entries and bytes of batches.
+// If the store keeps its objects in files, the file is created there.
 func (m *Merger) newPack(ctx context.Context, entries int, batches int64) (*output, error) {
 	head := int64(record.HeadSize) + int64(entries)*record.IndexEntrySize
 	stager, ok := m.opt.Store.(objstore.Stager)
@@ -87,7 +89,7 @@ func (m *Merger) newPack(ctx context.Context, entries int, batches int64) (*outp
 	return newPack(&output{file: staged.File, staged: staged, head: head, size: head + batches})
 }
 
-// scratch makes a temporary file of a head and batches.
+// scratch creates a temporary file for a head and batches.
 func (m *Merger) scratch(head, batches int64) (*output, error) {
 	f, err := m.tempFile()
 	if err != nil {
@@ -104,7 +106,7 @@ func newPack(p *output) (*output, error) {
 	return p, nil
 }
 
-// gather reads ranges to their places behind the head, one after another, maps the file and verifies each.
+// gather reads ranges to their positions behind the head, maps the file and verifies each.
 func (m *Merger) gather(ctx context.Context, p *output, ranges []*state.Range, view *state.State) error {
 	objects, at := map[string][]piece{}, p.head
 	for _, r := range ranges {
@@ -123,7 +125,8 @@ func (m *Merger) gather(ctx context.Context, p *output, ranges []*state.Range, v
 	return m.verifySources(ctx, p, objects)
 }
 
-// tempFile makes a file without a name: it is gone when it is closed, however this process ends.
+// tempFile creates a file without a name: it is deleted when it is closed, however this process
+// ends.
 func (m *Merger) tempFile() (*os.File, error) {
 	f, err := os.CreateTemp(m.opt.TempDir, "seb-pack-*")
 	if err != nil {
@@ -142,7 +145,7 @@ func (p *output) mapFile() (err error) {
 	return err
 }
 
-// seal writes head and index before the batches, and verifies the whole.
+// seal writes head and index before the batches, and verifies the whole object.
 func (p *output) seal(l *pack.Layout) error {
 	prefix, err := record.EncodeObject(&l.Head, nil, l.Index, [][]byte{p.data[p.head:]})
 	if err != nil {
@@ -157,7 +160,8 @@ func (p *output) seal(l *pack.Layout) error {
 	return nil
 }
 
-// copyObject reads the pieces of one object, those close together with one request, to their places in the file.
+// copyObject reads the pieces of one object to their positions in the file. One request reads
+// pieces that are close together.
 func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces []piece) error {
 	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.r.Pos, b.r.Pos) })
 	for len(pieces) > 0 {
@@ -168,7 +172,7 @@ func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces 
 		}
 		if err := m.copySpan(ctx, f, key, pieces[:n], end); err != nil {
 			if errors.Is(err, objstore.ErrNotFound) || errors.Is(err, io.EOF) {
-				for _, p := range pieces[:n] { // missing or cut off: not for the store to answer better next time
+				for _, p := range pieces[:n] { // missing or truncated: a retry will not help
 					m.bad[p.r.Source()] = struct{}{}
 				}
 			}
@@ -203,7 +207,7 @@ func (m *Merger) copySpan(ctx context.Context, f *os.File, key string, pieces []
 	return nil
 }
 
-// copySection has the kernel copy from one file to another.
+// copySection lets the kernel copy from one file to another.
 func copySection(f *os.File, s *objstore.Section, pieces []piece) error {
 	begin := int64(pieces[0].r.Pos)
 	for _, p := range pieces {
@@ -218,9 +222,9 @@ func copySection(f *os.File, s *objstore.Section, pieces []piece) error {
 	return nil
 }
 
-// verifySources checks each range as it was read against what the state says of it. A damaged one is read once more, as it
-// may have been damaged on the way; then it is left where it is: nothing is lost by merging around it, and readers get the
-// named error.
+// verifySources checks each range against the state. A damaged range is read once more, because it
+// may have been damaged in transit. If it is still damaged it stays where it is: merging around it
+// loses nothing, and readers get the named error.
 func (m *Merger) verifySources(ctx context.Context, p *output, objects map[string][]piece) error {
 	for key, pieces := range objects {
 		for _, c := range pieces {

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// viewLog is a log of which only the state is asked for.
+// viewLog is a Log with a state only.
 type viewLog struct {
 	Log
 	s *state.State
@@ -18,7 +18,7 @@ type viewLog struct {
 // View implements Log.
 func (l *viewLog) View() *state.State { return l.s.View() }
 
-// TestBusy: what has come in since the last look decides, by the second.
+// TestBusy checks that the bytes per second since the last check decide.
 func TestBusy(t *testing.T) {
 	s := state.Genesis(record.ID{1}, 0)
 	seal := record.Head{Kind: record.KindSeal, Cluster: record.ID{1}, Nonce: record.ID{1}, NextEpoch: 1, NextNonce: record.ID{2}}
@@ -45,7 +45,7 @@ func TestBusy(t *testing.T) {
 	m := &Merger{opt: Options{Log: &viewLog{s: s}, Every: 2 * time.Second, Packer: pack.Config{}}, bad: map[state.Source]struct{}{}}
 	look := func(want bool) {
 		t.Helper()
-		if m.look(); m.busy != want || m.config().Busy != want {
+		if m.measureInflow(); m.busy != want || m.config().Busy != want {
 			t.Errorf("busy: %v, want %v", m.busy, want)
 		}
 		m.left = m.waiting()
@@ -55,5 +55,5 @@ func TestBusy(t *testing.T) {
 	look(false)
 	slot(nil, 2*busyRate)
 	look(true)
-	look(false) // nothing came since
+	look(false) // no new data
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// filterBytes is how much of a range is filtered at a time: whole batches, at least one.
+// filterBytes is how much of a range is filtered at a time, in whole batches, at least one.
 const filterBytes = 1 << 20
 
-// compact does a pass over what package pack has chosen, and says whether it was finished for any partition.
+// compact runs a pass that package pack has chosen, and reports whether any partition was finished.
 func (m *Merger) compact(ctx context.Context, c *pack.Compaction, view *state.State) (done bool, err error) {
 	begin := time.Now()
 	var reader record.Reader
@@ -40,7 +40,7 @@ func (m *Merger) compact(ctx context.Context, c *pack.Compaction, view *state.St
 	}
 	recs := c.Done(view)
 	if len(recs) == 0 {
-		return false, nil // moved meanwhile: the next pass sees where to
+		return false, nil // ranges moved meanwhile: the next pass uses their new locations
 	}
 	failpoint.Hit("compacted.before")
 	if err := m.opt.Log.Compacted(ctx, recs); err != nil {
@@ -48,7 +48,7 @@ func (m *Merger) compact(ctx context.Context, c *pack.Compaction, view *state.St
 	}
 	failpoint.Hit("compacted.after")
 	m.compactions.Inc()
-	m.opt.Logger.Info("compacted", "partitions", len(recs), "dropped", dropped, "took", time.Since(begin))
+	m.opt.Logger.Info("partitions compacted", "partitions", len(recs), "dropped", dropped, "took", time.Since(begin))
 	return true, nil
 }
 
@@ -72,7 +72,7 @@ func (m *Merger) scan(ctx context.Context, c *pack.Compaction, runs []pack.Run, 
 	return nil
 }
 
-// read gathers what the runs are made of.
+// read reads the ranges of runs into a temporary file.
 func (m *Merger) read(ctx context.Context, runs []pack.Run, view *state.State) (*output, error) {
 	ranges := rangesOf(runs)
 	src, err := m.scratch(0, sizeOf(ranges))
@@ -96,7 +96,8 @@ func rangesOf(runs []pack.Run) []*state.Range {
 	return all
 }
 
-// rewrite filters runs and makes a pack of those that lost something. It returns how many records went.
+// rewrite filters runs and makes a pack of those that lost records. It returns the number of
+// dropped records.
 func (m *Merger) rewrite(ctx context.Context, c *pack.Compaction, runs []pack.Run, view *state.State) (dropped int, err error) {
 	src, err := m.read(ctx, runs, view)
 	if err != nil {
@@ -113,7 +114,7 @@ func (m *Merger) rewrite(ctx context.Context, c *pack.Compaction, runs []pack.Ru
 	if err != nil || plan == nil {
 		return 0, err
 	}
-	layout := pack.Lay(plan, view, m.opt.Log.NextPack())
+	layout := pack.NewLayout(plan, view, m.opt.Log.NextPack())
 	p, err := m.withHead(ctx, f, filter.size, layout)
 	if err != nil {
 		return 0, fmt.Errorf("build %s: %w", layout.Key(), err)
@@ -149,22 +150,23 @@ func (m *Merger) withHead(ctx context.Context, batches *os.File, size int64, l *
 	return p, p.seal(l)
 }
 
-// filtering writes to a file what is left of runs.
+// filtering writes the remaining records of runs to a file.
 type filtering struct {
 	merger *Merger
 	pass   *pack.Compaction
 	view   *state.State
-	src    []byte // what of it was not read yet
+	src    []byte // the unread rest
 	file   *os.File
 	out    *bufio.Writer
-	size   int64 // of what stays in the file
+	size   int64 // bytes in the file that are kept
 
 	compactor record.Compactor
 	buf       []byte
 	dropped   int
 }
 
-// all filters the runs, and plans a pack of those that lost something: these are in the file one after another.
+// all filters the runs and plans a pack of those that lost records. Only their batches stay in the
+// file, in order.
 func (f *filtering) all(runs []pack.Run) (*pack.Plan, error) {
 	out := make([][]pack.Filtered, len(runs))
 	for i := range runs {
@@ -190,7 +192,7 @@ func (f *filtering) all(runs []pack.Run) (*pack.Plan, error) {
 	return f.pass.Changed(runs, out), nil
 }
 
-// oneRange filters a range portion by portion.
+// oneRange filters a range in portions.
 func (f *filtering) oneRange(run *pack.Run, r *state.Range) (left pack.Filtered, err error) {
 	src := f.src[:r.Len]
 	f.src = f.src[r.Len:]
@@ -218,21 +220,22 @@ func (f *filtering) oneRange(run *pack.Run, r *state.Range) (left pack.Filtered,
 		src = src[n:]
 	}
 	if f.size-begin > math.MaxUint32 || left.Span != int64(r.Span) || int(left.Records) != int(r.Records)-dropped {
-		return left, fmt.Errorf("%s at %d: %d records over %d offsets in %d bytes are left of %d over %d, of which %d should have gone",
-			f.view.RangeKey(r), r.Pos, left.Records, left.Span, f.size-begin, r.Records, r.Span, dropped)
+		return left, fmt.Errorf("%s at %d: filtering %d records over %d offsets with %d dropped left %d over %d in %d bytes",
+			f.view.RangeKey(r), r.Pos, r.Records, r.Span, dropped, left.Records, left.Span, f.size-begin)
 	}
 	left.Len = uint32(f.size - begin)
 	f.dropped += dropped
 	return left, nil
 }
 
-// wholeBatches returns the length of the batches at the start of b, at least one, that make about filterBytes.
+// wholeBatches returns the length of the batches at the start of b, at least one, that make about
+// filterBytes.
 func wholeBatches(b []byte) int {
 	n := 0
 	for n < len(b) && n < filterBytes {
 		batch, _, err := record.Split(b[n:])
 		if err != nil {
-			return len(b) // the compactor says what is wrong
+			return len(b) // the compactor reports the error
 		}
 		n += batch.Len()
 	}

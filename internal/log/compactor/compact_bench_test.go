@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// BenchmarkCompaction is a pass over 500,000 records of 100 bytes with 50,000 keys.
+// BenchmarkCompaction compacts 500,000 records of 100 bytes with 50,000 keys.
 func BenchmarkCompaction(b *testing.B) {
 	const records, keys, batch = 500_000, 50_000, 1000
 	for range b.N {
@@ -56,7 +56,7 @@ func BenchmarkCompaction(b *testing.B) {
 		}
 		b.StopTimer()
 		if left := br.View().TopicByName("t").Partitions.At(0).Bytes; left > 9<<20 {
-			b.Fatalf("%d bytes are left", left)
+			b.Fatalf("%d bytes remain", left)
 		}
 		m.Close()
 		br.Close(b.Context())

@@ -27,21 +27,22 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// lifeTopic is what is known of a topic: what was acknowledged, and what may have become of it.
+// lifeTopic is the model of a topic: acknowledged records, and the settings that decide which may
+// be removed.
 type lifeTopic struct {
 	name   string
 	policy string
-	lag    bool // min-compaction-lag is so long that nothing is compacted
+	lag    bool // min-compaction-lag prevents compaction
 	trims  bool // retention may have trimmed it
-	stays  bool // delete-retention-time is so long that tombstones stay
+	stays  bool // delete-retention-time keeps tombstones
 	parts  [2]lifePart
 }
 
 type lifePart struct {
 	records []keyedRecord
 	start   int64 // trimmed by hand up to here
-	// exposed is how many records there were when the topic was last compacted without a lag. A record at or above can not
-	// have been compacted, nor be the one for which another was.
+	// exposed is the end offset when the topic was last compactable without a lag. A record at or
+	// above it cannot have been compacted, nor have caused the removal of another.
 	exposed int64
 }
 
@@ -55,25 +56,25 @@ func (l *lifeTopic) expose() {
 	}
 }
 
-// life is a broker with all that can happen to it, and a model of its topics.
+// life is a broker under random operations, and a model of its topics.
 type life struct {
-	t      *testing.T
-	rng    *rand.Rand
-	store  objstore.Store
-	b      *broker.Broker
-	topics []*lifeTopic
-	made   int // topics
-	dead   bool
-	happen map[string]int // what happened, and how often
-	met    *metrics.Set   // of mergers
+	t       *testing.T
+	rng     *rand.Rand
+	store   objstore.Store
+	b       *broker.Broker
+	topics  []*lifeTopic
+	created int // number of created topics
+	dead    bool
+	events  map[string]int // counts of events by name
+	met     *metrics.Set   // metrics of mergers
 }
 
-// dropped is how many records compaction has removed.
+// dropped is the number of records that compaction has removed.
 func (l *life) dropped() int {
 	return int(l.met.GetOrCreateCounter("seb_compaction_records_dropped_total").Get())
 }
 
-// seedOf is a seed drawn anew, or SEB_TEST_SEED.
+// seedOf returns a random seed, or SEB_TEST_SEED.
 func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -83,13 +84,13 @@ func seedOf(t *testing.T) uint64 {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("again: SEB_TEST_SEED=%d go test ./internal/node -run '%s'", seed, t.Name())
+	t.Logf("repeat: SEB_TEST_SEED=%d go test ./internal/log/compactor -run '%s'", seed, t.Name())
 	return seed
 }
 
 func newLife(t *testing.T, store objstore.Store) *life {
 	seed := seedOf(t)
-	l := &life{t: t, rng: rand.New(rand.NewPCG(seed, 2)), store: store, happen: map[string]int{}, met: metrics.NewSet()}
+	l := &life{t: t, rng: rand.New(rand.NewPCG(seed, 2)), store: store, events: map[string]int{}, met: metrics.NewSet()}
 	l.b = l.open(store)
 	for range 3 {
 		l.topics = append(l.topics, l.create(l.b))
@@ -112,11 +113,11 @@ func (l *life) open(store objstore.Store) *broker.Broker {
 
 func (l *life) create(b *broker.Broker) *lifeTopic {
 	l.t.Helper()
-	l.made++
-	topic := &lifeTopic{name: fmt.Sprint("topic", l.made%7), policy: "delete", stays: l.rng.IntN(3) == 0}
+	l.created++
+	topic := &lifeTopic{name: fmt.Sprint("topic", l.created%7), policy: "delete", stays: l.rng.IntN(3) == 0}
 	set := map[string]string{"delete-retention-time": "1ms"}
 	if topic.stays {
-		set = nil // a day
+		set = nil // default: a day
 	}
 	if _, err := b.CreateTopic(l.t.Context(), topic.name, broker.TopicSpec{Partitions: 2, Settings: set}); err != nil {
 		l.t.Fatal(err)
@@ -150,7 +151,7 @@ func (l *life) write(topic *lifeTopic, batches int) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		topic.expose() // before: a pass may see it at once
+		topic.expose() // before the write is acknowledged: a pass may see it at once
 		r := l.b.Submit(l.t.Context(), []broker.Append{{Topic: topic.name, Partition: int32(n), Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(l.t.Context())[0]
 		if r.Err != nil || r.Base != int64(len(part.records)-len(recs)) {
 			l.t.Fatalf("%s: %v at %d", topic.name, r.Err, r.Base)
@@ -158,7 +159,7 @@ func (l *life) write(topic *lifeTopic, batches int) {
 	}
 }
 
-// change sets one of a topic's settings.
+// change changes one setting of a topic.
 func (l *life) change(topic *lifeTopic) {
 	l.t.Helper()
 	set := map[string]string{}
@@ -196,17 +197,17 @@ func (l *life) trim(topic *lifeTopic) {
 	part.start = to
 }
 
-// again deletes a topic and makes another, perhaps of the same name.
-func (l *life) again(i int) {
+// recreate deletes a topic and creates another, perhaps with the same name.
+func (l *life) recreate(i int) {
 	l.t.Helper()
 	if err := l.b.DeleteTopic(l.t.Context(), l.topics[i].name); err != nil {
 		l.t.Fatal(err)
 	}
-	if l.rng.IntN(2) == 0 { // of the same name
-		l.made += 6
+	if l.rng.IntN(2) == 0 { // the same name
+		l.created += 6
 	}
-	for l.taken(i, fmt.Sprint("topic", (l.made+1)%7)) {
-		l.made++
+	for l.taken(i, fmt.Sprint("topic", (l.created+1)%7)) {
+		l.created++
 	}
 	l.topics[i] = l.create(l.b)
 }
@@ -220,7 +221,7 @@ func (l *life) taken(but int, name string) bool {
 	return false
 }
 
-// restart opens the next broker. The one before has stored all that is queued, or was killed.
+// restart opens the next broker after the previous one was closed or killed.
 func (l *life) restart(kill bool) {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(l.t.Context())
@@ -233,7 +234,7 @@ func (l *life) restart(kill bool) {
 	l.dead = false
 }
 
-// act does one thing, as may happen at any moment, also in the middle of a pass.
+// act does one random operation, which may come at any moment, also during a pass.
 func (l *life) act() {
 	l.t.Helper()
 	what := "write"
@@ -248,12 +249,12 @@ func (l *life) act() {
 		l.change(l.topic())
 	default:
 		what = "delete"
-		l.again(l.rng.IntN(len(l.topics)))
+		l.recreate(l.rng.IntN(len(l.topics)))
 	}
-	l.happen[what]++
+	l.events[what]++
 }
 
-// check compares what a broker has with the model.
+// check compares a broker with the model.
 func (l *life) check(b *broker.Broker) {
 	l.t.Helper()
 	for _, topic := range l.topics {
@@ -273,7 +274,7 @@ func (l *life) checkPart(b *broker.Broker, topic *lifeTopic, n int) {
 		records, size = records-int64(r.Records), size-int64(r.Len)
 	}
 	if records != 0 || size != 0 {
-		l.t.Fatalf("%s counts %d records and %d bytes more than its ranges have", where, records, size)
+		l.t.Fatalf("%s counts %d records and %d bytes more than its ranges contain", where, records, size)
 	}
 	got, start := l.read(b, topic, n)
 	if start < part.start || start > part.start && !topic.trims {
@@ -298,22 +299,23 @@ func (l *life) checkPart(b *broker.Broker, topic *lifeTopic, n int) {
 		_, hidden := got[newest[r.key]]
 		switch {
 		case there && have != r:
-			l.t.Fatalf("%s offset %d holds %+v, want %+v", where, o, have, r)
+			l.t.Fatalf("%s offset %d is %+v, want %+v", where, o, have, r)
 		case !there && r.noKey:
-			l.t.Fatalf("%s offset %d without a key is gone", where, o)
+			l.t.Fatalf("%s offset %d: record without a key is missing", where, o)
 		case !there && o >= part.exposed:
-			l.t.Fatalf("%s offset %d is gone, and only those below %d can have been compacted: %+v", where, o, part.exposed, r)
+			l.t.Fatalf("%s offset %d is missing, but only offsets below %d can have been compacted: %+v", where, o, part.exposed, r)
 		case !there && newestExposed[r.key] == o && (!r.tombstone || topic.stays):
-			l.t.Fatalf("%s offset %d is gone, and was the newest of its key: %+v", where, o, r)
+			l.t.Fatalf("%s offset %d is missing, but was the newest of its key: %+v", where, o, r)
 		case there && !r.noKey && !hidden:
-			l.t.Fatalf("%s offset %d has come back: the tombstone at %d is gone, %+v is there", where, o, newest[r.key], r)
+			l.t.Fatalf("%s offset %d reappears: its tombstone at %d was removed before %+v", where, o, newest[r.key], r)
 		case there && !r.noKey && o < clean && newestClean[r.key] != o:
-			l.t.Fatalf("%s offset %d is there, compacted up to %d, and %d has its key: %+v", where, o, clean, newestClean[r.key], r)
+			l.t.Fatalf("%s offset %d still exists after compaction up to %d, although offset %d has its key: %+v", where, o, clean, newestClean[r.key], r)
 		}
 	}
 }
 
-// read returns what is there of a partition, and where it starts, which retention may move meanwhile.
+// read returns the records of a partition and its start offset, which retention may raise
+// meanwhile.
 func (l *life) read(b *broker.Broker, topic *lifeTopic, n int) (got map[int64]keyedRecord, start int64) {
 	l.t.Helper()
 	got = map[int64]keyedRecord{}
@@ -335,7 +337,7 @@ func (l *life) read(b *broker.Broker, topic *lifeTopic, n int) (got map[int64]ke
 			f.Release()
 			return got, start
 		case len(p.Chunks) == 0:
-			l.t.Fatalf("%s/%d has nothing at %d of %d", topic.name, n, next, p.HighWatermark)
+			l.t.Fatalf("%s/%d has no record at %d of %d", topic.name, n, next, p.HighWatermark)
 		}
 		for i := range p.Chunks {
 			var r record.Reader
@@ -352,7 +354,7 @@ func (l *life) read(b *broker.Broker, topic *lifeTopic, n int) (got map[int64]ke
 	}
 }
 
-// copied opens a broker on a copy of the bucket as it is now: that is what a crash of the machine would leave.
+// copied opens a broker on a copy of the current bucket, as after a crash of the machine.
 func (l *life) copied() {
 	l.t.Helper()
 	to := copyOf(l.t, l.store)
@@ -360,10 +362,10 @@ func (l *life) copied() {
 	b := l.open(to)
 	l.check(b)
 	_ = b.Close(l.t.Context())
-	l.happen["copy"]++
+	l.events["copy"]++
 }
 
-// copyOf copies a bucket that a broker may be writing to.
+// copyOf copies a bucket while a broker may write to it.
 func copyOf(t *testing.T, store objstore.Store) objstore.Store {
 	t.Helper()
 	for {
@@ -411,7 +413,7 @@ func allKeys(t *testing.T, store objstore.Store) (keys []string) {
 	}
 }
 
-// sound: fsck finds no damage.
+// sound checks that fsck finds no damage.
 func sound(t *testing.T, store objstore.Store) {
 	t.Helper()
 	var found bytes.Buffer
@@ -425,7 +427,7 @@ func sound(t *testing.T, store objstore.Store) {
 	}
 }
 
-// between is a store with something that happens between a merger's requests.
+// between is a store that calls a function between a merger's requests.
 type between struct {
 	objstore.Store
 	happens func()
@@ -445,8 +447,8 @@ func (s *between) Put(ctx context.Context, key string, body objstore.Body) error
 
 var lifeConfig = pack.Config{Target: 8 << 10, Age: time.Microsecond, Small: 3, KeysMax: 30}
 
-// pass merges and compacts; between the requests anything may happen, also that the merger is closed, the broker killed or
-// the bucket copied.
+// pass merges and compacts with random operations between the requests, including closing the
+// merger, killing the broker and copying the bucket.
 func (l *life) pass() {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(l.t.Context())
@@ -463,10 +465,10 @@ func (l *life) pass() {
 			stop()
 			_ = l.b.Close(killed)
 			l.dead = true
-			l.happen["kill in a pass"]++
+			l.events["kill in a pass"]++
 		case n == 1:
 			cancel()
-			l.happen["merger closed in a pass"]++
+			l.events["merger closed in a pass"]++
 		case n == 2:
 			l.copied()
 		default:
@@ -475,11 +477,11 @@ func (l *life) pass() {
 	}}})
 	defer m.Close()
 	for range 40 {
-		made, err := m.Once(ctx)
+		created, err := m.Once(ctx)
 		if err != nil && !disturbed {
 			l.t.Fatal(err)
 		}
-		if !made || err != nil {
+		if !created || err != nil {
 			break
 		}
 	}
@@ -488,7 +490,7 @@ func (l *life) pass() {
 	}
 }
 
-// end turns all topics into compacted ones and waits until what they have now is compacted.
+// end makes all topics compacted and waits until their current records are compacted.
 func (l *life) end() {
 	l.t.Helper()
 	m := compactor.Open(compactor.Options{Log: l.b, Store: l.store, TempDir: l.t.TempDir(), Packer: lifeConfig, Every: time.Hour})
@@ -514,7 +516,7 @@ func (l *life) end() {
 			}
 		}
 		if time.Now().After(until) {
-			l.t.Fatal("what there was is not compacted after a minute")
+			l.t.Fatal("the records are not compacted after a minute")
 		}
 	}
 	l.check(l.b)
@@ -522,8 +524,8 @@ func (l *life) end() {
 	sound(l.t, l.store)
 }
 
-// TestLifeOfCompactedTopics: trims, retention, other settings, deletions, ends of the merger and of the broker come between
-// the requests of passes, and topics are what a model says.
+// TestLifeOfCompactedTopics runs trims, retention, changes of settings, deletions, and ends of the
+// merger and the broker between the requests of passes, and compares topics with a model.
 func TestLifeOfCompactedTopics(t *testing.T) {
 	total := map[string]int{}
 	for name, store := range stores(t) {
@@ -547,7 +549,7 @@ func TestLifeOfCompactedTopics(t *testing.T) {
 					}
 				}
 				l.end()
-				for what, n := range l.happen {
+				for what, n := range l.events {
 					total[what] += n
 				}
 				total["dropped"] += l.dropped()
@@ -556,14 +558,15 @@ func TestLifeOfCompactedTopics(t *testing.T) {
 	}
 	for _, what := range []string{"write", "trim", "change", "delete", "copy", "kill in a pass", "merger closed in a pass", "dropped"} {
 		if total[what] == 0 {
-			t.Errorf("it never came to this: %s", what)
+			t.Errorf("this never happened: %s", what)
 		}
 	}
 	t.Log(total)
 }
 
-// TestLifeBesideAMerger: the same beside a merger that never rests, with reads while it works.
-func TestLifeBesideAMerger(t *testing.T) {
+// TestLifeWithRunningMerger runs the same operations concurrently with a merger, with reads
+// meanwhile.
+func TestLifeWithRunningMerger(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(t, store)
@@ -579,7 +582,7 @@ func TestLifeBesideAMerger(t *testing.T) {
 					got, _ := l.read(l.b, topic, n)
 					for o, r := range got {
 						if r != topic.parts[n].records[o] {
-							t.Fatalf("%s/%d offset %d holds %+v, want %+v", topic.name, n, o, r, topic.parts[n].records[o])
+							t.Fatalf("%s/%d offset %d is %+v, want %+v", topic.name, n, o, r, topic.parts[n].records[o])
 						}
 					}
 				}
@@ -588,7 +591,7 @@ func TestLifeBesideAMerger(t *testing.T) {
 				}
 				kill := l.rng.IntN(3) == 0
 				if kill {
-					l.restart(true) // and the merger goes on with the one before for a while
+					l.restart(true) // the merger still works on the previous broker for a while
 				}
 				m.Close()
 				l.check(l.b)
@@ -603,7 +606,7 @@ func TestLifeBesideAMerger(t *testing.T) {
 			if l.dropped() == 0 {
 				t.Error("nothing was compacted")
 			}
-			t.Log(l.happen, l.dropped())
+			t.Log(l.events, l.dropped())
 		})
 	}
 }

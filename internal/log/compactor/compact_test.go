@@ -15,14 +15,14 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// keyedRecord is what was written at an offset.
+// keyedRecord is a record that was written at an offset.
 type keyedRecord struct {
 	key, value string
 	noKey      bool
 	tombstone  bool
 }
 
-// keyedLog is what was acknowledged of a topic's partitions, by offset.
+// keyedLog is the acknowledged records of a topic's partitions, by offset.
 type keyedLog struct {
 	topic string
 	rng   *rand.Rand
@@ -74,7 +74,7 @@ func (l *keyedLog) write(t *testing.T, b *broker.Broker, batches int) {
 	}
 }
 
-// read returns the records that are there, by offset.
+// read returns the existing records by offset.
 func (l *keyedLog) read(t *testing.T, b *broker.Broker, part int) map[int64]keyedRecord {
 	t.Helper()
 	got := map[int64]keyedRecord{}
@@ -92,7 +92,7 @@ func (l *keyedLog) read(t *testing.T, b *broker.Broker, part int) map[int64]keye
 		}
 		for _, c := range f.Parts[0].Chunks {
 			if c.Base > next || c.End <= next {
-				t.Fatalf("offsets %d to %d, wanted %d", c.Base, c.End, next)
+				t.Fatalf("got offsets %d to %d, want %d", c.Base, c.End, next)
 			}
 			var r record.Reader
 			for r.Reset(bytesOf(t, &c), next); r.Next(); {
@@ -122,7 +122,8 @@ func bytesOf(t *testing.T, c *broker.Chunk) (b []byte) {
 	return b
 }
 
-// check: what is there is what was written, the newest of each key is there, and no tombstone went before what it hides.
+// check checks that every record is one that was written, that the newest of each key exists, and
+// that no tombstone was removed before the records that it hides.
 func (l *keyedLog) check(t *testing.T, b *broker.Broker) {
 	t.Helper()
 	for part := range l.parts {
@@ -135,24 +136,24 @@ func (l *keyedLog) check(t *testing.T, b *broker.Broker) {
 		}
 		for o, r := range got {
 			if want := l.parts[part][o]; r != want {
-				t.Fatalf("partition %d offset %d holds %+v, want %+v", part, o, r, want)
+				t.Fatalf("partition %d offset %d is %+v, want %+v", part, o, r, want)
 			}
 		}
 		for o, r := range l.parts[part] {
 			_, there := got[int64(o)]
 			last := newest[r.key]
 			if !there && (r.noKey || last == int64(o) && !r.tombstone) {
-				t.Fatalf("partition %d offset %d is gone: %+v", part, o, r)
+				t.Fatalf("partition %d offset %d is missing: %+v", part, o, r)
 			}
 			if _, hidden := got[last]; there && !r.noKey && !hidden {
-				t.Fatalf("partition %d offset %d has come back: the tombstone at %d is gone, %+v is there", part, o, last, r)
+				t.Fatalf("partition %d offset %d reappears: its tombstone at %d was removed before %+v", part, o, last, r)
 			}
 		}
 	}
 }
 
-// TestCompaction: random writes to a compacted topic beside others, merged and compacted now and then with little memory
-// for keys, over several lives of the broker.
+// TestCompaction writes at random to compacted and other topics, and merges and compacts with
+// little memory for keys, over several restarts of the broker.
 func TestCompaction(t *testing.T) {
 	for _, keys := range []int{10, 25, 1000} {
 		for name, store := range stores(t) {
@@ -198,7 +199,7 @@ func testCompaction(t *testing.T, store objstore.Store, keys int) {
 	others.check(t, b)
 	m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Packer: pack.Config{Age: 1, Small: 2}, Every: time.Hour})
 	defer m.Close()
-	// What is there now is compacted for good once as much again was written.
+	// The current records are compacted for the last time once as much was written again.
 	ends := [2]int{len(l.parts[0]), len(l.parts[1])}
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		l.write(t, b, 20)
@@ -209,12 +210,13 @@ func testCompaction(t *testing.T, store objstore.Store, keys int) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d records are left of what was there, want %d", old, least)
+			t.Fatalf("%d of the earlier records remain, want %d", old, least)
 		}
 	}
 }
 
-// countBelow counts the records below some offsets: those that are there, and the fewest possible, without tombstones.
+// countBelow counts the records below some offsets: the existing ones, and the minimum without
+// tombstones.
 func (l *keyedLog) countBelow(t *testing.T, b *broker.Broker, ends [2]int) (records, least int) {
 	t.Helper()
 	for part, end := range ends {
@@ -230,7 +232,8 @@ func (l *keyedLog) countBelow(t *testing.T, b *broker.Broker, ends [2]int) (reco
 			if _, there := got[int64(o)]; there {
 				records++
 			}
-			// The newest of a key below what was compacted stays, though a newer one may have come since.
+			// The newest record of a key in the compacted part stays, even if there is a newer one
+			// by now.
 			if r.noKey || !r.tombstone && newest[r.key] == o {
 				least++
 			} else if _, there := got[int64(o)]; there && !r.tombstone && int64(newest[r.key]) >= clean {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestCopyFile: within one file system and, where there is another, across two; from a file that is long enough and one that is not.
+// TestCopyFile copies within one file system and, where possible, across two, from files that are
+// long enough and too short.
 func TestCopyFile(t *testing.T) {
 	source := make([]byte, 3<<20)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(source)
@@ -33,12 +34,12 @@ func TestCopyFile(t *testing.T) {
 					}
 				}
 				if err := copied(to, 0, from, int64(len(source))-5, 6); !errors.Is(err, io.ErrUnexpectedEOF) {
-					t.Errorf("a source that is too short: %v", err)
+					t.Errorf("source too short: %v", err)
 				}
 				closed := writeTemp(t, dir, nil)
 				_ = closed.Close()
 				if err := copied(closed, 0, from, 0, 1); !errors.Is(err, os.ErrClosed) {
-					t.Errorf("to a closed file: %v", err)
+					t.Errorf("closed destination: %v", err)
 				}
 			})
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestLittleOfAMappingIsResident: pages that were read are let go of while the mapping is in use, and keep
+// TestMappedPagesAreDropped checks that pages are dropped while the mapping is in use, and keep
 // their bytes.
-func TestLittleOfAMappingIsResident(t *testing.T) {
+func TestMappedPagesAreDropped(t *testing.T) {
 	const size = 32 << 20
 	f, err := os.Create(filepath.Join(t.TempDir(), "mapped"))
 	if err != nil {
@@ -37,15 +37,15 @@ func TestLittleOfAMappingIsResident(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(whole, m.data) {
-		t.Fatal("the mapping is another than the file")
+		t.Fatal("the mapping differs from the file")
 	}
-	sebtest.Eventually(t, "mapped pages are given back", func() bool { return resident(t, "mapped") <= 1<<20 })
+	sebtest.Eventually(t, "mapped pages are dropped", func() bool { return resident(t, "mapped") <= 1<<20 })
 	if !bytes.Equal(whole, m.data) {
 		t.Fatal("the bytes have changed")
 	}
 }
 
-// resident is how many bytes of mappings of a file of that name count as this process's.
+// resident is the resident size of the mappings of files with that name, in bytes.
 func resident(t *testing.T, name string) (n int64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps")

@@ -16,33 +16,37 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// Log is the leader that packs are made for.
+// Log is the leader for which packs are made.
 type Log interface {
-	// View returns the committed state, immutable; nil while this broker does not lead.
+	// View returns the committed state, immutable; nil while this broker is not leader.
 	View() *state.State
-	// Now is the log's time. While it is doubted nothing is deleted for its age (rule R15).
+	// Now is the log time. While it is doubted, nothing is deleted for its age (rule R15).
 	Now() (now time.Time, doubted bool)
-	// NextPack returns a number that no other pack of this epoch has, nor ever had.
+	// NextPack returns a number that no other pack of this epoch has or had.
 	NextPack() uint64
-	// Install proposes the record of a stored pack and says what came of it: Acked, Rejected or Unknown.
+	// Install proposes the record of a stored pack and returns the result: Acked, Rejected or
+	// Unknown.
 	Install(ctx context.Context, c *state.PackContent) pack.Result
 	// Compacted proposes the records of finished compactions and waits for them.
 	Compacted(ctx context.Context, recs []state.Record) error
 }
 
-// Options are what a Merger works with. Log and Store must be set.
+// Options configure a Merger. Log and Store must be set.
 type Options struct {
 	Log   Log
 	Store objstore.Store
-	// TempDir is the folder of temporary files, the system's if "". Packs for an objstore.Stager are built in the store.
+	// TempDir is the folder of temporary files; "": the system's. With an objstore.Stager packs are
+	// built in the store.
 	TempDir string
 	Packer  pack.Config
-	// Every is how often it looks whether a pack is due; that costs no request. 1 minute.
+	// Every is the interval at which the merger checks whether a pack is due, without requests. 1
+	// minute.
 	Every time.Duration
-	// Ranges, if not nil, is how many ranges there are. When Packer.Backlog of them have been added since the last look, the
-	// next one is not waited for: their memory is bounded. It is asked once a second.
+	// Ranges, if not nil, is the number of ranges in the state. When it has grown by Packer.Backlog
+	// since the last check, the next check runs at once, because the memory of ranges is bounded.
+	// It is called once a second.
 	Ranges func() int
-	// Checksums sends a CRC-32C with each pack, for stores that take one.
+	// Checksums sends a CRC-32C with each pack, for stores that accept one.
 	Checksums bool
 
 	Logger  *slog.Logger
@@ -50,12 +54,13 @@ type Options struct {
 }
 
 const (
-	// retryMax bounds the attempts to store one pack; a pack that is given up is garbage that a later epoch collects.
+	// retryMax bounds the attempts to store one pack. An abandoned pack is garbage that a later
+	// epoch collects.
 	retryMax = 10
 	retryMin = time.Second
-	// crowdEvery is how often the number of ranges is asked for.
-	crowdEvery = time.Second
-	// putTimeout and readTimeout bound one request; a transfer gets a second more for each MiB.
+	// backlogPoll is the interval at which the number of ranges is checked.
+	backlogPoll = time.Second
+	// putTimeout and readTimeout bound one request; each MiB adds a second.
 	putTimeout  = 30 * time.Second
 	readTimeout = 10 * time.Second
 )
@@ -65,17 +70,18 @@ type Merger struct {
 	opt    Options
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	bad    map[state.Source]struct{} // ranges that could not be read or verified: left where they are
-	busy   bool                      // much has come in since left, by the last look
-	left   int64                     // bytes that waited after the last look
-	ranges int                       // that there were then
+	// ranges that could not be read or verified; they are not merged
+	bad    map[state.Source]struct{}
+	busy   bool  // result of measureInflow
+	left   int64 // bytes that waited after the last check
+	ranges int   // number of ranges after the last check
 
 	packs, bytes, failed *metrics.Counter
 
 	compactions, dropped *metrics.Counter
 }
 
-// Open starts a merger. Close it before what it works with.
+// Open starts a merger. Close it before its Log and Store.
 func Open(o Options) *Merger {
 	if o.Every <= 0 {
 		o.Every = time.Minute
@@ -100,7 +106,7 @@ func Open(o Options) *Merger {
 	return m
 }
 
-// Close ends the work at hand and waits. Closing twice is allowed.
+// Close cancels the current work and waits. It may be called twice.
 func (m *Merger) Close() {
 	m.cancel()
 	m.wg.Wait()
@@ -109,24 +115,24 @@ func (m *Merger) Close() {
 func (m *Merger) run(ctx context.Context) {
 	tick := time.NewTicker(m.opt.Every)
 	defer tick.Stop()
-	crowd := time.NewTicker(crowdEvery)
-	defer crowd.Stop()
+	backlog := time.NewTicker(backlogPoll)
+	defer backlog.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-crowd.C:
-			if !m.crowded() {
+		case <-backlog.C:
+			if !m.backlogged() {
 				continue
 			}
 		}
-		m.look()
+		m.measureInflow()
 		for ctx.Err() == nil {
 			more, err := m.Once(ctx)
 			if err != nil && ctx.Err() == nil {
 				m.failed.Inc()
-				m.opt.Logger.Warn("no pack was made", "err", err)
+				m.opt.Logger.Warn("merge failed", "err", err)
 			}
 			if !more || err != nil {
 				break
@@ -139,21 +145,22 @@ func (m *Merger) run(ctx context.Context) {
 	}
 }
 
-// crowded says whether so many ranges have come since the last look that the next one must not wait.
-func (m *Merger) crowded() bool {
+// backlogged reports whether so many ranges were added since the last check that the next one must
+// not wait.
+func (m *Merger) backlogged() bool {
 	return m.opt.Ranges != nil && m.opt.Packer.Backlog > 0 && m.opt.Ranges()-m.ranges >= m.opt.Packer.Backlog
 }
 
-// busyRate is how many bytes a second, over the time between two looks, make a broker busy: producers want the disk or the
-// network for themselves, and what merging takes of it can wait.
+// busyRate is the inflow in bytes per second, between two checks, at which a broker is busy.
+// Producers then need the disk and the network, and merging can wait.
 const busyRate = 8 << 20
 
-// look sees how much has come in since the last one.
-func (m *Merger) look() {
+// measureInflow sets busy by the bytes that were added since the last check.
+func (m *Merger) measureInflow() {
 	m.busy = float64(m.waiting()-m.left) >= busyRate*m.opt.Every.Seconds()
 }
 
-// waiting is how many bytes are to be merged.
+// waiting is the number of bytes to merge.
 func (m *Merger) waiting() int64 {
 	view := m.opt.Log.View()
 	if view == nil {
@@ -162,7 +169,7 @@ func (m *Merger) waiting() int64 {
 	return pack.Waiting(view, m.config())
 }
 
-// config is how packs are made now.
+// config is the current configuration of package pack.
 func (m *Merger) config() pack.Config {
 	cfg := m.opt.Packer
 	cfg.Busy = m.busy
@@ -170,8 +177,8 @@ func (m *Merger) config() pack.Config {
 	return cfg
 }
 
-// Once makes a pack if one is due, else compacts if something is due, and says whether it did either. It must not be called
-// beside a running merger.
+// Once makes a pack if one is due, or else runs a compaction if one is due, and reports whether it
+// did either. It must not be called while the merger runs in the background.
 func (m *Merger) Once(ctx context.Context) (made bool, err error) {
 	view := m.opt.Log.View()
 	if view == nil {
@@ -183,7 +190,7 @@ func (m *Merger) Once(ctx context.Context) (made bool, err error) {
 		return m.merge(ctx, plan, view)
 	}
 	if doubted {
-		return false, nil // a compaction removes tombstones for their age
+		return false, nil // a compaction removes tombstones by age
 	}
 	if c := pack.ChooseCompaction(view, cfg, now.UnixMicro()); c != nil {
 		return m.compact(ctx, c, view)
@@ -193,7 +200,7 @@ func (m *Merger) Once(ctx context.Context) (made bool, err error) {
 
 // merge makes one pack of commit objects and smaller packs.
 func (m *Merger) merge(ctx context.Context, plan *pack.Plan, view *state.State) (made bool, err error) {
-	layout := pack.Lay(plan, view, m.opt.Log.NextPack())
+	layout := pack.NewLayout(plan, view, m.opt.Log.NextPack())
 	begin := time.Now()
 	p, err := m.build(ctx, layout, view)
 	if err != nil {
@@ -205,11 +212,11 @@ func (m *Merger) merge(ctx context.Context, plan *pack.Plan, view *state.State) 
 	}
 	m.packs.Inc()
 	m.bytes.AddInt64(plan.Bytes)
-	m.opt.Logger.Info("merged", "pack", layout.Key(), "bytes", plan.Bytes, "sources", len(layout.Index), "took", time.Since(begin))
+	m.opt.Logger.Info("pack merged", "pack", layout.Key(), "bytes", plan.Bytes, "sources", len(layout.Index), "took", time.Since(begin))
 	return true, nil
 }
 
-// finish stores the pack and has it installed, step by step as package pack says (rule R8).
+// finish stores and installs the pack in the steps of package pack (rule R8).
 func (m *Merger) finish(ctx context.Context, l *pack.Layout, p *output) error {
 	failpoint.Hit("pack.built")
 	step, attempts := pack.Next(pack.Built), 0
@@ -247,7 +254,7 @@ func (m *Merger) put(ctx context.Context, key string, p *output) (pack.Result, e
 	err := m.store(ctx, key, p)
 	failpoint.Hit("put.pack.after")
 	switch {
-	case err == nil, errors.Is(err, objstore.ErrExists): // the name holds our epoch's nonce: an earlier attempt of ours
+	case err == nil, errors.Is(err, objstore.ErrExists): // an earlier attempt: our nonce is in the name
 		return pack.Stored, nil
 	case errors.Is(err, objstore.ErrRefused):
 		return 0, err

@@ -39,10 +39,10 @@ func newMerger(t *testing.T, b *broker.Broker, store objstore.Store) *compactor.
 	return m
 }
 
-// written is what was acknowledged: the values of each topic, in order.
+// written is the acknowledged values of each topic, in order.
 type written map[string][]string
 
-// write appends to several topics, some partitions much larger than others.
+// write appends to several topics; some partitions get much more data than others.
 func (w written) write(t *testing.T, b *broker.Broker, n int) {
 	t.Helper()
 	for i := range n {
@@ -102,7 +102,7 @@ func (w written) checkChunks(t *testing.T, topic string, next int64, chunks []br
 				continue
 			}
 			if rec.Offset != next || string(rec.Value) != w[topic][next] {
-				t.Fatalf("%s offset %d (want %d) holds %.40q", topic, rec.Offset, next, rec.Value)
+				t.Fatalf("%s offset %d (want %d) is %.40q", topic, rec.Offset, next, rec.Value)
 			}
 			next++
 		}
@@ -125,7 +125,7 @@ func mergeAll(t *testing.T, m *compactor.Merger) (n int) {
 		}
 		n++
 	}
-	t.Fatal("merging never comes to rest")
+	t.Fatal("merging does not end")
 	return n
 }
 
@@ -165,7 +165,8 @@ func stores(t *testing.T) map[string]objstore.Store {
 	return map[string]objstore.Store{"memory": objstore.NewMemory(), "disk": disk}
 }
 
-// TestMergedDataReadsTheSame: before and after merging, after a restart, and while commit objects are collected.
+// TestMergedDataReadsTheSame reads before and after merging, after a restart, and while commit
+// objects are collected.
 func TestMergedDataReadsTheSame(t *testing.T) {
 	for name, store := range stores(t) {
 		t.Run(name, func(t *testing.T) {
@@ -179,7 +180,7 @@ func TestMergedDataReadsTheSame(t *testing.T) {
 					t.Fatalf("round %d: nothing was merged", round)
 				}
 				w.check(t, b)
-				w.write(t, b, 60) // brings snapshots, and so a collection
+				w.write(t, b, 60) // triggers snapshots and collections
 				w.check(t, b)
 				m.Close()
 				if round < 3 {
@@ -188,7 +189,7 @@ func TestMergedDataReadsTheSame(t *testing.T) {
 			}
 			mergeAll(t, newMerger(t, b, store))
 			if n := ranges(b); n > 5*12+config.Small*5 {
-				t.Errorf("%d ranges are left for five topics", n)
+				t.Errorf("%d ranges remain for five topics", n)
 			}
 			b.Close(t.Context())
 			b = openBroker(t, store)
@@ -197,8 +198,8 @@ func TestMergedDataReadsTheSame(t *testing.T) {
 	}
 }
 
-// TestMergingGivesObjectsBack: the number of commit objects does not grow with what was written.
-func TestMergingGivesObjectsBack(t *testing.T) {
+// TestMergingFreesObjects checks that the number of commit objects does not grow with the data.
+func TestMergingFreesObjects(t *testing.T) {
 	store := objstore.NewMemory()
 	b := openBroker(t, store)
 	m := newMerger(t, b, store)
@@ -211,14 +212,15 @@ func TestMergingGivesObjectsBack(t *testing.T) {
 	deadline := time.Now().Add(30 * time.Second)
 	for count(t, store, "s0000/wal/") > 150 {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d commit objects of 1245 are left", count(t, store, "s0000/wal/"))
+			t.Fatalf("%d of 1245 commit objects remain", count(t, store, "s0000/wal/"))
 		}
-		w.write(t, b, 25)                 // snapshots, and with them collections, come with commits
-		time.Sleep(20 * time.Millisecond) // on a busy machine a collection needs time to get ahead of the writer
+		w.write(t, b, 25) // commits trigger snapshots and collections
+		// a collection needs time to overtake the writer on a busy machine
+		time.Sleep(20 * time.Millisecond)
 	}
 	for count(t, store, "s0000/snap/") > 4 {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d snapshots are left", count(t, store, "s0000/snap/"))
+			t.Fatalf("%d snapshots remain", count(t, store, "s0000/snap/"))
 		}
 		w.write(t, b, 25)
 		time.Sleep(20 * time.Millisecond)
@@ -226,8 +228,9 @@ func TestMergingGivesObjectsBack(t *testing.T) {
 	w.check(t, b)
 }
 
-// TestDamagedSourceStaysWhereItIs: the rest is merged around it, nothing is deleted because of it.
-func TestDamagedSourceStaysWhereItIs(t *testing.T) {
+// TestDamagedSourceIsNotMoved checks that other ranges are merged around it and that it is not
+// deleted.
+func TestDamagedSourceIsNotMoved(t *testing.T) {
 	store := objstore.NewMemory()
 	b := openBroker(t, store)
 	w := written{}
@@ -265,14 +268,14 @@ func TestDamagedSourceStaysWhereItIs(t *testing.T) {
 		t.Errorf("the damaged range moved: %+v", p.Ranges)
 	}
 	if i := p.Find(0); !p.Ranges[i].Pack {
-		t.Errorf("the sound ranges did not: %+v", p.Ranges)
+		t.Errorf("the other ranges did not move: %+v", p.Ranges)
 	}
 	if count(t, store, key) != 1 {
-		t.Error("the damaged object is gone")
+		t.Error("the damaged object was deleted")
 	}
 }
 
-// flipping damages the last byte of the first answer about each commit object.
+// flipping damages the last byte of the first answer for each commit object.
 type flipping struct {
 	objstore.Store
 	seen map[string]bool
@@ -294,8 +297,8 @@ func (s *flipping) Get(ctx context.Context, key string, r objstore.Range) (objst
 	return obj, nil
 }
 
-// TestDamageOnTheWayIsMergedAllTheSame: what can be read at the second attempt stays nowhere behind.
-func TestDamageOnTheWayIsMergedAllTheSame(t *testing.T) {
+// TestDamageInTransitIsRetried checks that ranges are merged if their second read succeeds.
+func TestDamageInTransitIsRetried(t *testing.T) {
 	store := objstore.NewMemory()
 	b := openBroker(t, store)
 	w := written{}
@@ -308,14 +311,14 @@ func TestDamageOnTheWayIsMergedAllTheSame(t *testing.T) {
 	for _, topic := range b.View().Topics() {
 		for _, r := range topic.Partitions.At(0).Ranges {
 			if !r.Pack {
-				t.Errorf("%s: the range at %d was left behind", topic.Name, r.Base)
+				t.Errorf("%s: the range at %d was not merged", topic.Name, r.Base)
 			}
 		}
 	}
 	w.check(t, b)
 }
 
-// TestIdleMergerDoesNothing: once all is merged there is nothing to do.
+// TestIdleMergerDoesNothing checks that a merger is idle once everything is merged.
 func TestIdleMergerDoesNothing(t *testing.T) {
 	store := objstore.NewMemory()
 	b := openBroker(t, store)

@@ -12,24 +12,25 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Compaction is one pass over partitions of compacted topics: it keeps the newest record of each key, and removes
-// tombstones that have stood long enough. What it does in order:
+// Compaction is one pass over partitions of compacted topics. It keeps the newest record of each
+// key, and removes tombstones whose retention is over. The steps:
 //
-//  1. Scan what Dirty lists, to learn the newest offset of each key there.
-//  2. Filter the runs of each of Plans; those that lost something go into a pack that is stored and installed like any
-//     other (rule R8).
-//  3. Propose what Done gives, which says how far the partitions are compacted.
+//  1. Scan the runs of Dirty to learn the newest offset of each key there.
+//  2. Filter the runs of each of Plans. Runs that lost records go into a pack, which is stored and
+//     installed like any other (rule R8).
+//  3. Propose the records of Done, which state how far the partitions are compacted.
 //
-// If it ends early nothing is lost: the next pass begins where the last finished one ended. Only ranges in packs take
-// part, so the newest part of the log stays as it is. Records without a key stay.
+// An interrupted pass loses nothing: the next pass starts where the last complete one ended. Only
+// ranges in packs take part, so the newest part of the log is unchanged. Records without a key
+// stay.
 type Compaction struct {
 	config Config
 	time   int64
 	parts  []*compacting
-	keys   map[keyHash]int64 // newest offset, of keys between clean and to
+	keys   map[keyHash]int64 // newest offset of keys between clean and to
 }
 
-// keyHash stands for a key of a partition. Two keys never share one: that would take 2^64 tries to bring about.
+// keyHash identifies a key of a partition. A collision would take about 2^64 keys.
 type keyHash [16]byte
 
 // compacting is a partition in a Compaction.
@@ -38,14 +39,15 @@ type compacting struct {
 	topic      record.ID
 	partition  uint32
 	ranges     []state.Range
-	clean, to  int64 // compacted up to clean before, and up to to after
-	sweep      int64 // tombstones below go
+	clean, to  int64 // compacted up to clean before the pass, and up to to after it
+	sweep      int64 // tombstones below it are removed
 	tombstones uint32
-	places     []state.Source // where the ranges lie when all is done
+	locations  []state.Source // where the ranges lie after the pass
 }
 
-// ChooseCompaction plans a pass over partitions of a committed state (a view), or returns nil if none is due at now (µs).
-// A partition is due when what was never compacted is as large as what was, or when tombstones have stood long enough.
+// ChooseCompaction plans a pass over partitions of a committed state (a view); nil if none is due
+// at now (µs). A partition is due when its uncompacted part is as large as its compacted part, or
+// when the retention of tombstones is over.
 func ChooseCompaction(s *state.State, c Config, now int64) *Compaction {
 	p := &Compaction{config: c.withDefaults(), time: now, keys: map[keyHash]int64{}}
 	size := int64(0)
@@ -76,7 +78,7 @@ func ChooseCompaction(s *state.State, c Config, now int64) *Compaction {
 	return p
 }
 
-// due says whether a partition is, and how many bytes that takes to read.
+// due reports whether a partition is due, and how many bytes its pass reads.
 func (k *compacting) due(p *state.Partition, s *state.Settings, c *Config, now int64) (size int64, due bool) {
 	newest := now - s.MinCompactionLag.Microseconds()
 	k.clean = max(p.Clean, p.Start)
@@ -99,25 +101,26 @@ func (k *compacting) due(p *state.Partition, s *state.Settings, c *Config, now i
 	k.to = max(k.clean, end)
 	k.sweep = p.Sweepable(now - s.DeleteRetentionTime.Microseconds())
 	if k.sweep > end {
-		k.sweep = 0 // some of it can not be read
+		k.sweep = 0 // a part of it cannot be read
 	}
 	return dirtyBytes + cleanBytes, dirtyBytes > 0 && dirtyBytes >= cleanBytes || k.sweep > p.Start
 }
 
-// Dirty lists the runs that Scan must see, in order, in portions of at most a pack's size.
+// Dirty lists the runs for Scan, in order, in portions of at most a pack's size.
 func (c *Compaction) Dirty() [][]Run {
 	return c.portions(func(k *compacting, r *state.Range) bool { return r.End() > k.clean })
 }
 
-// Plans lists the runs that may lose records, in portions of at most a pack's size. Call it after the last Scan.
+// Plans lists the runs that may lose records, in portions of at most a pack's size. Call it after
+// the last Scan.
 func (c *Compaction) Plans() [][]Run {
 	for _, k := range c.parts {
-		k.places = nil
+		k.locations = nil
 	}
 	return c.portions(func(k *compacting, r *state.Range) bool { return r.Base < k.to })
 }
 
-// portions cuts the ranges that are asked for into runs.
+// portions divides the wanted ranges into runs.
 func (c *Compaction) portions(wanted func(*compacting, *state.Range) bool) [][]Run {
 	var all [][]Run
 	var now []Run
@@ -149,7 +152,8 @@ func (c *Compaction) portions(wanted func(*compacting, *state.Range) bool) [][]R
 	return all
 }
 
-// Scan notes the keys of some batches of a run from Dirty. It must see the batches of a partition in order.
+// Scan records the keys of some batches of a run from Dirty. It must get the batches of a partition
+// in order.
 func (c *Compaction) Scan(run *Run, batches []byte, r *record.Reader) error {
 	k := run.part
 	for r.Reset(batches, k.clean); r.Next(); {
@@ -162,7 +166,7 @@ func (c *Compaction) Scan(run *Run, batches []byte, r *record.Reader) error {
 		}
 		h := k.hash(rec.Key)
 		if _, known := c.keys[h]; !known && len(c.keys) >= c.config.KeysMax {
-			k.to = rec.Offset // as far as memory reaches; the next pass goes on here
+			k.to = rec.Offset // the memory limit; the next pass continues here
 			return nil
 		}
 		c.keys[h] = rec.Offset
@@ -171,12 +175,12 @@ func (c *Compaction) Scan(run *Run, batches []byte, r *record.Reader) error {
 }
 
 func (k *compacting) hash(key []byte) keyHash {
-	var room [256]byte
-	h := sha256.Sum256(append(binary.LittleEndian.AppendUint32(room[:0], k.number), key...))
+	var buf [256]byte
+	h := sha256.Sum256(append(binary.LittleEndian.AppendUint32(buf[:0], k.number), key...))
 	return keyHash(h[:16])
 }
 
-// Keep says whether a record of a run from Plans stays.
+// Keep reports whether a record of a run from Plans stays.
 func (c *Compaction) Keep(run *Run, e *record.CompactEntry) bool {
 	k := run.part
 	if e.Key == nil || e.Offset >= k.to {
@@ -191,14 +195,14 @@ func (c *Compaction) Keep(run *Run, e *record.CompactEntry) bool {
 	return true
 }
 
-// Filtered is what is left of a range.
+// Filtered is the remaining part of a range.
 type Filtered struct {
 	Len, Records uint32
 	Span         int64
 	MaxTimestamp int64 // ms
 }
 
-// Add adds what is left of the next part of the range, as its Compactor says.
+// Add adds the summary of the next filtered part of the range.
 func (f *Filtered) Add(s record.Summary) {
 	if f.Span == 0 {
 		f.MaxTimestamp = s.MaxTimestamp
@@ -208,8 +212,8 @@ func (f *Filtered) Add(s record.Summary) {
 	f.Span += s.Span
 }
 
-// Changed keeps of a portion the runs that lost something, as a plan of the pack to be made of them; nil if none did. out has what
-// is left of each run's ranges, in order.
+// Changed returns a plan of a pack with the runs of a portion that lost records; nil if none did.
+// out is the remaining part of each run's ranges, in order.
 func (c *Compaction) Changed(runs []Run, out [][]Filtered) *Plan {
 	p := &Plan{}
 	for i := range runs {
@@ -220,12 +224,13 @@ func (c *Compaction) Changed(runs []Run, out [][]Filtered) *Plan {
 		}
 		if !changed {
 			for j := range run.Ranges {
-				run.part.places = append(run.part.places, run.Ranges[j].Source())
+				run.part.locations = append(run.part.locations, run.Ranges[j].Source())
 			}
 			continue
 		}
 		run.filtered = out[i]
-		run.part.places = append(run.part.places, state.Source{Pack: true}) // to be told by Installed
+		// set by Installed
+		run.part.locations = append(run.part.locations, state.Source{Pack: true})
 		p.Runs = append(p.Runs, run)
 		p.Bytes += run.Bytes
 	}
@@ -235,18 +240,19 @@ func (c *Compaction) Changed(runs []Run, out [][]Filtered) *Plan {
 	return p
 }
 
-// Installed is told of each pack made of a plan from Changed before the next portion is filtered.
+// Installed records the location of a pack that was made of a plan from Changed. Call it before the
+// next portion is filtered.
 func (c *Compaction) Installed(l *Layout) {
 	content := l.Content()
 	for i := range l.plan.Runs {
 		k := l.plan.Runs[i].part
-		at := slices.Index(k.places, state.Source{Pack: true})
-		k.places[at] = state.Source{Epoch: l.Head.Epoch, Slot: l.Head.Slot, Pos: content.Entries[i].Range.Pos, Pack: true}
+		at := slices.Index(k.locations, state.Source{Pack: true})
+		k.locations[at] = state.Source{Epoch: l.Head.Epoch, Slot: l.Head.Slot, Pos: content.Entries[i].Range.Pos, Pack: true}
 	}
 }
 
-// Done gives the records that say how far the partitions are compacted, for those where all lies in a committed state as
-// this pass has put it.
+// Done returns the records that state how far the partitions are compacted. It omits partitions
+// whose ranges in the committed state s are not where this pass put them.
 func (c *Compaction) Done(s *state.State) []state.Record {
 	var recs []state.Record
 	for _, k := range c.parts {
@@ -261,7 +267,8 @@ func (c *Compaction) Done(s *state.State) []state.Record {
 	return recs
 }
 
-// inPlace compares where a partition's ranges lie with what they should be; those trimmed since may be gone.
+// inPlace reports whether a partition's ranges lie where this pass put them; ranges that were
+// trimmed since may be missing.
 func (k *compacting) inPlace(p *state.Partition) bool {
 	var found []state.Source
 	for i := range p.Ranges {
@@ -272,5 +279,5 @@ func (k *compacting) inPlace(p *state.Partition) bool {
 			found = append(found, p.Ranges[i].Source())
 		}
 	}
-	return len(found) <= len(k.places) && slices.Equal(found, k.places[len(k.places)-len(found):])
+	return len(found) <= len(k.locations) && slices.Equal(found, k.locations[len(k.locations)-len(found):])
 }

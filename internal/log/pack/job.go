@@ -1,31 +1,31 @@
 package pack
 
-// Step is what is to be done next for a pack.
+// Step is the next step for a pack.
 type Step uint8
 
 // The steps.
 const (
 	Put     Step = iota + 1 // PUT the pack: the same bytes at every attempt (rule R1)
 	Install                 // propose the record that installs it
-	Done                    // nothing: installed, or its fate is that of the slot its record is in
-	Abandon                 // nothing: it stays behind, as garbage that a later epoch collects (rule R7)
+	Done                    // no further step: installed, or its slot decides
+	Abandon                 // no further step: garbage that a later epoch collects (R7)
 )
 
-// Result is what came of a step.
+// Result is the result of a step.
 type Result uint8
 
 // The results.
 const (
-	Built     Result = iota + 1 // the pack is encoded, verified against its sources
-	Stored                      // the store has it: stored, or found there, which only an earlier attempt of ours can be
+	Built     Result = iota + 1 // the pack is encoded and verified against its sources
+	Stored                      // the store has it: stored now, or by an earlier attempt of ours
 	NoVerdict                   // the PUT has no verdict
 	Acked                       // the installing record is committed
 	Rejected                    // the record is in no slot and never will be
 	Unknown                     // the record was sent and has no verdict
 )
 
-// Next is rule R8: a pack is stored, known durable, then installed. Once the record is frozen the pack's fate is the
-// slot's, and nobody gives it up.
+// Next is rule R8: a pack is stored, known durable, then installed. Once the record is frozen its
+// slot decides about the pack, so the pack is not abandoned even if the outcome is unknown.
 func Next(r Result) Step {
 	switch r {
 	case Built, NoVerdict:

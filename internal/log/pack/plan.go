@@ -11,18 +11,21 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Config says when and how much is merged. The zero value of a field means its default.
+// Config decides when and how much is merged. A zero value means the default.
 type Config struct {
-	Target int64         // bytes of a pack; 64 MiB. A pack under three quarters of it is small, and merged again
-	Age    time.Duration // commit objects older than this are merged however few they are; 10 minutes
-	Small  int           // so many small packs are merged; 8
-	// KeysMax bounds the keys that a compaction keeps in memory, about 64 bytes each; 250,000. More take several passes.
+	// bytes of a pack; 64 MiB. A pack below three quarters of it is small and merged again
+	Target int64
+	Age    time.Duration // age at which even few commit objects are merged; 10 minutes
+	Small  int           // number of small packs that are merged; 8
+	// KeysMax bounds the keys that a compaction keeps in memory, about 64 bytes each; 250,000. More
+	// keys take several passes.
 	KeysMax int
-	// Busy says that much is coming in: commit objects that are merged for their bytes alone wait, until there are Backlog ranges
-	// of them; 16,384, some megabytes of state. So many are merged however few bytes they have.
+	// Busy: the broker receives much data. Commit objects that would be merged only for their bytes
+	// then wait until they have Backlog ranges; 16,384, a few megabytes of state. That many ranges
+	// are merged whatever their size.
 	Busy    bool
 	Backlog int
-	// Skip, if not nil, says of a range that it stays where it is.
+	// Skip, if not nil, reports whether a range must not be merged.
 	Skip func(state.Source) bool
 }
 
@@ -45,7 +48,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Run is a run of ranges of one partition that follow one another, to become one range of a pack.
+// Run is consecutive ranges of one partition that become one range of a pack.
 type Run struct {
 	Topic     record.ID
 	Partition uint32
@@ -53,16 +56,16 @@ type Run struct {
 	Bytes     int64
 
 	part     *compacting // nil unless in a Compaction
-	filtered []Filtered  // what is left of Ranges; nil: all
+	filtered []Filtered  // remaining part of each range; nil: everything
 }
 
-// room says whether a range may follow in the run: what the offsets of a range are counted in has 32 bits, and compaction
-// leaves few bytes of very many.
+// room reports whether a range may follow in the run. A range counts its offsets in 32 bits, and
+// compaction leaves few bytes over very many offsets.
 func (run *Run) room(r *state.Range) bool {
 	return len(run.Ranges) == 0 || r.End()-run.Ranges[0].Base <= math.MaxUint32
 }
 
-// left is what the pack's index says of a range of the run.
+// left is the index entry in the pack of a range of the run.
 func (run *Run) left(j int) record.IndexEntry {
 	r := &run.Ranges[j]
 	e := record.IndexEntry{
@@ -76,15 +79,15 @@ func (run *Run) left(j int) record.IndexEntry {
 	return e
 }
 
-// Plan is what goes into one pack, sorted by partition and offset.
+// Plan is the content of one pack, sorted by partition and offset.
 type Plan struct {
 	Runs  []Run
 	Bytes int64
 }
 
-// Choose plans the next pack from a committed state (a view), or nil if nothing is due at now (µs). Either commit objects
-// are merged, or whole packs that are small or mostly dead: so each plan leaves fewer objects than before, or smaller ones,
-// and merging comes to rest.
+// Choose plans the next pack from a committed state (a view); nil if none is due at now (µs). It
+// merges either commit objects, or whole packs that are small or mostly dead. Each plan thus leaves
+// fewer or smaller objects, so merging always ends.
 func Choose(s *state.State, c Config, now int64) *Plan {
 	c = c.withDefaults()
 	f := survey(s, &c, now)
@@ -100,23 +103,23 @@ func Choose(s *state.State, c Config, now int64) *Plan {
 
 func packOf(r *state.Range) state.PackID { return state.PackID{Epoch: r.Epoch, ID: r.Slot} }
 
-// Waiting is how many bytes are in commit objects that may be merged.
+// Waiting is the size in bytes of the commit objects that may be merged.
 func Waiting(s *state.State, c Config) int64 {
 	c = c.withDefaults()
 	return survey(s, &c, 0).slotBytes
 }
 
-// found is what may be merged.
+// found is the objects that may be merged.
 type found struct {
 	config    *Config
 	slots     int // ranges in commit objects
 	slotBytes int64
-	old       bool // some commit object is
+	old       bool // a commit object is old
 	dead      int  // packs that are mostly dead
 	small     []candidate
 }
 
-// candidate is a pack that may be merged; dead ones are at the front.
+// candidate is a pack that may be merged.
 type candidate struct {
 	id   state.PackID
 	live int64
@@ -150,7 +153,7 @@ func (f *found) wanted(r *state.Range) bool {
 	return f.config.Skip == nil || !f.config.Skip(r.Source())
 }
 
-// pack notes a pack that is small or mostly dead, once.
+// pack records a pack that is small or mostly dead, once.
 func (f *found) pack(s *state.State, id state.PackID, seen map[state.PackID]bool) {
 	if seen[id] {
 		return
@@ -166,8 +169,8 @@ func (f *found) pack(s *state.State, id state.PackID, seen map[state.PackID]bool
 	}
 }
 
-// choosePacks takes those that are mostly dead, then the smallest, as many as make a pack but at least two; fewer than are
-// worth it wait, unless they are dead.
+// choosePacks chooses mostly dead packs, then the smallest, up to the size of a pack but at least
+// two. Without dead packs it waits for Config.Small packs.
 func (f *found) choosePacks() map[state.PackID]bool {
 	slices.SortFunc(f.small, func(a, b candidate) int {
 		if a.dead != b.dead {
@@ -189,7 +192,7 @@ func (f *found) choosePacks() map[state.PackID]bool {
 	return chosen
 }
 
-// collect lists the runs of wanted ranges, each of at most a pack's size.
+// collect lists the runs of wanted ranges, each at most as large as a pack.
 func collect(s *state.State, c *Config, wanted func(*state.Range) bool) []Run {
 	var runs []Run
 	for _, t := range s.Topics() {
@@ -219,7 +222,8 @@ func collect(s *state.State, c *Config, wanted func(*state.Range) bool) []Run {
 	return runs
 }
 
-// plan takes the largest runs first, so that a large topic gets ranges of its own and small ones share a pack.
+// plan takes the largest runs first, so that a large topic gets ranges of its own and small topics
+// share a pack.
 func plan(runs []Run, limit int64) *Plan {
 	slices.SortStableFunc(runs, func(a, b Run) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	p := &Plan{}
@@ -240,16 +244,16 @@ func plan(runs []Run, limit int64) *Plan {
 	return p
 }
 
-// Layout is a plan as an object: its index, with an entry for each source, and what the installing record says.
-// Positions are set by record.EncodeObject in Index, and carried over by Content.
+// Layout is the object of a plan: its index with an entry for each source, and the content of the
+// installing record. record.EncodeObject sets the positions in Index; Content uses them.
 type Layout struct {
 	Head  record.Head
 	Index []record.IndexEntry
 	plan  *Plan
 }
 
-// Lay lays a plan out as the pack of that number in the epoch of the state.
-func Lay(p *Plan, s *state.State, number uint64) *Layout {
+// NewLayout lays a plan out as pack number of the state's epoch.
+func NewLayout(p *Plan, s *state.State, number uint64) *Layout {
 	l := &Layout{plan: p, Head: record.Head{
 		Kind: record.KindPack, Cluster: s.Cluster, Shard: s.Shard, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: number,
 	}}
@@ -264,7 +268,7 @@ func Lay(p *Plan, s *state.State, number uint64) *Layout {
 	return l
 }
 
-// Sources lists the ranges in the order in which their batches lie in the pack.
+// Sources lists the ranges in the order of their batches in the pack.
 func (l *Layout) Sources() []*state.Range {
 	var all []*state.Range
 	for i := range l.plan.Runs {
@@ -275,12 +279,12 @@ func (l *Layout) Sources() []*state.Range {
 	return all
 }
 
-// Key names the pack.
+// Key is the name of the pack.
 func (l *Layout) Key() string {
 	return state.PackKey(l.Head.Shard, l.Head.Epoch, l.Head.Nonce, l.Head.Slot)
 }
 
-// Content is what the installing record says, after the head was encoded.
+// Content is the content of the installing record. Call it after the head was encoded.
 func (l *Layout) Content() *state.PackContent {
 	c := &state.PackContent{ID: l.Head.Slot, Size: int64(l.Head.ObjectLen)}
 	n := 0

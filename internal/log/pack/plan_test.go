@@ -11,12 +11,12 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// history is a log made of heads and indexes alone.
+// history is a log of heads and indexes without batches.
 type history struct {
 	t     *testing.T
 	s     *state.State
 	now   int64  // µs
-	span  uint32 // offsets that the records of a slot take for a topic; 1 if 0
+	span  uint32 // offsets per slot and topic; 1 if 0
 	bytes int64
 	packs uint64
 }
@@ -68,7 +68,7 @@ func (h *history) merge(c pack.Config) (n int) {
 			return n
 		}
 		h.packs++
-		l := pack.Lay(plan, h.s, h.packs)
+		l := pack.NewLayout(plan, h.s, h.packs)
 		l.Head.ObjectLen = uint64(plan.Bytes) + 1000
 		pos := uint32(1000)
 		for i := range l.Index {
@@ -77,7 +77,7 @@ func (h *history) merge(c pack.Config) (n int) {
 		}
 		h.slot([]state.Record{{Kind: state.PackInstall, Pack: l.Content()}})
 	}
-	h.t.Fatal("merging never comes to rest")
+	h.t.Fatal("merging does not end")
 	return n
 }
 
@@ -88,7 +88,8 @@ func (h *history) ranges() (n int) {
 	return n
 }
 
-// TestRangesKeepTheirOffsets: compaction leaves ranges of few bytes over very many offsets, which a range counts in 32 bits.
+// TestRangesKeepTheirOffsets covers ranges of few bytes over very many offsets, which compaction
+// leaves and a range counts in 32 bits.
 func TestRangesKeepTheirOffsets(t *testing.T) {
 	h := newHistory(t, 2)
 	h.span = 3 << 30
@@ -102,7 +103,7 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 		next := int64(0)
 		for i := range p.Ranges {
 			if p.Ranges[i].Base != next {
-				t.Fatalf("%s: range %d begins at offset %d, the one before ends at %d", topic.Name, i, p.Ranges[i].Base, next)
+				t.Fatalf("%s: range %d starts at offset %d, the previous one ends at %d", topic.Name, i, p.Ranges[i].Base, next)
 			}
 			next = p.Ranges[i].End()
 		}
@@ -119,7 +120,7 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 				begin := next
 				for _, r := range run.Ranges {
 					if r.Base != next {
-						t.Fatalf("a run goes on at offset %d, want %d", r.Base, next)
+						t.Fatalf("a run continues at offset %d, want %d", r.Base, next)
 					}
 					next = r.End()
 				}
@@ -134,7 +135,8 @@ func TestRangesKeepTheirOffsets(t *testing.T) {
 	}
 }
 
-// TestYear: over a year the ranges in the state stay within the tail plus partitions × (bytes / pack size).
+// TestYear checks that over a year the ranges in the state stay within the tail plus partitions ×
+// (bytes / pack size).
 func TestYear(t *testing.T) {
 	const topics = 20
 	c := pack.Config{Target: 64 << 20}
@@ -147,11 +149,12 @@ func TestYear(t *testing.T) {
 		}
 		sizes[0] = 1 << 20 // one large topic
 		if hour%24 < 8 {
-			sizes = sizes[:1] // the small ones sleep
+			sizes = sizes[:1] // the small topics are idle
 		}
 		h.slot(nil, sizes...)
 		h.merge(c)
-		// A pack that is not small has at least three quarters of the target; a few small ones wait.
+		// A pack that is not small has at least three quarters of the target; a few small ones
+		// wait.
 		full := int(h.bytes/(c.Target*3/4)) + 1
 		if got, most := h.ranges(), topics*(full+2*8)+topics; got > most {
 			t.Fatalf("hour %d: %d ranges for %d MiB, at most %d", hour, got, h.bytes>>20, most)
@@ -168,7 +171,8 @@ func TestYear(t *testing.T) {
 	}
 }
 
-// TestLargeTopicGetsRangesOfItsOwn: many small topics share one pack, a large one fills packs alone.
+// TestLargeTopicGetsRangesOfItsOwn checks that many small topics share one pack and a large one
+// fills packs alone.
 func TestLargeTopicGetsRangesOfItsOwn(t *testing.T) {
 	h := newHistory(t, 10)
 	for range 100 {
@@ -203,8 +207,8 @@ func TestNothingIsDue(t *testing.T) {
 	}
 }
 
-// TestDeadPackIsRewritten: when most of a pack was trimmed away, what is alive moves and the pack can be deleted.
-// TestBusy: while much comes in what is only large waits, until there is too much of it, or it is old.
+// TestBusy checks that on a busy broker commit objects wait until there are too many or they are
+// old.
 func TestBusy(t *testing.T) {
 	h := newHistory(t, 2)
 	c := pack.Config{Target: 1000, Age: time.Hour, Backlog: 40, Busy: true}
@@ -221,24 +225,26 @@ func TestBusy(t *testing.T) {
 		h.slot(nil, 400, 400)
 	}
 	if n := h.merge(c); n == 0 {
-		t.Error("no pack with 40 ranges that wait")
+		t.Error("no pack with 40 waiting ranges")
 	}
 	left := pack.Waiting(h.s, c)
 	if left == 0 || left >= 40*400 {
-		t.Errorf("%d bytes wait after that", left)
+		t.Errorf("%d bytes wait after merging the backlog", left)
 	}
 	h.now += time.Hour.Microseconds() + 1
 	if n := h.merge(c); n == 0 || pack.Waiting(h.s, c) >= left {
-		t.Errorf("%d packs of what is old", n)
+		t.Errorf("%d packs of old objects", n)
 	}
 	h.slot(nil, 400, 400)
 	h.slot(nil, 400, 400)
 	c.Busy = false
 	if n := h.merge(c); n == 0 || pack.Waiting(h.s, c) >= 1000 {
-		t.Errorf("%d packs when it is quiet again", n)
+		t.Errorf("%d packs when no longer busy", n)
 	}
 }
 
+// TestDeadPackIsRewritten checks that the live ranges of a mostly trimmed pack move, so that the
+// pack can be deleted.
 func TestDeadPackIsRewritten(t *testing.T) {
 	h := newHistory(t, 2)
 	for range 10 {
@@ -255,7 +261,8 @@ func TestDeadPackIsRewritten(t *testing.T) {
 	}
 }
 
-// TestStaleInstallChangesNothing: a pack made from ranges that have moved or gone is installed without effect (rule R8).
+// TestStaleInstallChangesNothing checks that installing a pack has no effect if its sources have
+// moved or are gone (rule R8).
 func TestStaleInstallChangesNothing(t *testing.T) {
 	h := newHistory(t, 1)
 	for range 4 {
@@ -263,7 +270,7 @@ func TestStaleInstallChangesNothing(t *testing.T) {
 	}
 	h.now += time.Hour.Microseconds()
 	plan := pack.Choose(h.s.View(), pack.Config{}, h.now)
-	stale := pack.Lay(plan, h.s, 99)
+	stale := pack.NewLayout(plan, h.s, 99)
 	h.merge(pack.Config{})
 	before := h.s.Topics()[0].Partitions.At(0).Ranges[0]
 	h.slot([]state.Record{{Kind: state.PackInstall, Pack: stale.Content()}})
@@ -275,7 +282,8 @@ func TestStaleInstallChangesNothing(t *testing.T) {
 	}
 }
 
-// TestTrimmedSourcesStillMove: what was trimmed while a pack was made is no reason to leave the rest.
+// TestTrimmedSourcesStillMove checks that a trim during the merge does not prevent the installation
+// of the rest.
 func TestTrimmedSourcesStillMove(t *testing.T) {
 	h := newHistory(t, 1)
 	for range 6 {
@@ -283,7 +291,7 @@ func TestTrimmedSourcesStillMove(t *testing.T) {
 	}
 	h.now += time.Hour.Microseconds()
 	plan := pack.Choose(h.s.View(), pack.Config{}, h.now)
-	l := pack.Lay(plan, h.s, 7)
+	l := pack.NewLayout(plan, h.s, 7)
 	h.slot([]state.Record{{Kind: state.TopicTrim, Topic: record.ID{0, 1}, Offset: 3}})
 	h.slot([]state.Record{{Kind: state.PackInstall, Pack: l.Content()}})
 	p := h.s.Topics()[0].Partitions.At(0)
@@ -292,8 +300,8 @@ func TestTrimmedSourcesStillMove(t *testing.T) {
 	}
 }
 
-// TestMergingComesToRest: whatever was written, trimmed and deleted, each plan makes progress.
-func TestMergingComesToRest(t *testing.T) {
+// TestMergingEnds checks that each plan makes progress after random writes, trims and deletions.
+func TestMergingEnds(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		topics := 1 + rng.IntN(5)
