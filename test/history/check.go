@@ -6,60 +6,61 @@ import (
 	"time"
 )
 
-// The rules. The first seven are those of Jepsen's checker for Kafka; the others are what a log promises beyond them.
+// The rules. The first seven are those of Jepsen's checker for Kafka; the others are further
+// promises of a log.
 const (
-	RuleAborted   = "aborted read"        // a rejected record is there, or a rejected commit
+	RuleAborted   = "aborted read"        // a rejected record or commit was read
 	RuleOffset    = "inconsistent offset" // two records for one offset
-	RuleLost      = "lost write"          // acknowledged, not above what was read, and nobody has read it
+	RuleLost      = "lost write"          // acknowledged below the highest offset read, but never read
 	RuleDuplicate = "duplicate"           // one record at two offsets
-	RulePoll      = "poll order"          // a session skips records, or goes back
-	RuleOrder     = "send order"          // a producer's records are in another order than it sent them
-	RuleUnseen    = "unseen"              // acknowledged, above what was read, though all was read to its end
+	RulePoll      = "poll order"          // a session skips records, or moves back
+	RuleOrder     = "send order"          // a producer's records are not in the order of sending
+	RuleUnseen    = "unseen"              // acknowledged above the highest offset read, never read
 
-	RuleForeign = "foreign record" // bytes that nobody sent
-	RuleMoved   = "moved record"   // acknowledged at another offset than it is read at
-	RuleTorn    = "torn append"    // the records of one append are not together
-	RuleTime    = "time order"     // an append lies before what was there when it began
-	RuleGap     = "gap"            // offsets without a record
-	RuleStale   = "stale read"     // the end, or the start, that a broker shows is behind what an epoch no newer had answered
-	RuleStart   = "early trim"     // the start is above what anybody asked for
-	RuleGroup   = "group register" // an offset of a group that was overwritten, or that nobody committed
-	RuleSkip    = "skipped record" // a group's reader begins behind what the group was given
-	RuleBack    = "progress"       // what members of a group have committed goes back, or is beyond what they were given
-	RuleWant    = "condition"      // an append or commit whose condition did not hold
-	RuleHistory = "history"        // the history contradicts itself: the fault is the recorder's
+	RuleForeign = "foreign record" // bytes that no client sent
+	RuleMoved   = "moved record"   // read at another offset than acknowledged
+	RuleTorn    = "torn append"    // the records of one append are not contiguous
+	RuleTime    = "time order"     // an append is below the end that was known when it began
+	RuleGap     = "gap"            // an offset without a record
+	RuleStale   = "stale read"     // an answer shows less than an earlier one of no newer epoch
+	RuleStart   = "early trim"     // the start is above every requested trim
+	RuleGroup   = "group register" // a group's offset was overwritten before, or never committed
+	RuleSkip    = "skipped record" // a group's reader starts after the records that the group got
+	RuleBack    = "progress"       // a group's commits decrease, or exceed what it got
+	RuleWant    = "condition"      // an append or commit whose condition was false
+	RuleHistory = "history"        // the history is inconsistent: an error of the recorder
 )
 
-// Violation is a rule that was broken.
+// Violation is a broken rule.
 type Violation struct {
 	Rule string
 	Text string
-	T    int64 // when it showed
-	Op   int64 // which operation showed it, 0: the end
+	T    int64 // when it was detected
+	Op   int64 // the operation that showed it, 0: the end
 	Part int32
 }
 
-// String is one line.
+// String returns one line.
 func (v Violation) String() string {
 	return fmt.Sprintf("%v op %d partition %d: %s: %s", time.Duration(v.T).Round(time.Microsecond), v.Op, v.Part, v.Rule, v.Text)
 }
 
-// Stats say how much a checker has seen.
+// Stats count what a checker has seen.
 type Stats struct {
 	Ops      int64
 	Acked    int64 // appends
 	Rejected int64
 	Unknown  int64
 	Records  int64 // acknowledged
-	Read     int64 // records, as often as they were read
-	Commits  int64 // acknowledged, of groups
+	Read     int64 // records, once per read
+	Commits  int64 // acknowledged commits of groups
 	Fetches  int64
 	Trims    int64
 	Late     int64 // records of unknown outcome that were found
-	Stale    int64 // answers by a broker that had been taken over from
+	Stale    int64 // answers by a deposed broker
 }
 
-// Add adds the figures of another history.
+// Add adds the counts of another history.
 func (s *Stats) Add(o Stats) {
 	s.Ops += o.Ops
 	s.Acked += o.Acked
@@ -74,27 +75,27 @@ func (s *Stats) Add(o Stats) {
 	s.Stale += o.Stale
 }
 
-// violationsMax bounds the list: one fault often shows in every read after it.
+// violationsMax bounds the list, because one fault often shows in every later read.
 const violationsMax = 50
 
-// partsMax is what a place has bits for.
+// partsMax is limited by the bits of recordState.
 const partsMax = 256
 
-// Checker judges a history line by line. It remembers 16 bytes a record: at each offset who is there, and of each record
-// sent where it is. Not safe for concurrent use.
+// Checker checks a history line by line. It needs 16 bytes per record: the record at each offset,
+// and the offset of each sent record. It is not safe for concurrent use.
 type Checker struct {
 	streams    [partsMax]*stream
 	clients    map[int32]*client
 	registers  map[registerKey]*register
-	sessions   map[sessionKey]int64 // the next offset of each
+	sessions   map[sessionKey]int64 // next offset by session
 	given      map[registerKey]int64
-	progress   map[registerKey]*stream // end: what was committed
-	open       map[int64]*open
+	progress   map[registerKey]*stream // end: the highest commit
+	open       map[int64]*operation
 	violations []Violation
 	stats      Stats
 	now        int64
 	op         int64
-	epoch      uint32 // the highest that answered
+	epoch      uint32 // highest that answered
 }
 
 type registerKey struct {
@@ -107,26 +108,26 @@ type sessionKey struct {
 	part    int32
 }
 
-// open is an operation under way.
-type open struct {
+// open is an operation in progress.
+type operation struct {
 	Event
-	end   int64 // of the partition, as acknowledged or shown when it began
+	end   int64 // of the partition at the beginning: acknowledged or shown
 	epoch uint32
-	marks [marksKept]mark // of the partition when it began
+	marks [marksKept]mark // of the partition at the beginning
 }
 
-// NewChecker returns a checker that has seen nothing.
+// NewChecker returns a checker for an empty history.
 func NewChecker() *Checker {
 	return &Checker{
 		clients: map[int32]*client{}, registers: map[registerKey]*register{}, sessions: map[sessionKey]int64{},
-		given: map[registerKey]int64{}, progress: map[registerKey]*stream{}, open: map[int64]*open{},
+		given: map[registerKey]int64{}, progress: map[registerKey]*stream{}, open: map[int64]*operation{},
 	}
 }
 
-// Violations lists what was found, the first of them.
+// Violations returns the violations, at most the first violationsMax.
 func (c *Checker) Violations() []Violation { return c.violations }
 
-// Stats says how much it has seen.
+// Stats returns the counts so far.
 func (c *Checker) Stats() Stats { return c.stats }
 
 func (c *Checker) fail(rule string, part int32, format string, args ...any) {
@@ -135,7 +136,7 @@ func (c *Checker) fail(rule string, part int32, format string, args ...any) {
 	}
 }
 
-// Add takes the next line.
+// Add processes the next line.
 func (c *Checker) Add(e *Event) {
 	c.now, c.op = e.T, e.Op
 	switch {
@@ -144,7 +145,7 @@ func (c *Checker) Add(e *Event) {
 	case e.Is != "":
 		o := c.open[e.Op]
 		if o == nil {
-			c.fail(RuleHistory, 0, "operation %d ends and did not begin", e.Op)
+			c.fail(RuleHistory, 0, "operation %d ends without a beginning", e.Op)
 			return
 		}
 		delete(c.open, e.Op)
@@ -154,11 +155,11 @@ func (c *Checker) Add(e *Event) {
 
 func (c *Checker) invoke(e *Event) {
 	if e.Part < 0 || e.Part >= partsMax {
-		c.fail(RuleHistory, e.Part, "no such partition")
+		c.fail(RuleHistory, e.Part, "partition is out of range")
 		return
 	}
 	c.stats.Ops++
-	o := &open{Event: *e, epoch: c.epoch}
+	o := &operation{Event: *e, epoch: c.epoch}
 	s := c.stream(e.Part)
 	o.end, o.marks = s.end, s.snapshot()
 	c.open[e.Op] = o
@@ -174,7 +175,7 @@ func (c *Checker) invoke(e *Event) {
 	}
 }
 
-func (c *Checker) end(o *open, e *Event) {
+func (c *Checker) end(o *operation, e *Event) {
 	if e.Epoch > 0 && e.Epoch < o.epoch {
 		c.stats.Stale++
 	}
@@ -216,22 +217,23 @@ func (c *Checker) client(id int32) *client {
 // stream is what is known of a partition.
 type stream struct {
 	part     int32
-	at       []uint64 // who is at each offset: identity, 0 for nobody yet
-	highest  int64    // behind the last record that was read
-	end      int64    // behind what was acknowledged or shown
-	start    int64    // highest that was shown
-	trimMost int64    // highest that was asked for
+	at       []uint64 // identity of the record at each offset, 0 if unknown
+	highest  int64    // end of what was read
+	end      int64    // end of what was acknowledged or shown
+	start    int64    // highest start shown
+	trimMost int64    // highest trim requested
 	marks    []mark   // by epoch
 }
 
-// mark is what brokers of an epoch, or of an earlier one, have answered: later answers of the epoch show no less.
+// mark is the most that brokers up to an epoch have answered. Later answers of that epoch must not
+// show less.
 type mark struct {
 	epoch      uint32
 	end, start int64
 }
 
-// marksKept is how many epochs back an answer is held against what was known when it was asked for. One that is older is
-// of a broker that was deposed so often that there is nothing to learn from it.
+// marksKept is how many epochs an answer may be behind and still be checked. A broker that was
+// deposed more often is ignored.
 const marksKept = 4
 
 func (s *stream) snapshot() (kept [marksKept]mark) {
@@ -239,7 +241,7 @@ func (s *stream) snapshot() (kept [marksKept]mark) {
 	return kept
 }
 
-// raise notes an answer.
+// raise records an answer.
 func (s *stream) raise(epoch uint32, end, start int64) {
 	s.end, s.start = max(s.end, end), max(s.start, start)
 	if epoch == 0 {
@@ -263,7 +265,8 @@ func (s *stream) raise(epoch uint32, end, start int64) {
 	}
 }
 
-// floor is the least that a broker of an epoch must show to who asked when the marks were taken.
+// floor returns the least that a broker of an epoch must show to a request that began when the
+// marks were taken.
 func floor(marks *[marksKept]mark, epoch uint32) mark {
 	var least mark
 	for _, m := range marks {

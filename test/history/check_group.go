@@ -2,26 +2,27 @@ package history
 
 import "slices"
 
-// register is what is known of one offset of a group. A fetch must return what the last commit before it wrote, or one
-// that was under way meanwhile; a commit of unknown outcome stays under way. Commits are told apart by the number of their
-// operation, which they carry as metadata.
+// register is what is known of one offset of a group. A fetch must return what the last commit
+// before it wrote, or a concurrent commit. A commit of unknown outcome stays concurrent. Commits
+// are identified by the number of their operation, which they carry as metadata.
 type register struct {
 	commits map[int64]*commit
-	live    []*commit // those that are not known to be overwritten
+	live    []*commit // not known to be overwritten
 }
 
-// commit is one write to a register; that of nothing, before all others, has operation 0.
+// commit is one write to a register. The initial empty value has operation 0.
 type commit struct {
 	op     int64
 	offset int64
 	begin  int64
-	done   int64 // when it is known to have happened; never, before
+	done   int64 // when it is known to have taken effect; before that never
 	failed bool
-	again  bool // it may happen once more, so that nothing overwrites it for good
+	again  bool // it may take effect once more, so nothing overwrites it permanently
 	over   []overwrite
 }
 
-// overwrite says that from a moment on brokers of an epoch and of later ones do not return a commit any more.
+// overwrite is the moment from which brokers of an epoch and of later ones must not return a
+// commit.
 type overwrite struct {
 	at    int64
 	epoch uint32
@@ -29,7 +30,7 @@ type overwrite struct {
 
 const never = 1<<63 - 1
 
-func (c *Checker) register(o *open) *register {
+func (c *Checker) register(o *operation) *register {
 	key := registerKey{o.Group, o.Part}
 	r := c.registers[key]
 	if r == nil {
@@ -40,14 +41,14 @@ func (c *Checker) register(o *open) *register {
 	return r
 }
 
-func (r *register) begin(c *Checker, o *open) {
+func (r *register) begin(c *Checker, o *operation) {
 	w := &commit{op: o.Op, offset: o.To, begin: c.now, done: never, again: o.Again}
 	r.commits[o.Op] = w
 	r.live = append(r.live, w)
 }
 
-// committed is the end of a commit.
-func (c *Checker) committed(o *open, e *Event) {
+// committed processes the end of a commit.
+func (c *Checker) committed(o *operation, e *Event) {
 	r := c.register(o)
 	w := r.commits[o.Op]
 	w.again = e.Again
@@ -59,12 +60,13 @@ func (c *Checker) committed(o *open, e *Event) {
 		w.failed = true
 		r.live = slices.DeleteFunc(r.live, func(v *commit) bool { return v == w })
 		if o.Want != nil && e.Code == CodeMismatch && e.At == *o.Want {
-			c.fail(RuleWant, o.Part, "a commit on condition that %d is committed was refused because it is", e.At)
+			c.fail(RuleWant, o.Part, "a commit that requires %d was refused, although that is committed", e.At)
 		}
 	}
 }
 
-// happened: w took effect before now, so whatever was done when it began is overwritten for all brokers that know of it.
+// happened records that w took effect before now. All commits that had ended when it began are
+// overwritten, for brokers that know it.
 func (r *register) happened(w *commit, epoch uint32, now int64) {
 	w.done = min(w.done, now)
 	r.live = slices.DeleteFunc(r.live, func(v *commit) bool {
@@ -72,14 +74,14 @@ func (r *register) happened(w *commit, epoch uint32, now int64) {
 			return false
 		}
 		v.over = append(v.over, overwrite{now, epoch})
-		// A broker of an older epoch may still answer with it, which the next overwriting commit of such an epoch would
-		// end; a commit that several epochs have overwritten needs no more.
+		// A broker of an older epoch may still answer with it, until an overwriting commit of that
+		// epoch. A commit that several epochs have overwritten is removed.
 		return len(v.over) >= marksKept
 	})
 }
 
-// fetched is the end of a fetch.
-func (c *Checker) fetched(o *open, e *Event) {
+// fetched processes the end of a fetch.
+func (c *Checker) fetched(o *operation, e *Event) {
 	if e.Is != OK {
 		return
 	}
@@ -88,18 +90,18 @@ func (c *Checker) fetched(o *open, e *Event) {
 	w := r.commits[e.By]
 	switch {
 	case w == nil:
-		c.fail(RuleGroup, o.Part, "group %s has committed %d, by operation %d, which is no commit of it", o.Group, e.At, e.By)
+		c.fail(RuleGroup, o.Part, "group %s has %d by operation %d, which is not a commit of the group", o.Group, e.At, e.By)
 		return
 	case w.offset != e.At:
-		c.fail(RuleGroup, o.Part, "group %s has committed %d, by operation %d, which wanted %d", o.Group, e.At, e.By, w.offset)
+		c.fail(RuleGroup, o.Part, "group %s has %d by operation %d, which committed %d", o.Group, e.At, e.By, w.offset)
 		return
 	case w.failed:
-		c.fail(RuleAborted, o.Part, "group %s has committed %d by operation %d, which was rejected", o.Group, e.At, e.By)
+		c.fail(RuleAborted, o.Part, "group %s has %d by operation %d, which was rejected", o.Group, e.At, e.By)
 		return
 	}
 	for _, v := range w.over {
 		if v.at < o.T && v.epoch <= e.Epoch && e.Epoch > 0 {
-			c.fail(RuleGroup, o.Part, "group %s has committed %d, by operation %d, says epoch %d; epoch %d had overwritten it %dns before it was asked",
+			c.fail(RuleGroup, o.Part, "group %s has %d by operation %d according to epoch %d; epoch %d had overwritten it %dns before the request",
 				o.Group, e.At, e.By, e.Epoch, v.epoch, o.T-v.at)
 			return
 		}
@@ -107,7 +109,7 @@ func (c *Checker) fetched(o *open, e *Event) {
 	r.happened(w, e.Epoch, c.now)
 }
 
-func (c *Checker) progressOf(o *open) *stream {
+func (c *Checker) progressOf(o *operation) *stream {
 	key := registerKey{o.Group, o.Part}
 	if c.progress[key] == nil {
 		c.progress[key] = &stream{part: o.Part}
@@ -115,18 +117,18 @@ func (c *Checker) progressOf(o *open) *stream {
 	return c.progress[key]
 }
 
-// progressed is the end of a fetch of what members have committed.
-func (c *Checker) progressed(o *open, e *Event) {
+// progressed processes the end of a fetch of a group's progress.
+func (c *Checker) progressed(o *operation, e *Event) {
 	if e.Is != OK {
 		return
 	}
 	c.stats.Fetches++
 	at := max(e.At, 0)
 	if least := floor(&o.marks, e.Epoch); at < least.end {
-		c.fail(RuleBack, o.Part, "group %s has committed %d, says epoch %d; one no newer had said %d before it was asked", o.Group, at, e.Epoch, least.end)
+		c.fail(RuleBack, o.Part, "group %s has %d according to epoch %d; a broker of no newer epoch answered %d before the request", o.Group, at, e.Epoch, least.end)
 	}
 	if given := c.given[registerKey{o.Group, o.Part}]; at > given {
-		c.fail(RuleBack, o.Part, "group %s has committed %d, and was given what is below %d", o.Group, at, given)
+		c.fail(RuleBack, o.Part, "group %s has %d, but got only records below %d", o.Group, at, given)
 	}
 	c.progressOf(o).raise(e.Epoch, at, 0)
 }

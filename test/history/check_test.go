@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// good is a history without a fault in which everything occurs: appends of all outcomes, conditions, groups, sessions,
-// a broker that was taken over from.
+// good returns a history without a fault that contains everything: appends of all outcomes,
+// conditions, groups, sessions, and a deposed broker.
 func good() *script {
 	s := &script{}
 	s.send(1, 0, 3, 0)
@@ -16,7 +16,8 @@ func good() *script {
 	s.both(Event{Do: Append, Client: 2, Seq: 3, N: 1, Want: new(int64(4))}, Event{Is: OK, At: 4, Epoch: 2})
 	s.both(Event{Do: Append, Client: 2, Seq: 4, N: 1, Want: new(int64(4))}, Event{Is: Rejected, Code: CodeMismatch, At: 5, Epoch: 2})
 	s.see(2, Run{0, 1, 0, 4}, Run{4, 2, 3, 1})
-	s.both(Event{Do: Read, Client: 9, From: 3}, Event{Is: OK, Epoch: 1, End: 4, Got: []Run{{3, 1, 3, 1}}}) // by the one before
+	// This is an answer of the deposed broker.
+	s.both(Event{Do: Read, Client: 9, From: 3}, Event{Is: OK, Epoch: 1, End: 4, Got: []Run{{3, 1, 3, 1}}})
 	a := s.both(Event{Do: Commit, Client: 5, Group: "g", To: 2}, Event{Is: OK, Epoch: 2})
 	s.both(Event{Do: Fetch, Client: 5, Group: "g"}, Event{Is: OK, At: 2, By: a, Epoch: 2})
 	b := s.both(Event{Do: Commit, Client: 5, Group: "g", To: 4}, Event{Is: Unknown})
@@ -26,11 +27,12 @@ func good() *script {
 	s.both(Event{Do: Read, Client: 7, From: None, Session: "s", Group: "h"}, Event{Is: OK, Epoch: 2, End: 5, Got: []Run{{0, 1, 0, 2}}})
 	s.both(Event{Do: Read, Client: 7, From: None, Session: "s", Group: "h"}, Event{Is: OK, Epoch: 2, End: 5, Got: []Run{{2, 1, 2, 1}}})
 	s.both(Event{Do: Read, Client: 7, From: None, Session: "t", Group: "h"}, Event{Is: OK, Epoch: 2, End: 5, Got: []Run{{1, 1, 1, 3}}})
-	s.see(2, Run{0, 1, 0, 4}, Run{4, 2, 3, 1}, Run{5, 2, 0, 2}) // the unknown ones came late
+	// The appends of unknown outcome took effect late.
+	s.see(2, Run{0, 1, 0, 4}, Run{4, 2, 3, 1}, Run{5, 2, 0, 2})
 	return s
 }
 
-// trimmed goes on with a trim.
+// trimmed adds a trim.
 func trimmed(s *script) *script {
 	s.both(Event{Do: Trim, Client: 8, To: 2}, Event{Is: OK, Epoch: 2, Start: 2})
 	s.both(Event{Do: Read, Client: 9, From: 1}, Event{Is: Failed, Code: "offset_below_start", Epoch: 2, Start: 2})
@@ -51,7 +53,7 @@ func TestGoodHistoryIsAccepted(t *testing.T) {
 	}
 }
 
-// Each is a history with one fault, and breaks just the rules that it should.
+// Each history has one fault and breaks exactly the expected rules.
 func TestEveryRuleFindsItsFault(t *testing.T) {
 	for name, c := range faults {
 		s := &script{}
@@ -63,7 +65,7 @@ func TestEveryRuleFindsItsFault(t *testing.T) {
 	}
 }
 
-// A rule that no history here breaks would be one that nobody has seen at work.
+// Every rule must be broken by a history here, otherwise it is untested.
 func TestEveryRuleHasAFault(t *testing.T) {
 	var all []string
 	for _, c := range faults {
@@ -79,7 +81,7 @@ func TestEveryRuleHasAFault(t *testing.T) {
 	}
 }
 
-// What an older broker says is no fault, and the same said by the newer one is.
+// An older broker may be behind; the same answer by the newer one is a violation.
 func TestOnlyOlderEpochsMayBeBehind(t *testing.T) {
 	for _, c := range []struct {
 		epoch uint32
@@ -99,14 +101,15 @@ func TestOnlyOlderEpochsMayBeBehind(t *testing.T) {
 	}
 }
 
-// A commit that a client sends again, as it had no answer, may happen twice: another one between the two is overwritten. One
-// that was sent once happens once. (A campaign had this: the first attempt was stored by a broker that was killed, and read;
-// then another client's commit was acknowledged; then the second attempt was.)
+// A commit that a client repeats after a missing answer may take effect twice, so that a commit
+// between the two is overwritten. A commit that was sent once takes effect once. This happened in a
+// campaign: a killed broker had stored the first attempt, which was read. Another client's commit
+// was acknowledged. Then the second attempt was.
 func TestCommitsThatAreSentAgain(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		may, was       bool // sent again
-		late           bool // the other one comes after its return
+		late           bool // the other commit comes after its return
 		want           []string
 		faults, orders int // of Linear
 	}{
@@ -136,7 +139,7 @@ func TestCommitsThatAreSentAgain(t *testing.T) {
 	}
 }
 
-func TestValuesAreKnownAgain(t *testing.T) {
+func TestParseValue(t *testing.T) {
 	var scratch []byte
 	for client := range int32(50) {
 		for seq := range int64(200) {
@@ -150,18 +153,18 @@ func TestValuesAreKnownAgain(t *testing.T) {
 	}
 }
 
-func TestChangedValuesAreFound(t *testing.T) {
+func TestParseValueDetectsChanges(t *testing.T) {
 	v := Value(12, 345)
 	for i := range v {
 		for bit := range 8 {
 			bad := slices.Clone(v)
 			bad[i] ^= 1 << bit
 			if c, s, _, err := ParseValue(bad, nil); err == nil {
-				t.Fatalf("bit %d of byte %d: taken as %d.%d", bit, i, c, s)
+				t.Fatalf("bit %d of byte %d: accepted as %d.%d", bit, i, c, s)
 			}
 		}
 		if _, _, _, err := ParseValue(v[:i], nil); err == nil {
-			t.Fatalf("%d bytes are taken for the whole", i)
+			t.Fatalf("a prefix of %d bytes was accepted", i)
 		}
 	}
 }

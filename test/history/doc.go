@@ -1,11 +1,13 @@
-// Package history records what clients of a broker asked and heard, and checks it: for tests of real processes. It knows
-// nothing of brokers. A history is a file of JSON lines, one Event each, in the order of time: an operation is two lines,
-// its invocation and its return, so that a file that ends early still shows what was under way.
+// Package history records the requests and answers of a broker's clients and checks them, for tests
+// of real processes. It does not know brokers. A history is a file of JSON lines, one Event each,
+// ordered by time. An operation is two lines, its invocation and its return, so that an interrupted
+// file still shows the operations in progress.
 //
-// Two checkers judge it. Checker reads it once, in time and memory linear in its length (16 bytes a record), while it is
-// being written or later from the file; what it looks for is listed with the Rule constants. Linear looks for an order of
-// the operations that explains every answer, which is exact, and for short histories only.
+// Two checkers exist. Checker reads a history once, in linear time and memory (16 bytes per
+// record), while it is written or later from the file. The Rule constants list its checks. Linear
+// searches for an order of the operations that explains every answer, which is exact, but only
+// possible for short histories.
 //
-// Records are told apart by what is in them: Value makes one of its sender and its number, ParseValue knows it again and
-// finds every changed byte. So nobody has to remember what was sent.
+// Records are identified by their content: Value makes one of its sender and number, and ParseValue
+// recognizes it and detects every changed byte. So the clients need not remember what they sent.
 package history

@@ -23,31 +23,31 @@ func poll(s *script, session, group string, runs ...Run) {
 	s.both(Event{Do: Read, From: None, Session: session, Group: group}, Event{Is: OK, End: 3, Got: runs})
 }
 
-// three makes three records and has them read.
+// three appends three records and reads them.
 func three(s *script) {
 	s.send(1, 0, 3, 0)
 	s.see(1, Run{0, 1, 0, 3})
 }
 
-// progress is what a broker of an epoch says that a group has committed.
+// progress is a fetch of a group's progress, answered by a broker of an epoch.
 func progress(s *script, at int64, epoch uint32) {
 	s.both(Event{Do: Progress, Group: "g"}, Event{Is: OK, At: at, Epoch: epoch})
 }
 
 var faults = map[string]faulty{
-	"what members have committed goes back": {func(s *script) {
+	"a group's progress decreases": {func(s *script) {
 		three(s)
 		poll(s, "a", "g", Run{0, 1, 0, 3})
 		progress(s, 2, 1)
 		progress(s, 1, 1)
 	}, []string{RuleBack}},
-	"what members have committed goes back for a newer broker": {func(s *script) {
+	"a group's progress decreases at a newer broker": {func(s *script) {
 		three(s)
 		poll(s, "a", "g", Run{0, 1, 0, 3})
 		progress(s, 2, 1)
 		progress(s, None, 2)
 	}, []string{RuleBack}},
-	"members commit what they were not given": {func(s *script) {
+	"members commit what they did not get": {func(s *script) {
 		three(s)
 		poll(s, "a", "g", Run{0, 1, 0, 1})
 		progress(s, 2, 1)
@@ -98,7 +98,7 @@ var faults = map[string]faulty{
 		s.send(1, 0, 1, 0)
 		s.see(1, Run{0, 2, 0, 1}, Run{1, 1, 0, 1})
 	}, []string{RuleGap, RuleOffset, RuleMoved}},
-	"an idempotent producer's records change places": {func(s *script) {
+	"an idempotent producer's records are reordered": {func(s *script) {
 		s.both(Event{Do: Append, Client: 1, Seq: 0, N: 1, Ordered: true}, Event{Is: Unknown})
 		s.both(Event{Do: Append, Client: 1, Seq: 1, N: 1, Ordered: true}, Event{Is: OK, At: 0, Epoch: 1})
 		s.see(1, Run{0, 1, 1, 1}, Run{1, 1, 0, 1})
@@ -112,13 +112,13 @@ var faults = map[string]faulty{
 		maybe(s, 1, 2)
 		s.see(1, Run{0, 1, 0, 1})
 	}, []string{RuleTorn}},
-	"an append lies below what was there": {func(s *script) {
+	"an append is below the known end": {func(s *script) {
 		maybe(s, 2, 1)
 		s.send(1, 0, 1, 1)
 		s.send(1, 1, 1, 0)
 		s.see(1, Run{0, 1, 1, 1}, Run{1, 1, 0, 1})
 	}, []string{RuleTime}},
-	"one of unknown outcome lies below what was there": {func(s *script) {
+	"an unknown append is below the known end": {func(s *script) {
 		s.send(1, 0, 1, 1)
 		maybe(s, 2, 1)
 		s.see(1, Run{0, 2, 0, 1}, Run{1, 1, 0, 1})
@@ -168,16 +168,16 @@ var faults = map[string]faulty{
 		s.both(Event{Do: Read, From: 1}, Event{Is: OK, Epoch: 1, End: 3})
 		s.see(1, Run{0, 1, 0, 3})
 	}, []string{RuleGap}},
-	"nobody ever finds an offset": {func(s *script) {
+	"an offset is never read": {func(s *script) {
 		s.send(1, 0, 1, 0)
 		s.send(2, 0, 1, 2)
 		s.both(Event{Do: Read, From: 0}, Event{Is: OK, Epoch: 1, End: 3, Got: []Run{{0, 1, 0, 1}}})
 		s.see(1, Run{2, 2, 0, 1})
 	}, []string{RuleGap}},
-	"bytes that nobody sent": {func(s *script) {
+	"bytes that were not sent": {func(s *script) {
 		s.both(Event{Do: Read}, Event{Is: OK, Bad: "offset 0: xyz"})
 	}, []string{RuleForeign}},
-	"a record that nobody sent": {func(s *script) {
+	"a record that was not sent": {func(s *script) {
 		s.see(1, Run{0, 3, 0, 1})
 	}, []string{RuleForeign, RuleGap}},
 	"a record at an absurd offset": {func(s *script) {
@@ -225,7 +225,7 @@ var faults = map[string]faulty{
 		commitTo(s, 2)
 		fetch(s, 1, old)
 	}, []string{RuleGroup}},
-	"a group's offset is gone": {func(s *script) {
+	"a group's offset is lost": {func(s *script) {
 		commitTo(s, 1)
 		fetch(s, None, 0)
 	}, []string{RuleGroup}},
@@ -235,7 +235,7 @@ var faults = map[string]faulty{
 		fetch(s, 2, op)
 		fetch(s, 1, old)
 	}, []string{RuleGroup}},
-	"a group's offset that nobody committed": {func(s *script) {
+	"a group's offset without a commit": {func(s *script) {
 		fetch(s, 7, 5)
 	}, []string{RuleGroup}},
 	"a group's offset is another than was committed": {func(s *script) {
@@ -245,7 +245,7 @@ var faults = map[string]faulty{
 		op := s.both(Event{Do: Commit, Group: "g", To: 2}, Event{Is: Rejected})
 		fetch(s, 2, op)
 	}, []string{RuleAborted}},
-	"a commit's condition held, and it was refused": {func(s *script) {
+	"a commit was refused although its condition held": {func(s *script) {
 		s.both(Event{Do: Commit, Group: "g", To: 2, Want: new(int64(None))}, Event{Is: Rejected, Code: CodeMismatch, At: None})
 	}, []string{RuleWant}},
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// script is a history made by hand.
+// script is a history written by hand.
 type script struct {
 	events []Event
 	ops    int64
@@ -28,25 +28,25 @@ func (s *script) do(e Event) int64 {
 	return e.Op
 }
 
-// is ends one.
+// is ends an operation.
 func (s *script) is(op int64, e Event) {
 	e.Op = op
 	s.put(e)
 }
 
-// both is an operation with nothing beside it.
+// both is an operation without concurrency.
 func (s *script) both(do, is Event) int64 {
 	op := s.do(do)
 	s.is(op, is)
 	return op
 }
 
-// send appends n records of a client, the first with a number, and has them acknowledged at an offset.
+// send appends n records of a client, the first with a number, acknowledged at an offset.
 func (s *script) send(client int32, seq, n, at int64) {
 	s.both(Event{Do: Append, Client: client, Seq: seq, N: n}, Event{Is: OK, At: at, Epoch: 1})
 }
 
-// see reads runs from the first on, up to the last, which is the end.
+// see reads runs in order; the last one ends the partition.
 func (s *script) see(epoch uint32, runs ...Run) {
 	from, end := runs[0][0], int64(0)
 	for _, r := range runs {
@@ -55,7 +55,7 @@ func (s *script) see(epoch uint32, runs ...Run) {
 	s.both(Event{Do: Read, Client: 99, From: from}, Event{Is: OK, Epoch: epoch, End: end, Got: runs})
 }
 
-// judge gives the rules that events break, each once, in order.
+// judge returns the broken rules, each once, in order.
 func judge(events []Event) []string {
 	c := NewChecker()
 	for i := range events {
@@ -91,7 +91,7 @@ func reader(b []byte) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 }
 
-// linear says what Linear finds.
+// linear returns the result of Linear.
 func linear(t testing.TB, events []Event) *Linearity {
 	t.Helper()
 	l, err := Linear(bytes.NewReader(lines(t, events)), 30*time.Second)

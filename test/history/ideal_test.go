@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// ideal is a log and its groups as they ought to be, with brokers that take over from one another, answers that get lost
-// and effects that come late. What clients see of it is a good history, by construction: each operation has its effect at
-// one moment between its begin and its end, or after that if its outcome is unknown, or never.
+// ideal is a correct log with groups: brokers replace one another, answers get lost, and effects
+// come late. Its clients see a correct history by construction: each operation takes effect at one
+// moment between its beginning and its end, or, if its outcome is unknown, later or never.
 type ideal struct {
 	*script
 	rng    *rand.Rand
@@ -16,24 +16,24 @@ type ideal struct {
 	start  int64
 	group  groupState
 	epoch  uint32
-	old    *ideal // as the broker of the epoch before has it
+	old    *ideal // the state of the previous epoch's broker
 	open   []*running
-	late   []*running // of unknown outcome, without effect yet
+	late   []*running // of unknown outcome, not yet effective
 	next   map[int32]int64
-	orders map[int32]int64 // lowest number that an ordered client may still get in
+	orders map[int32]int64 // lowest number that an ordered client may still append
 	busy   map[int32]bool
-	trims  bool // some do
+	trims  bool // trims occur
 }
 
-// running is an operation under way.
+// running is an operation in progress.
 type running struct {
 	Event
 	id     int64
-	is     *Event // its answer, once it had its effect
-	chosen string // outcome that the client will hear
+	is     *Event // its answer, after its effect
+	chosen string // outcome that the client gets
 }
 
-// idealHistory makes a good history of about so many operations.
+// idealHistory returns a correct history of about n operations.
 func idealHistory(seed uint64, n int) *ideal {
 	x := &ideal{
 		script: &script{}, rng: rand.New(rand.NewPCG(seed, 3)), group: groupState{at: None}, epoch: 1,
@@ -117,7 +117,8 @@ func (x *ideal) begin() {
 	x.open = append(x.open, r)
 }
 
-// effect lets something happen: mostly an operation under way, sometimes one that its client has given up.
+// effect lets an operation take effect: usually one in progress, sometimes one whose client has
+// stopped waiting.
 func (x *ideal) effect() {
 	if n := len(x.late); n > 0 && x.rng.IntN(4) == 0 {
 		i := x.rng.IntN(n)
@@ -184,7 +185,7 @@ func (x *ideal) append(r *running, is Event) *Event {
 	return &is
 }
 
-// answer reads, now and then from a broker that was taken over from.
+// answer reads, sometimes from a deposed broker.
 func (x *ideal) answer(r *running, is Event) *Event {
 	from := x
 	if x.old != nil && x.rng.IntN(4) == 0 {
@@ -198,7 +199,7 @@ func (x *ideal) answer(r *running, is Event) *Event {
 	return &is
 }
 
-// from gives some of the records from an offset on, at least one if there is one.
+// from returns some of the records from an offset on, at least one if there is one.
 func (x *ideal) from(offset int64) (got []Run) {
 	for _, r := range x.log {
 		if skip := offset - r[0]; skip > 0 && skip < r[3] {
@@ -213,7 +214,7 @@ func (x *ideal) from(offset int64) (got []Run) {
 	return got
 }
 
-// finish ends one operation: with its answer, or without one.
+// finish ends one operation, with or without its answer.
 func (x *ideal) finish() {
 	if len(x.open) == 0 {
 		return
@@ -224,7 +225,7 @@ func (x *ideal) finish() {
 	switch r.chosen {
 	case OK:
 		if r.is == nil {
-			return // not yet
+			return // not effective yet
 		}
 		is = *r.is
 	case Unknown:

@@ -10,26 +10,28 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Linearity is what Linear found out.
+// Linearity is the result of Linear.
 type Linearity struct {
 	Checked   int // operations
-	LeftOut   int // answers by brokers that had been taken over from, and operations without effect
-	Undecided int // parts that were given up when the time was over
+	LeftOut   int // answers by deposed brokers, and operations without effect
+	Undecided int // parts without a result within the limit
 	Faults    []string
 }
 
-// Linear looks for an order of the operations of each partition, and of each group's offset in it, that explains every
-// answer: a log is a list and its end, a group's offset a register. limit bounds the time for each; the cost grows quickly
-// with the operations that are under way at the same time, so this is for short histories. Everything must have been read
-// to its end.
+// Linear searches for an order of the operations of each partition, and of each group's offset in
+// it, that explains every answer. A log is a list with its end, a group's offset a register. limit
+// bounds the time for each. The cost grows quickly with concurrency, so this is for short
+// histories. Everything must have been read to its end.
 //
-// What is known from elsewhere makes it affordable. The place of an append of unknown outcome is where it was read; one that
-// nobody read has had no effect; so partitions that were trimmed are left out, of which nobody knows what was not read. Reads and
-// failed conditions that a deposed broker answered are left out: it knows an earlier list, which Checker judges. So is a group's
-// offset in a partition if one of its commits was sent again, and may have happened twice.
+// Known facts reduce the search:
+//
+//	append of unknown outcome   its position is where it was read; if never read, it had no effect
+//	trimmed partition           omitted, because unread records are unknown
+//	answer of a deposed broker  omitted: it knows an earlier list, which Checker checks
+//	repeated commit             its register is omitted, because it may have taken effect twice
 func Linear(in io.Reader, limit time.Duration) (*Linearity, error) {
 	p := parts{
-		logs: map[int32]*ops{}, groups: map[registerKey]*ops{}, open: map[int64]*open{}, places: map[[2]int64]int64{}, trimmed: map[int32]bool{},
+		logs: map[int32]*ops{}, groups: map[registerKey]*ops{}, open: map[int64]*operation{}, offsets: map[[2]int64]int64{}, trimmed: map[int32]bool{},
 		twice: map[registerKey]bool{},
 	}
 	if err := Scan(in, func(e *Event) error { p.add(e); return nil }); err != nil {
@@ -54,18 +56,18 @@ func Linear(in io.Reader, limit time.Duration) (*Linearity, error) {
 	return &p.out, nil
 }
 
-// parts are the operations of a history, each where it belongs.
+// parts are the operations of a history by partition and register.
 type parts struct {
-	logs   map[int32]*ops
-	groups map[registerKey]*ops
-	open   map[int64]*open
-	places map[[2]int64]int64 // client and sequence of what was read: its offset
-	epoch  uint32
-	maybe  []*open // appends of unknown outcome
-	out    Linearity
+	logs    map[int32]*ops
+	groups  map[registerKey]*ops
+	open    map[int64]*operation
+	offsets map[[2]int64]int64 // client and sequence of a read record: its offset
+	epoch   uint32
+	maybe   []*operation // appends of unknown outcome
+	out     Linearity
 
 	trimmed map[int32]bool
-	twice   map[registerKey]bool // a commit may have happened twice
+	twice   map[registerKey]bool // a commit may have taken effect twice
 }
 
 type ops struct{ list []porcupine.Operation }
@@ -93,7 +95,7 @@ type answered struct {
 func (p *parts) add(e *Event) {
 	switch {
 	case e.Do != "":
-		p.open[e.Op] = &open{Event: *e, epoch: p.epoch}
+		p.open[e.Op] = &operation{Event: *e, epoch: p.epoch}
 		if e.Do == Trim {
 			p.trimmed[e.Part] = true
 		}
@@ -108,10 +110,10 @@ func (p *parts) add(e *Event) {
 	}
 }
 
-func (p *parts) end(o *open, e *Event) {
+func (p *parts) end(o *operation, e *Event) {
 	for _, r := range e.Got {
 		for i := range r[3] {
-			p.places[[2]int64{r[1], r[2] + i}] = r[0] + i
+			p.offsets[[2]int64{r[1], r[2] + i}] = r[0] + i
 		}
 	}
 	if o.Do == Commit && e.Again {
@@ -137,7 +139,7 @@ func (p *parts) end(o *open, e *Event) {
 	}
 }
 
-// finish places what is still open.
+// finish adds the operations that are still open.
 func (p *parts) finish() {
 	for _, o := range p.open {
 		switch o.Do {
@@ -150,7 +152,7 @@ func (p *parts) finish() {
 		}
 	}
 	for _, o := range p.maybe {
-		base, found := p.places[[2]int64{int64(o.Client), o.Seq}]
+		base, found := p.offsets[[2]int64{int64(o.Client), o.Seq}]
 		if !found {
 			p.out.LeftOut++
 			continue
@@ -159,7 +161,7 @@ func (p *parts) finish() {
 	}
 }
 
-func (p *parts) log(o *open, end int64, out answered) {
+func (p *parts) log(o *operation, end int64, out answered) {
 	l := p.logs[o.Part]
 	if l == nil {
 		l = &ops{}
@@ -168,7 +170,7 @@ func (p *parts) log(o *open, end int64, out answered) {
 	l.add(o, end, out)
 }
 
-func (p *parts) group(o *open, end int64, out answered) {
+func (p *parts) group(o *operation, end int64, out answered) {
 	key := registerKey{o.Group, o.Part}
 	l := p.groups[key]
 	if l == nil {
@@ -178,7 +180,7 @@ func (p *parts) group(o *open, end int64, out answered) {
 	l.add(o, end, out)
 }
 
-func (l *ops) add(o *open, end int64, out answered) {
+func (l *ops) add(o *operation, end int64, out answered) {
 	in := asked{
 		do: o.Do, op: o.Op, want: o.Want, client: o.Client, seq: o.Seq, n: o.N, from: o.From, to: o.To, unknown: end == math.MaxInt64,
 	}
@@ -189,13 +191,13 @@ func (p *parts) check(name string, m porcupine.Model, l *ops, limit time.Duratio
 	p.out.Checked += len(l.list)
 	switch porcupine.CheckOperationsTimeout(m, l.list, limit) {
 	case porcupine.Illegal:
-		p.out.Faults = append(p.out.Faults, fmt.Sprintf("%s: no order of its %d operations explains their answers", name, len(l.list)))
+		p.out.Faults = append(p.out.Faults, fmt.Sprintf("%s: no order of its %d operations explains the answers", name, len(l.list)))
 	case porcupine.Unknown:
 		p.out.Undecided++
 	}
 }
 
-// entry is a log as its last append left it; nil is the empty log. It is never changed.
+// entry is a log after its last append; nil is the empty log. It is immutable.
 type entry struct {
 	before  *entry
 	base, n int64
@@ -218,7 +220,7 @@ func (t *entry) hash() uint64 {
 	return t.sum
 }
 
-// logModel is a list that appends make longer.
+// logModel is a list that appends extend.
 func logModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return (*entry)(nil) },
@@ -246,7 +248,7 @@ func logModel() porcupine.Model {
 	}
 }
 
-// holds says whether records are those of the log, from an offset on.
+// holds reports whether records equal those of the log from an offset on.
 func (t *entry) holds(from int64, got []Run) bool {
 	for i := len(got) - 1; i >= 0; i-- {
 		r := got[i]
@@ -264,7 +266,7 @@ func (t *entry) holds(from int64, got []Run) bool {
 	return len(got) == 0 || from < 0 || got[0][0] == from
 }
 
-// groupState is a register: what is committed, and by which operation.
+// groupState is a register: the committed offset and its operation.
 type groupState struct{ at, by int64 }
 
 // groupModel is a register with conditional writes.
@@ -280,7 +282,7 @@ func groupModel() porcupine.Model {
 			case out.mismatch:
 				return !fits && out.at == s.at, s
 			case !fits:
-				return in.unknown, s // that is how it had no effect
+				return in.unknown, s // it may have had no effect
 			}
 			return true, groupState{in.to, in.op}
 		},

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// pageBefore and pageAfter are how many operations a page shows around a violation.
+	// pageBefore and pageAfter are the numbers of operations shown around a violation.
 	pageBefore, pageAfter = 300, 60
-	// pageViolations is how many violations have a time line.
+	// pageViolations bounds the violations with a time line.
 	pageViolations = 4
 
 	laneHeight, laneLeft, pageWidth = 18, 130, 1500
@@ -30,8 +30,8 @@ type bar struct {
 	op       int64
 }
 
-// WritePage draws a history around its violations: a page that needs nothing but itself. in is read once for each
-// violation that is drawn.
+// WritePage draws a history around its violations as a self-contained HTML page. It reads in once
+// per drawn violation.
 func WritePage(path, title string, open func() (io.ReadCloser, error), violations []Violation) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -75,7 +75,8 @@ func legend() string {
 	return b.String()
 }
 
-// collectBars takes from a history the operations on the violation's partition around it, and the notes among them.
+// collectBars returns the operations on the violation's partition around it, and the notes among
+// them.
 func collectBars(open func() (io.ReadCloser, error), v Violation) ([]bar, error) {
 	in, err := open()
 	if err != nil {
@@ -83,7 +84,7 @@ func collectBars(open func() (io.ReadCloser, error), v Violation) ([]bar, error)
 	}
 	defer in.Close()
 	var bars []bar
-	running := map[int64]int{} // place in bars, plus gone
+	running := map[int64]int{} // index in bars, plus dropped
 	gone, after := 0, 0
 	err = Scan(in, func(e *Event) error {
 		switch {
@@ -116,7 +117,7 @@ func collectBars(open func() (io.ReadCloser, error), v Violation) ([]bar, error)
 	return bars, nil
 }
 
-// describe is an event in short.
+// describe returns an event as short text.
 func describe(e *Event) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s", e.Do, e.Is)
@@ -163,7 +164,7 @@ func runsText(runs []Run) string {
 	return b.String()
 }
 
-// draw writes a time line as SVG: a lane for each client, and for each of those to whom something was done.
+// draw writes a time line as SVG, with a row for each client and each subject of a note.
 func draw(w io.Writer, bars []bar, v Violation) {
 	if len(bars) == 0 {
 		return

@@ -32,14 +32,15 @@ func TestIdealHistoriesAreAccepted(t *testing.T) {
 		checked += l.Checked
 	}
 	if checked < 1000 {
-		t.Errorf("%d operations were checked for an order", checked)
+		t.Errorf("only %d operations were checked by Linear", checked)
 	}
 }
 
-// broken makes a good history a bad one and says which rules may notice; none if there is nothing to break in it.
+// broken makes a correct history incorrect and returns the rules that may detect it; none if it
+// cannot be applied.
 type broken struct {
 	rules  []string
-	linear bool // Linear must notice as well
+	linear bool // Linear must detect it as well
 	apply  func(x *ideal, rng *rand.Rand) bool
 }
 
@@ -57,12 +58,12 @@ func of(x *ideal, rng *rand.Rand, fits func(*Event) bool) *Event {
 	return all[rng.IntN(len(all))]
 }
 
-// begins finds the begin of an event's operation.
+// begins finds the invocation of an event's operation.
 func begins(x *ideal, e *Event) *Event {
 	return &x.events[slices.IndexFunc(x.events, func(b Event) bool { return b.Op == e.Op })]
 }
 
-// readAt finds a record that was read: an answer and a place in it, not the last of the partition.
+// readAt finds a record in an answer, except the last of the partition.
 func readAt(x *ideal, rng *rand.Rand) (e *Event, i int) {
 	e = of(x, rng, func(e *Event) bool { return len(e.Got) > 1 })
 	if e == nil {
@@ -93,7 +94,7 @@ var mutations = map[string]broken{
 		}
 		return true
 	}},
-	"two records of an answer change places": {[]string{RuleOffset, RuleMoved, RuleDuplicate}, true, func(x *ideal, rng *rand.Rand) bool {
+	"two records of an answer are swapped": {[]string{RuleOffset, RuleMoved, RuleDuplicate}, true, func(x *ideal, rng *rand.Rand) bool {
 		e, i := readAt(x, rng)
 		if e == nil || x.seen(e.Got[i]) < 2 {
 			return false
@@ -114,7 +115,7 @@ var mutations = map[string]broken{
 		e.At++
 		return true
 	}},
-	"a stored append is said to be rejected": {[]string{RuleAborted}, false, func(x *ideal, rng *rand.Rand) bool {
+	"a stored append is reported as rejected": {[]string{RuleAborted}, false, func(x *ideal, rng *rand.Rand) bool {
 		e := of(x, rng, func(e *Event) bool { return e.Is == OK && begins(x, e).Do == Append && e.At >= x.start })
 		if e == nil {
 			return false
@@ -122,8 +123,8 @@ var mutations = map[string]broken{
 		*e = Event{T: e.T, Op: e.Op, Is: Rejected}
 		return true
 	}},
-	"a broker forgets what it showed": {[]string{RuleStale, RuleGap}, true, func(x *ideal, rng *rand.Rand) bool {
-		last := len(x.events) - 1 // of the reads that end it all, at the newest epoch
+	"a broker shows less than before": {[]string{RuleStale, RuleGap}, true, func(x *ideal, rng *rand.Rand) bool {
+		last := len(x.events) - 1 // the final reads, at the newest epoch
 		if e := &x.events[last]; len(e.Got) > 0 && x.end > 0 {
 			e.End, e.Got, e.Cut = x.end-1, nil, false
 			return true
@@ -150,7 +151,7 @@ var mutations = map[string]broken{
 	}},
 }
 
-// seen counts in how many answers a record is.
+// seen counts the answers that contain a record.
 func (x *ideal) seen(r Run) (n int) {
 	for i := range x.events {
 		if slices.ContainsFunc(x.events[i].Got, func(o Run) bool { return o[1] == r[1] && o[2] == r[2] }) {
@@ -181,7 +182,7 @@ func TestBrokenHistoriesAreRejected(t *testing.T) {
 				}
 			}
 			if done < 20 || m.linear && found == 0 {
-				t.Errorf("%d histories were broken, in %d of them no order was found", done, found)
+				t.Errorf("Linear found %[2]d of %[1]d broken histories", done, found)
 			}
 		})
 	}
@@ -230,7 +231,7 @@ func TestRecordedHistoryIsReadBack(t *testing.T) {
 	}
 	select {
 	case <-r.Bad():
-		t.Error("it is said to be bad")
+		t.Error("the correct history has a violation")
 	default:
 	}
 	violations, err := r.Finish(true)
@@ -245,7 +246,7 @@ func TestRecordedHistoryIsReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A history that was cut off in the middle of a line is good up to there.
+	// A history whose last line is incomplete is valid up to that line.
 	if err := os.WriteFile(path, whole[:len(whole)-3], 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +255,7 @@ func TestRecordedHistoryIsReadBack(t *testing.T) {
 	}
 }
 
-func TestRecorderSaysWhenItTurnsBad(t *testing.T) {
+func TestRecorderBad(t *testing.T) {
 	r, err := NewRecorder(filepath.Join(t.TempDir(), "history"))
 	if err != nil {
 		t.Fatal(err)

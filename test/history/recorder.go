@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// Recorder writes a history while it happens, and shows each line to a Checker. Its methods may be called concurrently.
+// Recorder writes a history and passes each line to a Checker. Its methods may be called
+// concurrently.
 type Recorder struct {
 	start time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	file    *os.File
 	w       *bufio.Writer
 	encoder *json.Encoder
@@ -25,7 +26,7 @@ type Recorder struct {
 	counts  map[string]int64
 	err     error
 
-	bad     chan struct{} // closed at the first violation, or when the file can not be written
+	bad     chan struct{} // closed at the first violation, or when writing the file fails
 	badOnce sync.Once
 }
 
@@ -41,7 +42,8 @@ func NewRecorder(path string) (*Recorder, error) {
 	return r, nil
 }
 
-// Invoke writes the begin of an operation, and gives its number. It must be called before anything is sent.
+// Invoke writes the beginning of an operation and returns its number. Call it before anything is
+// sent.
 func (r *Recorder) Invoke(e Event) (op int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +53,8 @@ func (r *Recorder) Invoke(e Event) (op int64) {
 	return e.Op
 }
 
-// Return writes the end of an operation. It must be called after the answer has come, or is no longer waited for.
+// Return writes the end of an operation. Call it after the answer, or after the client has stopped
+// waiting for it.
 func (r *Recorder) Return(op int64, e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +62,7 @@ func (r *Recorder) Return(op int64, e Event) {
 	r.put(&e)
 }
 
-// Note writes down what was done to the system.
+// Note records a fault.
 func (r *Recorder) Note(lane, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,14 +87,14 @@ func (r *Recorder) put(e *Event) {
 // Bad is closed at the first violation.
 func (r *Recorder) Bad() <-chan struct{} { return r.bad }
 
-// Stats says what there was so far.
+// Stats returns the counts so far.
 func (r *Recorder) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.checker.Stats()
 }
 
-// Ends returns what of a partition was acknowledged or shown: [start, end).
+// Ends returns the acknowledged or shown range of a partition: [start, end).
 func (r *Recorder) Ends(part int32) (start, end int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +102,8 @@ func (r *Recorder) Ends(part int32) (start, end int64) {
 	return s.start, s.end
 }
 
-// Finish closes the file and gives what was found. complete says that everything was read to its end, so that what nobody
-// has seen is lost.
+// Finish closes the file and returns the violations. complete means that everything was read to its
+// end, so that records that were never read are lost.
 func (r *Recorder) Finish(complete bool) ([]Violation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +129,8 @@ func (r *Recorder) closeLocked() error {
 	return r.err
 }
 
-// Scan reads a history, line by line. Events are valid until f returns. A last line that was not finished is left out.
+// Scan reads a history line by line. An event is valid until f returns. An unfinished last line is
+// ignored.
 func Scan(in io.Reader, f func(*Event) error) error {
 	lines := bufio.NewReaderSize(in, 1<<20)
 	for n := 1; ; n++ {
@@ -147,7 +151,7 @@ func Scan(in io.Reader, f func(*Event) error) error {
 	}
 }
 
-// CheckFile judges a history that was written earlier. complete says that everything was read to its end.
+// CheckFile checks a history file. complete means that everything was read to its end.
 func CheckFile(path string, complete bool) ([]Violation, Stats, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -12,11 +12,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const sumDigits = 8
 
-// Value is the record that a client sends under a number: text, and all of it follows from the two. Sizes are mostly below
-// 200 bytes, one in 64 is up to 8 KiB.
+// Value returns the record that a client sends with a number: text that depends only on these two.
+// Most are below 200 bytes, one in 64 has up to 8 KiB.
 func Value(client int32, seq int64) []byte { return AppendValue(nil, client, seq) }
 
-// AppendValue appends what Value returns.
+// AppendValue appends the result of Value.
 func AppendValue(b []byte, client int32, seq int64) []byte {
 	from := len(b)
 	b = strconv.AppendInt(b, int64(client), 10)
@@ -35,7 +35,7 @@ func AppendValue(b []byte, client int32, seq int64) []byte {
 	return fmt.Appendf(b, ".%0*x", sumDigits, crc32.Checksum(b[from:], castagnoli))
 }
 
-// mix is splitmix64: it makes a number that looks like any other.
+// mix is splitmix64, a hash of numbers.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -45,8 +45,8 @@ func mix(x uint64) uint64 {
 
 var errValue = errors.New("not a value of a history")
 
-// ParseValue says who sent a record, and under which number. Any byte that differs from what was sent is an error. scratch
-// is used for the comparison and returned, perhaps larger.
+// ParseValue returns the sender and number of a record. Any changed byte is an error. scratch is
+// used for the comparison and returned, possibly larger.
 func ParseValue(v, scratch []byte) (client int32, seq int64, _ []byte, err error) {
 	dot := len(v) - sumDigits - 1
 	if dot < 0 {
@@ -63,7 +63,7 @@ func ParseValue(v, scratch []byte) (client int32, seq int64, _ []byte, err error
 	client = int32(c)
 	scratch = AppendValue(scratch[:0], client, seq)
 	if string(scratch) != string(v) {
-		return 0, 0, scratch, fmt.Errorf("%w: the bytes are not those of %d.%d", errValue, client, seq)
+		return 0, 0, scratch, fmt.Errorf("%w: bytes differ from record %d.%d", errValue, client, seq)
 	}
 	return client, seq, scratch, nil
 }

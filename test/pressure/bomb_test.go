@@ -17,13 +17,14 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestDecompressionBombs: batches that become as large as is allowed, and far larger, from many clients at once, and read
-// back decompressed by many, in every codec, do not take more memory than there is.
+// TestDecompressionBombs sends batches of the largest allowed size, and far larger, from many
+// clients at once, in every codec. Many clients read them decompressed. The broker must stay within
+// its memory.
 func TestDecompressionBombs(t *testing.T) {
 	b := start(t, "--batch-wait-time", "0")
 	allowed, over := make([]byte, 7<<20), make([]byte, 64<<20)
 	r := rand.NewChaCha8([32]byte{1})
-	_, _ = r.Read(allowed[:32<<10]) // so that the ratio is not what is refused
+	_, _ = r.Read(allowed[:32<<10]) // keeps the ratio below the limit
 	_, _ = r.Read(over[:256<<10])
 	var stored, refused, busy atomic.Int64
 	for codec := record.Gzip; codec <= record.Zstd; codec++ {
@@ -52,15 +53,15 @@ func TestDecompressionBombs(t *testing.T) {
 		for range 24 {
 			wg.Go(func() {
 				for _, kind := range []string{api.JSON, api.NDJSON, api.Multipart, "text/event-stream"} {
-					b.drink(topic, kind)
+					b.readAll(topic, kind)
 				}
 			})
 		}
 		wg.Wait()
 	}
-	t.Logf("%d batches stored, %d refused as too large, %d as too much at once", stored.Load(), refused.Load(), busy.Load())
+	t.Logf("%d batches stored, %d refused as too large, %d for lack of memory", stored.Load(), refused.Load(), busy.Load())
 	if stored.Load() == 0 || refused.Load() == 0 {
-		t.Error("some kind of request never came through")
+		t.Error("a kind of request never succeeded")
 	}
 	b.alive()
 	b.produce("after", 0)
@@ -86,8 +87,8 @@ func (b *broker) send(topic string, body []byte) (status int, answer []byte) {
 	return resp.StatusCode, answer
 }
 
-// drink reads all of a topic, and takes whatever comes.
-func (b *broker) drink(topic, kind string) {
+// drink reads a whole topic and ignores the content.
+func (b *broker) readAll(topic, kind string) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Second)
 	defer cancel()
 	url := fmt.Sprintf("%s/records?topic-name=%s&offset=0&max-records=1000&timeout=0s", b.url, topic)
@@ -98,7 +99,7 @@ func (b *broker) drink(topic, kind string) {
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Accept", kind)
 	if resp, err := http.DefaultClient.Do(req); err == nil {
-		_, _ = io.Copy(io.Discard, resp.Body) // the time may be over
+		_, _ = io.Copy(io.Discard, resp.Body) // the test may be over
 		resp.Body.Close()
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 const key = "pressure-key"
 
-// broker is a `seb serve` with 64 MiB, on a real S3 server behind a proxy that can make it late.
+// broker is a `seb serve` with 64 MiB, on a real S3 server behind a proxy that can delay answers.
 type broker struct {
 	*testenv.Broker
 	t     *testing.T
@@ -25,13 +25,14 @@ type broker struct {
 	debug string // address of pprof
 	store *testenv.S3Proxy
 	cell  *cell
-	again func() error // starts another process on the same bucket and data folder
+	again func() error // starts another process on the same bucket and data directory
 
-	fresh   held          // when it had done nothing yet
+	fresh   held          // before any load
 	stop    chan struct{} // ends the sampling
 	sampled sync.WaitGroup
-	program int64 // bytes of files that were in memory when it had started: of the program, above all
-	most    int64 // bytes that the kernel could not have taken back; after sampled
+	// program is the page cache of the process after its start: mostly the program itself.
+	program int64
+	most    int64 // peak of memory that the kernel could not reclaim; valid after sampled
 }
 
 func start(t *testing.T, args ...string) *broker {
@@ -88,7 +89,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// status is a number of bytes in /proc/PID/status.
+// status returns a number of bytes in /proc/PID/status.
 func (b *broker) status(field string) int64 {
 	b.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.Pid()))
@@ -97,7 +98,7 @@ func (b *broker) status(field string) int64 {
 	}
 	n, ok := statusField(string(text), field)
 	if !ok {
-		b.t.Fatalf("no %s in the process's status", field)
+		b.t.Fatalf("process status has no %s", field)
 	}
 	return n
 }
@@ -140,7 +141,7 @@ func (b *broker) metric(name string) float64 {
 	return field(b.t, b.get(b.url+"/metrics"), name+" ")
 }
 
-// field is the number behind the first line of text that begins with prefix.
+// field returns the number after prefix on the first line that starts with prefix.
 func field(t *testing.T, text, prefix string) float64 {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -156,15 +157,15 @@ func field(t *testing.T, text, prefix string) float64 {
 	return 0
 }
 
-// alive fails the test if the broker is gone.
+// alive fails the test if the broker has ended.
 func (b *broker) alive() {
 	b.t.Helper()
 	select {
 	case <-b.Done():
-		b.t.Fatalf("the broker is gone\n%s", b.Log())
+		b.t.Fatalf("the broker has ended\n%s", b.Log())
 	default:
 	}
 }
 
-// mib is bytes for people.
+// mib formats bytes.
 func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

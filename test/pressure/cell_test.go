@@ -11,15 +11,16 @@ import (
 	"testing"
 )
 
-// A cell is a control group (v2) whose memory is bounded and that has no swap: the kernel kills what grows beyond it.
-// It is made in the group that $SEB_CGROUP names, or in that of this process, if either hands out its memory controller;
-// else there is none, and only what the process says of itself is looked at.
+// cell is a control group (v2) with bounded memory and without swap: the kernel kills a process
+// that exceeds it. The test creates it in the group named by $SEB_CGROUP, or in that of this
+// process, if its memory controller is delegated. Otherwise only the process's own numbers are
+// checked.
 type cell struct {
 	t   *testing.T
 	dir string // "": none
 }
 
-// cgroupVariable names a group of which this process may make children that have the memory controller.
+// cgroupVariable names a group whose memory controller is delegated to this process.
 const cgroupVariable = "SEB_CGROUP"
 
 func newCell(t *testing.T, limit int64) *cell {
@@ -29,7 +30,7 @@ func newCell(t *testing.T, limit int64) *cell {
 		err = c.make(filepath.Join(parent, fmt.Sprintf("seb-pressure-%d-%s", os.Getpid(), t.Name())), limit)
 	}
 	if err != nil {
-		t.Logf("no control group, what the process says of itself is what counts: %v", err)
+		t.Logf("no control group, only the process's own numbers are checked: %v", err)
 	}
 	return c
 }
@@ -52,7 +53,7 @@ func (c *cell) make(dir string, limit int64) error {
 	return nil
 }
 
-// delegated is a group whose children have the memory controller.
+// delegated returns a group with a delegated memory controller.
 func delegated() (string, error) {
 	dir := os.Getenv(cgroupVariable)
 	if dir == "" {
@@ -71,7 +72,7 @@ func delegated() (string, error) {
 		return "", err
 	}
 	if !strings.Contains(" "+strings.TrimSpace(string(control))+" ", " memory ") {
-		return "", fmt.Errorf("%s does not hand out its memory controller", dir)
+		return "", fmt.Errorf("%s does not delegate its memory controller", dir)
 	}
 	return dir, nil
 }
@@ -90,7 +91,7 @@ func (c *cell) wrap(path string) string {
 	return script
 }
 
-// remove takes the cell away; nobody is in it any more.
+// remove removes the empty cell.
 func (c *cell) remove() {
 	if c.dir != "" {
 		if err := os.Remove(c.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -99,8 +100,8 @@ func (c *cell) remove() {
 	}
 }
 
-// peak is the most memory that the cell held, what the kernel holds for its sockets and files included, and how often
-// the kernel killed something in it. ok is false without a cell, or on a kernel that keeps no peak.
+// peak returns the cell's peak memory, including the kernel's memory for its sockets and files, and
+// the number of kills. ok is false without a cell, or if the kernel does not record a peak.
 func (c *cell) peak() (bytes, kills int64, ok bool) {
 	if c.dir == "" {
 		return 0, 0, false

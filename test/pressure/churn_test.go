@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// held is what a broker holds, but for the files of its cache, of which it keeps 128 open at most, and its idle
-// connections to the store, which a pool keeps for a minute.
+// held is the memory of a broker without the open files of its cache, at most 128, and without its
+// pooled connections to the store.
 type held struct {
 	goroutines, descriptors int
 	heap                    int64 // bytes in use after a collection
@@ -41,7 +41,7 @@ func (b *broker) held() (h held) {
 			stack = at
 		}
 		if _, err := fmt.Sscan(stack, &n); err != nil {
-			continue // the empty end
+			continue // the empty last element
 		}
 		switch {
 		case strings.Contains(stack, "(*persistConn).readLoop"):
@@ -57,17 +57,18 @@ func (h held) String() string {
 	return fmt.Sprintf("%d goroutines, %d descriptors, %s of heap", h.goroutines, h.descriptors, mib(h.heap))
 }
 
-// TestClientsThatComeAndGo: whatever clients do before they leave, nothing of them stays.
+// TestClientsThatComeAndGo checks that disconnected clients leave nothing behind, whatever they
+// did.
 func TestClientsThatComeAndGo(t *testing.T) {
 	b := start(t)
 	warm := max(*churnFor/10, 500*time.Millisecond)
 	if *churnFor >= 5*time.Minute {
-		warm = max(warm, 3*time.Minute) // until newest records and producers have reached their shares
+		warm = max(warm, 3*time.Minute) // until tail and producers reached their limits
 	}
 	visits := b.churn(t.Context(), warm)
 	fresh := b.fresh
 	if *churnFor < 5*time.Minute {
-		fresh.heap = math.MaxInt64 // else the log is given its time to come to rest
+		fresh.heap = math.MaxInt64 // otherwise the log needs time to settle
 	}
 	base := b.settled(fresh)
 	visits += b.churn(t.Context(), *churnFor)
@@ -80,26 +81,26 @@ func TestClientsThatComeAndGo(t *testing.T) {
 	after := b.settled(wanted)
 	t.Logf("%d connections in %s; before: %s; after: %s", visits, *churnFor, base, after)
 	if after.goroutines > base.goroutines || after.descriptors > base.descriptors {
-		t.Error("goroutines or descriptors are left")
+		t.Error("goroutines or descriptors leaked")
 	}
-	// In a short run the newest records, kept for readers, and idle buffers have not reached their shares before; and the log
-	// has grown: a range of each object until it is merged, producers up to their share.
+	// In a short run the tail and idle buffers have not reached their limits before. The log has
+	// also grown: a range per object until it is merged, and producers up to their limit.
 	if more := after.heap - base.heap; more > most {
-		t.Errorf("%s more are in use", mib(more))
+		t.Errorf("memory use grew by %s", mib(more))
 	}
 	b.alive()
 	b.within(limit)
 }
 
-// settled waits until no more is held than at base; it returns what is held then, or at the end of its patience. What a log
-// that was written fast holds goes when it is merged, and its snapshots are two further.
+// settled waits until no more is held than at base, up to a timeout, and returns what is held. A
+// log that was written fast shrinks after it is merged and two more snapshots are written.
 func (b *broker) settled(base held) (h held) {
 	b.t.Helper()
-	patience := 30 * time.Second
+	timeout := 30 * time.Second
 	if *churnFor >= 5*time.Minute {
-		patience = 5 * time.Minute
+		timeout = 5 * time.Minute
 	}
-	for until := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	for until := time.Now().Add(timeout); ; time.Sleep(100 * time.Millisecond) {
 		h = b.held()
 		if h.goroutines <= base.goroutines && h.descriptors <= base.descriptors && h.heap <= base.heap || time.Now().After(until) {
 			return h
@@ -107,7 +108,7 @@ func (b *broker) settled(base held) (h held) {
 	}
 }
 
-// churn lets clients come and go for so long, and says how often one did.
+// churn runs clients for d and returns the number of visits.
 func (b *broker) churn(ctx context.Context, d time.Duration) int {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -129,7 +130,7 @@ func (b *broker) churn(ctx context.Context, d time.Duration) int {
 	return int(visits.Load())
 }
 
-// visit is one connection: most of them leave in the middle of something.
+// visit is one connection. Most disconnect in the middle of a request.
 func (b *broker) visit(r *rand.Rand) error {
 	conn, err := net.DialTimeout("tcp", b.addr, 20*time.Second)
 	if err != nil {
@@ -142,15 +143,15 @@ func (b *broker) visit(r *rand.Rand) error {
 	get := "GET /records?topic-name=churn&offset=%d&timeout=%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + "\r\nAccept: %s\r\n\r\n"
 	text, answer := "", false
 	switch r.IntN(8) {
-	case 0: // nothing at all
+	case 0: // sends nothing
 	case 1:
 		text = post[:r.IntN(len(post))]
 	case 2:
 		text = post + body[:r.IntN(len(body))]
 	case 3:
-		text = post + body // and leaves before the answer
+		text = post + body // disconnects before the answer
 	case 4:
-		text = fmt.Sprintf(get, 1<<40, "1m", "*/*") // leaves its long poll
+		text = fmt.Sprintf(get, 1<<40, "1m", "*/*") // disconnects from its long poll
 	case 5:
 		text = fmt.Sprintf(get, 0, "1m", "text/event-stream")
 	case 6:
@@ -160,7 +161,7 @@ func (b *broker) visit(r *rand.Rand) error {
 	}
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err := conn.Write([]byte(text)); err != nil {
-		return nil // it was refused meanwhile
+		return nil // it was refused
 	}
 	if answer {
 		var status [12]byte

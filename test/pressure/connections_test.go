@@ -11,18 +11,20 @@ import (
 	"time"
 )
 
-// TestKeepAliveConnections: a plain Go client that keeps as many connections busy as the broker serves gets no error. When more
-// connections come, each gets an answer, and no request on the others is cut off.
+// TestKeepAliveConnections: a Go client that keeps as many connections busy as the broker serves
+// gets no error. Additional connections each get an answer, and no request on the others is
+// interrupted.
 func TestKeepAliveConnections(t *testing.T) {
 	b := start(t, "--batch-wait-time", "5ms")
 	served := int(b.metric("seb_http_connections_limit"))
 	if !strings.Contains(b.Log(), fmt.Sprintf("http=%d", served)) {
-		t.Errorf("the start does not log that %d connections are served:\n%s", served, b.Log())
+		t.Errorf("the start does not log the limit of %d connections:\n%s", served, b.Log())
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: served, MaxConnsPerHost: served}
 	defer transport.CloseIdleConnections()
 	c := &http.Client{Transport: transport, Timeout: time.Minute}
-	var within, over atomic.Int64 // answers before more connections than the limit come, and afterwards
+	// within and over count answers before and after the additional connections.
+	var within, over atomic.Int64
 	var crowded, stop atomic.Bool
 	var busy sync.WaitGroup
 	for range served {
@@ -58,7 +60,7 @@ func TestKeepAliveConnections(t *testing.T) {
 		asked := time.Now()
 		status, err := b.postOnce(one)
 		if err != nil || status != http.StatusCreated && status != http.StatusTooManyRequests {
-			t.Errorf("over the limit: %d %v", status, err)
+			t.Errorf("connection over the limit: %d %v", status, err)
 		}
 		longest = max(longest, time.Since(asked))
 		if status == http.StatusTooManyRequests {

@@ -1,3 +1,3 @@
-// Package pressure holds tests of a built broker that is short of memory: more clients than it can hold, a store that
-// answers late, connections that come and go. It has no code of its own beside them.
+// Package pressure tests a built broker with little memory: more clients than fit, a slow store,
+// connections that come and go. It contains only tests.
 package pressure

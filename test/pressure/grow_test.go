@@ -21,14 +21,14 @@ import (
 
 var errStateFull = errors.New("state_full")
 
-// TestStateGrows: clients create all that they are allowed to, until they are refused by name. The broker stays within its limit,
-// lists what there is, starts again, and takes records all the while.
+// TestStateGrows: clients create objects of each kind until they are refused. The broker stays
+// within its limit, lists all objects, restarts, and accepts records throughout.
 func TestStateGrows(t *testing.T) {
 	for _, c := range []struct {
 		kind string
 		grow func(g *grown) error // one step
-		ends error                // with which steps are refused; nil: they are not
-		most int                  // steps
+		ends error                // refusal of further steps; nil: none
+		most int                  // bound of steps
 	}{
 		{"topics", (*grown).topics, errStateFull, 100},
 		{"partitions", (*grown).partitions, kerr.PolicyViolation, 100},
@@ -65,7 +65,7 @@ func TestStateGrows(t *testing.T) {
 	}
 }
 
-// id is a topic's id, by which newer requests name it.
+// id returns a topic's ID, which newer requests use.
 func (g *grown) id(topic string) [16]byte {
 	r := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
@@ -78,12 +78,12 @@ func (g *grown) id(topic string) [16]byte {
 	return resp.Topics[0].TopicID
 }
 
-// grown is a broker whose state grows.
+// grown is a broker with a growing state.
 type grown struct {
 	*kafkaVictim
 	client *kgo.Client
 	http   http.Client
-	n      int // of the next step
+	n      int // number of the next step
 	wg     sync.WaitGroup
 }
 
@@ -106,7 +106,7 @@ func ask[R kmsg.Response](g *grown, r kmsg.Request) (R, error) {
 	return resp.(R), nil
 }
 
-// create makes topics with so many partitions each.
+// create creates topics with a number of partitions each.
 func (g *grown) create(topics, partitions int) error {
 	return g.each(topics, func(n int) error {
 		r := kmsg.NewPtrCreateTopicsRequest()
@@ -120,13 +120,13 @@ func (g *grown) create(topics, partitions int) error {
 		}
 		out := &resp.Topics[0]
 		if err = kerr.ErrorForCode(out.ErrorCode); err != nil && (out.ErrorMessage == nil || !strings.Contains(*out.ErrorMessage, "--memory-limit")) {
-			err = fmt.Errorf("%v without the limit to set", err)
+			err = fmt.Errorf("error %v does not name the limit", err)
 		}
 		return err
 	})
 }
 
-// each calls f with the next numbers, at once, and returns an error of theirs.
+// each calls f concurrently with the next numbers and returns one of the errors.
 func (g *grown) each(many int, f func(n int) error) error {
 	errs := make(chan error, many)
 	for range many {
@@ -174,7 +174,7 @@ func (g *grown) topics() error {
 
 func (g *grown) partitions() error { return g.create(1, 10_000) }
 
-// written makes a topic and writes to each of its partitions.
+// written creates a topic and writes to each of its partitions.
 func (g *grown) written() error {
 	if err := g.create(1, 500); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (g *grown) written() error {
 	return g.append(fmt.Sprintf("topic-%06d", g.n-1), 500, record.Producer{ID: -1, Epoch: -1, Sequence: -1})
 }
 
-// append appends a batch to each partition of a topic, each of its own producer if that has an id.
+// append appends a batch to each partition of a topic, each by its own producer if p has an ID.
 func (g *grown) append(topic string, partitions int, p record.Producer) error {
 	r := kmsg.NewPtrProduceRequest()
 	r.Acks, r.TimeoutMillis = -1, 20_000
@@ -215,7 +215,7 @@ func (g *grown) append(topic string, partitions int, p record.Producer) error {
 	return nil
 }
 
-// producers appends as 100 producers that are new.
+// producers appends as 100 new producers.
 func (g *grown) producers() error {
 	if g.n == 0 {
 		if err := g.create(1, 100); err != nil {
@@ -226,7 +226,7 @@ func (g *grown) producers() error {
 	return g.append("topic-000000", 100, record.Producer{ID: int64(1000 * g.n)})
 }
 
-// commit commits offsets of a group in so many partitions.
+// commit commits offsets of a group in a number of partitions.
 func (g *grown) commit(group, topic string, partitions int) error {
 	r := kmsg.NewPtrOffsetCommitRequest()
 	r.Group, r.Generation = group, -1
@@ -250,7 +250,8 @@ func (g *grown) commit(group, topic string, partitions int) error {
 	return nil
 }
 
-// groups makes groups with an offset each. Offsets wait for a second unless something else is stored: so something is.
+// groups creates groups with an offset each. Offsets wait up to a second unless something else is
+// stored, so it also appends.
 func (g *grown) groups() error {
 	done, stopped := make(chan struct{}), make(chan struct{})
 	defer func() { close(done); <-stopped }()
@@ -280,11 +281,12 @@ func (g *grown) offsets() error {
 	return g.each(6, func(n int) error { return g.commit(fmt.Sprintf("group-%06d", n), "topic-000000", 1000) })
 }
 
-// members has members join groups of their own.
+// members makes members join separate groups.
 func (g *grown) members() error {
 	return g.each(150, func(n int) error {
 		r := kmsg.NewPtrJoinGroupRequest()
-		r.Group, r.ProtocolType, r.InstanceID = fmt.Sprintf("group-%06d", n), "consumer", new("i") // a named one gets its place at once
+		// A static member joins without waiting.
+		r.Group, r.ProtocolType, r.InstanceID = fmt.Sprintf("group-%06d", n), "consumer", new("i")
 		r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = 300_000, 300_000
 		p := kmsg.NewJoinGroupRequestProtocol()
 		p.Name, p.Metadata = "range", make([]byte, 8000)
@@ -297,7 +299,7 @@ func (g *grown) members() error {
 	})
 }
 
-// lists asks for every list that there is, several at once. What does not fit into the memory now may be refused.
+// lists requests every list, several at once. Requests may be refused for lack of memory.
 func (g *grown) lists() {
 	g.t.Helper()
 	for range 4 {

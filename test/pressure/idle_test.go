@@ -13,23 +13,23 @@ import (
 	"time"
 )
 
-// heldMax is above what 64 MiB hold: 276 connections.
+// heldMax bounds the connections of a broker with 64 MiB: 276.
 const heldMax = 280
 
-// TestIdleConnections: connections that have sent nothing are the kernel's. Of those that have had a request a broker holds
-// as many as it has places for, and ends the one that has been idle for longest for the next, without a word. Neither are
-// in the way of who asks for something.
+// TestIdleConnections: the kernel holds connections that have sent nothing. Of connections that had
+// a request, the broker holds as many as it has slots, and closes the longest idle one for the
+// next. Neither delays other clients.
 func TestIdleConnections(t *testing.T) {
 	b := start(t, "--batch-wait-time", "0")
-	quiet := b.crowd(func(net.Conn) error { return nil })
+	quiet := b.openIdle(func(net.Conn) error { return nil })
 	longest := b.visitor()
-	t.Logf("%d connections that have sent nothing: the broker holds %.0f; a client that came then waited %s at most for an acknowledgement",
+	t.Logf("%d silent connections: the broker holds %.0f; acknowledgements of another client took at most %s",
 		len(quiet), b.metric("seb_http_connections"), longest.Round(time.Millisecond))
 	for _, conn := range quiet {
 		conn.Close()
 	}
 
-	quiet = b.crowd(func(conn net.Conn) error {
+	quiet = b.openIdle(func(conn net.Conn) error {
 		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func TestIdleConnections(t *testing.T) {
 	})
 	longest = b.visitor()
 	open := countOpen(t, quiet)
-	t.Logf("%d idle connections: %d are held, the others were ended; a client that came then waited %s at most for an acknowledgement",
+	t.Logf("%d idle connections: %d held, the others closed; acknowledgements of another client took at most %s",
 		len(quiet), open, longest.Round(time.Millisecond))
 	if open == 0 || open > heldMax {
 		t.Errorf("%d are open", open)
@@ -51,16 +51,17 @@ func TestIdleConnections(t *testing.T) {
 	b.within(limit)
 }
 
-// crowd makes connections that begin with something and then say nothing. They are closed when the test ends.
-func (b *broker) crowd(begin func(net.Conn) error) []net.Conn {
+// openIdle opens connections that send something and then stay idle. They are closed when the test
+// ends.
+func (b *broker) openIdle(begin func(net.Conn) error) []net.Conn {
 	b.t.Helper()
 	var mu sync.Mutex // guards conns
 	var conns []net.Conn
 	var wg sync.WaitGroup
-	const lanes = 50
-	for lane := range lanes {
+	const parallel = 50
+	for worker := range parallel {
 		wg.Go(func() {
-			for i := lane; i < *idle; i += lanes {
+			for i := worker; i < *idle; i += parallel {
 				conn, err := net.DialTimeout("tcp", b.addr, time.Minute)
 				if err == nil {
 					err = begin(conn)
@@ -84,8 +85,8 @@ func (b *broker) crowd(begin func(net.Conn) error) []net.Conn {
 	return conns
 }
 
-// visitor produces a few records, each on a connection of its own, and wants them acknowledged. It returns the longest time
-// that took.
+// visitor produces a few records, each on a separate connection, and returns the longest time to an
+// acknowledgement.
 func (b *broker) visitor() (longest time.Duration) {
 	b.t.Helper()
 	const n = 4
@@ -104,7 +105,7 @@ func (b *broker) visitor() (longest time.Duration) {
 	return longest
 }
 
-// countOpen says how many connections were not ended; none must have been told anything.
+// countOpen returns the number of open connections and checks that none received data.
 func countOpen(t *testing.T, conns []net.Conn) (open int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -115,7 +116,7 @@ func countOpen(t *testing.T, conns []net.Conn) (open int) {
 			_ = conn.SetReadDeadline(until)
 			n, err := io.Copy(io.Discard, conn)
 			if n > 0 {
-				t.Errorf("one was told %d bytes", n)
+				t.Errorf("a connection received %d bytes", n)
 			}
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				mu.Lock()

@@ -20,13 +20,14 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// kafkaMax is above what a broker of 64 MiB has of places for clients of Kafka: a quarter of those for connections.
+// kafkaMax bounds the Kafka connections of a broker with 64 MiB: a quarter of all connections.
 const kafkaMax = 50
 
-// visits is how many clients with the key come while others do harm.
+// visits is the number of authenticated clients during the attack.
 const visits = 3
 
-// harmful is how many do. A place is for half a second at least, so that those who come wait for all who came before.
+// harmful returns the number of attackers. A slot is taken for at least half a second, so new
+// clients wait for all before them.
 func harmful() int {
 	if *idle < 1000 {
 		return 60
@@ -34,7 +35,7 @@ func harmful() int {
 	return 1000
 }
 
-// kafkaHead begins a request of so many bytes.
+// kafkaHead returns the head of a request of a declared size.
 func kafkaHead(size int, key kmsg.Key, version int16) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(size))
 	b = binary.BigEndian.AppendUint16(b, uint16(key))
@@ -42,7 +43,7 @@ func kafkaHead(size int, key kmsg.Key, version int16) []byte {
 	return binary.BigEndian.AppendUint32(b, 7)
 }
 
-// kafkaAsk sends a request and reads its answer, away.
+// kafkaAsk sends a request and discards its answer.
 func kafkaAsk(conn net.Conn, r kmsg.Request) error {
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	r.SetVersion(1)
@@ -57,7 +58,7 @@ func kafkaAsk(conn net.Conn, r kmsg.Request) error {
 	return err
 }
 
-// kafkaLogin shows the key.
+// kafkaLogin authenticates.
 func kafkaLogin(conn net.Conn) error {
 	hand := kmsg.NewPtrSASLHandshakeRequest()
 	hand.Mechanism = "PLAIN"
@@ -66,9 +67,11 @@ func kafkaLogin(conn net.Conn) error {
 	return errors.Join(kafkaAsk(conn, hand), kafkaAsk(conn, auth))
 }
 
-// TestKafkaClientsThatMeanHarm: strangers that say nothing, announce what they never send, or begin handshakes of TLS that they do not
-// end, hold no more than their places, and keep away nobody who has the key; nor do clients with the key that announce large requests.
-func TestKafkaClientsThatMeanHarm(t *testing.T) {
+// TestHostileKafkaClients: unauthenticated clients that are silent, announce requests without
+// sending them, or start TLS handshakes without finishing them, occupy only their slots. They do
+// not keep authenticated clients away. Neither do authenticated clients that announce large
+// requests.
+func TestHostileKafkaClients(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
 			var args []string
@@ -95,10 +98,10 @@ func TestKafkaClientsThatMeanHarm(t *testing.T) {
 				for end := time.Now().Add(time.Minute); v.metric("seb_kafka_connections") < 4 && time.Now().Before(end); {
 					<-time.After(time.Millisecond)
 				}
-				crowd := v.visit()
+				loaded := v.visit()
 				open := v.metric("seb_kafka_connections")
-				t.Logf("%d %s: %.0f are held; %d records, each by a client that connects anew, took %s, alone %s", many, kind.name, open, visits,
-					crowd.Round(time.Millisecond), alone.Round(time.Millisecond))
+				t.Logf("%d %s: %.0f held; %d records, each on a new connection, took %s, without attack %s", many, kind.name, open, visits,
+					loaded.Round(time.Millisecond), alone.Round(time.Millisecond))
 				if open > kafkaMax {
 					t.Errorf("%s: %.0f connections", kind.name, open)
 				}
@@ -110,23 +113,24 @@ func TestKafkaClientsThatMeanHarm(t *testing.T) {
 	}
 }
 
-// kafkaVictim is a broker that clients of Kafka do harm to.
+// kafkaVictim is a broker under attack by Kafka clients.
 type kafkaVictim struct {
 	*broker
 	tls     *tls.Config // nil: plain text
 	address string
 }
 
-// listens is where it listens for clients of Kafka.
+// listens returns its Kafka address.
 func (v *kafkaVictim) listens() string {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for line := range strings.Lines(v.Log()) {
-			if address, ok := testenv.KafkaAddress(line); ok && strings.Contains(line, " pprof=") { // the line is whole
+			// A line with pprof is complete.
+			if address, ok := testenv.KafkaAddress(line); ok && strings.Contains(line, " pprof=") {
 				return address
 			}
 		}
 	}
-	v.t.Fatalf("no listener in\n%s", v.Log())
+	v.t.Fatalf("no Kafka listener in\n%s", v.Log())
 	return ""
 }
 
@@ -134,7 +138,7 @@ type harm struct {
 	name  string
 	raw   bool // below TLS
 	begin func(net.Conn) error
-	most  int // of them; 0: any number
+	most  int // number of attackers; 0: any
 }
 
 func sending(b []byte) func(net.Conn) error {
@@ -147,12 +151,13 @@ func sending(b []byte) func(net.Conn) error {
 func (v *kafkaVictim) kinds() []harm {
 	list := []harm{
 		{name: "that say nothing", raw: true, begin: func(net.Conn) error { return nil }},
-		{name: "strangers with a request of 100 MB", begin: sending(kafkaHead(100_000_000, kmsg.Produce, 9))},
-		{name: "strangers whose ApiVersions has 100 MB", begin: sending(kafkaHead(100_000_000, kmsg.ApiVersions, 3))},
-		{name: "strangers that announce 64 KiB", begin: sending(append(kafkaHead(64<<10, kmsg.SASLAuthenticate, 1), make([]byte, 1000)...))},
-		{name: "strangers that begin a length", begin: sending([]byte{0, 0})},
-		// Each has the memory for a second before who comes gets it; more of them than there are places would keep others out.
-		{name: "clients with the key that announce 7 MiB", most: 5, begin: func(c net.Conn) error {
+		{name: "unauthenticated, request of 100 MB", begin: sending(kafkaHead(100_000_000, kmsg.Produce, 9))},
+		{name: "unauthenticated, ApiVersions of 100 MB", begin: sending(kafkaHead(100_000_000, kmsg.ApiVersions, 3))},
+		{name: "unauthenticated, announcing 64 KiB", begin: sending(append(kafkaHead(64<<10, kmsg.SASLAuthenticate, 1), make([]byte, 1000)...))},
+		{name: "unauthenticated, incomplete length", begin: sending([]byte{0, 0})},
+		// Each holds memory for a second before the next client gets it. More of them than slots
+		// would keep others out.
+		{name: "authenticated, announcing 7 MiB", most: 5, begin: func(c net.Conn) error {
 			if err := kafkaLogin(c); err != nil {
 				return err
 			}
@@ -169,7 +174,7 @@ func (v *kafkaVictim) kinds() []harm {
 	return list
 }
 
-// harm connects, begins, and stays until it is sent away; then it comes again.
+// harm connects, begins, stays until it is disconnected, and repeats.
 func (v *kafkaVictim) harm(ctx context.Context, raw bool, begin func(net.Conn) error) {
 	for ctx.Err() == nil {
 		conn, err := net.DialTimeout("tcp", v.address, time.Minute)
@@ -195,7 +200,7 @@ func (v *kafkaVictim) harm(ctx context.Context, raw bool, begin func(net.Conn) e
 	}
 }
 
-// visit has clients, one after the other, produce a record each, and returns how long that took.
+// visit runs clients that produce a record each, one after the other, and returns the time.
 func (v *kafkaVictim) visit() time.Duration {
 	v.t.Helper()
 	began := time.Now()

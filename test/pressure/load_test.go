@@ -21,19 +21,19 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// The sizes of the bodies that clients push.
+// The sizes of the bodies.
 const (
 	bodyMin = 1 << 10
 	bodyMax = 1 << 20
 )
 
-// value is a record that nobody else sends, of n bytes of plain text, which its first field gives away.
+// value returns a unique record of n bytes of text that is determined by its first field.
 func value(id string, n int) string {
 	text := id + " " + strconv.Itoa(n) + " "
 	return (text + strings.Repeat(id+".", n/(len(id)+1)+1))[:n]
 }
 
-// intact says whether a record is what value made, and of which id.
+// intact reports whether a record is a result of value, and its id.
 func intact(text string) (id string, ok bool) {
 	id, rest, _ := strings.Cut(text, " ")
 	size, _, _ := strings.Cut(rest, " ")
@@ -41,14 +41,14 @@ func intact(text string) (id string, ok bool) {
 	return id, err == nil && n == len(text) && text == value(id, n)
 }
 
-// form is a way to send records.
-type form struct {
+// encoding is a way to send records.
+type encoding struct {
 	name     string
-	original bool // of the client that waits, and knows no refusal
+	original bool // of the original's client, which waits and does not know refusals
 	make     func(values ...string) (body []byte, kind string)
 }
 
-var forms = []form{
+var encodings = []encoding{
 	{"multipart", false, multipartBody},
 	{"json", false, jsonBody},
 	{"batch", false, batchBody(record.None)},
@@ -95,23 +95,23 @@ func batchBody(codec record.Compression) func(values ...string) (body []byte, ki
 	}
 }
 
-// The ends that a request can have.
+// The outcomes of a request.
 const (
 	acked   = "acknowledged"
 	refused = "refused with Retry-After"
-	door    = "never served" // no answer when the test ended: it waited to be accepted
-	cut     = "cut"          // closed without an answer, which only the original's client is
+	queued  = "never served" // no answer when the test ended: the connection was queued
+	cut     = "cut"          // closed without an answer, only for the original's client
 	unknown = "outcome unknown"
-	wrong   = "an answer that it must not be"
+	wrong   = "invalid answer"
 )
 
-// load is what clients did.
+// load is the result of all clients.
 type load struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	ends   map[string]int
 	acked  map[string]bool // ids
-	sent   map[string]bool // ids that may be there
-	took   []time.Duration // of what was acknowledged
+	sent   map[string]bool // ids of records that may be stored
+	took   []time.Duration // times to an acknowledgement
 	faults []string
 }
 
@@ -128,23 +128,23 @@ func (l *load) end(kind, id, detail string, took time.Duration) {
 	}
 }
 
-// push lets n clients send one request after another, each on a connection of its own, until the context ends; requests
-// that are not answered then have so long to be.
-func push(ctx context.Context, b *broker, n int, patience time.Duration) *load {
+// push runs n clients that send one request after another, each on a separate connection, until the
+// context ends. Requests in progress may then take until timeout.
+func push(ctx context.Context, b *broker, n int, timeout time.Duration) *load {
 	l := &load{ends: map[string]int{}, acked: map[string]bool{}, sent: map[string]bool{}}
 	var wg sync.WaitGroup
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })
+	context.AfterFunc(ctx, func() { time.AfterFunc(timeout, cancel) })
 	for i := range n {
 		wg.Go(func() {
 			c := &http.Client{Transport: &http.Transport{}}
 			defer c.CloseIdleConnections()
 			r := rand.New(rand.NewPCG(uint64(i), 1))
-			f := forms[i%len(forms)]
+			f := encodings[i%len(encodings)]
 			for j := 0; ctx.Err() == nil; j++ {
 				id := fmt.Sprintf("c%d-%d", i, j)
-				size := bodyMin << r.IntN(11) // 1 KiB, 2 KiB, ... 1 MiB, of which a little is framing
+				size := bodyMin << r.IntN(11) // 1 KiB, 2 KiB, ... 1 MiB, including framing
 				body, kind := f.make(value(id, size-size/16))
 				l.one(last, b, c, &f, id, body, kind)
 			}
@@ -154,8 +154,8 @@ func push(ctx context.Context, b *broker, n int, patience time.Duration) *load {
 	return l
 }
 
-// one sends a request and sorts its end.
-func (l *load) one(ctx context.Context, b *broker, c *http.Client, f *form, id string, body []byte, kind string) {
+// one sends a request and records its outcome.
+func (l *load) one(ctx context.Context, b *broker, c *http.Client, f *encoding, id string, body []byte, kind string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/records?topic-name=load", bytes.NewReader(body))
 	if err != nil {
 		panic(err)
@@ -171,11 +171,11 @@ func (l *load) one(ctx context.Context, b *broker, c *http.Client, f *form, id s
 	begin := time.Now()
 	resp, err := c.Do(req)
 	if errors.Is(err, context.Canceled) {
-		l.end(door, id, "", 0)
+		l.end(queued, id, "", 0)
 		return
 	}
 	if err != nil {
-		if f.original { // which takes a refusal for success
+		if f.original { // it takes a refusal for success
 			l.end(cut, id, err.Error(), 0)
 		} else {
 			l.end(wrong, id, err.Error(), 0)
@@ -210,7 +210,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// check reads everything back and compares.
+// check reads everything back and compares it.
 func (l *load) check(t *testing.T, b *broker) {
 	t.Helper()
 	found := map[string]int{}
@@ -229,13 +229,13 @@ func (l *load) check(t *testing.T, b *broker) {
 				t.Errorf("offset %d: %.60q was never sent", r.Offset, r.Value)
 			}
 			if found[id]++; found[id] > 1 {
-				t.Errorf("%s is there twice", id)
+				t.Errorf("%s is stored twice", id)
 			}
 		}
 	}
 	for id := range l.acked {
 		if found[id] == 0 {
-			t.Errorf("%s was acknowledged and is not there", id)
+			t.Errorf("%s was acknowledged but is missing", id)
 		}
 	}
 	t.Logf("%d records read back, %d of them acknowledged", len(found), len(l.acked))
@@ -274,20 +274,20 @@ func (b *broker) read(topic string, offset int64) (list []record.Record) {
 	return list
 }
 
-// String is the numbers for people.
+// String formats the numbers.
 func (l *load) String() string {
 	var s strings.Builder
-	for _, kind := range []string{acked, refused, door, cut, unknown, wrong} {
+	for _, kind := range []string{acked, refused, queued, cut, unknown, wrong} {
 		fmt.Fprintf(&s, "%s %d, ", kind, l.ends[kind])
 	}
 	if slices.Sort(l.took); len(l.took) > 0 {
-		fmt.Fprintf(&s, "an acknowledgement took %s (half), %s (99 %%), %s at most",
+		fmt.Fprintf(&s, "an acknowledgement took %s (median), %s (99 %%), %s (maximum)",
 			l.took[len(l.took)/2].Round(time.Millisecond), l.took[len(l.took)*99/100].Round(time.Millisecond), l.took[len(l.took)-1].Round(time.Millisecond))
 	}
 	return s.String()
 }
 
-// produce sends a record on a connection of its own, and wants it acknowledged.
+// produce sends a record on a separate connection and requires an acknowledgement.
 func (b *broker) produce(topic string, i int) {
 	b.t.Helper()
 	if status, answer := b.post(topic, i); status != http.StatusCreated {
@@ -295,7 +295,7 @@ func (b *broker) produce(topic string, i int) {
 	}
 }
 
-// produceEventually does what a good client does that is told to come again.
+// produceEventually retries like a correct client.
 func (b *broker) produceEventually(i int) {
 	b.t.Helper()
 	for until := time.Now().Add(time.Minute); ; {
@@ -306,7 +306,7 @@ func (b *broker) produceEventually(i int) {
 		if status != http.StatusTooManyRequests || time.Now().After(until) {
 			b.t.Fatalf("produce: %d %.300s\n%s", status, answer, b.Log())
 		}
-		pause(b.t.Context(), time.Second) // it says so
+		pause(b.t.Context(), time.Second) // as Retry-After asks
 	}
 }
 

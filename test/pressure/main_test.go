@@ -10,22 +10,22 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// The defaults are a short run for every day; `go run ./test/cmd/memory` asks for the long one.
+// The defaults are a short run; `go run ./test/cmd/memory` does the long one.
 var (
-	clients   = flag.Int("clients", 300, "clients that push at once; the full run takes 2000")
-	pushFor   = flag.Duration("push", 2*time.Second, "for how long they begin requests; the full run takes 3m")
-	storeWait = flag.Duration("store-delay", 500*time.Millisecond, "how late the store answers meanwhile; the full run takes 10s")
-	idle      = flag.Int("idle", 400, "connections that say nothing; the full run takes 5000")
-	churnFor  = flag.Duration("churn", 2*time.Second, "for how long clients come and go; the full run takes 10m")
+	clients   = flag.Int("clients", 300, "number of concurrent clients (full run: 2000)")
+	pushFor   = flag.Duration("push", 2*time.Second, "time during which they start requests (full run: 3m)")
+	storeWait = flag.Duration("store-delay", 500*time.Millisecond, "delay of the store's answers during that time (full run: 10s)")
+	idle      = flag.Int("idle", 400, "number of idle connections (full run: 5000)")
+	churnFor  = flag.Duration("churn", 2*time.Second, "time with clients that connect and disconnect (full run: 10m)")
 )
 
 // built names a seb to test instead of building one.
-var built = flag.String("seb", "", "a built seb; empty: build it")
+var built = flag.String("seb", "", "path of a built seb (empty: build it)")
 
-// limit is the memory of the machine that these tests pretend to have, and what the broker is told it has.
+// limit is the memory of the simulated machine, and the broker's --memory-limit.
 const limit = 64 << 20
 
-// seb is the built broker; TestMain makes it.
+// seb is the built broker; TestMain sets it.
 var seb string
 
 func TestMain(m *testing.M) {

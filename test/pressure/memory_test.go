@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// TestMemoryUnderLoad: more clients than fit push bodies while the store answers late. The process stays within its limit,
-// what is acknowledged is there, and who is not served is told so.
+// TestMemoryUnderLoad: more clients than fit send bodies while the store is slow. The process stays
+// within its limit, acknowledged records are stored, and other clients get a refusal.
 func TestMemoryUnderLoad(t *testing.T) {
 	args := []string{}
-	if *pushFor < time.Minute { // packs are made while it lasts
+	if *pushFor < time.Minute { // packs are made meanwhile
 		args = append(args, "--merge-interval", "1s", "--pack-age", "1s")
 	}
 	b := start(t, args...)
@@ -26,16 +26,16 @@ func TestMemoryUnderLoad(t *testing.T) {
 		t.Error(fault)
 	}
 	if len(l.acked) == 0 {
-		t.Error("nothing was acknowledged")
+		t.Error("no record was acknowledged")
 	}
 	b.alive()
 	l.check(t, b)
-	t.Logf("connections: %.0f found no place free, %.0f were ended for others, %.0f were refused",
+	t.Logf("connections: %.0f queued, %.0f evicted, %.0f refused",
 		b.metric("seb_http_connections_held_total"), b.metric("seb_http_connections_evicted_total"), b.metric("seb_http_connections_refused_total"))
 	b.within(limit)
 }
 
-// sample follows what of the process the kernel can not take back: all but the pages of files.
+// sample records the memory that the kernel cannot reclaim: everything except pages of files.
 func (b *broker) sample() {
 	program := b.status("RssFile")
 	b.program = program
@@ -52,7 +52,7 @@ func (b *broker) sample() {
 			}
 			text, err := os.ReadFile("/proc/" + strconv.Itoa(b.Pid()) + "/status")
 			if err != nil {
-				return // it has ended
+				return // the process has ended
 			}
 			held := program
 			for _, name := range []string{"RssAnon", "RssShmem"} {
@@ -64,21 +64,21 @@ func (b *broker) sample() {
 	})
 }
 
-// within checks the most memory that the broker has ever had. It may be called once.
+// within checks the broker's peak memory. Call it once.
 func (b *broker) within(limit int64) {
 	b.t.Helper()
 	close(b.stop)
 	b.sampled.Wait()
-	b.t.Logf("peak: %s of its own and of the program, whose pages were %s at the start; %s resident with all pages of files", mib(b.most), mib(b.program), mib(b.status("VmHWM")))
+	b.t.Logf("peak: %s including the program, whose pages were %s at the start; %s resident with all pages of files", mib(b.most), mib(b.program), mib(b.status("VmHWM")))
 	bytes, kills, ok := b.cell.peak()
 	if !ok {
 		if b.most > limit {
-			b.t.Errorf("the process has had %s, more than %s", mib(b.most), mib(limit))
+			b.t.Errorf("the process used %s, limit %s", mib(b.most), mib(limit))
 		}
 		return
 	}
-	// The kernel keeps the limit by taking back pages of files, and by killing.
-	b.t.Logf("peak of its control group: %s, what the kernel holds for it included", mib(bytes))
+	// The kernel enforces the limit by reclaiming pages of files, and by killing.
+	b.t.Logf("peak of its control group: %s, including the kernel's memory for it", mib(bytes))
 	if kills > 0 {
 		b.t.Errorf("%d kills", kills)
 	}

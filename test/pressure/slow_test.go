@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestSlowClients: many clients that send a byte now and then, and come again when they are sent away, do not keep one away
-// that has something to say.
+// TestSlowClients: many clients that send a byte now and then, and reconnect when they are
+// disconnected, do not keep another client away.
 func TestSlowClients(t *testing.T) {
 	post := "POST /records?topic-name=slow HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nAccept: */*\r\nContent-Length: 10000\r\n"
 	b := start(t, "--batch-wait-time", "0")
@@ -28,19 +28,19 @@ func TestSlowClients(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for i := range *idle {
-			wg.Go(func() { b.dawdle(ctx, kind.begin, time.Duration(i)*time.Second/time.Duration(*idle), kind.once) })
+			wg.Go(func() { b.sendSlowly(ctx, kind.begin, time.Duration(i)*time.Second/time.Duration(*idle), kind.once) })
 		}
-		ended := b.crowded()
-		crowd := b.timed()
-		t.Logf("%d slow %s: an acknowledgement took %s at most, alone %s; %.0f connections were ended for others",
-			*idle, kind.name, crowd.Round(time.Millisecond), alone.Round(time.Millisecond), b.metric("seb_http_connections_evicted_total")-ended)
+		ended := b.waitUntilFull()
+		loaded := b.timed()
+		t.Logf("%d slow %s: an acknowledgement took at most %s, without them %s; %.0f connections were evicted",
+			*idle, kind.name, loaded.Round(time.Millisecond), alone.Round(time.Millisecond), b.metric("seb_http_connections_evicted_total")-ended)
 		cancel()
 		wg.Wait()
 	}
 	b.within(limit)
 }
 
-// timed produces a few records, each on a connection of its own, and returns the longest time one took.
+// timed produces a few records, each on a separate connection, and returns the longest time.
 func (b *broker) timed() time.Duration {
 	b.t.Helper()
 	var took []time.Duration
@@ -52,21 +52,23 @@ func (b *broker) timed() time.Duration {
 	return slices.Max(took)
 }
 
-// crowded waits until all places are taken, and returns how many connections were ended for others before.
-func (b *broker) crowded() (ended float64) {
+// waitUntilFull waits until all slots are taken and returns the number of evicted connections so
+// far.
+func (b *broker) waitUntilFull() (ended float64) {
 	b.t.Helper()
 	ended = b.metric("seb_http_connections_evicted_total")
 	held := b.metric("seb_http_connections_held_total")
 	for until := time.Now().Add(time.Minute); b.metric("seb_http_connections_held_total") == held; {
 		if time.Now().After(until) {
-			b.t.Fatal("there is no crowd")
+			b.t.Fatal("the slots were not taken in time")
 		}
 	}
 	return ended
 }
 
-// dawdle connects and sends a byte now and then; when its connection ends it comes again, unless it is to come only once.
-func (b *broker) dawdle(ctx context.Context, begin string, after time.Duration, once bool) {
+// sendSlowly connects and sends a byte now and then. It reconnects when its connection ends, unless
+// once is set.
+func (b *broker) sendSlowly(ctx context.Context, begin string, after time.Duration, once bool) {
 	pause(ctx, after)
 	for ctx.Err() == nil {
 		conn, err := net.DialTimeout("tcp", b.addr, 10*time.Second)

@@ -25,26 +25,27 @@ const (
 	together = 2500 // lines of a request
 )
 
-// TestTriggersGrow: clients make triggers until they are refused by name, in a bucket that has more of them than fit in the end.
-// Events of many entities come, and records with many keys. The broker stays within its limit, lists all triggers, and follows
-// them after a restart and without its file.
+// TestTriggersGrow: clients create triggers until they are refused, in a bucket that finally has
+// more of them than fit. Events of many entities arrive, and records with many keys. The broker
+// stays within its limit, lists all triggers, and continues after a restart and without its trigger
+// database.
 func TestTriggersGrow(t *testing.T) {
 	g := &grown{kafkaVictim: &kafkaVictim{broker: start(t, "--batch-wait-time", "5ms", "--kafka-listen", "127.0.0.1:0")}}
 	g.connect()
 	defer func() { g.client.Close() }()
-	made, err := 0, error(nil)
-	for ; err == nil; made++ { // with an expression that is nearly as large as can be
+	created, err := 0, error(nil)
+	for ; err == nil; created++ { // with an expression of nearly maximum size
 		var names []string
 		for i := range driplang.MaxNames {
-			names = append(names, fmt.Sprintf(`"%d-%d-%s"`, made, i, strings.Repeat("n", 235)))
+			names = append(names, fmt.Sprintf(`"%d-%d-%s"`, created, i, strings.Repeat("n", 235)))
 		}
 		expr, _ := json.Marshal(map[string]string{"expr": strings.Join(names, " OR "), "fire": "edge"})
-		err = g.put(fmt.Sprintf("/triggers/large-%03d", made), string(expr))
+		err = g.put(fmt.Sprintf("/triggers/large-%03d", created), string(expr))
 	}
-	if made--; !errors.Is(err, errStateFull) || made < 20 {
-		t.Fatalf("%d triggers, then %v\n%s", made, err, g.Log())
+	if created--; !errors.Is(err, errStateFull) || created < 20 {
+		t.Fatalf("%d triggers, then %v\n%s", created, err, g.Log())
 	}
-	t.Logf("%d large triggers, then %v; they take %s of %s", made, err,
+	t.Logf("%d large triggers, then %v; they take %s of %s", created, err,
 		mib(int64(g.metric(`seb_memory_reserved_bytes{class="triggers"}`))), mib(int64(g.metric(`seb_memory_limit_bytes{class="triggers"}`))))
 	g.moreTriggers()
 	if err := g.put("/triggers/one-more", `{"expr":"a"}`); !errors.Is(err, errStateFull) {
@@ -63,14 +64,14 @@ func TestTriggersGrow(t *testing.T) {
 		at := time.Now()
 		g.caughtUp()
 		read := time.Now()
-		g.listTriggers(made+foreign, 1+i%2)
+		g.listTriggers(created+foreign, 1+i%2)
 		t.Logf("caught up after %s, listed in %s", read.Sub(at).Round(time.Millisecond), time.Since(read).Round(time.Millisecond))
 	}
 	g.alive()
 	g.within(limit)
 }
 
-// moreTriggers stores definitions as a broker with more memory does.
+// moreTriggers stores definitions like a broker with more memory.
 func (g *grown) moreTriggers() {
 	id := record.ID(g.id("events"))
 	for n := 0; n < foreign; n += together {
@@ -101,7 +102,7 @@ func (g *grown) moreTriggers() {
 	g.caughtUp()
 }
 
-// events has something happen to entities that are new.
+// events posts events of new entities.
 func (g *grown) events(n int) {
 	var body bytes.Buffer
 	for i := range together {
@@ -110,7 +111,7 @@ func (g *grown) events(n int) {
 	g.send("/event", api.NDJSON, body.Bytes())
 }
 
-// keys appends records with keys that are new.
+// keys appends records with new keys.
 func (g *grown) keys(n int) {
 	var recs []record.Record
 	for i := range together {
@@ -148,13 +149,13 @@ func (g *grown) send(path, kind string, body []byte) {
 	}
 }
 
-// caughtUp waits until the engine has read everything, and delivered what has fired.
+// caughtUp waits until the engine has read everything and delivered all firings.
 func (g *grown) caughtUp() {
 	g.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		text := g.get(g.url + "/metrics")
 		if field(g.t, text, `seb_memory_reserved_bytes{class="triggers"} `) == 0 && time.Now().Before(end) {
-			continue // it opens its file
+			continue // it opens its database
 		}
 		left := field(g.t, text, "seb_triggers_lag_records ") + field(g.t, text, "seb_deliveries_pending ")
 		if left == 0 {
@@ -166,13 +167,13 @@ func (g *grown) caughtUp() {
 	}
 }
 
-// allFired waits until the triggers that the last event is for have fired.
+// allFired waits until the triggers of the last event have fired.
 func (g *grown) allFired() {
 	g.t.Helper()
 	sebtest.Eventually(g.t, "all triggers have fired", func() bool { return g.metric("seb_triggers_firings_recorded_total") >= foreign/10-1 })
 }
 
-// listTriggers lists all triggers, so many times at once.
+// listTriggers lists all triggers several times concurrently.
 func (g *grown) listTriggers(want, times int) {
 	g.t.Helper()
 	for range times {
@@ -186,7 +187,7 @@ func (g *grown) listTriggers(want, times int) {
 	g.wg.Wait()
 }
 
-// forgetTriggers deletes the file of triggers. The broker does not miss it before it starts again.
+// forgetTriggers deletes the trigger database. The broker notices it at the next start.
 func (g *grown) forgetTriggers() {
 	g.t.Helper()
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(g.t.TempDir()), "*", "view", "triggers.db*"))

@@ -11,19 +11,20 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// check compares a record with its id, wherever it is.
+// check compares a record with its id.
 func check(p *topic, r *record.Record) error {
 	i, err := idOf(r)
 	if err != nil || i.topic != p.name || !same(r, i, p.keyed) {
-		return fmt.Errorf("%s gives at offset %d: %.80q", p.name, r.Offset, r.Value)
+		return fmt.Errorf("%s returned at offset %d: %.80q", p.name, r.Offset, r.Value)
 	}
 	return nil
 }
 
-// follow reads a topic for a group until ctx ends, and commits. Every so often it begins anew, as another consumer would.
+// follow reads a topic for a group until ctx ends, and commits. It starts a new session regularly,
+// like another consumer.
 func (l *load) follow(ctx context.Context, p *topic, group string, session time.Duration) {
 	l.others.Go(func() {
-		finished := int64(0) // offset after the last record that was taken
+		finished := int64(0) // offset after the last processed record
 		for ctx.Err() == nil {
 			if err := l.session(ctx, p, group, session, &finished); err != nil {
 				l.fail(fmt.Errorf("group %s: %w", group, err))
@@ -62,7 +63,7 @@ func (l *load) session(ctx context.Context, p *topic, group string, session time
 		switch {
 		case p.keyed:
 		case first && !p.partial && m.Offset > *finished:
-			return fmt.Errorf("%s: resumed at %d, %d was the last", p.name, m.Offset, *finished-1)
+			return fmt.Errorf("%s: resumed at %d, last offset was %d", p.name, m.Offset, *finished-1)
 		case !first && m.Offset != at:
 			return fmt.Errorf("%s: offset %d after %d", p.name, m.Offset, at-1)
 		}
@@ -72,7 +73,7 @@ func (l *load) session(ctx context.Context, p *topic, group string, session time
 	}
 }
 
-// skip lets a group go on where its topic begins: what it has not read was trimmed.
+// skip moves a group to the start of its topic, after its next records were trimmed.
 func (l *load) skip(p *topic, group string) error {
 	t, err := l.reader.Topic(context.Background(), p.name)
 	if err != nil {
@@ -81,17 +82,17 @@ func (l *load) skip(p *topic, group string) error {
 	return l.reader.CommitOffsets(context.Background(), group, client.OffsetCommit{Topic: p.name, Offset: t.Partitions[0].Start})
 }
 
-// historyMost is how many records one read of history takes.
+// historyMost bounds the records of one read of history.
 const historyMost = 2000
 
-// read reads the beginning of one topic after the other, as somebody does who looks for something old.
+// read reads the beginning of one topic after the other, like a client that searches old records.
 func (l *load) read(ctx context.Context, seed uint64, pause time.Duration) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	l.others.Go(func() {
 		for ctx.Err() == nil {
 			p := l.topics[rng.IntN(len(l.topics))]
 			if p.renewed {
-				continue // another topic of that name may begin in the middle of a read
+				continue // the topic may be recreated during a read
 			}
 			if err := l.readOnce(ctx, p); err != nil && ctx.Err() == nil {
 				l.fail(fmt.Errorf("read %s: %w", p.name, err))

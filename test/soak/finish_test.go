@@ -22,7 +22,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// finish reads everything back from the bucket alone, lets the garbage rounds pass, and looks at what is left.
+// finish reads everything back from the bucket alone, lets the garbage collections run, and checks
+// what is left.
 func (s *soak) finish() {
 	s.metrics()
 	s.current.Kill()
@@ -37,24 +38,24 @@ func (s *soak) finish() {
 		s.t.Errorf("exit code %d after SIGTERM\n%s", code, s.current.Log())
 	}
 	o := s.p.objects()
-	s.t.Logf("at most seen: %d slots, %d packs, %d snapshots, %d MiB of memory; in the end: %v, %d of other kinds", s.most.count["wal"], s.most.count["pack"],
+	s.t.Logf("peak: %d slots, %d packs, %d snapshots, %d MiB of memory; in the end: %v, %d of other kinds", s.most.count["wal"], s.most.count["pack"],
 		s.most.count["snap"], s.rssMax>>20, o, o.total()-o.count["wal"]-o.count["pack"]-o.count["snap"])
 	for _, name := range []string{
 		"seb_merge_packs_total", "seb_compactions_total", "seb_compaction_records_dropped_total", "seb_broker_retention_trims_total",
 		"seb_log_objects_deleted_total",
 	} {
 		if s.totals[name] == 0 {
-			s.t.Errorf("%s is 0 for all brokers together: this load shows nothing of it", name)
+			s.t.Errorf("%s is 0 for all brokers: the load does not cover it", name)
 		}
 	}
-	s.t.Logf("all brokers together: %v; sizes of what was put: %+v", s.totals, s.p.proxy.Puts())
+	s.t.Logf("all brokers: %v; sizes of the PUTs: %+v", s.totals, s.p.proxy.Puts())
 	if r := s.remaining(left, garbage); len(r) > 0 {
-		s.t.Errorf("%d objects were garbage when the load ended, or commit objects, and are there: %q", len(r), r[:min(5, len(r))])
+		s.t.Errorf("%d objects remain that were garbage or commit objects when the load ended: %q", len(r), r[:min(5, len(r))])
 	}
 	s.fsck()
 }
 
-// verify compares all topics with what their writers were told.
+// verify compares all topics with their writers' acknowledgements.
 func (s *soak) verify(when string) {
 	begin := time.Now()
 	jobs := make(chan *topic, len(s.l.topics))
@@ -63,7 +64,7 @@ func (s *soak) verify(when string) {
 	}
 	close(jobs)
 	var wg sync.WaitGroup
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the variables below
 	faults, records, acks, unknowns := map[string][]string{}, 0, 0, 0
 	for range 4 {
 		wg.Go(func() {
@@ -90,11 +91,11 @@ func (s *soak) verify(when string) {
 	for kind, examples := range faults {
 		s.t.Errorf("%s: %s: %d times, such as %v", when, kind, len(examples), examples[:min(5, len(examples))])
 	}
-	s.t.Logf("%s: %d records read back in %v, %d acknowledged in topics that are there, %d of unknown outcome among them", when, records,
+	s.t.Logf("%s: %d records read back in %v, %d acknowledged in existing topics, %d of unknown outcome among them", when, records,
 		time.Since(begin).Round(time.Millisecond), acks, unknowns)
 }
 
-// judge reads a topic. While records go over their retention, a read may begin too early: then again.
+// judge reads a topic. Retention may trim the topic meanwhile; then it reads again.
 func (s *soak) judge(p *topic) (*judge, error) {
 	for {
 		t, err := s.l.reader.Topic(s.t.Context(), p.name)
@@ -113,7 +114,7 @@ func (s *soak) judge(p *topic) (*judge, error) {
 		case start > 0 && t.Partitions[0].Bytes < settings.RetentionBytes:
 			j.fault(faultTooEarly, "%s: %d bytes are left", p.name, t.Partitions[0].Bytes)
 		default:
-			kept = time.Now().Add(time.Hour) // it goes by size
+			kept = time.Now().Add(time.Hour) // retention by size
 		}
 		err = nil
 		for r, fault := range s.l.reader.Records(s.t.Context(), p.name, client.ReadOptions{Offset: start}) {
@@ -129,9 +130,9 @@ func (s *soak) judge(p *topic) (*judge, error) {
 	}
 }
 
-// rounds writes a little, until all of the load is in packs, what replaced it was replaced, and two snapshots have passed
-// since; and as long as it takes for records to go over their topics' retention. It returns which of some names were
-// garbage when it began.
+// rounds writes a little until all of the load is in packs, replaced objects are collected, and two
+// more snapshots were written. It also waits for the retention of the topics. It returns which of
+// the names were garbage when it began.
 func (s *soak) rounds(names []string) (garbage []string) {
 	begin := time.Now()
 	write := func() {
@@ -145,7 +146,7 @@ func (s *soak) rounds(names []string) (garbage []string) {
 	}
 	current := uint32(value(text, "seb_log_epoch"))
 	epoch, from := s.p.newestSnapshot()
-	for epoch != current { // the broker may have begun its epoch just now
+	for epoch != current { // the broker may have just begun its epoch
 		write()
 		epoch, from = s.p.newestSnapshot()
 	}
@@ -154,7 +155,8 @@ func (s *soak) rounds(names []string) (garbage []string) {
 	for newest() < from+uint64(4*s.z.slots) || time.Since(begin) < s.z.retentionTime+3*s.z.retainEvery {
 		write()
 	}
-	for len(s.remaining(names, garbage)) > 0 && time.Since(begin) < time.Minute { // collection lags on a busy machine
+	// Collection lags on a busy machine.
+	for len(s.remaining(names, garbage)) > 0 && time.Since(begin) < time.Minute {
 		write()
 	}
 	for _, p := range s.l.topics {
@@ -163,14 +165,15 @@ func (s *soak) rounds(names []string) (garbage []string) {
 		}
 		t, err := s.l.reader.Topic(s.t.Context(), p.name)
 		if err != nil || t.Partitions[0].Start != t.Partitions[0].Next {
-			s.t.Errorf("%s holds records after its retention: %+v %v", p.name, t.Partitions, err)
+			s.t.Errorf("%s has records older than its retention: %+v %v", p.name, t.Partitions, err)
 		}
 	}
 	s.t.Logf("garbage rounds: %v", time.Since(begin).Round(time.Millisecond))
 	return garbage
 }
 
-// garbage picks what the newest snapshot does not need: no seal of the log, nothing that holds a record that can be read.
+// garbage returns the objects that the newest snapshot does not need: neither seals of the log nor
+// objects with readable records.
 func (s *soak) garbage(names []string) (garbage []string) {
 	name, st := s.p.snapshot()
 	needed := map[string]bool{"meta/cluster": true, name: true}
@@ -188,13 +191,13 @@ func (s *soak) garbage(names []string) (garbage []string) {
 			garbage = append(garbage, name)
 		}
 	}
-	s.t.Logf("snapshot %s knows %d epochs, %d topics, %d ranges, %d packs; of %d objects it does not need %d", name, len(st.Epochs), len(st.Topics()),
+	s.t.Logf("snapshot %s has %d epochs, %d topics, %d ranges, %d packs; of %d objects it does not need %d", name, len(st.Epochs), len(st.Topics()),
 		ranges, len(st.Packs()), len(names), len(garbage))
 	return garbage
 }
 
 // names lists the bucket.
-func (p *place) names() (all []string) {
+func (p *fixture) names() (all []string) {
 	root := filepath.Join(p.dir, "s3", testenv.Bucket, prefix)
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -209,8 +212,8 @@ func (p *place) names() (all []string) {
 	return all
 }
 
-// remaining returns which objects are still in the bucket of those that were garbage when the load ended, and of its
-// commit objects, which packs have replaced since. SEALs stay.
+// remaining returns the objects still in the bucket of those that were garbage when the load ended,
+// and of its commit objects, which packs have replaced. SEALs stay.
 func (s *soak) remaining(before, garbage []string) (left []string) {
 	there := map[string]bool{}
 	for _, name := range s.p.names() {
@@ -229,8 +232,8 @@ func (s *soak) remaining(before, garbage []string) (left []string) {
 	return left
 }
 
-// isSeal reads an object's head. What is no slot, or gone, is no seal.
-func (p *place) isSeal(name string) bool {
+// isSeal reads an object's head. A missing object or one that is not a slot is no SEAL.
+func (p *fixture) isSeal(name string) bool {
 	if !strings.Contains(name, "/wal/") {
 		return false
 	}
@@ -247,8 +250,8 @@ func (p *place) isSeal(name string) bool {
 	return err == nil && h.Kind == record.KindSeal
 }
 
-// snapshot decodes the newest.
-func (p *place) snapshot() (name string, st *state.State) {
+// snapshot decodes the newest snapshot.
+func (p *fixture) snapshot() (name string, st *state.State) {
 	dir := filepath.Join(p.dir, "s3", testenv.Bucket, prefix, "s0000", "snap")
 	all, err := os.ReadDir(dir)
 	if err != nil || len(all) == 0 {
@@ -264,7 +267,7 @@ func (p *place) snapshot() (name string, st *state.State) {
 	return "s0000/snap/" + all[0].Name(), st
 }
 
-// fsck has the bucket verified, by the program.
+// fsck verifies the bucket with the program.
 func (s *soak) fsck() {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(context.Background(), seb, "fsck", "--json", "--bucket", s.p.proxy.Spec(prefix))
@@ -287,11 +290,11 @@ func (s *soak) fsck() {
 	}
 	r := &last.Summary
 	s.t.Logf("fsck, %v: %+v; findings: %v", time.Since(begin).Round(time.Millisecond), *r, kinds)
-	// Allowed are the probes of killed checks of the store and packs that became garbage since the load ended: those of
-	// earlier epochs that were replaced and not collected yet, and one that was stored and not installed (rule R7).
+	// Allowed orphans are probes of killed store checks, and packs that became garbage after the
+	// load: replaced ones of earlier epochs, and one that was stored but not installed (rule R7).
 	probes := s.p.objects().count["probe"]
 	if r.Damages > 0 || r.Orphans.Objects != int64(probes+kinds["orphan: pack"]) {
-		s.t.Errorf("fsck found %d damages and %d orphans, %d of them probes", r.Damages, r.Orphans.Objects, probes)
+		s.t.Errorf("fsck found %d damaged objects and %d orphans, %d of them probes", r.Damages, r.Orphans.Objects, probes)
 	}
 	if r.Topics != s.z.topics || int(r.Epoch) > s.starts {
 		s.t.Errorf("fsck found %d topics and epoch %d after %d starts", r.Topics, r.Epoch, s.starts)

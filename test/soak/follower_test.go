@@ -9,14 +9,14 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestFollower counts what a consumer that keeps up with a busy topic costs at the store, with default settings: nothing,
-// and nobody lists.
+// TestFollower counts the requests to the store of a consumer that keeps up with a busy topic, with
+// default settings: none at all.
 func TestFollower(t *testing.T) {
 	during := 3 * time.Second
 	if *long {
 		during = time.Minute
 	}
-	p := newPlace(t)
+	p := newFixture(t)
 	b := p.serve()
 	busy := &topic{name: "busy", unknown: map[int]bool{}}
 	l, err := newLoad(b.address, []*topic{busy})
@@ -27,7 +27,7 @@ func TestFollower(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := p.proxy.Counts()
-	for range 4 { // side by side, so that every object holds some
+	for range 4 { // in parallel, so that every object has some
 		l.others.Go(func() {
 			for !l.stop.Load() {
 				if _, err := l.safe.Produce(t.Context(), busy.name, records(busy, 200), client.ProduceOptions{}); err != nil {
@@ -68,11 +68,11 @@ func TestFollower(t *testing.T) {
 		t.Fatalf("%v\n%s", err, b.Log())
 	default:
 	}
-	t.Logf("%v: %d records written, %d consumed as they came; %v", during, l.requests.Load(), l.consumed.Load(), counts)
+	t.Logf("%v: %d records written, %d consumed immediately; %v", during, l.requests.Load(), l.consumed.Load(), counts)
 	if !caughtUp || l.consumed.Load() == 0 {
 		t.Errorf("the consumer did not keep up")
 	}
 	if counts.Of(testenv.Get) > 0 || counts.Of(testenv.List) > 0 {
-		t.Errorf("reading asked the store: %v", counts)
+		t.Errorf("reading caused requests to the store: %v", counts)
 	}
 }

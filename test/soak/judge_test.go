@@ -26,7 +26,7 @@ func keyed(name string) (first, second, tombstone int) {
 	panic("soak: no key has a tombstone")
 }
 
-// A judge that finds nothing would make the whole soak worthless.
+// A judge that finds nothing would make the soak worthless.
 func TestJudgeFindsEveryFault(t *testing.T) {
 	now := time.Now()
 	plain := func() *topic {
@@ -53,7 +53,7 @@ func TestJudgeFindsEveryFault(t *testing.T) {
 		"nothing wrong":                {plain(), 0, []at{{0, 10}, {1, 11}, {2, 12}, {3, 13}}, nil},
 		"the last is missing":          {plain(), 0, []at{{0, 10}, {1, 11}, {2, 12}}, []string{faultMissing}},
 		"one in the middle is":         {plain(), 0, []at{{0, 10}, {2, 12}, {3, 13}}, []string{faultGap}},
-		"two changed places":           {plain(), 0, []at{{0, 11}, {1, 10}, {2, 12}, {3, 13}}, []string{faultMoved}},
+		"two swapped":                  {plain(), 0, []at{{0, 11}, {1, 10}, {2, 12}, {3, 13}}, []string{faultMoved}},
 		"a rejected one":               {plain(), 0, []at{{0, 10}, {1, 11}, {2, 99}, {3, 13}}, []string{faultForeign}},
 		"the unknown twice":            {plain(), 0, []at{{0, 10}, {1, 11}, {2, 12}, {3, 13}, {4, 12}}, []string{faultTwice}},
 		"begins too late":              {plain(), 3, []at{{3, 13}}, []string{faultTooEarly}},
@@ -62,12 +62,12 @@ func TestJudgeFindsEveryFault(t *testing.T) {
 		"trimmed too far":              {trimmed, 4, nil, []string{faultTooEarly}},
 		"compacted":                    {compact, 0, []at{{1, b}}, nil},
 		"not yet compacted":            {compact, 0, []at{{0, a}, {1, b}}, nil},
-		"the newest is gone":           {compact, 0, []at{{0, a}}, []string{faultNewest}},
-		"all are gone":                 {compact, 0, nil, []string{faultNewest}},
+		"the newest is missing":        {compact, 0, []at{{0, a}}, []string{faultNewest}},
+		"all are missing":              {compact, 0, nil, []string{faultNewest}},
 		"perhaps removed":              {perhaps, 0, nil, nil},
 		"perhaps removed, not the old": {perhaps, 0, []at{{0, a}}, []string{faultNewest}},
 		"removed":                      {removed, 0, []at{{1, x}}, nil},
-		"removed, tombstone gone":      {removed, 0, nil, nil},
+		"removed, no tombstone":        {removed, 0, nil, nil},
 		"removed, and the value lives": {removed, 0, []at{{0, a}}, []string{faultRevived}},
 	} {
 		j := newJudge(c.p, c.start)

@@ -12,14 +12,14 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// id names a record: the topic it was sent to, which life of that topic (it may be deleted and made again), and its place
-// in what was sent. All of a record follows from its id.
+// id names a record: its topic, the incarnation of that topic (it may be deleted and recreated),
+// and its number in the sequence. An id determines the whole record.
 type id struct {
 	topic     string
 	life, seq int
 }
 
-// keysEach is how many keys a compacted topic has.
+// keysEach is the number of keys of a compacted topic.
 const keysEach = 40
 
 // headerID carries the id of a record without a value.
@@ -27,7 +27,7 @@ const headerID = "id"
 
 func (i id) text() string { return fmt.Sprintf("%s %d %d", i.topic, i.life, i.seq) }
 
-// record is the record of an id; keyed ones have tombstones among them.
+// record returns the record of an id; keyed ones include tombstones.
 func (i id) record(keyed bool) record.Record {
 	h := fnv.New32a()
 	fmt.Fprint(h, i.text())
@@ -46,7 +46,7 @@ func (i id) value(chance uint32) []byte {
 	return fmt.Appendf(nil, "%s %s", i.text(), strings.Repeat("x", 50+int(chance>>16%200)))
 }
 
-// idOf is the id that a record claims to have.
+// idOf returns the id in a record.
 func idOf(r *record.Record) (i id, err error) {
 	text := r.Value
 	if r.Value == nil && len(r.Headers) == 1 && r.Headers[0].Key == headerID {
@@ -56,14 +56,14 @@ func idOf(r *record.Record) (i id, err error) {
 	return i, err
 }
 
-// same says whether r is the record of its id.
+// same reports whether r is the record of its id.
 func same(r *record.Record, i id, keyed bool) bool {
 	want := i.record(keyed)
 	return string(r.Key) == string(want.Key) && string(r.Value) == string(want.Value) &&
 		(r.Key == nil) == (want.Key == nil) && (r.Value == nil) == (want.Value == nil) && len(r.Headers) == len(want.Headers)
 }
 
-// acked are records that were acknowledged: seq, seq+1, ... at offsets base, base+1, ...
+// acked is a run of acknowledged records: seq, seq+1, ... at offsets base, base+1, ...
 type acked struct {
 	base  int64
 	seq   int
@@ -71,20 +71,20 @@ type acked struct {
 	sent  time.Time // before the request
 }
 
-// topic is one topic of the load, with what its only writer was told.
+// topic is one topic of the load, with the acknowledgements of its only writer.
 type topic struct {
 	name     string
 	settings map[string]string
-	partial  bool // begins later than at 0, by trims or retention
+	partial  bool // starts later than at 0, by trims or retention
 	keyed    bool // compacted
-	renewed  bool // deleted and made again
+	renewed  bool // deleted and recreated
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	life    int
 	next    int // seq
 	acked   []acked
 	unknown map[int]bool // seqs
-	trimmed int64        // the highest trim that was asked for
+	trimmed int64        // highest requested trim
 }
 
 func (p *topic) note(a acked) {
@@ -101,14 +101,14 @@ func (p *topic) noteUnknown(seq, count int) {
 	}
 }
 
-// again is the next life of the topic.
+// again starts the next incarnation of the topic.
 func (p *topic) again() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.life, p.next, p.acked, p.unknown, p.trimmed = p.life+1, 0, nil, map[int]bool{}, 0
 }
 
-// end is the offset after the last record that was acknowledged.
+// end returns the offset after the last acknowledged record.
 func (p *topic) end() int64 {
 	if n := len(p.acked); n > 0 {
 		return p.acked[n-1].base + int64(p.acked[n-1].count)
@@ -120,20 +120,20 @@ func (p *topic) end() int64 {
 const (
 	faultMissing  = "acknowledged record is missing"
 	faultMoved    = "record is not where its acknowledgement said"
-	faultContent  = "record is not what was sent"
+	faultContent  = "record differs from what was sent"
 	faultForeign  = "record that was rejected, or never sent"
 	faultTwice    = "record is there twice"
 	faultGap      = "offsets are not dense"
-	faultNewest   = "newest record of a key is gone"
+	faultNewest   = "newest record of a key is missing"
 	faultRevived  = "record of a key that was removed is back"
 	faultTooEarly = "record was removed before its retention"
 )
 
-// judge compares what a topic gives, from its start on, with what its writer was told.
+// judge compares a topic's records with its writer's acknowledgements.
 type judge struct {
 	p      *topic
 	at     int64 // next offset
-	entry  int   // of p.acked: the first that may hold it
+	entry  int   // of p.acked: the first that may contain it
 	last   map[string]int64
 	found  map[int]bool // unknown seqs
 	faults map[string][]string
@@ -152,7 +152,7 @@ func (j *judge) fault(kind, format string, args ...any) {
 	j.faults[kind] = append(j.faults[kind], fmt.Sprintf(format, args...))
 }
 
-// see is told of each record in order.
+// see processes each record in order.
 func (j *judge) see(r *record.Record) {
 	p := j.p
 	j.count++
@@ -187,13 +187,13 @@ func (j *judge) see(r *record.Record) {
 	}
 }
 
-// end is told when all was seen. What was sent at kept or later is within retention.
+// end finishes after the last record. Records sent at kept or later are within retention.
 func (j *judge) end(start int64, kept time.Time) {
 	p := j.p
 	for _, a := range p.acked {
 		lost, end := max(a.base, p.trimmed), min(a.base+int64(a.count), start)
 		if lost < end && !a.sent.Before(kept) {
-			j.fault(faultTooEarly, "%s: offset %d, and it begins at %d", p.name, lost, start)
+			j.fault(faultTooEarly, "%s: offset %d is missing, the topic starts at %d", p.name, lost, start)
 		}
 	}
 	if !p.keyed {
@@ -228,8 +228,8 @@ func (j *judge) end(start int64, kept time.Time) {
 	}
 }
 
-// mayHaveRemoved says whether a tombstone of a key that was sent after another record has an unknown outcome: it may have
-// hidden that record, and gone since.
+// mayHaveRemoved reports whether a tombstone of the key with unknown outcome was sent after a
+// record. It may have hidden that record before it was removed itself.
 func (p *topic) mayHaveRemoved(key string, after int) bool {
 	for seq := range p.unknown {
 		if r := (id{p.name, p.life, seq}).record(true); seq > after && r.Value == nil && string(r.Key) == key {

@@ -13,22 +13,22 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// load is all that goes on at a broker: producers, consumers, trims, topics that come and go. Its clients find the
-// broker at one address, whoever serves there.
+// load is the load on a broker: producers, consumers, trims, and topics that are created and
+// deleted. Its clients use one address for all brokers.
 type load struct {
 	topics []*topic
-	safe   *client.Client // idempotent, and patient beyond a restart
-	plain  *client.Client // hears of every unknown outcome
+	safe   *client.Client // idempotent, retries across restarts
+	plain  *client.Client // reports every unknown outcome
 	reader *client.Client
 
 	stop    atomic.Bool
 	writers sync.WaitGroup
 	others  sync.WaitGroup
-	failed  chan error // of what no kill explains; capacity 1
+	failed  chan error // an error that no kill explains; capacity 1
 
-	requests, records, unknowns    atomic.Int64
-	consumed, history, trims, anew atomic.Int64
-	resumed                        atomic.Int64 // sessions of consumers
+	requests, records, unknowns         atomic.Int64
+	consumed, history, trims, recreated atomic.Int64
+	resumed                             atomic.Int64 // sessions of consumers
 }
 
 func newLoad(address string, topics []*topic) (*load, error) {
@@ -57,7 +57,7 @@ func (l *load) fail(err error) {
 	}
 }
 
-// every keeps a writer on its topics, a batch for each in turn, until the load stops.
+// every writes batches to its topics in turn until the load stops.
 func (l *load) every(topics []*topic, c *client.Client, most int, pause time.Duration) {
 	rng := rand.New(rand.NewPCG(uint64(len(topics)), uint64(most)))
 	l.writers.Go(func() {
@@ -78,7 +78,7 @@ func (l *load) rest(d time.Duration) {
 	}
 }
 
-// records are the next ones of a topic.
+// records returns the next records of a topic.
 func records(p *topic, count int) []record.Record {
 	list := make([]record.Record, count)
 	for i := range list {
@@ -89,8 +89,8 @@ func records(p *topic, count int) []record.Record {
 
 const rejectedPause = 20 * time.Millisecond
 
-// send writes the next records of a topic. What was rejected is sent again under the same ids: found twice in the end if
-// it did appear.
+// send writes the next records of a topic. Rejected records are sent again with the same ids; they
+// are found twice if they were stored.
 func (l *load) send(p *topic, c *client.Client, count int) error {
 	records := records(p, count)
 	partition := int32(0)
@@ -119,13 +119,13 @@ func (l *load) send(p *topic, c *client.Client, count int) error {
 	}
 }
 
-// isRefusal says of a rejection that sending again does not help.
+// isRefusal reports whether retrying a rejected request cannot help.
 func isRefusal(err error) bool {
 	var e *client.Error
 	return errors.As(err, &e) && e.Status/100 == 4 && e.Status != 429
 }
 
-// renew lets topics come and go: each is deleted and made again after a few batches.
+// renew deletes and recreates each topic after a few batches.
 func (l *load) renew(topics []*topic, pause time.Duration) {
 	l.writers.Go(func() {
 		for n := 0; !l.stop.Load(); n++ {
@@ -145,7 +145,7 @@ func (l *load) renewOnce(p *topic) error {
 			return err
 		}
 	}
-	for again := true; again; { // an unknown deletion is asked for again; then there may be none any more
+	for again := true; again; { // a deletion of unknown outcome is repeated
 		err := l.safe.DeleteTopic(context.Background(), p.name)
 		again = err != nil && !errors.Is(err, client.ErrUnknownTopic)
 		if isRefusal(err) && again {
@@ -153,11 +153,11 @@ func (l *load) renewOnce(p *topic) error {
 		}
 	}
 	p.again()
-	l.anew.Add(1)
+	l.recreated.Add(1)
 	return l.create(p)
 }
 
-// create makes a topic. An outcome that is unknown, or a broker that is not there, is tried again.
+// create creates a topic. It retries after an unknown outcome or while no broker is available.
 func (l *load) create(p *topic) error {
 	for {
 		_, err := l.safe.PutTopic(context.Background(), p.name, client.TopicSpec{Settings: p.settings})
@@ -168,7 +168,7 @@ func (l *load) create(p *topic) error {
 	}
 }
 
-// trim cuts topics, each in the middle of what there is.
+// trim trims topics, each in the middle of its records.
 func (l *load) trim(topics []*topic, pause time.Duration) {
 	l.others.Go(func() {
 		for n := 0; !l.stop.Load(); n++ {

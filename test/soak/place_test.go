@@ -21,7 +21,7 @@ import (
 
 var long = flag.Bool("long", false, "the long versions, as go run ./test/cmd/soak runs them")
 
-// seb is the built broker; TestMain makes it.
+// seb is the built broker; TestMain sets it.
 var seb string
 
 func TestMain(m *testing.M) {
@@ -44,19 +44,20 @@ const (
 	prefix = "soak"
 )
 
-// place is a bucket on a real S3 server behind a proxy, and a data folder for one broker at a time.
-type place struct {
+// fixture is a bucket on a real S3 server behind a proxy, and a data directory for one broker at a
+// time.
+type fixture struct {
 	t     *testing.T
 	dir   string
 	proxy *testenv.S3Proxy
 }
 
-func newPlace(t *testing.T) *place {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: no S3 server")
 	}
-	p := &place{t: t, dir: t.TempDir()}
+	p := &fixture{t: t, dir: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(p.dir, "s3"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -75,9 +76,9 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-func (p *place) dataDir() string { return filepath.Join(p.dir, "data") }
+func (p *fixture) dataDir() string { return filepath.Join(p.dir, "data") }
 
-func (p *place) wipe() {
+func (p *fixture) wipe() {
 	if err := os.RemoveAll(p.dataDir()); err != nil {
 		p.t.Fatal(err)
 	}
@@ -87,11 +88,11 @@ func (p *place) wipe() {
 type process struct {
 	*testenv.Broker
 	address string
-	took    time.Duration // to get there
+	took    time.Duration // start time
 }
 
 // launch starts a broker.
-func (p *place) launch(args ...string) *testenv.Broker {
+func (p *fixture) launch(args ...string) *testenv.Broker {
 	p.t.Helper()
 	b, err := testenv.Serve(seb, nil, append([]string{
 		"--bucket", p.proxy.Spec(prefix), "--data-dir", p.dataDir(), "--http-port", "0",
@@ -104,7 +105,7 @@ func (p *place) launch(args ...string) *testenv.Broker {
 }
 
 // serve starts a broker and waits until it accepts requests.
-func (p *place) serve(args ...string) *process {
+func (p *fixture) serve(args ...string) *process {
 	p.t.Helper()
 	begin := time.Now()
 	b := p.launch(args...)
@@ -115,7 +116,7 @@ func (p *place) serve(args ...string) *process {
 	return &process{b, address, time.Since(begin)}
 }
 
-// memory is what a process holds, bytes; 0 if the system does not say.
+// memory returns a process's memory in bytes; 0 if unknown.
 func (b *process) memory() (n int64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.Pid()))
 	if err != nil {
@@ -129,13 +130,13 @@ func (b *process) memory() (n int64) {
 	return 0
 }
 
-// cpu is the CPU time that a process has used; 0 if the system does not say.
+// cpu returns a process's CPU time; 0 if unknown.
 func (b *process) cpu() time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.Pid()))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name in front of it may hold anything
+	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may contain anything
 	fields := strings.Fields(rest)
 	const user, system, perSecond = 11, 12, 100
 	if len(fields) <= system {
@@ -146,7 +147,7 @@ func (b *process) cpu() time.Duration {
 	return time.Duration(u+s) * time.Second / perSecond
 }
 
-// objects counts what is in the bucket, without a request: by the part of the log, and the bytes of each.
+// objects are counts and bytes of the objects in the bucket, by part of the log.
 type objects struct {
 	count map[string]int
 	bytes map[string]int64
@@ -154,7 +155,7 @@ type objects struct {
 
 func noObjects() objects { return objects{map[string]int{}, map[string]int64{}} }
 
-// raise keeps the largest of each number.
+// raise keeps the maximum of each number.
 func (o objects) raise(p objects) {
 	for part, n := range p.count {
 		o.count[part] = max(o.count[part], n)
@@ -174,13 +175,14 @@ func (o objects) String() string {
 		o.count["snap"], float64(o.bytes["wal"]+o.bytes["pack"]+o.bytes["snap"])/(1<<20))
 }
 
-// objects looks into the server's folder. What appears or disappears meanwhile is counted or not.
-func (p *place) objects() objects {
+// objects reads the server's folder, without requests. Objects that appear or disappear meanwhile
+// may be counted.
+func (p *fixture) objects() objects {
 	o := noObjects()
 	root := filepath.Join(p.dir, "s3", testenv.Bucket, prefix)
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // gone meanwhile
+			return nil // deleted meanwhile
 		}
 		info, err := d.Info()
 		if err != nil {
@@ -199,8 +201,8 @@ func (p *place) objects() objects {
 	return o
 }
 
-// newestSnapshot is the position of the newest snapshot in the bucket; zeros if there is none.
-func (p *place) newestSnapshot() (epoch uint32, slot uint64) {
+// newestSnapshot returns the position of the newest snapshot in the bucket; zeros if there is none.
+func (p *fixture) newestSnapshot() (epoch uint32, slot uint64) {
 	all, _ := os.ReadDir(filepath.Join(p.dir, "s3", testenv.Bucket, prefix, "s0000", "snap"))
 	if len(all) == 0 {
 		return 0, 0
@@ -212,7 +214,7 @@ func (p *place) newestSnapshot() (epoch uint32, slot uint64) {
 	return math.MaxUint32 - epoch, math.MaxUint64 - slot
 }
 
-// until polls, for at most a time, and says whether it was done.
+// until polls for at most most and reports whether done returned true.
 func until(ctx context.Context, most time.Duration, done func() bool) bool {
 	end := time.After(most)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -239,8 +241,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// metrics are those of a broker, as text.
-func (p *place) metrics(b *process) (string, error) {
+// metrics returns a broker's metrics as text.
+func (p *fixture) metrics(b *process) (string, error) {
 	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, b.address+"/metrics", http.NoBody)
 	if err != nil {
 		return "", err
@@ -255,7 +257,7 @@ func (p *place) metrics(b *process) (string, error) {
 	return string(text), err
 }
 
-// value is the number of a metric, 0 if there is none.
+// value returns the value of a metric, 0 if it is missing.
 func value(metrics, name string) (v float64) {
 	for line := range strings.Lines(metrics) {
 		if n, number, ok := strings.Cut(strings.TrimSpace(line), " "); ok && n == name {

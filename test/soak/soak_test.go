@@ -18,8 +18,9 @@ import (
 
 var lifeTime = flag.Duration("life", 25*time.Minute, "with -long: how long TestSoak keeps up its load")
 
-// size fixes a soak. An hour at the default batch wait of 250 ms is 14,400 slots; at 100 ms these are 24 minutes. The
-// rest is compressed more: in an hour of a broker with default settings there are 6 merges and 14 snapshots.
+// size sets the parameters of a soak. An hour at the default batch wait of 250 ms is 14,400 slots;
+// at 100 ms that takes 24 minutes. The rest is compressed more: in an hour a broker with default
+// settings makes 6 merges and 14 snapshots.
 type size struct {
 	topics, hot, warm int
 	life, sample      time.Duration
@@ -46,7 +47,7 @@ func sizes() size {
 	}
 }
 
-// makeTopics gives each heat every kind of topic.
+// makeTopics returns topics of every kind.
 func makeTopics(z *size) (all []*topic) {
 	for i := range z.topics {
 		p := &topic{name: topicName(i), unknown: map[int]bool{}, settings: map[string]string{}}
@@ -67,7 +68,7 @@ func makeTopics(z *size) (all []*topic) {
 			p.settings["delete-retention-time"] = (z.retentionTime / 4).String()
 			p.keyed, p.partial = true, true
 		case 5:
-			p.partial = true // by hand
+			p.partial = true // trimmed by requests
 		case 6:
 			p.renewed = i >= z.hot+z.warm
 		}
@@ -80,18 +81,18 @@ func makeTopics(z *size) (all []*topic) {
 type soak struct {
 	t       *testing.T
 	z       size
-	p       *place
+	p       *fixture
 	l       *load
 	port    int
 	rng     *rand.Rand
 	current *process
 	began   time.Time
-	starts  int // and so epochs
+	starts  int // also the number of epochs
 	early   int // kills of brokers that were not ready yet
 	rssMax  int64
 	counts  testenv.S3Counts   // at the last sample
-	most    objects            // what was seen of each part
-	totals  map[string]float64 // of the metrics of all brokers, but what they did in their last moment
+	most    objects            // peak of each part
+	totals  map[string]float64 // sums of all brokers' metrics, without their last moments
 }
 
 func (s *soak) args() []string {
@@ -108,7 +109,7 @@ func (s *soak) start() {
 	s.starts++
 }
 
-// TestSoak is a broker's life. See the package's comment.
+// TestSoak runs a broker's life; see the package comment.
 func TestSoak(t *testing.T) {
 	z := sizes()
 	seed := uint64(time.Now().UnixNano())
@@ -119,7 +120,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	t.Logf("SEB_SOAK_SEED=%d, %d topics, %v, %d kills, on %v", seed, z.topics, z.life, z.kills, machine.Here())
-	s := &soak{t: t, z: z, p: newPlace(t), rng: rand.New(rand.NewPCG(seed, 1)), port: freePort(t), most: noObjects(), totals: map[string]float64{}}
+	s := &soak{t: t, z: z, p: newFixture(t), rng: rand.New(rand.NewPCG(seed, 1)), port: freePort(t), most: noObjects(), totals: map[string]float64{}}
 	s.start()
 	topics := makeTopics(&z)
 	var err error
@@ -137,7 +138,7 @@ func TestSoak(t *testing.T) {
 	s.finish()
 }
 
-// create makes the topics, some at a time: each waits for a slot.
+// create creates the topics, several at a time, because each waits for a slot.
 func (s *soak) create() {
 	jobs := make(chan *topic, len(s.l.topics))
 	for _, p := range s.l.topics {
@@ -156,7 +157,7 @@ func (s *soak) create() {
 	s.l.writers.Wait()
 }
 
-// groups are the consumers that keep up: each follows a hot topic.
+// groups are the consumers that keep up: each follows a busy topic.
 func (s *soak) groups() map[string]*topic {
 	all := map[string]*topic{}
 	for i, p := range s.l.topics[:s.z.hot] {
@@ -202,7 +203,7 @@ func (s *soak) begin(ctx context.Context) {
 	l.read(ctx, 2, z.wait)
 }
 
-// live lets the load go on, with kills and samples.
+// live runs the load with kills and samples.
 func (s *soak) live() {
 	end := time.After(s.z.life)
 	every := s.z.life / time.Duration(s.z.kills+1)
@@ -233,8 +234,8 @@ func (s *soak) live() {
 	}
 }
 
-// kill is SIGKILL, at a moment that nobody chose; every second time the data folder is lost as well. Now and then the
-// next broker is killed before it is ready.
+// kill sends SIGKILL at a random moment. Every second time the data directory is lost as well.
+// Sometimes the next broker is killed before it is ready.
 func (s *soak) kill(n int) {
 	s.metrics()
 	s.current.Kill()
@@ -252,42 +253,44 @@ func (s *soak) kill(n int) {
 	s.t.Logf("%v: kill %d, ready again after %v", time.Since(s.began).Round(time.Second), n, s.current.took.Round(time.Millisecond))
 }
 
-// sample prints a line, and looks whether the bucket is within bounds.
+// sample prints a line and checks the bounds of the bucket.
 func (s *soak) sample() {
 	o, rss := s.p.objects(), s.current.memory()
 	s.rssMax = max(s.rssMax, rss)
 	counts := s.p.proxy.Counts()
 	s.t.Logf("%v: %v; %d MiB of memory; %d records acknowledged, %d consumed, %d read again, %d unknown, %d trims, %d topics renewed; since the last line: %v",
 		time.Since(s.began).Round(time.Second), o, rss>>20, s.l.records.Load(), s.l.consumed.Load(), s.l.history.Load(), s.l.unknowns.Load(),
-		s.l.trims.Load(), s.l.anew.Load(), counts.Sub(s.counts).Without("probe"))
+		s.l.trims.Load(), s.l.recreated.Load(), counts.Sub(s.counts).Without("probe"))
 	s.counts = counts
 	s.bound(o)
 }
 
-// bound looks whether what is in the bucket follows from what lives, not from how long the broker has.
+// bound checks that the bucket's size depends on its live data and not on the broker's age.
 //
-// Slots: a collection leaves those above the older of two snapshots, and those below it whose data is in no pack yet. The
-// next comes a snapshot later; a killed broker's successor needs two snapshots of its own before it may delete (rule R7).
-// That is at most six times what lies between two snapshots; what waits to be merged is what came within the least age of
-// a merge, its rhythm and its own time, for which twice both is allowed, at no more than a slot for each batch wait. Each
-// start leaves a SEAL for ever, and each kill at most a window of four slots beyond it for a while.
+// Slots: a collection keeps slots above the older of two snapshots, and slots below it whose data
+// is in no pack. The next collection comes a snapshot later. The successor of a killed broker needs
+// two snapshots of its own before it may delete (rule R7). That is at most six times the slots
+// between two snapshots. Unmerged slots are those of the least age of a merge, its interval and its
+// duration, allowed twice, at one slot per batch wait. Each start leaves a SEAL permanently, and
+// each kill temporarily leaves at most a window of four slots after it.
 //
-// Packs: of those that are to stay at least three eighths live (three quarters full or more when made, and written anew
-// when half is dead), of the others fewer than eight are left. Those replaced wait for a collection, over six snapshots at
-// most: in each rhythm of merging commit objects are merged, packs rewritten and topics compacted, which leaves no more
-// than eight, eight and two packs behind, and half of that on average.
+// Packs: of large packs at least three eighths are live, because they are at least three quarters
+// full when made and rewritten when half is dead. Of smaller packs fewer than eight are left.
+// Replaced packs wait for a collection, over at most six snapshots. Each merge interval merges
+// commit objects, rewrites packs and compacts topics, which leaves at most eight, eight and two
+// packs, and half of that on average.
 func (s *soak) bound(o objects) {
 	z := &s.z
 	s.most.raise(o)
 	waiting := int(2 * (z.packAge + z.mergeEvery) / z.wait)
 	if most := 6*z.slots + waiting + 5*s.starts; o.count["wal"] > most {
-		s.t.Errorf("%d slots in the bucket, allowed are %d", o.count["wal"], most)
+		s.t.Errorf("%d slots in the bucket, limit %d", o.count["wal"], most)
 	}
 	if most := s.packsAllowed(); o.count["pack"] > most {
-		s.t.Errorf("%d packs in the bucket, allowed are %d", o.count["pack"], most)
+		s.t.Errorf("%d packs in the bucket, limit %d", o.count["pack"], most)
 	}
 	if most := 3 + 3*2; o.count["snap"] > most {
-		s.t.Errorf("%d snapshots in the bucket, allowed are %d", o.count["snap"], most)
+		s.t.Errorf("%d snapshots in the bucket, limit %d", o.count["snap"], most)
 	}
 }
 
@@ -297,7 +300,7 @@ func (s *soak) packsAllowed() int {
 	return 8*int(s.liveBytes())/(3*z.packBytes) + 8 + 9*rounds
 }
 
-// liveBytes are those of all records that can be read.
+// liveBytes returns the bytes of all readable records.
 func (s *soak) liveBytes() (n int64) {
 	all, err := s.l.reader.Topics(context.Background())
 	if err != nil {
@@ -309,7 +312,7 @@ func (s *soak) liveBytes() (n int64) {
 	return n
 }
 
-// settleGroups waits until the consumers have everything, and ends them.
+// settleGroups waits until the consumers have read everything, and ends them.
 func (s *soak) settleGroups(cancel context.CancelFunc) {
 	for group, p := range s.groups() {
 		ok := until(s.t.Context(), time.Minute, func() bool {
@@ -332,7 +335,7 @@ func (s *soak) settleGroups(cancel context.CancelFunc) {
 		s.l.requests.Load(), s.l.records.Load(), s.l.unknowns.Load(), s.l.consumed.Load(), len(s.groups()), s.l.resumed.Load())
 }
 
-// metrics makes sure that nothing alarming was noted, and prints what says how merging went.
+// metrics checks that no alarm was counted, and prints the metrics of merging.
 func (s *soak) metrics() {
 	text, err := s.p.metrics(s.current)
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// history makes a bucket: packs, and slots behind its newest snapshot. It is a broker inside this process, because it
-// writes into many topics at a time.
+// history makes a bucket of packs, and slots after its newest snapshot. It uses a broker inside
+// this process, because it writes to many topics at a time.
 type history struct {
-	p      *place
+	p      *fixture
 	topics int
 	slots  int // between two snapshots
 }
@@ -38,7 +38,7 @@ func (h *history) open(o node.Options) *node.Node {
 
 func topicName(i int) string { return fmt.Sprintf("topic-%04d", i) }
 
-// write makes one commit object with a record for each of so many topics.
+// write makes one commit object with a record for each of a number of topics.
 func (h *history) write(n *node.Node, from, topics, bytes int) {
 	t := h.p.t
 	t.Helper()
@@ -59,7 +59,7 @@ func (h *history) write(n *node.Node, from, topics, bytes int) {
 	}
 }
 
-// packs merges until there are so many packs that none is merged again.
+// packs merges until there are enough packs that no merge replaces.
 func (h *history) packs(packs int) {
 	n := h.open(node.Options{Pack: pack.Config{Target: 32 << 10, Age: time.Hour}, MergeEvery: 10 * time.Millisecond})
 	defer n.Close(context.Background())
@@ -73,8 +73,8 @@ func (h *history) packs(packs int) {
 	}
 }
 
-// tail writes slots of so many topics behind a snapshot, nearly as many as there can be, and stops without another. It
-// returns how many.
+// tail writes nearly as many slots after a snapshot as possible, and stops without another
+// snapshot. It returns their number.
 func (h *history) tail(topics int) int {
 	n := h.open(node.Options{NoMerge: true})
 	ended, cancel := context.WithCancel(context.Background())
@@ -90,11 +90,11 @@ func (h *history) tail(topics int) int {
 	}
 }
 
-// TestStart starts a broker that knows nothing on a bucket with many packs, and with nearly as many slots behind the newest
-// snapshot as there can be.
+// TestStart starts a broker with an empty disk on a bucket with many packs, and with nearly as many
+// slots after the newest snapshot as possible.
 func TestStart(t *testing.T) {
 	packs := 40
-	h := &history{p: newPlace(t), topics: 50, slots: 120}
+	h := &history{p: newFixture(t), topics: 50, slots: 120}
 	if *long {
 		packs, h.topics, h.slots = 1000, 1000, 1000
 	}
@@ -111,12 +111,12 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// starts measures a few starts. Promised are 2 s, and 4 s with 60 ms added to each request: the fastest of three, on a
-// machine that does nothing else, may take half as long again.
+// starts measures several starts. The promise is 2 s, and 4 s with 60 ms added to each request. The
+// fastest of three, on an idle machine, may take half as long again.
 func (h *history) starts(topics int, delay time.Duration) {
 	tries, most := 1, 3*time.Second
 	if *long && topics == 1 {
-		tries = 3 // with every topic in each slot each try would add a million ranges that nobody merges
+		tries = 3 // with every topic in each slot each try would add a million unmerged ranges
 	}
 	if delay > 0 {
 		most *= 2
@@ -133,7 +133,7 @@ func (h *history) starts(topics int, delay time.Duration) {
 	}
 }
 
-// loadAverage is how many processes want to run, over the last minute; 0 if the system does not say.
+// loadAverage returns the load average of the last minute; 0 if unknown.
 func loadAverage() (load float64) {
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		_, _ = fmt.Sscan(string(text), &load)
@@ -141,9 +141,10 @@ func loadAverage() (load float64) {
 	return load
 }
 
-// start measures one start. A GET for each slot, up to 32 beyond the end, some 50 for the check of the store that an empty
-// disk asks for, and the snapshot: no pack is opened. LISTs: the snapshots twice (rule R5), and for the proof of the end (R13)
-// what is beyond it below wal/, pack/ and view/.
+// start measures one start. GETs: one for each slot, up to 32 beyond the end, some 50 for the store
+// check that an empty disk requires, and the snapshot; no pack is opened. LISTs: the snapshots
+// twice (rule R5), and for the proof of the end (R13) what is beyond it below wal/, pack/ and
+// view/.
 func (h *history) start(behind, topics int, delay time.Duration) time.Duration {
 	t := h.p.t
 	before := h.p.proxy.Counts()
@@ -152,7 +153,7 @@ func (h *history) start(behind, topics int, delay time.Duration) time.Duration {
 	defer b.Kill()
 	all := h.p.proxy.Counts().Sub(before)
 	log := all.Without("probe", "many", "lifecycle")
-	t.Logf("%d slots of %d topics behind the snapshot, %v added: ready after %v, %v of it CPU (load average %.1f), %d MiB; %d GETs; %v; check of the store: %v", behind,
+	t.Logf("%d slots of %d topics after the snapshot, %v added: ready after %v, %v of it CPU (load average %.1f), %d MiB; %d GETs; %v; check of the store: %v", behind,
 		topics, delay, b.took.Round(time.Millisecond), b.cpu(), loadAverage(), b.memory()>>20, all.Of(testenv.Get), log, all.Sub(log))
 	if gets := all.Of(testenv.Get); gets > behind+100 {
 		t.Errorf("%d GETs for %d slots", gets, behind)

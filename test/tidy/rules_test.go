@@ -146,9 +146,9 @@ func TestComments(t *testing.T) {
 		tree source
 		want []string
 	}{
-		{"package", source{"a/a.go": "package a\n", "a/b.go": "package a\n"}, []string{"package a has no comment"}},
+		{"package", source{"a/a.go": "package a\n", "a/b.go": "package a\n"}, []string{"package a has no package comment"}},
 		{"package described in another file", source{"a/a.go": described, "a/b.go": "package a\n"}, nil},
-		{"program", source{"cmd/x/main.go": "package main\n"}, []string{"package main has no comment"}},
+		{"program", source{"cmd/x/main.go": "package main\n"}, []string{"package main has no package comment"}},
 		{"tests only", source{"a/a_test.go": "package a\nfunc TestA() {}\n"}, nil},
 		{"function", source{"a.go": described + "func F() {}\n"}, []string{"a.go:3: comment: exported F"}},
 		{"described function", source{"a.go": described + "// F does.\nfunc F() {}\nfunc g() {}\n"}, nil},
