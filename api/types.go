@@ -134,6 +134,58 @@ type Health struct {
 	FormatLevel uint32 `json:"format_level,omitempty"`
 }
 
+// Status is the answer to GET /status.
+type Status struct {
+	Version string    `json:"version,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Role    string    `json:"role"` // starting, leader, follower, fenced or stopped
+	Epoch   uint32    `json:"epoch"`
+	// FormatLevel is the format level of the bucket.
+	FormatLevel uint32 `json:"format_level"`
+	Ready       bool   `json:"ready"`
+	// Reason is why the broker is not ready.
+	Reason string       `json:"reason,omitempty"`
+	Store  StoreStatus  `json:"store"`
+	Memory MemoryStatus `json:"memory"`
+	Topics int          `json:"topics"`
+	Lag    LagStatus    `json:"lag"`
+	// Warnings are conditions that an operator should look at, a sentence each.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// StoreStatus describes the bucket, and how long the last PUTs of commit objects took.
+type StoreStatus struct {
+	Name string `json:"name,omitempty"`
+	// Puts is how many PUTs the latencies are of, at most 128; without one they are 0.
+	Puts         int     `json:"puts"`
+	MedianMillis float64 `json:"put_median_ms"`
+	P99Millis    float64 `json:"put_p99_ms"`
+}
+
+// MemoryStatus is in bytes.
+type MemoryStatus struct {
+	Limit    int64 `json:"limit_bytes"`
+	Reserved int64 `json:"reserved_bytes"`
+	State    int64 `json:"state_bytes"`
+	StateMax int64 `json:"state_max_bytes"`
+}
+
+// LagStatus is what is not processed yet.
+type LagStatus struct {
+	// Group is the group with the most records left to read in a topic.
+	Group *GroupLag `json:"group,omitempty"`
+	// TriggerRecords and TriggerSeconds are how far the trigger engine is behind.
+	TriggerRecords int64   `json:"trigger_records"`
+	TriggerSeconds float64 `json:"trigger_seconds"`
+}
+
+// GroupLag is how many records of a topic a group has not read.
+type GroupLag struct {
+	Group   string `json:"group"`
+	Topic   string `json:"topic"`
+	Records int64  `json:"records"`
+}
+
 // LogTime is the answer to GET /time and POST /time/reset.
 type LogTime struct {
 	// Last is the append time of the last commit; zero if there is none.

@@ -33,6 +33,11 @@ var wire = []any{
 	api.Groups{},
 	api.Header{},
 	api.Health{},
+	api.Status{},
+	api.StoreStatus{},
+	api.MemoryStatus{},
+	api.LagStatus{},
+	api.GroupLag{},
 	api.HistoryStart{},
 	api.KeyEntry{},
 	api.KeyHistory{},
@@ -145,6 +150,8 @@ func fill(v reflect.Value, name string) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(int64(len(name)))
+	case reflect.Float64:
+		v.SetFloat(float64(len(name)) + 0.5)
 	case reflect.Uint32:
 		v.SetUint(uint64(len(name)))
 	default:

@@ -13,3 +13,10 @@ func (c *Client) Ready(ctx context.Context) (Health, error) {
 	err := c.call(ctx, &request{method: http.MethodGet, path: "/readyz"}, &h)
 	return h, err
 }
+
+// Status returns what an operator looks at first. The broker makes no request to the store for it.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var s Status
+	err := c.call(ctx, &request{method: http.MethodGet, path: "/status"}, &s)
+	return s, err
+}

@@ -36,4 +36,6 @@ type (
 	Upgrade = api.Upgrade
 	// Health is the state of a broker that is ready.
 	Health = api.Health
+	// Status is what an operator looks at first.
+	Status = api.Status
 )

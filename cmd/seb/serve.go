@@ -13,6 +13,7 @@ import (
 
 func newServe() *cobra.Command {
 	cfg := config.Default()
+	cfg.Version = build().Version
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Aliases: []string{"http-server"},

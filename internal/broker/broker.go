@@ -123,6 +123,23 @@ func (b *Broker) Alive(ctx context.Context) error { return b.log.Alive(ctx) }
 // StoreFault returns the store's last answer if that was an error, else nil. It may be called after Close.
 func (b *Broker) StoreFault() error { return b.log.StoreFault() }
 
+// Status describes the broker. It makes no request.
+type Status struct {
+	Role     string // starting, leader, follower, fenced or stopped
+	Epoch    uint32
+	Alarms   uint64          // damages of the log that were found
+	PutTimes []time.Duration // of the last commit objects, ascending, at most 128
+	Topics   int
+}
+
+// Status returns the broker's status.
+func (b *Broker) Status() Status {
+	s := b.log.Status()
+	r := Status{Role: s.Role.String(), Epoch: s.Epoch, Alarms: b.opt.Metrics.GetOrCreateCounter("seb_log_alarms_total").Get(), PutTimes: b.log.PutTimes()}
+	b.log.Read(func(s *state.State) { r.Topics = len(s.Topics()) })
+	return r
+}
+
 // ReadOnly says whether this broker only follows.
 func (b *Broker) ReadOnly() bool { return b.opt.Core.ReadOnly }
 

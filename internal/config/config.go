@@ -37,7 +37,8 @@ type Config struct {
 	// Advertise is this broker's address, which a broker that it fences passes to clients as a
 	// hint; "" means the URL it listens on.
 	Advertise   string
-	MemoryLimit Bytes // bound on all buffers together
+	MemoryLimit Bytes  // bound on all buffers together
+	Version     string // of the program, for GET /status
 
 	HTTP        HTTP
 	TLS         TLS

@@ -19,16 +19,22 @@ func (a *API) getHealth(w http.ResponseWriter, _ *http.Request) error {
 
 // getReady reports whether requests would succeed. It does no I/O.
 func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
-	if a.stops.Stopped() {
-		return problem.New(api.ShuttingDown, "the broker is stopping")
-	}
-	if err := a.b.Ready(); err != nil {
-		if errors.Is(err, broker.ErrStoreUnavailable) {
-			return problem.New(api.StoreUnavailable, "%s", storeReason(err))
-		}
+	if err := a.ready(); err != nil {
 		return err
 	}
 	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok", Epoch: a.b.Epoch(), FormatLevel: a.b.Level().Now})
+}
+
+// ready returns why requests would fail, or nil.
+func (a *API) ready() error {
+	if a.stops.Stopped() {
+		return problem.New(api.ShuttingDown, "the broker is stopping")
+	}
+	err := a.b.Ready()
+	if errors.Is(err, broker.ErrStoreUnavailable) {
+		return problem.New(api.StoreUnavailable, "%s", storeReason(err))
+	}
+	return err
 }
 
 // storeReason describes a store error for unauthenticated callers: without names of objects or

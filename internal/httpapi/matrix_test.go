@@ -46,6 +46,7 @@ var validRequests = map[string]validRequest{
 	"DELETE /offsets":  {path: "?group=g%d&topic-name=t&partition=0", status: 204, before: ownGroup},
 	"GET /groups":      {status: 200},
 	"DELETE /groups":   {path: "?group=g%d", status: 204, before: ownGroup},
+	"GET /status":      {status: 200},
 	"GET /upgrade":     {status: 200},
 	"POST /upgrade":    {status: 200},
 	"GET /time":        {status: 200},

@@ -48,6 +48,12 @@ type Options struct {
 	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.
 	WriteMetrics func(io.Writer)
 
+	// Version, Started and Store are for GET /status. Warnings adds to the warnings there.
+	Version  string
+	Started  time.Time
+	Store    string
+	Warnings func() []string
+
 	// Connections bounds the connections that are served at once. A further one replaces a
 	// connection without a request, after KeepIdle if that had an authorized request. Otherwise it
 	// is queued for QueueWait and then refused. Defaults 1024, 5 s and 500 ms.

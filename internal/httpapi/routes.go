@@ -41,6 +41,7 @@ var routes = []route{
 	{http.MethodGet, "/time", true, (*API).getTime},
 	{http.MethodPost, "/time/reset", true, (*API).postTimeReset},
 	{http.MethodGet, "/metrics", true, encoded((*API).getMetrics)},
+	{http.MethodGet, "/status", true, encoded((*API).getStatus)},
 	{http.MethodGet, "/healthz", false, (*API).getHealth},
 	{http.MethodGet, "/readyz", false, (*API).getReady},
 	{http.MethodGet, "/openapi.json", false, encoded((*API).getSpec)},

@@ -153,7 +153,7 @@ func TestTriggerFaults(t *testing.T) {
 		`{"expr":"A","status":"off"}`:                                                   {Field: "status", Detail: `status: "off"`},
 		`{"expr":"A","topic":"triggers"}`:                                               {Field: "topic", Detail: "topic: triggers is no topic of events"},
 		`{"expr":"A","deliver":{"uri":"x"}}`:                                            {Field: "deliver", Detail: `deliver: unknown field "uri"`},
-		`{"expr":"A","deliver":{"url":"http://127.0.0.1/","secrets":[]}}`:               {Field: "deliver", Detail: "deliver: url: the host is refused"},
+		`{"expr":"A","deliver":{"url":"http://127.0.0.1/","secrets":[]}}`:               {Field: "deliver", Detail: "deliver: url: host refused"},
 		`{"expr":"A","deliver":` + strings.Replace(signed, "swordfish", "***", 1) + `}`: {Field: "deliver", Detail: `deliver: headers: the value of Authorization is masked`},
 		`{"expr":"A","deliver":{"url":"https://e.com","secrets":["whsec_***"]}}`:        {Field: "deliver", Detail: "deliver: secrets: number 1 is masked"},
 		`{"expr":"A","deliver":["x"]}`:                                                  {Field: "deliver", Detail: "deliver: want an object"},

@@ -3,6 +3,8 @@ package log
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -21,6 +23,31 @@ type meters struct {
 	ackSeconds, putSeconds   *metrics.PrometheusHistogram
 	getSeconds, listSeconds  *metrics.PrometheusHistogram
 	requests                 map[string]map[string]*metrics.Counter // by request and outcome
+	recent                   recent
+}
+
+// recent holds the durations of the last PUTs of commit objects.
+type recent struct {
+	mu   sync.Mutex // guards the fields below
+	took [128]time.Duration
+	n    int // of all PUTs
+}
+
+func (r *recent) add(took time.Duration) {
+	r.mu.Lock()
+	r.took[r.n%len(r.took)] = took
+	r.n++
+	r.mu.Unlock()
+}
+
+// PutTimes returns the durations of the last PUTs of commit objects, at most 128, in ascending order.
+func (l *Log) PutTimes() []time.Duration {
+	r := &l.met.recent
+	r.mu.Lock()
+	took := slices.Clone(r.took[:min(r.n, len(r.took))])
+	r.mu.Unlock()
+	slices.Sort(took)
+	return took
 }
 
 var (
@@ -95,6 +122,7 @@ func (m *meters) committed(f *core.Frozen, p *proposal, now int64) {
 func (m *meters) put(kind core.EffectKind, took time.Duration, bytes int64, err error) {
 	if kind == core.EffPutData {
 		m.putSeconds.Update(took.Seconds())
+		m.recent.add(took)
 	}
 	m.stored.AddInt64(bytes)
 	m.request("put", err)

@@ -49,6 +49,10 @@ func TestAStopDoesNotWaitLongForAStoreThatIsAway(t *testing.T) {
 	if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, `"detail":"store unavailable: put s0000/wal/`) {
 		t.Errorf("a write: %d %s, %v", status, body, err)
 	}
+	_, body, err = get(t.Context(), s, "/status")
+	if err != nil || !strings.Contains(body, `"ready":false,"reason":"`) || !strings.Contains(body, reason) || !strings.Contains(body, "last request to the store failed") {
+		t.Errorf("status: %s, %v", body, err)
+	}
 	began := time.Now()
 	err = s.Close(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "the store did not take what was under way within 100ms") {

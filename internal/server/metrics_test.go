@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -61,6 +62,34 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	sebtest.Generated(t, "../../docs/reference/metrics.md", "metrics", table.String())
+}
+
+// TestStatus: an operator sees the whole in two kilobytes.
+func TestStatus(t *testing.T) {
+	cfg := settings(t, "mem:")
+	cfg.Version = "1.2.3"
+	s := start(t, cfg)
+	c := connect(t, s)
+	for range 3 {
+		if err := produce(t, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t", Offset: 1}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Role != "leader" || !got.Ready || got.Epoch != 1 || got.Version != "1.2.3" || got.Store.Name != "mem:" || got.Store.Puts < 3 ||
+		got.Store.P99Millis < got.Store.MedianMillis || got.Memory.Limit != int64(cfg.MemoryLimit) || got.Memory.State == 0 || got.Topics != 1 ||
+		len(got.Warnings) != 0 || *got.Lag.Group != (api.GroupLag{Group: "g", Topic: "t", Records: 2}) {
+		t.Errorf("%+v", got)
+	}
+	if _, body, err := get(t.Context(), s, "/status"); err != nil || len(body) > 2048 {
+		t.Errorf("%d bytes: %s, %v", len(body), body, err)
+	}
 }
 
 // families returns the types of the families of a scrape and the values of its series. It reports what Prometheus would

@@ -248,6 +248,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
+		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings,
 	})
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -12,7 +13,10 @@ import (
 )
 
 // ports are the TLS sides of the listeners.
-type ports struct{ http, kafka *tlsport.Port }
+type ports struct {
+	http, kafka *tlsport.Port
+	certificate *tlsport.Certificate // nil if there is none
+}
 
 // newPorts reads the certificate, if there is one.
 func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (ports, error) {
@@ -30,7 +34,18 @@ func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (ports, error) 
 		}
 		return tlsport.NewPort(o)
 	}
-	return ports{port(config.ListenerHTTP, "http/1.1"), port(config.ListenerKafka)}, nil
+	return ports{port(config.ListenerHTTP, "http/1.1"), port(config.ListenerKafka), cert}, nil
+}
+
+// warnings are for GET /status.
+func (p *ports) warnings() []string {
+	if p.certificate == nil {
+		return nil
+	}
+	if end, soon := p.certificate.Expiry(time.Now()); soon {
+		return []string{"the TLS certificate ends at " + end.UTC().Format(time.RFC3339)}
+	}
+	return nil
 }
 
 // tlsBytes is the memory that TLS adds to a connection: the last record, the ciphers' state.

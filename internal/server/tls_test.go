@@ -167,7 +167,7 @@ func TestTLSIsRenewed(t *testing.T) {
 		ended := testenv.NewAuthority(t).Files(t, dir, testenv.Leaf{Ended: true})
 		c.TLS.CertFile, c.TLS.KeyFile = ended.Cert, ended.Key
 	})
-	eventually(t, &s.log, "ends soon or has ended")
+	eventually(t, &s.log, "expires soon or has expired")
 	// Who does not look at certificates is connected all the same.
 	old := s.kafka(t, &tls.Config{InsecureSkipVerify: true}, plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism())
 	if err := old.ProduceSync(t.Context(), &kgo.Record{Topic: "t"}).FirstErr(); err != nil {
@@ -178,7 +178,7 @@ func TestTLSIsRenewed(t *testing.T) {
 	}
 	s.authority.Files(t, dir, testenv.Leaf{})
 	eventuallyTrusted(t, s)
-	eventually(t, &s.log, "certificate read again")
+	eventually(t, &s.log, "certificate reloaded")
 	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -74,9 +74,15 @@ func (f Files) load() (*tls.Certificate, error) {
 func (c *Certificate) use(loaded *tls.Certificate, now time.Time) {
 	c.current.Store(loaded)
 	leaf := loaded.Leaf
-	if left := leaf.NotAfter.Sub(now); left < expiryWarning {
+	if _, soon := c.Expiry(now); soon {
 		c.log.Warn("TLS: certificate expires soon or has expired; clients will refuse it", "file", c.files.Cert, "ends", leaf.NotAfter.UTC())
 	}
+}
+
+// Expiry returns the end of the certificate in use, and whether a client should be warned of it.
+func (c *Certificate) Expiry(now time.Time) (end time.Time, soon bool) {
+	end = c.current.Load().Leaf.NotAfter
+	return end, end.Sub(now) < expiryWarning
 }
 
 // get returns the newest valid certificate.
