@@ -207,7 +207,8 @@ func (f *backupFlags) copy(cmd *cobra.Command) error {
 	return nil
 }
 
-// takeOver leads the log of a bucket for a moment, so that the broker that led it before acknowledges nothing any more.
+// takeOver leads the log of a bucket for a moment, so that the broker that led it before
+// acknowledges nothing any more.
 func takeOver(ctx context.Context, s objstore.Store) error {
 	b, err := broker.Open(ctx, broker.Options{Store: s, Budget: budget.New(256 << 20), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestBench(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	t.Run("says how to get the program that is not there", func(t *testing.T) {
 		p.env = []string{"PATH=" + t.TempDir()}
 		p.refused(1, "go build -C bench", "bench", "run", "article-a")

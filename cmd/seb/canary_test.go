@@ -27,11 +27,12 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// The secrets that brokers and commands are given. Nothing that they print, log, answer or store may have one in it.
+// The secrets of brokers and commands. They must not appear in any output, log, answer or stored
+// file.
 const (
 	canaryKey    = "CANARY-api-key-7d1f0c"
 	canaryWrong  = "CANARY-wrong-key-52ab9e" // of a client
-	canarySecret = "CANARY-s3-secret-c81e44" // that the store does not know
+	canarySecret = "CANARY-s3-secret-c81e44" // that the store refuses
 	canaryToken  = "CANARY-s3-token-0b66fa"
 )
 
@@ -46,7 +47,7 @@ func newLeaks(t *testing.T) *leaks {
 	return &leaks{t: t, secrets: []string{canaryKey, canaryWrong, canarySecret, canaryToken, testenv.SecretKey}}
 }
 
-// in lists the secrets that are in b, in whatever way they are written.
+// in returns the secrets in b, in any encoding.
 func (l *leaks) in(b []byte) (found []string) {
 	l.looked.Add(int64(len(b)))
 	if z, err := gzip.NewReader(bytes.NewReader(b)); err == nil { // profiles
@@ -57,7 +58,8 @@ func (l *leaks) in(b []byte) (found []string) {
 	for _, secret := range l.secrets {
 		for _, form := range []string{
 			secret, strings.ToLower(secret), url.QueryEscape(secret), hex.EncodeToString([]byte(secret)),
-			base64.StdEncoding.EncodeToString([]byte(secret))[:len(secret)], // whatever follows it
+			// independent of the following bytes
+			base64.StdEncoding.EncodeToString([]byte(secret))[:len(secret)],
 		} {
 			if bytes.Contains(b, []byte(form)) {
 				found = append(found, secret)
@@ -68,7 +70,7 @@ func (l *leaks) in(b []byte) (found []string) {
 	return found
 }
 
-// none fails the test if there are secrets in b.
+// none fails the test if b has secrets.
 func (l *leaks) none(where string, b []byte) {
 	l.t.Helper()
 	if found := l.in(b); len(found) > 0 {
@@ -76,7 +78,7 @@ func (l *leaks) none(where string, b []byte) {
 	}
 }
 
-// some fails the test unless there is a secret in b: it shows that a look would find it.
+// some fails the test unless b has a secret. It shows that the search works.
 func (l *leaks) some(where, secret string, b []byte) {
 	l.t.Helper()
 	if found := strings.Join(l.in(b), " "); !strings.Contains(found, secret) {
@@ -84,8 +86,8 @@ func (l *leaks) some(where, secret string, b []byte) {
 	}
 }
 
-// run runs a command and looks at what it prints. good: it has to succeed, else to fail.
-func (l *leaks) run(p *place, good bool, in string, args ...string) result {
+// run runs a command and searches its output. good: the command must succeed, else fail.
+func (l *leaks) run(p *workDir, good bool, in string, args ...string) result {
 	l.t.Helper()
 	r := p.runWith(strings.NewReader(in), args...)
 	if (r.code == 0) != good {
@@ -95,7 +97,7 @@ func (l *leaks) run(p *place, good bool, in string, args ...string) result {
 	return r
 }
 
-// answer sends a request and looks at the head and the body of the answer.
+// answer sends a request and searches the header and the body of the answer.
 func (l *leaks) answer(req *http.Request) (*http.Response, []byte) {
 	l.t.Helper()
 	resp, err := http.DefaultTransport.RoundTrip(req)
@@ -112,12 +114,12 @@ func (l *leaks) answer(req *http.Request) (*http.Response, []byte) {
 	return resp, b
 }
 
-// tapped is a proxy that keeps all that goes to a server, heads and bodies apart.
+// tapped is a proxy that keeps all requests to a server, headers and bodies separately.
 type tapped struct {
 	*httptest.Server
-	refuse atomic.Bool // answer 403 instead of asking the server
+	refuse atomic.Bool // answer 403 without the server
 
-	mu            sync.Mutex // guards what follows
+	mu            sync.Mutex // guards the following fields
 	heads, bodies bytes.Buffer
 }
 
@@ -130,7 +132,7 @@ func tap(t *testing.T, address string) *tapped {
 	w := &tapped{}
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
-		r.Out.Host = r.In.Host // it is signed
+		r.Out.Host = r.In.Host // the host is signed
 	}}
 	w.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		head, _ := httputil.DumpRequest(r, false)
@@ -156,7 +158,7 @@ func (w *tapped) kept() (heads, bodies []byte) {
 	return bytes.Clone(w.heads.Bytes()), bytes.Clone(w.bodies.Bytes())
 }
 
-// files looks at every file below a folder but those that are to hold the key, which only their owner may read.
+// files searches every file below a folder except the key files, which only their owner may read.
 func (l *leaks) files(dir string) {
 	l.t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -183,18 +185,19 @@ func (l *leaks) files(dir string) {
 	}
 }
 
-// TestSecretsAreNotShown: a built broker, with every secret known, goes through success and failure to its last dump of
-// goroutines; no secret is in anything that it prints, answers, stores or sends where it does not belong. The real S3 server
-// looks at signatures and takes no session tokens; the other store takes everything.
+// TestSecretsAreNotShown runs a broker with known secrets through success and failure to its final
+// dump of goroutines. No output, answer, stored file or request has a secret where it does not
+// belong. The real S3 server checks signatures and refuses session tokens; the other store accepts
+// everything.
 func TestSecretsAreNotShown(t *testing.T) {
 	t.Run("real store", func(t *testing.T) {
 		l := newLeaks(t)
 		store := tap(t, testenv.S3ForTest(t).Endpoint)
-		p := newPlace(t)
+		p := newWorkDir(t)
 		p.env = []string{"SEB_API_KEY=" + canaryKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 		bucket := "s3://" + testenv.Bucket + "/canary?endpoint=" + store.URL + "&region=us-east-1&path-style=true"
 		l.life(p, store, bucket)
-		l.strangers(p, bucket)
+		l.foreignCredentials(p, bucket)
 		l.wire(store, canaryToken)
 	})
 	t.Run("store that takes tokens", func(t *testing.T) {
@@ -206,7 +209,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		fake := httptest.NewServer(gofakes3.New(backend).Server())
 		t.Cleanup(fake.Close)
 		store := tap(t, fake.URL)
-		p := newPlace(t)
+		p := newWorkDir(t)
 		p.env = []string{
 			"SEB_API_KEY=" + canaryKey, "AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=" + canarySecret, "AWS_SESSION_TOKEN=" + canaryToken,
 		}
@@ -215,8 +218,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	})
 }
 
-// life is that of a broker until it dumps its goroutines.
-func (l *leaks) life(p *place, store *tapped, bucket string) {
+// life runs a broker until it dumps its goroutines.
+func (l *leaks) life(p *workDir, store *tapped, bucket string) {
 	l.t.Helper()
 	b := p.serve("--bucket", bucket, "--log-level", "debug", "--log-format", "json", "--http-debug-enable", "--http-debug-port", "0")
 	front := tap(l.t, b.address())
@@ -226,7 +229,7 @@ func (l *leaks) life(p *place, store *tapped, bucket string) {
 
 	store.refuse.Store(true)
 	l.run(p, false, "", "check-store", bucket)
-	// Who sends records waits for long for a store that refuses: it is enough that the broker says so.
+	// The broker's message is enough, because clients retry for a long time while a store refuses.
 	ctx, cancel := context.WithCancel(l.t.Context())
 	sent := make(chan struct{})
 	go func() {
@@ -263,7 +266,7 @@ func (l *leaks) life(p *place, store *tapped, bucket string) {
 	l.none("bodies to the broker", bodies)
 }
 
-// wire looks at what went to the store: tokens have their header, and nothing else is there.
+// wire searches the requests to the store: tokens are only in their header.
 func (l *leaks) wire(store *tapped, token string) {
 	l.t.Helper()
 	heads, bodies := store.kept()
@@ -274,7 +277,7 @@ func (l *leaks) wire(store *tapped, token string) {
 }
 
 // commands runs every command against a broker and its bucket, with the key and with a wrong one.
-func (l *leaks) commands(p *place, address, bucket string) {
+func (l *leaks) commands(p *workDir, address, bucket string) {
 	l.t.Helper()
 	at := []string{"--address", address}
 	l.run(p, true, "", append([]string{"topic", "create", "keyed", "-s", "cleanup-policy=compact", "-s", "key-index=true"}, at...)...)
@@ -293,8 +296,8 @@ func (l *leaks) commands(p *place, address, bucket string) {
 	l.run(p, false, "", "inspect", "meta/other", "--bucket", bucket)
 }
 
-// strangers come with a secret that the store does not know, or a token that it does not want.
-func (l *leaks) strangers(p *place, bucket string) {
+// foreignCredentials uses a secret or a token that the store refuses.
+func (l *leaks) foreignCredentials(p *workDir, bucket string) {
 	l.t.Helper()
 	for variable, code := range map[string]string{
 		"AWS_SECRET_ACCESS_KEY=" + canarySecret: "SignatureDoesNotMatch",
@@ -315,7 +318,7 @@ func (l *leaks) strangers(p *place, bucket string) {
 	}
 }
 
-// requests sends keys to where they belong and where they do not.
+// requests sends keys to endpoints that need them and to others.
 func (l *leaks) requests(address string) {
 	l.t.Helper()
 	var wg sync.WaitGroup
@@ -343,7 +346,7 @@ func (l *leaks) requests(address string) {
 
 var pprofLine = regexp.MustCompile(`pprof"?[=:]"?(http://127\.0\.0\.1:[^\s"]+)`)
 
-// profiles reads all that the listener of pprof serves.
+// profiles reads all answers of the pprof listener.
 func (l *leaks) profiles(b *running) {
 	l.t.Helper()
 	m := pprofLine.FindStringSubmatch(b.err.String())
@@ -359,7 +362,7 @@ func (l *leaks) profiles(b *running) {
 			l.t.Fatal(err)
 		}
 		want := http.StatusOK
-		if name == "cmdline" { // the key may stand in it
+		if name == "cmdline" { // the key may be a command-line argument
 			want = http.StatusNotFound
 		}
 		if resp, body := l.answer(req); resp.StatusCode != want {
@@ -378,10 +381,10 @@ func (l *leaks) profiles(b *running) {
 	}
 }
 
-// TestKeysOfFlagsAndFilesAreNotShown: the same for a key on the command line, and in a file.
+// TestKeysOfFlagsAndFilesAreNotShown does the same for a key on the command line, and in a file.
 func TestKeysOfFlagsAndFilesAreNotShown(t *testing.T) {
 	l := newLeaks(t)
-	p := newPlace(t)
+	p := newWorkDir(t)
 	if err := os.WriteFile(filepath.Join(p.dir, "api-key"), []byte(canaryKey+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -403,10 +406,10 @@ func TestKeysOfFlagsAndFilesAreNotShown(t *testing.T) {
 	}
 }
 
-// TestSecretsInTheWrongPlaceAreNotRepeated: a command that finds a secret where none belongs says so without it.
+// TestSecretsInTheWrongPlaceAreNotRepeated: the error for a misplaced secret does not contain it.
 func TestSecretsInTheWrongPlaceAreNotRepeated(t *testing.T) {
 	l := newLeaks(t)
-	p := newPlace(t)
+	p := newWorkDir(t)
 	for name, text := range map[string]string{"two": canaryKey + " " + canaryKey, "d/broker.json": `{"api_key":"` + canaryKey, "e/api-key": canaryKey + "\x00"} {
 		file := filepath.Join(p.dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

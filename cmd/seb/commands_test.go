@@ -16,7 +16,7 @@ import (
 )
 
 func TestHelpAndUsage(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	r := p.run()
 	if r.code != 0 || r.err != "" || !strings.Contains(r.out, "seb serve") {
 		t.Errorf("bare seb: %d, %q, %q", r.code, r.out, r.err)
@@ -54,7 +54,7 @@ func TestHelpAndUsage(t *testing.T) {
 }
 
 func TestProduceAndConsume(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	p.refused(1, "unknown topic", "consume", "none")
 
@@ -95,7 +95,7 @@ func TestProduceAndConsume(t *testing.T) {
 }
 
 func TestConsumeJSON(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	p.mustWith("k:text\nk:\xff\xfe\n", "produce", "t", "--key-separator", ":")
 	lines := strings.Split(strings.TrimSpace(p.must("consume", "t", "--format", "json")), "\n")
@@ -111,13 +111,13 @@ func TestConsumeJSON(t *testing.T) {
 			t.Errorf("line %d: %+v, %v", i, r, err)
 		}
 		if !strings.Contains(lines[i], want) {
-			t.Errorf("line %d is %s, want %s", i, lines[i], want)
+			t.Errorf("line %d: %s, want %s", i, lines[i], want)
 		}
 	}
 }
 
 func TestConsumeIntoAPipe(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	p.must("produce", "t", "--record-size", "100", "--count", "50000")
 	c := p.command("consume", "t")
@@ -137,8 +137,8 @@ func TestConsumeIntoAPipe(t *testing.T) {
 	}
 }
 
-func TestFollowSeesWhatComes(t *testing.T) {
-	p := newPlace(t)
+func TestFollowPrintsNewRecords(t *testing.T) {
+	p := newWorkDir(t)
 	p.serve()
 	p.must("topic", "create", "t", "--partitions", "2")
 	c := p.command("consume", "t", "--follow", "--count", "3")
@@ -156,7 +156,7 @@ func TestFollowSeesWhatComes(t *testing.T) {
 }
 
 func TestTopicCommands(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	p.must("topic", "create", "orders", "--partitions", "2", "--setting", "retention-time=7d")
 	p.refused(1, "topic exists", "topic", "create", "orders")
@@ -194,7 +194,7 @@ func TestTopicCommands(t *testing.T) {
 }
 
 func TestInspect(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve()
 	p.mustWith("k:hello\n", "produce", "t", "--key-separator", ":")
 	p.must("topic", "trim", "t", "--before", "1", "--yes")
@@ -242,9 +242,9 @@ func TestInspect(t *testing.T) {
 	p.refused(5, "corrupt", "inspect", f.Name())
 }
 
-// TestBenchmarks is about the commands; package bench tests what they measure.
+// TestBenchmarks covers the commands; package benchmark tests the measurements.
 func TestBenchmarks(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	small := []string{"-r", "2", "-w", "3", "--batches", "12", "--record-size", "100", "--records-per-batch", "50", "--json"}
 	for _, command := range [][]string{
 		{"benchmark"},
@@ -277,7 +277,7 @@ func TestBenchmarks(t *testing.T) {
 }
 
 func TestBenchmarkOfABareServerWithProfiles(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	cpu, memory := filepath.Join(p.dir, "cpu"), filepath.Join(p.dir, "memory")
 	got := p.must("benchmark", "--bare", "file", "--batches", "20", "--cpuprofile", cpu, "--memprofile", memory)
 	if !strings.Contains(got, "a bare server, file") {
@@ -285,14 +285,14 @@ func TestBenchmarkOfABareServerWithProfiles(t *testing.T) {
 	}
 	for _, file := range []string{cpu, memory} {
 		if b, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(b), "\x1f\x8b") {
-			t.Errorf("%s is no profile: %.20q, %v", file, b, err)
+			t.Errorf("%s: not a profile: %.20q, %v", file, b, err)
 		}
 	}
 	p.refused(2, "--cpuprofile", "benchmark", "--cpuprofile", filepath.Join(p.dir, "no", "folder"))
 }
 
 func TestFailedRequestFailsTheBenchmark(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	r := p.run("benchmark", "--batches", "3", "--record-size", fmt.Sprint(40<<20), "-b", "1")
 	if r.code != 1 || !strings.Contains(r.err, "413") {
 		t.Errorf("exit code %d: %s", r.code, r.err)

@@ -18,11 +18,11 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// oftenMerged makes a broker merge, compact and, on S3, collect as often as can be.
+// oftenMerged makes a broker merge, compact and, on S3, collect as often as possible.
 var oftenMerged = []string{"--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "4MiB", "--batch-wait-time", "1ms"}
 
-// keyOf reads the key that a broker has made.
-func (p *place) keyOf(dataDir string) string {
+// keyOf reads the generated key of a broker.
+func (p *workDir) keyOf(dataDir string) string {
 	p.t.Helper()
 	key, err := os.ReadFile(filepath.Join(p.dir, dataDir, "api-key"))
 	if err != nil {
@@ -31,8 +31,8 @@ func (p *place) keyOf(dataDir string) string {
 	return strings.TrimSpace(string(key))
 }
 
-// post sends lines of JSON to a broker, as curl does.
-func (p *place) post(b *running, topic, dataDir string, records ...string) {
+// post sends JSON lines to a broker, like curl.
+func (p *workDir) post(b *running, topic, dataDir string, records ...string) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, b.address()+"/records?topic-name="+topic, strings.NewReader(strings.Join(records, "\n")))
 	if err != nil {
@@ -51,8 +51,8 @@ func (p *place) post(b *running, topic, dataDir string, records ...string) {
 	}
 }
 
-// compactedTo waits until a topic has at most so many records.
-func (p *place) compactedTo(b *running, dataDir, topic string, most int64) {
+// compactedTo waits until a topic has at most n records.
+func (p *workDir) compactedTo(b *running, dataDir, topic string, most int64) {
 	p.t.Helper()
 	cl, err := client.New(b.address(), client.Options{APIKey: p.keyOf(dataDir)})
 	if err != nil {
@@ -72,15 +72,16 @@ func (p *place) compactedTo(b *running, dataDir, topic string, most int64) {
 	})
 }
 
-// tombstone is a record in JSON that a pass of compaction is worth: what is new has to take more than what was compacted.
+// tombstone is a JSON record that is large enough to start a compaction: new records must exceed
+// the compacted ones.
 func tombstone(key string) string {
 	return fmt.Sprintf(`{"key":%q,"value":null}`, key+strings.Repeat("y", 10_000))
 }
 
-// TestCommandsOnACompactedTopic: a topic of which there is left a=3 at offset 3, =4 without a key at 4 and b=6 at 6, and
-// nothing of the last two offsets.
+// TestCommandsOnACompactedTopic: the topic has a=3 at offset 3, =4 without a key at 4 and b=6 at 6.
+// Its last two offsets have no record.
 func TestCommandsOnACompactedTopic(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve(oftenMerged...)
 	p.must("topic", "create", "c", "-s", "cleanup-policy=compact", "-s", "delete-retention-time=0s")
 	p.mustWith("a=0\na=1\na=2\na=3\n4\n", "produce", "c", "--key-separator", "=")
@@ -110,7 +111,7 @@ func TestCommandsOnACompactedTopic(t *testing.T) {
 		}
 	}
 	if got := p.must("consume", "c", "--group", "g"); got != "4\n6\n" {
-		t.Errorf("the group's rest: %q", got)
+		t.Errorf("the rest of the group: %q", got)
 	}
 	if got := p.must("group", "describe", "g"); !regexp.MustCompile(`(?m)^c +0 +9 +0 +9 +0 `).MatchString(got) {
 		t.Errorf("describe: %s", got)
@@ -131,8 +132,8 @@ func TestCommandsOnACompactedTopic(t *testing.T) {
 	}
 }
 
-// inspectCompacted looks at every pack, and at the commit objects.
-func (p *place) inspectCompacted(b *running) {
+// inspectCompacted inspects every pack and the commit objects.
+func (p *workDir) inspectCompacted(b *running) {
 	p.t.Helper()
 	var all strings.Builder
 	bucket := filepath.Join(p.dir, "seb-bucket")
@@ -155,9 +156,10 @@ func (p *place) inspectCompacted(b *running) {
 	}
 }
 
-// TestExportAndImportOfCompactedTopics: what lies before the first gap is exported, and nothing of an import is lost.
+// TestExportAndImportOfCompactedTopics: export writes the records before the first gap, and import
+// loses none.
 func TestExportAndImportOfCompactedTopics(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve(oftenMerged...)
 	o := p.old("old/imported")
 	for i := range 20 {
@@ -179,7 +181,7 @@ func TestExportAndImportOfCompactedTopics(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, data, err)
 		}
 	}
-	// A gap at the very end, and one before which there is something.
+	// A gap at the very end, and one after some records.
 	p.must("topic", "trim", "imported", "--before", "81", "--yes")
 	if r := p.run("export", "--topic", "imported", "--to", "end"); r.code != 1 || !strings.Contains(r.err, "no records at offsets 82 to 82") || !strings.Contains(r.err, "after 1 records in 1 files") {
 		t.Errorf("export of the end: %+v", r)
@@ -190,12 +192,12 @@ func TestExportAndImportOfCompactedTopics(t *testing.T) {
 	}
 }
 
-// TestCompactionEndToEnd: many records over 100 keys; what the topic takes shrinks, on S3, where snapshots come often, the
-// bucket too, and the newest value of each key is what another machine finds there.
+// TestCompactionEndToEnd writes many records with 100 keys. The topic shrinks; so does the bucket
+// on S3, where snapshots are frequent. Another machine finds the newest value of each key.
 func TestCompactionEndToEnd(t *testing.T) {
-	t.Run("disk", func(t *testing.T) { testCompactionEndToEnd(t, newPlace(t), 20_000, "./bucket", nil) })
+	t.Run("disk", func(t *testing.T) { testCompactionEndToEnd(t, newWorkDir(t), 20_000, "./bucket", nil) })
 	t.Run("s3", func(t *testing.T) {
-		s, p := testenv.S3ForTest(t), newPlace(t)
+		s, p := testenv.S3ForTest(t), newWorkDir(t)
 		p.env = append(p.env, "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey)
 		store, err := objstore.Open(t.Context(), s.Spec("seb"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
 		if err != nil {
@@ -206,8 +208,8 @@ func TestCompactionEndToEnd(t *testing.T) {
 	})
 }
 
-// testCompactionEndToEnd looks at the size of the bucket if that is given as a store.
-func testCompactionEndToEnd(t *testing.T, p *place, records int, bucket string, store objstore.Store) {
+// testCompactionEndToEnd checks the size of the bucket if it is given as a store.
+func testCompactionEndToEnd(t *testing.T, p *workDir, records int, bucket string, store objstore.Store) {
 	const keys, size = 100, 500
 	b := p.serve(append([]string{"--bucket", bucket, "--data-dir", "one"}, oftenMerged...)...)
 	p.must("topic", "create", "c", "--data-dir", "one", "-s", "cleanup-policy=compact")
@@ -231,7 +233,7 @@ func testCompactionEndToEnd(t *testing.T, p *place, records int, bucket string, 
 	}
 	p.compactedTo(b, "one", "c", 8*keys)
 	if store != nil {
-		waitFor(t, func() bool { // snapshots, and with them collections, come with commits
+		waitFor(t, func() bool { // snapshots, and with them collections, follow commits
 			p.post(b, "other", "one", `{"value":"x"}`)
 			return bucketBytes(t, store) < written/3
 		})
@@ -260,7 +262,7 @@ func testCompactionEndToEnd(t *testing.T, p *place, records int, bucket string, 
 	}
 }
 
-// bucketBytes is what all objects of a bucket take.
+// bucketBytes returns the size of all objects of a bucket.
 func bucketBytes(t *testing.T, store objstore.Store) (n int64) {
 	t.Helper()
 	for o := (objstore.ListOptions{}); ; {

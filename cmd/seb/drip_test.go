@@ -17,8 +17,8 @@ func dripped(t *testing.T, in string, args ...string) ran {
 	return execute(t, newDrip(), in, args...)
 }
 
-// TestEvalCases: all rows of the table, with the expression as an argument, from a file and in JSON, and the events from a file
-// and from stdin.
+// TestEvalCases runs all rows of the table, with the expression as an argument, from a file and in
+// JSON, and the events from a file and from stdin.
 func TestEvalCases(t *testing.T) {
 	for _, c := range cases.Load(t) {
 		var lines strings.Builder
@@ -99,12 +99,13 @@ value true
 `; !strings.HasPrefix(squeezed(r.out), want) {
 		t.Errorf("trace:\n%s", r.out)
 	}
-	if r := dripped(t, dripEvents, "eval", expr); !strings.Contains(r.out, "value  true") { // now is later
+	// now is later
+	if r := dripped(t, dripEvents, "eval", expr); !strings.Contains(r.out, "value  true") {
 		t.Errorf("now: %+v", r)
 	}
 }
 
-// squeezed has one space where s has several.
+// squeezed replaces repeated spaces by one.
 func squeezed(s string) string {
 	for strings.Contains(s, "  ") {
 		s = strings.ReplaceAll(s, "  ", " ")
@@ -165,7 +166,7 @@ func TestFmtAndCheck(t *testing.T) {
 	}
 }
 
-// TestCommandsWarn: eval and check show how an expression is read.
+// TestCommandsWarn: eval and check warn about the precedence of an expression.
 func TestCommandsWarn(t *testing.T) {
 	const expr = "login THEN (NOT login WITHIN 3d) AND subscribed"
 	const want = "warning: AND binds more strongly than THEN: this is read as login THEN ((NOT (login WITHIN 3d)) AND subscribed); "

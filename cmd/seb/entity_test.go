@@ -35,7 +35,7 @@ func TestErase(t *testing.T) {
 		t.Errorf("still known: %+v", x)
 	}
 	if x := explained("u2"); !x.Fired || len(x.Firings) != 1 {
-		t.Errorf("forgotten too: %+v", x)
+		t.Errorf("also erased: %+v", x)
 	}
 	if r := erase("u1", "--topic-name", "nothing"); r.fault == nil || !strings.Contains(r.fault.Error(), "nothing is no topic of events") {
 		t.Errorf("%+v", r)
@@ -50,7 +50,7 @@ func TestErase(t *testing.T) {
 	}
 	for _, entity := range []string{"", ".", ".."} {
 		if _, ok := errors.AsType[usageError](erase(entity).fault); !ok {
-			t.Errorf("%q: no error of the command line", entity)
+			t.Errorf("%q: not a usage error", entity)
 		}
 	}
 	var bad *client.Error

@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 )
 
-// eventBroker is a broker that has seen the event "seen" of u1.
+// eventBroker is a broker with the event "seen" of u1.
 func eventBroker(t *testing.T) *testBroker {
 	t.Helper()
 	return newTestBroker(t, func(o *httpapi.Options) {
@@ -80,7 +80,7 @@ func TestEventsOfAFileAreSent(t *testing.T) {
 	if len(got) != 25_000 {
 		t.Errorf("%d records", len(got))
 	}
-	// What is before a bad line is stored, and the line is named.
+	// Events before an invalid line are stored, and the error names the line.
 	r := sent(t, c, "{\"event\":\"a\",\"entity_id\":\"1\"}\n\n{\"event\":\"b\",\"entity\":\"1\"}\n{\"event\":\"c\",\"entity_id\":\"1\"}\n", "-f", "-", "--topic-name", "t")
 	if r.fault == nil || r.fault.Error() != `after 1 stored events: line 3: json: unknown field "entity"` {
 		t.Errorf("%v", r.fault)

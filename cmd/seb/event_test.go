@@ -6,7 +6,7 @@ import (
 )
 
 func TestEventsAndExpressions(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve("--events-topic", "happened")
 	r := p.run("event", "created", "u1", "--data", `{"name":"Ada"}`)
 	if r.code != 0 || r.out != "" || !strings.HasPrefix(r.err, "event stored in happened partition 0 at offset 0, ") {
@@ -38,9 +38,10 @@ func TestEventsAndExpressions(t *testing.T) {
 	p.refused(2, "give an expression", "drip", "check")
 }
 
-// TestOneEventFormat: a file of events goes to a broker, is read back in each format, and an expression is tried out on all of it.
+// TestOneEventFormat sends a file of events to a broker, reads it back in each format, and
+// evaluates an expression on all of them.
 func TestOneEventFormat(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	const file = `{"event":"created","entity_id":"u1","id":"1","occurred_at":"2026-03-01T12:00:00Z"}
 {"event":"created","entity_id":"u2","data":{"plan":"free"},"occurred_at":"2026-03-01T13:00:00Z"}
@@ -60,7 +61,7 @@ func TestOneEventFormat(t *testing.T) {
 			}
 			took := strings.Contains(got, "2026-03-0")
 			if name == "with append times" && took || name != "with append times" && entity == "u2" && !took {
-				t.Errorf("%s, %s: it goes by another time: %s", name, entity, got)
+				t.Errorf("%s, %s: different time: %s", name, entity, got)
 			}
 		}
 		r := p.runWith(strings.NewReader(lines), "drip", "eval", expr)

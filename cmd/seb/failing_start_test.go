@@ -16,7 +16,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// wrongValues has a value for each flag of serve with which no broker can start. $FILE is a file where a folder must be.
+// wrongValues has a value for each flag of serve that prevents the start. $FILE is a file where a
+// folder is required.
 var wrongValues = map[string]string{
 	"bucket": "s4://bucket", "s3-bucket": "both", "data-dir": "$FILE", "events-topic": "bad/name", "memory-limit": "1KiB",
 	"advertise": strings.Repeat("a", 300), "read-only": "maybe", "hold-upgrade": "maybe", "accept-clock": "maybe", "auto-create-topics": "maybe", "default-partitions": "0",
@@ -30,9 +31,10 @@ var wrongValues = map[string]string{
 	"cache-eviction-interval": "x", "batch-bytes-hard-max": "x", "batch-records-hard-max": "x",
 }
 
-// TestABrokerThatCannotStartTakesNothing: for each flag a wrong value, and each address taken, beside a broker that leads.
+// TestABrokerThatCannotStartTakesNothing starts brokers with an invalid value of each flag, and
+// with each address in use, next to a leader. None takes over.
 func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.env = []string{"AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 	server := testenv.S3ForTest(t)
 	bucket := server.Spec("starts")
@@ -87,10 +89,10 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 			t.Errorf("%s: starts: %s", wrong, said)
 		}
 		if now := epochsOf(t, bucket); !slices.Equal(now, epochs) {
-			t.Errorf("%s: epochs %v, there were %v: %s", wrong, now, epochs, said)
+			t.Errorf("%s: epochs %v, want %v: %s", wrong, now, epochs, said)
 		}
 		if !strings.Contains(said, strings.Split(strings.TrimPrefix(wrong[len(wrong)-1], "--"), "=")[0]) {
-			t.Errorf("%s: does not name the flag: %s", wrong, said)
+			t.Errorf("%s: the error does not name the flag: %s", wrong, said)
 		}
 		p.mustWith("more\n", "produce", "demo")
 	}
@@ -99,7 +101,7 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 	}
 }
 
-// epochsOf lists the epochs' folders below wal/.
+// epochsOf returns the folders of epochs below wal/.
 func epochsOf(t *testing.T, bucket string) (folders []string) {
 	t.Helper()
 	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})

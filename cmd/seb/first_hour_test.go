@@ -13,10 +13,10 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// The README promises that the data folder can be deleted.
+// The data folder can be deleted, as the README says.
 func TestRecordsSurviveTheLossOfTheDataFolder(t *testing.T) {
 	for _, args := range [][]string{nil, {"--data-dir", "d1"}, {"--data-dir", "."}} {
-		p := newPlace(t)
+		p := newWorkDir(t)
 		p.dir = filepath.Join(p.dir, "work")
 		if err := os.Mkdir(p.dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -45,9 +45,9 @@ func TestRecordsSurviveTheLossOfTheDataFolder(t *testing.T) {
 	}
 }
 
-// Older versions kept the default bucket inside the data folder.
+// Older versions used a default bucket inside the data folder.
 func TestBucketInsideTheDataFolderIsFound(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve("--bucket", "./seb-data/bucket")
 	p.mustWith("old\n", "produce", "demo")
 	b.term()
@@ -56,7 +56,7 @@ func TestBucketInsideTheDataFolderIsFound(t *testing.T) {
 		t.Errorf("consumed %q", got)
 	}
 	if said := b.err.String(); !strings.Contains(said, "seb-data/bucket") || !strings.Contains(said, "level=WARN") {
-		t.Errorf("does not say that the records are inside the data folder: %s", said)
+		t.Errorf("no message that the records are inside the data folder: %s", said)
 	}
 	b.term()
 	p.must("fsck")
@@ -65,7 +65,7 @@ func TestBucketInsideTheDataFolderIsFound(t *testing.T) {
 		t.Errorf("a second bucket was made: %v", err)
 	}
 
-	b = p.serve("--bucket", "./seb-bucket") // both hold records now
+	b = p.serve("--bucket", "./seb-bucket") // both have records now
 	b.term()
 	for _, command := range []string{"serve", "fsck", "recover", "check-store"} {
 		r := p.run(command)
@@ -79,7 +79,7 @@ func TestBucketInsideTheDataFolderIsFound(t *testing.T) {
 }
 
 func TestEmptyBucketIsRefused(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	for _, command := range []string{"serve", "fsck", "recover", "check-store"} {
 		p.refused(2, "--bucket: is empty", command, "--bucket", "")
 	}
@@ -89,7 +89,8 @@ func TestEmptyBucketIsRefused(t *testing.T) {
 	}
 }
 
-// TestAStoreThatDoesNotAnswerIsNoVerdict: a service manager tries again after exit code 1, and not after 4.
+// TestAStoreThatDoesNotAnswerIsNoVerdict: exit code 1, because a service manager restarts after 1
+// and not after 4.
 func TestAStoreThatDoesNotAnswerIsNoVerdict(t *testing.T) {
 	backend := s3mem.New()
 	if err := backend.CreateBucket("b"); err != nil {
@@ -114,12 +115,12 @@ func TestAStoreThatDoesNotAnswerIsNoVerdict(t *testing.T) {
 				fake.ServeHTTP(w, r)
 			}))
 			defer srv.Close()
-			p := newPlace(t)
+			p := newWorkDir(t)
 			p.env = []string{"AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=s"}
 			bucket := "s3://b/x?endpoint=" + srv.URL + "&region=us-east-1&path-style=true"
 			p.refused(c.code, "store check", "check-store", bucket)
 			if name != "reset" && name != "forbidden" {
-				return // serve is the same, and takes its time
+				return // serve behaves the same, but slowly
 			}
 			if r := p.run("serve", "--bucket", bucket, "--http-port", "0", "--kafka-listen", ""); r.code != c.code {
 				t.Errorf("serve: exit code %d, want %d: %s", r.code, c.code, r.err)
@@ -129,7 +130,7 @@ func TestAStoreThatDoesNotAnswerIsNoVerdict(t *testing.T) {
 }
 
 func TestJSONRecordsAreARoundTrip(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	in := `{"key":"k","value":"text <&> \u2028","timestamp":1700000000001}
 {"key_base64":"//8=","value_base64":"AP8=","headers":[{"key":"h","value":"1"},{"key":"h","value":null},{"key":"b","value_base64":"/w=="}],"timestamp":2}
@@ -156,8 +157,8 @@ func TestJSONRecordsAreARoundTrip(t *testing.T) {
 	}
 }
 
-func TestErrorsNameWhatIsMeant(t *testing.T) {
-	p := newPlace(t)
+func TestErrorsNameTheCause(t *testing.T) {
+	p := newWorkDir(t)
 	p.serve()
 	long := "short\n" + strings.Repeat("x", 1_500_000) + "\nlast\n"
 	r := p.runWith(strings.NewReader(long), "produce", "demo")
@@ -184,13 +185,13 @@ func TestErrorsNameWhatIsMeant(t *testing.T) {
 	}
 }
 
-func TestUnknownVariablesAreWarnedOf(t *testing.T) {
-	p := newPlace(t)
+func TestUnknownVariablesCauseWarnings(t *testing.T) {
+	p := newWorkDir(t)
 	p.env = []string{"SEB_HTTP_PROT=5", "SEB_NOTHING_LIKE_IT=1", "SEB_CONFIG_FILE_NAME=x", "SEB_ADDRESS=http://127.0.0.1:1"}
 	b := p.serve()
 	for _, want := range []string{"$SEB_HTTP_PROT is not a setting of Seb; did you mean $SEB_HTTP_PORT?", "$SEB_NOTHING_LIKE_IT is not a setting of Seb\""} {
 		if !strings.Contains(b.err.String(), want) {
-			t.Errorf("no %q in %s", want, b.err.String())
+			t.Errorf("%q is missing in %s", want, b.err.String())
 		}
 	}
 	if strings.Contains(b.err.String(), "$SEB_ADDRESS") {
@@ -202,7 +203,7 @@ func TestUnknownVariablesAreWarnedOf(t *testing.T) {
 }
 
 func TestABucketWithoutItsMetaIsCorrupt(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve("--bucket", "./b").kill()
 	meta := filepath.Join(p.dir, "b", "meta", "cluster")
 	was, err := os.ReadFile(meta)

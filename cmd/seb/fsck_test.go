@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// walFiles are the commit objects of a bucket in a folder, by name.
+// walFiles returns the commit objects of a bucket in a folder, sorted by name.
 func walFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	var files []string
@@ -28,11 +28,11 @@ func walFiles(t *testing.T, dir string) []string {
 }
 
 func TestFsck(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve()
 	p.must("produce", "made", "--record-size", "100", "--count", "5000")
 	if got := p.must("fsck"); !strings.Contains(got, "records     5000 in 1 topics") || !strings.Contains(got, "damages     0") {
-		t.Errorf("beside a broker: %s", got)
+		t.Errorf("with a running broker: %s", got)
 	}
 	b.kill()
 	if got := p.must("fsck", "--bucket", "./seb-bucket"); !strings.Contains(got, "damages     0") {
@@ -77,7 +77,7 @@ func TestFsck(t *testing.T) {
 }
 
 func TestFsckRepair(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve()
 	p.mustWith("a\n", "produce", "t")
 	b.term()
@@ -97,13 +97,13 @@ func TestFsckRepair(t *testing.T) {
 	}
 	p.must("inspect", "meta/cluster")
 	if _, err := os.Stat(temporary); !os.IsNotExist(err) {
-		t.Error("a reader has made a folder:", err)
+		t.Error("a reader has created a folder:", err)
 	}
 	if got := p.must("fsck", "--repair", "--quiet-time", "1ms"); !strings.Contains(got, "removed     1 objects, 1 bytes") {
 		t.Errorf("%s", got)
 	}
 	if _, err := os.Stat(leftover); !os.IsNotExist(err) {
-		t.Error("the leftover is still there:", err)
+		t.Error("the leftover still exists:", err)
 	}
 	p.serve()
 	if got := p.must("consume", "t"); got != "a\n" {

@@ -16,7 +16,7 @@ import (
 )
 
 func TestGroups(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	p.must("topic", "create", "t", "--partitions", "2")
 	p.mustWith("a\nb\nc\n", "produce", "t", "-p", "0")
@@ -34,7 +34,7 @@ func TestGroups(t *testing.T) {
 	}
 	p.mustWith("e\nf\n", "produce", "t", "-p", "1")
 	if got := p.must("consume", "t", "-g", "g", "-n", "1"); got != "e\n" {
-		t.Errorf("one of the rest: %q", got)
+		t.Errorf("one record of the rest: %q", got)
 	}
 	if got := p.must("group", "list"); !strings.Contains(got, "GROUP") || !strings.Contains(got, "g      1       2           1") {
 		t.Errorf("list: %s", got)
@@ -70,15 +70,15 @@ func TestGroups(t *testing.T) {
 	}
 	p.mustWith("g\n", "produce", "t")
 	if got := p.must("consume", "t", "-g", "late", "--offset", "latest"); got != "g\n" {
-		t.Errorf("what came since: %q", got)
+		t.Errorf("new records: %q", got)
 	}
 
 	p.must("group", "delete", "g", "--yes")
 	p.refused(1, "unknown group", "group", "describe", "g")
 }
 
-func TestTrimAndWhatGroupsRefuse(t *testing.T) {
-	p := newPlace(t)
+func TestTrimAndGroupErrors(t *testing.T) {
+	p := newWorkDir(t)
 	p.serve()
 	p.mustWith("a\nb\nc\nd\n", "produce", "t")
 	p.must("consume", "t", "-g", "late")
@@ -108,10 +108,10 @@ func TestTrimAndWhatGroupsRefuse(t *testing.T) {
 	p.refused(1, "unknown partition", "consume", "t", "-g", "g", "-p", "9")
 }
 
-// A consumer of a group is killed again and again, at any moment, while records come in. What all its runs wrote out
-// together is everything, whole lines and in order, each run from where an earlier one had got to.
+// A consumer of a group is killed at random moments while records arrive. All runs together write
+// every record, as whole lines and in order, each run from a position that an earlier one reached.
 func TestKilledConsumerSkipsNothing(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	p.must("topic", "create", "t")
 	end := feed(p)
@@ -126,15 +126,15 @@ func TestKilledConsumerSkipsNothing(t *testing.T) {
 	}
 	k.read(name)
 	if len(k.seen) != n || len(k.begun) < sebtest.Runs(4, 2) {
-		t.Errorf("%d of %d records written out, by runs that began at %v", len(k.seen), n, k.begun)
+		t.Errorf("%d of %d records written, by runs that started at %v", len(k.seen), n, k.begun)
 	}
 	if at := committedBy(t, p); at != int64(n) {
 		t.Errorf("committed %d of %d", at, n)
 	}
 }
 
-// feed produces numbered lines until end is called, which returns how many there are.
-func feed(p *place) (end func() int) {
+// feed produces numbered lines until end is called, which returns their number.
+func feed(p *workDir) (end func() int) {
 	p.t.Helper()
 	produce := p.command("produce", "t")
 	in, err := produce.StdinPipe()
@@ -173,16 +173,16 @@ func feed(p *place) (end func() int) {
 	}
 }
 
-// killed is what the killed runs of a consumer wrote out.
+// killed collects the output of the killed runs of a consumer.
 type killed struct {
 	t       *testing.T
-	p       *place
+	p       *workDir
 	seen    map[int]bool // records
-	begun   map[int]bool // where runs began
+	begun   map[int]bool // start positions
 	highest int
 }
 
-// run starts a consumer, and kills it soon after it has written something, or soon after it has committed something.
+// run starts a consumer, and kills it soon after it has written or committed a record.
 func (k *killed) run(run int) {
 	k.t.Helper()
 	name := filepath.Join(k.p.dir, "out"+strconv.Itoa(run))
@@ -212,17 +212,17 @@ func (k *killed) run(run int) {
 	k.read(name)
 }
 
-// read takes what a run wrote out.
+// read parses the output of a run.
 func (k *killed) read(name string) {
 	k.t.Helper()
 	first, last := readNumbers(k.t, name, k.seen)
 	if first > k.highest+1 {
-		k.t.Fatalf("%s begins at %d, and %d was the last before", name, first, k.highest)
+		k.t.Fatalf("%s: starts at %d after %d", name, first, k.highest)
 	}
 	k.begun[first] = true
 	k.highest = max(k.highest, last)
 	if at := committedBy(k.t, k.p); at > int64(k.highest+1) {
-		k.t.Fatalf("%s: committed %d, and %d is the last written out", name, at, k.highest)
+		k.t.Fatalf("%s: committed %d, last written %d", name, at, k.highest)
 	}
 }
 
@@ -238,7 +238,7 @@ func waitForOutput(t *testing.T, name string, done chan struct{}) {
 	})
 }
 
-func committedBy(t *testing.T, p *place) int64 {
+func committedBy(t *testing.T, p *workDir) int64 {
 	t.Helper()
 	r := p.run("group", "describe", "g", "--json")
 	if r.code != 0 {
@@ -251,7 +251,8 @@ func committedBy(t *testing.T, p *place) int64 {
 	return g.Offsets[0].Offset
 }
 
-// readNumbers notes the numbers at the beginning of the lines, which follow one another. The last line may be cut.
+// readNumbers reads the consecutive numbers at the start of the lines. The last line may be
+// incomplete.
 func readNumbers(t *testing.T, name string, seen map[int]bool) (first, last int) {
 	t.Helper()
 	f, err := os.Open(name)
@@ -278,10 +279,10 @@ func readNumbers(t *testing.T, name string, seen map[int]bool) (first, last int)
 	}
 }
 
-// The broker is killed and started again while a producer sends and a group reads. The producer goes on by itself: every
-// line is there once, in order, and the group gets each.
+// The broker is killed and restarted while a producer sends and a group reads. The producer
+// continues: every line is stored once and in order, and the group gets each.
 func TestProducerOutlivesKilledBrokers(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve()
 	address := b.address()
 	serveAgain := func() {
@@ -302,7 +303,7 @@ func TestProducerOutlivesKilledBrokers(t *testing.T) {
 	if err := os.WriteFile(name, []byte(p.must("consume", "t", "--group", "g")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// readNumbers wants each line to follow the one before.
+	// readNumbers checks that each line follows the one before.
 	if first, last := readNumbers(t, name, seen); first != 0 || last != n-1 {
 		t.Errorf("lines %d to %d, want 0 to %d", first, last, n-1)
 	}
@@ -311,7 +312,7 @@ func TestProducerOutlivesKilledBrokers(t *testing.T) {
 	}
 }
 
-func nextOffset(p *place) int {
+func nextOffset(p *workDir) int {
 	p.t.Helper()
 	var topic struct {
 		Partitions []struct {

@@ -7,7 +7,7 @@ import (
 )
 
 func TestHealth(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.refused(1, "connection refused", "health")
 	b := p.serve()
 	if got := p.must("health"); !strings.HasPrefix(got, "ready: epoch 1, format level ") {

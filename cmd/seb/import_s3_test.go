@@ -8,10 +8,11 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestVersion1OnS3: a version-1 bucket on S3 comes in and goes out, and the broker's own bucket there is checked.
+// TestVersion1OnS3 imports and exports a version-1 bucket on S3, and checks the broker's own bucket
+// there.
 func TestVersion1OnS3(t *testing.T) {
 	s := testenv.S3ForTest(t)
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.env = append(p.env, "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey)
 	b := p.serve("--bucket", s.Spec("seb"))
 	o := p.old("old/t")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// oldFile makes a batch file of version 1, byte by byte.
+// oldFile builds a batch file of version 1, byte by byte.
 func oldFile(micros int64, values ...string) []byte {
 	b := []byte("seb!\x01\x00")
 	b = binary.LittleEndian.AppendUint64(b, uint64(micros))
@@ -46,7 +46,7 @@ type old struct {
 	millis []int64
 }
 
-func (p *place) old(name string) *old {
+func (p *workDir) old(name string) *old {
 	p.t.Helper()
 	o := &old{t: p.t, dir: filepath.Join(p.dir, name)}
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
@@ -77,8 +77,8 @@ func (o *old) add(compress bool, values ...string) {
 	}
 }
 
-// check compares a topic with the files it came from: values, offsets, times.
-func (o *old) check(p *place, topic string) {
+// check compares a topic with its source files: values, offsets, times.
+func (o *old) check(p *workDir, topic string) {
 	o.t.Helper()
 	in := bufio.NewScanner(strings.NewReader(p.must("consume", topic, "--format", "json")))
 	in.Buffer(nil, 64<<20)
@@ -104,12 +104,12 @@ func (o *old) check(p *place, topic string) {
 }
 
 func TestImportAndExport(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	o := p.old("old/orders")
 	o.add(true, "AAA", "BBBBB", "C")
 	o.add(false, "", "plain", "")
-	o.add(true, strings.Repeat("large", 700_000)) // more than a batch may have by default
+	o.add(true, strings.Repeat("large", 700_000)) // above the default limit of a batch
 	o.add(true, "d")
 	o.write("offsets_000000000000.offsets", offsetsFile(0, 3, 6))
 	p.must("import", "--from", "old", "--topic", "orders")
@@ -134,7 +134,7 @@ func TestImportAndExport(t *testing.T) {
 	o.add(true, "more")
 	p.must("import", "--from", "old", "--topic", "orders")
 	if r := p.run("export", "--topic", "orders", "--to", "new", "--split-times"); r.code != 0 || !strings.Contains(r.err, "1 records written to 1 files") {
-		t.Errorf("export goes on: %+v", r)
+		t.Errorf("export continues: %+v", r)
 	}
 	p.must("import", "--from", "new", "--topic", "orders", "--as", "round")
 	o.check(p, "round")
@@ -154,8 +154,8 @@ func TestImportAndExport(t *testing.T) {
 	p.refused(1, "not of this topic", "export", "--topic", "keyed", "--to", otherTopic(t, p, "keyed"))
 }
 
-// otherTopic is a bucket with files of a topic that hold something else.
-func otherTopic(t *testing.T, p *place, topic string) string {
+// otherTopic is a bucket with files of a topic with other records.
+func otherTopic(t *testing.T, p *workDir, topic string) string {
 	t.Helper()
 	o := p.old("other/" + topic)
 	o.add(true, "x", "y", "z")
@@ -172,7 +172,7 @@ func offsetsFile(offsets ...uint64) []byte {
 }
 
 func TestImportRefuses(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	o := p.old("old/t")
 	o.add(true, "a", "b")
@@ -189,10 +189,10 @@ func TestImportRefuses(t *testing.T) {
 	o.check(p, "t")
 }
 
-// interrupted runs a command again and again, killing it after a while, until it gets to its end.
-func interrupted(t *testing.T, p *place, args ...string) (kills int) {
+// interrupted runs a command repeatedly and kills it after a while, until it completes.
+func interrupted(t *testing.T, p *workDir, args ...string) (kills int) {
 	t.Helper()
-	for patience := 2 * time.Millisecond; ; patience += patience / 4 {
+	for waitLimit := 2 * time.Millisecond; ; waitLimit += waitLimit / 4 {
 		c := p.command(args...)
 		var out bytes.Buffer
 		c.Stderr = &out
@@ -207,7 +207,7 @@ func interrupted(t *testing.T, p *place, args ...string) (kills int) {
 				t.Fatalf("%v: %s", err, out.String())
 			}
 			return kills
-		case <-time.After(patience/2 + rand.N(patience)):
+		case <-time.After(waitLimit/2 + rand.N(waitLimit)):
 			_ = c.Process.Kill()
 			<-done
 			kills++
@@ -216,7 +216,7 @@ func interrupted(t *testing.T, p *place, args ...string) (kills int) {
 }
 
 func TestInterruptions(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	o := p.old("old/t")
 	for i := range 300 {
@@ -233,6 +233,6 @@ func TestInterruptions(t *testing.T) {
 	o.check(p, "again")
 	t.Logf("%d kills", kills)
 	if kills == 0 {
-		t.Error("nothing was interrupted")
+		t.Error("no run was interrupted")
 	}
 }

@@ -21,7 +21,7 @@ import (
 // testKey is the API key of a testBroker.
 const testKey = "k"
 
-// testBroker is a broker with an engine of triggers in this process, and a client of it.
+// testBroker is a broker with a trigger engine in this process, and a client of it.
 type testBroker struct {
 	*client.Client
 	address string
@@ -69,7 +69,7 @@ func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
 	return &testBroker{c, address}
 }
 
-// ran is what a command has left.
+// ran is the result of a command.
 type ran struct {
 	out, err string
 	fault    error
@@ -88,13 +88,13 @@ func execute(t *testing.T, cmd *cobra.Command, in string, args ...string) ran {
 	return ran{out.String(), stderr.String(), fault}
 }
 
-// execute runs a command that speaks to the broker.
+// execute runs a command against the broker.
 func (b *testBroker) execute(t *testing.T, cmd *cobra.Command, in string, args ...string) ran {
 	t.Helper()
 	return execute(t, cmd, in, append([]string{"--address", b.address, "--api-key", testKey, "--data-dir", t.TempDir()}, args...)...)
 }
 
-// testFile is a file with a text.
+// testFile creates a file with a text.
 func testFile(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()

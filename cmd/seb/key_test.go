@@ -36,10 +36,10 @@ func keyLines(t *testing.T, out string) (list []keyLine) {
 	return list
 }
 
-// keyedPlace has a broker with a compacted topic users: u000 to u249, of which u007 was deleted and u008 was written twice,
-// an empty key, one with a long value, and one that is not text.
-func keyedPlace(t *testing.T) *place {
-	p := newPlace(t)
+// keyedWorkDir has a broker with a compacted topic users: u000 to u249, of which u007 was deleted
+// and u008 was written twice, an empty key, one with a long value, and a binary one.
+func keyedWorkDir(t *testing.T) *workDir {
+	p := newWorkDir(t)
 	b := p.serve()
 	p.must("topic", "create", "users", "--partitions", "3", "-s", "cleanup-policy=compact")
 	var in strings.Builder
@@ -49,14 +49,14 @@ func keyedPlace(t *testing.T) *place {
 	in.WriteString(`{"key":"","value":"of the empty key"}` + "\n" + `{"key":"a b","value":"` + strings.Repeat("long ", 30) + `"}` + "\n" +
 		`{"key_base64":"//4=","value":"two\nlines"}` + "\n" + `{"key":"u007","value":null}` + "\n" + `{"key":"u008","value":"second"}` + "\n")
 	p.call(b, "POST", "/records?topic-name=users", "application/x-ndjson", in.String())
-	waitFor(t, func() bool { // the index follows a moment behind
+	waitFor(t, func() bool { // the index follows with a short delay
 		return p.run("key", "get", "users", "u008").out == "second\n" && strings.Count(p.must("key", "list", "users", "-n", "0"), "\n") == 253
 	})
 	return p
 }
 
 func TestKeyGet(t *testing.T) {
-	p := keyedPlace(t)
+	p := keyedWorkDir(t)
 
 	get := func(args ...string) string {
 		t.Helper()
@@ -75,7 +75,7 @@ func TestKeyGet(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	p.refused(1, "tombstone", "key", "get", "users", "u007")
-	p.refused(1, "seb key list", "key", "get", "users", "nobody")
+	p.refused(1, "seb key list", "key", "get", "users", "unknown")
 	p.refused(1, "--wait", "key", "get", "users", "u001", "-p", "0", "--min-offset", "100000", "--wait", "10ms")
 	p.refused(2, "base64", "key", "get", "users", "--base64", "*")
 	p.must("topic", "create", "plain")
@@ -83,7 +83,7 @@ func TestKeyGet(t *testing.T) {
 }
 
 func TestKeyListAndHistory(t *testing.T) {
-	p := keyedPlace(t)
+	p := keyedWorkDir(t)
 
 	out := p.run("key", "list", "users")
 	if strings.Count(out.out, "\n") != 101 || !strings.HasPrefix(out.out, "KEY ") || !strings.Contains(out.err, `continue with --after "u098"`) {
@@ -122,8 +122,8 @@ func TestKeyListAndHistory(t *testing.T) {
 	p.refused(1, "unknown topic", "key", "list", "none")
 }
 
-// call makes a request of a broker and returns the answer.
-func (p *place) call(b *running, method, path, kind, body string) string {
+// call sends a request to a broker and returns the answer.
+func (p *workDir) call(b *running, method, path, kind, body string) string {
 	p.t.Helper()
 	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
 	if err != nil {
@@ -149,7 +149,7 @@ func (p *place) call(b *running, method, path, kind, body string) string {
 }
 
 func TestKeyCommandIsInterrupted(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve()
 	p.must("topic", "create", "t", "-s", "key-index=true")
 	c := p.command("key", "list", "t", "--min-offset", "5", "--wait", "5m")
@@ -163,10 +163,10 @@ func TestKeyCommandIsInterrupted(t *testing.T) {
 		_ = c.Wait()
 		close(done)
 	}()
-	waitFor(t, func() bool { // it waits on a connection of its own
+	waitFor(t, func() bool { // it waits on its own connection
 		select {
 		case <-done:
-			t.Fatalf("ended by itself: %s%s", out.String(), fault.String())
+			t.Fatalf("ended too early: %s%s", out.String(), fault.String())
 		default:
 		}
 		return strings.Contains(p.call(b, "GET", "/metrics", "", ""), "seb_http_connections 2\n")

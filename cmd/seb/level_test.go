@@ -31,7 +31,7 @@ func contents(t *testing.T, store objstore.Store) map[string]uint32 {
 	return sums
 }
 
-// newest is the object of a forged bucket that was put last, which names the level.
+// newest returns the last object of a forged bucket, which has the level.
 func newest(objects map[string]uint32) string {
 	last := ""
 	for _, key := range slices.Sorted(maps.Keys(objects)) {
@@ -42,7 +42,7 @@ func newest(objects map[string]uint32) string {
 	return last
 }
 
-// TestCommandsRefuseANewerBucket: with one sentence and exit code 2, and nothing is written.
+// TestCommandsRefuseANewerBucket: with one sentence and exit code 2, and without writing.
 func TestCommandsRefuseANewerBucket(t *testing.T) {
 	found := map[string]func(context.Context, objstore.Store) error{"in its layout": forged.NewerLayout}
 	for _, n := range forged.Newer {
@@ -50,7 +50,7 @@ func TestCommandsRefuseANewerBucket(t *testing.T) {
 	}
 	for name, f := range found {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newWorkDir(t)
 			store := folder(t, filepath.Join(p.dir, "bucket"))
 			if err := f(t.Context(), store); err != nil {
 				t.Fatal(err)
@@ -72,14 +72,14 @@ func TestCommandsRefuseANewerBucket(t *testing.T) {
 				}
 			}
 			if after := contents(t, store); !maps.Equal(before, after) {
-				t.Errorf("there was %v and is %v", before, after)
+				t.Errorf("before %v, after %v", before, after)
 			}
 		})
 	}
 }
 
 func TestUpgradeCommand(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	if _, err := forged.Old(t.Context(), folder(t, filepath.Join(p.dir, "bucket"))); err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +94,10 @@ func TestUpgradeCommand(t *testing.T) {
 	b.term()
 	b = p.serve(flags...)
 	if log := b.err.String(); !strings.Contains(log, `"format level raised by the first write after a time" level=1 highest=2`) {
-		t.Errorf("not held: %s", log)
+		t.Errorf("hold-upgrade not lifted: %s", log)
 	}
 	if got := p.must("upgrade"); !strings.Contains(got, "until the first write at or after ") {
-		t.Errorf("not held: %s", got)
+		t.Errorf("hold-upgrade not lifted: %s", got)
 	}
 	if got := p.must("upgrade", "--finalize"); got != "the bucket is now at format level 2; it was at 1\n" {
 		t.Errorf("finalized: %s", got)

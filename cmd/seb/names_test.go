@@ -18,9 +18,10 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// topicNames are names as they stand in a request's first line, byte for byte. as is the topic's name if it is taken.
+// topicNames are names as in a request line, byte for byte. as is the topic's name if the broker
+// accepts it.
 var topicNames = []struct{ raw, as string }{
-	// What leads elsewhere.
+	// Names that leave the folder.
 	{raw: "."},
 	{raw: ".."},
 	{raw: "%2e"},
@@ -66,7 +67,7 @@ var topicNames = []struct{ raw, as string }{
 	{raw: ""},
 	{raw: strings.Repeat("e", 250)},
 	{raw: strings.Repeat("%65", 250)},
-	// What only looks like it.
+	// Names that only look similar.
 	{"...", "..."},
 	{"%2e%2e%2e", "..."},
 	{"..evil", "..evil"},
@@ -91,7 +92,7 @@ var topicNames = []struct{ raw, as string }{
 	{strings.Repeat("l", 249), strings.Repeat("l", 249)},
 }
 
-// tree is every file and folder below dir, outside of those named.
+// tree returns every file and folder below dir, except below the given ones.
 func tree(t *testing.T, dir string, without ...string) []string {
 	t.Helper()
 	var names []string
@@ -112,7 +113,7 @@ func tree(t *testing.T, dir string, without ...string) []string {
 	return names
 }
 
-// rawRequest sends a request whose target nobody puts right, and returns the answer.
+// rawRequest sends a request with an unchanged target and returns the answer.
 func rawRequest(t *testing.T, address, method, target, key, body string) (int, []byte) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -120,7 +121,7 @@ func rawRequest(t *testing.T, address, method, target, key, body string) (int, [
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(waitLimit))
 	kind := "text/plain"
 	if strings.HasPrefix(body, "{") {
 		kind = "application/json"
@@ -139,13 +140,14 @@ func rawRequest(t *testing.T, address, method, target, key, body string) (int, [
 	return resp.StatusCode, b
 }
 
-// TestTopicNamesStayOutOfPaths: whatever name a topic is given, a broker makes nothing outside of its bucket and its data
-// folder, and no name in these has to do with it: they would be the same where case does not count.
+// TestTopicNamesStayOutOfPaths: with any topic name a broker creates files only in its bucket and
+// its data folder. No file name depends on a topic name, because names can be equal where case does
+// not matter.
 func TestTopicNamesStayOutOfPaths(t *testing.T) {
 	const key = "names-key"
 	for _, store := range []string{"folder", "S3, with a cache"} {
 		t.Run(store, func(t *testing.T) {
-			p := newPlace(t)
+			p := newWorkDir(t)
 			p.env = []string{"SEB_API_KEY=" + key, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 			if err := os.MkdirAll(filepath.Join(p.dir, "x", "y"), 0o700); err != nil {
 				t.Fatal(err)
@@ -183,14 +185,14 @@ func TestTopicNamesStayOutOfPaths(t *testing.T) {
 			b = p.serve(flags...)
 			sameTopics(t, b, key, names)
 			if after := tree(t, p.dir, "x/y/bucket", "x/y/data"); !slices.Equal(before, after) {
-				t.Errorf("outside of the bucket there was\n%q\nand is\n%q", before, after)
+				t.Errorf("outside of the bucket: before\n%q\nafter\n%q", before, after)
 			}
 			namesOfFiles(t, tree(t, filepath.Join(p.dir, "x/y")), names)
 		})
 	}
 }
 
-// sameTopics fails unless the topics are those, each with its own records.
+// sameTopics fails unless exactly these topics exist, each with its own records.
 func sameTopics(t *testing.T, b *running, key string, names map[string]bool) {
 	t.Helper()
 	_, body := rawRequest(t, b.address(), "GET", "/topics", key, "")
@@ -208,7 +210,8 @@ func sameTopics(t *testing.T, b *running, key string, names map[string]bool) {
 	}
 }
 
-// namesOfFiles fails if paths have a topic's name in them, or could not all be where case does not count, or on Windows.
+// namesOfFiles fails if paths contain a topic's name, differ only in case, or are invalid on
+// Windows.
 func namesOfFiles(t *testing.T, paths []string, names map[string]bool) {
 	t.Helper()
 	folded := map[string]string{}
@@ -229,14 +232,15 @@ func namesOfFiles(t *testing.T, paths []string, names map[string]bool) {
 	}
 	t.Logf("%d paths", len(paths))
 	if len(paths) < 5 {
-		t.Errorf("only %q: nothing was looked at", paths)
+		t.Errorf("only %q: too few paths to check", paths)
 	}
 }
 
-// TestExportWhereCaseDoesNotCount: two topics whose names differ in case have the same folder there; the second is refused,
-// and the files of the first stay as they are. A symbolic link makes the folder the same here.
+// TestExportWhereCaseDoesNotCount: two topics whose names differ in case have the same folder. The
+// export of the second is refused, and the files of the first do not change. A symbolic link makes
+// the folder the same here.
 func TestExportWhereCaseDoesNotCount(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	p.mustWith("one\ntwo\n", "produce", "orders")
 	for name, values := range map[string]string{"Orders": "other\nvalues\n", "ORDERS": "other\n", "oRDERS": "one\nTWO\nthree\n"} {
@@ -263,16 +267,16 @@ func TestExportWhereCaseDoesNotCount(t *testing.T) {
 	}
 	p.refused(1, "topic", "import", "--topic", "orders", "--as", "../x", "--from", "./out")
 	if after := tree(t, out, "+tmp"); !slices.Equal(before, after) {
-		t.Errorf("there was\n%q\nand is\n%q", before, after)
+		t.Errorf("before\n%q\nafter\n%q", before, after)
 	}
 	if now, err := os.ReadFile(filepath.Join(out, "orders", "000000000000.record_batch")); err != nil || string(now) != string(kept) {
 		t.Errorf("the file has changed: %v", err)
 	}
 }
 
-// TestExportLeavesItsFolderByNoLink: a link in the folder that leads out of it is not followed.
+// TestExportLeavesItsFolderByNoLink: export does not follow a link out of the folder.
 func TestExportLeavesItsFolderByNoLink(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	p.mustWith("one\n", "produce", "orders")
 	for _, dir := range []string{"out", "elsewhere"} {

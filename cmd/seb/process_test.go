@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// program is the built seb; TestMain makes it.
+// program is the built seb; TestMain builds it.
 var program string
 
 func TestMain(m *testing.M) {
@@ -35,25 +35,25 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// place is a working folder in which commands run as a person would run them.
-type place struct {
+// workDir is a working folder for commands of a person.
+type workDir struct {
 	t   *testing.T
 	dir string
 	env []string
 }
 
-// parallel has the tests that newPlace has made parallel: a test may have two places.
+// parallel has the tests that newWorkDir has made parallel: a test may have two folders.
 var parallel sync.Map
 
-func newPlace(t *testing.T) *place {
+func newWorkDir(t *testing.T) *workDir {
 	t.Helper()
 	if _, was := parallel.LoadOrStore(t, true); !was {
 		t.Parallel() // tests of processes wait more than they compute
 	}
-	return &place{t: t, dir: t.TempDir()}
+	return &workDir{t: t, dir: t.TempDir()}
 }
 
-func (p *place) command(args ...string) *exec.Cmd {
+func (p *workDir) command(args ...string) *exec.Cmd {
 	c := exec.Command(program, args...)
 	c.Dir = p.dir
 	for _, v := range os.Environ() {
@@ -65,13 +65,13 @@ func (p *place) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// result is what a finished command left.
+// result is the result of a command.
 type result struct {
 	out, err string
 	code     int
 }
 
-func (p *place) runWith(in io.Reader, args ...string) result {
+func (p *workDir) runWith(in io.Reader, args ...string) result {
 	p.t.Helper()
 	c := p.command(args...)
 	var out, err bytes.Buffer
@@ -82,12 +82,12 @@ func (p *place) runWith(in io.Reader, args ...string) result {
 	return result{out.String(), err.String(), c.ProcessState.ExitCode()}
 }
 
-func (p *place) run(args ...string) result { p.t.Helper(); return p.runWith(nil, args...) }
+func (p *workDir) run(args ...string) result { p.t.Helper(); return p.runWith(nil, args...) }
 
-// must runs a command that has to succeed and returns its stdout.
-func (p *place) must(args ...string) string { p.t.Helper(); return p.mustWith("", args...) }
+// must runs a command that must succeed and returns its stdout.
+func (p *workDir) must(args ...string) string { p.t.Helper(); return p.mustWith("", args...) }
 
-func (p *place) mustWith(in string, args ...string) string {
+func (p *workDir) mustWith(in string, args ...string) string {
 	p.t.Helper()
 	r := p.runWith(strings.NewReader(in), args...)
 	if r.code != 0 {
@@ -96,8 +96,8 @@ func (p *place) mustWith(in string, args ...string) string {
 	return r.out
 }
 
-// refused runs a command that has to fail with a code, and one line on stderr that holds a text.
-func (p *place) refused(code int, text string, args ...string) {
+// refused runs a command that must fail with a code, and one line with text on stderr.
+func (p *workDir) refused(code int, text string, args ...string) {
 	p.t.Helper()
 	r := p.runWith(strings.NewReader("x\n"), args...)
 	if r.code != code || !strings.Contains(r.err, text) {
@@ -116,8 +116,8 @@ type running struct {
 	done     chan struct{}
 }
 
-// serve starts a broker on any free port and waits for what it prints when it is ready.
-func (p *place) serve(args ...string) *running {
+// serve starts a broker on any free port and waits for its ready message.
+func (p *workDir) serve(args ...string) *running {
 	p.t.Helper()
 	r := p.launch(append([]string{"--http-port", "0"}, args...)...)
 	waitFor(p.t, func() bool {
@@ -131,7 +131,7 @@ func (p *place) serve(args ...string) *running {
 	return r
 }
 
-func (p *place) launch(args ...string) *running {
+func (p *workDir) launch(args ...string) *running {
 	p.t.Helper()
 	r := &running{t: p.t, cmd: p.command(append([]string{"serve"}, args...)...), done: make(chan struct{})}
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
@@ -162,21 +162,21 @@ func (r *running) term() int {
 	return r.wait()
 }
 
-// wait returns the exit code of a broker that ends by itself.
+// wait returns the exit code of a broker that ends on its own.
 func (r *running) wait() int {
 	r.t.Helper()
 	select {
 	case <-r.done:
-	case <-time.After(patience):
-		r.t.Fatalf("does not end\n%s", r.err.String())
+	case <-time.After(waitLimit):
+		r.t.Fatalf("the broker does not end\n%s", r.err.String())
 	}
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// serves says whether the broker has logged that it is ready.
+// serves reports whether the broker has logged that it is ready.
 func (r *running) serves() bool { return addressLine.MatchString(r.err.String()) }
 
-// addressLine is in a log of either format.
+// addressLine matches a log of either format.
 var addressLine = regexp.MustCompile(`msg"?[=:]"?serving\b.*?address"?[=:]"?(https?://[^\s"]+)`)
 
 func (r *running) address() string {
@@ -188,12 +188,12 @@ func (r *running) address() string {
 	return m[1]
 }
 
-// patience is far beyond what anything here takes on a slow day.
-const patience = time.Minute
+// waitLimit is far above the duration of any step on a slow machine.
+const waitLimit = time.Minute
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	end := time.Now().Add(patience)
+	end := time.Now().Add(waitLimit)
 	for !ok() {
 		if time.Now().After(end) {
 			t.Fatal("waited too long")

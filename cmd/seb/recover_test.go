@@ -12,7 +12,7 @@ import (
 )
 
 // life serves a bucket, sends it lines, and stops.
-func (p *place) life(lines ...string) {
+func (p *workDir) life(lines ...string) {
 	p.t.Helper()
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket", "--batch-wait-time", "0")
 	for _, line := range lines {
@@ -23,8 +23,9 @@ func (p *place) life(lines ...string) {
 	}
 }
 
-// refusesToServe starts a broker that must end with exit code 5 and name a command, whose arguments it returns.
-func (p *place) refusesToServe(command string) []string {
+// refusesToServe starts a broker that must end with exit code 5. It returns the arguments of the
+// command in the error.
+func (p *workDir) refusesToServe(command string) []string {
 	p.t.Helper()
 	b := p.launch("--http-port", "0", "--kafka-listen", "", "--bucket", "./bucket")
 	if code := b.wait(); code != 5 {
@@ -32,13 +33,13 @@ func (p *place) refusesToServe(command string) []string {
 	}
 	named := regexp.MustCompile(`seb (recover ` + command + `)`).FindStringSubmatch(b.err.String())
 	if named == nil {
-		p.t.Fatalf("does not name the command: %s", b.err.String())
+		p.t.Fatalf("the error does not name the command: %s", b.err.String())
 	}
 	return append(strings.Fields(named[1]), "--bucket", "./bucket")
 }
 
-// sealOf finds the SEAL of an epoch.
-func (p *place) sealOf(epoch uint32) string {
+// sealOf returns the SEAL of an epoch.
+func (p *workDir) sealOf(epoch uint32) string {
 	p.t.Helper()
 	names, _ := filepath.Glob(filepath.Join(p.dir, "bucket", "s0000", "wal", "*", "*"))
 	for _, name := range names {
@@ -54,10 +55,10 @@ func (p *place) sealOf(epoch uint32) string {
 	return ""
 }
 
-// TestALostSealIsRefusedAndAccepted: one object is gone; the broker names the command that ends the refusal, and nothing is served
-// or acknowledged before.
+// TestALostSealIsRefusedAndAccepted: one object is lost. The broker's error names the command that
+// accepts the loss, and the broker serves or acknowledges nothing before.
 func TestALostSealIsRefusedAndAccepted(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.life("a", "b")
 	p.life("c", "d")
 	p.life("e")
@@ -77,7 +78,7 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 		t.Errorf("fsck: exit code %d: %s%s", r.code, r.out, r.err)
 	}
 
-	if err := os.WriteFile(seal, kept, 0o600); err != nil { // somebody has brought it back
+	if err := os.WriteFile(seal, kept, 0o600); err != nil { // an operator has restored it
 		t.Fatal(err)
 	}
 	p.life("f")
@@ -94,7 +95,7 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 	p.life("g")
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket")
 	if got := p.must("consume", "demo"); got != "a\nb\ng\n" {
-		t.Errorf("there is %q", got)
+		t.Errorf("consumed %q", got)
 	}
 	b.term()
 	if out := p.must("recover", "--discard", "--bucket", "./bucket"); !strings.Contains(out, "deleted ") {
@@ -103,9 +104,10 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 	p.must("fsck", "--bucket", "./bucket")
 }
 
-// TestAnOlderCopyIsRefusedAndAccepted: the bucket is put back to a copy of before, and the data folder knows more.
+// TestAnOlderCopyIsRefusedAndAccepted: the bucket is an earlier copy, and the data folder knows a
+// later position.
 func TestAnOlderCopyIsRefusedAndAccepted(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.life("a")
 	bucket, older := filepath.Join(p.dir, "bucket"), filepath.Join(p.dir, "older")
 	if err := os.CopyFS(older, os.DirFS(bucket)); err != nil {
@@ -123,11 +125,11 @@ func TestAnOlderCopyIsRefusedAndAccepted(t *testing.T) {
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket", "--batch-wait-time", "0")
 	p.mustWith("d\n", "produce", "demo")
 	if got := p.must("consume", "demo"); got != "a\nd\n" {
-		t.Errorf("there is %q", got)
+		t.Errorf("consumed %q", got)
 	}
 	var last struct{ Offset int64 }
 	if err := json.Unmarshal([]byte(p.must("consume", "demo", "--offset", "1", "--format", "json")), &last); err != nil || last.Offset < 3 {
-		t.Errorf("offset %d was given out twice, %v", last.Offset, err)
+		t.Errorf("offset %d was assigned twice, %v", last.Offset, err)
 	}
 	b.term()
 	p.must("fsck", "--bucket", "./bucket")

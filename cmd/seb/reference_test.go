@@ -17,8 +17,8 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestReferenceIsGenerated: docs/reference/flags.md and http.md have every flag, route and error code. After a change
-// of one of these run it with -update.
+// TestReferenceIsGenerated: docs/reference/flags.md and http.md have every flag, route and error
+// code. Run it with -update after a change of these.
 func TestReferenceIsGenerated(t *testing.T) {
 	root, _ := newRoot()
 	consume, _, err := root.Find([]string{"consume"})
@@ -33,7 +33,8 @@ func TestReferenceIsGenerated(t *testing.T) {
 	sebtest.Generated(t, "../../docs/reference/http.md", "codes", codeTable())
 }
 
-// clientFlags are the flags of each command that connects to a broker. They have a section of their own.
+// clientFlags are the flags of each command that connects to a broker. They have a separate
+// section.
 func clientFlags(c *cobra.Command) *pflag.FlagSet {
 	for ; c != nil; c = c.Parent() {
 		if flags := c.PersistentFlags(); flags.Lookup("ca-file") != nil {
@@ -43,7 +44,7 @@ func clientFlags(c *cobra.Command) *pflag.FlagSet {
 	return &pflag.FlagSet{}
 }
 
-// flagTables has a section for each command below c that does something.
+// flagTables has a section for each command below c with an action.
 func flagTables(b *strings.Builder, c *cobra.Command) {
 	client := clientFlags(c)
 	flags := flagTable(c.LocalFlags(), client)

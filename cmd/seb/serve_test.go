@@ -15,7 +15,7 @@ import (
 )
 
 func TestRecordsSurviveKill9(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve()
 	p.mustWith("one\ntwo\nthree", "produce", "demo")
 	if pid, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "lock")); strings.TrimSpace(string(pid)) != strconv.Itoa(b.cmd.Process.Pid) {
@@ -31,10 +31,10 @@ func TestRecordsSurviveKill9(t *testing.T) {
 		t.Errorf("exit code %d after SIGTERM: %s", code, b.err.String())
 	}
 	if _, err := os.Stat(filepath.Join(p.dir, "seb-data", "broker.json")); !os.IsNotExist(err) {
-		t.Errorf("a stopped broker is still announced: %v", err)
+		t.Errorf("broker.json of a stopped broker still exists: %v", err)
 	}
 
-	// Everything but the bucket is lost.
+	// Everything except the bucket is lost.
 	if err := os.Rename(filepath.Join(p.dir, "seb-bucket"), filepath.Join(p.dir, "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +47,8 @@ func TestRecordsSurviveKill9(t *testing.T) {
 	}
 }
 
-func TestStopAnswersWhatWaits(t *testing.T) {
-	p := newPlace(t)
+func TestStopAnswersWaitingRequests(t *testing.T) {
+	p := newWorkDir(t)
 	b := p.serve()
 	p.mustWith("first\n", "produce", "demo")
 	b.term()
@@ -69,8 +69,8 @@ func TestStopAnswersWhatWaits(t *testing.T) {
 	}
 }
 
-// metrics asks over a connection of its own.
-func metrics(t *testing.T, p *place, b *running) string {
+// metrics reads the metrics over its own connection.
+func metrics(t *testing.T, p *workDir, b *running) string {
 	t.Helper()
 	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
 	if err != nil {
@@ -103,7 +103,7 @@ func TestSecondBrokerTakesOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a command repeats its request for 30 s")
 	}
-	p := newPlace(t)
+	p := newWorkDir(t)
 	first := p.serve("--bucket", "./b", "--data-dir", "d1")
 	p.mustWith("1\n", "produce", "demo", "--data-dir", "d1")
 	second := p.serve("--bucket", "./b", "--data-dir", "d2")
@@ -116,7 +116,7 @@ func TestSecondBrokerTakesOver(t *testing.T) {
 	}
 	last := first.err.String()[strings.LastIndex(strings.TrimSpace(first.err.String()), "\n")+1:]
 	if !strings.HasPrefix(last, "seb serve: fenced") || !strings.Contains(last, second.address()) {
-		t.Errorf("does not say who took over: %s", last)
+		t.Errorf("the error does not name the new leader: %s", last)
 	}
 	p.mustWith("2\n", "produce", "demo", "--data-dir", "d2")
 	if got := p.must("consume", "demo", "--data-dir", "d2"); got != "1\n2\n" {
@@ -125,7 +125,7 @@ func TestSecondBrokerTakesOver(t *testing.T) {
 }
 
 func TestReadOnlyBroker(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve("--bucket", "./b", "--data-dir", "d1")
 	p.mustWith("1\n", "produce", "demo", "--data-dir", "d1")
 	p.serve("--bucket", "./b", "--data-dir", "d2", "--read-only")
@@ -140,7 +140,7 @@ func TestReadOnlyBroker(t *testing.T) {
 }
 
 func TestGeneratedKeyIsOnlyInItsFile(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve("--log-level", "debug")
 	file := filepath.Join(p.dir, "seb-data", "api-key")
 	kept, err := os.ReadFile(file)
@@ -149,7 +149,7 @@ func TestGeneratedKeyIsOnlyInItsFile(t *testing.T) {
 		t.Fatalf("kept %q, %v", kept, err)
 	}
 	if log := b.err.String(); !strings.Contains(log, `"new API key made`) || !strings.Contains(log, "file=seb-data/api-key") {
-		t.Errorf("a new key is not announced: %s", log)
+		t.Errorf("no message about the new key: %s", log)
 	}
 	for _, f := range []string{file, filepath.Join(p.dir, "seb-data", "broker.json")} {
 		if info, err := os.Stat(f); err != nil || info.Mode().Perm() != 0o600 {
@@ -163,11 +163,11 @@ func TestGeneratedKeyIsOnlyInItsFile(t *testing.T) {
 		t.Error("the key is printed")
 	}
 	if b.out.String() != "" {
-		t.Errorf("on stdout, which is no terminal: %s", b.out.String())
+		t.Errorf("on stdout, which is not a terminal: %s", b.out.String())
 	}
 	b = p.serve()
 	if strings.Contains(b.err.String(), "new API key") {
-		t.Errorf("the key of the earlier start is called new: %s", b.err.String())
+		t.Errorf("message about a new key for an existing one: %s", b.err.String())
 	}
 	b.term()
 
@@ -176,12 +176,12 @@ func TestGeneratedKeyIsOnlyInItsFile(t *testing.T) {
 	p.mustWith("x\n", "produce", "demo")
 	b.term()
 	if strings.Contains(b.err.String()+b.out.String(), "from-the-environment") {
-		t.Error("a given key is printed")
+		t.Error("a configured key is printed")
 	}
 }
 
 func TestKeyFromFile(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	if err := os.WriteFile(filepath.Join(p.dir, "k"), []byte("  key-in-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestKeyFromFile(t *testing.T) {
 	p.refused(1, "unauthorized", "produce", "demo", "--address", b.address(), "--data-dir", "none")
 	b.term()
 	p.refused(2, "", "serve", "--http-api-key-file", "k", "--http-api-key", "x")
-	empty := newPlace(t)
+	empty := newWorkDir(t)
 	if err := os.WriteFile(filepath.Join(empty.dir, "k"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -199,9 +199,9 @@ func TestKeyFromFile(t *testing.T) {
 	}
 }
 
-// A broker that can not be reached must not take the bucket from one that can.
+// A broker with an address in use must not take the bucket from the running one.
 func TestTakenPortLeavesTheOtherBrokerAlone(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve("--bucket", "./b", "--data-dir", "d1")
 	port := b.address()[strings.LastIndex(b.address(), ":")+1:]
 	r := p.run("serve", "--bucket", "./b", "--data-dir", "d2", "--http-port", port)
@@ -232,7 +232,7 @@ func lyingStore(t *testing.T) string {
 }
 
 func TestStoreThatFailsTheCheck(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.env = []string{"AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=s"}
 	bucket := lyingStore(t)
 	p.refused(4, "put-if-absent", "check-store", bucket)
@@ -246,7 +246,7 @@ func TestStoreThatFailsTheCheck(t *testing.T) {
 }
 
 func TestCorruptLogStopsTheBroker(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve("--bucket", "./b")
 	p.mustWith("x\n", "produce", "demo")
 	b.kill()
@@ -277,8 +277,8 @@ func damage(t *testing.T, file string, pos int) {
 	}
 }
 
-func TestPprofHasAListenerOfItsOwn(t *testing.T) {
-	p := newPlace(t)
+func TestPprofHasItsOwnListener(t *testing.T) {
+	p := newWorkDir(t)
 	b := p.serve("--http-debug-enable", "--http-debug-port", "0")
 	m := pprofLine.FindStringSubmatch(b.err.String())
 	if m == nil {

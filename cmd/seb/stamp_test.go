@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// timesOf gives the timestamps of a topic's records as consume shows them.
-func (p *place) timesOf(topic string) (times []int64) {
+// timesOf returns the timestamps of a topic's records in the output of consume.
+func (p *workDir) timesOf(topic string) (times []int64) {
 	p.t.Helper()
 	for in := bufio.NewScanner(strings.NewReader(p.must("consume", topic, "--format", "json"))); in.Scan(); {
 		var r struct{ Offset, Timestamp int64 }
@@ -23,9 +23,10 @@ func (p *place) timesOf(topic string) (times []int64) {
 	return times
 }
 
-// TestAppendTimeInCommands: import says that it can not keep times, consume, export, inspect and fsck all see the log's.
+// TestAppendTimeInCommands: import reports that it cannot keep times. Consume, export, inspect and
+// fsck all use the append time.
 func TestAppendTimeInCommands(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	b := p.serve()
 	o := p.old("old/orders")
 	o.add(true, "AAA", "BBBBB", "C")
@@ -37,7 +38,7 @@ func TestAppendTimeInCommands(t *testing.T) {
 	p.mustWith("later\n", "produce", "orders")
 	times := p.timesOf("orders")
 	if len(times) != 6 || !slices.IsSorted(times) || times[0] == o.millis[0] || times[3] == o.millis[3] {
-		t.Errorf("%v, the files' are %v", times, o.millis)
+		t.Errorf("times %v, in the files %v", times, o.millis)
 	}
 	if r := p.run("export", "--topic", "orders", "--to", "new", "--split-times"); r.code != 0 || strings.Contains(r.err, "another time") {
 		t.Errorf("export: %+v", r)
@@ -56,7 +57,8 @@ func TestAppendTimeInCommands(t *testing.T) {
 		shown += p.must("inspect", file, "--records")
 	}
 	for _, ms := range times {
-		if at := time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000000Z"); strings.Count(shown, ": "+at+" key") < 2 { // of orders and of round
+		// of orders and of round
+		if at := time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000000Z"); strings.Count(shown, ": "+at+" key") < 2 {
 			t.Errorf("no record of %s in: %s", at, shown)
 		}
 	}

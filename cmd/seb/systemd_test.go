@@ -17,7 +17,7 @@ type serviceManager struct {
 	conn *net.UnixConn
 }
 
-func newServiceManager(t *testing.T, p *place) *serviceManager {
+func newServiceManager(t *testing.T, p *workDir) *serviceManager {
 	t.Helper()
 	path := filepath.Join(p.dir, "n")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -29,7 +29,7 @@ func newServiceManager(t *testing.T, p *place) *serviceManager {
 	return &serviceManager{t, conn}
 }
 
-// next returns the next report, "" if there is none within the time.
+// next returns the next report, or "" after the time.
 func (m *serviceManager) next(within time.Duration) string {
 	m.t.Helper()
 	buf := make([]byte, 100)
@@ -44,13 +44,13 @@ func (m *serviceManager) next(within time.Duration) string {
 }
 
 func TestServiceManagerIsNotified(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	m := newServiceManager(t, p)
 	b := p.launch("--http-port", "0")
 	if got := m.next(sebtest.Limit); got != "READY=1" {
 		t.Fatalf("first report %q", got)
 	}
-	p.must("topic", "list") // READY means that requests are answered
+	p.must("topic", "list") // READY means that the broker answers requests
 	if got := m.next(100 * time.Millisecond); got != "" {
 		t.Errorf("%q without a watchdog", got)
 	}
@@ -63,7 +63,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 }
 
 func TestStuckBrokerDoesNotFeedWatchdog(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	m := newServiceManager(t, p)
 	p.env = append(p.env, "WATCHDOG_USEC=100000")
 	b := p.launch("--http-port", "0")
@@ -78,7 +78,7 @@ func TestStuckBrokerDoesNotFeedWatchdog(t *testing.T) {
 	if err := b.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for m.next(time.Second) != "" { // reports from before the signal
+	for m.next(time.Second) != "" { // earlier reports
 	}
 	if err := b.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// terminal is a pseudo terminal of which a command has the slave as its standard streams.
+// terminal is a pseudo terminal. A command has the slave as its standard streams.
 type terminal struct {
 	master, slave *os.File
 	shown         sebtest.Log
@@ -45,11 +45,11 @@ func newTerminal(t *testing.T) *terminal {
 	return p
 }
 
-// text is what the terminal shows.
+// text returns the text on the terminal.
 func (p *terminal) text() string { return strings.ReplaceAll(p.shown.String(), "\r\n", "\n") }
 
 func TestTheBannerIsSixLines(t *testing.T) {
-	p, tty := newPlace(t), newTerminal(t)
+	p, tty := newWorkDir(t), newTerminal(t)
 	b := &running{t: t, cmd: p.command("serve", "--http-port", "0", "--kafka-listen", "127.0.0.1:0"), done: make(chan struct{})}
 	b.cmd.Stdin, b.cmd.Stdout, b.cmd.Stderr = tty.slave, tty.slave, tty.slave
 	b.start()
@@ -68,7 +68,7 @@ $`)
 }
 
 func TestAJSONLogIsOnlyJSON(t *testing.T) {
-	p, tty := newPlace(t), newTerminal(t)
+	p, tty := newWorkDir(t), newTerminal(t)
 	start := func(args ...string) *running {
 		b := &running{t: t, cmd: p.command(append([]string{"serve", "--log-format", "json", "--http-port", "0", "--kafka-listen", ""}, args...)...), done: make(chan struct{})}
 		b.cmd.Stdout, b.cmd.Stderr = tty.slave, tty.slave
@@ -93,9 +93,10 @@ func TestAJSONLogIsOnlyJSON(t *testing.T) {
 	}
 }
 
-// TestDestructiveCommandsAsk: at a terminal; a script that used them before they asked goes on.
+// TestDestructiveCommandsAsk: commands ask at a terminal; a script from before they asked continues
+// to work.
 func TestDestructiveCommandsAsk(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.serve()
 	p.must("topic", "create", "demo", "-s", "retention-time=7d")
 	p.mustWith("one\n", "produce", "demo")
@@ -112,7 +113,8 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = c.Wait()
-		waitFor(t, func() bool { return strings.Contains(tty.text(), says) }) // it is still being read
+		// the output may not be read completely yet
+		waitFor(t, func() bool { return strings.Contains(tty.text(), says) })
 		return c.ProcessState.ExitCode(), tty.text()
 	}
 	for _, c := range []struct {
@@ -141,9 +143,9 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 	p.refused(1, "unknown topic", "consume", "demo")
 }
 
-// TestProduceSaysThatTheStoreIsAway: a person at a terminal does not have to guess why nothing happens.
+// TestProduceSaysThatTheStoreIsAway: a message at the terminal explains the delay.
 func TestProduceSaysThatTheStoreIsAway(t *testing.T) {
-	p, tty := newPlace(t), newTerminal(t)
+	p, tty := newWorkDir(t), newTerminal(t)
 	p.serve("--bucket", "./b")
 	p.mustWith("x\n", "produce", "demo")
 	if err := os.RemoveAll(filepath.Join(p.dir, "b")); err != nil {

@@ -11,9 +11,10 @@ import (
 	"github.com/sebbroker/seb/internal/node"
 )
 
-// TestTimeCommand: in a bucket with commits from ten years ahead writes wait, until the time is reset.
+// TestTimeCommand: in a bucket with commits from ten years in the future writes wait until the time
+// is reset.
 func TestTimeCommand(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	n, err := node.Open(t.Context(), node.Options{Bucket: filepath.Join(p.dir, "bucket"), Clocks: func() logtime.Reading {
 		return logtime.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().AddDate(10, 0, 0).UnixMicro()}
 	}})

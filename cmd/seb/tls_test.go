@@ -9,10 +9,10 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestCommandsOverTLS: the local broker is trusted by its file, whatever names the certificate has; others by the system's authorities
-// or those of a file.
+// TestCommandsOverTLS: commands trust the local broker by its certificate file, whatever its names,
+// and other brokers by the system's authorities or those of a file.
 func TestCommandsOverTLS(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	authority := testenv.NewAuthority(t)
 	files := authority.Files(t, p.dir, testenv.Leaf{})
 	own := authority.File(t, p.dir)
@@ -31,7 +31,7 @@ func TestCommandsOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	far := newPlace(t)
+	far := newWorkDir(t)
 	far.env = []string{"SEB_API_KEY=" + strings.TrimSpace(string(key)), "SEB_ADDRESS=" + address}
 	far.refused(1, "unknown authority", "topic", "list")
 	far.refused(1, "unknown authority", "topic", "list", "--ca-file", testenv.NewAuthority(t).File(t, far.dir))
@@ -43,8 +43,8 @@ func TestCommandsOverTLS(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 
-	// Another broker at the address that the folder knows is not the local one.
-	other := newPlace(t)
+	// Another broker at the local broker's address is not trusted.
+	other := newWorkDir(t)
 	theirs := testenv.NewAuthority(t).Files(t, other.dir, testenv.Leaf{})
 	if err := os.Rename(theirs.Cert, files.Cert); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestCommandsOverTLS(t *testing.T) {
 }
 
 func TestServeNamesFilesOfTLS(t *testing.T) {
-	p := newPlace(t)
+	p := newWorkDir(t)
 	p.refused(2, "--tls-key: required with --tls-cert", "serve", "--tls-cert", "c")
 	p.refused(2, `--tls-listeners: "webhooks"`, "serve", "--tls-cert", "c", "--tls-key", "k", "--tls-listeners", "http,webhooks")
 	r := p.run("serve", "--tls-cert", "c", "--tls-key", "k")

@@ -18,7 +18,7 @@ func triggered(t *testing.T, b *testBroker, in string, args ...string) ran {
 	return b.execute(t, newTrigger(), in, args...)
 }
 
-// mustTrigger runs what has to work, and returns what it prints.
+// mustTrigger runs a command that must succeed, and returns its output.
 func mustTrigger(t *testing.T, c *testBroker, args ...string) string {
 	t.Helper()
 	r := triggered(t, c, "", args...)
@@ -83,7 +83,7 @@ func TestCommandsOfATrigger(t *testing.T) {
 		"":                            {"pause", "ab"},
 	} {
 		if out := mustTrigger(t, c, args...); !strings.Contains(out, text) {
-			t.Errorf("%q: %q is not in\n%s", args, text, out)
+			t.Errorf("%q: %q is missing in\n%s", args, text, out)
 		}
 	}
 	if out := mustTrigger(t, c, "list"); !strings.Contains(out, "paused") {
@@ -97,7 +97,7 @@ func TestCommandsOfATrigger(t *testing.T) {
 	}
 }
 
-// TestDryRunOfATrigger: an id runs the trigger; the same name in quotes is an event.
+// TestDryRunOfATrigger: an ID runs the trigger; the same name in quotes is an event.
 func TestDryRunOfATrigger(t *testing.T) {
 	c := newTestBroker(t)
 	for _, args := range [][]string{{"put", "no-x", "a THEN b", "--fire", "edge"}, {"put", "form", "-f", "-"}} {
@@ -122,7 +122,7 @@ func TestDryRunOfATrigger(t *testing.T) {
 	}
 }
 
-// TestFiringsThatAreHeldSayUntilWhen: quiet hours show when they end, a pause that it is one.
+// TestFiringsThatAreHeldSayUntilWhen: a held firing shows the end of quiet hours, or the pause.
 func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 	c := newTestBroker(t)
 	now := time.Now().UTC()
@@ -153,7 +153,7 @@ func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 		}
 	}
 	if out, want := mustTrigger(t, c, "explain", "night", "u1"), "pending, after quiet hours at "+end.Format("2006-01-02T15:04:05Z"); !strings.Contains(out, want) {
-		t.Errorf("%q is not in\n%s", want, out)
+		t.Errorf("%q is missing in\n%s", want, out)
 	}
 	mustTrigger(t, c, "pause", "night")
 	if one, err = c.Firing(t.Context(), list[0].ID); err != nil || one.Held != "paused" || !one.NextAttempt.IsZero() {
@@ -253,7 +253,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreWrong(t *testing.T) {
+func TestInvalidTriggerFiles(t *testing.T) {
 	c := newTestBroker(t)
 	for name, text := range map[string]string{
 		"unknown.yaml": "expr: a\ncolour: red\n", "two.yaml": "expr: a\n---\nexpr: b\n", "none.json": "{}", "list.yaml": "- a\n", "type.json": `{"expr":"a","fire":1}`,
@@ -291,7 +291,8 @@ func TestFilesThatAreWrong(t *testing.T) {
 	if r := triggered(t, c, "", "apply", "-f", t.TempDir()); r.fault == nil || !strings.Contains(r.fault.Error(), "no .yaml, .yml or .json files") {
 		t.Errorf("%v", r.fault)
 	}
-	// What only the broker finds wrong stops the others, and says how far it came.
+	// An error that only the broker finds stops the remaining changes; the message has the
+	// progress.
 	writeFile(t, dir, "b.yaml", "id: b\nexpr: b\ntopic: triggers\n")
 	r := triggered(t, c, "", "apply", "-f", dir, "--yes")
 	if r.fault == nil || !strings.HasPrefix(r.fault.Error(), "trigger b, after 1 of 2: bad request: topic: triggers is no topic") {
@@ -302,7 +303,7 @@ func TestFilesThatAreWrong(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThere(t *testing.T) {
+func TestUnknownTriggersAndFirings(t *testing.T) {
 	c := newTestBroker(t)
 	for _, args := range [][]string{
 		{"show", "nope"},
@@ -328,7 +329,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	if r := triggered(t, c, "", "dry-run", "a"); r.fault == nil || !strings.Contains(r.fault.Error(), "there is no topic events yet: the first event makes it") {
 		t.Errorf("%+v", r)
 	}
-	// A trigger that has not fired yet is no fault, nor are firings of one that is gone.
+	// A trigger without firings is valid, and so are firings of a deleted trigger.
 	mustTrigger(t, c, "put", "a", "a")
 	if out := mustTrigger(t, c, "fires", "a"); !strings.HasPrefix(out, "SEQ ") {
 		t.Error(out)
