@@ -148,7 +148,7 @@ func TestGeneratedKeyIsOnlyInItsFile(t *testing.T) {
 	if err != nil || len(key) < 20 {
 		t.Fatalf("kept %q, %v", kept, err)
 	}
-	if log := b.err.String(); !strings.Contains(log, `"new API key made`) || !strings.Contains(log, "file=seb-data/api-key") {
+	if log := b.err.String(); !strings.Contains(log, `"new API key generated`) || !strings.Contains(log, "file=seb-data/api-key") {
 		t.Errorf("no message about the new key: %s", log)
 	}
 	for _, f := range []string{file, filepath.Join(p.dir, "seb-data", "broker.json")} {

@@ -56,7 +56,7 @@ func TestTheBannerIsSixLines(t *testing.T) {
 	waitFor(t, func() bool { return strings.Contains(tty.text(), "\ncurl ") && strings.HasSuffix(tty.text(), "\n") })
 	want := regexp.MustCompile(`^address  http://127\.0\.0\.1:\d+, Kafka 127\.0\.0\.1:\d+
 records  \S*seb-bucket
-API key  in seb-data/api-key  \(new: clients that have another one get 401\)
+API key  in seb-data/api-key  \(new: clients with another key get 401\)
 produce  echo hello \| \S+ produce demo
 consume  \S+ consume demo
 curl     curl -H "Authorization: Bearer \$\(cat seb-data/api-key\)" -H 'Accept: application/json' 'http://127\.0\.0\.1:\d+/records\?topic-name=demo&offset=0'

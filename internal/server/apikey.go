@@ -12,10 +12,11 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 )
 
-// KeyFile is where a generated API key is kept in the data folder, mode 0600.
+// KeyFile is the file of a generated API key in the data folder, mode 0600.
 const KeyFile = "api-key"
 
-// findKey finds the API key: given, from a file, or made at the first start and kept in the data folder.
+// findKey sets the API key: configured, from a file, or generated at the first start and stored in
+// the data folder.
 func (s *Server) findKey() (err error) {
 	if s.key = s.cfg.HTTP.APIKey.Reveal(); s.key != "" {
 		return nil
@@ -33,32 +34,34 @@ func (s *Server) findKey() (err error) {
 	}
 	s.key, s.keyMade = rand.Text(), true
 	if err := errors.Join(writeFile(s.keyFile, []byte(s.key+"\n")), syncFolder(s.cfg.DataDir)); err != nil {
-		return fmt.Errorf("keep the new API key: %w", err)
+		return fmt.Errorf("store the new API key: %w", err)
 	}
 	return nil
 }
 
-// checkKey warns of a key that is easy to guess, or that others on this machine can read or replace.
+// checkKey warns about a key that is easy to guess, or that other users of this machine can read or
+// replace.
 func (s *Server) checkKey() {
 	if len(s.key) < config.APIKeyMin {
-		s.log.Warn("the API key is short: the next version refuses it", "bytes", len(s.key), "least", config.APIKeyMin, "source", s.keySource(),
-			"hint", "openssl rand -hex 16 makes one")
+		s.log.Warn("API key too short: the next version refuses it", "bytes", len(s.key), "minimum", config.APIKeyMin, "source", s.keySource(),
+			"hint", "generate one with: openssl rand -hex 16")
 	}
 	if s.keyFile == "" {
 		return
 	}
-	own := s.cfg.HTTP.APIKeyFile == "" // others may be links, as those of a Kubernetes secret are
+	// configured files may be links, like those of a Kubernetes secret
+	own := s.cfg.HTTP.APIKeyFile == ""
 	if info, err := os.Lstat(s.keyFile); own && err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		s.log.Warn("the API key's file is a symbolic link, which Seb does not make", "file", s.keyFile,
+		s.log.Warn("API key file is a symbolic link, which Seb never creates", "file", s.keyFile,
 			"hint", fmt.Sprintf("cp %[1]s %[1]s.new && chmod 600 %[1]s.new && mv %[1]s.new %[1]s", s.keyFile))
 	}
 	if info, err := os.Stat(s.keyFile); err == nil && info.Mode().Perm()&^0o600 != 0 {
-		s.log.Warn("the API key's file is open to other users", "file", s.keyFile, "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
+		s.log.Warn("API key file is accessible to other users", "file", s.keyFile, "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
 			"hint", "chmod 600 "+s.keyFile)
 	}
 }
 
-// ReadKey reads an API key from a file; white space around it is ignored.
+// ReadKey reads an API key from a file, without surrounding white space.
 func ReadKey(file string) (string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -71,7 +74,7 @@ func ReadKey(file string) (string, error) {
 	return key, nil
 }
 
-// syncFolder makes sure that a key which people are told is still that of this folder after the machine lost its power.
+// syncFolder syncs a folder, so that a key that was printed survives a loss of power.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -80,20 +83,21 @@ func syncFolder(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// newFile is how files are called before they have their names.
-const newFile = ".new-*"
+// tempPattern is the pattern of temporary files.
+const tempPattern = ".new-*"
 
-// removeNew removes what a killed process left of files that it was writing. Nobody else may be writing any.
-func removeNew(dir string) {
-	left, _ := filepath.Glob(filepath.Join(dir, newFile)) // the pattern is well formed
+// removeTemp removes temporary files of a killed process. No other process may be writing files in
+// the folder.
+func removeTemp(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, tempPattern)) // the pattern is valid
 	for _, file := range left {
-		_ = os.Remove(file) // it is in nobody's way
+		_ = os.Remove(file) // a remaining file is harmless
 	}
 }
 
-// writeFile replaces a file, readable by its owner only, in one step.
+// writeFile replaces a file atomically. Only its owner can read it.
 func writeFile(file string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), newFile) // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(file), tempPattern) // mode 0600
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestAStopDoesNotWaitLongForAStoreThatIsAway: the bucket's folder is removed while the broker runs. Clients hear why, and a stop
-// waits for a bounded time.
+// TestAStopDoesNotWaitLongForAStoreThatIsAway: the bucket's folder is removed while the broker
+// runs. Clients get the reason, and a stop waits for a bounded time.
 func TestAStopDoesNotWaitLongForAStoreThatIsAway(t *testing.T) {
-	server.SetAwayTime(100 * time.Millisecond)
-	t.Cleanup(func() { server.SetAwayTime(5 * time.Second) })
+	server.SetStoreTimeout(100 * time.Millisecond)
+	t.Cleanup(func() { server.SetStoreTimeout(5 * time.Second) })
 	bucket := filepath.Join(t.TempDir(), "bucket")
 	s, log := startLogged(t, func(c *config.Config) { c.Bucket, c.Kafka.Listen = bucket, "" })
 	if err := produce(t, connect(t, s)); err != nil {
@@ -37,11 +37,12 @@ func TestAStopDoesNotWaitLongForAStoreThatIsAway(t *testing.T) {
 	defer func() { cancel(); <-sent }()
 
 	const reason = "the store refuses the broker's requests"
-	sebtest.Eventually(t, "/readyz says why", func() bool {
+	sebtest.Eventually(t, "/readyz has the reason", func() bool {
 		_, body, err := get(t.Context(), s, "/readyz")
 		return err == nil && strings.Contains(body, reason)
 	})
-	// The refusal that /readyz has seen may be that of a read; only the refusal of a slot rejects further writes.
+	// /readyz may have seen the refusal of a read; only the refusal of a slot rejects further
+	// writes.
 	sebtest.Eventually(t, "the store refuses the slot", func() bool {
 		return log.Contains("store refuses s0000/wal/")
 	})
@@ -55,13 +56,13 @@ func TestAStopDoesNotWaitLongForAStoreThatIsAway(t *testing.T) {
 	}
 	began := time.Now()
 	err = s.Close(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "the store did not take what was under way within 100ms") {
+	if err == nil || !strings.Contains(err.Error(), "the store did not accept the records in progress within 100ms") {
 		t.Errorf("close: %v", err)
 	}
 	if took := time.Since(began); took >= server.StopTime {
 		t.Errorf("the stop took %s", took)
 	}
-	if !strings.Contains(log.String(), "waiting for the store to take what is under way") {
+	if !strings.Contains(log.String(), "stop waits for the store to accept records in progress") {
 		t.Errorf("log: %s", log.String())
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 )
 
-// Banner tells a person at a terminal what runs where and how to use it, in six lines. It names the file of the API key,
-// never the key. program is how the commands are called.
+// Banner prints six lines for a person at a terminal: the addresses and how to use them. It prints
+// the file of the API key, never the key. program is the name of the commands.
 func (s *Server) Banner(w io.Writer, program string) {
 	dir := ""
 	if s.cfg.DataDir != config.Default().DataDir {
@@ -31,7 +31,7 @@ func (s *Server) Banner(w io.Writer, program string) {
 	fmt.Fprintf(w, "curl     curl -H \"Authorization: Bearer %s\" -H 'Accept: application/json' '%s/records?topic-name=demo&offset=0'\n", header, s.URL())
 }
 
-// kafkaNote says where clients of Kafka connect to.
+// kafkaNote describes the address for Kafka clients.
 func (s *Server) kafkaNote() string {
 	a := s.KafkaAddress()
 	switch {
@@ -40,29 +40,30 @@ func (s *Server) kafkaNote() string {
 	case a != "":
 		return ", Kafka " + a
 	case s.kafka != nil:
-		return fmt.Sprintf(", Kafka not yet: %s is taken by another program, and tried again every %s", s.kafka.taken, kafkaRetry)
+		return fmt.Sprintf(", no Kafka yet: %s is in use by another program, retry every %s", s.kafka.busyAddress, kafkaRetry)
 	}
 	return ""
 }
 
-// keySource says where the API key is, without the key.
+// keySource describes the source of the API key, without the key.
 func (s *Server) keySource() string {
 	switch {
 	case s.keyMade:
-		return "in " + s.keyFile + "  (new: clients that have another one get 401)"
+		return "in " + s.keyFile + "  (new: clients with another key get 401)"
 	case s.keyFile != "":
 		return "in " + s.keyFile
 	}
-	return "as given by --http-api-key or $SEB_API_KEY"
+	return "from --http-api-key or $SEB_API_KEY"
 }
 
-// insideFolder returns the bucket if it is a folder inside the data folder, where older versions put it.
+// insideFolder returns the bucket if it is a folder inside the data folder, the default of older
+// versions.
 func (s *Server) insideFolder() (folder string, ok bool) {
 	folder, ok = strings.CutPrefix(s.cfg.Bucket, "file:")
 	return folder, ok && folder == config.BucketInside(s.cfg.DataDir)
 }
 
-// announce logs that the broker serves, and what an operator has to know of this start.
+// announce logs that the broker serves, and warnings about this start.
 func (s *Server) announce() {
 	role := "leader"
 	if s.cfg.ReadOnly {
@@ -75,15 +76,15 @@ func (s *Server) announce() {
 	if s.keyFile != "" {
 		args = append(args, "api_key_file", s.keyFile)
 	}
-	if s.debug != nil {
-		args = append(args, "pprof", "http://"+s.debug.address+"/debug/pprof/")
+	if s.pprof != nil {
+		args = append(args, "pprof", "http://"+s.pprof.address+"/debug/pprof/")
 	}
 	s.log.Debug("memory", "classes", s.node.Budget().Ceiling())
 	if s.keyMade {
-		s.log.Info("new API key made: clients that have another one get 401", "file", s.keyFile)
+		s.log.Info("new API key generated: clients with another key get 401", "file", s.keyFile)
 	}
 	if folder, ok := s.insideFolder(); ok {
-		s.log.Warn("the records are inside the data folder, where older versions put them: do not delete that folder",
+		s.log.Warn("records are inside the data folder, the default of older versions: do not delete that folder",
 			"records", folder, "hint", config.MoveHint(s.cfg.DataDir))
 	}
 	s.log.Info("serving", args...)

@@ -7,7 +7,8 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 )
 
-// TestConnectionsWithinMemory: idle and busy connections that a broker serves beside its share of Kafka connections.
+// TestConnectionsWithinMemory: number of idle and busy HTTP connections next to the Kafka
+// connections.
 func TestConnectionsWithinMemory(t *testing.T) {
 	for _, c := range []struct {
 		limit int64
@@ -19,13 +20,13 @@ func TestConnectionsWithinMemory(t *testing.T) {
 		{1 << 30, 10_000 + 2000},
 	} {
 		memory := budget.New(c.limit).Class(budget.Connections).Limit()
-		kafka := (&kafkaServer{}).places(int(memory / connectionBytes))
+		kafka := (&kafkaServer{}).connections(int(memory / connectionBytes))
 		got := httpapi.ConnectionsWithin(httpOpen(memory, kafka, 0))
 		if got < c.least {
 			t.Errorf("%d connections at a memory limit of %d bytes, want %d", got, c.limit, c.least)
 		}
 		if needed := MemoryFor(got - kafka); needed > c.limit {
-			t.Errorf("%d connections need %d bytes, and %d hold them", got-kafka, needed, c.limit)
+			t.Errorf("%d connections need %d bytes, limit %d", got-kafka, needed, c.limit)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 )
 
-// deliver delivers what triggers fire, on a broker that leads.
+// deliver starts the delivery of firings on a leader.
 func (s *Server) deliver(ctx context.Context, set *metrics.Set) (err error) {
 	if s.node.Triggers() == nil {
 		return nil
@@ -22,7 +22,8 @@ func (s *Server) deliver(ctx context.Context, set *metrics.Set) (err error) {
 	return err
 }
 
-// stopDeliveries ends deliveries and the engine that feeds them, while the broker still takes what is to be recorded.
+// stopDeliveries stops deliveries and the trigger engine while the broker still accepts their
+// records.
 func (s *Server) stopDeliveries() error {
 	if s.dispatch == nil {
 		return nil

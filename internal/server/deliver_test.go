@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/webhook"
 )
 
-// ask sends a request with a body in JSON.
+// ask sends a request with a JSON body.
 func ask(t *testing.T, s *server.Server, method, path, body string) (status int, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
@@ -34,8 +34,8 @@ func ask(t *testing.T, s *server.Server, method, path, body string) (status int,
 	return resp.StatusCode, string(b)
 }
 
-// TestWebhook: from a trigger and an event over HTTP to a message at a receiver, which only the flag allows; a stop does not
-// wait for a receiver that hangs.
+// TestWebhook: a trigger and events over HTTP lead to a message at a receiver that only the flag
+// allows. A stop does not wait for a receiver that hangs.
 func TestWebhook(t *testing.T) {
 	secret := webhook.NewSecret()
 	verifier := webhook.Verifier{Secrets: []webhook.Secret{secret}}
@@ -73,7 +73,7 @@ func TestWebhook(t *testing.T) {
 	if body := <-came; !strings.Contains(body, `"trigger":"x"`) || !strings.Contains(body, `"entity":"u1"`) {
 		t.Errorf("message %s", body)
 	}
-	// Once the engine has read an event with an id, whoever posts it again hears so.
+	// Once the engine has read an event with an ID, a repeated post is reported as a duplicate.
 	again := func() string {
 		status, answer := ask(t, s, http.MethodPost, "/event", `{"event": "a", "entity_id": "u2", "id": "k"}`)
 		if status/100 != 2 {
@@ -85,14 +85,14 @@ func TestWebhook(t *testing.T) {
 	_, rest, _ := strings.Cut(first, `"offset":`)
 	offset, _, _ := strings.Cut(rest, ",")
 	if strings.Contains(first, `"duplicate":true`) || offset == "" {
-		t.Errorf("the first: %s", first)
+		t.Errorf("first post: %s", first)
 	}
 	for end := time.Now().Add(time.Minute); !strings.Contains(again(), `"duplicate":true,"original_offset":`+offset+"}"); {
 		if now := again(); strings.Contains(now, `"duplicate":false`) {
-			t.Fatalf("the first was there: %s", now)
+			t.Fatalf("duplicate of the first post: %s", now)
 		}
 		if time.Now().After(end) {
-			t.Fatal("nobody knows of the first")
+			t.Fatal("no answer reports a duplicate")
 		}
 	}
 	if err := s.Close(context.Background()); err != nil {

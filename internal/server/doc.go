@@ -1,3 +1,3 @@
-// Package server is the broker as a program: a node behind a public HTTP listener, pprof on a loopback listener of its
-// own, the API key, and the order in which it all stops.
+// Package server is the broker as a program: a node with a public HTTP listener, a Kafka listener,
+// pprof on a separate loopback listener, the API key, and the order of stopping.
 package server

@@ -2,11 +2,11 @@ package server
 
 import "time"
 
-// SetKafkaRetry is for tests that do not wait for 5 s.
+// SetKafkaRetry replaces the interval of 5 s in tests.
 func SetKafkaRetry(d time.Duration) { kafkaRetry = d }
 
-// SetAwayTime is for tests that do not wait for 5 s.
-func SetAwayTime(d time.Duration) { awayTime = d }
+// SetStoreTimeout replaces the timeout of 5 s in tests.
+func SetStoreTimeout(d time.Duration) { storeTimeout = d }
 
-// StopTime is the longest stop.
+// StopTime bounds a stop.
 const StopTime = stopTime

@@ -2,5 +2,5 @@
 
 package server
 
-// openFiles is how many files the process may have open; 0 if that is not known.
+// openFiles returns the limit of open files of the process; 0 if it is unknown.
 func openFiles() int { return 0 }

@@ -4,7 +4,7 @@ package server
 
 import "syscall"
 
-// openFiles is how many files the process may have open; 0 if that is not known.
+// openFiles returns the limit of open files of the process; 0 if it is unknown.
 func openFiles() int {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {

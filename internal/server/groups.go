@@ -11,18 +11,19 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 )
 
-// openGroups starts the coordinator of consumer groups. Without a listener for clients of Kafka nobody can be a member of one.
+// openGroups starts the coordinator of consumer groups. Without a Kafka listener groups have no
+// members, so it is not needed.
 func (s *Server) openGroups(ctx context.Context, set *metrics.Set) {
 	if s.kafka != nil {
 		o := coordinator.Options{Broker: s.node.Broker, Logger: s.log, Metrics: set}
 		if failpoint.HurriedGroups() {
 			o.InitialDelay, o.SessionMin = 20*time.Millisecond, 500*time.Millisecond
 		}
-		s.groups = coordinator.Open(context.WithoutCancel(ctx), o) // it ends by closeGroups
+		s.groups = coordinator.Open(context.WithoutCancel(ctx), o) // closeGroups ends it
 	}
 }
 
-// httpGroups is where HTTP commits offsets; nil: the broker.
+// httpGroups is the target of offset commits over HTTP; nil: the broker.
 func (s *Server) httpGroups() httpapi.Groups {
 	if s.groups == nil {
 		return nil
@@ -30,7 +31,7 @@ func (s *Server) httpGroups() httpapi.Groups {
 	return s.groups
 }
 
-// closeGroups waits until the commits that were admitted are settled, which the end of the broker sees to.
+// closeGroups waits for the commits in progress, which complete before the broker closes.
 func (s *Server) closeGroups() {
 	if s.groups != nil {
 		s.groups.Close()

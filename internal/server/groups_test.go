@@ -12,8 +12,8 @@ import (
 	"github.com/sebbroker/seb/client"
 )
 
-// TestGroupsOfKafkaAndHTTP: a group is the same one from both sides, over a restart. While it has members, HTTP commits only with
-// what it expects.
+// TestGroupsOfKafkaAndHTTP: Kafka and HTTP share a group, over a restart. While it has members,
+// HTTP commits only with an expected offset.
 func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 	cfg := settings(t, "file:"+t.TempDir())
 	cfg.Kafka.Listen = "127.0.0.1:0"
@@ -40,7 +40,7 @@ func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 	k := kafkaClient(t, s, member...)
 	first := k.PollRecords(ctx, 1).Records()
 	if len(first) != 1 || first[0].Offset != 1 {
-		t.Fatalf("%+v, want what follows the offset that HTTP has committed", first)
+		t.Fatalf("%+v, want the record after the offset that HTTP committed", first)
 	}
 	if err := k.CommitRecords(ctx, first...); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 	if err := h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 2, Metadata: "expected", Expected: &two}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(ctx); err != nil { // while it has a member
+	if err := s.Close(ctx); err != nil { // while the group has a member
 		t.Fatal(err)
 	}
 	k.Close()

@@ -19,7 +19,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// startLogged starts a broker with a listener for Kafka, and returns its log.
+// startLogged starts a broker with a Kafka listener, and returns its log.
 func startLogged(t *testing.T, change func(*config.Config)) (*server.Server, *sebtest.Log) {
 	t.Helper()
 	c, l := settings(t, "mem:"), new(sebtest.Log)
@@ -35,7 +35,8 @@ func startLogged(t *testing.T, change func(*config.Config)) (*server.Server, *se
 	return s, l
 }
 
-// TestGuessesAreSlowedDown: of many wrong keys one has to wait, and it is logged where they come from; the right key never waits.
+// TestGuessesAreSlowedDown: some of many wrong keys must wait, and the log has their address; the
+// right key never waits.
 func TestGuessesAreSlowedDown(t *testing.T) {
 	s, log := startLogged(t, nil)
 	guess := func(key string) (status int, took time.Duration) {
@@ -77,7 +78,7 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 		defer c.Close()
 		began := time.Now()
 		if c.Ping(t.Context()) == nil {
-			t.Fatal("a wrong password is taken")
+			t.Fatal("a wrong password is accepted")
 		}
 		return time.Since(began)
 	})
@@ -93,7 +94,7 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 }
 
 func TestWeakKeysAreWarnedOf(t *testing.T) {
-	const short, open, link = "API key is short", "open to other users", "symbolic link"
+	const short, open, link = "API key too short", "accessible to other users", "symbolic link"
 	write := func(file, key string, mode os.FileMode) {
 		if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
 			t.Fatal(err)
@@ -130,11 +131,11 @@ func TestWeakKeysAreWarnedOf(t *testing.T) {
 			text := log.String()
 			for _, w := range []string{short, open, link} {
 				if strings.Contains(text, w) != (w == c.want) {
-					t.Errorf("want %q, the log says: %s", c.want, text)
+					t.Errorf("want %q in the log: %s", c.want, text)
 				}
 			}
 			if !strings.Contains(text, c.hint) || strings.Contains(text, "fifteen-letters") {
-				t.Errorf("want %q, the log says: %s", c.hint, text)
+				t.Errorf("want %q in the log: %s", c.hint, text)
 			}
 		})
 	}

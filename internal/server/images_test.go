@@ -13,9 +13,9 @@ import (
 	"github.com/sebbroker/seb/internal/server"
 )
 
-// TestImagesOfKeyAndAddress: whatever a crash, a disk or a person has made of the files of the key and the address, a broker
-// starts with a key that works, and with the old one if that is whole, or says which file is at fault; nothing in the bucket
-// is lost, and no half-written file stays.
+// TestImagesOfKeyAndAddress: whatever the state of the key file and the address file, a broker
+// starts with a working key, or the error names the file. It keeps an intact key. The bucket loses
+// nothing, and no temporary file remains.
 func TestImagesOfKeyAndAddress(t *testing.T) {
 	bucket := "file:" + t.TempDir()
 	cfg := settings(t, bucket)
@@ -45,17 +45,18 @@ func TestImagesOfKeyAndAddress(t *testing.T) {
 				started, err := server.Start(t.Context(), cfg, quiet)
 				if err != nil {
 					if !strings.Contains(err.Error(), path) || file != server.KeyFile {
-						t.Errorf("the error does not say where: %v", err)
+						t.Errorf("the error does not name the file: %v", err)
 					}
 					return
 				}
 				defer func() {
-					if err := started.Close(context.Background()); err != nil && what != "a folder" { // which it can not take away
+					// which the broker cannot remove
+					if err := started.Close(context.Background()); err != nil && what != "a folder" {
 						t.Error(err)
 					}
 				}()
 				if got := started.APIKey(); got == "" || (file != server.KeyFile || what == "whole") && got != key {
-					t.Errorf("the key is %q, it was %q", got, key)
+					t.Errorf("key %q, want %q", got, key)
 				}
 				c := connect(t, started)
 				if err := produce(t, c); err != nil {
@@ -73,17 +74,17 @@ func TestImagesOfKeyAndAddress(t *testing.T) {
 					t.Errorf("%d records are there, want %d", n, records)
 				}
 				if r, err := server.Discover(cfg.DataDir); what != "a folder" && (err != nil || r.Address != started.URL() || r.APIKey != started.APIKey()) {
-					t.Errorf("found %+v, %v", r, err)
+					t.Errorf("Discover: %+v, %v", r, err)
 				}
 				if left, _ := filepath.Glob(filepath.Join(cfg.DataDir, ".new-*")); len(left) > 0 && what != "a folder" {
-					t.Errorf("%q are left", left)
+					t.Errorf("temporary files %q", left)
 				}
 			})
 		}
 	}
 }
 
-// imagesOf lists what may be found in the place of a file.
+// imagesOf returns possible contents of a file after a crash.
 func imagesOf(whole string) map[string]string {
 	images := map[string]string{"whole": whole, "empty": "", "zeros": string(make([]byte, len(whole))), "two lines": whole + whole, "no text": "\xff\xfe"}
 	for at := 1; at < len(whole); at += 7 {
@@ -94,7 +95,7 @@ func imagesOf(whole string) map[string]string {
 	return images
 }
 
-// putImage makes a data folder with a whole key, and in the place of a file what a crash has left.
+// putImage creates a data folder with an intact key, and with an image of a file.
 func putImage(t *testing.T, dir, key, path, what, text string) {
 	t.Helper()
 	err := os.WriteFile(filepath.Join(dir, server.KeyFile), []byte(key+"\n"), 0o600)

@@ -16,26 +16,25 @@ import (
 )
 
 const (
-	// kafkaShare is the part of the places for connections, one in so many, that clients of Kafka have; kafkaMost is the most
-	// that they get.
-	kafkaShare = 4
-	kafkaMost  = 512
+	// Kafka clients get one in kafkaShare of all connections, at most maxKafkaConnections.
+	kafkaShare          = 4
+	maxKafkaConnections = 512
 )
 
-// kafkaRetry is how often the default address is tried again while another program has it.
+// kafkaRetry is the retry interval of the default address while another program uses it.
 var kafkaRetry = 5 * time.Second
 
-// kafkaServer is the listener for clients of Kafka. The methods of a nil one do nothing.
+// kafkaServer is the listener for Kafka clients. The methods of a nil kafkaServer do nothing.
 type kafkaServer struct {
-	server *kafka.Server
-	taken  string // the default address, if another program has it: it is tried again every kafkaRetry
+	server      *kafka.Server
+	busyAddress string // the default address, if another program uses it; retried every kafkaRetry
 
 	mu       sync.Mutex   // guards listener
-	listener net.Listener // nil while the address is taken
+	listener net.Listener // nil while the address is in use
 }
 
-// listenKafka listens, or returns nil if there is to be no listener. The default address may be taken by another program: it is
-// then tried again. One that was given may not.
+// listenKafka listens, or returns nil without a Kafka address. If the default address is in use, it
+// is retried later. A configured address that is in use is an error.
 func listenKafka(c *config.Kafka, log *slog.Logger) (*kafkaServer, error) {
 	if c.Listen == "" {
 		return nil, nil
@@ -45,22 +44,22 @@ func listenKafka(c *config.Kafka, log *slog.Logger) (*kafkaServer, error) {
 	case err == nil:
 		return &kafkaServer{listener: l}, nil
 	case c.Optional && errors.Is(err, syscall.EADDRINUSE):
-		log.Warn("no listener for clients of Kafka yet: the default address is taken", "address", c.Listen, "retry", kafkaRetry,
-			"hint", "--kafka-listen names another, or none")
-		return &kafkaServer{taken: c.Listen}, nil
+		log.Warn("no Kafka listener yet: the default address is in use", "address", c.Listen, "retry", kafkaRetry,
+			"hint", "set another address, or none, with --kafka-listen")
+		return &kafkaServer{busyAddress: c.Listen}, nil
 	}
 	return nil, fmt.Errorf("--kafka-listen: %w", err)
 }
 
-// places is how many of all places for connections are for clients of Kafka.
-func (k *kafkaServer) places(all int) int {
+// connections returns the share of Kafka clients in all connections.
+func (k *kafkaServer) connections(all int) int {
 	if k == nil {
 		return 0
 	}
-	return max(1, min(kafkaMost, all/kafkaShare))
+	return max(1, min(maxKafkaConnections, all/kafkaShare))
 }
 
-// start serves until drain, whatever becomes of ctx.
+// start serves until drain, even if ctx ends.
 func (k *kafkaServer) start(ctx context.Context, s *Server, o kafka.Options) (err error) {
 	if k == nil {
 		return nil
@@ -68,21 +67,22 @@ func (k *kafkaServer) start(ctx context.Context, s *Server, o kafka.Options) (er
 	if k.server, err = kafka.New(s.node.Broker, o); err != nil {
 		return err
 	}
-	ctx = context.WithoutCancel(ctx) // the server ends by Close
+	ctx = context.WithoutCancel(ctx) // Close ends the server
 	s.serving.Go(func() {
 		if !k.wait(s.stopping, s.log) {
 			return
 		}
 		if err := k.server.Serve(ctx, k.listener); err != nil {
-			s.end(fmt.Errorf("listener for clients of Kafka: %w", err))
+			s.end(fmt.Errorf("Kafka listener: %w", err))
 		}
 	})
 	return nil
 }
 
-// wait waits until the address is free, if it is taken, and listens; false if the server stops first.
+// wait waits until an address in use is free, and listens. It returns false if the server stops
+// first.
 func (k *kafkaServer) wait(stop <-chan struct{}, log *slog.Logger) bool {
-	if k.taken == "" {
+	if k.busyAddress == "" {
 		return true
 	}
 	t := time.NewTicker(kafkaRetry)
@@ -93,15 +93,15 @@ func (k *kafkaServer) wait(stop <-chan struct{}, log *slog.Logger) bool {
 			return false
 		case <-t.C:
 		}
-		l, err := tlsport.Listen(k.taken)
+		l, err := tlsport.Listen(k.busyAddress)
 		if err != nil {
-			log.Debug("no listener for clients of Kafka yet", "address", k.taken, "err", err)
+			log.Debug("no Kafka listener yet", "address", k.busyAddress, "err", err)
 			continue
 		}
 		k.mu.Lock()
 		k.listener = l
 		k.mu.Unlock()
-		log.Info("listening for clients of Kafka", "address", l.Addr().String())
+		log.Info("Kafka listener started", "address", l.Addr().String())
 		return true
 	}
 }
@@ -125,12 +125,12 @@ func (k *kafkaServer) close(ctx context.Context) error {
 		return nil
 	}
 	if err := k.server.Close(ctx); err != nil {
-		return fmt.Errorf("requests of clients of Kafka under way: %w", err)
+		return fmt.Errorf("Kafka requests in progress: %w", err)
 	}
 	return nil
 }
 
-// address is where it listens; "" if it does not.
+// address is the address of the listener; "" without one.
 func (k *kafkaServer) address() string {
 	if k == nil {
 		return ""

@@ -36,8 +36,8 @@ func kafkaClient(t *testing.T, s *server.Server, opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-// TestKafka: a server as it is started serves clients of Kafka beside those of HTTP, on disk and in memory, and stops while
-// one of them waits for records.
+// TestKafka: a server serves Kafka and HTTP clients, on disk and in memory, and stops while a
+// client waits for records.
 func TestKafka(t *testing.T) {
 	for _, bucket := range []string{"mem:", "file:" + t.TempDir()} {
 		cfg := settings(t, bucket)
@@ -71,14 +71,14 @@ func TestKafka(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := net.Dial("tcp", s.KafkaAddress()); err == nil {
-			t.Error("it listens")
+			t.Error("the listener exists")
 		}
 		c.Close()
 	}
 }
 
-// TestDefaultPartitions: a topic that its first record creates has as many partitions as the setting says, over HTTP and Kafka; that
-// of events has one.
+// TestDefaultPartitions: a topic that a record creates has the configured number of partitions,
+// over HTTP and Kafka; the events topic has one.
 func TestDefaultPartitions(t *testing.T) {
 	cfg := settings(t, "mem:")
 	cfg.Kafka.Listen, cfg.DefaultPartitions = "127.0.0.1:0", 3
@@ -101,8 +101,9 @@ func TestDefaultPartitions(t *testing.T) {
 	}
 }
 
-// TestKafkaCrossesHTTP: what is written over HTTP is read over Kafka and the other way round without loss, from memory, disk and
-// S3: keys, headers, timestamps, null and empty values, every codec; keyed records go to the same partitions.
+// TestKafkaCrossesHTTP: records written over HTTP are read over Kafka and vice versa, from memory,
+// disk and S3: keys, headers, timestamps, null and empty values, every codec. Records with a key go
+// to the same partitions.
 func TestKafkaCrossesHTTP(t *testing.T) {
 	buckets := map[string]func(t *testing.T) string{
 		"memory": func(*testing.T) string { return "mem:" },
@@ -123,7 +124,7 @@ func TestKafkaCrossesHTTP(t *testing.T) {
 	}
 }
 
-// sample is records of every kind; odd ones have no key.
+// sample returns records of every kind; odd ones have no key.
 func sample() []record.Record {
 	list := make([]record.Record, 60)
 	for i := range list {
@@ -172,7 +173,7 @@ func crossing(t *testing.T, s *server.Server) {
 			t.Fatal(err)
 		}
 	}
-	place := map[string]int32{} // of each key
+	partitionOf := map[string]int32{} // per key
 	for _, topic := range []string{"over-http", "over-kafka"} {
 		byHTTP := overHTTP(t, http, topic, partitions)
 		byKafka := map[int64]record.Record{}
@@ -188,10 +189,10 @@ func crossing(t *testing.T, s *server.Server) {
 					c.Headers = append(c.Headers, record.Header{Key: h.Key, Value: h.Value})
 				}
 				byKafka[c.Timestamp] = c
-				if at, known := place[string(r.Key)]; r.Key != nil && known && at != r.Partition {
+				if at, known := partitionOf[string(r.Key)]; r.Key != nil && known && at != r.Partition {
 					t.Errorf("key %s is in %d and %d", r.Key, at, r.Partition)
 				}
-				place[string(r.Key)] = r.Partition
+				partitionOf[string(r.Key)] = r.Partition
 			})
 		}
 		for _, w := range want {
@@ -225,7 +226,8 @@ func overHTTP(t *testing.T, http *client.Client, topic string, partitions int32)
 	return byTime
 }
 
-// TestKafkaAddress: an address that is wished for must be had, one that is offered is waited for, and none is none.
+// TestKafkaAddress: a configured address is required, the default address is retried, and ""
+// disables Kafka.
 func TestKafkaAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -242,7 +244,7 @@ func TestKafkaAddress(t *testing.T) {
 	s := start(t, c)
 	var banner strings.Builder
 	s.Banner(&banner, "seb")
-	if s.KafkaAddress() != "" || !strings.Contains(banner.String(), c.Kafka.Listen+" is taken") {
+	if s.KafkaAddress() != "" || !strings.Contains(banner.String(), c.Kafka.Listen+" is in use") {
 		t.Errorf("listens at %q: %s", s.KafkaAddress(), banner.String())
 	}
 	if err := l.Close(); err != nil {

@@ -20,8 +20,8 @@ var metricsHelp string
 // maxGroupLags bounds the series of seb_group_lag_records: groups are named by clients.
 const maxGroupLags = 200
 
-// newMetricsWriter returns the writer of GET /metrics: the series of set with HELP and TYPE, the lag of consumer
-// groups, and the metrics of the Go runtime and the process.
+// newMetricsWriter returns the writer of GET /metrics: the series of set with HELP and TYPE, the
+// lag of consumer groups, and the metrics of the Go runtime and the process.
 func newMetricsWriter(set *metrics.Set, b *broker.Broker) func(io.Writer) {
 	metrics.ExposeMetadata(true)
 	help := map[string]string{}
@@ -40,7 +40,7 @@ func newMetricsWriter(set *metrics.Set, b *broker.Broker) func(io.Writer) {
 				continue
 			}
 			if name, ok := bytes.CutSuffix(line, []byte("_total gauge\n")); ok {
-				// The library calls a counter that is read by a function a gauge.
+				// The library reports a counter that a function reads as a gauge.
 				line = append(name[:len(name):len(name)], "_total counter\n"...)
 			}
 			w.Write(line)
@@ -58,7 +58,7 @@ func writeGroupLags(w io.Writer, b *broker.Broker) {
 	}
 	fmt.Fprint(w, "# HELP seb_group_lag_records\n# TYPE seb_group_lag_records gauge\n")
 	for _, l := range lags {
-		// Names are printable UTF-8, of which Go and the text format quote the same: \\ and ".
+		// Names are printable UTF-8. Go and the text format quote them the same way: \\ and ".
 		fmt.Fprintf(w, "seb_group_lag_records{group=%q,topic=%q} %d\n", l.Group, l.Topic, l.Records)
 	}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestMetrics reads GET /metrics as Prometheus does: each family has one HELP and one TYPE before its series, its help
-// is in metrics.txt, and metrics.txt has no others. docs/reference/metrics.md lists them.
+// TestMetrics reads GET /metrics as Prometheus does: each family has one HELP and one TYPE before
+// its series, its help is in metrics.txt, and metrics.txt has no others. docs/reference/metrics.md
+// lists them.
 func TestMetrics(t *testing.T) {
 	s := start(t, settings(t, "mem:"))
 	c := connect(t, s)
@@ -47,7 +48,7 @@ func TestMetrics(t *testing.T) {
 		delete(types, name)
 		switch {
 		case kind == "" && strings.HasPrefix(name, "seb_cache_"), kind == "" && name == "seb_tls_certificate_not_after_seconds":
-			kind = "gauge" // of a part that this broker does not have
+			kind = "gauge" // of a component that this broker does not have
 			if strings.HasSuffix(name, "_total") {
 				kind = "counter"
 			}
@@ -92,8 +93,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// families returns the types of the families of a scrape and the values of its series. It reports what Prometheus would
-// refuse or misunderstand.
+// families returns the types of the families of a scrape and the values of its series. It reports
+// what Prometheus would refuse or misunderstand.
 func families(t *testing.T, text string) (types, series map[string]string) {
 	types, series = map[string]string{}, map[string]string{}
 	family := ""

@@ -14,8 +14,8 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 )
 
-// pprofServer serves pprof, without a key, on a loopback address and a mux of its own. The command line is left out: the API
-// key may stand in it.
+// pprofServer serves pprof, without a key, on a loopback address with its own mux. It omits the
+// command line, which may have the API key.
 type pprofServer struct {
 	server  *http.Server
 	address string
@@ -25,23 +25,23 @@ type pprofServer struct {
 func startPprof(c *config.Pprof) (*pprofServer, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(c.Address, strconv.Itoa(c.Port)))
 	if err != nil {
-		return nil, fmt.Errorf("debug listener (--http-debug-address, --http-debug-port): %w", err)
+		return nil, fmt.Errorf("pprof listener (--http-debug-address, --http-debug-port): %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	d := &pprofServer{
+	p := &pprofServer{
 		server:  &http.Server{Handler: localOnly(mux), ReadHeaderTimeout: 10 * time.Second},
 		address: l.Addr().String(),
 	}
-	d.serving.Go(func() { _ = d.server.Serve(l) })
-	return d, nil
+	p.serving.Go(func() { _ = p.server.Serve(l) })
+	return p, nil
 }
 
-// localOnly answers requests for this machine by a name that no DNS server gives: a page of another site, whose name means
-// 127.0.0.1 by now, must not read profiles.
+// localOnly answers only requests to localhost or a loopback address. A web page whose DNS name
+// resolves to 127.0.0.1 must not read profiles.
 func localOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -49,16 +49,16 @@ func localOnly(h http.Handler) http.Handler {
 			host = strings.Trim(r.Host, "[]")
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "pprof answers to localhost and loopback addresses only", http.StatusForbidden)
+			http.Error(w, "pprof answers only requests to localhost and loopback addresses", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-func (d *pprofServer) close() error {
-	err := d.server.Close()
-	d.serving.Wait()
+func (p *pprofServer) close() error {
+	err := p.server.Close()
+	p.serving.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

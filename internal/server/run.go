@@ -9,14 +9,14 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 )
 
-// Run starts a broker, calls ready (which may be nil) once it accepts requests, and serves until ctx ends, which is how
-// it is meant to end: then it stops in order and returns nil. Otherwise it returns why it could not go on:
-// broker.ErrFenced, broker.ErrCorrupt or another.
+// Run starts a broker, calls ready (which may be nil) once it accepts requests, and serves until
+// ctx ends. It then stops in order and returns nil. Otherwise it returns the reason for the end:
+// broker.ErrFenced, broker.ErrCorrupt or another error.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, ready func(*Server)) error {
 	s, err := Start(ctx, cfg, log)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-			return nil // told to stop before there was anything to stop
+			return nil // ctx ended before the start
 		}
 		return err
 	}
@@ -28,7 +28,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger, ready func(*S
 	case <-ctx.Done():
 		log.Info("stopping")
 	case <-s.Done():
-		log.Error("can not go on", "err", s.Err())
+		log.Error("broker stopped", "err", s.Err())
 	}
 	failed := s.Err()
 	if err := s.Close(context.WithoutCancel(ctx)); err != nil && failed == nil {

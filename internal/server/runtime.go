@@ -10,23 +10,24 @@ import (
 	"time"
 )
 
-// RuntimeFile is where a running broker says in its data folder how to reach it.
+// RuntimeFile is the file in the data folder with the address of a running broker.
 const RuntimeFile = "broker.json"
 
-// Runtime is what RuntimeFile holds. It carries the key, so the file is readable by its owner only, and is removed when
-// the broker stops; one that was killed leaves it behind.
+// Runtime is the content of RuntimeFile. It has the key, so only the owner can read the file. The
+// broker removes it at a stop; a killed broker leaves it.
 type Runtime struct {
 	Address string    `json:"address"` // URL
 	APIKey  string    `json:"api_key"`
 	Bucket  string    `json:"bucket"`
 	PID     int       `json:"pid"`
 	Started time.Time `json:"started"`
-	// Certificate is the file with that of Address, if it begins with https: commands of this machine trust it, whatever its name.
+	// Certificate is the certificate file of Address, if it begins with https. Commands on this
+	// machine trust it, whatever its names.
 	Certificate string `json:"certificate,omitempty"`
 }
 
-// Discover reads what the broker of a data folder left there: how to reach it, or, if none runs, the key that it will
-// have. An error is fs.ErrNotExist if there is neither.
+// Discover reads the RuntimeFile of a data folder. Without one it returns the stored API key, which
+// the next broker will use. The error is fs.ErrNotExist if there is neither.
 func Discover(dataDir string) (Runtime, error) {
 	var r Runtime
 	b, err := os.ReadFile(filepath.Join(dataDir, RuntimeFile))

@@ -40,42 +40,44 @@ type Server struct {
 	listener net.Listener
 	api      *httpapi.API
 	http     *http.Server
-	kafka    *kafkaServer // nil if it is off
+	kafka    *kafkaServer // nil: no Kafka
 	ports    ports
-	groups   *coordinator.Coordinator // nil if there is no Kafka: nobody else has members
-	debug    *pprofServer             // nil unless enabled
+	groups   *coordinator.Coordinator // nil without Kafka: groups then have no members
+	pprof    *pprofServer             // nil: disabled
 	runtime  Runtime
 	key      string
-	keyFile  string               // where key is from; "" if it was given
+	keyFile  string               // file of the key; "" if it was configured
 	keyMade  bool                 // at this start
-	stopping chan struct{}        // closed when Close begins
-	targets  webhook.Policy       // where webhooks may go to
-	dispatch *delivery.Dispatcher // nil if read-only
+	stopping chan struct{}        // closed when Close starts
+	targets  webhook.Policy       // allowed targets of webhooks
+	dispatch *delivery.Dispatcher // nil: read-only
 
 	serving sync.WaitGroup // goroutines of the listeners
-	done    chan struct{}  // closed when it can not go on
+	done    chan struct{}  // closed when the server cannot continue
 	fail    sync.Once
-	err     error // why; set before done is closed
+	err     error // the reason; set before done is closed
 	closed  sync.Once
-	stopErr error // of the first Close
+	stopErr error // result of the first Close
 }
 
 const (
-	// connectionBytes is the memory of a Kafka connection: buffers in both directions, two goroutines, requests in flight.
+	// connectionBytes is the memory of a Kafka connection: buffers in both directions, two
+	// goroutines, requests in flight.
 	connectionBytes = 40 << 10
-	// httpIdleBytes is the memory of an idle HTTP connection: two buffers of 4 KiB, a goroutine, what net/http and the guard of
-	// its requests keep. A request takes more for its duration; busyBytes, at most a quarter of all, are for that, beside what requests
-	// reserve themselves.
+	// httpIdleBytes is the memory of an idle HTTP connection: two buffers of 4 KiB, a goroutine,
+	// and the state of net/http and of the request guard. busyBytes, at most a quarter of the
+	// total, is for active requests, in addition to the memory that requests reserve.
 	httpIdleBytes = 14 << 10
 	busyBytes     = 3 << 19
 )
 
-// Alive returns nil once the goroutine that owns the log has answered; it waits for no store. Errors:
-// broker.ErrClosed, ctx's cause.
+// Alive returns nil once the goroutine that owns the log has answered. It does not wait for the
+// store. Errors: broker.ErrClosed, ctx's cause.
 func (s *Server) Alive(ctx context.Context) error { return s.node.Broker.Alive(ctx) }
 
-// Start starts a broker as cfg says and returns when it leads (or follows, if read-only) and accepts requests. It sets
-// the process's soft memory limit. Errors: config.Faults, storecheck.Error, node.ErrFolderInUse, and others.
+// Start starts a broker with cfg. It returns when the broker leads (or follows, if read-only) and
+// accepts requests. It sets the process's soft memory limit. Errors: config.Faults,
+// storecheck.Error, node.ErrFolderInUse, and others.
 func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -89,7 +91,8 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	if s.targets, err = webhook.ParsePolicy(cfg.WebhookTargets()); err != nil {
 		return nil, config.Faults{fmt.Errorf("--webhook-targets: %w", err)}
 	}
-	// The port comes first: a broker that could not be reached must not take the bucket from one that can.
+	// Listen before the log is opened: a broker with an address in use must not take the bucket
+	// from a working one.
 	set := metrics.NewSet()
 	if s.ports, err = newPorts(&cfg.TLS, log, set); err != nil {
 		return nil, err
@@ -99,15 +102,15 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	}
 	failpoint.Hit("start.listening")
 	if err := s.start(ctx, set); err != nil {
-		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.stopDebug())
+		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.stopPprof())
 	}
 	return s, nil
 }
 
-// prepare does what can fail for reasons of settings, files and addresses, before the log is opened: a broker that cannot start must
-// not take the log from one that runs. The data folder is locked.
+// prepare checks settings, files and addresses before the log is opened, because a broker that
+// cannot start must not take the log from a running one. It locks the data folder.
 func (s *Server) prepare() (err error) {
-	removeNew(s.cfg.DataDir)
+	removeTemp(s.cfg.DataDir)
 	if err = s.findKey(); err != nil {
 		return err
 	}
@@ -124,12 +127,12 @@ func (s *Server) prepare() (err error) {
 		return err
 	}
 	if s.cfg.Pprof.Enable {
-		s.debug, err = startPprof(&s.cfg.Pprof)
+		s.pprof, err = startPprof(&s.cfg.Pprof)
 	}
 	return err
 }
 
-// checkCacheDir makes sure that the folder of the disk cache can be made, if a remote bucket has one.
+// checkCacheDir checks that the folder of the disk cache of a remote bucket can be created.
 func (s *Server) checkCacheDir() error {
 	spec, err := objstore.ParseSpec(s.cfg.Bucket)
 	if err != nil || spec.Kind != objstore.KindS3 || s.cfg.Cache.Size == 0 || s.cfg.CacheDir() == "" {
@@ -138,7 +141,7 @@ func (s *Server) checkCacheDir() error {
 	if err := os.MkdirAll(s.cfg.CacheDir(), 0o700); err != nil {
 		return fmt.Errorf("--cache-dir: %w", err)
 	}
-	f, err := os.CreateTemp(s.cfg.CacheDir(), newFile)
+	f, err := os.CreateTemp(s.cfg.CacheDir(), tempPattern)
 	if err != nil {
 		return fmt.Errorf("--cache-dir: %w", err)
 	}
@@ -161,7 +164,8 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 	limit := budget.New(int64(s.cfg.MemoryLimit)).GoLimit()
 	debug.SetMemoryLimit(limit)
 	options := s.nodeOptions(set)
-	// Else the collector would run all the time for what it can not collect.
+	// Without this the garbage collector would run permanently because of memory that it cannot
+	// free.
 	options.OnMemoryStore = func(held int64) { debug.SetMemoryLimit(limit + held) }
 	var err error
 	if s.node, err = node.Open(ctx, options); err != nil {
@@ -200,41 +204,42 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	return o
 }
 
-// MemoryFor is a memory limit, in bytes, with which a broker serves so many connections without TLS at once.
+// MemoryFor returns a memory limit, in bytes, that allows a number of concurrent connections
+// without TLS.
 func MemoryFor(connections int) int64 {
 	idle := int64(httpapi.ConnectionsOpen(connections)) * httpIdleBytes
 	http := idle + min(busyBytes, idle/3+1) // see httpOpen
-	kafka := min(http/(kafkaShare-1)+connectionBytes, kafkaMost*connectionBytes)
+	kafka := min(http/(kafkaShare-1)+connectionBytes, maxKafkaConnections*connectionBytes)
 	return budget.LimitFor(budget.Connections, http+kafka)
 }
 
-// connections is how many connections fit into memory, and into what the system lets the process open: for HTTP, as
-// Options.Connections, and for Kafka.
+// connections returns the connection limits from memory and from the system's limit of open files:
+// for HTTP, as Options.Connections, and for Kafka.
 func (s *Server) connections() (http, kafka int) {
 	limit, tls := s.node.Budget().Class(budget.Connections).Limit(), s.ports.tlsBytes()
-	kafka = s.kafka.places(int(limit / (connectionBytes + tls)))
+	kafka = s.kafka.connections(int(limit / (connectionBytes + tls)))
 	open := httpOpen(limit, kafka, tls)
 	if files := openFiles(); files > 0 && files-kafka-ownFiles < open {
-		s.log.Warn("the limit of open files bounds HTTP connections", "files", files, "hint", "raise it: ulimit -n")
+		s.log.Warn("HTTP connections bounded by the limit of open files", "files", files, "hint", "raise the limit: ulimit -n")
 		open = files - kafka - ownFiles
 	}
 	return min(s.cfg.HTTP.Connections, httpapi.ConnectionsWithin(open)), kafka
 }
 
-// httpOpen is how many HTTP connections may be open with so much memory for all connections.
+// httpOpen returns the number of HTTP connections that fit into a memory limit for all connections.
 func httpOpen(limit int64, kafka int, tls int64) int {
 	limit -= int64(kafka) * (connectionBytes + tls)
 	return int((limit - min(busyBytes, limit/4)) / (httpIdleBytes + tls))
 }
 
-// ownFiles is how many files the program itself has open at most: cache, objects, requests to the store.
+// ownFiles bounds the files of the program itself: cache, objects, requests to the store.
 const ownFiles = 512
 
-// serve makes the API and starts the listeners.
+// serve creates the API and starts the listeners.
 func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	key, err := s.key, error(nil)
 	connections, kafkaConnections := s.connections()
-	s.log.Info("connections that are served at once", "http", connections, "kafka", kafkaConnections)
+	s.log.Info("connection limits", "http", connections, "kafka", kafkaConnections)
 	var original func(context.Context, string, int32, string, string) (int64, bool, bool)
 	if engine := s.node.Triggers(); engine != nil {
 		original = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool, bool) {
@@ -264,7 +269,8 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		s.runtime.Certificate = absolute(s.cfg.TLS.CertFile)
 	}
 	if err := s.runtime.write(s.cfg.DataDir); err != nil {
-		// Commands will have to be told where the broker is; it serves all the same (a full disk must not stop it).
+		// Commands then need the address on the command line, but a full disk must not stop the
+		// broker.
 		s.log.Warn("address not written to the data folder", "err", err)
 	}
 	failpoint.Hit("start.announced")
@@ -277,7 +283,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	return nil
 }
 
-// watch ends the server when the broker can not go on.
+// watch ends the server when the broker cannot continue.
 func (s *Server) watch() {
 	select {
 	case <-s.node.Done():
@@ -295,7 +301,7 @@ func (s *Server) end(err error) {
 	})
 }
 
-// URL is the address of the public listener as clients of this machine reach it.
+// URL returns the address of the public listener for clients on this machine.
 func (s *Server) URL() string {
 	host, port, err := net.SplitHostPort(s.listener.Addr().String())
 	if err != nil {
@@ -310,17 +316,18 @@ func (s *Server) URL() string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// KafkaAddress is where clients of Kafka connect to, host:port; "" if nothing listens for them.
+// KafkaAddress returns the host:port for Kafka clients; "" without a listener.
 func (s *Server) KafkaAddress() string { return s.kafka.address() }
 
-// APIKey is the key that requests must carry.
+// APIKey returns the key that requests must have.
 func (s *Server) APIKey() string { return s.runtime.APIKey }
 
-// Done is closed when the server can not go on: another broker took over, the log stopped on corruption, or the listener
-// failed. Close is to be called all the same; it answers what is waiting.
+// Done is closed when the server cannot continue: another broker took over, the log is corrupt, or
+// the listener failed. Call Close also then; it answers waiting requests.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err says why Done is closed: broker.ErrFenced, broker.ErrCorrupt or another; nil before.
+// Err returns the reason why Done is closed: broker.ErrFenced, broker.ErrCorrupt or another error;
+// nil before.
 func (s *Server) Err() error {
 	select {
 	case <-s.done:
@@ -330,14 +337,16 @@ func (s *Server) Err() error {
 	}
 }
 
-// stopTime bounds a graceful stop: beyond it what was not stored is rejected or unknown, and connections are cut.
+// stopTime bounds a graceful stop. After it unstored records are rejected or their outcome is
+// unknown, and connections are closed.
 const stopTime = 20 * time.Second
 
-// pollTime bounds the part of it in which long polls get what they have.
+// pollTime bounds the part of a stop in which long polls answer with their records.
 const pollTime = 2 * time.Second
 
-// Close stops in order: nothing new is accepted; what is there is stored and answered; then the rest is closed. It takes
-// at most stopTime, or until ctx ends. Closing twice waits for the first to end.
+// Close stops in order: it accepts no new requests, stores and answers those in progress, and
+// closes the rest. It takes at most stopTime, or until ctx ends. A second Close waits for the
+// first.
 func (s *Server) Close(ctx context.Context) error {
 	s.closed.Do(func() {
 		close(s.stopping)
@@ -346,7 +355,15 @@ func (s *Server) Close(ctx context.Context) error {
 	return s.stopErr
 }
 
-// stop is the order of stopping.
+// stop stops the components in this order. Outcomes of deliveries and of groups are records, so the
+// broker closes after the deliveries stop and before the coordinator does.
+//
+//	remove broker.json
+//	end long polls, close the listeners        (requests in progress complete meanwhile)
+//	stop deliveries and the trigger engine
+//	broker: store and acknowledge records, refuse others
+//	wait for requests, close the coordinator
+//	cache, store, data folder, pprof
 func (s *Server) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
@@ -354,7 +371,8 @@ func (s *Server) stop(ctx context.Context) error {
 	// Commands no longer find this broker.
 	errs = append(errs, ignoreMissing(os.Remove(filepath.Join(s.cfg.DataDir, RuntimeFile))))
 	failpoint.Hit("stop.begun")
-	// Long polls end with what they have, the listener closes, and requests under way are waited for ...
+	// Long polls answer with their records, the listener closes, and requests in progress complete
+	// ...
 	polls, end := context.WithTimeout(ctx, pollTime)
 	s.kafka.drain()
 	s.api.Drain(polls)
@@ -362,35 +380,35 @@ func (s *Server) stop(ctx context.Context) error {
 	shut := make(chan error, 1)
 	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx)) }()
 	errs = append(errs, s.stopDeliveries())
-	// ... while the broker stores what they wait for, without collecting any longer, and refuses more.
-	storing, stored := s.whileTheStoreAnswers(ctx)
+	// ... while the broker stores their records without collecting, and refuses others.
+	storing, stored := s.storeContext(ctx)
 	errs = append(errs, s.node.Broker.Close(storing))
 	stored()
 	if err := <-shut; err != nil {
-		errs = append(errs, fmt.Errorf("requests under way: %w", err), s.http.Close())
+		errs = append(errs, fmt.Errorf("requests in progress: %w", err), s.http.Close())
 	}
 	s.serving.Wait()
 	s.closeGroups()
 	failpoint.Hit("stop.flushed")
-	// Nobody uses the cache, the store and the data folder any more.
+	// No component uses the cache, the store and the data folder any more.
 	errs = append(errs, s.node.Close(ctx))
-	errs = append(errs, s.stopDebug())
+	errs = append(errs, s.stopPprof())
 	s.end(nil)
 	return errors.Join(errs...)
 }
 
-// awayTime is how long a stop waits for a store whose last answer was an error.
-var awayTime = 5 * time.Second
+// storeTimeout is the time for which a stop waits for a store whose last answer was an error.
+var storeTimeout = 5 * time.Second
 
-// whileTheStoreAnswers returns a context that ends when the store has not taken anything for awayTime, or at once if it never
-// will. done must be called.
-func (s *Server) whileTheStoreAnswers(parent context.Context) (ctx context.Context, done func()) {
+// storeContext returns a context that ends when the store has answered only errors for
+// storeTimeout, or at once if its error is permanent. The caller must call done.
+func (s *Server) storeContext(parent context.Context) (ctx context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		tick := time.NewTicker(awayTime / 50)
+		tick := time.NewTicker(storeTimeout / 50)
 		defer tick.Stop()
-		var since time.Time // when the store was seen to be away
+		var since time.Time // time of the first error in a row
 		for {
 			fault, now := s.node.StoreFault(), time.Now()
 			switch {
@@ -400,10 +418,10 @@ func (s *Server) whileTheStoreAnswers(parent context.Context) (ctx context.Conte
 				cancel(s.node.BrokenBy())
 			case since.IsZero():
 				since = now
-				s.log.Warn("stopping: waiting for the store to take what is under way; a second signal does not wait", "up_to", awayTime, "err", fault)
-			case now.Sub(since) >= awayTime:
-				// The fault is not wrapped: it decides nothing about the next start.
-				cancel(fmt.Errorf("the store did not take what was under way within %s, of which the outcome is unknown now: %s", awayTime, fault.Error()))
+				s.log.Warn("stop waits for the store to accept records in progress; a second signal does not wait", "up_to", storeTimeout, "err", fault)
+			case now.Sub(since) >= storeTimeout:
+				// The error is not wrapped, so that it does not determine the exit code.
+				cancel(fmt.Errorf("the store did not accept the records in progress within %s, their outcome is unknown: %s", storeTimeout, fault.Error()))
 			}
 			select {
 			case <-tick.C:
@@ -415,11 +433,11 @@ func (s *Server) whileTheStoreAnswers(parent context.Context) (ctx context.Conte
 	return ctx, func() { cancel(nil); watching.Wait() }
 }
 
-func (s *Server) stopDebug() error {
-	if s.debug == nil {
+func (s *Server) stopPprof() error {
+	if s.pprof == nil {
 		return nil
 	}
-	return s.debug.close()
+	return s.pprof.close()
 }
 
 func ignoreMissing(err error) error {

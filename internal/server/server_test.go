@@ -59,7 +59,7 @@ func produce(t *testing.T, c *client.Client) error {
 	return err
 }
 
-func TestARunningBrokerIsAnnounced(t *testing.T) {
+func TestDiscoverFindsARunningBroker(t *testing.T) {
 	cfg := settings(t, "mem:")
 	if _, err := server.Discover(cfg.DataDir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("before: %v", err)
@@ -86,7 +86,7 @@ func TestARunningBrokerIsAnnounced(t *testing.T) {
 	}
 }
 
-func TestDamagedAnnouncementIsAnError(t *testing.T) {
+func TestDamagedRuntimeFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, server.RuntimeFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
@@ -176,10 +176,10 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		}
 		cancel()
 	}); err != nil {
-		t.Errorf("asked to stop: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	if err := server.Run(ctx, settings(t, "mem:"), quiet, nil); err != nil {
-		t.Errorf("asked to stop before it began: %v", err)
+		t.Errorf("canceled before the start: %v", err)
 	}
 }
 
@@ -205,11 +205,11 @@ func TestFaultsAtTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := server.Start(t.Context(), taken, quiet); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("taken port: %v", err)
+		t.Errorf("port in use: %v", err)
 	}
 	taken.Pprof.Enable, taken.Pprof.Port, taken.HTTP.Port = true, taken.HTTP.Port, 0
 	if _, err := server.Start(t.Context(), taken, quiet); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("taken debug port: %v", err)
+		t.Errorf("pprof port in use: %v", err)
 	}
 	var faults config.Faults
 	if _, err := server.Start(t.Context(), config.Config{}, quiet); !errors.As(err, &faults) {
@@ -220,7 +220,7 @@ func TestFaultsAtTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := server.Start(t.Context(), bad, quiet); err == nil {
-		t.Error("a damaged key file was taken")
+		t.Error("a damaged key file was accepted")
 	}
 }
 
@@ -249,7 +249,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	if got, err := status(conns[0], time.Minute); got != "HTTP/1.1 200 OK\r\n" {
 		t.Errorf("first: %q %v", got, err)
 	}
-	// The second gets the place of the first, which asks for nothing.
+	// The second connection replaces the first, which is idle.
 	ask()
 	if got, err := status(conns[1], time.Minute); got != "HTTP/1.1 200 OK\r\n" {
 		t.Errorf("second: %q %v", got, err)
@@ -260,7 +260,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	}
 }
 
-// TestWebhookTargets: what is no address is refused by the flag's name before anything is started.
+// TestWebhookTargets: an invalid entry is refused with the name of the flag before the start.
 func TestWebhookTargets(t *testing.T) {
 	c := settings(t, "mem:")
 	c.Webhooks.Targets = "10.0.0.0/8, localhost"

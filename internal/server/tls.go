@@ -12,13 +12,13 @@ import (
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
-// ports are the TLS sides of the listeners.
+// ports are the TLS parts of the listeners.
 type ports struct {
 	http, kafka *tlsport.Port
-	certificate *tlsport.Certificate // nil if there is none
+	certificate *tlsport.Certificate // nil without TLS
 }
 
-// newPorts reads the certificate, if there is one.
+// newPorts loads the certificate, if there is one.
 func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (ports, error) {
 	var cert *tlsport.Certificate
 	if c.CertFile != "" {
@@ -37,7 +37,7 @@ func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (ports, error) 
 	return ports{port(config.ListenerHTTP, "http/1.1"), port(config.ListenerKafka), cert}, nil
 }
 
-// warnings are for GET /status.
+// warnings returns the warnings for GET /status.
 func (p *ports) warnings() []string {
 	if p.certificate == nil {
 		return nil
@@ -48,7 +48,8 @@ func (p *ports) warnings() []string {
 	return nil
 }
 
-// tlsBytes is the memory that TLS adds to a connection: the last record, the ciphers' state.
+// tlsBytes is the additional memory of a TLS connection: the last record and the state of the
+// ciphers.
 func (p *ports) tlsBytes() int64 {
 	if p.http.Secure() || p.kafka.Secure() {
 		return 24 << 10
@@ -56,14 +57,14 @@ func (p *ports) tlsBytes() int64 {
 	return 0
 }
 
-// warn names the listeners whose clients send API keys and data through a network in plain text.
+// warn logs the listeners whose clients send API keys and records in plain text through a network.
 func (p *ports) warn(log *slog.Logger, httpAddress, kafkaAddress string) {
 	for _, l := range []struct {
 		name, address string
 		port          *tlsport.Port
 	}{{config.ListenerHTTP, httpAddress, p.http}, {config.ListenerKafka, kafkaAddress, p.kafka}} {
 		if l.address != "" && !l.port.Secure() && !loopback(l.address) {
-			log.Warn("API keys and records go through the network in plain text: the listener is not on a loopback address and has no TLS (--tls-cert)",
+			log.Warn("API keys and records are sent in plain text: the listener is not on a loopback address and has no TLS (--tls-cert)",
 				"listener", l.name, "address", l.address)
 		}
 	}
@@ -75,7 +76,7 @@ func loopback(address string) bool {
 	return err == nil && ip != nil && ip.IsLoopback()
 }
 
-// absolute is a path for commands that run in other folders.
+// absolute returns an absolute path, for commands in other folders.
 func absolute(file string) string {
 	if path, err := filepath.Abs(file); err == nil {
 		return path

@@ -78,8 +78,8 @@ func (s *secured) kafka(t *testing.T, config *tls.Config, how sasl.Mechanism, mo
 	return c
 }
 
-// TestTLS: one certificate for both listeners; clients of both kinds, by PLAIN and SCRAM, write and read what the other has written,
-// small and large, from memory and from files.
+// TestTLS: one certificate for both listeners. Clients of both kinds, with PLAIN and SCRAM, read
+// each other's records, small and large, from memory and from files.
 func TestTLS(t *testing.T) {
 	for _, bucket := range []string{"mem:", "file:" + t.TempDir()} {
 		s := startSecured(t, func(c *config.Config) { c.Bucket = bucket })
@@ -128,7 +128,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTLSThatIsNotTrusted: clients that do not trust the certificate send no key, end at once, and the log says why.
+// TestTLSThatIsNotTrusted: clients that do not trust the certificate send no key and fail at once,
+// and the log has the reason.
 func TestTLSThatIsNotTrusted(t *testing.T) {
 	s := startSecured(t, func(*config.Config) {})
 	other := testenv.NewAuthority(t).Trusted()
@@ -138,7 +139,7 @@ func TestTLSThatIsNotTrusted(t *testing.T) {
 	if !errors.As(err, &wrong) || !errors.Is(err, client.ErrRejected) {
 		t.Errorf("HTTP: %v", err)
 	}
-	if took := time.Since(began); took > 25*time.Second { // it would be 30 if it were repeated
+	if took := time.Since(began); took > 25*time.Second { // 30 s with retries
 		t.Errorf("after %s", took)
 	}
 	err = s.kafka(t, other, plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context())
@@ -159,7 +160,8 @@ func eventually(t *testing.T, l *sebtest.Log, want string) {
 	sebtest.Eventually(t, "logged: "+want, func() bool { return strings.Contains(l.String(), want) })
 }
 
-// TestTLSIsRenewed: a certificate that has ended is replaced while the broker runs, and those that were connected stay so.
+// TestTLSIsRenewed: an expired certificate is replaced while the broker runs, and existing
+// connections stay open.
 func TestTLSIsRenewed(t *testing.T) {
 	var dir string
 	s := startSecured(t, func(c *config.Config) {
@@ -168,13 +170,13 @@ func TestTLSIsRenewed(t *testing.T) {
 		c.TLS.CertFile, c.TLS.KeyFile = ended.Cert, ended.Key
 	})
 	eventually(t, &s.log, "expires soon or has expired")
-	// Who does not look at certificates is connected all the same.
+	// A client that does not verify certificates connects nevertheless.
 	old := s.kafka(t, &tls.Config{InsecureSkipVerify: true}, plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism())
 	if err := old.ProduceSync(t.Context(), &kgo.Record{Topic: "t"}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{}.AsMechanism()).Ping(t.Context()); err == nil {
-		t.Fatal("a certificate that has ended is trusted")
+		t.Fatal("an expired certificate is trusted")
 	}
 	s.authority.Files(t, dir, testenv.Leaf{})
 	eventuallyTrusted(t, s)
@@ -201,8 +203,8 @@ func eventuallyTrusted(t *testing.T, s *secured) {
 	}
 }
 
-// TestTLSAndPlainText: each where the other is wanted ends the connection without a word of Kafka, and is logged; HTTP says what is
-// wanted.
+// TestTLSAndPlainText: the wrong protocol on a port ends the connection without a Kafka answer, and
+// is logged. HTTP answers with the reason.
 func TestTLSAndPlainText(t *testing.T) {
 	s := startSecured(t, func(*config.Config) {})
 	c, err := net.Dial("tcp", s.KafkaAddress())
@@ -214,7 +216,7 @@ func TestTLSAndPlainText(t *testing.T) {
 	if _, err := c.Write([]byte("\x00\x00\x00\x10\x00\x12\x00\x00\x00\x00\x00\x01\x00\x06client")); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := io.ReadAll(c); len(b) > 0 || err != nil { // in particular it is not reset
+	if b, err := io.ReadAll(c); len(b) > 0 || err != nil { // in particular no reset
 		t.Errorf("%q %v", b, err)
 	}
 	eventually(t, &s.log, `msg="plain text on a port with TLS, connection closed" listener=kafka`)
@@ -238,7 +240,7 @@ func TestTLSAndPlainText(t *testing.T) {
 	}
 }
 
-// TestTLSOfOneListener: the other one stays plain.
+// TestTLSOfOneListener: the other listener stays plain.
 func TestTLSOfOneListener(t *testing.T) {
 	s := startSecured(t, func(c *config.Config) { c.TLS.Listeners = "kafka" })
 	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()).Ping(t.Context()); err != nil {
@@ -256,7 +258,8 @@ func TestTLSOfOneListener(t *testing.T) {
 	}
 }
 
-// TestHTTP2IsNotOffered: who asks for it gets HTTP/1.1, and who wants nothing else no connection.
+// TestHTTP2IsNotOffered: a client that offers it gets HTTP/1.1, and one that requires it gets no
+// connection.
 func TestHTTP2IsNotOffered(t *testing.T) {
 	s := startSecured(t, func(*config.Config) {})
 	tr := &http.Transport{TLSClientConfig: s.authority.Trusted(), ForceAttemptHTTP2: true}
@@ -277,7 +280,8 @@ func TestHTTP2IsNotOffered(t *testing.T) {
 	}
 }
 
-// TestTLSFilesAreChecked: a broker whose certificate can not be used does not start, and takes no bucket from one that runs.
+// TestTLSFilesAreChecked: a broker with an invalid certificate does not start, and does not take
+// the bucket from a running one.
 func TestTLSFilesAreChecked(t *testing.T) {
 	c := settings(t, "mem:")
 	c.TLS.CertFile, c.TLS.KeyFile = "/missing/cert.pem", "/missing/key.pem"
@@ -287,9 +291,10 @@ func TestTLSFilesAreChecked(t *testing.T) {
 	}
 }
 
-// TestPlainTextBeyondLoopbackIsWarnedOf names each such listener, and none that has TLS or is on loopback.
+// TestPlainTextBeyondLoopbackIsWarnedOf: the log names each such listener, and none with TLS or on
+// loopback.
 func TestPlainTextBeyondLoopbackIsWarnedOf(t *testing.T) {
-	const warning = "go through the network in plain text"
+	const warning = "are sent in plain text"
 	for name, c := range map[string]struct {
 		change func(*config.Config)
 		want   []string
