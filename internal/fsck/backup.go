@@ -121,9 +121,9 @@ func (c *copier) prune(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", c.o.To, s.key, err)
 		}
-		must, may := to.needed(st, views)
+		n := contentsAt(st, views)
 		for key := range there { //tidy:unordered a set
-			if must[key] || may[key] {
+			if n.holds(key) {
 				delete(there, key)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ import (
 
 // A copy of a log at a committed position P holds
 //
-//	the SEALs of the epochs that the state at P knows      so that rule R7 can judge names
+//	the SEALs of all epochs before P                        so that rule R7 can judge names
 //	every slot and pack in which a range of that state lies
 //	the newest copy of each view that is not ahead of P
 //	a snapshot of the state at P, written last
@@ -127,9 +128,11 @@ func unfinished(at state.Position, epoch uint32) func(snapshotObject) error {
 // copier is one call. Its checker reads From.
 type copier struct {
 	*checker
-	o     CopyOptions
-	out   CopyReport
-	views []snapshot.Found // that the last pass has transferred
+	o   CopyOptions
+	out CopyReport
+	// contents and views are those of the last pass.
+	contents *contents
+	views    []snapshot.Found
 
 	progress sync.Mutex // guards done and out.Copied, and calls of Progress
 	done     Count
@@ -266,32 +269,50 @@ func (c *copier) walkToEnd(ctx context.Context) error {
 	}
 }
 
-// needed returns the names that a copy at a state must hold, and those that it holds if they are there. views are the copies
-// of views in the store.
-func (c *checker) needed(st *state.State, views []snapshot.Found) (must, may map[string]bool) {
-	must, may = map[string]bool{}, map[string]bool{}
+// contents are the names that a copy at a state holds.
+type contents struct {
+	shard  uint32
+	st     *state.State
+	epochs map[record.ID]bool // that the state knows
+	must   map[string]bool    // slots and packs with records
+	may    map[string]bool    // SEALs and copies of views, if they are there
+}
+
+// contentsAt returns those of a state. views are the copies of views in the store.
+func contentsAt(st *state.State, views []snapshot.Found) *contents {
+	n := &contents{st.Shard, st, map[record.ID]bool{}, map[string]bool{}, map[string]bool{}}
 	for _, t := range st.Topics() {
 		for _, p := range t.Partitions.Written() {
 			for i := range p.Ranges {
 				if r := &p.Ranges[i]; !r.Lost() {
-					must[st.RangeKey(r)] = true
+					n.must[st.RangeKey(r)] = true
 				}
 			}
 		}
 	}
 	for _, e := range st.Epochs {
+		n.epochs[e.Nonce] = true
 		if e.Nonce != st.Nonce {
-			may[state.SlotKey(c.o.Shard, e.Number, e.Nonce, e.Seal)] = true
-			may[state.RecoveryKey(c.o.Shard, e.Number, e.Nonce, e.Seal)] = true
+			n.may[state.SlotKey(st.Shard, e.Number, e.Nonce, e.Seal)] = true
+			n.may[state.RecoveryKey(st.Shard, e.Number, e.Nonce, e.Seal)] = true
 		}
 	}
 	for _, f := range viewsAt(st, views) {
 		for _, key := range f.Keys {
-			may[key] = true
+			n.may[key] = true
 		}
 	}
-	return must, may
+	return n
 }
+
+// forgotten reports whether key is a slot of an earlier epoch that the state does not know (rule R12). Of these a copy holds the
+// SEALs, which lead from epoch 0 to the epochs that it knows.
+func (n *contents) forgotten(key string) bool {
+	s, ok := parseSlot(n.shard, key)
+	return ok && s.epoch < n.st.Pos.Epoch && !n.epochs[s.nonce] && !n.st.OnLostBranch(s.pos())
+}
+
+func (n *contents) holds(key string) bool { return n.must[key] || n.may[key] || n.forgotten(key) }
 
 // viewsAt returns the newest whole copy of each view that is not ahead of a state. all has the newest of a view first.
 func viewsAt(st *state.State, all []snapshot.Found) (found []snapshot.Found) {
@@ -336,11 +357,12 @@ func (c *copier) transfer(ctx context.Context) error {
 			return err
 		}
 	}
-	must, may := c.needed(c.st, views)
+	c.contents = contentsAt(c.st, views)
+	must := maps.Clone(c.contents.must)
 	c.done, c.out.Whole = Count{}, Count{}
 	var missing []objstore.Entry
 	for key, size := range from { //tidy:unordered sorted below
-		if !must[key] && !may[key] {
+		if !c.contents.holds(key) {
 			continue
 		}
 		delete(must, key)
@@ -372,6 +394,7 @@ func (c *copier) one(ctx context.Context, e objstore.Entry) error {
 	c.memory.take(e.Size)
 	defer c.memory.give(e.Size)
 	b := make([]byte, e.Size)
+	var kind record.Kind
 	err := patiently(ctx, func() error {
 		got, err := c.o.From.Get(ctx, e.Key, objstore.Whole)
 		if err != nil {
@@ -383,15 +406,19 @@ func (c *copier) one(ctx context.Context, e objstore.Entry) error {
 		} else if err != nil || got.Size >= 0 && got.Size != e.Size {
 			return &record.CorruptError{What: "object length", Want: e.Size, Got: got.Size}
 		}
-		return c.verify(e.Key, b)
+		kind, err = c.verify(e.Key, b)
+		return err
 	})
+	forgotten := c.contents.forgotten(e.Key)
 	switch {
 	case errors.Is(err, objstore.ErrNotFound):
 		return fmt.Errorf("%s: %w", e.Key, errCollected)
+	case forgotten && errors.Is(err, record.ErrCorrupt):
+		return nil // no record is in it
 	case err != nil:
 		return fmt.Errorf("%s: %w", e.Key, err)
 	}
-	if c.o.To != nil {
+	if c.o.To != nil && (kind == record.KindSeal || !forgotten) { // else garbage
 		if err := c.put(ctx, e.Key, b); err != nil {
 			return err
 		}
@@ -402,19 +429,19 @@ func (c *copier) one(ctx context.Context, e objstore.Entry) error {
 
 // verify checks the sums of a slot or pack, and that it belongs under its name. Copies of views have sums of their own, which
 // the broker checks before it uses one.
-func (c *checker) verify(key string, b []byte) error {
+func (c *checker) verify(key string, b []byte) (record.Kind, error) {
 	n, slot := parseSlot(c.o.Shard, strings.TrimSuffix(key, state.RecoverySuffix))
 	if !slot {
 		var pack bool
 		if n, pack = parsePack(c.o.Shard, key); !pack {
-			return nil
+			return 0, nil
 		}
 	}
 	o := object{key: key}
 	if err := errors.Join(o.decode(b), o.body); err != nil {
-		return err
+		return 0, err
 	}
-	return c.place(&o.head, n)
+	return o.head.Kind, c.place(&o.head, n)
 }
 
 func (c *copier) step(size int64, copied bool) {

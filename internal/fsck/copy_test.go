@@ -392,6 +392,35 @@ func TestCopiesAreRefused(t *testing.T) {
 	}
 }
 
+// TestBackupOfManyEpochs: the state forgets epochs in which no record lies. Their SEALs are in the copy, their garbage is not.
+func TestBackupOfManyEpochs(t *testing.T) {
+	from, to := objstore.NewMemory(), objstore.NewMemory()
+	live(t, from, 4)
+	for range 40 {
+		kill(open(t, options(from, 4)))
+	}
+	closeBroker(t, open(t, options(from, 4)))
+	settled(t, from)
+	head, err := record.DecodeHead(read(t, from, withData(t, from)[0])[:record.HeadSize])
+	if err != nil {
+		t.Fatal(err)
+	}
+	head.Epoch, head.Nonce, head.Slot, head.Low = 20, record.ID{1}, 3, 0
+	garbage := state.SlotKey(0, head.Epoch, head.Nonce, head.Slot)
+	body, err := record.EncodeObject(&head, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, from, garbage, body)
+	backup(t, from, to, 0)
+	want := content(t, from)
+	s := restored(t, to, nil)
+	if names := keys(t, s); names[garbage] != 0 || len(slots(t, s, record.KindSeal)) < 40 {
+		t.Errorf("garbage of %d bytes and %d SEALs", names[garbage], len(slots(t, s, record.KindSeal)))
+	}
+	sameRecords(t, s, want)
+}
+
 // TestBackupOfViews: the newest copy of a view that is not ahead of the restore point is in it.
 func TestBackupOfViews(t *testing.T) {
 	from, to := objstore.NewMemory(), objstore.NewMemory()
