@@ -229,7 +229,7 @@ func TestTheDocumentHasAllSections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "reports", "latency.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "reports", "latency-figures.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

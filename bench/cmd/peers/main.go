@@ -1,5 +1,5 @@
 // Command peers measures Seb beside Kafka, NATS, RabbitMQ and Redis, which it installs into .cache,
-// and writes docs/reports/latency.md: it builds bin/seb-bench and runs `seb-bench campaign`. By default it
+// and writes docs/reports/latency-figures.md: it builds bin/seb-bench and runs `seb-bench campaign`. By default it
 // takes three quarters of an hour. What was cut off continues where it was when the same command is
 // given again. It prints each run with the time that is left.
 //

@@ -30,9 +30,9 @@ func newCampaign() *cobra.Command {
 	var c campaignFlags
 	cmd := &cobra.Command{
 		Use:   "campaign",
-		Short: "Measure Seb beside other brokers and write docs/reports/latency.md",
+		Short: "Measure Seb beside other brokers and write docs/reports/latency-figures.md",
 		Long: `Installs and starts brokers, one at a time, measures all of them with the article's five workloads in turns, then Seb's batch wait,
-a second broker that follows, and what a closed loop hides; and writes the sections of docs/reports/latency.md that are between marks, with
+a second broker that follows, and what a closed loop hides; and writes the sections of docs/reports/latency-figures.md that are between marks, with
 pictures, of everything that is there. bench/cmd/peers does this.
 
 Every run's result is kept in a file. What was cut off goes on where it was when the same command is given again; runs of other
@@ -54,7 +54,7 @@ durations or numbers of repeats are kept apart. Needs Seb's repository.`,
 	f.StringSliceVar(&c.parts, "parts", nil, "parts: runs, batch-wait, follower, loops")
 	f.StringVar(&c.root, "repository", "", "folder of Seb's source (default: the nearest one above)")
 	f.StringVar(&c.results, "results", "", "folder of the results (default: bench/results/raw in the repository)")
-	f.StringVar(&c.document, "document", "", "Markdown file whose sections are written (default: docs/reports/latency.md in the repository)")
+	f.StringVar(&c.document, "document", "", "Markdown file whose sections are written (default: docs/reports/latency-figures.md in the repository)")
 	f.StringVar(&c.pictures, "pictures", "", "folder of the pictures (default: beside the document, with its name)")
 	f.StringVar(&c.summary, "summary", "", "JSON file of all figures (default: bench/results/summary.json in the repository; with --document none)")
 	f.BoolVar(&c.fresh, "fresh", false, "measure again what is chosen, though it was measured")
@@ -132,7 +132,7 @@ func (c *campaignFlags) places() (err error) {
 		c.results = filepath.Join(results, "raw")
 	}
 	if c.document == "" {
-		c.document = filepath.Join(c.root, "docs", "reports", "latency.md")
+		c.document = filepath.Join(c.root, "docs", "reports", "latency-figures.md")
 		if c.summary == "" {
 			c.summary = filepath.Join(results, "summary.json")
 		}

@@ -16,7 +16,7 @@ func TestCampaign(t *testing.T) {
 	}
 	dir := t.TempDir()
 	document := filepath.Join(dir, "latency.md")
-	text, err := os.ReadFile(filepath.Join(root, "docs", "reports", "latency.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "reports", "latency-figures.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
