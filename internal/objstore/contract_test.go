@@ -21,7 +21,7 @@ func TestDiskContract(t *testing.T) {
 	}
 }
 
-// TestStagedContract: what is staged and published is put, in every way.
+// TestStagedContract checks that a staged and published object fulfills the contract of Put.
 func TestStagedContract(t *testing.T) {
 	for name, options := range map[string]objstore.DiskOptions{"sync": {}, "nosync": {NoSync: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestStagedContract(t *testing.T) {
 	}
 }
 
-// staging is a Disk that stages all that is put.
+// staging is a Disk that stages every Put.
 type staging struct{ *objstore.Disk }
 
 // Put implements objstore.Store.

@@ -18,32 +18,34 @@ import (
 
 // DiskOptions are the settings of a disk store.
 type DiskOptions struct {
-	// NoSync leaves out every fsync: what was acknowledged is lost when the machine loses power, though not when the
-	// process is killed. Only for data that may be lost.
+	// NoSync omits every fsync: a power failure loses acknowledged data, a killed process does not.
+	// Only for data that may be lost.
 	NoSync bool
-	// Existing is for who mostly reads: the folder must be there, and nothing is made in it before something is put.
+	// Existing is for callers that mostly read: the folder must exist, and opening creates nothing
+	// in it.
 	Existing bool
 }
 
-// Disk is a bucket in a folder: an object is a file named by its key. Safe for concurrent use, also by several processes
-// on one machine. Close it to give its handles back; it has no state that needs closing.
+// Disk is a bucket in a folder: an object is a file named by its key. Safe for concurrent use, also
+// by several processes on one machine. Close releases its handles; unclosed stores leave nothing
+// behind that needs cleanup.
 type Disk struct {
 	dir     string
 	options DiskOptions
-	root    *os.Root // nothing outside of dir can be reached through it, not even by symbolic links
-	base    *os.File // the folder of root
+	root    *os.Root // confines access to dir, also against symbolic links
+	base    *os.File // handle of the folder of root
 	temp    lazyTemp
 	folders *folderCache
 	calls   diskCalls
 	refused atomic.Pointer[string] // why writes are refused; set once
 	broken  chan struct{}          // closed by the first fsync that fails
-	by      error                  // why; set before broken is closed
-	once    sync.Once              // that closes broken
-	writing sync.RWMutex           // held for reading by writers: Close waits for them
+	by      error                  // the cause; set before broken is closed
+	once    sync.Once              // closes broken
+	writing sync.RWMutex           // read-locked by writers, so that Close waits for them
 	close   func() error
 }
 
-// diskCalls are the system calls that tests let fail.
+// diskCalls are the system calls that tests replace to inject errors.
 type diskCalls struct {
 	writev     func(fd int, iovs [][]byte) (int, error)
 	writeBack  func(fd int, offset, size int64) error
@@ -53,8 +55,9 @@ type diskCalls struct {
 	move       func(from *os.File, fromName string, to *os.File, toName string) error
 }
 
-// OpenDisk opens the store in dir, making the folder if it is missing, and removes what killed processes left in its
-// temporary folder. With Existing it only opens it; an error for a missing folder wraps fs.ErrNotExist.
+// OpenDisk opens the store in dir, creates the folder if it is missing, and removes temporary files
+// of killed processes. With Existing it only opens it; an error for a missing folder wraps
+// fs.ErrNotExist.
 func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -96,9 +99,9 @@ func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 	return d, nil
 }
 
-// makeRoot makes the store's own folder durable: itself and all that it had to make above it.
+// makeRoot creates the store's folder and missing folders above it, and makes them durable.
 func makeRoot(dir string, noSync bool) error {
-	lowest := dir // the lowest folder that was there before
+	lowest := dir // the lowest folder that existed before
 	for {
 		if _, err := os.Stat(lowest); err == nil || lowest == filepath.Dir(lowest) {
 			break
@@ -130,7 +133,7 @@ func (d *Disk) Get(ctx context.Context, key string, r Range) (Object, error) {
 		return Object{}, err
 	}
 	f, err := openBeneath(d.base, key)
-	if err != nil && !missing(err) { // a kernel without it, a symbolic link, a folder moved meanwhile: step by step
+	if err != nil && !missing(err) { // no openat2, a symbolic link or a moved folder: use os.Root
 		f, err = d.root.Open(key)
 	}
 	if err != nil {
@@ -138,7 +141,7 @@ func (d *Disk) Get(ctx context.Context, key string, r Range) (Object, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fs.ErrNotExist // the folder of other objects
+		err = fs.ErrNotExist // a folder of other objects
 	}
 	if err != nil {
 		_ = f.Close()
@@ -152,7 +155,8 @@ func (d *Disk) Get(ctx context.Context, key string, r Range) (Object, error) {
 	return Object{Size: info.Size(), Body: &Section{File: f, Off: offset, Len: length}}, nil
 }
 
-// Delete implements Store. It does not fsync: after a power failure a deleted object may be back, and be deleted again.
+// Delete implements Store. It does not fsync: after a power failure a deleted object may exist
+// again, and can be deleted again.
 func (d *Disk) Delete(ctx context.Context, keys ...string) error {
 	if err := begin(ctx, "delete", keys...); err != nil {
 		return err
@@ -174,7 +178,8 @@ func (d *Disk) Delete(ctx context.Context, keys ...string) error {
 		emptied[path.Dir(key)] = true
 	}
 	for dir := range emptied {
-		// The first folder that is not empty ends it. A Put that wanted the folder makes it again.
+		// It stops at the first folder that is not empty. A Put that needs the folder creates it
+		// again.
 		for dir != "." && d.root.Remove(dir) == nil {
 			dir = path.Dir(dir)
 		}
@@ -182,7 +187,8 @@ func (d *Disk) Delete(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// Close waits for running writes and gives back the handles. Later calls are refused. It may be called twice.
+// Close waits for running writes and releases the handles. Later calls are refused. It may be
+// called twice.
 func (d *Disk) Close() error { return d.close() }
 
 // String implements Store.
@@ -193,8 +199,8 @@ func (d *Disk) String() string {
 	return "file:" + d.dir
 }
 
-// refuse makes the store refuse writes from now on: after a failed fsync nobody knows what the disk holds, and asking
-// again can be answered with a success that means nothing.
+// refuse makes the store refuse writes from now on. After a failed fsync the content of the disk is
+// unknown, and a second fsync may report a meaningless success.
 func (d *Disk) refuse(why string) {
 	d.refused.CompareAndSwap(nil, &why)
 }
@@ -230,11 +236,11 @@ func readVerdict(err error) error {
 	return writeVerdict(err)
 }
 
-// writeVerdict sorts an error of the operating system: what passes by itself is no verdict, all else is refused until
-// somebody does something about it.
+// writeVerdict classifies an error of the operating system: transient errors are no verdict, all
+// others are refused until an operator fixes the cause.
 func writeVerdict(err error) error {
-	for _, passing := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EINTR, unix.EAGAIN} {
-		if errors.Is(err, passing) {
+	for _, transient := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EINTR, unix.EAGAIN} {
+		if errors.Is(err, transient) {
 			return fmt.Errorf("%w: %w", ErrNoVerdict, err)
 		}
 	}

@@ -19,41 +19,43 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-var allImages = flag.Bool("images", false, "try many more images of a folder that a power failure can leave")
+var allImages = flag.Bool("images", false, "try many more images of a folder after a power failure")
 
-// A machine that stops leaves of a folder what was synced, and any part of what was not. The following notes what a store
-// does to a folder, and makes every such remainder of it:
+// A power failure leaves everything that was synced, and any part of the rest. The following
+// records what a store does to a folder, and creates every possible remainder:
 //
-//   - what a file holds is sure once it was synced; before, it is a part of it, or zeros, or nothing;
-//   - a name (of a file or folder, new, moved or removed) is sure once the folder that it is in was synced; before, it may or
-//     may not have happened, each by itself, a move's two ends included.
+//   - The content of a file is durable once it was synced; before that it is a part of it, zeros,
+//     or nothing.
+//   - A name (of a file or folder, created, moved or removed) is durable once its folder was
+//     synced. Before that each change may or may not have happened, independently, including both
+//     ends of a move.
 
-// node is a file or folder while it lives; inode numbers are used again.
+// node is a file or folder while it exists; inode numbers are reused.
 type node struct {
 	id     int
 	folder bool
-	text   string // of a file, as last seen
-	sure   int    // the step after which the text is sure; 0: it is not
+	text   string // content of a file, as last seen
+	sure   int    // the step from which the text is durable; 0: not yet
 }
 
-// nameStep is a name that came or went.
+// nameStep is a name that was added or removed.
 type nameStep struct {
 	in   int // id of the folder
 	name string
 	node *node
 	come bool
 	at   int // step
-	sure int // the step after which it is sure; 0: it is not
+	sure int // the step from which it is durable; 0: not yet
 }
 
-// promise is what a store has answered of a key: its object is there, or was deleted and may be gone.
+// promise is a store's answer about a key: its object exists, or was deleted and may be gone.
 type promise struct {
 	key, value string
 	deleted    bool
 	at         int
 }
 
-// tape is what happened.
+// tape is the recorded history.
 type tape struct {
 	t        *testing.T
 	dir      string
@@ -63,7 +65,7 @@ type tape struct {
 	names    map[string]uint64
 	steps    []nameStep
 	promises []promise
-	values   map[string][]string // all that was ever tried to put, by key
+	values   map[string][]string // all values that a put tried, by key
 	fail     func(step int) error
 	staged   bool // objects are staged and published
 }
@@ -71,7 +73,7 @@ type tape struct {
 func newTape(t *testing.T, dir string) *tape {
 	p := &tape{t: t, dir: dir, live: map[uint64]*node{}, names: map[string]uint64{}, values: map[string][]string{}}
 	p.look()
-	for i := range p.steps { // what was there at first is sure
+	for i := range p.steps { // the initial content is durable
 		p.steps[i].sure = 1
 	}
 	return p
@@ -79,7 +81,7 @@ func newTape(t *testing.T, dir string) *tape {
 
 func inode(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
 
-// look compares the folder with how it was when it was last looked at. The step counts whether or not something changed.
+// look compares the folder with its last known state. The step counts even if nothing changed.
 func (p *tape) look() {
 	p.step++
 	now := map[string]uint64{}
@@ -121,7 +123,7 @@ func (p *tape) look() {
 	}
 }
 
-// came notes a name that is there, if it is new, and what is in its file.
+// came records a name that exists, if it is new, and the content of its file.
 func (p *tape) came(name string, before map[string]uint64, info fs.FileInfo) {
 	ino := p.names[name]
 	n := p.live[ino]
@@ -144,10 +146,10 @@ func (p *tape) idOf(folder string, names map[string]uint64) int {
 	if n := p.live[names[folder]]; n != nil {
 		return n.id
 	}
-	return -1 // it went too, and what was in it with it
+	return -1 // the folder was removed too, with its content
 }
 
-// watch makes a store's calls pass by.
+// watch intercepts a store's system calls.
 func (p *tape) watch(d *Disk) {
 	honest := d.calls
 	call := func(f func() error) error {
@@ -162,7 +164,8 @@ func (p *tape) watch(d *Disk) {
 		return err
 	}
 	d.calls.writev = func(fd int, v [][]byte) (n int, err error) {
-		err = call(func() error { n, err = honest.writev(fd, v[:1]); return err }) // part by part
+		// one part at a time
+		err = call(func() error { n, err = honest.writev(fd, v[:1]); return err })
 		return n, err
 	}
 	d.calls.dataSync = func(fd int) error {
@@ -203,7 +206,7 @@ func (p *tape) watch(d *Disk) {
 	}
 }
 
-// put puts and notes what was promised.
+// put stores a value and records the promise.
 func (p *tape) put(d *Disk, key, value string) error {
 	p.values[key] = append(p.values[key], value)
 	half := len(value) / 2
@@ -217,13 +220,13 @@ func (p *tape) put(d *Disk, key, value string) error {
 	switch {
 	case err == nil:
 		p.promises = append(p.promises, promise{key: key, value: value, at: p.step})
-	case errors.Is(err, ErrExists): // somebody's is there, and must stay
+	case errors.Is(err, ErrExists): // another put's value exists, and must stay
 		p.promises = append(p.promises, promise{key: key, value: p.values[key][0], at: p.step})
 	}
 	return err
 }
 
-// stage puts by way of a staged file.
+// stage stores a value through a staged file.
 func (p *tape) stage(d *Disk, key string, parts ...string) (err error) {
 	file, err := d.Stage(p.t.Context(), int64(len(strings.Join(parts, ""))))
 	if err != nil {
@@ -249,12 +252,12 @@ func (p *tape) delete(d *Disk, keys ...string) error {
 	return err
 }
 
-// at gives what is promised after a step: values that must be there, and keys that may be.
+// at returns the promises after a step: values that must exist, and keys that may exist.
 func (p *tape) at(step int) (must map[string]string) {
 	must = map[string]string{}
 	for _, x := range p.promises {
 		switch {
-		case x.deleted: // from the moment it was asked for
+		case x.deleted: // from the request on
 			if x.at <= step {
 				delete(must, x.key)
 			}
@@ -265,7 +268,7 @@ func (p *tape) at(step int) (must map[string]string) {
 	return must
 }
 
-// open is how many choices there are after a step: names that are not sure.
+// open returns the choices after a step: the names that are not durable.
 func (p *tape) open(step int) (choices []int) {
 	for i := range p.steps {
 		if s := &p.steps[i]; s.at <= step && (s.sure == 0 || s.sure > step) {
@@ -275,8 +278,8 @@ func (p *tape) open(step int) (choices []int) {
 	return choices
 }
 
-// remains makes in a folder what is left after a step, if of the names that are not sure those in happened did, and what is
-// in files that are not sure is the fate's.
+// remains creates the folder after a power failure at a step. happened selects the names that are
+// not durable yet but did happen; fate returns the content of files that are not durable.
 func (p *tape) remains(to string, step int, happened map[int]bool, fate func(string) string) error {
 	inside := map[int]map[string]*node{}
 	for i := range p.steps {
@@ -319,7 +322,8 @@ func (p *tape) remains(to string, step int, happened map[int]bool, fate func(str
 	return make(to, 1)
 }
 
-// memoryDir is a temporary folder in memory, where there is one: what is synced there is as good as on a disk here.
+// memoryDir is a temporary folder in memory, if available: syncing there is as good as on a disk
+// for this test.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "crash-")
 	if err != nil {
@@ -340,7 +344,7 @@ var diskFates = []func(string) string{
 	func(s string) string { return strings.Repeat("\x00", len(s)) },
 }
 
-// check opens what is left and compares it with what was promised.
+// check opens the remainder and compares it with the promises.
 func (p *tape) check(dir string, step int, what string) {
 	d, err := OpenDisk(dir, DiskOptions{NoSync: true})
 	if err != nil {
@@ -353,7 +357,7 @@ func (p *tape) check(dir string, step int, what string) {
 		want, sure := must[key]
 		switch {
 		case err == nil && (sure && got != want || !slices.Contains(values, got)):
-			p.t.Fatalf("after step %d%s: %s holds %.40q, want %.40q", step, what, key, got, want)
+			p.t.Fatalf("after step %d%s: %s is %.40q, want %.40q", step, what, key, got, want)
 		case err != nil && (sure || !errors.Is(err, ErrNotFound)):
 			p.t.Fatalf("after step %d%s: %s: %v", step, what, key, err)
 		}
@@ -371,11 +375,11 @@ func (p *tape) check(dir string, step int, what string) {
 		p.t.Fatalf("after step %d%s: %v", step, what, err)
 	}
 	if left := tempFiles(p.t, dir); len(left) != 0 {
-		p.t.Fatalf("after step %d%s: %q is left", step, what, left)
+		p.t.Fatalf("after step %d%s: temporary files %q remain", step, what, left)
 	}
 }
 
-// crashes tries what is left after each step, at most some images of each.
+// crashes checks the remainders after each step, at most some images of each.
 func (p *tape) crashes(most int) (tried int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	dir := filepath.Join(memoryDir(p.t), "left")
@@ -406,8 +410,8 @@ func (p *tape) crashes(most int) (tried int) {
 	return tried
 }
 
-// script uses two stores on one folder: new folders, moves that meet, a folder that another has made, deletes that remove
-// folders, a name that is taken. Errors end no more than their call.
+// script uses two stores on one folder: new folders, concurrent moves, a folder that the other
+// created, deletes that remove folders, a taken name. Errors end only their call.
 func (p *tape) script(calls func(*diskCalls)) {
 	one, two := tempDisk(p.t, p.dir), tempDisk(p.t, p.dir)
 	for _, d := range []*Disk{one, two} {
@@ -419,7 +423,8 @@ func (p *tape) script(calls func(*diskCalls)) {
 	_ = p.put(one, "a/b/2", strings.Repeat("second", 50))
 	_ = p.put(two, "top", "t")
 	_ = p.put(two, "a/b/1", "another first value")
-	// The second store puts the same name, and another one into the same new folder, while the first is within its own put.
+	// The second store puts the same name, and another one into the same new folder, during the put
+	// of the first.
 	for _, within := range []string{"n/m/x", "n/m/y", "n/n/x"} {
 		sync, once := one.calls.folderSync, false
 		one.calls.folderSync = func(f *os.File) error {
@@ -430,7 +435,7 @@ func (p *tape) script(calls func(*diskCalls)) {
 			}
 			return sync(f)
 		}
-		// Whoever comes first, its value is the object's.
+		// The value of the first put is the object's.
 		p.values[within] = nil
 		if err := p.put(one, within, "value of one"); err == nil || errors.Is(err, ErrExists) {
 			p.settle(one, within)
@@ -443,7 +448,7 @@ func (p *tape) script(calls func(*diskCalls)) {
 	_ = p.put(one, "a/b/5", "known by now")
 }
 
-// settle makes the promises of a key that two have put name the value that is there.
+// settle fixes the promise for a key that two puts named: the value that exists.
 func (p *tape) settle(d *Disk, key string) {
 	got, err := readString(p.t, d, key)
 	if err != nil {
@@ -456,8 +461,9 @@ func (p *tape) settle(d *Disk, key string) {
 	}
 }
 
-// TestPowerFailures: at every step of its calls the machine may stop. What was acknowledged, or said to exist, is there and
-// whole; what was not is whole or absent; nothing else is listed.
+// TestPowerFailures stops the machine at every step of the calls. An object that was acknowledged,
+// or reported as existing, is complete. Any other object is complete or absent. Nothing else is
+// listed.
 func TestPowerFailures(t *testing.T) {
 	most := sebtest.Runs(10, 1)
 	if *allImages {
@@ -471,15 +477,15 @@ func TestPowerFailures(t *testing.T) {
 			p.staged = name == "staged"
 			p.script(calls)
 			if n := len(p.at(p.step)); n < 8 {
-				t.Fatalf("%d objects are there at the end", n)
+				t.Fatalf("%d objects at the end", n)
 			}
 			t.Logf("%d steps, %d images", p.step, p.crashes(most))
 		})
 	}
 }
 
-// TestPowerFailuresAfterErrors fails every call in turn; then the machine stops at the end, with all or nothing of what was not
-// synced.
+// TestPowerFailuresAfterErrors fails every call in turn. Then the machine stops at the end, with
+// all or nothing of the unsynced changes.
 func TestPowerFailuresAfterErrors(t *testing.T) {
 	t.Run("put", func(t *testing.T) { failEach(t, false) })
 	t.Run("staged", func(t *testing.T) { failEach(t, true) })

@@ -26,15 +26,16 @@ func tempDisk(t *testing.T, dir string) *Disk {
 	return d
 }
 
-// TestReadingMakesNothing: who opens a bucket to read leaves no trace, and what he puts all the same is there.
-func TestReadingMakesNothing(t *testing.T) {
+// TestReadingCreatesNothing checks that a store opened with Existing creates nothing before the
+// first Put, which succeeds nevertheless.
+func TestReadingCreatesNothing(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing")
 	if _, err := Open(t.Context(), "file:"+missing, Options{Existing: true}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing folder: %v", err)
 	}
 	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the missing folder was made: %v", err)
+		t.Errorf("the missing folder was created: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("there"), fileMode); err != nil {
 		t.Fatal(err)
@@ -53,7 +54,7 @@ func TestReadingMakesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	if files, err := os.ReadDir(dir); len(files) != 1 || err != nil {
-		t.Errorf("reading left %v, %v", files, err)
+		t.Errorf("after reading the folder has %v, %v", files, err)
 	}
 	mustPut(t, d, "b/c", "put")
 	if got, err := readString(t, d, "b/c"); got != "put" || err != nil {
@@ -89,7 +90,7 @@ func readString(t *testing.T, s Store, key string) (string, error) {
 	return string(data), errors.Join(err, o.Body.Close())
 }
 
-// tempFiles are the files in the temporary folders of dir.
+// tempFiles lists the files in the temporary folders of dir.
 func tempFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, tempRoot, "*", "*"))
@@ -99,7 +100,7 @@ func tempFiles(t *testing.T, dir string) []string {
 	return files
 }
 
-func TestAFailedSyncEndsAllWriting(t *testing.T) {
+func TestFailedSyncRefusesAllWrites(t *testing.T) {
 	boom := unix.EIO
 	for name, sabotage := range map[string]func(*diskCalls){
 		"of the data":   func(c *diskCalls) { c.dataSync = func(int) error { return boom } },
@@ -117,20 +118,20 @@ func TestAFailedSyncEndsAllWriting(t *testing.T) {
 			select {
 			case <-d.Broken():
 			default:
-				t.Error("the store does not say that it is broken")
+				t.Error("Broken is not closed")
 			}
 			if err := d.BrokenBy(); !errors.Is(err, ErrBroken) || !errors.Is(err, boom) {
 				t.Errorf("broken by %v", err)
 			}
-			d.calls = honest // the disk says that all is well again
+			d.calls = honest // the disk reports success again
 			if err := putString(t, d, "a/after", "x"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "fsync") {
-				t.Fatalf("writing goes on: %v", err)
+				t.Fatalf("Put after a failed fsync: %v", err)
 			}
 			if err := d.Delete(t.Context(), "a/before"); !errors.Is(err, ErrRefused) {
-				t.Fatalf("deleting goes on: %v", err)
+				t.Fatalf("Delete after a failed fsync: %v", err)
 			}
 			if v, err := readString(t, d, "a/before"); v != "x" || err != nil {
-				t.Fatalf("reading stopped: %v", err)
+				t.Fatalf("Get after a failed fsync: %v", err)
 			}
 			again := tempDisk(t, dir)
 			mustPut(t, again, "a/after", "x")
@@ -168,14 +169,14 @@ func TestWhatIsSyncedBeforeAPutReturns(t *testing.T) {
 	if err := putString(t, d, "a/b/2", "y"); !errors.Is(err, ErrExists) {
 		t.Fatal(err)
 	}
-	expect("data", "a/b") // before it is said to exist
+	expect("data", "a/b") // before the store reports that it exists
 	mustPut(t, d, "top", "x")
 	expect("data", ".")
 	if err := d.Delete(t.Context(), "a/b/1", "a/b/2"); err != nil {
 		t.Fatal(err)
 	}
 	expect()
-	mustPut(t, d, "a/b/3", "x") // the folder is a new one
+	mustPut(t, d, "a/b/3", "x") // the folder is new
 	expect("data", "a", ".", "a/b")
 }
 
@@ -189,7 +190,7 @@ func TestNoSyncNeverSyncs(t *testing.T) {
 	d.calls.folderSync = func(*os.File) error { t.Error("folder"); return nil }
 	mustPut(t, d, "a/b", "x")
 	if !strings.Contains(d.String(), "fsync=false") {
-		t.Fatalf("%s does not say so", d)
+		t.Fatalf("String() of a store without fsync is %s", d)
 	}
 }
 
@@ -224,11 +225,11 @@ func TestErrorsOfTheSystem(t *testing.T) {
 		if left := tempFiles(t, dir); len(left) != 0 {
 			t.Errorf("%v leaves %q", c.err, left)
 		}
-		mustPut(t, d, "k", "value") // it passes when the cause does
+		mustPut(t, d, "k", "value") // succeeds again without the error
 	}
 }
 
-func TestShortWritesAreCarriedOn(t *testing.T) {
+func TestShortWritesAreContinued(t *testing.T) {
 	d := tempDisk(t, t.TempDir())
 	calls := 0
 	d.calls.writev = func(fd int, vectors [][]byte) (int, error) {
@@ -249,11 +250,11 @@ func TestShortWritesAreCarriedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := readString(t, d, "k"); err != nil || got != string(bytes.Join(parts, nil)) {
-		t.Fatalf("%d bytes came back, %v", len(got), err)
+		t.Fatalf("read %d bytes, %v", len(got), err)
 	}
 }
 
-func TestTheFallbackMovesToo(t *testing.T) {
+func TestMoveFallback(t *testing.T) {
 	dir := t.TempDir()
 	d := tempDisk(t, dir)
 	d.calls.move = linkNoReplace
@@ -265,11 +266,11 @@ func TestTheFallbackMovesToo(t *testing.T) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	if left := tempFiles(t, dir); len(left) != 0 {
-		t.Fatalf("%q is left", left)
+		t.Fatalf("temporary files %q remain", left)
 	}
 }
 
-func TestLeftoversAreRemovedAndTheLivingAreLeftAlone(t *testing.T) {
+func TestOnlyLeftoversOfEndedProcessesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	dead := filepath.Join(dir, tempRoot, "dead")
 	if err := os.MkdirAll(dead, 0o700); err != nil {
@@ -280,7 +281,7 @@ func TestLeftoversAreRemovedAndTheLivingAreLeftAlone(t *testing.T) {
 	}
 	first := tempDisk(t, dir)
 	if left := tempFiles(t, dir); len(left) != 0 {
-		t.Fatalf("%q is left", left)
+		t.Fatalf("temporary files %q remain", left)
 	}
 	// A second store is opened while the first one is between writing and moving.
 	honest := first.calls.dataSync
@@ -295,7 +296,8 @@ func TestLeftoversAreRemovedAndTheLivingAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestAKilledWriter leaves no object, or a whole one, whenever it is killed.
+// TestAKilledWriter checks that a writer that is killed at any moment leaves no object or a
+// complete one.
 func TestAKilledWriter(t *testing.T) {
 	const variable = "OBJSTORE_TEST_WRITER"
 	value := strings.Repeat("0123456789", 100_000)
@@ -337,7 +339,7 @@ func TestAKilledWriter(t *testing.T) {
 			}
 		}
 		if left := tempFiles(t, filepath.Join(dir, fmt.Sprint(round))); len(left) != 0 {
-			t.Fatalf("%q is left", left)
+			t.Fatalf("temporary files %q remain", left)
 		}
 	}
 }

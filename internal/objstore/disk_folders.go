@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// foldersMax is how many folders are kept open. A broker writes into two or three at a time.
+// foldersMax is the number of folders kept open. A broker writes into two or three at a time.
 const foldersMax = 32
 
-// folderCache keeps folders open. An open folder is the folder itself and not its path: a move into one that somebody
-// has removed fails, even if another now has its name.
+// folderCache keeps folders open. A handle refers to the folder itself, not to its path: a move
+// into a removed folder fails, even if a new folder has its name.
 type folderCache struct {
 	make func(dir string) (*os.File, error)
 
-	mu   sync.Mutex // guards what follows and the fields of every folder
+	mu   sync.Mutex // guards the fields below and those of every folder
 	open map[string]*folder
 	uses uint64
 }
@@ -23,7 +23,7 @@ type folder struct {
 	file    *os.File
 	users   int
 	lastUse uint64
-	dropped bool // no longer in open: the last user closes it
+	dropped bool // removed from the cache: the last user closes it
 }
 
 func newFolderCache(makeFolder func(string) (*os.File, error)) *folderCache {
@@ -32,7 +32,7 @@ func newFolderCache(makeFolder func(string) (*os.File, error)) *folderCache {
 
 // acquire returns the open folder; the caller releases it.
 func (c *folderCache) acquire(dir string) (*folder, error) {
-	if f := c.lookUp(dir); f != nil {
+	if f := c.lookup(dir); f != nil {
 		return f, nil
 	}
 	file, err := c.make(dir)
@@ -42,7 +42,7 @@ func (c *folderCache) acquire(dir string) (*folder, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old := c.open[dir]; old != nil {
-		c.dropLocked(old) // the newer handle is the one that surely has the name
+		c.dropLocked(old) // only the newer handle certainly has the name
 	}
 	c.evictLocked()
 	c.uses++
@@ -51,7 +51,7 @@ func (c *folderCache) acquire(dir string) (*folder, error) {
 	return f, nil
 }
 
-func (c *folderCache) lookUp(dir string) *folder {
+func (c *folderCache) lookup(dir string) *folder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.open[dir]
@@ -64,7 +64,7 @@ func (c *folderCache) lookUp(dir string) *folder {
 	return f
 }
 
-// release ends a use; gone says that the folder was found removed.
+// release ends a use; gone says that the folder was removed.
 func (c *folderCache) release(f *folder, gone bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linkNoReplace gives a file its second name unless that is taken (EEXIST), then takes the first one away. If the
-// second step fails the file has two names, and the temporary one is swept at the next open.
+// linkNoReplace links a file to its second name unless that is taken (EEXIST), then unlinks the
+// first. If the second step fails, the next open removes the temporary name.
 func linkNoReplace(from *os.File, fromName string, to *os.File, toName string) error {
 	if err := unix.Linkat(int(from.Fd()), fromName, int(to.Fd()), toName, 0); err != nil {
 		return err

@@ -31,7 +31,7 @@ func (d *Disk) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 
 // diskWalk collects names in byte order.
 type diskWalk struct {
-	ctx     context.Context // lives as long as one call of List
+	ctx     context.Context // of the call of List
 	root    *os.Root
 	options ListOptions
 	limit   int
@@ -39,7 +39,7 @@ type diskWalk struct {
 	more    bool
 }
 
-// folder collects from one folder and those below it, until more is set.
+// folder collects names from a folder and the folders below it, until more is set.
 func (w *diskWalk) folder(dir string) error {
 	if err := alive(w.ctx, "walk"); err != nil {
 		return err
@@ -75,13 +75,14 @@ func (w *diskWalk) folder(dir string) error {
 	return nil
 }
 
-// child is a name in a folder: the key of an object, or the beginning of keys with a '/' at its end.
+// child is a name in a folder: the key of an object, or a prefix of keys that ends in '/'.
 type child struct {
 	key   string
 	entry fs.DirEntry
 }
 
-// children gives what can lead to wanted names, in the order of the keys: "a-b/x" comes before "a/x".
+// children returns the names that can lead to requested names, in the order of the keys: "a-b/x"
+// comes before "a/x".
 func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
 	children := make([]child, 0, len(found))
 	for _, e := range found {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dataSync goes through os.File, which on Darwin asks for F_FULLFSYNC: there, fsync alone leaves data in the drive.
+// dataSync uses os.File, which calls F_FULLFSYNC on Darwin: a plain fsync leaves data in the
+// drive's cache there.
 func dataSync(fd int) error {
 	copied, err := dup(fd)
 	if err != nil {
@@ -19,14 +20,14 @@ func dataSync(fd int) error {
 	return err
 }
 
-// allocate, writeBack and settle are hints that only Linux takes.
+// allocate, writeBack and settle are optimizations that only Linux supports.
 func allocate(int, int64) {}
 
 func writeBack(int, int64, int64) error { return nil }
 
 func settle(int, int64, int64) error { return nil }
 
-// openBeneath is a call that only Linux has.
+// openBeneath is supported only on Linux.
 func openBeneath(*os.File, string) (*os.File, error) { return nil, unix.ENOSYS }
 
 func moveNoReplace(from *os.File, fromName string, to *os.File, toName string) error {

@@ -17,12 +17,16 @@ const (
 	folderMode = 0o700
 	fileMode   = 0o600
 
-	// moveTriesMax bounds the race with a Delete that keeps removing the folder as empty.
+	// moveTriesMax bounds the race with a Delete that removes the folder while it is empty.
 	moveTriesMax = 8
 )
 
-// Put implements Store: write a temporary file, fdatasync, move it to its name unless that is taken, fsync the folder.
-// System calls that have begun are not cut short when ctx ends.
+// Put implements Store:
+//
+//	write a temporary file -> fdatasync -> rename unless the name is taken -> fsync the folder
+//
+// The content is durable before it has a name, and the name before Put returns. A crash at any step
+// leaves no object or the complete one. ctx does not interrupt a running system call.
 func (d *Disk) Put(ctx context.Context, key string, body Body) error {
 	if err := begin(ctx, "put", key); err != nil {
 		return err
@@ -42,19 +46,19 @@ func (d *Disk) Put(ctx context.Context, key string, body Body) error {
 	name := temp.name()
 	err = d.write(temp, name, body)
 	if err == nil {
-		err = alive(ctx, "stopped before the object had its name")
+		err = alive(ctx, "publish")
 	}
 	if err == nil {
 		err = d.publish(key, temp, name)
 	}
 	if err != nil {
-		temp.remove(name) // after ErrExists and every failure before the move
+		temp.remove(name) // after ErrExists and failures before the move
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	return nil
 }
 
-// publish gives the temporary file its name and makes the name durable.
+// publish moves the temporary file to its name and makes the name durable.
 func (d *Disk) publish(key string, temp *tempFolder, name string) error {
 	dir, base := path.Split(key)
 	for range moveTriesMax {
@@ -63,7 +67,7 @@ func (d *Disk) publish(key string, temp *tempFolder, name string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("make folder: %w", err)
+			return fmt.Errorf("create folder: %w", err)
 		}
 		err = d.calls.move(temp.file, name, f.file, base)
 		failpoint.Hit("disk.moved")
@@ -75,11 +79,12 @@ func (d *Disk) publish(key string, temp *tempFolder, name string) error {
 			return verdict
 		}
 	}
-	return fmt.Errorf("move into place: %w: the folder vanishes again and again", ErrNoVerdict)
+	return fmt.Errorf("move into place: %w: folder was removed %d times", ErrNoVerdict, moveTriesMax)
 }
 
-// afterMove judges the outcome of the move. A name that was found taken may have been given a moment ago by somebody
-// who has not synced the folder yet: nobody may be told that it exists before it is sure to stay.
+// afterMove returns the verdict after the move. If the name was taken, another Put may have moved
+// its object there and not synced the folder yet. So the folder is synced before ErrExists, which
+// promises a durable object.
 func (d *Disk) afterMove(f *folder, base string, moved error) error {
 	taken := errors.Is(moved, unix.EEXIST)
 	if moved != nil && !taken {
@@ -95,14 +100,15 @@ func (d *Disk) afterMove(f *folder, base string, moved error) error {
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstatat(int(f.file.Fd()), base, &stat, unix.AT_SYMLINK_NOFOLLOW); err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return fmt.Errorf("%w: the name is a folder of other objects", ErrRefused)
+		return fmt.Errorf("%w: name is a folder of other objects", ErrRefused)
 	}
 	return ErrExists
 }
 
-// syncFailed ends all writing to this store (fsync reports a failure once, and forgets it).
+// syncFailed makes the store refuse all further writes, because the kernel reports a failed fsync
+// only once.
 func (d *Disk) syncFailed(err error) error {
-	d.refuse("an fsync failed earlier, writes are refused until the store is opened again: " + err.Error())
+	d.refuse("an earlier fsync failed, writes are refused until the store is reopened:  " + err.Error())
 	d.once.Do(func() {
 		d.by = fmt.Errorf("%s: %w: %w", d, ErrBroken, err)
 		close(d.broken)
@@ -110,9 +116,9 @@ func (d *Disk) syncFailed(err error) error {
 	return fmt.Errorf("fsync: %w: %w", ErrRefused, err)
 }
 
-// makeFolder opens a folder that is sure to stay as long as it has something in it: every folder above it has been
-// synced since it was made. That is done once for each folder a process uses, whoever made it: a process that was killed
-// may have made it without getting so far.
+// makeFolder creates and opens a folder that is durable while it is not empty: it syncs every
+// folder above it. It does so once per folder and process, even if the folder exists, because a
+// killed process may have created it without syncing.
 func (d *Disk) makeFolder(dir string) (*os.File, error) {
 	if err := d.root.MkdirAll(dir, folderMode); err != nil {
 		return nil, d.folderVerdict(err)
@@ -144,11 +150,12 @@ func (d *Disk) syncFolder(dir string) error {
 	return nil
 }
 
-// errVanished means that a folder was removed as empty while it was being made: publish tries again.
-var errVanished = errors.New("a folder has vanished")
+// errVanished: a folder was removed as empty while it was being created, so publish retries.
+var errVanished = errors.New("folder was removed while it was created")
 
-// folderVerdict sorts an error of making or opening a folder. Two who make one while a third removes it are also told
-// that it exists; so is who finds an object there.
+// folderVerdict classifies an error of creating or opening a folder. ErrExist comes from two
+// sources: concurrent creation and removal of the folder, which is transient, or an object with
+// that name.
 func (d *Disk) folderVerdict(err error) error {
 	var where *fs.PathError
 	if errors.Is(err, fs.ErrExist) && errors.As(err, &where) {

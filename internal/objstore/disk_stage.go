@@ -10,16 +10,17 @@ import (
 	"github.com/sebbroker/seb/internal/failpoint"
 )
 
-// Stager is a store whose objects are files of this machine: what is built in a staged file need not be copied to its place.
-// Wrappers of stores are none, so that nothing goes past them.
+// Stager is a store whose objects are local files: an object that is built in a staged file need
+// not be copied. Wrappers of stores do not implement it, so that no object bypasses them.
 type Stager interface {
-	// Stage makes an empty file for an object of that many bytes. The caller closes it, published or not.
+	// Stage creates an empty file for an object of size bytes. The caller closes it, published or
+	// not.
 	Stage(ctx context.Context, size int64) (*Staged, error)
 }
 
-// Staged is a file which lies where a Disk keeps what has no name yet. For one goroutine at a time.
+// Staged is a file in the temporary folder of a Disk. It must not be used concurrently.
 type Staged struct {
-	File *os.File // to be written and read; not written any more once Publish was called
+	File *os.File // for reading and writing; read-only after Publish was called
 
 	disk *Disk
 	temp *tempFolder
@@ -52,9 +53,10 @@ func (d *Disk) Stage(ctx context.Context, size int64) (*Staged, error) {
 	return &Staged{File: os.NewFile(uintptr(fd), "staged file"), disk: d, temp: temp, name: name}, nil
 }
 
-// Publish makes the file an object: first all of it durable, then its name. What comes of it is as for Put, and after
-// ErrNoVerdict it may be called again with the same key. The disk gets the file in steps, each when the one before has
-// arrived, so that what others want to be durable meanwhile does not have to wait for all of it.
+// Publish makes the file an object: first its content durable, then its name. Verdicts are those of
+// Put; after ErrNoVerdict it may be called again with the same key. The file is written to the disk
+// in steps, each after the previous one has arrived, so that concurrent small writes need not wait
+// for the whole file.
 func (s *Staged) Publish(ctx context.Context, key string) error {
 	if err := begin(ctx, "put", key); err != nil {
 		return err
@@ -68,7 +70,7 @@ func (s *Staged) Publish(ctx context.Context, key string) error {
 	}
 	failpoint.Hit("disk.stage.synced")
 	if err == nil {
-		err = alive(ctx, "stopped before the object had its name")
+		err = alive(ctx, "publish")
 	}
 	if err == nil {
 		err = d.publish(key, s.temp, s.name)
@@ -79,7 +81,7 @@ func (s *Staged) Publish(ctx context.Context, key string) error {
 	return nil
 }
 
-// settle makes what was written durable.
+// settle makes the content durable.
 func (s *Staged) settle() error {
 	failpoint.Hit("disk.stage.written")
 	d := s.disk
@@ -102,7 +104,7 @@ func (s *Staged) settle() error {
 	return nil
 }
 
-// Close takes the file away unless it is an object by now.
+// Close deletes the file unless it was published.
 func (s *Staged) Close() error {
 	s.temp.remove(s.name)
 	return s.File.Close()

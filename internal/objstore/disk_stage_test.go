@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stageBytes makes a staged file of so many bytes.
+// stageBytes creates a staged file of n bytes.
 func stageBytes(t *testing.T, d *Disk, n int) (file *Staged, content string) {
 	t.Helper()
 	file, err := d.Stage(t.Context(), int64(n))
@@ -28,8 +28,8 @@ func stageBytes(t *testing.T, d *Disk, n int) (file *Staged, content string) {
 	return file, string(b)
 }
 
-// TestStagedFiles: nothing is seen of them before they are published nor left of them when they are not, and one that is
-// published can be tried again.
+// TestStagedFiles checks that a staged file is invisible before it is published, and gone if it is
+// not. Publish may be repeated.
 func TestStagedFiles(t *testing.T) {
 	dir := t.TempDir()
 	d := tempDisk(t, dir)
@@ -59,7 +59,7 @@ func TestStagedFiles(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	if left := tempFiles(t, dir); len(left) != 0 {
-		t.Errorf("left %q", left)
+		t.Errorf("temporary files %q remain", left)
 	}
 	late, _ := stageBytes(t, d, 1)
 	if err := d.Close(); err != nil {
@@ -73,8 +73,8 @@ func TestStagedFiles(t *testing.T) {
 	}
 }
 
-// TestStagedFilesArriveInSteps, all of them before the name is there.
-func TestStagedFilesArriveInSteps(t *testing.T) {
+// TestStagedFilesAreSyncedInSteps checks that all steps precede the name.
+func TestStagedFilesAreSyncedInSteps(t *testing.T) {
 	d := tempDisk(t, t.TempDir())
 	file, _ := stageBytes(t, d, 2*writeStep+1)
 	var calls []string
@@ -96,8 +96,8 @@ func TestStagedFilesArriveInSteps(t *testing.T) {
 	}
 }
 
-// TestStagedFilesThatDoNotArrive end all writing, whichever call says so.
-func TestStagedFilesThatDoNotArrive(t *testing.T) {
+// TestStagedFileSyncErrors checks that a failed sync refuses all writes, whichever call reports it.
+func TestStagedFileSyncErrors(t *testing.T) {
 	for name, sabotage := range map[string]func(*diskCalls){
 		"step":   func(c *diskCalls) { c.settle = func(int, int64, int64) error { return unix.EIO } },
 		"sync":   func(c *diskCalls) { c.dataSync = func(int) error { return unix.EIO } },

@@ -15,24 +15,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempRoot holds a folder for every process that writes. '+' is not in the alphabet of keys.
+// tempRoot contains a folder for every process that writes. Keys cannot contain '+'.
 const tempRoot = "+tmp"
 
-// tempFolder is where one opened Disk writes files before they have their names. It holds a lock on the folder while it
-// lives, so that others can tell a killed writer's leftovers from a living one's.
+// tempFolder is the folder in which an open Disk writes files before they have their names. It
+// holds a lock on the folder, by which other processes distinguish the leftovers of a killed writer
+// from the files of a running one.
 type tempFolder struct {
-	path string // below the store's root
+	path string // relative to the store's root
 	file *os.File
 	next atomic.Uint64
 }
 
-// lazyTemp is the temporary folder, made when it is first needed.
+// lazyTemp is the temporary folder, created when it is first needed.
 type lazyTemp struct {
-	mu     sync.Mutex // held while it is made
+	mu     sync.Mutex // held while it is created
 	folder atomic.Pointer[tempFolder]
 }
 
-// open returns the folder. What it could not make it tries to make again.
+// open returns the folder. After an error the next call tries again.
 func (l *lazyTemp) open(root *os.Root) (*tempFolder, error) {
 	if t := l.folder.Load(); t != nil {
 		return t, nil
@@ -57,7 +58,7 @@ func (l *lazyTemp) close(root *os.Root) error {
 	return nil
 }
 
-// openTemp removes leftovers and makes this store's own temporary folder.
+// openTemp removes leftovers and creates this store's own temporary folder.
 func openTemp(root *os.Root) (*tempFolder, error) {
 	if err := root.MkdirAll(tempRoot, folderMode); err != nil {
 		return nil, err
@@ -72,15 +73,15 @@ func openTemp(root *os.Root) (*tempFolder, error) {
 		if err := root.Mkdir(t.path, folderMode); err != nil {
 			return nil, err
 		}
-		mine, err := t.lock(root)
-		if mine || err != nil {
+		own, err := t.lock(root)
+		if own || err != nil {
 			return t, err
 		}
 	}
 }
 
-// lock opens and locks the folder. It is not ours if a sweep was faster.
-func (t *tempFolder) lock(root *os.Root) (mine bool, err error) {
+// lock opens and locks the folder. own is false if another process's sweep removed it first.
+func (t *tempFolder) lock(root *os.Root) (own bool, err error) {
 	t.file, err = root.Open(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -106,7 +107,7 @@ func (t *tempFolder) lock(root *os.Root) (mine bool, err error) {
 
 func (t *tempFolder) name() string { return strconv.FormatUint(t.next.Add(1), 36) }
 
-// remove takes a temporary file away if it is still there. What remains is swept at the next open.
+// remove deletes a temporary file if it still exists. The next open removes remaining files.
 func (t *tempFolder) remove(name string) {
 	_ = unix.Unlinkat(int(t.file.Fd()), name, 0)
 }
@@ -115,7 +116,7 @@ func (t *tempFolder) close(root *os.Root) error {
 	return errors.Join(root.RemoveAll(t.path), t.file.Close())
 }
 
-// sweepTemp removes the folders whose owners are gone.
+// sweepTemp removes the folders of processes that have ended.
 func sweepTemp(root *os.Root) error {
 	dir, err := root.Open(tempRoot)
 	if err != nil {
@@ -144,7 +145,7 @@ func sweepOne(root *os.Root, name string) error {
 	}
 	defer f.Close()
 	if lockFolder(f) != nil {
-		return nil // its owner lives, or this file system has no locks to tell
+		return nil // its owner is running, or the file system has no locks
 	}
 	return root.RemoveAll(name)
 }
@@ -158,7 +159,7 @@ func lockFolder(f *os.File) error {
 	}
 }
 
-// lockless says that the file system has no locks. Leftovers stay there then.
+// lockless reports whether the file system has no locks. Leftovers stay there.
 func lockless(err error) bool {
 	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL)
 }

@@ -27,7 +27,7 @@ func TestDiskKeepsObjectsWhenOpenedAgain(t *testing.T) {
 		}
 	}
 	if err := first.Put(t.Context(), "a/c", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrRefused) {
-		t.Fatalf("a closed store gives %v", err)
+		t.Fatalf("Put in a closed store: %v", err)
 	}
 	second := openDisk(t, dir, objstore.DiskOptions{})
 	if err := second.Put(t.Context(), "a/b", objstore.NewBody([]byte("y"))); !errors.Is(err, objstore.ErrExists) {
@@ -64,7 +64,7 @@ func TestDiskStaysBelowItsFolder(t *testing.T) {
 	}
 }
 
-func TestDiskNamesThatAreFoldersOfOthers(t *testing.T) {
+func TestDiskNamesOfFoldersAreRefused(t *testing.T) {
 	d := openDisk(t, t.TempDir(), objstore.DiskOptions{})
 	for _, key := range []string{"a/b/c", "a/b", "a/b/c/d"} {
 		err := d.Put(t.Context(), key, objstore.NewBody([]byte("x")))
@@ -94,7 +94,7 @@ func TestDiskBodyIsASectionOfAFile(t *testing.T) {
 	}
 	got := throughTCP(t, section)
 	if !bytes.Equal(append(head, got...), data[7:400_007]) {
-		t.Fatalf("%d bytes came out", len(got))
+		t.Fatalf("read %d bytes", len(got))
 	}
 	if n, err := section.Read(head); n != 0 || err != io.EOF {
 		t.Fatalf("after the end: %d, %v", n, err)
@@ -106,7 +106,7 @@ func TestDiskBodyIsASectionOfAFile(t *testing.T) {
 	}
 }
 
-// throughTCP sends what r has left over a TCP connection, as a front end does.
+// throughTCP sends the rest of r over a TCP connection, like a front end.
 func throughTCP(t *testing.T, r io.Reader) []byte {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,7 +134,7 @@ func throughTCP(t *testing.T, r io.Reader) []byte {
 	return <-received
 }
 
-func TestDiskFileThatShrinksIsNoVerdict(t *testing.T) {
+func TestDiskShrunkenFileIsNoVerdict(t *testing.T) {
 	dir := t.TempDir()
 	d := openDisk(t, dir, objstore.DiskOptions{})
 	for _, read := range []func(io.Reader) error{
@@ -160,7 +160,7 @@ func TestDiskFileThatShrinksIsNoVerdict(t *testing.T) {
 	}
 }
 
-// TestDiskFoldersComeAndGo lets puts race with deletes that remove their folders as empty.
+// TestDiskFoldersComeAndGo lets puts race with deletes that remove their empty folders.
 func TestDiskFoldersComeAndGo(t *testing.T) {
 	dir := t.TempDir()
 	stores := []*objstore.Disk{openDisk(t, dir, objstore.DiskOptions{NoSync: true}), openDisk(t, dir, objstore.DiskOptions{NoSync: true})}
@@ -189,7 +189,7 @@ func TestDiskFoldersComeAndGo(t *testing.T) {
 	}
 	wg.Wait()
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Fatalf("left besides the temporary folder: %v, %v", left, err)
+		t.Fatalf("remaining entries except the temporary folder: %v, %v", left, err)
 	}
 }
 

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// vectorsMax is how many parts one writev takes: IOV_MAX of Linux and Darwin.
+	// vectorsMax is the maximum number of parts of one writev: IOV_MAX of Linux and Darwin.
 	vectorsMax = 1024
 
-	// writeStep is how much of a file is written before the disk is told to begin with it: a huge page of the page cache.
+	// writeStep is how much of a file is written before write-back starts: a huge page of the page
+	// cache.
 	writeStep = 2 << 20
 )
 
-// write makes the temporary file and its bytes durable.
+// write creates the temporary file and makes its content durable.
 func (d *Disk) write(temp *tempFolder, name string, body Body) error {
 	fd, err := unix.Openat(int(temp.file.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, fileMode)
 	if err != nil {
@@ -44,9 +45,10 @@ func (d *Disk) write(temp *tempFolder, name string, body Body) error {
 	return err
 }
 
-// writeParts hands the parts to the kernel as they are, without joining them, in steps that end where a multiple of
-// writeStep does. The disk begins with a step as soon as it is there: it works while the next is copied, and the
-// fdatasync at the end, which alone makes them durable, has little left to wait for.
+// writeParts writes the parts without joining them, in steps that end at multiples of writeStep.
+// Write-back of each step starts as soon as it is complete, so the disk works while the next step
+// is copied. The fdatasync at the end, which alone makes the data durable, then has little left to
+// wait for.
 func (d *Disk) writeParts(fd int, parts [][]byte) error {
 	left := source{parts: parts}
 	var vectors [][]byte
@@ -76,13 +78,13 @@ func (d *Disk) writeParts(fd int, parts [][]byte) error {
 	}
 }
 
-// source is what is left of a body.
+// source is the unwritten rest of a body.
 type source struct {
 	parts [][]byte
-	skip  int // bytes of the first part that are gone
+	skip  int // written bytes of the first part
 }
 
-// next appends what comes next to vectors, at most n bytes of vectorsMax parts.
+// next appends the next parts to vectors, at most n bytes and vectorsMax parts.
 func (s *source) next(vectors [][]byte, n int) [][]byte {
 	skip := s.skip
 	for _, p := range s.parts {
@@ -98,7 +100,7 @@ func (s *source) next(vectors [][]byte, n int) [][]byte {
 	return vectors
 }
 
-// advance drops n bytes from the front, of as many as there are.
+// advance drops n bytes from the front, of the existing ones.
 func (s *source) advance(n int) {
 	for len(s.parts) > 0 && n >= len(s.parts[0])-s.skip {
 		n -= len(s.parts[0]) - s.skip

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longParts are a body of three steps and a bit, in parts of all sizes.
+// longParts returns a body of somewhat more than three steps, in parts of all sizes.
 func longParts() (parts [][]byte) {
 	size := 0
 	for i := 0; size < 3*writeStep+5; i++ {
@@ -19,9 +19,9 @@ func longParts() (parts [][]byte) {
 	return parts
 }
 
-// TestTheDiskBeginsWhileAFileIsWritten: each step is handed to the disk once, whole, as soon as it is there, and all is
-// synced after that.
-func TestTheDiskBeginsWhileAFileIsWritten(t *testing.T) {
+// TestWriteBackStartsDuringWrite checks that write-back of each step starts once, when it is
+// complete, and that everything is synced after that.
+func TestWriteBackStartsDuringWrite(t *testing.T) {
 	for name, short := range map[string]int{"whole": writeStep, "in short writes": writeStep / 3} {
 		t.Run(name, func(t *testing.T) {
 			d := tempDisk(t, t.TempDir())
@@ -32,7 +32,7 @@ func TestTheDiskBeginsWhileAFileIsWritten(t *testing.T) {
 			d.calls.writev = func(fd int, vectors [][]byte) (int, error) {
 				next := bytes.Join(vectors, nil)
 				if written/writeStep != (written+int64(len(next))-1)/writeStep {
-					t.Errorf("%d bytes at %d lie in two steps", len(next), written)
+					t.Errorf("a write of %d bytes at %d crosses a step", len(next), written)
 				}
 				n, err := unix.Write(fd, next[:min(len(next), short)])
 				written += int64(n)
@@ -40,7 +40,7 @@ func TestTheDiskBeginsWhileAFileIsWritten(t *testing.T) {
 			}
 			d.calls.writeBack = func(fd int, offset, size int64) error {
 				if offset != begun || size != writeStep || begun+size != written {
-					t.Errorf("the disk begins with %d bytes at %d, having begun with %d of %d", size, offset, begun, written)
+					t.Errorf("write-back of %d bytes at %d after %d of %d", size, offset, begun, written)
 				}
 				begun += size
 				return honest.writeBack(fd, offset, size)
@@ -53,17 +53,17 @@ func TestTheDiskBeginsWhileAFileIsWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			if size := int64(len(all)); written != size || synced != size || begun != size-size%writeStep {
-				t.Errorf("of %d bytes %d were written, %d begun, %d synced", size, written, begun, synced)
+				t.Errorf("of %d bytes: %d written, %d in write-back, %d synced", size, written, begun, synced)
 			}
 			if got, err := readString(t, d, "k"); err != nil || got != string(all) {
-				t.Errorf("%d bytes came back, %v", len(got), err)
+				t.Errorf("read %d bytes, %v", len(got), err)
 			}
 		})
 	}
 }
 
-// TestTheDiskFailsWhileAFileIsWritten: what the disk says before the fdatasync counts as well.
-func TestTheDiskFailsWhileAFileIsWritten(t *testing.T) {
+// TestWriteBackErrorFailsPut checks that errors before the fdatasync count.
+func TestWriteBackErrorFailsPut(t *testing.T) {
 	dir := t.TempDir()
 	d := tempDisk(t, dir)
 	honest := d.calls.writeBack
@@ -75,7 +75,7 @@ func TestTheDiskFailsWhileAFileIsWritten(t *testing.T) {
 		t.Errorf("get: %v", err)
 	}
 	if left := tempFiles(t, dir); len(left) != 0 {
-		t.Errorf("%q is left", left)
+		t.Errorf("temporary files %q remain", left)
 	}
 	d.calls.writeBack = honest
 	if err := d.Put(t.Context(), "k", NewBody(longParts()...)); err != nil {
@@ -83,8 +83,8 @@ func TestTheDiskFailsWhileAFileIsWritten(t *testing.T) {
 	}
 }
 
-// TestWithoutSyncNothingIsBegun: the kernel writes back when it likes.
-func TestWithoutSyncNothingIsBegun(t *testing.T) {
+// TestNoSyncStartsNoWriteBack: the kernel decides when to write.
+func TestNoSyncStartsNoWriteBack(t *testing.T) {
 	d, err := OpenDisk(t.TempDir(), DiskOptions{NoSync: true})
 	if err != nil {
 		t.Fatal(err)

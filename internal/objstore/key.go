@@ -10,11 +10,11 @@ import (
 // KeyBytesMax is the longest key in bytes, without the store's prefix.
 const KeyBytesMax = 512
 
-// pageMax is the longest listing in one answer, as S3 has it.
+// pageMax is the maximum number of names in one page of a listing, as on S3.
 const pageMax = 1000
 
-// ValidKey says whether key obeys the rules of Store: relative, '/'-separated, no empty, "." or ".." element, at most
-// KeyBytesMax bytes of [A-Za-z0-9._~-].
+// ValidKey reports whether key obeys the rules of Store: relative, '/'-separated, no empty, "." or
+// ".." element, at most KeyBytesMax bytes of [A-Za-z0-9._~-].
 func ValidKey(key string) bool {
 	if len(key) == 0 || len(key) > KeyBytesMax {
 		return false
@@ -39,9 +39,10 @@ func validBytes(s string) bool {
 	return true
 }
 
-var errBadKey = errors.New("not a valid key")
+var errBadKey = errors.New("invalid key")
 
-// begin holds what every operation on named objects checks first: the keys, then the context.
+// begin makes the checks that all operations on named objects start with: the keys, then the
+// context.
 func begin(ctx context.Context, step string, keys ...string) error {
 	for _, key := range keys {
 		if !ValidKey(key) {
@@ -51,7 +52,7 @@ func begin(ctx context.Context, step string, keys ...string) error {
 	return alive(ctx, step)
 }
 
-// alive turns the end of ctx into a verdict.
+// alive returns the verdict of a call whose ctx has ended, else nil.
 func alive(ctx context.Context, step string) error {
 	if ctx.Err() == nil {
 		return nil
@@ -59,7 +60,7 @@ func alive(ctx context.Context, step string) error {
 	return fmt.Errorf("%s: %w: %w", step, ErrNoVerdict, ended(ctx))
 }
 
-// ended is the error of a ctx that is over, with its cause if somebody gave one.
+// ended is the error of an ended ctx, with its cause if there is one.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == nil || errors.Is(err, cause) {
@@ -74,7 +75,7 @@ func clip(r Range, size int64) (offset, length int64, err error) {
 		return 0, 0, err
 	}
 	if r.Offset > 0 && r.Offset >= size {
-		return 0, 0, fmt.Errorf("%w: range begins at %d of %d bytes", ErrRefused, r.Offset, size)
+		return 0, 0, fmt.Errorf("%w: range starts at %d, object has %d bytes", ErrRefused, r.Offset, size)
 	}
 	length = size - r.Offset
 	if r.Length > 0 {
@@ -90,7 +91,7 @@ func checkRange(r Range) error {
 	return nil
 }
 
-// pageSize is how many entries a listing gives at most.
+// pageSize is the maximum number of entries in a listing.
 func pageSize(wanted int) int {
 	if wanted <= 0 || wanted > pageMax {
 		return pageMax
@@ -98,15 +99,15 @@ func pageSize(wanted int) int {
 	return wanted
 }
 
-// checkBody makes sure that Size tells the truth: a header with another length would cut the object.
+// checkBody checks Size, because a header with another length would truncate the object.
 func checkBody(key string, body Body) error {
 	if n := NewBody(body.Parts...).Size; n != body.Size {
-		return fmt.Errorf("put %s: %w: body says %d bytes and has %d", key, ErrRefused, body.Size, n)
+		return fmt.Errorf("put %s: %w: body size %d, parts have %d bytes", key, ErrRefused, body.Size, n)
 	}
 	return nil
 }
 
-// possiblePrefix says whether a valid key can begin with prefix.
+// possiblePrefix reports whether a valid key can begin with prefix.
 func possiblePrefix(prefix string) bool {
 	return prefix == "" || ValidKey(prefix) || ValidKey(prefix+"x")
 }

@@ -11,33 +11,34 @@ import (
 	"sync"
 )
 
-// Memory is a bucket in this process's memory: for tests, examples and brokers that may forget. It has no limit of its
-// own and is safe for concurrent use.
+// Memory is a bucket in this process's memory, for tests, examples and brokers without durability.
+// It is unbounded and safe for concurrent use.
 type Memory struct {
-	mu      sync.RWMutex      // guards the fields below
-	objects map[string][]byte // never changed
-	names   []string          // the keys of objects, ascending
-	held    int64             // bytes of all objects
-	told    int64             // what grown was told last
-	grown   func(bytes int64)
+	mu       sync.RWMutex      // guards the fields below
+	objects  map[string][]byte // values are immutable
+	names    []string          // the keys of objects, ascending
+	held     int64             // bytes of all objects
+	reported int64             // last value passed to grown
+	grown    func(bytes int64)
 }
 
-// growthStep is by how much a store's size has changed when it tells.
+// growthStep is the change in size after which Watch's function is called.
 const growthStep = 16 << 20
 
-// Watch has f called with the bytes of all objects whenever they have become 16 MiB more or fewer: memory that counts for
-// debug.SetMemoryLimit in addition to what the program works with. f must not call the store.
+// Watch calls f with the bytes of all objects whenever they have grown or shrunk by 16 MiB. They
+// count for debug.SetMemoryLimit in addition to the program's other memory. f must not call the
+// store.
 func (m *Memory) Watch(f func(bytes int64)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.grown = f
 }
 
-// changeLocked counts bytes that came, or went if n is negative.
+// changeLocked adds n bytes, which may be negative.
 func (m *Memory) changeLocked(n int) {
 	m.held += int64(n)
-	if m.grown != nil && (m.held-m.told >= growthStep || m.told-m.held >= growthStep) {
-		m.told = m.held
+	if m.grown != nil && (m.held-m.reported >= growthStep || m.reported-m.held >= growthStep) {
+		m.reported = m.held
 		m.grown(m.held)
 	}
 }
@@ -55,7 +56,7 @@ func (m *Memory) Put(ctx context.Context, key string, body Body) error {
 	if err := checkBody(key, body); err != nil {
 		return err
 	}
-	if m.has(key) { // before room is taken for it
+	if m.has(key) { // before the parts are copied
 		return fmt.Errorf("put %s: %w", key, ErrExists)
 	}
 	data := slices.Concat(body.Parts...)
@@ -78,7 +79,7 @@ func (m *Memory) has(key string) bool {
 	return ok
 }
 
-// Get implements Store. Reading the body does not look at ctx.
+// Get implements Store. Reading the body ignores ctx.
 func (m *Memory) Get(ctx context.Context, key string, r Range) (Object, error) {
 	if err := begin(ctx, "get", key); err != nil {
 		return Object{}, err
@@ -100,7 +101,7 @@ func (m *Memory) Get(ctx context.Context, key string, r Range) (Object, error) {
 
 // memoryBody reads an object, which may be deleted meanwhile.
 type memoryBody struct {
-	mu     sync.Mutex // guards the fields below: who closes it waits for who reads
+	mu     sync.Mutex // guards the fields below; Close waits for a running read
 	left   bytes.Reader
 	closed bool
 }
@@ -125,7 +126,7 @@ func (b *memoryBody) WriteTo(w io.Writer) (int64, error) {
 	return b.left.WriteTo(w)
 }
 
-// Close ends the reading. Closing twice is no error.
+// Close ends reading. It may be called twice.
 func (b *memoryBody) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -178,5 +179,5 @@ func (m *Memory) Delete(ctx context.Context, keys ...string) error {
 // String implements Store.
 func (m *Memory) String() string { return MemoryName }
 
-// MemoryName is what every store in memory is called: each is another one.
+// MemoryName is the name of every store in memory, although each is a different one.
 const MemoryName = "mem:"

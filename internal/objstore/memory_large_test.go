@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestMemoryBodyOutlivesItsObject: an object that is deleted while it is read is read to its end, and not after Close.
+// TestMemoryBodyOutlivesItsObject checks that an object deleted during a read can be read to its
+// end, but not after Close.
 func TestMemoryBodyOutlivesItsObject(t *testing.T) {
 	m := NewMemory()
 	value := bytes.Repeat([]byte{3, 1, 2}, 1<<20)
@@ -39,7 +40,7 @@ func TestMemoryBodyOutlivesItsObject(t *testing.T) {
 	}
 }
 
-// BenchmarkMemoryPut keeps 256 MiB, as a store does.
+// BenchmarkMemoryPut stores 256 MiB.
 func BenchmarkMemoryPut(b *testing.B) {
 	for _, size := range []int{16 << 10, 1 << 20, 8 << 20} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {

@@ -8,11 +8,11 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestMemorySaysWhatItHolds: a watcher hears of growth and shrinking in steps of 16 MiB, and of nothing else.
-func TestMemorySaysWhatItHolds(t *testing.T) {
+// TestMemoryReportsItsSize checks that Watch's function is called for changes of 16 MiB only.
+func TestMemoryReportsItsSize(t *testing.T) {
 	m := objstore.NewMemory()
-	var heard []int64
-	m.Watch(func(bytes int64) { heard = append(heard, bytes) })
+	var reported []int64
+	m.Watch(func(bytes int64) { reported = append(reported, bytes) })
 	const size = 1 << 15
 	keys := func(mib int, name string) (all []string) {
 		for i := range mib << 20 / size {
@@ -29,8 +29,8 @@ func TestMemorySaysWhatItHolds(t *testing.T) {
 	}
 	put(size, keys(10, "a")...)
 	put(size, keys(5, "b")...)
-	if len(heard) != 0 {
-		t.Errorf("heard %d of little", heard)
+	if len(reported) != 0 {
+		t.Errorf("reported %d for a small change", reported)
 	}
 	put(size, keys(1, "c")...)
 	if err := m.Delete(t.Context(), append(keys(10, "a"), "none")...); err != nil {
@@ -43,7 +43,7 @@ func TestMemorySaysWhatItHolds(t *testing.T) {
 	if err := m.Delete(t.Context(), "large"); err != nil {
 		t.Fatal(err)
 	}
-	if want := []int64{16 << 20, 0, 20 << 20, 0}; !slices.Equal(heard, want) {
-		t.Errorf("heard %d, want %d", heard, want)
+	if want := []int64{16 << 20, 0, 20 << 20, 0}; !slices.Equal(reported, want) {
+		t.Errorf("reported %d, want %d", reported, want)
 	}
 }

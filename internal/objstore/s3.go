@@ -17,23 +17,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// S3Options say where a bucket is and who asks. Zero values are defaults.
+// S3Options describe a bucket and the credentials. Zero values are defaults.
 type S3Options struct {
 	Bucket    string // required
-	Prefix    string // of all keys, without the slash that follows it; may be empty
-	Endpoint  string // "https://host[:port]" of a store that is not AWS
-	Region    string // default: the environment's; us-east-1 if there is an endpoint
-	PathStyle bool   // the bucket is in the path, not in the host's name
+	Prefix    string // prefix of all keys, without the following slash; may be empty
+	Endpoint  string // "https://host[:port]" of a store other than AWS
+	Region    string // default: from the environment; us-east-1 if there is an endpoint
+	PathStyle bool   // put the bucket in the path instead of the host name
 
-	// AccessKey, SecretKey and SessionToken are used if AccessKey is set. Default: what the AWS tools would use, that is
-	// environment variables, ~/.aws, or the role of the machine or container.
+	// AccessKey, SecretKey and SessionToken are used if AccessKey is set. Default: the credentials
+	// that AWS tools use, from environment variables, ~/.aws, or the role of the machine or
+	// container.
 	AccessKey, SecretKey, SessionToken string
 
-	// NoChecksum leaves out x-amz-checksum-crc32c, for stores that refuse the header.
+	// NoChecksum omits x-amz-checksum-crc32c, for stores that refuse the header.
 	NoChecksum bool
 
-	// RequestTimeout bounds the wait for an answer, and for each further piece of a body that is read. Default 10 s. It
-	// grows up to three times that for a store that does not answer in time, and shrinks again when it does.
+	// RequestTimeout bounds the wait for a response, and for each further part of a body. Default
+	// 10 s. It grows to at most three times that while the store does not answer in time, and
+	// shrinks again when it does.
 	RequestTimeout time.Duration
 	// BytesPerSecondMin adds time for large bodies to RequestTimeout. Default 1 MiB/s.
 	BytesPerSecondMin int64
@@ -44,18 +46,18 @@ const (
 	defaultBytesPerSecond = 1 << 20
 )
 
-// Validate reports every fault of the options at once.
+// Validate reports all invalid options at once.
 func (o S3Options) Validate() error {
 	var faults []error
 	at := strings.Contains(o.Bucket+o.Prefix, "@")
 	if at {
-		faults = append(faults, errors.New("bucket and prefix: no credentials in them, nor any other @"))
+		faults = append(faults, errors.New("bucket and prefix: must not contain credentials or any other @"))
 	}
 	if o.Bucket == "" || strings.Contains(o.Bucket, "/") {
-		faults = append(faults, fmt.Errorf("bucket %q", masked(o.Bucket)))
+		faults = append(faults, fmt.Errorf("bucket %q: want a name without /", masked(o.Bucket)))
 	}
 	if o.Prefix != "" && !ValidKey(o.Prefix) && !at {
-		faults = append(faults, fmt.Errorf("prefix %q: not a valid key", o.Prefix))
+		faults = append(faults, fmt.Errorf("prefix %q: invalid key", o.Prefix))
 	}
 	if o.Endpoint != "" {
 		u, err := url.Parse(o.Endpoint)
@@ -63,34 +65,35 @@ func (o S3Options) Validate() error {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 			faults = append(faults, errors.New("endpoint: want http:// or https:// and a host"))
 		case u.User != nil || u.RawQuery != "":
-			faults = append(faults, errors.New("endpoint: no credentials or query in it"))
+			faults = append(faults, errors.New("endpoint: must not contain credentials or a query"))
 		}
 	}
 	if (o.AccessKey == "") != (o.SecretKey == "") {
 		faults = append(faults, errors.New("access key and secret key: want both or none"))
 	}
 	if o.RequestTimeout < 0 || o.BytesPerSecondMin < 0 {
-		faults = append(faults, errors.New("request timeout and least bytes per second: want more than zero"))
+		faults = append(faults, errors.New("request timeout and minimum bytes per second: must not be negative"))
 	}
 	return errors.Join(faults...)
 }
 
-// S3 is a prefix of a bucket behind the S3 protocol. Safe for concurrent use. A Put is one request: whoever wants it
-// repeated does so. Get, List and Delete repeat a request without verdict twice before they give up.
+// S3 is a prefix of a bucket that is accessed by the S3 protocol. Safe for concurrent use. A Put is
+// one request, which the caller repeats if needed: a retry here could turn our own success into
+// ErrExists. Get, List and Delete repeat a request without verdict twice.
 type S3 struct {
 	options  S3Options
-	prefix   string // "" or with a slash at its end
+	prefix   string // "" or ending in a slash
 	client   *s3.Client
 	http     *http.Client
 	clock    storeClock
-	noBulk   atomic.Bool // the store has no DeleteObjects
-	reads    patience
-	writes   patience // of PUT and DELETE
-	attempts int      // of idempotent requests
+	noBulk   atomic.Bool // the store does not support DeleteObjects
+	reads    adaptiveTimeout
+	writes   adaptiveTimeout // PUT and DELETE
+	attempts int             // for idempotent requests
 	pause    time.Duration
 }
 
-// OpenS3 returns the store. It makes no request to it.
+// OpenS3 returns the store. It makes no request.
 func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 	o.Prefix = strings.Trim(o.Prefix, "/")
 	o.Endpoint = strings.TrimSuffix(o.Endpoint, "/")
@@ -108,7 +111,7 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 		return nil, fmt.Errorf("open s3 store: %w", err)
 	}
 	if settings.Region == "" {
-		return nil, errors.New("open s3 store: no region is set: add ?region=, or set AWS_REGION")
+		return nil, errors.New("open s3 store: no region: add ?region= or set AWS_REGION")
 	}
 	s := &S3{options: o, http: newHTTPClient(), attempts: 3, pause: 100 * time.Millisecond}
 	s.reads.base, s.writes.base = o.RequestTimeout, o.RequestTimeout
@@ -121,9 +124,10 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 		if o.Endpoint != "" {
 			c.BaseEndpoint = &o.Endpoint
 		}
-		// The library's own repeats would turn our own success into "the name is taken".
+		// The library's retries would turn our own success into "the name is taken".
 		c.Retryer = aws.NopRetryer{}
-		// Its checksums by default break stores that do not know them. Put sends the one that Body has.
+		// The library's default checksums break stores that do not support them. Put sends the
+		// checksum of Body.
 		c.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		// "Expect: 100-continue" costs a round trip on every large body.
@@ -138,7 +142,7 @@ func loadSettings(ctx context.Context, o S3Options) (aws.Config, error) {
 	}
 	if o.AccessKey != "" {
 		keys := credentials.NewStaticCredentialsProvider(o.AccessKey, o.SecretKey, o.SessionToken)
-		if o.Region != "" { // nothing of the environment is needed
+		if o.Region != "" { // the environment is not needed
 			return aws.Config{Region: o.Region, Credentials: keys}, nil
 		}
 		return config.LoadDefaultConfig(ctx, config.WithCredentialsProvider(keys))
@@ -149,7 +153,8 @@ func loadSettings(ctx context.Context, o S3Options) (aws.Config, error) {
 	return config.LoadDefaultConfig(ctx)
 }
 
-// newHTTPClient makes a client that follows no redirects (they mean a wrong region) and does not decompress.
+// newHTTPClient returns a client that follows no redirects (they mean a wrong region) and does not
+// decompress.
 func newHTTPClient() *http.Client {
 	const connections, bufferBytes = 64, 64 << 10
 	return &http.Client{
@@ -167,10 +172,11 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// ClockSkew implements Clocked. The Date header has whole seconds, so it is right to about a second.
+// ClockSkew implements Clocked. The Date header has whole seconds, so the skew is accurate to about
+// a second.
 func (s *S3) ClockSkew() (time.Duration, bool) { return s.clock.skew() }
 
-// Close closes idle connections. Running calls go on.
+// Close closes idle connections. Running calls continue.
 func (s *S3) Close() error {
 	s.http.CloseIdleConnections()
 	return nil
@@ -193,14 +199,14 @@ type storeClock struct {
 	newest atomic.Pointer[dated]
 }
 
-// dated is what the newest answer said: at the local moment at, the store's clock showed date.
+// dated is the time in the newest response: at the local time at, the store's clock showed date.
 type dated struct{ at, date time.Time }
 
-// datedWithin is how long a request may take for its Date to count, but for the first: that of a large PUT may be of any moment
-// of a minute.
+// datedWithin is the longest duration of a request whose Date counts, except for the first. The
+// Date of a large PUT may be from any moment of its duration.
 const datedWithin = 10 * time.Second
 
-// observe takes the Date header of an answer to a request sent at begin.
+// observe records the Date header of a response to a request sent at begin.
 func (c *storeClock) observe(begin time.Time, header http.Header) {
 	date, err := http.ParseTime(header.Get("Date"))
 	took := time.Since(begin)
@@ -210,7 +216,8 @@ func (c *storeClock) observe(begin time.Time, header http.Header) {
 	c.newest.Store(&dated{at: begin.Add(took / 2), date: date.Add(500 * time.Millisecond)})
 }
 
-// skew compares the clock as it is now: one that was set since the newest answer is off by that much.
+// skew uses the current local clock: if it was set since the newest response, the skew changes by
+// that much.
 func (c *storeClock) skew() (time.Duration, bool) {
 	d := c.newest.Load()
 	if d == nil {

@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-// answering opens a store whose server answers with handler. The context of the handler's request ends with the test.
+// answering opens a store whose server uses handler. The context of the handler's request ends with
+// the test.
 func answering(t testing.TB, handler http.HandlerFunc, change ...func(*S3Options)) *S3 {
 	t.Helper()
 	test := t.Context()
@@ -65,7 +66,7 @@ func classOf(err error) error {
 	return found
 }
 
-// requests runs each operation once and gives its errors by name.
+// requests runs each operation once and returns its errors by name.
 func requests(t testing.TB, s *S3) map[string]error {
 	t.Helper()
 	errs := map[string]error{}
@@ -82,10 +83,10 @@ func requests(t testing.TB, s *S3) map[string]error {
 	return errs
 }
 
-// verdicts are classes of errors by operation; "all" is for those that are not named.
+// verdicts are error classes by operation; "all" is for the operations without an entry.
 type verdicts map[string]error
 
-// answers are what a server may say, and the verdict of each operation on it.
+// answers are responses of a server, and the verdict of each operation.
 var answers = []struct {
 	status int
 	body   string
@@ -211,7 +212,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nobody there", func(t *testing.T) {
+	t.Run("connection refused", func(t *testing.T) {
 		s, err := OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: "http://127.0.0.1:1", PathStyle: true, AccessKey: "a", SecretKey: "s"})
 		if err != nil {
 			t.Fatal(err)
@@ -223,7 +224,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a certificate nobody knows", func(t *testing.T) {
+	t.Run("unknown certificate", func(t *testing.T) {
 		server := httptest.NewUnstartedServer(http.NotFoundHandler())
 		server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
 		server.StartTLS()
@@ -238,8 +239,8 @@ func TestAnswersThatNeverCome(t *testing.T) {
 	})
 }
 
-// TestPutTouchesNoByteAfterItHasReturned overwrites the parts as soon as Put is back while the server still reads: the
-// race detector would see a transport that reads them.
+// TestPutTouchesNoByteAfterItHasReturned overwrites the parts as soon as Put returns while the
+// server still reads. The race detector reports a transport that reads them.
 func TestPutTouchesNoByteAfterItHasReturned(t *testing.T) {
 	var servers sync.WaitGroup
 	s := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -289,7 +290,8 @@ func TestAPutIsOneRequest(t *testing.T) {
 	}
 }
 
-// TestASecondPutSendsTheSame: a body can be sent again, whole, when the first attempt was refused after half of it.
+// TestASecondPutSendsTheSame checks that a body can be sent again completely after the first
+// attempt was refused halfway.
 func TestASecondPutSendsTheSame(t *testing.T) {
 	value := make([]byte, 3<<20)
 	for i := range value {
@@ -371,7 +373,7 @@ func TestBodiesOfGet(t *testing.T) {
 		"a part without asking":   {Whole, 206, map[string]string{"Content-Range": "bytes 0-4/10"}, "01234", "", true},
 		"a body that ends early":  {Whole, 200, map[string]string{"Content-Length": "10"}, "01234", "01234", true},
 		"a range that ends early": {Range{2, 5}, 206, map[string]string{"Content-Range": "bytes 2-6/10"}, "23", "23", true},
-		"packed on the way":       {Whole, 200, map[string]string{"Content-Encoding": "gzip"}, object, "", true},
+		"compressed by a proxy":   {Whole, 200, map[string]string{"Content-Encoding": "gzip"}, object, "", true},
 		"without a length":        {Whole, 200, map[string]string{"Transfer-Encoding": "chunked"}, object, object, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -418,7 +420,7 @@ func TestABodyThatStalls(t *testing.T) {
 	}
 }
 
-// TestASlowReaderIsNoStall reads more slowly than the patience with the store allows for the store.
+// TestASlowReaderIsNoStall reads more slowly than the timeout for the store.
 func TestASlowReaderIsNoStall(t *testing.T) {
 	const size = 1 << 20
 	s := answering(t, func(w http.ResponseWriter, _ *http.Request) {

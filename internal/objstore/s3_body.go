@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-var errDetached = errors.New("the body has been given back to its owner")
+var errDetached = errors.New("request body was released")
 
-// partsReader reads the parts of a Body in order. The transport may still hold it when the request is long over, so the
-// parts are taken away from it before Put returns.
+// partsReader reads the parts of a Body in order. The transport may hold it long after the request,
+// so Put detaches the parts before it returns.
 type partsReader struct {
 	mu       sync.Mutex // guards all fields; held while bytes are copied
 	parts    [][]byte
 	size     int64
 	at       int64 // position
-	part     int   // the part that has the next byte, or an empty one before it
-	offset   int   // in that part
+	part     int   // index of the part with the next byte, or of an empty one before it
+	offset   int   // position in that part
 	detached bool
 }
 
@@ -76,31 +76,31 @@ func (r *partsReader) Seek(offset int64, whence int) (int64, error) {
 	return r.at, nil
 }
 
-// detach makes sure that no byte of the parts is read any more.
+// detach ensures that the parts are not read any more. It waits for a running Read, which holds mu.
 func (r *partsReader) detach() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.parts, r.detached = nil, true
 }
 
-var errStalled = errors.New("the store stopped answering")
+var errStalled = errors.New("object store did not answer in time")
 
-// watchdog cancels a request when a step of it takes too long.
+// watchdog cancels a request if a step of it exceeds the timeout.
 type watchdog struct {
-	patience time.Duration
-	timer    *time.Timer
-	cancel   context.CancelCauseFunc
+	timeout time.Duration
+	timer   *time.Timer
+	cancel  context.CancelCauseFunc
 }
 
-// watch returns a context that ends with errStalled if the first step is not done within patience.
-func watch(ctx context.Context, patience time.Duration) (context.Context, *watchdog) {
+// watch returns a context that ends with errStalled if the first step is not done within timeout.
+func watch(ctx context.Context, timeout time.Duration) (context.Context, *watchdog) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &watchdog{patience: patience, cancel: cancel}
-	w.timer = time.AfterFunc(patience, func() { cancel(errStalled) })
+	w := &watchdog{timeout: timeout, cancel: cancel}
+	w.timer = time.AfterFunc(timeout, func() { cancel(errStalled) })
 	return ctx, w
 }
 
-func (w *watchdog) begin() { w.timer.Reset(w.patience) }
+func (w *watchdog) begin() { w.timer.Reset(w.timeout) }
 func (w *watchdog) done()  { w.timer.Stop() }
 
 func (w *watchdog) stop() {
@@ -108,16 +108,17 @@ func (w *watchdog) stop() {
 	w.cancel(nil)
 }
 
-// objectBody is the body of a GET. Waiting for the store is bounded by the watchdog; a slow reader is not.
+// objectBody is the body of a GET. The watchdog bounds the wait for the store, but not the time of
+// a slow reader.
 type objectBody struct {
-	ctx    context.Context // of the request, which lives as long as its body
+	ctx    context.Context // of the request; lives as long as the body
 	body   io.ReadCloser
-	left   int64 // bytes still to come; -1 if the store did not say
+	left   int64 // bytes still to come; -1 if the store did not report them
 	dog    *watchdog
 	closed bool
 }
 
-// Read implements io.Reader. Fewer bytes than the store promised are ErrNoVerdict.
+// Read implements io.Reader. Fewer bytes than announced are ErrNoVerdict.
 func (b *objectBody) Read(p []byte) (int, error) {
 	if b.left == 0 || len(p) == 0 {
 		if b.left == 0 {
@@ -154,7 +155,7 @@ func (b *objectBody) Close() error {
 	}
 	b.closed = true
 	if b.left == 0 {
-		// Reading on to the end, which is here already, lets the connection be used again.
+		// Reading to the end, which has already arrived, lets the connection be reused.
 		b.dog.begin()
 		_, _ = io.CopyN(io.Discard, b.body, 1)
 	}

@@ -25,7 +25,7 @@ func TestPartsReader(t *testing.T) {
 	}
 	for _, offset := range []int64{-1, int64(len(whole)) + 1} {
 		if _, err := r.Seek(offset, io.SeekStart); err == nil {
-			t.Fatalf("went to %d", offset)
+			t.Fatalf("invalid seek succeeded, position %d", offset)
 		}
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {

@@ -28,7 +28,8 @@ func openS3(t *testing.T, o objstore.S3Options) *objstore.S3 {
 	return s
 }
 
-// prefixes gives every store a place of its own in one bucket, and at times the bucket's top.
+// prefixes returns a function that gives every store its own prefix in one bucket, and sometimes
+// the bucket's root.
 func prefixes() func() string {
 	var n atomic.Int64
 	return func() string { return fmt.Sprintf("run/%d", n.Add(1)) }

@@ -12,10 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// deleteMax is how many names one DeleteObjects takes.
+// deleteMax is the maximum number of names of one DeleteObjects.
 const deleteMax = 1000
 
-// Delete implements Store: in bulk, or one by one on stores that have no DeleteObjects.
+// Delete implements Store: in bulk, or one by one if the store does not support DeleteObjects.
 func (s *S3) Delete(ctx context.Context, keys ...string) error {
 	if err := begin(ctx, "delete", keys...); err != nil {
 		return err
@@ -63,9 +63,9 @@ func (s *S3) deleteOne(ctx context.Context, key string) error {
 	return err
 }
 
-// deleteBulk makes one DeleteObjects; unknown says that this store does not have it.
+// deleteBulk sends one DeleteObjects; unknown says that the store does not support it.
 func (s *S3) deleteBulk(ctx context.Context, keys []string) (unknown bool, err error) {
-	ctx, done := s.writes.wait(ctx, s.moving(answerBytesMax))
+	ctx, done := s.writes.wait(ctx, s.transferTime(answerBytesMax))
 	defer done()
 	names := make([]types.ObjectIdentifier, len(keys))
 	for i, key := range keys {
@@ -91,11 +91,12 @@ func (s *S3) deleteBulk(ctx context.Context, keys []string) (unknown bool, err e
 	return false, oneClass(faults)
 }
 
-// oneClass joins errors so that the result has one class: refused if any is, for repeating does not help then.
+// oneClass joins errors into one of a single class: refused if any is, because repeating does not
+// help then.
 func oneClass(faults []error) error {
 	if len(faults) == 0 {
 		return nil
 	}
 	i := max(0, slices.IndexFunc(faults, func(err error) bool { return errors.Is(err, ErrRefused) }))
-	return fmt.Errorf("%d of the names: %w", len(faults), faults[i])
+	return fmt.Errorf("%d keys failed: %w", len(faults), faults[i])
 }

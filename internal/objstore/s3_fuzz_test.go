@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// wire is a transport that answers every request with the same bytes, as they would come from a connection.
+// wire is a transport that answers every request with the same bytes.
 type wire struct {
 	status int
 	header []byte // lines, with or without an end
@@ -37,7 +37,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.ReadResponse(bufio.NewReader(fuzzing.Cut(answer, w.cuts|2)), r)
 }
 
-// wired is a store behind w.
+// wired returns a store that uses w.
 func wired(f *testing.F, w *wire) *S3 {
 	s, err := OpenS3(f.Context(), S3Options{Bucket: "b", Prefix: "p", Endpoint: "http://store.example", PathStyle: true, AccessKey: "a", SecretKey: "s"})
 	if err != nil {
@@ -57,8 +57,8 @@ func oneOf(t *testing.T, err error) error {
 	return class
 }
 
-// FuzzErrorAnswers gives any answer to every operation but reads. The verdict is of exactly one class, and those that say
-// something about an object come only with their code.
+// FuzzErrorAnswers gives arbitrary responses to every operation except reads. The verdict is of
+// exactly one class, and a class about an object comes only with its code.
 func FuzzErrorAnswers(f *testing.F) {
 	for op := range uint8(4) {
 		for _, code := range []string{"PreconditionFailed", "NoSuchKey", "SlowDown", "AccessDenied", ""} {
@@ -103,13 +103,13 @@ func FuzzErrorAnswers(f *testing.F) {
 	})
 }
 
-// chunked says that the body is not what it looks like.
+// chunked reports whether the body is encoded.
 func chunked(header []byte) bool {
 	return bytes.Contains(bytes.ToLower(header), []byte("transfer-encoding"))
 }
 
-// FuzzReadAnswers gives any answer to a read of a range. What is read is part of the answer, as long as was said, or an error
-// of one class.
+// FuzzReadAnswers gives arbitrary responses to a read of a range. The result is a part of the
+// response with the announced length, or an error of one class.
 func FuzzReadAnswers(f *testing.F) {
 	f.Add(uint16(0), []byte("Content-Length: 10"), []byte("0123456789"), int64(0), int64(-1), uint64(0))
 	f.Add(uint16(0), []byte("Content-Length: 10"), []byte("0123456789"), int64(0), int64(4), uint64(5))
@@ -154,8 +154,8 @@ func FuzzReadAnswers(f *testing.F) {
 	})
 }
 
-// FuzzListings gives any answer to a listing. What is listed is asked for, in order and possible, or it is an error of one
-// class.
+// FuzzListings gives arbitrary responses to a listing. The result has requested names, in order and
+// valid, or is an error of one class.
 func FuzzListings(f *testing.F) {
 	f.Add(uint16(0), []byte(listing(lastPage, "p/a", "p/b")), "", "", uint8(0))
 	f.Add(uint16(0), []byte(listing(notLast, "p/a", "p/b", "p/c/d")), "", "a", uint8(2))
@@ -168,7 +168,7 @@ func FuzzListings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status uint16, answer []byte, prefix, after string, limit uint8) {
 		w = wire{200 + int(status%800), nil, answer, math.MaxUint64}
 		if strings.Count(string(answer), "<Contents>") > 0 && !strings.Contains(string(answer), "p/") {
-			return // a page of other people's names is followed by the next, here for ever
+			return // a page of foreign names is followed by the next, here endlessly
 		}
 		entries, more, err := s.List(t.Context(), ListOptions{Prefix: prefix, After: after, Max: int(limit)})
 		if class := oneOf(t, err); class == ErrExists || class == ErrNotFound {
@@ -187,7 +187,7 @@ func FuzzListings(f *testing.F) {
 	})
 }
 
-// FuzzPartsReader: a body gives its parts, one after another, however it is read and wherever it is sought to.
+// FuzzPartsReader checks that a body returns its parts in order, however it is read and sought.
 func FuzzPartsReader(f *testing.F) {
 	f.Add([]byte("some bytes in parts"), []byte{3, 0, 4, 1, 200}, []byte{5, 130, 7, 255, 3, 1, 90, 9})
 	f.Fuzz(func(t *testing.T, all, cuts, steps []byte) {
@@ -225,7 +225,7 @@ func FuzzPartsReader(f *testing.F) {
 	})
 }
 
-// FuzzAdvance: what is written in pieces of any size is what was given.
+// FuzzAdvance checks that writes of any size write the body unchanged.
 func FuzzAdvance(f *testing.F) {
 	f.Add([]byte("some bytes in parts"), []byte{3, 0, 4, 1, 200}, []byte{1, 5, 0, 9})
 	d := &Disk{}

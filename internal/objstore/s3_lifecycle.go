@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// LifecycleWarning reads the bucket's lifecycle configuration and returns a warning if a rule removes objects of this
-// store by age, or moves them to where they can not be read at once: seals must stay for ever (rule R7). "" means that
-// there is no such rule, or that this caller may not see them.
+// LifecycleWarning reads the bucket's lifecycle rules. It returns a warning if a rule deletes
+// objects of this store by age, or moves them to storage that cannot be read at once: seals must be
+// kept permanently (rule R7). "" means no such rule, or no permission to read the rules.
 func (s *S3) LifecycleWarning(ctx context.Context) string {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.RequestTimeout, errStalled)
 	defer cancel()
@@ -33,7 +33,7 @@ func (s *S3) LifecycleWarning(ctx context.Context) string {
 	if len(harmful) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the lifecycle configuration of bucket %s will destroy this log: %s", s.options.Bucket, strings.Join(harmful, ", "))
+	return fmt.Sprintf("lifecycle rules of bucket %s will destroy this log: %s", s.options.Bucket, strings.Join(harmful, ", "))
 }
 
 func rulePrefix(rule types.LifecycleRule) string {
@@ -45,7 +45,7 @@ func rulePrefix(rule types.LifecycleRule) string {
 			return *f.Prefix
 		}
 	}
-	//lint:ignore SA1019 rules written long ago have it here
+	//lint:ignore SA1019 old rules have the prefix here
 	return aws.ToString(rule.Prefix)
 }
 

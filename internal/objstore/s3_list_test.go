@@ -23,23 +23,23 @@ const (
 	notLast  = "<IsTruncated>true</IsTruncated>"
 )
 
-func TestListingsThatCannotBeBelieved(t *testing.T) {
+func TestInvalidListings(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		want error
 	}{
-		"in order":            {listing(lastPage, "p/a", "p/b"), nil},
-		"none":                {listing(lastPage), nil},
-		"out of order":        {listing(lastPage, "p/b", "p/a"), ErrRefused},
-		"a name twice":        {listing(lastPage, "p/a", "p/a"), ErrRefused},
-		"no end in sight":     {listing("", "p/a"), ErrNoVerdict},
-		"more after nothing":  {listing(notLast), ErrNoVerdict},
-		"cut short":           {listing(lastPage, "p/a", "p/b")[:200], ErrNoVerdict},
-		"another document":    {"<html></html>", ErrNoVerdict},
-		"not XML":             {"{}", ErrNoVerdict},
-		"another of S3's":     {"<ListAllMyBucketsResult></ListAllMyBucketsResult>", ErrNoVerdict},
-		"a size in words":     {strings.Replace(listing(lastPage, "p/a"), "<Size>5", "<Size>five", 1), ErrNoVerdict},
-		"other people's name": {listing(lastPage, "p/a b", "p/ok", "p/sub/", "q"), nil},
+		"in order":           {listing(lastPage, "p/a", "p/b"), nil},
+		"none":               {listing(lastPage), nil},
+		"out of order":       {listing(lastPage, "p/b", "p/a"), ErrRefused},
+		"a name twice":       {listing(lastPage, "p/a", "p/a"), ErrRefused},
+		"no end in sight":    {listing("", "p/a"), ErrNoVerdict},
+		"more after nothing": {listing(notLast), ErrNoVerdict},
+		"truncated":          {listing(lastPage, "p/a", "p/b")[:200], ErrNoVerdict},
+		"another document":   {"<html></html>", ErrNoVerdict},
+		"not XML":            {"{}", ErrNoVerdict},
+		"another of S3's":    {"<ListAllMyBucketsResult></ListAllMyBucketsResult>", ErrNoVerdict},
+		"a size in words":    {strings.Replace(listing(lastPage, "p/a"), "<Size>5", "<Size>five", 1), ErrNoVerdict},
+		"foreign name":       {listing(lastPage, "p/a b", "p/ok", "p/sub/", "q"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.body) })
@@ -47,14 +47,14 @@ func TestListingsThatCannotBeBelieved(t *testing.T) {
 			if classOf(err) != c.want {
 				t.Fatalf("%v, %v, %v", entries, more, err)
 			}
-			if name == "other people's name" && (len(entries) != 1 || entries[0] != Entry{"ok", 5}) {
+			if name == "foreign name" && (len(entries) != 1 || entries[0] != Entry{"ok", 5}) {
 				t.Fatalf("%v", entries)
 			}
 		})
 	}
 }
 
-func TestAPageOfOtherPeoplesNamesIsSkipped(t *testing.T) {
+func TestPageOfForeignNamesIsSkipped(t *testing.T) {
 	var after []string
 	s := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		after = append(after, r.URL.Query().Get("start-after"))
@@ -177,7 +177,7 @@ func TestLifecycleWarning(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotShown looks for the keys wherever a person might see something of the store.
+// TestSecretsAreNotShown looks for the keys in all texts that an operator may see.
 func TestSecretsAreNotShown(t *testing.T) {
 	s := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, func(o *S3Options) {
 		o.AccessKey, o.SecretKey, o.SessionToken = "CANARY-A", "CANARY-S", "CANARY-T"

@@ -24,7 +24,7 @@ func (s *S3) Put(ctx context.Context, key string, body Body) error {
 	if err := checkBody(key, body); err != nil {
 		return err
 	}
-	ctx, done := s.writes.wait(ctx, s.moving(body.Size))
+	ctx, done := s.writes.wait(ctx, s.transferTime(body.Size))
 	defer done()
 	reader := newPartsReader(body)
 	defer reader.detach()
@@ -46,8 +46,8 @@ func (s *S3) Put(ctx context.Context, key string, body Body) error {
 	return nil
 }
 
-// moving is how much longer a request may take that moves so many bytes.
-func (s *S3) moving(bytes int64) time.Duration {
+// transferTime is the additional timeout of a request that moves bytes.
+func (s *S3) transferTime(bytes int64) time.Duration {
 	return time.Duration(float64(bytes) / float64(s.options.BytesPerSecondMin) * float64(time.Second))
 }
 
@@ -82,7 +82,7 @@ func (s *S3) getOnce(ctx context.Context, key string, r Range) (Object, error) {
 	if err != nil {
 		dog.stop()
 		if r.Offset == 0 && r != Whole && x.status == http.StatusRequestedRangeNotSatisfiable {
-			return Object{Body: http.NoBody}, nil // only an empty object has no first byte
+			return Object{Body: http.NoBody}, nil // only an empty object has no byte 0
 		}
 		return Object{}, err
 	}
@@ -95,7 +95,7 @@ func (s *S3) getOnce(ctx context.Context, key string, r Range) (Object, error) {
 	return Object{Size: size, Body: &objectBody{ctx: ctx, body: out.Body, left: length, dog: dog}}, nil
 }
 
-// rangeHeader is nil for a whole object.
+// rangeHeader is the Range header, nil for a whole object.
 func rangeHeader(r Range) *string {
 	switch {
 	case r.Length < 0 && r.Offset == 0:
@@ -106,11 +106,11 @@ func rangeHeader(r Range) *string {
 	return aws.String(fmt.Sprintf("bytes=%d-%d", r.Offset, r.Offset+r.Length-1))
 }
 
-// extent gives the size of the object and the bytes to come (-1 if unknown) from the headers of a GET's answer, and an
-// error if they are not what was asked for.
+// extent returns the size of the object and the bytes to come (-1 if unknown) from the headers of a
+// GET's response. It fails if they do not match the request.
 func (x *exchange) extent(r Range) (size, length int64, err error) {
 	if e := x.header.Get("Content-Encoding"); e != "" && e != "identity" && e != "aws-chunked" {
-		return 0, 0, fmt.Errorf("something on the way has encoded the object as %q", e)
+		return 0, 0, fmt.Errorf("unexpected Content-Encoding %q", e)
 	}
 	size = contentLength(x.header)
 	if x.status == http.StatusOK {
@@ -123,18 +123,20 @@ func (x *exchange) extent(r Range) (size, length int64, err error) {
 	}
 	_, wanted, err := clip(r, total)
 	if err != nil {
-		return 0, 0, fmt.Errorf("another range than asked for: %v", err) // not wrapped: it has a class of its own
+		// not wrapped, because err has a class of its own
+		return 0, 0, fmt.Errorf("unexpected range: %v", err)
 	}
 	if first != r.Offset || last-first+1 != wanted || size >= 0 && size != wanted {
-		return 0, 0, fmt.Errorf("another range than asked for: %q with %d bytes", x.header.Get("Content-Range"), size)
+		return 0, 0, fmt.Errorf("unexpected range %q with %d bytes", x.header.Get("Content-Range"), size)
 	}
 	return total, wanted, nil
 }
 
-// wholeExtent judges status 200. A server may ignore a range; from the first byte on that can be put right.
+// wholeExtent handles status 200. A server may ignore a range; if the range starts at 0 the body
+// can still be used.
 func (x *exchange) wholeExtent(r Range, size int64) (int64, int64, error) {
 	if r.Offset != 0 || size < 0 && r.Length > 0 {
-		return 0, 0, errors.New("the store ignores ranges")
+		return 0, 0, errors.New("store ignores the Range header")
 	}
 	if r.Length > 0 {
 		return size, min(size, r.Length), nil
@@ -167,7 +169,7 @@ func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 	for {
 		var out *s3.ListObjectsV2Output
 		err := s.repeat(ctx, func() (err error) {
-			ctx, done := s.reads.wait(ctx, s.moving(answerBytesMax/4))
+			ctx, done := s.reads.wait(ctx, s.transferTime(answerBytesMax/4))
 			defer done()
 			out, _, err = send(ctx, opList, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
 				return s.client.ListObjectsV2(ctx, in)
@@ -182,27 +184,27 @@ func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 			return nil, false, fmt.Errorf("list %s: %w", o.Prefix, err)
 		}
 		more := *out.IsTruncated
-		if n := pageSize(o.Max); len(entries) > n { // the store gives more than it was asked for
+		if n := pageSize(o.Max); len(entries) > n { // the store returned more than requested
 			entries, more = entries[:n], true
 		}
 		if len(entries) > 0 || !more {
 			return entries, more, nil
 		}
-		in.StartAfter = &last // a page of nothing but other people's names
+		in.StartAfter = &last // a page of foreign names only
 	}
 }
 
-// entries checks a page and takes our names out of it that begin with prefix. last is the last name on it with the store's
-// prefix.
+// entries checks a page and returns our names on it that begin with prefix. last is the last name
+// on the page, including the store's prefix.
 func (s *S3) entries(out *s3.ListObjectsV2Output, after, prefix string) (entries []Entry, last string, err error) {
 	if out.IsTruncated == nil || *out.IsTruncated && len(out.Contents) == 0 {
-		return nil, "", fmt.Errorf("%w: the listing does not say how to go on", ErrNoVerdict)
+		return nil, "", fmt.Errorf("%w: truncated listing without entries", ErrNoVerdict)
 	}
 	last = after
 	for _, o := range out.Contents {
 		name := aws.ToString(o.Key)
 		if name <= last {
-			return nil, "", fmt.Errorf("%w: the store lists out of order: %q after %q", ErrRefused, name, last)
+			return nil, "", fmt.Errorf("%w: listing out of order: %q after %q", ErrRefused, name, last)
 		}
 		last = name
 		key, ours := strings.CutPrefix(name, s.prefix)
@@ -211,14 +213,14 @@ func (s *S3) entries(out *s3.ListObjectsV2Output, after, prefix string) (entries
 		}
 		size := aws.ToInt64(o.Size)
 		if size < 0 {
-			return nil, "", fmt.Errorf("%w: the store lists %q with %d bytes", ErrNoVerdict, name, size)
+			return nil, "", fmt.Errorf("%w: listing has %q with %d bytes", ErrNoVerdict, name, size)
 		}
 		entries = append(entries, Entry{Key: key, Size: size})
 	}
 	return entries, last, nil
 }
 
-// repeat makes a request that does no harm twice until it has a verdict.
+// repeat sends an idempotent request until it has a verdict, at most attempts times.
 func (s *S3) repeat(ctx context.Context, request func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := request()

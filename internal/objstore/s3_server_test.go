@@ -15,9 +15,9 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestARealServerThatRefuses checks what a broker hears that is set up wrongly, and that the store is well again once
-// the cause is gone.
-func TestARealServerThatRefuses(t *testing.T) {
+// TestRealServerRefuses checks the errors of a misconfigured broker, and that the store recovers
+// once the cause is gone.
+func TestRealServerRefuses(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	for name, change := range map[string]func(*objstore.S3Options){
 		"wrong secret":     func(o *objstore.S3Options) { o.SecretKey = "wrong" },
@@ -45,8 +45,9 @@ func TestARealServerThatRefuses(t *testing.T) {
 	}
 }
 
-// standStill stops a process and waits until each of its threads has stopped: kill returns before.
-func standStill(t *testing.T, pid int) {
+// suspend stops a process and waits until each of its threads has stopped, because kill returns
+// earlier.
+func suspend(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -54,7 +55,7 @@ func standStill(t *testing.T, pid int) {
 	for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		if err != nil || len(threads) == 0 {
-			t.Skip("no /proc: whether the server has stopped can not be seen")
+			t.Skip("no /proc: cannot see whether the server has stopped")
 		}
 		running := 0
 		for _, name := range threads {
@@ -71,12 +72,12 @@ func standStill(t *testing.T, pid int) {
 	}
 }
 
-func TestARealServerThatStandsStill(t *testing.T) {
+func TestSuspendedServer(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	o := server.Options("still")
 	o.RequestTimeout, o.BytesPerSecondMin = 100*time.Millisecond, 1<<40
 	s := openS3(t, o)
-	standStill(t, server.Pid())
+	suspend(t, server.Pid())
 	err := s.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
 	if !errors.Is(err, objstore.ErrNoVerdict) {
 		t.Errorf("put: %v", err)
@@ -85,7 +86,8 @@ func TestARealServerThatStandsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openS3(t, server.Options("still"))
-	err = s.Put(t.Context(), "k", objstore.NewBody([]byte("x"))) // the first one may have landed
+	// the first one may have been stored
+	err = s.Put(t.Context(), "k", objstore.NewBody([]byte("x")))
 	if err != nil && !errors.Is(err, objstore.ErrExists) {
 		t.Errorf("the same put again: %v", err)
 	}

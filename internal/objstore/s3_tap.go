@@ -23,7 +23,7 @@ const (
 	opLifecycle operation = "read lifecycle"
 )
 
-// root is the root element of a successful answer's XML. "" means an empty body.
+// root is the root element of a successful response's XML; "": an empty body.
 func (op operation) root() string {
 	switch op {
 	case opList:
@@ -35,32 +35,34 @@ func (op operation) root() string {
 	return ""
 }
 
-// Answers are kept in memory whole, except objects. A listing of 1,000 keys is below 2 MiB.
+// Responses other than objects are read into memory. A listing of 1,000 keys is below 2 MiB.
 const (
 	answerBytesMax = 8 << 20
 	errorBytesMax  = 64 << 10
 )
 
-// exchange is what one request has shown on the wire. The client library's own reading of it is not enough: it takes
-// an error's code from the status when the body has none, and takes any XML, or none, for an empty listing.
+// exchange is one request and response as seen on the wire. The client library alone is not
+// reliable enough: it derives an error's code from the status if the body has none, and accepts any
+// XML, or none, as an empty listing.
 type exchange struct {
 	op     operation
-	sent   bool // handed to the transport: it may have taken effect
-	status int  // 0: no answer
+	sent   bool // passed to the transport: it may have taken effect
+	status int  // 0: no response
 	code   string
 	header http.Header
-	fault  error // why the answer can not be believed
+	fault  error // why the response cannot be trusted
 }
 
 type exchangeKey struct{}
 
-// tap is the HTTP client below the client library.
+// tap is the HTTP client below the client library. It records each response in the exchange of the
+// request's context.
 type tap struct {
 	client *http.Client
 	clock  *storeClock
 }
 
-// Do sends the request and notes what comes back in the exchange of its context.
+// Do sends the request and records the response.
 func (t *tap) Do(request *http.Request) (*http.Response, error) {
 	x, _ := request.Context().Value(exchangeKey{}).(*exchange)
 	if x == nil {
@@ -85,14 +87,14 @@ func (t *tap) Do(request *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, limit))
 	_ = response.Body.Close()
 	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read response: %w", err)
 	}
 	x.read(body, success)
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	return response, nil
 }
 
-// read judges the body of any answer but an object.
+// read checks the body of any response except an object.
 func (x *exchange) read(body []byte, success bool) {
 	root, code := rootAndCode(body)
 	if root == "Error" {
@@ -104,23 +106,24 @@ func (x *exchange) read(body []byte, success bool) {
 	empty := len(bytes.TrimSpace(body)) == 0
 	switch x.op {
 	case opPut:
-		// A store that has stored something says so with 200 and the entity's tag. Anything else may be a proxy's page.
+		// A store confirms a PUT with 200 and an ETag. Anything else may be a page of a proxy.
 		if x.status != http.StatusOK || x.header.Get("ETag") == "" || !empty {
-			x.fault = fmt.Errorf("not the answer to a PUT: status %d, %d bytes", x.status, len(body))
+			x.fault = fmt.Errorf("not a PUT response: status %d, %d bytes", x.status, len(body))
 		}
 	case opDelete:
 		if !empty && root != "DeleteResult" {
-			x.fault = fmt.Errorf("not the answer to a DELETE: status %d, element %q", x.status, root)
+			x.fault = fmt.Errorf("not a DELETE response: status %d, element %q", x.status, root)
 		}
 	case opList, opLifecycle:
 		if x.status != http.StatusOK || root != x.op.root() {
-			x.fault = fmt.Errorf("not the answer to a %s: status %d, element %q", x.op, x.status, root)
+			x.fault = fmt.Errorf("not a %s response: status %d, element %q", x.op, x.status, root)
 		}
 	case opGet:
 	}
 }
 
-// rootAndCode gives the name of the root element and the text of the element Code right below it.
+// rootAndCode returns the name of the root element and the text of the element Code directly below
+// it.
 func rootAndCode(body []byte) (root, code string) {
 	decoder := xml.NewDecoder(bytes.NewReader(body))
 	depth, inCode := 0, false
@@ -152,7 +155,7 @@ func rootAndCode(body []byte) (root, code string) {
 	}
 }
 
-// send runs one request of the client library and gives its verdict. The exchange is nil only if nothing was asked.
+// send runs one request of the client library and returns its verdict.
 func send[T any](ctx context.Context, op operation, call func(context.Context) (T, error)) (T, *exchange, error) {
 	x := &exchange{op: op}
 	out, err := call(context.WithValue(ctx, exchangeKey{}, x))

@@ -13,12 +13,14 @@ var throttleCodes = codes("SlowDown", "ServiceUnavailable", "Throttling", "Throt
 	"RequestThrottled", "RequestThrottledException", "RequestLimitExceeded", "TooManyRequests", "TooManyRequestsException",
 	"BandwidthLimitExceeded", "ProvisionedThroughputExceededException", "EC2ThrottledException")
 
-// doubtCodes leave open whether the request took effect, or tell of damage on the way, whatever their status.
+// doubtCodes leave open whether the request took effect, or report damage in transit, whatever
+// their status.
 var doubtCodes = codes("InternalError", "InternalServerError", "InternalFailure", "OperationAborted", "ConditionalRequestConflict",
 	"RequestTimeout", "RequestTimeoutException", "IncompleteBody", "BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch",
 	"XAmzContentChecksumMismatch", "Busy", "InsufficientResources")
 
-// refusalCodes are refusals even if the status does not say so: a few stores put an error's body under status 200.
+// refusalCodes are refusals whatever their status, because a few stores send an error body with
+// status 200.
 var refusalCodes = codes("AccessDenied", "AccountProblem", "AllAccessDisabled", "AuthorizationHeaderMalformed", "ExpiredToken",
 	"ExpiredTokenException", "InvalidAccessKeyId", "InvalidToken", "InvalidSecurity", "NoSuchBucket", "NotSignedUp",
 	"PermanentRedirect", "TemporaryRedirect", "Redirect", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "UnauthorizedAccess",
@@ -33,7 +35,7 @@ func codes(names ...string) map[string]bool {
 	return set
 }
 
-// class sorts an answer that is an error, by its code first (rule R3).
+// class classifies an error response, by its code first (rule R3).
 func (x *exchange) class() error {
 	switch {
 	case x.op == opPut && x.code == "PreconditionFailed":
@@ -49,7 +51,7 @@ func (x *exchange) class() error {
 	}
 	switch x.status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusPreconditionFailed, http.StatusTooEarly,
-		499: // a proxy's word for a connection closed too early
+		499: // a proxy's status for a connection closed too early
 		return ErrNoVerdict
 	}
 	if x.status >= 300 && x.status < 500 {
@@ -58,8 +60,8 @@ func (x *exchange) class() error {
 	return ErrNoVerdict
 }
 
-// verdict is nil if the store has confirmed the request, and else an error of exactly one class. err is what the client
-// library made of the answer.
+// verdict is nil if the store has confirmed the request, else an error of exactly one class. err is
+// the client library's result.
 func (x *exchange) verdict(ctx context.Context, err error) error {
 	success := x.status >= 200 && x.status < 300
 	switch {
@@ -77,12 +79,13 @@ func (x *exchange) verdict(ctx context.Context, err error) error {
 	return nil
 }
 
-// unanswered judges a request without an answer. What was never sent (no credentials, an endpoint that makes no sense)
-// or met a wrong certificate will not be better the next time.
+// unanswered is the verdict of a request without a response. A request that was never sent (no
+// credentials, invalid endpoint) or that met an invalid certificate is refused, because a retry
+// fails in the same way.
 func (x *exchange) unanswered(err error) error {
 	var certificate *tls.CertificateVerificationError
 	if err == nil {
-		err = errors.New("no answer")
+		err = errors.New("no response")
 	}
 	if !x.sent || errors.As(err, &certificate) {
 		return fmt.Errorf("%w: %w", ErrRefused, err)

@@ -7,14 +7,15 @@ import (
 	"os"
 )
 
-// Section is the body of an object that lies in a file: what Disk.Get returns. Whoever wants the kernel to copy the
-// bytes (sendfile) uses the fields, or calls WriteTo; all others just read. Not for concurrent use. Close closes File.
+// Section is the body of an object in a file: the result of Disk.Get. A caller that wants the
+// kernel to copy the bytes (sendfile) uses the fields or WriteTo; others use Read. Not for
+// concurrent use. Close closes File.
 type Section struct {
-	File *os.File // opened for this section alone; its own position is the section's to move
-	Off  int64    // of the first byte of the section in File
-	Len  int64    // bytes of the section, whether read or not
+	File *os.File // opened for this section alone, which may move its position
+	Off  int64    // position of the section in File
+	Len  int64    // length of the section, independent of reads
 
-	read int64 // bytes handed out
+	read int64 // bytes already read
 }
 
 // Read implements io.Reader. A file that is shorter than it was when opened gives ErrNoVerdict.
@@ -37,7 +38,8 @@ func (s *Section) Read(p []byte) (int, error) {
 	return n, s.broken(err)
 }
 
-// WriteTo implements io.WriterTo for what has not been read yet. A TCP connection as w lets the kernel copy.
+// WriteTo implements io.WriterTo for the unread bytes. If w is a TCP connection the kernel copies
+// them.
 func (s *Section) WriteTo(w io.Writer) (int64, error) {
 	left := s.Len - s.read
 	if left <= 0 {
@@ -58,7 +60,7 @@ func (s *Section) broken(err error) error {
 	return fmt.Errorf("read %s: %w: %w", s.File.Name(), ErrNoVerdict, err)
 }
 
-// Close closes File. Closing twice is no error.
+// Close closes File. It may be called twice.
 func (s *Section) Close() error {
 	if err := s.File.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// narrows passes connections on to address; of what clients send it holds back all beyond the first pass bytes of each until
-// open is closed, and says on held that it does.
+// narrows forwards connections to address. It holds back all but the first pass bytes of each
+// client until open is closed, and signals on held when it does.
 func narrows(t *testing.T, address string, pass int64) (at string, held <-chan struct{}, open chan struct{}) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,8 +55,9 @@ func narrows(t *testing.T, address string, pass int64) (at string, held <-chan s
 	return l.Addr().String(), waits, open
 }
 
-// TestASlowPutDoesNotOverwrite: a PUT that began before another of the same name, and ends after it, finds the name taken. A
-// store that looks at the condition when a request begins, and not when it takes effect, gives two winners here.
+// TestASlowPutDoesNotOverwrite checks that a PUT that starts before another of the same name and
+// ends after it finds the name taken. A store that checks the condition at the start of a request
+// has two winners here.
 func TestASlowPutDoesNotOverwrite(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	o := server.Options("slow")
@@ -89,6 +90,6 @@ func TestASlowPutDoesNotOverwrite(t *testing.T) {
 	}
 	defer obj.Body.Close()
 	if got, err := io.ReadAll(obj.Body); err != nil || string(got) != "fast" {
-		t.Errorf("%.20q is there, %v", got, err)
+		t.Errorf("the object is %.20q, %v", got, err)
 	}
 }

@@ -20,7 +20,7 @@ const (
 	KindS3     Kind = "s3"
 )
 
-// Spec is a store as a user writes it, taken apart: see ParseSpec.
+// Spec is a parsed store address: see ParseSpec.
 type Spec struct {
 	Kind Kind
 	Dir  string      // of a disk store
@@ -28,10 +28,11 @@ type Spec struct {
 	S3   S3Options   // of an S3 store, without keys
 }
 
-// Options are what Open needs besides the spec. The keys of S3Options are described there.
+// Options complement the spec in Open. S3Options describes the keys.
 type Options struct {
 	AccessKey, SecretKey, SessionToken string
-	// Existing is that of DiskOptions. Stores of other kinds make nothing anyway.
+	// Existing is DiskOptions.Existing. Other kinds of stores ignore it, because opening them
+	// creates nothing.
 	Existing bool
 }
 
@@ -44,14 +45,15 @@ func Open(ctx context.Context, spec string, o Options) (Store, error) {
 	return parsed.Open(ctx, o)
 }
 
-// ParseSpec understands
+// ParseSpec parses a store address:
 //
 //	./dir  ../dir  /dir  file:dir  file:///dir     a folder; ?fsync=false
 //	mem:                                           memory
-//	s3://bucket/prefix                             ?endpoint=URL &region=NAME &path-style=true &checksum=false
+//	s3://bucket/prefix                             ?endpoint= &region= &path-style=true &checksum=false
 //
-// Anything else, and any other parameter, is an error that names it. Errors have no values of parameters and nothing before
-// an @: keys do not belong into a spec, so those that are there are somebody's mistake, and no reason to print them.
+// Anything else, and any other parameter, is an error that names it. Errors contain no values of
+// parameters and nothing before an @. Keys do not belong into a spec, and an error must not print
+// them if they are there by mistake.
 func ParseSpec(spec string) (Spec, error) {
 	address, query, _ := strings.Cut(spec, "?")
 	parameters, err := parseParameters(query)
@@ -87,7 +89,7 @@ func ParseSpec(spec string) (Spec, error) {
 	return s, nil
 }
 
-// masked is an address without what may be a user and a password.
+// masked removes a possible user and password from an address.
 func masked(address string) string {
 	if i := strings.LastIndexByte(address, '@'); i >= 0 {
 		return "***" + address[i:]
@@ -101,7 +103,7 @@ func isPath(s string) bool {
 
 func parseDisk(dir string, p parameters) (Spec, error) {
 	if dir == "" {
-		return Spec{}, errors.New("no folder is named")
+		return Spec{}, errors.New("folder name is empty")
 	}
 	sync, err := p.flag("fsync", true)
 	return Spec{Kind: KindDisk, Dir: dir, Disk: DiskOptions{NoSync: !sync}}, err
@@ -118,7 +120,7 @@ func parseS3(address string, p parameters) (Spec, error) {
 	return Spec{Kind: KindS3, S3: o}, errors.Join(styleErr, sumErr, o.Validate())
 }
 
-// Local says that reads cost no request, so that a cache in front of the store is of no use.
+// Local reports whether reads cost no request, so that a cache in front of the store is useless.
 func (s Spec) Local() bool { return s.Kind != KindS3 }
 
 // Open opens the store.
@@ -136,7 +138,7 @@ func (s Spec) Open(ctx context.Context, o Options) (Store, error) {
 	return nil, fmt.Errorf("open store: kind %q", s.Kind)
 }
 
-// asStore keeps a nil pointer from becoming a store that is not nil.
+// asStore prevents a nil pointer from becoming a non-nil Store.
 func asStore[T Store](s T, err error) (Store, error) {
 	if err != nil {
 		return nil, err
@@ -165,14 +167,14 @@ func As[T any](s Store) (found T, ok bool) {
 	return found, false
 }
 
-// IsLocal says of an open store, below all its wrappers, what Spec.Local says of a spec.
+// IsLocal is Spec.Local for an open store below all its wrappers.
 func IsLocal(s Store) bool {
 	_, disk := As[*Disk](s)
 	_, memory := As[*Memory](s)
 	return disk || memory
 }
 
-// parameters are those of a spec's query that nobody has taken yet.
+// parameters are the parameters of a spec that were not taken yet.
 type parameters map[string]string
 
 func parseParameters(query string) (parameters, error) {
@@ -196,9 +198,9 @@ func (p parameters) take(name string) string {
 	return value
 }
 
-func (p parameters) flag(name string, standard bool) (bool, error) {
+func (p parameters) flag(name string, defaultValue bool) (bool, error) {
 	if _, given := p[name]; !given {
-		return standard, nil
+		return defaultValue, nil
 	}
 	text := p.take(name)
 	value, err := strconv.ParseBool(text)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// respell writes a spec as a person might, from what was understood.
+// respell writes a parsed spec as text.
 func respell(s *Spec) string {
 	switch q := (url.Values{}); s.Kind {
 	case KindMemory:
@@ -26,7 +26,8 @@ func respell(s *Spec) string {
 	return ""
 }
 
-// FuzzSpec: what is understood can be written again and means the same; what is not is an error that says what was given.
+// FuzzSpec checks that a parsed spec can be written and parsed again with the same meaning, and
+// that an error contains the given text.
 func FuzzSpec(f *testing.F) {
 	for _, s := range []string{
 		"mem:", "./dir", "file:///var/lib/seb?fsync=false", "file:d%20?fsync=1", "s3://b/a/b/?endpoint=http://h:9000&region=r&path-style=true&checksum=0",
@@ -43,20 +44,20 @@ func FuzzSpec(f *testing.F) {
 			return
 		}
 		if s.Kind == KindS3 && s.S3.Validate() != nil || s.Kind == KindDisk && s.Dir == "" {
-			t.Fatalf("%q is understood as %+v", text, s)
+			t.Fatalf("%q parses as %+v", text, s)
 		}
 		if strings.HasPrefix(s.Dir, "//") {
 			return // file: and two slashes are a URL
 		}
 		again, err := ParseSpec(respell(&s))
 		if err != nil || again != s {
-			t.Fatalf("%q is understood as %+v, %q as %+v, %v", text, s, respell(&s), again, err)
+			t.Fatalf("%q parses as %+v, %q as %+v, %v", text, s, respell(&s), again, err)
 		}
 	})
 }
 
-// FuzzValidKey: a key that is allowed names one file below a folder, is the same in a URL, and any of its beginnings can be
-// listed.
+// FuzzValidKey checks that a valid key names one file below a folder, is unchanged in a URL, and
+// that each of its prefixes can be listed.
 func FuzzValidKey(f *testing.F) {
 	for _, s := range []string{"a", "a/b-c_d~e.f", "..", "a/../b", "a//b", "/a", "a/", "a/.", "%2e%2e", "a\x00", "+tmp/x", "A.B", "é", strings.Repeat("a/", 256)} {
 		f.Add(s)
@@ -77,7 +78,7 @@ func FuzzValidKey(f *testing.F) {
 		}
 		for i := range key[:min(len(key), 40)] {
 			if !possiblePrefix(key[:i]) {
-				t.Fatalf("%q begins with %q, which is said to be impossible", key, key[:i])
+				t.Fatalf("%q begins with %q, but possiblePrefix is false", key, key[:i])
 			}
 		}
 	})

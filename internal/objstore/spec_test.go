@@ -43,8 +43,8 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-func TestSpecsThatMeanNothing(t *testing.T) {
-	for spec, says := range map[string]string{
+func TestInvalidSpecs(t *testing.T) {
+	for spec, want := range map[string]string{
 		"":                              "want",
 		"data":                          "./dir",
 		"mem":                           "mem:",
@@ -72,8 +72,8 @@ func TestSpecsThatMeanNothing(t *testing.T) {
 		"s3://b?access-key=k&secret=no": `"access-key", "secret"`,
 	} {
 		_, err := objstore.ParseSpec(spec)
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v does not say %q", spec, err, says)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v lacks %q", spec, err, want)
 		}
 		if store, err := objstore.Open(t.Context(), spec, objstore.Options{}); err == nil || store != nil {
 			t.Errorf("%s: opened %v", spec, store)
@@ -92,7 +92,7 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: local is %v", s, !local)
 		}
 		if _, err := objstore.ParseSpec(s.String()); err != nil {
-			t.Errorf("%s does not name itself: %v", s, err)
+			t.Errorf("String() of %s: %v", s, err)
 		}
 		if strings.Contains(s.String(), "CANARY") {
 			t.Errorf("%s shows a secret", s)
@@ -104,7 +104,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	if _, err := objstore.Open(t.Context(), "s3://b?region=r", objstore.Options{AccessKey: "only one"}); err == nil {
-		t.Error("half a pair of keys is taken")
+		t.Error("an access key without a secret key is accepted")
 	}
 	wrapped := fault.NewCounter(fault.New(objstore.NewMemory(), 1, fault.Config{}))
 	if _, ok := objstore.As[*fault.Store](wrapped); !ok {
@@ -115,7 +115,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestOpenDiskSaysWhatIsWrong(t *testing.T) {
+func TestOpenDiskError(t *testing.T) {
 	if _, err := objstore.Open(t.Context(), "/dev/null/data", objstore.Options{}); err == nil || !strings.Contains(err.Error(), "/dev/null") {
 		t.Errorf("got %v", err)
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestAStoreThatIsAlwaysLateIsHeard: requests to a store that needs longer for each than it is given at first come through
-// after a few attempts, instead of being cut off for ever.
-func TestAStoreThatIsAlwaysLateIsHeard(t *testing.T) {
+// TestConstantlySlowStoreSucceeds checks that requests to a store that always exceeds the initial
+// timeout succeed after a few attempts.
+func TestConstantlySlowStoreSucceeds(t *testing.T) {
 	const given, needed = 50 * time.Millisecond, 110 * time.Millisecond
 	s := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -47,7 +47,7 @@ func TestAStoreThatIsAlwaysLateIsHeard(t *testing.T) {
 		"list":   func() error { _, _, err := s.List(t.Context(), ListOptions{}); return err },
 		"delete": func() error { return s.Delete(t.Context(), "k") },
 	} {
-		// A busy machine may need more attempts than the three that are needed.
+		// A busy machine may need more than the three necessary attempts.
 		var err error
 		for range 40 {
 			if err = request(); err == nil {
@@ -58,13 +58,13 @@ func TestAStoreThatIsAlwaysLateIsHeard(t *testing.T) {
 			}
 		}
 		if err != nil {
-			t.Errorf("%s is never heard: %v", name, err)
+			t.Errorf("%s never succeeds: %v", name, err)
 		}
 	}
 }
 
-func TestPatience(t *testing.T) {
-	p := patience{base: time.Second}
+func TestAdaptiveTimeout(t *testing.T) {
+	p := adaptiveTimeout{base: time.Second}
 	want := func(d time.Duration) {
 		t.Helper()
 		if got := p.limit(); got != d {
@@ -72,18 +72,18 @@ func TestPatience(t *testing.T) {
 		}
 	}
 	want(time.Second)
-	// Many requests that were late together are one reason to wait longer, not many.
+	// Concurrent timeouts raise the limit once.
 	for range 4 {
 		p.late(time.Second)
 	}
 	want(2 * time.Second)
 	p.late(2 * time.Second)
 	p.late(3 * time.Second)
-	want(3 * time.Second) // it does not grow for ever
-	p.heard(2 * time.Second)
+	want(3 * time.Second) // the maximum
+	p.answered(2 * time.Second)
 	want(3 * time.Second)
 	for _, d := range []time.Duration{2500, 2000, 1500, 1000, 1000} {
-		p.heard(10 * time.Millisecond)
+		p.answered(10 * time.Millisecond)
 		want(d * time.Millisecond)
 	}
 }
