@@ -10,54 +10,55 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// checker holds the truth: the chain as it lies in the store, folded as it grows. A slot of the chain never changes once
-// it is there, so what an acknowledgement must rest on can be checked at the moment it is given.
+// checker holds the truth: the chain of slots in the store, applied as it grows. A slot of the
+// chain never changes, so the checker can check an acknowledgement when it is given.
 type checker struct {
-	w       *world
-	fold    *state.State
-	on      map[string]bool // keys of slots on the chain
-	values  map[string]*value
-	log     map[partKey][]string // what each offset holds
-	times   map[partKey][]int64  // and its timestamp
-	stamps  map[partKey]int64    // newest append time that was stamped
-	sent    *sentBatches
-	slots   int
-	grew    []int64 // when each slot came
-	records int
-	clock   uint64            // orders requests and effects
-	sealAt  map[record.ID]tok // when the SEAL naming a nonce was durable
-	nonces  map[record.ID]string
-	snaps   map[state.Position]string
-	snapAt  map[string]state.Position
-	images  map[string][]byte // of every snapshot that landed
-	archive map[string][]byte // every slot of the chain, deleted or not
-	lastAck int64
-	offsets map[offsetKey]bool // commits on the chain
-	keys    map[partKey]*keys
-	packs   map[string]bool // keys of packs that were installed
-	gone    map[string]bool // names that were deleted once
-	writes  int             // PUTs and passes of collection that were begun
-	chain   []chainSlot
-	epochs  map[record.ID]bool // nonces of epochs on the chain
-	newest  int64              // append time of the chain's newest DATA
-	looks   map[record.ID]tok  // by the nonce that a SEAL names: when its sender last looked for the lost slot
+	w           *simulation
+	fold        *state.State
+	on          map[string]bool // keys of slots on the chain
+	values      map[string]*value
+	log         map[partKey][]string // content of each offset
+	times       map[partKey][]int64  // timestamp of each offset
+	stamps      map[partKey]int64    // newest append time that was stamped
+	sent        *sentBatches
+	slots       int
+	grew        []int64 // when each slot was added
+	records     int
+	clock       uint64            // orders requests and effects
+	sealAt      map[record.ID]tok // when the SEAL that names a nonce became durable
+	nonces      map[record.ID]string
+	snaps       map[state.Position]string
+	snapAt      map[string]state.Position
+	images      map[string][]byte // of every stored snapshot
+	archive     map[string][]byte // every slot of the chain, including deleted ones
+	lastAck     int64
+	offsets     map[offsetKey]bool // commits on the chain
+	keys        map[partKey]*keys
+	packs       map[string]bool // keys of installed packs
+	deletedOnce map[string]bool // names that were deleted once
+	writes      int             // PUTs and collections that were begun
+	chain       []chainSlot
+	epochs      map[record.ID]bool // nonces of epochs on the chain
+	newest      int64              // append time of the chain's newest DATA
+	// When the sender of the SEAL with a nonce last looked for the lost slot.
+	looked map[record.ID]tok
 }
 
 type tok = uint64
 
-// value is one record a client sent.
+// value is one record that a client sent.
 type value struct {
-	at       int // offset on the chain, -1: not there
+	at       int // offset on the chain, -1: not on it
 	rejected bool
 }
 
-func newChecker(w *world) *checker {
+func newChecker(s *simulation) *checker {
 	return &checker{
-		w: w, on: map[string]bool{}, values: map[string]*value{}, log: map[partKey][]string{},
+		w: s, on: map[string]bool{}, values: map[string]*value{}, log: map[partKey][]string{},
 		times: map[partKey][]int64{}, stamps: map[partKey]int64{}, sent: newSentBatches(),
 		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
-		packs: map[string]bool{}, gone: map[string]bool{}, epochs: map[record.ID]bool{}, looks: map[record.ID]tok{},
+		packs: map[string]bool{}, deletedOnce: map[string]bool{}, epochs: map[record.ID]bool{}, looked: map[record.ID]tok{},
 	}
 }
 
@@ -72,15 +73,15 @@ func (c *checker) value(v string) *value {
 	return x
 }
 
-// landed is told of each object the store took.
-func (c *checker) landed(key string, body []byte) {
+// stored processes each object that the store accepts.
+func (c *checker) stored(key string, body []byte) {
 	c.tick()
 	switch {
 	case key == core.MetaKey && c.fold != nil: // put again after its loss
 	case key == core.MetaKey:
 		id, _, err := core.DecodeMeta(body)
 		if err != nil {
-			c.w.fail("%s: %v", key, err)
+			c.w.fail("object %s: %v", key, err)
 			return
 		}
 		c.fold = state.Genesis(id, 0)
@@ -90,17 +91,18 @@ func (c *checker) landed(key string, body []byte) {
 	default:
 		if h, err := record.DecodeHead(body); err == nil && h.Kind == record.KindSeal {
 			c.w.stats.Seals++
-			if _, again := c.sealAt[h.NextNonce]; !again { // of a SEAL that is lost, a late attempt may come once more
+			// A late attempt of a lost SEAL may store it once more.
+			if _, again := c.sealAt[h.NextNonce]; !again {
 				c.sealAt[h.NextNonce] = c.clock
 			}
 		}
 	}
 	for c.w.err == nil && c.advance() {
 	}
-	c.w.loss.landed(key)
+	c.w.loss.stored(key)
 }
 
-// advance folds the next slot of the chain, if it is there.
+// advance applies the next slot of the chain, if it exists.
 func (c *checker) advance() bool {
 	if c.fold == nil {
 		return false
@@ -115,7 +117,7 @@ func (c *checker) advance() bool {
 	}
 	o, err := record.DecodeObject(body)
 	if err != nil {
-		c.w.fail("I4: %s on the chain does not decode: %v", key, err)
+		c.w.fail("I4: cannot decode %s on the chain: %v", key, err)
 		return false
 	}
 	recs, err := state.DecodeRecords(o.State)
@@ -126,7 +128,7 @@ func (c *checker) advance() bool {
 	c.removed(recs)
 	c.later(&o.Head, recs)
 	if err := c.fold.Apply(&o.Head, recs, o.Index); err != nil {
-		c.w.fail("I4: %s does not apply: %v", key, err)
+		c.w.fail("I4: cannot apply %s: %v", key, err)
 		return false
 	}
 	c.w.watch.Slot(o.Head.Time)
@@ -152,7 +154,7 @@ func (c *checker) advance() bool {
 	return true
 }
 
-// removed forgets topics that records delete: others may be created under their names.
+// removed removes topics that records delete, because their names may be reused.
 func (c *checker) removed(recs []state.Record) {
 	for i := range recs {
 		t := c.fold.Topic(recs[i].Topic)
@@ -175,7 +177,8 @@ func (c *checker) removed(recs []state.Record) {
 	}
 }
 
-// appendRecords adds what a slot holds for one partition to the truth: I2 and the "at most once" of I2, I4, I16.
+// appendRecords adds the records of a slot for one partition: I2, including "at most once", I4,
+// I16.
 func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []byte) {
 	t := c.fold.Topic(e.Topic)
 	k := partKey{t.Name, e.Partition}
@@ -187,7 +190,7 @@ func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []
 	for r.Next() {
 		rec := r.Record()
 		if rec.Offset != int64(len(c.log[k])) {
-			c.w.fail("I4: %v: offset %d where %d is next", k, rec.Offset, len(c.log[k]))
+			c.w.fail("I4: %v: offset %d, expected %d", k, rec.Offset, len(c.log[k]))
 		}
 		v := identity(rec)
 		c.comes(v, k, rec)
@@ -201,7 +204,7 @@ func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []
 	}
 }
 
-// comes: I2 for a record that is committed. What a topic of triggers holds may be there twice, and be sent again.
+// comes checks I2 for a committed record. In a topic of triggers records may repeat.
 func (c *checker) comes(v string, k partKey, rec *record.Record) {
 	if c.w.watch.Owns(k.topic) {
 		c.w.watch.Committed(k.topic, c.fold.TopicByName(k.topic).ID, k.part, rec)
@@ -209,15 +212,15 @@ func (c *checker) comes(v string, k partKey, rec *record.Record) {
 	}
 	x := c.value(v)
 	if x.rejected {
-		c.w.fail("I2: %q was rejected and is at %v offset %d", v, k, rec.Offset)
+		c.w.fail("I2: %q was rejected but is at %v offset %d", v, k, rec.Offset)
 	}
 	if x.at >= 0 {
-		c.w.fail("I2: %q is at offset %d and again at %d", v, x.at, rec.Offset)
+		c.w.fail("I2: %q is at offset %d and at %d", v, x.at, rec.Offset)
 	}
 	x.at = int(rec.Offset)
 }
 
-// acked: I1, I3, I4, I7 at the moment of the acknowledgement.
+// acked checks I1, I3, I4 and I7 when an acknowledgement is given.
 func (c *checker) acked(o *op) {
 	c.lastAck = c.w.now
 	log := c.log[o.key]
@@ -229,7 +232,7 @@ func (c *checker) acked(o *op) {
 		}
 	}
 	if o.expected >= 0 && o.base != o.expected {
-		c.w.fail("I4: %q expected offset %d and was put at %d", o.values[0], o.expected, o.base)
+		c.w.fail("I4: %q requires offset %d and was stored at %d", o.values[0], o.expected, o.base)
 	}
 	if p := o.client; p != nil {
 		if p.last == nil {
@@ -242,28 +245,28 @@ func (c *checker) acked(o *op) {
 	}
 	t := o.run.core.State().TopicByName(o.key.topic)
 	if t == nil || t.Partitions.At(int(o.key.part)).Next < o.base+int64(len(o.values)) {
-		c.w.fail("I7: node %d acknowledged offset %d of %v and does not show it", o.run.n.id, o.base, o.key)
+		c.w.fail("I7: node %d acknowledged offset %d of %v but does not return it", o.run.n.id, o.base, o.key)
 	}
 }
 
-// rejected: I2. What it says about the end of a partition must be committed.
+// rejected checks I2. The partition's end in the answer must be committed.
 func (c *checker) rejected(o *op) {
 	if o.batch != nil || c.w.watch.Owns(o.key.topic) {
-		return // it comes again
+		return // it is sent again
 	}
 	for _, v := range o.values {
 		x := c.value(v)
 		x.rejected = true
 		if x.at >= 0 {
-			c.w.fail("I2: %q is rejected but lies at %v offset %d", v, o.key, x.at)
+			c.w.fail("I2: %q was rejected but is at %v offset %d", v, o.key, x.at)
 		}
 	}
 	if mismatch, ok := o.why.(*state.OffsetMismatchError); ok && mismatch.Next > int64(len(c.log[o.key])) {
-		c.w.fail("R2: %v is said to end at %d, committed are %d", o.key, mismatch.Next, len(c.log[o.key]))
+		c.w.fail("R2: %v was reported to end at %d, committed are %d", o.key, mismatch.Next, len(c.log[o.key]))
 	}
 }
 
-// committed: I8, an acknowledged slot is on the chain.
+// committed checks I8: a committed slot is on the chain.
 func (c *checker) committed(r *run, f *core.Frozen) {
 	r.rules.frozen--
 	if !c.on[f.Key] {
@@ -271,26 +274,26 @@ func (c *checker) committed(r *run, f *core.Frozen) {
 	}
 }
 
-// read reads as a client does, from a broker's committed state: I1, I4, I5.
+// read reads committed state from a broker like a client: I1, I4, I5.
 func (c *checker) read(r *run) {
 	s := r.core.State()
 	if s == nil || s.Len() == 0 || c.fold == nil || c.w.loss.isForked() || r.core.Role() == core.RoleStarting {
-		return // a candidate serves nothing: it may start over from a snapshot (rule R5)
+		return // a candidate serves nothing; it may restart from a snapshot (rule R5)
 	}
 	c.w.stats.Reads++
 	topics := s.Topics()
 	t := topics[c.w.loadRand.IntN(len(topics))]
 	if now := c.fold.TopicByName(t.Name); now == nil || now.ID != t.ID {
-		return // deleted, or created again, which this broker does not know yet
+		return // deleted or recreated, unknown to this broker
 	}
 	k := partKey{t.Name, uint32(c.w.loadRand.IntN(t.Partitions.Len()))}
 	p := t.Partitions.At(int(k.part))
 	if p.Next > int64(len(c.log[k])) {
-		c.w.fail("I4: node %d shows %d records of %v, %d are committed", r.n.id, p.Next, k, len(c.log[k]))
+		c.w.fail("I4: node %d returns %d records of %v, %d are committed", r.n.id, p.Next, k, len(c.log[k]))
 		return
 	}
 	if p.Next < r.seen[k] && !c.w.loss.startsOver(r) {
-		c.w.fail("I5: node %d showed %d records of %v, now %d", r.n.id, r.seen[k], k, p.Next)
+		c.w.fail("I5: node %d returned %d records of %v before, now %d", r.n.id, r.seen[k], k, p.Next)
 	}
 	r.seen[k] = p.Next
 	if p.Start < p.Next {
@@ -308,17 +311,19 @@ func (c *checker) readAt(run *run, k partKey, p *state.Partition, offset int64) 
 	key := run.core.State().RangeKey(&g)
 	body, there := c.w.store.objects[key]
 	if !g.Pack && string(body) != string(c.archive[key]) {
-		there = false // a SEAL that came late lies where a slot was collected
+		there = false // a late SEAL in the name of a collected slot
 	}
 	if _, lost := c.w.loss.body(key); lost {
 		c.w.stats.Loss.Unreadable++
 		return // a named error
 	}
 	if !there && (!c.leads(run) || c.fold.TopicByName(k.topic).Partitions.At(int(k.part)).Start > offset) {
-		return // behind: a referenced object may be gone, and the reader looks for a newer state (rule R11)
+		// The broker is behind: a referenced object may be deleted, and the reader looks for a
+		// newer state (rule R11).
+		return
 	}
 	if int(g.Pos)+int(g.Len) > len(body) {
-		c.w.fail("I1: %v offset %d should lie in %s", k, offset, key)
+		c.w.fail("I1: %v offset %d should be in %s", k, offset, key)
 		return
 	}
 	var r record.Reader
@@ -328,15 +333,15 @@ func (c *checker) readAt(run *run, k partKey, p *state.Partition, offset int64) 
 		c.sameTime(k, r.Record(), key, g.MinTime, g.MaxTime)
 		return
 	}
-	if r.Err() != nil || there && r.Record().Offset == offset || !c.keysOf(k).gone[offset] {
+	if r.Err() != nil || there && r.Record().Offset == offset || !c.keysOf(k).removed[offset] {
 		c.w.fail("I1: %v offset %d does not hold %q", k, offset, c.log[k][offset])
 	}
 }
 
-// confirmAge is how old a confirmed end may be: T of rule R11.
+// confirmAge is the largest age of a confirmed end: T of rule R11.
 const confirmAge = int64(60e9)
 
-// slotsAt is the length of the chain at a moment.
+// slotsAt returns the length of the chain at a time.
 func (c *checker) slotsAt(at int64) int64 {
 	i, _ := slices.BinarySearch(c.grew, at+1)
 	return int64(i)
@@ -349,21 +354,22 @@ func (c *checker) askConfirm(r *run) {
 	r.step(&core.Event{Kind: core.EvConfirm, Tag: tag})
 }
 
-// confirmed: a follower that confirmed its end has everything that was on the chain when it was asked.
+// confirmed checks that a follower that confirmed its end has everything that was on the chain when
+// it was asked.
 func (c *checker) confirmed(r *run, e core.Effect) {
 	asked, ok := r.confirm[e.Tag]
 	if !ok {
-		c.w.fail("R11: node %d confirms what nobody asked, or twice", r.n.id)
+		c.w.fail("R11: node %d confirms a request that was not made, or twice", r.n.id)
 		return
 	}
 	delete(r.confirm, e.Tag)
 	asked = c.w.loss.confirmable(asked, e.Tag)
 	if e.Reject == nil && r.n.readOnly && r.rules.applied(r) < asked {
-		c.w.fail("R11: node %d confirmed its end at slot %d of the chain, %d were there a minute before it was asked", r.n.id, r.rules.applied(r), asked)
+		c.w.fail("R11: node %d confirmed its end at slot %d of the chain, which had %d a minute before the request", r.n.id, r.rules.applied(r), asked)
 	}
 }
 
-// stopped: no run of the simulator damages anything for good, so no broker may find corruption.
+// stopped checks R9: no run damages data permanently, so no broker may report corruption.
 func (c *checker) stopped(r *run, err error) {
 	if errors.Is(err, core.ErrNoLog) && r.n.readOnly || c.w.loss.explains(r, err) {
 		return
@@ -373,7 +379,7 @@ func (c *checker) stopped(r *run, err error) {
 
 func (c *checker) alarm(r *run, err error) {
 	if c.w.loss != nil && (errors.Is(r.core.Err(), err) || c.w.loss.meta()) {
-		return // of a start that stops: see stopped
+		return // of a start that fails: see stopped
 	}
 	if !errors.Is(err, core.ErrNoLog) && !strings.Contains(err.Error(), "store refuses") && !strings.Contains(err.Error(), "read snapshot") {
 		c.w.fail("R9: node %d raised an alarm: %v", r.n.id, err)

@@ -14,7 +14,7 @@ import (
 type topic struct {
 	name      string
 	compacted bool
-	stamped   bool // when it is created
+	stamped   bool // at creation
 }
 
 type partKey struct {
@@ -32,19 +32,19 @@ const (
 	unknown
 )
 
-// op is one call of a client: an append, or a topic creation.
+// op is one call of a client: an append, or the creation of a topic.
 type op struct {
-	w           *world
+	w           *simulation
 	run         *run
-	client      *producer // nil: nobody waits
+	client      *producer // nil: no producer waits
 	id          uint64
 	create      string
 	settings    map[string]string // of the topic to create
-	parts       int               // of it, if not as usual
+	parts       int               // number of partitions, if not the default
 	rec         *state.Record     // a trim or an offset commit
 	key         partKey
 	batch       *state.ProducerBatch // of an idempotent producer
-	done        func(*op)            // told of the answer, besides
+	done        func(*op)            // additional callback for the answer
 	values      []string
 	data        []byte
 	sum         record.Summary // of data
@@ -55,7 +55,7 @@ type op struct {
 	why         error
 }
 
-// answer gives the client its one answer; later ones are not heard.
+// answer gives the client its answer; only the first call counts.
 func (o *op) answer(out outcome, base int64) {
 	delete(o.run.out, o)
 	if o.outcome != waiting {
@@ -97,32 +97,32 @@ func sortedOps(m map[*op]bool) []*op {
 	return ops
 }
 
-// producer appends with several calls under way, to one broker at a time. An idempotent one has one call for each
-// partition under way and repeats it until it has an answer.
+// producer appends to one broker at a time, with several calls in flight. An idempotent producer
+// has one call per partition in flight and repeats it until it is answered.
 type producer struct {
-	w          *world
+	w          *simulation
 	id         int
 	seq        int
 	under      int
 	at         *run
 	last       map[partKey]int64 // offset of its newest acknowledged append
 	idempotent bool
-	lanes      map[partKey]*lane
+	lanes      map[partKey]*sequence
 }
 
-// lane is an idempotent producer's view of one partition.
-type lane struct {
+// sequence is an idempotent producer's state for one partition.
+type sequence struct {
 	sequence int32
-	again    *op // to be repeated: its outcome is unknown
+	again    *op // to be repeated after an unknown outcome
 	busy     bool
 }
 
-// next sends an append and comes again.
+// next sends an append and schedules the next one.
 func (p *producer) next() {
 	w := p.w
 	late := w.late()
 	if late && !p.owes() {
-		return // the rest of the calm is for what is under way
+		return // the rest of the calm is for calls in flight
 	}
 	defer w.after(w.around(w.loadRand, w.cfg.Think), p.next)
 	if p.under >= w.cfg.Pipeline || !p.choose() {
@@ -139,7 +139,7 @@ func (p *producer) next() {
 	p.send(o)
 }
 
-// owes says whether a batch waits to be repeated.
+// owes reports whether a batch waits to be repeated.
 func (p *producer) owes() bool {
 	for _, l := range p.lanes {
 		if l.again != nil || l.busy {
@@ -159,14 +159,14 @@ func (p *producer) newOp(key partKey) *op {
 	return o
 }
 
-// nextIdempotent repeats what has no answer, or sends the next batch.
+// nextIdempotent repeats an unanswered batch, or sends the next one.
 func (p *producer) nextIdempotent(key partKey, late bool) {
 	if p.lanes == nil {
-		p.lanes = map[partKey]*lane{}
+		p.lanes = map[partKey]*sequence{}
 	}
 	l := p.lanes[key]
 	if l == nil {
-		l = &lane{}
+		l = &sequence{}
 		p.lanes[key] = l
 	}
 	if l.busy || late && l.again == nil {
@@ -188,7 +188,7 @@ func (p *producer) nextIdempotent(key partKey, late bool) {
 		case o.outcome == acked:
 			l.sequence += int32(len(o.values))
 		case o.why == state.ErrSequenceGap && p.w.check.leads(o.run):
-			p.w.fail("I6: producer %d is refused sequence %d of %v", p.id, o.batch.Sequence, o.key)
+			p.w.fail("I6: producer %d: sequence %d of %v was refused", p.id, o.batch.Sequence, o.key)
 		default:
 			l.again = o
 		}
@@ -196,7 +196,7 @@ func (p *producer) nextIdempotent(key partKey, late bool) {
 	p.send(o)
 }
 
-// send encodes an op and hands it to the broker.
+// send encodes an op and gives it to the broker.
 func (p *producer) send(o *op) {
 	w := p.w
 	var err error
@@ -215,7 +215,7 @@ func (p *producer) send(o *op) {
 	w.after(w.cfg.ClientTimeout, func() { p.timeout(o, r) })
 }
 
-// expect makes some appends conditional on the partition's end, as this client knows it.
+// expect makes some appends conditional on the partition's end, as far as this client knows it.
 func (p *producer) expect(o *op) {
 	s := p.at.core.State()
 	if s == nil || p.w.loadRand.IntN(8) != 0 {
@@ -226,7 +226,8 @@ func (p *producer) expect(o *op) {
 	}
 }
 
-// choose picks the broker to talk to. It stays with one while answers are due, or order would mean nothing.
+// choose picks a broker. It keeps the broker while answers are missing, otherwise order would be
+// undefined.
 func (p *producer) choose() bool {
 	if p.at != nil && !p.at.dead && (p.under > 0 || p.at.core.Role() == core.RoleLeader && p.w.loadRand.IntN(50) > 0) {
 		return true
@@ -239,7 +240,8 @@ func (p *producer) choose() bool {
 	return p.at != nil
 }
 
-// timeout: the client waits no longer. What was not sent is taken out, or the answer is unknown (rule R4).
+// timeout ends the client's wait. An append that was not sent is removed; otherwise the outcome is
+// unknown (rule R4).
 func (p *producer) timeout(o *op, r *run) {
 	if o.outcome != waiting {
 		return
@@ -252,8 +254,8 @@ func (p *producer) timeout(o *op, r *run) {
 	o.answer(unknown, 0)
 }
 
-// readers reads something from some broker now and then, and asks for confirmed ends.
-func (w *world) readers() {
+// readers reads from random brokers and requests confirmed ends.
+func (w *simulation) readers() {
 	w.after(w.around(w.loadRand, w.slow(30*time.Millisecond)), func() {
 		n := w.nodes[w.loadRand.IntN(len(w.nodes))]
 		if r := n.run; r != nil && !r.paused {
@@ -261,7 +263,8 @@ func (w *world) readers() {
 			if w.loadRand.IntN(20) == 0 {
 				w.check.askConfirm(r)
 			}
-			if w.loadRand.IntN(50) == 0 && !n.readOnly && w.cfg.Slow == 0 { // else it would look for a month
+			// Otherwise it would look for a month.
+			if w.loadRand.IntN(50) == 0 && !n.readOnly && w.cfg.Slow == 0 {
 				r.step(&core.Event{Kind: core.EvReaders, Waiting: w.loadRand.IntN(2) == 0})
 			}
 		}
@@ -269,8 +272,8 @@ func (w *world) readers() {
 	})
 }
 
-// faultsOf kills and pauses a node now and then.
-func (w *world) faultsOf(n *node) {
+// faultsOf kills and pauses a node at random times.
+func (w *simulation) faultsOf(n *node) {
 	if w.cfg.CrashEvery > 0 {
 		w.after(w.around(w.crashRand, w.cfg.CrashEvery), func() { w.crash(n) })
 	}
@@ -281,19 +284,19 @@ func (w *world) faultsOf(n *node) {
 	w.clocks(n)
 }
 
-func (w *world) crash(n *node) {
+func (w *simulation) crash(n *node) {
 	if w.calm {
 		return
 	}
 	if n.run != nil {
 		w.stats.Crashes++
 		w.stats.Faults++
-		n.kill("is killed")
+		n.kill("killed")
 	}
 	w.after(w.around(w.crashRand, w.cfg.CrashEvery), func() { w.crash(n) })
 }
 
-func (w *world) pause(n *node) {
+func (w *simulation) pause(n *node) {
 	if w.calm {
 		return
 	}
@@ -301,7 +304,7 @@ func (w *world) pause(n *node) {
 		w.stats.Pauses++
 		w.stats.Faults++
 		r.paused = true
-		w.logf("node %d is paused", n.id)
+		w.logf("node %d paused", n.id)
 		w.after(w.around(w.crashRand, w.slow(5*time.Second)), func() {
 			if n.run == r {
 				n.resume()
@@ -311,8 +314,8 @@ func (w *world) pause(n *node) {
 	w.after(w.around(w.crashRand, w.cfg.PauseEvery), func() { w.pause(n) })
 }
 
-// refusals makes the store refuse everything for a while (credentials gone).
-func (w *world) refusals() {
+// refusals makes the store refuse everything for a while, like expired credentials.
+func (w *simulation) refusals() {
 	if w.cfg.RefuseEvery == 0 {
 		return
 	}
@@ -323,8 +326,8 @@ func (w *world) refusals() {
 		w.store.refusing = true
 		w.stats.Faults++
 		w.stats.Refusals++
-		w.logf("the store refuses")
-		w.after(w.around(w.faultRand, w.trouble(3*time.Second)), func() { w.store.refusing = false })
+		w.logf("store refuses all requests")
+		w.after(w.around(w.faultRand, w.slowRetry(3*time.Second)), func() { w.store.refusing = false })
 		w.refusals()
 	})
 }

@@ -12,42 +12,46 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// clock is by what a process goes, and what the checker knows of it. In runs without Config.Clocks the store agrees with any clock.
+// clock is a process's view of time, and what the checker knows about it. In runs without
+// Config.Clocks the store agrees with any clock.
 type clock struct {
 	logtime.Clock
-	dates    bool  // the store tells this run the time
-	date     *date // by its newest answer; nil: none
+	dates    bool  // the store reports the time to this run
+	date     *date // from its newest answer; nil: none
 	begun    bool
-	base     instant // when the clock was read that counts in a folder
-	accepted bool    // an operator has said that it is right
+	base     instant // reading of the clock that is used in a folder
+	accepted bool    // an operator has accepted the clock
 	ledAt    instant
-	last     int64 // the log's time: when this run began to lead, then of the newest slot, µs
-	first    bool  // the next slot is the run's first
+	last     int64 // log time: when this run began to lead, then of the newest slot, µs
+	first    bool  // the next slot is the first of the run
 	waits    bool
 	since    int64 // when writes began to wait
-	looks    bool  // it looks at the clock again in a while
+	looks    bool  // the clock is checked again later
 	askAt    int64 // when the store may be asked for its time again
 }
 
-// instant is a moment by true time and by a machine's clocks: µs, and ns for the monotonic clock.
+// instant is a moment in true time and by a machine's clocks: µs, and ns for the monotonic clock.
 type instant struct{ truth, wall, mono int64 }
 
-// date is what an answer says of the store's time: at the local moment at, within the request that began at begun, it was that.
+// date is the store's time in an answer: it was date at the local time at, in a request that began
+// at begun.
 type date struct{ begun, at, date int64 }
 
 const (
 	// clocksBegin is the true time at which runs with Config.Clocks begin, ns since 1970.
 	clocksBegin = int64(1_767_225_600e9)
-	// heldLook and askEvery are how often package log looks at a wrong clock again, and asks the store for the time then.
+	// heldLook and askEvery are the intervals at which package log checks a wrong clock, and asks
+	// the store for the time.
 	heldLook, askEvery = time.Second, 5 * time.Second
-	// waitMost is how long writes wait once all clocks are right: until the store or an operator was asked.
+	// waitMost bounds how long writes wait after all clocks are right: until the store or an
+	// operator was asked.
 	waitMost = 15 * time.Second
-	// countsFrom is the time, µs, from which a log's last time contradicts clocks.
+	// countsFrom is the log time, µs, from which a log contradicts clocks.
 	countsFrom = int64(1e15)
 )
 
-// clocks sets a broker's wall clock now and then.
-func (w *world) clocks(n *node) {
+// clocks sets a broker's wall clock at random times.
+func (w *simulation) clocks(n *node) {
 	if w.cfg.ClockEvery == 0 {
 		return
 	}
@@ -59,7 +63,7 @@ func (w *world) clocks(n *node) {
 		w.stats.Clocks++
 		w.stats.Faults++
 		w.stats.Clock.Set++
-		w.logf("node %d: its clock is %v off", n.id, time.Duration(n.skew))
+		w.logf("node %d: clock off by %v", n.id, time.Duration(n.skew))
 		w.clocks(n)
 	})
 }
@@ -91,8 +95,8 @@ func (n *node) setClock(r *rand.Rand) {
 	n.rightClock()
 }
 
-// wrong draws how far off a clock is: in half of the cases less than a second, else up to decades.
-func (w *world) wrong(r *rand.Rand) time.Duration {
+// wrong draws a clock error: in half of the cases less than a second, else up to decades.
+func (w *simulation) wrong(r *rand.Rand) time.Duration {
 	const day = 24 * time.Hour
 	if r.IntN(2) == 0 {
 		return w.upTo(r, 2*time.Second) - time.Second
@@ -102,10 +106,12 @@ func (w *world) wrong(r *rand.Rand) time.Duration {
 	return (size*3/4 + w.upTo(r, size/2)) * time.Duration(1-2*r.IntN(2))
 }
 
-// watchEpoch is when runs with triggers begin by a right clock, ns: no broker's clock is before 1970.
+// watchEpoch is the right time at which runs with triggers begin, ns: no broker's clock is before
+// 1970.
 const watchEpoch = int64(100 * 24 * time.Hour)
 
-// rightClock sets a clock right in the calm. In a run with triggers it is not behind the log, or nothing would ever be due.
+// rightClock corrects a clock in the calm. In a run with triggers it is not behind the log,
+// otherwise nothing would ever be due.
 func (n *node) rightClock() {
 	switch fold := n.w.check.fold; {
 	case !n.w.calm:
@@ -116,7 +122,7 @@ func (n *node) rightClock() {
 	}
 }
 
-// mono is the machine's monotonic clock, ns.
+// mono returns the machine's monotonic clock, ns.
 func (n *node) mono() int64 { return n.w.now + n.w.now*n.rate/1e6 }
 
 // setOff sets the wall clock ahead of true time, but not before 1970.
@@ -124,7 +130,7 @@ func (n *node) setOff(d time.Duration) {
 	n.skew = max(int64(d), -clocksBegin) + n.w.now - n.mono()
 }
 
-// moment is now.
+// moment returns the current instant.
 func (n *node) moment() instant {
 	zero := int64(0)
 	if n.w.cfg.Clocks {
@@ -133,7 +139,8 @@ func (n *node) moment() instant {
 	return instant{(zero + n.w.now) / 1000, (zero + n.mono() + n.skew) / 1000, n.mono()}
 }
 
-// startClock begins the clock of a run; half of the runs read it at once, the others when they lead.
+// startClock starts the clock of a run. Half of the runs read it immediately, the others when they
+// lead.
 func (r *run) startClock() {
 	w := r.n.w
 	if !w.cfg.Clocks {
@@ -155,7 +162,7 @@ func (r *run) reading() logtime.Reading {
 	return v
 }
 
-// time is that of a commit that is made now, as package log has it.
+// time returns the time of a commit that is made now, like package log.
 func (r *run) time() (int64, error) {
 	if !r.clock.begun {
 		r.clock.begun, r.clock.base = true, r.n.moment()
@@ -163,7 +170,7 @@ func (r *run) time() (int64, error) {
 	return r.clock.Time(r.reading())
 }
 
-// leads notes the log's time when the run begins to lead.
+// leads records log time when the run begins to lead.
 func (r *run) leads() {
 	c := &r.clock
 	c.last, c.first, c.ledAt = r.core.State().AppendTime, true, r.n.moment()
@@ -171,7 +178,7 @@ func (r *run) leads() {
 	_, _ = r.time()
 }
 
-// held says whether writes wait for the clock, as package log does.
+// held reports whether writes wait for the clock, as in package log.
 func (r *run) held() bool {
 	c, w := &r.clock, r.n.w
 	if r.core.Role() != core.RoleLeader {
@@ -192,7 +199,7 @@ func (r *run) held() bool {
 		return false
 	}
 	if since := max(c.since, begin+int64(w.cfg.Chaos)); w.calm && w.now-since > int64(waitMost) {
-		w.fail("R15: writes of node %d wait %v for a clock that is right: %v", r.n.id, time.Duration(w.now-since), err)
+		w.fail("R15: writes of node %d have waited %v for a right clock: %v", r.n.id, time.Duration(w.now-since), err)
 	}
 	if !c.looks {
 		c.looks = true
@@ -207,8 +214,9 @@ func (r *run) held() bool {
 	return true
 }
 
-// asksTime begins a request whose answer may tell the store's time: of a moment between its sending and its arrival. The first
-// function is called when the answer arrives, the second when the process reads it.
+// asksTime begins a request whose answer may contain the store's time, of a moment between sending
+// and arrival. Call the first function when the answer arrives, the second when the process reads
+// it.
 func (r *run) asksTime() (arrives func(o core.Outcome) (read func())) {
 	w, sent, begun := r.n.w, r.n.w.now, r.n.mono()
 	return func(o core.Outcome) func() {
@@ -216,14 +224,15 @@ func (r *run) asksTime() (arrives func(o core.Outcome) (read func())) {
 			return func() {}
 		}
 		at := clocksBegin + sent + int64(w.upTo(w.clockRand, time.Duration(w.now-sent)))
-		return func() { // as objstore does: the header has whole seconds
+		return func() { // as in objstore: the header has whole seconds
 			r.clock.date = &date{begun, begun + (r.n.mono()-begun)/2, at/1e9*1e9 + 5e8}
 		}
 	}
 }
 
-// wrongClocks has operators look after clocks, and moves the bucket to a store that tells the time.
-func (w *world) wrongClocks() {
+// wrongClocks starts operators that correct clocks, and moves the bucket to a store that reports
+// the time.
+func (w *simulation) wrongClocks() {
 	if !w.cfg.Clocks {
 		return
 	}
@@ -231,16 +240,16 @@ func (w *world) wrongClocks() {
 	if from := w.cfg.DatesFrom; from > 0 && from < w.cfg.Chaos {
 		w.after(from, func() {
 			w.stats.Clock.Moved++
-			w.logf("the bucket moves to a store that tells the time")
+			w.logf("the bucket moves to a store that reports the time")
 			for _, n := range w.nodes {
-				n.kill("is killed with the others")
+				n.kill("killed with the others")
 			}
 		})
 	}
 }
 
-// operator looks at the clocks now and then. In the calm its clocks are right, and it ends every wait.
-func (w *world) operator() {
+// operator checks the clocks at random times. In the calm it sets right clocks and ends every wait.
+func (w *simulation) operator() {
 	every := min(w.around(w.clockRand, 5*time.Second), time.Duration(begin-w.now)+w.cfg.Chaos+time.Millisecond)
 	if w.calm {
 		every = 5 * time.Second
@@ -255,9 +264,10 @@ func (w *world) operator() {
 	})
 }
 
-// operate sets the clock of a leader whose writes wait, or whose log is in the future, most of the time right. Then it resets the
-// log's time, or restarts the broker, with --accept-clock or without.
-func (w *world) operate(r *run) {
+// operate corrects the clock of a leader whose writes wait, or whose log is in the future, usually
+// to the right time. Then it resets log time, or restarts the broker, with or without
+// --accept-clock.
+func (w *simulation) operate(r *run) {
 	future := r.core.State().AppendTime-r.n.moment().truth > time.Hour.Microseconds()
 	if _, err := r.time(); err == nil && !future {
 		return
@@ -266,7 +276,7 @@ func (w *world) operate(r *run) {
 		r.n.setClock(w.clockRand)
 	}
 	switch what := w.clockRand.IntN(4); {
-	case r.clock.dates && !future: // nothing is to be done
+	case r.clock.dates && !future: // nothing to do
 	case what < 2 || future:
 		r.deliver(func() { r.resetTime(future) })
 	default:
@@ -274,11 +284,11 @@ func (w *world) operate(r *run) {
 		if r.n.accept {
 			w.stats.Clock.Accepted++
 		}
-		r.n.kill("is restarted for its clock")
+		r.n.kill("restarted for its clock")
 	}
 }
 
-// resetTime does what package log does.
+// resetTime resets log time like package log.
 func (r *run) resetTime(future bool) {
 	w, c := r.n.w, &r.clock
 	at, err := c.Set(r.reading())
@@ -290,15 +300,19 @@ func (r *run) resetTime(future bool) {
 	if future {
 		w.stats.Clock.Futures++
 	}
-	w.logf("node %d: the time is reset to %d", r.n.id, at)
+	w.logf("node %d: log time reset to %d", r.n.id, at)
 	r.submit(&op{w: w, id: 1<<56 | uint64(w.now), rec: &state.Record{Kind: state.TimeReset, Time: at}})
 }
 
-// frozen: R15 when a leader fixes the append time of a slot. Where the store tells the time, the log's is at most a minute off.
-// What is added to that is what the store's answer leaves open: half of its request's time and half a second, as Date has whole
-// seconds, and how far the machine's clocks have drifted since. A clock that is set counts at once, so the time between two looks
-// adds nothing. In a folder the log's time is ahead by what the clock was that was read at the start, or at a reset, and at a start
-// the log contradicts a clock that is behind it, or more than 400 days ahead.
+// frozen checks R15 when a leader fixes the append time of a slot.
+//
+// If the store reports the time, log time is at most a minute off. The tolerance is the uncertainty
+// of the store's answer: half of the request's duration, half a second because Date has whole
+// seconds, and the drift of the machine's clocks since then. A changed clock counts immediately, so
+// the interval between two checks adds nothing.
+//
+// In a folder log time is ahead by the error of the clock that was read at the start, or at a
+// reset. At a start the log contradicts a clock that is behind it, or more than 400 days ahead.
 func (c *checker) frozen(r *run, f *core.Frozen) {
 	k, now := &r.clock, r.n.moment()
 	if !c.w.cfg.Clocks {
@@ -312,7 +326,7 @@ func (c *checker) frozen(r *run, f *core.Frozen) {
 	}
 	k.last = at
 	if f.Proposal.User == nil {
-		return // the core's own: just after the slot before it
+		return // set by the core: just after the previous slot
 	}
 	c.w.stats.Clock.Slots++
 	pushed := reset < 0 && at == after+1
@@ -322,18 +336,18 @@ func (c *checker) frozen(r *run, f *core.Frozen) {
 	off := time.Duration(at-now.truth) * time.Microsecond
 	low, high := k.bounds(r.n.rate, now)
 	if off > high && !pushed || off < low {
-		c.w.fail("R15: node %d appends slot %d %v ahead of true time, between %v and %v are allowed (reset %v)", r.n.id, f.Head.Slot, off, low, high, reset >= 0)
+		c.w.fail("R15: node %d appends slot %d %v ahead of true time, allowed %v to %v (reset %v)", r.n.id, f.Head.Slot, off, low, high, reset >= 0)
 	}
 	if k.first && !k.dates && !k.accepted && after >= countsFrom {
 		leap := time.Duration(k.base.wall+(now.mono-k.base.mono)/1000-after) * time.Microsecond
 		if waited := time.Duration(now.mono - k.ledAt.mono); leap <= 0 || leap > logtime.LeapMax+waited {
-			c.w.fail("R15: node %d appends slot %d by a clock that is %v ahead of the log's time at its start", r.n.id, f.Head.Slot, leap)
+			c.w.fail("R15: node %d appends slot %d with a clock %v ahead of log time at its start", r.n.id, f.Head.Slot, leap)
 		}
 	}
 	k.first = false
 }
 
-// bounds are how far the log's time may be ahead of true time.
+// bounds returns how far log time may be ahead of true time.
 func (k *clock) bounds(rate int64, now instant) (low, high time.Duration) {
 	drift := func(since int64) time.Duration {
 		return time.Duration((now.mono-since)*max(rate, -rate)/980_000 + 2000)
@@ -346,7 +360,7 @@ func (k *clock) bounds(rate int64, now instant) (low, high time.Duration) {
 	return off - drift(k.base.mono), off + drift(k.base.mono)
 }
 
-// later: R15, append times grow, but at a reset, which ends a future.
+// later checks R15: append times grow, except at a reset, which ends a future.
 func (c *checker) later(h *record.Head, recs []state.Record) {
 	if h.Kind != record.KindData {
 		return
@@ -354,7 +368,7 @@ func (c *checker) later(h *record.Head, recs []state.Record) {
 	reset := slices.IndexFunc(recs, func(r state.Record) bool { return r.Kind == state.TimeReset })
 	switch {
 	case reset < 0 && h.Time <= c.newest:
-		c.w.fail("R15: slot %d has the append time %d, after %d", h.Slot, h.Time, c.newest)
+		c.w.fail("R15: slot %d has append time %d after %d", h.Slot, h.Time, c.newest)
 	case reset >= 0:
 		clear(c.stamps)
 		c.w.stats.Clock.Resets++
@@ -362,7 +376,7 @@ func (c *checker) later(h *record.Head, recs []state.Record) {
 	c.newest = h.Time
 }
 
-// clockAtEnd: R15, the leader has a right clock, and its writes do not wait.
+// clockAtEnd checks R15: the leader has a right clock, and its writes do not wait.
 func (c *checker) clockAtEnd(r *run) {
 	if _, err := r.time(); err != nil {
 		c.w.fail("R15: writes of node %d wait at the end: %v", r.n.id, err)

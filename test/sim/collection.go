@@ -17,12 +17,13 @@ type collection struct {
 	garbage []string
 	listed  int64
 	deleted int64
-	more    bool // it came to no end
+	more    bool // it was incomplete
 }
 
 const listedAtOnce = 100
 
-// list judges a page of names and goes on; on any trouble the pass ends early, another one comes.
+// list processes a page of names and continues. Any error ends the pass, because another one
+// follows.
 func (c *collection) list(prefix, after string) {
 	var names []string
 	s := c.r.n.w.store
@@ -44,7 +45,7 @@ func (c *collection) list(prefix, after string) {
 			case prefix == core.WALPrefix(0):
 				c.garbage = append(c.garbage, c.judge.Settle()...)
 				if b := c.judge.Branch(); len(b) > 0 && c.r.n.w.loss == nil {
-					c.r.n.w.fail("R7: node %d finds %s on no epoch of the log", c.r.n.id, b[0])
+					c.r.n.w.fail("R7: node %d finds %s, which is in no epoch of the log", c.r.n.id, b[0])
 				}
 				c.list(state.PackPrefix(0), "")
 			case prefix == state.PackPrefix(0):
@@ -56,7 +57,7 @@ func (c *collection) list(prefix, after string) {
 	})
 }
 
-// add keeps a name that is garbage. Objects never change, so its head may as well be read now.
+// add records a garbage name. Objects never change, so it may read the head immediately.
 func (c *collection) add(name string, body []byte) {
 	c.listed++
 	v := c.judge.Judge(name)
@@ -72,7 +73,7 @@ func (c *collection) add(name string, body []byte) {
 	}
 }
 
-// sweep deletes; a DELETE may be lost, or come late, like any other request.
+// sweep deletes the garbage. A DELETE may be lost or late, like any other request.
 func (c *collection) sweep() {
 	w := c.r.n.w
 	left := len(c.garbage)
@@ -103,7 +104,7 @@ func (c *collection) sweep() {
 	}
 }
 
-// mayDelete: R7, names of a higher epoch are never touched.
+// mayDelete checks R7: names of a higher epoch are never deleted.
 func (c *checker) mayDelete(r *run, key string) {
 	c.w.loss.mayDelete(r, key)
 	h, err := record.DecodeHead(c.w.store.objects[key])
@@ -112,19 +113,19 @@ func (c *checker) mayDelete(r *run, key string) {
 	}
 }
 
-// deleted checks each DELETE when it takes effect, however late that is.
+// deleted checks each DELETE when it takes effect, even if that is late.
 func (c *checker) deleted(key string, body []byte) {
 	c.w.stats.Deleted++
-	c.gone[key] = true
+	c.deletedOnce[key] = true
 	if strings.HasPrefix(key, core.SnapPrefix(0)) {
 		if !c.snapshotAbove(c.snapAt[key]) {
-			c.w.fail("R7: %s is deleted, and no newer one is there", key)
+			c.w.fail("R7: %s is deleted, but no newer one exists", key)
 		}
 		return
 	}
 	o, err := record.DecodeObject(body)
 	if err != nil {
-		c.w.fail("R7: %s, which does not decode, is deleted: %v", key, err)
+		c.w.fail("R7: %s is deleted, but cannot be decoded: %v", key, err)
 		return
 	}
 	if o.Head.Kind == record.KindPack {
@@ -132,10 +133,11 @@ func (c *checker) deleted(key string, body []byte) {
 		return
 	}
 	if o.Head.Kind != record.KindData {
-		// A candidate that fell asleep may put a SEAL into the name of a DATA that was deleted, and start over by R5 (4).
-		// A DELETE of that DATA that is still on its way, or a later sweep, may take it: it sealed nothing.
+		// A delayed candidate may put a SEAL into the name of a deleted DATA, and start again by R5
+		// (4). A late DELETE of that DATA, or a later sweep, may delete the SEAL, which sealed
+		// nothing.
 		if !c.on[key] || string(c.archive[key]) == string(body) {
-			c.w.fail("R7: %s, a SEAL, is deleted", key)
+			c.w.fail("R7: SEAL %s is deleted", key)
 		}
 		return
 	}
@@ -143,16 +145,17 @@ func (c *checker) deleted(key string, body []byte) {
 		return
 	}
 	if !c.snapshotAbove(state.Position{Epoch: o.Head.Epoch, Slot: o.Head.Slot}) {
-		c.w.fail("R7: %s is deleted, and no snapshot above it is there", key)
+		c.w.fail("R7: %s is deleted, but no snapshot above it exists", key)
 	}
 	for i := range o.Index {
 		if e := &o.Index[i]; c.references(e, state.Source{Epoch: o.Head.Epoch, Slot: o.Head.Slot}) {
-			c.w.fail("I1: %s is deleted and holds offset %d of %s/%d", key, e.Base, e.Topic, e.Partition)
+			c.w.fail("I1: %s is deleted, but holds offset %d of %s/%d", key, e.Base, e.Topic, e.Partition)
 		}
 	}
 }
 
-// snapshotAbove says whether the store holds a snapshot of a later position. Names sort newest first.
+// snapshotAbove reports whether the store has a snapshot of a later position. Names sort newest
+// first.
 func (c *checker) snapshotAbove(pos state.Position) bool {
 	s := c.w.store
 	i := sort.SearchStrings(s.keys, core.SnapPrefix(0))

@@ -10,10 +10,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// deleteRetention is how long tombstones stand in compacted topics.
+// deleteRetention is how long tombstones stay in compacted topics.
 const deleteRetention = 10 * time.Second
 
-// settings are those that a topic is created with.
+// settings returns the settings at the topic's creation.
 func (t *topic) settings() map[string]string {
 	s := map[string]string{}
 	if t.compacted {
@@ -25,7 +25,8 @@ func (t *topic) settings() map[string]string {
 	return s
 }
 
-// identity is the value by which the checker knows a record. A tombstone has it in a header.
+// identity returns the value by which the checker identifies a record. A tombstone has it in a
+// header.
 func identity(r *record.Record) string {
 	if r.Value == nil && len(r.Headers) > 0 {
 		return string(r.Headers[0].Value)
@@ -33,7 +34,7 @@ func identity(r *record.Record) string {
 	return string(r.Value)
 }
 
-// records makes an op's records: those for a compacted topic have keys, and some are tombstones.
+// records returns an op's records. Those for a compacted topic have keys, and some are tombstones.
 func (o *op) records() []record.Record {
 	w := o.w
 	compacted := slices.ContainsFunc(w.topics, func(t *topic) bool { return t.name == o.key.topic && t.compacted })
@@ -51,17 +52,17 @@ func (o *op) records() []record.Record {
 	return recs
 }
 
-// compaction is a pass on its way.
+// compaction is a pass in progress.
 type compaction struct {
 	r     *run
 	pass  *pack.Compaction
 	view  *state.State
 	dirty [][]pack.Run
 	plans [][]pack.Run
-	read  bool // all of dirty was
+	read  bool // all of dirty was read
 }
 
-// next takes the next portion, or ends the pass.
+// next processes the next portion, or ends the pass.
 func (c *compaction) next() {
 	switch {
 	case len(c.dirty) > 0:
@@ -90,7 +91,7 @@ func (c *compaction) next() {
 	}
 }
 
-// with reads a portion; on any trouble the pass ends early.
+// with reads a portion. Any error ends the pass.
 func (c *compaction) with(runs []pack.Run, then func(parts [][]byte)) {
 	c.r.gather(c.view, runs, func(parts [][]byte) {
 		if parts == nil {
@@ -147,7 +148,7 @@ func (c *compaction) rewrite(runs []pack.Run, parts [][]byte) {
 	})
 }
 
-// kept are the batches of those runs that are in the plan.
+// kept returns the batches of the runs that are in the plan.
 func kept(plan *pack.Plan, runs []pack.Run, batches [][][]byte) (parts [][]byte) {
 	for i := range runs {
 		for j := range plan.Runs {
@@ -161,13 +162,13 @@ func kept(plan *pack.Plan, runs []pack.Run, batches [][][]byte) (parts [][]byte)
 
 // keys is the truth about a partition's keys.
 type keys struct {
-	at   map[string][]int64 // offsets of each key, ascending
-	key  map[int64]string
-	dead map[int64]int64 // tombstones: when they came
-	gone map[int64]bool  // removed by compaction
+	at      map[string][]int64 // offsets of each key, ascending
+	key     map[int64]string
+	dead    map[int64]int64 // tombstones: when they were stored
+	removed map[int64]bool  // removed by compaction
 }
 
-// keyed notes a committed record with a key.
+// keyed records a committed record with a key.
 func (c *checker) keyed(k partKey, r *record.Record) {
 	if r.Key == nil {
 		return
@@ -183,13 +184,14 @@ func (c *checker) keyed(k partKey, r *record.Record) {
 func (c *checker) keysOf(k partKey) *keys {
 	t := c.keys[k]
 	if t == nil {
-		t = &keys{at: map[string][]int64{}, key: map[int64]string{}, dead: map[int64]int64{}, gone: map[int64]bool{}}
+		t = &keys{at: map[string][]int64{}, key: map[int64]string{}, dead: map[int64]int64{}, removed: map[int64]bool{}}
 		c.keys[k] = t
 	}
 	return t
 }
 
-// dropped: compaction keeps the newest record of each key; only a tombstone may go too, and not before what it hides.
+// dropped checks that compaction keeps the newest record of each key. Only a tombstone may be
+// removed, and not before the records it hides.
 func (c *checker) dropped(pack string, k partKey, p *state.Partition, src state.Source, offsets []int64) {
 	t := c.keysOf(k)
 	touched := map[string]bool{}
@@ -200,26 +202,26 @@ func (c *checker) dropped(pack string, k partKey, p *state.Partition, src state.
 		}
 		key, ok := t.key[o]
 		if !ok {
-			c.w.fail("I1: %s leaves out %q at offset %d of %v, which has no key", pack, c.log[k][o], o, k)
+			c.w.fail("I1: %s omits %q at offset %d of %v, which has no key", pack, c.log[k][o], o, k)
 		}
-		t.gone[o], touched[key] = true, true
+		t.removed[o], touched[key] = true, true
 	}
 	for key := range touched {
 		at := t.at[key]
 		newest := at[len(at)-1]
-		if !t.gone[newest] {
+		if !t.removed[newest] {
 			continue
 		}
 		came, tombstone := t.dead[newest]
 		if !tombstone {
-			c.w.fail("I1: %s leaves out %q at offset %d of %v, the newest of %s", pack, c.log[k][newest], newest, k, key)
+			c.w.fail("I1: %s omits %q at offset %d of %v, the newest of %s", pack, c.log[k][newest], newest, k, key)
 		}
 		if stood := c.w.now - came; stood < int64(deleteRetention-2*c.w.cfg.ClockSkew) {
-			c.w.fail("I1: %s leaves out the tombstone at offset %d of %v after %v", pack, newest, k, time.Duration(stood))
+			c.w.fail("I1: %s omits the tombstone at offset %d of %v after %v", pack, newest, k, time.Duration(stood))
 		}
 		for _, o := range at {
-			if !t.gone[o] && o >= p.Start {
-				c.w.fail("I1: %s leaves out the tombstone at offset %d of %v, and %q at %d is %s again", pack, newest, k, c.log[k][o], o, key)
+			if !t.removed[o] && o >= p.Start {
+				c.w.fail("I1: %s omits the tombstone at offset %d of %v, so %q at %d becomes the value of %s", pack, newest, k, c.log[k][o], o, key)
 			}
 		}
 	}

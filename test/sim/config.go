@@ -9,68 +9,80 @@ import (
 	"github.com/sebbroker/seb/test/sim/watch"
 )
 
-// Config is one run's shape. It is drawn from the seed before anything runs.
+// Config is one run's configuration, drawn from the seed before the run.
 type Config struct {
 	Seed      uint64
 	Chaos     time.Duration // virtual time with faults
-	Calm      time.Duration // virtual time without, in which everything must come to an end
-	Nodes     int           // brokers that all want to lead
+	Calm      time.Duration // virtual time without faults, in which everything must finish
+	Nodes     int           // brokers that compete to lead
 	Followers int           // read-only brokers
 	Topics    int
-	Compacted int // of these
-	Stamped   int // of these: timestamp-type=LogAppendTime
+	Compacted int // of Topics
+	Stamped   int // of Topics: timestamp-type=LogAppendTime
 	Parts     int // partitions of each topic
 	Producers int
-	Pipeline  int           // appends a producer has under way
+	Pipeline  int           // a producer's appends in flight
 	Think     time.Duration // mean time between a producer's appends
 	BatchWait time.Duration
-	Latency   time.Duration // mean of a store request, half before and half after it takes effect
+	Latency   time.Duration // mean of a store request, half before and half after its effect
 
 	Window        int
 	SnapshotSlots int
 
-	// Probabilities of a store request, and mean times between events; zero is off.
+	// Probabilities for a store request, and mean times between events; zero is off.
 	FailBefore, FailAfter, Late, Conflict, Damage float64
 	RefuseEvery, CrashEvery, PauseEvery           time.Duration
-	CutEvery                                      time.Duration // a broker and the store do not hear each other, or one does not
-	ClockSkew                                     time.Duration // most that a broker's wall clock is off
-	ClockEvery                                    time.Duration // it is set to another time, earlier ones included
-	RetypeEvery                                   time.Duration // a topic's timestamp-type is changed
-	// Clocks: brokers judge their clocks (rule R15), which are up to decades off. Else any clock is right.
-	Clocks    bool
-	DatesFrom time.Duration // with Clocks: when the bucket moves from a folder to a store that tells the time
-	ClockRate int64         // with Clocks: most that a machine's clocks are too fast or too slow, parts in a million
-	// Ghosts is how long a LIST may still show what was deleted.
+	// Broker and store are disconnected in one or both directions.
+	CutEvery time.Duration
+	// Largest error of a broker's wall clock.
+	ClockSkew  time.Duration
+	ClockEvery time.Duration // clock changes, including backward
+	// Changes of a topic's timestamp-type.
+	RetypeEvery time.Duration
+	// Clocks means that brokers check their clocks (rule R15), which are up to decades off.
+	// Otherwise any clock is right.
+	Clocks bool
+	// DatesFrom, with Clocks, is when the bucket moves from a folder to a store that reports the
+	// time.
+	DatesFrom time.Duration
+	// ClockRate, with Clocks, bounds the drift of a machine's clocks, parts in a million.
+	ClockRate int64
+	// Ghosts is how long a LIST may still return deleted names.
 	Ghosts time.Duration
-	// HideLists is how long a LIST may not show what was put: outside of what a store may do (rule R10), and never drawn.
+	// HideLists is how long a LIST may omit new names. A store must not do that (rule R10), so it
+	// is never drawn.
 	HideLists     time.Duration
-	Restart       time.Duration // mean time until a dead or fenced broker comes back
+	Restart       time.Duration // mean time until a dead or fenced broker restarts
 	ClientTimeout time.Duration
 
 	GarbageWait time.Duration // of the core
 
-	// LoseAt, if not zero, is when something of the bucket is lost for good: one object, or with CopyAt all that came and went
-	// since then, because an operator stops the brokers and brings an older copy back.
+	// LoseAt, if not zero, is when a part of the bucket is lost permanently: one object, or with
+	// CopyAt all changes since then, because an operator stops the brokers and restores an older
+	// copy.
 	LoseAt, CopyAt time.Duration
-	Folderless     float64 // chance of a broker to have no data folder
-	// Together, if not zero, is how often all brokers are killed and start at the same time.
+	Folderless     float64 // probability that a broker has no data directory
+	// Together, if not zero, is the interval at which all brokers are killed and start at the same
+	// time.
 	Together time.Duration
 
-	// Slow is how many times rarer than in a usual run what brokers and clients do is, and how many times longer it takes:
-	// pauses, cuts, packs, readers; 0 is 1. It is set where a run is a month long and has triggers.
+	// Slow makes events of brokers and clients that many times rarer and longer than in a usual
+	// run: pauses, cuts, packs, readers; 0 means 1. It is set in runs that take a month and have
+	// triggers.
 	Slow  int64
 	Watch watch.Config
 }
 
-// The first seeds of other kinds of run.
+// The first seeds of other kinds of runs.
 const (
-	Starts = 1 << 60 // many brokers start at the same time
-	Clocks = 1 << 61 // clocks are wrong
-	Losses = 1 << 62 // an object is lost, or an older copy of the bucket is brought back
-	Months = 1 << 63 // a month, with triggers
+	Starts = 1 << 60 // brokers start at the same time
+	Clocks = 1 << 61 // wrong clocks
+	Losses = 1 << 62 // an object is lost, or an older copy of the bucket is restored
+	Months = 1 << 63 // a month with triggers
 )
 
-// Draw expands a seed into a configuration. Swarm testing: each kind of fault is off in half of the seeds.
+// Draw expands a seed into a configuration. For swarm testing, each kind of fault is off in half of
+// the seeds.
 func Draw(seed uint64) Config {
 	switch {
 	case seed >= Months:
@@ -85,7 +97,8 @@ func Draw(seed uint64) Config {
 	return drawUsual(seed)
 }
 
-// drawStarts is a run in which two to four brokers start at the same time, again and again, and collect what is garbage.
+// drawStarts returns a run in which two to four brokers repeatedly start at the same time and
+// collect garbage.
 func drawStarts(seed uint64) Config {
 	c := drawUsual(seed)
 	r := rand.New(rand.NewPCG(seed, 0x5eb6))
@@ -95,8 +108,9 @@ func drawStarts(seed uint64) Config {
 	return c
 }
 
-// drawClocks is a usual run in which brokers judge their clocks. A third of the buckets lies in a folder, a third in a store that
-// tells the time, and a third is moved from one to the other.
+// drawClocks returns a usual run in which brokers check their clocks. A third of the buckets is in
+// a folder, a third in a store that reports the time, and a third is moved from the former to the
+// latter.
 func drawClocks(seed uint64) Config {
 	c := drawUsual(seed)
 	r := rand.New(rand.NewPCG(seed, 0x5eb7))
@@ -110,7 +124,7 @@ func drawClocks(seed uint64) Config {
 	return c
 }
 
-// drawLoss is a usual run in which something is lost, and brokers start after that.
+// drawLoss returns a usual run in which a part of the bucket is lost and brokers start afterwards.
 func drawLoss(seed uint64) Config {
 	c := drawUsual(seed)
 	r := rand.New(rand.NewPCG(seed, 0x5eb5))
@@ -125,11 +139,12 @@ func drawLoss(seed uint64) Config {
 	return c
 }
 
-// monthSlow makes a month of the minute that a usual run has.
+// monthSlow extends the minute of a usual run to a month.
 const monthSlow = 30 * 24 * 60
 
-// drawMonth is a month with triggers, then days in which all that is due comes to pass. Faults are those of a usual run, as many
-// of them, in as much more time; a request to the store takes as long as ever.
+// drawMonth returns a month with triggers, followed by days in which everything due happens. The
+// faults are those of a usual run, the same number in the longer time. A request to the store takes
+// as long as in a usual run.
 func drawMonth(seed uint64) Config {
 	c := drawUsual(seed)
 	r := rand.New(rand.NewPCG(seed, 0x5eb4))
@@ -199,7 +214,8 @@ func drawUsual(seed uint64) Config {
 	return c
 }
 
-// drawMore draws what came later, by themselves: the rest of a seed's configuration stays what it was.
+// drawMore draws later additions separately, so that the rest of a seed's configuration stays the
+// same.
 func (c *Config) drawMore() {
 	r := rand.New(rand.NewPCG(c.Seed, 0x5eb2))
 	some := func(d ...time.Duration) time.Duration {
@@ -221,13 +237,13 @@ func (c *Config) drawMore() {
 	c.Stamped, c.RetypeEvery = r.IntN(c.Topics+1), some(time.Second, 10*time.Second)
 }
 
-// WithoutStamps is the configuration without topics that stamp, for seeds that are older than these.
+// WithoutStamps returns the configuration without stamped topics, for older seeds.
 func (c Config) WithoutStamps() Config {
 	c.Stamped, c.RetypeEvery = 0, 0
 	return c
 }
 
-// WithoutLater is the configuration without anything of drawMore, for seeds that are older than that.
+// WithoutLater returns the configuration without all additions of drawMore, for older seeds.
 func (c Config) WithoutLater() Config {
 	c = c.WithoutStamps()
 	c.CutEvery, c.Ghosts, c.ClockEvery = 0, 0, 0
@@ -237,19 +253,21 @@ func (c Config) WithoutLater() Config {
 	return c
 }
 
-// String gives every field.
+// String lists every field.
 func (c Config) String() string {
 	type plain Config
 	return strings.Trim(fmt.Sprintf("%+v", plain(c)), "{}")
 }
 
-// begin is when a run begins, in its own time.
+// begin is when a run begins, in virtual time.
 const begin = int64(time.Second)
 
-// slow makes a time longer that is meant for a usual run.
-func (w *world) slow(d time.Duration) time.Duration { return d * time.Duration(max(w.cfg.Slow, 1)) }
+// slow extends a time of a usual run by Config.Slow.
+func (w *simulation) slow(d time.Duration) time.Duration {
+	return d * time.Duration(max(w.cfg.Slow, 1))
+}
 
-// trouble makes a time longer in which brokers try and try again, but not as much.
-func (w *world) trouble(d time.Duration) time.Duration {
+// slowRetry extends a time in which brokers retry, by less than slow.
+func (w *simulation) slowRetry(d time.Duration) time.Duration {
 	return d * time.Duration(max(w.cfg.Slow/100, 1))
 }

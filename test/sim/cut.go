@@ -6,7 +6,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 )
 
-// cut is what does not get through between a broker and the store. Clients reach the broker all the same.
+// cut is which messages between a broker and the store are lost. Clients still reach the broker.
 type cut uint8
 
 const (
@@ -14,11 +14,11 @@ const (
 	cutAnswers
 )
 
-// cutMean is the mean time of a cut: some last longer than a request's patience, few longer than R11's minute.
+// cutMean is the mean duration of a cut: some exceed a request's timeout, few the minute of R11.
 const cutMean = 6 * time.Second
 
-// cuts cuts a broker off from the store now and then, in one direction or in both.
-func (w *world) cuts(n *node) {
+// cuts disconnects a broker from the store at random times, in one or both directions.
+func (w *simulation) cuts(n *node) {
 	if w.cfg.CutEvery == 0 {
 		return
 	}
@@ -29,17 +29,18 @@ func (w *world) cuts(n *node) {
 		n.cut = cut(1 + w.cutRand.IntN(3))
 		w.stats.Cuts++
 		w.stats.Faults++
-		w.logf("node %d is cut off: %d", n.id, n.cut)
-		w.after(w.around(w.cutRand, w.trouble(cutMean)), func() {
+		w.logf("node %d disconnected from the store: %d", n.id, n.cut)
+		w.after(w.around(w.cutRand, w.slowRetry(cutMean)), func() {
 			n.cut = 0
-			w.logf("node %d is cut off no more", n.id)
+			w.logf("node %d reconnected to the store", n.id)
 			w.cuts(n)
 		})
 	})
 }
 
-// hears wraps what an answer of the store does: who does not hear it gives up at some time.
-func (n *node) hears(then func(core.Outcome)) func(core.Outcome) {
+// receiving wraps the handler of a store's answer. If the broker does not receive the answer, the
+// request times out.
+func (n *node) receiving(then func(core.Outcome)) func(core.Outcome) {
 	return func(o core.Outcome) {
 		if n.cut&cutAnswers == 0 {
 			then(o)

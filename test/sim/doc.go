@@ -1,10 +1,11 @@
-// Package sim runs the production log core (package core) under a seeded event queue: a virtual clock, a store that
-// loses answers, answers late, refuses and conflicts, brokers that are killed, paused and started beside one another,
-// producers and readers. Invariants (check.go, rules.go) are checked at every acknowledgement, at every request to the
-// store and at the end. The same seed gives the same run.
+// Package sim runs the production log core (package core) in an event queue that a seed determines.
+// It has a virtual clock, and a store that loses and delays answers, refuses and conflicts. Brokers
+// are killed, paused and started concurrently; producers and readers use them. It checks invariants
+// (check.go, rules.go) at every acknowledgement, at every request to the store and at the end. The
+// same seed gives the same run.
 //
-// In seeds from Clocks on the brokers' clocks are wrong, and each run judges its own as a broker does (package logtime). In seeds
-// from Losses on the bucket loses something.
+// In seeds from Clocks on the brokers' clocks are wrong, and each run checks its own as a broker
+// does (package logtime). In seeds from Losses on the bucket loses objects.
 //
-// Seeds from Months on are a month long; each broker runs the engine of triggers too, of which package watch knows all.
+// Seeds from Months on take a month. Each broker also runs the trigger engine; see package watch.
 package sim

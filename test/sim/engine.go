@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/test/sim/watch"
 )
 
-// watched is the world as package watch sees it.
-type watched struct{ *world }
+// watched is the simulation as package watch uses it.
+type watched struct{ *simulation }
 
 func (w watched) Now() int64                      { return w.now }
 func (w watched) After(d time.Duration, f func()) { w.after(d, f) }
@@ -29,7 +29,7 @@ func (w watched) Leader() *watch.Broker {
 }
 
 // watchers adds triggers to a run.
-func (w *world) watchers() {
+func (w *simulation) watchers() {
 	if w.cfg.Watch.Triggers == 0 {
 		return
 	}
@@ -39,8 +39,8 @@ func (w *world) watchers() {
 	}
 }
 
-// watchedEnd checks what triggers have come to, and ends them.
-func (w *world) watchedEnd() {
+// watchedEnd checks the result of triggers and ends them.
+func (w *simulation) watchedEnd() {
 	if w.watch == nil {
 		return
 	}
@@ -60,25 +60,25 @@ func (w *world) watchedEnd() {
 	w.stats.Months, w.stats.Watch = 1, w.watch.Counts
 }
 
-// A run is what its engine of triggers stands on.
+// A run is the host of its trigger engine.
 
-// Name is that of the broker.
+// Name returns the broker's name.
 func (r *run) Name() string { return fmt.Sprint("node ", r.n.id) }
 
-// State is what is committed.
+// State returns the committed state.
 func (r *run) State() *state.State { return r.core.State() }
 
-// Leads is whether it believes that it leads.
+// Leads reports whether the run believes that it leads.
 func (r *run) Leads() bool { return !r.dead && r.core.Role() == core.RoleLeader }
 
-// Wall is its wall clock.
+// Wall returns its wall clock.
 func (r *run) Wall() time.Time { return time.Unix(0, r.n.w.now+r.n.skew) }
 
 // Do runs f in the process.
 func (r *run) Do(f func()) { r.deliver(f) }
 
-// look tells the engine when something has changed.
-func (r *run) look() {
+// notify tells the engine that the state has changed.
+func (r *run) notify() {
 	if r.engine == nil || r.dead {
 		return
 	}
@@ -87,10 +87,10 @@ func (r *run) look() {
 		return
 	}
 	r.shown, r.was = s.Pos, role
-	r.engine.Look()
+	r.engine.Notify()
 }
 
-// hand submits an op of the engine, or of a client of it.
+// hand submits an op of the engine or of one of its clients.
 func (r *run) hand(o *op, done func(*op)) {
 	w := r.n.w
 	w.watchOps++
@@ -98,7 +98,7 @@ func (r *run) hand(o *op, done func(*op)) {
 	r.deliver(func() { r.submit(o) })
 }
 
-// Append appends records and tells of the answer.
+// Append appends records and reports the answer.
 func (r *run) Append(name string, part uint32, recs []record.Record, done func(base int64, ok bool)) {
 	o := &op{key: partKey{name, part}, expected: -1}
 	var err error
@@ -113,7 +113,7 @@ func (r *run) Append(name string, part uint32, recs []record.Record, done func(b
 	r.hand(o, func(o *op) { done(o.base, o.outcome == acked) })
 }
 
-// Create makes a topic and tells of the answer.
+// Create creates a topic and reports the answer.
 func (r *run) Create(name string, parts int, settings map[string]string, done func(ok bool)) {
 	canonical, err := state.CheckSettings(settings)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *run) Create(name string, parts int, settings map[string]string, done fu
 	r.hand(&op{create: name, parts: parts, settings: canonical}, func(o *op) { done(o.outcome == acked) })
 }
 
-// Change changes a topic and tells of the answer.
+// Change changes a topic and reports the answer.
 func (r *run) Change(topic string, rec *state.Record, done func(ok bool)) {
 	r.hand(&op{key: partKey{topic: topic}, rec: rec}, func(o *op) { done(o.outcome == acked) })
 }
@@ -143,5 +143,5 @@ func (r *run) Get(key string, done func(body []byte)) {
 	})
 }
 
-// Cached reads an object that the broker has.
+// Cached reads an object from the broker's cache.
 func (r *run) Cached(key string) []byte { return r.n.w.store.objects[key] }

@@ -6,9 +6,11 @@ import (
 	"github.com/sebbroker/seb/test/sim"
 )
 
-// FuzzEvents is a second driver of the simulator: the fuzzer's bytes become a configuration, then the decisions of the run
-// (what fails and how, who crashes when, who sends what, what takes how long), each kind from a part of its own. What the
-// coverage of the core steers to there random seeds may take long to find. All invariants of the simulator are checked.
+// FuzzEvents is a second driver of the simulator. The fuzzer's bytes become a configuration, then
+// the decisions of the run: which requests fail and how, when brokers crash, what clients send, and
+// how long things take. Each kind uses its own part of the bytes. Coverage guides it to states of
+// the core that random seeds reach only after a long time. All invariants of the simulator are
+// checked.
 func FuzzEvents(f *testing.F) {
 	for seed := range uint64(24) {
 		f.Add(sim.RandomBytes(seed))

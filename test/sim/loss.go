@@ -12,22 +12,23 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// loss is what a bucket has lost for good, and what brokers may make of it (rule R13). The chain of the checker is the log as
-// if nothing were lost: a leader that was beyond the loss continues it.
+// loss is what a bucket has lost permanently, and what brokers may do about it (rule R13). The
+// checker's chain is the log without the loss: a leader beyond the loss continues it.
 //
-//	needed   a start needs a slot that is lost: the cut
-//	proven   a remaining object refers to the log behind the cut: no broker that looks from now on leads
-//	passed   a snapshot behind the cut is durable: no start needs the slot any more
-//	forked   a broker that looked before proven leads without the slot: an unseen loss. Or the leader that a lost SEAL had
-//	         deposed writes under its name
+//	needed   a start needs a lost slot: the cut
+//	proven   a remaining object refers to the log after the cut: no broker that looks afterwards leads
+//	passed   a snapshot after the cut is durable: no start needs the slot any more
+//	forked   a broker that looked before proven leads without the slot: an unseen loss. Or the leader deposed by a lost SEAL
+//	         writes under its name
 //
-// After a fork the acknowledged end of the log is not served any more. What still holds: nothing of the lost branch is deleted
-// by leaders of the fork, and no broker leads whose data folder knows the lost branch.
+// After a fork the acknowledged end of the log is not served any more. Two rules remain: leaders of
+// the fork delete nothing of the lost branch, and no broker leads whose data directory knows the
+// lost branch.
 type loss struct {
-	w       *world
+	w       *simulation
 	at      tok
-	copied  bool              // an older copy was brought back
-	folded  int               // slots of the chain that were looked at
+	copied  bool              // an older copy was restored
+	folded  int               // slots of the chain that were checked
 	bodies  map[string][]byte // lost objects by name
 	needed  bool
 	cut     chainSlot
@@ -51,20 +52,20 @@ func (s *chainSlot) pos() state.Position {
 
 func (l *loss) isForked() bool { return l != nil && l.forked }
 
-// fork notes that a loss was not seen, and ends the run soon.
+// fork records an unseen loss and ends the run soon.
 func (l *loss) fork() {
-	l.w.logf("the loss of %s is not seen", l.cut.key)
+	l.w.logf("the loss of %s is unseen", l.cut.key)
 	l.forked = true
 	l.end(30*time.Second + 4*l.w.cfg.GarbageWait)
 }
 
-// meta says whether meta/cluster was lost.
+// meta reports whether meta/cluster was lost.
 func (l *loss) meta() bool {
 	_, ok := l.body(core.MetaKey)
 	return ok
 }
 
-// matters says whether starts may refuse: the run need not come to its end.
+// matters reports whether starts may refuse, so that the run need not finish.
 func (l *loss) matters() bool { return l != nil && (l.needed && l.passed == 0 || l.forked || l.meta()) }
 
 // body returns a lost object.
@@ -76,8 +77,8 @@ func (l *loss) body(key string) ([]byte, bool) {
 	return b, ok
 }
 
-// losses plans the loss of the run.
-func (w *world) losses() {
+// losses schedules the loss of the run.
+func (w *simulation) losses() {
 	if w.cfg.LoseAt == 0 {
 		return
 	}
@@ -88,8 +89,8 @@ func (w *world) losses() {
 	w.after(w.cfg.LoseAt, func() { w.lose(older) })
 }
 
-// lose loses an object, or what an older copy lacks. An empty log has nothing to lose.
-func (w *world) lose(older map[string][]byte) {
+// lose loses an object, or everything that an older copy lacks. An empty log has nothing to lose.
+func (w *simulation) lose(older map[string][]byte) {
 	if len(w.check.chain) < 3 {
 		if !w.calm {
 			w.after(time.Second, func() { w.lose(older) })
@@ -105,7 +106,7 @@ func (w *world) lose(older map[string][]byte) {
 		l.bodies[key] = w.store.objects[key]
 		w.store.lose(key)
 		l.count(key)
-		w.logf("%s is lost", key)
+		w.logf("lost %s", key)
 	}
 	w.loss = l
 	l.at, l.folded = w.check.tick(), len(w.check.chain)
@@ -143,7 +144,8 @@ func (l *loss) choose() string {
 	case 6:
 		of = below(core.WALPrefix(0))
 	}
-	of = slices.DeleteFunc(of, func(key string) bool { return s.objects[key] == nil }) // shown by a LIST, or lost already
+	// A LIST may include deleted objects.
+	of = slices.DeleteFunc(of, func(key string) bool { return s.objects[key] == nil })
 	if len(of) == 0 {
 		of = s.keys
 	}
@@ -169,13 +171,14 @@ func (l *loss) count(key string) {
 	}
 }
 
-// restore stops every broker and brings an older copy of the bucket back. What was on its way to the bucket is gone.
+// restore stops every broker and restores an older copy of the bucket. Requests in flight are
+// dropped.
 func (l *loss) restore(older map[string][]byte) {
 	w := l.w
 	w.stats.Loss.Copies++
-	w.logf("an older copy of the bucket is brought back")
+	w.logf("an older copy of the bucket is restored")
 	for _, n := range w.nodes {
-		n.kill("is stopped for an older copy")
+		n.kill("stopped for an older copy")
 	}
 	s := w.store
 	for key, body := range s.objects {
@@ -188,7 +191,7 @@ func (l *loss) restore(older map[string][]byte) {
 	s.restored++
 }
 
-// findCut finds the first slot of the chain that a start needs and that is missing.
+// findCut finds the first missing slot of the chain that a start needs.
 func (l *loss) findCut() {
 	c := l.w.check
 	var from state.Position
@@ -203,7 +206,7 @@ func (l *loss) findCut() {
 			continue
 		}
 		if _, lost := l.bodies[s.key]; !lost && !l.copied {
-			l.w.fail("R13: %s is needed by starts and was deleted, the newest snapshot is at %v", s.key, from)
+			l.w.fail("R13: %s was deleted although starts need it; the newest snapshot is at %v", s.key, from)
 		}
 		l.need(i)
 		return
@@ -215,7 +218,7 @@ func (l *loss) need(i int) {
 	l.w.logf("starts need %s", l.cut.key)
 }
 
-// refers says whether an object refers to the log behind the cut: rule R13, from what leaders on the chain have written.
+// refers reports whether an object refers to the log after the cut (rule R13), based on the chain.
 func (l *loss) refers(key string) bool {
 	c := l.w.check
 	if strings.HasPrefix(key, core.SnapPrefix(0)) {
@@ -232,11 +235,11 @@ func (l *loss) refers(key string) bool {
 }
 
 func headOf(body []byte) *record.Head {
-	h, _ := record.DecodeHead(body) // of a snapshot: none
+	h, _ := record.DecodeHead(body) // nil for a snapshot
 	return &h
 }
 
-// prove looks for what refers to the log behind the cut.
+// prove looks for objects that refer to the log after the cut.
 func (l *loss) prove() {
 	l.proven = 0
 	if key := slices.IndexFunc(l.w.store.keys, l.refers); key >= 0 {
@@ -246,7 +249,7 @@ func (l *loss) prove() {
 
 func (l *loss) isProven(key string) {
 	l.proven = l.w.check.tick()
-	l.w.logf("%s refers to the log behind %s", key, l.cut.key)
+	l.w.logf("%s refers to the log after %s", key, l.cut.key)
 	at := l.proven
 	l.w.after(time.Duration(confirmAge), func() {
 		if l.proven == at {
@@ -255,15 +258,15 @@ func (l *loss) isProven(key string) {
 	})
 }
 
-// landed is told of each object that the store takes.
-func (l *loss) landed(key string) {
+// stored processes each object that the store accepts.
+func (l *loss) stored(key string) {
 	if l == nil {
 		return
 	}
 	c, body := l.w.check, l.w.store.objects[key]
 	old, lost := l.bodies[key]
 	if lost && string(old) == string(body) {
-		delete(l.bodies, key) // its sender had no answer, and has sent it again
+		delete(l.bodies, key) // its sender had no answer and has repeated it
 		if l.needed && key == l.cut.key {
 			l.needed, l.proven, l.settled = false, 0, 0
 			l.findCut()
@@ -294,14 +297,15 @@ func (l *loss) landed(key string) {
 	}
 }
 
-// removed is told of each DELETE. A pack that was not installed may have been all that referred to the log.
+// removed processes each DELETE. A pack that was not installed may have been the only reference to
+// the log.
 func (l *loss) removed(key string) {
 	if l != nil && l.needed && l.proven > 0 && strings.HasPrefix(key, state.PackPrefix(0)) && !slices.ContainsFunc(l.w.store.keys, l.refers) {
 		l.proven, l.settled = 0, 0
 	}
 }
 
-// request notes when a broker looks for what is lost.
+// request records when a broker looks for the lost object.
 func (l *loss) request(r *run, e *core.Effect) {
 	switch {
 	case l == nil:
@@ -310,12 +314,12 @@ func (l *loss) request(r *run, e *core.Effect) {
 	case e.Kind == core.EffList && e.Prefix == "s0":
 		r.rules.empty = l.w.check.tick()
 	case e.Kind == core.EffPutMeta && r.rules.empty > l.at:
-		l.w.fail("R13: node %d begins a log beside objects of another one", r.n.id)
+		l.w.fail("R13: node %d begins a log in a bucket with objects of another log", r.n.id)
 	}
 }
 
-// confirmable bounds the slots that a follower must have when it confirms its end: none from the cut on, until a minute after
-// an object refers to them.
+// confirmable returns the number of slots that a follower must have when it confirms its end: none
+// from the cut on, until a minute after an object refers to them.
 func (l *loss) confirmable(asked int64, tag tok) int64 {
 	if l != nil && l.needed && (l.settled == 0 || tag < l.settled) {
 		return min(asked, l.cutAt)
@@ -323,8 +327,8 @@ func (l *loss) confirmable(asked int64, tag tok) int64 {
 	return asked
 }
 
-// beyond says whether a data folder knows the log behind the cut. Behind a SEAL that is an epoch on the chain; in its own epoch
-// its name was taken by the leader that it had deposed.
+// beyond reports whether a data directory knows the log after the cut. After a SEAL that means an
+// epoch on the chain, because in its own epoch the deposed leader may take the name.
 func (l *loss) beyond(s *core.Seen) bool {
 	if s == nil || !l.needed || !l.w.check.epochs[s.Nonce] {
 		return false
@@ -333,8 +337,9 @@ func (l *loss) beyond(s *core.Seen) bool {
 	return s.Epoch > at.Epoch || s.Epoch == at.Epoch && s.Slot > at.Slot && l.cut.head.Kind == record.KindData
 }
 
-// startsOver says whether a follower may read again from a snapshot that is older than what it has shown: because the newest
-// one is lost, or because it stops at the cut. It shows less until then.
+// startsOver reports whether a follower may restart from an older snapshot than it has served:
+// because the newest one is lost, or because the follower stops at the cut. Until then it serves
+// less.
 func (l *loss) startsOver(r *run) bool {
 	if l == nil || !r.n.readOnly {
 		return false
@@ -349,7 +354,8 @@ func (l *loss) startsOver(r *run) bool {
 	return older
 }
 
-// explains says whether a start may end with an error, and ends the run in a while: others start and must not lead either.
+// explains reports whether a start may end with an error. It ends the run after a while, in which
+// other brokers start and must not lead either.
 func (l *loss) explains(r *run, err error) bool {
 	if l == nil {
 		return false
@@ -382,7 +388,8 @@ func (l *loss) end(in time.Duration) {
 	}
 }
 
-// led judges a broker that begins to lead: on the chain, or on a fork that nothing could have told it of.
+// led checks a broker that begins to lead: on the chain, or on a fork that it could not have
+// detected.
 func (c *checker) led(r *run) {
 	l, s := c.w.loss, r.core.State()
 	if l == nil || c.epochs[s.Nonce] || l.forked && !l.needed {
@@ -392,14 +399,16 @@ func (c *checker) led(r *run) {
 	case s.Cluster != c.fold.Cluster || !l.needed || l.branch == nil:
 		c.w.violated("R13: node %d leads epoch %d (%s), which is on no chain", r.n.id, s.Pos.Epoch, s.Nonce)
 	case l.beyond(r.saw) && !slices.ContainsFunc(s.Epochs, func(e state.Epoch) bool { return e.Number == r.saw.Epoch }):
-		c.w.stats.Loss.Forgotten++ // by the fork (rule R12): the folder's position cannot be compared
+		// The fork has forgotten the epoch (rule R12), so the directory's position cannot be
+		// compared.
+		c.w.stats.Loss.Forgotten++
 	case l.beyond(r.saw):
-		c.w.violated("R13: node %d leads without %s, and its data folder knows epoch %d slot %d", r.n.id, l.cut.key, r.saw.Epoch, r.saw.Slot)
+		c.w.violated("R13: node %d leads without %s, but its data directory knows epoch %d slot %d", r.n.id, l.cut.key, r.saw.Epoch, r.saw.Slot)
 	case l.forked:
-	case l.proven > 0 && c.looks[l.branch.NextNonce] > l.proven:
-		c.w.violated("R13: node %d leads without %s, and other objects refer to the log behind it", r.n.id, l.cut.key)
+	case l.proven > 0 && c.looked[l.branch.NextNonce] > l.proven:
+		c.w.violated("R13: node %d leads without %s, but other objects refer to the log after it", r.n.id, l.cut.key)
 	default:
-		l.unseen(c.looks[l.branch.NextNonce])
+		l.unseen(c.looked[l.branch.NextNonce])
 		l.fork()
 	}
 }
@@ -421,7 +430,7 @@ func (l *loss) unseen(looked tok) {
 	}
 }
 
-// mayDelete: R7, leaders of a fork delete nothing of the lost branch.
+// mayDelete checks R7: leaders of a fork delete nothing of the lost branch.
 func (l *loss) mayDelete(r *run, key string) {
 	if !l.isForked() || !l.needed || l.w.check.epochs[r.core.State().Nonce] {
 		return
@@ -432,8 +441,8 @@ func (l *loss) mayDelete(r *run, key string) {
 	}
 }
 
-// together kills all brokers now and then, and starts them at the same time.
-func (w *world) together() {
+// together kills all brokers at intervals and starts them at the same time.
+func (w *simulation) together() {
 	if w.cfg.Together == 0 {
 		return
 	}
@@ -442,7 +451,7 @@ func (w *world) together() {
 			return
 		}
 		for _, n := range w.nodes {
-			n.kill("is killed with the others")
+			n.kill("killed with the others")
 			w.after(w.upTo(w.crashRand, 20*time.Millisecond), n.start)
 		}
 		w.together()

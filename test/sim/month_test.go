@@ -11,10 +11,10 @@ import (
 
 var (
 	monthsFlag = flag.Int("months", 6, "number of seeds of months to run")
-	shareFlag  = flag.Int("share", 20, "with -simtime: one of so many seeds is a month, with triggers")
+	shareFlag  = flag.Int("share", 20, "with -simtime: one of N seeds is a month with triggers")
 )
 
-// TestMonths runs seeds of a month with triggers, and of the calm behind it.
+// TestMonths runs seeds of a month with triggers and the following calm.
 func TestMonths(t *testing.T) {
 	n := *monthsFlag
 	if testing.Short() {
@@ -49,9 +49,9 @@ func TestMonths(t *testing.T) {
 		little = little || w.Again == 0 || w.LostViews == 0 || w.OldViews == 0 || w.Stalls == 0 || w.Quiet == 0 || w.Removed == 0
 	}
 	if !t.Failed() && little {
-		t.Error("the runs did not do enough to mean anything")
+		t.Error("the runs did not cover enough")
 	}
 }
 
-// monthHours are the virtual hours of months and of the calm behind each.
+// monthHours returns the virtual hours of months and the following calm.
 func monthHours(s sim.Stats) float64 { return float64(s.Months) * 50 * 24 }

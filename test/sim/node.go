@@ -12,20 +12,20 @@ import (
 	"github.com/sebbroker/seb/test/sim/watch"
 )
 
-// node is a machine: one run after another.
+// node is a machine: it executes consecutive runs.
 type node struct {
-	w        *world
+	w        *simulation
 	id       int
 	readOnly bool
 	run      *run // nil between runs
 	runs     int
-	skew     int64 // of its wall clock
-	rate     int64 // of all its clocks: too fast by so many parts in a million
+	skew     int64 // error of its wall clock
+	rate     int64 // drift of all its clocks, parts in a million
 	accept   bool  // its next run starts with --accept-clock
-	cut      cut   // what does not get through between it and the store
+	cut      cut   // which messages to and from the store are lost
 
 	folderless bool
-	seen       *core.Seen // what its data folder remembers
+	seen       *core.Seen // content of its data directory
 }
 
 // run is one process: a core and the shell that performs its effects.
@@ -35,23 +35,23 @@ type run struct {
 	dead     bool
 	paused   bool
 	inbox    []func() // while paused
-	pending  []*op    // not handed to the core yet
-	creating bool     // topics again, in a while
+	pending  []*op    // not submitted to the core yet
+	creating bool     // topic creation is scheduled again
 	firstAt  int64    // when the first of them came
 	wakeAt   int64
-	out      map[*op]bool // every op that has no answer yet
+	out      map[*op]bool // every unanswered op
 	bodies   map[*core.Frozen][]byte
 	images   map[core.OpID][]byte // encoded snapshots
-	confirm  map[uint64]int64     // tags asked: the chain's length when asked
+	confirm  map[uint64]int64     // confirmation tags: the chain's length at the request
 	seen     map[partKey]int64    // highest next offset served
 	rules    ruleState
 	packing  bool
 	packed   uint64         // packs begun
-	engine   *watch.Broker  // of triggers; nil: there is none
-	shown    state.Position // when the engine was told last
+	engine   *watch.Broker  // of triggers; nil: none
+	shown    state.Position // at the last notification of the engine
 	was      core.Role
 	clock    clock
-	saw      *core.Seen // what the data folder remembered when it started
+	saw      *core.Seen // content of the data directory at the start
 }
 
 func (n *node) start() {
@@ -89,7 +89,7 @@ func (n *node) start() {
 	}
 }
 
-// kill ends a run as SIGKILL does; what it sent to the store goes its way.
+// kill ends a run like SIGKILL. Requests already sent to the store continue.
 func (n *node) kill(why string) {
 	r := n.run
 	if r == nil {
@@ -104,7 +104,7 @@ func (n *node) kill(why string) {
 	}
 	r.engine.Kill()
 	if n.w.late() && r.core.Role() == core.RoleFenced {
-		return // another leads and answers: it does not stand again (rule R6)
+		return // another broker leads and answers; it does not compete again (rule R6)
 	}
 	back := n.w.around(n.w.crashRand, n.w.cfg.Restart)
 	if n.w.calm {
@@ -127,7 +127,7 @@ func (n *node) resume() {
 	}
 }
 
-// deliver runs f in the process, unless that is dead; a paused one runs it later.
+// deliver runs f in the process if it is alive. A paused process runs it later.
 func (r *run) deliver(f func()) {
 	switch {
 	case r.dead:
@@ -137,11 +137,11 @@ func (r *run) deliver(f func()) {
 		f()
 		r.pump()
 		r.remember()
-		r.look()
+		r.notify()
 	}
 }
 
-// remember saves the position of a leader in the data folder.
+// remember saves a leader's position in the data directory.
 func (r *run) remember() {
 	s := r.core.State()
 	if r.n.folderless || r.dead || r.core.Role() != core.RoleLeader || r.n.seen != nil && r.n.seen.Slot == s.Pos.Slot && r.n.seen.Nonce == s.Nonce {
@@ -150,7 +150,7 @@ func (r *run) remember() {
 	r.n.seen = &core.Seen{Cluster: s.Cluster, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot}
 }
 
-// step gives the core an event and performs what follows.
+// step gives the core an event and performs its effects.
 func (r *run) step(ev *core.Event) {
 	var fx core.Effects
 	r.core.Step(r.n.w.now, ev, &fx)
@@ -168,7 +168,7 @@ func (r *run) step(ev *core.Event) {
 	}
 }
 
-// perform does one effect, after its delay.
+// perform performs one effect after its delay.
 func (r *run) perform(e core.Effect) {
 	switch e.Kind {
 	case core.EffCommit:
@@ -227,7 +227,7 @@ func (r *run) prepare(e *core.Effect) {
 		e.Body = r.bodies[e.Frozen]
 	case core.EffPutSnapshot:
 		if e.Attempt == 0 {
-			// Without the frame of a snapshot: compression would take most of a run's time.
+			// Without the frame of a snapshot, because compression would take most of a run's time.
 			r.images[e.Op] = state.EncodeMessage(e.View)
 			r.n.w.check.snapAt[e.Key] = e.View.Pos
 		}
@@ -236,7 +236,7 @@ func (r *run) prepare(e *core.Effect) {
 }
 
 func (r *run) encode(f *core.Frozen) uint32 {
-	ops, _ := f.Proposal.User.([]*op) // none: the core's own
+	ops, _ := f.Proposal.User.([]*op) // nil: a proposal of the core
 	var parts [][]byte
 	for _, i := range f.Order {
 		o := ops[len(f.Proposal.Ops)+int(i)]
@@ -252,10 +252,11 @@ func (r *run) encode(f *core.Frozen) uint32 {
 	return crc
 }
 
-// leaveMost is how long a broker that is done may take to leave: the heavy tail of its time must not outlast the calm.
+// leaveMost bounds how long a stopped broker takes to exit: the heavy tail must not outlast the
+// calm.
 const leaveMost = 30 * time.Second
 
-// role follows what the core became.
+// role follows a change of the core's role.
 func (r *run) role(e core.Effect) {
 	w := r.n.w
 	w.logf("node %d run %d is %s in epoch %d", r.n.id, r.n.runs, e.Role, e.Epoch)
@@ -269,20 +270,21 @@ func (r *run) role(e core.Effect) {
 	case core.RoleFenced:
 		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {
 			if !r.dead {
-				r.n.kill("leaves after it was fenced")
+				r.n.kill("exits after it was fenced")
 			}
 		})
 	case core.RoleStopped:
 		w.check.stopped(r, e.Err)
 		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {
 			if !r.dead {
-				r.n.kill("leaves after it stopped")
+				r.n.kill("exits after it stopped")
 			}
 		})
 	}
 }
 
-// createTopics proposes the topics that are missing, again and again while it leads: who waits for one would wait for ever.
+// createTopics repeatedly proposes the missing topics while the run leads, because clients may wait
+// for them.
 func (r *run) createTopics() {
 	w := r.n.w
 	again := func(o *op) {
@@ -302,7 +304,7 @@ func (r *run) createTopics() {
 	}
 }
 
-// submit queues an op; it is answered exactly once.
+// submit queues an op. It is answered exactly once.
 func (r *run) submit(o *op) {
 	o.run = r
 	r.out[o] = true
@@ -315,7 +317,7 @@ func (r *run) submit(o *op) {
 
 const opsPerSlot = 64
 
-// pump freezes what is due while the window has room.
+// pump freezes queued ops while the window has room.
 func (r *run) pump() {
 	w := r.n.w
 	for len(r.pending) > 0 && r.core.Room() && w.now-r.firstAt >= int64(w.cfg.BatchWait) && !r.dead && !r.held() {
@@ -327,7 +329,7 @@ func (r *run) pump() {
 	}
 }
 
-// proposal makes one of ops: topic creations first.
+// proposal makes a proposal of ops, topic creations first.
 func (r *run) proposal(ops []*op) *core.Proposal {
 	p := &core.Proposal{}
 	var order, rest []*op
@@ -369,7 +371,8 @@ func (r *run) proposal(ops []*op) *core.Proposal {
 	return p
 }
 
-// change makes the proposal of a trim or of a committed offset: its topic's id is known when the broker leads.
+// change returns the proposal of a trim or of a committed offset. The topic's ID is known when the
+// broker leads.
 func (r *run) change(o *op) core.Op {
 	rec := *o.rec
 	if s := r.core.State(); s != nil && o.key.topic != "" {
@@ -410,7 +413,8 @@ func outcomeOf(why error) outcome {
 	return rejectedFor
 }
 
-// answerAll answers a proposal's ops; f gets why each was left out of the slot, or nil.
+// answerAll answers a proposal's ops. f receives the reason why each was omitted from the slot, or
+// nil.
 func (r *run) answerAll(p *core.Proposal, f func(o *op, why error, base int64)) {
 	ops, _ := p.User.([]*op)
 	for i, o := range ops {

@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// packing is one pack on its way: planned, read, built, stored, installed (rule R8).
+// packing is one pack in progress: planned, read, built, stored, installed (rule R8).
 type packing struct {
 	r      *run
 	layout *pack.Layout
@@ -21,8 +21,8 @@ type packing struct {
 // packConfig merges a lot: small packs, often, with little memory for keys.
 var packConfig = pack.Config{Target: 3000, Age: 2 * time.Second, Small: 3, KeysMax: 10}
 
-// packs starts a pack or a compaction on some leader now and then.
-func (w *world) packs() {
+// packs starts packs and compactions on leaders at random times.
+func (w *simulation) packs() {
 	if w.late() {
 		return
 	}
@@ -54,7 +54,7 @@ func (w *world) packs() {
 	}
 }
 
-// gather reads the ranges of runs, in order; on any trouble it gives nil.
+// gather reads the ranges of runs in order. It returns nil after any error.
 func (r *run) gather(view *state.State, runs []pack.Run, then func(parts [][]byte)) {
 	s := r.n.w.store
 	left := 0
@@ -92,8 +92,8 @@ func (r *run) gather(view *state.State, runs []pack.Run, then func(parts [][]byt
 	}
 }
 
-// rangeOf cuts a range out of an object; nil if that is another object, as a SEAL that came late to the name of a collected
-// slot.
+// rangeOf returns a range of an object; nil if that is another object, such as a late SEAL in the
+// name of a collected slot.
 func rangeOf(body []byte, g *state.Range) []byte {
 	if uint64(g.Pos)+uint64(g.Len) > uint64(len(body)) {
 		return nil
@@ -105,7 +105,7 @@ func rangeOf(body []byte, g *state.Range) []byte {
 	return data
 }
 
-// pack builds a pack and takes it through its steps.
+// pack builds a pack and performs its steps.
 func (r *run) pack(plan *pack.Plan, view *state.State, parts [][]byte, ended func(l *pack.Layout, installed bool)) {
 	r.packed++
 	p := &packing{r: r, layout: pack.NewLayout(plan, view, r.packed), ended: ended}
@@ -118,7 +118,7 @@ func (r *run) pack(plan *pack.Plan, view *state.State, parts [][]byte, ended fun
 	p.step(pack.Next(pack.Built), pack.Built)
 }
 
-// step does what comes next; last is what came of the step before.
+// step performs the next step; last is the result of the previous one.
 func (p *packing) step(next pack.Step, last pack.Result) {
 	switch next {
 	case pack.Put:
@@ -169,7 +169,8 @@ func (p *packing) install() {
 	})
 }
 
-// installed: R8, a pack is durable before the record that installs it is on the chain, and holds what it says.
+// installed checks R8: a pack is durable before the record that installs it is on the chain, and
+// its content is right.
 func (c *checker) installed(h *record.Head, content *state.PackContent) {
 	key := state.PackKey(0, h.Epoch, h.Nonce, content.ID)
 	body, ok := c.w.store.objects[key]
@@ -177,7 +178,7 @@ func (c *checker) installed(h *record.Head, content *state.PackContent) {
 		body, ok = c.w.loss.body(key)
 	}
 	if !ok {
-		c.w.fail("R8: %s is installed and not there", key)
+		c.w.fail("R8: %s is installed but missing", key)
 		return
 	}
 	o, err := record.DecodeObject(body)
@@ -204,7 +205,8 @@ func (c *checker) installed(h *record.Head, content *state.PackContent) {
 	}
 }
 
-// packed compares what a pack holds for one partition with the truth, and returns the offsets that it left out.
+// packed compares a pack's content for one partition with the truth, and returns the omitted
+// offsets.
 func (c *checker) packed(key string, k partKey, e *record.IndexEntry, batches []byte) (gone []int64) {
 	next := e.Base
 	var r record.Reader
@@ -227,7 +229,7 @@ func (c *checker) packed(key string, k partKey, e *record.IndexEntry, batches []
 	return gone
 }
 
-// references says whether the newest committed state needs an object for an offset range.
+// references reports whether the newest committed state needs an object for an offset range.
 func (c *checker) references(e *record.IndexEntry, src state.Source) bool {
 	t := c.fold.Topic(e.Topic)
 	if t == nil {
@@ -243,15 +245,15 @@ func (c *checker) references(e *record.IndexEntry, src state.Source) bool {
 	return false
 }
 
-// packDeleted: R7 for packs.
+// packDeleted checks R7 for packs.
 func (c *checker) packDeleted(key string, o *record.Object) {
 	h := &o.Head
 	for i := range o.Index {
 		if c.references(&o.Index[i], state.Source{Epoch: h.Epoch, Slot: h.Slot, Pack: true}) {
-			c.w.fail("I1: %s is deleted and holds offset %d", key, o.Index[i].Base)
+			c.w.fail("I1: %s is deleted, but holds offset %d", key, o.Index[i].Base)
 		}
 	}
 	if _, known := c.fold.PackOf(state.PackID{Epoch: h.Epoch, ID: h.Slot}); h.Epoch >= c.fold.Pos.Epoch && !known {
-		c.w.fail("R7: %s is deleted and may yet be installed", key)
+		c.w.fail("R7: %s is deleted, but may still be installed", key)
 	}
 }

@@ -2,22 +2,22 @@ package sim
 
 import "container/heap"
 
-// queue holds what is to happen: by time, and at the same time in the order in which it came.
+// queue holds scheduled functions, ordered by time and then by insertion.
 type queue struct {
 	all queueItems
 	seq uint64
 }
 
-// push adds what is to happen at a time.
+// push schedules a function.
 func (q *queue) push(at int64, do func()) {
 	q.seq++
 	heap.Push(&q.all, queueItem{at, q.seq, do})
 }
 
-// until is whether anything is to happen up to and with a time.
+// until reports whether a function is scheduled up to and including end.
 func (q *queue) until(end int64) bool { return len(q.all) > 0 && q.all[0].at <= end }
 
-// pop takes out what comes next, of which there must be something.
+// pop removes and returns the next function. The queue must not be empty.
 func (q *queue) pop() (at int64, do func()) {
 	e := heap.Pop(&q.all).(queueItem)
 	return e.at, e.do

@@ -9,35 +9,35 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ruleState is what a run did so far, as far as rules speak of it.
+// ruleState is the history of a run, as far as rules need it.
 type ruleState struct {
 	sent     map[string]uint64 // hash of the bytes sent under each name (rule R1)
-	open     int               // requests without an answer
+	open     int               // unanswered requests
 	frozen   int               // slots sent and not committed
 	listedAt tok               // when the newest answered LIST of snapshots began
-	names    []string          // what it listed
+	names    []string          // its result
 	tried    map[string]bool   // snapshots read since
-	chain    []epochStart      // as far as it was counted, by number
-	looked   tok               // when it last looked for the slot that is lost
-	empty    tok               // when it last looked for anything in the bucket
+	chain    []epochStart      // as far as counted, by number
+	looked   tok               // when it last looked for the lost slot
+	empty    tok               // when it last looked for any object in the bucket
 }
 
 func newRuleState() ruleState { return ruleState{sent: map[string]uint64{}} }
 
-// requestsMost bounds the requests a broker has open: a walk ahead, the window, a few more.
+// requestsMost bounds a broker's open requests: read-ahead, the window, and a few more.
 const requestsMost = 32 + 64 + 8
 
 var hashSeed = maphash.MakeSeed()
 
-// listed notes the answer to a LIST of snapshots.
+// listed records the answer to a LIST of snapshots.
 func (s *ruleState) listed(e *core.Effect, names []string, began tok) {
 	if strings.HasSuffix(e.Prefix, "/snap/") {
 		s.listedAt, s.names, s.tried = began, names, map[string]bool{}
 	}
 }
 
-// applied counts the chain's slots that a follower has applied. A SEAL that was put into a collected slot may have led it
-// off the chain, where nothing but SEALs is: then it has what lies before that.
+// applied counts the chain's slots that a follower has applied. A SEAL in a collected slot may have
+// led it off the chain, where only SEALs are. Then it has the slots before that.
 func (s *ruleState) applied(r *run) int64 {
 	st := r.core.State()
 	if st == nil {
@@ -57,7 +57,7 @@ func (s *ruleState) applied(r *run) int64 {
 	return 0
 }
 
-// epoch returns the epoch of the chain of that number, if the chain is that long.
+// epoch returns the epoch of the chain with that number, if it exists.
 func (s *ruleState) epoch(c *checker, number uint32) (epochStart, bool) {
 	if len(s.chain) == 0 {
 		s.chain = []epochStart{{nonce: c.fold.Cluster}}
@@ -72,14 +72,14 @@ func (s *ruleState) epoch(c *checker, number uint32) (epochStart, bool) {
 	return s.chain[number], true
 }
 
-// epochStart is an epoch of the chain with the number of slots before it.
+// epochStart is an epoch of the chain and the number of slots before it.
 type epochStart struct {
 	number uint32
 	nonce  record.ID
 	before int64
 }
 
-// after returns the epoch of the chain after one.
+// after returns the next epoch of the chain.
 func (c *checker) after(e epochStart) (next epochStart, ok bool) {
 	for slot := uint64(0); ; slot++ {
 		body, on := c.archive[state.SlotKey(0, e.number, e.nonce, slot)]
@@ -92,7 +92,7 @@ func (c *checker) after(e epochStart) (next epochStart, ok bool) {
 	}
 }
 
-// request checks a request as it is sent.
+// request checks a request when it is sent.
 func (c *checker) request(r *run, e *core.Effect) {
 	s := &r.rules
 	if s.open > requestsMost {
@@ -125,7 +125,8 @@ func (c *checker) request(r *run, e *core.Effect) {
 	}
 }
 
-// requestData: R2, slot s is sent only when slot s-K is committed; R5 (5), only a validated leader writes.
+// requestData checks R2, slot s is sent only after slot s-K is committed, and R5 (5), only a
+// validated leader writes.
 func (c *checker) requestData(r *run, e *core.Effect) {
 	h := &e.Frozen.Head
 	if k := uint64(c.w.cfg.Window); h.Slot >= k {
@@ -141,56 +142,58 @@ func (c *checker) requestData(r *run, e *core.Effect) {
 	c.mustBeValidated(r, h.Nonce, e.Key)
 }
 
-// mustBeValidated: R5 (4), a LIST of the snapshots began after the SEAL naming this epoch was durable.
+// mustBeValidated checks R5 (4): a LIST of the snapshots began after the SEAL of this epoch was
+// durable.
 func (c *checker) mustBeValidated(r *run, nonce record.ID, key string) {
 	if at, ok := c.sealAt[nonce]; !ok || r.rules.listedAt < at {
 		c.w.fail("R5: node %d writes %s before it listed the snapshots after its SEAL", r.n.id, key)
 	}
 }
 
-// requestSeal: R5 (3), a nonce is drawn for one slot alone.
+// requestSeal checks R5 (3): a nonce is used for one slot only.
 func (c *checker) requestSeal(r *run, e *core.Effect) {
 	h, err := record.DecodeHead(e.Body)
 	if err != nil {
-		c.w.fail("R5: node %d sends a SEAL that does not decode: %v", r.n.id, err)
+		c.w.fail("R5: node %d sends a SEAL that cannot be decoded: %v", r.n.id, err)
 		return
 	}
 	if key, ok := c.nonces[h.NextNonce]; ok && key != e.Key {
-		c.w.fail("R5: node %d names one nonce in %s and in %s", r.n.id, key, e.Key)
+		c.w.fail("R5: node %d uses the same nonce in %s and in %s", r.n.id, key, e.Key)
 	}
 	c.nonces[h.NextNonce] = e.Key
-	if _, ok := c.looks[h.NextNonce]; !ok {
-		c.looks[h.NextNonce] = r.rules.looked
+	if _, ok := c.looked[h.NextNonce]; !ok {
+		c.looked[h.NextNonce] = r.rules.looked
 	}
 }
 
-// requestSnapshot: R5 (1), the newest that was not tried comes first. Names sort newest first.
+// requestSnapshot checks R5 (1): the newest untried snapshot comes first. Names sort newest first.
 func (c *checker) requestSnapshot(r *run, e *core.Effect) {
 	for _, name := range r.rules.names {
 		if name < e.Key && !r.rules.tried[name] {
-			c.w.fail("R5: node %d loads %s, newer is %s", r.n.id, e.Key, name)
+			c.w.fail("R5: node %d loads %s, but %s is newer", r.n.id, e.Key, name)
 		}
 	}
 	r.rules.tried[e.Key] = true
 }
 
-// leads says whether a run is the leader of the newest epoch; a deposed one may be behind and not know it.
+// leads reports whether a run leads the newest epoch. A deposed leader may not know that it was
+// deposed.
 func (c *checker) leads(r *run) bool {
 	return r.core.Role() == core.RoleLeader && r.core.State().Nonce == c.fold.Nonce
 }
 
-// window: I10, no more than K slots are frozen and not committed.
+// window checks I10: at most K slots are frozen and not committed.
 func (c *checker) window(r *run) {
 	if n := r.core.InFlight(); n > c.w.cfg.Window || r.rules.frozen > c.w.cfg.Window && r.core.Role() == core.RoleLeader {
 		c.w.fail("I10: node %d has %d slots frozen (%d), the window is %d", r.n.id, n, r.rules.frozen, c.w.cfg.Window)
 	}
 }
 
-// snapshot notes a snapshot that landed; it is compared with the chain at the end (rule R12).
+// snapshot records a stored snapshot, which is compared with the chain at the end (rule R12).
 func (c *checker) snapshot(key string, body []byte) {
 	pos, ok := c.snapAt[key]
 	if !ok {
-		c.w.fail("R12: %s was put by nobody", key)
+		c.w.fail("R12: %s was stored without a request", key)
 		return
 	}
 	c.snaps[pos] = key

@@ -16,7 +16,8 @@ import (
 
 var sameFlag = flag.Int("same", 10, "number of seeds that are run several times and compared")
 
-// sameSeed is one of the seeds that are compared: of ten one is a month, one has a loss, and one wrong clocks.
+// sameSeed returns one of the compared seeds: of ten one is a month, one has a loss, and one wrong
+// clocks.
 func sameSeed(i int) uint64 {
 	switch i % 10 {
 	case 7:
@@ -49,8 +50,8 @@ func traced(t *testing.T, seed uint64) outcome {
 	return outcome{res.Hash, res.Stats, [sha256.Size]byte(h.Sum(nil))}
 }
 
-// TestDeterminism: the same seed gives the same run to the last word of its trace, whatever the number of threads, and
-// beside other runs.
+// TestDeterminism: the same seed gives the same trace, with any number of threads, and concurrently
+// with other runs.
 func TestDeterminism(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	alone := make([]outcome, sebtest.Runs(*sameFlag, min(*sameFlag, 3)))
@@ -74,8 +75,8 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// TestDeterminismUnderTheRaceDetector: another build of the same program, with other timings and other places in memory,
-// gives the same runs.
+// TestDeterminismUnderTheRaceDetector: another build of the program, with other timings and
+// addresses, gives the same runs.
 func TestDeterminismUnderTheRaceDetector(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the simulator again")
@@ -83,7 +84,7 @@ func TestDeterminismUnderTheRaceDetector(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-race", "-count=1", "-v", "-run", "^TestDeterminism$", ".", "-same=2")
 	out, err := cmd.CombinedOutput()
 	if err != nil && (strings.Contains(string(out), "-race requires cgo") || strings.Contains(string(out), "-race is not supported")) {
-		t.Skipf("no race detector here: %s", out)
+		t.Skipf("no race detector: %s", out)
 	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -68,7 +68,7 @@ func answerKind(k core.EffectKind) core.EventKind {
 	return core.EvSlot
 }
 
-// decode reads an object into the event that answers a GET of it.
+// decode reads an object into the event for the answer of its GET.
 func decode(k core.EffectKind, b []byte, ev *core.Event) core.Outcome {
 	switch k {
 	case core.EffGetMeta:

@@ -7,10 +7,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// The fields of a batch (record/FORMAT.md) that are not always as they were sent.
+// The fields of a batch (record/FORMAT.md) that may differ from the sent ones.
 const (
-	posLength      = 8  // behind the base offset, which the log gives
-	posLeaderEpoch = 12 // and this too
+	posLength      = 8  // after the base offset, which the log assigns
+	posLeaderEpoch = 12 // assigned by the log too
 	posChecksum    = 17
 	posAttributes  = 21
 	posLastDelta   = 23
@@ -18,17 +18,18 @@ const (
 	posProducer    = 43
 )
 
-// sentBatches are batches as producers sent them: they tell in which the log has changed what it may not.
+// sentBatches are batches as producers sent them. They detect forbidden changes of batches in the
+// log.
 type sentBatches struct {
 	seed maphash.Seed
-	sent map[uint64]struct{} // each of them twice: see sum
+	sent map[uint64]struct{} // two checksums per batch: see sum
 }
 
 func newSentBatches() *sentBatches {
 	return &sentBatches{seed: maphash.MakeSeed(), sent: map[uint64]struct{}{}}
 }
 
-// note adds whole batches, as a producer sends them. They are not kept.
+// note adds whole batches of a producer. It does not keep them.
 func (s *sentBatches) note(batches []byte) {
 	for len(batches) > 0 {
 		b, rest, err := record.Split(batches)
@@ -40,9 +41,9 @@ func (s *sentBatches) note(batches []byte) {
 	}
 }
 
-// check says which of the batches that the log holds are like none that was sent. Base offset and leader epoch do not
-// count. Nor do, if the log stamps the append time, the bit for that, the max timestamp and the checksum; that these are
-// right is for others to see.
+// check returns an error for a batch in the log that equals no sent one. It ignores base offset and
+// leader epoch. If the log stamps the append time, it also ignores the bit for that, the max
+// timestamp and the checksum, which other checks cover.
 func (s *sentBatches) check(batches []byte, stamped bool) error {
 	for len(batches) > 0 {
 		b, rest, err := record.Split(batches)
@@ -50,14 +51,14 @@ func (s *sentBatches) check(batches []byte, stamped bool) error {
 			return err
 		}
 		if _, ok := s.sent[s.sum(b, stamped)]; !ok {
-			return fmt.Errorf("the batch at offset %d is not as any was sent (stamped %v)", b.BaseOffset(), stamped)
+			return fmt.Errorf("the batch at offset %d equals no sent batch (stamped %v)", b.BaseOffset(), stamped)
 		}
 		batches = rest
 	}
 	return nil
 }
 
-// sum is a checksum of all that must be as it was sent.
+// sum returns a checksum of everything that must be as sent.
 func (s *sentBatches) sum(b record.Batch, stamped bool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)

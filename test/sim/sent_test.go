@@ -18,7 +18,7 @@ func batchesOf(t *testing.T, values ...string) (b []byte) {
 	return b
 }
 
-// TestEveryByteCounts: of a batch in the log each byte is as it was sent, but for those that the log gives.
+// TestEveryByteCounts: each byte of a batch in the log is as sent, except those that the log sets.
 func TestEveryByteCounts(t *testing.T) {
 	s := newSentBatches()
 	plain := batchesOf(t, "a", "b")

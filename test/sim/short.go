@@ -7,9 +7,9 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// chances is a source of randomness that gives a fuzzer's bytes as long as there are some, then those of a generator. Each
-// byte is a whole number, the same in its high and its low bits, so that small changes of it are small changes of what is
-// drawn.
+// chances is a random source that uses a fuzzer's bytes first, then a generator. It copies each
+// byte into all bytes of a number, so that small changes of a byte are small changes of the drawn
+// values.
 type chances struct {
 	b    []byte
 	rest rand.PCG
@@ -24,8 +24,8 @@ func (c *chances) Uint64() uint64 {
 	return v
 }
 
-// fuzzedConfig draws the configuration of a short run from bytes: few brokers, few seconds, faults as likely as the bytes
-// have it.
+// fuzzedConfig draws the configuration of a short run from bytes: few brokers, few seconds, and the
+// probabilities of faults.
 func fuzzedConfig(src *fuzzing.Source) Config {
 	ms := func(choices ...time.Duration) time.Duration { return fuzzing.Pick(src, choices...) * time.Millisecond }
 	rate := func(top float64) float64 { return float64(src.Byte()>>4) / 15 * top }
@@ -38,13 +38,13 @@ func fuzzedConfig(src *fuzzing.Source) Config {
 	}
 	c.Compacted = src.Int(c.Topics + 1)
 	c.CutEvery, c.Ghosts, c.ClockEvery = ms(0, 500, 2000), ms(0, 100, 1000), ms(0, 1000)
-	// Of the bytes nothing is taken for these: inputs that were kept stay what they are.
+	// These use none of the bytes, so that kept inputs stay valid.
 	c.Stamped, c.RetypeEvery = (c.Compacted+c.Window)%(c.Topics+1), c.GarbageWait/2*time.Duration(c.Window%2)
 	c.ClockSkew = fuzzing.Pick(src, 0, time.Second, 365*24*time.Hour)
 	return c
 }
 
-// RunBytes is a short run in which everything comes from b: the configuration, then the decisions.
+// RunBytes performs a short run that b determines: first the configuration, then the decisions.
 func RunBytes(b []byte) Result {
 	src := fuzzing.Source{B: b}
 	cfg := fuzzedConfig(&src)
@@ -52,14 +52,14 @@ func RunBytes(b []byte) Result {
 	return runOn(cfg, nil, func(n uint64) *rand.Rand {
 		c := &chances{}
 		c.rest.Seed(uint64(len(b)), n)
-		if n <= 4 { // identifiers and keys are left to the generator: they must not repeat
+		if n <= 4 { // identifiers and keys come from the generator, because they must be unique
 			c.b = src.B[part*int(n-1):][:part]
 		}
 		return rand.New(c)
 	})
 }
 
-// RandomBytes is an input of RunBytes that no fuzzer has seen.
+// RandomBytes returns a random input of RunBytes.
 func RandomBytes(seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, 7))
 	b := make([]byte, 60+r.IntN(1000))

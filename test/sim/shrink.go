@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Shrink makes the configuration of a run that fails smaller, as long as it fails by the same rule: a shorter chaos, fewer
-// kinds of fault, fewer brokers and clients. tried, if not nil, is told of every step.
+// Shrink finds a smaller configuration that fails by the same rule: a shorter chaos, fewer kinds of
+// faults, fewer brokers and clients. It calls tried, if not nil, after every step.
 func Shrink(cfg Config, tried func(c Config, fails bool)) Config {
 	rule := brokenRule(Run(cfg, nil))
 	if rule == "" {
@@ -35,7 +35,8 @@ func Shrink(cfg Config, tried func(c Config, fails bool)) Config {
 	return cfg
 }
 
-// brokenRule is the name before the colon of a violation: I1, R5 and so on; "" if there is none.
+// brokenRule returns the name before the colon of a violation, such as I1 or R5; "" if there is
+// none.
 func brokenRule(r Result) string {
 	if r.Err == nil {
 		return ""
@@ -44,7 +45,8 @@ func brokenRule(r Result) string {
 	return rule
 }
 
-// smallers are the steps of Shrink, those that take most away first. One that changes nothing is over.
+// smallers are the steps of Shrink, largest reductions first. A step that changes nothing is
+// skipped.
 var smallers = []func(*Config){
 	func(c *Config) { c.Chaos /= 2 },
 	func(c *Config) { c.Chaos -= min(c.Chaos, max(c.Chaos/10, time.Millisecond)) },

@@ -16,11 +16,11 @@ import (
 var (
 	seedFlag   = flag.Uint64("seed", 0, "run this one seed with a trace")
 	seedsFlag  = flag.Int("seeds", 250, "number of seeds to run")
-	shrinkFlag = flag.Bool("shrink", false, "make the seed's configuration as small as it still fails")
+	shrinkFlag = flag.Bool("shrink", false, "find a smaller configuration of the seed that still fails")
 	timeFlag   = flag.Duration("simtime", 0, "run fresh seeds for so long instead")
 )
 
-// A run makes much garbage and holds little: memory is there, time is short.
+// A run allocates much and keeps little: memory is available, time is not.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 func run(t *testing.T, seed uint64) (res sim.Result) {
 	t.Helper()
 	defer func() {
-		if p := recover(); p != nil { // what the other seeds gave is not to be lost with it
+		if p := recover(); p != nil { // keep the results of the other seeds
 			t.Errorf("seed %d: %v\n%s\n  repeat: go run ./test/cmd/sim -seed %d", seed, p, debug.Stack(), seed)
 		}
 	}()
@@ -47,7 +47,7 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	began, said := time.Now(), time.Now()
-	hours := func(seeds int) float64 { return float64(seeds) * 210 / 3600 } // of seeds that are no months
+	hours := func(seeds int) float64 { return float64(seeds) * 210 / 3600 } // without months
 	first, n := uint64(1), *seedsFlag
 	if *timeFlag > 0 {
 		first, n = uint64(time.Now().UnixNano()), 1<<40
@@ -101,11 +101,11 @@ func TestSeeds(t *testing.T) {
 			total.Stamped == 0 || total.Stamped == total.Records || total.Retypes == 0
 	}
 	if !t.Failed() && little {
-		t.Errorf("the runs did not do enough to mean anything")
+		t.Errorf("the runs did not cover enough")
 	}
 }
 
-// oneSeed repeats a seed with its trace, made small first if asked for.
+// oneSeed repeats a seed with its trace, after shrinking if requested.
 func oneSeed(t *testing.T, seed uint64) {
 	cfg := sim.Draw(seed)
 	t.Logf("config: %v", cfg)
@@ -120,9 +120,9 @@ func oneSeed(t *testing.T, seed uint64) {
 	}
 }
 
-// TestAStoreWhoseListHidesPutsIsNotSurvived: a LIST that does not show every PUT answered before it began is outside of what
-// a store may do (rule R10). What breaks is what rule R5 (4) stands on, and the simulator sees it.
-func TestAStoreWhoseListHidesPutsIsNotSurvived(t *testing.T) {
+// TestListThatHidesPuts: a LIST that omits PUTs answered before it began is forbidden for a store
+// (rule R10). It breaks the basis of rule R5 (4), and the simulator must detect that.
+func TestListThatHidesPuts(t *testing.T) {
 	for seed := uint64(1); seed < 300; seed++ {
 		cfg := sim.Draw(seed)
 		cfg.HideLists = 20 * time.Second
@@ -134,7 +134,7 @@ func TestAStoreWhoseListHidesPutsIsNotSurvived(t *testing.T) {
 	t.Error("nothing broke")
 }
 
-// TestSeedsThatFailed repeats seeds that found something once.
+// TestSeedsThatFailed repeats seeds that once failed.
 func TestSeedsThatFailed(t *testing.T) {
 	for name, seed := range map[string]uint64{
 		"a slot is collected between the LIST of a start and its GET":           169,
@@ -142,8 +142,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		"a late DELETE takes a SEAL in a collected slot before it is put twice": 1795238897699166478,
 		"a SEAL in a collected slot leads a follower off the chain for a while": 8096,
 		"a SEAL in a collected slot lies where a follower reads records":        1795283306648534085,
-		"the only broker is away for most of the calm":                          1795284032144881161,
-		"a SEAL in a collected slot lies where a pack is to be made":            1795292195198180402,
+		"the only broker is down for most of the calm":                          1795284032144881161,
+		"a SEAL is in a collected slot that a pack needs":                       1795292195198180402,
 		"passes that got nothing done put garbage off for long after":           1795285250414570104,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
-// TestMonthsThatFailed repeats seeds of months with triggers that found something once.
+// TestMonthsThatFailed repeats seeds of months with triggers that once failed.
 func TestMonthsThatFailed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two months")

@@ -6,8 +6,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// retypes changes the timestamp-type of some topic now and then.
-func (w *world) retypes() {
+// retypes changes the timestamp-type of random topics.
+func (w *simulation) retypes() {
 	if w.cfg.RetypeEvery == 0 || w.late() {
 		return
 	}
@@ -27,12 +27,12 @@ func (w *world) retypes() {
 	r.deliver(func() { r.submit(o) })
 }
 
-// timed: I16, where the topic says so at that place in the log, a record has the append time of its slot, so that times
-// never go back along the offsets.
+// timed checks I16: if the topic requires it at that slot, a record has the append time of its
+// slot, so that times never decrease with offsets.
 func (c *checker) timed(h *record.Head, e *record.IndexEntry, k partKey, r *record.Record) {
 	if c.fold.Topic(e.Topic).LogAppendTime() {
 		if r.Timestamp != h.Time/1000 || r.Timestamp < c.stamps[k] {
-			c.w.fail("I16: %v offset %d has the time %d, its slot was appended at %d us, before it was %d", k, r.Offset, r.Timestamp, h.Time, c.stamps[k])
+			c.w.fail("I16: %v offset %d has time %d, its slot was appended at %d us, the previous time was %d", k, r.Offset, r.Timestamp, h.Time, c.stamps[k])
 		}
 		c.stamps[k] = r.Timestamp
 		c.w.stats.Stamped++
@@ -41,9 +41,10 @@ func (c *checker) timed(h *record.Head, e *record.IndexEntry, k partKey, r *reco
 	c.sameTime(k, r, "the slot", e.MinTime, e.MaxTime)
 }
 
-// sameTime: I16, a record keeps its timestamp wherever it lies, and what says where it lies includes it.
+// sameTime checks I16: a record keeps its timestamp wherever it is stored, and the time ranges of
+// indexes include it.
 func (c *checker) sameTime(k partKey, r *record.Record, where string, low, high int64) {
 	if want := c.times[k][r.Offset]; r.Timestamp != want || want < low || want > high {
-		c.w.fail("I16: offset %d of %v has the time %d in %s, from %d to %d; it was %d", r.Offset, k, r.Timestamp, where, low, high, want)
+		c.w.fail("I16: offset %d of %v has time %d in %s, which covers %d to %d; it was %d", r.Offset, k, r.Timestamp, where, low, high, want)
 	}
 }

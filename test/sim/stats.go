@@ -6,21 +6,23 @@ import (
 	"github.com/sebbroker/seb/test/sim/watch"
 )
 
-// Stats counts what a run did.
+// Stats counts the events of a run.
 type Stats struct {
-	Acks, Unknown, Rejected      int
-	Faults, Crashes, Pauses      int // Faults: of all kinds, Ghosts apart
-	Failed, Applied, Conflicts   int // requests without an answer: without effect, with it; PUTs refused by 409
-	Damaged, Refusals            int // answers with other bytes; times in which all is refused
-	Cuts, Clocks                 int // brokers cut off from the store, clocks set
-	Ghosts                       int // deleted names in listings
-	Leaders, Seals, Snapshots    int
-	Deleted, Commits, Trims      int
-	Packs, Compactions           int
-	Stamped, Retypes             int // records that got the append time; times that a topic's timestamp-type was changed
-	Late                         int // PUTs that took effect after their sender had given up
+	Acks, Unknown, Rejected int
+	Faults, Crashes, Pauses int // Faults: of all kinds except Ghosts
+	// Requests without an answer: without and with effect; PUTs refused by 409.
+	Failed, Applied, Conflicts int
+	Damaged, Refusals          int // answers with changed bytes; periods of refusal
+	Cuts, Clocks               int // brokers disconnected from the store, changes of clocks
+	Ghosts                     int // deleted names in listings
+	Leaders, Seals, Snapshots  int
+	Deleted, Commits, Trims    int
+	Packs, Compactions         int
+	// Records that got the append time; changes of a topic's timestamp-type.
+	Stamped, Retypes             int
+	Late                         int // PUTs that took effect after their timeout
 	Slots, Records, Reads, Steps int
-	Starts, Together             int // of brokers; while another one was starting
+	Starts, Together             int // of brokers; concurrent ones
 	Millis                       int // virtual time
 
 	Loss  LossCounts
@@ -30,35 +32,44 @@ type Stats struct {
 	Watch  watch.Counts
 }
 
-// ClockCounts counts what wrong clocks did in runs of that kind.
+// ClockCounts counts the effects of wrong clocks.
 type ClockCounts struct {
-	Set, Between       int // clocks set while brokers ran, and between starts
-	Slots, Pushed      int // append times that were judged; of these later than the clock, because the log's time is
-	Waits, Ended, Asks int // times that writes began to wait, times that they continued; requests for the store's time
-	// Futures: leaders asked to reset the time, whose log was an hour or more in the future. Resets: of the log's time. Refused: the
-	// store contradicts the clock.
+	Set, Between int // clocks set during runs and between them
+	// Append times checked; of these later than the clock, because log time is.
+	Slots, Pushed int
+	// Times that writes began to wait and continued; requests for the store's time.
+	Waits, Ended, Asks int
+	// Futures counts leaders asked to reset log time that was an hour or more in the future, Resets
+	// the resets, Refused those that the store's time contradicted.
 	Futures, Resets, Refused int
-	Accepted, Moved          int // starts with --accept-clock; buckets moved to a store that tells the time
+	// Starts with --accept-clock; buckets moved to a store that reports the time.
+	Accepted, Moved int
 }
 
-// LossCounts counts what was lost in runs of that kind, and what came of it.
+// LossCounts counts losses and their effects.
 type LossCounts struct {
-	Slots, Seals, Packs, Snapshots, Metas, Litter int // objects lost; Litter: commit objects that are not on the log
-	Copies                                        int // older copies that were brought back
-	Needed, Proven                                int // losses of what a start needs; to which other objects referred at once
-	// Refusals of starts, by their errors: LostError, OlderCopyError, meta/cluster missing, a SEAL's name taken twice.
+	// Lost objects; Litter: commit objects that are not on the log.
+	Slots, Seals, Packs, Snapshots, Metas, Litter int
+	Copies                                        int // restored older copies
+	// Losses of a needed object; of these immediately proven.
+	Needed, Proven int
+	// Refused starts by error: LostError, OlderCopyError, meta/cluster missing, a SEAL's name taken
+	// twice.
 	Lost, Older, NoMeta, Twice int
-	Unreadable, Shrunk         int // reads of records in a lost object, and of followers that start over before they refuse
-	// Losses at the end of the log to which nothing referred when a broker without the data folder looked: of the last slot,
-	// of a slot with others in flight, of the last SEAL, of the end of an older copy, of a slot whose name a SEAL took that was on its way.
+	// Reads of records in a lost object; followers that start over before they refuse.
+	Unreadable, Shrunk int
+	// Losses at the end of the log without a reference when a broker without the data directory
+	// looked: of the last slot, of a slot with others in flight, of the last SEAL, of the end of an
+	// older copy, of a slot whose name a SEAL in flight took.
 	LastSlot, InFlight, LastSeal, OldEnd, LateSeal int
-	// Lost SEALs whose name the leader took that they had deposed, and that did not know it yet.
+	// Lost SEALs whose name the deposed leader took, because it did not know the SEAL yet.
 	Deposed int
-	// Starts on a fork whose data folder knows the lost branch, in an epoch whose number the fork has forgotten (rule R12).
+	// Starts on a fork whose data directory knows the lost branch, in an epoch that the fork has
+	// forgotten (rule R12).
 	Forgotten int
 }
 
-// Sum adds up two runs' counts.
+// Sum adds the counts of two runs.
 func Sum(a, b Stats) Stats {
 	addAll(reflect.ValueOf(&a).Elem(), reflect.ValueOf(b))
 	return a

@@ -9,33 +9,35 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 )
 
-// requestTimeout is when a broker gives a request up that got no answer.
+// requestTimeout is when a broker gives up an unanswered request.
 const requestTimeout = 10 * time.Second
 
 // lateMost bounds how long after that a request may still take effect.
 const lateMost = 3 * time.Minute
 
-// store is the simulated object store: linearizable, honest about conditions, with a network that is not honest at all.
+// store is the simulated object store: linearizable and correct about conditions, behind an
+// unreliable network.
 type store struct {
-	w        *world
+	w        *simulation
 	objects  map[string][]byte
 	keys     []string // sorted
 	putAt    map[string]int64
 	deleted  []ghost
-	applied  uint64 // number of requests that took effect
+	applied  uint64 // requests that took effect
 	refusing bool
-	restored int // times that an older copy was brought back
+	restored int // restored older copies
 }
 
-func newStore(w *world) *store {
+func newStore(w *simulation) *store {
 	return &store{w: w, objects: map[string][]byte{}, putAt: map[string]int64{}}
 }
 
-// call sends a broker's request: do is its effect, at one moment between sending and answer; done gets the verdict. A
-// request whose sender died goes on; done is then never called (the caller sees to that).
+// call sends a broker's request. do is its effect, at one moment between sending and answer; then
+// gets the verdict. A request of a killed sender continues, but then must not be called; the caller
+// ensures that.
 func (s *store) call(n *node, put bool, do func() core.Outcome, then func(core.Outcome)) {
 	w := s.w
-	done := n.hears(then)
+	done := n.receiving(then)
 	before, after := w.around(w.schedRand, w.cfg.Latency/2), w.around(w.schedRand, w.cfg.Latency/2)
 	if w.calm {
 		before, after = min(before, time.Second), min(after, time.Second)
@@ -44,7 +46,7 @@ func (s *store) call(n *node, put bool, do func() core.Outcome, then func(core.O
 	bucket := s.restored
 	apply := func() core.Outcome {
 		if s.restored != bucket {
-			return core.OutcomeNoVerdict // its sender is dead, and its bucket no more
+			return core.OutcomeNoVerdict // its sender is dead, and its bucket was replaced
 		}
 		s.applied++
 		return do()
@@ -85,7 +87,7 @@ func (s *store) call(n *node, put bool, do func() core.Outcome, then func(core.O
 	}
 }
 
-// put stores body under key if it is absent.
+// put stores body under key if the key does not exist.
 func (s *store) put(key string, body []byte) core.Outcome {
 	if _, ok := s.objects[key]; ok {
 		return core.OutcomeExists
@@ -96,7 +98,7 @@ func (s *store) put(key string, body []byte) core.Outcome {
 	}
 	i := sort.SearchStrings(s.keys, key)
 	s.keys = slices.Insert(s.keys, i, key)
-	s.w.check.landed(key, body)
+	s.w.check.stored(key, body)
 	return core.OutcomeOK
 }
 
@@ -109,17 +111,17 @@ func (s *store) list(prefix, after string, most int) []string {
 			out = append(out, s.keys[i])
 		}
 	}
-	return s.haunt(out, prefix, after, most)
+	return s.addGhosts(out, prefix, after, most)
 }
 
-// ghost is a name that was deleted.
+// ghost is a deleted name.
 type ghost struct {
 	key string
 	at  int64
 }
 
-// haunt adds to a listing names that were deleted a while ago.
-func (s *store) haunt(names []string, prefix, after string, most int) []string {
+// addGhosts adds recently deleted names to a listing.
+func (s *store) addGhosts(names []string, prefix, after string, most int) []string {
 	w := s.w
 	if w.cfg.Ghosts == 0 || w.calm {
 		return names
@@ -142,7 +144,7 @@ func (s *store) haunt(names []string, prefix, after string, most int) []string {
 	return names
 }
 
-// remove deletes a name; one that is not there is no matter.
+// remove deletes a name, which may be missing.
 func (s *store) remove(key string) core.Outcome {
 	body, ok := s.objects[key]
 	if !ok {
@@ -157,7 +159,7 @@ func (s *store) remove(key string) core.Outcome {
 	return core.OutcomeOK
 }
 
-// lose takes a name away.
+// lose removes a name.
 func (s *store) lose(key string) {
 	delete(s.objects, key)
 	i := sort.SearchStrings(s.keys, key)

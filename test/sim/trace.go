@@ -6,7 +6,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 )
 
-// traceRequest adds a line to the trace when a request is sent, and returns what adds one for its answer.
+// traceRequest adds a line to the trace for a request, and returns a function that adds one for its
+// answer.
 func (r *run) traceRequest(e *core.Effect) func(core.Outcome) {
 	w := r.n.w
 	if w.trace == nil {
@@ -28,7 +29,7 @@ var outcomeNames = map[core.Outcome]string{
 	core.OutcomeConflict: "conflict",
 }
 
-// requestName names a request: its verb and its key or prefix.
+// requestName describes a request: its verb and its key or prefix.
 func requestName(e *core.Effect) string {
 	name := e.Key
 	switch e.Kind {

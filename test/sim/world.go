@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/test/sim/watch"
 )
 
-// Result is what a run gave.
+// Result is the result of a run.
 type Result struct {
 	Config Config
 	Stats  Stats
@@ -18,14 +18,14 @@ type Result struct {
 	Err    error  // the first violation, or nil
 }
 
-// world is one run.
-type world struct {
+// simulation is one run.
+type simulation struct {
 	cfg   Config
 	now   int64
 	queue queue
 	calm  bool
 
-	// One stream per purpose, so that taking one fault away leaves the rest alone.
+	// One stream per purpose, so that disabling one fault does not change the others.
 	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand, watchRand *rand.Rand
 
 	store   *store
@@ -34,29 +34,30 @@ type world struct {
 	groups  []*group
 	check   *checker
 	topics  []*topic
-	watch   *watch.Sim // nil: there are no triggers
+	watch   *watch.Sim // nil: no triggers
 	stats   Stats
 	err     error
 	hash    uint64
 	trace   io.Writer // nil: none
 
-	watchOps uint64 // that were handed to brokers
+	watchOps uint64 // given to brokers
 
 	lossRand, clockRand *rand.Rand
 
 	loss   *loss // nil: nothing was lost
 	ending bool  // over will be set
-	over   bool  // the run ends here, before everything has come to its end
+	over   bool  // the run ends here, before everything has finished
 }
 
-// Run runs one configuration. trace, if not nil, gets a line per step that a person can read.
+// Run performs the run of a configuration. trace, if not nil, gets a readable line per step.
 func Run(cfg Config, trace io.Writer) Result {
 	return runOn(cfg, trace, func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) })
 }
 
-// runOn is Run with chances from elsewhere: stream gives those of each purpose, from 1 to 11.
+// runOn is Run with another source of randomness: stream returns that of each purpose, from 1 to
+// 11.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
-	w := &world{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
+	w := &simulation{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
 	w.cutRand, w.typeRand, w.watchRand, w.lossRand, w.clockRand = stream(7), stream(8), stream(9), stream(10), stream(11)
 	w.store = newStore(w)
@@ -77,7 +78,7 @@ func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result
 	return Result{Config: cfg, Stats: w.stats, Hash: w.hash, Err: w.err}
 }
 
-func (w *world) build() {
+func (w *simulation) build() {
 	for i := range w.cfg.Topics {
 		w.topics = append(w.topics, &topic{name: fmt.Sprintf("t%d", i), compacted: i < w.cfg.Compacted, stamped: i >= w.cfg.Topics-w.cfg.Stamped})
 	}
@@ -92,7 +93,7 @@ func (w *world) build() {
 		w.clients = append(w.clients, p)
 		w.after(w.upTo(w.loadRand, w.cfg.Think), p.next)
 	}
-	w.keepers()
+	w.groupsAndTrims()
 	w.watchers()
 	w.packs()
 	w.retypes()
@@ -103,8 +104,8 @@ func (w *world) build() {
 	w.wrongClocks()
 }
 
-// calmDown ends the chaos: no new faults, everybody up.
-func (w *world) calmDown() {
+// calmDown ends the chaos: no new faults, and all brokers run.
+func (w *simulation) calmDown() {
 	w.calm = true
 	w.store.refusing = false
 	for _, n := range w.nodes {
@@ -114,21 +115,21 @@ func (w *world) calmDown() {
 		if n.run != nil {
 			n.run.engine.Calm()
 		} else {
-			w.after(5*time.Second, n.start) // if it does not come back sooner
+			w.after(5*time.Second, n.start) // if it does not restart sooner
 		}
 	}
 	w.logf("calm")
 }
 
-// fail notes the first violation and ends the run.
-func (w *world) fail(format string, args ...any) {
+// fail records the first violation and ends the run.
+func (w *simulation) fail(format string, args ...any) {
 	if !w.loss.isForked() {
 		w.violated(format, args...)
 	}
 }
 
-// violated is fail for rules that hold after an unseen loss, too.
-func (w *world) violated(format string, args ...any) {
+// violated is fail for rules that also hold after an unseen loss.
+func (w *simulation) violated(format string, args ...any) {
 	if w.err == nil {
 		w.err = fmt.Errorf(format, args...)
 		w.logf("VIOLATION %v", w.err)
@@ -136,14 +137,14 @@ func (w *world) violated(format string, args ...any) {
 }
 
 // logf adds a line to the trace and to its hash.
-func (w *world) logf(format string, args ...any) {
+func (w *simulation) logf(format string, args ...any) {
 	if w.trace != nil {
 		fmt.Fprintf(w.trace, "%12.6f %s\n", float64(w.now)/1e9, fmt.Sprintf(format, args...))
 	}
 }
 
-// mark folds a fact of the run into the trace's hash.
-func (w *world) mark(kind string, v ...uint64) {
+// mark adds a fact of the run to the trace's hash.
+func (w *simulation) mark(kind string, v ...uint64) {
 	h := fnv.New64a()
 	io.WriteString(h, kind)
 	x := w.hash ^ h.Sum64() ^ uint64(w.now)
@@ -153,12 +154,12 @@ func (w *world) mark(kind string, v ...uint64) {
 	w.hash = x * 1099511628211
 }
 
-// after schedules f. Each event gets its own place in the order, also at equal times.
-func (w *world) after(d time.Duration, f func()) {
+// after schedules f. Events at equal times run in order of scheduling.
+func (w *simulation) after(d time.Duration, f func()) {
 	w.queue.push(w.now+int64(max(d, 0)), f)
 }
 
-func (w *world) runUntil(end int64) {
+func (w *simulation) runUntil(end int64) {
 	for w.queue.until(end) && w.err == nil && !w.over {
 		at, do := w.queue.pop()
 		w.now = at
@@ -170,7 +171,7 @@ func (w *world) runUntil(end int64) {
 	}
 }
 
-func (w *world) upTo(r *rand.Rand, d time.Duration) time.Duration {
+func (w *simulation) upTo(r *rand.Rand, d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
 	}
@@ -178,7 +179,7 @@ func (w *world) upTo(r *rand.Rand, d time.Duration) time.Duration {
 }
 
 // around draws a time with the given mean and a heavy tail.
-func (w *world) around(r *rand.Rand, mean time.Duration) time.Duration {
+func (w *simulation) around(r *rand.Rand, mean time.Duration) time.Duration {
 	d := time.Duration(r.ExpFloat64() * float64(mean))
 	if r.IntN(100) == 0 {
 		d *= 20

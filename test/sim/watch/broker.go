@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// Broker is one run of a broker with its engine, from when it leads for the first time.
+// Broker is one run of a broker with its engine, from the first time it leads.
 type Broker struct {
 	s      *Sim
 	host   Host
@@ -23,14 +23,14 @@ type Broker struct {
 
 	turning, again bool
 	stalled        bool
-	due            int64  // when the next turn is, ns; 0: none
+	due            int64  // time of the next turn, ns; 0: none
 	timer          uint64 // its number
-	changing       bool   // a definition
+	changing       bool   // a definition is being changed
 	under          map[rule.ID]bool
-	waiting        []*call // for the engine to go on
+	waiting        []*call // for the next turn of the engine
 }
 
-// Start is told when a broker starts.
+// Start adds a broker that starts.
 func (s *Sim) Start(host Host) *Broker {
 	b := &Broker{s: s, host: host, under: map[rule.ID]bool{}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
@@ -38,8 +38,8 @@ func (s *Sim) Start(host Host) *Broker {
 	return b
 }
 
-// Look is to be called whenever what a broker knows of the log has changed.
-func (b *Broker) Look() {
+// Notify must be called whenever a broker's view of the log has changed.
+func (b *Broker) Notify() {
 	if b.engine == nil && !b.dead && b.host.Leads() {
 		b.open()
 	}
@@ -48,10 +48,10 @@ func (b *Broker) Look() {
 	}
 }
 
-// sizes are those of a world's engines.
+// sizes returns the sizes of the run's engines.
 func (s *Sim) sizes() *trigger.Sizes {
-	work := 0 // as usual
-	if s.cfg.Dues == 2 {
+	work := 0            // default
+	if s.cfg.Dues == 2 { // a trigger that has a few events to read is late
 		work = 200 // a trigger that has a few events to read is late
 	}
 	return &trigger.Sizes{
@@ -67,11 +67,11 @@ func (b *Broker) options(path string, log trigger.Log) trigger.Options {
 	}
 }
 
-// traced writes what an engine logs into the trace.
+// traced writes an engine's log into the trace.
 type traced struct{ b *Broker }
 
 func (t traced) Write(p []byte) (int, error) {
-	t.b.s.w.Logf("%s: its engine: %s", t.b.host.Name(), p[:len(p)-1])
+	t.b.s.w.Logf("%s: engine: %s", t.b.host.Name(), p[:len(p)-1])
 	return len(p), nil
 }
 
@@ -96,7 +96,7 @@ func (b *Broker) open() {
 	b.stalls()
 }
 
-// wait parks a call until its engine has gone on. It asks for a turn, ever more seldom.
+// wait parks a call until the engine has had a turn. It requests turns at growing intervals.
 func (b *Broker) wait(ctx context.Context) {
 	c := callOf(ctx)
 	b.waiting = append(b.waiting, c)
@@ -105,7 +105,7 @@ func (b *Broker) wait(ctx context.Context) {
 	c.park()
 }
 
-// soon has the engine have a turn, if none comes before.
+// soon schedules a turn of the engine, if none comes before.
 func (b *Broker) soon(d time.Duration) {
 	at := b.s.w.Now() + int64(d)
 	if b.due != 0 && b.due <= at {
@@ -124,7 +124,7 @@ func (b *Broker) soon(d time.Duration) {
 	})
 }
 
-// turn lets the engine do some of what there is to do, and those go on that wait for that.
+// turn lets the engine do some of its work, and resumes the calls that wait for that.
 func (b *Broker) turn() {
 	if b.turning || b.stalled || b.dead {
 		b.again = true
@@ -137,7 +137,7 @@ func (b *Broker) turn() {
 		if b.dead {
 			return
 		}
-		c.sleep(b.s.upTo(3 * time.Millisecond)) // it takes some time
+		c.sleep(b.s.upTo(3 * time.Millisecond)) // a turn takes some time
 		if b.dead {
 			return
 		}
@@ -154,7 +154,7 @@ func (b *Broker) turn() {
 	})
 }
 
-// stalls lets the engine stand still now and then, while the broker goes on.
+// stalls stops the engine at random times, while the broker continues.
 func (b *Broker) stalls() {
 	if b.s.cfg.StallEvery == 0 {
 		return
@@ -165,25 +165,25 @@ func (b *Broker) stalls() {
 		}
 		b.s.Counts.Stalls++
 		b.stalled = true
-		b.s.w.Logf("%s: its engine stands still", b.host.Name())
-		b.s.w.After(b.s.around(10*time.Hour), func() { b.goOn() })
+		b.s.w.Logf("%s: engine stalled", b.host.Name())
+		b.s.w.After(b.s.around(10*time.Hour), func() { b.resume() })
 		b.stalls()
 	})
 }
 
-func (b *Broker) goOn() {
+func (b *Broker) resume() {
 	b.stalled = false
-	b.Look()
+	b.Notify()
 }
 
-// Calm ends what hinders the engine.
+// Calm ends all faults of the engine.
 func (b *Broker) Calm() {
 	if b != nil {
-		b.goOn()
+		b.resume()
 	}
 }
 
-// Kill ends the run where it is: what waits is not heard of again.
+// Kill ends the run. Waiting calls never resume.
 func (b *Broker) Kill() {
 	if b == nil {
 		return

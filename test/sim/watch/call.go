@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// call is something that a broker does and that waits in between: it goes on when it is resumed, on the stack of whoever
-// does that, so that one thing runs at a time and always in the same order.
+// call is a broker's activity that can wait. It continues when it is resumed, on the stack of its
+// resumer, so that one activity runs at a time and always in the same order.
 type call struct {
 	b      *Broker
 	next   func() (struct{}, bool)
@@ -20,13 +20,13 @@ type call struct {
 
 type callKey struct{}
 
-// callOf is the call that a context belongs to.
+// callOf returns the call of a context.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
 }
 
-// begin begins a call and runs it until it waits. Its context ends with the broker.
+// begin starts a call and runs it until it waits. Its context ends with the broker.
 func (b *Broker) begin(f func(ctx context.Context, c *call)) *call {
 	c := &call{b: b, parked: true}
 	c.next, _ = iter.Pull(func(yield func(struct{}) bool) {
@@ -38,7 +38,7 @@ func (b *Broker) begin(f func(ctx context.Context, c *call)) *call {
 	return c
 }
 
-// resume goes on until the call waits again or is over.
+// resume continues the call until it waits again or ends.
 func (c *call) resume() {
 	if c.over || !c.parked {
 		return
@@ -50,7 +50,7 @@ func (c *call) resume() {
 	}
 }
 
-// park waits until somebody resumes the call, for whatever reason. A broker that is dead does not wait.
+// park waits until the call is resumed, for any reason. A call of a dead broker does not wait.
 func (c *call) park() {
 	if c.b.dead {
 		return
@@ -59,7 +59,7 @@ func (c *call) park() {
 	c.yield(struct{}{})
 }
 
-// wake resumes the call soon, unless its broker is paused: then when that goes on.
+// wake resumes the call after d. If its broker is paused, it resumes with the broker.
 func (c *call) wake(d time.Duration) {
 	c.b.s.w.After(d, func() { c.b.host.Do(c.resume) })
 }

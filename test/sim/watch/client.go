@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// expressions are what triggers say. Their windows are those of spans.
+// expressions are those of the triggers. Their windows are those of spans.
 var expressions = []string{
 	"A THEN (NOT B WITHIN 1h)", "A THEN (NOT B WITHIN 3d)", "A THEN (NOT B WITHIN 6h)", "A THEN (NOT C WITHIN 1d)", "A THEN (B WITHIN 6h)", "A THEN (NOT B WITHIN 10m) THEN C",
 	"A THEN ((NOT B WITHIN 6h) AND (NOT C WITHIN 1d))", "A THEN (NOT B WITHIN 10m) THEN (NOT C WITHIN 1h)",
@@ -50,7 +50,7 @@ func (s *Sim) clients() {
 	every(s.cfg.RemoveEvery, s.remove)
 }
 
-// entity is one of the newest: now and then a new one comes.
+// entity returns one of the newest entities; sometimes it adds one.
 func (s *Sim) entity() string {
 	if s.r.IntN(20) == 0 {
 		s.entities++
@@ -58,7 +58,7 @@ func (s *Sim) entity() string {
 	return fmt.Sprintf("u%d", s.entities+s.r.IntN(s.cfg.Entities))
 }
 
-// post posts some events of an entity, and has others follow: at once, or when a window ends, to the millisecond.
+// post posts events of an entity and schedules others: immediately, or exactly when a window ends.
 func (s *Sim) post(entity string, depth int) {
 	b := s.w.Leader()
 	if b == nil || s.w.Calm() || s.silent() {
@@ -86,15 +86,15 @@ func (s *Sim) post(entity string, depth int) {
 		span += time.Duration(s.r.IntN(5)-2) * time.Millisecond
 	}
 	s.w.After(span, func() {
-		if s.r.IntN(2) == 0 { // somebody else is there just before, in the same millisecond
+		if s.r.IntN(2) == 0 { // another entity's event comes just before, in the same millisecond
 			s.post(s.entity(), 5)
 		}
 		s.w.After(s.upTo(400*time.Microsecond), func() { s.post(entity, depth+1) })
 	})
 }
 
-// close lets something happen to a new entity, and what ends a window just as the window ends, to the millisecond: before it,
-// with it, or behind it.
+// close posts events of a new entity so that a window ends with an event: just before it, exactly
+// with it, or just after it.
 func (s *Sim) close() {
 	ends := []struct {
 		name string
@@ -113,14 +113,14 @@ func (s *Sim) close() {
 	entity := fmt.Sprintf("w%d", s.closed)
 	s.say(entity, "A")
 	s.w.After(end.span+time.Duration((s.r.IntN(6)-2)/2)*time.Millisecond, func() {
-		if s.r.IntN(3) > 0 { // somebody else is there just before, in the same millisecond
+		if s.r.IntN(3) > 0 { // another entity's event comes just before, in the same millisecond
 			s.say(s.entity(), "D")
 		}
 		s.w.After(s.upTo(300*time.Microsecond), func() { s.say(entity, end.name) })
 	})
 }
 
-// say appends an event of a name.
+// say posts an event with a name.
 func (s *Sim) say(entity, name string) {
 	if b := s.w.Leader(); b != nil && !s.w.Calm() && !s.silent() {
 		s.posted++
@@ -128,7 +128,8 @@ func (s *Sim) say(entity, name string) {
 	}
 }
 
-// send appends an event. One with an id is sent again, maybe to another broker, when it is not known to be there.
+// send appends an event. It repeats an event with an ID, possibly at another broker, until it is
+// known to be stored.
 func (s *Sim) send(b *Broker, e rule.Event, times int) {
 	value, err := json.Marshal(e)
 	if err != nil {
@@ -137,15 +138,15 @@ func (s *Sim) send(b *Broker, e rule.Event, times int) {
 	}
 	t, ok := b.log.Topic(topicEvents)
 	if !ok {
-		return // no trigger was made yet
+		return // no trigger exists yet
 	}
 	h := fnv.New32a()
 	h.Write([]byte(e.EntityID))
 	part := h.Sum32() % uint32(t.Partitions)
 	s.Counts.Events++
-	s.flying[b]++
+	s.inflight[b]++
 	b.host.Append(topicEvents, part, []record.Record{{Key: []byte(e.EntityID), Value: value}}, func(_ int64, ok bool) {
-		s.flying[b]--
+		s.inflight[b]--
 		if ok && s.r.IntN(10) > 0 || e.ID == "" || times == 0 {
 			return
 		}
@@ -157,10 +158,10 @@ func (s *Sim) send(b *Broker, e rule.Event, times int) {
 	})
 }
 
-// change has a broker change a definition, and gives up at some time.
+// change changes a definition at a broker, with a timeout.
 func (s *Sim) change(f func(ctx context.Context, b *Broker) error) {
 	b := s.w.Leader()
-	if b == nil || b.engine == nil || b.changing || s.again != nil && !s.again.deleted {
+	if b == nil || b.engine == nil || b.changing || s.recreating != nil && !s.recreating.deleted {
 		return
 	}
 	b.changing = true
@@ -183,7 +184,7 @@ func (s *Sim) change(f func(ctx context.Context, b *Broker) error) {
 
 func (s *Sim) name() string { return fmt.Sprint("t", s.r.IntN(s.cfg.Triggers)) }
 
-// put makes a trigger, or a new version of it.
+// put creates a trigger or a new version of it.
 func (s *Sim) put() { s.putAs(s.name()) }
 
 func (s *Sim) putAs(id string) {
@@ -207,7 +208,7 @@ func (s *Sim) putAs(id string) {
 	})
 }
 
-// pause pauses a trigger, or ends that.
+// pause pauses or resumes a trigger.
 func (s *Sim) pause() {
 	id, paused := s.name(), s.r.IntN(3) == 0
 	s.change(func(ctx context.Context, b *Broker) error { return b.engine.Pause(ctx, id, paused) })

@@ -10,10 +10,10 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// pendingMost is how many deliveries of a trigger are looked at.
+// pendingMost bounds the examined deliveries of a trigger.
 const pendingMost = 20
 
-// deliver begins deliveries that are due, as package delivery does.
+// deliver starts deliveries that are due, like package delivery.
 func (b *Broker) deliver() {
 	now := b.host.Wall()
 	ids, next, err := b.engine.Due(b.ctx, now)
@@ -42,7 +42,7 @@ func (b *Broker) deliver() {
 	}
 }
 
-// one makes an attempt at a delivery, and reports what has come of it.
+// one attempts a delivery and reports the result.
 func (b *Broker) one(ctx context.Context, c *call, x *trigger.Firing) {
 	s := b.s
 	c.sleep(s.upTo(20 * time.Millisecond))
@@ -51,7 +51,7 @@ func (b *Broker) one(ctx context.Context, c *call, x *trigger.Firing) {
 	}
 	answered, good := false, false
 	refused, lost := s.chance(s.cfg.Refused), s.chance(s.cfg.LostAnswer)
-	s.w.After(s.upTo(200*time.Millisecond), func() { // whatever becomes of the sender
+	s.w.After(s.upTo(200*time.Millisecond), func() { // even if the sender ends
 		if !refused {
 			s.receive(b, x)
 		}
@@ -77,7 +77,7 @@ func (b *Broker) one(ctx context.Context, c *call, x *trigger.Firing) {
 	}
 }
 
-// wanted looks whether a firing is still to be delivered.
+// wanted reports whether a firing is still to be delivered.
 func (b *Broker) wanted(ctx context.Context, x *trigger.Firing) bool {
 	now, err := b.engine.Firing(ctx, x.ID)
 	t, unknown := b.engine.Head(x.Trigger)
@@ -85,12 +85,13 @@ func (b *Broker) wanted(ctx context.Context, x *trigger.Firing) bool {
 		now.State == rule.Pending && now.Retraction == x.Retraction && now.Tries == x.Tries
 }
 
-// receiver is who gets messages.
+// receiver receives messages.
 type receiver struct {
-	taken map[string]int // by id, and whether it takes back
+	received map[string]int // by ID and whether it is a retraction
 }
 
-// receive: W2, W3, W4. What is delivered was recorded before, is what should have fired, and is not early.
+// receive checks W2, W3 and W4: a delivered firing was recorded before, is correct, and is not
+// early.
 func (s *Sim) receive(b *Broker, x *trigger.Firing) {
 	s.Counts.Messages++
 	t, id := s.truth, x.ID.String()
@@ -104,17 +105,17 @@ func (s *Sim) receive(b *Broker, x *trigger.Firing) {
 	case f.Trigger != x.Trigger || f.Entity != x.Entity || f.Version != x.Version || f.At != x.At || f.Cause != x.Cause:
 		s.w.Fail("W4: %s delivers %s as %+v, it is recorded as %+v", b.host.Name(), id, *x, f.Record)
 	case t.time/1000 < x.At || t.time/1000 < f.time:
-		s.w.Fail("W2: %s delivers %s of the instant %d at %d", b.host.Name(), id, x.At, t.time/1000)
+		s.w.Fail("W2: %s delivers %s for time %d at %d", b.host.Name(), id, x.At, t.time/1000)
 	case x.Retraction && f.taken == 0:
-		s.w.Fail("W4: %s takes %s back, which the log does not", b.host.Name(), id)
+		s.w.Fail("W4: %s retracts %s, but the log does not", b.host.Name(), id)
 	}
 	if t.expected(&f.Record) == nil {
-		s.w.Fail("W3: %s delivers %s of %s for %s because of %s, which is not so", b.host.Name(), id, x.Trigger, x.Entity, x.Cause)
+		s.w.Fail("W3: %s delivers %s of %s for %s because of %s, which is wrong", b.host.Name(), id, x.Trigger, x.Entity, x.Cause)
 	}
 	if x.Retraction {
 		id += " back"
 	}
-	if s.receiver.taken[id]++; s.receiver.taken[id] > 1 {
+	if s.receiver.received[id]++; s.receiver.received[id] > 1 {
 		s.Counts.Again++
 	}
 }

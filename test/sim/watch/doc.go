@@ -1,13 +1,14 @@
-// Package watch adds triggers to the simulator: each broker has the production engine of triggers (package triggers) with a
-// real file, on its own view of the log. Clients post events and change triggers, a receiver takes what is delivered, views
-// are lost. What fires is compared with what expressions mean by definition (package reference), as it is recorded, as it is
+// Package watch adds triggers to the simulator. Each broker has the production trigger engine
+// (package trigger) with a real file, on its own view of the log. Clients post events and change
+// triggers, a receiver gets deliveries, and trigger databases are lost. Firings are compared with
+// the definitions of expressions (package reference) when they are recorded, when they are
 // delivered, and at the end.
 //
-//   - watch.go: what is drawn for a world, and what it has
-//   - broker.go, call.go, log.go: an engine on a simulated broker, which goes on in turns
-//   - client.go: who posts events and changes triggers
-//   - again.go: the topic of events is quiet, is deleted, and is created again
-//   - deliver.go: what delivers, and the receiver
-//   - truth.go, walk.go: what should fire, by definition
-//   - end.go: what must hold when all is quiet
+//   - watch.go: configuration and state of a run
+//   - broker.go, call.go, log.go: an engine on a simulated broker, which works in turns
+//   - client.go: clients that post events and change triggers
+//   - recreate.go: the topic of events is quiet, is deleted, and is recreated
+//   - deliver.go: deliveries and the receiver
+//   - truth.go, evaluation.go: firings by definition
+//   - end.go: what must hold at the end
 package watch

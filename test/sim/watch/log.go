@@ -15,15 +15,15 @@ import (
 
 var (
 	errUnknown = errors.New("unknown outcome")
-	errGone    = errors.New("not to be read now")
+	errGone    = errors.New("not readable now")
 )
 
 // hostLog is a broker's log as its engine follows it.
 type hostLog struct {
 	b       *Broker
-	silent  bool  // leads nobody, and reads without faults
-	events  int64 // records of the topic of events when the engine last had a turn
-	firings int64 // end of the topic of firings when the engine last looked
+	silent  bool  // never leads, and reads without faults
+	events  int64 // records of the topic of events at the engine's last turn
+	firings int64 // end of the topic of firings at the engine's last check
 }
 
 func (l *hostLog) state() *state.State { return l.b.host.State() }
@@ -87,7 +87,7 @@ func (l *hostLog) Position(topics ...record.ID) (p follow.Position, known bool) 
 			p.Topics[i] = append(p.Topics[i], follow.Span{Start: q.Start, Next: q.Next})
 		}
 	}
-	if len(topics) > 1 { // of a turn; others ask of one topic
+	if len(topics) > 1 { // of a turn; other callers ask for one topic
 		l.events = l.eventsEnd()
 	}
 	if t := s.TopicByName(topicFirings); t != nil {
@@ -96,7 +96,7 @@ func (l *hostLog) Position(topics ...record.ID) (p follow.Position, known bool) 
 	return p, true
 }
 
-// eventsEnd is how many records the topic of events has had.
+// eventsEnd returns how many records the topic of events has had.
 func (l *hostLog) eventsEnd() (n int64) {
 	if s := l.state(); s != nil {
 		if t := s.TopicByName(topicEvents); t != nil {
@@ -148,31 +148,31 @@ func (l *hostLog) Read(ctx context.Context, topic record.ID, part uint32, offset
 	if i < 0 {
 		return b, errGone
 	}
-	type place struct {
+	type located struct {
 		state.Range
 		key string
 	}
-	var places []place
+	var ranges []located
 	for size := 0; i < len(p.Ranges) && (size == 0 || size < bytesMax); i++ {
 		g := p.Ranges[i]
-		places = append(places, place{g, l.state().RangeKey(&g)})
+		ranges = append(ranges, located{g, l.state().RangeKey(&g)})
 		size += int(g.Len)
 	}
-	for _, g := range places {
+	for _, g := range ranges {
 		body := l.object(ctx, g.key)
 		if uint64(g.Pos)+uint64(g.Len) > uint64(len(body)) {
 			return b, errGone
 		}
 		data := slices.Clone(body[g.Pos : g.Pos+g.Len])
 		if sum, err := record.Verify(data); err != nil || sum.Span != int64(g.Span) {
-			return b, errGone // a SEAL that came late to the name of a collected slot
+			return b, errGone // a late SEAL in the name of a collected slot
 		}
 		b.Parts = append(b.Parts, data)
 	}
 	return b, nil
 }
 
-// object reads an object: mostly from the cache.
+// object reads an object, usually from the cache.
 func (l *hostLog) object(ctx context.Context, key string) []byte {
 	c := callOf(ctx)
 	if l.silent || c == nil || l.b.s.r.IntN(8) > 0 {
@@ -208,7 +208,7 @@ func (l *hostLog) Append(ctx context.Context, topic record.ID, part uint32, recs
 	return base, nil
 }
 
-// known: nobody records a firing again that was there when he last looked at the log.
+// known checks that no broker records a firing again that it has already seen in the log.
 func (l *hostLog) known(recs []record.Record) {
 	for i := range recs {
 		rec, id, err := rule.ParseRecord(recs[i].Value)
@@ -216,7 +216,7 @@ func (l *hostLog) known(recs []record.Record) {
 			continue
 		}
 		if x := l.b.s.truth.firsts[id]; x != nil && x.offset < l.firings {
-			l.b.s.w.Fail("W5: %s records the firing %s of %s for %s again, which is at offset %d; it has seen %d",
+			l.b.s.w.Fail("W5: %s records firing %s of %s for %s again; it is at offset %d, and the broker has read up to %d",
 				l.b.host.Name(), id, rec.Trigger, rec.Entity, x.offset, l.firings)
 		}
 	}
@@ -224,5 +224,5 @@ func (l *hostLog) known(recs []record.Record) {
 
 func (l *hostLog) Leads() bool { return !l.silent && l.b.host.Leads() }
 
-// Changed is not needed: the simulator says when to look.
+// Changed is not needed: the simulator calls Notify.
 func (l *hostLog) Changed() <-chan struct{} { return nil }

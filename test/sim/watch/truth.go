@@ -9,32 +9,32 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// dayMillis is for how long an event's id keeps others of that id from counting.
+// dayMillis is how long an event's ID excludes other events with that ID.
 const dayMillis = 24 * 3600 * 1000
 
-// truth is what lies in the log, and what follows from it by definition.
+// truth is the content of the log, and what follows from it by definition.
 type truth struct {
 	s        *Sim
 	time     int64 // append time of the newest slot, µs
-	history  map[place][]happening
-	places   []place // in the order in which they came
+	history  map[subject][]historyEvent
+	subjects []subject // in order of appearance
 	seen     map[seenKey]int64
 	versions map[string][]*version
 	ids      []string // of triggers
 	firsts   map[rule.ID]*first
 	order    []rule.ID
 	causes   map[cause]rule.ID
-	removed  []string // ids of topics of events that were deleted
+	removed  []string // IDs of deleted topics of events
 }
 
-// place is an entity of a partition.
-type place struct {
+// subject is an entity in a partition.
+type subject struct {
 	part   uint32
 	entity string
 }
 
 type seenKey struct {
-	place
+	subject
 	topic, id string
 }
 
@@ -43,9 +43,10 @@ type version struct {
 	rule.Definition
 	meaning meaning
 	next    *version
-	paused  bool // was, at some time
-	walks   map[place]*walk
-	gone    []string // ids of topics that were deleted before it was made: their events are not known to it
+	paused  bool // it was paused at some time
+	walks   map[subject]*evaluation
+	// IDs of topics that were deleted before it was created: it does not know their events.
+	gone []string
 }
 
 // first is the first record of a firing.
@@ -62,19 +63,19 @@ type cause struct {
 
 func newTruth(s *Sim) *truth {
 	return &truth{
-		s: s, history: map[place][]happening{}, seen: map[seenKey]int64{}, versions: map[string][]*version{},
+		s: s, history: map[subject][]historyEvent{}, seen: map[seenKey]int64{}, versions: map[string][]*version{},
 		firsts: map[rule.ID]*first{}, causes: map[cause]rule.ID{},
 	}
 }
 
-// Slot is told of each slot of the log as it is committed, before its records.
+// Slot processes each slot of the log when it is committed, before its records.
 func (s *Sim) Slot(appendTime int64) {
 	if s != nil {
 		s.truth.time = appendTime
 	}
 }
 
-// Committed is told of each record of the topics that Owns means, as it is committed.
+// Committed processes each record of the topics of Owns when it is committed.
 func (s *Sim) Committed(topic string, id record.ID, part uint32, r *record.Record) {
 	switch topic {
 	case topicEvents:
@@ -86,7 +87,7 @@ func (s *Sim) Committed(topic string, id record.ID, part uint32, r *record.Recor
 	}
 }
 
-// complete is the last instant of which no event can come any more.
+// complete returns the last instant for which no further event can come.
 func (t *truth) complete() int64 { return t.time/1000 - 1 }
 
 func (t *truth) event(topic string, part uint32, r *record.Record) {
@@ -95,7 +96,7 @@ func (t *truth) event(topic string, part uint32, r *record.Record) {
 		t.s.w.Fail("simulator: %v", err)
 		return
 	}
-	k := place{part, e.EntityID}
+	k := subject{part, e.EntityID}
 	if e.ID != "" {
 		before, ok := t.seen[seenKey{k, topic, e.ID}]
 		if ok && r.Timestamp-before <= dayMillis {
@@ -104,12 +105,13 @@ func (t *truth) event(topic string, part uint32, r *record.Record) {
 		t.seen[seenKey{k, topic, e.ID}] = r.Timestamp
 	}
 	if t.history[k] == nil {
-		t.places = append(t.places, k)
+		t.subjects = append(t.subjects, k)
 	}
-	t.history[k] = append(t.history[k], happening{reference.Event{Name: e.Name, At: r.Timestamp, Data: string(e.Data)}, topic, r.Offset})
+	t.history[k] = append(t.history[k], historyEvent{reference.Event{Name: e.Name, At: r.Timestamp, Data: string(e.Data)}, topic, r.Offset})
 }
 
-// define follows the topic of triggers: of a version the first definition counts, and whether it is paused changes.
+// define follows the topic of triggers. The first definition of a version counts; later ones change
+// whether it is paused.
 func (t *truth) define(r *record.Record) {
 	d, err := rule.ParseDefinition(r.Key, r.Value)
 	if err != nil {
@@ -119,7 +121,7 @@ func (t *truth) define(r *record.Record) {
 	t.border(&d)
 	t.s.w.Logf("%s v%d %s at %d from %v: %s, %s, %s", d.ID, d.Version, d.Status, d.At, d.From, d.Fire, d.Backfill, d.Text)
 	list := t.versions[d.ID]
-	v := &version{Definition: d, meaning: meaningOf(d.Expr), paused: d.Status == rule.Paused, walks: map[place]*walk{}, gone: slices.Clone(t.removed)}
+	v := &version{Definition: d, meaning: meaningOf(d.Expr), paused: d.Status == rule.Paused, walks: map[subject]*evaluation{}, gone: slices.Clone(t.removed)}
 	if len(list) == 0 {
 		t.ids = append(t.ids, d.ID)
 		t.versions[d.ID] = []*version{v}
@@ -135,7 +137,8 @@ func (t *truth) define(r *record.Record) {
 	}
 }
 
-// border is the instant that divides the past of a first version from its future: that of the slot which has its record.
+// border returns the instant that separates the past of a first version from its future: that of
+// the slot with its record.
 func (t *truth) border(d *rule.Definition) {
 	if d.Border == rule.BorderAppend {
 		d.At = t.complete()
@@ -143,7 +146,7 @@ func (t *truth) border(d *rule.Definition) {
 	}
 }
 
-// version finds a version of a trigger; nil if there is none.
+// version returns a version of a trigger; nil if there is none.
 func (t *truth) version(id string, number int) *version {
 	for _, v := range t.versions[id] {
 		if v.Version == number {
@@ -153,11 +156,11 @@ func (t *truth) version(id string, number int) *version {
 	return nil
 }
 
-// walk is a version's walk along a place, up to now.
-func (t *truth) walk(v *version, p place) *walk {
+// evaluate returns the evaluation of a version for a subject, up to now.
+func (t *truth) evaluate(v *version, p subject) *evaluation {
 	k := v.walks[p]
 	if k == nil {
-		k = newWalk(&v.Definition, &v.meaning, p.part, p.entity)
+		k = newEvaluation(&v.Definition, &v.meaning, p.part, p.entity)
 		k.gone = v.gone
 		k.edges = &t.s.Counts.Edges
 		v.walks[p] = k
@@ -166,21 +169,21 @@ func (t *truth) walk(v *version, p place) *walk {
 	return k
 }
 
-// expected is what a record of a firing says, by definition; nil if it should not be there.
+// expected returns the firing of a record by definition; nil if there is none.
 func (t *truth) expected(rec *rule.Record) *expected {
 	v := t.version(rec.Trigger, rec.Version)
 	if v == nil {
 		return nil
 	}
 	t.s.Counts.Checked++
-	x := t.walk(v, place{rec.Partition, rec.Entity}).found[rec.Cause]
+	x := t.evaluate(v, subject{rec.Partition, rec.Entity}).found[rec.Cause]
 	if x == nil || x.at != rec.At || x.state == rule.Historic {
 		return nil
 	}
 	return x
 }
 
-// firing checks a record of the topic of firings as it is committed.
+// firing checks a record of the topic of firings when it is committed.
 func (t *truth) firing(r *record.Record) {
 	rec, id, err := rule.ParseRecord(r.Value)
 	if err != nil {
@@ -194,16 +197,17 @@ func (t *truth) firing(r *record.Record) {
 	case rec.Kind == rule.Retract && f != nil && f.taken == 0:
 		t.taken(&rec, f)
 	case rec.Kind != rule.Tick && f == nil:
-		t.s.w.Fail("W4: offset %d of the topic of firings tells what became of %s, which was not recorded", r.Offset, id)
+		t.s.w.Fail("W4: offset %d of the topic of firings is the outcome of %s, which was not recorded", r.Offset, id)
 	}
 }
 
-// fired: W2 it is not early, W3 it is so by definition, with all that was read and all that was not, W4 a cause has one id.
+// fired checks W2, it is not early; W3, it is correct by definition, with all events that were read
+// and those that were not; W4, a cause has one ID.
 func (t *truth) fired(rec *rule.Record, id rule.ID, r *record.Record) {
 	fail := t.s.w.Fail
 	t.s.Counts.Firings++
 	if rec.At > r.Timestamp {
-		fail("W2: %s of %s for %s is of %d and recorded at %d", id, rec.Trigger, rec.Entity, rec.At, r.Timestamp)
+		fail("W2: %s of %s for %s has time %d and was recorded at %d", id, rec.Trigger, rec.Entity, rec.At, r.Timestamp)
 	}
 	c := cause{rec.Trigger, rec.Entity, rec.Cause, rec.Version}
 	if other, there := t.causes[c]; there {
@@ -211,7 +215,7 @@ func (t *truth) fired(rec *rule.Record, id rule.ID, r *record.Record) {
 	}
 	x := t.expected(rec)
 	if x == nil {
-		fail("W3: %s v%d has fired for %s at %d because of %s, which is not so by definition: %s", rec.Trigger, rec.Version, rec.Entity,
+		fail("W3: %s v%d has fired for %s at %d because of %s, which is wrong by definition: %s", rec.Trigger, rec.Version, rec.Entity,
 			rec.At, rec.Cause, t.story(rec))
 		return
 	}
@@ -234,7 +238,7 @@ func (t *truth) fired(rec *rule.Record, id rule.ID, r *record.Record) {
 	t.order, t.causes[c] = append(t.order, id), id
 }
 
-// carried is whether an earlier version's firing in the place of this one lies in the log before it.
+// carried reports whether the log has a matching firing of an earlier version before this one.
 func (t *truth) carried(v *version, rec *rule.Record) bool {
 	if !v.CarryFired {
 		return false
@@ -251,7 +255,7 @@ func (t *truth) carried(v *version, rec *rule.Record) bool {
 func (t *truth) taken(rec *rule.Record, f *first) {
 	x := t.expected(&f.Record)
 	if x == nil || x.taken != rec.At {
-		t.s.w.Fail("W3: %s of %s for %s is taken back at %d, by definition %+v", f.ID, f.Trigger, f.Entity, rec.At, x)
+		t.s.w.Fail("W3: %s of %s for %s is retracted at %d, by definition %+v", f.ID, f.Trigger, f.Entity, rec.At, x)
 	}
 	f.taken = rec.At
 }

@@ -12,25 +12,27 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Config is the shape of what triggers are about in a run. It is drawn before anything runs.
+// Config configures the triggers of a run, drawn before the run.
 type Config struct {
-	Triggers   int           // how many names triggers have; 0: there are none, nor events
-	Entities   int           // that have events at a time
-	EventEvery time.Duration // mean time between events that do not follow from others
-	PutEvery   time.Duration // a trigger is made or changed
-	PauseEvery time.Duration // or paused, or goes on
-	QuietEvery time.Duration // no events come for a while; zero is off
-	// RemoveEvery: the topic of events is deleted by force, and created again; zero is off. What engines then know of events that
-	// are gone depends on their files, so there must be one broker, which keeps its file.
+	Triggers   int           // number of triggers' names; 0: neither triggers nor events
+	Entities   int           // with events at the same time
+	EventEvery time.Duration // mean time between independent events
+	PutEvery   time.Duration // a trigger is created or changed
+	PauseEvery time.Duration // a trigger is paused or resumed
+	QuietEvery time.Duration // events stop for a while; zero is off
+	// RemoveEvery is the interval of deletions by force of the topic of events, followed by its
+	// recreation; zero is off. What engines then know about deleted events depends on their files,
+	// so there must be one broker, which keeps its file.
 	RemoveEvery time.Duration
-	StallEvery  time.Duration // an engine stands still for a while, beside a broker that does not; zero is off
+	StallEvery  time.Duration // an engine stalls while its broker continues; zero is off
 
-	LoseView, OldView    float64 // at a start, the file is gone, or is an old copy
-	LostAnswer, Refused  float64 // of the receiver: it has taken a message, or not, and the broker does not know
-	ReadBytes, Dues, Out int     // sizes of the engine
+	LoseView, OldView float64 // probabilities at a start: the file is missing, or is an old copy
+	// Of the receiver: it has received a message, or not, and the broker does not know.
+	LostAnswer, Refused  float64
+	ReadBytes, Dues, Out int // sizes of the engine
 }
 
-// Draw draws one.
+// Draw draws a configuration.
 func Draw(r *rand.Rand) Config {
 	some := func(d ...time.Duration) time.Duration {
 		v := d[r.IntN(len(d))]
@@ -62,76 +64,78 @@ func Draw(r *rand.Rand) Config {
 	return c
 }
 
-// World is the simulation around it.
-type World interface {
+// Simulation is the simulation that the triggers are part of.
+type Simulation interface {
 	Now() int64                      // ns
 	After(d time.Duration, f func()) // runs f after a time
-	Fail(format string, args ...any) // notes a violation, which ends the run
+	Fail(format string, args ...any) // records a violation, which ends the run
 	Logf(format string, args ...any) // adds a line to the trace
-	Calm() bool                      // there are no faults any more
-	// Leader is some broker that believes that it leads, and is not paused; nil if there is none now.
+	Calm() bool                      // there are no more faults
+	// Leader returns a broker that believes that it leads and is not paused; nil if there is none.
 	Leader() *Broker
 }
 
-// Host is one run of a broker, as its engine sees it.
+// Host is one run of a broker, as its engine uses it.
 type Host interface {
 	Name() string // of the broker
-	// State is what the broker knows to be committed. It is not kept.
+	// State returns the committed state that the broker knows. The caller does not keep it.
 	State() *state.State
 	Leads() bool     // as far as it knows
-	Wall() time.Time // by its clock
+	Wall() time.Time // its clock
 	// Do runs f in the process: later if it is paused, never if it is dead.
 	Do(f func())
-	// Append appends, and calls done with the offset of the first record, or false if it is not known to be there.
+	// Append appends records and calls done with the offset of the first one, or false if the
+	// outcome is unknown.
 	Append(topic string, part uint32, recs []record.Record, done func(base int64, ok bool))
-	// Create makes a topic, and calls done with whether it is known to be there.
+	// Create creates a topic and calls done with whether it is known to exist.
 	Create(topic string, parts int, settings map[string]string, done func(ok bool))
-	// Change changes a topic, or deletes it, and calls done with whether that is known to be so. The record gets its id.
+	// Change changes or deletes a topic and calls done with whether that is known to be done. It
+	// sets the record's ID.
 	Change(topic string, rec *state.Record, done func(ok bool))
-	// Get reads an object, with all that may go wrong; nil: it was not found.
+	// Get reads an object, with all possible faults; nil: not found.
 	Get(key string, done func(body []byte))
-	// Cached reads it as from a disk; nil: it is not there.
+	// Cached reads an object as from a disk; nil: missing.
 	Cached(key string) []byte
 }
 
-// Counts are what a run did.
+// Counts are the counts of a run.
 type Counts struct {
 	Events, Puts, Quiet, Removed, Stalls, LostViews, OldViews, Firings, Messages, Again, Checked, Edges int
 }
 
-// Sim is what triggers are about in one run.
+// Sim is the triggers of one run.
 type Sim struct {
 	Counts Counts
 
-	cfg      Config
-	w        World
-	r        *rand.Rand
-	dir      string
-	truth    *truth
-	receiver receiver
-	posted   int
-	entities int             // that were begun
-	quiet    int64           // until when no events are posted, ns
-	late     int             // triggers that were put while it was quiet
-	again    *again          // nil: the topic of events is to stay
-	flying   map[*Broker]int // appends of events without an answer
-	closed   int             // and those whose window was to end with an event
+	cfg        Config
+	w          Simulation
+	r          *rand.Rand
+	dir        string
+	truth      *truth
+	receiver   receiver
+	posted     int
+	entities   int             // that have had events
+	quiet      int64           // end of the pause in events, ns
+	late       int             // triggers put during a pause in events
+	recreating *recreation     // nil: the topic of events is not being recreated
+	inflight   map[*Broker]int // unanswered appends of events
+	closed     int             // entities whose window ends with an event
 }
 
-// New begins a run. It is to be closed.
-func New(cfg Config, w World, r *rand.Rand) (*Sim, error) {
+// New starts the triggers of a run. The caller calls Close.
+func New(cfg Config, w Simulation, r *rand.Rand) (*Sim, error) {
 	dir, err := os.MkdirTemp(memory(), "seb-sim-")
 	if err != nil {
 		return nil, err
 	}
-	s := &Sim{cfg: cfg, w: w, r: r, dir: dir, flying: map[*Broker]int{}}
+	s := &Sim{cfg: cfg, w: w, r: r, dir: dir, inflight: map[*Broker]int{}}
 	s.truth = newTruth(s)
-	s.receiver.taken = map[string]int{}
+	s.receiver.received = map[string]int{}
 	s.clients()
 	return s, nil
 }
 
-// memory is a folder in memory, if there is one.
+// memory returns a folder in memory, if there is one.
 func memory() string {
 	const dir = "/dev/shm"
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
@@ -151,7 +155,7 @@ const (
 	eventParts    = 2
 )
 
-// Owns is whether a topic is one of events, triggers or firings: records there may be the same.
+// Owns reports whether a topic is that of events, triggers or firings, in which records may repeat.
 func (s *Sim) Owns(topic string) bool {
 	return s != nil && (topic == topicTriggers || topic == topicFirings || topic == topicEvents)
 }
@@ -167,7 +171,7 @@ func (s *Sim) around(mean time.Duration) time.Duration {
 
 func (s *Sim) chance(p float64) bool { return !s.w.Calm() && p > 0 && s.r.Float64() < p }
 
-// view prepares a broker's file before it starts: it may be gone, or an old copy.
+// view prepares a broker's file before it starts: it may be missing, or an old copy.
 func (s *Sim) view(path string) error {
 	old := path + ".old"
 	switch {
@@ -206,7 +210,7 @@ func (s *Sim) view(path string) error {
 func remove(path string) error {
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("take a view away: %w", err)
+			return fmt.Errorf("remove trigger database: %w", err)
 		}
 	}
 	return nil

@@ -9,20 +9,20 @@ import (
 
 // group is a consumer group with one consumer, which commits 1, 2, 3, ... in one partition.
 type group struct {
-	w     *world
+	w     *simulation
 	name  string
 	key   partKey
-	value int64 // newest that was sent
+	value int64 // newest value sent
 	acked int64
 	busy  bool
 
 	refused    map[int64]bool  // values whose commit was rejected
-	conditions map[int64]int64 // what a conditional commit expected
+	conditions map[int64]int64 // expected values of conditional commits
 	shown      int64           // newest on the chain
 }
 
-// keepers starts consumer groups and whoever trims partitions.
-func (w *world) keepers() {
+// groupsAndTrims starts consumer groups and trims.
+func (w *simulation) groupsAndTrims() {
 	for i := range 1 + w.loadRand.IntN(3) {
 		g := &group{w: w, name: fmt.Sprintf("g%d", i), key: w.anyPart(), acked: -1, shown: -1, refused: map[int64]bool{}, conditions: map[int64]int64{}}
 		w.groups = append(w.groups, g)
@@ -33,12 +33,12 @@ func (w *world) keepers() {
 	}
 }
 
-func (w *world) anyPart() partKey {
+func (w *simulation) anyPart() partKey {
 	return partKey{w.topics[w.loadRand.IntN(len(w.topics))].name, uint32(w.loadRand.IntN(w.cfg.Parts))}
 }
 
-// anyRun picks a broker that wants to lead and is awake, or nil.
-func (w *world) anyRun() *run {
+// anyRun picks a running broker that is not read-only, or nil.
+func (w *simulation) anyRun() *run {
 	r := w.nodes[w.loadRand.IntN(w.cfg.Nodes)].run
 	if r == nil || r.paused {
 		return nil
@@ -46,7 +46,7 @@ func (w *world) anyRun() *run {
 	return r
 }
 
-// next commits the next offset; half of the commits are conditional on the newest acknowledged one.
+// next commits the next offset. Half of the commits require the newest acknowledged one.
 func (g *group) next() {
 	w := g.w
 	if w.late() {
@@ -80,7 +80,7 @@ func (g *group) next() {
 			w.check.offsetRejected(g, value)
 		}
 		if mismatch, ok := o.why.(*state.OffsetMismatchError); ok {
-			g.acked = mismatch.Next // an earlier commit without an answer took effect
+			g.acked = mismatch.Next // an earlier commit of unknown outcome took effect
 		}
 	}
 	r.deliver(func() { r.submit(o) })
@@ -91,8 +91,8 @@ func (g *group) next() {
 	})
 }
 
-// trim moves some partition's start now and then.
-func (w *world) trim() {
+// trim moves the start of random partitions.
+func (w *simulation) trim() {
 	if w.late() {
 		return
 	}
@@ -121,24 +121,24 @@ func (w *world) trim() {
 	r.deliver(func() { r.submit(o) })
 }
 
-// late is the part of the calm in which nothing new begins.
-func (w *world) late() bool {
+// late reports the part of the calm in which nothing new begins.
+func (w *simulation) late() bool {
 	return w.calm && w.now > begin+int64(w.cfg.Chaos+w.cfg.Calm/2)
 }
 
 func (c *checker) offsetRejected(g *group, value int64) {
 	if c.offsets[offsetKey{g.name, value}] {
-		c.w.fail("I2: group %s: the commit of %d is rejected and on the chain", g.name, value)
+		c.w.fail("I2: group %s: the commit of %d was rejected but is on the chain", g.name, value)
 	}
 }
 
-// offsetAcked: I9, an acknowledged offset is on the chain.
+// offsetAcked checks I9: an acknowledged offset is on the chain.
 func (c *checker) offsetAcked(o *op, g *group, value int64) {
 	if !c.offsets[offsetKey{g.name, value}] {
 		c.w.fail("I9: group %s: node %d acknowledged offset %d, which is not durable", g.name, o.run.n.id, value)
 	}
 	if g.refused[value] {
-		c.w.fail("I9: group %s: offset %d was rejected and acknowledged", g.name, value)
+		c.w.fail("I9: group %s: offset %d was rejected and then acknowledged", g.name, value)
 	}
 }
 
@@ -148,7 +148,7 @@ type offsetKey struct {
 	value int64
 }
 
-// groupsMove notes the commits of a slot of the chain: I2, I9.
+// groupsMove records the commits of a slot of the chain: I2, I9.
 func (c *checker) groupsMove(recs []state.Record) {
 	for i := range recs {
 		r := &recs[i]
@@ -168,7 +168,7 @@ func (c *checker) groupsMove(recs []state.Record) {
 				c.w.fail("I2: group %s: the rejected commit of %d is on the chain", r.Name, r.Offset)
 			}
 			if want, ok := g.conditions[r.Offset]; ok && want != g.shown {
-				c.w.fail("I9: group %s commits %d on the condition of %d, it was %d", r.Name, r.Offset, want, g.shown)
+				c.w.fail("I9: group %s commits %d with the condition %d, it was %d", r.Name, r.Offset, want, g.shown)
 			}
 			g.shown = r.Offset
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/sebbroker/seb/test/driplang/reference"
 )
 
-// happening is an event of an entity as the log has it.
-type happening struct {
+// historyEvent is an event of an entity in the log.
+type historyEvent struct {
 	reference.Event
-	topic  string // its id
+	topic  string // its ID
 	offset int64
 }
 
@@ -21,10 +21,11 @@ type expected struct {
 	entity, cause string
 	at, taken     int64
 	state         rule.State
-	start         bool // it was true when the version was made
+	start         bool // it was true when the version was created
 }
 
-// meaning is what an expression says, and the instants at which it may change by time alone: so long after some event.
+// meaning is an expression, and the durations after an event at which its value may change by time
+// alone.
 type meaning struct {
 	ref   *reference.Expr
 	names []string
@@ -48,42 +49,43 @@ func meaningOf(e driplang.Expr) meaning {
 	return m
 }
 
-// walk goes along an entity's history with a version of a trigger, and finds what fires: it asks for the value by definition
-// after every event and at every instant at which it may change. It has nothing of the engine, nor of its monitor.
-type walk struct {
+// evaluation evaluates a trigger version over an entity's history and finds its firings. It
+// evaluates the definition after every event and at every instant at which the value may change. It
+// shares no code with the engine or its monitor.
+type evaluation struct {
 	d       *rule.Definition
 	m       *meaning
 	part    uint32
 	entity  string
 	read    int // of the history
 	events  []reference.Event
-	from    int     // the first that counts: the others came before a reset
-	instant []int64 // ahead, ascending
+	from    int     // the first that counts: earlier ones came before a reset
+	instant []int64 // future ones, ascending
 
 	out, fired, crossed bool
 	last                int64
 	rise                *expected
 	found               map[string]*expected // by cause
-	gone                []string             // ids of topics whose events do not count
+	gone                []string             // IDs of topics whose events do not count
 	edges               *int                 // events at instants at which something was due
 }
 
-func newWalk(d *rule.Definition, m *meaning, part uint32, entity string) *walk {
-	k := &walk{d: d, m: m, part: part, entity: entity, found: map[string]*expected{}}
+func newEvaluation(d *rule.Definition, m *meaning, part uint32, entity string) *evaluation {
+	k := &evaluation{d: d, m: m, part: part, entity: entity, found: map[string]*expected{}}
 	if d.Backfill == rule.Current {
 		k.ahead(d.At + 1)
 	}
 	return k
 }
 
-func (k *walk) ahead(at int64) {
+func (k *evaluation) ahead(at int64) {
 	if i, there := slices.BinarySearch(k.instant, at); !there {
 		k.instant = slices.Insert(k.instant, i, at)
 	}
 }
 
-// extend goes on to an instant that is complete, and over all events that are there.
-func (k *walk) extend(history []happening, complete int64) {
+// extend evaluates up to an instant that is complete, and over all events that exist.
+func (k *evaluation) extend(history []historyEvent, complete int64) {
 	for {
 		more := k.read < len(history)
 		switch {
@@ -100,7 +102,7 @@ func (k *walk) extend(history []happening, complete int64) {
 	}
 }
 
-func (k *walk) event(h *happening) {
+func (k *evaluation) event(h *historyEvent) {
 	if slices.Contains(k.gone, h.topic) {
 		return
 	}
@@ -123,22 +125,23 @@ func (k *walk) event(h *happening) {
 	if h.topic != k.d.TopicID {
 		cause += ":" + h.topic
 	}
-	k.look(reference.Point{At: h.At}, cause, past)
+	k.evaluateAt(reference.Point{At: h.At}, cause, past)
 }
 
-// past is whether an event was there before the version: the log had taken it by the border, or it has an offset that was there.
-func (k *walk) past(h *happening) bool {
+// past reports whether an event is older than the version: it was in the log by the border, or its
+// offset existed then.
+func (k *evaluation) past(h *historyEvent) bool {
 	return h.At <= k.d.At || h.topic == k.d.TopicID && h.offset < k.d.From[k.part]
 }
 
-func (k *walk) deadline(at int64) {
+func (k *evaluation) deadline(at int64) {
 	if at > k.d.At {
 		k.cross()
 	}
-	k.look(reference.Point{At: at, Done: true}, rule.DeadlineCause(at, k.part), at <= k.d.At)
+	k.evaluateAt(reference.Point{At: at, Done: true}, rule.DeadlineCause(at, k.part), at <= k.d.At)
 }
 
-func (k *walk) look(p reference.Point, cause string, past bool) {
+func (k *evaluation) evaluateAt(p reference.Point, cause string, past bool) {
 	p.Events = len(k.events) - k.from
 	is := k.m.ref.Value(k.events[k.from:], p) == reference.True
 	if is && !k.out && (k.d.Fire != rule.Once || !k.fired) {
@@ -153,8 +156,8 @@ func (k *walk) look(p reference.Point, cause string, past bool) {
 	k.out = is
 }
 
-// cross goes over to the time in which the trigger is there.
-func (k *walk) cross() {
+// cross moves to the time in which the trigger exists.
+func (k *evaluation) cross() {
 	if k.d.Backfill != rule.Current || k.crossed {
 		return
 	}
@@ -169,7 +172,7 @@ func (k *walk) cross() {
 	}
 }
 
-func (k *walk) fire(at int64, cause string, past bool) {
+func (k *evaluation) fire(at int64, cause string, past bool) {
 	x := &expected{entity: k.entity, cause: cause, at: at, state: rule.Pending}
 	cool := k.d.Cooldown > 0 && k.fired && at < k.last+k.d.Cooldown
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// quietly lets something happen, then leaves the topic of events quiet for a while, and puts new triggers between two events:
-// windows have ended since the last one.
+// quietly triggers an action, then stops events for a while, and puts new triggers between two
+// events: windows have ended since the last one.
 func (s *Sim) quietly() {
 	s.say(s.entity(), []string{"A", "A", "B"}[s.r.IntN(3)])
 	s.Counts.Quiet++
@@ -23,31 +23,31 @@ func (s *Sim) quietly() {
 	}
 }
 
-// silent is whether no events are posted now.
-func (s *Sim) silent() bool { return s.again != nil || s.w.Now() < s.quiet }
+// silent reports whether no events are posted now.
+func (s *Sim) silent() bool { return s.recreating != nil || s.w.Now() < s.quiet }
 
-// again is a topic of events that is to be deleted by force, and created again.
-type again struct {
+// recreation is the deletion by force and recreation of a topic of events.
+type recreation struct {
 	id      record.ID
 	deleted bool
 }
 
-// remove deletes the topic of events, by force, once all that is in it was read: what is not is lost, and the definitions would
-// say that something has fired which nobody can know of.
+// remove deletes the topic of events by force, after everything in it was read. Unread events would
+// be lost, and the definitions would require firings that no engine can know.
 func (s *Sim) remove() {
 	b := s.w.Leader()
-	if b == nil || s.again != nil || s.w.Calm() {
+	if b == nil || s.recreating != nil || s.w.Calm() {
 		return
 	}
 	t, ok := b.log.Topic(topicEvents)
 	if !ok {
 		return
 	}
-	s.again = &again{id: t.ID}
+	s.recreating = &recreation{id: t.ID}
 	s.w.After(time.Hour, s.removing)
 }
 
-// removing goes on with a deletion until the topic is gone, then creates the topic again in a while.
+// removing repeats a deletion until the topic is deleted, and schedules its creation.
 func (s *Sim) removing() {
 	next := func() { s.w.After(s.around(30*time.Minute), s.removing) }
 	b := s.w.Leader()
@@ -55,25 +55,26 @@ func (s *Sim) removing() {
 		next()
 		return
 	}
-	if t, ok := b.log.Topic(topicEvents); !ok || t.ID != s.again.id {
-		s.again.deleted = true
+	if t, ok := b.log.Topic(topicEvents); !ok || t.ID != s.recreating.id {
+		s.recreating.deleted = true
 		s.Counts.Removed++
 		s.w.After(s.around(24*time.Hour), s.create)
 		return
 	}
 	if s.w.Calm() {
-		s.again = nil
+		s.recreating = nil
 		return
 	}
-	if b.engine == nil || b.changing || s.flying[b] > 0 || !b.read() {
+	if b.engine == nil || b.changing || s.inflight[b] > 0 || !b.read() {
 		next()
 		return
 	}
-	b.host.Change(topicEvents, &state.Record{Kind: state.TopicDelete}, func(bool) {}) // it is looked at later
+	// The result is checked later.
+	b.host.Change(topicEvents, &state.Record{Kind: state.TopicDelete}, func(bool) {})
 	next()
 }
 
-// read is whether the engine has read all events, for all triggers.
+// read reports whether the engine has read all events for all triggers.
 func (b *Broker) read() bool {
 	list, err := b.engine.Triggers()
 	if err != nil || b.engine.Lag() != 0 {
@@ -87,12 +88,12 @@ func (b *Broker) read() bool {
 	return b.log.events == b.log.eventsEnd()
 }
 
-// create creates the topic of events again, unless a trigger that was put has done so.
+// create creates the topic of events again, unless a new trigger has done so.
 func (s *Sim) create() {
 	b := s.w.Leader()
 	if b != nil {
 		if _, ok := b.log.Topic(topicEvents); ok {
-			s.again = nil
+			s.recreating = nil
 			return
 		}
 		b.begin(func(ctx context.Context, _ *call) {
@@ -102,7 +103,7 @@ func (s *Sim) create() {
 	s.w.After(s.around(30*time.Minute), s.create)
 }
 
-// Removed is told of each topic that is deleted, by its name and id.
+// Removed processes the deletion of a topic, by its name and ID.
 func (s *Sim) Removed(topic string, id record.ID) {
 	if s != nil && topic == topicEvents {
 		s.truth.removed = append(s.truth.removed, id.String())
