@@ -176,7 +176,11 @@ func (f *backupFlags) restore(cmd *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
-	if err := node.ForgetSeen(f.dataDir, to.String()); err != nil {
+	seen, err := node.ReadSeen(f.dataDir, to.String())
+	if err == nil && seen != nil { // of the log that the bucket held before
+		err = node.ForgetSeen(f.dataDir, to.String())
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", f.dataDir, err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: restored %s, %s: %s; the log continues in epoch %d\n", to, position(r.At), atTime(r.Time), objects(r.Whole), decision.Epoch)

@@ -62,7 +62,7 @@ Every flag can also be set in the environment as SEB_ and its name: SEB_BUCKET, 
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"broker", "Broker:", []*cobra.Command{newServe(), newHealth(), newCheckStore(), newUpgrade(), newTime()}},
+		{"broker", "Broker:", []*cobra.Command{newServe(), newHealth(), newDoctor(), newCheckStore(), newUpgrade(), newTime()}},
 		{"records", "Records:", []*cobra.Command{newProduce(), newConsume(), newTopic(), newGroup(), newKey(), newImport(), newExport()}},
 		{"events", "Events and triggers:", []*cobra.Command{newEvent(), newTrigger(), newEntity(), newDrip()}},
 		{"repair", "Buckets without a broker:", []*cobra.Command{newBackup(), newRestore(), newCopy(), newFsck(), newRecover(), newInspect()}},

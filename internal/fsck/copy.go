@@ -145,6 +145,16 @@ func newCopier(o CopyOptions) *copier {
 	return &copier{checker: newChecker(Options{Store: o.From, Shard: o.Shard, Readers: o.Workers, MemoryBytes: o.MemoryBytes}), o: o}
 }
 
+// End returns the state at the end of a bucket's log. Errors: those of Backup.
+func End(ctx context.Context, s objstore.Store, shard uint32) (*state.State, error) {
+	c := newCopier(CopyOptions{From: s, Shard: shard})
+	if err := c.source(ctx); err != nil {
+		return nil, err
+	}
+	err := c.walkToEnd(ctx)
+	return c.st, err
+}
+
 // source learns whose log From holds.
 func (c *copier) source(ctx context.Context) error {
 	if err := c.readMeta(ctx); err != nil {

@@ -60,3 +60,13 @@ func ruleHarm(rule types.LifecycleRule) string {
 	}
 	return ""
 }
+
+// Versioned reports whether the bucket keeps old versions of objects. It is false if the caller may not see that.
+func (s *S3) Versioned(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.options.RequestTimeout, errStalled)
+	defer cancel()
+	out, _, err := send(ctx, opVersioning, func(ctx context.Context) (*s3.GetBucketVersioningOutput, error) {
+		return s.client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &s.options.Bucket})
+	})
+	return err == nil && out.Status == types.BucketVersioningStatusEnabled
+}

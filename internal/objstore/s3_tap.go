@@ -16,11 +16,12 @@ import (
 type operation string
 
 const (
-	opPut       operation = "put"
-	opGet       operation = "get"
-	opList      operation = "list"
-	opDelete    operation = "delete"
-	opLifecycle operation = "read lifecycle"
+	opPut        operation = "put"
+	opGet        operation = "get"
+	opList       operation = "list"
+	opDelete     operation = "delete"
+	opLifecycle  operation = "read lifecycle"
+	opVersioning operation = "read versioning"
 )
 
 // root is the root element of a successful response's XML; "": an empty body.
@@ -30,6 +31,8 @@ func (op operation) root() string {
 		return "ListBucketResult"
 	case opLifecycle:
 		return "LifecycleConfiguration"
+	case opVersioning:
+		return "VersioningConfiguration"
 	case opPut, opGet, opDelete:
 	}
 	return ""
@@ -114,7 +117,7 @@ func (x *exchange) read(body []byte, success bool) {
 		if !empty && root != "DeleteResult" {
 			x.fault = fmt.Errorf("not a DELETE response: status %d, element %q", x.status, root)
 		}
-	case opList, opLifecycle:
+	case opList, opLifecycle, opVersioning:
 		if x.status != http.StatusOK || root != x.op.root() {
 			x.fault = fmt.Errorf("not a %s response: status %d, element %q", x.op, x.status, root)
 		}

@@ -1,0 +1,400 @@
+// Package doctor examines what a broker depends on before or while it runs: the machine, the bucket and the settings. Each
+// finding says what to do about it.
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels. A broker with a Fail does not start, or loses what it must not lose.
+const (
+	OK   Level = "ok"
+	Warn Level = "warn"
+	Fail Level = "FAIL"
+)
+
+// Finding is the result of one check.
+type Finding struct {
+	Level Level
+	Check string // what was checked, in one or two words
+	Text  string // what was found
+	Do    string // what to do; empty if OK
+}
+
+const (
+	// clockSkewMax is the difference of the clocks of the machine and the store above which a broker does not write (rule R15).
+	clockSkewMax = 60 * time.Second
+	// clockSkewWarn is one that a synchronized clock does not have.
+	clockSkewWarn = 2 * time.Second
+	// freeWarn is free disk space that log files and a cache fill within days.
+	freeWarn = 1 << 30
+	// filesWarn is a limit of open files at which few connections are served.
+	filesWarn = 4096
+	// putWarn is a median PUT latency at which producers wait for long.
+	putWarn = time.Second
+	// certificateWarn is how long before its end a certificate must be renewed.
+	certificateWarn = 14 * 24 * time.Hour
+	// probePuts is how many PUTs the latency is of.
+	probePuts = 10
+)
+
+// examination is one run.
+type examination struct {
+	cfg      config.Config
+	findings []Finding
+}
+
+func (e *examination) add(level Level, check, do, format string, args ...any) {
+	if level == OK {
+		do = ""
+	}
+	e.findings = append(e.findings, Finding{Level: level, Check: check, Text: fmt.Sprintf(format, args...), Do: do})
+}
+
+// Run checks the machine and the bucket for a broker with these settings, which must be valid. It writes some objects below
+// probe/ in the bucket and deletes them, and a file in the data directory.
+func Run(ctx context.Context, cfg config.Config) []Finding {
+	e := &examination{cfg: cfg}
+	e.folders()
+	e.files()
+	e.memory()
+	e.ports(ctx)
+	e.certificate()
+	e.bucket(ctx)
+	return e.findings
+}
+
+// folders checks the data directory and the cache.
+func (e *examination) folders() {
+	last := ""
+	for _, f := range []struct{ flag, dir string }{{"data-dir", e.cfg.DataDir}, {"cache-dir", e.cfg.CacheDir()}} {
+		dir := existing(f.dir)
+		if dir == last {
+			continue
+		}
+		last = dir
+		if err := writable(dir); err != nil {
+			e.add(Fail, f.flag, "give the user that runs the broker the right to write there, or name another --"+f.flag, "%s: %v", f.dir, err)
+			continue
+		}
+		e.space(f.flag, dir)
+	}
+}
+
+// space reports the free space of a folder's file system.
+func (e *examination) space(check, dir string) {
+	free, total, err := diskSpace(dir)
+	switch {
+	case err != nil:
+		e.add(Warn, check, "check by hand that the disk has room", "%s: free space unknown: %v", dir, err)
+	case free < freeWarn || free < total/20:
+		e.add(Warn, check, "free some space, or use a larger disk; a full disk stops a broker on a folder", "%s: %s free of %s", dir, size(free), size(total))
+	default:
+		e.add(OK, check, "", "%s: writable, %s free", dir, size(free))
+	}
+}
+
+func (e *examination) files() {
+	limit := openFiles()
+	switch {
+	case limit == 0:
+	case limit < filesWarn:
+		e.add(Warn, "open files", "raise the limit: ulimit -n 65536, or LimitNOFILE=65536 in the unit", "limit %d: each connection needs one", limit)
+	default:
+		e.add(OK, "open files", "", "limit %d", limit)
+	}
+}
+
+func (e *examination) memory() {
+	limit := int64(e.cfg.MemoryLimit)
+	has := memory()
+	switch {
+	case has == 0:
+	case limit > has:
+		e.add(Fail, "memory", "lower --memory-limit to half of the memory, or use a larger machine", "--memory-limit %s, and there are %s", size(limit), size(has))
+	case limit+limit/2 > has:
+		e.add(Warn, "memory", "leave half as much again for the program itself: lower --memory-limit, or raise the memory", "--memory-limit %s of %s", size(limit), size(has))
+	default:
+		e.add(OK, "memory", "", "--memory-limit %s of %s", size(limit), size(has))
+	}
+}
+
+// ports checks whether the addresses are free, or a broker answers there.
+func (e *examination) ports(ctx context.Context) {
+	for _, p := range []struct{ check, address string }{
+		{"HTTP address", net.JoinHostPort(e.cfg.HTTP.Address, strconv.Itoa(e.cfg.HTTP.Port))},
+		{"Kafka address", e.cfg.Kafka.Listen},
+	} {
+		if p.address == "" {
+			continue
+		}
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", p.address)
+		switch {
+		case err == nil:
+			_ = l.Close()
+			e.add(OK, p.check, "", "%s is free", p.address)
+		case !errors.Is(err, syscall.EADDRINUSE):
+			e.add(Fail, p.check, "name an address of this machine", "%v", err)
+		case p.check == "HTTP address" && e.isBroker(ctx, p.address):
+			e.add(OK, p.check, "", "%s: a broker answers there", p.address)
+		default:
+			e.add(Warn, p.check, "stop the program there, or choose another port, unless it is this broker", "%s is in use", p.address)
+		}
+	}
+}
+
+// isBroker reports whether a Seb broker answers at an address. Its certificate may be for other names.
+func (e *examination) isBroker(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	scheme := "http"
+	if e.cfg.TLS.On(config.ListenerHTTP) {
+		scheme = "https"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // no data is sent
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+func (e *examination) certificate() {
+	c := e.cfg.TLS
+	if c.CertFile == "" {
+		return
+	}
+	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	if err != nil {
+		e.add(Fail, "certificate", "name a PEM certificate and its key with --tls-cert and --tls-key", "%v", err)
+		return
+	}
+	end := pair.Leaf.NotAfter
+	switch left := time.Until(end); {
+	case left <= 0:
+		e.add(Fail, "certificate", "renew it; the broker reads the new file by itself", "%s ended at %s", c.CertFile, end.UTC().Format(time.RFC3339))
+	case left < certificateWarn:
+		e.add(Warn, "certificate", "renew it; the broker reads the new file by itself", "%s ends at %s", c.CertFile, end.UTC().Format(time.RFC3339))
+	default:
+		e.add(OK, "certificate", "", "%s ends at %s", c.CertFile, end.UTC().Format(time.RFC3339))
+	}
+}
+
+// bucket checks the store, the clock against it, and the log in it.
+func (e *examination) bucket(ctx context.Context) {
+	name, err := e.cfg.BucketSpec()
+	var spec objstore.Spec
+	if err == nil {
+		spec, err = objstore.ParseSpec(name)
+	}
+	if err != nil {
+		e.add(Fail, "bucket", "correct --bucket", "%v", err)
+		return
+	}
+	switch spec.Kind {
+	case objstore.KindMemory:
+		e.add(Warn, "bucket", "name a folder or an S3 bucket", "mem: keeps records in memory: they end with the process")
+		return
+	case objstore.KindDisk:
+		if _, err := os.Stat(spec.Dir); errors.Is(err, fs.ErrNotExist) {
+			if err := writable(existing(spec.Dir)); err != nil {
+				e.add(Fail, "bucket", "create the folder for the user that runs the broker", "%s: %v", spec.Dir, err)
+				return
+			}
+			e.add(OK, "bucket", "", "%s does not exist yet: the first start creates it", spec.Dir)
+			return
+		}
+		e.space("bucket", spec.Dir)
+	}
+	store, err := spec.Open(ctx, objstore.Options{})
+	if err != nil {
+		e.add(Fail, "bucket", "correct --bucket and the credentials", "%v", err)
+		return
+	}
+	if !e.probe(ctx, store) {
+		return
+	}
+	if s, ok := store.(*objstore.S3); ok {
+		e.policies(ctx, s)
+	}
+	e.clock(e.log(ctx, store), store)
+}
+
+// probe checks the rights that a broker needs, and how long a PUT takes.
+func (e *examination) probe(ctx context.Context, s objstore.Store) bool {
+	const do = "grant PutObject, GetObject, DeleteObject and ListBucket on the prefix; check region, endpoint and keys"
+	key := "probe/" + rand.Text()
+	var took []time.Duration
+	for i := range probePuts {
+		begin := time.Now()
+		name := fmt.Sprintf("%s-%d", key, i)
+		if err := s.Put(ctx, name, objstore.NewBody([]byte("seb doctor"))); err != nil {
+			e.add(Fail, "store", do, "PUT %s: %v", name, err)
+			return false
+		}
+		took = append(took, time.Since(begin))
+	}
+	steps := []struct {
+		what string
+		do   func() error
+	}{
+		{"put-if-absent", func() error {
+			if err := s.Put(ctx, key+"-0", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrExists) {
+				return fmt.Errorf("a second PUT of one name gave %v: Seb cannot use this store", err)
+			}
+			return nil
+		}},
+		{"GET", func() error {
+			o, err := s.Get(ctx, key+"-0", objstore.Whole)
+			if err != nil {
+				return err
+			}
+			defer o.Body.Close()
+			_, err = io.Copy(io.Discard, o.Body)
+			return err
+		}},
+		{"LIST", func() error {
+			names, _, err := s.List(ctx, objstore.ListOptions{Prefix: key})
+			if err == nil && len(names) != probePuts {
+				err = fmt.Errorf("%d of %d objects are listed", len(names), probePuts)
+			}
+			return err
+		}},
+		{"DELETE", func() error {
+			for i := range probePuts {
+				if err := s.Delete(ctx, fmt.Sprintf("%s-%d", key, i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	}
+	for _, step := range steps {
+		if err := step.do(); err != nil {
+			e.add(Fail, "store", do, "%s: %s: %v", s, step.what, err)
+			return false
+		}
+	}
+	slices.Sort(took)
+	median := took[probePuts/2]
+	level := OK
+	if median > putWarn {
+		level = Warn
+	}
+	e.add(level, "store", "use a bucket in a region closer to this machine", "%s: all rights; PUT median %v, slowest %v", s,
+		median.Round(10*time.Microsecond), took[probePuts-1].Round(10*time.Microsecond))
+	return true
+}
+
+// policies checks the bucket's lifecycle rules and versioning.
+func (e *examination) policies(ctx context.Context, s *objstore.S3) {
+	if w := s.LifecycleWarning(ctx); w != "" {
+		e.add(Fail, "lifecycle", "remove the rule, or limit it to another prefix: objects of a log never expire", "%s", w)
+	}
+	if s.Versioned(ctx) {
+		e.add(Warn, "versioning", "add a lifecycle rule that expires noncurrent versions and removes expired delete markers",
+			"versioning is on: objects that Seb deletes stay, and cost")
+	}
+}
+
+// log looks at the log in the bucket; nil if there is none, or it cannot be read.
+func (e *examination) log(ctx context.Context, s objstore.Store) *state.State {
+	st, err := fsck.End(ctx, s, 0)
+	switch {
+	case errors.Is(err, fsck.ErrNoLog):
+		e.add(OK, "log", "", "none yet: the first start creates one at format level %d", state.LevelMax)
+		return nil
+	case errors.Is(err, state.ErrNewer):
+		e.add(Fail, "log", "install the version of Seb that the message names", "%v", err)
+		return nil
+	case err != nil:
+		e.add(Fail, "log", "run seb fsck", "%v", err)
+		return nil
+	case st.Level < state.LevelMax:
+		e.add(OK, "log", "", "epoch %d, format level %d: a broker of this version raises it to %d ten minutes after its start", st.Pos.Epoch, st.Level, state.LevelMax)
+	default:
+		e.add(OK, "log", "", "epoch %d, format level %d", st.Pos.Epoch, st.Level)
+	}
+	return st
+}
+
+// clock compares the machine's clock with the store's, or with the last record of the log.
+func (e *examination) clock(st *state.State, s objstore.Store) {
+	const do = "synchronize the clock: timedatectl set-ntp true, or install chrony"
+	if c, ok := objstore.As[objstore.Clocked](s); ok {
+		if skew, known := c.ClockSkew(); known {
+			level := OK
+			switch {
+			case skew.Abs() > clockSkewMax:
+				level = Fail
+			case skew.Abs() > clockSkewWarn:
+				level = Warn
+			}
+			e.add(level, "clock", do, "%v from the store's (S3 tells whole seconds)", skew.Round(100*time.Millisecond))
+			return
+		}
+	}
+	if st != nil && st.AppendTime > 0 {
+		if last := time.UnixMicro(st.AppendTime); time.Until(last) > clockSkewWarn {
+			e.add(Fail, "clock", do+"; if the log's time is wrong: seb time --reset", "the last record of the log is of %s, in the future", last.UTC().Format(time.RFC3339))
+			return
+		}
+	}
+	if synchronized, known := clockSynchronized(); known && !synchronized {
+		e.add(Warn, "clock", do, "the system says that its clock is not synchronized")
+		return
+	}
+	e.add(OK, "clock", "", "%s", time.Now().UTC().Format(time.RFC3339))
+}
+
+// existing returns dir, or the nearest folder above it that exists.
+func existing(dir string) string {
+	for {
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func writable(dir string) error {
+	f, err := os.CreateTemp(dir, ".seb-doctor-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func size(n int64) string {
+	if n < 1<<30 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}

@@ -1,0 +1,185 @@
+package doctor_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/doctor"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/logtime"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// TestFindings: each fault is found by its check, and the finding says what to do. What is not at fault is ok.
+func TestFindings(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, cfg *config.Config)
+		level doctor.Level
+		check string
+		text  string
+	}{
+		"a new machine":         {func(*testing.T, *config.Config) {}, doctor.OK, "bucket", "the first start creates it"},
+		"memory":                {func(_ *testing.T, cfg *config.Config) { cfg.MemoryLimit = 1 << 50 }, doctor.Fail, "memory", "1048576.0 GiB"},
+		"records in memory":     {func(_ *testing.T, cfg *config.Config) { cfg.Bucket = "mem:" }, doctor.Warn, "bucket", "end with the process"},
+		"no such bucket":        {func(_ *testing.T, cfg *config.Config) { cfg.Bucket = "ftp://x" }, doctor.Fail, "bucket", "ftp://x"},
+		"a log":                 {writeLog, doctor.OK, "log", "epoch 1, format level 2"},
+		"a damaged log":         {damageLog, doctor.Fail, "log", "checksum"},
+		"a clock that is late":  {futureLog, doctor.Fail, "clock", "in the future"},
+		"a backup":              {func(t *testing.T, cfg *config.Config) { writeLog(t, cfg); rename(t, cfg, core.MetaKey, "meta/backup") }, doctor.Fail, "log", "seb restore"},
+		"another program":       {taken, doctor.Warn, "HTTP address", "is in use"},
+		"an address elsewhere":  {func(_ *testing.T, cfg *config.Config) { cfg.HTTP.Address = "192.0.2.1" }, doctor.Fail, "HTTP address", "192.0.2.1"},
+		"no certificate":        {func(_ *testing.T, cfg *config.Config) { cfg.TLS.CertFile, cfg.TLS.KeyFile = "no.pem", "no.key" }, doctor.Fail, "certificate", "no.pem"},
+		"an old certificate":    {certificate(testenv.Leaf{Ended: true}), doctor.Fail, "certificate", "ended at"},
+		"a certificate":         {certificate(testenv.Leaf{}), doctor.OK, "certificate", "ends at"},
+		"a file as data folder": {func(t *testing.T, cfg *config.Config) { cfg.DataDir = filepath.Join(write(t, cfg.DataDir), "data") }, doctor.Fail, "data-dir", "not a directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			dir := t.TempDir()
+			cfg.DataDir, cfg.Bucket, cfg.HTTP.Port, cfg.Kafka.Listen = filepath.Join(dir, "data"), filepath.Join(dir, "bucket"), 0, ""
+			c.spoil(t, &cfg)
+			found := false
+			for _, f := range doctor.Run(t.Context(), cfg) {
+				if f.Check == c.check {
+					found = true
+					if f.Level != c.level || !strings.Contains(f.Text, c.text) || (f.Do == "") != (f.Level == doctor.OK) {
+						t.Errorf("%+v, want %s with %q", f, c.level, c.text)
+					}
+				} else if f.Level == doctor.Fail {
+					t.Errorf("%+v", f)
+				}
+			}
+			if !found {
+				t.Errorf("no finding of %q", c.check)
+			}
+		})
+	}
+}
+
+// TestS3: the rights are tried, and the clocks are compared.
+func TestS3(t *testing.T) {
+	s := testenv.S3ForTest(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
+	cfg := config.Default()
+	cfg.DataDir, cfg.Bucket, cfg.HTTP.Port, cfg.Kafka.Listen = t.TempDir(), s.Spec("p"), 0, ""
+	levels := map[string]doctor.Finding{}
+	for _, f := range doctor.Run(t.Context(), cfg) {
+		levels[f.Check] = f
+	}
+	if levels["store"].Level != doctor.OK || levels["clock"].Level != doctor.OK || !strings.Contains(levels["clock"].Text, "from the store's") || levels["log"].Level != doctor.OK {
+		t.Errorf("%+v", levels)
+	}
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+	for _, f := range doctor.Run(t.Context(), cfg) {
+		if f.Check == "store" && (f.Level != doctor.Fail || !strings.Contains(f.Text, "PUT")) || strings.Contains(f.Text, "wrong") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func writeLog(t *testing.T, cfg *config.Config) {
+	t.Helper()
+	b, err := seb.Open(t.Context(), seb.Options{Bucket: cfg.Bucket, DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Produce(t.Context(), "t", 0, record.Record{Value: []byte("v")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slots lists the files of commit objects in the bucket, in the order of the log.
+func slots(t *testing.T, cfg *config.Config) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(cfg.Bucket, "s0000", "wal", "*", "*"))
+	if err != nil || len(all) < 2 {
+		t.Fatal(all, err)
+	}
+	return all
+}
+
+func damageLog(t *testing.T, cfg *config.Config) {
+	writeLog(t, cfg)
+	file := slots(t, cfg)[1]
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[20] ^= 1
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// futureLog writes a record as a machine does whose clock is a day ahead.
+func futureLog(t *testing.T, cfg *config.Config) {
+	t.Helper()
+	store, err := objstore.OpenDisk(cfg.Bucket, objstore.DiskOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	b, err := broker.Open(t.Context(), broker.Options{
+		Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler),
+		Clocks: func() logtime.Reading { return logtime.Reading{Wall: time.Now().Add(24 * time.Hour).UnixMicro()} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rename(t *testing.T, cfg *config.Config, from, to string) {
+	t.Helper()
+	if err := os.Rename(filepath.Join(cfg.Bucket, from), filepath.Join(cfg.Bucket, to)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// taken listens where the broker would.
+func taken(t *testing.T, cfg *config.Config) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	cfg.HTTP.Port = l.Addr().(*net.TCPAddr).Port
+}
+
+func certificate(leaf testenv.Leaf) func(t *testing.T, cfg *config.Config) {
+	return func(t *testing.T, cfg *config.Config) {
+		t.Helper()
+		f := testenv.NewAuthority(t).Files(t, t.TempDir(), leaf)
+		cfg.TLS.CertFile, cfg.TLS.KeyFile = f.Cert, f.Key
+	}
+}
+
+func write(t *testing.T, file string) string {
+	t.Helper()
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
