@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
@@ -18,7 +17,6 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -90,13 +88,27 @@ func TestS3(t *testing.T) {
 	}
 }
 
-func writeLog(t *testing.T, cfg *config.Config) {
+func writeLog(t *testing.T, cfg *config.Config) { t.Helper(); logAt(t, cfg, 0) }
+
+// futureLog is the log of a machine whose clock is a day ahead.
+func futureLog(t *testing.T, cfg *config.Config) { t.Helper(); logAt(t, cfg, 24*time.Hour) }
+
+// logAt makes a bucket with a topic, as a broker does whose clock is ahead.
+func logAt(t *testing.T, cfg *config.Config, ahead time.Duration) {
 	t.Helper()
-	b, err := seb.Open(t.Context(), seb.Options{Bucket: cfg.Bucket, DataDir: t.TempDir()})
+	store, err := objstore.OpenDisk(cfg.Bucket, objstore.DiskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Produce(t.Context(), "t", 0, record.Record{Value: []byte("v")}); err != nil {
+	defer store.Close()
+	b, err := broker.Open(t.Context(), broker.Options{
+		Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler),
+		Clocks: func() logtime.Reading { return logtime.Reading{Wall: time.Now().Add(ahead).UnixMicro()} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Close(context.Background()); err != nil {
@@ -123,29 +135,6 @@ func damageLog(t *testing.T, cfg *config.Config) {
 	}
 	b[20] ^= 1
 	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// futureLog writes a record as a machine does whose clock is a day ahead.
-func futureLog(t *testing.T, cfg *config.Config) {
-	t.Helper()
-	store, err := objstore.OpenDisk(cfg.Bucket, objstore.DiskOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	b, err := broker.Open(t.Context(), broker.Options{
-		Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler),
-		Clocks: func() logtime.Reading { return logtime.Reading{Wall: time.Now().Add(24 * time.Hour).UnixMicro()} },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -174,7 +174,7 @@ var figures = []figure{
 	{"docs/guide/kafka", `of a request \| (\d+ s)`, "internal/kafka/conn.Step"},
 	{"docs/guide/kafka", `to accept (\d+ KiB)`, "internal/kafka/conn.pieceBytes"},
 	{"docs/guide/kafka", `idle connection \| (\d+ minutes)`, "internal/kafka/conn.Idle"},
-	{"docs/guide/kafka", `and at most (\d+) connections`, "internal/server.kafkaMost"},
+	{"docs/guide/kafka", `and at most (\d+) connections`, "internal/server.maxKafkaConnections"},
 	{"docs/guide/kafka", `not authenticated for (\d+ ms)`, "internal/kafka/conn.unauthenticatedGrace"},
 	{"docs/guide/kafka", `idle longest, if that is (\d+ s) or`, "internal/kafka/conn.EvictIdleAfter"},
 

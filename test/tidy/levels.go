@@ -19,6 +19,7 @@ var levels = map[string]int{
 	"test/sim":           7,
 	"test/torture":       7,
 	"test/soak":          7,
+	"test/backup":        8,
 	"test/pressure":      7,
 
 	"internal/httpapi": 6,
@@ -33,6 +34,7 @@ var levels = map[string]int{
 	"internal/broker":  4,
 	"internal/trigger": 4,
 	"internal/fsck":    4,
+	"internal/doctor":  5,
 
 	"internal/trigger/explain": 3,
 	"internal/log":             3,
