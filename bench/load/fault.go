@@ -90,7 +90,7 @@ func (r *run) command(ctx context.Context, text string) error {
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := machine.Ordinarily(cmd.Start)
+	err := machine.WithDefaultScheduling(cmd.Start)
 	if err == nil {
 		err = cmd.Wait()
 	}

@@ -19,7 +19,7 @@ func command(ctx context.Context, dir string, env []string, program string, args
 	c.Dir, c.Env = dir, append(os.Environ(), env...)
 	var out, faults strings.Builder
 	c.Stdout, c.Stderr = &out, &faults
-	err := machine.Ordinarily(c.Start)
+	err := machine.WithDefaultScheduling(c.Start)
 	if err == nil {
 		err = c.Wait()
 	}

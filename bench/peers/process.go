@@ -44,7 +44,7 @@ func (p *Peer) run(name string, env []string, program string, args ...string) er
 	c := exec.Command(program, args...)
 	c.Dir, c.Env, c.Stdout, c.Stderr = p.Dir, append(os.Environ(), env...), log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := machine.Ordinarily(c.Start); err != nil {
+	if err := machine.WithDefaultScheduling(c.Start); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	one := Process{Name: name, PID: c.Process.Pid, Log: log.Name(), Command: strings.Join(append([]string{program}, args...), " ")}

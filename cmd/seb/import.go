@@ -80,8 +80,8 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("after %d records stored in %s: %w", done.Records, f.as, err)
 	}
 	line := fmt.Sprintf("%d records stored in %s, which ends at offset %d, in %v", done.Records, f.as, done.Next, time.Since(start).Round(time.Millisecond))
-	if done.PassedOver > 0 {
-		line += fmt.Sprintf("; %d files or gaps were skipped, so offsets are not kept", done.PassedOver)
+	if done.Skipped > 0 {
+		line += fmt.Sprintf("; %d files or gaps were skipped, so offsets are not kept", done.Skipped)
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), line)
 	return nil

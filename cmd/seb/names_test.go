@@ -258,9 +258,9 @@ func TestExportWhereCaseDoesNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := tree(t, out, "+tmp")
-	p.refused(1, "holds other records than", "export", "--topic", "Orders", "--to", "./out")
-	p.refused(1, "not of this topic", "export", "--topic", "ORDERS", "--to", "./out")
-	p.refused(1, "holds other records than", "export", "--topic", "oRDERS", "--to", "./out")
+	p.refused(1, "has other records than", "export", "--topic", "Orders", "--to", "./out")
+	p.refused(1, "belong to another topic", "export", "--topic", "ORDERS", "--to", "./out")
+	p.refused(1, "has other records than", "export", "--topic", "oRDERS", "--to", "./out")
 	for _, topic := range []string{"..", ".", "../x", "/x", "a/../x", "a\\x", "%2e%2e"} {
 		p.refused(2, "topic", "export", "--topic", topic, "--to", "./out")
 		p.refused(2, "topic", "import", "--topic", topic, "--from", "./out")

@@ -1,6 +1,6 @@
 package failpoint
 
-// Names are all failpoints, in groups by where they are. A program that does not ask for them does not have them in it.
+// Names are all failpoints, grouped by their component. Builds without the tag do not contain them.
 var Names = []string{
 	// start
 	"start.listening", "start.folder", "start.store", "start.checked", "start.led", "start.announced",
@@ -8,7 +8,7 @@ var Names = []string{
 	"put.meta.before", "put.meta.after", "put.seal.before", "put.seal.after", "put.data.before", "put.data.after",
 	"put.snapshot.before", "put.snapshot.after", "get.before", "get.after", "list.before", "list.after",
 	"delete.before", "delete.after",
-	// what follows from them
+	// steps after a request
 	"role", "commit.before-answer", "commit.after-answer", "fenced.before-answer",
 	// packs
 	"pack.built", "put.pack.before", "put.pack.after", "install.before", "install.after", "compacted.before", "compacted.after",
@@ -17,6 +17,6 @@ var Names = []string{
 	// a bucket in a folder
 	"disk.created", "disk.written", "disk.synced", "disk.moved", "disk.put", "disk.folder", "disk.deleted",
 	"disk.stage.created", "disk.stage.written", "disk.stage.synced",
-	// the end
+	// the stop
 	"stop.begun", "stop.flushed",
 }

@@ -2,15 +2,15 @@
 
 package failpoint
 
-// Enabled says whether failpoints are in the program. What is done for them alone stands behind it, and the compiler drops
+// Enabled reports whether the program has failpoints. The compiler removes the code that depends on
 // it.
 const Enabled = false
 
 // Hit does nothing.
 func Hit(string) {}
 
-// Hurried is false.
-func Hurried() bool { return false }
+// FrequentSnapshots is false in this build.
+func FrequentSnapshots() bool { return false }
 
-// HurriedGroups is false in this build.
-func HurriedGroups() bool { return false }
+// FastGroups is false in this build.
+func FastGroups() bool { return false }

@@ -13,20 +13,21 @@ import (
 	"time"
 )
 
-// Enabled says whether failpoints are in the program.
+// Enabled reports whether the program has failpoints.
 const Enabled = true
 
-// point is a failpoint at which something is to happen.
+// point is an active failpoint.
 type point struct {
 	action string
-	left   atomic.Int64 // hits until then
-	every  int64        // of slow: hits from one time to the next
+	left   atomic.Int64 // hits until the action
+	every  int64        // of slow: hits between two actions
 	sleep  time.Duration
 }
 
-// Hurried says whether SEB_HURRY is set: on a folder, snapshots come by the number of commit objects then, as on S3, and not
-// every 16 MiB. Few brokers of a campaign live as long as that takes, and without snapshots nothing is deleted.
-func Hurried() bool { return os.Getenv("SEB_HURRY") != "" }
+// FrequentSnapshots reports whether SEB_HURRY is set: on a folder, snapshots then depend on the
+// number of commit objects, as on S3, instead of every 16 MiB. Brokers of a campaign are usually
+// killed before 16 MiB, and nothing is deleted without snapshots.
+func FrequentSnapshots() bool { return os.Getenv("SEB_HURRY") != "" }
 
 var points = map[string]*point{}
 
@@ -49,7 +50,7 @@ func parse(text string) error {
 		}
 		n, err := strconv.ParseInt(parts[1], 10, 64)
 		if err != nil || n < 1 {
-			return fmt.Errorf("%q: %q is no number of hits", one, parts[1])
+			return fmt.Errorf("%q: %q is not a number of hits", one, parts[1])
 		}
 		p := &point{action: parts[0], every: n}
 		p.left.Store(n)
@@ -70,10 +71,10 @@ func parse(text string) error {
 	return nil
 }
 
-// Hit does what SEB_FAILPOINTS says for this place. The name must be one of Names.
+// Hit runs the action of SEB_FAILPOINTS for a name, which must be in Names.
 func Hit(name string) {
 	if !slices.Contains(Names, name) {
-		panic("failpoint: no name for " + name)
+		panic("failpoint: unknown name " + name)
 	}
 	p := points[name]
 	if p == nil {
@@ -98,6 +99,6 @@ func Hit(name string) {
 	}
 }
 
-// HurriedGroups says whether SEB_HURRY_GROUPS is set: consumer groups do not wait for more members then, and take session timeouts of half
-// a second.
-func HurriedGroups() bool { return os.Getenv("SEB_HURRY_GROUPS") != "" }
+// FastGroups reports whether SEB_HURRY_GROUPS is set: consumer groups then do not wait for more
+// members, and accept session timeouts of half a second.
+func FastGroups() bool { return os.Getenv("SEB_HURRY_GROUPS") != "" }

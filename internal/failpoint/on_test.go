@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 	clear(points)
 }
 
-func TestSlowHappensAgainAndAgain(t *testing.T) {
+func TestSlowRepeats(t *testing.T) {
 	defer clear(points)
 	if err := parse("role=slow:3:20ms"); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestEachHappensOnce(t *testing.T) {
 	}
 }
 
-// What Names lists is what the code has.
+// Names lists exactly the failpoints in the code.
 func TestNames(t *testing.T) {
 	used := []string{}
 	hit := regexp.MustCompile(`failpoint\.Hit\("([^"]+)"\)`)
@@ -90,6 +90,6 @@ func TestNames(t *testing.T) {
 	slices.Sort(used)
 	names := slices.Sorted(slices.Values(Names))
 	if !slices.Equal(used, names) {
-		t.Errorf("in the code %q\nin the list %q", used, names)
+		t.Errorf("used in the code %q\nlisted in Names %q", used, names)
 	}
 }

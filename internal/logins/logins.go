@@ -1,4 +1,4 @@
-// Package logins slows down and logs failed logins, by the address that they come from.
+// Package logins delays and logs failed logins, by their network.
 package logins
 
 import (
@@ -10,37 +10,39 @@ import (
 )
 
 const (
-	// free is how many failures of a network are answered at once; one more is allowed every regain.
+	// free is the number of failures of a network that are answered at once; the allowance grows by
+	// one per regain.
 	free   = 10
 	regain = time.Second
-	// Delay is how long the answer to any further failure waits.
+	// Delay is the delay of the answer to further failures.
 	Delay = time.Second
-	// networksMax bounds the table: with more networks than that at once some of them are forgotten.
+	// networksMax bounds the table. Beyond it some networks are forgotten.
 	networksMax = 1024
-	// quiet is the least time between two lines of the log about a network, lineEvery about any.
-	quiet     = 10 * time.Second
-	lineEvery = time.Second
+	// networkLogInterval is the minimum interval between log lines about a network, logInterval
+	// between any.
+	networkLogInterval = 10 * time.Second
+	logInterval        = time.Second
 )
 
-// Failures are the failed logins of all listeners. Its methods may be called concurrently, and of a nil Failures, which slows down
-// and logs nothing.
+// Failures tracks the failed logins of all listeners. Its methods may be called concurrently. A nil
+// Failures neither delays nor logs.
 type Failures struct {
 	log *slog.Logger
 	now func() time.Time
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the following fields
 	networks map[netip.Prefix]*network
-	next     time.Time // of a line
+	next     time.Time // time of the next line
 	others   int       // failures since the last line
 }
 
-// network is a /24 of IPv4 or a /64 of IPv6: what one attacker usually has.
+// network is a /24 of IPv4 or a /64 of IPv6, the usual network of one attacker.
 type network struct {
-	empty time.Time // when its allowance is full again, less free*regain
-	next  time.Time // of a line about it
+	empty time.Time // time at which its allowance is full again, less free*regain
+	next  time.Time // time of the next line about it
 }
 
-// New returns Failures that log to log. now is the clock, nil for the machine's.
+// New returns Failures that log to log. now is the clock; nil uses the machine's.
 func New(log *slog.Logger, now func() time.Time) *Failures {
 	if now == nil {
 		now = time.Now
@@ -48,8 +50,8 @@ func New(log *slog.Logger, now func() time.Time) *Failures {
 	return &Failures{log: log, now: now, networks: map[netip.Prefix]*network{}}
 }
 
-// Failed notes a failed login at a listener and returns how long its answer has to wait. A login with the right key is not to be
-// asked about: it never waits, whatever else comes from its network.
+// Failed records a failed login at a listener and returns the delay of its answer. Do not call it
+// for a valid login, which never waits, whatever else comes from its network.
 func (f *Failures) Failed(listener, remote string) (wait time.Duration) {
 	if f == nil {
 		return 0
@@ -66,13 +68,13 @@ func (f *Failures) Failed(listener, remote string) (wait time.Duration) {
 		f.others++
 		return wait
 	}
-	n.next, f.next = now.Add(quiet), now.Add(lineEvery)
+	n.next, f.next = now.Add(networkLogInterval), now.Add(logInterval)
 	f.log.Warn("failed login", "listener", listener, "remote", remote, "delay", wait, "others_before", f.others)
 	f.others = 0
 	return wait
 }
 
-// networkLocked finds or makes the entry of a network.
+// networkLocked returns the entry of a network, and creates a missing one.
 func (f *Failures) networkLocked(p netip.Prefix, now time.Time) *network {
 	if n := f.networks[p]; n != nil {
 		return n
@@ -95,7 +97,7 @@ func (f *Failures) networkLocked(p netip.Prefix, now time.Time) *network {
 	return n
 }
 
-// prefixOf is the network of a remote address; all that cannot be read are one.
+// prefixOf returns the network of a remote address; all invalid addresses share one.
 func prefixOf(remote string) netip.Prefix {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

@@ -19,7 +19,7 @@ func TestFailuresOfANetworkAreSlowedDown(t *testing.T) {
 	}
 	for range 3 {
 		if wait := f.Failed("http", "192.0.2.99:1"); wait != Delay {
-			t.Errorf("a failure beyond those that are free waits %s", wait)
+			t.Errorf("a failure after the free ones waits %s", wait)
 		}
 	}
 	for _, other := range []string{"192.0.3.1:1", "[2001:db8::1]:1", "pipe"} {
@@ -47,7 +47,7 @@ func TestFailuresAreLoggedNowAndThen(t *testing.T) {
 		t.Errorf("%d lines within a second: %s", n, log.String())
 	}
 	f.Failed("kafka", "198.51.100.7:1")
-	now = now.Add(quiet)
+	now = now.Add(networkLogInterval)
 	f.Failed("http", "192.0.2.1:1")
 	if n := strings.Count(log.String(), "\n"); n != 3 || !strings.Contains(log.String(), "listener=kafka remote=198.51.100.7:1 delay=0s others_before=999") {
 		t.Errorf("%d lines: %s", n, log.String())

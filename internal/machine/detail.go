@@ -11,22 +11,23 @@ import (
 // are absent.
 type Detail struct {
 	Info
-	Governor   string     `json:"governor,omitempty"`
-	Hypervisor bool       `json:"hypervisor,omitempty"` // the CPU says that it is a virtual one
-	Load       [3]float64 `json:"load"`                 // load averages of 1, 5 and 15 minutes, when this was read
+	Governor   string `json:"governor,omitempty"`
+	Hypervisor bool   `json:"hypervisor,omitempty"` // the CPU reports a virtual machine
+	// load averages of 1, 5 and 15 minutes at the time of reading
+	Load [3]float64 `json:"load"`
 }
 
-// HereInDetail describes the machine this runs on.
+// HereInDetail describes this machine.
 func HereInDetail() Detail {
 	m := Detail{Info: Here()}
 	m.Hypervisor = strings.Contains(" "+field("/proc/cpuinfo", "flags")+" ", " hypervisor ")
 	m.Governor = text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-	// Zeros say that there was nothing to read.
+	// Zeros mean that the file was not readable.
 	_, _ = fmt.Sscanf(text("/proc/loadavg"), "%f %f %f", &m.Load[0], &m.Load[1], &m.Load[2])
 	return m
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (m Detail) String() string {
 	s := m.Info.String()
 	if m.Hypervisor {
@@ -38,7 +39,7 @@ func (m Detail) String() string {
 	return s
 }
 
-// Filesystem says what a folder lies on, as in "ext4 on /dev/vda1 (rw,noatime)".
+// Filesystem describes the file system of a folder, such as "ext4 on /dev/vda1 (rw,noatime)".
 func Filesystem(folder string) (string, error) {
 	path, err := filepath.Abs(folder)
 	if err == nil {
@@ -58,12 +59,12 @@ func Filesystem(folder string) (string, error) {
 		}
 	}
 	if found == "" {
-		return "", fmt.Errorf("file system of %s: no mount holds it", folder)
+		return "", fmt.Errorf("file system of %s: no mount found", folder)
 	}
 	return found, nil
 }
 
-// mount reads a line of mountinfo: "36 35 98:0 /root /at opts shared:1 - ext4 /dev/vda1 rw".
+// mount parses a line of mountinfo: "36 35 98:0 /root /at opts shared:1 - ext4 /dev/vda1 rw".
 func mount(line string) (at, what string, ok bool) {
 	left, right, ok := strings.Cut(line, " - ")
 	l, r := strings.Fields(left), strings.Fields(right)
@@ -78,7 +79,7 @@ func below(path, at string) bool {
 	return at == "/" || path == at || strings.HasPrefix(path, at+"/")
 }
 
-// field is the first value of a field in a file of /proc; "" where there is none.
+// field returns the first value of a field in a file of /proc; "" if there is none.
 func field(file, name string) string {
 	for line := range strings.Lines(text(file)) {
 		if key, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
@@ -88,7 +89,7 @@ func field(file, name string) string {
 	return ""
 }
 
-// text is what a file holds; "" if it is not there.
+// text returns the content of a file; "" if it cannot be read.
 func text(file string) string {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("this process uses %+v, error %v", u, err)
 	}
 	if _, err := Process(1 << 30); err == nil {
-		t.Error("a process that is not there uses something")
+		t.Error("usage of a missing process: no error")
 	}
 }
 
@@ -44,7 +44,7 @@ func TestStat(t *testing.T) {
 	}
 	for _, s := range []string{"", "7 (a", "7 (a) S 1", "7 (a) S" + strings.Repeat(" x", 30)} {
 		if _, err := parseStat(s); err == nil {
-			t.Errorf("%q is taken", s)
+			t.Errorf("%q: no error", s)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestFilesystem(t *testing.T) {
 		t.Errorf("%q, error %v", fs, err)
 	}
 	if _, err := Filesystem(t.TempDir() + "/none"); err == nil {
-		t.Error("a folder that is not there lies on something")
+		t.Error("file system of a missing folder: no error")
 	}
 	at, what, ok := mount("36 35 98:0 / /a\\040b rw,noatime shared:1 - ext4 /dev/x rw")
 	if !ok || at != "/a b" || what != "ext4 on /dev/x (rw,noatime)" || !below("/a b/c", at) || below("/a bc", at) {
@@ -68,16 +68,16 @@ func TestFilesystem(t *testing.T) {
 
 func TestScheduling(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells")
+		t.Skip("only Linux reports it")
 	}
 	before := Scheduling()
 	if before == "" {
-		t.Error("it is not known")
+		t.Error("scheduling is unknown")
 	}
-	// nice is that of a process that Ordinarily starts.
+	// nice returns the niceness of a process that WithDefaultScheduling starts.
 	nice := func() string {
 		var out []byte
-		err := Ordinarily(func() (err error) {
+		err := WithDefaultScheduling(func() (err error) {
 			out, err = exec.Command("nice").Output()
 			return err
 		})
@@ -105,6 +105,6 @@ func TestScheduling(t *testing.T) {
 		t.Errorf("scheduling is %q, want nice 5", s)
 	}
 	if n := nice(); n != "0" || Scheduling() != "nice 5" {
-		t.Errorf("a process that is started has nice %s, and we have %s then", n, Scheduling())
+		t.Errorf("the started process has nice %s, this one has %s after that", n, Scheduling())
 	}
 }

@@ -1,4 +1,5 @@
-// Package machine says what a measurement ran on and what processes used meanwhile: every result carries it.
+// Package machine describes the machine of a measurement and the resource usage of processes. Every
+// result includes it.
 package machine
 
 import (
@@ -9,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime is the CPU time that this process has used, user and system; 0 if the system does not say.
+// CPUTime returns the CPU time of this process, user and system; 0 if it is unknown.
 func CPUTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -18,19 +19,19 @@ func CPUTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// RSSMax is the most memory that this process ever held, bytes; 0 if the system does not say.
+// RSSMax returns the peak memory of this process in bytes; 0 if it is unknown.
 func RSSMax() int64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		return 0
 	}
 	if runtime.GOOS == "darwin" {
-		return int64(u.Maxrss) // bytes there, KiB elsewhere
+		return int64(u.Maxrss) // bytes on this system, KiB on others
 	}
 	return int64(u.Maxrss) << 10
 }
 
-// Info says what a result was measured on.
+// Info describes the machine of a result.
 type Info struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`
@@ -39,12 +40,12 @@ type Info struct {
 	Kernel string `json:"kernel"`
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (m Info) String() string {
 	return fmt.Sprintf("%s, %d cores, %.1f GiB, %s, kernel %s", m.CPU, m.Cores, float64(m.Memory)/(1<<30), m.System, m.Kernel)
 }
 
-// Here describes the machine this runs on. What the system does not tell stays zero or "unknown CPU".
+// Here describes this machine. Unknown fields are zero or "unknown CPU".
 func Here() Info {
 	m := Info{CPU: "unknown CPU", Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	var u unix.Utsname

@@ -24,7 +24,7 @@ func TestUse(t *testing.T) {
 		held[i] = byte(i)
 	}
 	if rss := machine.RSSMax(); rss < int64(len(held)) {
-		t.Errorf("%d bytes held, %d said", len(held), rss)
+		t.Errorf("%d bytes allocated, RSS %d", len(held), rss)
 	}
 	if machine.CPUTime() < before || machine.CPUTime() == 0 {
 		t.Error("CPU time does not pass")

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Usage is what a process has used.
+// Usage is the resource usage of a process.
 type Usage struct {
-	CPU      time.Duration // user and system, since it started
-	RSSBytes int64         // memory it holds now
+	CPU      time.Duration // user and system, since its start
+	RSSBytes int64         // current memory
 }
 
-// userHz is how many ticks /proc counts in a second, on every platform that Go runs on.
+// userHz is the number of ticks per second in /proc, on every platform of Go.
 const userHz = 100
 
-// Process says what a process of this machine has used, without its children.
+// Process returns the usage of a process on this machine, without its children.
 func Process(pid int) (Usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -31,9 +31,9 @@ func Process(pid int) (Usage, error) {
 	return u, nil
 }
 
-var errStat = errors.New("its stat file has another form")
+var errStat = errors.New("unknown format of its stat file")
 
-// parseStat reads /proc/PID/stat. The second field, the name, may hold spaces and brackets.
+// parseStat parses /proc/PID/stat. The second field, the name, may have spaces and brackets.
 func parseStat(stat string) (Usage, error) {
 	i := strings.LastIndexByte(stat, ')')
 	if i < 0 {

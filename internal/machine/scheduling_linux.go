@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scheduling is how the kernel schedules the calling thread, as in "nice 0" or "fifo 1"; "" if it does not say.
+// Scheduling returns how the kernel schedules the calling thread, such as "nice 0" or "fifo 1"; ""
+// if it is unknown.
 func Scheduling() string {
 	a, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -24,9 +25,9 @@ func Scheduling() string {
 	return fmt.Sprintf("policy %d", a.Policy)
 }
 
-// Ordinarily calls f on a thread that is scheduled as programs are by default, so that a process that f starts is too,
-// whatever this one is.
-func Ordinarily(f func() error) error {
+// WithDefaultScheduling calls f on a thread with the default scheduling of programs, which
+// processes that f starts inherit.
+func WithDefaultScheduling(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	was, err := unix.SchedGetAttr(0, 0)
@@ -41,7 +42,7 @@ func Ordinarily(f func() error) error {
 	}
 	err = f()
 	if e := unix.SchedSetAttr(0, was, 0); err == nil && e != nil {
-		err = fmt.Errorf("set scheduling back: %w", e)
+		err = fmt.Errorf("restore scheduling: %w", e)
 	}
 	return err
 }

@@ -2,8 +2,8 @@
 
 package machine
 
-// Scheduling is how the kernel schedules the calling thread; "" here.
+// Scheduling returns "" on this system.
 func Scheduling() string { return "" }
 
-// Ordinarily calls f.
-func Ordinarily(f func() error) error { return f() }
+// WithDefaultScheduling calls f.
+func WithDefaultScheduling(f func() error) error { return f() }

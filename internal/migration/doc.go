@@ -1,13 +1,14 @@
-// Package migration moves topics between version-1 buckets and a broker, over its HTTP interface.
+// Package migration copies topics between version-1 buckets and a broker, over the broker's HTTP
+// API.
 package migration
 
 import "fmt"
 
-// Reporter is told how a migration goes, from one goroutine. Nil functions are left out.
+// Reporter receives the progress of a migration, from one goroutine. Its functions may be nil.
 type Reporter struct {
-	Say func(line string) // what a person should know
-	// Start is told how much there is to do (bytes of files for an import, records for an export) and returns what is told
-	// of each part that is done.
+	Say func(line string) // messages for a person
+	// Start gets the total of the work (bytes of files for an import, records for an export). The
+	// returned function gets the size of each completed part.
 	Start func(total int64) (progress func(n int64))
 }
 

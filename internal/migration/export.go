@@ -12,28 +12,29 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ExportOptions say what is exported. Client, Topic, Store and FileBytes must be set.
+// ExportOptions configure an export. Client, Topic, Store and FileBytes are required.
 type ExportOptions struct {
 	Client    *client.Client
 	Topic     string
 	Partition int32 // negative: the only one
 	Store     objstore.Store
-	FileBytes int // how much goes into a file; a larger record gets one for itself
+	FileBytes int // maximum bytes of a file; a larger record gets its own file
 	Plain     bool
-	// SplitTimes begins a new file whenever the time changes: a file has one time.
+	// SplitTimes starts a new file whenever the time changes, because a file has one time.
 	SplitTimes bool
 	Reporter
 }
 
-// Exported is what an export has done.
+// Exported is the result of an export.
 type Exported struct {
 	Records, Files int64 // written by this run
-	Next           int64 // where the files end
+	Next           int64 // end offset of the files
 }
 
-// Export writes the values of a partition as version-1 files, up to its end when it begins. Each file is stored whole or
-// not at all; the next export compares the last file with the topic and goes on behind it. A version-1 topic has no gaps: an
-// export ends with an error at the first offset whose record compaction has removed, behind what it could write.
+// Export writes the values of a partition as version-1 files, up to the end that the partition has
+// at the start. Each file is stored completely or not at all. The next export compares the last
+// file with the topic and continues after it. A version-1 topic has no gaps: an export ends with an
+// error at the first offset whose record compaction has removed, after the records before it.
 func Export(ctx context.Context, o ExportOptions) (Exported, error) {
 	e := &exporting{ExportOptions: o, say: o.sayFunc()}
 	err := e.open(ctx)
@@ -45,24 +46,24 @@ func Export(ctx context.Context, o ExportOptions) (Exported, error) {
 	return Exported{Records: e.written, Files: e.files, Next: e.next}, err
 }
 
-// exporting is one export under way.
+// exporting is the state of an export.
 type exporting struct {
 	ExportOptions
 	say      sayFunc
 	progress func(n int64)
 
-	next, end int64 // offsets that are to be written
+	next, end int64 // offsets to write
 	written   int64
 	files     int64
 
-	// The file that is being filled: values are kept in data.
+	// The current file, with its values in data.
 	data                        []byte
 	sizes                       []int
 	time                        int64 // ms
-	keys, headers, nulls, times int64 // records that lose something
+	keys, headers, nulls, times int64 // number of records that lose something
 }
 
-// open finds out where to begin.
+// open finds the first offset to write.
 func (e *exporting) open(ctx context.Context) error {
 	t, err := e.Client.Topic(ctx, e.Topic)
 	if err != nil {
@@ -70,7 +71,7 @@ func (e *exporting) open(ctx context.Context) error {
 	}
 	if e.Partition < 0 {
 		if len(t.Partitions) > 1 {
-			return fmt.Errorf("topic %s has %d partitions, and a version-1 topic has one: choose with --partition", e.Topic, len(t.Partitions))
+			return fmt.Errorf("topic %s has %d partitions, but a version-1 topic has one: select one with --partition", e.Topic, len(t.Partitions))
 		}
 		e.Partition = 0
 	}
@@ -78,7 +79,7 @@ func (e *exporting) open(ctx context.Context) error {
 		return fmt.Errorf("topic %s has %d partitions", e.Topic, len(t.Partitions))
 	}
 	if strings.HasPrefix(t.Settings["cleanup-policy"], "compact") {
-		e.say("warning: topic %s is compacted, and the files have no place for gaps: they can go no further than to the first", e.Topic)
+		e.say("warning: topic %s is compacted, and the files cannot have gaps: the export ends at the first one", e.Topic)
 	}
 	p := &t.Partitions[e.Partition]
 	e.next, e.end = p.Start, p.Next
@@ -90,21 +91,21 @@ func (e *exporting) open(ctx context.Context) error {
 		return e.resume(ctx, l.Files[n-1].First, p)
 	}
 	if p.Start > 0 {
-		e.say("warning: topic %s begins at offset %d: the files do too", e.Topic, p.Start)
+		e.say("warning: topic %s starts at offset %d, and so do the files", e.Topic, p.Start)
 	}
 	return nil
 }
 
-// resume goes on behind the last file, if that holds what the topic does.
+// resume continues after the last file, if its records match the topic.
 func (e *exporting) resume(ctx context.Context, first int64, p *client.Partition) error {
 	name := Name(e.Topic, first)
 	f, err := Read(ctx, e.Store, e.Topic, first)
 	if err != nil {
-		return fmt.Errorf("%s: the last file there: %w", name, err)
+		return fmt.Errorf("%s: last existing file: %w", name, err)
 	}
 	e.next = first + int64(f.Len())
 	if e.next > e.end || e.next < p.Start {
-		return fmt.Errorf("the files there end at offset %d, topic %s holds %d to %d: they are not of this topic", e.next, e.Topic, p.Start, p.Next)
+		return fmt.Errorf("the existing files end at offset %d, but topic %s has offsets %d to %d: they belong to another topic", e.next, e.Topic, p.Start, p.Next)
 	}
 	from := max(first, p.Start)
 	if from >= e.next {
@@ -126,7 +127,7 @@ func (e *exporting) resume(ctx context.Context, first int64, p *client.Partition
 
 // all writes files up to the end.
 func (e *exporting) all(ctx context.Context) error {
-	at := e.next // offset of the next record to come
+	at := e.next // offset of the next record
 	if at == e.end {
 		return nil
 	}
@@ -157,9 +158,9 @@ func (e *exporting) all(ctx context.Context) error {
 	return nil
 }
 
-// gap is the refusal to go on behind offsets that have no records any more: the files would give them to others.
+// gap is the error at offsets without records: the files would assign them to other records.
 func (e *exporting) gap(from, to int64) error {
-	return fmt.Errorf("partition %d of topic %s has no records at offsets %d to %d, compaction has removed them, and version-1 files have no place for gaps; `seb consume --format json` prints what is left",
+	return fmt.Errorf("partition %d of topic %s has no records at offsets %d to %d, because compaction removed them, and version-1 files cannot have gaps; `seb consume --format json` prints the remaining records",
 		e.Partition, e.Topic, from, to-1)
 }
 
@@ -191,7 +192,7 @@ func (e *exporting) add(r *record.Record) {
 	e.sizes = append(e.sizes, len(r.Value))
 }
 
-// flush writes the file.
+// flush writes the current file.
 func (e *exporting) flush(ctx context.Context) error {
 	n := len(e.sizes)
 	if n == 0 {
@@ -213,16 +214,16 @@ func (e *exporting) flush(ctx context.Context) error {
 	return nil
 }
 
-// warn says what the files have no place for.
+// warn reports the data that the files cannot store.
 func (e *exporting) warn() {
 	for _, w := range []struct {
 		n    int64
 		what string
 	}{
-		{e.keys, "had a key, which is left out"},
-		{e.headers, "had headers, which are left out"},
-		{e.nulls, "had no value, and have an empty one now"},
-		{e.times, "had another time than the first of their file, and have its time now: --split-times keeps them"},
+		{e.keys, "lost their key"},
+		{e.headers, "lost their headers"},
+		{e.nulls, "had no value, and now have an empty one"},
+		{e.times, "got the time of the first record of their file: --split-times keeps their own"},
 	} {
 		if w.n > 0 {
 			e.say("warning: %d records %s", w.n, w.what)

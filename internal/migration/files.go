@@ -21,8 +21,8 @@ type oldTopic struct {
 
 	list     *Listing
 	at       int   // next file
-	expected int64 // offset of its first record; -1 behind something that was left out
-	skipped  int   // files, and gaps
+	expected int64 // offset of its first record; -1 after a skipped file
+	skipped  int   // number of files and gaps
 }
 
 func (o *oldTopic) open(ctx context.Context) error {
@@ -32,19 +32,19 @@ func (o *oldTopic) open(ctx context.Context) error {
 	}
 	if len(o.list.Files) == 0 {
 		if o.list.Nested > 0 {
-			return fmt.Errorf("%s: no files of topic %s, only %d in folders below it: a name with slashes is not taken; name the folder with --from", o.store, o.topic, o.list.Nested)
+			return fmt.Errorf("%s: no files of topic %s, only %d in folders below it: a name with slashes is not supported; set the folder with --from", o.store, o.topic, o.list.Nested)
 		}
 		return fmt.Errorf("%s: no files of topic %s", o.store, o.topic)
 	}
 	if o.list.Nested > 0 {
-		o.say("warning: %d objects in folders below %s/ belong to other topics and are left alone", o.list.Nested, o.topic)
+		o.say("warning: %d objects in folders below %s/ belong to other topics and are ignored", o.list.Nested, o.topic)
 	}
 	if o.list.Offsets == "" {
 		return nil
 	}
 	named, err := ReadOffsets(ctx, o.store, o.list.Offsets)
 	if errors.Is(err, record.ErrCorrupt) {
-		o.say("warning: %s is damaged, and is not needed: %v", o.list.Offsets, err)
+		o.say("warning: %s is damaged, but not needed: %v", o.list.Offsets, err)
 		return nil
 	}
 	if err != nil {
@@ -53,7 +53,7 @@ func (o *oldTopic) open(ctx context.Context) error {
 	return o.compare(named)
 }
 
-// compare makes sure that every file is there that the offsets file names.
+// compare checks that every file in the offsets file exists.
 func (o *oldTopic) compare(named []uint64) error {
 	i := 0
 	for _, first := range named {
@@ -63,18 +63,18 @@ func (o *oldTopic) compare(named []uint64) error {
 		if i < len(o.list.Files) && uint64(o.list.Files[i].First) == first {
 			continue
 		}
-		err := fmt.Errorf("%s is missing, %s names it: %w", Name(o.topic, int64(first)), o.list.Offsets, record.ErrCorrupt)
+		err := fmt.Errorf("%s is missing, but listed in %s: %w", Name(o.topic, int64(first)), o.list.Offsets, record.ErrCorrupt)
 		if !o.skip {
 			return err
 		}
 		o.skipped++
-		o.say("going on in spite of damage: %v", err)
+		o.say("damage skipped: %v", err)
 	}
 	return nil
 }
 
-// seek goes to the file that holds an offset and returns the offset of its first record. Where files were left out only
-// counting from the beginning tells which record is where.
+// seek moves to the file with an offset and returns the offset of its first record. After skipped
+// files it must count from the beginning.
 func (o *oldTopic) seek(ctx context.Context, offset int64) (int64, error) {
 	if o.skip {
 		return 0, nil
@@ -97,7 +97,7 @@ func (o *oldTopic) next(ctx context.Context) (*record.FileV1, error) {
 		o.at++
 		o.progress(f.Size)
 		if o.expected >= 0 && f.First != o.expected {
-			if err := o.leaveOut(o.gap(f.First)); err != nil {
+			if err := o.skipDamage(o.gap(f.First)); err != nil {
 				return nil, err
 			}
 		}
@@ -105,7 +105,7 @@ func (o *oldTopic) next(ctx context.Context) (*record.FileV1, error) {
 		switch {
 		case errors.Is(err, record.ErrCorrupt), errors.Is(err, record.ErrTooLarge), errors.Is(err, objstore.ErrNotFound):
 			o.expected = -1
-			if err := o.leaveOut(fmt.Errorf("%s, records from offset %d on: %w", name, f.First, errors.Join(err, record.ErrCorrupt))); err != nil {
+			if err := o.skipDamage(fmt.Errorf("%s, records from offset %d on: %w", name, f.First, errors.Join(err, record.ErrCorrupt))); err != nil {
 				return nil, err
 			}
 			continue
@@ -118,20 +118,20 @@ func (o *oldTopic) next(ctx context.Context) (*record.FileV1, error) {
 	return nil, io.EOF
 }
 
-// gap says what is wrong with the offset of the next file.
+// gap returns the error in the offset of the next file.
 func (o *oldTopic) gap(first int64) error {
 	if first > o.expected {
 		return fmt.Errorf("the records at offsets %d to %d are in no file: the next is %s: %w", o.expected, first-1, Name(o.topic, first), record.ErrCorrupt)
 	}
-	return fmt.Errorf("%s begins within the file before it, which ends at offset %d: %w", Name(o.topic, first), o.expected, record.ErrCorrupt)
+	return fmt.Errorf("%s overlaps the file before it, which ends at offset %d: %w", Name(o.topic, first), o.expected, record.ErrCorrupt)
 }
 
-// leaveOut decides whether to go on in spite of damage.
-func (o *oldTopic) leaveOut(err error) error {
+// skipDamage returns an error unless damage is to be skipped.
+func (o *oldTopic) skipDamage(err error) error {
 	if !o.skip {
-		return fmt.Errorf("%w: --skip-damaged goes on behind it, and then the offsets that follow are not kept", err)
+		return fmt.Errorf("%w: --skip-damaged continues after it, but the following offsets are then not kept", err)
 	}
 	o.skipped++
-	o.say("going on in spite of damage, offsets are not kept: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	o.say("damage skipped, offsets are not kept: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// FuzzListing: of any names only those count as batch files that are named as one is, with an offset; every name is counted
-// once.
+// FuzzListing: a name counts as a batch file only if it has the form of one, with an offset; every
+// name is counted once.
 func FuzzListing(f *testing.F) {
 	f.Add("t/000000000000.record_batch\nt/000000000007.record_batch\nt/offsets_000000000007.offsets\nt/x/000000000000.record_batch\nt/other")
 	f.Add("t/-00000000001.record_batch\nt/9223372036854775807.record_batch\nt/9223372036854775808.record_batch\nt/+00000000001.record_batch\nt/7.record_batch")
@@ -19,14 +19,14 @@ func FuzzListing(f *testing.F) {
 		var n, offsets int
 		for key := range strings.SplitSeq(names, "\n") {
 			if !strings.HasPrefix(key, "t/") || !objstore.ValidKey(key) {
-				continue // a listing has no others
+				continue // a listing has no other names
 			}
 			files := len(l.Files)
 			l.add("t", objstore.Entry{Key: key, Size: 10})
 			n++
 			if len(l.Files) > files {
 				if first := l.Files[files].First; first < 0 || Name("t", first) != key {
-					t.Fatalf("%q is taken for the file of offset %d", key, first)
+					t.Fatalf("%q is parsed as the file of offset %d", key, first)
 				}
 			} else if strings.HasPrefix(path.Base(key), "offsets_") && strings.HasSuffix(key, ".offsets") && strings.Count(key, "/") == 1 {
 				offsets++
@@ -38,7 +38,7 @@ func FuzzListing(f *testing.F) {
 	})
 }
 
-// FuzzCheckTopic: the files of a topic whose name is taken can be reached, all of them.
+// FuzzCheckTopic: every file of a topic with a valid name can be found.
 func FuzzCheckTopic(f *testing.F) {
 	for _, s := range []string{"t", "a/b", "..", "", "a b", "ä", "x/", strings.Repeat("x", 500)} {
 		f.Add(s)

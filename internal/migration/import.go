@@ -13,30 +13,31 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ImportOptions say what is imported. All but SkipDamaged and Reporter must be set.
+// ImportOptions configure an import. All fields except SkipDamaged and Reporter are required.
 type ImportOptions struct {
 	Store  objstore.Store // the version-1 bucket
-	From   string         // topic in it
+	From   string         // topic in the store
 	Client *client.Client
-	Topic  string // topic of the broker: missing, empty, or the beginning of this import
-	// SkipDamaged passes over damaged and missing files: offsets behind them are not kept.
+	Topic  string // topic of the broker: missing, empty, or the start of this import
+	// SkipDamaged skips damaged and missing files. The offsets after them are not kept.
 	SkipDamaged bool
 	Reporter
 }
 
-// Imported is what an import has done.
+// Imported is the result of an import.
 type Imported struct {
-	Records    int64 // sent by this run, and stored
-	Next       int64 // where the topic ends
-	PassedOver int   // files and gaps, with SkipDamaged
+	Records int64 // stored by this run
+	Next    int64 // end offset of the topic
+	Skipped int   // files and gaps, with SkipDamaged
 }
 
-// Import sends the records of a topic's files to a broker, in order, with their offsets, and with their file's time in
-// milliseconds. It may end anywhere: the next one compares the last records that are there with the files and goes on
-// behind them; nothing is sent twice, because each request is conditional on its offset.
+// Import sends the records of a topic's files to a broker, in order, with their offsets and with
+// their file's time in milliseconds. It may end at any point: the next import compares the last
+// existing records with the files and continues after them. Nothing is sent twice, because each
+// request has its offset as a condition.
 //
-// A damaged or missing file ends it with an error that names the file and the offset and is record.ErrCorrupt; what came
-// before it is stored.
+// A damaged or missing file ends the import with an error that names the file and the offset and
+// matches record.ErrCorrupt. The records before it are stored.
 func Import(ctx context.Context, o ImportOptions) (Imported, error) {
 	say := o.sayFunc()
 	i := &importing{
@@ -47,38 +48,39 @@ func Import(ctx context.Context, o ImportOptions) (Imported, error) {
 		i.old.progress = o.start(i.old.list.Bytes)
 		err = i.all(ctx)
 	}
-	return Imported{Records: i.sent, Next: i.next, PassedOver: i.old.skipped}, err
+	return Imported{Records: i.sent, Next: i.next, Skipped: i.old.skipped}, err
 }
 
-// importing is one import under way.
+// importing is the state of an import.
 type importing struct {
 	old    *oldTopic
 	client *client.Client
 	topic  string
 	say    sayFunc
 
-	begin    int64 // the topic's end when the import began: what is before it is compared
-	next     int64 // offset that the next record gets
+	begin    int64 // the topic's end at the start of the import; earlier records are compared
+	next     int64 // offset of the next record
 	batchMax int   // the topic's max-batch-bytes
 	sent     int64
-	there    []fingerprint // the last records before begin
+	existing []fingerprint // the last records before begin
 	chunk    []record.Record
 	bytes    int
 }
 
 const (
-	// chunkBytes and chunkRecords are how much is sent at once: requests follow one another, so that order is kept.
+	// chunkBytes and chunkRecords bound one request. Requests are sequential, to keep the order.
 	chunkBytes   = 4 << 20
 	chunkRecords = 50_000
-	// retryTime is how long a chunk is tried whose outcome is unknown.
+	// retryTime bounds the retries of a chunk with an unknown outcome.
 	retryTime = 30 * time.Second
-	// compared is how many records before the topic's end are compared with the files when an import goes on.
+	// compared is the number of records before the topic's end that a continued import compares
+	// with the files.
 	compared = 200
-	// maxBatchBytesDefault is a topic's max-batch-bytes when it is not set.
+	// maxBatchBytesDefault is the default of a topic's max-batch-bytes.
 	maxBatchBytesDefault = 1_048_588
 )
 
-// open finds out where to go on.
+// open finds the position to continue at.
 func (i *importing) open(ctx context.Context) error {
 	if err := i.old.open(ctx); err != nil {
 		return err
@@ -91,13 +93,13 @@ func (i *importing) open(ctx context.Context) error {
 		return fmt.Errorf("topic %s: %w", i.topic, err)
 	}
 	if n := len(t.Partitions); n != 1 {
-		return fmt.Errorf("topic %s has %d partitions: only one with a single partition can keep the order and the offsets; choose another name with --as", i.topic, n)
+		return fmt.Errorf("topic %s has %d partitions, but order and offsets need a single one; choose another name with --as", i.topic, n)
 	}
 	if t.Settings["timestamp-type"] == "LogAppendTime" {
 		i.say("warning: topic %s has timestamp-type=LogAppendTime: the times of the files are not kept", i.topic)
 	}
 	if strings.HasPrefix(t.Settings["cleanup-policy"], "compact") {
-		i.say("warning: topic %s is compacted, and records of the files have no keys: they stay for ever", i.topic)
+		i.say("warning: topic %s is compacted, and records of the files have no keys: they stay permanently", i.topic)
 	}
 	i.batchMax = maxBatchBytesDefault
 	if v, set := t.Settings["max-batch-bytes"]; set {
@@ -111,31 +113,31 @@ func (i *importing) open(ctx context.Context) error {
 		return nil
 	}
 	if p.Start == p.Next {
-		return fmt.Errorf("topic %s is not empty, and its records are gone: they can not be compared with the files; choose another name with --as", i.topic)
+		return fmt.Errorf("topic %s is not empty, and its removed records cannot be compared with the files; choose another name with --as", i.topic)
 	}
 	from := max(p.Start, i.begin-compared)
 	for r, err := range i.client.Records(ctx, i.topic, client.ReadOptions{Offset: from}) {
 		if err != nil {
-			return fmt.Errorf("read what is in topic %s: %w", i.topic, err)
+			return fmt.Errorf("read topic %s: %w", i.topic, err)
 		}
 		if r.Offset < i.begin {
-			i.there = append(i.there, printOf(r))
+			i.existing = append(i.existing, fingerprintOf(r))
 		}
 	}
-	if int64(len(i.there)) != i.begin-from {
+	if int64(len(i.existing)) != i.begin-from {
 		return i.notOurs(from)
 	}
 	return nil
 }
 
-// notOurs is the refusal to write to a topic that holds something else.
+// notOurs is the error for a topic with other records.
 func (i *importing) notOurs(offset int64) error {
-	return fmt.Errorf("topic %s is not empty, and at offset %d it does not hold what the files do: it is not the beginning of this import; choose another name with --as", i.topic, offset)
+	return fmt.Errorf("topic %s is not empty, and its record at offset %d differs from the files: it is not the start of this import; choose another name with --as", i.topic, offset)
 }
 
-// all sends every record that is not there yet.
+// all sends every record that does not exist yet.
 func (i *importing) all(ctx context.Context) error {
-	first := i.begin - int64(len(i.there)) // of those that are compared
+	first := i.begin - int64(len(i.existing)) // first offset of the compared records
 	at, err := i.old.seek(ctx, first)
 	if err != nil {
 		return err
@@ -155,22 +157,22 @@ func (i *importing) all(ctx context.Context) error {
 				if err := i.add(ctx, r); err != nil {
 					return err
 				}
-			case at >= first && i.there[at-first] != printOf(&r):
+			case at >= first && i.existing[at-first] != fingerprintOf(&r):
 				return i.notOurs(at)
 			}
 			at++
 		}
 	}
 	if at < i.begin {
-		return fmt.Errorf("topic %s ends at offset %d, and the files at %d: it holds more than this import", i.topic, i.begin, at)
+		return fmt.Errorf("topic %s ends at offset %d, but the files at %d: it has other records", i.topic, i.begin, at)
 	}
 	return i.flush(ctx)
 }
 
-// flushThen stores what was collected before an error ends the import.
+// flushThen stores the collected records before an error ends the import.
 func (i *importing) flushThen(ctx context.Context, err error) error {
 	if sendErr := i.flush(ctx); sendErr != nil {
-		return fmt.Errorf("%w (and then: %w)", err, sendErr)
+		return fmt.Errorf("%w (and after that: %w)", err, sendErr)
 	}
 	return err
 }
@@ -194,7 +196,7 @@ func (i *importing) add(ctx context.Context, r record.Record) error {
 	return nil
 }
 
-// flush stores the chunk at just the offsets it has to have.
+// flush stores the chunk at exactly its offsets.
 func (i *importing) flush(ctx context.Context) error {
 	if len(i.chunk) == 0 {
 		return nil
@@ -209,7 +211,7 @@ func (i *importing) flush(ctx context.Context) error {
 	n := int64(len(i.chunk))
 	end := time.Now().Add(retryTime)
 	for {
-		// The condition on the offset makes a repetition harmless, whatever came of the attempt before.
+		// The expected offset makes a repetition safe, whatever the outcome of the last attempt.
 		_, err := i.client.ProduceBatches(ctx, i.topic, data, client.ProduceOptions{ExpectedOffset: &i.next})
 		if err == nil {
 			break
@@ -217,7 +219,7 @@ func (i *importing) flush(ctx context.Context) error {
 		var e *client.Error
 		if errors.As(err, &e) && errors.Is(err, client.ErrOffsetMismatch) {
 			if e.NextOffset < i.next+n {
-				return fmt.Errorf("somebody else writes to topic %s: %w", i.topic, err)
+				return fmt.Errorf("another client writes to topic %s: %w", i.topic, err)
 			}
 			if err := i.compare(ctx); err != nil {
 				return err
@@ -239,14 +241,14 @@ func (i *importing) flush(ctx context.Context) error {
 	return nil
 }
 
-// compare makes sure that an attempt without an answer has stored the chunk.
+// compare checks that an attempt with an unknown outcome has stored the chunk.
 func (i *importing) compare(ctx context.Context) error {
 	at := 0
 	for r, err := range i.client.Records(ctx, i.topic, client.ReadOptions{Offset: i.next}) {
 		if err != nil {
 			return err
 		}
-		if printOf(r) != printOf(&i.chunk[at]) {
+		if fingerprintOf(r) != fingerprintOf(&i.chunk[at]) {
 			return i.notOurs(r.Offset)
 		}
 		if at++; at == len(i.chunk) {
@@ -256,7 +258,7 @@ func (i *importing) compare(ctx context.Context) error {
 	return i.notOurs(i.next + int64(at))
 }
 
-// makeRoom lets the topic take a record that is larger than a batch may be.
+// makeRoom raises the topic's limit for a record that is larger than a batch may be.
 func (i *importing) makeRoom(ctx context.Context, data []byte) error {
 	largest := 0
 	for rest := data; len(rest) > 0; {
@@ -269,7 +271,7 @@ func (i *importing) makeRoom(ctx context.Context, data []byte) error {
 	if largest <= i.batchMax {
 		return nil
 	}
-	i.say("a record takes a batch of %d bytes: max-batch-bytes of topic %s becomes that", largest, i.topic)
+	i.say("a record needs a batch of %d bytes: raising max-batch-bytes of topic %s to that", largest, i.topic)
 	if _, err := i.client.UpdateTopic(ctx, i.topic, client.TopicSpec{Settings: map[string]string{"max-batch-bytes": fmt.Sprint(largest)}}); err != nil {
 		return fmt.Errorf("a record of %d bytes: %w", largest, err)
 	}
@@ -277,14 +279,14 @@ func (i *importing) makeRoom(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// fingerprint tells records apart without holding them.
+// fingerprint identifies a record without storing it.
 type fingerprint struct {
 	time int64
 	size int
 	crc  uint32
-	rest bool // has a key or headers, or no value: no record of an import
+	rest bool // has a key, headers or no value, so it is not from an import
 }
 
-func printOf(r *record.Record) fingerprint {
+func fingerprintOf(r *record.Record) fingerprint {
 	return fingerprint{r.Timestamp, len(r.Value), record.CRC32C(r.Value), r.Key != nil || len(r.Headers) > 0 || r.Value == nil}
 }

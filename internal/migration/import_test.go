@@ -40,7 +40,7 @@ func realBroker(t *testing.T) *client.Client {
 	return c
 }
 
-// files are those of a version-1 topic.
+// files are the files of a version-1 topic.
 type files struct {
 	t      *testing.T
 	store  objstore.Store
@@ -62,7 +62,7 @@ func (f *files) add(values ...string) {
 	f.values = append(f.values, values...)
 }
 
-// lose leaves out a file with two records, or has damage in its place.
+// lose removes a file with two records, or damages it.
 func (f *files) lose(damage []byte) {
 	f.t.Helper()
 	if damage != nil {
@@ -81,7 +81,7 @@ func holds(t *testing.T, c *client.Client, topic string, want []string) {
 		got = append(got, string(r.Value))
 	}
 	if strings.Join(got, "|") != strings.Join(want, "|") {
-		t.Errorf("%s holds %q, want %q", topic, got, want)
+		t.Errorf("%s: records %q, want %q", topic, got, want)
 	}
 }
 
@@ -118,8 +118,8 @@ func TestImportOfDamage(t *testing.T) {
 			}
 			opt.SkipDamaged = true
 			for run, sent := range []int64{1, 0} {
-				if done, err := migration.Import(t.Context(), opt); err != nil || done.PassedOver != 1 || done.Records != sent || done.Next != 3 {
-					t.Errorf("run %d that skips: %+v %v", run, done, err)
+				if done, err := migration.Import(t.Context(), opt); err != nil || done.Skipped != 1 || done.Records != sent || done.Next != 3 {
+					t.Errorf("run %d with skipping: %+v %v", run, done, err)
 				}
 			}
 			holds(t, c, name, f.values)
@@ -159,10 +159,10 @@ func TestImportRefuses(t *testing.T) {
 	refused("t", "wide", "2 partitions")
 	refused("above", "above", "only 1 in folders below")
 	refused("none", "none", "no files of topic none")
-	// Longer than the files say: it holds more than the import.
+	// A topic that ends after the files has other records.
 	if _, err := migration.Import(t.Context(), migration.ImportOptions{Store: store, From: "t", Client: c, Topic: "t"}); err != nil {
 		t.Fatal(err)
 	}
 	produce("t", []byte("mine"))
-	refused("t", "t", "holds more than this import")
+	refused("t", "t", "it has other records")
 }

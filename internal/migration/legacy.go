@@ -1,10 +1,10 @@
-// The legacy reads and writes the topics of version-1 buckets: a file for each batch of records, named by the offset
-// of its first record, and now and then a file with all of these offsets.
+// This file reads and writes the topics of version-1 buckets: one file per batch of records, named
+// by the offset of its first record, and sometimes a file with all these offsets.
 //
 //	<topic>/%012d.record_batch          number: offset of the first record
-//	<topic>/offsets_%012d.offsets       number: how many came before
+//	<topic>/offsets_%012d.offsets       number: records before it
 //
-// The layouts inside are package record's.
+// Package record defines the layouts of the files.
 
 package migration
 
@@ -30,30 +30,31 @@ const (
 	offsetsSuffix = ".offsets"
 )
 
-// File is a batch file by its name.
+// File is the name of a batch file.
 type File struct {
 	First int64 // offset of its first record
 	Size  int64 // bytes as stored
 }
 
-// Listing is what a topic's folder holds.
+// Listing is the content of a topic's folder.
 type Listing struct {
 	Files   []File // by First
 	Bytes   int64  // of all Files
 	Offsets string // name of the newest offsets file, "" if there is none
-	// Nested are objects in folders below: they belong to topics whose names begin with this one's and a slash.
+	// Nested is the number of objects in folders below: they belong to topics whose names begin
+	// with this one's and a slash.
 	Nested int
-	// Unknown are names that are none of a topic.
+	// Unknown is the number of names that do not belong to a topic.
 	Unknown int
 }
 
-// CheckTopic says why a topic's files can not be reached by its name, or nil.
+// CheckTopic returns an error if a topic's name cannot be used to find its files.
 func CheckTopic(topic string) error {
 	if dir, base, nested := cutLast(topic); nested {
-		return fmt.Errorf("topic %q: a name with slashes is not taken, its files lie below those of %q; name the folder instead: --from <bucket>/%s --topic %s", topic, dir, dir, base)
+		return fmt.Errorf("topic %q: a name with slashes is not supported, because its files are below those of %q; set the folder instead: --from <bucket>/%s --topic %s", topic, dir, dir, base)
 	}
 	if !objstore.ValidKey(topic) {
-		return fmt.Errorf("topic %q: want letters, digits, and . _ ~ - only", topic)
+		return fmt.Errorf("topic %q: want only letters, digits and . _ ~ -", topic)
 	}
 	if n := len(Name(topic, math.MaxInt64)) - objstore.KeyBytesMax; n > 0 {
 		return fmt.Errorf("topic %q: too long by %d bytes: the names of its files are at most %d", topic, n, objstore.KeyBytesMax)
@@ -69,12 +70,12 @@ func cutLast(topic string) (dir, base string, nested bool) {
 	return topic[:i], topic[i+1:], true
 }
 
-// Name is the name of the batch file whose first record has an offset.
+// Name returns the name of the batch file whose first record has an offset.
 func Name(topic string, first int64) string {
 	return fmt.Sprintf("%s/%012d%s", topic, first, batchSuffix)
 }
 
-// List lists a topic's files. It holds 16 bytes for each.
+// List lists a topic's files. It uses 16 bytes per file.
 func List(ctx context.Context, store objstore.Store, topic string) (*Listing, error) {
 	if err := CheckTopic(topic); err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func List(ctx context.Context, store objstore.Store, topic string) (*Listing, er
 	for {
 		var entries []objstore.Entry
 		var more bool
-		err := patiently(ctx, func() (err error) {
+		err := retry(ctx, func() (err error) {
 			entries, more, err = store.List(ctx, o)
 			return err
 		})
@@ -99,7 +100,8 @@ func List(ctx context.Context, store objstore.Store, topic string) (*Listing, er
 		}
 		o.After = entries[len(entries)-1].Key
 	}
-	slices.SortFunc(l.Files, func(a, b File) int { return int(max(-1, min(1, a.First-b.First))) }) // numbers may have outgrown their zeros
+	// numbers may have more digits than the zero padding
+	slices.SortFunc(l.Files, func(a, b File) int { return int(max(-1, min(1, a.First-b.First))) })
 	return l, nil
 }
 
@@ -120,7 +122,8 @@ func (l *Listing) add(topic string, e objstore.Entry) {
 	}
 }
 
-// Read reads and decodes a batch file. record.ErrCorrupt says that it is damaged, objstore.ErrNotFound that it is gone.
+// Read reads and decodes a batch file. Errors: record.ErrCorrupt for a damaged file,
+// objstore.ErrNotFound for a missing one.
 func Read(ctx context.Context, store objstore.Store, topic string, first int64) (*record.FileV1, error) {
 	b, err := readAll(ctx, store, Name(topic, first))
 	if err != nil {
@@ -129,7 +132,8 @@ func Read(ctx context.Context, store objstore.Store, topic string, first int64) 
 	return record.DecodeV1(b, 0)
 }
 
-// ReadOffsets reads an offsets file: the offset of the first record of every batch file there was when it was written.
+// ReadOffsets reads an offsets file: the offset of the first record of every batch file at the time
+// of writing.
 func ReadOffsets(ctx context.Context, store objstore.Store, key string) ([]uint64, error) {
 	b, err := readAll(ctx, store, key)
 	if err != nil {
@@ -139,17 +143,17 @@ func ReadOffsets(ctx context.Context, store objstore.Store, key string) ([]uint6
 	return f.Offsets, err
 }
 
-// ErrDiffers says that a file of that name is there and holds something else.
-var ErrDiffers = errors.New("a file with this name is there and holds other records")
+// ErrDiffers: a file with that name exists and has other content.
+var ErrDiffers = errors.New("a file with this name exists and has other records")
 
-// Write stores a batch file, in a gzip stream if gzipped; nil means that it is durable. A file of that name that holds
-// the same bytes is as good; any other gives ErrDiffers.
+// Write stores a batch file, in a gzip stream if gzipped; nil means that it is durable. An existing
+// file with the same bytes is accepted; any other is ErrDiffers.
 func Write(ctx context.Context, store objstore.Store, key string, f Batch) error {
 	var b bytes.Buffer
 	if err := record.EncodeV1(&b, f.TimeMicros, f.Values, f.Gzipped); err != nil {
 		return err
 	}
-	err := patiently(ctx, func() error { return store.Put(ctx, key, objstore.NewBody(b.Bytes())) })
+	err := retry(ctx, func() error { return store.Put(ctx, key, objstore.NewBody(b.Bytes())) })
 	if !errors.Is(err, objstore.ErrExists) {
 		return err
 	}
@@ -160,18 +164,18 @@ func Write(ctx context.Context, store objstore.Store, key string, f Batch) error
 	return err
 }
 
-// Batch is what a batch file holds.
+// Batch is the content of a batch file.
 type Batch struct {
 	TimeMicros int64
 	Values     [][]byte
 	Gzipped    bool
 }
 
-// fileMax bounds a file as stored.
+// fileMax bounds a stored file.
 const fileMax = 1 << 30
 
 func readAll(ctx context.Context, store objstore.Store, key string) (b []byte, err error) {
-	err = patiently(ctx, func() error {
+	err = retry(ctx, func() error {
 		o, err := store.Get(ctx, key, objstore.Whole)
 		if err != nil {
 			return err
@@ -186,8 +190,8 @@ func readAll(ctx context.Context, store objstore.Store, key string) (b []byte, e
 	return b, err
 }
 
-// patiently repeats f a few times while the store gives no verdict.
-func patiently(ctx context.Context, f func() error) error {
+// retry repeats f a few times while the outcome of the request is unknown.
+func retry(ctx context.Context, f func() error) error {
 	const tries = 6
 	pause := 100 * time.Millisecond
 	for try := 1; ; try++ {

@@ -22,7 +22,7 @@ func put(t *testing.T, s objstore.Store, key string, b []byte) {
 	}
 }
 
-// plainFile is a batch file byte by byte: AAA, BBBBB, C at the time 0x0102030405060708.
+// plainFile is a batch file in bytes: AAA, BBBBB, C at the time 0x0102030405060708.
 func plainFile(t *testing.T) []byte {
 	t.Helper()
 	b, err := hex.DecodeString("73656221" + "0100" + "0807060504030201" + "03000000" + strings.Repeat("00", 14) +
@@ -49,7 +49,7 @@ func TestReadAndWrite(t *testing.T) {
 	put(t, s, "t/000000000003.record_batch", []byte("seb!"))
 	put(t, s, "t/3.record_batch", nil)
 	put(t, s, "t2/000000000009.record_batch", nil)
-	put(t, s, "t/1000000000000000.record_batch", nil) // a number that has outgrown twelve digits
+	put(t, s, "t/1000000000000000.record_batch", nil) // a number with more than twelve digits
 	put(t, s, "t/offsets_000000000000.offsets", nil)
 	put(t, s, "t/offsets_000000000001.offsets", offsetsFile(0))
 	l, err := migration.List(t.Context(), s, "t")
@@ -83,12 +83,13 @@ func TestReadAndWrite(t *testing.T) {
 	}
 	for _, name := range []string{"", "a/b", "../x", "a b", "."} {
 		if _, err := migration.List(t.Context(), s, name); err == nil {
-			t.Errorf("topic %q is taken", name)
+			t.Errorf("topic %q: no error", name)
 		}
 	}
 }
 
-// TestFaultyStore: a store that forgets its answers neither fails a write nor lets another file pass for it.
+// TestFaultyStore: a store that loses its answers does not fail a write, and an existing file with
+// other content is still detected.
 func TestFaultyStore(t *testing.T) {
 	inner := objstore.NewMemory()
 	rates := fault.Rates{fault.Before: .04, fault.Lost: .08, fault.Throttle: .04, fault.Truncate: .04}

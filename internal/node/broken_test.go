@@ -8,7 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// fragile is a store that an fsync has ended.
+// fragile is a store that fails after an fsync error.
 type fragile struct {
 	objstore.Store
 	broken chan struct{}
@@ -18,7 +18,7 @@ type fragile struct {
 func (f *fragile) Broken() <-chan struct{} { return f.broken }
 func (f *fragile) BrokenBy() error         { return f.err }
 
-func TestABrokenStoreIsTold(t *testing.T) {
+func TestABrokenStoreIsReported(t *testing.T) {
 	f := &fragile{Store: objstore.NewMemory(), broken: make(chan struct{}), err: fmt.Errorf("disk: %w", objstore.ErrBroken)}
 	n, err := Open(t.Context(), Options{Store: f})
 	if err != nil {

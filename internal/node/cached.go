@@ -14,8 +14,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// cached is a remote store behind a disk cache. The cache's files carry the cluster's id, which is not known before the
-// log has read or made the object that holds it: until that read passes by there is no cache.
+// cached is a remote store with a disk cache. The cache's files have the cluster ID, which is
+// unknown until the log has read or created the cluster object. There is no cache until that object
+// passes through Get.
 type cached struct {
 	objstore.Store
 	open  func(cluster record.ID) (*cache.Cache, error)
@@ -54,7 +55,7 @@ func (c *cached) Delete(ctx context.Context, keys ...string) error {
 	return c.Store.Delete(ctx, keys...)
 }
 
-// Forget has the cache drop what it holds of objects.
+// Forget drops objects from the cache.
 func (c *cached) Forget(keys ...string) {
 	if k := c.cache.Load(); k != nil {
 		k.Forget(keys...)
@@ -64,7 +65,7 @@ func (c *cached) Forget(keys ...string) {
 // Unwrap returns the remote store.
 func (c *cached) Unwrap() objstore.Store { return c.Store }
 
-// ClockSkew is the store's, if it tells the time.
+// ClockSkew returns the skew of the store's clock, if the store has one.
 func (c *cached) ClockSkew() (skew time.Duration, ok bool) {
 	if clocked, is := c.Store.(objstore.Clocked); is {
 		return clocked.ClockSkew()
@@ -72,7 +73,7 @@ func (c *cached) ClockSkew() (skew time.Duration, ok bool) {
 	return 0, false
 }
 
-// keep hands a committed object to the cache and returns when the cache has let go of the parts.
+// keep passes a committed object to the cache and returns when the cache no longer uses the parts.
 func (c *cached) keep(key string, parts [][]byte) {
 	k := c.cache.Load()
 	if k == nil {
@@ -90,12 +91,12 @@ func (c *cached) close() error {
 	return nil
 }
 
-// cacheable names what is worth its place: commit objects and packs. Snapshots are read once.
+// cacheable reports whether an object is cached: commit objects and packs. Snapshots are read once.
 func cacheable(key string) bool {
 	return strings.Contains(key, "/wal/") || strings.Contains(key, "/pack/")
 }
 
-// admit keeps seals out: a seal is only believed from the store itself (rule R11).
+// admit excludes seals from the cache: only the store itself is trusted for a seal (rule R11).
 func admit(_ string, start []byte) bool {
 	h, err := record.DecodeHead(start)
 	return err == nil && h.Kind != record.KindSeal

@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// flippingStore flips a bit of the first answer about each commit object, as a transport may.
+// flippingStore flips a bit in the first answer for each commit object, as a faulty network could.
 type flippingStore struct {
 	*remoteStore
 	salt int
@@ -44,8 +44,9 @@ func (s *flippingStore) Get(ctx context.Context, key string, r objstore.Range) (
 	return objstore.Object{Size: obj.Size, Body: io.NopCloser(bytes.NewReader(b))}, nil
 }
 
-// TestDamageOnTheWayDoesNotStay: what came damaged from the bucket once is read again from there, and not from the cache.
-// Found by the campaign of real processes (seed 3013): a broker did not start, and said that the bucket was corrupt.
+// TestDamageOnTheWayDoesNotStay: data that was damaged once in transfer is read again from the
+// bucket, and not from the cache. Found by the campaign of real processes (seed 3013): a broker did
+// not start and reported a corrupt bucket.
 func TestDamageOnTheWayDoesNotStay(t *testing.T) {
 	w := newNodeImages(t, "way")
 	for salt := range 6 {
@@ -65,7 +66,7 @@ func TestDamageOnTheWayDoesNotStay(t *testing.T) {
 		w.check(fmt.Sprintf("salt %d, after a restart", salt), n)
 		shut(t, n)
 		if strings.Contains(log.String(), "alarm") || strings.Contains(log.String(), "corrupt") {
-			t.Errorf("salt %d: the log says %s", salt, log.String())
+			t.Errorf("salt %d: log %s", salt, log.String())
 		}
 	}
 }

@@ -1,3 +1,3 @@
-// Package node puts a broker together: the bucket that a spec names, the store check, the disk cache, the memory budget
-// and the broker; and it takes them apart again in order. It knows no network front end.
+// Package node assembles a broker: the bucket of a spec, the store check, the disk cache, the
+// memory budget and the broker. It closes them in order. It does not depend on a network front end.
 package node

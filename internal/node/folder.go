@@ -11,13 +11,14 @@ import (
 	"time"
 )
 
-// folder is the data folder: nothing in it is needed to start again. A nil folder keeps nothing.
+// folder is the data folder. All its files can be rebuilt. A nil folder stores nothing.
 type folder struct {
 	dir  string
 	lock *os.File
 }
 
-// openFolder makes the folder if it is missing and takes its lock. Its files hold the API key: nobody else may look.
+// openFolder creates the folder if it is missing and locks it. Only its owner may read it, because
+// its files have the API key.
 func openFolder(dir string) (*folder, error) {
 	if dir == "" {
 		return nil, nil
@@ -29,7 +30,7 @@ func openFolder(dir string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data folder %s (--data-dir): %w", dir, err)
 	}
-	// The lock names its process, for `kill $(cat lock)`. A full disk must not keep a broker from starting.
+	// The lock has the process ID, for `kill $(cat lock)`. A full disk must not prevent a start.
 	if lock.Truncate(0) == nil {
 		_, _ = fmt.Fprintln(lock, os.Getpid())
 	}
@@ -44,23 +45,23 @@ func (f *folder) close() error {
 	return f.lock.Close()
 }
 
-// ErrFolderInUse: another process has this data folder.
+// ErrFolderInUse: another process uses this data folder.
 var ErrFolderInUse = errors.New("in use by another broker; give each its own --data-dir")
 
-// checksFile remembers which stores have passed the check of rule R10.
+// checksFile has the stores that have passed the check of rule R10.
 const checksFile = "store-checks.json"
 
-// checksMax bounds the file; the oldest entries go first.
+// checksMax bounds the entries of the file; the oldest are removed first.
 const checksMax = 64
 
 // checked is a store that has passed.
 type checked struct {
 	Store   string    `json:"store"`   // bucket, prefix and endpoint
-	Version string    `json:"version"` // of Seb: a newer one may stand on more
+	Version string    `json:"version"` // of Seb: a newer one may require more
 	At      time.Time `json:"at"`
 }
 
-// checks are the stores that have passed; a file that can not be read means none.
+// checks returns the stores that have passed; an unreadable file counts as empty.
 func (f *folder) checks() []checked {
 	if f == nil {
 		return nil
@@ -99,7 +100,7 @@ func (f *folder) remember(store string) error {
 	return os.Rename(file+".new", file)
 }
 
-// version is that of this build.
+// version returns the version of this build.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// mountAt mounts a small file system; the test is skipped where that is not allowed.
+// mountAt mounts a small file system; it skips the test where that is not allowed.
 func mountAt(t *testing.T, dir, options string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Skipf("a file system can not be mounted here: %v", err)
+		t.Skipf("cannot mount a file system here: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
@@ -24,7 +24,7 @@ func mountAt(t *testing.T, dir, options string) {
 	})
 }
 
-// TestSmallDataFolders gives a node a disk that is full at its first file, or at a later one.
+// TestSmallDataFolders runs a node on a disk that becomes full at its first or a later file.
 func TestSmallDataFolders(t *testing.T) {
 	w := newNodeImages(t, "one")
 	for _, pages := range []int{1, 2, 3, 5, 10, 20, 40, 80} {
@@ -39,7 +39,7 @@ func TestSmallDataFolders(t *testing.T) {
 	}
 }
 
-// TestReadOnlyDataFolder: the lock can be had, or the error says where not.
+// TestReadOnlyDataFolder: the node locks the folder, or the error names it.
 func TestReadOnlyDataFolder(t *testing.T) {
 	w := newNodeImages(t, "one")
 	for name, files := range map[string]folderImage{"of a killed node": w.crashed, "empty": {}} {

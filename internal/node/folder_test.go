@@ -25,8 +25,8 @@ import (
 
 var allImages = flag.Bool("images", false, "try every image of the data folder, not a sample")
 
-// remoteStore is a store in memory that a node takes for a remote one, so that it has a cache and a store check. It notes what was
-// deleted.
+// remoteStore is a store in memory that a node treats as a remote one, so that it has a cache and a
+// store check. It records deletions.
 type remoteStore struct {
 	objstore.Store
 	mu      sync.Mutex // guards deleted
@@ -44,7 +44,7 @@ func (s *remoteStore) Delete(ctx context.Context, keys ...string) error {
 	return s.Store.Delete(ctx, keys...)
 }
 
-// clone is another store with the same objects.
+// clone returns a store with the same objects.
 func (s *remoteStore) clone(t *testing.T) *remoteStore {
 	t.Helper()
 	out := &remoteStore{Store: objstore.NewMemory()}
@@ -65,7 +65,7 @@ func (s *remoteStore) clone(t *testing.T) *remoteStore {
 	return out
 }
 
-// folderImage is the files of a data folder by their path in it.
+// folderImage has the files of a data folder by their relative path.
 type folderImage map[string]string
 
 func readFolder(t *testing.T, dir string) folderImage {
@@ -77,7 +77,7 @@ func readFolder(t *testing.T, dir string) folderImage {
 		}
 		text, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // gone since it was listed
+			return nil // removed since it was listed
 		}
 		name, relErr := filepath.Rel(dir, path)
 		files[name] = string(text)
@@ -101,7 +101,8 @@ func (f folderImage) write(t *testing.T, dir string) {
 	}
 }
 
-// written is a node's work: what was acknowledged, and the data folder as a crash and as a clean end leave it.
+// written is the work of a node: the acknowledged records, and the data folder after a crash and
+// after a stop.
 type nodeImages struct {
 	t       *testing.T
 	bucket  *remoteStore
@@ -118,7 +119,8 @@ func (w *nodeImages) options(store objstore.Store) Options {
 	return Options{Store: store, DataDir: w.dir, CacheDir: filepath.Join(w.dir, "cache"), CacheBytes: 1 << 20, BatchWait: BatchNone, NoMerge: true}
 }
 
-// newNodeImages lets a node write, read through its cache, and index keys. seed tells one log from another.
+// newNodeImages runs a node that writes, reads through its cache, and indexes keys. seed
+// distinguishes logs.
 func newNodeImages(t *testing.T, seed string) *nodeImages {
 	dir, err := os.MkdirTemp("/dev/shm", "images-")
 	if err != nil {
@@ -148,7 +150,7 @@ func newNodeImages(t *testing.T, seed string) *nodeImages {
 	return w
 }
 
-// check reads all that was acknowledged, and looks each key up.
+// check reads all acknowledged records, and looks up each key.
 func (w *nodeImages) check(what string, n *Node) {
 	w.t.Helper()
 	next := int64(0)
@@ -161,7 +163,7 @@ func (w *nodeImages) check(what string, n *Node) {
 			var r record.Reader
 			for r.Reset(contentOf(w.t, &f.Parts[0].Chunks[i]), next); r.Next(); next++ {
 				if rec := r.Record(); rec.Offset != next || string(rec.Value) != w.values[next] {
-					w.t.Fatalf("%s: offset %d (want %d) holds %.40q", what, rec.Offset, next, rec.Value)
+					w.t.Fatalf("%s: offset %d (want %d) has value %.40q", what, rec.Offset, next, rec.Value)
 				}
 			}
 			if r.Err() != nil {
@@ -172,7 +174,7 @@ func (w *nodeImages) check(what string, n *Node) {
 	}
 	for key, offset := range w.keys {
 		if got, want := newest(w.t, n, w.keyed, key, 0, int64(len(w.values)-1)), fmt.Sprintf("0/%d false true", offset); got != want {
-			w.t.Fatalf("%s: %s is at %s, want %s", what, key, got, want)
+			w.t.Fatalf("%s: key %s at %s, want %s", what, key, got, want)
 		}
 	}
 }
@@ -191,7 +193,8 @@ func contentOf(t *testing.T, c *broker.Chunk) (b []byte) {
 	return b
 }
 
-// try starts a node on the folder as it is and on the bucket as it was, and wants all of it there, twice, and nothing deleted.
+// try starts a node twice on the data folder and on a copy of the bucket. All records must exist,
+// and nothing may be deleted.
 func (w *nodeImages) try(what string) {
 	w.t.Helper()
 	w.tried++
@@ -211,7 +214,7 @@ func (w *nodeImages) try(what string) {
 	}
 }
 
-// damages are what becomes of a file.
+// damages are possible damages of a file.
 func damages(text string, sample int) map[string]string {
 	n := len(text)
 	out := map[string]string{
@@ -229,8 +232,8 @@ func damages(text string, sample int) map[string]string {
 	return out
 }
 
-// TestImagesOfTheDataFolder: whatever a crash, a disk or a person has made of the data folder, a node starts on it, and all
-// that was acknowledged is there.
+// TestImagesOfTheDataFolder: a node starts on any state of the data folder, and all acknowledged
+// records exist.
 func TestImagesOfTheDataFolder(t *testing.T) {
 	w := newNodeImages(t, "one")
 	if len(w.crashed) < 6 || len(w.stopped) < 5 {
@@ -264,7 +267,8 @@ func TestImagesOfTheDataFolder(t *testing.T) {
 	t.Logf("%d images", w.tried)
 }
 
-// TestForeignDataFolders: files of another log's data folder, wholly and one by one, and files that have changed places.
+// TestForeignDataFolders uses files of another log's data folder, all and one by one, and exchanged
+// files.
 func TestForeignDataFolders(t *testing.T) {
 	w, other := newNodeImages(t, "one"), newNodeImages(t, "two")
 	other.crashed.write(t, w.dir)
@@ -290,7 +294,8 @@ func TestForeignDataFolders(t *testing.T) {
 	t.Logf("%d images", w.tried)
 }
 
-// TestOddDataFolders: things in the place of files that are none. A node starts, or says what is wrong with its folder.
+// TestOddDataFolders uses folders and links in the place of files. A node starts, or its error
+// names the folder.
 func TestOddDataFolders(t *testing.T) {
 	w := newNodeImages(t, "one")
 	for _, name := range []string{"lock", checksFile, checksFile + ".new", "cache", "cache/lock", "view", "view/keys.db", "view/keys.db-wal"} {
@@ -301,7 +306,7 @@ func TestOddDataFolders(t *testing.T) {
 			"a link to a file": func(p string) error { return os.Symlink(filepath.Join(filepath.Dir(w.dir), "elsewhere"), p) },
 		} {
 			if what == "a folder" && !strings.Contains(filepath.Base(name), ".") && name != "lock" && name != "cache/lock" {
-				continue // that is what it is
+				continue // it is already of this kind
 			}
 			w.crashed.write(t, w.dir)
 			path := filepath.Join(w.dir, name)
@@ -317,7 +322,8 @@ func TestOddDataFolders(t *testing.T) {
 	w.starts("the folder is a file", w.dir)
 }
 
-// starts wants a start that works or an error that names the file at fault, and lookups that work or say that they do not.
+// starts expects a start that works or an error that names the file, and lookups that work or
+// return an error.
 func (w *nodeImages) starts(what, path string) {
 	w.t.Helper()
 	store := w.bucket.clone(w.t)
@@ -327,7 +333,7 @@ func (w *nodeImages) starts(what, path string) {
 	n, err := Open(w.t.Context(), o)
 	if err != nil {
 		if !strings.Contains(err.Error(), path) && !strings.Contains(err.Error(), w.dir) {
-			w.t.Errorf("%s: %v does not say where", what, err)
+			w.t.Errorf("%s: %v does not name the file", what, err)
 		}
 		return
 	}
@@ -339,13 +345,14 @@ func (w *nodeImages) starts(what, path string) {
 	if size := fetch(w.t, n); size < 10_000 {
 		w.t.Errorf("%s: %d bytes", what, size)
 	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Second) // with no room for an index there is nothing to wait for
+	// without an index there is nothing to wait for
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 	defer cancel()
 	err = n.Keys().WaitFor(ctx, w.keyed, 0, int64(len(w.values)-1))
 	if err == nil {
 		w.check(what, n)
 	} else if log.Len() == 0 {
-		w.t.Errorf("%s: there is no index, and nothing is said: %v", what, err)
+		w.t.Errorf("%s: no index, and no error: %v", what, err)
 	}
 	if len(store.deleted) > 0 {
 		w.t.Errorf("%s: %q were deleted", what, store.deleted)

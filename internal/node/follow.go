@@ -13,17 +13,17 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// followed is the broker's log as one follower reads it.
+// followed is the broker's log for one follower.
 type followed struct {
 	*broker.Broker // set before the follower is opened
 	changed        chan struct{}
 	stale          atomic.Bool // topics have changed
 	any            atomic.Bool // there are topics whose records it follows
 
-	buf atomic.Pointer[[]byte] // of a Read that was released
+	buf atomic.Pointer[[]byte] // buffer of a released Read
 }
 
-// bufferMax is the largest buffer that is kept between two reads.
+// bufferMax bounds the buffer that is kept between two reads.
 const bufferMax = 1 << 20
 
 func (l *followed) init() {
@@ -31,7 +31,7 @@ func (l *followed) init() {
 	l.stale.Store(true)
 }
 
-// tell is the broker's hook. Where there is no topic to be followed, records wake no follower.
+// tell is the broker's hook. Without followed topics, records do not wake the follower.
 func (l *followed) tell(topics bool) {
 	if topics {
 		l.stale.Store(true)
@@ -59,8 +59,8 @@ func (l *followed) Read(ctx context.Context, topic record.ID, partition uint32, 
 	return b, err
 }
 
-// batchesOf are the batches of a read of one partition: those in memory as they lie, or the first section of a file, in a
-// buffer. What comes behind is for the next read.
+// batchesOf returns the batches of a read of one partition: those in memory without a copy, or the
+// first section of a file, in a buffer. The next read returns the rest.
 func (l *followed) batchesOf(f *broker.Fetched) (b follow.Batches, err error) {
 	p := &f.Parts[0]
 	if p.Err != nil {
@@ -95,7 +95,8 @@ func (l *followed) batchesOf(f *broker.Fetched) (b follow.Batches, err error) {
 	return b, nil
 }
 
-// localFile is a follower's file: in the data folder, or without one in a folder that is removed at the end.
+// localFile is a follower's file: in the data folder, or in a temporary folder that is removed at
+// the end.
 type localFile struct {
 	path, remove string
 }
@@ -108,7 +109,7 @@ func (o *Options) localFile(name, file string) localFile {
 	return localFile{filepath.Join(dir, file), dir}
 }
 
-// closed removes the folder, after the follower was closed with an error or nil.
+// closed removes the temporary folder. err is the error of closing the follower.
 func (f localFile) closed(err error) error {
 	if f.remove == "" {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// keyLog is the broker's log as the view of keys follows it.
+// keyLog is the broker's log for the key index.
 type keyLog struct {
 	followed
 
@@ -18,7 +18,7 @@ type keyLog struct {
 	known  bool
 }
 
-// indexed lists the topics with a key index.
+// indexed returns the topics with a key index.
 func (l *keyLog) indexed() ([]record.ID, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,10 +41,11 @@ func (l *keyLog) Records() int64 {
 	return l.RecordCount(topics...)
 }
 
-// viewCache is the most of its file that the view keeps in memory; less where memory is short.
+// viewCache bounds the part of the key index's file in memory; it is lower under a small memory
+// limit.
 const viewCache = 16 << 20
 
-// openKeys opens the view of keys, which opens its file when a topic wants it.
+// openKeys opens the key index, which creates its file when a topic needs it.
 func (n *Node) openKeys(ctx context.Context, l *keyLog, o *Options) (err error) {
 	l.Broker = n.Broker
 	n.keysFile = o.localFile("view", "keys.db")
@@ -54,7 +55,7 @@ func (n *Node) openKeys(ctx context.Context, l *keyLog, o *Options) (err error) 
 	return err
 }
 
-// closeKeys closes it.
+// closeKeys closes the key index.
 func (n *Node) closeKeys() error {
 	if n.keys == nil {
 		return nil
@@ -62,5 +63,6 @@ func (n *Node) closeKeys() error {
 	return n.keysFile.closed(n.keys.Close())
 }
 
-// Keys is the index of record keys, of the topics whose key-index is on. It follows the broker, and ends with it.
+// Keys returns the key index of the topics with key-index on. It follows the broker, and is closed
+// with the node.
 func (n *Node) Keys() *keyindex.View { return n.keys }

@@ -15,9 +15,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// BenchmarkKeyedRecords sends b.N records of 16-byte keys and 100-byte values to a broker on a disk bucket, from four
-// producers at once, with a key index and without: how many a second until the last is stored (and with an index until it
-// is in the view), how far the view was behind then, and the processor time of all that. Use -benchtime=3000000x.
+// BenchmarkKeyedRecords sends b.N records of 16-byte keys and 100-byte values to a broker on a disk
+// bucket, from four concurrent producers, with and without a key index. It reports the rate until
+// the last record is stored (and indexed), the lag of the index at that time, and the CPU time. Use
+// -benchtime=3000000x.
 func BenchmarkKeyedRecords(b *testing.B) {
 	for _, keys := range []int{0, 100, 3_000_000} {
 		name := fmt.Sprintf("keys=%d", keys)

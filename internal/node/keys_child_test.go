@@ -15,7 +15,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// busyBroker writes to a keyed topic until it is killed, and says after each hundred batches how far its view is.
+// busyBroker writes to a keyed topic until it is killed, and reports the position of its index
+// after each hundred batches.
 func busyBroker(t *testing.T, dir string) {
 	n, err := Open(context.Background(), busyOptions(dir))
 	if err != nil {
@@ -33,7 +34,7 @@ func busyBroker(t *testing.T, dir string) {
 		part := rand.IntN(2)
 		recs := make([]record.Record, 200)
 		for j := range recs {
-			// A key is in one partition only.
+			// A key is in one partition.
 			recs[j] = record.Record{Key: fmt.Appendf(nil, "key-%d", 2*rand.IntN(20_000)+part), Timestamp: 1}
 			if rand.IntN(5) > 0 {
 				recs[j].Value = []byte("value")
@@ -49,7 +50,7 @@ func busyBroker(t *testing.T, dir string) {
 	}
 }
 
-// killed runs a child until its view has taken some records in, and kills it a moment later.
+// killed runs a child until its index has some records, and kills it a moment later.
 func killed(t *testing.T, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -74,5 +75,5 @@ func killed(t *testing.T, dir string) {
 	if err := child.Process.Kill(); err != nil {
 		t.Error(err)
 	}
-	_ = child.Wait() // that it was killed
+	_ = child.Wait() // the error of the killed process
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// createKeyed makes a topic with a key index.
+// createKeyed creates a topic with a key index.
 func createKeyed(t *testing.T, n *Node, name string, partitions int) record.ID {
 	t.Helper()
 	info, err := n.CreateTopic(t.Context(), name, broker.TopicSpec{
@@ -64,7 +64,8 @@ func putRecords(t *testing.T, n *Node, topic string, part int, recs []record.Rec
 	return r.Base
 }
 
-// newest is where the newest record of a key is, once the record at an offset is in the view.
+// newest returns the position of the newest record of a key, once the index has the record at an
+// offset.
 func newest(t *testing.T, n *Node, topic record.ID, key string, part int, offset int64) string {
 	t.Helper()
 	if err := n.Keys().WaitFor(t.Context(), topic, uint32(part), offset); err != nil {
@@ -101,44 +102,44 @@ func TestKeysOutliveTheBroker(t *testing.T) {
 	put(t, n, "t", 0, "a", "1", "2")
 	last := put(t, n, "t", 1, "a", "3", "4", "")
 	if got := newest(t, n, topic, "a", 1, last); got != "1/2 true true" {
-		t.Errorf("newest is %s", got)
+		t.Errorf("newest record at %s", got)
 	}
 	last = put(t, n, "t", 1, "b", "1")
 	if got := newest(t, n, topic, "b", 1, last); got != "1/3 false true" {
-		t.Errorf("newest is %s", got)
+		t.Errorf("newest record at %s", got)
 	}
 	if taken := stat(t, o.Metrics, "seb_view_records_total"); taken != 6 {
-		t.Errorf("%v records taken in", taken)
+		t.Errorf("%v records indexed", taken)
 	}
 	shut(t, n)
 
 	o.Metrics = metrics.NewSet()
 	n = open(t, o)
 	if got := newest(t, n, topic, "a", 1, last); got != "1/2 true true" {
-		t.Errorf("after a restart newest is %s", got)
+		t.Errorf("newest record after a restart at %s", got)
 	}
 	if taken := stat(t, o.Metrics, "seb_view_records_total"); taken != 0 {
-		t.Errorf("%v records taken in again", taken)
+		t.Errorf("%v records indexed again", taken)
 	}
 	if _, err := n.Trim(t.Context(), "t", 1, 3); err != nil {
 		t.Fatal(err)
 	}
 	if got := newest(t, n, topic, "a", 1, last); got != "0/1 false true" {
-		t.Errorf("after a trim newest is %s", got)
+		t.Errorf("newest record after a trim at %s", got)
 	}
 	shut(t, n)
 	if err := os.RemoveAll(o.DataDir); err != nil {
 		t.Fatal(err)
 	}
 
-	// The view is made anew, while a broker that knows nothing but the bucket takes over.
+	// The index is rebuilt, while a broker that knows only the bucket takes over.
 	o.Metrics = metrics.NewSet()
 	n = open(t, o)
 	if got := newest(t, n, topic, "b", 1, last); got != "1/3 false true" {
-		t.Errorf("without its file newest is %s", got)
+		t.Errorf("newest record after the loss of the file at %s", got)
 	}
 	if taken := stat(t, o.Metrics, "seb_view_records_total"); taken != 3 {
-		t.Errorf("%v records taken in", taken)
+		t.Errorf("%v records indexed", taken)
 	}
 	if lag := stat(t, o.Metrics, "seb_view_lag_records"); lag != 0 {
 		t.Errorf("lags by %v", lag)
@@ -155,7 +156,7 @@ func TestKeysOutliveTheBroker(t *testing.T) {
 	}
 }
 
-// TestViewWithoutADataFolder: its file is temporary, and nobody has one who does not need it.
+// TestViewWithoutADataFolder: its file is temporary, and exists only if a topic needs it.
 func TestViewWithoutADataFolder(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -172,7 +173,7 @@ func TestViewWithoutADataFolder(t *testing.T) {
 		return list
 	}
 	if list := files(); len(list) > 0 {
-		t.Errorf("made %s", list)
+		t.Errorf("created %s", list)
 	}
 	topic := createKeyed(t, n, "t", 1)
 	if got := newest(t, n, topic, "a", 0, put(t, n, "t", 0, "a", "1")); got != "0/0 false true" {
@@ -187,11 +188,11 @@ func TestViewWithoutADataFolder(t *testing.T) {
 	}
 }
 
-// TestIdleViewAsksTheBucketForNothing: a broker with a key index that nobody writes to makes no request, unless a reader
-// waits; nor does one that follows.
+// TestIdleViewAsksTheBucketForNothing: a broker with an idle key index sends no requests unless a
+// reader waits. The same holds for a follower.
 func TestIdleViewAsksTheBucketForNothing(t *testing.T) {
 	dir := t.TempDir()
-	// What packages make once and keep must not be of the bubble's.
+	// Packages must create their cached values outside the bubble.
 	if _, err := state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +209,7 @@ func TestIdleViewAsksTheBucketForNothing(t *testing.T) {
 		if got := newest(t, f, topic, "a", 0, last); got != "0/2 false true" {
 			t.Errorf("on a follower: %s", got)
 		}
-		time.Sleep(time.Hour) // what is still due
+		time.Sleep(time.Hour) // until pending work is done
 		before, beforeOther := store.Counts(), other.Counts()
 		time.Sleep(time.Hour)
 		if d := store.Counts().Sub(before); d.Requests() != 0 {
@@ -217,7 +218,7 @@ func TestIdleViewAsksTheBucketForNothing(t *testing.T) {
 		if d := other.Counts().Sub(beforeOther); d.Requests() != 0 {
 			t.Errorf("a follower: %+v in an hour", d)
 		}
-		// Somebody who waits for the view makes a follower follow; here the record comes while he waits.
+		// A waiting reader makes a follower read the log; the record arrives during the wait.
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if got := newest(t, f, topic, "a", 0, last+1); got != "0/3 true true" {
@@ -234,14 +235,15 @@ func TestIdleViewAsksTheBucketForNothing(t *testing.T) {
 		}
 		answer.Release()
 		if d := store.Counts().Sub(before); d.Requests() == 0 {
-			t.Error("a reader who waits does not count: this test sees nothing")
+			t.Error("no request of a waiting reader: the counter does not work")
 		}
 		shut(t, f)
 		shut(t, n)
 	})
 }
 
-// TestViewOfABucketThatWasRestored: what the view has read is no longer in the bucket, or is something else there.
+// TestViewOfABucketThatWasRestored: the bucket lacks records that the index has read, or has other
+// ones.
 func TestViewOfABucketThatWasRestored(t *testing.T) {
 	for name, more := range map[string]bool{"shorter": false, "as long": true} {
 		t.Run(name, func(t *testing.T) {
@@ -272,19 +274,19 @@ func TestViewOfABucketThatWasRestored(t *testing.T) {
 			}
 			n = open(t, o)
 			if got := newest(t, n, topic, "b", 0, 1); got != "0/0 false false" {
-				t.Errorf("what is not in the bucket: %s", got)
+				t.Errorf("record that is not in the bucket: %s", got)
 			}
 			if got := newest(t, n, topic, "a", 0, 1); got != "0/1 false true" {
-				t.Errorf("what is: %s", got)
+				t.Errorf("record in the bucket: %s", got)
 			}
 			if !strings.Contains(log.String(), "read anew") {
-				t.Errorf("nothing was said: %s", &log)
+				t.Errorf("no message in the log: %s", &log)
 			}
 		})
 	}
 }
 
-// TestKeysOfACompactedTopic: what compaction has taken is in no answer, and all that is left is.
+// TestKeysOfACompactedTopic: answers omit removed records, and have all others.
 func TestKeysOfACompactedTopic(t *testing.T) {
 	for name, retention := range map[string]string{"tombstones stay": "24h", "tombstones go": "1ms"} {
 		t.Run(name, func(t *testing.T) { keysOfACompactedTopic(t, retention) })
@@ -332,10 +334,10 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 		}
 		left = compareKeys(t, n, &info)
 		switch round {
-		case 2: // a view that has seen all of the records
+		case 2: // an index that has read all records
 			shut(t, n)
 			n = open(t, o)
-		case 4: // one that sees only what is left
+		case 4: // an index that reads only the remaining records
 			shut(t, n)
 			o.DataDir = t.TempDir()
 			n = open(t, o)
@@ -346,10 +348,11 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 	}
 }
 
-// keysChild is the environment of a child of TestKilledBrokers: the folder it works in.
+// keysChild is the environment variable of a child of TestKilledBrokers: its folder.
 const keysChild = "SEB_TEST_KEYS_CHILD"
 
-// TestKilledBrokers: brokers that are killed while their view is busy leave a file that the next one goes on with.
+// TestKilledBrokers: a broker that is killed while it writes its index leaves a file that the next
+// one continues with.
 func TestKilledBrokers(t *testing.T) {
 	if dir := os.Getenv(keysChild); dir != "" {
 		busyBroker(t, dir)
@@ -371,16 +374,16 @@ func TestKilledBrokers(t *testing.T) {
 	}
 	total := compareKeys(t, n, &info)
 	if again := stat(t, o.Metrics, "seb_view_rebuilds_total"); again != 0 {
-		t.Errorf("the view was made anew %v times", again)
+		t.Errorf("the index was rebuilt %v times", again)
 	}
-	t.Logf("%d records, %v of them taken in after the last kill", total, stat(t, o.Metrics, "seb_view_records_total"))
+	t.Logf("%d records, %v of them indexed after the last kill", total, stat(t, o.Metrics, "seb_view_records_total"))
 }
 
 func busyOptions(dir string) Options {
 	return Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: time.Millisecond}
 }
 
-// compareKeys compares the view of a topic with its records.
+// compareKeys compares the index of a topic with its records.
 func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 	t.Helper()
 	want := map[string][]string{}
@@ -432,7 +435,7 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 	return total
 }
 
-// eachRecord reads all of a partition that is there.
+// eachRecord reads all records of a partition.
 func eachRecord(t *testing.T, n *Node, topic string, part int, f func(*record.Record)) {
 	t.Helper()
 	info, err := n.Topic(t.Context(), topic, false)

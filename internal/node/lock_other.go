@@ -4,7 +4,7 @@ package node
 
 import "os"
 
-// lockFile takes no lock: there is no portable one that ends with a killed process.
+// lockFile takes no lock: no portable lock ends when a process is killed.
 func lockFile(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 }

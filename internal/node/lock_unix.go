@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// lockFile takes the lock of a file, which ends with this process however that ends.
+// lockFile locks a file. The lock ends with the process, even if it is killed.
 func lockFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore/cache"
 )
 
-// registerMetrics adds the gauges of the disk cache; the broker and the log have registered their own.
+// registerMetrics adds the gauges of the disk cache; the broker and the log register their own.
 func (n *Node) registerMetrics(set *metrics.Set) {
 	if n.cache == nil {
 		return

@@ -18,43 +18,43 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// term is one broker's life, and what its clients heard.
+// term is the lifetime of one broker with the results of its clients.
 type term struct {
 	n     *Node
 	set   *metrics.Set
-	first int64 // records that had been written when it began to lead
+	first int64 // records written before it began to lead
 
-	mu      sync.Mutex // guards what follows
-	acked   map[string]place
+	mu      sync.Mutex // guards the following fields
+	acked   map[string]position
 	unknown map[string]bool
 	appends int // acknowledged
 	changes int // acknowledged trims and creations
 }
 
-// place is where a record is.
-type place struct {
+// position is the position of a record.
+type position struct {
 	part   int32
 	offset int64
 }
 
 const agreeParts = 2
 
-// ledger is what was ever seen in the log, trimmed since or not.
+// ledger has everything that was ever in the log, trimmed records included.
 type ledger struct {
-	there        map[string]place
-	sum, unheard int64 // counted by all brokers; of unknown outcome and there
+	there        map[string]position
+	sum, unheard int64 // counted by all brokers; with an unknown outcome but stored
 }
 
-// TestMetricsAgreeWithTheLog: over brokers that are closed, killed and taken over from, on a store that fails, what each
-// counted as written is what the log gained while it led, but for records of which it never heard that they are there; and
-// clients were told that the outcome of those is unknown.
+// TestMetricsAgreeWithTheLog: brokers are closed, killed and replaced on a faulty store. The
+// records that each one counted equal the growth of the log while it led, except for stored records
+// whose outcome was unknown to it and to its clients.
 func TestMetricsAgreeWithTheLog(t *testing.T) {
 	rates := fault.Rates{fault.Before: .05, fault.Lost: .1, fault.Late: .05, fault.Throttle: .03}
 	faults := fault.Config{Put: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	s := fault.New(objstore.NewMemory(), seed, fault.Config{})
-	log := &ledger{there: map[string]place{}}
+	log := &ledger{there: map[string]position{}}
 	l := log.begin(t, s)
 	if _, err := l.n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: agreeParts}); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestMetricsAgreeWithTheLog(t *testing.T) {
 			kill(l.n)
 		}
 		s.SetConfig(fault.Config{})
-		next := log.begin(t, s) // in run 3 it takes over from one that lives
+		next := log.begin(t, s) // in run 3 it takes over from a running broker
 		kill(l.n)
 		log.check(t, run, l, next.first)
 		l = next
@@ -93,7 +93,7 @@ func TestMetricsAgreeWithTheLog(t *testing.T) {
 // begin opens the next broker.
 func (l *ledger) begin(t *testing.T, s objstore.Store) *term {
 	t.Helper()
-	o := &term{set: metrics.NewSet(), acked: map[string]place{}, unknown: map[string]bool{}}
+	o := &term{set: metrics.NewSet(), acked: map[string]position{}, unknown: map[string]bool{}}
 	o.n = open(t, Options{Store: s, BatchWait: time.Millisecond, NoMerge: true, RetentionEvery: time.Hour, SnapshotSlots: 10, Metrics: o.set})
 	o.first = l.see(t, o.n)
 	return o
@@ -113,7 +113,8 @@ func kill(n *Node) {
 	_ = n.Close(ctx)
 }
 
-// load writes from several producers, who wait for their answers to the end if it is quiet, else for a moment.
+// load writes from several producers. With quiet they wait for all answers, otherwise only for a
+// moment.
 func (l *term) load(t *testing.T, run int, quiet bool) {
 	var wg sync.WaitGroup
 	for p := range 3 {
@@ -159,7 +160,7 @@ func (l *term) write(t *testing.T, part int32, quiet bool, values ...string) {
 	case r.Err == nil:
 		l.appends++
 		for i, v := range values {
-			l.acked[v] = place{part, r.Base + int64(i)}
+			l.acked[v] = position{part, r.Base + int64(i)}
 		}
 	case errors.Is(r.Err, broker.ErrOutcomeUnknown):
 		for _, v := range values {
@@ -168,7 +169,8 @@ func (l *term) write(t *testing.T, part int32, quiet bool, values ...string) {
 	}
 }
 
-// see notes what is in the log. Offsets keep their records, so what is seen twice is the same.
+// see records the content of the log. Offsets never change, so a record that is seen twice must be
+// the same.
 func (l *ledger) see(t *testing.T, n *Node) (next int64) {
 	t.Helper()
 	for i, p := range partsOf(t, n) {
@@ -196,9 +198,9 @@ func (l *ledger) seeFrom(t *testing.T, n *Node, part int32, offset int64) (next 
 		c := &f.Parts[0].Chunks[i]
 		var r record.Reader
 		for r.Reset(slices.Concat(c.Parts...), next); r.Next(); next++ {
-			v, at := string(r.Record().Value), place{part, r.Record().Offset}
+			v, at := string(r.Record().Value), position{part, r.Record().Offset}
 			if was, ok := l.there[v]; ok && was != at || at.offset != next {
-				t.Fatalf("%s is at %v and at %v, %d is next", v, was, at, next)
+				t.Fatalf("%s at %v and at %v, next %d", v, was, at, next)
 			}
 			l.there[v] = at
 		}
@@ -212,10 +214,11 @@ func (l *ledger) seeFrom(t *testing.T, n *Node, part int32, offset int64) (next 
 	return next
 }
 
-// check compares a term's counters with the log, in which next records had been written when the next one began.
+// check compares a term's counters with the growth of the log until the next term, which began at
+// next records.
 func (l *ledger) check(t *testing.T, i int, o *term, next int64) {
 	t.Helper()
-	unheard := int64(0) // unknown to clients, and there
+	unheard := int64(0) // unknown to clients, but stored
 	for v := range o.unknown {
 		if _, ok := l.there[v]; ok {
 			unheard++
@@ -223,7 +226,7 @@ func (l *ledger) check(t *testing.T, i int, o *term, next int64) {
 	}
 	for v, at := range o.acked {
 		if l.there[v] != at {
-			t.Errorf("broker %d: %s was acknowledged at %v and is at %v", i, v, at, l.there[v])
+			t.Errorf("broker %d: %s was acknowledged at %v, but is at %v", i, v, at, l.there[v])
 		}
 	}
 	gained, heard := next-o.first, int64(len(o.acked))

@@ -22,12 +22,12 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Node is a broker on its bucket with all that it needs.
+// Node is a broker on its bucket with all its components.
 type Node struct {
 	*broker.Broker
 	folder   *folder
-	store    objstore.Store    // ours to close; nil if the caller's
-	cache    *cached           // nil without one
+	store    objstore.Store    // to close; nil if the caller owns it
+	cache    *cached           // nil: no cache
 	merger   *compactor.Merger // nil if read-only
 	keys     *keyindex.View
 	keysFile localFile
@@ -38,14 +38,15 @@ type Node struct {
 	triggersFile localFile
 	eventLog     *eventLog // nil if read-only
 
-	fragile objstore.Fragile // nil if no fsync can end the store
+	fragile objstore.Fragile // nil if the store uses no fsync
 
 	name string
-	rest func() error // closes what lies below the broker, once
+	rest func() error // closes the components below the broker, once
 }
 
-// Open opens the bucket, checks the store if need be (storecheck.Error), and waits until the broker leads or, with
-// ReadOnly, follows. If ctx ends first all is closed again; its end after Open does not matter.
+// Open opens the bucket, checks the store if necessary (storecheck.Error), and waits until the
+// broker leads or, with ReadOnly, follows. If ctx ends first, Open closes everything. The node does
+// not use ctx after Open has returned.
 func Open(ctx context.Context, o Options) (*Node, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -62,7 +63,8 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, errors.Join(err, f.close()) // a broker on a fast store might be open before it is noticed
+		// a broker on a fast store may be open before the error is noticed
+		return nil, errors.Join(err, f.close())
 	}
 	store, err := openStore(ctx, &o)
 	if err != nil {
@@ -80,13 +82,13 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	n.fragile, _ = objstore.As[objstore.Fragile](store)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	gate := check(ctx, store, &o, f, cancel)
-	if gate != nil {
-		store = gate
+	checked := check(ctx, store, &o, f, cancel)
+	if checked != nil {
+		store = checked
 	}
 	if err := n.open(ctx, store, &o); err != nil {
-		cancel(err) // the check need not go on, unless it is what failed
-		if fault := gate.wait(); fault != nil && errors.Is(context.Cause(ctx), fault) {
+		cancel(err) // stop the check, unless it is the cause
+		if fault := checked.wait(); fault != nil && errors.Is(context.Cause(ctx), fault) {
 			err = fault
 		}
 		return nil, errors.Join(err, n.rest())
@@ -94,12 +96,12 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	failpoint.Hit("start.led")
 	n.logLevel(&o)
 	if err := n.StateFull(); err != nil {
-		o.Logger.Warn("the state is larger than its part of the memory limit: reads and writes go on, and nothing is created", "err", err)
+		o.Logger.Warn("the state exceeds its part of the memory limit: reads and writes continue, new topics, partitions, groups and triggers are refused", "err", err)
 	}
 	return n, nil
 }
 
-// logLevel says until when an older program can lead the bucket, if that is so.
+// logLevel logs how long an older program can lead the bucket, if it can.
 func (n *Node) logLevel(o *Options) {
 	v := n.Level()
 	switch {
@@ -111,7 +113,7 @@ func (n *Node) logLevel(o *Options) {
 	}
 }
 
-// open opens the broker on the store, behind the cache, and what runs beside it.
+// open opens the broker on the store, behind the cache, and the components that follow it.
 func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err error) {
 	mem := budget.New(o.MemoryLimit)
 	record.SetInflateMemory(o.MemoryLimit / inflateShare)
@@ -133,7 +135,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	if o.HoldUpgrade {
 		opt.Core.RaiseAfter = -1
 	}
-	if local && !failpoint.Hurried() {
+	if local && !failpoint.FrequentSnapshots() {
 		opt.Core.SnapshotBytes = snapshotBytesLocal
 	}
 	if !local && o.CacheBytes > 0 && o.CacheDir != "" {
@@ -169,8 +171,9 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	return errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o))
 }
 
-// Broken is closed when an fsync of the store has failed; nil if that cannot be. BrokenBy then says why, and wraps
-// objstore.ErrBroken: no write succeeds until a new process opens the store.
+// Broken is closed when an fsync of the store has failed; nil if the store uses none. BrokenBy then
+// returns the reason, which wraps objstore.ErrBroken. No write succeeds until a new process opens
+// the store.
 func (n *Node) Broken() <-chan struct{} {
 	if n.fragile == nil {
 		return nil
@@ -178,7 +181,7 @@ func (n *Node) Broken() <-chan struct{} {
 	return n.fragile.Broken()
 }
 
-// BrokenBy says what failed; nil before Broken is closed.
+// BrokenBy returns the failed operation; nil before Broken is closed.
 func (n *Node) BrokenBy() error {
 	if n.fragile == nil {
 		return nil
@@ -186,11 +189,12 @@ func (n *Node) BrokenBy() error {
 	return n.fragile.BrokenBy()
 }
 
-// StoreName names the bucket for people.
+// StoreName returns the name of the bucket for people.
 func (n *Node) StoreName() string { return n.name }
 
-// Close stores what is queued, answers it, and closes everything. When ctx ends first, what was not sent is rejected, the
-// rest is unknown, and Close returns ctx's error. Closing twice is allowed.
+// Close stores and acknowledges the queued records, and closes everything. If ctx ends first, Close
+// returns its error: unsent records are rejected, and the outcome of the others is unknown. Close
+// may be called twice.
 func (n *Node) Close(ctx context.Context) error {
 	if n.merger != nil {
 		n.merger.Close()
@@ -198,7 +202,7 @@ func (n *Node) Close(ctx context.Context) error {
 	return errors.Join(n.closeTriggers(), n.closeKeys(), n.Broker.Close(ctx), n.rest())
 }
 
-// closeRest closes what lies below the broker: the cache, the store, the data folder.
+// closeRest closes the components below the broker: the cache, the store, the data folder.
 func (n *Node) closeRest() error {
 	n.seen.close()
 	var errs []error
@@ -211,42 +215,42 @@ func (n *Node) closeRest() error {
 	return errors.Join(append(errs, n.folder.close())...)
 }
 
-// batching is how records become objects.
+// batching returns how records are collected into objects.
 func (o *Options) batching(local bool, mem *budget.Budget) log.Config {
 	c := log.Config{Wait: o.batchWait(local), DeferWait: o.offsetWait(local), BytesMax: o.batchBytes(mem)}
 	if local && o.BatchWait == BatchAuto {
-		c.BytesEnough = batchBytesLocal // an object more costs nothing here
+		c.BytesEnough = batchBytesLocal // another object costs nothing on a local store
 	}
 	return c
 }
 
-// batchBytes is the soft limit of an object: at most a quarter of what objects and bodies in flight may take, so that
-// the window of objects is not filled by one.
+// batchBytes returns the soft limit of an object: at most a quarter of the memory for objects and
+// bodies in flight, so that one object does not fill the window.
 func (o *Options) batchBytes(mem *budget.Budget) int64 {
 	return min(o.BatchBytes, max(mem.Class(budget.Produce).Limit(), mem.Class(budget.Objects).Limit())/2)
 }
 
-// inflateShare is the part of the memory limit, an eighth, that decompressing may take at once in the process: so much as
-// the largest request.
+// inflateShare is the share of the memory limit, an eighth, for decompression in the process. It
+// equals the largest request.
 const inflateShare = 8
 
-// keyBytes is what a compaction needs for a key in memory.
+// keyBytes is the memory of a key during compaction.
 const keyBytes = 64
 
-// rangesBacklog is how many ranges of commit objects wait for a merge at most; under a small memory limit it is a part of
-// what the state may take.
+// rangesBacklog bounds the ranges of commit objects that wait for a merge. Under a small memory
+// limit it is a share of the memory of the state.
 const (
 	rangesBacklog = 16 << 10
 	rangesShare   = 8
 )
 
-// stateRanges is about how many ranges the state holds.
+// stateRanges estimates the number of ranges in the state.
 func (n *Node) stateRanges() int {
 	held, _ := n.StateMemory()
 	return int(held.Ranges / state.RangeMemory)
 }
 
-// pack is how packs are made, with as many keys in memory as their class has room for.
+// pack returns the configuration of packs. The memory class bounds the number of keys in memory.
 func (o *Options) pack(mem *budget.Budget) pack.Config {
 	c := o.Pack
 	if c.Backlog <= 0 {

@@ -55,7 +55,7 @@ func produce(t *testing.T, n *Node, value []byte) {
 	}
 }
 
-// fetch reads everything of the topic in one go and returns the bytes of the chunks.
+// fetch reads the whole topic and returns the bytes of the chunks.
 func fetch(t *testing.T, n *Node) int64 {
 	t.Helper()
 	f, err := n.Fetch(t.Context(), []broker.Want{{Topic: "t", MaxBytes: 64 << 20}}, 1, 0)
@@ -86,7 +86,7 @@ func TestRemoteStoreIsCheckedOnceForADataFolder(t *testing.T) {
 	checks := func(dir string, readOnly bool) int {
 		var log bytes.Buffer
 		shut(t, open(t, Options{Bucket: bucket, DataDir: dir, ReadOnly: readOnly, Logger: slog.New(slog.NewTextHandler(&log, nil))}))
-		return strings.Count(log.String(), "checking the store")
+		return strings.Count(log.String(), "store check started")
 	}
 	first := t.TempDir()
 	if n := checks(first, false); n != 1 {
@@ -105,7 +105,7 @@ func TestRemoteStoreIsCheckedOnceForADataFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := checks(first, false); n != 1 {
-		t.Errorf("damaged memory: %d checks", n)
+		t.Errorf("damaged file: %d checks", n)
 	}
 }
 
@@ -223,16 +223,16 @@ func TestDataFolderIsForOneProcess(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	shut(t, n)
-	shut(t, n) // twice is allowed
+	shut(t, n) // a second call is allowed
 	open(t, Options{Bucket: "mem:", DataDir: dir})
 }
 
-func TestStartIsGivenUpWithItsContext(t *testing.T) {
+func TestStartEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := t.TempDir()
 	if _, err := Open(ctx, Options{Bucket: "mem:", DataDir: dir}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	open(t, Options{Bucket: "mem:", DataDir: dir}) // the folder was given back
+	open(t, Options{Bucket: "mem:", DataDir: dir}) // the folder lock was released
 }

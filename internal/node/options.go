@@ -14,62 +14,71 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// Options say what broker to open. The zero value of a field means its default; either Bucket or Store must be given.
+// Options configure a node. The zero value of a field selects its default. Either Bucket or Store
+// is required.
 type Options struct {
-	// Bucket is where the records are, as objstore.ParseSpec understands it.
+	// Bucket is the object store, as a spec of objstore.ParseSpec.
 	Bucket string
-	// Store is used instead of opening Bucket; it stays the caller's.
+	// Store replaces Bucket. The caller keeps ownership.
 	Store objstore.Store
-	// Prepare, if not nil, is called once the data folder is locked and before the log is opened. Its error ends Open: nothing was
-	// written to the bucket, and a broker that leads it goes on.
+	// Prepare, if not nil, is called after the data folder is locked and before the log is opened.
+	// Its error ends Open: nothing was written to the bucket, and a broker that leads it continues.
 	Prepare func() error
-	// DataDir is the folder for what can be lost; it is made, and locked against other processes. "" keeps nothing: there
-	// is no disk cache then, the index of keys is a temporary file, and the store is checked at every start.
+	// DataDir is the folder for data that can be rebuilt. It is created, and locked against other
+	// processes. With "" there is no disk cache, the key index is a temporary file, and every start
+	// checks the store.
 	DataDir string
 	// ReadOnly follows the log and writes nothing.
 	ReadOnly bool
-	// HoldUpgrade leaves a bucket of an older program at its format level until Raise is called.
+	// HoldUpgrade keeps the format level of an older program's bucket until Raise is called.
 	HoldUpgrade bool
-	// AcceptClock believes the machine's clock at the start, however far it is from the log's last time (rule R15).
+	// AcceptClock accepts the machine's clock at the start, however far it is from the log time
+	// (rule R15).
 	AcceptClock bool
-	// Clocks shows the clocks; nil for those of the machine and the store.
+	// Clocks returns the readings of the clocks; nil reads the machine's and the store's.
 	Clocks func() logtime.Reading
-	// NoAutoCreate refuses records for topics that were not created.
+	// NoAutoCreate refuses records for unknown topics instead of creating the topic.
 	NoAutoCreate bool
-	// DefaultPartitions is how many partitions a topic has that records create, or a Kafka client that leaves it to the broker. 1.
+	// DefaultPartitions is the partition count of a topic that a record creates, or a Kafka client
+	// without a count. The default is 1.
 	DefaultPartitions int
-	// Advertised is the address that clients of a broker we take over from are told.
+	// Advertised is this broker's address for the clients of a broker that it fences.
 	Advertised string
-	// BatchWait is how long the first record of an object waits for others; BatchAuto (250 ms on remote stores, 5 ms on
-	// local ones) if it is 0, BatchNone collects nothing.
+	// BatchWait is the time that the first record of an object waits for others. BatchAuto (0)
+	// means 250 ms on remote stores and 5 ms on local ones; BatchNone disables collecting.
 	BatchWait time.Duration
-	// OffsetWait is how long the offsets that consumers commit wait for an object to ride in, if nothing else comes: 1 s
-	// on remote stores, where each object has a price, BatchWait on local ones. A wait below BatchWait does not count.
+	// OffsetWait is the time that committed offsets wait for records to be stored with. The default
+	// is 1 s on remote stores, where each object has a price, and BatchWait on local ones. The
+	// minimum is BatchWait.
 	OffsetWait time.Duration
-	// BatchBytes is the size of an object at which it is sent at once; 10 MiB, at most what the memory limit allows.
+	// BatchBytes is the object size that ends collecting early. The default is 10 MiB, or less
+	// under a small memory limit.
 	BatchBytes int64
-	// MemoryLimit is the ceiling of all buffers in bytes; 256 MiB.
+	// MemoryLimit bounds all buffers, in bytes. The default is 256 MiB.
 	MemoryLimit int64
-	// OnMemoryStore is told now and then what a store in memory (mem:) holds of Go's heap, in bytes, beyond MemoryLimit; nil
-	// is not. It must not wait.
+	// OnMemoryStore gets the bytes of Go's heap that a store in memory (mem:) uses beyond
+	// MemoryLimit, from time to time; nil ignores them. It must not block.
 	OnMemoryStore func(bytes int64)
-	// Pack says when commit objects are merged into packs, MergeEvery how often that is looked at; NoMerge leaves them.
+	// Pack configures packs, MergeEvery is the interval of checks whether one is due. NoMerge
+	// disables packs.
 	Pack       pack.Config
 	MergeEvery time.Duration
 	NoMerge    bool
-	// SnapshotSlots is how many commit objects lie between two snapshots on remote stores; 1,000.
+	// SnapshotSlots is the number of commit objects between two snapshots on remote stores. The
+	// default is 1,000.
 	SnapshotSlots int
-	// RetentionEvery is how often the topics' retention is looked at; once a minute.
+	// RetentionEvery is the interval of checks for expired records. The default is one minute.
 	RetentionEvery time.Duration
-	// CacheDir is the folder of the disk cache of remote stores, CacheBytes the most it ever holds; 0: no cache.
+	// CacheDir is the folder of the disk cache of remote stores, CacheBytes its maximum size; 0
+	// disables the cache.
 	CacheDir   string
 	CacheBytes int64
 
-	Logger  *slog.Logger // nil discards
-	Metrics *metrics.Set // nil makes one
+	Logger  *slog.Logger // nil: no log
+	Metrics *metrics.Set // nil: a new set
 }
 
-// The special values of Options.BatchWait.
+// Special values of Options.BatchWait.
 const (
 	BatchAuto time.Duration = 0
 	BatchNone time.Duration = -1
@@ -79,12 +88,13 @@ const (
 	batchWaitRemote = 250 * time.Millisecond
 	batchWaitLocal  = 5 * time.Millisecond
 
-	// batchBytesLocal is what a local store is given before the wait is over.
+	// batchBytesLocal is the object size at which a local store ends collecting early.
 	batchBytesLocal  = 128 << 10
 	offsetWaitRemote = time.Second
 	batchBytes       = 10 << 20
 	memoryLimit      = 256 << 20
-	// snapshotBytesLocal: on a local store reading costs nothing, so a snapshot is due by the bytes to replay.
+	// snapshotBytesLocal: reading is free on a local store, so the bytes to replay determine when a
+	// snapshot is due.
 	snapshotBytesLocal = 16 << 20
 )
 
@@ -104,7 +114,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// batchWait is how long records are collected, given what kind of store they go to.
+// batchWait returns the time to collect records, for the kind of store.
 func (o *Options) batchWait(local bool) time.Duration {
 	switch {
 	case o.BatchWait < 0:
@@ -117,7 +127,8 @@ func (o *Options) batchWait(local bool) time.Duration {
 	return batchWaitRemote
 }
 
-// offsetWait is how long committed offsets wait alone; 0 is no longer than records.
+// offsetWait returns the time that committed offsets wait without records; 0: no longer than
+// records.
 func (o *Options) offsetWait(local bool) time.Duration {
 	if o.OffsetWait == 0 && !local {
 		return offsetWaitRemote
@@ -125,7 +136,7 @@ func (o *Options) offsetWait(local bool) time.Duration {
 	return o.OffsetWait
 }
 
-// validate reports every fault at once.
+// validate reports all errors at once.
 func (o *Options) validate() error {
 	var faults []error
 	if (o.Bucket == "") == (o.Store == nil) {

@@ -17,10 +17,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// The data folder remembers the last position of each bucket's log. A broker that finds less in the bucket than it knows does
-// not lead: the bucket was put back to an older copy, or its newest objects are lost.
+// The data folder stores the last position of each bucket's log. A broker whose bucket ends before
+// that position does not lead: the bucket is an older copy, or its newest objects are lost.
 
-// positionsFile holds the positions; positionsMax bounds it, the oldest go first.
+// positionsFile has the positions; positionsMax bounds them, the oldest are removed first.
 const (
 	positionsFile = "positions.json"
 	positionsMax  = 64
@@ -37,7 +37,7 @@ type savedPosition struct {
 	At      time.Time `json:"at"`
 }
 
-// readPositions reads the file. One that is missing, or was cut off by a crash, holds nothing.
+// readPositions reads the file. A missing or truncated file has no positions.
 func readPositions(dir string) ([]savedPosition, error) {
 	b, err := os.ReadFile(filepath.Join(dir, positionsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +53,7 @@ func readPositions(dir string) ([]savedPosition, error) {
 	return all, nil
 }
 
-// ReadSeen returns what a data folder knows of a store's log, or nil.
+// ReadSeen returns the known position of a store's log in a data folder, or nil.
 func ReadSeen(dir, store string) (*core.Seen, error) {
 	all, err := readPositions(dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func ReadSeen(dir, store string) (*core.Seen, error) {
 	return nil, nil
 }
 
-// ForgetSeen makes a data folder forget a store's position.
+// ForgetSeen removes a store's position from a data folder.
 func ForgetSeen(dir, store string) error {
 	f, err := openFolder(dir)
 	if err != nil {
@@ -82,7 +82,7 @@ func ForgetSeen(dir, store string) error {
 	return errors.Join(saveSeen(dir, store, nil), f.close())
 }
 
-// saveSeen replaces a store's position; nil forgets it.
+// saveSeen replaces a store's position; nil removes it.
 func saveSeen(dir, store string, s *core.Seen) error {
 	all, err := readPositions(dir)
 	if err != nil {
@@ -109,8 +109,8 @@ func saveSeen(dir, store string, s *core.Seen) error {
 	return os.Rename(file+".new", file)
 }
 
-// seenEvery is how often the position is saved at most. What is committed after the last time is not remembered if the
-// machine dies: an older copy of the bucket that lacks only that is not noticed.
+// seenEvery is the minimum interval between saves. Commits after the last save are unknown if the
+// machine dies: an older copy of the bucket that lacks only those is not detected.
 const seenEvery = time.Second
 
 // positionKeeper saves the position of a broker's log.
@@ -129,7 +129,7 @@ func newPositionKeeper(dir, store string, log *slog.Logger) *positionKeeper {
 	return &positionKeeper{dir: dir, store: store, log: log, changed: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
-// tell is the broker's hook: it never waits.
+// tell is the broker's hook. It does not block.
 func (k *positionKeeper) tell() {
 	if k == nil {
 		return
@@ -140,7 +140,7 @@ func (k *positionKeeper) tell() {
 	}
 }
 
-// start saves the position of a broker that leads, now and as it changes.
+// start saves the position of a leader, now and after changes.
 func (k *positionKeeper) start(b *broker.Broker) {
 	if k == nil {
 		return
@@ -167,7 +167,8 @@ func (k *positionKeeper) start(b *broker.Broker) {
 	})
 }
 
-// save writes the position if it is another. A full disk must not stop a broker: the position is then an older one.
+// save writes the position if it has changed. A full disk must not stop a broker; the file then has
+// an older position.
 func (k *positionKeeper) save() {
 	seen, known := k.broker.Seen()
 	if !known || seen == k.last {

@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore/storecheck"
 )
 
-// openStore opens the bucket, or takes the one that is given.
+// openStore opens the bucket, or returns the given store.
 func openStore(ctx context.Context, o *Options) (objstore.Store, error) {
 	if o.Store != nil {
 		return o.Store, nil
@@ -21,24 +21,25 @@ func openStore(ctx context.Context, o *Options) (objstore.Store, error) {
 	return objstore.Open(ctx, o.Bucket, objstore.Options{Existing: o.ReadOnly})
 }
 
-// gate is a remote store that is checked (rule R10) before the first PUT. By then the log was read to its end, so a bucket
-// that this program must refuse (state.ErrNewer) holds not even an object of the check. A local store has no gate, nor has
-// a reader, which writes nothing. A store that refuses to be read fails the check at once.
-type gate struct {
+// checkedStore is a remote store that passes the check of rule R10 before the first PUT. The log is
+// read to its end before, so a bucket that this program must refuse (state.ErrNewer) does not even
+// get an object of the check. Local stores and read-only nodes need no check. A store that refuses
+// reads fails the check at once.
+type checkedStore struct {
 	objstore.Store
 	once  sync.Once
-	begin chan error    // what the check begins by: nil for the first PUT, or why the store has refused to be read
+	begin chan error    // start of the check: nil at the first PUT, or the refusal of a read
 	done  chan struct{} // closed at the end of the check
-	err   error         // of it; after done
+	err   error         // result of the check, valid after done
 }
 
-// check returns the gate of a store, which checks it unless it is known to be good, and calls fail if it is not. ctx ends
-// the check, or the wait for the first PUT.
-func check(ctx context.Context, store objstore.Store, o *Options, f *folder, fail func(error)) *gate {
+// check returns the checkedStore of a store, or nil if it is known to pass. It calls fail if the
+// check fails. ctx ends the check, or the wait for the first PUT.
+func check(ctx context.Context, store objstore.Store, o *Options, f *folder, fail func(error)) *checkedStore {
 	if o.ReadOnly || objstore.IsLocal(store) {
-		return nil // our own stores are checked by our own tests
+		return nil // our own tests cover our own stores
 	}
-	g := &gate{Store: store, begin: make(chan error, 1), done: make(chan struct{})}
+	g := &checkedStore{Store: store, begin: make(chan error, 1), done: make(chan struct{})}
 	go func() {
 		defer close(g.done)
 		select {
@@ -55,7 +56,7 @@ func check(ctx context.Context, store objstore.Store, o *Options, f *folder, fai
 	return g
 }
 
-func (g *gate) check(ctx context.Context, refused error, o *Options, f *folder) error {
+func (g *checkedStore) check(ctx context.Context, refused error, o *Options, f *folder) error {
 	warnLifecycle(ctx, g.Store, o.Logger)
 	name := g.Store.String()
 	if f.hasPassed(name) {
@@ -64,22 +65,24 @@ func (g *gate) check(ctx context.Context, refused error, o *Options, f *folder) 
 	if refused != nil {
 		return fmt.Errorf("%s: %w", name, refused)
 	}
-	o.Logger.Info("checking the store", "store", name)
+	o.Logger.Info("store check started", "store", name)
 	if err := storecheck.Run(ctx, g.Store, storecheck.Options{}); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	failpoint.Hit("start.checked")
 	if s, ok := g.Store.(*objstore.S3); ok {
-		_ = s.Close() // those who raced have left connections that are idle now, with a buffer each; it goes on
+		// the concurrent writers leave idle connections, with a buffer each; they are reopened on
+		// demand
+		_ = s.Close()
 	}
 	if err := f.remember(name); err != nil {
-		o.Logger.Warn("store check not remembered", "err", err)
+		o.Logger.Warn("store check result not saved", "err", err)
 	}
 	return nil
 }
 
-// wait waits for the end of the check and returns its fault.
-func (g *gate) wait() error {
+// wait waits for the end of the check and returns its error.
+func (g *checkedStore) wait() error {
 	if g == nil {
 		return nil
 	}
@@ -87,8 +90,8 @@ func (g *gate) wait() error {
 	return g.err
 }
 
-// Put waits until the check has passed. After a fault nothing is sent.
-func (g *gate) Put(ctx context.Context, key string, body objstore.Body) error {
+// Put waits until the check has passed. After an error it sends nothing.
+func (g *checkedStore) Put(ctx context.Context, key string, body objstore.Body) error {
 	g.open(nil)
 	select {
 	case <-g.done:
@@ -101,20 +104,21 @@ func (g *gate) Put(ctx context.Context, key string, body objstore.Body) error {
 	return g.Store.Put(ctx, key, body)
 }
 
-// open has the check begin, once.
-func (g *gate) open(refused error) { g.once.Do(func() { g.begin <- refused }) }
+// open starts the check, once.
+func (g *checkedStore) open(refused error) { g.once.Do(func() { g.begin <- refused }) }
 
-// Get has the check fail if the store refuses to be read.
-func (g *gate) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+// Get fails the check if the store refuses the read.
+func (g *checkedStore) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	o, err := g.Store.Get(ctx, key, r)
-	if errors.Is(err, objstore.ErrRefused) && r.Offset == 0 { // beyond the end of an object says nothing of the store
+	// a refusal beyond an object's end is no error of the store
+	if errors.Is(err, objstore.ErrRefused) && r.Offset == 0 {
 		g.open(err)
 	}
 	return o, err
 }
 
-// List has the check fail if the store refuses to be read.
-func (g *gate) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
+// List fails the check if the store refuses the list.
+func (g *checkedStore) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
 	entries, more, err := g.Store.List(ctx, o)
 	if errors.Is(err, objstore.ErrRefused) {
 		g.open(err)
@@ -122,29 +126,29 @@ func (g *gate) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Ent
 	return entries, more, err
 }
 
-// Unwrap returns the store below.
-func (g *gate) Unwrap() objstore.Store { return g.Store }
+// Unwrap returns the underlying store.
+func (g *checkedStore) Unwrap() objstore.Store { return g.Store }
 
-// ClockSkew is the store's, if it tells the time.
-func (g *gate) ClockSkew() (skew time.Duration, ok bool) {
+// ClockSkew returns the skew of the store's clock, if the store has one.
+func (g *checkedStore) ClockSkew() (skew time.Duration, ok bool) {
 	if clocked, is := objstore.As[objstore.Clocked](g.Store); is {
 		return clocked.ClockSkew()
 	}
 	return 0, false
 }
 
-// warnLifecycle looks for rules that would delete what must stay.
+// warnLifecycle warns about lifecycle rules that would delete objects of the log.
 func warnLifecycle(ctx context.Context, store objstore.Store, log *slog.Logger) {
 	l, ok := store.(*objstore.S3)
 	if !ok {
 		return
 	}
 	if warning := l.LifecycleWarning(ctx); warning != "" {
-		log.Warn("bucket expires objects", "warning", warning)
+		log.Warn("bucket has a lifecycle rule that expires objects", "warning", warning)
 	}
 }
 
-// closeStore gives back what a store holds, if it holds anything.
+// closeStore releases the resources of a store, if it has any.
 func closeStore(store objstore.Store) error {
 	if c, ok := store.(interface{ Close() error }); ok {
 		return c.Close()

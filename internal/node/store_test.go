@@ -14,10 +14,10 @@ import (
 	"github.com/sebbroker/seb/test/forged"
 )
 
-// far is a store in memory that does not look like one, and notes what is put.
+// far is a store in memory that looks like a remote one, and records PUTs.
 type far struct {
 	objstore.Store
-	lies bool // it takes every name again
+	lies bool // it accepts every name again
 
 	mu   sync.Mutex // guards puts
 	puts []string
@@ -35,7 +35,8 @@ func (f *far) Put(ctx context.Context, key string, body objstore.Body) error {
 	return f.Store.Put(ctx, key, body)
 }
 
-// log returns what was put outside of the check, and whether the check went on after the first of it.
+// log returns the PUTs outside of the check, and whether the check continued after the first of
+// them.
 func (f *far) log() (puts []string, early bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +75,8 @@ func TestStoreThatFailsTheCheckIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestANewerBucketIsNotEvenChecked: on a remote store that this data folder does not know, nothing is put, no probe either.
+// TestANewerBucketIsNotEvenChecked: on a remote store that this data folder does not know, nothing
+// is written, not even a probe.
 func TestANewerBucketIsNotEvenChecked(t *testing.T) {
 	for _, newer := range forged.Newer {
 		t.Run(newer.Name, func(t *testing.T) {
@@ -90,13 +92,13 @@ func TestANewerBucketIsNotEvenChecked(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if after, err := forged.Contents(t.Context(), store.Store); err != nil || len(store.puts) > 0 || !maps.Equal(before, after) {
-				t.Errorf("put %q; there was %v and is %v, %v", store.puts, before, after, err)
+				t.Errorf("put %q; before %v, after %v, %v", store.puts, before, after, err)
 			}
 		})
 	}
 }
 
-func TestOpenThatIsGivenUpSaysWhatItWaitedFor(t *testing.T) {
+func TestCanceledOpenNamesTheStoreCheck(t *testing.T) {
 	stop := errors.New("told to stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)

@@ -17,10 +17,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// triggersTopic is the topic of the definitions of triggers. While it is not there, records wake nobody.
+// triggersTopic is the topic of trigger definitions. Without it records wake no follower.
 const triggersTopic = "triggers"
 
-// eventLog is the broker's log as the engine of triggers follows it.
+// eventLog is the broker's log for the trigger engine.
 type eventLog struct{ followed }
 
 func (l *eventLog) Topic(name string) (trigger.Topic, bool) {
@@ -64,13 +64,14 @@ func (l *eventLog) Append(ctx context.Context, topic record.ID, partition uint32
 	return res.Base, res.Err
 }
 
-// The most that the engine of triggers keeps in memory, of its file and of entities' rows; less where memory is short.
+// Bounds on the trigger engine's memory for its file and for entities' rows; they are lower under a
+// small memory limit.
 const (
 	triggersCache = 32 << 20
 	triggersRows  = 32 << 20
 )
 
-// snapshots are the copies of the engine's file in the bucket. They do not pass through the disk cache.
+// snapshots returns the snapshots of the engine's file in the bucket. They bypass the disk cache.
 func (n *Node) snapshots(store objstore.Store, o *Options) *snapshot.Snapshots {
 	return snapshot.Open(snapshot.Options{
 		Store: store, View: triggersTopic, Schema: triggerstore.Schema, Cluster: n.Cluster, Logger: o.Logger,
@@ -83,7 +84,8 @@ func (n *Node) snapshots(store objstore.Store, o *Options) *snapshot.Snapshots {
 	})
 }
 
-// openTriggers opens the engine of triggers, with copies of its file in the store. A broker that only follows has none.
+// openTriggers opens the trigger engine, with snapshots of its file in the store. A read-only node
+// has none.
 func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Store, o *Options) (err error) {
 	if o.ReadOnly {
 		return nil
@@ -105,10 +107,11 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 	return err
 }
 
-// usersWait is how long the deletion of a topic waits until the engine knows all definitions that are in the log.
+// usersWait bounds the time that the deletion of a topic waits until the engine has read all
+// definitions in the log.
 const usersWait = 5 * time.Second
 
-// topicInUse returns an error if triggers use a topic, or if that is not known.
+// topicInUse returns an error if triggers use a topic, or if the engine does not know.
 func (n *Node) topicInUse(ctx context.Context, topic string) error {
 	if n.triggers == nil {
 		return nil
@@ -122,7 +125,7 @@ func (n *Node) topicInUse(ctx context.Context, topic string) error {
 	return &broker.TopicInUseError{Topic: topic, By: by, Err: err}
 }
 
-// closeTriggers closes it.
+// closeTriggers closes the trigger engine.
 func (n *Node) closeTriggers() error {
 	if n.triggers == nil {
 		return nil
@@ -130,11 +133,11 @@ func (n *Node) closeTriggers() error {
 	return n.triggersFile.closed(n.triggers.Close())
 }
 
-// Triggers is the engine of triggers, which follows the broker's events and ends with it; nil if the broker only follows.
-// While no trigger was ever made it does nothing.
+// Triggers returns the trigger engine, which follows the broker's events and is closed with the
+// node; nil if the node is read-only. It is idle until a trigger is defined.
 func (n *Node) Triggers() *trigger.Engine { return n.triggers }
 
-// EventLog is the broker's log as the engine of triggers sees it; nil if there is no engine.
+// EventLog returns the broker's log for the trigger engine; nil without an engine.
 func (n *Node) EventLog() trigger.Log {
 	if n.eventLog == nil {
 		return nil

@@ -22,7 +22,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// events posts events of an entity, and returns the offset behind them.
+// events posts events of an entity, and returns the end offset.
 func events(t *testing.T, n *Node, entity string, names ...string) (end int64) {
 	t.Helper()
 	topic, _ := n.EventLog().Topic("events")
@@ -40,7 +40,7 @@ func events(t *testing.T, n *Node, entity string, names ...string) (end int64) {
 	return end
 }
 
-// firingsOf waits until an entity has a recorded firing, and returns all there are, by entity.
+// firingsOf waits until an entity has a recorded firing, and returns all firings by entity.
 func firingsOf(t *testing.T, n *Node, entity string) map[string]trigger.Firing {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -66,7 +66,7 @@ func firingsOf(t *testing.T, n *Node, entity string) map[string]trigger.Firing {
 	}
 }
 
-// copied waits until a copy of the engine's file is in the bucket.
+// copied waits until a snapshot of the engine's file is in the bucket.
 func copied(t *testing.T, store objstore.Store) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -80,7 +80,7 @@ func copied(t *testing.T, store objstore.Store) {
 			}
 		}
 	}
-	t.Fatal("nothing was saved")
+	t.Fatal("no snapshot in the bucket")
 }
 
 func define(t *testing.T, n *Node, text string) {
@@ -94,8 +94,8 @@ func define(t *testing.T, n *Node, text string) {
 	}
 }
 
-// TestALostFolderOfATrimmedLog: a machine that has only the bucket knows what can not be read any more, and nothing fires
-// twice.
+// TestALostFolderOfATrimmedLog: with only the bucket, a machine knows the state of trimmed events,
+// and nothing fires twice.
 func TestALostFolderOfATrimmedLog(t *testing.T) {
 	for _, name := range []string{"disk", "s3"} {
 		t.Run(name, func(t *testing.T) {
@@ -139,8 +139,9 @@ func TestALostFolderOfATrimmedLog(t *testing.T) {
 	}
 }
 
-// TestACopyOfALogThatIsNoMore is not believed: the log was restored from an earlier state, and the copies were not.
-func TestACopyOfALogThatIsNoMore(t *testing.T) {
+// TestSnapshotsOfAReplacedLogAreIgnored: the log was restored to an earlier state, and the
+// snapshots were not. They are not used.
+func TestSnapshotsOfAReplacedLogAreIgnored(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
 	n := open(t, o)
@@ -172,9 +173,9 @@ func TestACopyOfALogThatIsNoMore(t *testing.T) {
 	if err := os.RemoveAll(o.DataDir); err != nil {
 		t.Fatal(err)
 	}
-	// The copy was made behind the end of this log: something is lost (rule R13).
+	// The snapshot is from after the end of this log: a part of the log is lost (rule R13).
 	if n, err := Open(t.Context(), o); !errors.As(err, new(*core.LostError)) {
-		t.Errorf("opened with a copy of a view from behind the end: %v", err)
+		t.Errorf("opened with a snapshot from after the end: %v", err)
 		if err == nil {
 			shut(t, n)
 		}
@@ -183,7 +184,8 @@ func TestACopyOfALogThatIsNoMore(t *testing.T) {
 	if err := os.Rename(filepath.Join(earlier, view), aside); err != nil {
 		t.Fatal(err)
 	}
-	for again := range 2 { // the second time the log is longer than it was then, and the copy is of another branch
+	// the second time the log is longer than at the snapshot, which belongs to another branch
+	for again := range 2 {
 		if again == 1 {
 			if err := os.RemoveAll(filepath.Join(earlier, view)); err != nil {
 				t.Fatal(err)

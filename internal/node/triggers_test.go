@@ -21,7 +21,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestNoTriggers: without triggers there is no file, and no request beyond those for records.
+// TestNoTriggers: without triggers there is no file, and no request other than those for records.
 func TestNoTriggers(t *testing.T) {
 	dir := t.TempDir()
 	store := fault.NewCounter(objstore.NewMemory())
@@ -34,20 +34,20 @@ func TestNoTriggers(t *testing.T) {
 		t.Errorf("a record took %d PUT: from %+v to %+v", got, before, now)
 	}
 	if list, err := n.Triggers().Triggers(); err != nil || len(list) != 0 {
-		t.Errorf("triggers are %v, %v", list, err)
+		t.Errorf("triggers %v, %v", list, err)
 	}
 	if _, err := n.Triggers().Firing(t.Context(), rule.ID{1}); !errors.Is(err, trigger.ErrUnknownFiring) {
 		t.Errorf("a firing: %v", err)
 	}
 	if list, err := n.Triggers().Firings(t.Context(), trigger.FiringQuery{Limit: 1}); err != nil || len(list) != 0 {
-		t.Errorf("firings are %v, %v", list, err)
+		t.Errorf("firings %v, %v", list, err)
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "view", "*")); len(files) != 0 {
-		t.Errorf("there are %q", files)
+		t.Errorf("files %q", files)
 	}
 }
 
-// TestFollowerHasNoTriggers: who only reads watches nothing.
+// TestFollowerHasNoTriggers: a read-only node has no trigger engine.
 func TestFollowerHasNoTriggers(t *testing.T) {
 	store := objstore.NewMemory()
 	open(t, Options{Store: store})
@@ -57,7 +57,8 @@ func TestFollowerHasNoTriggers(t *testing.T) {
 	}
 }
 
-// TestEventLog: the position is of one moment, of topics that are there or not, and grows with each slot.
+// TestEventLog: a position covers existing and missing topics at one moment, and grows with each
+// slot.
 func TestEventLog(t *testing.T) {
 	n := open(t, Options{Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: BatchNone})
 	l := n.EventLog()
@@ -65,14 +66,14 @@ func TestEventLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := l.Create(t.Context(), "ev", 1, nil); err != nil {
-		t.Errorf("creating it twice: %v", err)
+		t.Errorf("created twice: %v", err)
 	}
 	topic, ok := l.Topic("ev")
 	if !ok || topic.Partitions != 2 || !topic.AppendTime {
 		t.Fatalf("topic is %+v, %v", topic, ok)
 	}
 	if _, ok := l.Topic("none"); ok {
-		t.Error("a topic that is not there was found")
+		t.Error("an unknown topic was found")
 	}
 	before, _ := l.Position(topic.ID)
 	base, err := l.Append(t.Context(), topic.ID, 1, []record.Record{{Key: []byte("k")}, {Key: []byte("k")}})
@@ -93,14 +94,14 @@ func TestEventLog(t *testing.T) {
 	}
 	b.Release()
 	if l.Origin(topic.ID, 1, 1).IsZero() || !l.Leads() {
-		t.Error("who wrote it is not known, or nobody leads")
+		t.Error("the writer is unknown, or there is no leader")
 	}
 	if _, err := l.Append(t.Context(), record.NewID(), 0, []record.Record{{}}); !errors.Is(err, broker.ErrUnknownTopic) {
-		t.Errorf("append to no topic: %v", err)
+		t.Errorf("append to an unknown topic: %v", err)
 	}
 }
 
-// TestTriggersOutliveTheirFile: made anew from the log it has the same firing.
+// TestTriggersOutliveTheirFile: a file that is rebuilt from the log has the same firing.
 func TestTriggersOutliveTheirFile(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
@@ -132,11 +133,11 @@ func TestTriggersOutliveTheirFile(t *testing.T) {
 	}
 	n = open(t, o)
 	if again := theFiring(t, n); again.ID != first.ID || again.Recorded != first.Recorded {
-		t.Errorf("firing was %+v, is %+v", first, again)
+		t.Errorf("firing %+v, then %+v", first, again)
 	}
 }
 
-// theFiring waits for the one firing.
+// theFiring waits for the only firing.
 func theFiring(t *testing.T, n *Node) trigger.Firing {
 	t.Helper()
 	for {
@@ -156,8 +157,8 @@ func theFiring(t *testing.T, n *Node) trigger.Firing {
 	}
 }
 
-// TestTheTopicOfTriggersIsDeletedByForceOnly: what a trigger waits for survives the topic, a restart and the loss of the machine,
-// and the trigger follows the next topic of that name.
+// TestTheTopicOfTriggersIsDeletedByForceOnly: the state of a trigger survives the deletion of the
+// topic, a restart and the loss of the machine. The trigger follows the next topic of that name.
 func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
@@ -214,8 +215,8 @@ func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 	}
 }
 
-// TestTriggersAfterATimeReset: a wrong clock lets the log's time leap by ten years, and the time is reset. Triggers go on at the
-// right time.
+// TestTriggersAfterATimeReset: a wrong clock moves the log time ten years ahead, and the time is
+// reset. Triggers continue at the correct time.
 func TestTriggersAfterATimeReset(t *testing.T) {
 	dir := t.TempDir()
 	var off atomic.Int64

@@ -6,7 +6,7 @@ import (
 	"reflect"
 )
 
-// WrongKind says of which kind the value must be in the place of which there is another.
+// WrongKind describes the expected and the given kind of a JSON value.
 func WrongKind(err *json.UnmarshalTypeError) string {
 	kind := err.Type.String()
 	switch err.Type.Kind() {

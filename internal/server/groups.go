@@ -16,7 +16,7 @@ import (
 func (s *Server) openGroups(ctx context.Context, set *metrics.Set) {
 	if s.kafka != nil {
 		o := coordinator.Options{Broker: s.node.Broker, Logger: s.log, Metrics: set}
-		if failpoint.HurriedGroups() {
+		if failpoint.FastGroups() {
 			o.InitialDelay, o.SessionMin = 20*time.Millisecond, 500*time.Millisecond
 		}
 		s.groups = coordinator.Open(context.WithoutCancel(ctx), o) // closeGroups ends it
