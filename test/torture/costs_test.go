@@ -25,25 +25,25 @@ import (
 )
 
 var (
-	costsWarm    = flag.Duration("costs-warm", 0, "how long the brokers of the cost table live before counting begins; the full run takes 40m")
-	costsMeasure = flag.Duration("costs-measure", 3*time.Second, "how long the requests of the cost table are counted; the full run takes 1h")
+	costsWarm    = flag.Duration("costs-warm", 0, "run time of the brokers of the cost table before counting begins (full run: 40m)")
+	costsMeasure = flag.Duration("costs-measure", 3*time.Second, "time to count requests for the cost table (full run: 1h)")
 )
 
-// Prices of AWS S3 in dollars; a LIST is paid as a PUT, a DELETE is free.
+// Prices of AWS S3 in dollars. A LIST costs as much as a PUT; a DELETE is free.
 const (
 	putPrice      = 0.005 / 1000
 	getPrice      = 0.0004 / 1000
 	hoursPerMonth = 730
 )
 
-// costRow is one broker of the cost table, a process of its own.
+// costRow is one broker of the cost table, in a separate process.
 type costRow struct {
 	Bucket string
 	Topics int
 	Wait   time.Duration
 }
 
-// costResult is what a row's process says in the end.
+// costResult is the final output of a row's process.
 type costResult struct {
 	Sent, Read int64 // records
 	RSSMax     int64
@@ -52,15 +52,15 @@ type costResult struct {
 }
 
 const (
-	// rowVariable tells a process of this test that it is a row.
+	// rowVariable marks a process of this test as a row.
 	rowVariable = "SEB_COST_ROW"
-	// rowReady is what it prints once its topics are there.
+	// rowReady is what it prints when its topics exist.
 	rowReady = "ready"
 )
 
-// TestCosts counts what brokers with default settings ask of the store in a month's 730th part: merging, snapshots,
-// collection and retention included, and a consumer that keeps up. The rows run side by side, each with a prefix of its
-// own and a proxy that counts.
+// TestCosts counts the requests of brokers with default settings in 1/730 of a month, including
+// merging, snapshots, collection and retention, and a consumer that keeps up. The rows run
+// concurrently, each with its own prefix and counting proxy.
 func TestCosts(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
@@ -81,7 +81,7 @@ func TestCosts(t *testing.T) {
 		r.from = r.proxy.Counts()
 	}
 	watch(*costsMeasure)
-	took := time.Since(begin) // longer, on a machine that does other things
+	took := time.Since(begin) // longer on a busy machine
 	for _, r := range rows {
 		r.counts = r.proxy.Counts().Sub(r.from)
 	}
@@ -135,7 +135,8 @@ func startRow(t *testing.T, endpoint string, row costRow) *runningRow {
 		t.Fatal(err)
 	}
 	r.out = bufio.NewReader(stdout)
-	if r.stdin, err = r.cmd.StdinPipe(); err != nil { // it ends when this is closed, and so with this process
+	// It ends when this is closed, and so with this process.
+	if r.stdin, err = r.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.cmd.Start(); err != nil {
@@ -148,7 +149,7 @@ func startRow(t *testing.T, endpoint string, row costRow) *runningRow {
 	return r
 }
 
-// stop ends the process and takes what it says.
+// stop ends the process and reads its result.
 func (r *runningRow) stop(t *testing.T) {
 	t.Helper()
 	_ = r.stdin.Close()
@@ -162,13 +163,14 @@ func (r *runningRow) stop(t *testing.T) {
 	}
 }
 
-// judge looks whether the counts are what they should be.
+// judge checks the counts.
 func (r *runningRow) judge(t *testing.T, took time.Duration) {
 	t.Helper()
 	if slots := r.counts.Of(testenv.Put, "wal"); float64(slots) > 1.1*float64(took)/float64(r.Wait)+5 {
 		t.Errorf("%d topics at %v: %d slots in %v", r.Topics, r.Wait, slots, took)
 	}
-	// The tail has them, or the cache, but for those that came while it had too many to write.
+	// The consumer reads from the tail or the cache, except for slots that arrive while the cache
+	// has too many to write.
 	if n := r.counts.Of(testenv.Get, "wal"); n > r.counts.Of(testenv.Put, "wal")/100 {
 		t.Errorf("%d topics at %v: %d GETs of slots", r.Topics, r.Wait, n)
 	}
@@ -177,8 +179,8 @@ func (r *runningRow) judge(t *testing.T, took time.Duration) {
 	}
 }
 
-// TestCostRow is the process of a row: a broker with default settings, producers that keep every topic busy, and a
-// consumer of the first topic.
+// TestCostRow is the process of a row: a broker with default settings, producers that keep every
+// topic busy, and a consumer of the first topic.
 func TestCostRow(t *testing.T) {
 	text := os.Getenv(rowVariable)
 	if text == "" {
@@ -194,10 +196,10 @@ func TestCostRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	debug.SetMemoryLimit(n.Budget().GoLimit()) // as the server does
+	debug.SetMemoryLimit(n.Budget().GoLimit()) // like the server
 	var wg sync.WaitGroup
 	for i := range row.Topics {
-		wg.Go(func() { // they all go into one slot
+		wg.Go(func() { // they share one slot
 			spec := broker.TopicSpec{Settings: map[string]string{"retention-time": retention.String()}}
 			if _, err := n.CreateTopic(t.Context(), fmt.Sprint("t", i), spec); err != nil {
 				t.Error(err)
@@ -228,14 +230,15 @@ func TestCostRow(t *testing.T) {
 	}
 }
 
-// retention of every topic: short enough to be at work within the hour.
+// retention of every topic: short enough to take effect within the hour.
 const retention = 20 * time.Minute
 
-// ticksPerWait is how evenly the records of a row are spread: an object is begun soon after the one before it was cut.
+// ticksPerWait is how evenly the records of a row are spread, so that an object is begun soon after
+// the previous one was frozen.
 const ticksPerWait = 25
 
-// keepBusy sends a record to each topic in each batch wait, or more often if there are few topics, until ctx ends. Each
-// topic has an idempotent producer.
+// keepBusy sends a record to each topic per batch wait, or more often with few topics, until ctx
+// ends. Each topic has an idempotent producer.
 func keepBusy(ctx context.Context, t *testing.T, n *node.Node, row *costRow) (sent int64) {
 	tick := time.NewTicker(row.Wait / ticksPerWait)
 	defer tick.Stop()
@@ -275,7 +278,7 @@ func keepBusy(ctx context.Context, t *testing.T, n *node.Node, row *costRow) (se
 	}
 }
 
-// consume reads the first topic as it grows, until ctx ends.
+// consume follows the first topic until ctx ends.
 func consume(ctx context.Context, t *testing.T, n *node.Node) (records int64) {
 	for at := int64(0); ; {
 		f, err := n.Fetch(ctx, []broker.Want{{Topic: "t0", Offset: at}}, 1, 30*time.Second)

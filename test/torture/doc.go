@@ -1,3 +1,3 @@
-// Package torture holds tests of a whole broker against a real S3 server: what it asks of the store, and what it does when
-// the store fails it. It has no code of its own beside them.
+// Package torture tests a whole broker against a real S3 server: its requests to the store, and its
+// behavior when the store fails. It contains only tests.
 package torture

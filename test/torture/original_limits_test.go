@@ -11,15 +11,16 @@ import (
 	"github.com/sebbroker/seb/internal/node"
 )
 
-// The original's client at the broker's limits: too many connections, too little memory, requests that are refused.
+// The original's client at the broker's limits: too many connections, too little memory, refused
+// requests.
 
-// TestOriginalWithMoreWritersThanConnections: whoever has no connection waits for one, and nobody is told that records are
-// stored which are not.
+// TestOriginalWithMoreWritersThanConnections: queued connections wait, and success is only reported
+// for stored records.
 func TestOriginalWithMoreWritersThanConnections(t *testing.T) {
 	const writers, connections, n = 64, 8, 1500
 	s := serve(t, node.Options{Bucket: "mem:", BatchWait: time.Millisecond}, httpapi.Options{Connections: connections})
 	c := newOriginal(t, s.url)
-	var w told
+	var w acked
 	w.write(c, writers, func() bool { return w.count()+int(w.failed.Load()) >= n })()
 	c.client.CloseIdleConnections()
 	if w.count() == 0 {
@@ -28,8 +29,8 @@ func TestOriginalWithMoreWritersThanConnections(t *testing.T) {
 	w.check(t, newOriginal(t, s.url))
 }
 
-// TestOriginalReadersWaitForMemory: with memory for a record or two at a time many readers get what is stored, and never
-// a refusal as a record.
+// TestOriginalReadersWaitForMemory: with memory for a few records, many readers get all stored
+// records, and never a refusal in place of a record.
 func TestOriginalReadersWaitForMemory(t *testing.T) {
 	const readers, n, size = 16, 8, 1 << 20
 	s := serve(t, node.Options{Bucket: t.TempDir(), MemoryLimit: 16 << 20, BatchWait: time.Millisecond}, httpapi.Options{OriginalClient: true})
@@ -52,10 +53,12 @@ func TestOriginalReadersWaitForMemory(t *testing.T) {
 	})
 }
 
-// TestOriginalReadBenchmarkWorkers: its read benchmark ends at the first answer that is not as long as was asked for.
+// TestOriginalReadBenchmarkWorkers: its read benchmark ends at the first answer that is shorter
+// than requested.
 func TestOriginalReadBenchmarkWorkers(t *testing.T) {
 	const workers, batches, records, size = 16, 96, 1024, 1024
-	s := serve(t, node.Options{Bucket: t.TempDir()}, httpapi.Options{}) // on the memory limit that is the default
+	// With the default memory limit.
+	s := serve(t, node.Options{Bucket: t.TempDir()}, httpapi.Options{})
 	c := newOriginal(t, s.url)
 	batch := make([][]byte, records)
 	for i := range batch {
@@ -75,8 +78,9 @@ func TestOriginalReadBenchmarkWorkers(t *testing.T) {
 	})
 }
 
-// TestOriginalHearsOfRefusals: what the original's broker takes and this one does not must not look like success.
-func TestOriginalHearsOfRefusals(t *testing.T) {
+// TestOriginalDetectsRefusals: requests that the original's broker accepts and this one refuses
+// must not look like success.
+func TestOriginalDetectsRefusals(t *testing.T) {
 	s := serve(t, node.Options{Bucket: "mem:", BatchWait: node.BatchNone}, httpapi.Options{OriginalClient: true})
 	c := newOriginal(t, s.url)
 	if err := c.add("t", []byte("a")); err != nil {
@@ -84,13 +88,13 @@ func TestOriginalHearsOfRefusals(t *testing.T) {
 	}
 	for _, topic := range []string{"a/b", "a b", "..", "x:y", "æøå", ""} {
 		if c.add(topic, []byte("a")) == nil {
-			t.Errorf("topic %q: told that it is stored", topic)
+			t.Errorf("topic %q: reported as stored", topic)
 		}
 		if got, err := c.record(topic, 0); err == nil {
-			t.Errorf("topic %q: %q was given as a record", topic, got)
+			t.Errorf("topic %q: read %q as a record", topic, got)
 		}
 		if got, err := c.records(topic, 0, reads{max: 1, buffer: 100}); err == nil {
-			t.Errorf("topic %q: %q were given as records", topic, got)
+			t.Errorf("topic %q: read %q as records", topic, got)
 		}
 		if next, err := c.nextOffset(topic); err == nil {
 			t.Errorf("topic %q: next offset %d", topic, next)
@@ -98,7 +102,7 @@ func TestOriginalHearsOfRefusals(t *testing.T) {
 	}
 	for name, sizes := range map[string][]uint32{"above": {3}, "below": {1}, "none": {}} {
 		if c.addSized("t", sizes, []byte("ab")) == nil {
-			t.Errorf("sizes %s what is there: told that it is stored", name)
+			t.Errorf("sizes %s the records: reported as stored", name)
 		}
 	}
 	for _, offset := range []uint64{1, math.MaxInt64, 1 << 63, math.MaxUint64} {
@@ -114,7 +118,7 @@ func TestOriginalHearsOfRefusals(t *testing.T) {
 	}
 }
 
-// TestOriginalLargestRequests: 30 MiB is the original's limit, of one record or of many together.
+// TestOriginalLargestRequests: 30 MiB is the original's limit, for one record or many together.
 func TestOriginalLargestRequests(t *testing.T) {
 	const largest = 30 << 20
 	stores(t, func(t *testing.T, bucket string) {
@@ -143,7 +147,8 @@ func TestOriginalLargestRequests(t *testing.T) {
 	})
 }
 
-// TestOriginalReadsSmallRecords: the JSON of the sizes, which passes through the same buffer as the records, fits too.
+// TestOriginalReadsSmallRecords: the JSON of the sizes fits into the buffer that it shares with the
+// records.
 func TestOriginalReadsSmallRecords(t *testing.T) {
 	const n = 2000
 	s := serve(t, node.Options{Bucket: "mem:", BatchWait: node.BatchNone}, httpapi.Options{})

@@ -26,9 +26,10 @@ import (
 	"github.com/sebbroker/seb/internal/objstore/fault"
 )
 
-// The original's Go client takes every status but 401, 404 and 413 for success and never looks at the body of an answer
-// to a produce. These tests are programs that use such a client: whatever happens to the broker, what the client was
-// told is stored must be there, and what it was given as records must be records.
+// The original's Go client takes every status except 401, 404 and 413 for success, and ignores the
+// body of an answer to a produce. These tests use such a client. Whatever happens to the broker,
+// records that the client takes for stored must be stored, and records that it reads must be
+// records.
 
 var (
 	errAuth     = errors.New("not authorized")
@@ -38,7 +39,7 @@ var (
 
 const originalKey = "api-key"
 
-// original speaks as the original's client does.
+// original behaves like the original's client.
 type original struct {
 	base, authorization string
 	client              *http.Client
@@ -52,7 +53,8 @@ func newOriginal(t *testing.T, base string) *original {
 	return c
 }
 
-// do sends a request and maps the status of its answer. Without an error the answer's body is the caller's to close.
+// do sends a request and maps the status of its answer. Without an error the caller closes the
+// answer's body.
 func (c *original) do(method, path string, query url.Values, body io.Reader, header ...string) (*http.Response, error) {
 	req, err := http.NewRequest(method, c.base+path+"?"+query.Encode(), body)
 	if err != nil {
@@ -113,7 +115,7 @@ func (c *original) addSized(topic string, sizes []uint32, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, _ = io.Copy(io.Discard, resp.Body) // its errors are not looked at either
+	_, _ = io.Copy(io.Discard, resp.Body) // it ignores these errors too
 	return resp.Body.Close()
 }
 
@@ -140,7 +142,7 @@ func (c *original) nextOffset(topic string) (uint64, error) {
 	return out.NextOffset, err
 }
 
-// reads is what a read may ask for; buffer bounds the bytes, and both parts of the answer pass through it.
+// reads are the parameters of a read. buffer bounds the bytes; both parts of the answer use it.
 type reads struct {
 	max     int
 	buffer  int
@@ -183,12 +185,12 @@ func (c *original) records(topic string, offset uint64, in reads) ([][]byte, err
 	var values [][]byte
 	for _, n := range sizes {
 		if int(n) > len(data) {
-			return nil, errors.New("sizes above the records")
+			return nil, errors.New("sizes exceed the records")
 		}
 		values, data = append(values, data[:n:n]), data[n:]
 	}
 	if len(data) > 0 {
-		return nil, errors.New("sizes below the records")
+		return nil, errors.New("records exceed the sizes")
 	}
 	return values, nil
 }
@@ -206,19 +208,19 @@ func nextPart(r *multipart.Reader, name string, buffer int) ([]byte, error) {
 	case part.FormName() != name:
 		return nil, fmt.Errorf("part %q", part.FormName())
 	case len(data) == 0:
-		return nil, errors.New("an empty part")
+		return nil, errors.New("empty part")
 	case len(data) > buffer:
 		return nil, errTooLarge
 	}
 	return data, nil
 }
 
-// served is a broker behind the HTTP API on a port of its own.
+// served is a broker with the HTTP API on its own port.
 type served struct {
 	t    *testing.T
 	node *node.Node
 	http *http.Server
-	done chan struct{} // closed when nobody serves any more
+	done chan struct{} // closed when the server has ended
 	url  string
 	once sync.Once
 }
@@ -249,7 +251,8 @@ func serve(t *testing.T, o node.Options, h httpapi.Options) *served {
 	return s
 }
 
-// stop ends the server as a broker ends: nothing new, what is under way is answered, then the broker closes.
+// stop stops the server like a broker: no new requests, running ones are answered, then the broker
+// closes.
 func (s *served) stop() {
 	s.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -257,7 +260,7 @@ func (s *served) stop() {
 		shut := make(chan error, 1)
 		go func() { shut <- s.http.Shutdown(ctx) }()
 		if err := s.node.Close(ctx); err != nil {
-			s.t.Logf("close: %v", err) // a broker on a bad store, or a fenced one, says so
+			s.t.Logf("close: %v", err) // expected on a failing store and when fenced
 		}
 		if err := <-shut; err != nil {
 			s.t.Errorf("shut down: %v", err)
@@ -266,7 +269,7 @@ func (s *served) stop() {
 	})
 }
 
-// all reads a topic from its start as a consumer does.
+// all reads a topic from its start like a consumer.
 func (c *original) all(t *testing.T, topic string, in reads) [][]byte {
 	t.Helper()
 	end, err := c.nextOffset(topic)
@@ -287,7 +290,7 @@ func (c *original) all(t *testing.T, topic string, in reads) [][]byte {
 	return values
 }
 
-// stores are the kinds of buckets that need no other server.
+// stores are the kinds of buckets that need no server.
 func stores(t *testing.T, test func(t *testing.T, bucket string)) {
 	for _, kind := range []string{"memory", "disk"} {
 		t.Run(kind, func(t *testing.T) {
@@ -312,7 +315,8 @@ func TestOriginalRoundTrip(t *testing.T) {
 				n := [...]int{0, 1, rnd.IntN(1 << 10), rnd.IntN(64 << 10)}[rnd.IntN(4)]
 				batch[j] = bytes.Repeat([]byte{byte(i), byte(j), '\r', '\n', '-'}, n/5+1)[:n]
 			}
-			// This client can not read an answer that is nothing but empty records, so the last of a batch is not empty.
+			// This client cannot read an answer of only empty records, so the last of a batch is
+			// not empty.
 			batch = append(batch, []byte{byte(i)})
 			if err := c.add("t", batch...); err != nil {
 				t.Fatal(err)
@@ -329,7 +333,7 @@ func TestOriginalRoundTrip(t *testing.T) {
 				t.Errorf("record %d: %d bytes, %v", i, len(got), err)
 			}
 		}
-		big := bytes.Repeat([]byte("0123456789abcde\n"), 29<<16) // 29 MiB, alone
+		big := bytes.Repeat([]byte("0123456789abcde\n"), 29<<16) // 29 MiB, sent separately
 		if err := c.add("big", big); err != nil {
 			t.Fatal(err)
 		}
@@ -361,7 +365,8 @@ func TestOriginalErrors(t *testing.T) {
 	_, beyond := c.record("t", 1)
 	_, unknowns := c.records("none", 0, reads{max: 1, buffer: 10})
 	_, unknownTopic := c.nextOffset("none")
-	_, ahead := c.records("t", 7, reads{max: 1, buffer: 10, timeout: time.Minute}) // unlike in the original, which skips what comes between
+	// The original's broker returns the next record.
+	_, ahead := c.records("t", 7, reads{max: 1, buffer: 10, timeout: time.Minute})
 	for i, err := range []error{unknown, beyond, unknowns, unknownTopic, ahead} {
 		if !errors.Is(err, errNotFound) {
 			t.Errorf("%d: %v", i, err)
@@ -370,7 +375,7 @@ func TestOriginalErrors(t *testing.T) {
 	if got, err := c.records("t", 1, reads{max: 1, buffer: 10, timeout: time.Millisecond}); err != nil || len(got) != 0 {
 		t.Errorf("after its timeout: %q, %v", got, err)
 	}
-	c.authorization = originalKey // without the word Bearer
+	c.authorization = originalKey // without "Bearer"
 	if got, err := c.record("t", 0); err != nil || string(got) != "a" {
 		t.Errorf("%q %v", got, err)
 	}
@@ -385,8 +390,8 @@ func TestOriginalErrors(t *testing.T) {
 	}
 }
 
-// TestOriginalReaderFollows: a consumer at the end of the log waits with timeouts while others write, and sees every
-// record once, each writer's in order.
+// TestOriginalReaderFollows: a consumer at the end of the log polls while others write, and gets
+// every record once, each writer's in order.
 func TestOriginalReaderFollows(t *testing.T) {
 	const writers, each = 4, 50
 	s := serve(t, node.Options{Bucket: t.TempDir(), BatchWait: time.Millisecond}, httpapi.Options{})
@@ -428,8 +433,8 @@ func TestOriginalReaderFollows(t *testing.T) {
 	}
 }
 
-// TestOriginalBenchmark is the workload of the original's two benchmark commands: workers that add equal batches, then
-// reads at random places that want exactly as many records as they ask for.
+// TestOriginalBenchmark is the workload of the original's two benchmark commands: workers that add
+// equal batches, then reads at random offsets that need exactly the requested number of records.
 func TestOriginalBenchmark(t *testing.T) {
 	const workers, batches, perBatch, perRead, size = 4, 64, 256, 200, 128
 	stores(t, func(t *testing.T, bucket string) {
@@ -484,8 +489,8 @@ func parallel(workers, n int, do func(i int)) {
 	wg.Wait()
 }
 
-// TestOriginalWritersWaitForMemory: with a memory limit far below what is sent at once every produce is stored, and
-// none is told that there is no room.
+// TestOriginalWritersWaitForMemory: with a memory limit far below the concurrent requests, every
+// produce is stored and none is refused.
 func TestOriginalWritersWaitForMemory(t *testing.T) {
 	const workers, n = 16, 64
 	s := serve(t, node.Options{Bucket: "mem:", MemoryLimit: 16 << 20, BatchWait: time.Millisecond}, httpapi.Options{})
@@ -500,15 +505,15 @@ func TestOriginalWritersWaitForMemory(t *testing.T) {
 	}
 }
 
-// told are the records that a writer was told are stored.
-type told struct {
+// acked are the records that were reported as stored to a writer.
+type acked struct {
 	mu     sync.Mutex // guards stored
 	stored []string
 	failed atomic.Int64
 }
 
-// write adds numbered records until enough says so.
-func (w *told) write(c *original, workers int, enough func() bool) (wait func()) {
+// write adds numbered records until enough returns true.
+func (w *acked) write(c *original, workers int, enough func() bool) (wait func()) {
 	var wg sync.WaitGroup
 	for i := range workers {
 		wg.Go(func() {
@@ -527,14 +532,15 @@ func (w *told) write(c *original, workers int, enough func() bool) (wait func())
 	return wg.Wait
 }
 
-func (w *told) count() int {
+func (w *acked) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.stored)
 }
 
-// check reads everything and looks for what was told, and for doubles: this client sends nothing twice.
-func (w *told) check(t *testing.T, c *original) {
+// check reads everything and looks for missing acknowledged records and for duplicates, because
+// this client never retries.
+func (w *acked) check(t *testing.T, c *original) {
 	t.Helper()
 	seen := map[string]int{}
 	for _, v := range c.all(t, "t", reads{max: 1000, buffer: 1 << 20}) {
@@ -542,7 +548,7 @@ func (w *told) check(t *testing.T, c *original) {
 	}
 	for _, v := range w.stored {
 		if seen[v] == 0 {
-			t.Errorf("%s: told it is stored, and it is not", v)
+			t.Errorf("%s was reported as stored but is missing", v)
 		}
 	}
 	for v, n := range seen {
@@ -550,12 +556,12 @@ func (w *told) check(t *testing.T, c *original) {
 			t.Errorf("%s: stored %d times", v, n)
 		}
 	}
-	t.Logf("%d told stored, %d failed, %d stored", len(w.stored), w.failed.Load(), len(seen))
+	t.Logf("%d reported as stored, %d failed, %d stored", len(w.stored), w.failed.Load(), len(seen))
 }
 
-// TestOriginalIsNotToldLies: on a store that fails, throttles and loses answers, so that requests end with an unknown
-// outcome or are rejected, success is only what was stored.
-func TestOriginalIsNotToldLies(t *testing.T) {
+// TestOriginalOnFailingStore: on a store that fails, throttles and loses answers, requests are
+// rejected or have an unknown outcome. Success is only reported for stored records.
+func TestOriginalOnFailingStore(t *testing.T) {
 	store := fault.New(objstore.NewMemory(), 7, fault.Config{})
 	s := serve(t, node.Options{Store: store, BatchWait: node.BatchNone},
 		httpapi.Options{AckTimeout: 30 * time.Millisecond, BudgetWait: 30 * time.Millisecond})
@@ -563,11 +569,11 @@ func TestOriginalIsNotToldLies(t *testing.T) {
 	if err := c.add("t", []byte("first")); err != nil {
 		t.Fatal(err)
 	}
-	var w told
+	var w acked
 	deadline := time.Now().Add(time.Minute)
 	enough := func() bool { return w.failed.Load() >= 100 && w.count() >= 300 || time.Now().After(deadline) }
 	wait := w.write(c, 8, enough)
-	// Bad and good spells in turn: each lasts until writers were told of it.
+	// Bad and good periods alternate. Each lasts until writers have noticed it.
 	for !enough() {
 		store.SetConfig(fault.Config{Put: fault.Rates{fault.Before: 0.5, fault.Lost: 0.3, fault.Throttle: 0.15}})
 		for failed := w.failed.Load(); w.failed.Load() < failed+20 && !enough(); {
@@ -586,15 +592,15 @@ func TestOriginalIsNotToldLies(t *testing.T) {
 	w.check(t, c)
 }
 
-// TestOriginalAtStopAndTakeover: brokers follow one another on a bucket, one stopped, one fenced, under writers that go
-// on with the old one until it is gone.
+// TestOriginalAtStopAndTakeover: brokers replace each other on a bucket, one stopped, one fenced.
+// Writers continue with the old one until it has ended.
 func TestOriginalAtStopAndTakeover(t *testing.T) {
 	store := objstore.NewMemory()
 	for _, how := range []string{"stop", "takeover"} {
 		t.Run(how, func(t *testing.T) {
 			s := serve(t, node.Options{Store: store, BatchWait: time.Millisecond}, httpapi.Options{})
 			c := newOriginal(t, s.url)
-			var w told
+			var w acked
 			deadline := time.Now().Add(time.Minute)
 			wait := w.write(c, 4, func() bool { return w.failed.Load() >= 20 || time.Now().After(deadline) })
 			for w.count() < 50 && time.Now().Before(deadline) {
@@ -606,10 +612,11 @@ func TestOriginalAtStopAndTakeover(t *testing.T) {
 			next := serve(t, node.Options{Store: store, BatchWait: time.Millisecond}, httpapi.Options{})
 			wait()
 			if w.failed.Load() < 20 {
-				t.Errorf("the first broker is still there: %d failed", w.failed.Load())
+				t.Errorf("the first broker still accepts writes: %d failed", w.failed.Load())
 			}
 			w.check(t, newOriginal(t, next.url))
-			if err := next.node.DeleteTopic(t.Context(), "t"); err != nil { // the next round begins anew
+			// The next round uses a new topic.
+			if err := next.node.DeleteTopic(t.Context(), "t"); err != nil {
 				t.Fatal(err)
 			}
 		})

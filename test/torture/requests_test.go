@@ -16,12 +16,12 @@ import (
 )
 
 var (
-	idleFor  = flag.Duration("idle", 4*time.Second, "how long an idle broker is watched; the full run takes 10m")
-	writeFor = flag.Duration("write", 4*time.Second, "how long 1 and 20 topics are written; the full run takes 1m")
-	waitFor  = flag.Duration("batch-wait", 250*time.Millisecond, "batch wait time of that; the full run takes 1s")
+	idleFor  = flag.Duration("idle", 4*time.Second, "time to count an idle broker's requests (full run: 10m)")
+	writeFor = flag.Duration("write", 4*time.Second, "time to write 1 and 20 topics (full run: 1m)")
+	waitFor  = flag.Duration("batch-wait", 250*time.Millisecond, "batch wait time for that (full run: 1s)")
 )
 
-// counted is a real S3 server behind a proxy that counts requests: the store's own view of its bill.
+// counted is a real S3 server behind a counting proxy: the store's view of the bill.
 type counted struct {
 	*testenv.S3Proxy
 	last testenv.S3Counts
@@ -78,7 +78,8 @@ func produce(t *testing.T, n *node.Node, topic, value string) {
 	}
 }
 
-// TestIdleBrokerAsksNothing: without readers no request at all, with waiting readers at most one a minute.
+// TestIdleBrokerAsksNothing: an idle broker sends no request without readers, and with waiting
+// readers at most one a minute.
 func TestIdleBrokerAsksNothing(t *testing.T) {
 	store := newCounted(t)
 	n := open(t, store.Spec("idle"), 10*time.Millisecond)
@@ -107,12 +108,12 @@ func TestIdleBrokerAsksNothing(t *testing.T) {
 	wg.Wait()
 	counts := store.take()
 	if most := int(*idleFor/time.Minute) + 1; counts.Total() > most {
-		t.Errorf("with readers waiting it sent %v in %v, allowed are %d", counts, *idleFor, most)
+		t.Errorf("with waiting readers an idle broker sent %v in %v, limit %d", counts, *idleFor, most)
 	}
 	t.Logf("%v idle without readers: 0 requests; %v with 10 readers: %v", *idleFor, *idleFor, counts)
 }
 
-// TestPutsDoNotGrowWithTopics: 1 and 20 topics cost the same number of PUTs.
+// TestPutsDoNotGrowWithTopics: 1 and 20 topics cause the same number of PUTs.
 func TestPutsDoNotGrowWithTopics(t *testing.T) {
 	store := newCounted(t)
 	puts := map[int]int{}
@@ -136,13 +137,14 @@ func TestPutsDoNotGrowWithTopics(t *testing.T) {
 		}
 		n.Close(t.Context())
 	}
-	// One for each wait, however many topics; on a slow day fewer.
+	// One per batch wait, for any number of topics; fewer on a slow machine.
 	if most := int(*writeFor / *waitFor) + 2; puts[1] > most || puts[20] > most {
 		t.Errorf("PUTs by number of topics: %v, at most %d", puts, most)
 	}
 }
 
-// write keeps every topic busy with one producer for each and returns how many records were acknowledged.
+// write keeps every topic busy with one producer each and returns the number of acknowledged
+// records.
 func write(t *testing.T, n *node.Node, topics int) int {
 	ctx, cancel := context.WithTimeout(t.Context(), *writeFor)
 	defer cancel()
@@ -170,5 +172,5 @@ func write(t *testing.T, n *node.Node, topics int) int {
 	return acks
 }
 
-// watch lets time pass in which nothing may happen: the one thing that can not be waited for.
+// watch waits while nothing may happen, which no condition can detect.
 func watch(d time.Duration) { <-time.After(d) }

@@ -18,8 +18,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// carryOut lives through the plan. ctx ends all of it.
-func (r *run) carryOut(ctx context.Context, enough func() bool) {
+// execute executes the plan. ctx ends everything.
+func (r *run) execute(ctx context.Context, enough func() bool) {
 	r.began = time.Now()
 	chaos, end := context.WithCancel(ctx)
 	defer end()
@@ -69,7 +69,7 @@ func (r *run) setFaults(on bool) {
 	}
 }
 
-// watch waits until the chaos has lasted long enough, or something is wrong.
+// watch waits until the chaos has lasted long enough, or a fault was found.
 func (r *run) watch(ctx context.Context, enough func() bool) {
 	over := time.After(r.p.length)
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -91,21 +91,21 @@ func (r *run) watch(ctx context.Context, enough func() bool) {
 	}
 }
 
-// createTopics makes the topics while only one broker is there, so that no broker ever leads that does not know them.
+// createTopics creates the topics while only one broker exists, so that every leader knows them.
 func (r *run) createTopics(ctx context.Context) bool {
 	u := r.newUser(client.Options{RetryTime: -1})
 	defer u.transport.CloseIdleConnections()
 	until := time.Now().Add(calmTime)
 	for ctx.Err() == nil && !r.failed.Load() && time.Now().Before(until) {
 		call, cancel := context.WithTimeout(ctx, 10*time.Second)
-		made := u.make(call, r.topics())
+		created := u.make(call, r.topics())
 		cancel()
-		if made {
+		if created {
 			return true
 		}
 		sleep(ctx, 5*time.Millisecond)
 	}
-	r.fault("the topics could not be made in %v", calmTime)
+	r.fault("topics were not created within %v", calmTime)
 	return false
 }
 
@@ -115,7 +115,7 @@ func (r *run) work(ctx context.Context, wg *sync.WaitGroup) {
 	for _, k := range r.p.clients {
 		o := client.Options{RetryTime: span(rng, 100*time.Millisecond, 2*time.Second), NotIdempotent: k == plainProducer}
 		if k == register && r.p.exact {
-			o.RetryTime = -1 // a commit that may happen twice has no place in one order
+			o.RetryTime = -1 // a commit that may take effect twice has no linear order
 		}
 		u := r.newUser(o)
 		r.users = append(r.users, u)
@@ -152,7 +152,7 @@ func (r *run) work(ctx context.Context, wg *sync.WaitGroup) {
 			start(func() { u.registers(ctx) })
 		case trimmer:
 			start(func() { u.trim(ctx) })
-		case keeper:
+		case compactedWriter:
 			start(func() { u.keep(ctx, &r.kept) })
 		default:
 			r.workKafka(ctx, k, u, start)
@@ -160,7 +160,7 @@ func (r *run) work(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// finish is the calm: one broker, with nothing but the bucket, and everything must come to an end.
+// finish is the calm: one broker, with only the bucket, and everything must finish.
 func (r *run) finish(ctx context.Context, stopWork func(), working *sync.WaitGroup) {
 	s := r.slots[0]
 	if err := os.RemoveAll(s.dataDir()); err != nil {
@@ -203,11 +203,11 @@ func (r *run) finish(ctx context.Context, stopWork func(), working *sync.WaitGro
 	r.stopLast(s)
 	endLast()
 	wg.Wait()
-	r.readBySomebodyElse(ctx)
+	r.readByFollower(ctx)
 	r.fsck(ctx)
 }
 
-// until waits for something that must come.
+// until waits for a condition that must become true.
 func (r *run) until(ctx context.Context, what string, holds func() bool) {
 	limit := time.Now().Add(calmTime)
 	for !holds() {
@@ -215,14 +215,14 @@ func (r *run) until(ctx context.Context, what string, holds func() bool) {
 			return
 		}
 		if time.Now().After(limit) {
-			r.fault("in the calm, after %v, it is not so that %s\n%s", calmTime, what, r.slots[0].current().Log())
+			r.fault("in the calm, not within %v: %s\n%s", calmTime, what, r.slots[0].current().Log())
 			return
 		}
 		<-time.After(5 * time.Millisecond)
 	}
 }
 
-// groupsReachTheEnd lets the group consumers read what is left, and commit it.
+// groupsReachTheEnd lets the group consumers read and commit the rest.
 func (r *run) groupsReachTheEnd(ctx context.Context) {
 	for i, k := range r.p.clients {
 		if k != grouped {
@@ -246,13 +246,13 @@ func (r *run) groupsReachTheEnd(ctx context.Context) {
 	}
 }
 
-// readAll reads every partition from its beginning to its end, in two forms.
+// readAll reads every partition from its start to its end, in two encodings.
 func (r *run) readAll(ctx context.Context, how string) {
 	u := r.newUser(client.Options{RetryTime: 10 * time.Second})
 	defer u.transport.CloseIdleConnections()
 	for part := range int32(r.p.parts) {
 		if u.describe(ctx, part) {
-			r.fault("partition %d can not be described %s", part, how)
+			r.fault("cannot describe partition %d %s", part, how)
 			return
 		}
 		start, end := r.rec.Ends(part)
@@ -264,16 +264,16 @@ func (r *run) readAll(ctx context.Context, how string) {
 				} else {
 					u.fetch(ctx, part, from, 0)
 				}
-				n := r.rec.Stats().Read - before // nobody else reads
+				n := r.rec.Stats().Read - before // no other client reads
 				if from += n; n == 0 {
-					r.fault("partition %d can not be read from %d to %d %s", part, from, end, how)
+					r.fault("cannot read partition %d from %d to %d %s", part, from, end, how)
 				}
 			}
 		}
 	}
 }
 
-// stopLast stops the last broker the polite way.
+// stopLast stops the last broker with SIGTERM.
 func (r *run) stopLast(s *slot) {
 	b := s.current()
 	s.do(b, actTerm, 0)
@@ -283,11 +283,11 @@ func (r *run) stopLast(s *slot) {
 	}
 }
 
-// readBySomebodyElse reads everything by a follower with an empty data folder.
-func (r *run) readBySomebodyElse(ctx context.Context) {
+// readByFollower reads everything through a follower with an empty data directory.
+func (r *run) readByFollower(ctx context.Context) {
 	s := r.slots[0]
 	dir := filepath.Join(r.dir, "data-follower")
-	b, err := testenv.ServeLogged(r.w.plain, environment(r.key()), s.line, "--bucket", r.spec(), "--data-dir", dir, "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--read-only")
+	b, err := testenv.ServeLogged(r.shared.plain, environment(r.key()), s.line, "--bucket", r.spec(), "--data-dir", dir, "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--read-only")
 	if err != nil {
 		r.fault("%v", err)
 		return
@@ -306,10 +306,10 @@ func (r *run) readBySomebodyElse(ctx context.Context) {
 	r.readKept(ctx, "from a follower")
 }
 
-// fsck has the bucket verified by the program.
+// fsck verifies the bucket with the program.
 func (r *run) fsck(ctx context.Context) {
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, r.w.plain, "fsck", "--json", "--bucket", r.spec())
+	cmd := exec.CommandContext(ctx, r.shared.plain, "fsck", "--json", "--bucket", r.spec())
 	cmd.Env = append(os.Environ(), environment(r.key())...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

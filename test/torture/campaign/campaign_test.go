@@ -21,25 +21,25 @@ import (
 
 var (
 	seedFlag    = flag.Uint64("seed", 0, "seed of the first run; 0 draws one, and without -time and -kills one seed is one run")
-	timeFlag    = flag.Duration("time", 0, "how long to go on with fresh seeds")
-	killsFlag   = flag.Int64("kills", 0, "go on until so many brokers were killed")
+	timeFlag    = flag.Duration("time", 0, "time to run fresh seeds")
+	killsFlag   = flag.Int64("kills", 0, "number of brokers to kill")
 	lengthFlag  = flag.Duration("length", 20*time.Second, "how long the chaos of one run lasts")
 	historyFlag = flag.String("history", "", "judge this history again")
-	atOnceFlag  = flag.Int("at-once", 2, "how many runs go on side by side with -time or -kills; with one seed and without them always one")
-	keepFlag    = flag.String("keep", "", "folder for what is kept of a faulty run; default: a temporary one")
+	atOnceFlag  = flag.Int("at-once", 2, "number of concurrent runs with -time or -kills; otherwise one")
+	keepFlag    = flag.String("keep", "", "folder for the files of a failed run (default: a temporary one)")
 )
 
 const (
-	// shortLength is that of the two runs that are part of every test.
+	// shortLength is the length of the two runs in every test.
 	shortLength = 4 * time.Second
-	// exactTime bounds the search for an order of operations, for each partition.
+	// exactTime bounds the search for an order of operations, per partition.
 	exactTime = 20 * time.Second
 )
 
 func TestTorture(t *testing.T) {
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	c := newCampaign(t, newWorld(t, failing))
+	c := newCampaign(t, newShared(t, failing))
 	var wg sync.WaitGroup
 	for range c.atOnce {
 		wg.Go(func() {
@@ -55,7 +55,7 @@ func TestTorture(t *testing.T) {
 	c.print()
 }
 
-// The ways in which the program is built.
+// The builds of the program.
 var (
 	delivered = &build{}
 	failing   = &build{flags: []string{"-tags", "failpoints"}}
@@ -93,8 +93,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newWorld starts the S3 server. The program is one of the builds.
-func newWorld(t *testing.T, of *build) *world {
+// newShared starts the S3 server. The program is one of the builds.
+func newShared(t *testing.T, of *build) *shared {
 	t.Helper()
 	dir := *keepFlag
 	if dir == "" {
@@ -106,7 +106,7 @@ func newWorld(t *testing.T, of *build) *world {
 	if testing.Short() {
 		t.Skip("-short: no S3 server")
 	}
-	w := &world{keep: filepath.Join(dir, "runs"), seb: built(t, of), plain: built(t, delivered)}
+	w := &shared{keep: filepath.Join(dir, "runs"), seb: built(t, of), plain: built(t, delivered)}
 	for _, sub := range []string{w.keep, filepath.Join(dir, "s3")} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
 			t.Fatal(err)
@@ -127,21 +127,21 @@ func newWorld(t *testing.T, of *build) *world {
 	return w
 }
 
-// try carries out one plan. If ctx ends before it does, only what was seen until then is judged. started is called with the
-// run before anything happens.
-func (w *world) try(ctx context.Context, p *plan, started func(*run), enough func() bool) (*run, []history.Violation, error) {
+// try executes one plan. If ctx ends earlier, only the history until then is checked. started is
+// called with the run at its beginning.
+func (w *shared) try(ctx context.Context, p *plan, started func(*run), enough func() bool) (*run, []history.Violation, error) {
 	r, err := newRun(w, p)
 	if err != nil {
 		return nil, nil, err
 	}
 	started(r)
-	r.carryOut(ctx, enough)
+	r.execute(ctx, enough)
 	violations, err := r.rec.Finish(!r.failed.Load() && ctx.Err() == nil)
 	r.close()
 	return r, violations, err
 }
 
-// remove removes all that a run has made.
+// remove removes all files of a run.
 func (r *run) remove(t *testing.T) {
 	t.Helper()
 	for _, dir := range []string{r.dir, r.objects()} {
@@ -161,8 +161,8 @@ func (r *run) exact() (*history.Linearity, error) {
 	return history.Linear(f, exactTime)
 }
 
-// report prints what is wrong and where it is kept.
-func (w *world) report(t *testing.T, r *run, violations []history.Violation) {
+// report prints the faults and the paths of the kept files.
+func (w *shared) report(t *testing.T, r *run, violations []history.Violation) {
 	t.Helper()
 	page := filepath.Join(r.dir, "page.html")
 	open := func() (io.ReadCloser, error) { return os.Open(r.historyFile()) }
@@ -181,13 +181,13 @@ func (w *world) report(t *testing.T, r *run, violations []history.Violation) {
 	for _, f := range r.faults {
 		t.Error(f)
 	}
-	t.Errorf("seed %d: history %s, time line %s, logs and objects beside them", r.p.seed, r.historyFile(), page)
+	t.Errorf("seed %d: history %s, time line %s, logs and objects in the same folder", r.p.seed, r.historyFile(), page)
 }
 
-// TestHistory judges a history that was kept.
+// TestHistory checks a kept history.
 func TestHistory(t *testing.T) {
 	if *historyFlag == "" {
-		t.Skip("-history names none")
+		t.Skip("-history is not given")
 	}
 	violations, stats, err := history.CheckFile(*historyFlag, true)
 	if err != nil {
@@ -206,7 +206,7 @@ func TestHistory(t *testing.T) {
 	t.Logf("%+v, %v", l, err)
 }
 
-// TestNoFailpointsInTheProgram: what is delivered has none of their names in it.
+// TestNoFailpointsInTheProgram checks that the released program contains no name of a failpoint.
 func TestNoFailpointsInTheProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the broker twice")

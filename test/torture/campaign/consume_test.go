@@ -19,7 +19,7 @@ import (
 	"github.com/sebbroker/seb/test/history"
 )
 
-// saw adds a record to what a read has given.
+// saw adds a record to the result of a read.
 func (u *user) saw(is *history.Event, offset int64, value []byte) {
 	id, seq, scratch, err := history.ParseValue(value, u.scratch)
 	u.scratch = scratch
@@ -30,7 +30,7 @@ func (u *user) saw(is *history.Event, offset int64, value []byte) {
 	is.Got = history.AddRun(is.Got, offset, id, seq)
 }
 
-// read reads from anywhere, in several forms, until ctx ends.
+// read reads from random offsets in several encodings until ctx ends.
 func (u *user) read(ctx context.Context) {
 	for ctx.Err() == nil {
 		part := u.partition()
@@ -49,7 +49,7 @@ func (u *user) read(ctx context.Context) {
 	}
 }
 
-// from is an offset to read from: often the end, where one waits.
+// from returns an offset to read from: often the end, where reads wait.
 func (u *user) from(part int32) int64 {
 	start, end := u.r.rec.Ends(part)
 	switch u.rng.IntN(4) {
@@ -64,7 +64,7 @@ func (u *user) from(part int32) int64 {
 // fetch reads with the Go client.
 func (u *user) fetch(ctx context.Context, part int32, from int64, maxBytes int) (failed bool) {
 	op := u.r.rec.Invoke(history.Event{Do: history.Read, Client: u.id, Part: part, From: from, Form: "go"})
-	call, cancel := u.patience(ctx)
+	call, cancel := u.timeout(ctx)
 	defer cancel()
 	is := history.Event{Is: history.Failed}
 	f, err := u.api.Fetch(call, topic, client.FetchOptions{Partition: part, Offset: from, MaxBytes: maxBytes, Wait: time.Duration(u.rng.IntN(300)) * time.Millisecond})
@@ -88,7 +88,7 @@ func (u *user) fetch(ctx context.Context, part int32, from int64, maxBytes int) 
 	return is.Cut
 }
 
-// cutOff judges why an answer broke off: that may happen, wrong bytes may not.
+// cutOff checks why an answer was interrupted: that may happen, wrong bytes may not.
 func (u *user) cutOff(err error) {
 	if errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrInvalid) {
 		u.r.fault("client %d: an answer is damaged: %v", u.id, err)
@@ -96,7 +96,7 @@ func (u *user) cutOff(err error) {
 	u.r.counts.add("answers cut off", 1)
 }
 
-// readJSON reads over HTTP, in a form of JSON.
+// readJSON reads over HTTP in a JSON encoding.
 func (u *user) readJSON(ctx context.Context, part int32, from int64) (failed bool) {
 	kind := pick(u.rng, api.JSON, api.NDJSON, api.EventStream)
 	op := u.r.rec.Invoke(history.Event{Do: history.Read, Client: u.id, Part: part, From: from, Form: kind})
@@ -107,7 +107,7 @@ func (u *user) readJSON(ctx context.Context, part int32, from int64) (failed boo
 	if u.rng.IntN(4) == 0 {
 		q.Set("read", "latest")
 	}
-	call, cancel := u.patience(ctx)
+	call, cancel := u.timeout(ctx)
 	defer cancel()
 	a := u.ask(call, http.MethodGet, "/records", q, map[string]string{"Accept": kind + ", " + api.ProblemJSON}, nil)
 	u.noted(a.problem.Code, a.problem.Detail)
@@ -117,7 +117,7 @@ func (u *user) readJSON(ctx context.Context, part int32, from int64) (failed boo
 	}
 	if a.status == http.StatusOK {
 		is = history.Event{Is: history.OK, Epoch: a.epoch(), Cut: a.err != nil}
-		if kind == api.EventStream { // goes on beyond what was the end when it began
+		if kind == api.EventStream { // continues after the end at its beginning
 			u.events(&is, a.body)
 		} else {
 			is.End, _ = strconv.ParseInt(a.header.Get(api.HeaderNextOffset), 10, 64)
@@ -128,7 +128,7 @@ func (u *user) readJSON(ctx context.Context, part int32, from int64) (failed boo
 	return a.status == 0 || a.err != nil
 }
 
-// records takes the records out of an answer; of one that broke off nothing.
+// records decodes the records of an answer; none of an interrupted one.
 func (u *user) records(is *history.Event, kind string, body []byte) {
 	if is.Cut {
 		return
@@ -158,7 +158,7 @@ func (u *user) records(is *history.Event, kind string, body []byte) {
 	}
 }
 
-// events takes the records out of an event stream, as far as it got.
+// events decodes the records of an event stream, up to an interruption.
 func (u *user) events(is *history.Event, body []byte) {
 	for _, event := range strings.Split(string(body), "\n\n") {
 		fields := map[string]string{}
@@ -176,7 +176,7 @@ func (u *user) events(is *history.Event, body []byte) {
 		}
 		var one api.Record
 		if fields["id"] == "" || json.Unmarshal([]byte(fields["data"]), &one) != nil {
-			continue // a comment, or the end of what came
+			continue // a comment, or the end
 		}
 		if one.Value == nil || fields["id"] != fmt.Sprint(one.Offset) {
 			is.Bad = fmt.Sprintf("event %.200q", event)
@@ -186,10 +186,10 @@ func (u *user) events(is *history.Event, body []byte) {
 	}
 }
 
-// describe asks where a partition begins and ends.
+// describe asks for the bounds of a partition.
 func (u *user) describe(ctx context.Context, part int32) (failed bool) {
 	op := u.r.rec.Invoke(history.Event{Do: history.Read, Client: u.id, Part: part, From: history.None, Form: "describe"})
-	call, cancel := u.patience(ctx)
+	call, cancel := u.timeout(ctx)
 	defer cancel()
 	call, by := withEpoch(call)
 	t, err := u.api.Topic(call, topic)
@@ -206,13 +206,13 @@ func (u *user) describe(ctx context.Context, part int32) (failed bool) {
 	return false
 }
 
-// chunk is how many records, and for how long, a stream is read before that is written down.
+// A stream is recorded in chunks of this many records or this time.
 const (
 	chunkRecords = 64
 	chunkTime    = 100 * time.Millisecond
 )
 
-// untrimmed lists the partitions that nobody trims.
+// untrimmed lists the partitions without trims.
 func (r *run) untrimmed() (parts []int32) {
 	for part := range int32(r.p.parts) {
 		if !r.p.trims || int(part) < r.p.parts-1 {
@@ -222,7 +222,8 @@ func (r *run) untrimmed() (parts []int32) {
 	return parts
 }
 
-// follow reads a partition as a stream, from its beginning or from where it last was, again and again until ctx ends.
+// follow repeatedly reads a partition as a stream, from its start or from its last position, until
+// ctx ends.
 func (u *user) follow(ctx context.Context) {
 	part := pick(u.rng, u.r.untrimmed()...)
 	from := client.Earliest
@@ -238,7 +239,7 @@ func (u *user) follow(ctx context.Context) {
 	}
 }
 
-// stream is one session; it returns where the next may go on.
+// stream is one session; it returns the start of the next one.
 func (u *user) stream(ctx context.Context, part int32, from int64, session string) int64 {
 	is := history.Event{Is: history.OK}
 	begun := time.Now()
@@ -269,8 +270,8 @@ func (u *user) stream(ctx context.Context, part int32, from int64, session strin
 	return from
 }
 
-// consume reads for a group with the Go client's consumer, one after the other, until ctx ends and then to the end: nothing
-// may be left out.
+// consume reads for a group with the Go client's consumers, one after the other, until ctx ends and
+// then to the end: no record may be skipped.
 func (u *user) consume(ctx context.Context) {
 	group := fmt.Sprintf("group-%d", u.id)
 	for n := 0; ctx.Err() == nil; n++ {
@@ -286,9 +287,10 @@ func (u *user) consume(ctx context.Context) {
 	}
 }
 
-// session is one consumer's life, and says why it ended. Some end without a last commit, as those that are killed.
+// session is one consumer's session. It returns why the session ended. Some end without a last
+// commit, like killed consumers.
 func (u *user) session(ctx context.Context, group, session string, o client.ConsumerOptions) error {
-	begin, cancel := u.patience(ctx)
+	begin, cancel := u.timeout(ctx)
 	k, err := u.api.Consumer(begin, group, topic, o)
 	cancel()
 	if err != nil {
@@ -327,9 +329,9 @@ func (u *user) session(ctx context.Context, group, session string, o client.Cons
 	flush()
 	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if u.rng.IntN(3) == 0 && !u.r.calm.Load() {
-		cancel() // nothing is committed any more
+		cancel() // no further commits
 	}
-	last, cancelLast := u.patience(end)
+	last, cancelLast := u.timeout(end)
 	if err := k.Close(last); err != nil {
 		u.notedError(err)
 		ended = fmt.Errorf("%w; close: %w", ended, err)
@@ -339,7 +341,7 @@ func (u *user) session(ctx context.Context, group, session string, o client.Cons
 	return ended
 }
 
-// registers commits and fetches offsets of a group that several clients share, until ctx ends.
+// registers commits and fetches offsets of a shared group until ctx ends.
 func (u *user) registers(ctx context.Context) {
 	const group = "shared"
 	for ctx.Err() == nil {
@@ -360,12 +362,13 @@ func (u *user) registers(ctx context.Context) {
 func (u *user) commitOffset(ctx context.Context, group string, part int32, want *int64) (failed bool) {
 	to := u.rng.Int64N(1000)
 	op := u.r.rec.Invoke(history.Event{Do: history.Commit, Client: u.id, Part: part, Group: group, To: to, Want: want, Again: want == nil})
-	call, cancel := u.patience(context.WithoutCancel(ctx))
+	call, cancel := u.timeout(context.WithoutCancel(ctx))
 	defer cancel()
 	call, by := withEpoch(call)
 	err := u.api.CommitOffsets(call, group, client.OffsetCommit{Topic: topic, Partition: part, Offset: to, Metadata: fmt.Sprint(op), Expected: want})
 	e := u.notedError(err)
-	// The Go client repeats commits without a condition, so that one may happen twice, with another client's in between.
+	// The Go client repeats unconditional commits, so one may take effect twice, with another
+	// client's commit in between.
 	is := history.Event{Is: history.OK, Epoch: by.epoch.Load(), Code: e.Code, Again: want == nil && by.again()}
 	switch {
 	case err == nil:
@@ -384,7 +387,7 @@ func (u *user) commitOffset(ctx context.Context, group string, part int32, want 
 
 func (u *user) fetchOffset(ctx context.Context, group string, part int32) (failed bool) {
 	op := u.r.rec.Invoke(history.Event{Do: history.Fetch, Client: u.id, Part: part, Group: group})
-	call, cancel := u.patience(ctx)
+	call, cancel := u.timeout(ctx)
 	defer cancel()
 	call, by := withEpoch(call)
 	list, err := u.api.Offsets(call, group, topic)

@@ -19,9 +19,9 @@ import (
 	"github.com/sebbroker/seb/test/history"
 )
 
-// Clients that are franz-go's.
+// The clients of franz-go.
 
-// workKafka starts a client of Kafka.
+// workKafka starts a Kafka client.
 func (r *run) workKafka(ctx context.Context, k kind, u *user, start func(func())) {
 	switch k {
 	case kafkaProducer:
@@ -46,7 +46,7 @@ func (r *run) workKafka(ctx context.Context, k kind, u *user, start func(func())
 	}
 }
 
-// franz makes a client of Kafka that finds brokers by itself.
+// franz returns a Kafka client that finds brokers through the proxies.
 func (u *user) franz(opts ...kgo.Opt) *kgo.Client {
 	var how sasl.Mechanism
 	switch u.rng.IntN(3) {
@@ -63,19 +63,19 @@ func (u *user) franz(opts ...kgo.Opt) *kgo.Client {
 		kgo.RetryBackoffFn(func(n int) time.Duration { return min(time.Duration(n)*10*time.Millisecond, 200*time.Millisecond) }),
 	}, opts...)...)
 	if err != nil {
-		panic(err) // of settings that this test made
+		panic(err) // of settings in this test
 	}
 	return c
 }
 
-// kafkaError counts an error of franz-go, and reports one that may not be.
+// kafkaError counts an error of franz-go, and reports forbidden ones.
 func (u *user) kafkaError(what string, err error) {
 	if _, ok := errors.AsType[*kgo.ErrGroupSession](err); ok {
-		u.r.counts.add("Kafka group sessions lost", 1) // as members are when the broker is another
+		u.r.counts.add("Kafka group sessions lost", 1) // as at a change of brokers
 		return
 	}
 	if e, ok := errors.AsType[*kerr.Error](err); ok {
-		u.kafkaHeard(what, e.Code)
+		u.kafkaCode(what, e.Code)
 		return
 	}
 	if lost, ok := errors.AsType[*kgo.ErrDataLoss](err); ok {
@@ -84,11 +84,11 @@ func (u *user) kafkaError(what string, err error) {
 	u.r.counts.add("Kafka "+what+" without an answer", 1)
 }
 
-// flightMax is how many records of franz-go are under way.
+// flightMax bounds the records of franz-go in flight.
 const flightMax = 64
 
-// produceFranz sends with idempotent producers, one after the other, until ctx ends. Each record is an append of its own, as the client puts
-// them into batches as it likes.
+// produceFranz sends with idempotent producers, one after the other, until ctx ends. Each record is
+// recorded as a separate append, because the client decides about batches.
 func (u *user) produceFranz(ctx context.Context) {
 	for ctx.Err() == nil {
 		life, cancel := context.WithTimeout(ctx, span(u.rng, 500*time.Millisecond, 20*time.Second))
@@ -97,7 +97,7 @@ func (u *user) produceFranz(ctx context.Context) {
 	}
 }
 
-// producer is one producer's life.
+// producer is one producer's lifetime.
 func (u *user) producer(ctx context.Context) {
 	c := u.franz(
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.StopProducerOnDataLossDetected(),
@@ -105,12 +105,12 @@ func (u *user) producer(ctx context.Context) {
 		kgo.ProducerBatchCompression(pick(u.rng, kgo.NoCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(), kgo.SnappyCompression())),
 	)
 	defer c.Close()
-	places := make(chan struct{}, flightMax)
+	sem := make(chan struct{}, flightMax)
 work:
 	for ctx.Err() == nil {
 		for range 1 + u.rng.IntN(recordsMax) {
 			select {
-			case places <- struct{}{}:
+			case sem <- struct{}{}:
 			case <-ctx.Done():
 				break work
 			}
@@ -126,12 +126,12 @@ work:
 					u.kafkaError("franz-go produce", err)
 				}
 				u.returned(op, is)
-				<-places
+				<-sem
 			})
 		}
 		sleep(ctx, time.Duration(u.rng.Int64N(int64(u.r.p.pause)+1)))
 	}
-	// Mostly a client ends its work; one that does not knows of no outcome.
+	// Usually a client flushes before it closes. Otherwise all its outcomes are unknown.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), span(u.rng, 10*time.Millisecond, 5*time.Second))
 	if u.r.calm.Load() {
 		cancel()
@@ -143,7 +143,8 @@ work:
 	}
 }
 
-// followFranz reads all partitions that nobody trims, from their beginning or from where it was, again and again until ctx ends.
+// followFranz repeatedly reads all partitions without trims, from their start or from the last
+// position, until ctx ends.
 func (u *user) followFranz(ctx context.Context) {
 	from := map[int32]int64{}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -166,7 +167,7 @@ func (u *user) followFranz(ctx context.Context) {
 	}
 }
 
-// polled writes down what a poll has given, as reads of sessions, and notes in next where they go on.
+// polled records the result of a poll as reads of sessions, and stores their continuation in next.
 func (u *user) polled(f kgo.Fetches, session func(part int32) (session, group string), next map[int32]int64) {
 	f.EachError(func(_ string, _ int32, err error) {
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
@@ -190,13 +191,13 @@ func (u *user) polled(f kgo.Fetches, session func(part int32) (session, group st
 	})
 }
 
-// members are a group's.
+// members is the group of some members.
 type members struct {
 	r        *run
 	name     string
 	balancer kgo.GroupBalancer
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	committed map[int32]int64
 	sessions  int
 }
@@ -212,7 +213,7 @@ func (r *run) newMembers(name string) *members {
 	return g
 }
 
-// member lets members come and go until ctx ends.
+// member runs consecutive members until ctx ends.
 func (g *members) member(ctx context.Context, u *user) {
 	for ctx.Err() == nil {
 		life, cancel := context.WithTimeout(ctx, span(u.rng, 300*time.Millisecond, 12*time.Second))
@@ -222,7 +223,7 @@ func (g *members) member(ctx context.Context, u *user) {
 	}
 }
 
-// sessionOf numbers what a member reads of a partition between getting and losing it.
+// sessionOf numbers the reads of a member between getting and losing a partition.
 func (g *members) sessionOf(u *user) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -230,8 +231,9 @@ func (g *members) sessionOf(u *user) string {
 	return fmt.Sprintf("%s-%d-%d", g.name, u.id, g.sessions)
 }
 
-// asRead refuses a commit by another member than a partition was assigned to (docs/guide/kafka.md): the client sends what has waited over a
-// restart of the broker as the member that it is by then, and what it polls while it joins again was read as the one before.
+// asRead refuses a commit by another member than the one that read the records
+// (docs/guide/kafka.md). After a restart of the broker, the client sends a waiting commit as its
+// new member, but polled the records as the previous one.
 type asRead struct {
 	mu  sync.Mutex // guards ids
 	ids map[int32]string
@@ -252,7 +254,7 @@ func (a *asRead) check(req *kmsg.OffsetCommitRequest) error {
 	return nil
 }
 
-// assigned notes who a client is when it is given partitions.
+// assigned records the member of a client when it gets partitions.
 func (a *asRead) assigned(c *kgo.Client, parts []int32) {
 	id, _ := c.GroupMetadata()
 	a.mu.Lock()
@@ -262,10 +264,10 @@ func (a *asRead) assigned(c *kgo.Client, parts []int32) {
 	}
 }
 
-// pollTime is how long a member waits for records before it looks whether there is something to commit.
+// pollTime is how long a member waits for records before it checks whether to commit.
 const pollTime = 300 * time.Millisecond
 
-// consume is one member's life. What it has got is written down before it is committed.
+// consume is one member's lifetime. It records the result of a poll before it commits.
 func (g *members) consume(ctx context.Context, u *user) {
 	as := asRead{ids: map[int32]string{}}
 	var mu sync.Mutex // guards sessions
@@ -293,7 +295,8 @@ func (g *members) consume(ctx context.Context, u *user) {
 			defer mu.Unlock()
 			return sessions[part], g.name
 		}, map[int32]int64{})
-		if calm := u.r.calm.Load(); !calm && n%every == 0 || calm && f.NumRecords() == 0 { // a commit on S3 takes up to a second
+		// A commit on S3 takes up to a second.
+		if calm := u.r.calm.Load(); !calm && n%every == 0 || calm && f.NumRecords() == 0 {
 			g.commit(ctx, u, c, &as)
 		}
 		c.AllowRebalance()
@@ -302,15 +305,15 @@ func (g *members) consume(ctx context.Context, u *user) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		g.commit(last, u, c, &as)
 		cancel()
-	} else { // it dies: nobody hears that it leaves
-		gone, cancel := context.WithCancel(context.Background())
+	} else { // it leaves without a message to the broker
+		cancelled, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = c.LeaveGroupContext(gone)
+		_ = c.LeaveGroupContext(cancelled)
 	}
 	c.CloseAllowingRebalance()
 }
 
-// commit commits what was polled, and remembers what was acknowledged.
+// commit commits the polled offsets and remembers the acknowledged ones.
 func (g *members) commit(ctx context.Context, u *user, c *kgo.Client, as *asRead) {
 	call, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -334,7 +337,7 @@ func (g *members) commit(ctx context.Context, u *user, c *kgo.Client, as *asRead
 	})
 }
 
-// watch asks what the group has committed, of any broker, until ctx ends.
+// watch asks brokers for the group's commits until ctx ends.
 func (g *members) watch(ctx context.Context, u *user) {
 	defer u.lost()
 	for ctx.Err() == nil {
@@ -343,10 +346,10 @@ func (g *members) watch(ctx context.Context, u *user) {
 	}
 }
 
-// progress asks what members have committed.
+// progress asks for the group's commits.
 func (u *user) progress(ctx context.Context, group string, part int32) (failed bool) {
 	op := u.r.rec.Invoke(history.Event{Do: history.Progress, Client: u.id, Part: part, Group: group, Form: "kafka"})
-	call, cancel := u.patience(ctx)
+	call, cancel := u.timeout(ctx)
 	defer cancel()
 	is := history.Event{Is: history.Failed}
 	defer func() { u.r.rec.Return(op, is) }()
@@ -357,7 +360,8 @@ func (u *user) progress(ctx context.Context, group string, part int32) (failed b
 	return !ok
 }
 
-// kafkaGroupsReachTheEnd lets one member of each group read what is left, and commit it: nothing that was committed may be missing.
+// kafkaGroupsReachTheEnd lets one member of each group read and commit the rest. No committed
+// record may be missing.
 func (r *run) kafkaGroupsReachTheEnd(ctx context.Context) {
 	r.mu.Lock()
 	all := slices.Clone(r.members)
@@ -376,7 +380,7 @@ func (r *run) kafkaGroupsReachTheEnd(ctx context.Context) {
 			r.until(ctx, fmt.Sprintf("%s has read partition %d up to %d", g.name, part, end), func() bool {
 				v.progress(ctx, g.name, part)
 				g.mu.Lock()
-				acknowledged := g.committed[part] // before it is asked
+				acknowledged := g.committed[part] // before the request
 				g.mu.Unlock()
 				q, _, ok := v.askOffset(ctx, g.name, part)
 				if !ok {

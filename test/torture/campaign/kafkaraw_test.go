@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/test/history"
 )
 
-// The error codes that these clients judge by.
+// The error codes that these clients distinguish.
 const (
 	kafkaNone               = 0
 	kafkaOffsetOutOfRange   = 1
@@ -25,32 +25,34 @@ const (
 	kafkaUnknownServerError = -1
 )
 
-// kafkaUnexpected are codes that no broker may give in a run: requests are well made, and the topic is there.
+// kafkaUnexpected are codes that no broker may return in a run: requests are valid, and the topic
+// exists.
 var kafkaUnexpected = map[int16]string{
 	kafkaUnknownServerError: "UNKNOWN_SERVER_ERROR", 2: "CORRUPT_MESSAGE", 3: "UNKNOWN_TOPIC_OR_PARTITION", 10: "MESSAGE_TOO_LARGE",
 	22: "ILLEGAL_GENERATION", 25: "UNKNOWN_MEMBER_ID", 42: "INVALID_REQUEST", 45: "OUT_OF_ORDER_SEQUENCE_NUMBER", 87: "INVALID_RECORD", 100: "UNKNOWN_TOPIC_ID",
 }
 
-// kafkaHeard counts a code, and reports one that may not be.
-func (u *user) kafkaHeard(what string, code int16) {
+// kafkaCode counts a code, and reports forbidden ones.
+func (u *user) kafkaCode(what string, code int16) {
 	if code == kafkaNone {
 		return
 	}
 	u.r.counts.add(fmt.Sprintf("Kafka %s code %d", what, code), 1)
 	if name := kafkaUnexpected[code]; name != "" {
-		u.r.fault("client %d hears %s on %s", u.id, name, what)
+		u.r.fault("client %d got %s for %s", u.id, name, what)
 	}
 }
 
-// kafkaLink is a connection of the Kafka protocol, one request at a time: so what is sent on it is answered by one broker, of one epoch.
+// kafkaLink is a connection of the Kafka protocol with one request at a time, so that one broker of
+// one epoch answers.
 type kafkaLink struct {
 	net.Conn
 	epoch uint32 // of the broker
-	sent  bool   // the request at hand may have been received
+	sent  bool   // the current request may have been received
 	n     int32
 }
 
-// kafkaDial makes what connects a client to brokers as dial does. It is for many goroutines.
+// kafkaDial returns a dialer like dial for Kafka. It may be used concurrently.
 func (r *run) kafkaDial(id int32) func(context.Context, string, string) (net.Conn, error) {
 	dice := rand.New(rand.NewPCG(r.p.seed, uint64(id)+1<<33))
 	turn := make(chan struct{}, 1)
@@ -62,7 +64,7 @@ func (r *run) kafkaDial(id int32) func(context.Context, string, string) (net.Con
 	}
 }
 
-// kafka gives a connection to a broker, logged in, that knows the broker's epoch.
+// kafka returns an authenticated connection to a broker with its epoch.
 func (u *user) kafka(ctx context.Context) (*kafkaLink, error) {
 	if u.link != nil {
 		return u.link, nil
@@ -81,7 +83,7 @@ func (u *user) kafka(ctx context.Context) (*kafkaLink, error) {
 	return l, nil
 }
 
-// login shows the key, and asks which epoch the broker has.
+// login authenticates and requests the broker's epoch.
 func (u *user) login(ctx context.Context, l *kafkaLink) error {
 	hello := kmsg.NewPtrSASLHandshakeRequest()
 	hello.Mechanism = "PLAIN"
@@ -95,7 +97,8 @@ func (u *user) login(ctx context.Context, l *kafkaLink) error {
 		return err
 	}
 	if code := answer.(*kmsg.SASLAuthenticateResponse).ErrorCode; code != kafkaNone {
-		return fmt.Errorf("authentication: code %d", code) // a broker of another run, at an address that was free
+		// The address may belong to a broker of another run.
+		return fmt.Errorf("authentication: code %d", code)
 	}
 	which := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
@@ -110,12 +113,12 @@ func (u *user) login(ctx context.Context, l *kafkaLink) error {
 		}
 	}
 	if l.epoch == 0 {
-		return errors.New("no epoch yet")
+		return errors.New("broker has no epoch yet")
 	}
 	return nil
 }
 
-// ask sends a request and waits for its answer. After an error the connection is of no use.
+// ask sends a request and waits for its answer. After an error the connection is unusable.
 func (l *kafkaLink) ask(ctx context.Context, req kmsg.Request, version int16) (kmsg.Response, error) {
 	until, ok := ctx.Deadline()
 	if !ok {
@@ -137,7 +140,7 @@ func (l *kafkaLink) ask(ctx context.Context, req kmsg.Request, version int16) (k
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if n < 5 || n > 64<<20 {
-		return nil, fmt.Errorf("an answer of %d bytes", n)
+		return nil, fmt.Errorf("answer of %d bytes", n)
 	}
 	body := make([]byte, n)
 	if _, err := io.ReadFull(l, body); err != nil {
@@ -157,7 +160,7 @@ func (l *kafkaLink) ask(ctx context.Context, req kmsg.Request, version int16) (k
 	return resp, nil
 }
 
-// lost forgets a connection that has failed.
+// lost closes a failed connection.
 func (u *user) lost() {
 	if u.link != nil {
 		_ = u.link.Close()
@@ -165,7 +168,7 @@ func (u *user) lost() {
 	}
 }
 
-// restKafka is the pause between two operations. Sometimes the connection is made anew without need.
+// restKafka is the pause between two operations. Sometimes it closes the connection.
 func (u *user) restKafka(ctx context.Context, failed bool) {
 	if failed || u.rng.IntN(50) == 0 {
 		u.lost()
@@ -173,7 +176,8 @@ func (u *user) restKafka(ctx context.Context, failed bool) {
 	sleep(ctx, time.Duration(u.rng.Int64N(int64(u.r.p.pause)+1)))
 }
 
-// produceKafka sends batches over the Kafka protocol until ctx ends, not idempotent and never again: every code has to mean what it says.
+// produceKafka sends batches over the Kafka protocol until ctx ends, not idempotent and without
+// retries: every code must be correct.
 func (u *user) produceKafka(ctx context.Context) {
 	defer u.lost()
 	for ctx.Err() == nil {
@@ -182,7 +186,7 @@ func (u *user) produceKafka(ctx context.Context) {
 		e, values := u.next(part, n)
 		e.Form = "kafka"
 		op := u.r.rec.Invoke(e)
-		call, cancel := u.patience(context.WithoutCancel(ctx))
+		call, cancel := u.timeout(context.WithoutCancel(ctx))
 		is := u.produceBatch(call, part, u.batch(values, nil))
 		cancel()
 		u.returned(op, is)
@@ -211,7 +215,7 @@ func (u *user) produceBatch(ctx context.Context, part int32, batch []byte) histo
 		return history.Event{Is: history.Unknown}
 	}
 	q := got.Topics[0].Partitions[0]
-	u.kafkaHeard("produce", q.ErrorCode)
+	u.kafkaCode("produce", q.ErrorCode)
 	switch q.ErrorCode {
 	case kafkaNone:
 		return history.Event{Is: history.OK, At: q.BaseOffset, Epoch: l.epoch}
@@ -221,7 +225,7 @@ func (u *user) produceBatch(ctx context.Context, part int32, batch []byte) histo
 	return history.Event{Is: history.Rejected, Code: strconv.Itoa(int(q.ErrorCode))}
 }
 
-// readKafka reads from anywhere, and asks for ends and starts, until ctx ends.
+// readKafka reads from random offsets and requests starts and ends until ctx ends.
 func (u *user) readKafka(ctx context.Context) {
 	defer u.lost()
 	for ctx.Err() == nil {
@@ -236,10 +240,10 @@ func (u *user) readKafka(ctx context.Context) {
 	}
 }
 
-// listKafka asks where a partition ends.
+// listKafka requests the end of a partition.
 func (u *user) listKafka(ctx context.Context, part int32) (failed bool) {
 	op := u.r.rec.Invoke(history.Event{Do: history.Read, Client: u.id, Part: part, From: history.None, Form: "kafka list"})
-	call, cancel := u.patience(ctx)
+	call, cancel := u.timeout(ctx)
 	defer cancel()
 	is := history.Event{Is: history.Failed}
 	defer func() { u.r.rec.Return(op, is) }()
@@ -258,7 +262,7 @@ func (u *user) listKafka(ctx context.Context, part int32) (failed bool) {
 		return true
 	}
 	q := answer.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
-	u.kafkaHeard("list", q.ErrorCode)
+	u.kafkaCode("list", q.ErrorCode)
 	if q.ErrorCode != kafkaNone {
 		return true
 	}
@@ -269,7 +273,7 @@ func (u *user) listKafka(ctx context.Context, part int32) (failed bool) {
 // fetchKafka reads once.
 func (u *user) fetchKafka(ctx context.Context, part int32, from int64) (failed bool) {
 	op := u.r.rec.Invoke(history.Event{Do: history.Read, Client: u.id, Part: part, From: from, Form: "kafka"})
-	call, cancel := u.patience(ctx)
+	call, cancel := u.timeout(ctx)
 	defer cancel()
 	is := history.Event{Is: history.Failed}
 	defer func() { u.r.rec.Return(op, is) }()
@@ -288,17 +292,18 @@ func (u *user) fetchKafka(ctx context.Context, part int32, from int64) (failed b
 		return true
 	}
 	got := answer.(*kmsg.FetchResponse)
-	u.kafkaHeard("fetch", got.ErrorCode)
+	u.kafkaCode("fetch", got.ErrorCode)
 	if got.ErrorCode != kafkaNone || len(got.Topics) == 0 {
 		return true
 	}
 	q := got.Topics[0].Partitions[0]
-	u.kafkaHeard("fetch", q.ErrorCode)
+	u.kafkaCode("fetch", q.ErrorCode)
 	switch q.ErrorCode {
 	case kafkaNone:
 		is = history.Event{Is: history.OK, Epoch: l.epoch, End: q.HighWatermark, Start: q.LogStartOffset}
 		u.sawBatches(&is, q.RecordBatches, from)
-		is.Cut = len(is.Got) == 0 // a broker that stops, or has no memory, gives nothing, and the client is to ask again
+		// A stopping broker, or one without memory, returns nothing, and the client must retry.
+		is.Cut = len(is.Got) == 0
 		return false
 	case kafkaOffsetOutOfRange:
 		is.Epoch, is.Start = l.epoch, max(q.LogStartOffset, 0)
@@ -306,7 +311,7 @@ func (u *user) fetchKafka(ctx context.Context, part int32, from int64) (failed b
 	return true
 }
 
-// sawBatches adds the records of an answer, from an offset on.
+// sawBatches adds the records of an answer from an offset on.
 func (u *user) sawBatches(is *history.Event, b []byte, from int64) {
 	var rd record.Reader
 	rd.Reset(b, from)
@@ -318,7 +323,8 @@ func (u *user) sawBatches(is *history.Event, b []byte, from int64) {
 	}
 }
 
-// registersKafka commits and fetches offsets of the group that the clients over HTTP share, until ctx ends.
+// registersKafka commits and fetches offsets of the group that it shares with HTTP clients, until
+// ctx ends.
 func (u *user) registersKafka(ctx context.Context) {
 	defer u.lost()
 	const group = "shared"
@@ -337,7 +343,7 @@ func (u *user) registersKafka(ctx context.Context) {
 func (u *user) commitOffsetKafka(ctx context.Context, group string, part int32) (failed bool) {
 	to := u.rng.Int64N(1000)
 	op := u.r.rec.Invoke(history.Event{Do: history.Commit, Client: u.id, Part: part, Group: group, To: to, Form: "kafka"})
-	call, cancel := u.patience(context.WithoutCancel(ctx))
+	call, cancel := u.timeout(context.WithoutCancel(ctx))
 	defer cancel()
 	is := history.Event{Is: history.Rejected}
 	defer func() { u.r.rec.Return(op, is) }()
@@ -357,7 +363,7 @@ func (u *user) commitOffsetKafka(ctx context.Context, group string, part int32) 
 		return true
 	}
 	code := answer.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
-	u.kafkaHeard("commit", code)
+	u.kafkaCode("commit", code)
 	switch code {
 	case kafkaNone:
 		is = history.Event{Is: history.OK, Epoch: l.epoch}
@@ -371,7 +377,7 @@ func (u *user) commitOffsetKafka(ctx context.Context, group string, part int32) 
 
 func (u *user) fetchOffsetKafka(ctx context.Context, group string, part int32) (failed bool) {
 	op := u.r.rec.Invoke(history.Event{Do: history.Fetch, Client: u.id, Part: part, Group: group, Form: "kafka"})
-	call, cancel := u.patience(ctx)
+	call, cancel := u.timeout(ctx)
 	defer cancel()
 	is := history.Event{Is: history.Failed}
 	defer func() { u.r.rec.Return(op, is) }()
@@ -394,7 +400,7 @@ func (u *user) fetchOffsetKafka(ctx context.Context, group string, part int32) (
 	return false
 }
 
-// askOffset asks what a group has committed of a partition; not ok: there is no answer.
+// askOffset requests a group's commit of a partition; ok is false without an answer.
 func (u *user) askOffset(ctx context.Context, group string, part int32) (q kmsg.OffsetFetchResponseTopicPartition, epoch uint32, ok bool) {
 	l, err := u.kafka(ctx)
 	if err != nil {
@@ -410,11 +416,11 @@ func (u *user) askOffset(ctx context.Context, group string, part int32) (q kmsg.
 		return q, 0, false
 	}
 	got := answer.(*kmsg.OffsetFetchResponse)
-	u.kafkaHeard("offsets", got.ErrorCode)
+	u.kafkaCode("offsets", got.ErrorCode)
 	if got.ErrorCode != kafkaNone {
 		return q, 0, false
 	}
 	q = got.Topics[0].Partitions[0]
-	u.kafkaHeard("offsets", q.ErrorCode)
+	u.kafkaCode("offsets", q.ErrorCode)
 	return q, l.epoch, q.ErrorCode == kafkaNone
 }

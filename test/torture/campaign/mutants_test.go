@@ -14,18 +14,18 @@ import (
 )
 
 var (
-	mutantFlag     = flag.String("mutant", "", "run brokers with this mutant (test/mutants), or with one after the other (all; kafka: some, and only clients of Kafka look), and see whether it is found")
+	mutantFlag     = flag.String("mutant", "", "run brokers with this mutant of test/mutants, or with each of them (all), or with some and only Kafka clients (kafka)")
 	mutantTimeFlag = flag.Duration("mutant-time", time.Minute, "how long each is looked for")
 )
 
-// TestMutants runs real brokers with mutants of the core and the packer, and says which the campaign finds from outside. Some
-// it cannot: they break a rule whose breach only a rare coincidence turns into a loss, which is what the simulator is for.
-// It fails if it finds hardly any.
+// TestMutants runs real brokers with mutants of the core and the packer, and reports which the
+// campaign detects. It cannot detect all: some break a rule that causes a loss only in a rare
+// coincidence, which the simulator covers. The test fails if the campaign detects hardly any.
 func TestMutants(t *testing.T) {
 	if *mutantFlag == "" {
 		t.Skip("-mutant is not given")
 	}
-	w := newWorld(t, failing)
+	w := newShared(t, failing)
 	found := 0
 	names := []string{*mutantFlag}
 	draw, least := newPlan, 3
@@ -92,11 +92,11 @@ func mutated(t *testing.T, name string) string {
 	return path
 }
 
-// kafkaMutants show to clients of Kafka alone: a batch that is sent again is there twice, an acknowledged record or offset is lost, a record that
-// was refused is there.
+// kafkaMutants are those that Kafka clients alone can detect: a retried batch is stored twice, an
+// acknowledged record or offset is lost, a rejected record is stored.
 var kafkaMutants = []string{"no-dedup", "ack-on-timeout", "offset-commit-acknowledged-early", "fenced-rejects-what-was-sent"}
 
-// kafkaPlan is a plan in which all clients are of Kafka, and some answers are lost.
+// kafkaPlan returns a plan with only Kafka clients, in which some answers are lost.
 func kafkaPlan(seed uint64, length time.Duration) *plan {
 	p := newPlan(seed, length)
 	p.clients = []kind{kafkaClient, kafkaClient, kafkaProducer, kafkaProducer, kafkaReader, kafkaFollower, kafkaGroup, kafkaRegister}
@@ -107,8 +107,8 @@ func kafkaPlan(seed uint64, length time.Duration) *plan {
 	return p
 }
 
-// finds says by what a run shows that something is wrong.
-func (w *world) finds(t *testing.T, p *plan) string {
+// finds returns the violation that a run detects.
+func (w *shared) finds(t *testing.T, p *plan) string {
 	r, violations, err := w.try(t.Context(), p, func(*run) {}, func() bool { return false })
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// nemesis does things to brokers until ctx ends.
+// nemesis injects faults into brokers until ctx ends.
 func (r *run) nemesis(ctx context.Context) {
 	rng := stream(r.p.seed, streamNemesis)
 	for ctx.Err() == nil {
@@ -22,7 +22,8 @@ func (r *run) nemesis(ctx context.Context) {
 		if b := s.current(); b != nil && ctx.Err() == nil {
 			s.do(b, what, length)
 		}
-		for what == actKill && rng.IntN(6) == 0 && ctx.Err() == nil { // and the next one while it starts
+		// And the next one during its start.
+		for what == actKill && rng.IntN(6) == 0 && ctx.Err() == nil {
 			sleep(ctx, time.Duration(rng.IntN(int(80*time.Millisecond))))
 			if b := s.current(); b != nil {
 				s.do(b, actKill, 0)
@@ -48,13 +49,13 @@ func (r *run) draw(rng *rand.Rand) act {
 
 const (
 	shortProgress = 300 * time.Millisecond
-	longProgress  = 1500 * time.Millisecond // packs, snapshots and collections take that
+	longProgress  = 1500 * time.Millisecond // the time of packs, snapshots and collections
 )
 
 // leadMax bounds the wait for a broker that leads.
 const leadMax = 1500 * time.Millisecond
 
-// progress waits until clients were acknowledged something, and then for a random moment.
+// progress waits until clients got acknowledgements, and then for a random time.
 func (r *run) progress(ctx context.Context, rng *rand.Rand) {
 	if rng.IntN(8) > 0 {
 		until := time.Now().Add(leadMax)
@@ -75,33 +76,33 @@ func (r *run) somebodyLeads() bool {
 	return slices.ContainsFunc(r.slots, func(s *slot) bool { return !s.leads().IsZero() })
 }
 
-// do does one thing to a broker.
+// do performs one act on a broker.
 func (s *slot) do(b *testenv.Broker, what act, length time.Duration) {
 	switch what {
 	case actKill:
-		s.r.rec.Note(s.lane(), "SIGKILL pid %d", b.Pid())
+		s.r.rec.Note(s.name(), "SIGKILL pid %d", b.Pid())
 		b.Signal(os.Kill)
 		<-b.Done()
 	case actTerm:
 		s.mu.Lock()
-		s.told = true
+		s.terminated = true
 		s.mu.Unlock()
-		s.r.rec.Note(s.lane(), "SIGTERM pid %d", b.Pid())
+		s.r.rec.Note(s.name(), "SIGTERM pid %d", b.Pid())
 		b.Signal(syscall.SIGTERM)
 	case actStop:
 		s.r.counts.add("SIGSTOP", 1)
-		s.r.rec.Note(s.lane(), "SIGSTOP pid %d for %v", b.Pid(), length.Round(time.Millisecond))
+		s.r.rec.Note(s.name(), "SIGSTOP pid %d for %v", b.Pid(), length.Round(time.Millisecond))
 		b.Signal(syscall.SIGSTOP)
 		s.resumeLater(b, length)
 	case actBlock:
 		if s.store != nil {
-			s.r.rec.Note(s.lane(), "store out of reach for %v", length.Round(time.Millisecond))
+			s.r.rec.Note(s.name(), "store unreachable for %v", length.Round(time.Millisecond))
 			s.store.Block(length)
 		}
 	}
 }
 
-// resumeLater lets a broker that stands still go on.
+// resumeLater resumes a stopped broker.
 func (s *slot) resumeLater(b *testenv.Broker, after time.Duration) {
 	s.timers.Go(func() {
 		select {
@@ -109,16 +110,16 @@ func (s *slot) resumeLater(b *testenv.Broker, after time.Duration) {
 		case <-b.Done():
 		}
 		b.Signal(syscall.SIGCONT)
-		s.r.rec.Note(s.lane(), "SIGCONT pid %d", b.Pid())
+		s.r.rec.Note(s.name(), "SIGCONT pid %d", b.Pid())
 	})
 }
 
-// pauseTime is how long a failpoint lets a broker stand still.
+// pauseTime returns how long a failpoint pauses a broker.
 func (s *slot) pauseTime() time.Duration {
 	return span(stream(uint64(time.Now().UnixNano()), 1), time.Millisecond, s.r.p.stopMax)
 }
 
-// sleep lets time pass, unless ctx ends.
+// sleep waits, unless ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return

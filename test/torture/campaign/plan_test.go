@@ -12,24 +12,25 @@ import (
 	"github.com/sebbroker/seb/test/faultproxy"
 )
 
-// The purposes of random streams: one each, so that one draw more does not change all others.
+// The purposes of random streams. Each has its own stream, so that one more draw does not change
+// the others.
 const (
 	streamPlan = iota + 1
 	streamNemesis
 	streamSlot         // plus the slot's number
-	streamClient = 100 // plus the client's
+	streamClient = 100 // plus the client's number
 )
 
 func stream(seed uint64, purpose int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(purpose)))
 }
 
-// plan is what a run does. All of it is drawn from the seed.
+// plan is the plan of a run, drawn from the seed.
 type plan struct {
 	seed   uint64
 	disk   bool // the bucket is a folder
 	exact  bool // few operations, for history.Linear
-	slots  int  // brokers
+	slots  int  // number of brokers
 	parts  int  // partitions of the topic
 	length time.Duration
 
@@ -38,26 +39,26 @@ type plan struct {
 	wire  faultproxy.WireConfig
 
 	acts     map[act]float64 // weights
-	stopMax  time.Duration   // of SIGSTOP, and of a store out of reach
-	acksMean float64         // between two acts
-	// progressMax bounds the wait for acknowledgements: if there are none, because all brokers stand still, it goes on all
-	// the same.
+	stopMax  time.Duration   // of SIGSTOP and of an unreachable store
+	acksMean float64         // acknowledgements between two acts
+	// progressMax bounds the wait for acknowledgements, because all brokers may be stopped.
 	progressMax time.Duration
-	failpoints  float64       // share of starts that are given one
-	focus       place         // one that some more are given; no name: none
-	wipeData    float64       // share of starts on an empty data folder
-	wipeCache   float64       // share of starts on an empty cache
-	restartMax  time.Duration // longest wait before a deposed broker comes back
+	failpoints  float64       // share of starts with a failpoint
+	focus       point         // an additional failpoint; no name: none
+	wipeData    float64       // share of starts with an empty data directory
+	wipeCache   float64       // share of starts with an empty cache
+	restartMax  time.Duration // longest wait before a deposed broker restarts
 
-	// sessions is the session timeout of members of groups; below what brokers take they are hurried.
+	// sessions is the session timeout of group members. SEB_HURRY allows values below the broker's
+	// minimum.
 	sessions time.Duration
 
 	clients []kind
-	pause   time.Duration // of a client between operations, at most
+	pause   time.Duration // longest pause of a client between operations
 	trims   bool
 }
 
-// act is something that is done to a broker.
+// act is a fault of a broker.
 type act string
 
 const (
@@ -70,7 +71,7 @@ const (
 // pick draws one of several.
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
-// span is between lo and hi, and short ones are as likely as long ones.
+// span returns a time between lo and hi, distributed logarithmically.
 func span(rng *rand.Rand, lo, hi time.Duration) time.Duration {
 	if lo >= hi {
 		return lo
@@ -81,7 +82,7 @@ func span(rng *rand.Rand, lo, hi time.Duration) time.Duration {
 // half is true half of the time.
 func half(rng *rand.Rand) bool { return rng.IntN(2) == 0 }
 
-// newPlan draws a plan. In every fourth the history is short; every third is on a folder.
+// newPlan draws a plan. Every fourth has a short history; every third uses a folder.
 func newPlan(seed uint64, length time.Duration) *plan {
 	rng := stream(seed, streamPlan)
 	p := &plan{seed: seed, length: length, exact: seed%4 == 3, disk: seed%3 == 2, acts: map[act]float64{actKill: 1}}
@@ -100,7 +101,7 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	p.suitFocus()
 	p.sessions = 700 * time.Millisecond
 	if seed%5 == 1 {
-		// Groups as they are: they need seconds until they read again after each broker.
+		// The usual session timeout: groups need seconds until they read again after each broker.
 		p.sessions = 6 * time.Second
 		p.acksMean, p.progressMax = 1e6, 8*time.Second
 	}
@@ -110,7 +111,7 @@ func newPlan(seed uint64, length time.Duration) *plan {
 func (p *plan) drawFlags(rng *rand.Rand) {
 	add := func(flag string, values ...string) { p.flags = append(p.flags, "--"+flag, pick(rng, values...)) }
 	add("batch-wait-time", "0s", "0s", "1ms", "1ms", "5ms", "5ms", "20ms", "auto")
-	// A short life of everything, so that packs, snapshots and collection are always under way.
+	// Short intervals, so that packs, snapshots and collections are always in progress.
 	if short := half(rng); p.focus.short {
 		p.flags = append(p.flags, "--pack-bytes", "32KiB", "--pack-age", "50ms", "--merge-interval", "20ms", "--snapshot-slots", "10")
 	} else if short {
@@ -128,7 +129,7 @@ func (p *plan) drawFlags(rng *rand.Rand) {
 }
 
 func (p *plan) drawFaults(rng *rand.Rand) {
-	// Where every tenth request fails a start takes long, and so there are few.
+	// If every tenth request fails, a start takes long, so such runs are rare.
 	storm := pick(rng, 0.0, 0, 0.1, 0.1, 0.3, 1)
 	rates := func(kinds []faultproxy.Kind, most float64) faultproxy.Rates {
 		r := faultproxy.Rates{}
@@ -144,7 +145,7 @@ func (p *plan) drawFaults(rng *rand.Rand) {
 		StallMax: span(rng, 50*time.Millisecond, 3*time.Second), LateMax: span(rng, 100*time.Millisecond, 10*time.Second),
 		BurstMax: span(rng, 50*time.Millisecond, time.Second),
 	}
-	// A request that hangs, or a PUT that is refused, takes ten seconds of a run, or a broker's life.
+	// A hanging request or a refused PUT takes ten seconds of a run, or ends a broker.
 	p.store.Rates[faultproxy.Hung] /= 20
 	p.store.Rates[faultproxy.Denied] /= 10
 	p.wire = faultproxy.WireConfig{
@@ -161,7 +162,7 @@ func (p *plan) drawActs(rng *rand.Rand) {
 	}
 	p.stopMax = span(rng, 100*time.Millisecond, 15*time.Second)
 	if p.slots == 1 {
-		p.stopMax = min(p.stopMax, time.Second) // nobody takes over
+		p.stopMax = min(p.stopMax, time.Second) // no broker takes over
 	}
 	p.acksMean, p.progressMax = pick(rng, 2.0, 10, 30, 100), shortProgress
 	if half(rng) {
@@ -189,14 +190,14 @@ func (p *plan) drawClients(rng *rand.Rand) {
 		p.clients = append(p.clients, pick(rng, goProducer, sharedProducer, plainProducer, rawProducer, windowProducer, conditional, reader, follower, register, kafkaClient, kafkaProducer, kafkaReader, kafkaGroup))
 	}
 	if rng.IntN(3) == 0 {
-		p.clients = append(p.clients, keeper)
+		p.clients = append(p.clients, compactedWriter)
 	}
 	if p.trims {
 		p.clients = append(p.clients, trimmer)
 	}
 }
 
-// suitFocus changes what would keep brokers from the failpoint that is aimed at.
+// suitFocus changes what would keep brokers from reaching the plan's failpoint.
 func (p *plan) suitFocus() {
 	switch {
 	case p.focus.short:
@@ -206,12 +207,12 @@ func (p *plan) suitFocus() {
 	case strings.HasPrefix(p.focus.name, "stop"):
 		p.acts[actTerm] = max(p.acts[actTerm], 0.5)
 	}
-	if strings.HasPrefix(p.focus.name, "compacted") && !slices.Contains(p.clients, keeper) {
-		p.clients = append(p.clients, keeper)
+	if strings.HasPrefix(p.focus.name, "compacted") && !slices.Contains(p.clients, compactedWriter) {
+		p.clients = append(p.clients, compactedWriter)
 	}
 }
 
-// String says all of it, in a few lines.
+// String describes the plan in a few lines.
 func (p *plan) String() string {
 	var b strings.Builder
 	bucket := "S3"
@@ -223,7 +224,7 @@ func (p *plan) String() string {
 		b.WriteString(", exact")
 	}
 	fmt.Fprintf(&b, "\n  flags %s", strings.Join(p.flags, " "))
-	fmt.Fprintf(&b, "\n  acts %s, after %.0f acknowledgements, stops up to %v, deposed ones wait up to %v, failpoints in %.0f %% of starts, aimed at %q, data folder wiped in %.0f %%, cache in %.0f %%",
+	fmt.Fprintf(&b, "\n  acts %s, after %.0f acknowledgements, stops up to %v, deposed ones wait up to %v, failpoints in %.0f %% of starts, aimed at %q, data directory wiped in %.0f %%, cache in %.0f %%",
 		weights(p.acts), p.acksMean, p.stopMax.Round(time.Millisecond), p.restartMax.Round(time.Millisecond), 100*p.failpoints, p.focus.name, 100*p.wipeData, 100*p.wipeCache)
 	if !p.disk {
 		fmt.Fprintf(&b, "\n  store %s; up to %v slower, stalls %v, late %v, bursts %v", weights(p.store.Rates), p.store.Latency.Round(time.Millisecond),
@@ -234,7 +235,7 @@ func (p *plan) String() string {
 	return b.String()
 }
 
-// weights lists numbers by name, as per cent.
+// weights lists numbers by name, as percentages.
 func weights[K ~string, M ~map[K]float64](m M) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

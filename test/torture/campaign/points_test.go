@@ -10,14 +10,15 @@ import (
 	"github.com/sebbroker/seb/internal/failpoint"
 )
 
-// place is a failpoint in a plan.
-type place struct {
-	name  string
-	hits  int  // it is met within so many: those that are hit all the time are hit late
-	short bool // it takes a short life of everything, and brokers that live long enough for that
+// point is a failpoint in a plan.
+type point struct {
+	name string
+	// It fails at a random one of this many hits, because frequent points should fail late.
+	hits  int
+	short bool // it needs short intervals and brokers that live long enough
 }
 
-var places = []place{
+var points = []point{
 	{"start.listening", 1, false},
 	{"start.folder", 1, false},
 	{"start.store", 1, false},
@@ -66,19 +67,20 @@ var places = []place{
 	{"stop.flushed", 1, false},
 }
 
-// reachable says whether a run can come by a failpoint.
-func (p *plan) reachable(where place) bool {
+// reachable reports whether a run can reach a failpoint.
+func (p *plan) reachable(where point) bool {
 	if p.disk {
 		return !strings.HasPrefix(where.name, "cache.")
 	}
 	return !strings.HasPrefix(where.name, "disk.")
 }
 
-// aim gives most runs one failpoint at which brokers are killed again and again, in turn, so that a campaign of some hundred
-// runs leaves none out. Runs on a folder take those of the folder; the others come by on S3.
+// aim gives most runs one failpoint at which brokers are killed repeatedly, in turn, so that a
+// campaign of some hundred runs covers all. Runs on a folder use those of the folder, runs on S3
+// the others.
 func (p *plan) aim(seed uint64) {
-	var mine []place
-	for _, where := range places {
+	var mine []point
+	for _, where := range points {
 		if p.reachable(where) && p.disk == strings.HasPrefix(where.name, "disk.") {
 			mine = append(mine, where)
 		}
@@ -90,14 +92,14 @@ func (p *plan) aim(seed uint64) {
 	p.focus = mine[turn%uint64(len(mine))]
 }
 
-// The share of starts that are to die at the plan's own failpoint: more where few get as far.
+// The share of starts that end at the plan's own failpoint: higher if few starts reach it.
 const (
 	focusShare      = 0.3
 	focusShareShort = 0.7
 )
 
-// failpoints draws what the next process is to meet: one place to die or stand still at, and perhaps one that holds a
-// goroutine up.
+// failpoints draws the failpoints of the next process: one to end or pause at, and possibly one
+// that delays a goroutine.
 func (s *slot) failpoints(first bool) string {
 	share := focusShare
 	if s.r.p.focus.short {
@@ -111,9 +113,9 @@ func (s *slot) failpoints(first bool) string {
 	}
 	var text string
 	draw := func(action string) {
-		where := places[s.rng.IntN(len(places))]
+		where := points[s.rng.IntN(len(points))]
 		for !s.r.p.reachable(where) {
-			where = places[s.rng.IntN(len(places))]
+			where = points[s.rng.IntN(len(points))]
 		}
 		text += fmt.Sprintf("%s=%s", where.name, fmt.Sprintf(action, 1+s.rng.IntN(where.hits)))
 	}
@@ -127,14 +129,14 @@ func (s *slot) failpoints(first bool) string {
 	default:
 		draw("kill:%d")
 	}
-	if s.rng.IntN(3) == 0 { // what has happened and is not known yet, or is known and has not happened
+	if s.rng.IntN(3) == 0 { // an effect without its notification, or the reverse
 		text += fmt.Sprintf(",%s=slow:%d:%v", pick(s.rng, "put.data.after", "put.data.before", "put.seal.after", "get.after", "commit.before-answer"),
 			1+s.rng.IntN(4), span(s.rng, time.Millisecond, 100*time.Millisecond))
 	}
 	return text
 }
 
-// missed says at which failpoints nothing has happened.
+// missed lists failpoints that were never hit.
 func missed(at map[string]int64) string {
 	var none []string
 	for _, name := range failpoint.Names {
@@ -148,10 +150,11 @@ func missed(at map[string]int64) string {
 	return fmt.Sprintf("never at %d of %d: %s", len(none), len(failpoint.Names), strings.Join(none, ", "))
 }
 
-// TestPlans: a plan can come by every failpoint there is, and 200 in a row aim at each twice.
+// TestPlans checks that a plan can reach every failpoint, and that 200 consecutive plans aim at
+// each at least twice.
 func TestPlans(t *testing.T) {
 	var names []string
-	for _, where := range places {
+	for _, where := range points {
 		names = append(names, where.name)
 	}
 	want := slices.Sorted(slices.Values(failpoint.Names))

@@ -21,10 +21,10 @@ import (
 	"github.com/sebbroker/seb/test/history"
 )
 
-// recordsMax is how many records one append has at most.
+// recordsMax bounds the records of one append.
 const recordsMax = 8
 
-// next takes numbers for an append and makes its values.
+// next assigns numbers to an append and makes its values.
 func (u *user) next(part int32, n int) (history.Event, [][]byte) {
 	e := history.Event{Do: history.Append, Client: u.id, Part: part, Seq: u.seq, N: int64(n)}
 	values := make([][]byte, n)
@@ -37,7 +37,7 @@ func (u *user) next(part int32, n int) (history.Event, [][]byte) {
 
 func (u *user) partition() int32 { return int32(u.rng.IntN(u.r.p.parts)) }
 
-// returned writes down what became of an append.
+// returned records the result of an append.
 func (u *user) returned(op int64, e history.Event) {
 	u.r.rec.Return(op, e)
 	if e.Is == history.OK {
@@ -57,7 +57,7 @@ func (u *user) produceGo(ctx context.Context, ordered, conditions bool) {
 			o.ExpectedOffset = e.Want
 		}
 		op := u.r.rec.Invoke(e)
-		call, cancel := u.patience(context.WithoutCancel(ctx))
+		call, cancel := u.timeout(context.WithoutCancel(ctx))
 		call, by := withEpoch(call)
 		placed, err := u.api.ProduceValues(call, topic, values, o)
 		cancel()
@@ -74,15 +74,15 @@ func (u *user) produceGo(ctx context.Context, ordered, conditions bool) {
 	}
 }
 
-// judge makes a return of what the Go client says.
-func (u *user) judge(placed []client.ProduceResult, err error, n int64, part int32) history.Event {
+// judge converts the Go client's result into a return.
+func (u *user) judge(results []client.ProduceResult, err error, n int64, part int32) history.Event {
 	switch e := u.notedError(err); {
 	case err == nil:
-		if len(placed) != 1 || placed[0].Count != n || placed[0].Partition != part {
-			u.r.fault("client %d: %d records to partition %d are at %v", u.id, n, part, placed)
+		if len(results) != 1 || results[0].Count != n || results[0].Partition != part {
+			u.r.fault("client %d: %d records to partition %d are at %v", u.id, n, part, results)
 			return history.Event{Is: history.Unknown}
 		}
-		return history.Event{Is: history.OK, At: placed[0].First}
+		return history.Event{Is: history.OK, At: results[0].First}
 	case errors.Is(err, client.ErrOutcomeUnknown):
 		return history.Event{Is: history.Unknown, Code: e.Code}
 	case errors.Is(err, client.ErrOffsetMismatch):
@@ -94,7 +94,7 @@ func (u *user) judge(placed []client.ProduceResult, err error, n int64, part int
 	return history.Event{Is: history.Unknown}
 }
 
-// produceRaw sends in all forms of HTTP until ctx ends. Nothing is repeated.
+// produceRaw sends in all encodings of HTTP, without retries, until ctx ends.
 func (u *user) produceRaw(ctx context.Context, conditions bool) {
 	for ctx.Err() == nil {
 		part := u.partition()
@@ -114,7 +114,7 @@ func (u *user) produceRaw(ctx context.Context, conditions bool) {
 			q.Set("timeout", span(u.rng, 20*time.Millisecond, 2*time.Second).String())
 		}
 		op := u.r.rec.Invoke(e)
-		call, cancel := u.patience(context.WithoutCancel(ctx))
+		call, cancel := u.timeout(context.WithoutCancel(ctx))
 		body, kind := u.body(kind, values)
 		a := u.ask(call, http.MethodPost, "/records", q, map[string]string{"Content-Type": kind}, body)
 		cancel()
@@ -129,7 +129,7 @@ func (u *user) produceRaw(ctx context.Context, conditions bool) {
 	}
 }
 
-// produced makes a return of an answer to an append.
+// produced converts an answer to an append into a return.
 func (u *user) produced(a *answer, n int64) history.Event {
 	u.noted(a.problem.Code, a.problem.Detail)
 	is := history.Event{Is: a.outcome(), Code: string(a.problem.Code)}
@@ -141,7 +141,7 @@ func (u *user) produced(a *answer, n int64) history.Event {
 		is.Code, is.At = history.CodeMismatch, *a.problem.NextOffset
 	case is.Is == history.OK:
 		var p api.Produced
-		var list api.Offsets // of a form
+		var list api.Offsets // in JSON encodings
 		if err := errors.Join(json.Unmarshal(a.body, &p), json.Unmarshal(a.body, &list)); err != nil {
 			u.r.fault("client %d: answer %q: %v", u.id, a.body, err)
 			return history.Event{Is: history.Unknown}
@@ -164,7 +164,7 @@ func (u *user) produced(a *answer, n int64) history.Event {
 	return is
 }
 
-// body puts values into a form.
+// body encodes values.
 func (u *user) body(kind string, values [][]byte) (body []byte, contentType string) {
 	var b bytes.Buffer
 	type one struct {
@@ -214,7 +214,7 @@ func form(values [][]byte) (body []byte, contentType string) {
 	return b.Bytes(), w.FormDataContentType()
 }
 
-// batch encodes values as a client of Kafka would, compressed or not.
+// batch encodes values like a Kafka client, compressed or not.
 func (u *user) batch(values [][]byte, p *record.Producer) []byte {
 	recs := make([]record.Record, len(values))
 	for i, v := range values {
@@ -222,20 +222,21 @@ func (u *user) batch(values [][]byte, p *record.Producer) []byte {
 	}
 	b, _, err := record.Append(nil, recs, record.EncodeOptions{Compression: record.Compression(u.rng.IntN(int(record.Zstd) + 1)), Producer: p})
 	if err != nil {
-		panic(err) // of records that this test made
+		panic(err) // of records in this test
 	}
 	return b
 }
 
 const (
-	// windowMax is how many requests an idempotent producer has under way, as Kafka's do.
+	// windowMax bounds the requests of an idempotent producer in flight, as Kafka's producers do.
 	windowMax = 5
-	// windowTries is how often it repeats one before it begins anew.
+	// windowTries bounds the retries of a request before the producer starts a new epoch.
 	windowTries = 12
 )
 
-// window is an idempotent producer with several requests under way, as one that talks HTTP itself would be: a request is
-// repeated as it was until it is acknowledged, and after one that could not be it begins anew with the next epoch.
+// window is an idempotent HTTP producer with several requests in flight. It repeats a request
+// unchanged until it is acknowledged. After a request that was not acknowledged it continues with
+// the next epoch.
 type window struct {
 	u        *user
 	part     int32
@@ -243,7 +244,7 @@ type window struct {
 	broken   atomic.Bool
 	wg       sync.WaitGroup
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	open map[int]bool
 	cond *sync.Cond
 }
@@ -294,7 +295,7 @@ func (w *window) done(n int) {
 	w.cond.Signal()
 }
 
-// send repeats a request until it is acknowledged or given up.
+// send repeats a request until it is acknowledged or the retries are used up.
 func (w *window) send(ctx context.Context, p record.Producer, body []byte, kind string, n int64) history.Event {
 	q := url.Values{"topic-name": {topic}, "partition": {fmt.Sprint(w.part)}}
 	header := map[string]string{
@@ -328,7 +329,7 @@ func (w *window) send(ctx context.Context, p record.Producer, body []byte, kind 
 	return end
 }
 
-// trim trims the last partition now and then.
+// trim trims the last partition at random times.
 func (u *user) trim(ctx context.Context) {
 	part := int32(u.r.p.parts - 1)
 	for ctx.Err() == nil {
@@ -339,7 +340,7 @@ func (u *user) trim(ctx context.Context) {
 		}
 		to := start + u.rng.Int64N(end-start+1)
 		op := u.r.rec.Invoke(history.Event{Do: history.Trim, Client: u.id, Part: part, To: to})
-		call, cancel := u.patience(context.WithoutCancel(ctx))
+		call, cancel := u.timeout(context.WithoutCancel(ctx))
 		call, by := withEpoch(call)
 		p, err := u.api.Trim(call, topic, part, to)
 		cancel()

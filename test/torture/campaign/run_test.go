@@ -19,22 +19,22 @@ import (
 
 const (
 	topic  = "tortured"
-	apiKey = "campaign-key-" // and the run's bucket
-	// calmTime bounds everything that must come to an end once nothing is in the way.
+	apiKey = "campaign-key-" // followed by the run's bucket
+	// calmTime bounds everything that must finish in the calm.
 	calmTime = 60 * time.Second
 )
 
-// world is what runs share.
-type world struct {
-	seb    string // the program, with failpoints
-	plain  string // the program as it is delivered
+// shared is the state that all runs share.
+type shared struct {
+	seb    string // the program with failpoints
+	plain  string // the released program
 	server *testenv.S3Server
-	keep   string // where faulty runs are kept
+	keep   string // folder for failed runs
 }
 
-// run is one plan carried out.
+// run is one execution of a plan.
 type run struct {
-	w      *world
+	shared *shared
 	p      *plan
 	dir    string
 	bucket string // below the server's or the run's folder
@@ -50,15 +50,15 @@ type run struct {
 	users []*user
 	kept  kept
 	began time.Time
-	leads []time.Duration // how long starts took; guarded by mu
+	leads []time.Duration // start times; guarded by mu
 
-	mu      sync.Mutex // guards what follows
-	faults  []string   // what should not have happened, beside the history
+	mu      sync.Mutex // guards the fields below
+	faults  []string   // faults outside the history
 	nextID  int32      // of clients
 	members []*members
 }
 
-// tally counts things by name.
+// tally counts by name.
 type tally struct {
 	mu sync.Mutex // guards n
 	n  map[string]int64
@@ -85,7 +85,7 @@ func (c *tally) all() map[string]int64 {
 	return maps.Clone(c.n)
 }
 
-// fault notes what should not have happened, and ends the chaos.
+// fault records a fault and ends the chaos.
 func (r *run) fault(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.rec.Note("fault", "%s", text)
@@ -96,13 +96,13 @@ func (r *run) fault(format string, args ...any) {
 	r.end()
 }
 
-// newRun makes the folder, the proxies and the slots of a run.
-func newRun(w *world, p *plan) (*run, error) {
+// newRun creates the folder, the proxies and the slots of a run.
+func newRun(w *shared, p *plan) (*run, error) {
 	dir, err := os.MkdirTemp(w.keep, fmt.Sprintf("seed-%d-", p.seed))
 	if err != nil {
 		return nil, err
 	}
-	r := &run{w: w, p: p, dir: dir, end: func() {}}
+	r := &run{shared: w, p: p, dir: dir, end: func() {}}
 	if r.rec, err = history.NewRecorder(r.historyFile()); err != nil {
 		return nil, err
 	}
@@ -119,20 +119,20 @@ func newRun(w *world, p *plan) (*run, error) {
 
 func (r *run) historyFile() string { return filepath.Join(r.dir, "history.jsonl") }
 
-// objects is the folder in which all objects of the run's bucket are.
+// objects returns the folder of the run's objects.
 func (r *run) objects() string {
 	if r.p.disk {
 		return filepath.Join(r.dir, "bucket")
 	}
-	return filepath.Join(filepath.Dir(r.w.keep), "s3", testenv.Bucket, r.bucket)
+	return filepath.Join(filepath.Dir(r.shared.keep), "s3", testenv.Bucket, r.bucket)
 }
 
-// spec names the bucket, without a proxy in between.
+// spec names the bucket without a proxy.
 func (r *run) spec() string {
 	if r.p.disk {
 		return r.objects()
 	}
-	return r.w.server.Spec(r.bucket)
+	return r.shared.server.Spec(r.bucket)
 }
 
 func (r *run) close() {
@@ -142,15 +142,15 @@ func (r *run) close() {
 	_ = r.rec.Close()
 }
 
-// key is the API key of the run's brokers. Another run's do not take it.
+// key returns the API key of the run's brokers. Brokers of other runs refuse it.
 func (r *run) key() string { return apiKey + r.bucket }
 
-// environment is what every broker with a key has.
+// environment returns the environment of every broker with a key.
 func environment(key string) []string {
 	return []string{"SEB_API_KEY=" + key, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 }
 
-// storeFaults are the faults between brokers and store, by kind.
+// storeFaults counts the faults between brokers and store, by kind.
 func (r *run) storeFaults() map[faultproxy.Kind]int64 {
 	all := map[faultproxy.Kind]int64{}
 	for _, s := range r.slots {
@@ -161,7 +161,7 @@ func (r *run) storeFaults() map[faultproxy.Kind]int64 {
 	return all
 }
 
-// wireFaults are those between clients and brokers.
+// wireFaults counts the faults between clients and brokers, by kind.
 func (r *run) wireFaults() map[faultproxy.Kind]int64 {
 	all := map[faultproxy.Kind]int64{}
 	for _, s := range r.slots {
@@ -177,7 +177,7 @@ func addAll[K comparable](to, from map[K]int64) {
 	}
 }
 
-// listed is a tally as text.
+// listed formats a tally.
 func listed[K ~string](m map[K]int64) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

@@ -16,23 +16,22 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// slot is a place for a broker: a data folder, a way to the store and an address that stay, and one process after the
-// other.
+// slot runs consecutive broker processes with the same data directory, proxies and addresses.
 type slot struct {
 	r     *run
 	n     int
 	rng   *rand.Rand
 	wire  *faultproxy.Wire
-	kafka *faultproxy.Wire  // of clients of Kafka
+	kafka *faultproxy.Wire  // of Kafka clients
 	store *faultproxy.Store // nil if the bucket is a folder
 
-	mu     sync.Mutex // guards what follows
-	broker *testenv.Broker
-	ready  time.Time // since when it leads; zero: it does not
-	told   bool      // it was sent SIGTERM
-	starts int
+	mu         sync.Mutex // guards the fields below
+	broker     *testenv.Broker
+	ready      time.Time // since when it leads; zero: it does not
+	terminated bool      // SIGTERM was sent
+	starts     int
 
-	timers sync.WaitGroup // those who will send SIGCONT
+	timers sync.WaitGroup // goroutines that will send SIGCONT
 	log    *os.File
 }
 
@@ -51,7 +50,7 @@ func newSlot(r *run, n int) (*slot, error) {
 	if r.p.disk {
 		return s, nil
 	}
-	if s.store, err = faultproxy.NewStore(r.w.server.Endpoint, s.rng.Uint64()); err != nil {
+	if s.store, err = faultproxy.NewStore(r.shared.server.Endpoint, s.rng.Uint64()); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -67,7 +66,7 @@ func (s *slot) close() {
 	_ = s.log.Close()
 }
 
-// disturb turns the faults of the plan on, or all off.
+// disturb turns the faults of the plan on, or all faults off.
 func (s *slot) disturb(on bool) {
 	var wire faultproxy.WireConfig
 	var store faultproxy.StoreConfig
@@ -85,10 +84,10 @@ func (s *slot) disturb(on bool) {
 	}
 }
 
-func (s *slot) lane() string    { return fmt.Sprintf("broker %d", s.n) }
+func (s *slot) name() string    { return fmt.Sprintf("broker %d", s.n) }
 func (s *slot) dataDir() string { return filepath.Join(s.r.dir, fmt.Sprintf("data-%d", s.n)) }
 
-// live keeps a broker in the slot until ctx ends; the last is killed then.
+// live runs brokers in the slot until ctx ends, and then kills the last one.
 func (s *slot) live(ctx context.Context) {
 	var delay time.Duration
 	for {
@@ -99,11 +98,11 @@ func (s *slot) live(ctx context.Context) {
 		}
 		b, err := s.start(ctx)
 		if err != nil {
-			s.r.fault("%s: %v", s.lane(), err)
+			s.r.fault("%s: %v", s.name(), err)
 			return
 		}
 		announced := make(chan struct{})
-		go func() { // ends when the broker has
+		go func() { // ends with the broker
 			defer close(announced)
 			s.announce(b)
 		}()
@@ -150,21 +149,21 @@ func (s *slot) start(ctx context.Context) (*testenv.Broker, error) {
 		spec = s.store.Spec(s.r.bucket)
 	}
 	args := append([]string{"--bucket", spec, "--data-dir", s.dataDir(), "--http-port", "0", "--kafka-listen", "127.0.0.1:0", "--auto-create-topics=false"}, s.r.p.flags...)
-	b, err := testenv.ServeLogged(s.r.w.seb, env, s.line, args...)
+	b, err := testenv.ServeLogged(s.r.shared.seb, env, s.line, args...)
 	if err != nil {
 		return nil, err
 	}
 	s.r.counts.add("starts", 1)
-	s.broker, s.told, s.ready = b, false, time.Time{}
+	s.broker, s.terminated, s.ready = b, false, time.Time{}
 	return b, nil
 }
 
-// announce tells the clients of a broker when it leads.
+// announce records when a broker leads.
 func (s *slot) announce(b *testenv.Broker) {
 	began := time.Now()
 	address, err := b.Address(s.dataDir())
 	if err != nil {
-		return // it ended
+		return // the process ended
 	}
 	s.wire.SetTarget(strings.TrimPrefix(address, "http://"))
 	s.mu.Lock()
@@ -174,17 +173,17 @@ func (s *slot) announce(b *testenv.Broker) {
 	s.r.mu.Lock()
 	s.r.leads = append(s.r.leads, time.Since(began))
 	s.r.mu.Unlock()
-	s.r.rec.Note(s.lane(), "leads, pid %d, after %v", b.Pid(), time.Since(began).Round(time.Millisecond))
+	s.r.rec.Note(s.name(), "leads, pid %d, after %v", b.Pid(), time.Since(began).Round(time.Millisecond))
 }
 
-// ended judges how a broker ended, and says how long to wait for the next.
+// ended checks how a broker ended, and returns the pause before the next start.
 func (s *slot) ended(b *testenv.Broker, over bool) time.Duration {
 	s.mu.Lock()
-	told, led := s.told, !s.ready.IsZero()
+	told, led := s.terminated, !s.ready.IsZero()
 	s.ready = time.Time{}
 	s.mu.Unlock()
 	code, by := b.Exit()
-	s.r.rec.Note(s.lane(), "pid %d ended: code %d %v", b.Pid(), code, by)
+	s.r.rec.Note(s.name(), "pid %d ended: code %d %v", b.Pid(), code, by)
 	switch {
 	case by == syscall.SIGKILL:
 		if !over {
@@ -195,27 +194,28 @@ func (s *slot) ended(b *testenv.Broker, over bool) time.Duration {
 		}
 		return 0
 	case code == 0 && told:
-		s.r.counts.add("stopped in order", 1)
+		s.r.counts.add("stopped regularly", 1)
 		return 0
 	case code == 3:
 		s.r.counts.add("fenced", 1)
 		return span(s.rng, 10*time.Millisecond, s.r.p.restartMax)
-	case by == syscall.SIGTERM && told: // before it listened to that
+	case by == syscall.SIGTERM && told: // before its signal handler was installed
 		s.r.counts.add("stopped at once", 1)
 		return 0
 	case code == 1 && told:
 		s.r.counts.add("stopped, not in order", 1)
 		return 0
 	case (code == 4 || code == 1 && !led) && s.store != nil:
-		// The check of the store at a start on an empty data folder, and a store that refuses, or does not answer.
+		// The store check at a start with an empty data directory, and a store that refuses or does
+		// not answer.
 		s.r.counts.add("ended by the store", 1)
 		return 10 * time.Millisecond
 	}
-	s.r.fault("%s ended by itself: code %d %v\n%s", s.lane(), code, by, b.Log())
+	s.r.fault("%s ended by itself: code %d %v\n%s", s.name(), code, by, b.Log())
 	return 0
 }
 
-// line looks at what a broker prints.
+// line processes a line of the broker's output.
 func (s *slot) line(text string) {
 	_, _ = fmt.Fprintln(s.log, text)
 	if address, ok := testenv.KafkaAddress(text); ok {
@@ -229,7 +229,7 @@ func (s *slot) line(text string) {
 		if action == "kill" {
 			s.r.counts.add("killed at "+name, 1)
 		}
-		s.r.rec.Note(s.lane(), "failpoint %s", rest)
+		s.r.rec.Note(s.name(), "failpoint %s", rest)
 		if action == "stop" {
 			s.resumeLater(s.current(), s.pauseTime())
 		}
@@ -237,9 +237,9 @@ func (s *slot) line(text string) {
 	}
 	switch {
 	case strings.HasPrefix(text, "panic:"), strings.HasPrefix(text, "fatal error:"), strings.Contains(text, "DATA RACE"):
-		s.r.fault("%s: %s", s.lane(), text)
+		s.r.fault("%s: %s", s.name(), text)
 	case strings.Contains(text, `msg="log alarm"`):
-		s.r.rec.Note(s.lane(), "%s", text)
+		s.r.rec.Note(s.name(), "%s", text)
 		if !strings.Contains(text, "store refuses") {
 			s.r.counts.add("alarms", 1)
 		} else {
@@ -250,14 +250,15 @@ func (s *slot) line(text string) {
 	}
 }
 
-// current is the process in the slot; nil before the first.
+// current returns the process in the slot; nil before the first.
 func (s *slot) current() *testenv.Broker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.broker
 }
 
-// leads says since when the broker in the slot does, by its own word; zero: it does not.
+// leads returns since when the broker in the slot leads, according to its own log; zero: it does
+// not.
 func (s *slot) leads() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

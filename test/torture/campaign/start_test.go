@@ -18,9 +18,10 @@ import (
 
 var startsFlag = flag.Int("starts", 30, "how many starts are measured")
 
-// TestStart measures a start after a kill: the program as it is delivered, an empty cache, a store that was checked before,
-// with a topic in it; from exec until the broker leads and has answered its first request. It says how long that took and
-// how much of it the broker computed; it asserts how many requests starts made, which does not depend on the machine.
+// TestStart measures a start after a kill: the released program, an empty cache, a checked store
+// with a topic. It measures from exec until the broker leads and has answered its first request. It
+// prints that time and its CPU time. It asserts the number of requests, which does not depend on
+// the machine.
 func TestStart(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	proxy, err := testenv.NewS3Proxy(server.Endpoint)
@@ -43,8 +44,9 @@ func TestStart(t *testing.T) {
 			before := proxy.Counts()
 			m := measureStart(t, c.bucket, dir)
 			all, led, cpu = append(all, m.answered), append(led, m.led), append(cpu, m.cpu)
-			// Two LISTs of snapshots and three behind the end, the SEAL twice and perhaps a snapshot, the cluster's name; the walk
-			// reads up to 32 slots ahead, of which there are few, as a snapshot comes every now and then.
+			// Two LISTs of snapshots and three beyond the end, the SEAL twice, possibly a snapshot,
+			// and the cluster's name. The reader reads up to 32 slots ahead; there are few, because
+			// snapshots are frequent.
 			if made := proxy.Counts().Sub(before); made.Of(testenv.Put) > 3 || made.Of(testenv.List) > 5 || made.Total() > 70 {
 				t.Errorf("a start made %v", made)
 			}
@@ -61,7 +63,7 @@ func median(d []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(d))[len(d)/2].Round(100 * time.Microsecond)
 }
 
-// startAndFill has a store checked and writes a topic.
+// startAndFill has the store checked and writes a topic.
 func startAndFill(t *testing.T, bucket, dir string) {
 	t.Helper()
 	b, address := startBroker(t, bucket, dir)
@@ -98,7 +100,7 @@ type measured struct{ led, answered, cpu time.Duration }
 
 func measureStart(t *testing.T, bucket, dir string) (m measured) {
 	t.Helper()
-	built(t, delivered) // not while the clock runs
+	built(t, delivered) // before the measurement
 	begin := time.Now()
 	b, address := startBroker(t, bucket, dir)
 	defer func() {
@@ -117,7 +119,7 @@ func measureStart(t *testing.T, bucket, dir string) (m measured) {
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("the first answer is %v", resp.Status)
+		t.Fatalf("first answer: %v", resp.Status)
 	}
 	m.answered = time.Since(begin)
 	return m

@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/test/history"
 )
 
-// totals are those of all runs.
+// totals are the sums of all runs.
 type totals struct {
 	runs, exact int
 	undecided   int
@@ -25,28 +25,28 @@ type totals struct {
 	leads       []time.Duration
 }
 
-// campaign is runs of fresh seeds, several at a time.
+// campaign is a series of runs of fresh seeds, several at a time.
 type campaign struct {
 	t      *testing.T
-	w      *world
+	shared *shared
 	began  time.Time
 	length time.Duration
 	atOnce int
-	runs   int           // at most; 0: any number
-	time   time.Duration // after which it ends; 0: none
-	kills  int64         // after which it ends; 0: none
+	runs   int           // bound; 0: none
+	time   time.Duration // end after this time; 0: none
+	kills  int64         // end after this many; 0: none
 
-	mu    sync.Mutex // guards what follows
-	next  uint64     // seed
-	taken int
-	under map[*run]bool // way
-	sum   totals
+	mu      sync.Mutex // guards the fields below
+	next    uint64     // seed
+	taken   int
+	running map[*run]bool // running
+	sum     totals
 }
 
-func newCampaign(t *testing.T, w *world) *campaign {
+func newCampaign(t *testing.T, w *shared) *campaign {
 	t.Helper()
 	c := &campaign{
-		t: t, w: w, began: time.Now(), length: *lengthFlag, next: *seedFlag, atOnce: 1, under: map[*run]bool{},
+		t: t, shared: w, began: time.Now(), length: *lengthFlag, next: *seedFlag, atOnce: 1, running: map[*run]bool{},
 		sum: totals{counts: map[string]int64{}, store: map[faultproxy.Kind]int64{}, wire: map[faultproxy.Kind]int64{}},
 	}
 	if c.next == 0 {
@@ -64,7 +64,7 @@ func newCampaign(t *testing.T, w *world) *campaign {
 	return c
 }
 
-// take is the next plan, or nil.
+// take returns the next plan, or nil.
 func (c *campaign) take(ctx context.Context) *plan {
 	if ctx.Err() != nil || c.over() {
 		return nil
@@ -80,35 +80,35 @@ func (c *campaign) take(ctx context.Context) *plan {
 	return p
 }
 
-// over says whether no more is to happen: runs under way go on to their calm.
+// over reports whether no further run starts; running ones continue with their calm.
 func (c *campaign) over() bool {
 	return c.t.Failed() || c.time > 0 && time.Since(c.began) >= c.time || c.kills > 0 && c.killed() >= c.kills
 }
 
-// killed is how many brokers were killed up to now.
+// killed returns the number of killed brokers so far.
 func (c *campaign) killed() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.sum.counts[string(actKill)]
-	for r := range c.under {
+	for r := range c.running {
 		n += r.counts.get(string(actKill))
 	}
 	return n
 }
 
-// long says whether there are too many runs for more than a line each.
+// long reports whether runs get only a line of output each.
 func (c *campaign) long() bool { return c.time > 0 || c.kills > 0 }
 
-// one carries out one plan and judges it.
+// one executes one plan and checks it.
 func (c *campaign) one(ctx context.Context, p *plan) {
 	repeat := fmt.Sprintf("go test ./test/torture/campaign -run '^TestTorture$' -v -seed=%d -length=%v\n%v", p.seed, p.length, p)
 	if !c.long() {
 		c.t.Log(repeat)
 	}
-	r, violations, err := c.w.try(ctx, p, func(r *run) {
+	r, violations, err := c.shared.try(ctx, p, func(r *run) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.under[r] = true
+		c.running[r] = true
 	}, c.over)
 	if err != nil {
 		c.t.Errorf("seed %d: %v", p.seed, err)
@@ -116,7 +116,7 @@ func (c *campaign) one(ctx context.Context, p *plan) {
 	if r == nil {
 		return
 	}
-	if ctx.Err() != nil { // brokers and server may have heard the same signal
+	if ctx.Err() != nil { // brokers and server may have got the same signal
 		if len(r.faults) > 0 {
 			c.t.Logf("seed %d, when it was stopped: %q", p.seed, r.faults)
 		}
@@ -137,7 +137,7 @@ func (c *campaign) one(ctx context.Context, p *plan) {
 		c.t.Log(c.progress(r))
 	}
 	if !ok || err != nil {
-		c.w.report(c.t, r, violations)
+		c.shared.report(c.t, r, violations)
 		return
 	}
 	r.remove(c.t)
@@ -161,11 +161,11 @@ func (c *campaign) exact(r *run) (ok bool) {
 	return len(l.Faults) == 0
 }
 
-// add adds a run that has ended to the totals.
+// add adds a finished run to the totals.
 func (c *campaign) add(r *run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.under, r)
+	delete(c.running, r)
 	sum := &c.sum
 	sum.runs++
 	sum.stats.Add(r.rec.Stats())
@@ -175,7 +175,7 @@ func (c *campaign) add(r *run) {
 	addAll(sum.wire, r.wireFaults())
 }
 
-// progress says in a line what a run did, and how far the campaign is.
+// progress describes a run and the state of the campaign in a line.
 func (c *campaign) progress(r *run) string {
 	where := "S3"
 	if r.p.disk {
@@ -211,7 +211,7 @@ func (r *run) summary() string {
 	return text + "\n  wire: " + listed(r.wireFaults())
 }
 
-// quantiles says how long most of something took.
+// quantiles formats the distribution of times.
 func quantiles(d []time.Duration) string {
 	if len(d) == 0 {
 		return "none"
@@ -221,7 +221,7 @@ func quantiles(d []time.Duration) string {
 	return fmt.Sprintf("%d (half within %v, 90 %% within %v, all within %v)", len(d), at(50), at(90), at(100))
 }
 
-// print gives the figures of the campaign.
+// print prints the totals of the campaign.
 func (c *campaign) print() {
 	c.t.Helper()
 	sum, took := &c.sum, time.Since(c.began)

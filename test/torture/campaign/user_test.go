@@ -21,28 +21,28 @@ import (
 	"github.com/sebbroker/seb/test/history"
 )
 
-// kind is what a client does.
+// kind is the activity of a client.
 type kind string
 
 const (
-	goProducer     kind = "go"          // the Go client, one call at a time
-	sharedProducer kind = "go-shared"   // three goroutines with one Go client
-	plainProducer  kind = "go-plain"    // the Go client without idempotence
-	rawProducer    kind = "raw"         // HTTP in every form
-	windowProducer kind = "window"      // HTTP, idempotent, five requests under way
-	conditional    kind = "conditional" // with an expected offset
-	reader         kind = "reader"      // from anywhere, in several forms
-	follower       kind = "follower"    // what comes, as a stream
-	grouped        kind = "group"       // the Go client's consumer
-	register       kind = "register"    // commits and fetches of offsets
-	trimmer        kind = "trim"
-	keeper         kind = "keeper" // keys, in a compacted topic
+	goProducer      kind = "go"          // the Go client, one call at a time
+	sharedProducer  kind = "go-shared"   // three goroutines with one Go client
+	plainProducer   kind = "go-plain"    // the Go client without idempotence
+	rawProducer     kind = "raw"         // HTTP in every encoding
+	windowProducer  kind = "window"      // HTTP, idempotent, five requests in flight
+	conditional     kind = "conditional" // with an expected offset
+	reader          kind = "reader"      // random offsets, several encodings
+	follower        kind = "follower"    // new records, as a stream
+	grouped         kind = "group"       // the Go client's consumer
+	register        kind = "register"    // commits and fetches of offsets
+	trimmer         kind = "trim"
+	compactedWriter kind = "compacted" // keys in a compacted topic
 
-	kafkaProducer kind = "kafka"          // batches over the Kafka protocol, never again
+	kafkaProducer kind = "kafka"          // batches over the Kafka protocol, no retries
 	kafkaClient   kind = "kafka-client"   // franz-go, idempotent
-	kafkaReader   kind = "kafka-reader"   // from anywhere, ends
-	kafkaFollower kind = "kafka-follower" // franz-go, from the beginning or where it was
-	kafkaGroup    kind = "kafka-group"    // franz-go, members of a group that come and go
+	kafkaReader   kind = "kafka-reader"   // random offsets and ends
+	kafkaFollower kind = "kafka-follower" // franz-go, from the start or the last position
+	kafkaGroup    kind = "kafka-group"    // franz-go, changing members of a group
 	kafkaRegister kind = "kafka-register" // offsets of the group of register
 )
 
@@ -62,7 +62,7 @@ type user struct {
 	committed map[int32]int64 // of the shared group
 }
 
-// newUser makes a client that finds brokers by itself.
+// newUser returns a client that finds brokers through the proxies.
 func (r *run) newUser(o client.Options) *user {
 	r.mu.Lock()
 	r.nextID++
@@ -91,18 +91,18 @@ func (r *run) newUser(o client.Options) *user {
 	return u
 }
 
-// errNoBroker is that of a request that was never sent.
+// errNoBroker means that a request was never sent.
 var errNoBroker = errors.New("no broker")
 
-// strayShare is how often a client goes to any broker instead of the newest leader.
+// strayShare is the probability that a client uses any broker instead of the newest leader.
 const strayShare = 0.12
 
-// dial connects to a broker: mostly to the one that has led for the shortest time, sometimes, before the calm, to any.
+// dial connects to a broker: usually the newest leader, sometimes, before the calm, any.
 func (r *run) dial(ctx context.Context, draw float64) (net.Conn, error) {
 	return r.dialTo(ctx, draw, func(s *slot) string { return s.wire.Address() })
 }
 
-// dialTo is dial to one of the addresses of brokers.
+// dialTo is dial for one of a slot's addresses.
 func (r *run) dialTo(ctx context.Context, draw float64, address func(*slot) string) (net.Conn, error) {
 	var to *slot
 	var since time.Time
@@ -126,24 +126,25 @@ func (r *run) dialTo(ctx context.Context, draw float64, address func(*slot) stri
 	return conn, nil
 }
 
-// answeredBy is what answers to a call say about its broker, and how often the call was sent to one, by its context.
+// answeredBy collects from the answers of a call the broker's epoch, and how often the call was
+// sent, through its context.
 type answeredBy struct {
 	epoch atomic.Uint32
 	sent  atomic.Int32
 }
 
-// again says whether the call was sent more than once.
+// again reports whether the call was sent more than once.
 func (a *answeredBy) again() bool { return a.sent.Load() > 1 }
 
 type answeredKey struct{}
 
-// withEpoch makes a context whose calls tell which epoch answered last, and how often they were sent.
+// withEpoch returns a context whose calls record the last epoch and the number of attempts.
 func withEpoch(ctx context.Context) (context.Context, *answeredBy) {
 	a := &answeredBy{}
 	return context.WithValue(ctx, answeredKey{}, a), a
 }
 
-// epochs is a transport that notes the epoch of answers.
+// epochs is a transport that records the epoch of answers.
 type epochs struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -162,15 +163,15 @@ func (e epochs) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// patience is how long a client waits for an answer.
-func (u *user) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+// timeout returns a context with the time that a client waits for an answer.
+func (u *user) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if u.r.calm.Load() {
 		return context.WithTimeout(ctx, calmTime)
 	}
 	return context.WithTimeout(ctx, span(u.rng, 30*time.Millisecond, 5*time.Second))
 }
 
-// rest is the pause between two operations. After a failure connections are made anew.
+// rest is the pause between two operations. After a failure it closes the connections.
 func (u *user) rest(ctx context.Context, failed bool) {
 	if failed {
 		u.transport.CloseIdleConnections()
@@ -178,17 +179,17 @@ func (u *user) rest(ctx context.Context, failed bool) {
 	sleep(ctx, time.Duration(u.rng.Int64N(int64(u.r.p.pause)+1)))
 }
 
-// answer is one of HTTP: status 0 is none.
+// answer is an HTTP answer; status 0 means none.
 type answer struct {
 	status  int
 	header  http.Header
 	body    []byte
 	problem api.Problem
 	sent    bool  // it may have been received
-	err     error // why there is none, or only a part of one
+	err     error // why there is no complete answer
 }
 
-// ask makes a request over HTTP, once.
+// ask makes one HTTP request.
 func (u *user) ask(ctx context.Context, method, path string, query url.Values, header map[string]string, body []byte) *answer {
 	req, err := http.NewRequestWithContext(ctx, method, "http://seb"+path+"?"+query.Encode(), strings.NewReader(string(body)))
 	if err != nil {
@@ -217,7 +218,7 @@ func (a *answer) epoch() uint32 {
 	return uint32(n)
 }
 
-// outcome judges a write as the description of the API says.
+// outcome returns the outcome of a write according to the API description.
 func (a *answer) outcome() string {
 	switch {
 	case !a.sent:
@@ -232,15 +233,16 @@ func (a *answer) outcome() string {
 	return history.Rejected
 }
 
-// unexpected are codes that no broker may give in a run: its topic is there from the beginning to the end, requests are
-// well made. (A wrong key is possible: a broker of the run beside this one may have the address of one that was just killed.)
+// unexpected are codes that no broker may return in a run: its topic exists throughout, and
+// requests are valid. A wrong key is possible, because a broker of a concurrent run may reuse the
+// address of a killed one.
 var unexpected = map[api.Code]bool{
 	api.UnknownTopic: true, api.UnknownPartition: true, api.BadRequest: true, api.TooLarge: true, api.Internal: true,
 	api.NotFound: true, api.MethodNotAllowed: true, api.UnsupportedMediaType: true, api.ReadOnly: true, api.TopicExists: true,
 	api.OffsetCompacted: true,
 }
 
-// noted counts an error's code, and reports one that may not be.
+// noted counts an error's code, and reports forbidden ones.
 func (u *user) noted(code api.Code, detail string) {
 	if code == "" {
 		return
@@ -248,7 +250,7 @@ func (u *user) noted(code api.Code, detail string) {
 	u.r.counts.add("answer "+string(code), 1)
 	damaged := u.r.p.store.Rates[faultproxy.Damaged] > 0 && !u.r.p.disk
 	if unexpected[code] || code == api.CorruptData && !damaged {
-		u.r.fault("client %d hears %s: %s", u.id, code, detail)
+		u.r.fault("client %d got %s: %s", u.id, code, detail)
 	}
 }
 

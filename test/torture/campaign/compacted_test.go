@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// keptTopic is compacted. One client writes it.
+	// keptTopic is compacted and has one writer.
 	keptTopic = "kept"
 	keptKeys  = 40
-	// keptRecords is how many records an append to it has at most.
+	// keptRecords bounds the records of an append to it.
 	keptRecords = 40
 )
 
-// kept is what became of the records of the compacted topic, by their numbers. Only its client touches it, and who judges
-// when that has ended.
+// kept is the outcomes of the records of the compacted topic, by number. Only its client uses it,
+// and the checks after that client has ended.
 type kept struct {
 	client int32
 	of     []keptRecord
@@ -32,12 +32,12 @@ type kept struct {
 
 type keptRecord struct {
 	is string // an outcome of package history
-	at int64  // if it was acknowledged
+	at int64  // if acknowledged
 }
 
 func keptKey(seq int64) []byte { return fmt.Appendf(nil, "key-%d", seq%keptKeys) }
 
-// keep writes keys again and again, one append after the other, until ctx ends.
+// keep repeatedly writes keys, one append after the other, until ctx ends.
 func (u *user) keep(ctx context.Context, k *kept) {
 	k.client = u.id
 	part := int32(0)
@@ -47,7 +47,7 @@ func (u *user) keep(ctx context.Context, k *kept) {
 			seq := int64(len(k.of) + i)
 			recs[i] = record.Record{Key: keptKey(seq), Value: history.Value(u.id, seq)}
 		}
-		call, cancel := u.patience(context.WithoutCancel(ctx))
+		call, cancel := u.timeout(context.WithoutCancel(ctx))
 		placed, err := u.api.Produce(call, keptTopic, recs, client.ProduceOptions{Partition: &part})
 		cancel()
 		is := u.judge(placed, err, int64(len(recs)), part)
@@ -67,8 +67,8 @@ type found struct {
 	seq int64
 }
 
-// judge says what is wrong with the records that a reader of the whole topic was given: each is one that was sent and not
-// rejected, where its acknowledgement said, and what is missing has a newer one of its key.
+// judge checks the records of a read of the whole topic: each was sent and not rejected, and is at
+// its acknowledged offset. A missing record has a newer one of its key.
 func (k *kept) judge(got []found) error {
 	newest := map[int64]int64{} // number by key
 	present := map[int64]bool{}
@@ -77,9 +77,9 @@ func (k *kept) judge(got []found) error {
 		case f.seq < 0 || f.seq >= int64(len(k.of)):
 			return fmt.Errorf("at %d is record %d of %d", f.at, f.seq, len(k.of))
 		case k.of[f.seq].is == history.Rejected:
-			return fmt.Errorf("at %d is record %d, which was rejected", f.at, f.seq)
+			return fmt.Errorf("offset %d holds record %d, which was rejected", f.at, f.seq)
 		case k.of[f.seq].is == history.OK && k.of[f.seq].at != f.at:
-			return fmt.Errorf("record %d is at %d and was acknowledged at %d", f.seq, f.at, k.of[f.seq].at)
+			return fmt.Errorf("record %d is at %d but was acknowledged at %d", f.seq, f.at, k.of[f.seq].at)
 		case i > 0 && (f.at <= got[i-1].at || f.seq <= got[i-1].seq):
 			return fmt.Errorf("record %d at %d comes after record %d at %d", f.seq, f.at, got[i-1].seq, got[i-1].at)
 		}
@@ -91,15 +91,15 @@ func (k *kept) judge(got []found) error {
 			continue
 		}
 		if last, any := newest[seq%keptKeys]; !any || last < seq {
-			return fmt.Errorf("record %d, acknowledged at %d, is not there, and none of its key is newer", seq, k.of[seq].at)
+			return fmt.Errorf("record %d, acknowledged at %d, is missing without a newer record of its key", seq, k.of[seq].at)
 		}
 	}
 	return nil
 }
 
-// readKept reads the compacted topic and judges it.
+// readKept reads the compacted topic and checks it.
 func (r *run) readKept(ctx context.Context, how string) {
-	if !slices.Contains(r.p.clients, keeper) || r.failed.Load() {
+	if !slices.Contains(r.p.clients, compactedWriter) || r.failed.Load() {
 		return
 	}
 	u := r.newUser(client.Options{RetryTime: calmTime})
@@ -107,7 +107,7 @@ func (r *run) readKept(ctx context.Context, how string) {
 	var got []found
 	for rec, err := range u.api.Records(ctx, keptTopic, client.ReadOptions{Offset: client.Earliest, MaxBytes: 64 << 10}) {
 		if err != nil {
-			r.fault("the compacted topic can not be read %s: %v", how, err)
+			r.fault("cannot read the compacted topic %s: %v", how, err)
 			return
 		}
 		id, seq, _, err := history.ParseValue(rec.Value, nil)
@@ -123,16 +123,16 @@ func (r *run) readKept(ctx context.Context, how string) {
 	r.counts.add("records read from the compacted topic", int64(len(got)))
 }
 
-// topics are those of a run, with their settings.
+// topics returns the topics of a run with their settings.
 func (r *run) topics() map[string]client.TopicSpec {
 	all := map[string]client.TopicSpec{topic: {Partitions: r.p.parts}}
-	if slices.Contains(r.p.clients, keeper) {
+	if slices.Contains(r.p.clients, compactedWriter) {
 		all[keptTopic] = client.TopicSpec{Partitions: 1, Settings: map[string]string{"cleanup-policy": "compact"}}
 	}
 	return all
 }
 
-// make makes the topics that are not there, and says whether all are.
+// make creates missing topics and reports whether all exist.
 func (u *user) make(ctx context.Context, all map[string]client.TopicSpec) bool {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if _, err := u.api.CreateTopic(ctx, name, all[name]); err != nil && !errors.Is(err, client.ErrTopicExists) {
@@ -142,7 +142,7 @@ func (u *user) make(ctx context.Context, all map[string]client.TopicSpec) bool {
 	return true
 }
 
-// TestKept: what is wrong with a compacted topic is found.
+// TestKept checks that faults of a compacted topic are detected.
 func TestKept(t *testing.T) {
 	k := &kept{}
 	for seq := range int64(3 * keptKeys) {
@@ -169,11 +169,11 @@ func TestKept(t *testing.T) {
 		want string
 	}{
 		{"nothing compacted", all(), ""},
-		{"an old value is gone", all(0, keptKeys+3), ""},
-		{"an unknown one is gone", all(keptKeys + 1), ""},
-		{"the newest is gone", all(2*keptKeys + 5), "is not there"},
-		{"the end is gone", all()[:2*keptKeys], "is not there"},
-		{"all is gone", nil, "is not there"},
+		{"an old value is missing", all(0, keptKeys+3), ""},
+		{"an unknown one is missing", all(keptKeys + 1), ""},
+		{"the newest is missing", all(2*keptKeys + 5), "is missing"},
+		{"the end is missing", all()[:2*keptKeys], "is missing"},
+		{"all records are missing", nil, "is missing"},
 		{"moved", moved, "was acknowledged at"},
 		{"rejected", append(all()[:keptKeys+2], found{keptKeys + 2, keptKeys + 2}), "rejected"},
 		{"twice", append(all(), found{3*keptKeys + 1, keptKeys + 1}), "comes after"},
