@@ -77,11 +77,11 @@ func TestEvalPrints(t *testing.T) {
 	for at, want := range map[string]string{
 		"2026-03-02T12:00:00Z": `value  false
 next   2026-03-08T12:00:00Z
-why    not true yet; what can still make a difference: b (must not come) until 2026-03-08T12:00:00Z and a; if nothing more happens it becomes true at 2026-03-08T12:00:00Z
+why    not true yet; it can still change with b (must not come) until 2026-03-08T12:00:00Z and a; if nothing more happens it becomes true at 2026-03-08T12:00:00Z
 `,
 		"2026-03-10T12:00:00Z": `value  true
 next   never, without further events
-why    true since 2026-03-08T12:00:00Z, when a time was over; because of a at 2026-03-01T12:00:00Z (event 0); nothing can change that any more
+why    true since 2026-03-08T12:00:00Z, at a deadline; because of a at 2026-03-01T12:00:00Z (event 0); it cannot change any more
 `,
 	} {
 		if r := dripped(t, dripEvents, "eval", expr, "--at", at); r.out != want || r.fault != nil || r.err != "" {

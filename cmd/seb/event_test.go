@@ -65,7 +65,7 @@ func TestOneEventFormat(t *testing.T) {
 			}
 		}
 		r := p.runWith(strings.NewReader(lines), "drip", "eval", expr)
-		if want := "seb drip eval: entity_id: the events are of 2 entities (u1 and u2), and an expression is about one: choose it (--entity)\n"; r.code != 1 || r.err != want {
+		if want := "seb drip eval: entity_id: the events are of 2 entities (u1 and u2): choose one (--entity)\n"; r.code != 1 || r.err != want {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

@@ -269,7 +269,7 @@ func TestInvalidTriggerFiles(t *testing.T) {
 			"unknown.yaml": `unknown field "colour"`, "two.yaml": "more than one document", "none.json": "expr: missing", "list.yaml": "cannot unmarshal !!seq",
 			"type.json": "fire: want a string, given a JSON number", "pointer.yaml": "expr: /then/1/x: ", "secret.yaml": "not set in the environment: ${NO_SUCH_SECRET}", "deliver.yaml": "want an object",
 			"large.json": "more than 1048576 bytes", "empty.yaml": "the file has no trigger", "twice.yaml": `mapping key "expr" already defined`,
-			"id.yaml": `id: "a/b" must have`, "fires.yaml": `fire: "twice" is not one of`, "true.yaml": "is true before anything has happened",
+			"id.yaml": `id: "a/b" must have`, "fires.yaml": `fire: invalid mode "twice"`, "true.yaml": "is true before anything has happened",
 			"cooldown.yaml": "cooldown: expected a duration", "topic.yaml": `topic: topic name "a b"`, "member.yaml": `deliver: unknown field "colour"`,
 			"both.yaml": "deliver: url: want https:// or http://; secrets: number 1 does not begin",
 		}[name]

@@ -56,11 +56,11 @@ func TestEvaluateCases(t *testing.T) {
 func TestEvaluateAnswers(t *testing.T) {
 	s := start(t)
 	for body, want := range map[string]string{
-		`{"expr":"A THEN (NOT B WITHIN 7 days)","events":[{"event":"A","at":"2026-03-01T12:00:00Z"}],"at":"2026-03-05T00:00:00Z"}`: `{"value":false,"pending":true,"next":"2026-03-08T12:00:00Z","why":"not true yet; what can still make a difference: ` +
+		`{"expr":"A THEN (NOT B WITHIN 7 days)","events":[{"event":"A","at":"2026-03-01T12:00:00Z"}],"at":"2026-03-05T00:00:00Z"}`: `{"value":false,"pending":true,"next":"2026-03-08T12:00:00Z","why":"not true yet; it can still change with ` +
 			`B (must not come) until 2026-03-08T12:00:00Z and A; if nothing more happens it becomes true at 2026-03-08T12:00:00Z","witness":[]}`,
-		`{"expr":"A","events":[],"at":"2026-03-01T12:00:00Z"}`: `{"value":false,"pending":false,"next":null,"why":"false; what can still make a difference: A","witness":[]}`,
+		`{"expr":"A","events":[],"at":"2026-03-01T12:00:00Z"}`: `{"value":false,"pending":false,"next":null,"why":"false; it can still change with A","witness":[]}`,
 		`{"expr":"A THEN (B WITHIN 1 day)","events":[{"event":"C","at":"2026-03-01T12:00:00Z"},{"event":"A","at":"2026-03-01T12:00:00Z"},{"event":"B","at":"2026-03-01T13:00:00.5Z"}],"at":"2026-03-05T00:00:00Z"}`: `{"value":true,"pending":false,"next":null,` +
-			`"why":"true since 2026-03-01T13:00:00.5Z, when B came (event 2); because of A at 2026-03-01T12:00:00Z (event 1) and B at 2026-03-01T13:00:00.5Z (event 2); nothing can change that any more","witness":[1,2]}`,
+			`"why":"true since 2026-03-01T13:00:00.5Z, when B came (event 2); because of A at 2026-03-01T12:00:00Z (event 1) and B at 2026-03-01T13:00:00.5Z (event 2); it cannot change any more","witness":[1,2]}`,
 	} {
 		if a := s.send("POST", "/evaluate", body); a.status != 200 || string(a.body) != want {
 			t.Errorf("%s:\n%s\nwant\n%s", body, a, want)

@@ -91,7 +91,7 @@ func TestWhatIsRefused(t *testing.T) {
 		change func(d *rule.Definition)
 	}{
 		{"is true before anything has happened", func(d *rule.Definition) { d.Expr, _ = driplang.Parse("NOT A") }},
-		{"expr: it is missing", func(d *rule.Definition) { d.Expr = driplang.Expr{} }},
+		{"expr: missing", func(d *rule.Definition) { d.Expr = driplang.Expr{} }},
 		{"fire:", func(d *rule.Definition) { d.Fire = "twice" }},
 		{"cooldown: a trigger that fires once", func(d *rule.Definition) { d.Cooldown = 1 }},
 		{"cooldown: -1 ms", func(d *rule.Definition) { d.Cooldown, d.Fire = -1, rule.OnEdge }},

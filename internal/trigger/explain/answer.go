@@ -8,22 +8,22 @@ import (
 	"github.com/sebbroker/seb/driplang/monitor"
 )
 
-// DuplicateWithin is how long the id of an event is remembered: a second event of the same id that comes no later than that
-// after the first changes nothing.
+// DuplicateWithin is the time for which an event ID is remembered: a second event with the same ID
+// within that time has no effect.
 const DuplicateWithin = 24 * time.Hour
 
-// Answer is what an expression is worth.
+// Answer is the value of an expression.
 type Answer struct {
 	Value   bool
-	Pending bool   // it is false, and a window is open that may still make it true
-	Next    *int64 // ms since 1970: when Value changes if nothing more happens; nil: never
-	// Why is Value in words, for people.
+	Pending bool   // false, and an open window may still make it true
+	Next    *int64 // ms since 1970: time of the next change without more events; nil: never
+	// Why explains Value to users.
 	Why string
-	// Witness is which events made it true, by their places in the question, from 0.
+	// Witness holds the matched events, as indexes in Question.Events.
 	Witness []int
 }
 
-// Evaluation is the answer as POST /evaluate gives it.
+// Evaluation is the answer of POST /evaluate.
 func (a *Answer) Evaluation() api.Evaluation {
 	out := api.Evaluation{Value: a.Value, Pending: a.Pending, Why: a.Why, Witness: append([]int{}, a.Witness...)}
 	if a.Next != nil {
@@ -32,29 +32,29 @@ func (a *Answer) Evaluation() api.Evaluation {
 	return out
 }
 
-// Skip says why an event has not counted.
+// Skip is the reason why an event has no effect.
 type Skip uint8
 
 // The reasons.
 const (
 	Counted     Skip = iota
-	Unmentioned      // the expression does not look at it
-	Repeated         // its id was there within DuplicateWithin
-	NotYet           // it is later than the question
+	Unmentioned      // the expression does not mention it
+	Repeated         // duplicate ID within DuplicateWithin
+	NotYet           // later than the question
 )
 
-// Moment is a point of the history at which something happens.
+// Moment is an event or deadline of the history.
 type Moment struct {
 	At    int64
-	Event int // its place in the question; -1: none, the value changes by time alone
+	Event int // index in Question.Events; -1: a deadline
 	Skip  Skip
 	Value monitor.Value // from then on
 }
 
-// Answer goes through the history up to the question's instant. An event that is older than the one before it counts as
-// happening with that one, as in the log, where time does not run backwards; those after the instant do not count. trace, if not
-// nil, is told of every event and of every deadline at which the value changes. Errors: of an expression that is too large to be
-// followed, ctx's.
+// Answer evaluates the history up to the question's instant. An event that is older than the one
+// before it gets the time of that one, as in the log, where time does not go back. Events after the
+// instant have no effect. trace, if not nil, is called for every event, and for every deadline at
+// which the value changes. Errors: an expression that is too large, ctx's.
 func (q *Question) Answer(ctx context.Context, trace func(Moment)) (*Answer, error) {
 	program, err := monitor.Compile(q.Expr, monitor.Options{Pending: true})
 	if err != nil {
@@ -82,23 +82,23 @@ func (q *Question) Answer(ctx context.Context, trace func(Moment)) (*Answer, err
 	return a, nil
 }
 
-// follower goes through a history.
+// follower is an evaluation in progress.
 type follower struct {
 	q       *Question
 	program *monitor.Program
 	m       *monitor.Monitor
 	trace   func(Moment)
-	ids     map[string]int64 // when each was there first
+	ids     map[string]int64 // time of the first event of each ID
 	last    int64            // time of the last event
-	late    map[int]int64    // of events that were older than the one before: when they count as happening
+	late    map[int]int64    // times of events that were older than the one before
 
 	value   monitor.Value
-	changed bool  // it was not always what it is
-	since   int64 // when it became true, or not true, last
-	cause   int   // the event at which it did; -1: by time alone
+	changed bool  // the value was another one before
+	since   int64 // time of the last change to or from true
+	cause   int   // event of that change; -1: a deadline
 }
 
-// event applies the event at a place.
+// event applies the event at an index.
 func (f *follower) event(ctx context.Context, i int) error {
 	e := &f.q.Events[i]
 	at := max(e.At, f.last)
@@ -130,7 +130,7 @@ func (f *follower) event(ctx context.Context, i int) error {
 	return nil
 }
 
-// advance passes the deadlines up to an instant, at which the value changes.
+// advance passes the deadlines up to an instant.
 func (f *follower) advance(ctx context.Context, to int64) error {
 	for {
 		at, ok := f.m.Next()

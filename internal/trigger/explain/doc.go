@@ -1,3 +1,4 @@
-// Package explain answers what an expression of driplang is worth for an entity whose events are given, when that changes, and
-// why: POST /evaluate and `seb drip eval` offline. It keeps nothing and reads no clock.
+// Package explain evaluates an expression of driplang for an entity whose events are given: its
+// value, when it changes, and why. POST /evaluate and `seb drip eval` use it. It has no state and
+// reads no clock.
 package explain

@@ -8,21 +8,22 @@ import (
 	"strings"
 )
 
-// linesMax is the most bytes of events that are read from a file.
+// linesMax bounds the bytes of events in a file.
 const linesMax = 256 << 20
 
-// entitiesShown is how many entities a fault names.
+// entitiesShown bounds the entities in an error.
 const entitiesShown = 5
 
-// ReadEvents adds the events of NDJSON, at most 256 MiB: one on each line that is not blank, in the order of the log. A line is
+// ReadEvents adds the events of NDJSON, at most 256 MiB: one on each line that is not blank, in the
+// order of the log. A line is
 //
-//	{"event","at","id"?,"data"?}                                    an event of this question
-//	{"event","entity_id","data"?,"id"?,"occurred_at"?}              what `seb event -f` sends and `seb consume` prints
-//	{"partition","offset","timestamp","key","value": "the event"}   what `seb consume --format json` prints
+//	{"event","at","id"?,"data"?}                         an event of this question
+//	{"event","entity_id","data"?,"id"?,"occurred_at"?}   as for `seb event -f`, from `seb consume`
+//	{"partition","offset","timestamp","key","value"}     from `seb consume --format json`
 //
-// An event counts as happening at its "at", else at the append time of its record ("timestamp"), else at its "occurred_at". A
-// record without a value erases what came before of its entity. entity chooses the events of one entity; "" is for lines that
-// are all of one. Errors: *Fault, those of r.
+// The time of an event is its "at", else the append time of its record ("timestamp"), else its
+// "occurred_at". A record without a value erases the earlier events of its entity. entity selects
+// the events of one entity; with "" all lines must be of one entity. Errors: *Fault, those of r.
 func (q *Question) ReadEvents(r io.Reader, entity string) error {
 	lines := &io.LimitedReader{R: r, N: linesMax + 1}
 	text, err := io.ReadAll(lines)
@@ -45,7 +46,8 @@ func (q *Question) ReadEvents(r io.Reader, entity string) error {
 	return q.only(entity)
 }
 
-// line adds what a line says; it is the line of a number, from 0, that is not blank.
+// line adds the event of a line; n is the number of the line among those that are not blank, from
+// 0.
 func (q *Question) line(text []byte, n int) error {
 	var rec struct {
 		Offset      *int64          `json:"offset"`
@@ -55,7 +57,8 @@ func (q *Question) line(text []byte, n int) error {
 		ValueBase64 *string         `json:"value_base64"`
 		Event       json.RawMessage `json:"event"`
 	}
-	if json.Unmarshal(text, &rec) != nil || rec.Offset == nil || rec.Event != nil { // a faulty line is named by parseEvent
+	// parseEvent reports an invalid line.
+	if json.Unmarshal(text, &rec) != nil || rec.Offset == nil || rec.Event != nil {
 		e, err := parseEvent(text, n, nil)
 		if err == nil {
 			q.Events = append(q.Events, e)
@@ -64,7 +67,7 @@ func (q *Question) line(text []byte, n int) error {
 	}
 	switch {
 	case rec.ValueBase64 != nil:
-		return of(n, fault("value_base64", "the record is not an event: it is not text"))
+		return of(n, fault("value_base64", "binary value: not an event"))
 	case rec.Value == nil && rec.Key != nil:
 		q.Events = slices.DeleteFunc(q.Events, func(e Event) bool { return e.Entity == *rec.Key })
 		return nil
@@ -78,7 +81,7 @@ func (q *Question) line(text []byte, n int) error {
 	return err
 }
 
-// only keeps the events of an entity, and those that name none; "" stands for the only one there is.
+// only keeps the events of an entity, and those without one; "" is for a single entity.
 func (q *Question) only(entity string) error {
 	var all []string
 	seen := map[string]bool{}
@@ -90,16 +93,16 @@ func (q *Question) only(entity string) error {
 	}
 	switch {
 	case entity == "" && len(all) > 1:
-		return fault("entity_id", "the events are of %s, and an expression is about one: choose it", entities(all))
+		return fault("entity_id", "the events are of %s: choose one", entities(all))
 	case entity != "" && !seen[entity] && len(all) > 0:
-		return fault("entity_id", "no event is of %.100q; they are of %s", entity, entities(all))
+		return fault("entity_id", "no event of %.100q; the events are of %s", entity, entities(all))
 	case entity != "":
 		q.Events = slices.DeleteFunc(q.Events, func(e Event) bool { return e.Entity != "" && e.Entity != entity })
 	}
 	return nil
 }
 
-// entities names some.
+// entities lists some of the entities.
 func entities(all []string) string {
 	var list []string
 	for _, e := range all[:min(len(all), entitiesShown)] {

@@ -17,36 +17,36 @@ import (
 
 // Limits of a question.
 const (
-	BodyMax   = 1 << 20 // bytes of it in JSON
+	BodyMax   = 1 << 20 // bytes of the JSON
 	EventsMax = 10_000
-	IDMax     = 256  // bytes of an event's id
-	EntityMax = 1024 // bytes of an entity
+	IDMax     = 256  // bytes of an event ID
+	EntityMax = 1024 // bytes of an entity ID
 )
 
-// Event is one event of the entity that a question is about.
+// Event is an event of the question's entity.
 type Event struct {
 	Name   string
-	Entity string // "": it does not say
+	Entity string // "": not given
 	At     int64  // ms since 1970
-	ID     string // "": it has none
+	ID     string // "": none
 	Data   []byte // JSON, or nil
 }
 
-// Question is what an expression is worth at an instant, of which all events have come.
+// Question asks for the value of an expression at an instant, with all events up to then.
 type Question struct {
 	Expr   driplang.Expr
 	Events []Event // in the order of the log
 	At     int64   // ms since 1970
 }
 
-// Fault is what is wrong with a question, but for its expression: that is a *driplang.Error.
+// Fault is an invalid question, except for its expression: that is a *driplang.Error.
 type Fault struct {
-	Field   string // the member at fault
-	Event   int    // place of the event at fault, from 0; -1: none
+	Field   string // the invalid member
+	Event   int    // index of the invalid event, from 0; -1: none
 	Message string
 }
 
-// Error is "field: message", with the number of the event.
+// Error is "field: message", with the index of the event.
 func (f *Fault) Error() string {
 	text := f.Message
 	if f.Field != "" {
@@ -72,9 +72,10 @@ type jsonEvent struct {
 	Data       json.RawMessage `json:"data"`
 }
 
-// Parse reads {"expr": text or JSON form, "events": [{"event","at"|"occurred_at","id"?,"data"?,"entity_id"?}], "at"} of at most
-// BodyMax bytes. All events that have an entity_id have the same. Errors: *driplang.Error, *Fault. The question shares no memory
-// with body.
+// Parse parses {"expr": text or JSON form, "events":
+// [{"event","at"|"occurred_at","id"?,"data"?,"entity_id"?}], "at"} of at most BodyMax bytes. All
+// events with an entity_id must have the same one. Errors: *driplang.Error, *Fault. The question
+// shares no memory with body.
 func Parse(body []byte) (*Question, error) {
 	var given struct {
 		Expr   json.RawMessage `json:"expr"`
@@ -107,7 +108,8 @@ func Parse(body []byte) (*Question, error) {
 // eventList is an array of at most EventsMax events in JSON.
 type eventList []Event
 
-// UnmarshalJSON is part of json.Unmarshaler. What is over the limit is not read: a list of 0,0,0 would grow a lot.
+// UnmarshalJSON implements json.Unmarshaler. It stops at the limit, because a list such as 0,0,0
+// would grow a lot.
 func (l *eventList) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
@@ -115,7 +117,7 @@ func (l *eventList) UnmarshalJSON(text []byte) error {
 	}
 	for i := 0; d.More(); i++ {
 		if i == EventsMax {
-			return fault("events", "more than the limit, %d", EventsMax)
+			return fault("events", "more than %d events", EventsMax)
 		}
 		var one json.RawMessage
 		if err := d.Decode(&one); err != nil {
@@ -130,8 +132,8 @@ func (l *eventList) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// ParseExpr reads an expression in JSON: a string that holds the text form, or the JSON form. Errors: *driplang.Error, of
-// which Line and Col are in the string.
+// ParseExpr parses an expression in JSON: a string with the text form, or the JSON form. Errors:
+// *driplang.Error, with Line and Col in the string.
 func ParseExpr(text json.RawMessage) (driplang.Expr, error) {
 	if len(text) > 0 && text[0] == '"' {
 		var s string
@@ -143,7 +145,8 @@ func ParseExpr(text json.RawMessage) (driplang.Expr, error) {
 	return driplang.ParseJSON(text)
 }
 
-// parseEvent reads the event at a place. appended is the append time (ms) of the record that it comes from, nil if that is not known.
+// parseEvent parses the event with index i. appended is the append time (ms) of its record, nil if
+// unknown.
 func parseEvent(text []byte, i int, appended *int64) (Event, error) {
 	var given jsonEvent
 	err := strict(text, "", &given)
@@ -164,7 +167,7 @@ func parseEvent(text []byte, i int, appended *int64) (Event, error) {
 	return e, nil
 }
 
-// of makes an error that of the event at a place.
+// of sets the event of an error.
 func of(i int, err error) error {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		f.Event = i
@@ -172,8 +175,7 @@ func of(i int, err error) error {
 	return err
 }
 
-// time is when an event counts as happening (ms): at what its author says for this question, else when the log took it, else
-// when it occurred as its sender says.
+// time is the time of an event (ms): "at", else the append time, else "occurred_at".
 func (e *jsonEvent) time(appended *int64) (int64, error) {
 	switch {
 	case e.At != nil:
@@ -188,7 +190,7 @@ func (e *jsonEvent) time(appended *int64) (int64, error) {
 	case e.OccurredAt != nil:
 		return instant("occurred_at", e.OccurredAt)
 	}
-	return 0, fault("at", "missing, as is occurred_at: the time of the event is not known")
+	return 0, fault("at", "missing, and occurred_at too")
 }
 
 func (e *jsonEvent) check() error {
@@ -209,7 +211,7 @@ func (e *jsonEvent) check() error {
 	return nil
 }
 
-// instant reads a time that must be there.
+// instant parses a required time.
 func instant(field string, text *string) (int64, error) {
 	if text == nil {
 		return 0, fault(field, "missing")
@@ -221,7 +223,7 @@ func instant(field string, text *string) (int64, error) {
 	return at, nil
 }
 
-// ParseTime reads an instant in RFC 3339, and leaves out what is below a millisecond.
+// ParseTime parses a time in RFC 3339, truncated to milliseconds.
 func ParseTime(text string) (int64, error) {
 	var at time.Time
 	if at.UnmarshalText([]byte(text)) != nil {
@@ -230,7 +232,7 @@ func ParseTime(text string) (int64, error) {
 	return yearOf(at)
 }
 
-// checkMillis is an append time that is within the bounds of a question.
+// checkMillis validates an append time.
 func checkMillis(at int64) (int64, error) {
 	at, err := yearOf(time.UnixMilli(at))
 	if err != nil {
@@ -246,14 +248,15 @@ func yearOf(at time.Time) (int64, error) {
 	return at.UnixMilli(), nil
 }
 
-// yearMin and yearMax bound the instants of a question, so that those of answers, which are later by all durations of an
-// expression at most, can be written too: RFC 3339 ends with the year 9999.
+// yearMin and yearMax bound the times of a question, so that the times of answers can be written
+// too: these may be later by all durations of an expression, and RFC 3339 ends with the year 9999.
 const (
 	yearMin = 1
 	yearMax = 3000
 )
 
-// strict decodes a single value whose members are all there are. whole is the field of faults that belong to no member.
+// strict decodes a single value without unknown members. whole is the field of faults that belong
+// to no member.
 func strict(text []byte, whole string, v any) error {
 	if !utf8.Valid(text) {
 		return fault(whole, "not valid UTF-8")

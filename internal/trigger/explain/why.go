@@ -11,13 +11,13 @@ import (
 	"github.com/sebbroker/seb/driplang/monitor"
 )
 
-// listMax is how many events a sentence names.
+// listMax bounds the events in a sentence.
 const listMax = 8
 
-// Time is how instants are written: RFC 3339, to the millisecond where that is not zero.
+// Time formats a time: RFC 3339, with milliseconds if they are not zero.
 func Time(millis int64) string { return time.UnixMilli(millis).UTC().Format(time.RFC3339Nano) }
 
-// why is the answer in a sentence or three.
+// why is the answer in words.
 func (f *follower) why(a *Answer) string {
 	parts := []string{f.valueText(a)}
 	if len(a.Witness) > 0 {
@@ -26,9 +26,9 @@ func (f *follower) why(a *Answer) string {
 	waits := f.waits()
 	switch next := a.Next; {
 	case next == nil && len(waits) == 0:
-		parts = append(parts, "nothing can change that any more")
+		parts = append(parts, "it cannot change any more")
 	case len(waits) > 0:
-		parts = append(parts, "what can still make a difference: "+waitsText(waits, f.q.At))
+		parts = append(parts, "it can still change with "+waitsText(waits, f.q.At))
 	}
 	if next := a.Next; next != nil && a.Value {
 		parts = append(parts, "if nothing more happens it is true until "+Time(*next))
@@ -36,10 +36,10 @@ func (f *follower) why(a *Answer) string {
 		parts = append(parts, "if nothing more happens it becomes true at "+Time(*next))
 	}
 	if n := len(f.late); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s earlier than the one before in the list, and counted as happening with it", plural(n, "event is", "events are")))
+		parts = append(parts, fmt.Sprintf("%s earlier than the one before in the list, and got its time", plural(n, "event is", "events are")))
 	}
 	if f.m.Degraded() {
-		parts = append(parts, fmt.Sprintf("more than %d openings were followed at once, some were given up, and the answer may be wrong", monitor.MaxInstances))
+		parts = append(parts, fmt.Sprintf("more than %d instances were open at once, some were dropped, and the answer may be wrong", monitor.MaxInstances))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -54,13 +54,13 @@ func (f *follower) valueText(a *Answer) string {
 	}
 	switch {
 	case !f.changed && a.Value:
-		return text + ", and was so before anything had happened"
+		return text + " without any event"
 	case !f.changed:
 		return text
 	case f.cause >= 0:
 		return fmt.Sprintf("%s since %s, when %s came (event %d)", text, Time(f.since), f.q.Events[f.cause].Name, f.cause)
 	}
-	return fmt.Sprintf("%s since %s, when a time was over", text, Time(f.since))
+	return fmt.Sprintf("%s since %s, at a deadline", text, Time(f.since))
 }
 
 func (f *follower) witnessText(witness []int) string {
@@ -75,7 +75,7 @@ func (f *follower) witnessText(witness []int) string {
 	return and(list, len(witness)-len(list))
 }
 
-// waits is what the expression still looks at, in an order of its own and each once.
+// waits lists the events that can still change the value, sorted and without duplicates.
 func (f *follower) waits() []monitor.AwaitedEvent {
 	waits := f.m.AwaitedEvents(nil, 64)
 	slices.SortFunc(waits, func(a, b monitor.AwaitedEvent) int {
@@ -121,7 +121,7 @@ func waitText(w *monitor.AwaitedEvent, now int64) string {
 	return text
 }
 
-// and joins a list of which more are left out.
+// and joins a list; more is the number of omitted items.
 func and(list []string, more int) string {
 	if more > 0 {
 		list = append(list, fmt.Sprintf("%d more", more))

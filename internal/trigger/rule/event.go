@@ -14,26 +14,28 @@ import (
 
 // Limits of an event.
 const (
-	NameBytesMax   = 256  // of its name
-	EntityBytesMax = 1024 // of what it happened to
-	EventIDMax     = 256  // of its id
+	NameBytesMax   = 256  // of the name
+	EntityBytesMax = 1024 // of the entity ID
+	EventIDMax     = 256  // of the ID
 )
 
-// Event is the value of a record in a topic of events. The record's key is the entity.
+// Event is the value of a record in a topic of events. The key of the record is the entity ID.
 type Event struct {
 	Name     string          `json:"event"`
 	EntityID string          `json:"entity_id"`
 	Data     json.RawMessage `json:"data,omitempty"`
-	// ID names it among the events of the entity: one that comes again within a day counts once. "": it has none.
+	// ID identifies the event among those of the entity: a repeat within a day is a duplicate. "":
+	// none.
 	ID string `json:"id,omitempty"`
-	// OccurredAt is what its sender says; nothing goes by it.
+	// OccurredAt is supplied by the client and informational only.
 	OccurredAt *time.Time `json:"occurred_at,omitempty"`
 }
 
-// ErrEvent is what ParseEvent's errors wrap.
+// ErrEvent is wrapped by the errors of ParseEvent.
 var ErrEvent = errors.New("not an event")
 
-// ParseEvent reads a record. Members that it does not know are skipped. What it returns shares no memory with the record.
+// ParseEvent parses a record. Unknown members are ignored. The result shares no memory with the
+// record.
 func ParseEvent(key, value []byte) (e Event, err error) {
 	if err := json.Unmarshal(value, &e); err != nil {
 		return Event{}, fmt.Errorf("%w: %w", ErrEvent, err)
@@ -42,32 +44,33 @@ func ParseEvent(key, value []byte) (e Event, err error) {
 		return Event{}, err
 	}
 	if !bytes.Equal(key, []byte(e.EntityID)) {
-		return Event{}, fmt.Errorf("%w: the record's key is not its entity_id", ErrEvent)
+		return Event{}, fmt.Errorf("%w: the record's key differs from entity_id", ErrEvent)
 	}
 	return e, nil
 }
 
-// Validate says which limit an event exceeds.
+// Validate reports a limit that the event exceeds.
 func (e *Event) Validate() error {
 	switch {
 	case e.Name == "":
-		return fmt.Errorf("%w: event is missing", ErrEvent)
+		return fmt.Errorf("%w: event: missing", ErrEvent)
 	case len(e.Name) > NameBytesMax:
-		return fmt.Errorf("%w: event has %d bytes, the limit is %d", ErrEvent, len(e.Name), NameBytesMax)
+		return fmt.Errorf("%w: event: %d bytes, the limit is %d", ErrEvent, len(e.Name), NameBytesMax)
 	case e.EntityID == "":
-		return fmt.Errorf("%w: entity_id is missing", ErrEvent)
+		return fmt.Errorf("%w: entity_id: missing", ErrEvent)
 	case len(e.EntityID) > EntityBytesMax:
-		return fmt.Errorf("%w: entity_id has %d bytes, the limit is %d", ErrEvent, len(e.EntityID), EntityBytesMax)
+		return fmt.Errorf("%w: entity_id: %d bytes, the limit is %d", ErrEvent, len(e.EntityID), EntityBytesMax)
 	case len(e.ID) > EventIDMax:
-		return fmt.Errorf("%w: id has %d bytes, the limit is %d", ErrEvent, len(e.ID), EventIDMax)
+		return fmt.Errorf("%w: id: %d bytes, the limit is %d", ErrEvent, len(e.ID), EventIDMax)
 	}
 	return nil
 }
 
-// Horizon is how long (ms, of the log's time) an event with an id keeps others of that id from counting.
+// Horizon is the time (ms of log time) for which an event with an ID makes others with the same ID
+// duplicates.
 const Horizon = 24 * 3600 * 1000
 
-// Hash is what an entity of a partition, or one of its events with an id, is remembered by.
+// Hash identifies an entity of a partition, or one of its events with an ID.
 func Hash(topic record.ID, partition uint32, entity, id string) [16]byte {
 	b := binary.BigEndian.AppendUint32(append([]byte{}, topic[:]...), partition)
 	b = append(binary.AppendUvarint(b, uint64(len(entity))), entity...)

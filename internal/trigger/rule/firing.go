@@ -13,10 +13,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ID names a firing: the same for the same cause, whoever computes it and however often.
+// ID identifies a firing. It depends only on the cause, so every broker computes the same ID.
 type ID [16]byte
 
-// ParseID reads what String wrote.
+// ParseID parses the output of String.
 func ParseID(s string) (id ID, err error) {
 	if b, err := hex.DecodeString(s); err != nil || copy(id[:], b) != len(id) || len(b) != len(id) {
 		return ID{}, fmt.Errorf("firing id %q is not 32 hex digits", s)
@@ -27,7 +27,7 @@ func ParseID(s string) (id ID, err error) {
 // String returns 32 hex digits.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// MakeID is the id of the firing of a trigger for an entity because of a cause.
+// MakeID is the ID of the firing of a trigger version for an entity because of a cause.
 func MakeID(trigger string, version int, entity, cause string) ID {
 	var b []byte
 	for _, s := range [...]string{trigger, strconv.Itoa(version), entity, cause} {
@@ -38,86 +38,88 @@ func MakeID(trigger string, version int, entity, cause string) ID {
 	return ID(sum[:16])
 }
 
-// EventCause is the cause of what fires at an event.
+// EventCause is the cause of a firing at an event.
 func EventCause(partition uint32, offset int64) string {
 	return "o:" + strconv.FormatUint(uint64(partition), 10) + ":" + strconv.FormatInt(offset, 10)
 }
 
-// EventCauseAgain is EventCause in a topic that was created again under the name that a trigger knows it by: its offsets
-// repeat those of the topic before, so the cause has its id too.
+// EventCauseAgain is EventCause for a topic that was created again with the same name. Its offsets
+// repeat those of the earlier topic, so the cause includes the topic's ID.
 func EventCauseAgain(partition uint32, offset int64, topic record.ID) string {
 	return EventCause(partition, offset) + ":" + topic.String()
 }
 
-// DeadlineCause is the cause of what fires at an instant, by time alone. An entity has its events in one partition.
+// DeadlineCause is the cause of a firing at a deadline. All events of an entity are in one
+// partition.
 func DeadlineCause(millis int64, partition uint32) string {
 	return "d:" + strconv.FormatInt(millis, 10) + ":" + strconv.FormatUint(uint64(partition), 10)
 }
 
-// StartCause is the cause of what fires because it was true when its trigger was made: at an instant, before the event of an
-// offset.
+// StartCause is the cause of a firing for an expression that was true at the trigger's creation: at
+// an instant, before the event with an offset.
 func StartCause(millis int64, partition uint32, offset int64) string {
 	return "c:" + strconv.FormatInt(millis, 10) + ":" + strconv.FormatUint(uint64(partition), 10) + ":" + strconv.FormatInt(offset, 10)
 }
 
-// Kind says what a record of the topic of firings is about.
+// Kind is the kind of a record of the topic of firings.
 type Kind string
 
 // The kinds.
 const (
-	FiredEntry Kind = "firing"  // a trigger has fired: the first record of an id counts, others are ignored
+	FiredEntry Kind = "firing"  // a trigger has fired: the first record of an ID counts
 	Retract    Kind = "retract" // the expression is no longer true: ID is the firing's
-	Attempt    Kind = "attempt" // to deliver, without success; another one comes at NextTry
-	Done       Kind = "done"    // no more attempts; State says with what result
-	Defer      Kind = "defer"   // there was no attempt: it may not be delivered before NextTry
+	Attempt    Kind = "attempt" // a delivery attempt without success; the next one is at NextTry
+	Done       Kind = "done"    // no more attempts; State is the result
+	Defer      Kind = "defer"   // no attempt yet: no delivery before NextTry
 	Resend     Kind = "resend"  // deliver it again
-	Tick       Kind = "tick"    // nothing: makes the log's time advance
+	Tick       Kind = "tick"    // no content: makes the log's time advance
 )
 
-// State is what becomes of a firing.
+// State is the state of a firing.
 type State string
 
-// The states. The first four are in a record of kind Fired too: what was decided when it was recorded.
+// The states. The first three are also in a record of kind FiredEntry: the state when it was
+// recorded.
 const (
 	Pending    State = "pending"    // to be delivered
-	Suppressed State = "suppressed" // it fell into the cooldown, or the trigger was paused
+	Suppressed State = "suppressed" // in the cooldown, or the trigger was paused
 	Carried    State = "carried"    // an earlier version of the trigger has fired already
-	Historic   State = "historic"   // it happened before the trigger was made
+	Historic   State = "historic"   // before the trigger's creation
 	Delivered  State = "delivered"
-	Dead       State = "dead"      // could not be delivered
-	Retracted  State = "retracted" // was taken back before anybody heard of it
-	Cancelled  State = "cancelled" // the trigger was deleted before it was delivered
-	Forgotten  State = "forgotten" // is older than what the topic of firings still has, so that nobody knows
+	Dead       State = "dead"      // given up after the last attempt
+	Retracted  State = "retracted" // retracted before it was delivered
+	Cancelled  State = "cancelled" // the trigger was deleted before the delivery
+	Forgotten  State = "forgotten" // older than the topic of firings: its state is unknown
 	Computed   State = "computed"  // not in the log yet
 )
 
-// Record is the value of a record in the topic of firings; its key is the id in hex.
+// Record is the value of a record in the topic of firings. The key of the record is the ID in hex.
 type Record struct {
 	Kind Kind   `json:"kind"`
 	ID   string `json:"id,omitempty"`
-	// Of Fired.
+	// For FiredEntry.
 	Trigger string `json:"trigger,omitempty"`
 	Version int    `json:"version,omitempty"`
 	Entity  string `json:"entity,omitempty"`
-	// Witness is the offsets, in Partition of Topic, of the events because of which the expression is true.
+	// Witness holds the offsets, in Partition of Topic, of the matched events.
 	Topic     string  `json:"topic,omitempty"`
 	Partition uint32  `json:"partition,omitempty"`
 	Witness   []int64 `json:"witness,omitempty"`
-	// Of Fired and Retract: the instant (ms since 1970), and why then.
+	// For FiredEntry and Retract: the instant (ms since 1970), and its cause.
 	At    int64  `json:"at,omitempty"`
 	Cause string `json:"cause,omitempty"`
-	// State is of Fired and Done.
+	// State is set for FiredEntry and Done.
 	State State `json:"state,omitempty"`
-	// Of Attempt and Done: whether it was the message that takes the firing back, and what came of it.
+	// For Attempt and Done: whether the message was the retraction, and the outcome.
 	Retraction bool            `json:"retraction,omitempty"`
 	Outcome    json.RawMessage `json:"outcome,omitempty"`
-	NextTry    int64           `json:"next_try,omitempty"` // of Attempt and Defer: when to try again, ms since 1970
+	NextTry    int64           `json:"next_try,omitempty"` // for Attempt and Defer, ms since 1970
 }
 
-// ErrRecord is what ParseRecord's errors wrap.
-var ErrRecord = errors.New("not a record of a firing")
+// ErrRecord is wrapped by the errors of ParseRecord.
+var ErrRecord = errors.New("not a firing record")
 
-// ParseRecord reads the value of a record.
+// ParseRecord parses the value of a record.
 func ParseRecord(value []byte) (r Record, id ID, err error) {
 	if err := json.Unmarshal(value, &r); err != nil {
 		return r, id, fmt.Errorf("%w: %w", ErrRecord, err)
@@ -133,7 +135,7 @@ func ParseRecord(value []byte) (r Record, id ID, err error) {
 	case FiredEntry:
 		ok = r.Trigger != "" && r.Version > 0 && r.Entity != "" && r.Cause != "" && (r.State == Pending || r.State == Suppressed || r.State == Carried)
 		if ok && MakeID(r.Trigger, r.Version, r.Entity, r.Cause) != id {
-			return r, id, fmt.Errorf("%w: its id is not that of its cause", ErrRecord)
+			return r, id, fmt.Errorf("%w: id does not match the cause", ErrRecord)
 		}
 	case Done:
 		ok = r.State == Delivered || r.State == Dead
@@ -146,16 +148,16 @@ func ParseRecord(value []byte) (r Record, id ID, err error) {
 	return r, id, nil
 }
 
-// Encode is the value of a record.
+// Encode is the value of the record.
 func (r *Record) Encode() []byte {
 	b, err := json.Marshal(r)
 	if err != nil {
-		panic(fmt.Sprintf("record of a firing: %v", err)) // it holds nothing that JSON can not say
+		panic(fmt.Sprintf("encoding a firing record: %v", err))
 	}
 	return b
 }
 
-// Encoded is the record as it is appended to the topic.
+// Encoded is the record as appended to the topic.
 func (r *Record) Encoded() record.Record {
 	key := r.ID
 	if r.Kind == Tick {
@@ -164,17 +166,19 @@ func (r *Record) Encoded() record.Record {
 	return record.Record{Key: []byte(key), Value: r.Encode()}
 }
 
-// Cut is a border in the log: the first offset of each partition of a topic that lies behind it, and an instant (ms). What happens
-// at that instant or earlier lies before it, whatever its offset.
+// Cut is a border in the log: the first offset of each partition of a topic that is after it, and
+// an instant (ms). Events and deadlines at that instant or earlier are before it, whatever their
+// offset.
 type Cut struct {
-	Topic string // its id in hex
+	Topic string // ID in hex
 	From  []int64
 	At    int64
 }
 
-// Behind is whether a cause that has happened at an instant (ms) lies behind a cut: an event later than the cut's instant
-// with an offset that From does not include (of a partition that is not in From, or of another topic, every one), or a later
-// instant. An event of a cause that names no topic is one of home.
+// Behind reports whether a cause at an instant (ms) is after the border. An event is after it if it
+// is later than the instant and its offset is not below From. Offsets of partitions that are not in
+// From, or of other topics, are never below. A deadline is after it if it is later than the
+// instant. A cause without a topic is an event of home.
 func (c *Cut) Behind(cause, home string, happened int64) bool {
 	kind, n := parse(cause)
 	if kind != "o" {
@@ -187,11 +191,11 @@ func (c *Cut) Behind(cause, home string, happened int64) bool {
 	return happened > c.At && !before
 }
 
-// Mark is a record of a partition: its offset, and its time (ms).
+// Mark is a record of a partition: its offset and time (ms).
 type Mark struct{ Offset, At int64 }
 
-// Before is whether a cause that has happened at an instant (ms) lies before a record of its partition: an event with a lower
-// offset or an earlier time (of a topic that was there before), or an earlier instant.
+// Before reports whether a cause at an instant (ms) is before a record of its partition: an event
+// with a lower offset or an earlier time (for a topic that existed before), or an earlier instant.
 func Before(cause string, happened int64, m Mark) bool {
 	offset, at := m.Offset, m.At
 	switch kind, n := parse(cause); kind {
@@ -204,7 +208,7 @@ func Before(cause string, happened int64, m Mark) bool {
 	}
 }
 
-// parse takes a cause apart: its kind, and the numbers in it.
+// parse splits a cause into its kind and numbers.
 func parse(cause string) (kind string, n [3]int64) {
 	kind, rest, _ := strings.Cut(cause, ":")
 	for i, s := range strings.SplitN(rest, ":", len(n)) {
@@ -213,5 +217,5 @@ func parse(cause string) (kind string, n [3]int64) {
 	return kind, n
 }
 
-// IsZero is whether it is none.
+// IsZero reports whether the ID is zero.
 func (id ID) IsZero() bool { return id == ID{} }

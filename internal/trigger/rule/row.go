@@ -5,11 +5,12 @@ import (
 	"errors"
 )
 
-const hasRise = 1 << 7 // beside the flags
+const hasRise = 1 << 7 // in the byte of flags
 
-var errRow = errors.New("row is not understood")
+var errRow = errors.New("invalid row")
 
-// Encode is the row without Due, for Decode: flags, Last, Rise if there is one, the monitor's state.
+// Encode encodes the row without Due: flags, Last, the retractable firing if there is one, and the
+// monitor's state.
 func (w *Row) Encode() []byte {
 	flags := byte(w.Flags)
 	if !w.Rise.IsZero() {
@@ -22,7 +23,7 @@ func (w *Row) Encode() []byte {
 	return append(b, w.State...)
 }
 
-// Decode reads what Encode made. The row keeps nothing of data.
+// Decode decodes the output of Encode. The row does not keep data.
 func (w *Row) Decode(data []byte, due int64) error {
 	if len(data) < 2 {
 		return errRow

@@ -11,10 +11,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ErrInitiallyTrue is what Compile says of an expression that no event can make true.
+// ErrInitiallyTrue is the error of Compile for an expression that is true without events.
 var ErrInitiallyTrue = errors.New("is true before anything has happened; add an event that starts it, e.g. `signup AND NOT A`")
 
-// Rule is a definition made ready. It is for one goroutine.
+// Rule is a compiled definition. It is not safe for concurrent use.
 type Rule struct {
 	Def     Definition
 	program *monitor.Program
@@ -22,15 +22,15 @@ type Rule struct {
 	names   []string
 	past    []uint64 // reused
 
-	topic record.ID // that the events are read from, if it is not Def.TopicID; else zero
-	tag   uint64    // in the references to its events
+	topic record.ID // topic of the events, if it is not Def.TopicID; else zero
+	tag   uint64    // in references to its events
 }
 
-// offsetBits is how many bits of a reference to an event are its offset. The others tell a topic that was created again from
-// the one before it, whose events are no longer there.
+// offsetBits is the number of bits of an event reference that are its offset. The other bits tell a
+// topic that was created again from the earlier one, whose events no longer exist.
 const offsetBits = 48
 
-// Bind says which topic the events come from. Without it that is Def.TopicID.
+// Bind sets the topic of the events. The default is Def.TopicID.
 func (r *Rule) Bind(topic record.ID) {
 	r.topic, r.tag = record.ID{}, 0
 	if topic.String() != r.Def.TopicID {
@@ -38,7 +38,7 @@ func (r *Rule) Bind(topic record.ID) {
 	}
 }
 
-// eventCause is the cause of what fires at an event.
+// eventCause is the cause of a firing at an event.
 func (r *Rule) eventCause(partition uint32, offset int64) string {
 	if r.topic != (record.ID{}) {
 		return EventCauseAgain(partition, offset, r.topic)
@@ -46,7 +46,7 @@ func (r *Rule) eventCause(partition uint32, offset int64) string {
 	return EventCause(partition, offset)
 }
 
-// witness appends the offsets of the events because of which the expression is true, as far as the topic has them.
+// witness appends the offsets of the matched events that the topic has.
 func (r *Rule) witness(dst []int64) []int64 {
 	r.past = r.m.MatchedEvents(r.past[:0])
 	for _, ref := range r.past {
@@ -57,7 +57,7 @@ func (r *Rule) witness(dst []int64) []int64 {
 	return dst
 }
 
-// Compile makes a definition ready.
+// Compile compiles a definition.
 func Compile(d Definition) (*Rule, error) {
 	p, err := monitor.Compile(d.Expr, monitor.Options{})
 	if err != nil {
@@ -69,64 +69,67 @@ func Compile(d Definition) (*Rule, error) {
 	return &Rule{Def: d, program: p, m: monitor.New(p), names: d.Expr.Names()}, nil
 }
 
-// Bytes is about how much memory it takes. TestTriggerMemory of package trigger holds that against the heap.
+// Bytes is the estimated memory of the rule. TestTriggerMemory of package trigger compares it with
+// the heap.
 func (r *Rule) Bytes() int64 { return 2<<10 + 700*int64(r.program.Nodes()) + 8*int64(len(r.Def.From)) }
 
-// Nodes is how many parts it has.
+// Nodes is the number of nodes of the expression.
 func (r *Rule) Nodes() int { return r.program.Nodes() }
 
-// Names is the event names that it mentions, sorted.
+// Names is the event names of the expression, sorted.
 func (r *Rule) Names() []string { return r.names }
 
-// Match is which kinds of event, among those that the expression tells apart, an event is; 0 if it does not matter.
+// Match is the kinds of event, among those that the expression distinguishes, that an event has; 0
+// if it has no effect.
 func (r *Rule) Match(e *Event) monitor.Kinds {
 	return r.program.Match(e.Name, e.Data)
 }
 
-// Row is what is kept of an entity. The zero Row is that of one of which nothing has happened.
+// Row is the stored state of an instance. The zero Row is that of an entity without events.
 type Row struct {
-	State []byte // the monitor's
-	Due   int64  // the instant (ms) at which the truth changes by itself; 0: none
-	Last  int64  // when it last fired, cooldown or not regarded as its definition says; 0: never
-	Rise  ID
+	State []byte // state of the monitor
+	Due   int64  // deadline (ms) at which the value changes without events; 0: none
+	Last  int64  // time (ms) of the last firing, subject to the cooldown; 0: none
+	Rise  ID     // firing that can still be retracted
 	Flags Flags
 }
 
-// Flags are facts about a Row.
+// Flags are properties of a Row.
 type Flags uint8
 
 // The flags.
 const (
 	True    Flags = 1 << iota // the expression is true
 	Fired                     // it has fired at least once
-	Over                      // nothing will ever come of it again: it has no state
-	Crossed                   // it was looked at whether it was true when the trigger was made (Current)
-	Lossy                     // the monitor had to give up instances: the value may be wrong
+	Over                      // complete: no more transitions, and no state
+	Crossed                   // the value at the trigger's creation was checked (Current)
+	Lossy                     // the monitor dropped instances: the value may be wrong
 )
 
-// Blank is whether a row says nothing.
+// Blank reports whether the row has no information.
 func (w *Row) Blank() bool { return len(w.State) == 0 && w.Flags&^Crossed == 0 && w.Last == 0 }
 
-// Edge is something that has happened to an entity.
+// Edge is a transition of an instance: its expression becomes true, and the trigger fires, or is no
+// longer true.
 type Edge struct {
-	Falls bool // else it rises: the trigger fires
+	Falls bool // no longer true; else the trigger fires
 	At    int64
 	Cause string
-	ID    ID // of the firing, or of the one that is taken back
-	// State is Historic, Suppressed or Computed, which is to be recorded.
+	ID    ID // of the firing, or of the retracted one
+	// State is Historic, Suppressed or Computed, which must be recorded.
 	State   State
-	Witness []int64 // offsets; the caller owns it
+	Witness []int64 // offsets of the matched events; the caller owns them
 }
 
-// Spot is an entity of a partition and its row.
+// Spot is the instance of an entity in a partition, with its row.
 type Spot struct {
 	Entity    string
 	Partition uint32
 	Row       *Row
-	Edges     []Edge // what has happened is appended here
+	Edges     []Edge // transitions are appended here
 }
 
-// Event applies an event that Match has looked at, at its time (ms), to the row.
+// Event applies an event with its kinds from Match, at its time (ms), to the row.
 func (r *Rule) Event(s *Spot, k monitor.Kinds, at, offset int64) error {
 	past := r.isPast(s.Partition, offset, at)
 	if s.Row.Flags&Over != 0 || past && r.Def.Backfill == None {
@@ -148,7 +151,7 @@ func (r *Rule) Event(s *Spot, k monitor.Kinds, at, offset int64) error {
 	return nil
 }
 
-// isPast is whether an event was there before the version.
+// isPast reports whether an event existed before the version.
 func (r *Rule) isPast(partition uint32, offset, at int64) bool {
 	if r.topic != (record.ID{}) {
 		return at <= r.Def.At // From are offsets of another topic
@@ -156,7 +159,8 @@ func (r *Rule) isPast(partition uint32, offset, at int64) bool {
 	return r.Def.Past(partition, offset, at)
 }
 
-// Until completes the instant at: all deadlines up to it are done. All events of the partition up to then were applied.
+// Until completes the instant at: it passes all deadlines up to it. All events of the partition up
+// to then must have been applied.
 func (r *Rule) Until(s *Spot, at int64) error {
 	if s.Row.Flags&Over != 0 {
 		return nil
@@ -164,7 +168,7 @@ func (r *Rule) Until(s *Spot, at int64) error {
 	if err := r.m.Load(s.Row.State); err != nil {
 		return err
 	}
-	if at > r.Def.At { // events that were there may be of the instant behind Def.At
+	if at > r.Def.At { // older events may have the instant after Def.At
 		r.cross(s)
 	}
 	r.deadlines(s, at)
@@ -172,7 +176,7 @@ func (r *Rule) Until(s *Spot, at int64) error {
 	return nil
 }
 
-// cross goes over to the time in which the trigger is there.
+// cross ends the past of the trigger, and fires if the expression is true then (Current).
 func (r *Rule) cross(s *Spot) {
 	if r.Def.Backfill != Current || s.Row.Flags&Crossed != 0 {
 		return
@@ -185,7 +189,7 @@ func (r *Rule) cross(s *Spot) {
 	r.finish(s.Row)
 }
 
-// deadlines passes those up to and with an instant, one by one.
+// deadlines passes all deadlines up to and including an instant, one by one.
 func (r *Rule) deadlines(s *Spot, to int64) {
 	for s.Row.Flags&Over == 0 {
 		due, ok := r.m.Next()
@@ -201,11 +205,11 @@ func (r *Rule) deadlines(s *Spot, to int64) {
 // moment is a point of an entity's history at which its value may have changed.
 type moment struct {
 	at    int64
-	past  bool // before the trigger was there
+	past  bool // before the trigger's creation
 	cause func() string
 }
 
-// look compares the value with what it was.
+// look compares the value with the previous one.
 func (r *Rule) look(s *Spot, m moment) {
 	is, was := r.m.Value() == monitor.True, s.Row.Flags&True != 0
 	switch {
@@ -250,12 +254,13 @@ func (r *Rule) rise(s *Spot, m moment) {
 	}
 }
 
-// starts is whether it is the firing for what was true when the trigger was made, which historic ones do not forbid.
+// starts reports whether it is the firing for an expression that was true at the creation. Historic
+// firings do not prevent it.
 func (m *moment) starts(r *Rule) bool {
 	return r.Def.Backfill == Current && !m.past && m.at == r.Def.At
 }
 
-// finish gives the state up if nothing can come of it any more.
+// finish sets the flag for completion if no more transitions are possible.
 func (r *Rule) finish(w *Row) {
 	if r.Def.Backfill == Current && w.Flags&Crossed == 0 {
 		return
@@ -266,7 +271,7 @@ func (r *Rule) finish(w *Row) {
 }
 
 func (r *Rule) store(w *Row) {
-	defer r.m.Reset() // what the entity has takes no memory then
+	defer r.m.Reset() // frees the memory of this entity's state
 	w.Due = 0
 	if w.Flags&Over != 0 {
 		w.State = nil
@@ -281,20 +286,20 @@ func (r *Rule) store(w *Row) {
 	}
 }
 
-// Truth is what an entity's row is worth.
+// Truth is the value of an instance.
 type Truth struct {
 	True      bool
-	Next      int64 // the instant (ms) at which that changes if nothing more happens; 0: never
-	Settled   bool  // it can not change any more
+	Next      int64 // the deadline (ms) at which the value changes without events; 0: none
+	Settled   bool  // it cannot change any more
 	Instances int
 	Witness   []int64
-	Waits     []monitor.AwaitedEvent // events that can still make a difference, at most WaitsMax
+	Waits     []monitor.AwaitedEvent // events that can still change the value, at most WaitsMax
 }
 
-// WaitsMax is how many events a Truth names at most that can still make a difference.
+// WaitsMax bounds Truth.Waits.
 const WaitsMax = 64
 
-// Truth says what a row is worth at the instant that was last complete.
+// Truth returns the value of a row at the last complete instant.
 func (r *Rule) Truth(w *Row) (t Truth, err error) {
 	if w.Flags&Over != 0 {
 		return Truth{True: w.Flags&True != 0, Settled: true}, nil

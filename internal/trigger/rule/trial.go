@@ -9,38 +9,39 @@ import (
 
 const (
 	trialSamples = 20
-	// trialRow is about what an entity takes in memory beside its name and its state, trialID what an event's id does.
+	// trialRow is the estimated memory of an entity, without its name and state; trialID that of an
+	// event ID.
 	trialRow = 200
 	trialID  = 48
 )
 
-// ErrTrialMemory says that what is to be kept of a history does not fit into the limit of a Trial.
-var ErrTrialMemory = errors.New("it does not fit into memory")
+// ErrTrialMemory: a history does not fit into the limit of a Trial.
+var ErrTrialMemory = errors.New("history does not fit into memory")
 
-// Trial applies a rule to a history in memory, and counts. Where there are more entities than fit, those that come first
-// count, with all that happens to them, and others do not.
+// Trial applies a rule to a history in memory, and counts. If there are more entities than fit, the
+// first ones are evaluated with all their events, and the others are ignored.
 type Trial struct {
-	Events   int64 // in the history; Matched of them matter
+	Events   int64 // in the history; Matched of them have an effect
 	Matched  int64
-	Entities int // to which something has happened that matters
+	Entities int // with events that have an effect
 	Firings  int64
-	True     int // entities of which the expression is true at the end
-	// Waiting is how many entities will change by themselves, the first at Next (ms).
+	True     int // entities for which the expression is true at the end
+	// Waiting is the number of entities with a deadline, the first at Next (ms).
 	Waiting int
 	Next    int64
 	Days    map[string]int64 // firings by day, UTC, as 2006-01-02
 	Last    []Sample         // the last firings, at most 20
-	// Instances is the most left sides of THEN that were followed at once for one entity.
+	// Instances is the largest number of left sides of THEN that were open at once for an entity.
 	Instances int
-	Truncated bool // there were too many entities: others were left out
+	Truncated bool // there were too many entities: others were ignored
 
 	rule   *Rule
 	rows   map[spotKey]*Row
-	seen   map[uint64]int64 // hashes of events with ids, of one partition, with their times
-	part   uint32           // which one
-	pruned int64            // when those were left out last that are too old
+	seen   map[uint64]int64 // hashes of events with IDs, of one partition, with their times
+	part   uint32           // partition of seen
+	pruned int64            // time of the last pruning of seen
 	limit  int64
-	bytes  int64 // about what is held
+	bytes  int64 // estimated memory
 }
 
 // Sample is a firing of a trial.
@@ -55,12 +56,13 @@ type spotKey struct {
 	partition uint32
 }
 
-// NewTrial is a trial of a rule, which it uses until its end. It keeps about limit bytes at most.
+// NewTrial starts a trial of a rule, which it uses until its end. It needs about limit bytes at
+// most.
 func NewTrial(r *Rule, limit int64) *Trial {
 	return &Trial{Days: map[string]int64{}, rule: r, rows: map[spotKey]*Row{}, seen: map[uint64]int64{}, limit: limit}
 }
 
-// Erase forgets an entity.
+// Erase removes an entity.
 func (t *Trial) Erase(entity string, partition uint32) {
 	k := spotKey{entity, partition}
 	if row := t.rows[k]; row != nil {
@@ -71,21 +73,22 @@ func (t *Trial) Erase(entity string, partition uint32) {
 
 func (k *spotKey) bytes() int64 { return trialRow + int64(len(k.entity)) }
 
-// full is whether no entity is to be added: the rest is for what those come to need that are there.
+// full reports whether no more entities may be added; the rest of the limit is for the growth of
+// the existing ones.
 func (t *Trial) full() bool { return t.bytes > t.limit/2 }
 
-// over is the error when more is held than the limit.
+// over returns an error if the limit is exceeded.
 func (t *Trial) over() error {
 	if t.bytes <= t.limit {
 		return nil
 	}
-	return fmt.Errorf("%w: %d entities and %d ids of events of a day need more than %d bytes", ErrTrialMemory, len(t.rows), len(t.seen), t.limit)
+	return fmt.Errorf("%w: %d entities and %d event IDs of a day need more than %d bytes", ErrTrialMemory, len(t.rows), len(t.seen), t.limit)
 }
 
-// Fresh is whether an event counts, which has an id of this hash: none of that id was there within a day before. Partitions
-// come one after another.
+// Fresh reports whether an event with an ID of this hash is not a duplicate. Partitions come one
+// after another.
 func (t *Trial) Fresh(hash [16]byte, e *Event, partition uint32, at int64) (bool, error) {
-	if t.part != partition { // what was seen matters within a partition
+	if t.part != partition { // duplicates are detected within a partition
 		t.bytes -= trialID * int64(len(t.seen))
 		t.part, t.pruned = partition, 0
 		t.seen = map[uint64]int64{}
@@ -95,7 +98,7 @@ func (t *Trial) Fresh(hash [16]byte, e *Event, partition uint32, at int64) (bool
 		return false, nil
 	}
 	if t.Truncated && t.rows[spotKey{e.EntityID, partition}] == nil {
-		return true, nil // it is not counted, so it makes no difference
+		return true, nil // the entity is ignored anyway
 	}
 	if _, ok := t.seen[h]; !ok {
 		t.bytes += trialID
@@ -107,7 +110,7 @@ func (t *Trial) Fresh(hash [16]byte, e *Event, partition uint32, at int64) (bool
 	return true, t.over()
 }
 
-// forget leaves out the ids that are too old, now and then.
+// forget removes IDs that are too old, from time to time.
 func (t *Trial) forget(at int64) {
 	if at < t.pruned+Horizon/24 {
 		return
@@ -121,7 +124,7 @@ func (t *Trial) forget(at int64) {
 	}
 }
 
-// Event applies an event of a partition at its time (ms) and offset, in the order of the partition.
+// Event applies an event at its time (ms) and offset, in the order of its partition.
 func (t *Trial) Event(e *Event, partition uint32, at, offset int64) error {
 	t.Events++
 	kinds := t.rule.Match(e)
@@ -153,7 +156,7 @@ func (t *Trial) Event(e *Event, partition uint32, at, offset int64) error {
 	return t.over()
 }
 
-// edges counts what has happened.
+// edges counts the firings.
 func (t *Trial) edges(s *Spot) {
 	for _, e := range s.Edges {
 		if e.Falls || e.State == Suppressed {
@@ -169,7 +172,7 @@ func (t *Trial) edges(s *Spot) {
 	}
 }
 
-// Finish completes an instant (ms), and counts what is true then.
+// Finish completes an instant (ms), and counts the entities for which the expression is true.
 func (t *Trial) Finish(at int64) error {
 	for k, row := range t.rows {
 		s := &Spot{Entity: k.entity, Partition: k.partition, Row: row}

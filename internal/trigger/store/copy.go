@@ -9,12 +9,13 @@ import (
 	"github.com/sebbroker/seb/internal/localdb"
 )
 
-// copyShare is the part of the writer's cache that is kept in memory of each of the two files while one is copied, an eighth.
+// copyShare is the divisor of the writer's cache for each of the two files during a copy.
 const copyShare = 8
 
-// Copy writes what is committed now to another file, which must not be there, and reads all of that. What was deleted is not
-// in it. It may run beside Update, which goes on; until it is done the write-ahead log only grows. Whoever calls it deletes
-// the copy (Remove), after an error too. localdb.ErrDamaged says that something in the file itself is not right.
+// Copy writes the committed state to another file, which must not exist, and verifies it. Deleted
+// rows are not in it. It may run concurrently with Update; until it ends the write-ahead log only
+// grows. The caller deletes the copy (Remove), even after an error. localdb.ErrDamaged means that
+// the file itself is damaged.
 func (f *File) Copy(ctx context.Context, to string) error {
 	err := f.copyTo(ctx, to)
 	if !errors.Is(err, localdb.ErrDamaged) {
@@ -26,7 +27,7 @@ func (f *File) Copy(ctx context.Context, to string) error {
 	if own := localdb.CheckPages(ctx, f.rdb); own != nil {
 		return localdb.Classify(own)
 	}
-	return fmt.Errorf("the file is right, and its copy is not: %v", err)
+	return fmt.Errorf("copy differs from an intact file: %v", err)
 }
 
 func (f *File) copyTo(ctx context.Context, to string) error {
@@ -41,7 +42,7 @@ func (f *File) copyTo(ctx context.Context, to string) error {
 }
 
 func (f *File) vacuumInto(ctx context.Context, to string) error {
-	// Nobody needs the copy after a crash.
+	// The copy need not survive a crash.
 	db, err := localdb.Open(f.path, 1, localdb.Writing(false, "OFF", f.cache/copyShare))
 	if err != nil {
 		return err
@@ -55,10 +56,10 @@ func (f *File) vacuumInto(ctx context.Context, to string) error {
 		return err
 	}
 	defer out.Close()
-	return out.PingContext(ctx) // writes that it has a write-ahead log into its header
+	return out.PingContext(ctx) // writes the write-ahead mode into its header
 }
 
-// checkRows reads all rows that have checksums. It may run beside Update.
+// checkRows reads all rows with checksums. It may run concurrently with Update.
 func (q Queries) checkRows(ctx context.Context) error {
 	if _, err := q.cursors(ctx); err != nil {
 		return err
@@ -97,10 +98,10 @@ func (q Queries) checkRows(ctx context.Context) error {
 	}
 }
 
-// copyRows is how many firings are read at a time.
+// copyRows is the number of firings per read.
 const copyRows = 1000
 
-// LastErasure is when an entity was erased last (ms); 0: none was.
+// LastErasure is the time (ms) of the last erasure; 0: none.
 func (q Queries) LastErasure(ctx context.Context) (at int64, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error { return scan(&at) }, "SELECT coalesce(max(time), 0) FROM erased")
 	return at, err

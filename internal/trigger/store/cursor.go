@@ -8,22 +8,22 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Main is the reader that serves all triggers that have caught up with it. A trigger that has not is a reader of its own,
+// Main is the reader of all triggers that have caught up. Any other trigger is a reader of its own,
 // with its number.
 const Main = 0
 
-// CursorKey is a reader's place in a partition.
+// CursorKey identifies a reader in a partition.
 type CursorKey struct {
 	Reader    int64
 	Topic     record.ID
 	Partition uint32
 }
 
-// Cursor says how far a partition was read.
+// Cursor is a reader's progress in a partition.
 type Cursor struct {
-	Next   int64     // offset of what is read next
+	Next   int64     // next offset to read
 	Clock  int64     // time (ms) of the newest event
-	Origin record.ID // nonce of the epoch of what was read last
+	Origin record.ID // nonce of the epoch of the last record
 }
 
 func (k *CursorKey) sum(c *Cursor) int64 {
@@ -35,7 +35,7 @@ func (k *CursorKey) sum(c *Cursor) int64 {
 	return int64(record.CRC32C(append(b, c.Origin[:]...)))
 }
 
-// Cursors are all there are.
+// Cursors are all cursors.
 func (f *File) Cursors(ctx context.Context) (map[CursorKey]Cursor, error) { return f.tx.cursors(ctx) }
 
 func (c *conn) cursors(ctx context.Context) (map[CursorKey]Cursor, error) {
@@ -57,11 +57,11 @@ func (c *conn) cursors(ctx context.Context) (map[CursorKey]Cursor, error) {
 	return all, err
 }
 
-// Tx is a transaction, valid until the function that it was given to returns.
+// Tx is a transaction, valid until the function that received it returns.
 type Tx struct {
 	*conn
 	ctx context.Context
-	seq int64 // the highest of a firing
+	seq int64 // the highest Seq of a firing
 }
 
 func (t *Tx) put(text string, args ...any) error {
@@ -75,7 +75,7 @@ func (t *Tx) PutCursor(k CursorKey, c Cursor) error {
 		k.Reader, k.Topic[:], k.Partition, c.Next, c.Clock, c.Origin[:], k.sum(&c))
 }
 
-// DropReader forgets the cursors of a reader, and what it has seen.
+// DropReader deletes the cursors of a reader, and its event IDs.
 func (t *Tx) DropReader(reader int64) error {
 	if err := t.put("DELETE FROM cursor WHERE reader = ?", reader); err != nil {
 		return err
@@ -83,11 +83,11 @@ func (t *Tx) DropReader(reader int64) error {
 	return t.put("DELETE FROM seen WHERE reader = ?", reader)
 }
 
-// Floor is the time (ms) before which it is not known which firings were recorded, because the topic of firings was
-// trimmed before they were read; 0: all are known.
+// Floor is the time (ms) before which firings may be missing, because the topic of firings was
+// trimmed before they were read; 0: none are missing.
 func (f *File) Floor() int64 { return f.floor }
 
-// SetFloor sets it, for the next who opens the file too.
+// SetFloor sets Floor, permanently.
 func (f *File) SetFloor(ctx context.Context, millis int64) error {
 	err := f.Update(ctx, func(tx *Tx) error { return tx.put("UPDATE meta SET floor = ?", millis) })
 	if err == nil {
@@ -96,20 +96,22 @@ func (f *File) SetFloor(ctx context.Context, millis int64) error {
 	return err
 }
 
-// Hash is what entities and ids of events are kept as where they are not needed themselves.
+// Hash identifies an entity or event ID whose text is not needed.
 type Hash [16]byte
 
-// Sight is when (ms) and where in its partition an event with an id was.
+// Sight is the time (ms) and offset of an event with an ID.
 type Sight struct{ Time, Offset int64 }
 
-// Seen notes, for a reader, that an event with an id was there, unless one was at or after since (ms): ok is false then.
+// Seen records an event with an ID for a reader. ok is false if one was recorded at or after since
+// (ms).
 func (t *Tx) Seen(reader int64, h Hash, x Sight, since int64) (ok bool, err error) {
 	n, err := t.exec(t.ctx, "INSERT INTO seen VALUES (?, ?, ?, ?) "+
 		"ON CONFLICT DO UPDATE SET time = excluded.time, offset = excluded.offset WHERE time < ?", reader, h[:], x.Time, x.Offset, since)
 	return n > 0, err
 }
 
-// CopySeen gives a reader what the main reader has seen. It does nothing, and ok is false, if that is more than limit events.
+// CopySeen copies the event IDs of the main reader to a reader. If there are more than limit, it
+// does nothing and ok is false.
 func (t *Tx) CopySeen(reader int64, limit int) (ok bool, err error) {
 	var n int
 	err = t.query(t.ctx, func(scan func(...any) error) error { return scan(&n) },
@@ -120,21 +122,21 @@ func (t *Tx) CopySeen(reader int64, limit int) (ok bool, err error) {
 	return true, t.put("INSERT INTO seen SELECT ?, hash, time, offset FROM seen WHERE reader = ?", reader, Main)
 }
 
-// PruneSeen forgets up to limit events of a reader before a time (ms).
+// PruneSeen deletes up to limit event IDs of a reader before a time (ms).
 func (t *Tx) PruneSeen(reader, before int64, limit int) error {
 	return t.put("DELETE FROM seen WHERE (reader, hash) IN "+
 		"(SELECT reader, hash FROM seen WHERE reader = ? AND time < ? LIMIT ?)", reader, before, limit)
 }
 
-// Erasure is where in its partition, and when (ms), an entity was erased last.
+// Erasure is the offset and time (ms) of an entity's last erasure.
 type Erasure struct{ Offset, Time int64 }
 
-// Erase notes that an entity was erased.
+// Erase records an erasure of an entity.
 func (t *Tx) Erase(h Hash, x Erasure) error {
 	return t.put("INSERT OR REPLACE INTO erased VALUES (?, ?, ?)", h[:], x.Offset, x.Time)
 }
 
-// Erased is when an entity was erased; ok is false if it was not.
+// Erased returns the erasure of an entity; ok is false if there is none.
 func (t *Tx) Erased(h Hash) (x Erasure, ok bool, err error) {
 	err = t.query(t.ctx, func(scan func(...any) error) error {
 		ok = true
@@ -143,22 +145,23 @@ func (t *Tx) Erased(h Hash) (x Erasure, ok bool, err error) {
 	return x, ok, err
 }
 
-// PutName notes that a topic has events of a name; added: that was not known.
+// PutName records an event name of a topic; added reports that it is new.
 func (t *Tx) PutName(topic record.ID, name string) (added bool, err error) {
 	n, err := t.exec(t.ctx, "INSERT OR IGNORE INTO name VALUES (?, ?)", topic[:], name)
 	return n > 0, err
 }
 
-// CountNames is how many names of events a topic has.
+// CountNames is the number of event names of a topic.
 func (t *Tx) CountNames(topic record.ID) (n int, err error) {
 	err = t.query(t.ctx, func(scan func(...any) error) error { return scan(&n) }, "SELECT count(*) FROM name WHERE topic = ?", topic[:])
 	return n, err
 }
 
-// Queries read what was committed. They may be used concurrently.
+// Queries read the committed state. They may be used concurrently.
 type Queries struct{ *conn }
 
-// SeenAt is where the main reader has seen an event with an id; ok is false if it has not, or it was forgotten.
+// SeenAt is the position of an event with an ID for the main reader; ok is false if there is none,
+// or it was deleted.
 func (q Queries) SeenAt(ctx context.Context, h Hash) (x Sight, ok bool, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error {
 		ok = true
@@ -167,7 +170,7 @@ func (q Queries) SeenAt(ctx context.Context, h Hash) (x Sight, ok bool, err erro
 	return x, ok, err
 }
 
-// Names are the names of events that a topic has, at most limit, sorted.
+// Names are the event names of a topic, at most limit, sorted.
 func (q Queries) Names(ctx context.Context, topic record.ID, limit int) ([]string, error) {
 	return q.names(ctx, topic, limit)
 }

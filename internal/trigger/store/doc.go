@@ -1,4 +1,4 @@
-// Package store is the file in which the engine keeps what it has worked out: instances, firings, and how far it has read.
-// It is SQLite, in one file, with one writer and several readers. All of it can be made anew from the log: a file that is
-// damaged is refused with localdb.ErrDamaged, for the caller to delete. FORMAT.md says what is in it.
+// Package store is the file of the engine's results: instances, firings and cursors. It is an
+// SQLite file with one writer and several readers. It can be rebuilt from the log: a damaged file
+// is refused with localdb.ErrDamaged, and the caller deletes it. FORMAT.md describes it.
 package store

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// Schema is the version of FORMAT.md. A file of another one is made anew.
+	// Schema is the version of FORMAT.md. A file of another version is rebuilt.
 	Schema = 2
 	// applicationID marks the file as one of this package: "sebt".
 	applicationID = 0x73656274
 
-	// readersMax is how many queries read the file at once.
+	// readersMax is the number of concurrent queries.
 	readersMax = 4
-	// readerCache is the most that each of them keeps of it in memory: less if the writer's is less than readerShare times that.
+	// readerCache bounds the cache of each reader; it is at most a readerShare-th of the writer's.
 	readerCache = 1 << 20
 	readerShare = 8
 	cacheBytes  = 32 << 20
 )
 
 var format = &localdb.Format{
-	ApplicationID: applicationID, Version: Schema, Name: "a file of triggers",
+	ApplicationID: applicationID, Version: Schema, Name: "a trigger database",
 }
 
-// schema is what the file holds, statement by statement.
+// schema is the statements that create the tables.
 var schema = []string{
 	`CREATE TABLE meta (id INTEGER PRIMARY KEY, cluster TEXT NOT NULL, floor INTEGER NOT NULL)`,
 	`CREATE TABLE cursor (reader INTEGER NOT NULL, topic BLOB NOT NULL, part INTEGER NOT NULL, next INTEGER NOT NULL, ` +
@@ -54,32 +54,34 @@ var schema = []string{
 	`CREATE TABLE name (topic BLOB NOT NULL, name TEXT NOT NULL, PRIMARY KEY (topic, name)) WITHOUT ROWID`,
 }
 
-// Options are what a File is opened with. Path and Cluster must be set.
+// Options configure Open. Path and Cluster are required.
 type Options struct {
-	// Path is the file; others beside it begin with the same name.
+	// Path is the file; SQLite adds files with the same prefix.
 	Path string
-	// Cluster is the id of the log that it is made from. A file of another one is refused as damaged.
+	// Cluster is the ID of the log. A file of another one is refused as damaged.
 	Cluster string
-	// CacheBytes is what SQLite keeps of the file in memory for the writer: 32 MiB.
+	// CacheBytes is SQLite's cache for the writer: 32 MiB.
 	CacheBytes int64
-	// Unsafe leaves out waiting for the disk at checkpoints: for tests.
+	// Unsafe skips waiting for the disk at checkpoints, for tests.
 	Unsafe bool
 }
 
-// File is the open file. Update is for one goroutine at a time, the methods of Queries may be called concurrently.
+// File is the open file. Update is for one goroutine at a time; the methods of Queries may be
+// called concurrently.
 type File struct {
-	Queries  // see what was committed
+	Queries  // read the committed state
 	wdb, rdb *sql.DB
-	w        *sql.Conn // the only one that writes
+	w        *sql.Conn // the only writer
 	tx       Tx
 
 	path, cluster string
-	cache         int64 // bytes, of the writer
-	// Floor is the time (ms) before which it is not known which firings were recorded; 0: all are known.
+	cache         int64 // cache of the writer, in bytes
+	// floor is Floor.
 	floor int64
 }
 
-// Open opens a file, or makes it if there is none. An error that is localdb.ErrDamaged says that it must be deleted (Remove).
+// Open opens a file, or creates it if there is none. After an error that is localdb.ErrDamaged the
+// caller must delete the file (Remove).
 func Open(ctx context.Context, o Options) (f *File, err error) {
 	if o.CacheBytes <= 0 {
 		o.CacheBytes = cacheBytes
@@ -95,7 +97,7 @@ func Open(ctx context.Context, o Options) (f *File, err error) {
 	if err != nil {
 		return f, err
 	}
-	if fresh { // else what is left of a write-ahead log would come back to life
+	if fresh { // otherwise a leftover write-ahead log would be applied
 		if err := Remove(o.Path); err != nil {
 			return f, err
 		}
@@ -131,7 +133,7 @@ func (f *File) connect(ctx context.Context, fresh bool, o *Options) (err error) 
 	return nil
 }
 
-// create makes the tables and moves them into the file proper, so that its header can be checked from now on.
+// create creates the tables and checkpoints them, so that the header can be checked from now on.
 func (f *File) create(ctx context.Context, cluster string) error {
 	steps := append([]string{"BEGIN"}, schema...)
 	steps = append(append(steps, "COMMIT"), format.Stamp()...)
@@ -147,10 +149,10 @@ func (f *File) create(ctx context.Context, cluster string) error {
 	return err
 }
 
-// Update runs change in a transaction. If it returns an error nothing was changed, and what was read from the file is to
-// be forgotten; localdb.ErrDamaged says that the file is to be deleted.
+// Update runs change in a transaction. After an error nothing is changed, and the caller must drop
+// what it read from the file. After localdb.ErrDamaged it must delete the file.
 func (f *File) Update(ctx context.Context, change func(tx *Tx) error) error {
-	ctx = context.WithoutCancel(ctx) // it is short, and half of one would stay open
+	ctx = context.WithoutCancel(ctx) // it is short, and half a transaction would stay open
 	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return fmt.Errorf("begin: %w", localdb.Classify(err))
 	}
@@ -160,17 +162,19 @@ func (f *File) Update(ctx context.Context, change func(tx *Tx) error) error {
 		_, err = f.w.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
-		// It may be over already. If it can not be ended, the next one can not begin, which ends the file.
+		// The transaction may be over already. If it cannot be rolled back, the next one fails to
+		// begin, and the caller reopens the file.
 		_, _ = f.w.ExecContext(ctx, "ROLLBACK")
 		return fmt.Errorf("transaction: %w", localdb.Classify(err))
 	}
 	return nil
 }
 
-// Close closes the file. Nobody may read any more.
+// Close closes the file. No query may be running.
 func (f *File) Close() error {
 	var errs []error
-	// database/sql does not know those of a single connection: SQLite keeps its files open until they are gone.
+	// database/sql does not close prepared statements of a single connection, and SQLite keeps its
+	// files open until they are closed.
 	for _, c := range []*conn{f.tx.conn, f.conn} {
 		if c != nil {
 			errs = append(errs, c.close())
@@ -179,7 +183,7 @@ func (f *File) Close() error {
 	if f.w != nil {
 		errs = append(errs, f.w.Close())
 	}
-	for _, db := range []*sql.DB{f.rdb, f.wdb} { // the last one empties the write-ahead log
+	for _, db := range []*sql.DB{f.rdb, f.wdb} { // closing the last one empties the write-ahead log
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
@@ -187,10 +191,10 @@ func (f *File) Close() error {
 	return errors.Join(errs...)
 }
 
-// Remove deletes a file and what SQLite keeps beside it. It must not be open.
+// Remove deletes a file and SQLite's additional files. It must not be open.
 func Remove(path string) error { return localdb.Remove(path) }
 
-// conn has statements prepared once, by their text.
+// conn caches prepared statements by their text.
 type conn struct {
 	prepare func(ctx context.Context, text string) (*sql.Stmt, error)
 
@@ -224,7 +228,7 @@ func (c *conn) close() error {
 	return errors.Join(errs...)
 }
 
-// query runs a query and calls row for each of its rows.
+// query runs a query and calls row for each result row.
 func (c *conn) query(ctx context.Context, row func(scan func(...any) error) error, text string, args ...any) error {
 	s, err := c.stmt(ctx, text)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Fire is a firing and what became of it.
+// Fire is a firing and its state.
 type Fire struct {
-	Seq       int64      `json:"-"` // in the order in which this file learned of them
+	Seq       int64      `json:"-"` // order in which this file learned of firings
 	ID        rule.ID    `json:"-"`
 	Trigger   string     `json:"-"`
 	Entity    string     `json:"-"`
@@ -24,19 +24,20 @@ type Fire struct {
 	Cause     string     `json:"c"`
 	Witness   []int64    `json:"w,omitempty"`
 	State     rule.State `json:"s"`
-	// Recorded is the time (ms) of its record, 0 while it has none.
+	// Recorded is the time (ms) of its record, 0 if there is none yet.
 	Recorded int64 `json:"r,omitempty"`
-	// Changed is the time (ms) of the last record of it that said something new; 0: there was none but the first.
+	// Changed is the time (ms) of the last record that changed it; 0: only the first one.
 	Changed int64 `json:"ch,omitempty"`
-	// Taken is the instant (ms) at which its expression was no longer true, as recorded; 0: not yet. Retraction is whether what
-	// is delivered is the message that says so.
+	// Taken is the recorded instant (ms) at which its expression was no longer true; 0: none.
+	// Retraction reports whether the message to deliver is the retraction.
 	Taken      int64  `json:"t,omitempty"`
 	TakenCause string `json:"tc,omitempty"`
 	Retraction bool   `json:"rt,omitempty"`
-	// NextTry is when to deliver it (ms), if its state is pending; Tries is how many attempts at the message were recorded.
+	// NextTry is the time (ms) of the next delivery, if it is pending. Tries is the number of
+	// recorded attempts at the message.
 	NextTry int64           `json:"n,omitempty"`
 	Tries   int             `json:"k,omitempty"`
-	Outcome json.RawMessage `json:"o,omitempty"` // of the last one
+	Outcome json.RawMessage `json:"o,omitempty"` // of the last attempt
 }
 
 func (x *Fire) due() any {
@@ -82,15 +83,15 @@ func only(list []Fire, err error) (*Fire, error) {
 	return &list[0], nil
 }
 
-// Fire is a firing by its id, or nil.
+// Fire returns a firing by its ID, or nil.
 func (t *Tx) Fire(id rule.ID) (*Fire, error) { return only(t.fires(t.ctx, "WHERE id = ?", id[:])) }
 
-// Fire is a firing by its id, or nil.
+// Fire returns a firing by its ID, or nil.
 func (q Queries) Fire(ctx context.Context, id rule.ID) (*Fire, error) {
 	return only(q.fires(ctx, "WHERE id = ?", id[:]))
 }
 
-// AddFire adds a firing, unless there is one of its id. It sets x.Seq.
+// AddFire adds a firing, unless there is one with its ID. It sets x.Seq.
 func (t *Tx) AddFire(x *Fire) (added bool, err error) {
 	x.Seq = t.seq + 1
 	data, err := json.Marshal(x)
@@ -103,7 +104,7 @@ func (t *Tx) AddFire(x *Fire) (added bool, err error) {
 	return n > 0, err
 }
 
-// SetFire changes a firing that is there.
+// SetFire updates an existing firing.
 func (t *Tx) SetFire(x *Fire) error {
 	data, err := json.Marshal(x)
 	if err != nil {
@@ -112,7 +113,8 @@ func (t *Tx) SetFire(x *Fire) error {
 	return t.put("UPDATE fire SET due = ?, data = ?, sum = ? WHERE seq = ?", x.due(), data, x.sum(data), x.Seq)
 }
 
-// EntityFires are the firings of an entity behind a Seq, in its order, at most limit: of one trigger, or with trigger "" of all.
+// EntityFires returns the firings of an entity after a Seq, in order, at most limit: of one
+// trigger, or with trigger "" of all.
 func (t *Tx) EntityFires(entity, trigger string, after int64, limit int) ([]Fire, error) {
 	if trigger == "" {
 		return t.fires(t.ctx, "WHERE entity = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), after, limit)
@@ -120,12 +122,12 @@ func (t *Tx) EntityFires(entity, trigger string, after int64, limit int) ([]Fire
 	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), trigger, after, limit)
 }
 
-// EntityFires are the last firings of an entity by a trigger, at most limit, the newest first.
+// EntityFires returns the last firings of an entity by a trigger, at most limit, newest first.
 func (q Queries) EntityFires(ctx context.Context, entity, trigger string, limit int) ([]Fire, error) {
 	return q.fires(ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
 }
 
-// DropFire deletes a firing, and what is to be recorded of it.
+// DropFire deletes a firing and its outbox entries.
 func (t *Tx) DropFire(id rule.ID) error {
 	if err := t.put("DELETE FROM fire WHERE id = ?", id[:]); err != nil {
 		return err
@@ -133,14 +135,14 @@ func (t *Tx) DropFire(id rule.ID) error {
 	return t.put("DELETE FROM outbox WHERE id = ?", id[:])
 }
 
-// FireQuery says which firings are wanted.
+// FireQuery selects firings.
 type FireQuery struct {
-	Trigger string // "": of all
-	After   int64  // only those with a higher Seq
-	Limit   int    // at most so many
+	Trigger string // "": all
+	After   int64  // only firings with a higher Seq
+	Limit   int    // maximum number
 }
 
-// Fires are firings in the order of Seq.
+// Fires returns firings in the order of Seq.
 func (q Queries) Fires(ctx context.Context, w FireQuery) ([]Fire, error) {
 	if w.Trigger == "" {
 		return q.fires(ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", w.After, w.Limit)
@@ -148,44 +150,44 @@ func (q Queries) Fires(ctx context.Context, w FireQuery) ([]Fire, error) {
 	return q.fires(ctx, "WHERE trig = ? AND seq > ? ORDER BY seq LIMIT ?", w.Trigger, w.After, w.Limit)
 }
 
-// Pending are firings of a trigger to be delivered at an instant (ms) or before, those that are due first first.
+// Pending returns the firings of a trigger that are due at an instant (ms), ordered by due time.
 func (q Queries) Pending(ctx context.Context, trigger string, at int64, limit int) ([]Fire, error) {
 	return q.fires(ctx, "WHERE trig = ? AND due <= ? ORDER BY due, seq LIMIT ?", trigger, at, limit)
 }
 
-// NextPending is the first trigger with an id behind one of which a firing is to be delivered, and when the first of these is;
-// "" if there is none.
+// NextPending returns the first trigger with an ID after after that has pending firings, and the
+// due time of the first of these; "" if there is none.
 func (q Queries) NextPending(ctx context.Context, after string) (trigger string, at int64, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error { return scan(&trigger, &at) },
 		"SELECT trig, due FROM fire WHERE trig > ? AND due IS NOT NULL ORDER BY trig, due LIMIT 1", after)
 	return trigger, at, err
 }
 
-// TriggerPending are all of a trigger's firings behind a Seq that are to be delivered, at most limit.
+// TriggerPending returns all pending firings of a trigger after a Seq, at most limit.
 func (t *Tx) TriggerPending(trigger string, after int64, limit int) ([]Fire, error) {
 	return t.fires(t.ctx, "WHERE trig = ? AND seq > ? AND due IS NOT NULL ORDER BY seq LIMIT ?", trigger, after, limit)
 }
 
-// Out is what is to be recorded.
+// Out is an outbox entry: a firing or retraction to record.
 type Out struct {
 	Seq   int64
-	Falls bool // a firing is taken back; else it fires
+	Falls bool // a retraction; else a firing
 	ID    rule.ID
 	At    int64
 	Cause string
 }
 
-// PutOut adds to what is to be recorded, unless it is there.
+// PutOut adds an outbox entry, unless it exists.
 func (t *Tx) PutOut(o *Out) error {
 	return t.put("INSERT OR IGNORE INTO outbox (falls, id, at, cause) VALUES (?, ?, ?, ?)", o.Falls, o.ID[:], o.At, o.Cause)
 }
 
-// DropOut takes out what was recorded, or is not to be.
+// DropOut deletes an outbox entry after it was recorded or became obsolete.
 func (t *Tx) DropOut(id rule.ID, falls bool) error {
 	return t.put("DELETE FROM outbox WHERE id = ? AND falls = ?", id[:], falls)
 }
 
-// Outbox is what is to be recorded behind a number, in order, at most limit.
+// Outbox returns the outbox entries after a number, in order, at most limit.
 func (t *Tx) Outbox(after int64, limit int) (list []Out, err error) {
 	err = t.query(t.ctx, func(scan func(...any) error) error {
 		var o Out
@@ -200,7 +202,7 @@ func (t *Tx) Outbox(after int64, limit int) (list []Out, err error) {
 	return list, err
 }
 
-// Unrecorded is how many firings of a trigger up to an outbox number are still to be recorded.
+// Unrecorded is the number of outbox entries of a trigger up to a number.
 func (q Queries) Unrecorded(ctx context.Context, trigger string, seq int64) (n int64, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error { return scan(&n) },
 		"SELECT count(*) FROM outbox JOIN fire USING (id) WHERE trig = ? AND outbox.seq <= ?", trigger, seq)
@@ -213,12 +215,12 @@ func (q Queries) LastOut(ctx context.Context) (seq int64, err error) {
 	return seq, err
 }
 
-// TriggerOut are the firings of a trigger behind a Seq of which something is still to be recorded, at most limit.
+// TriggerOut returns the firings of a trigger after a Seq that have outbox entries, at most limit.
 func (t *Tx) TriggerOut(trigger string, after int64, limit int) ([]Fire, error) {
 	return t.fires(t.ctx, "WHERE trig = ? AND seq > ? AND id IN (SELECT id FROM outbox) ORDER BY seq LIMIT ?", trigger, after, limit)
 }
 
-// LastVersion is the version of a trigger that fired last; 0 if none has.
+// LastVersion is the version of a trigger's last firing; 0 if there is none.
 func (q Queries) LastVersion(ctx context.Context, trigger string) (int, error) {
 	x, err := only(q.fires(ctx, "WHERE trig = ? ORDER BY seq DESC LIMIT 1", trigger))
 	if x == nil {

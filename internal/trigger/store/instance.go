@@ -11,20 +11,21 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// InstKey names the row of an entity: of a trigger, by its number in this file, and of the partition of the entity's events.
+// InstKey identifies the row of an instance: the trigger by its number in this file, and the entity
+// with the partition of its events.
 type InstKey struct {
 	Trigger   int64
 	Entity    string
 	Partition uint32
 }
 
-// Inst is what is kept of an entity: whatever the caller makes of it, and when it is to be looked at.
+// Inst is the row of an instance: data of the caller, and the time of its next deadline.
 type Inst struct {
-	Due  int64 // ms; 0: never
+	Due  int64 // ms; 0: none
 	Data []byte
 }
 
-// seal appends a checksum over key, due and data.
+// seal appends a checksum of key, due and data.
 func (k *InstKey) seal(in *Inst) []byte {
 	return binary.LittleEndian.AppendUint32(append(make([]byte, 0, len(in.Data)+4), in.Data...), k.sum(in))
 }
@@ -39,7 +40,7 @@ func (k *InstKey) sum(in *Inst) uint32 {
 	return record.CombineCRC32C(sum, record.CRC32C(in.Data), int64(len(in.Data)))
 }
 
-// open takes the checksum off.
+// open verifies and removes the checksum.
 func (k *InstKey) open(due sql.NullInt64, data []byte) (Inst, error) {
 	if len(data) < 4 {
 		return Inst{}, localdb.Damaged("instance of %d bytes", len(data))
@@ -51,7 +52,7 @@ func (k *InstKey) open(due sql.NullInt64, data []byte) (Inst, error) {
 	return in, nil
 }
 
-// Inst is the row of a key; ok is false if there is none.
+// Inst returns the row of a key; ok is false if there is none.
 func (t *Tx) Inst(k InstKey) (in Inst, ok bool, err error) {
 	err = t.query(t.ctx, func(scan func(...any) error) (err error) {
 		var due sql.NullInt64
@@ -66,7 +67,8 @@ func (t *Tx) Inst(k InstKey) (in Inst, ok bool, err error) {
 	return in, ok, err
 }
 
-// manyRows is how many rows a statement writes or reads where there are many: statements cost more than rows.
+// manyRows is the number of rows per statement for many rows, because statements cost more than
+// rows.
 const manyRows = 32
 
 var (
@@ -98,7 +100,7 @@ func (t *Tx) PutInsts(keys []InstKey, rows []Inst) error {
 	return nil
 }
 
-// EachInst calls f for those rows that are there, of one trigger and one partition.
+// EachInst calls f for the existing rows of keys, of one trigger and one partition.
 func (t *Tx) EachInst(keys []InstKey, f func(k InstKey, in Inst) error) error {
 	row := func(scan func(...any) error) error {
 		k := InstKey{Trigger: keys[0].Trigger, Partition: keys[0].Partition}
@@ -117,7 +119,7 @@ func (t *Tx) EachInst(keys []InstKey, f func(k InstKey, in Inst) error) error {
 	for len(keys) > 0 {
 		n := min(len(keys), manyRows)
 		args := []any{keys[0].Trigger, keys[0].Partition}
-		for i := range manyRows { // the last one again and again, if there are fewer
+		for i := range manyRows { // the last key fills the remaining parameters
 			args = append(args, []byte(keys[min(i, n-1)].Entity))
 		}
 		if err := t.query(t.ctx, row, someInsts, args...); err != nil {
@@ -128,24 +130,24 @@ func (t *Tx) EachInst(keys []InstKey, f func(k InstKey, in Inst) error) error {
 	return nil
 }
 
-// DropInst deletes a row, if it is there.
+// DropInst deletes a row if it exists.
 func (t *Tx) DropInst(k InstKey) error {
 	return t.put("DELETE FROM inst WHERE trig = ? AND entity = ? AND part = ?", k.Trigger, []byte(k.Entity), k.Partition)
 }
 
-// SweepInst deletes up to limit rows of a trigger, and says how many there were.
+// SweepInst deletes up to limit rows of a trigger, and returns their number.
 func (t *Tx) SweepInst(trigger int64, limit int) (int64, error) {
 	return t.exec(t.ctx, "DELETE FROM inst WHERE (trig, entity, part) IN "+
 		"(SELECT trig, entity, part FROM inst WHERE trig = ? LIMIT ?)", trigger, limit)
 }
 
-// Due is a row that is to be looked at.
+// Due is a row with a deadline.
 type Due struct {
 	Key InstKey
 	At  int64
 }
 
-// Due appends to dst up to limit rows of a trigger that are due at an instant or before, in order.
+// Due appends to dst up to limit rows of a trigger that are due at an instant, in order.
 func (t *Tx) Due(dst []Due, trigger, at int64, limit int) ([]Due, error) {
 	err := t.query(t.ctx, func(scan func(...any) error) error {
 		d := Due{Key: InstKey{Trigger: trigger}}
@@ -160,12 +162,12 @@ func (t *Tx) Due(dst []Due, trigger, at int64, limit int) ([]Due, error) {
 	return dst, err
 }
 
-// FirstDue is when the first row of a trigger is due; math.MaxInt64 if none is.
+// FirstDue is the first deadline of a trigger; math.MaxInt64 if there is none.
 func (f *File) FirstDue(ctx context.Context, trigger int64) (int64, error) {
 	return f.tx.firstDue(ctx, trigger)
 }
 
-// FirstDue is when the first row of a trigger is due; math.MaxInt64 if none is.
+// FirstDue is the first deadline of a trigger; math.MaxInt64 if there is none.
 func (t *Tx) FirstDue(trigger int64) (int64, error) { return t.firstDue(t.ctx, trigger) }
 
 func (c *conn) firstDue(ctx context.Context, trigger int64) (at int64, err error) {
@@ -175,7 +177,7 @@ func (c *conn) firstDue(ctx context.Context, trigger int64) (at int64, err error
 	return at, err
 }
 
-// Scan gives rows of a trigger behind a key, in order, at most limit.
+// Scan returns rows of a trigger after a key, in order, at most limit.
 func (t *Tx) Scan(after InstKey, limit int) (keys []InstKey, rows []Inst, err error) {
 	err = t.query(t.ctx, func(scan func(...any) error) error {
 		k := InstKey{Trigger: after.Trigger}
@@ -193,7 +195,7 @@ func (t *Tx) Scan(after InstKey, limit int) (keys []InstKey, rows []Inst, err er
 	return keys, rows, err
 }
 
-// Insts gives the rows of an entity for a trigger: more than one if its events stand in several partitions.
+// Insts returns the rows of an entity for a trigger: one for each partition with its events.
 func (q Queries) Insts(ctx context.Context, trigger int64, entity string) (keys []InstKey, rows []Inst, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error {
 		k := InstKey{Trigger: trigger, Entity: entity}
@@ -209,7 +211,7 @@ func (q Queries) Insts(ctx context.Context, trigger int64, entity string) (keys 
 	return keys, rows, err
 }
 
-// Count is how many rows a trigger has, and how many of them are waiting for an instant.
+// Count is the number of rows of a trigger, and how many of them have a deadline.
 func (q Queries) Count(ctx context.Context, trigger int64) (rows, due int64, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error { return scan(&rows, &due) },
 		"SELECT count(*), count(due) FROM inst WHERE trig = ?", trigger)

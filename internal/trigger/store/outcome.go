@@ -2,11 +2,12 @@ package store
 
 import "github.com/sebbroker/seb/internal/trigger/rule"
 
-// Follow changes a recorded firing as a later record of it says, which the log has since a time (ms); false if that says
-// nothing new.
+// Follow applies a later record, with its append time (ms), to a recorded firing. It returns false
+// if the record changes nothing.
 func (x *Fire) Follow(rec *rule.Record, at int64) bool {
 	same := rec.Retraction == x.Retraction
-	heard := x.State == rule.Retracted && !rec.Retraction // it was on its way when it was taken back
+	// heard: the message was in flight when the firing was retracted.
+	heard := x.State == rule.Retracted && !rec.Retraction
 	switch rec.Kind {
 	case rule.Retract:
 		return x.takeBack(rec, at)
@@ -41,7 +42,7 @@ func (x *Fire) Follow(rec *rule.Record, at int64) bool {
 	return true
 }
 
-// takeBack applies the record that what has fired is no longer true.
+// takeBack applies the record that the expression is no longer true.
 func (x *Fire) takeBack(rec *rule.Record, at int64) bool {
 	if x.Taken != 0 {
 		return false
@@ -56,7 +57,7 @@ func (x *Fire) takeBack(rec *rule.Record, at int64) bool {
 	return true
 }
 
-// retract has the message delivered that takes a firing back.
+// retract starts the delivery of the retraction.
 func (x *Fire) retract(at int64) {
 	x.State, x.Retraction, x.Tries, x.NextTry = rule.Pending, true, 0, at
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Status says how far a trigger of a version has come.
+// Status is the progress of a trigger version.
 type Status int
 
 // The statuses.
 const (
-	Behind Status = 1 // it reads the history
-	Joined Status = 2 // it has caught up with the main reader
-	Gone   Status = 3 // it was deleted, or there is a newer version; what is left of it is swept away
+	Behind Status = 1 // reads the history
+	Joined Status = 2 // served by the main reader
+	Gone   Status = 3 // deleted, or replaced by a newer version; its rows are being deleted
 )
 
 // Trigger is a version of a trigger.
 type Trigger struct {
-	No      int64 // its number in this file, from 1
+	No      int64 // number in this file, from 1
 	ID      string
 	Version int
 	Status  Status
@@ -33,15 +33,15 @@ func (g *Trigger) sum() int64 {
 	return int64(record.CRC32C(append(append(b, g.ID...), g.Def...)))
 }
 
-// NextTrigger is the trigger with the lowest number above one, or nil.
+// NextTrigger returns the trigger with the lowest number above after, or nil.
 func (f *File) NextTrigger(ctx context.Context, after int64) (*Trigger, error) {
 	return f.tx.trigger(ctx, "WHERE no > ? ORDER BY no LIMIT 1", after)
 }
 
-// Trigger is a trigger by its number, or nil.
+// Trigger returns a trigger by its number, or nil.
 func (t *Tx) Trigger(no int64) (*Trigger, error) { return t.trigger(t.ctx, "WHERE no = ?", no) }
 
-// Trigger is a trigger by its number, or nil.
+// Trigger returns a trigger by its number, or nil.
 func (q Queries) Trigger(ctx context.Context, no int64) (*Trigger, error) {
 	return q.trigger(ctx, "WHERE no = ?", no)
 }
@@ -62,20 +62,20 @@ func (c *conn) trigger(ctx context.Context, where string, no int64) (found *Trig
 	return found, err
 }
 
-// SetStatus sets the status of a trigger that is there.
+// SetStatus sets the status of an existing trigger.
 func (t *Tx) SetStatus(no int64, status Status) error {
 	g, err := t.Trigger(no)
 	if err != nil {
 		return err
 	}
 	if g == nil {
-		return localdb.Damaged("trigger %d is not there", no)
+		return localdb.Damaged("trigger %d is missing", no)
 	}
 	g.Status = status
 	return t.PutTrigger(g)
 }
 
-// PutTrigger sets a trigger; one with number 0 is new and gets its number. No number is used twice.
+// PutTrigger sets a trigger; one with number 0 is new and gets its number. Numbers are not reused.
 func (t *Tx) PutTrigger(g *Trigger) error {
 	if g.No == 0 {
 		if err := t.put("INSERT INTO trig (id, version, status, def, sum) VALUES ('', 0, 0, x'', 0)"); err != nil {
@@ -90,7 +90,7 @@ func (t *Tx) PutTrigger(g *Trigger) error {
 		g.No, g.ID, g.Version, int(g.Status), g.Def, g.sum())
 }
 
-// DropTrigger deletes a trigger of which there are no rows any more.
+// DropTrigger deletes a trigger without rows.
 func (t *Tx) DropTrigger(no int64) error {
 	if err := t.DropReader(no); err != nil {
 		return err
