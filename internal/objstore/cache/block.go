@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// object names an object of a cluster: the first half of a SHA-256 of both names.
+// object identifies an object of a cluster: the first half of a SHA-256 over both names.
 type object [16]byte
 
 func (c *Cache) object(key string) (o object) {
@@ -22,16 +22,16 @@ func (c *Cache) object(key string) (o object) {
 	return o
 }
 
-// name is a block of an object: the bytes from number*block on.
+// name identifies a block of an object: the bytes from number*block on.
 type name struct {
 	object object
 	number uint32
 }
 
-// file is the block's file name: lower-case, so that it is the same on every file system.
+// file is the block's file name, lower-case so that it is the same on every file system.
 func (n name) file() string { return fmt.Sprintf("%x-%08x", n.object[:], n.number) }
 
-// parseName reads what file gives.
+// parseName parses a result of file.
 func parseName(file string) (n name, ok bool) {
 	left, right, found := strings.Cut(file, "-")
 	if !found || len(left) != 32 || len(right) != 8 {
@@ -45,18 +45,18 @@ func parseName(file string) (n name, ok bool) {
 	return n, err == nil && n.file() == file
 }
 
-// block is a block on disk, or one in memory that found no place there. Its fields are guarded by the cache's lock,
-// but for file, data, size and length, which do not change while refs keeps it.
+// block is a block on disk, or in memory if it could not be written. The cache's lock guards its
+// fields, except file, data, size and length, which do not change while refs is above zero.
 type block struct {
 	name     name
 	alloc    int64    // bytes of disk counted for it
 	size     int64    // of the whole object
 	length   int      // bytes of the block
-	file     *os.File // verified; nil if it is not open
-	data     []byte   // the block itself if it is in memory
+	file     *os.File // verified; nil if not open
+	data     []byte   // content of a block in memory
 	refs     int      // readers
-	indexed  bool     // others can find it
-	admitted bool     // it is the kind of object that is cached
+	indexed  bool     // in the index
+	admitted bool     // Admit accepted its object
 	inRecent *list.Element
 	inOpened *list.Element
 }
@@ -67,12 +67,12 @@ type lru struct{ list list.List }
 func (l *lru) remove(b *block) {
 	for _, e := range []*list.Element{b.inRecent, b.inOpened} {
 		if e != nil {
-			l.list.Remove(e) // does nothing if e is of another list
+			l.list.Remove(e) // no effect if e is of another list
 		}
 	}
 }
 
-// pinLocked makes a reader of an open block.
+// pinLocked adds a reader of an open block.
 func (c *Cache) pinLocked(b *block) {
 	b.refs++
 	if b.inRecent != nil {
@@ -105,10 +105,10 @@ func (c *Cache) releaseLocked(b *block) {
 	c.closeOldLocked()
 }
 
-// disposeLocked lets go of a block that nobody reads or finds any more.
+// disposeLocked releases a block without readers that is not in the index.
 func (c *Cache) disposeLocked(b *block) {
 	if b.file != nil {
-		_ = b.file.Close() // it was only read since it verified
+		_ = b.file.Close() // read-only since it was verified
 		b.file = nil
 	}
 	if b.data != nil {
@@ -120,7 +120,8 @@ func (c *Cache) disposeLocked(b *block) {
 	b.alloc = 0
 }
 
-// closeOldLocked closes the files longest unused above the bound; they are verified again when opened again.
+// closeOldLocked closes the least recently used files beyond the bound. They are verified again
+// when they are reopened.
 func (c *Cache) closeOldLocked() {
 	for e := c.opened.list.Back(); e != nil && c.opened.list.Len() > c.openMax; {
 		b, before := e.Value.(*block), e.Prev()
@@ -134,8 +135,8 @@ func (c *Cache) closeOldLocked() {
 	}
 }
 
-// reserve takes room on disk and in the index for a block about to be written, evicting what was not used for longest.
-// It reports whether there is room.
+// reserve reserves space on disk and in the index for a new block, evicting the least recently used
+// blocks.
 func (c *Cache) reserve(alloc int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +157,7 @@ func (c *Cache) reserve(alloc int64) bool {
 	return true
 }
 
-// unreserve gives back what reserve took for a block that was not indexed after all.
+// unreserve releases the reservation for a block that was not indexed.
 func (c *Cache) unreserve(alloc int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,8 +165,8 @@ func (c *Cache) unreserve(alloc int64) {
 	c.memory.Shrink(entryBytes)
 }
 
-// evictLocked removes the block unused for longest that nobody reads, and reports whether one was removed. A file that
-// can not be removed stays counted.
+// evictLocked removes the least recently used block without readers, and reports whether it removed
+// one. A file that cannot be removed stays counted.
 func (c *Cache) evictLocked() bool {
 	for e := c.recent.list.Back(); e != nil; e = e.Prev() {
 		b := e.Value.(*block)
@@ -174,7 +175,7 @@ func (c *Cache) evictLocked() bool {
 		}
 		if err := c.removeFile(b.name.file()); err != nil {
 			c.stats.WriteErrors++
-			c.logTrouble("remove", err)
+			c.logError("remove", err)
 			return false
 		}
 		c.unlinkLocked(b)
@@ -185,7 +186,7 @@ func (c *Cache) evictLocked() bool {
 	return false
 }
 
-// unlinkLocked takes a block out of the index.
+// unlinkLocked removes a block from the index.
 func (c *Cache) unlinkLocked(b *block) {
 	delete(c.index, b.name)
 	c.recent.remove(b)
@@ -194,7 +195,7 @@ func (c *Cache) unlinkLocked(b *block) {
 	c.memory.Shrink(entryBytes)
 }
 
-// dropLocked takes a block out of the index and its file off the disk. Who reads it may go on.
+// dropLocked removes a block from the index and its file from disk. Its readers may continue.
 func (c *Cache) dropLocked(b *block) {
 	if !b.indexed {
 		return
@@ -202,15 +203,15 @@ func (c *Cache) dropLocked(b *block) {
 	c.unlinkLocked(b)
 	if err := c.removeFile(b.name.file()); err != nil {
 		c.stats.WriteErrors++
-		c.logTrouble("remove", err)
-		b.alloc = 0 // the file stays, and stays counted
+		c.logError("remove", err)
+		b.alloc = 0 // the file stays and stays counted
 	}
 	if b.refs == 0 {
 		c.disposeLocked(b)
 	}
 }
 
-// removeFile removes a file; one that is not there is as good as removed.
+// removeFile removes a file; a missing file is no error.
 func (c *Cache) removeFile(file string) error {
 	err := c.step("remove")
 	if err == nil {
@@ -222,7 +223,7 @@ func (c *Cache) removeFile(file string) error {
 	return err
 }
 
-// step is called before each step on disk, for tests to fail it.
+// step is called before each step on disk, so that tests can fail it.
 func (c *Cache) step(op string) error {
 	if c.hook == nil {
 		return nil

@@ -1,12 +1,13 @@
-// Package cache is a store that keeps parts of another, remote store's objects on local disk.
+// Package cache is a store that keeps parts of a remote store's objects on local disk.
 //
-// Objects never change, so what is cached needs no freshness: it is either the bytes of that name or damaged. Every
-// file carries a checksum and the names of its cluster and object, and is verified when written and whenever it is
-// opened; one that does not verify is dropped and its bytes are read from the bucket again. Nothing is synced to disk:
-// after a crash any file may be absent, old, torn or full of zeros. Trouble with the folder never makes a read fail.
+// Objects never change, so a cached block cannot be outdated: it is either the bytes of that name
+// or damaged. Every file carries a checksum and the names of its cluster and object. It is verified
+// when it is written and whenever it is opened; a file that fails is dropped and its bytes are read
+// from the bucket again. Nothing is synced to disk: after a crash any file may be absent, old, torn
+// or full of zeros. Errors of the folder never fail a read.
 //
-// Neither a miss nor an object that the caller does not admit is ever remembered. Concurrent reads of one cold block
-// cost one request. See FORMAT.md for the files.
+// The cache remembers neither misses nor objects that Admit refuses. Concurrent reads of one
+// uncached block cost one request. FORMAT.md describes the files.
 package cache
 
 import (
@@ -25,64 +26,68 @@ import (
 
 // Options configures a cache.
 type Options struct {
-	// Bytes bounds what the cache takes of the disk, at every moment, temporary files and files still being read after
-	// their removal included. It counts whole pages of 4 KiB. 0 switches the cache off.
+	// Bytes bounds the disk space of the cache at every moment. It includes temporary files and
+	// removed files that are still being read, and counts whole pages of 4 KiB. 0 disables the
+	// cache.
 	Bytes int64
-	// Cluster is the identity of the cluster whose objects these are, at most 255 bytes: two buckets that share a folder
-	// never see each other's.
+	// Cluster is the cluster ID of the objects, at most 255 bytes: buckets that share a folder do
+	// not see each other's objects.
 	Cluster string
-	// Cacheable says by its name whether an object may be cached; nil means every one. It must be quick.
+	// Cacheable decides by its name whether an object may be cached; nil: always. It must be quick.
 	Cacheable func(key string) bool
-	// Admit says by its first bytes whether an object may be cached: start holds 256 bytes, or the whole object if it is
-	// shorter. It is asked about objects of at most one block (1 MiB); nil admits all. It must not keep start.
+	// Admit decides by its first bytes whether an object may be cached: start holds 256 bytes, or
+	// the whole object if it is shorter. It is called for objects of at most one block (1 MiB); nil
+	// admits all. It must not retain start.
 	Admit func(key string, start []byte) bool
-	// Index is what the list of cached blocks takes its memory from; nil takes it from nowhere.
+	// Index is the class that the index of cached blocks reserves its memory from, may be nil.
 	Index *budget.Class
-	// Fetches is how many blocks may be in memory at once on their way from the bucket to disk, 1 MiB each. 0 means 4.
-	// Further ones are asked for, 32 requests at a time, and their bytes wait: what takes long is the answer, not them.
+	// Fetches is how many blocks, 1 MiB each, may be in memory between bucket and disk. 0 means 4.
+	// Up to 32 requests run concurrently, and their bytes wait for memory, because the response
+	// takes longer than the transfer.
 	Fetches int
-	// Buffers is the pool for blocks on their way to disk; nil makes one.
+	// Buffers is the pool for blocks on their way to disk; nil creates one.
 	Buffers *budget.Buffers
-	// Logger hears, once each, of trouble with the folder and of damage; nil means slog.Default.
+	// Logger gets one message about the first error of the folder and one about the first damaged
+	// file; nil means slog.Default.
 	Logger *slog.Logger
 }
 
 const (
 	blockBytes = 1 << 20 // unit of caching: an aligned range of an object
-	runMax     = 8       // blocks that one request fetches at most
+	runMax     = 8       // maximum of blocks per request
 	fetches    = 4       // default of Options.Fetches
-	asksMax    = 32      // requests under way that fill the cache
-	openMax    = 128     // files kept open, verified
-	queueMax   = 16      // objects handed over by Keep and not yet written
-	entryBytes = 320     // memory of one block in the index: its struct, map entry and list elements
-	startBytes = 256     // what Admit gets to see
+	asksMax    = 32      // concurrent requests that fill the cache
+	openMax    = 128     // files kept open after verification
+	queueMax   = 16      // objects of Keep that wait to be written
+	entryBytes = 320     // memory of a block in the index: struct, map entry, list elements
+	startBytes = 256     // bytes that Admit gets
 )
 
-// tuning is what tests make small.
+// tuning has the values that tests reduce.
 type tuning struct {
 	block   int64
 	openMax int
-	hook    func(op string) error // called before each step on disk; its error is the step's
+	hook    func(op string) error // called before each step on disk; its error becomes the step's
 }
 
 // Cache is the caching store. All methods may be called concurrently.
 type Cache struct {
-	remote  objstore.Store
-	o       Options
-	block   int64
-	openMax int
-	hook    func(op string) error
-	folder  *folder // nil if there is none to use
-	buffers *budget.Buffers
-	memory  *budget.Reservation // of the index
-	slots   chan struct{}       // one element for each block in memory
-	asks    chan struct{}       // one element for each request under way
-	queue   chan *kept
-	work    sync.WaitGroup // goroutines of the cache
-	trouble sync.Once      // logs the first error of the folder
-	damaged sync.Once      // logs the first damaged file
+	remote      objstore.Store
+	o           Options
+	block       int64
+	openMax     int
+	hook        func(op string) error
+	folder      *folder // nil if no folder can be used
+	buffers     *budget.Buffers
+	memory      *budget.Reservation // of the index
+	slots       chan struct{}       // one element for each block in memory
+	asks        chan struct{}       // one element for each request under way
+	queue       chan *kept
+	work        sync.WaitGroup // goroutines of the cache
+	errorLogged sync.Once      // guards the log message of the first folder error
+	damaged     sync.Once      // guards the log message of the first damaged file
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	index   map[name]*block
 	flights flight.Group[name, *block]
 	filling map[*fill]struct{}
@@ -99,24 +104,24 @@ var (
 	_ objstore.Clocked = (*Cache)(nil)
 )
 
-// Stats is what a cache did since it was opened, and what it holds.
+// Stats counts the cache's work since it was opened, and its content.
 type Stats struct {
-	Hits        uint64 // blocks answered from disk
-	Misses      uint64 // blocks asked of the bucket, or waited for while another reader asked
-	Requests    uint64 // range reads sent to the bucket to fill the cache
+	Hits        uint64 // blocks read from disk
+	Misses      uint64 // blocks requested from the bucket, by this or a concurrent reader
+	Requests    uint64 // range reads from the bucket to fill the cache
 	Filled      uint64 // blocks written to disk
 	Evicted     uint64 // blocks removed to make room
-	Damaged     uint64 // files dropped because they did not verify
-	WriteErrors uint64 // blocks not cached because the disk failed
-	Unkept      uint64 // objects that Keep turned away because the disk was too slow
+	Damaged     uint64 // files dropped because verification failed
+	WriteErrors uint64 // blocks not cached because of disk errors
+	Unkept      uint64 // objects that Keep refused because the disk was too slow
 	Blocks      int    // now
 	Bytes       int64  // now, on disk
 	Limit       int64
 }
 
-// Open makes a cache over a store in the given folder, which is made if it is not there. Trouble with the folder is
-// logged and the cache goes on without it, as it does if another process uses the folder; an error means that the
-// options are wrong. The caller closes the cache before the store.
+// Open opens a cache of a store in the given folder, which it creates if needed. If the folder
+// cannot be used, or another process uses it, the cache logs that and passes reads through. An
+// error means invalid options. The caller closes the cache before the store.
 func Open(dir string, remote objstore.Store, o Options) (*Cache, error) {
 	return open(dir, remote, o, tuning{block: blockBytes, openMax: openMax})
 }
@@ -153,8 +158,8 @@ func open(dir string, remote objstore.Store, o Options, t tuning) (*Cache, error
 	return c, nil
 }
 
-// Close stops the cache's own requests and writes, waits for them and closes its files. Objects opened before may
-// still be read; the cache itself passes everything on to the store from now on. It may be called twice.
+// Close cancels the cache's own requests and writes, waits for them and closes its files. Open
+// objects can still be read; further calls go to the store. It may be called twice.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -174,7 +179,7 @@ func (c *Cache) Close() error {
 	defer c.mu.Unlock()
 	var errs []error
 	for _, b := range c.index {
-		b.indexed = false // its last reader closes it
+		b.indexed = false // the last reader closes it
 		if b.refs == 0 && b.file != nil {
 			errs = append(errs, b.file.Close())
 			b.file = nil
@@ -190,24 +195,24 @@ func (c *Cache) Close() error {
 	return errors.Join(errs...)
 }
 
-// Put passes on to the store. What was put is not cached by it: the caller still owns the bytes. See Keep.
+// Put calls the store. It does not cache the object, because the caller owns the bytes. See Keep.
 func (c *Cache) Put(ctx context.Context, key string, body objstore.Body) error {
 	return c.remote.Put(ctx, key, body)
 }
 
-// List passes on to the store.
+// List calls the store.
 func (c *Cache) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
 	return c.remote.List(ctx, o)
 }
 
-// Delete passes on to the store and forgets what was cached of the names.
+// Delete calls the store and drops the cached blocks of the names.
 func (c *Cache) Delete(ctx context.Context, keys ...string) error {
 	err := c.remote.Delete(ctx, keys...)
 	c.Forget(keys...)
 	return err
 }
 
-// Forget drops what is cached of objects, also what is being fetched now.
+// Forget drops the cached blocks of objects, including blocks that are being fetched.
 func (c *Cache) Forget(keys ...string) {
 	if len(keys) == 0 {
 		return
@@ -230,10 +235,10 @@ func (c *Cache) Forget(keys ...string) {
 	}
 }
 
-// String is the store's: the cache is nothing that people need to know of.
+// String is the name of the store below.
 func (c *Cache) String() string { return c.remote.String() }
 
-// ClockSkew is the store's, if it tells the time.
+// ClockSkew is the skew of the store below, if it reports its time.
 func (c *Cache) ClockSkew() (skew time.Duration, ok bool) {
 	if clocked, is := c.remote.(objstore.Clocked); is {
 		return clocked.ClockSkew()
@@ -254,7 +259,7 @@ func (c *Cache) cacheable(key string) bool {
 	return c.folder != nil && len(key) > 0 && len(key) <= keyMax && (c.o.Cacheable == nil || c.o.Cacheable(key))
 }
 
-// admits asks the caller about an object by its first bytes.
+// admits calls Admit for objects of at most one block.
 func (c *Cache) admits(key string, size int64, start []byte) bool {
 	if size <= 0 {
 		return false
@@ -262,16 +267,16 @@ func (c *Cache) admits(key string, size int64, start []byte) bool {
 	return size > c.block || c.o.Admit == nil || c.o.Admit(key, start[:min(len(start), startBytes)])
 }
 
-// failed counts trouble with the folder and logs the first.
+// failed counts an error of the folder and logs the first.
 func (c *Cache) failed(step string, err error) {
 	c.mu.Lock()
 	c.stats.WriteErrors++
 	c.mu.Unlock()
-	c.logTrouble(step, err)
+	c.logError(step, err)
 }
 
-func (c *Cache) logTrouble(step string, err error) {
-	c.trouble.Do(func() {
-		c.o.Logger.Warn("disk cache is in trouble; reads are answered from the bucket", "step", step, "err", err)
+func (c *Cache) logError(step string, err error) {
+	c.errorLogged.Do(func() {
+		c.o.Logger.Warn("disk cache failed; reading from the bucket", "step", step, "err", err)
 	})
 }

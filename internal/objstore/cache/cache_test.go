@@ -49,7 +49,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestSecondReadAsksNobody(t *testing.T) {
+func TestSecondReadMakesNoRequest(t *testing.T) {
 	b, dir := newBucket(), t.TempDir()
 	data := pattern(3*blockBytes+17, 1)
 	b.fill(t, "a/b", data)
@@ -71,7 +71,7 @@ func TestSecondReadAsksNobody(t *testing.T) {
 	}
 }
 
-func TestOneRequestFetchesTheBlocksThatAreNotThere(t *testing.T) {
+func TestOneRequestFetchesMissingBlocks(t *testing.T) {
 	b := newBucket()
 	data := pattern(4000, 1)
 	b.fill(t, "k", data)
@@ -97,7 +97,7 @@ func TestManyReadersOfOneColdBlockAreOneRequest(t *testing.T) {
 		b.before = func(context.Context, string) error { <-gate; return nil }
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { // the first, who leaves: the others must not lose their answer
+		wg.Go(func() { // the first reader leaves: the others must still get their answer
 			if _, _, err := read(ctx, c, "k", objstore.Whole); !errors.Is(err, context.Canceled) || !errors.Is(err, objstore.ErrNoVerdict) {
 				t.Errorf("cancelled read: %v", err)
 			}
@@ -117,7 +117,8 @@ func TestManyReadersOfOneColdBlockAreOneRequest(t *testing.T) {
 	})
 }
 
-// A walk of the log asks for many small objects at a time: none waits for another's answer to be asked for.
+// TestFewBlocksInMemoryDoNotHoldUpRequests: a replay of the log reads many small objects at a time,
+// and no request waits for the response of another.
 func TestFewBlocksInMemoryDoNotHoldUpRequests(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestMissesAreNotRemembered(t *testing.T) {
 		b.before = func(context.Context, string) error {
 			if len(b.gets) == 1 {
 				<-gate
-				return objstore.ErrNotFound // as it was when this request was answered
+				return objstore.ErrNotFound // the state when this request was answered
 			}
 			return nil
 		}
@@ -165,7 +166,8 @@ func TestMissesAreNotRemembered(t *testing.T) {
 		})
 		synctest.Wait()
 		b.fill(t, "k", []byte("there now"))
-		wg.Go(func() { want(t, c, "k", []byte("there now")) }) // joins a request begun before the put
+		// joins a request that began before the put
+		wg.Go(func() { want(t, c, "k", []byte("there now")) })
 		synctest.Wait()
 		close(gate)
 		wg.Wait()
@@ -173,7 +175,7 @@ func TestMissesAreNotRemembered(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatIsAdmittedIsCached(t *testing.T) {
+func TestOnlyAdmittedObjectsAreCached(t *testing.T) {
 	b, dir := newBucket(), t.TempDir()
 	o := options()
 	o.Cacheable = func(key string) bool { return strings.HasPrefix(key, "wal/") }
@@ -186,7 +188,7 @@ func TestOnlyWhatIsAdmittedIsCached(t *testing.T) {
 			want(t, c, key, []byte(content))
 		}
 		if asked := b.asked(); len(asked) < 2 {
-			t.Errorf("%s was asked for %d times by two reads", key, len(asked))
+			t.Errorf("two reads of %s made %d requests", key, len(asked))
 		}
 	}
 	b.fill(t, "wal/data", []byte("D"))
@@ -198,7 +200,7 @@ func TestOnlyWhatIsAdmittedIsCached(t *testing.T) {
 	}
 }
 
-func TestReadersOfWhatIsNotAdmittedShareNothing(t *testing.T) {
+func TestReadersOfUnadmittedObjectShareNothing(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket()
@@ -251,13 +253,13 @@ func TestKeepNeverWaits(t *testing.T) {
 		c.Keep(fmt.Sprint(i), [][]byte{[]byte("x")}, func() { done.Add(1) })
 	}
 	if turned := c.Stats().Unkept; turned < 9 || done.Load() != int64(turned) {
-		t.Errorf("%d of %d objects were turned away, %d given back", turned, objects, done.Load())
+		t.Errorf("%d of %d objects were refused, %d released", turned, objects, done.Load())
 	}
 	close(gate)
 	mustClose(t, c)
 	c.Keep("late", [][]byte{[]byte("x")}, func() { done.Add(1) })
 	if done.Load() != objects+1 {
-		t.Errorf("%d of %d objects were given back", done.Load(), objects+1)
+		t.Errorf("%d of %d objects were released", done.Load(), objects+1)
 	}
 }
 
@@ -308,7 +310,7 @@ func TestReadersKeepWhatTheyRead(t *testing.T) {
 	if _, err := io.ReadFull(got.Body, first); err != nil {
 		t.Fatal(err)
 	}
-	o2 := pattern(4000+200, 2) // larger than what is free beside the block that is being read
+	o2 := pattern(4000+200, 2) // larger than the space next to the block that is being read
 	b.fill(t, "large", o2)
 	want(t, c, "large", o2)
 	want(t, c, "next", data)
@@ -316,7 +318,7 @@ func TestReadersKeepWhatTheyRead(t *testing.T) {
 	mustClose(t, c)
 	rest, err := io.ReadAll(got.Body)
 	if err != nil || !bytes.Equal(append(first, rest...), data) {
-		t.Errorf("read on after the block was forgotten and the cache closed: %d bytes, %v", len(rest), err)
+		t.Errorf("reading continued after Forget and Close: %d bytes, %v", len(rest), err)
 	}
 	if err := got.Body.Close(); err != nil {
 		t.Error(err)
@@ -362,7 +364,7 @@ func TestConnectionGetsTheBytes(t *testing.T) {
 	}
 	conn.Close()
 	if all := <-received; !bytes.Equal(all, data[5:len(data)-5]) {
-		t.Errorf("%d bytes arrived, other than those sent", len(all))
+		t.Errorf("%d bytes arrived with other content", len(all))
 	}
 }
 
@@ -390,18 +392,18 @@ func TestOpenFilesAndIndexAreBounded(t *testing.T) {
 		want(t, c, fmt.Sprint(i), pattern(10, i))
 	}
 	if asked := b.asked(); len(asked) != 0 {
-		t.Errorf("the ten blocks used last were asked for: %q", asked)
+		t.Errorf("the ten most recently used blocks were requested: %q", asked)
 	}
 	mustClose(t, c)
 	if index.Used() != held.Size() {
-		t.Errorf("%d bytes of index are still held", index.Used()-held.Size())
+		t.Errorf("%d bytes of the index are still reserved", index.Used()-held.Size())
 	}
 	if err := held.Grow(5 * entryBytes); err != nil {
 		t.Fatal(err)
 	}
 	c = mustTune(t, dir, b, o, tuning{block: 1000, openMax: 3})
 	if c.Stats().Blocks != 5 || len(files(t, dir)) != 5 {
-		t.Errorf("%d blocks and %d files where the index holds 5", c.Stats().Blocks, len(files(t, dir)))
+		t.Errorf("%d blocks and %d files, but the index has room for 5", c.Stats().Blocks, len(files(t, dir)))
 	}
 }
 
@@ -413,10 +415,10 @@ func TestLeftoversOfACrash(t *testing.T) {
 	mustClose(t, c)
 	block := filepath.Base(files(t, dir)[0])
 	keep := map[string]string{
-		"notes.txt":              "somebody's own",
-		strings.ToUpper(block):   "looks like a block, but for its case",
+		"notes.txt":              "a foreign file",
+		strings.ToUpper(block):   "a block name in upper case",
 		block + "0":              "too long a name",
-		"x" + block[1:]:          "no hex",
+		"x" + block[1:]:          "not hexadecimal",
 		block[:32] + "+0000000f": "no number",
 	}
 	gone := map[string]string{
@@ -441,7 +443,7 @@ func TestLeftoversOfACrash(t *testing.T) {
 	}
 	for file := range gone {
 		if _, err := os.Stat(filepath.Join(dir, file)); err == nil {
-			t.Errorf("%s is still there", file)
+			t.Errorf("%s was not removed", file)
 		}
 	}
 	for file := range keep {
@@ -451,11 +453,11 @@ func TestLeftoversOfACrash(t *testing.T) {
 	}
 }
 
-func TestWhatWasUsedLastStays(t *testing.T) {
+func TestRecentlyUsedBlocksStay(t *testing.T) {
 	b, dir := newBucket(), t.TempDir()
 	o := options()
 	o.Bytes = 3 * pageBytes
-	tune := tuning{block: 1000, openMax: 0} // every read opens the file anew
+	tune := tuning{block: 1000, openMax: 0} // every read opens the file again
 	for i := range 5 {
 		b.fill(t, fmt.Sprint(i), pattern(10, i))
 	}

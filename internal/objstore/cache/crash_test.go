@@ -23,23 +23,23 @@ var allImages = flag.Bool("images", false, "try every image of the cache folder 
 // image is a folder's content by file name.
 type image map[string]string
 
-// crash is a run of a cache whose folder is looked at before each step on disk.
+// crash is a run of a cache whose folder is recorded before each step on disk.
 type crash struct {
 	t    *testing.T
 	b    *bucket
 	tune tuning
 	o    Options
 
-	mu     sync.Mutex       // guards images and ever while the run goes on
+	mu     sync.Mutex       // guards images and ever during the run
 	images []image          // one for each step
-	ever   image            // every file that was ever there
-	gone   map[string]bool  // objects that were deleted
-	seen   map[[32]byte]int // images tried
+	ever   image            // every file that ever existed
+	gone   map[string]bool  // deleted objects
+	seen   map[[32]byte]int // images already tried
 	dir    string           // for images
 	tried  int
 }
 
-// shoot notes what is in the folder.
+// shoot records the content of the folder.
 func (c *crash) shoot(dir string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,8 @@ func (c *crash) shoot(dir string) {
 	}
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err == nil && e.Name() != lockName { // the lock is empty, and of the process that lives
+		// the lock is empty and belongs to the running process
+		if err == nil && e.Name() != lockName {
 			now[e.Name()] = string(text)
 			c.ever[e.Name()] = string(text)
 		}
@@ -60,7 +61,7 @@ func (c *crash) shoot(dir string) {
 	}
 }
 
-// memoryDir is a temporary folder in memory, where there is one: images are many.
+// memoryDir is a temporary folder in memory, if available, because there are many images.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "images-")
 	if err != nil {
@@ -74,8 +75,8 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// newCrash runs a cache through everything that touches its folder: fills of several blocks, objects handed over, evictions,
-// deletions, a close and an open.
+// newCrash runs a cache through everything that changes its folder: fills of several blocks,
+// objects of Keep, evictions, deletions, a close and an open.
 func newCrash(t *testing.T) *crash {
 	c := &crash{t: t, b: newBucket(), o: options(), ever: image{}, gone: map[string]bool{}, seen: map[[32]byte]int{}, dir: filepath.Join(memoryDir(t), "image")}
 	c.o.Bytes, c.tune = 6*pageBytes, tuning{block: 64, openMax: 2}
@@ -91,7 +92,7 @@ func newCrash(t *testing.T) *crash {
 	k.Keep("s0000/wal/1", [][]byte{pattern(64, 1)[:30], pattern(64, 1)[30:]}, func() { close(kept) })
 	<-kept
 	want(t, k, "s0000/wal/2", pattern(10, 2))
-	want(t, k, "s0000/wal/3", pattern(130, 3)) // the oldest blocks go
+	want(t, k, "s0000/wal/3", pattern(130, 3)) // evicts the oldest blocks
 	if err := k.Delete(t.Context(), "s0000/wal/2"); err != nil {
 		t.Fatal(err)
 	}
@@ -105,8 +106,8 @@ func newCrash(t *testing.T) *crash {
 	return c
 }
 
-// try opens a cache on a folder with these files, and wants the bucket's answers from it, twice, and once more from the
-// next one.
+// try opens a cache on a folder with these files, and checks that it returns the bucket's content
+// twice, and once more after a restart.
 func (c *crash) try(what string, files image) {
 	id := files.id()
 	if c.seen[id]++; c.seen[id] > 1 {
@@ -124,7 +125,7 @@ func (c *crash) try(what string, files image) {
 	c.answers(what, c.tune)
 }
 
-// answers wants the bucket's answers from the folder as it is.
+// answers checks that a cache on the folder returns the bucket's content.
 func (c *crash) answers(what string, tune tuning) {
 	for round := range 2 {
 		k, err := open(c.dir, c.b, c.o, tune)
@@ -147,7 +148,8 @@ func (c *crash) answers(what string, tune tuning) {
 	}
 }
 
-// regular is what the folder's files take; folders and pipes are not the cache's.
+// regular is the disk space of the folder's files, without folders and pipes, which do not belong
+// to the cache.
 func (c *crash) regular() (sum int64) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -165,14 +167,15 @@ func (c *crash) answer(what string, k *Cache, key string, r objstore.Range) {
 	got, size, err := read(c.t.Context(), k, key, r)
 	wanted, wantSize, wantErr := read(c.t.Context(), c.b.Store, key, r)
 	if c.gone[key] && err == nil {
-		// What was deleted may have come back with the folder: nobody asks for it, and it is what it was.
+		// A deleted object may reappear with the folder. Nothing requests it, and its content is
+		// correct.
 		if all := pattern(10, 2); r != objstore.Whole || !bytes.Equal(got, all) {
 			c.t.Fatalf("%s: %s %+v: %q", what, key, r, got)
 		}
 		return
 	}
 	if c.gone[key] && errors.Is(err, objstore.ErrRefused) && r != objstore.Whole {
-		return // likewise: a range beyond its end
+		return // also a deleted object: a range beyond its end
 	}
 	if !bytes.Equal(got, wanted) || size != wantSize || verdict(err) != verdict(wantErr) {
 		c.t.Fatalf("%s: %s %+v: %d bytes of %d, %v; without the cache %d of %d, %v", what, key, r, len(got), size, err, len(wanted), wantSize, wantErr)
@@ -187,23 +190,26 @@ func (f image) id() [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// fates are what becomes of a file that was not synced. Any file may have each of the first few while others have others.
+// fates are the possible states of an unsynced file. The first few are tried in all combinations
+// across files.
 var fates = []struct {
 	name string
-	of   func(text string) string // nil: it is missing
+	of   func(text string) string // nil: missing
 }{
 	{"whole", func(s string) string { return s }},
 	{"missing", nil},
 	{"torn", func(s string) string { return s[:len(s)/2] }},
-	{"zeros at its beginning", func(s string) string { return string(make([]byte, len(s)/4)) + s[len(s)/4:] }}, // pages reach the disk in any order
+	// pages reach the disk in any order
+	{"zeros at the start", func(s string) string { return string(make([]byte, len(s)/4)) + s[len(s)/4:] }},
 	{"zeros", func(s string) string { return string(make([]byte, len(s))) }},
 	{"empty", func(string) string { return "" }},
-	{"zeros at its end", func(s string) string { return s[:len(s)/2] + string(make([]byte, len(s)-len(s)/2)) }},
+	{"zeros at the end", func(s string) string { return s[:len(s)/2] + string(make([]byte, len(s)-len(s)/2)) }},
 }
 
 const mixedFates = 4
 
-// unsynced is an image in which every file has the fate that number, in a system of mixedFates, says.
+// unsynced is an image in which each file has the fate that is encoded in number, in base
+// mixedFates.
 func (f image) unsynced(number int) (image, string) {
 	out, what := image{}, ""
 	for _, name := range slices.Sorted(maps.Keys(f)) {
@@ -225,11 +231,12 @@ func power(base, n int) int {
 	return p
 }
 
-// TestCrashImages: at every step of a run the machine may stop. Any file may then be whole, missing, empty, torn or hold
-// zeros, one that was removed may be back, one that was renamed may have its old name.
+// TestCrashImages stops the machine at every step of a run. Any file may then be complete, missing,
+// empty, torn or contain zeros. A removed file may be back, and a renamed file may have its old
+// name.
 func TestCrashImages(t *testing.T) {
 	c := newCrash(t)
-	step := 509 // a sample, in which every file has every fate
+	step := 509 // a sample in which every file has every fate
 	if *allImages {
 		step = 1
 	}
@@ -253,7 +260,7 @@ func TestCrashImages(t *testing.T) {
 		}
 		back := maps.Clone(c.ever)
 		maps.Copy(back, files)
-		c.try(fmt.Sprintf("step %d, everything removed is back", i), back)
+		c.try(fmt.Sprintf("step %d, all removed files are back", i), back)
 		for name, text := range files {
 			renamed := maps.Clone(files)
 			delete(renamed, name)
@@ -262,7 +269,7 @@ func TestCrashImages(t *testing.T) {
 		}
 	}
 	if len(c.images) < 15 || len(c.ever) < 8 {
-		t.Errorf("%d images of %d files: the run did not do enough", len(c.images), len(c.ever))
+		t.Errorf("%d images of %d files: the run is too short", len(c.images), len(c.ever))
 	}
 	t.Logf("%d steps, %d images", len(c.images), c.tried)
 }
@@ -281,7 +288,8 @@ func (f image) blocks() (n int) {
 	return n
 }
 
-// TestTornWrites cuts each file at each byte, and fills what was cut with zeros, or with what another file holds there.
+// TestTornWrites truncates each file at each byte, and fills the rest with zeros or with bytes of
+// another file.
 func TestTornWrites(t *testing.T) {
 	c := newCrash(t)
 	full := c.fullest()
@@ -293,7 +301,7 @@ func TestTornWrites(t *testing.T) {
 	for i, name := range names {
 		text, other := full[name], full[names[(i+1)%len(names)]]
 		for at := i % step; at < len(text); at += step {
-			for how, end := range map[string]string{"": "", " and zeros": string(make([]byte, len(text)-at)), " and another's bytes": other[min(at, len(other)):]} {
+			for how, end := range map[string]string{"": "", " and zeros": string(make([]byte, len(text)-at)), " and bytes of another file": other[min(at, len(other)):]} {
 				torn := maps.Clone(full)
 				torn[name] = text[:at] + end
 				c.try(fmt.Sprintf("%s cut at %d%s", name, at, how), torn)
@@ -306,8 +314,8 @@ func TestTornWrites(t *testing.T) {
 	t.Logf("%d images", c.tried)
 }
 
-// TestForeignImages: files under another's name, of another cluster, of a newer version, of another block size, names that
-// are folders, links and pipes.
+// TestForeignImages covers files under another name, of another cluster, of a newer version, of
+// another block size, and names that are folders, links and pipes.
 func TestForeignImages(t *testing.T) {
 	c := newCrash(t)
 	full := c.fullest()
@@ -344,7 +352,7 @@ func TestForeignImages(t *testing.T) {
 	c.oddFiles(full)
 }
 
-// newVersion is a file whose magic says so, with the right checksum.
+// newVersion is a file with the magic of a newer version and a correct checksum.
 func newVersion(text string) string {
 	b := []byte(text)
 	fixed := b[len(b)-fixedBytes:]
@@ -352,7 +360,7 @@ func newVersion(text string) string {
 	return string(b)
 }
 
-// oddFiles puts things in the place of files that are none.
+// oddFiles replaces files by other kinds of entries.
 func (c *crash) oddFiles(full image) {
 	names := slices.Sorted(maps.Keys(full))
 	for what, make := range map[string]func(path string) error{
@@ -382,8 +390,9 @@ func (c *crash) oddFiles(full image) {
 	}
 }
 
-// script is a run of a cache: it wants the bucket's answers, whatever the disk does. It returns how often there was trouble.
-func script(t *testing.T, dir string, hook func(string) error) (trouble uint64) {
+// script runs a cache and checks that it returns the bucket's content whatever the disk does. It
+// returns the number of disk errors.
+func script(t *testing.T, dir string, hook func(string) error) (failures uint64) {
 	b, o := newBucket(), options()
 	o.Bytes = 6 * pageBytes
 	tune := tuning{block: 64, openMax: 1, hook: hook}
@@ -405,18 +414,18 @@ func script(t *testing.T, dir string, hook func(string) error) (trouble uint64) 
 			k.Forget(fmt.Sprint(round))
 		}
 		settle(k)
-		if trouble += k.Stats().WriteErrors; k.folder == nil {
-			trouble++
+		if failures += k.Stats().WriteErrors; k.folder == nil {
+			failures++
 		}
 		if err := k.Close(); err != nil && hook == nil {
 			t.Fatal(err)
 		}
 	}
-	return trouble
+	return failures
 }
 
-// TestEveryDiskCallFails fails each step on disk of a run, by itself, and it with all after it: answers stay those of the
-// bucket, and the next run works as ever.
+// TestEveryDiskCallFails fails each step on disk of a run, alone and together with all later ones.
+// The content is always the bucket's, and the next run works normally.
 func TestEveryDiskCallFails(t *testing.T) {
 	var mu sync.Mutex
 	steps := 0
@@ -426,8 +435,8 @@ func TestEveryDiskCallFails(t *testing.T) {
 		steps++
 		return nil
 	}
-	if trouble := script(t, t.TempDir(), count); steps < 60 || trouble > 0 {
-		t.Fatalf("%d steps, trouble %d times", steps, trouble)
+	if failures := script(t, t.TempDir(), count); steps < 60 || failures > 0 {
+		t.Fatalf("%d steps, %d errors", steps, failures)
 	}
 	dir := filepath.Join(memoryDir(t), "cache")
 	faults := []error{syscall.ENOSPC, syscall.EIO, syscall.EMFILE, syscall.EROFS}

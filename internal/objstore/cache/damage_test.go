@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// onFile runs a test against the one file of a cache that holds one block of key.
+// onFile is a test on the only file of a cache with one block of key.
 type onFile struct {
 	t    *testing.T
 	b    *bucket
@@ -36,7 +36,8 @@ func newOnFile(t *testing.T) *onFile {
 	return d
 }
 
-// reread opens the cache and reads the object, right whatever the file holds; it returns what the bucket was asked.
+// reread opens the cache and reads the object, which must be correct whatever the file contains. It
+// returns the number of requests to the bucket.
 func (d *onFile) reread() (asked int, s Stats) {
 	d.t.Helper()
 	d.b.asked()
@@ -45,13 +46,13 @@ func (d *onFile) reread() (asked int, s Stats) {
 	asked, s = len(d.b.asked()), c.Stats()
 	want(d.t, c, d.key, d.data)
 	if again := d.b.asked(); len(again) != 0 {
-		d.t.Errorf("the read after that asked %q", again)
+		d.t.Errorf("the second read made requests %q", again)
 	}
 	mustClose(d.t, c)
 	return asked, s
 }
 
-// is puts bytes in the place of the file and wants them found damaged.
+// is replaces the content of the file and checks that it is detected as damaged.
 func (d *onFile) is(what string, bytes []byte) {
 	d.t.Helper()
 	if err := os.WriteFile(d.path, bytes, 0o600); err != nil {
@@ -61,7 +62,7 @@ func (d *onFile) is(what string, bytes []byte) {
 		d.t.Fatalf("%s: asked %d times, %d found damaged", what, asked, s.Damaged)
 	}
 	if now, err := os.ReadFile(d.path); err != nil || string(now) != string(d.good) {
-		d.t.Fatalf("%s: the file was not written anew: %v", what, err)
+		d.t.Fatalf("%s: the file was not rewritten: %v", what, err)
 	}
 }
 
@@ -101,7 +102,7 @@ func TestOtherContentIsFound(t *testing.T) {
 	mustClose(t, c)
 	d.is("another object", file(func(x *content) { x.key = "s0000/wal/0-a/8" }))
 	d.is("another block", file(func(x *content) { x.name.number = 1 }))
-	d.is("a size that does not fit", file(func(x *content) { x.size = 13 }))
+	d.is("a wrong object size", file(func(x *content) { x.size = 13 }))
 	d.is("no size", file(func(x *content) { x.size = 0 }))
 	d.is("a negative size", file(func(x *content) { x.size = -1 }))
 	c.o.Cluster = "cluster-2"

@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/failpoint"
 )
 
-// A file is a block's bytes, then a trailer that says what they are; see FORMAT.md.
+// A file is a block's bytes followed by a trailer that describes them; see FORMAT.md.
 const (
 	magic      = "sebcach1"
 	fixedBytes = 48
@@ -22,10 +22,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errDamaged: a file is not the block that its name says.
+// errDamaged: the content of a file does not match its name.
 var errDamaged = errors.New("cache file is damaged")
 
-// content is what a file is to hold.
+// content is the content of a file to be written.
 type content struct {
 	key   string
 	name  name
@@ -40,7 +40,7 @@ func (x content) length() (n int) {
 	return n
 }
 
-// trailer is the end of a file.
+// trailer returns the trailer of a file.
 func (c *Cache) trailer(x content) []byte {
 	var sum uint32
 	for _, p := range x.parts {
@@ -61,8 +61,8 @@ func (c *Cache) trailer(x content) []byte {
 	return binary.LittleEndian.AppendUint32(t, crc32.Checksum(t, castagnoli))
 }
 
-// verify reads a whole file and says what block of which object it holds. Every error means that the file is of no
-// use; errDamaged that its content is at fault.
+// verify reads a whole file and checks that it is the expected block. After any error the file is
+// unusable; errDamaged means that its content is wrong.
 func (c *Cache) verify(file *os.File, key string, n name) (size int64, length int, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Cache) verify(file *os.File, key string, n name) (size int64, length in
 	}
 	end := info.Size()
 	if end < fixedBytes || end > c.block+trailerMax {
-		return 0, 0, fmt.Errorf("%w: %d bytes long", errDamaged, end)
+		return 0, 0, fmt.Errorf("%w: length %d", errDamaged, end)
 	}
 	if err := c.step("verify"); err != nil {
 		return 0, 0, err
@@ -95,32 +95,32 @@ func (c *Cache) verify(file *os.File, key string, n name) (size int64, length in
 		at += len(part)
 	}
 	if sum != t.sum {
-		return 0, 0, fmt.Errorf("%w: checksum", errDamaged)
+		return 0, 0, fmt.Errorf("%w: wrong checksum", errDamaged)
 	}
 	return t.size, t.length, nil
 }
 
-// readAt fills p; a file too short for that is a damaged one.
+// readAt fills p; a file that is too short is damaged.
 func readAt(file *os.File, p []byte, at int64) error {
 	n, err := file.ReadAt(p, at)
 	if n == len(p) {
 		return nil
 	}
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: it shrank", errDamaged)
+		return fmt.Errorf("%w: file shrank", errDamaged)
 	}
 	return err
 }
 
-// trailerFields is what a trailer says.
+// trailerFields are the decoded fields of a trailer.
 type trailerFields struct {
 	size   int64 // of the object
 	length int   // of the block
 	sum    uint32
 }
 
-// parseTrailer reads the trailer at the end of last, the last bytes of a file of the given length, and checks all of it
-// against what the file should be.
+// parseTrailer decodes the trailer at the end of last, the last bytes of a file of fileLength
+// bytes, and checks it against the expected block.
 func (c *Cache) parseTrailer(last []byte, fileLength int64, key string, n name) (t trailerFields, err error) {
 	if len(last) < fixedBytes {
 		return t, fmt.Errorf("%w: too short", errDamaged)
@@ -133,30 +133,30 @@ func (c *Cache) parseTrailer(last []byte, fileLength int64, key string, n name) 
 	t.length = int(binary.LittleEndian.Uint32(fixed[28:]))
 	t.sum = binary.LittleEndian.Uint32(fixed[32:])
 	if string(fixed[:8]) != magic || whole > len(last) || fileLength != int64(t.length)+int64(whole) {
-		return t, fmt.Errorf("%w: not a block, or not all of one", errDamaged)
+		return t, fmt.Errorf("%w: not a complete block", errDamaged)
 	}
 	last = last[len(last)-whole:]
 	if crc32.Checksum(last[:whole-4], castagnoli) != binary.LittleEndian.Uint32(fixed[fixedBytes-4:]) {
-		return t, fmt.Errorf("%w: checksum of its trailer", errDamaged)
+		return t, fmt.Errorf("%w: wrong checksum of the trailer", errDamaged)
 	}
 	switch {
 	case string(last[:keyLength]) != key || string(last[keyLength:keyLength+clusterLength]) != c.o.Cluster:
-		return t, fmt.Errorf("%w: it is of another object", errDamaged)
+		return t, fmt.Errorf("%w: belongs to another object", errDamaged)
 	case binary.LittleEndian.Uint32(fixed[24:]) != n.number:
-		return t, fmt.Errorf("%w: it is another block", errDamaged)
+		return t, fmt.Errorf("%w: is another block", errDamaged)
 	case int64(binary.LittleEndian.Uint64(fixed[8:])) != c.block || t.size <= 0 || int64(t.length) != c.lengthOf(n, t.size):
-		return t, fmt.Errorf("%w: its length is wrong", errDamaged)
+		return t, fmt.Errorf("%w: wrong block length", errDamaged)
 	}
 	return t, nil
 }
 
-// lengthOf is how many bytes a block of an object has; 0 or less if the object has no such block.
+// lengthOf is the length of a block; 0 or less if the object has no such block.
 func (c *Cache) lengthOf(n name, size int64) int64 {
 	return min(c.block, size-int64(n.number)*c.block)
 }
 
-// write stores a block in a file and indexes it, unless it is there already or was forgotten meanwhile. It returns the
-// block, already pinned for the caller, or nil: then it was not cached and the reason is counted.
+// write stores a block in a file and indexes it, unless it is already indexed or was forgotten. It
+// returns the block, pinned for the caller, or nil if it was not cached; errors are counted.
 func (c *Cache) write(x content, f *fill) *block {
 	trailer := c.trailer(x)
 	alloc := pages(int64(x.length() + len(trailer)))
@@ -176,7 +176,7 @@ func (c *Cache) write(x content, f *fill) *block {
 		return nil
 	}
 	b := &block{name: x.name, alloc: alloc, size: x.size, length: x.length(), file: file, admitted: true}
-	found, err := c.enter(b, temp, f)
+	found, err := c.publish(b, temp, f)
 	if found != b {
 		if err != nil {
 			c.failed("rename", err)
@@ -186,7 +186,7 @@ func (c *Cache) write(x content, f *fill) *block {
 	return found
 }
 
-// writeFile writes a temporary file and reads it again. The file may be open on an error, too.
+// writeFile writes a temporary file and verifies it. After an error the file may be open.
 func (c *Cache) writeFile(temp string, x content, trailer []byte) (file *os.File, err error) {
 	if err := c.step("create"); err != nil {
 		return nil, err
@@ -207,13 +207,13 @@ func (c *Cache) writeFile(temp string, x content, trailer []byte) (file *os.File
 	return file, err
 }
 
-// undo removes a temporary file. What can not be removed stays counted.
+// undo removes a temporary file. A file that cannot be removed stays counted.
 func (c *Cache) undo(temp string, file *os.File, alloc int64) {
-	if file == nil { // there is none
+	if file == nil { // none was created
 		c.unreserve(alloc)
 		return
 	}
-	_ = file.Close() // it is thrown away
+	_ = file.Close() // its content is discarded
 	if err := c.removeFile(temp); err != nil {
 		c.failed("remove", err)
 		c.memory.Shrink(entryBytes)
@@ -222,20 +222,21 @@ func (c *Cache) undo(temp string, file *os.File, alloc int64) {
 	c.unreserve(alloc)
 }
 
-// enter gives a written file its name and puts it into the index, pinned. If the block is there already that one is
-// pinned and returned.
-func (c *Cache) enter(b *block, temp string, f *fill) (*block, error) {
+// publish renames a written file and puts it into the index, pinned. If the block is already
+// indexed, it pins and returns that one. The lock is held over the rename, so that index and folder
+// agree.
+func (c *Cache) publish(b *block, temp string, f *fill) (*block, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f.forgotten || c.closed {
 		return nil, nil
 	}
-	if there := c.index[b.name]; there != nil {
-		if there.file == nil {
+	if existing := c.index[b.name]; existing != nil {
+		if existing.file == nil {
 			return nil, nil
 		}
-		c.pinLocked(there)
-		return there, nil
+		c.pinLocked(existing)
+		return existing, nil
 	}
 	if err := c.step("rename"); err != nil {
 		return nil, err
@@ -253,8 +254,8 @@ func (c *Cache) enter(b *block, temp string, f *fill) (*block, error) {
 	return b, nil
 }
 
-// openBlock opens and verifies a block that the caller has pinned, and reports whether it is fit to be read. One that
-// is not is dropped.
+// openBlock opens and verifies a block that the caller has pinned, and reports whether it can be
+// read. It drops a block that cannot.
 func (c *Cache) openBlock(b *block, key string) bool {
 	file, size, length, err := c.openFile(b.name, key)
 	c.mu.Lock()
@@ -273,7 +274,7 @@ func (c *Cache) openBlock(b *block, key string) bool {
 		c.countDamageLocked(b, err)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		c.stats.WriteErrors++
-		c.logTrouble("open", err)
+		c.logError("open", err)
 	}
 	c.dropLocked(b)
 	return false
@@ -293,7 +294,7 @@ func (c *Cache) openFile(n name, key string) (file *os.File, size int64, length 
 func (c *Cache) countDamageLocked(b *block, err error) {
 	c.stats.Damaged++
 	c.damaged.Do(func() {
-		c.o.Logger.Warn("a damaged file of the disk cache was dropped and is read again from the bucket",
+		c.o.Logger.Warn("damaged disk cache file dropped; reading from the bucket",
 			"file", b.name.file(), "err", err)
 	})
 }

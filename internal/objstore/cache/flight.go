@@ -10,28 +10,29 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// errBypass: the cache can not say; ask the store itself.
-var errBypass = errors.New("not for the cache")
+// errBypass: the cache cannot answer; read from the store.
+var errBypass = errors.New("not cacheable")
 
-// fill is one run of blocks, or one object handed over, on its way to disk.
+// fill is consecutive blocks, or one object of Keep, on their way to disk.
 type fill struct {
 	object    object
-	forgotten bool // guarded by the cache's lock: the object was forgotten meanwhile, so do not index it
+	forgotten bool // guarded by the cache's lock: the object was forgotten, so do not index it
 	cancel    context.CancelFunc
 }
 
-// blockFlight is one block on its way into reach of those who wait for it.
+// blockFlight is the single-flight of one block.
 type blockFlight = flight.Flight[name, *block]
 
-// span is the blocks from first to last of an object that a reader wants.
+// span is the blocks first to last of an object that a reader wants.
 type span struct {
 	key         string
 	first, last uint32
 }
 
-// acquire gets a block, the first of a span, pinned: from disk, or with one request that fetches what else of the span
-// is not there. joined tells whether the answer is that of a request begun before this call: its bytes are good, but
-// that an object was missing then says nothing about now.
+// acquire returns the first block of a span, pinned: from disk, or by one request that also fetches
+// the missing blocks of the span behind it. joined says that the answer is of a request that began
+// before this call. Its bytes are valid, because objects do not change; but if it found the object
+// missing, the object may exist now.
 func (c *Cache) acquire(ctx context.Context, s span) (b *block, joined bool, err error) {
 	n := name{c.object(s.key), s.first}
 	c.mu.Lock()
@@ -44,7 +45,7 @@ func (c *Cache) acquire(ctx context.Context, s span) (b *block, joined bool, err
 	f := c.flights.FindLocked(n)
 	if joined = f != nil; joined {
 		c.stats.Misses++
-	} else if f = c.departLocked(ctx, s, n.object); f == nil {
+	} else if f = c.startLocked(ctx, s, n.object); f == nil {
 		c.mu.Unlock()
 		return nil, false, errBypass
 	}
@@ -58,17 +59,19 @@ func (c *Cache) acquire(ctx context.Context, s span) (b *block, joined bool, err
 	return b, joined, err
 }
 
-// departLocked starts the flight of a span's first block, and of those after it that are neither on disk nor under way.
-func (c *Cache) departLocked(ctx context.Context, s span, o object) *blockFlight {
+// startLocked starts the flight of a span's first block, and of the blocks behind it that are
+// neither on disk nor in flight.
+func (c *Cache) startLocked(ctx context.Context, s span, o object) *blockFlight {
 	if c.closed {
 		return nil
 	}
-	work, cancel := context.WithCancel(context.WithoutCancel(ctx)) // those who join must not lose it with this reader
+	// callers that join must not fail when this reader leaves
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f := &fill{object: o, cancel: cancel}
 	c.filling[f] = struct{}{}
 	local := c.index[name{o, s.first}]
 	if local != nil {
-		local.refs++ // so that it is not evicted while it is opened
+		local.refs++ // prevents eviction while it is opened
 		s.last = s.first
 	}
 	var run []*blockFlight
@@ -76,7 +79,8 @@ func (c *Cache) departLocked(ctx context.Context, s span, o object) *blockFlight
 		if len(run) > 0 && (c.index[n] != nil || c.flights.FindLocked(n) != nil) {
 			break
 		}
-		run = append(run, c.flights.BeginLocked(n, nil)) // the blocks behind it are for later, so it goes on without readers
+		// no cancel, because later reads want the blocks behind it
+		run = append(run, c.flights.BeginLocked(n, nil))
 	}
 	c.work.Go(func() {
 		defer cancel()
@@ -93,7 +97,7 @@ type load struct {
 	fill  *fill
 	key   string
 	run   []*blockFlight // not yet finished
-	local *block         // pinned: the block of run, to be opened; or nil
+	local *block         // pinned block on disk to be opened, or nil
 }
 
 func (c *Cache) load(ctx context.Context, l *load) {
@@ -102,20 +106,20 @@ func (c *Cache) load(ctx context.Context, l *load) {
 	}
 	err := c.fetch(ctx, l)
 	for len(l.run) > 0 {
-		c.land(l, nil, err)
+		c.finish(l, nil, err)
 	}
 }
 
-// loadLocal opens the block that is on disk, and says whether it was good.
+// loadLocal opens the block on disk, and reports whether it was valid.
 func (c *Cache) loadLocal(ctx context.Context, l *load) bool {
-	if take(ctx, c.slots) == nil {
+	if acquireSlot(ctx, c.slots) == nil {
 		good := c.openBlock(l.local, l.key)
 		<-c.slots
 		if good {
 			c.mu.Lock()
 			c.stats.Hits++
 			c.mu.Unlock()
-			c.land(l, l.local, nil)
+			c.finish(l, l.local, nil)
 			return true
 		}
 	}
@@ -123,20 +127,20 @@ func (c *Cache) loadLocal(ctx context.Context, l *load) bool {
 	return false
 }
 
-// take waits for room: to have one more block in memory, or one more request under way.
-func take(ctx context.Context, room chan struct{}) error {
+// acquireSlot waits for a slot: for one more block in memory, or one more concurrent request.
+func acquireSlot(ctx context.Context, slots chan struct{}) error {
 	select {
-	case room <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait to fetch: %w: %w", objstore.ErrNoVerdict, ctx.Err())
 	}
 }
 
-// fetch reads the blocks of a run with one request and lands each as soon as it is there. The flights left in the run get
-// its error.
+// fetch reads the blocks of a run with one request and finishes the flight of each when it is
+// complete. The flights that remain in the run get its error.
 func (c *Cache) fetch(ctx context.Context, l *load) error {
-	if err := take(ctx, c.asks); err != nil {
+	if err := acquireSlot(ctx, c.asks); err != nil {
 		return err
 	}
 	defer func() { <-c.asks }()
@@ -153,10 +157,10 @@ func (c *Cache) fetch(ctx context.Context, l *load) error {
 	for len(l.run) > 0 {
 		n := l.run[0].Key
 		length := c.lengthOf(n, got.Size)
-		if length <= 0 { // beyond the end, an empty object, or one of unknown size
+		if length <= 0 { // beyond the end, an empty object, or unknown size
 			return errBypass
 		}
-		if err := take(ctx, c.slots); err != nil {
+		if err := acquireSlot(ctx, c.slots); err != nil {
 			return err
 		}
 		buf := c.buffers.Get(int(length))
@@ -168,14 +172,15 @@ func (c *Cache) fetch(ctx context.Context, l *load) error {
 			}
 			return err
 		}
-		c.land(l, c.settle(l, content{key: l.key, name: n, size: got.Size, parts: [][]byte{buf}}), nil)
+		c.finish(l, c.toBlock(l, content{key: l.key, name: n, size: got.Size, parts: [][]byte{buf}}), nil)
 	}
 	return nil
 }
 
-// settle makes a pinned block of bytes just read: a file if it may and can be one, else one in memory, which keeps the
-// slot and the buffer until its readers have copied from it.
-func (c *Cache) settle(l *load, x content) *block {
+// toBlock makes a pinned block of bytes that were just read: a file if the object is admitted and
+// the disk works. Otherwise the block stays in memory and keeps its slot and buffer until its
+// readers have copied from it.
+func (c *Cache) toBlock(l *load, x content) *block {
 	buf := x.parts[0]
 	admitted := c.admits(l.key, x.size, buf)
 	if admitted {
@@ -188,8 +193,9 @@ func (c *Cache) settle(l *load, x content) *block {
 	return &block{name: x.name, size: x.size, length: len(buf), data: buf, refs: 1, admitted: admitted}
 }
 
-// land ends the first flight of a run: everybody who waits for it gets a pin of the block, of which the run had one.
-func (c *Cache) land(l *load, b *block, err error) {
+// finish ends the first flight of a run. Each caller that waits for it gets a pin of the block, and
+// the run's own pin ends.
+func (c *Cache) finish(l *load, b *block, err error) {
 	f := l.run[0]
 	l.run = l.run[1:]
 	c.mu.Lock()

@@ -14,16 +14,16 @@ import (
 const (
 	lockName   = "lock"
 	tempPrefix = "tmp-"
-	pageBytes  = 4096 // the least that a file takes of a disk
+	pageBytes  = 4096 // allocation unit of files
 )
 
 // errInUse: another process has the folder.
 var errInUse = errors.New("folder is in use by another process")
 
-// folder is the cache's place on disk: nothing outside of it can be reached through it.
+// folder is the cache's folder, opened so that no path leaves it.
 type folder struct {
 	root *os.Root
-	lock *os.File // nil where no lock can be had, for example on a read-only disk
+	lock *os.File // nil if the lock file cannot be opened, for example on a read-only disk
 }
 
 func (f *folder) close() error {
@@ -34,17 +34,17 @@ func (f *folder) close() error {
 	return errors.Join(err, f.root.Close())
 }
 
-// openFolder makes or opens the folder, removes what a crash left behind, and lists the blocks in it. If that fails the
-// cache does without.
+// openFolder creates or opens the folder, removes leftovers of a crash, and lists the blocks. After
+// an error the cache works without a folder.
 func (c *Cache) openFolder(dir string) {
 	f, err := c.lockFolder(dir)
 	if err != nil {
-		c.logTrouble("open", err)
+		c.logError("open", err)
 		return
 	}
 	c.folder = f
 	if err := c.scan(); err != nil {
-		c.logTrouble("list", err)
+		c.logError("list", err)
 		c.folder = nil
 		_ = f.close()
 	}
@@ -52,10 +52,10 @@ func (c *Cache) openFolder(dir string) {
 
 func (c *Cache) lockFolder(dir string) (*folder, error) {
 	if err := c.step("folder"); err != nil {
-		return nil, fmt.Errorf("make cache folder: %w", err)
+		return nil, fmt.Errorf("create cache folder: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make cache folder: %w", err)
+		return nil, fmt.Errorf("create cache folder: %w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *Cache) lockFolder(dir string) (*folder, error) {
 		lock, err = root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
 	}
 	if err != nil {
-		return &folder{root: root}, nil // a folder that can only be read is still good for that
+		return &folder{root: root}, nil // a read-only folder can still be read
 	}
 	if err := flock(lock); err != nil {
 		_ = lock.Close()
@@ -77,15 +77,15 @@ func (c *Cache) lockFolder(dir string) (*folder, error) {
 	return &folder{root: root, lock: lock}, nil
 }
 
-// found is a file of the folder that looks like a block.
+// found is a file in the folder with the name of a block.
 type found struct {
 	name    name
 	alloc   int64
 	written int64 // modification time
 }
 
-// scan indexes the files of earlier runs, newest first while they fit, and removes the others. They are verified when
-// they are first read. Names that are not the cache's are left alone.
+// scan indexes the files of earlier runs, newest first, as far as they fit, and removes the others.
+// Files are verified when they are first read. Foreign names are ignored.
 func (c *Cache) scan() error {
 	var blocks []found
 	if err := c.step("list"); err != nil {
@@ -99,7 +99,7 @@ func (c *Cache) scan() error {
 	for {
 		entries, err := list.ReadDir(1000)
 		for _, e := range entries {
-			if b, ok := c.look(e); ok {
+			if b, ok := c.inspect(e); ok {
 				blocks = append(blocks, b)
 			}
 		}
@@ -124,8 +124,9 @@ func (c *Cache) scan() error {
 	return nil
 }
 
-// look is one entry of the folder: temporary files of a crash are removed, files that can be no block as well.
-func (c *Cache) look(e fs.DirEntry) (found, bool) {
+// inspect handles one entry of the folder. It removes temporary files of a crash and files that are
+// too large for a block.
+func (c *Cache) inspect(e fs.DirEntry) (found, bool) {
 	n, isBlock := parseName(e.Name())
 	isTemp := strings.HasPrefix(e.Name(), tempPrefix)
 	info, err := e.Info()
@@ -135,8 +136,8 @@ func (c *Cache) look(e fs.DirEntry) (found, bool) {
 	f := found{n, pages(info.Size()), info.ModTime().UnixNano()}
 	if isTemp {
 		if err := c.removeFile(e.Name()); err != nil {
-			c.used += f.alloc // it stays, and is counted
-			c.logTrouble("remove", err)
+			c.used += f.alloc // the file stays and is counted
+			c.logError("remove", err)
 		}
 		return found{}, false
 	}
@@ -147,13 +148,14 @@ func (c *Cache) look(e fs.DirEntry) (found, bool) {
 	return f, true
 }
 
-// discard removes the file of a block that is not indexed; if it can not it stays counted.
+// discard removes the file of a block that is not indexed; a file that cannot be removed is
+// counted.
 func (c *Cache) discard(f found) {
 	if err := c.removeFile(f.name.file()); err != nil {
 		c.used += f.alloc
-		c.logTrouble("remove", err)
+		c.logError("remove", err)
 	}
 }
 
-// pages is what a file of n bytes takes of the disk.
+// pages is the disk space of a file of n bytes.
 func pages(n int64) int64 { return (n + pageBytes - 1) / pageBytes * pageBytes }

@@ -9,12 +9,12 @@ import (
 	"github.com/sebbroker/seb/test/fuzzing"
 )
 
-// fuzzCache is enough of a cache to write and to judge files.
+// fuzzCache is a cache that can write and verify files.
 func fuzzCache(cluster string, block int64) *Cache {
 	return &Cache{block: block, o: Options{Cluster: cluster}}
 }
 
-// judge says what verify says of a file with these bytes.
+// judge verifies a file with these bytes.
 func judge(c *Cache, file []byte, key string, n name) (t trailerFields, err error) {
 	last := file[max(0, len(file)-trailerMax):]
 	if t, err = c.parseTrailer(last, int64(len(file)), key, n); err != nil {
@@ -26,7 +26,7 @@ func judge(c *Cache, file []byte, key string, n name) (t trailerFields, err erro
 	return t, nil
 }
 
-// FuzzTrailer: whatever passes says of the file what is so: then writing it again gives the same file.
+// FuzzTrailer checks that an accepted trailer is true: writing the file again gives the same bytes.
 func FuzzTrailer(f *testing.F) {
 	c := fuzzCache("c", 1000)
 	x := content{key: "k", name: name{c.object("k"), 0}, size: 3, parts: [][]byte{[]byte("abc")}}
@@ -46,13 +46,13 @@ func FuzzTrailer(f *testing.F) {
 		}
 		y := content{key: "k", name: x.name, size: got.size, parts: [][]byte{file[:got.length]}}
 		if again := c.trailer(y); !bytes.Equal(again, file[got.length:]) {
-			t.Fatalf("%x is taken for %x", file[got.length:], again)
+			t.Fatalf("trailer %x is accepted as %x", file[got.length:], again)
 		}
 	})
 }
 
-// FuzzFile: a file that was written is good; with any bit flipped, cut or grown, under another name, in another cluster or
-// a cache of another block size it is not.
+// FuzzFile checks that a written file is valid. With a flipped bit, truncated, extended, under
+// another name, in another cluster or with another block size it is invalid.
 func FuzzFile(f *testing.F) {
 	f.Add("s0000/wal/1-a/7", "cluster", []byte("the block"), uint16(3), uint32(77))
 	f.Add("k", "c", []byte{}, uint16(0), uint32(0))
@@ -63,7 +63,7 @@ func FuzzFile(f *testing.F) {
 		}
 		c := fuzzCache(cluster, 1000)
 		size, number := int64(len(data)), uint32(0)
-		if len(data) == 1000 { // blocks before it, and perhaps behind it
+		if len(data) == 1000 { // other blocks before and perhaps behind it
 			number = uint32(more % 7)
 			size = int64(number+1)*1000 + int64(more)
 		}
@@ -95,7 +95,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// FuzzParseName: what is taken for a block's file is named as such a file is, and no other.
+// FuzzParseName checks that a name parses only if it is the name of a block's file.
 func FuzzParseName(f *testing.F) {
 	f.Add(name{object{1, 2, 3}, 77}.file())
 	f.Add("lock")

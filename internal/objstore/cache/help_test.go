@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bucket is a memory store that counts reads and can be told what to do before one.
+// bucket is a memory store that counts reads and runs a function before a read.
 type bucket struct {
 	objstore.Store
 	mu     sync.Mutex
@@ -41,7 +41,7 @@ func (b *bucket) Get(ctx context.Context, key string, r objstore.Range) (objstor
 	return b.Store.Get(ctx, key, r)
 }
 
-// asked is the reads since it was last called.
+// asked returns the reads since its last call.
 func (b *bucket) asked() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,7 +57,7 @@ func (b *bucket) fill(t testing.TB, key string, data []byte) {
 	}
 }
 
-// pattern is n bytes that differ from those of another seed and from their neighbours.
+// pattern returns n bytes that differ from those of another seed and from their neighbors.
 func pattern(n, seed int) []byte {
 	data := make([]byte, n)
 	for i := range data {
@@ -112,11 +112,11 @@ func want(t testing.TB, s objstore.Store, key string, data []byte) {
 		t.Fatalf("get %s: %v", key, err)
 	}
 	if !bytes.Equal(got, data) || size != int64(len(data)) {
-		t.Fatalf("get %s: %d bytes of %d, other than the %d stored", key, len(got), size, len(data))
+		t.Fatalf("get %s: %d bytes of %d with other content than the %d stored", key, len(got), size, len(data))
 	}
 }
 
-// onDisk is what the files of a folder take, in pages.
+// onDisk is the disk space of the files of a folder, in pages.
 func onDisk(t testing.TB, dir string) (sum int64) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -131,7 +131,7 @@ func onDisk(t testing.TB, dir string) (sum int64) {
 	return sum
 }
 
-// files is the blocks in a folder.
+// files lists the blocks in a folder.
 func files(t testing.TB, dir string) (paths []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -146,7 +146,7 @@ func files(t testing.TB, dir string) (paths []string) {
 	return paths
 }
 
-// failing makes reads fail, or work again.
+// failing makes reads fail, or work again with nil.
 func (b *bucket) failing(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

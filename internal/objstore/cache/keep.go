@@ -1,6 +1,6 @@
 package cache
 
-// kept is an object handed over to be written.
+// kept is an object of Keep that waits to be written.
 type kept struct {
 	key   string
 	parts [][]byte
@@ -8,10 +8,10 @@ type kept struct {
 	fill  *fill
 }
 
-// Keep caches an object that was just stored under key: parts are all its bytes in order. They are the cache's from now
-// on and must not change until it calls done, exactly once and from any goroutine, maybe before Keep returns. Keep
-// itself never waits: while the disk is behind, or if the object is not to be cached, it calls done at once. It must
-// only be called for bytes that are known to be those in the bucket.
+// Keep caches an object that was just stored under key; parts are all its bytes in order. The cache
+// owns them until it calls done, exactly once and from any goroutine, possibly before Keep returns.
+// Keep never waits: if the disk is too slow, or the object is not cacheable, it calls done at once.
+// It must only be called with the bytes that are in the bucket.
 func (c *Cache) Keep(key string, parts [][]byte, done func()) {
 	if done == nil {
 		done = func() {}
@@ -38,7 +38,7 @@ func (c *Cache) enqueue(k *kept) bool {
 	}
 }
 
-// writeKept writes what Keep took, until Close.
+// writeKept writes the objects of Keep until Close.
 func (c *Cache) writeKept() {
 	for k := range c.queue {
 		c.writeObject(k)
@@ -73,7 +73,7 @@ func sizeOf(parts [][]byte) (n int64) {
 	return n
 }
 
-// start is the first bytes of an object, as Admit wants them.
+// start returns the first bytes of an object for Admit.
 func start(parts [][]byte) []byte {
 	var s []byte
 	for _, p := range cut(parts, 0, startBytes) {
@@ -82,7 +82,7 @@ func start(parts [][]byte) []byte {
 	return s
 }
 
-// cut is the bytes from one position to another, without copying.
+// cut returns the bytes from one position to another without copying.
 func cut(parts [][]byte, from, to int64) [][]byte {
 	var out [][]byte
 	for _, p := range parts {

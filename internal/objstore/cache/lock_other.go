@@ -4,5 +4,5 @@ package cache
 
 import "os"
 
-// flock does nothing where there is no such lock.
+// flock does nothing on systems without such locks.
 func flock(*os.File) error { return nil }

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// flock takes the folder's lock, which ends with the process or the file. File systems without locks go unlocked.
+// flock locks the folder until the process ends or the file is closed. File systems without locks
+// are used without.
 func flock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -14,10 +14,10 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestAnswersAreThoseOfTheBucket reads at random through a small cache, and without it, while objects come and go, the
-// cache is closed and opened again, and its files are damaged in between. Both answers are always the same, and the
-// folder is never above its bound.
-func TestAnswersAreThoseOfTheBucket(t *testing.T) {
+// TestReadsMatchTheBucket reads at random through a small cache and without it. Meanwhile objects
+// are stored and deleted, the cache is closed and reopened, and its files are damaged. Both results
+// are always equal, and the folder never exceeds its bound.
+func TestReadsMatchTheBucket(t *testing.T) {
 	for seed := range uint64(sebtest.Runs(40, 8)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
@@ -110,7 +110,7 @@ func (w *world) read() {
 	}
 }
 
-// through reads in one of the ways in which a body can be read.
+// through reads in one of the possible ways to read a body.
 func (w *world) through(key string, r objstore.Range) ([]byte, int64, error) {
 	if w.rnd.IntN(2) == 0 {
 		return read(w.t.Context(), w.c, key, r)
@@ -128,7 +128,7 @@ func (w *world) through(key string, r objstore.Range) ([]byte, int64, error) {
 	return buf.Bytes(), o.Size, err
 }
 
-// verdict is which of a store's errors err is.
+// verdict is the store error that err matches.
 func verdict(err error) error {
 	for _, v := range []error{objstore.ErrNotFound, objstore.ErrThrottled, objstore.ErrNoVerdict, objstore.ErrRefused} {
 		if errors.Is(err, v) {
@@ -138,7 +138,7 @@ func verdict(err error) error {
 	return err
 }
 
-// damage does something to a file of the cache that a disk or a person might do.
+// damage damages a file of the cache as a disk or an operator might do.
 func (w *world) damage() {
 	paths := files(w.t, w.dir)
 	if len(paths) == 0 {
@@ -211,6 +211,6 @@ func TestManyReadersAtOnce(t *testing.T) {
 	wg.Wait()
 	mustClose(t, c)
 	if len(c.slots) != 0 {
-		t.Errorf("%d places in memory are still taken", len(c.slots))
+		t.Errorf("%d memory slots are still in use", len(c.slots))
 	}
 }

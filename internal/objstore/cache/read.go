@@ -11,10 +11,10 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// Get opens a range of an object, from disk if it is there. A block that is not is fetched whole and kept for the next
-// reader. The errors are the store's. Reading the body reads on from disk or bucket; where the cache can not go on, the
-// rest comes from the bucket. The body implements io.WriterTo, by which a TCP connection has the kernel copy from the
-// cache's files. It must be closed, and is not for concurrent use.
+// Get opens a range of an object, from disk if it is cached. A missing block is fetched completely
+// and cached. The errors are the store's. The body reads from disk or bucket; when the cache fails,
+// the rest comes from the bucket. The body implements io.WriterTo, so that a TCP connection lets
+// the kernel copy from the cache's files. It must be closed, and is not for concurrent use.
 func (c *Cache) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	if r.Offset < 0 || r.Length == 0 || r.Offset/c.block > blockLast || ctx.Err() != nil || !c.cacheable(key) {
 		return c.remote.Get(ctx, key, r)
@@ -42,25 +42,25 @@ func (c *Cache) Get(ctx context.Context, key string, r objstore.Range) (objstore
 	return objstore.Object{Size: b.size, Body: body}, nil
 }
 
-// blockLast is the number of the last block that an object can have in the cache.
+// blockLast is the highest block number in the cache.
 const blockLast = 1<<32 - 1
 
 // body reads a range block by block. At most one of block, data and rest is set.
 type body struct {
 	cache *Cache
-	ctx   context.Context // of Get: reading is part of it
+	ctx   context.Context // of Get; governs reading, too
 	key   string
 	size  int64
-	pos   int64 // of the next byte in the object
+	pos   int64 // position of the next byte in the object
 	end   int64
-	block *block        // pinned, holds pos
-	data  []byte        // bytes from pos on, of a block that is not on disk
-	rest  io.ReadCloser // from the bucket, all that is left
+	block *block        // pinned, contains pos
+	data  []byte        // bytes from pos on of a block that is not on disk
+	rest  io.ReadCloser // the whole rest, from the bucket
 	done  bool          // closed
 }
 
-// use makes an acquired block the one to read from. A block in memory is copied, as far as it is wanted, and let go of:
-// its memory is the cache's, and few may be there at once.
+// use makes an acquired block the source of the next reads. A block in memory is copied and
+// released, because few of them may exist at a time.
 func (r *body) use(b *block) {
 	if b.file != nil {
 		r.block = b
@@ -71,7 +71,7 @@ func (r *body) use(b *block) {
 	r.cache.release(b)
 }
 
-// next makes sure that there is something to read from; there is more to read.
+// next provides a source for the next bytes. It is called only before the end.
 func (r *body) next() error {
 	if r.done {
 		return fmt.Errorf("read %s: %w: body is closed", r.key, objstore.ErrNoVerdict)
@@ -91,14 +91,14 @@ func (r *body) next() error {
 		return nil
 	case err == nil:
 		c.release(b)
-		return fmt.Errorf("read %s: %w: its size changed", r.key, objstore.ErrNoVerdict)
+		return fmt.Errorf("read %s: %w: object size changed", r.key, objstore.ErrNoVerdict)
 	case errors.Is(err, errBypass):
 		return r.bypass()
 	}
 	return noVerdict(err)
 }
 
-// bypass reads all that is left from the bucket.
+// bypass reads the whole rest from the bucket.
 func (r *body) bypass() error {
 	got, err := r.cache.remote.Get(r.ctx, r.key, objstore.Range{Offset: r.pos, Length: r.end - r.pos})
 	if err != nil {
@@ -108,12 +108,12 @@ func (r *body) bypass() error {
 	return nil
 }
 
-// noVerdict is an error in the middle of a read: whatever happened to the object since it was opened, it is one.
+// noVerdict gives every error during a read the class ErrNoVerdict.
 func noVerdict(err error) error {
 	if errors.Is(err, objstore.ErrNoVerdict) {
 		return err
 	}
-	return fmt.Errorf("read on: %w: %w", objstore.ErrNoVerdict, err)
+	return fmt.Errorf("continue reading: %w: %w", objstore.ErrNoVerdict, err)
 }
 
 // Read implements io.Reader.
@@ -145,9 +145,9 @@ func (r *body) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if n > 0 {
-		return n, nil // the next call meets the fault again
+		return n, nil // the next call gets the error again
 	}
-	r.giveUp(err)
+	r.abandonBlock(err)
 	if err := r.bypass(); err != nil {
 		return 0, err
 	}
@@ -173,13 +173,14 @@ func (r *body) readRest(p []byte) (int, error) {
 	return n, err
 }
 
-// inBlock is where in its block the next byte is, and how many of the range the block still holds.
+// inBlock returns the position of the next byte in its block, and how many bytes of the range
+// remain in the block.
 func (r *body) inBlock() (at, left int64) {
 	start := int64(r.block.name.number) * r.cache.block
 	return r.pos - start, min(r.end, start+int64(r.block.length)) - r.pos
 }
 
-// advance moves on, and lets go of a block that is read to its end.
+// advance advances the position and releases a block that is read to its end.
 func (r *body) advance(n int64) {
 	r.pos += n
 	if _, left := r.inBlock(); left == 0 {
@@ -188,8 +189,8 @@ func (r *body) advance(n int64) {
 	}
 }
 
-// giveUp drops a block whose open file can not be read any more.
-func (r *body) giveUp(err error) {
+// abandonBlock drops a block whose open file cannot be read any more.
+func (r *body) abandonBlock(err error) {
 	c, b := r.cache, r.block
 	r.block = nil
 	c.mu.Lock()
@@ -201,7 +202,7 @@ func (r *body) giveUp(err error) {
 	c.releaseLocked(b)
 }
 
-// WriteTo implements io.WriterTo for what was not read yet.
+// WriteTo implements io.WriterTo for the unread bytes.
 func (r *body) WriteTo(w io.Writer) (int64, error) {
 	var sum int64
 	var buf []byte
@@ -240,8 +241,9 @@ func (r *body) WriteTo(w io.Writer) (int64, error) {
 
 const copyBytes = 64 << 10
 
-// sendFile hands what is left of a block to a writer that can read from files itself. tried is false if that can not be
-// done. The file is opened once more for it: a descriptor has only one position, and the open one is everybody's.
+// sendFile passes the rest of a block to a writer that reads from files itself. tried is false if
+// that is impossible. It opens the file again, because a descriptor has only one position and other
+// readers share the open one.
 func (r *body) sendFile(w io.Writer) (n int64, tried bool, err error) {
 	to, ok := w.(io.ReaderFrom)
 	if !ok {
@@ -265,13 +267,13 @@ func (r *body) sendFile(w io.Writer) (n int64, tried bool, err error) {
 		err = io.ErrUnexpectedEOF // the file shrank
 		fallthrough
 	case errors.As(err, &ofFile) && ofFile.Op == "read":
-		r.giveUp(err)
+		r.abandonBlock(err)
 		err = r.bypass()
 	}
 	return n, true, err
 }
 
-// reopen opens the block's file again, if it is still that file.
+// reopen opens the block's file again, and returns nil if the name refers to another file now.
 func (r *body) reopen() *os.File {
 	if r.cache.step("reopen") != nil {
 		return nil
@@ -280,16 +282,16 @@ func (r *body) reopen() *os.File {
 	if err != nil {
 		return nil
 	}
-	mine, err := file.Stat()
+	reopened, err := file.Stat()
 	verified, err2 := r.block.file.Stat()
-	if err != nil || err2 != nil || !os.SameFile(mine, verified) {
+	if err != nil || err2 != nil || !os.SameFile(reopened, verified) {
 		_ = file.Close()
 		return nil
 	}
 	return file
 }
 
-// Close ends the read. It may be called again.
+// Close ends the read. It may be called twice.
 func (r *body) Close() error {
 	r.done = true
 	r.data = nil

@@ -8,18 +8,18 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// Counts are requests and bytes. Requests count when they are made, whatever becomes of them.
+// Counts are numbers of requests and bytes. A request counts when it is made, whatever its outcome.
 type Counts struct {
 	Puts, Gets, Lists, Deletes int64 // calls
 	KeysDeleted                int64 // names in all calls of Delete
-	BytesPut                   int64 // sizes of all bodies put
-	BytesGot                   int64 // read from bodies; for a section of a file, its length
+	BytesPut                   int64 // sizes of all bodies of Put
+	BytesGot                   int64 // bytes read from bodies; for a section of a file, its length
 }
 
 // Requests is the number of calls.
 func (c Counts) Requests() int64 { return c.Puts + c.Gets + c.Lists + c.Deletes }
 
-// Sub gives what came after an earlier reading.
+// Sub returns the counts since an earlier reading.
 func (c Counts) Sub(earlier Counts) Counts {
 	return Counts{
 		Puts: c.Puts - earlier.Puts, Gets: c.Gets - earlier.Gets, Lists: c.Lists - earlier.Lists, Deletes: c.Deletes - earlier.Deletes,
@@ -27,7 +27,7 @@ func (c Counts) Sub(earlier Counts) Counts {
 	}
 }
 
-// Counter is a store that counts. Safe for concurrent use.
+// Counter is a store that counts requests. Safe for concurrent use.
 type Counter struct {
 	inner objstore.Store
 
@@ -37,7 +37,7 @@ type Counter struct {
 // NewCounter wraps inner.
 func NewCounter(inner objstore.Store) *Counter { return &Counter{inner: inner} }
 
-// Counts gives the counts so far.
+// Counts returns the counts so far.
 func (c *Counter) Counts() Counts {
 	return Counts{
 		Puts: c.puts.Load(), Gets: c.gets.Load(), Lists: c.lists.Load(), Deletes: c.deletes.Load(),

@@ -1,5 +1,5 @@
-// Package fault wraps stores: Store makes them fail as object stores do, from a seed, and Counter counts what is asked
-// of them.
+// Package fault wraps stores: Store injects the failures of object stores, chosen by a seed, and
+// Counter counts requests.
 package fault
 
 import (
@@ -21,26 +21,30 @@ type Kind int
 
 // The kinds of faults.
 const (
-	None     Kind = iota
-	Before        // no verdict, and nothing has happened (a reset, a 500, a 409)
-	Lost          // it has happened, and the answer is lost: no verdict
-	Late          // no verdict, and it happens later, at most Config.LateMax after the answer (Put and Delete)
-	Hang          // no answer until the caller's context ends; whether it has happened is drawn
-	Throttle      // throttled, and nothing has happened
-	Refuse        // refused, and nothing has happened
-	Truncate      // the body of a Get ends too early, with ErrNoVerdict
+	None   Kind = iota
+	Before      // no verdict and no effect (a reset, a 500, a 409)
+	Lost        // effect, but the response is lost: no verdict
+	// no verdict, and the effect happens later, at most Config.LateMax after the response (Put and
+	// Delete)
+	Late
+	Hang     // no response until the context ends; the effect is random
+	Throttle // throttled without effect
+	Refuse   // refused without effect
+	Truncate // the body of a Get ends early with ErrNoVerdict
 	kinds
 )
 
-// Rates gives the probability of each kind for one request, 0 to 1. A request has at most one fault, so the sum should
-// not be above 1. Late counts as Before for Get and List, and Truncate is for Get alone.
+// Rates is the probability of each kind for one request, 0 to 1. A request has at most one fault,
+// so the sum should not exceed 1. Late counts as Before for Get and List, and Truncate applies only
+// to Get.
 type Rates [kinds]float64
 
-// Config is what a Store does to requests.
+// Config sets the faults and delays of a Store.
 type Config struct {
 	Put, Get, List, Delete Rates
 
-	// Every request takes between LatencyMin and LatencyMax more, a drawn part of it before it has its effect.
+	// LatencyMin and LatencyMax bound the random delay of every request, a part of which comes
+	// before the effect.
 	LatencyMin, LatencyMax time.Duration
 	// LateMax is the longest delay of a Late effect.
 	LateMax time.Duration
@@ -49,8 +53,9 @@ type Config struct {
 // All gives every operation the same rates.
 func All(r Rates) Config { return Config{Put: r, Get: r, List: r, Delete: r} }
 
-// Store is a store with faults. What happens to a request depends on the seed, the operation, the name and how often
-// that was asked before, not on the order in which goroutines run. Safe for concurrent use.
+// Store is a store with faults. The fault of a request depends on the seed, the operation, the name
+// and the number of earlier such requests, but not on the order in which goroutines run. Safe for
+// concurrent use.
 type Store struct {
 	inner    objstore.Store
 	seed     uint64
@@ -62,7 +67,7 @@ type Store struct {
 	asked map[request]uint64
 }
 
-// request is what a draw depends on, besides how often it was made.
+// request is the input of a draw, together with the number of earlier draws.
 type request struct {
 	op   string
 	name string
@@ -75,13 +80,13 @@ func New(inner objstore.Store, seed uint64, c Config) *Store {
 	return s
 }
 
-// SetConfig changes what happens to requests from now on. The zero Config is a store without faults.
+// SetConfig changes the faults of later requests. The zero Config has no faults.
 func (s *Store) SetConfig(c Config) { s.config.Store(&c) }
 
-// Injected says how many requests have met a fault of a kind; None counts those without.
+// Injected is how many requests had a fault of a kind; None counts those without a fault.
 func (s *Store) Injected(k Kind) int64 { return s.injected[k].Load() }
 
-// Settle waits until all Late effects have happened. No request may be begun meanwhile.
+// Settle waits for all Late effects. No request may start meanwhile.
 func (s *Store) Settle() { s.late.Wait() }
 
 // Unwrap implements objstore.Unwrapper.
@@ -90,13 +95,13 @@ func (s *Store) Unwrap() objstore.Store { return s.inner }
 // String implements objstore.Store.
 func (s *Store) String() string { return s.inner.String() }
 
-// fate is what has been drawn for one request.
+// fate is the random decision for one request.
 type fate struct {
 	kind          Kind
 	before, after time.Duration // latency
 	late          time.Duration
-	effect        bool    // of a Hang
-	part          float64 // of a body that is let through, 0 to 1
+	effect        bool    // whether a Hang has an effect
+	part          float64 // part of the body that is delivered, 0 to 1
 }
 
 // draw decides the fate of a request.
@@ -137,13 +142,14 @@ func (s *Store) draw(c *Config, rates *Rates, r request) fate {
 
 var (
 	errDropped   = errors.New("injected: connection reset")
-	errLost      = errors.New("injected: the answer is lost")
+	errLost      = errors.New("injected: response lost")
 	errThrottled = errors.New("injected: 503 SlowDown")
 	errRefused   = errors.New("injected: 403 AccessDenied")
-	errTruncated = errors.New("injected: the body ends here")
+	errTruncated = errors.New("injected: body truncated")
 )
 
-// run carries out one request as its fate has it. later is its effect without the caller, nil if there is none.
+// run performs one request according to its fate. later returns its effect without the caller, nil
+// if there is none.
 func (s *Store) run(ctx context.Context, f fate, effect func() error, later func() func()) error {
 	if err := sleep(ctx, f.before); err != nil {
 		return err
@@ -188,7 +194,7 @@ func join(class, err error) error { return fmt.Errorf("%w: %w", class, err) }
 
 func ended(ctx context.Context) error { return join(objstore.ErrNoVerdict, ctx.Err()) }
 
-// sleep waits, or gives the verdict of a ctx that has ended.
+// sleep waits, or returns the verdict of an ended ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -210,7 +216,7 @@ func (s *Store) Put(ctx context.Context, key string, body objstore.Body) error {
 	return s.run(ctx, s.draw(c, &c.Put, request{"put", key}),
 		func() error { return s.inner.Put(ctx, key, body) },
 		func() func() {
-			own := make([]byte, 0, body.Size) // the caller's bytes are the caller's again when Put returns
+			own := make([]byte, 0, body.Size) // the caller owns its bytes again when Put returns
 			for _, p := range body.Parts {
 				own = append(own, p...)
 			}
@@ -241,7 +247,7 @@ func (s *Store) Get(ctx context.Context, key string, r objstore.Range) (objstore
 	return object, nil
 }
 
-// bodySize is about how many bytes an object's body has.
+// bodySize estimates the length of a body.
 func bodySize(o objstore.Object, r objstore.Range) int64 {
 	size := max(0, o.Size-r.Offset)
 	if r.Length >= 0 {
@@ -250,7 +256,7 @@ func bodySize(o objstore.Object, r objstore.Range) int64 {
 	return size
 }
 
-// truncated is a body that ends too early.
+// truncated is a body that ends early.
 type truncated struct {
 	inner io.ReadCloser
 	left  int64

@@ -49,7 +49,7 @@ func TestEachKindOfFault(t *testing.T) {
 		{fault.Lost, objstore.ErrNoVerdict, true},
 		{fault.Throttle, objstore.ErrThrottled, false},
 		{fault.Refuse, objstore.ErrRefused, false},
-		{fault.Truncate, nil, true}, // not of a put
+		{fault.Truncate, nil, true}, // Truncate does not apply to a put
 	} {
 		t.Run(fmt.Sprint(c.kind), func(t *testing.T) {
 			inner := objstore.NewMemory()
@@ -70,7 +70,7 @@ func TestEachKindOfFault(t *testing.T) {
 				t.Fatalf("delete gives %v", err)
 			}
 			if c.kind != fault.Truncate && s.Injected(c.kind) != 3 {
-				t.Fatalf("%d faults are counted", s.Injected(c.kind))
+				t.Fatalf("%d faults counted", s.Injected(c.kind))
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func TestTruncatedBodies(t *testing.T) {
 		lengths[len(got)] = true
 	}
 	if len(lengths) < 10 {
-		t.Fatalf("always cut at the same places: %v", lengths)
+		t.Fatalf("always truncated at the same positions: %v", lengths)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// outcomes makes the same requests from several goroutines and lists what became of each.
+// outcomes makes the same requests from several goroutines and lists their outcomes.
 func outcomes(t *testing.T, seed uint64) []string {
 	s := fault.New(objstore.NewMemory(), seed, fault.All(fault.Rates{fault.Before: 0.2, fault.Lost: 0.2, fault.Throttle: 0.1, fault.Refuse: 0.1}))
 	var mu sync.Mutex

@@ -1,4 +1,5 @@
-// Package storecheck finds out whether an object store does what Seb stands on (rule R10), before it is trusted.
+// Package storecheck checks the properties of an object store that Seb relies on (rule R10), before
+// it is trusted.
 package storecheck
 
 import (
@@ -14,25 +15,26 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// The checks of Run, as Error names them.
+// The checks of Run, as named in Error.
 const (
 	PutIfAbsent     = "put-if-absent"
-	Racers          = "racers for one name"
+	Racers          = "concurrent puts of one name"
 	ReadAfterWrite  = "read-after-write by GET"
 	ListAfterWrite  = "read-after-write by LIST"
 	ListAfterDelete = "LIST after DELETE"
 	Ranges          = "range reads"
-	Missing         = "a missing name is not found"
+	Missing         = "GET of a missing name"
 )
 
-// Options size the check. Zero means what rule R10 asks for.
+// Options set the size of the check. Zero means the value of rule R10.
 type Options struct {
-	Racers int // for one name at a time; default 16
-	Rounds int // of races, and of writes that are read back; default 20
+	Racers int // concurrent puts of one name; default 16
+	Rounds int // number of races and of write-read pairs; default 20
 }
 
-// Error says which check a store has failed. If it wraps objstore.ErrNoVerdict or objstore.ErrRefused a request of the check was not
-// answered, even when repeated: the store is out of reach, or cannot do what was asked.
+// Error names the check that a store failed. If it wraps objstore.ErrNoVerdict or
+// objstore.ErrRefused, a request of the check failed even when repeated: the store is unreachable
+// or cannot perform the request.
 type Error struct {
 	Check string // one of the Check constants
 	Err   error
@@ -44,9 +46,9 @@ func (e *Error) Error() string { return "store check: " + e.Check + ": " + e.Err
 // Unwrap gives Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Run finds out whether a store does what Seb stands on (rule R10). It works under probe/<random> and removes what it
-// has made. It costs some 550 requests, up to about 100 at a time: a broker that starts on an empty disk waits for it.
-// Of the checks that fail one is returned as a *Error.
+// Run checks the properties that Seb relies on (rule R10). It works under probe/<random> and
+// removes its objects. It makes some 550 requests, up to about 100 at a time, because a broker that
+// starts on an empty disk waits for it. It returns one of the failed checks as a *Error.
 func Run(ctx context.Context, s objstore.Store, o Options) error {
 	if o.Racers <= 0 {
 		o.Racers = 16
@@ -76,7 +78,8 @@ func Run(ctx context.Context, s objstore.Store, o Options) error {
 	}))
 }
 
-// worst returns the first error that says something about the store, else the first of a request without an answer, or nil.
+// worst returns the first error that proves a fault of the store, else the first error of a request
+// without response, or nil.
 func worst(faults []error) (unanswered error) {
 	for _, err := range faults {
 		if err != nil && !errors.Is(err, objstore.ErrNoVerdict) {
@@ -89,7 +92,7 @@ func worst(faults []error) (unanswered error) {
 	return unanswered
 }
 
-// atOnce calls f for 0 to n-1, all at once, and returns their errors.
+// atOnce calls f(0) to f(n-1) concurrently and returns their errors.
 func atOnce(n int, f func(i int) error) []error {
 	faults := make([]error, n)
 	var wg sync.WaitGroup
@@ -100,7 +103,8 @@ func atOnce(n int, f func(i int) error) []error {
 	return faults
 }
 
-// prober runs the checks. It keeps rule R1: a name is put with one content by one writer, and never after its DELETE.
+// prober runs the checks. It obeys rule R1: a name is put with one content by one writer, and never
+// after its DELETE.
 type prober struct {
 	store   objstore.Store
 	options Options
@@ -111,7 +115,7 @@ type prober struct {
 	used []string
 }
 
-// key is a new name.
+// key returns a new name.
 func (p *prober) key(part string, n int) string {
 	key := fmt.Sprintf("%s%s/%04d", p.prefix, part, n)
 	p.mu.Lock()
@@ -120,8 +124,9 @@ func (p *prober) key(part string, n int) string {
 	return key
 }
 
-// patiently repeats a request that has no verdict a few times; doubt says that it had none at least once.
-func (p *prober) patiently(ctx context.Context, request func() error) (doubt bool, err error) {
+// retry repeats a request without verdict a few times; doubt says that at least one attempt had
+// none.
+func (p *prober) retry(ctx context.Context, request func() error) (doubt bool, err error) {
 	const triesMax = 6
 	for try := 0; ; try++ {
 		err = request()
@@ -137,26 +142,27 @@ func (p *prober) patiently(ctx context.Context, request func() error) (doubt boo
 	}
 }
 
-// put says whether the store took our value for a name. After a request without verdict "exists" may be our own doing.
+// put reports whether the store accepted our value for a name. After an attempt without verdict
+// "exists" may be our own object.
 func (p *prober) put(ctx context.Context, key, value string) (won, doubt bool, err error) {
-	doubt, err = p.patiently(ctx, func() error { return p.store.Put(ctx, key, objstore.NewBody([]byte(value))) })
+	doubt, err = p.retry(ctx, func() error { return p.store.Put(ctx, key, objstore.NewBody([]byte(value))) })
 	if errors.Is(err, objstore.ErrExists) {
 		return false, doubt, nil
 	}
 	return err == nil, doubt, err
 }
 
-// putNew stores a value under a name that nobody else uses.
+// putNew stores a value under a name that no other call uses.
 func (p *prober) putNew(ctx context.Context, key, value string) error {
 	won, doubt, err := p.put(ctx, key, value)
 	if err == nil && !won && !doubt {
-		return fmt.Errorf("a new name is said to exist: %s", key)
+		return fmt.Errorf("new name %s: store reports that it exists", key)
 	}
 	return err
 }
 
 func (p *prober) get(ctx context.Context, key string, r objstore.Range) (value string, err error) {
-	_, err = p.patiently(ctx, func() error {
+	_, err = p.retry(ctx, func() error {
 		object, err := p.store.Get(ctx, key, r)
 		if err != nil {
 			return err
@@ -168,14 +174,14 @@ func (p *prober) get(ctx context.Context, key string, r objstore.Range) (value s
 	return value, err
 }
 
-// want reads a value back.
+// want reads a value and compares it.
 func (p *prober) want(ctx context.Context, key, value string) error {
 	got, err := p.get(ctx, key, objstore.Whole)
 	if err != nil {
 		return err
 	}
 	if got != value {
-		return fmt.Errorf("%s has other bytes than were put", key)
+		return fmt.Errorf("%s: content differs from the put", key)
 	}
 	return nil
 }
@@ -186,7 +192,7 @@ func (p *prober) list(ctx context.Context, prefix string) (map[string]int64, err
 	for {
 		var page []objstore.Entry
 		var more bool
-		_, err := p.patiently(ctx, func() (err error) {
+		_, err := p.retry(ctx, func() (err error) {
 			page, more, err = p.store.List(ctx, o)
 			return err
 		})
@@ -208,13 +214,14 @@ func (p *prober) putIfAbsent(ctx context.Context) error {
 	if err := p.putNew(ctx, key, "first"); err != nil {
 		return err
 	}
-	for _, second := range []string{"second", "first"} { // a store may compare the bytes and let the same ones pass
+	// a store may compare the bytes and accept equal ones
+	for _, second := range []string{"second", "first"} {
 		won, _, err := p.put(ctx, key, second)
 		if err != nil {
 			return fmt.Errorf("second put: %w", err)
 		}
 		if won {
-			return errors.New("a name that was taken was given again")
+			return errors.New("second put of a name succeeded")
 		}
 		if err := p.want(ctx, key, "first"); err != nil {
 			return err
@@ -223,11 +230,11 @@ func (p *prober) putIfAbsent(ctx context.Context) error {
 	return nil
 }
 
-// lanes goes through the rounds in so many lanes at a time: a round begins when the one before it in its lane has ended.
-func (p *prober) lanes(n int, round func(lane, round int) error) error {
-	return worst(atOnce(n, func(lane int) error {
-		for r := lane; r < p.options.Rounds; r += n {
-			if err := round(lane, r); err != nil {
+// rounds runs the rounds in n parallel workers; each worker runs its rounds in sequence.
+func (p *prober) rounds(n int, round func(worker, round int) error) error {
+	return worst(atOnce(n, func(worker int) error {
+		for r := worker; r < p.options.Rounds; r += n {
+			if err := round(worker, r); err != nil {
 				return fmt.Errorf("round %d: %w", r, err)
 			}
 		}
@@ -236,7 +243,7 @@ func (p *prober) lanes(n int, round func(lane, round int) error) error {
 }
 
 func (p *prober) racers(ctx context.Context) error {
-	return p.lanes(4, func(_, round int) error { return p.race(ctx, p.key("race", round)) })
+	return p.rounds(4, func(_, round int) error { return p.race(ctx, p.key("race", round)) })
 }
 
 func (p *prober) race(ctx context.Context, key string) error {
@@ -255,7 +262,7 @@ func (p *prober) race(ctx context.Context, key string) error {
 	faults := []error{err}
 	for _, o := range outcomes {
 		if faults = append(faults, o.err); errors.Is(o.err, objstore.ErrNoVerdict) {
-			faults[0] = nil // nothing may be there
+			faults[0] = nil // possibly nothing was stored
 		}
 	}
 	if err := worst(faults); err != nil {
@@ -265,19 +272,19 @@ func (p *prober) race(ctx context.Context, key string) error {
 	for i, o := range outcomes {
 		switch {
 		case o.won && stored != value(i):
-			return errors.New("a racer was told that it won, and the bytes are another's")
+			return errors.New("a put succeeded, but the object has the bytes of another")
 		case o.won || o.doubt && stored == value(i):
 			winners++
 		}
 	}
 	if winners != 1 {
-		return fmt.Errorf("%d of %d won", winners, len(outcomes))
+		return fmt.Errorf("%d of %d concurrent puts succeeded, want 1", winners, len(outcomes))
 	}
 	return nil
 }
 
 func (p *prober) readAfterWrite(ctx context.Context) error {
-	return p.lanes(5, func(_, round int) error {
+	return p.rounds(5, func(_, round int) error {
 		key := p.key("read", round)
 		if err := p.putNew(ctx, key, key); err != nil {
 			return err
@@ -286,11 +293,11 @@ func (p *prober) readAfterWrite(ctx context.Context) error {
 	})
 }
 
-// listAfterWrite lists a prefix again and again: an answer that is a moment old is wrong.
+// listAfterWrite lists a prefix repeatedly: a result that is a moment old is wrong.
 func (p *prober) listAfterWrite(ctx context.Context) error {
-	const lanes = 5
-	return p.lanes(lanes, func(lane, round int) error {
-		part := fmt.Sprintf("list-%d", lane)
+	const workers = 5
+	return p.rounds(workers, func(worker, round int) error {
+		part := fmt.Sprintf("list-%d", worker)
 		key := p.key(part, round)
 		if err := p.putNew(ctx, key, key); err != nil {
 			return err
@@ -299,26 +306,26 @@ func (p *prober) listAfterWrite(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		before := round / lanes
+		before := round / workers
 		if size, shown := names[key]; !shown || size != int64(len(key)) || len(names) != before+1 {
-			return fmt.Errorf("%d names after %d puts; the newest shown: %v, with %d of %d bytes", len(names), before+1, shown, size, len(key))
+			return fmt.Errorf("%d names after %d puts; newest name listed: %v, with %d of %d bytes", len(names), before+1, shown, size, len(key))
 		}
 		return nil
 	})
 }
 
 func (p *prober) listAfterDelete(ctx context.Context) error {
-	return p.lanes(10, func(lane, round int) error {
-		part := fmt.Sprintf("delete-%d", lane)
+	return p.rounds(10, func(worker, round int) error {
+		part := fmt.Sprintf("delete-%d", worker)
 		keys := []string{p.key(part, 3*round), p.key(part, 3*round+1), p.key(part, 3*round+2)}
 		err := errors.Join(atOnce(len(keys), func(i int) error { return p.putNew(ctx, keys[i], keys[i]) })...)
 		if err != nil {
 			return err
 		}
-		if _, err := p.patiently(ctx, func() error { return p.store.Delete(ctx, keys[0]) }); err != nil {
+		if _, err := p.retry(ctx, func() error { return p.store.Delete(ctx, keys[0]) }); err != nil {
 			return err
 		}
-		if _, err := p.patiently(ctx, func() error { return p.store.Delete(ctx, keys[1:]...) }); err != nil {
+		if _, err := p.retry(ctx, func() error { return p.store.Delete(ctx, keys[1:]...) }); err != nil {
 			return err
 		}
 		names, err := p.list(ctx, p.prefix+part+"/")
@@ -326,7 +333,7 @@ func (p *prober) listAfterDelete(ctx context.Context) error {
 			return err
 		}
 		if len(names) != 0 {
-			return fmt.Errorf("%d deleted names are shown", len(names))
+			return fmt.Errorf("%d deleted names are listed", len(names))
 		}
 		return nil
 	})
@@ -348,18 +355,18 @@ func (p *prober) ranges(ctx context.Context) error {
 			want = want[:min(r.Length, int64(len(want)))]
 		}
 		if got != want {
-			return fmt.Errorf("%d bytes from %d: got other bytes (%d of them)", r.Length, r.Offset, len(got))
+			return fmt.Errorf("%d bytes from %d: got %d bytes with other content", r.Length, r.Offset, len(got))
 		}
 	}
 	if _, err := p.get(ctx, key, objstore.Range{Offset: int64(len(whole)), Length: 1}); !errors.Is(err, objstore.ErrRefused) {
-		return fmt.Errorf("a range beyond the end gives %w", orNothing(err))
+		return fmt.Errorf("range beyond the end: %w, want a refusal", orNothing(err))
 	}
 	return nil
 }
 
 func (p *prober) missing(ctx context.Context) error {
 	if _, err := p.get(ctx, p.key("missing", 0), objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
-		return fmt.Errorf("it gives %w", orNothing(err))
+		return fmt.Errorf("got %w", orNothing(err))
 	}
 	return nil
 }
@@ -373,9 +380,10 @@ func orNothing(err error) error {
 	return err
 }
 
-// cleanUp removes all names, also when ctx has ended. What it can not remove lies under probe/, where nobody reads.
+// cleanUp removes all names, also after ctx has ended. Names that cannot be removed stay under
+// probe/, which nothing reads.
 func (p *prober) cleanUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	_, _ = p.patiently(ctx, func() error { return p.store.Delete(ctx, p.used...) })
+	_, _ = p.retry(ctx, func() error { return p.store.Delete(ctx, p.used...) })
 }

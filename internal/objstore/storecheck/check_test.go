@@ -16,11 +16,11 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// liar is a store in memory whose answers a test can bend. Nil functions tell the truth.
+// liar is a store in memory whose functions a test can replace. Nil functions behave correctly.
 type liar struct {
 	*objstore.Memory
 
-	mu    sync.Mutex // held while a lie is told
+	mu    sync.Mutex // held during a replaced function
 	tries map[string]int
 
 	put    func(l *liar, key string, try int, body objstore.Body) error
@@ -29,7 +29,7 @@ type liar struct {
 	delete func(l *liar, keys []string) error
 }
 
-var errTruth = errors.New("tell the truth")
+var errTruth = errors.New("behave correctly")
 
 func (l *liar) Put(ctx context.Context, key string, body objstore.Body) error {
 	l.mu.Lock()
@@ -46,7 +46,7 @@ func (l *liar) Put(ctx context.Context, key string, body objstore.Body) error {
 	return l.Memory.Put(ctx, key, body)
 }
 
-// tried says whether anybody has put the name.
+// tried reports whether a put of the name was attempted.
 func (l *liar) tried(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *liar) Delete(ctx context.Context, keys ...string) error {
 	return l.Memory.Delete(ctx, keys...)
 }
 
-// overwrite stores body whether the name is taken or not.
+// overwrite stores body even if the name is taken.
 func overwrite(l *liar, key string, body objstore.Body) error {
 	return errors.Join(l.Memory.Delete(context.Background(), key), l.Memory.Put(context.Background(), key, body))
 }
@@ -86,7 +86,7 @@ func object(data string) objstore.Object {
 	return objstore.Object{Size: int64(len(data)), Body: io.NopCloser(strings.NewReader(data))}
 }
 
-// lies are bent stores and the check that must find each of them.
+// lies are faulty stores and the check that must detect each of them.
 var lies = map[string]struct {
 	store *liar
 	want  string
@@ -100,7 +100,7 @@ var lies = map[string]struct {
 		}
 		return errTruth
 	}}, storecheck.PutIfAbsent},
-	"the same bytes are let through": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
+	"equal bytes are accepted": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
 		if o, err := l.Memory.Get(context.Background(), key, objstore.Whole); err == nil {
 			old, _ := io.ReadAll(o.Body)
 			if bytes.Equal(old, bytes.Join(b.Parts, nil)) {
@@ -117,13 +117,13 @@ var lies = map[string]struct {
 		}
 		return errTruth
 	}}, storecheck.PutIfAbsent},
-	"two racers win at times": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
+	"two concurrent puts sometimes succeed": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
 		if try == 9 {
 			return overwrite(l, key, b)
 		}
 		return errTruth
 	}}, storecheck.Racers},
-	"two racers are told that they won": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
+	"two concurrent puts report success": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
 		if try == 16 {
 			return nil
 		}
@@ -136,7 +136,7 @@ var lies = map[string]struct {
 		}
 		return errTruth
 	}}, storecheck.Racers},
-	"the first get comes too early": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
+	"the first get is too early": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.tries[key] == 1 {
@@ -149,7 +149,7 @@ var lies = map[string]struct {
 		return e[:max(0, len(e)-1)]
 	}}, storecheck.ListAfterWrite},
 	"delete does nothing": {&liar{delete: func(*liar, []string) error { return nil }}, storecheck.ListAfterDelete},
-	"delete takes only the first of many": {&liar{delete: func(l *liar, keys []string) error {
+	"delete removes only the first of many names": {&liar{delete: func(l *liar, keys []string) error {
 		return l.Memory.Delete(context.Background(), keys[:1]...)
 	}}, storecheck.ListAfterDelete},
 	"ranges are ignored": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
@@ -181,7 +181,7 @@ var lies = map[string]struct {
 	}}, storecheck.Missing},
 }
 
-func TestCheckNamesWhatAStoreLiesAbout(t *testing.T) {
+func TestCheckNamesTheFault(t *testing.T) {
 	for name, c := range lies {
 		t.Run(name, func(t *testing.T) {
 			c.store.Memory = objstore.NewMemory()
@@ -214,7 +214,7 @@ func TestCheckPassesAndCleansUp(t *testing.T) {
 	}
 }
 
-// closed is a store that was opened, and is closed at the end.
+// closed returns an opened store, which is closed at the end.
 func closed(t *testing.T, s interface {
 	objstore.Store
 	io.Closer
@@ -239,26 +239,28 @@ func checkPasses(t *testing.T, store objstore.Store) {
 		t.Fatal(err)
 	}
 	if n := counter.Counts().Puts; n < 20*16 {
-		t.Fatalf("only %d puts were made", n)
+		t.Fatalf("only %d puts", n)
 	}
 	if faulty, ok := store.(*fault.Store); ok {
 		faulty.SetConfig(fault.Config{})
 	}
 	left, _, err := store.List(t.Context(), objstore.ListOptions{})
 	if err != nil || len(left) != 0 {
-		t.Fatalf("%d names are left, %v", len(left), err)
+		t.Fatalf("%d names remain, %v", len(left), err)
 	}
 }
 
-func TestCheckIsPatientWithHonestStores(t *testing.T) {
-	// The losers of a race hear 409, as on some real stores, and learn the truth when they ask again.
+func TestCheckToleratesTransientErrors(t *testing.T) {
+	// The losers of a race get 409, as on some real stores, and the right answer when they ask
+	// again.
 	conflicts := &liar{Memory: objstore.NewMemory(), put: func(_ *liar, _ string, try int, _ objstore.Body) error {
 		if try > 1 && try < 6 {
 			return objstore.ErrNoVerdict
 		}
 		return errTruth
 	}}
-	// The check asks six times: one request in 20 fails, and six failures on end come once in 30,000 runs.
+	// The check tries six times: one request in 20 fails, so six consecutive failures occur once in
+	// 30,000 runs.
 	rates := fault.Rates{fault.Before: 0.02, fault.Lost: 0.015, fault.Throttle: 0.01, fault.Truncate: 0.01}
 	for name, store := range map[string]objstore.Store{
 		"409 to losers": conflicts,
@@ -270,8 +272,8 @@ func TestCheckIsPatientWithHonestStores(t *testing.T) {
 	}
 }
 
-// TestCheckOfAStoreThatDoesNotAnswer: what is not known about a store is no fault of it.
-func TestCheckOfAStoreThatDoesNotAnswer(t *testing.T) {
+// TestCheckOfUnreachableStore: missing responses are no fault of the store.
+func TestCheckOfUnreachableStore(t *testing.T) {
 	for name, faults := range map[string]fault.Rates{"before": {fault.Before: 1}, "lost": {fault.Lost: 1}, "throttled": {fault.Throttle: 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -284,7 +286,7 @@ func TestCheckOfAStoreThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestCheckOfAStoreThatRefuses(t *testing.T) {
+func TestCheckOfRefusingStore(t *testing.T) {
 	store := fault.New(objstore.NewMemory(), 1, fault.All(fault.Rates{fault.Refuse: 1}))
 	err := storecheck.Run(t.Context(), store, storecheck.Options{})
 	var failed *storecheck.Error

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// mount mounts a small file system of its own; the test is skipped where that is not allowed.
+// mount mounts a small file system; the test is skipped where that is not allowed.
 func mount(t *testing.T, options string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Skipf("a file system can not be mounted here: %v", err)
+		t.Skipf("cannot mount a file system: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
@@ -54,7 +54,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	c = mustOpen(t, dir, b, options())
 	want(t, c, "k", []byte("x"))
 	if asked := b.asked(); len(asked) != 0 {
-		t.Errorf("what is cached was asked for: %q", asked)
+		t.Errorf("cached content was requested: %q", asked)
 	}
 	for range 3 {
 		want(t, c, "new", []byte("y"))
@@ -67,18 +67,19 @@ func TestReadOnlyFolder(t *testing.T) {
 	mustClose(t, c)
 }
 
-// TestDisksOfEverySize fills up at any write.
+// TestDisksOfEverySize fills the disk at every possible write.
 func TestDisksOfEverySize(t *testing.T) {
 	for pages := 1; pages <= 10; pages++ {
 		t.Run(fmt.Sprint(pages), func(t *testing.T) {
-			if trouble := script(t, mount(t, fmt.Sprintf("size=%dk", 4*pages)), nil); (trouble > 0) != (pages < 6) {
-				t.Errorf("trouble %d times", trouble)
+			if failures := script(t, mount(t, fmt.Sprintf("size=%dk", 4*pages)), nil); (failures > 0) != (pages < 6) {
+				t.Errorf("%d errors", failures)
 			}
 		})
 	}
 }
 
-// TestFewDescriptors leaves the process so few file descriptors that it runs out of them at any step.
+// TestFewDescriptors leaves the process so few file descriptors that it runs out of them at every
+// possible step.
 func TestFewDescriptors(t *testing.T) {
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
@@ -89,7 +90,7 @@ func TestFewDescriptors(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	dir, trouble := t.TempDir(), uint64(0)
+	dir, failures := t.TempDir(), uint64(0)
 	for spare := range uint64(10) {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 			t.Fatal(err)
@@ -98,14 +99,14 @@ func TestFewDescriptors(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		// The numbers of descriptors are bounded, not how many there are; those in use are low.
+		// The limit applies to descriptor numbers, not to their count; the used numbers are low.
 		few := syscall.Rlimit{Cur: uint64(len(open)) - 1 + spare, Max: before.Max}
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
 			t.Fatal(err)
 		}
-		trouble += script(t, dir, nil)
+		failures += script(t, dir, nil)
 	}
-	if trouble < 10 {
-		t.Errorf("trouble %d times: there were descriptors enough", trouble)
+	if failures < 10 {
+		t.Errorf("%d errors: there were enough descriptors", failures)
 	}
 }

@@ -13,19 +13,20 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// TestDiskTroubleOnlyCostsRequests fails each step on disk in turn, always and now and then: reads stay right, the
-// folder stays below its bound, one line is logged, and once the trouble is over the cache works again.
-func TestDiskTroubleOnlyCostsRequests(t *testing.T) {
+// TestDiskErrorsOnlyCostRequests fails each step on disk in turn, always or sometimes. Reads stay
+// correct, the folder stays within its bound, one line is logged, and without errors the cache
+// works again.
+func TestDiskErrorsOnlyCostRequests(t *testing.T) {
 	for _, op := range []string{"create", "write", "verify", "rename", "remove", "open", "reopen", "read"} {
 		for _, fault := range []error{syscall.ENOSPC, syscall.EIO, syscall.EROFS, syscall.EMFILE}[:sebtest.Runs(4, 1)] {
 			for _, every := range []int{1, 3} {
-				trouble(t, op, fault, every)
+				diskErrors(t, op, fault, every)
 			}
 		}
 	}
 }
 
-func trouble(t *testing.T, op string, fault error, every int) {
+func diskErrors(t *testing.T, op string, fault error, every int) {
 	t.Helper()
 	var book sebtest.Log
 	o := options()
@@ -55,14 +56,14 @@ func trouble(t *testing.T, op string, fault error, every int) {
 			c.Forget("b")
 		}
 	}
-	if lines := book.Lines(); len(lines) > 2 { // trouble, and damage
+	if lines := book.Lines(); len(lines) > 2 { // an error, and damage
 		t.Errorf("%s %v: logged %q", op, fault, lines)
 	}
 	settle(c)
 	mu.Lock()
 	broken = false
 	mu.Unlock()
-	if op == "remove" { // what could not be removed stays counted until the next start
+	if op == "remove" { // a file that cannot be removed stays counted until the next start
 		mustClose(t, c)
 		c = mustTune(t, dir, b, o, tuning{block: 1000, openMax: 1, hook: hook})
 	}
@@ -70,12 +71,12 @@ func trouble(t *testing.T, op string, fault error, every int) {
 	b.asked()
 	want(t, c, "a", data)
 	if asked := b.asked(); len(asked) != 0 {
-		t.Errorf("%s %v: after the trouble is over the second read asked %q, %+v, every %d", op, fault, asked, c.Stats(), every)
+		t.Errorf("%s %v: without errors the second read requested %q, %+v, every %d", op, fault, asked, c.Stats(), every)
 	}
 	mustClose(t, c)
 }
 
-// settle waits until the cache fetches nothing more ahead of its readers.
+// settle waits until the cache has no more requests in flight.
 func settle(c *Cache) {
 	for busy := true; busy; runtime.Gosched() {
 		c.mu.Lock()
@@ -84,7 +85,7 @@ func settle(c *Cache) {
 	}
 }
 
-// without opens a cache on a folder that it can not use and wants it to do without.
+// without opens a cache on an unusable folder and checks that it works without it.
 func without(t *testing.T, dir string) {
 	t.Helper()
 	var book sebtest.Log
@@ -98,14 +99,14 @@ func without(t *testing.T, dir string) {
 		want(t, c, "k", []byte("x"))
 	}
 	if asked := b.asked(); len(asked) != 3 {
-		t.Errorf("three reads asked %q", asked)
+		t.Errorf("three reads made requests %q", asked)
 	}
 	if lines := book.Lines(); len(lines) != 1 {
 		t.Errorf("logged %q", lines)
 	}
 }
 
-func TestFolderThatCanNotBeMade(t *testing.T) {
+func TestFolderThatCannotBeCreated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -124,11 +125,11 @@ func TestFolderOfAnotherProcess(t *testing.T) {
 	c := mustOpen(t, dir, b, options())
 	want(t, c, "k", []byte("x"))
 	if len(files(t, dir)) != 1 {
-		t.Error("a folder that is free again is not used")
+		t.Error("a folder that is no longer locked is not used")
 	}
 }
 
-func TestStoreTroubleIsTheReaders(t *testing.T) {
+func TestStoreErrorsReachTheReader(t *testing.T) {
 	b := newBucket()
 	b.fill(t, "k", pattern(3000, 1))
 	o := options()
