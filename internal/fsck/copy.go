@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -220,11 +221,21 @@ func (c *copier) finish(ctx context.Context) error {
 	return patiently(ctx, func() error { return c.o.To.Delete(ctx, CopyMark) })
 }
 
-// put stores an object in To. One of that name holds the same bytes.
+// put stores an object in To. If the name is taken, it must hold the same bytes: those of an earlier attempt.
 func (c *copier) put(ctx context.Context, key string, b []byte) error {
 	err := patiently(ctx, func() error { return c.o.To.Put(ctx, key, objstore.NewBody(b)) })
-	if errors.Is(err, objstore.ErrExists) {
-		return nil
+	if !errors.Is(err, objstore.ErrExists) {
+		return err
+	}
+	to := newChecker(Options{Store: c.o.To, Shard: c.o.Shard})
+	var has []byte
+	err = patiently(ctx, func() error {
+		var err error
+		has, _, err = to.readUpTo(ctx, key, int64(len(b))+1)
+		return err
+	})
+	if err == nil && !bytes.Equal(has, b) {
+		err = fmt.Errorf("%s: %s holds other bytes: delete it, and run this again", c.o.To, key)
 	}
 	return err
 }
@@ -277,63 +288,6 @@ func (c *copier) walkToEnd(ctx context.Context) error {
 		}
 		before = c.st.Pos
 	}
-}
-
-// contents are the names that a copy at a state holds.
-type contents struct {
-	shard  uint32
-	st     *state.State
-	epochs map[record.ID]bool // that the state knows
-	must   map[string]bool    // slots and packs with records
-	may    map[string]bool    // SEALs and copies of views, if they are there
-}
-
-// contentsAt returns those of a state. views are the copies of views in the store.
-func contentsAt(st *state.State, views []snapshot.Found) *contents {
-	n := &contents{st.Shard, st, map[record.ID]bool{}, map[string]bool{}, map[string]bool{}}
-	for _, t := range st.Topics() {
-		for _, p := range t.Partitions.Written() {
-			for i := range p.Ranges {
-				if r := &p.Ranges[i]; !r.Lost() {
-					n.must[st.RangeKey(r)] = true
-				}
-			}
-		}
-	}
-	for _, e := range st.Epochs {
-		n.epochs[e.Nonce] = true
-		if e.Nonce != st.Nonce {
-			n.may[state.SlotKey(st.Shard, e.Number, e.Nonce, e.Seal)] = true
-			n.may[state.RecoveryKey(st.Shard, e.Number, e.Nonce, e.Seal)] = true
-		}
-	}
-	for _, f := range viewsAt(st, views) {
-		for _, key := range f.Keys {
-			n.may[key] = true
-		}
-	}
-	return n
-}
-
-// forgotten reports whether key is a slot of an earlier epoch that the state does not know (rule R12). Of these a copy holds the
-// SEALs, which lead from epoch 0 to the epochs that it knows.
-func (n *contents) forgotten(key string) bool {
-	s, ok := parseSlot(n.shard, key)
-	return ok && s.epoch < n.st.Pos.Epoch && !n.epochs[s.nonce] && !n.st.OnLostBranch(s.pos())
-}
-
-func (n *contents) holds(key string) bool { return n.must[key] || n.may[key] || n.forgotten(key) }
-
-// viewsAt returns the newest whole copy of each view that is not ahead of a state. all has the newest of a view first.
-func viewsAt(st *state.State, all []snapshot.Found) (found []snapshot.Found) {
-	for _, f := range all {
-		on := slices.ContainsFunc(st.Epochs, func(e state.Epoch) bool { return e.Number == f.Epoch && e.Nonce == f.Nonce })
-		newer := slices.ContainsFunc(found, func(o snapshot.Found) bool { return o.View == f.View })
-		if f.Whole && on && !newer && !st.Pos.Less(f.Position) {
-			found = append(found, f)
-		}
-	}
-	return found
 }
 
 // listObjects lists the commit objects, packs and copies of views of a store.

@@ -1,13 +1,10 @@
 package fsck_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,7 +12,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
-	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -419,53 +415,4 @@ func TestBackupOfManyEpochs(t *testing.T) {
 		t.Errorf("garbage of %d bytes and %d SEALs", names[garbage], len(slots(t, s, record.KindSeal)))
 	}
 	sameRecords(t, s, want)
-}
-
-// TestBackupOfViews: the newest copy of a view that is not ahead of the restore point is in it.
-func TestBackupOfViews(t *testing.T) {
-	from, to := objstore.NewMemory(), objstore.NewMemory()
-	live(t, from, 1000)
-	settled(t, from)
-	first := backup(t, from, to, 0)
-	cluster, _, err := core.DecodeMeta(read(t, from, core.MetaKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := open(t, options(from, 1000))
-	produce(t, b, "a", 0, "later")
-	place := snapshot.Place{Position: state.Position{Epoch: b.Epoch()}, Nonce: nonceOf(t, from, b.Epoch())}
-	closeBroker(t, b)
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	copies := snapshot.Open(snapshot.Options{
-		Store: from, View: "triggers", Schema: 1, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
-		At: func() (snapshot.Place, bool) { return place, true }, On: func(snapshot.Place) bool { return true },
-	})
-	for range 2 {
-		if _, err := copies.Save(t.Context(), path, snapshot.Note{}, false); err != nil {
-			t.Fatal(err)
-		}
-		place.Slot++
-	}
-	backup(t, from, to, 0)
-	if r := clean(t, restored(t, to, nil)); r.Views != 1 {
-		t.Errorf("%d views, want the newest one", r.Views)
-	}
-	if r := clean(t, restored(t, to, &first.At)); r.Views != 0 {
-		t.Errorf("%d views at a position before them", r.Views)
-	}
-}
-
-// nonceOf is the nonce of an epoch, by the name of one of its objects.
-func nonceOf(t testing.TB, s objstore.Store, epoch uint32) record.ID {
-	t.Helper()
-	for key := range keys(t, s) {
-		if e, nonce, _, ok := state.ParseSlotKey(0, key); ok && e == epoch {
-			return nonce
-		}
-	}
-	t.Fatal("no object of the epoch")
-	return record.ID{}
 }

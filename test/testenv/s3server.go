@@ -36,12 +36,14 @@ type S3Server struct {
 	Endpoint string
 
 	binary, dir string
+	args        []string // of the backend
 	child       *child
 }
 
 // StartS3 starts a server with its objects in the existing folder dir, and waits until it answers.
-// Buckets are the folders in dir; StartS3 creates Bucket. The caller calls Stop.
-func StartS3(ctx context.Context, dir string) (*S3Server, error) {
+// Buckets are the folders in dir; StartS3 creates Bucket. args are further flags of versitygw's
+// backend "posix". The caller calls Stop.
+func StartS3(ctx context.Context, dir string, args ...string) (*S3Server, error) {
 	binary, err := S3Binary(ctx)
 	if err != nil {
 		return nil, err
@@ -55,7 +57,7 @@ func StartS3(ctx context.Context, dir string) (*S3Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("start s3 server: %w", err)
 		}
-		s := &S3Server{Endpoint: "http://" + address, binary: binary, dir: dir}
+		s := &S3Server{Endpoint: "http://" + address, binary: binary, dir: dir, args: args}
 		if err = s.Restart(ctx); err == nil {
 			return s, nil
 		}
@@ -66,12 +68,12 @@ func StartS3(ctx context.Context, dir string) (*S3Server, error) {
 
 // S3ForTest starts a server that ends with the test. If it cannot start, the test fails; with
 // -short the test is skipped.
-func S3ForTest(t testing.TB) *S3Server {
+func S3ForTest(t testing.TB, args ...string) *S3Server {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: no S3 server")
 	}
-	s, err := StartS3(t.Context(), t.TempDir())
+	s, err := StartS3(t.Context(), t.TempDir(), args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +105,8 @@ func (s *S3Server) Restart(ctx context.Context) error {
 		return errors.New("restart s3 server: server is still running")
 	}
 	address := s.Endpoint[len("http://"):]
-	child, err := startChild(s.binary, "--quiet", "--port", address, "--health", "/healthz", "posix", s.dir)
+	args := append([]string{"--quiet", "--port", address, "--health", "/healthz", "posix"}, s.args...)
+	child, err := startChild(s.binary, append(args, s.dir)...)
 	if err != nil {
 		return fmt.Errorf("start s3 server: %w", err)
 	}

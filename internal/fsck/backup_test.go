@@ -1,0 +1,105 @@
+package fsck_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/sebbroker/seb/internal/localdb/snapshot"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// TestBackupOfViews: the newest copy of a view that is not ahead of the restore point is in it.
+func TestBackupOfViews(t *testing.T) {
+	from, to := objstore.NewMemory(), objstore.NewMemory()
+	live(t, from, 1000)
+	settled(t, from)
+	first := backup(t, from, to, 0)
+	cluster, _, err := core.DecodeMeta(read(t, from, core.MetaKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, options(from, 1000))
+	produce(t, b, "a", 0, "later")
+	place := snapshot.Place{Position: state.Position{Epoch: b.Epoch()}, Nonce: nonceOf(t, from, b.Epoch())}
+	closeBroker(t, b)
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	copies := snapshot.Open(snapshot.Options{
+		Store: from, View: "triggers", Schema: 1, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
+		At: func() (snapshot.Place, bool) { return place, true }, On: func(snapshot.Place) bool { return true },
+	})
+	for range 2 {
+		if _, err := copies.Save(t.Context(), path, snapshot.Note{}, false); err != nil {
+			t.Fatal(err)
+		}
+		place.Slot++
+	}
+	backup(t, from, to, 0)
+	if r := clean(t, restored(t, to, nil)); r.Views != 1 {
+		t.Errorf("%d views, want the newest one", r.Views)
+	}
+	if r := clean(t, restored(t, to, &first.At)); r.Views != 0 {
+		t.Errorf("%d views at a position before them", r.Views)
+	}
+}
+
+// TestVersionedBucket: old versions of deleted objects change nothing, because a name is used once.
+func TestVersionedBucket(t *testing.T) {
+	server := testenv.S3ForTest(t, "--versioning-dir", t.TempDir())
+	client := s3.New(s3.Options{
+		Region: "us-east-1", BaseEndpoint: &server.Endpoint, UsePathStyle: true,
+		Credentials: credentials.NewStaticCredentialsProvider(testenv.AccessKey, testenv.SecretKey, ""),
+	})
+	_, err := client.PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{
+		Bucket: aws.String(testenv.Bucket), VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(prefix string) *objstore.S3 {
+		s, err := objstore.OpenS3(t.Context(), server.Options(prefix))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	from, to := open("bucket"), open("backup")
+	if !from.Versioned(t.Context()) {
+		t.Error("versioning is not seen")
+	}
+	want := live(t, from, 4)
+	settled(t, from)
+	if r := clean(t, from); r.Records != want {
+		t.Errorf("%d records, want %d", r.Records, want)
+	}
+	backup(t, from, to, 1)
+	_ = content(t, from) // the next epoch
+	backup(t, from, to, 1)
+	sameRecords(t, restored(t, to, nil), content(t, from))
+}
+
+// nonceOf is the nonce of an epoch, by the name of one of its objects.
+func nonceOf(t testing.TB, s objstore.Store, epoch uint32) record.ID {
+	t.Helper()
+	for key := range keys(t, s) {
+		if e, nonce, _, ok := state.ParseSlotKey(0, key); ok && e == epoch {
+			return nonce
+		}
+	}
+	t.Fatal("no object of the epoch")
+	return record.ID{}
+}
