@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// answer reads answers to multipart writes: the offsets of the records that were stored. It keeps its memory for the next
+// answer reads answers to multipart writes: the offsets of the stored records. It reuses its memory
 // and belongs to one worker.
 type answer struct{ body bytes.Buffer }
 
-// offsets reads an answer and says how many offsets it names.
+// offsets reads an answer and returns the number of its offsets.
 func (a *answer) offsets(r io.Reader) (int, error) {
 	a.body.Reset()
 	if _, err := a.body.ReadFrom(r); err != nil {
@@ -27,8 +27,9 @@ func (a *answer) offsets(r io.Reader) (int, error) {
 	return len(other.Offsets), nil
 }
 
-// countOffsets counts those of {"offsets":[7,8,9]}, as brokers write it, which package json reads in 60 times the time. ok is
-// false for all else, the same with other members or white space included.
+// countOffsets counts the offsets of {"offsets":[7,8,9]}, in the exact form of brokers; package
+// json takes 60 times as long. ok is false for any other text, also with other members or white
+// space.
 func countOffsets(b []byte) (n int, ok bool) {
 	b, opens := bytes.CutPrefix(b, []byte(`{"offsets":[`))
 	b, ends := bytes.CutSuffix(b, []byte(`]}`))

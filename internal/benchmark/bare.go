@@ -15,18 +15,19 @@ import (
 	"time"
 )
 
-// What a bare server does with the bodies that it reads: Params.Bare.
+// Values of Params.Bare: the actions of a bare server for a body.
 const (
-	BareNone = "none" // nothing
-	BareFile = "file" // appends each to a file, or answers with ranges of one
-	BareSync = "sync" // as file, with an fsync of each file when it is full
+	BareNone = "none" // ignores it
+	BareFile = "file" // appends each body to a file, or answers with ranges of one
+	BareSync = "sync" // like file, with an fsync of each full file
 )
 
-// bareFileSize is how many bytes a file has when it is left for a new one.
+// bareFileSize is the size at which the server starts another file.
 const bareFileSize = 10 << 20
 
-// bare is the yardstick: net/http, bodies read whole into pooled buffers, each appended by one write; ranges of one open
-// file. It promises nothing, checks nothing and finds nothing again.
+// bare is the server for comparisons: net/http, bodies read into pooled buffers, one write per
+// body, ranges of one open file. It guarantees nothing, verifies nothing and cannot find data
+// again.
 type bare struct {
 	kind       string
 	dir        string
@@ -35,13 +36,14 @@ type bare struct {
 	served     chan error
 	buffers    sync.Pool // of *[]byte
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	file    *os.File
-	written int64 // to file
+	written int64 // bytes in file
 	files   int
 }
 
-// startBare starts a bare server on a folder of its own inside BareDir; with what is to be read, if anything is.
+// startBare starts a bare server on a new folder inside BareDir, with the data to read, if there is
+// any.
 func (p *Params) startBare(pay *payload) (_ Broker, err error) {
 	dir, err := os.MkdirTemp(p.BareDir, "seb_bare*")
 	if err != nil {
@@ -53,7 +55,8 @@ func (p *Params) startBare(pay *payload) (_ Broker, err error) {
 			return Broker{}, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	b.buffers.New = func() any { return new([]byte) } // as large as the first body: thousands of workers send small ones
+	// as large as the first body, because thousands of workers send small ones
+	b.buffers.New = func() any { return new([]byte) }
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return Broker{}, errors.Join(err, os.RemoveAll(dir))
@@ -153,10 +156,10 @@ func (b *bare) read(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
-	_, _ = w.Write((*buf)[:size]) // a client that left sees it itself
+	_, _ = w.Write((*buf)[:size]) // a client that left notices it itself
 }
 
-// bareRequest sends the payload and expects nothing but 201.
+// bareRequest sends the payload and expects a 201.
 func (t *target) bareRequest(pay *payload) request {
 	return func(ctx context.Context, _ int) (int64, int64, error) {
 		resp, err := t.post(ctx, pay)
@@ -169,7 +172,7 @@ func (t *target) bareRequest(pay *payload) request {
 	}
 }
 
-// bare reads count records from offset as bytes.
+// bare reads the bytes of count records from offset.
 func (r *reader) bare(ctx context.Context, offset int64) (int64, int64, error) {
 	q := url.Values{"offset": {strconv.FormatInt(offset, 10)}, "max-records": {strconv.Itoa(r.count)}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.target.url+"/records?"+q.Encode(), nil)
@@ -183,7 +186,7 @@ func (r *reader) bare(ctx context.Context, offset int64) (int64, int64, error) {
 	defer resp.Body.Close()
 	size := int64(r.count) * int64(r.size)
 	if resp.ContentLength != size {
-		return 0, 0, fmt.Errorf("%d bytes, asked for %d", resp.ContentLength, size)
+		return 0, 0, fmt.Errorf("%d bytes, want %d", resp.ContentLength, size)
 	}
 	if err := r.values(resp.Body, size); err != nil {
 		return 0, 0, err

@@ -9,12 +9,13 @@ import (
 	"github.com/sebbroker/seb/internal/benchmark"
 )
 
-// TestBareServer: the yardstick moves what is asked for, says that it is no broker, and leaves nothing behind.
+// TestBareServer: the bare server moves the requested data, its report says that it is not a
+// broker, and it leaves no files.
 func TestBareServer(t *testing.T) {
 	dir := t.TempDir()
 	for _, kind := range []string{benchmark.BareNone, benchmark.BareFile, benchmark.BareSync, ""} {
 		p := small(benchmark.Multipart)
-		p.Bare, p.BareDir, p.RecordSize = kind, dir, 20<<10 // a file of 10 MiB becomes full
+		p.Bare, p.BareDir, p.RecordSize = kind, dir, 20<<10 // fills a file of 10 MiB
 		if kind == "" {
 			p.Bare, p.Read = benchmark.BareFile, &benchmark.ReadParams{Requests: 20, RecordsPerRequest: 70, Skew: benchmark.Uniform}
 		}
@@ -48,8 +49,8 @@ func TestFaultsOfABareServerAreNamed(t *testing.T) {
 		`"none", want file`: func(p *benchmark.Params) {
 			p.Bare, p.Read = benchmark.BareNone, &benchmark.ReadParams{Requests: 1, RecordsPerRequest: 1, Skew: benchmark.Recent}
 		},
-		"no --bucket":                func(p *benchmark.Params) { p.Bare, p.Bucket = benchmark.BareFile, "mem:" },
-		"no --remote-broker-address": nil,
+		"--bucket":                func(p *benchmark.Params) { p.Bare, p.Bucket = benchmark.BareFile, "mem:" },
+		"--remote-broker-address": nil,
 	} {
 		p := small(benchmark.Multipart)
 		if change == nil {

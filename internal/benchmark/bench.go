@@ -11,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// Run measures p.Runs times, each time a broker and a topic of its own, and reports. A request that fails, or gives fewer
-// records than asked for, fails the run and ends it. p is validated before anything is done.
+// Run measures p.Runs times, each with a new broker and a new topic, and reports. A request that
+// fails, or returns fewer records than requested, ends it with an error. Run validates p first.
 func Run(ctx context.Context, p Params, o Options) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (j *job) read(ctx context.Context) (run, error) {
 	starts := int64(p.Batches*p.RecordsPerBatch - p.Read.RecordsPerRequest + 1)
 	step := int64(1)
 	if p.Format == RecordBatch {
-		step = int64(p.RecordsPerBatch) // consumers go on where a batch begins: batches are not cut for them
+		step = int64(p.RecordsPerBatch) // consumers continue at the start of a batch
 	}
 	worker := func() request {
 		r := &reader{in: bufio.NewReaderSize(nil, encoding.HeadMax), target: j.target, count: p.Read.RecordsPerRequest, size: p.RecordSize}

@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/server"
 )
 
-// version is what is measured here.
+// version is the version in the results.
 type version struct {
 	Name string `json:"name"`
 }
@@ -30,7 +30,7 @@ func local(ctx context.Context, dir string) (*server.Server, error) {
 	return server.Start(ctx, cfg, slog.New(slog.DiscardHandler))
 }
 
-// measure runs p against brokers of its own, and returns what was reported and how many of them were closed.
+// measure runs p on new brokers, and returns the report and the number of closed brokers.
 func measure(t *testing.T, p benchmark.Params, o benchmark.Options) (out string, closed int, err error) {
 	t.Helper()
 	var b bytes.Buffer
@@ -53,7 +53,7 @@ func small(format string) benchmark.Params {
 	}
 }
 
-func TestWhatIsMovedIsCounted(t *testing.T) {
+func TestMovedRecordsAreCounted(t *testing.T) {
 	for _, format := range []string{benchmark.Multipart, benchmark.RecordBatch} {
 		for _, read := range []*benchmark.ReadParams{
 			nil,
@@ -95,7 +95,7 @@ func TestWhatIsMovedIsCounted(t *testing.T) {
 	}
 }
 
-func TestRemoteBrokerIsLeftAsItWas(t *testing.T) {
+func TestRemoteBrokerIsUnchanged(t *testing.T) {
 	srv, err := local(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestRemoteBrokerIsLeftAsItWas(t *testing.T) {
 	}
 	for _, want := range []string{"benchmark   write, ", "version     seb of this test", "against     broker " + srv.URL() + ", multipart", "run 2 ", "total ", "(load generator)"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("no %q in:\n%s", want, out)
+			t.Errorf("%q is missing in:\n%s", want, out)
 		}
 	}
 	c, err := client.New(srv.URL(), client.Options{APIKey: srv.APIKey()})
@@ -134,7 +134,7 @@ func TestFailedRequestFailsTheRun(t *testing.T) {
 	}
 }
 
-func TestFaultsOfParamsAreNamedTogether(t *testing.T) {
+func TestAllParamErrorsAreReported(t *testing.T) {
 	p := benchmark.Params{Workers: -1, Format: "x", Read: &benchmark.ReadParams{RecordsPerRequest: 5, Skew: "y"}}
 	out, _, err := measure(t, p, benchmark.Options{})
 	if err == nil || out != "" {
@@ -142,7 +142,7 @@ func TestFaultsOfParamsAreNamedTogether(t *testing.T) {
 	}
 	for _, flag := range []string{"runs", "workers", "batches", "record-size", "records-per-batch", "format", "remote-broker-address", "requests", "skew", "records-per-request"} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
-			t.Errorf("--%s is not named: %v", flag, err)
+			t.Errorf("--%s is missing in the error: %v", flag, err)
 		}
 	}
 }

@@ -8,22 +8,23 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// latencyInfo is the response time of requests in milliseconds. Workers send the next request when the last is answered,
-// so a stall delays what should have been measured during it: good for comparing runs, not for service levels.
+// latencyInfo has the response times of requests in milliseconds. Workers send the next request
+// after the answer, so a stall delays requests that should have been measured during it. The values
+// are for comparing runs, not for service levels.
 type latencyInfo struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }
 
-// latencies counts response times. Workers share a few of them: one has 150 KiB, which for each of thousands of workers
-// would be more than the broker has, and would be taken from it in this process.
+// latencies counts response times. Workers share a few of them, because one takes 150 KiB of the
+// memory in this process.
 type latencies struct {
 	mu   sync.Mutex // guards hist
 	hist *hdrhistogram.Histogram
 }
 
-// latencyCounts is as many latencies as can be added to at once.
+// latencyCounts are the latencies that workers share.
 type latencyCounts []*latencies
 
 func newLatencies() latencyCounts {
@@ -34,16 +35,16 @@ func newLatencies() latencyCounts {
 	return all
 }
 
-// of is where a worker counts.
+// of returns the latencies of a worker.
 func (c latencyCounts) of(worker int) *latencies { return c[worker%len(c)] }
 
 func (l *latencies) add(took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.hist.RecordValue(took.Microseconds()) // what is over ten minutes has no place
+	_ = l.hist.RecordValue(took.Microseconds()) // values above ten minutes are dropped
 }
 
-// info sums up what was counted; nobody counts any more.
+// info returns the percentiles. All workers must have finished.
 func (c latencyCounts) info() latencyInfo {
 	h := c[0].hist
 	for _, other := range c[1:] {

@@ -13,18 +13,18 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// request sends request number i and says how many records, and bytes of their values, it moved. A worker calls its own
-// from one goroutine.
+// request sends request number i and returns the number of records and of their bytes. A worker
+// calls its own request from one goroutine.
 type request func(ctx context.Context, i int) (records, bytes int64, err error)
 
-// load is n requests by so many workers.
+// load is n requests by a number of workers.
 type load struct {
 	workers, n int
-	worker     func() request // makes what one worker sends
+	worker     func() request // returns the request of one worker
 	bar        *progressbar.ProgressBar
 }
 
-// run sends all requests; the first that fails ends it.
+// run sends all requests; the first error ends it.
 func (l *load) run(ctx context.Context) (run, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -82,7 +82,7 @@ func (l *load) loop(ctx context.Context, next *atomic.Int64, took *latencies) (r
 	return r, nil
 }
 
-// progress is a bar on w, silent if that is nil.
+// progress returns a progress bar on w; nil for no bar.
 func progress(w io.Writer, n int, what string) *progressbar.ProgressBar {
 	if w == nil {
 		return progressbar.DefaultSilent(int64(n))

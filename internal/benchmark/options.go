@@ -12,15 +12,18 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 )
 
-// Params say what is measured. They are printed with the results.
+// Params are the parameters of a measurement. The report includes them.
 type Params struct {
-	Runs             int           `json:"runs"`
-	Workers          int           `json:"workers"` // requests in flight at once
-	LocalBroker      bool          `json:"local_broker"`
-	RemoteAddress    string        `json:"remote_broker_address,omitempty"` // used instead of a local broker
-	RemoteKey        config.Secret `json:"-"`
-	Bucket           string        `json:"bucket"`         // of the local broker; "": a temporary folder
-	Bare             string        `json:"bare,omitempty"` // measures a bare HTTP server in this process instead of a broker
+	Runs        int  `json:"runs"`
+	Workers     int  `json:"workers"` // concurrent requests
+	LocalBroker bool `json:"local_broker"`
+	// replaces the local broker
+	RemoteAddress string        `json:"remote_broker_address,omitempty"`
+	RemoteKey     config.Secret `json:"-"`
+	// of the local broker; "": a temporary folder
+	Bucket string `json:"bucket"`
+	// measures a bare HTTP server instead of a broker
+	Bare             string        `json:"bare,omitempty"`
 	BareDir          string        `json:"bare_dir,omitempty"`
 	Batches          int           `json:"batches"`
 	RecordSize       int           `json:"record_size"` // bytes
@@ -29,55 +32,57 @@ type Params struct {
 	BatcherBlockTime time.Duration `json:"batcher_block_time_ns"`
 	MemoryLimit      config.Bytes  `json:"memory_limit"` // of the local broker
 	Format           string        `json:"format"`
-	Topic            string        `json:"topic_name,omitempty"` // of the local broker's temporary bucket; elsewhere a new one is made
-	Read             *ReadParams   `json:"read,omitempty"`       // nil measures writes
+	// in the local broker's temporary bucket; other brokers get a new topic
+	Topic string      `json:"topic_name,omitempty"`
+	Read  *ReadParams `json:"read,omitempty"` // nil measures writes
 }
 
-// ReadParams are what a measurement of reads has besides.
+// ReadParams are the additional parameters of reads.
 type ReadParams struct {
 	Requests          int    `json:"requests"`
 	RecordsPerRequest int    `json:"records_per_request"`
 	Skew              string `json:"skew"`
 }
 
-// The ways to send and to ask for records: Params.Format.
+// Values of Params.Format.
 const (
-	Multipart   = "multipart"   // as the original
-	RecordBatch = "recordbatch" // Seb's fast way
+	Multipart   = "multipart"   // as the original program
+	RecordBatch = "recordbatch" // the fastest format
 )
 
-// Where reads begin: ReadParams.Skew.
+// Values of ReadParams.Skew.
 const (
-	Uniform = "uniform" // evenly spread
-	Recent  = "recent"  // as consumers that mostly keep up: near the end
+	Uniform = "uniform" // evenly distributed
+	Recent  = "recent"  // near the end, as consumers that mostly keep up
 )
 
 // Broker is a broker to measure.
 type Broker struct {
 	URL, Key string
-	// Close ends it; nil if it is not ours.
+	// Close ends the broker; nil for a remote one.
 	Close func() error
 }
 
-// Options are what Run needs besides the parameters.
+// Options are the options of Run in addition to the parameters.
 type Options struct {
-	// Start starts the local broker of a run; it is not called for a remote one.
+	// Start starts the local broker of a run. It is not called for a remote one.
 	Start func(context.Context, *Params) (Broker, error)
-	// Version is what is measured: printed as its String, and as its JSON.
+	// Version is the measured version, printed as text and as JSON.
 	Version fmt.Stringer
-	// Out gets the report, as one JSON document if JSON is set, else line by line.
+	// Out gets the report, as one JSON document if JSON is set, otherwise line by line.
 	Out  io.Writer
 	JSON bool
-	// Bars is a terminal that shows how far a run is; nil: nothing is shown.
+	// Bars is a terminal for progress bars; nil: none.
 	Bars io.Writer
 }
 
-// Validate reports every fault at once, by the names of the flags. With a remote address no local broker is used.
+// Validate reports all errors at once, by the names of the flags. A remote address disables the
+// local broker.
 func (p *Params) Validate() error {
 	var faults []string
 	atLeastOne := func(v int, flag string) {
 		if v < 1 {
-			faults = append(faults, fmt.Sprintf("--%s: %d, must be at least 1", flag, v))
+			faults = append(faults, fmt.Sprintf("--%s: %d, want at least 1", flag, v))
 		}
 	}
 	atLeastOne(p.Runs, "runs")
@@ -92,7 +97,7 @@ func (p *Params) Validate() error {
 		p.LocalBroker = false
 	}
 	if !p.LocalBroker && p.RemoteAddress == "" {
-		faults = append(faults, "--remote-broker-address: must be given with --local-broker=false")
+		faults = append(faults, "--remote-broker-address: required with --local-broker=false")
 	}
 	faults = append(faults, p.bareFaults()...)
 	if r := p.Read; r != nil {
@@ -123,7 +128,7 @@ func (p *Params) bareFaults() (faults []string) {
 		faults = append(faults, fmt.Sprintf("--bare: %q, want %s", p.Bare, strings.Join(kinds, ", ")))
 	}
 	if p.Bucket != "" || p.RemoteAddress != "" {
-		faults = append(faults, "--bare: measures no broker, so no --bucket and no --remote-broker-address")
+		faults = append(faults, "--bare: cannot be combined with --bucket or --remote-broker-address")
 	}
 	return faults
 }

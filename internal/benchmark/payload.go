@@ -14,7 +14,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// payload is one request's records, made once and sent again and again: pseudo-random, so nothing compresses it.
+// payload is the body of one request, which is sent repeatedly. Its records are pseudo-random, so
+// that they do not compress.
 type payload struct {
 	records     int
 	bytes       int64
@@ -40,7 +41,8 @@ func newPayload(p *Params) (*payload, error) {
 	return out, err
 }
 
-// multipartBody is what the original's client sends: the records' sizes as JSON, then their bytes in one piece.
+// multipartBody returns a body like that of the original program's client: the records' sizes as
+// JSON, then their bytes.
 func multipartBody(count, size int, data []byte) (contentType string, body []byte, err error) {
 	sizes := make([]int, count)
 	for i := range sizes {
@@ -67,14 +69,14 @@ func multipartBody(count, size int, data []byte) (contentType string, body []byt
 	return m.FormDataContentType(), b.Bytes(), nil
 }
 
-// writeRequest makes a worker's request that appends the payload.
+// writeRequest returns a worker's request that appends the payload.
 func (t *target) writeRequest(pay *payload) request {
 	var a answer
 	return func(ctx context.Context, _ int) (int64, int64, error) {
 		if pay.contentType == "" {
 			placed, err := t.client.ProduceBatches(ctx, t.topic, pay.body, client.ProduceOptions{})
 			if err == nil && (len(placed) != 1 || placed[0].Count != int64(pay.records)) {
-				err = fmt.Errorf("answer counts %v, sent %d records", placed, pay.records)
+				err = fmt.Errorf("answer has counts %v, want %d records", placed, pay.records)
 			}
 			return int64(pay.records), pay.bytes, err
 		}
@@ -94,7 +96,7 @@ func (t *target) writeRequest(pay *payload) request {
 	}
 }
 
-// post sends the payload as it is.
+// post sends the payload.
 func (t *target) post(ctx context.Context, pay *payload) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
 		t.url+"/records?"+url.Values{"topic-name": {t.topic}}.Encode(), bytes.NewReader(pay.body))

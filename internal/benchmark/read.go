@@ -16,18 +16,18 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// reader is what one reading worker asks for, and its buffers.
+// reader has the parameters and the buffers of one reading worker.
 type reader struct {
 	target *target
-	count  int // records a request
-	size   int // bytes of a record
+	count  int // records per request
+	size   int // bytes per record
 
 	in    *bufio.Reader
 	sizes encoding.Sizes
 	data  []byte
 }
 
-// multipart reads count records from offset the original's way.
+// multipart reads count records from offset in the original program's format.
 func (r *reader) multipart(ctx context.Context, offset int64) (int64, int64, error) {
 	q := url.Values{
 		"topic-name": {r.target.topic}, "offset": {strconv.FormatInt(offset, 10)},
@@ -63,7 +63,7 @@ func (r *reader) multipart(ctx context.Context, offset int64) (int64, int64, err
 		}
 	}
 	if r.sizes.Count != int64(r.count) {
-		return 0, 0, fmt.Errorf("%d records, asked for %d", r.sizes.Count, r.count)
+		return 0, 0, fmt.Errorf("%d records, want %d", r.sizes.Count, r.count)
 	}
 	if err := r.values(m.R, r.sizes.Sum); err != nil {
 		return 0, 0, err
@@ -71,7 +71,7 @@ func (r *reader) multipart(ctx context.Context, offset int64) (int64, int64, err
 	return int64(r.count), r.sizes.Sum, m.End(r.sizes.Sum)
 }
 
-// values reads so many bytes of records.
+// values reads n bytes of records.
 func (r *reader) values(in io.Reader, n int64) error {
 	if int64(cap(r.data)) < n {
 		r.data = make([]byte, n)
@@ -82,8 +82,8 @@ func (r *reader) values(in io.Reader, n int64) error {
 	return nil
 }
 
-// batches reads count records from offset, where a batch begins, as RecordBatches. Whole batches come: what is left is asked
-// for again.
+// batches reads count records from offset, the start of a batch, as RecordBatches. Answers have
+// whole batches, so the remaining records are requested again.
 func (r *reader) batches(ctx context.Context, offset int64) (records, bytes int64, err error) {
 	for records < int64(r.count) {
 		before := records
@@ -105,10 +105,10 @@ func (r *reader) batches(ctx context.Context, offset int64) (records, bytes int6
 	return records, bytes, nil
 }
 
-// recordOverhead is about what a record costs in a batch besides its value.
+// recordOverhead is the approximate size of a record in a batch without its value.
 const recordOverhead = 16
 
-// fetch gives at most want records to take, until that returns false.
+// fetch passes at most want records to take, until take returns false.
 func (r *reader) fetch(ctx context.Context, offset int64, take func(*record.Record) bool, want int64) error {
 	bytes := int(want) * (r.size + recordOverhead)
 	f, err := r.target.client.Fetch(ctx, r.target.topic, client.FetchOptions{Offset: offset, MaxBytes: bytes})
@@ -130,10 +130,11 @@ func (r *reader) fetch(ctx context.Context, offset int64, take func(*record.Reco
 	return nil
 }
 
-// recentMean is the mean distance from the end, as a part of the topic, with Recent.
+// recentMean is the mean distance from the end with Recent, as a fraction of the topic.
 const recentMean = 0.02
 
-// offset is where read number i begins, a multiple of step below starts: the same for every run of the same parameters.
+// offset returns the offset of read number i, a multiple of step below starts. It is the same in
+// every run with the same parameters.
 func (r *ReadParams) offset(i int, starts, step int64) int64 {
 	rng := rand.New(rand.NewPCG(uint64(i), 1))
 	at := int64(0)

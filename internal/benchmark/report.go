@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// report is the document that is printed as JSON.
+// report is the result as a JSON document.
 type report struct {
 	Benchmark  string       `json:"benchmark"` // "write" or "read"
 	Started    time.Time    `json:"started"`
@@ -19,12 +19,12 @@ type report struct {
 	Machine    machine.Info `json:"machine"`
 	Parameters Params       `json:"parameters"`
 	Runs       []run        `json:"runs"`
-	// Over all runs together. CPU time and memory are those of this process: with a local broker the broker's and the
-	// load generator's, with a remote one only the generator's.
+	// Sums over all runs. CPU time and memory are those of this process: broker and load generator
+	// with a local broker, only the load generator with a remote one.
 	RecordsPerSecond  float64 `json:"records_per_second"`
 	CPUMicrosecRecord float64 `json:"cpu_us_per_record"`
 	RSSMaxBytes       int64   `json:"rss_max_bytes"`
-	Includes          string  `json:"cpu_and_rss_of"` // whose
+	Includes          string  `json:"cpu_and_rss_of"` // the processes in the sums
 }
 
 // run is the result of one run.
@@ -43,20 +43,20 @@ type run struct {
 	cpu time.Duration
 }
 
-// allocInfo is what this process has allocated on the heap, for each request.
+// allocInfo is the heap allocation of this process per request.
 type allocInfo struct {
 	Objects float64 `json:"objects"`
 	Bytes   float64 `json:"bytes"`
 }
 
-// allocated is what the process has allocated so far.
+// allocated returns the allocation of the process so far.
 func allocated() allocInfo {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return allocInfo{Objects: float64(m.Mallocs), Bytes: float64(m.TotalAlloc)}
 }
 
-// since is what each of so many requests allocated after before.
+// since returns the allocation per request after before.
 func (a allocInfo) since(before allocInfo, requests int64) allocInfo {
 	n := float64(max(requests, 1))
 	return allocInfo{Objects: round((a.Objects - before.Objects) / n), Bytes: round((a.Bytes - before.Bytes) / n)}
@@ -73,7 +73,7 @@ func (r *run) finish(elapsed, cpu time.Duration) {
 	r.CPUMicrosecRecord = round(float64(cpu.Microseconds()) / float64(max(r.Records, 1)))
 }
 
-// finish computes the figures over all runs.
+// finish computes the sums over all runs.
 func (b *report) finish() {
 	var records int64
 	var seconds float64
@@ -95,7 +95,7 @@ func (b *report) finish() {
 	}
 }
 
-// round keeps three digits after the point: more would only look exact.
+// round rounds to three decimal places, which is the precision of the measurement.
 func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 func (b *report) writeJSON(w io.Writer) error {
@@ -104,7 +104,7 @@ func (b *report) writeJSON(w io.Writer) error {
 	return enc.Encode(b)
 }
 
-// writeHead prints what was asked for, on what, before the first run.
+// writeHead prints the parameters and the machine, before the first run.
 func (b *report) writeHead(w io.Writer) {
 	p := &b.Parameters
 	fmt.Fprintf(w, "benchmark   %s, %s\n", b.Benchmark, b.Started.Format(time.RFC3339))
@@ -126,12 +126,12 @@ func (b *report) writeHead(w io.Writer) {
 }
 
 func (r *run) writeLine(w io.Writer, n int) {
-	fmt.Fprintf(w, "run %-3d     %.2f s, %.0f records/s, %.1f MiB/s, %.1f requests/s, %.2f us CPU/record, %.0f objects and %.1f KiB allocated a request, latency ms p50 %.2f p99 %.2f max %.2f\n",
+	fmt.Fprintf(w, "run %-3d     %.2f s, %.0f records/s, %.1f MiB/s, %.1f requests/s, %.2f us CPU/record, %.0f objects and %.1f KiB allocated per request, latency ms p50 %.2f p99 %.2f max %.2f\n",
 		n, r.Seconds, r.RecordsPerSecond, r.MiBPerSecond, r.RequestsPerSecond, r.CPUMicrosecRecord,
 		r.Allocated.Objects, r.Allocated.Bytes/(1<<10), r.Latency.P50, r.Latency.P99, r.Latency.Max)
 }
 
 func (b *report) writeTotal(w io.Writer) {
-	fmt.Fprintf(w, "total       %.0f records/s, %.2f us CPU/record, %.1f MiB most memory (%s)\n",
+	fmt.Fprintf(w, "total       %.0f records/s, %.2f us CPU/record, %.1f MiB peak memory (%s)\n",
 		b.RecordsPerSecond, b.CPUMicrosecRecord, float64(b.RSSMaxBytes)/(1<<20), b.Includes)
 }

@@ -11,24 +11,24 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// target is the broker that a run is sent to.
+// target is the broker of a run.
 type target struct {
 	url, key string
 	topic    string
 	client   *client.Client
-	http     *http.Client // for what client does not speak
+	http     *http.Client // for requests without client
 	stop     func() error
 }
 
-// openTarget starts the local broker, or connects to the remote one. Every run gets a topic of its own, deleted by stop
-// unless the broker's bucket goes with it.
+// openTarget starts the local broker, or connects to the remote one. Every run has its own topic.
+// stop deletes it, unless the bucket is temporary.
 func (p *Params) openTarget(ctx context.Context, pay *payload, start func(context.Context, *Params) (Broker, error)) (*target, error) {
 	if p.Bare != "" {
 		return p.openBare(pay)
 	}
 	t := &target{topic: p.Topic}
 	if t.topic == "" || p.Bucket != "" || !p.LocalBroker {
-		// What is not ours alone may hold a topic of this name.
+		// A broker that others use may have a topic of this name.
 		t.topic = "bench-" + record.NewID().String()[:12]
 	}
 	var closers []func() error
@@ -41,7 +41,8 @@ func (p *Params) openTarget(ctx context.Context, pay *payload, start func(contex
 		closers = append(closers, b.Close)
 	}
 	t.url, t.key = b.URL, b.Key
-	// It repeats what the broker puts off for want of memory, as every program with it does; latencies tell.
+	// The client retries requests that exceed the memory budget, like other programs; the latencies
+	// include that.
 	c, err := client.New(t.url, client.Options{APIKey: t.key})
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (p *Params) openTarget(ctx context.Context, pay *payload, start func(contex
 	return t, nil
 }
 
-// transport keeps a connection for every worker, and makes no others.
+// transport keeps one connection per worker.
 func (p *Params) transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns = 0
@@ -80,7 +81,7 @@ func (p *Params) transport() *http.Transport {
 	return t
 }
 
-// openBare starts a bare server instead of a broker, with what is to be read.
+// openBare starts a bare server instead of a broker, with the data to read.
 func (p *Params) openBare(pay *payload) (*target, error) {
 	b, err := p.startBare(pay)
 	if err != nil {
@@ -93,7 +94,7 @@ func (p *Params) openBare(pay *payload) (*target, error) {
 	}}, nil
 }
 
-// do sends req and demands a status.
+// do sends req and requires a status.
 func (t *target) do(req *http.Request, want int) (*http.Response, error) {
 	req.Header.Set("Authorization", "Bearer "+t.key)
 	resp, err := t.http.Do(req)
