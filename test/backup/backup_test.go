@@ -1,5 +1,5 @@
-// Package backup kills a broker, and the backups of its bucket, at random times. Each restored copy holds every record that was
-// acknowledged before its backup began, once, at its offset.
+// Package backup kills a broker, and the backups of its bucket, at random times. Each restored copy
+// holds every record that was acknowledged before its backup began, once, at its offset.
 package backup
 
 import (
@@ -46,10 +46,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// writers is how many topics are written to, each by one goroutine.
+// writers is the number of topics that are written, each by one goroutine.
 const writers = 4
 
-// run is one life of a bucket.
+// run is the lifetime of a bucket.
 type run struct {
 	t              *testing.T
 	rng            *rand.Rand
@@ -150,7 +150,8 @@ func (r *run) write(ctx context.Context, i int) {
 		for k := range values {
 			values[k] = strconv.AppendInt(nil, n+int64(k), 10)
 		}
-		// Not ctx: the client repeats the request until it knows the outcome, so that values are offsets.
+		// Not ctx: the client repeats the request until it knows the outcome, so that values are
+		// offsets.
 		res, err := c.ProduceValues(r.t.Context(), fmt.Sprintf("t%d", i), values, client.ProduceOptions{})
 		if err != nil || res[0].First != n {
 			r.t.Errorf("produce offset %d: %+v, %v", n, res, err)
@@ -180,7 +181,7 @@ func (r *run) seb(killAfter time.Duration, args ...string) (out string, killed b
 	return string(b), err != nil
 }
 
-// once makes a backup, or the beginning of one, and checks what can be restored.
+// once makes a backup, possibly an interrupted one, and checks the restore points.
 func (r *run) once() {
 	least := r.acknowledged()
 	var after time.Duration
@@ -201,7 +202,8 @@ func (r *run) acknowledged() [writers]int64 {
 	return r.acked
 }
 
-// check restores a restore point, the newest if it is not named, and compares it with what was acknowledged before.
+// check restores a restore point, the newest if it is not named, and compares it with what was
+// acknowledged before.
 func (r *run) check(at string, least [writers]int64) {
 	r.restores++
 	to := filepath.Join(r.dir, fmt.Sprintf("restored-%d", r.restores))
@@ -241,7 +243,8 @@ func (r *run) check(at string, least [writers]int64) {
 	}
 }
 
-// finish checks a last backup and the restore points before it, and moves the log to a third place.
+// finish checks a last backup and the restore points before it, and moves the log to a third
+// bucket.
 func (r *run) finish() {
 	if r.t.Failed() {
 		return
@@ -257,7 +260,7 @@ func (r *run) finish() {
 	r.t.Logf("%v: %d records acknowledged, %d kills of the broker, %d backups, %d of them killed, %d restored copies", *life,
 		acked[0]+acked[1]+acked[2]+acked[3], r.kills, r.backups, r.killed, r.restores)
 	if r.kills == 0 || r.killed == 0 || r.restores < 3 || acked[0] == 0 {
-		r.t.Log("too short a time to show much")
+		r.t.Log("the run is too short to cover much")
 	}
 }
 

@@ -14,21 +14,21 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// partitions of topics that groups read, and how many records a second are written to them.
+// The partitions of topics that groups read, and the records per second written to them.
 const (
 	partitions = 6
 	rate       = 10_000
 )
 
-// flow is an idempotent producer that writes numbered records until it is told to end.
+// flow is an idempotent producer that writes numbered records until it is stopped.
 type flow struct {
 	t     *testing.T
 	end   func()
 	ended chan error
-	count int // once it has ended
+	count int // valid after the end
 }
 
-// finish has it end and returns how many it has written, all of which were acknowledged.
+// finish stops it and returns the number of written records, all of which were acknowledged.
 func (f *flow) finish() int {
 	f.t.Helper()
 	f.end()
@@ -43,7 +43,7 @@ func (f *flow) finish() int {
 	return f.count
 }
 
-// pythonFlow is one by confluent-kafka.
+// pythonFlow starts one with confluent-kafka.
 func pythonFlow(p *python, topic string) *flow {
 	p.t.Helper()
 	f := &flow{t: p.t, ended: make(chan error, 1)}
@@ -59,11 +59,11 @@ func pythonFlow(p *python, topic string) *flow {
 		p.t.Fatal(err)
 	}
 	f.end = func() { _ = in.Close() }
-	gone := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(gone)
+		defer close(done)
 		err := c.Wait()
-		var r told
+		var r result
 		if err == nil {
 			err = json.Unmarshal([]byte(out.String()), &r)
 		}
@@ -73,11 +73,11 @@ func pythonFlow(p *python, topic string) *flow {
 		f.count = r.Records
 		f.ended <- err
 	}()
-	p.t.Cleanup(func() { stop(); <-gone })
+	p.t.Cleanup(func() { stop(); <-done })
 	return f
 }
 
-// kcatFlow is one by kcat, which reads its records from a pipe.
+// kcatFlow starts one with kcat, which reads its records from a pipe.
 func kcatFlow(k *kcat, topic string) *flow {
 	k.t.Helper()
 	f := &flow{t: k.t, ended: make(chan error, 1)}
@@ -112,9 +112,9 @@ func kcatFlow(k *kcat, topic string) *flow {
 	if err := c.Start(); err != nil {
 		k.t.Fatal(err)
 	}
-	gone := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(gone)
+		defer close(done)
 		err := c.Wait()
 		_ = r.Close()
 		if err != nil {
@@ -123,11 +123,11 @@ func kcatFlow(k *kcat, topic string) *flow {
 		f.count = <-wrote
 		f.ended <- err
 	}()
-	k.t.Cleanup(func() { stop(); <-gone })
+	k.t.Cleanup(func() { stop(); <-done })
 	return f
 }
 
-// pythonMember joins one by confluent-kafka.
+// pythonMember adds one with confluent-kafka.
 func (c *crew) pythonMember(p *python, topic string, settings map[string]any) *member {
 	c.t.Helper()
 	text, err := json.Marshal(settings)
@@ -137,7 +137,7 @@ func (c *crew) pythonMember(p *python, topic string, settings map[string]any) *m
 	return c.join(p.command(context.Background(), "member.py", topic, string(text)), pythonEvent)
 }
 
-// kcatMember joins one by kcat, which commits every five seconds.
+// kcatMember adds one with kcat, which commits every five seconds.
 func (c *crew) kcatMember(k *kcat, topic string) *member {
 	c.t.Helper()
 	m := c.join(k.command(context.Background(), "-q", "-u", "-E", "-f", kcatFormat, "-X", "auto.offset.reset=earliest", "-X", "session.timeout.ms=6000",
@@ -146,8 +146,8 @@ func (c *crew) kcatMember(k *kcat, topic string) *member {
 	return m
 }
 
-// changes has members of a group killed, added and leave while records flow; join adds one. It returns how many records there are,
-// all of which were read, and what has happened.
+// changes kills, adds and stops members of a group while records are written; join adds one. It
+// returns the number of records, all of which were read, and a description.
 func (c *crew) changes(f *flow, join func() *member) (count int, what string) {
 	c.t.Helper()
 	one, two, three := join(), join(), join()
@@ -171,7 +171,7 @@ func (c *crew) report(client, what string, begin time.Time, count, again int) {
 	c.t.Helper()
 	lost := "none missing"
 	if c.lost > 0 {
-		lost = fmt.Sprintf("%d taken and not printed by a kcat that was ended", c.lost)
+		lost = fmt.Sprintf("%d consumed but not printed by a stopped kcat", c.lost)
 	}
 	report(c.t, client, what, time.Since(begin), fmt.Sprintf("%s records, %s, %s again", testenv.Thousands(count), lost, testenv.Thousands(again)))
 }
@@ -212,7 +212,7 @@ func TestPythonGroup(t *testing.T) {
 	}
 }
 
-// judgeCooperation checks that no member that stays gives up all that it has.
+// judgeCooperation checks that no remaining member gives up all its partitions.
 func (c *crew) judgeCooperation() {
 	c.t.Helper()
 	for _, m := range c.members {
@@ -242,8 +242,8 @@ func (c *crew) judgeCooperation() {
 	}
 }
 
-// TestPythonStaticMembers kills a member with a group.instance.id and starts it again: it has its partitions at once, and no
-// other member notices. Another one with its id takes its place for good.
+// TestPythonStaticMembers kills a member with a group.instance.id and restarts it: it has its
+// partitions immediately, and no other member notices. Another member with the same id replaces it.
 func TestPythonStaticMembers(t *testing.T) {
 	testenv.InteropWanted(t)
 	t.Parallel()
@@ -284,26 +284,27 @@ func TestPythonStaticMembers(t *testing.T) {
 	if has != had || after2 != before2 || after3 != before3 {
 		t.Errorf("after its restart it has %q, had %q; the others' partitions changed %d and %d times\n%s", has, had, after2-before2, after3-before3, c.state())
 	}
-	// A second one of the id: the first is fenced, and says so.
-	usurper := join("one")
+	// A second member with the id: the first is fenced, and reports that.
+	second := join("one")
 	c.wait("the first is fenced", func() bool {
 		return slices.ContainsFunc(again.events, func(e event) bool { return e.kind == 'F' })
 	})
 	<-again.ended
-	again.killed = true // what it had not committed is read again
-	c.reading(usurper)
+	again.killed = true // its uncommitted records are read again
+	c.reading(second)
 	c.mu.Lock()
 	fault := again.events[slices.IndexFunc(again.events, func(e event) bool { return e.kind == 'F' })].text
 	c.mu.Unlock()
 	if !strings.Contains(fault, "FENCED_INSTANCE_ID") && fault != "_FATAL" {
-		t.Errorf("it heard %s", fault)
+		t.Errorf("it reported %s", fault)
 	}
 	count := f.finish()
 	c.finish(count)
 	c.report("confluent-kafka", "static members: 1 killed -9 and back without a rebalance, 1 fenced", begin, count, c.judge(judgement{count: count}))
 }
 
-// TestBrokerKilled kills the broker under idempotent producers and groups of both clients.
+// TestBrokerKilled kills the broker while idempotent producers and groups of both clients are
+// running.
 func TestBrokerKilled(t *testing.T) {
 	testenv.InteropWanted(t)
 	t.Parallel()

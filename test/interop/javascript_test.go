@@ -9,7 +9,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestKafkajsAdmin resets a group's offsets to either end of a topic, which kafkajs does by committing -2 and -1.
+// TestKafkajsAdmin resets a group's offsets to both ends of a topic, which kafkajs does by
+// committing -2 and -1.
 func TestKafkajsAdmin(t *testing.T) {
 	testenv.InteropWanted(t)
 	node, err := needs("node", "kafkajs runs in")

@@ -43,17 +43,17 @@ func newKcat(t *testing.T, b *testenv.InteropBroker, mechanism string) *kcat {
 	}
 }
 
-// command is a run that has not begun. It ends with ctx.
+// command returns a command that is not started. It ends with ctx.
 func (k *kcat) command(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, k.path, append(k.options[:len(k.options):len(k.options)], args...)...)
 	c.Env = k.env
 	return c
 }
 
-// callMax bounds a call of a client that should end by itself.
+// callMax bounds a call of a client.
 const callMax = 2 * time.Minute
 
-// run runs kcat to its end and returns what it has printed.
+// run runs kcat to its end and returns its output.
 func (k *kcat) run(in io.Reader, args ...string) string {
 	k.t.Helper()
 	out, said, err := k.try(in, args...)
@@ -63,7 +63,7 @@ func (k *kcat) run(in io.Reader, args ...string) string {
 	return out
 }
 
-// try is run where a fault is expected.
+// try is run for an expected error.
 func (k *kcat) try(in io.Reader, args ...string) (out, said string, err error) {
 	ctx, stop := context.WithTimeout(k.t.Context(), callMax)
 	defer stop()
@@ -74,7 +74,8 @@ func (k *kcat) try(in io.Reader, args ...string) (out, said string, err error) {
 	return o.String(), s.String(), err
 }
 
-// lines is a pipe with the records from one number to another, a line each, key and value separated by a tab.
+// lines returns a pipe with the records from one number to another, one per line, key and value
+// separated by a tab.
 func lines(from, to int) io.Reader {
 	r, w := io.Pipe()
 	go func() {
@@ -87,17 +88,19 @@ func lines(from, to int) io.Reader {
 	return r
 }
 
-// million is how many records each client writes and reads.
+// million is the number of records that each client writes and reads.
 const million = 1_000_000
 
-// TestKcatMillion writes a million records, a fifth with each codec, half of these with headers, and reads them.
+// TestKcatMillion writes a million records, a fifth with each codec, half of these with headers,
+// and reads them.
 func TestKcatMillion(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t)
 	kcatRecords(t, newKcat(t, b, "PLAIN"), "kcat", b, million)
 }
 
-// kcatRecords writes count records, a fifth with each codec, and reads them with kcat and with franz-go.
+// kcatRecords writes count records, a fifth with each codec, and reads them with kcat and with
+// franz-go.
 func kcatRecords(t *testing.T, k *kcat, name string, b *testenv.InteropBroker, count int) {
 	t.Helper()
 	const topic, partitions = "numbers", 4
@@ -142,7 +145,8 @@ func kcatRecords(t *testing.T, k *kcat, name string, b *testenv.InteropBroker, c
 		testenv.Rate("written", count, wrote), testenv.Rate("read", count, took))
 }
 
-// kcatReader checks lines of what kcat has read: each number once, in order in each partition, and the headers of its half.
+// kcatReader checks lines of kcat's output: each number once, in order in each partition, and the
+// headers of its half.
 type kcatReader struct {
 	half  int
 	seen  []bool
@@ -183,7 +187,7 @@ func (r *kcatReader) line(line []byte) error {
 	return nil
 }
 
-// TestKcatCommands does what people do with kcat: -L, -P, -C from a time, -Q.
+// TestKcatCommands covers common uses of kcat: -L, -P, -C from a time, -Q.
 func TestKcatCommands(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t)
@@ -213,7 +217,7 @@ func TestKcatCommands(t *testing.T) {
 	if list := k.run(nil, "-L", "-J", "-t", "plants"); !regexp.MustCompile(`"topic":"plants","partitions":\[\{"partition":0,"leader":1,`).MatchString(list) {
 		t.Errorf("-L -J: %s", list)
 	}
-	// A topic that is not there is created by who writes to it, not by who lists.
+	// Writing creates a missing topic; listing does not.
 	k.run(strings.NewReader("x\n"), "-P", "-t", "new")
 	if got := k.run(nil, "-C", "-t", "new", "-o", "beginning", "-e", "-q"); got != "x\n" {
 		t.Errorf("a topic created by writing has %q", got)
@@ -222,7 +226,7 @@ func TestKcatCommands(t *testing.T) {
 	report(t, "kcat", "-L, -P with keys, headers and nulls, -C, -Q", time.Since(begin))
 }
 
-// kcatTimes asks for offsets by time: record i was made at second i.
+// kcatTimes requests offsets by time: record i has second i.
 func kcatTimes(t *testing.T, k *kcat, b *testenv.InteropBroker) {
 	t.Helper()
 	createTopic(t, b, "times", 1)
@@ -246,7 +250,7 @@ func kcatTimes(t *testing.T, k *kcat, b *testenv.InteropBroker) {
 	}
 }
 
-// TestKcatSASL shows the key by each mechanism, and a wrong one.
+// TestKcatSASL authenticates with each mechanism, and with a wrong key.
 func TestKcatSASL(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t)

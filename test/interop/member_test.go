@@ -16,10 +16,10 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// event is something that a member of a group has told, see testdata/python/member.py. kcat tells of records only.
+// event is an event of a group's member, see testdata/python/member.py. kcat reports records only.
 type event struct {
 	kind              byte
-	at                int64 // nanoseconds; of kcat when its line came
+	at                int64 // nanoseconds; for kcat when its line came
 	partition, offset int
 	number            int
 	text              string // partitions of A, V and L; names of errors
@@ -31,10 +31,10 @@ type member struct {
 	cmd    *exec.Cmd
 	parse  func(line string) (event, error)
 	said   strings.Builder
-	ended  chan struct{} // closed when it has ended and all it told is there
-	silent bool          // tells nothing but what it reads
+	ended  chan struct{} // closed when it has ended and all output is processed
+	silent bool          // reports only records
 	killed bool
-	left   bool // told to end
+	left   bool // stopped by the test
 
 	// Guarded by the crew's lock.
 	events []event
@@ -42,15 +42,15 @@ type member struct {
 	err    error
 }
 
-// crew is the members of a group, and what they have read.
+// crew is the members of a group and the records that they read.
 type crew struct {
 	t       *testing.T
 	b       *testenv.InteropBroker
 	topic   string
 	members []*member
-	lost    int // taken by a kcat and not printed when it was killed; once judged
+	lost    int // consumed by a kcat but not printed when it was killed; valid after judge
 
-	mu       sync.Mutex // guards what follows, and the events of members
+	mu       sync.Mutex // guards the fields below, and the events of members
 	changed  chan struct{}
 	distinct int
 	seen     map[[2]int]bool // partition and offset
@@ -81,7 +81,7 @@ func (c *crew) join(cmd *exec.Cmd, parse func(string) (event, error)) *member {
 	return m
 }
 
-// follow takes what a member tells. A line that was cut short by a kill does not count.
+// follow processes a member's output. It ignores a line that a kill has cut.
 func (c *crew) follow(m *member, out io.Reader) {
 	r := bufio.NewReaderSize(out, 1<<20)
 	for {
@@ -112,10 +112,10 @@ func (c *crew) follow(m *member, out io.Reader) {
 	close(m.ended)
 }
 
-// waitMax bounds the wait for something that a group has to come to, with a broker killed on the way.
+// waitMax bounds the wait for a state of a group, including a kill of the broker.
 const waitMax = 90 * time.Second
 
-// wait waits until something is true, which is asked under the lock.
+// wait waits until is returns true; it holds the lock during the call.
 func (c *crew) wait(what string, is func() bool) {
 	c.t.Helper()
 	end := time.After(waitMax)
@@ -129,12 +129,12 @@ func (c *crew) wait(what string, is func() bool) {
 		select {
 		case <-c.changed:
 		case <-end:
-			c.t.Fatalf("never: %s\n%s", what, c.state())
+			c.t.Fatalf("condition not met: %s\n%s", what, c.state())
 		}
 	}
 }
 
-// state is for a test that has failed.
+// state describes the crew for a failed test.
 func (c *crew) state() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +152,8 @@ func (c *crew) state() string {
 	return b.String()
 }
 
-// missing names offsets that nobody has read though somebody has read on, and who has read the one before.
+// missing lists offsets that no member has read although later ones were read, and the readers of
+// the previous offset.
 func (c *crew) missing(b *strings.Builder) {
 	const most = 10
 	high, count := make(map[int]int), 0
@@ -165,10 +166,10 @@ func (c *crew) missing(b *strings.Builder) {
 				continue
 			}
 			count++
-			_, _ = fmt.Fprintf(b, "partition %d has %d, which nobody has read; the one before:", p, o)
+			_, _ = fmt.Fprintf(b, "offset %[2]d of partition %[1]d was not read; the previous one:", p, o)
 			for _, m := range c.members {
 				if i := slices.IndexFunc(m.events, func(e event) bool { return e.kind == 'R' && e.partition == p && e.offset == o-1 }); i >= 0 {
-					_, _ = fmt.Fprintf(b, " %s, whose last but %d it is;", m.name, len(m.events)-1-i)
+					_, _ = fmt.Fprintf(b, " %s, %d events before its end;", m.name, len(m.events)-1-i)
 				}
 			}
 			b.WriteByte('\n')
@@ -176,7 +177,7 @@ func (c *crew) missing(b *strings.Builder) {
 	}
 }
 
-// reading waits until each of some members has read a thousand records more.
+// reading waits until each of some members has read a thousand more records.
 func (c *crew) reading(members ...*member) {
 	c.t.Helper()
 	const more = 1000
@@ -191,7 +192,7 @@ func (c *crew) reading(members ...*member) {
 	}
 }
 
-// partitionsRead waits until there is no partition left out: each of count has gone on by a thousand records.
+// partitionsRead waits until each of count partitions has advanced by a thousand records.
 func (c *crew) partitionsRead(count int) {
 	c.t.Helper()
 	const more = 1000
@@ -208,7 +209,7 @@ func (c *crew) partitionsRead(count int) {
 	var last time.Time
 	done := false
 	c.wait("every partition is read", func() bool {
-		if time.Since(last) > 200*time.Millisecond { // to look through all is work
+		if time.Since(last) > 200*time.Millisecond { // checking everything is expensive
 			last, done = time.Now(), true
 			for p, h := range high() {
 				done = done && h >= marks[p]+more
@@ -218,7 +219,7 @@ func (c *crew) partitionsRead(count int) {
 	})
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (c *crew) kill(m *member) {
 	c.mu.Lock()
 	m.killed = true
@@ -227,7 +228,7 @@ func (c *crew) kill(m *member) {
 	<-m.ended
 }
 
-// leave tells a member to end, and waits.
+// leave stops a member and waits.
 func (c *crew) leave(m *member) {
 	c.t.Helper()
 	c.mu.Lock()
@@ -244,7 +245,7 @@ func (c *crew) leave(m *member) {
 	}
 }
 
-// finish waits until count records are read, and has all members leave.
+// finish waits until count records are read, and stops all members.
 func (c *crew) finish(count int) {
 	c.t.Helper()
 	list := ends(c.t, c.b, c.topic)
@@ -258,12 +259,13 @@ func (c *crew) finish(count int) {
 	}
 }
 
-// unprinted are records that kcat had taken and not printed when it was killed or told to end, one each time at most: librdkafka
-// counts a record as read once kcat has it, and may commit it while kcat waits for the pipe; and kcat prints nothing any more
-// once it is to end. Each comes right behind the last that was printed.
+// unprinted returns records that kcat had consumed but not printed when it was killed or stopped,
+// at most one each. librdkafka counts a record as read when kcat has it, and may commit it while
+// kcat waits for the pipe; a stopping kcat prints nothing. Each comes directly after the last
+// printed record.
 func (c *crew) unprinted(ends []int64, count int) map[[2]int]bool {
 	list := make(map[[2]int]bool)
-	if count-c.distinct > len(c.members) { // not worth the work yet
+	if count-c.distinct > len(c.members) { // too early
 		return list
 	}
 	for _, m := range c.members {
@@ -284,11 +286,11 @@ func (c *crew) unprinted(ends []int64, count int) map[[2]int]bool {
 	return list
 }
 
-// pythonEvent is a line of testdata/python/member.py.
+// pythonEvent parses a line of testdata/python/member.py.
 func pythonEvent(line string) (e event, err error) {
 	fields := strings.Fields(line)
 	if len(fields) < 2 {
-		return e, fmt.Errorf("a member told %q", line)
+		return e, fmt.Errorf("unexpected output of a member: %q", line)
 	}
 	e.kind = fields[0][0]
 	if e.at, err = strconv.ParseInt(fields[1], 10, 64); err != nil {
@@ -301,7 +303,7 @@ func pythonEvent(line string) (e event, err error) {
 	}
 	for i, p := range to {
 		if i+2 >= len(fields) {
-			return e, fmt.Errorf("a member told %q", line)
+			return e, fmt.Errorf("unexpected output of a member: %q", line)
 		}
 		if *p, err = strconv.Atoi(fields[i+2]); err != nil {
 			return e, err
@@ -310,7 +312,7 @@ func pythonEvent(line string) (e event, err error) {
 	return e, nil
 }
 
-// kcatFormat is what kcat members print of a record, kcatEvent what it says.
+// kcatFormat is the output format of kcat members, kcatEvent parses it.
 const kcatFormat = "%p %o\\t%k\\t%s\\n"
 
 func kcatEvent(line string) (e event, err error) {
@@ -326,15 +328,16 @@ func kcatEvent(line string) (e event, err error) {
 	return e, err
 }
 
-// judgement is what the members of a group may have done.
+// judgement is the permitted behavior of a group's members.
 type judgement struct {
 	count int
-	// brokerKilled: what was read and not committed when the broker was killed may be read again, by anybody.
+	// brokerKilled permits that any member reads records again that were not committed when the
+	// broker was killed.
 	brokerKilled bool
 }
 
-// judge checks what the members have read against what is stored: nothing is missing, partitions are in order, and what was
-// read again was read by a member that was killed. It returns how many were read again.
+// judge compares the records of the members with the stored ones: none is missing, partitions are
+// in order, and only records of a killed member were read again. It returns the number of these.
 func (c *crew) judge(j judgement) (again int) {
 	c.t.Helper()
 	stored := ends(c.t, c.b, c.topic)
@@ -367,7 +370,7 @@ func (c *crew) judge(j judgement) (again int) {
 				continue
 			}
 			if len(list) == 0 {
-				c.t.Fatalf("nobody has read offset %d of partition %d\n%s", o, p, c.state())
+				c.t.Fatalf("offset %d of partition %d was not read\n%s", o, p, c.state())
 			}
 			if n := numbers[at]; n <= before {
 				c.t.Fatalf("in partition %d %d comes after %d", p, n, before)
@@ -392,7 +395,7 @@ func (c *crew) judge(j judgement) (again int) {
 	return again
 }
 
-// judgeOrder checks that no member has gone back in a partition.
+// judgeOrder checks that no member has moved back in a partition.
 func (c *crew) judgeOrder(j judgement) {
 	c.t.Helper()
 	for _, m := range c.members {
@@ -400,7 +403,7 @@ func (c *crew) judgeOrder(j judgement) {
 		for _, e := range m.events {
 			if e.kind != 'R' {
 				if e.kind == 'A' && j.brokerKilled {
-					clear(last) // it goes on from where was committed
+					clear(last) // it continues from the commit
 				}
 				continue
 			}
@@ -412,22 +415,23 @@ func (c *crew) judgeOrder(j judgement) {
 	}
 }
 
-// judgeCommits checks that whoever began to read a partition began where was committed before, or behind that.
+// judgeCommits checks that each member that began to read a partition started at an earlier commit,
+// or after it.
 func (c *crew) judgeCommits() {
 	c.t.Helper()
-	type told struct {
+	type reported struct {
 		event
 		m *member
 	}
-	var all []told
+	var all []reported
 	for _, m := range c.members {
 		for _, e := range m.events {
 			if strings.IndexByte("RCA", e.kind) >= 0 {
-				all = append(all, told{e, m})
+				all = append(all, reported{e, m})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b told) int { return int(min(1, max(-1, a.at-b.at))) })
+	slices.SortStableFunc(all, func(a, b reported) int { return int(min(1, max(-1, a.at-b.at))) })
 	committed := make(map[int]int)
 	next := make(map[*member]map[int]int) // of partitions since they were assigned
 	for _, e := range all {
@@ -442,7 +446,7 @@ func (c *crew) judgeCommits() {
 			next[e.m] = make(map[int]int)
 		}
 		if want, ok := next[e.m][e.partition]; (!ok || want != e.offset) && e.offset < committed[e.partition] {
-			c.t.Fatalf("%s began partition %d at %d, and %d was committed before", e.m.name, e.partition, e.offset, committed[e.partition])
+			c.t.Fatalf("%s started partition %d at %d, but %d was committed before", e.m.name, e.partition, e.offset, committed[e.partition])
 		}
 		next[e.m][e.partition] = e.offset + 1
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// oldLibraries are versions of librdkafka that programs still come with. They are taken out of confluent-kafka's wheels, which are
-// for a Python of their time: kcat runs with them, Python need not.
+// oldLibraries are old versions of librdkafka that are still in use. They come from
+// confluent-kafka's wheels for a Python of their time. kcat uses them without Python.
 var oldLibraries = []struct{ version, python string }{
 	{"1.6.1", "3.9"},  // 2021; kcat's groups need 1.6
 	{"1.9.2", "3.10"}, // 2022, the last 1.x
@@ -43,7 +43,7 @@ func oldLibrary(t *testing.T, version, pythonVersion string) string {
 	return found[0]
 }
 
-// newOldKcat is kcat with an old librdkafka.
+// newOldKcat returns kcat with an old librdkafka.
 func newOldKcat(t *testing.T, b *testenv.InteropBroker, version, pythonVersion string) *kcat {
 	t.Helper()
 	library := oldLibrary(t, version, pythonVersion)
@@ -59,7 +59,8 @@ func newOldKcat(t *testing.T, b *testenv.InteropBroker, version, pythonVersion s
 	return k
 }
 
-// TestOldLibrdkafka has versions of librdkafka from 2021 on write and read, in a group and alone, with each mechanism of SASL.
+// TestOldLibrdkafka writes and reads with versions of librdkafka from 2021 on, in a group and
+// alone, with each mechanism of SASL.
 func TestOldLibrdkafka(t *testing.T) {
 	testenv.InteropWanted(t)
 	const count = 100_000
@@ -96,8 +97,9 @@ func TestOldLibrdkafka(t *testing.T) {
 	}
 }
 
-// TestOldestLibrdkafka has the first librdkafka with idempotent producers (2019), which no kcat of today can use, write and read.
-// It shows the key in messages of SASL without heads (SaslHandshake v0).
+// TestOldestLibrdkafka writes and reads with the first librdkafka with idempotent producers (2019),
+// which current versions of kcat cannot use. It authenticates with SASL messages without heads
+// (SaslHandshake v0).
 func TestOldestLibrdkafka(t *testing.T) {
 	testenv.InteropWanted(t)
 	const version, count = "1.0.1", 20_000
@@ -113,8 +115,8 @@ func TestOldestLibrdkafka(t *testing.T) {
 	}
 }
 
-// firstOffset asks for the first offset of partition 0 since a long time ago. Every second time librdkafka 1.6.1 does not know
-// the partition, and does not on a Kafka 4.3.1 either.
+// firstOffset requests the first offset of partition 0. In every second call librdkafka 1.6.1 does
+// not know the partition, with Kafka 4.3.1 either.
 func firstOffset(k *kcat, topic string) (said string) {
 	for range 20 {
 		out, errors, err := k.try(strings.NewReader(""), "-Q", "-t", topic+":0:1")

@@ -16,7 +16,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// confluentVersion is that of confluent-kafka, which brings a librdkafka of nearly the same number.
+// confluentVersion is the version of confluent-kafka, which includes a librdkafka of nearly the
+// same version.
 const confluentVersion = "2.16.1"
 
 // python is the interpreter with confluent-kafka and settings for a broker.
@@ -25,19 +26,20 @@ type python struct {
 	path   string
 	dir    string // of the scripts
 	env    []string
-	client string // its name in reports
+	client string // name in reports
 }
 
-// needs finds a program in the PATH that is not for these tests to install.
+// needs finds a program in the PATH that these tests do not install.
 func needs(name, purpose string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("there is no %s here, which %s: install it (on Debian apt-get install %s) so that it is in the PATH", name, purpose, name)
+		return "", fmt.Errorf("%s is not in the PATH; it %s: install it (on Debian apt-get install %s)", name, purpose, name)
 	}
 	return path, nil
 }
 
-// pip installs a package from PyPI as a wheel, with options of pip install beside. Where python3 has no pip it has one from Debian.
+// pip installs a package from PyPI as a wheel, with additional options of pip install. If python3
+// has no pip, it uses Debian's.
 func pip(ctx context.Context, path, name, what string, args ...string) (dir string, err error) {
 	env := os.Environ()
 	if _, err := testenv.Command(ctx, ".", path, "-m", "pip", "--version"); err != nil {
@@ -52,7 +54,7 @@ func pip(ctx context.Context, path, name, what string, args ...string) (dir stri
 		c := exec.CommandContext(ctx, path, all...)
 		c.Env = env
 		if out, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("pip (it needs PyPI, or a mirror that pip is told about): %w: %s", err, out)
+			return fmt.Errorf("pip (needs PyPI or a configured mirror): %w: %s", err, out)
 		}
 		return nil
 	})
@@ -84,22 +86,23 @@ func newPython(t *testing.T, b *testenv.InteropBroker) *python {
 	}
 }
 
-// command is a script that has not begun. It ends with ctx.
+// command returns a script's command that is not started. It ends with ctx.
 func (p *python) command(ctx context.Context, script string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, p.path, append([]string{filepath.Join(p.dir, script)}, args...)...)
 	c.Env = p.env
 	return c
 }
 
-// told is a line of a script's results.
-type told struct {
+// result is a line of a script's output.
+type result struct {
 	Check                  string
 	Seconds, Written, Read float64
 	Records                int
 }
 
-// run runs a script to its end, calls visit with each of its results, and fails the test if it fails.
-func (p *python) run(visit func(told), script string, args ...string) {
+// run runs a script to its end, calls visit with each of its results, and fails the test on an
+// error.
+func (p *python) run(visit func(result), script string, args ...string) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p.t.Context(), callMax)
 	defer stop()
@@ -115,7 +118,7 @@ func (p *python) run(visit func(told), script string, args ...string) {
 	}
 	lines, count := bufio.NewScanner(out), 0
 	for lines.Scan() {
-		var r told
+		var r result
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			p.t.Errorf("%s printed %q", script, lines.Text())
 		}
@@ -127,8 +130,8 @@ func (p *python) run(visit func(told), script string, args ...string) {
 	}
 }
 
-// report reports results as they come.
-func (p *python) report(r told) {
+// report reports a result.
+func (p *python) report(r result) {
 	var figures []string
 	if r.Written > 0 {
 		figures = append(figures, testenv.Rate("written", int(r.Written), time.Second), testenv.Rate("read", int(r.Read), time.Second))
@@ -146,7 +149,7 @@ func TestPythonMillion(t *testing.T) {
 	expectLog(t, b, "numbers", million, func(n int) string { return codecs[n/(million/len(codecs))] })
 }
 
-// TestPythonSASL shows the key by each mechanism.
+// TestPythonSASL authenticates with each mechanism.
 func TestPythonSASL(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t)
@@ -155,14 +158,14 @@ func TestPythonSASL(t *testing.T) {
 	p.run(p.report, "sasl.py", "secrets")
 }
 
-// TestPythonAdmin asks for all that AdminClient can.
+// TestPythonAdmin uses all requests of AdminClient.
 func TestPythonAdmin(t *testing.T) {
 	testenv.InteropWanted(t)
 	p := newPython(t, testenv.ServeInterop(t))
 	p.run(p.report, "admin.py", "plants")
 }
 
-// TestPythonTransactions asks for transactions.
+// TestPythonTransactions requests transactions.
 func TestPythonTransactions(t *testing.T) {
 	testenv.InteropWanted(t)
 	p := newPython(t, testenv.ServeInterop(t))

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.InteropMain(m)) }
 
-// report is testenv.Report of a test that has not failed.
+// report is testenv.Report for a test that has not failed.
 func report(t *testing.T, client, what string, took time.Duration, figures ...string) {
 	t.Helper()
 	if !t.Failed() {
@@ -28,20 +28,21 @@ func report(t *testing.T, client, what string, took time.Duration, figures ...st
 	}
 }
 
-// Records follow from a number, so that whoever has one can tell that it is whole. testdata/python/records.py says the same.
+// A number determines a record, so that a record can be checked by itself.
+// testdata/python/records.py does the same.
 const keys = 10_007
 
 var filler = strings.Repeat("seb ", 32)
 
 func keyOf(n int) []byte { return fmt.Appendf(nil, "key-%d", n%keys) }
 
-// valueOf is the number, its checksum, and up to 95 bytes.
+// valueOf returns the number, its checksum, and up to 95 bytes.
 func valueOf(n int) []byte {
 	text := strconv.Itoa(n)
 	return fmt.Appendf(nil, "%s:%08x:%s", text, crc32.ChecksumIEEE([]byte(text)), filler[:n%96])
 }
 
-// numberOf is the number that a key and a value are of.
+// numberOf returns the number of a key and value.
 func numberOf(key, value []byte) (int, error) {
 	text, _, _ := bytes.Cut(value, []byte{':'})
 	n, err := strconv.Atoi(string(text))
@@ -53,7 +54,7 @@ func numberOf(key, value []byte) (int, error) {
 
 var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 
-// goClient is franz-go, closed when the test ends.
+// goClient returns franz-go, closed when the test ends.
 func goClient(t *testing.T, b *testenv.InteropBroker, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	c, err := kgo.NewClient(append(options, kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "go", Pass: testenv.InteropKey}.AsMechanism()))...)
@@ -64,7 +65,7 @@ func goClient(t *testing.T, b *testenv.InteropBroker, options ...kgo.Opt) *kgo.C
 	return c
 }
 
-// createTopic makes a topic over HTTP.
+// createTopic creates a topic over HTTP.
 func createTopic(t *testing.T, b *testenv.InteropBroker, name string, partitions int) {
 	t.Helper()
 	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
@@ -93,8 +94,8 @@ func stored(t *testing.T, b *testenv.InteropBroker, topic string, count int, vis
 	}
 }
 
-// expectLog checks that a topic holds the numbers from 0 to count, each once, in order in each partition, and nothing else; and that
-// batches are stored with the codec that the client was told, if codecOf is not nil.
+// expectLog checks that a topic has the numbers from 0 to count, each once, in order in each
+// partition. If codecOf is not nil it also checks the codec of the stored batches.
 func expectLog(t *testing.T, b *testenv.InteropBroker, topic string, count int, codecOf func(n int) string) {
 	t.Helper()
 	last := make(map[int32]int)
@@ -112,7 +113,7 @@ func expectLog(t *testing.T, b *testenv.InteropBroker, topic string, count int, 
 		case err != nil:
 			t.Fatal(err)
 		case n >= count || seen[n]:
-			t.Fatalf("%d is there twice or was never sent, at offset %d of partition %d", n, r.Offset, r.Partition)
+			t.Fatalf("%d is stored twice or was never sent, at offset %d of partition %d", n, r.Offset, r.Partition)
 		case ok && before > n:
 			t.Fatalf("%d stands after %d in partition %d", n, before, r.Partition)
 		}
@@ -128,13 +129,14 @@ func expectLog(t *testing.T, b *testenv.InteropBroker, topic string, count int, 
 			t.Fatalf("%d is stored with %s, was sent with %s", n, got, want)
 		}
 	})
-	// A batch that compression would make larger stays as it is: one with a record or two may be such.
+	// A batch that compression would enlarge stays uncompressed; batches of one or two records may
+	// be such.
 	if plain > count/100 {
 		t.Fatalf("%d of %d records are not compressed as they were sent", plain, count)
 	}
 }
 
-// ends are the ends of a topic's partitions, whose logs begin at 0.
+// ends returns the ends of a topic's partitions, whose logs start at 0.
 func ends(t *testing.T, b *testenv.InteropBroker, topic string) []int64 {
 	t.Helper()
 	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})

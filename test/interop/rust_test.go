@@ -11,10 +11,10 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// rskafkaVersion is that in testdata/rust/Cargo.lock.
+// rskafkaVersion is the version in testdata/rust/Cargo.lock.
 const rskafkaVersion = "0.6.0"
 
-// rust builds the program in testdata/rust, with the crates that Cargo.lock names.
+// rust builds the program in testdata/rust, with the crates of Cargo.lock.
 func rust(ctx context.Context) (string, error) {
 	cargo, err := needs("cargo", "builds rskafka (Rust 1.85 or later)")
 	if err != nil {
@@ -28,10 +28,11 @@ func rust(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, "debug", "place"), build(dir) // the program itself may have changed since
+	return filepath.Join(dir, "debug", "place"), build(dir) // the program may have changed
 }
 
-// TestRust writes batches of every codec whose largest timestamp is above that of every record, and reads them.
+// TestRust writes batches of every codec whose largest timestamp is above that of every record, and
+// reads them.
 func TestRust(t *testing.T) {
 	testenv.InteropWanted(t)
 	program, err := rust(t.Context())

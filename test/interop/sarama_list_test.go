@@ -1,29 +1,29 @@
 package interop
 
-// saramaTests is how many functional tests the sarama of testdata/sarama has.
+// saramaTests is the number of functional tests of sarama in testdata/sarama.
 const saramaTests = 71
 
-// How a test of sarama's suite ends that does not pass.
+// The results of tests of sarama's suite that do not pass.
 const (
 	fails  = "FAIL"
 	skips  = "SKIP"    // by itself
-	notRun = "not run" // it needs minutes to fail
+	notRun = "not run" // it takes minutes to fail
 )
 
 const (
 	severalBrokers = "needs several brokers: Seb is one"
-	noTransactions = "Seb: no transactions; sarama asks again and again for the coordinator that it is refused"
+	noTransactions = "Seb: no transactions; sarama repeatedly requests the coordinator that is refused"
 	needsDocker    = "runs programs of Kafka in a container of it"
 )
 
-// saramaNot are the tests of sarama's suite that do not pass, how they end instead, and why.
+// saramaNot are the tests of sarama's suite that do not pass, their results, and the reasons.
 var saramaNot = map[string]struct{ end, reason string }{
 	"TestConsumerFetchFollowerFailover":        {fails, severalBrokers + ", and no partition has a follower"},
 	"TestFuncAdminAlterPartitionReassignments": {fails, severalBrokers},
 	"TestFuncAdminDescribeLogDirs":             {fails, severalBrokers + ", and how much a bucket could hold is not known"},
 	"TestFuncAdminListConsumerGroupOffsets":    {fails, severalBrokers + ": one coordinator is stopped and another answers"},
 
-	"TestFuncAdminAlterConfig":             {fails, "Seb: segment.ms is taken, has no effect and is not listed"},
+	"TestFuncAdminAlterConfig":             {fails, "Seb: segment.ms is accepted, has no effect and is not listed"},
 	"TestFuncAdminDescribeConfig":          {fails, "Seb: settings are described without documentation"},
 	"TestFuncAdminIncrementalAlterConfigs": {fails, "Seb: the broker has no log.cleaner.backoff.ms, and is set by flags"},
 	"TestFuncAdminQuotas":                  {fails, "Seb: no quotas, so no AlterClientQuotas"},
@@ -42,10 +42,10 @@ var saramaNot = map[string]struct{ end, reason string }{
 	"TestFuncTxnAbortedProduce":           {notRun, noTransactions + ", each time behind a fetch that waits: minutes"},
 	"TestFuncTxnProduceAndCommitOffset":   {notRun, noTransactions + ", in each of three parts: a minute"},
 
-	"TestFuncIdempotentBufferedSequence":      {fails, "looks into the log of Kafka's container, after all else has gone well"},
+	"TestFuncIdempotentBufferedSequence":      {fails, "reads the log of Kafka's container, after everything else has passed"},
 	"TestFuncJavaInteropCooperativeRebalance": {skips, needsDocker},
 	"TestJavaConsumerCompressionRoundTrip":    {skips, needsDocker},
 	"TestJavaMurmur2PartitionerInterop":       {skips, needsDocker},
 	"TestJavaProducerCompressionRoundTrip":    {skips, needsDocker},
-	"TestReadOnlyAndAllCommittedMessages":     {skips, "sarama skips it everywhere: it fails now and then"},
+	"TestReadOnlyAndAllCommittedMessages":     {skips, "sarama always skips it: it fails sporadically"},
 }

@@ -27,17 +27,17 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// toxiproxyVersion is the one with which sarama runs its suite.
+// toxiproxyVersion is the version that sarama uses for its suite.
 const toxiproxyVersion = "2.12.0"
 
-// saramaPort is the first of the five ports that the suite connects to: they are written in it.
+// saramaPort is the first of the five fixed ports of the suite.
 const saramaPort = 29091
 
-// saramaKafka is the Kafka that the tests take Seb for, that of package differential.
+// saramaKafka is the version of Kafka that the suite assumes, that of package differential.
 const saramaKafka = "4.3.1"
 
-// saramaSuite builds the functional tests of the sarama that testdata/sarama uses, suite in a folder beside the names of its
-// tests, and toxiproxy, which they are run behind.
+// saramaSuite builds the functional tests of the sarama that testdata/sarama uses, and toxiproxy.
+// The folder dir has the suite and the names of its tests.
 func saramaSuite(ctx context.Context) (dir, toxiproxy string, err error) {
 	version, err := testenv.Command(ctx, "testdata/sarama", "go", "list", "-m", "-f", "{{.Version}}", "github.com/IBM/sarama")
 	if err != nil {
@@ -53,7 +53,7 @@ func saramaSuite(ctx context.Context) (dir, toxiproxy string, err error) {
 		if err := json.Unmarshal([]byte(text), &module); err != nil {
 			return err
 		}
-		source := filepath.Join(dir, "source") // Go does not build in the folder of a module that it has fetched
+		source := filepath.Join(dir, "source") // Go does not build in the module cache
 		if err := os.CopyFS(source, os.DirFS(module.Dir)); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func saramaSuite(ctx context.Context) (dir, toxiproxy string, err error) {
 
 var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
 
-// functionalTests are the names of the tests that only a build with the tag functional has.
+// functionalTests returns the names of the tests that only a build with the tag functional has.
 func functionalTests(source string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(source, "*_test.go"))
 	if err != nil {
@@ -106,8 +106,9 @@ func functionalTests(source string) ([]string, error) {
 	return names, nil
 }
 
-// door is an address at which clients need not show the key: it shows it for them.
-func door(t *testing.T, broker string) (address string) {
+// authenticator returns an address for clients without a key: it forwards their connections and
+// authenticates them.
+func authenticator(t *testing.T, broker string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -143,7 +144,7 @@ func door(t *testing.T, broker string) (address string) {
 						done <- struct{}{}
 					})
 				}
-				<-done // whichever side ends, the connection is no more
+				<-done // if either side ends, the connection ends
 			})
 		}
 	})
@@ -176,8 +177,8 @@ func showKey(c net.Conn) error {
 	return nil
 }
 
-// proxies starts a toxiproxy with proxies kafka1 to kafka5 in front of an address, at the ports that the suite knows. It
-// returns the URL at which they are commanded.
+// proxies starts a toxiproxy with proxies kafka1 to kafka5 in front of an address, at the ports of
+// the suite. It returns the URL of its API.
 func proxies(t *testing.T, path, upstream string) string {
 	t.Helper()
 	type proxy struct {
@@ -222,10 +223,11 @@ func proxies(t *testing.T, path, upstream string) string {
 	return ""
 }
 
-// suiteLine is a line of the suite that says which test the next lines are of, or how a test has ended. Parts of tests are not looked at.
+// suiteLine matches a line of the suite that names the test of the next lines, or gives a test's
+// result. Subtests are ignored.
 var suiteLine = regexp.MustCompile(`^\x16(?:=== [A-Z]+ +([^/\s]*)\S*|--- (PASS|FAIL|SKIP): ([^/\s]+) \(.*)$`)
 
-// outcome is how a test of the suite has ended, and the end of what it has printed.
+// outcome is the result of a test of the suite, and the end of its output.
 type outcome struct{ end, said string }
 
 // runSuite runs tests of the suite.
@@ -234,7 +236,7 @@ func runSuite(t *testing.T, suite, dir, url string, names []string) map[string]*
 	c := exec.CommandContext(t.Context(), suite, "-test.v=test2json", "-test.timeout="+suiteMax.String(),
 		"-test.run=^("+strings.Join(names, "|")+")$")
 	c.Dir = dir
-	// Without a PATH there is no docker, which some of the tests call to stop a broker.
+	// Without a PATH there is no docker, which some of the tests use to stop a broker.
 	c.Env = []string{"TOXIPROXY_ADDR=" + url, "KAFKA_VERSION=" + saramaKafka}
 	out, err := c.CombinedOutput()
 	all, now := map[string]*outcome{}, ""
@@ -264,12 +266,13 @@ func runSuite(t *testing.T, suite, dir, url string, names []string) map[string]*
 const (
 	// suiteMax bounds a run of the suite, which needs five minutes.
 	suiteMax = 15 * time.Minute
-	// saidMax is how much of what a test has printed is shown.
+	// saidMax bounds the output of a test in the log.
 	saidMax = 3000
 )
 
-// TestSaramaSuite runs sarama's own functional tests against one broker. They expect five Kafkas behind toxiproxy, without a
-// password: the proxies lead to a door that shows the key, so the tests are as they come. Those that cannot pass are in saramaNot.
+// TestSaramaSuite runs sarama's own functional tests against one broker, unmodified. They expect
+// five Kafkas behind toxiproxy, without a password; the proxies lead to an authenticator. saramaNot
+// lists those that cannot pass.
 func TestSaramaSuite(t *testing.T) {
 	testenv.InteropWanted(t)
 	dir, toxiproxy, err := saramaSuite(t.Context())
@@ -282,7 +285,7 @@ func TestSaramaSuite(t *testing.T) {
 	}
 	all := strings.Fields(string(text))
 	if len(all) != saramaTests {
-		t.Errorf("the suite has %d tests, want %d: look at the new ones, and change saramaTests", len(all), saramaTests)
+		t.Errorf("the suite has %d tests, want %d: check the new ones, and update saramaTests", len(all), saramaTests)
 	}
 	var run []string
 	for _, name := range all {
@@ -292,17 +295,17 @@ func TestSaramaSuite(t *testing.T) {
 	}
 	for name, x := range saramaNot {
 		if !slices.Contains(all, name) {
-			t.Errorf("%s is listed (%s), and the suite has no such test", name, x.reason)
+			t.Errorf("%s is listed (%s), but the suite has no such test", name, x.reason)
 		}
 	}
 
-	// As in Kafka's settings for the suite, topics are not made by asking for them.
+	// As in Kafka's settings for the suite, requests do not create topics.
 	b := testenv.ServeInterop(t, "--kafka-advertise", fmt.Sprintf("127.0.0.1:%d", saramaPort), "--auto-create-topics=false")
-	url := proxies(t, toxiproxy, door(t, b.Address))
+	url := proxies(t, toxiproxy, authenticator(t, b.Address))
 	begin := time.Now()
 	suite := filepath.Join(dir, "suite")
 	ends := runSuite(t, suite, b.Dir, url, run)
-	// A test that fails for want of time is run again, as sarama's own Makefile does.
+	// A test that fails for lack of time is repeated, as in sarama's own Makefile.
 	var again []string
 	for _, name := range run {
 		if x := ends[name]; x != nil && x.end == "FAIL" && saramaNot[name].end == "" {
@@ -318,7 +321,7 @@ func TestSaramaSuite(t *testing.T) {
 	for _, name := range run {
 		x, listed := ends[name], saramaNot[name]
 		if x == nil || x.end == "" {
-			t.Errorf("%s has no end", name)
+			t.Errorf("%s has no result", name)
 			continue
 		}
 		counts[x.end]++

@@ -9,7 +9,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestSarama runs the program in testdata/sarama, a module of its own: the client and the admin of sarama.
+// TestSarama runs the program in testdata/sarama, a separate module: sarama's client and admin
+// client.
 func TestSarama(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t)
@@ -18,9 +19,9 @@ func TestSarama(t *testing.T) {
 	c.Dir = "testdata/sarama"
 	c.Env = append(os.Environ(), "GOWORK=off", "BROKER="+b.Address, "KEY="+testenv.InteropKey)
 	out, err := c.CombinedOutput()
-	const want = "topics\nrecords\na group\nconfigs\nwhat there is not\n"
+	const want = "topics\nrecords\na group\nconfigs\nmissing features\n"
 	if err != nil || string(out) != want {
 		t.Fatalf("%v: %s", err, out)
 	}
-	report(t, "sarama", "records, a group, configs, and what there is not", time.Since(begin))
+	report(t, "sarama", "records, a group, configs, and missing features", time.Since(begin))
 }

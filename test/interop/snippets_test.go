@@ -18,7 +18,8 @@ import (
 // kafkajsVersion is the version of the JavaScript client, which needs no compiler.
 const kafkajsVersion = "2.2.4"
 
-// snippets are the programs of docs/guide/kafka.md: the language of the block, the file, and the command.
+// snippets are the programs of docs/guide/kafka.md: the language of the block, the file, and the
+// command.
 var snippets = []struct {
 	language, file string
 	run            func(t *testing.T, b *testenv.InteropBroker, file string) *exec.Cmd

@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Where things are in a batch of magic 2.
+// Positions in a batch of magic 2.
 const (
 	atLength      = 8
 	atEpoch       = 12
@@ -35,15 +35,15 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal makes the checksum of a batch right again.
+// seal recomputes the checksum of a batch.
 func seal(b []byte) []byte {
 	binary.BigEndian.PutUint32(b[atCRC:], crc32.Checksum(b[atAttributes:], castagnoli))
 	return b
 }
 
-// batches flattens batches of an answer to Fetch: heads, and records as they are when nothing is compressed. Checksums are
-// those of each broker's bytes, as producer ids and append times are below them; here it is only checked that they are right. One that is
-// cut off at the end, which Kafka may send and clients ignore, does not count.
+// batches flattens batches in an answer to Fetch: heads, and records if they are uncompressed. It
+// verifies checksums but does not compare them, because producer ids and append times differ. It
+// ignores an incomplete last batch, which Kafka may send and clients ignore.
 func (f *flattener) batches(path string, b []byte) {
 	n := 0
 	for len(b) >= batchHead {
@@ -89,32 +89,33 @@ func (f *flattener) batch(path string, b []byte) {
 	set("Records", hex.EncodeToString(data))
 }
 
-// content is what a batch of a produce holds; the generator chooses, and each side encodes it with its own producer id.
+// content is a batch of a produce. The generator chooses it, and each side encodes it with its own
+// producer id.
 type content struct {
-	records  []record.Record
-	codec    record.Compression
-	producer int // -1: none
-	stranger bool
-	epoch    int16 // above that which the producer was given
-	sequence int32
-	spoil    func(b []byte) []byte // after encoding; nil: nothing
-	alone    bool                  // nothing else may be in its request
+	records         []record.Record
+	codec           record.Compression
+	producer        int // -1: none
+	unknownProducer bool
+	epoch           int16 // added to the producer's epoch
+	sequence        int32
+	spoil           func(b []byte) []byte // applied after encoding; nil: none
+	alone           bool                  // it must be the only batch of its request
 }
 
-// encode is the batch as a side is sent it.
+// encode encodes the batch for a side.
 func (c *content) encode(s *side) []byte {
 	o := record.EncodeOptions{Compression: c.codec}
 	if c.producer >= 0 {
 		p := s.producers[c.producer]
 		o.Producer = &record.Producer{ID: p.id, Epoch: p.epoch + c.epoch, Sequence: c.sequence}
-		if c.stranger {
+		if c.unknownProducer {
 			const unknown = 1 << 50
 			o.Producer.ID = unknown
 		}
 	}
 	b, _, err := record.Append(nil, c.records, o)
 	if err != nil {
-		panic(fmt.Sprintf("a batch that can not be made: %v", err)) // the generator's fault
+		panic(fmt.Sprintf("cannot make a batch: %v", err)) // an error of the generator
 	}
 	if c.spoil != nil {
 		b = c.spoil(b)

@@ -17,20 +17,20 @@ const (
 	apiKey = "differential-key"
 )
 
-// clientID is what connections call themselves.
+// clientID is the client id of the connections.
 const clientID = "diff"
 
-// errClosed says that a broker ended the connection instead of answering.
+// errClosed means that a broker closed the connection instead of answering.
 var errClosed = errors.New("the connection was closed")
 
-// answerWait is the longest that an answer may take that is not one of a member that waits for others.
+// answerWait bounds the wait for an answer, except for a member that waits for others.
 const answerWait = 30 * time.Second
 
-// client is one connection, for one goroutine at a time but for receive.
+// client is one connection, for one goroutine at a time except in receive.
 type client struct {
 	net.Conn
 	last int32
-	// open is the request that waits for others, and where its outcome will be.
+	// open is the request that waits for other members, and its future outcome.
 	open *waiting
 }
 
@@ -39,15 +39,15 @@ type waiting struct {
 	came chan outcome
 }
 
-// outcome is what came of a request.
+// outcome is the result of a request.
 type outcome struct {
 	resp   kmsg.Response // nil: none
-	closed bool          // the broker ended the connection
-	none   bool          // no answer, and the connection lives, as is right for acks=0
-	err    error         // what is no answer at all
+	closed bool          // the broker closed the connection
+	none   bool          // no answer on a live connection, as expected with acks=0
+	err    error         // not a valid answer
 }
 
-// connect connects without showing who it is.
+// connect connects without authentication.
 func connect(address string) (*client, error) {
 	c, err := net.DialTimeout("tcp", address, answerWait)
 	if err != nil {
@@ -56,7 +56,7 @@ func connect(address string) (*client, error) {
 	return &client{Conn: c}, nil
 }
 
-// dial connects and shows who it is.
+// dial connects and authenticates.
 func dial(address string) (*client, error) {
 	cl, err := connect(address)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *client) send(r kmsg.Request, version int16) error {
 	return c.frame(b)
 }
 
-// header is a length that is still missing, and a request's head.
+// header returns space for the length, and a request's head.
 func header(key, version int16, id int32, flexible bool) []byte {
 	b := make([]byte, 4, 256)
 	b = binary.BigEndian.AppendUint16(b, uint16(key))
@@ -108,14 +108,14 @@ func header(key, version int16, id int32, flexible bool) []byte {
 
 func (c *client) frame(b []byte) error {
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-	_ = c.SetWriteDeadline(time.Now().Add(answerWait)) // an error shows when it is used
+	_ = c.SetWriteDeadline(time.Now().Add(answerWait)) // errors show at the next use
 	_, err := c.Write(b)
 	return err
 }
 
-// receive reads the answer to the request that was sent last.
+// receive reads the answer to the last request.
 func (c *client) receive(r kmsg.Request, version int16, wait time.Duration) outcome {
-	_ = c.SetReadDeadline(time.Now().Add(wait)) // an error shows when it is used
+	_ = c.SetReadDeadline(time.Now().Add(wait)) // errors show at the next use
 	head := make([]byte, 8)
 	if _, err := io.ReadFull(c, head); err != nil {
 		var timeout net.Error
@@ -127,24 +127,24 @@ func (c *client) receive(r kmsg.Request, version int16, wait time.Duration) outc
 	size := binary.BigEndian.Uint32(head)
 	const most = 64 << 20
 	if size < 4 || size > most {
-		return outcome{err: fmt.Errorf("an answer of %d bytes", size)}
+		return outcome{err: fmt.Errorf("answer of %d bytes", size)}
 	}
 	b := make([]byte, size-4)
 	if _, err := io.ReadFull(c, b); err != nil {
-		return outcome{err: fmt.Errorf("the answer is cut off: %w", err)}
+		return outcome{err: fmt.Errorf("incomplete answer: %w", err)}
 	}
 	if id := int32(binary.BigEndian.Uint32(head[4:])); id != c.last {
-		return outcome{err: fmt.Errorf("the answer to %d, want that to %d", id, c.last)}
+		return outcome{err: fmt.Errorf("answer to request %d, want %d", id, c.last)}
 	}
 	resp, err := decode(r, version, b)
 	return outcome{resp: resp, err: err}
 }
 
-// decode decodes an answer behind its correlation id.
+// decode decodes an answer after its correlation id.
 func decode(r kmsg.Request, version int16, b []byte) (kmsg.Response, error) {
 	resp := r.ResponseKind()
 	if _, versions := resp.(*kmsg.ApiVersionsResponse); versions {
-		// A version that is not known is answered as v0.
+		// An unknown version is answered as v0.
 		if code := binary.BigEndian.Uint16(append(b[:len(b):len(b)], 0, 0)); code == unsupportedVersion {
 			version = 0
 		}
@@ -156,7 +156,7 @@ func decode(r kmsg.Request, version int16, b []byte) (kmsg.Response, error) {
 	}
 	resp.SetVersion(version)
 	if err := resp.ReadFrom(b); err != nil {
-		return nil, fmt.Errorf("the answer can not be decoded: %w: %x", err, b)
+		return nil, fmt.Errorf("cannot decode the answer: %w: %x", err, b)
 	}
 	return resp, nil
 }

@@ -39,11 +39,12 @@ func compared(a, b kmsg.Response) []*difference {
 	return compare(st, a.GetVersion(), flatten(one, a, "s1-"), flatten(other, b, "s1-"))
 }
 
-// TestAnswersAreCompared: ids that stand for the same topic are the same; each other field that differs is found, with its path.
+// TestAnswersAreCompared: different ids of the same topic are equal. Any other different field is
+// found, with its path.
 func TestAnswersAreCompared(t *testing.T) {
 	one := answer(t, [16]byte{1}, "a", "b")
 	if list := compared(one, answer(t, [16]byte{2}, "a", "b")); len(list) != 0 {
-		t.Fatalf("the same answers: %v", list)
+		t.Fatalf("equal answers differ: %v", list)
 	}
 	partition := func(r *kmsg.FetchResponse) *kmsg.FetchResponseTopicPartition { return &r.Topics[0].Partitions[0] }
 	const in = "Topics[s1-t#0].Partitions[0]."
@@ -69,7 +70,7 @@ func TestAnswersAreCompared(t *testing.T) {
 			found = found || d.path == path
 		}
 		if !found {
-			t.Errorf("a change of %s is not found: %v", path, compared(one, other))
+			t.Errorf("change of %s not found: %v", path, compared(one, other))
 		}
 	}
 	cut := answer(t, [16]byte{2}, "a", "b", "c")
@@ -77,15 +78,15 @@ func TestAnswersAreCompared(t *testing.T) {
 	b.RecordBatches = b.RecordBatches[:len(b.RecordBatches)-1]
 	b.HighWatermark = 2
 	if list := compared(one, cut); len(list) != 0 {
-		t.Errorf("a batch that is cut off at the end, which clients ignore: %v", list)
+		t.Errorf("an incomplete last batch counts, although clients ignore it: %v", list)
 	}
 }
 
-// TestASeedIsASequence: a seed makes the same steps again, another one others. A world that learns nothing only makes topics, so
-// it is told of some.
-func TestASeedIsASequence(t *testing.T) {
+// TestSeedDeterminesSteps: a seed repeats its steps, and another seed makes others. A generator
+// without answers only creates topics, so the test gives it some.
+func TestSeedDeterminesSteps(t *testing.T) {
 	steps := func(seed uint64) string {
-		w := newWorld(seed, "nonce0")
+		w := newGenerator(seed, "nonce0")
 		w.sees(map[string]*topic{"a": {name: "a", partitions: 2}, "b": {name: "b", partitions: 1}})
 		var all strings.Builder
 		s := newSide("one", "127.0.0.1:1")
@@ -102,16 +103,17 @@ func TestASeedIsASequence(t *testing.T) {
 	}
 	five, again := steps(5), steps(5)
 	if five != again {
-		t.Error("seed 5 makes other steps when it is repeated")
+		t.Error("seed 5 makes different steps when repeated")
 	}
 	if five == steps(6) {
 		t.Error("seeds 5 and 6 make the same steps")
 	}
 }
 
-// TestEveryAreaIsMet: the generator makes requests of every key that a client of Kafka would, but those for the login.
-func TestEveryAreaIsMet(t *testing.T) {
-	w := newWorld(1, "nonce0")
+// TestEveryAreaIsCovered: the generator makes requests of every key that a Kafka client uses,
+// except for authentication.
+func TestEveryAreaIsCovered(t *testing.T) {
+	w := newGenerator(1, "nonce0")
 	w.sees(map[string]*topic{"a": {name: "a", partitions: 2}, "b": {name: "b", partitions: 1}})
 	met := map[kmsg.Key]int{}
 	for range 2000 {
@@ -126,7 +128,7 @@ func TestEveryAreaIsMet(t *testing.T) {
 		kmsg.ListTransactions, kmsg.ListConfigResources,
 	} {
 		if met[key] == 0 {
-			t.Errorf("%s is never asked", key.Name())
+			t.Errorf("%s is never requested", key.Name())
 		}
 	}
 }

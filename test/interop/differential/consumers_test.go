@@ -12,13 +12,14 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// consumersWanted are lines of the story below in which the two differ, and why.
+// consumersWanted are the lines of the scenario in which the brokers differ, and the reasons.
 var consumersWanted = map[string]string{
 	"a heartbeat to a group that is not there": "members join again after a restart of the broker: Kafka's clients end at GROUP_ID_NOT_FOUND",
 }
 
-// TestConsumerProtocol tells Kafka and Seb the same story of members of the consumer protocol, and compares what they hear. Epochs are
-// compared by whether they have grown, assignments by how many partitions they have.
+// TestConsumerProtocol plays the same scenario of members of the consumer protocol with Kafka and
+// Seb, and compares the answers. It compares whether epochs have grown, and the number of assigned
+// partitions.
 func TestConsumerProtocol(t *testing.T) {
 	testenv.InteropWanted(t)
 	k := kafkaFor(t)
@@ -34,7 +35,7 @@ func TestConsumerProtocol(t *testing.T) {
 	began := time.Now()
 	kafka, seb := newStory(t, "Kafka", k.address), newStory(t, "Seb", s.address)
 	for _, y := range []*story{kafka, seb} {
-		y.tell()
+		y.play()
 	}
 	if len(kafka.lines) != len(seb.lines) {
 		t.Fatalf("%d lines of Kafka, %d of Seb", len(kafka.lines), len(seb.lines))
@@ -46,18 +47,18 @@ func TestConsumerProtocol(t *testing.T) {
 		case line.what != other.what:
 			t.Fatalf("line %d is %q of Kafka, %q of Seb", i, line.what, other.what)
 		case line.heard != other.heard && !wanted:
-			t.Errorf("%s: Kafka says %s, Seb %s", line.what, line.heard, other.heard)
+			t.Errorf("%s: Kafka: %s, Seb: %s", line.what, line.heard, other.heard)
 		case line.heard == other.heard && wanted:
-			t.Errorf("%s: both say %s, and the table has a difference", line.what, line.heard)
+			t.Errorf("%s: both answer %s, but the table has a difference", line.what, line.heard)
 		}
 	}
 	testenv.Report("Kafka "+kafkaVersion, fmt.Sprintf("the same story of the consumer protocol as Seb, %d lines", len(seb.lines)), time.Since(began))
 }
 
-// line is what was done and what came of it.
+// line is an action and its result.
 type line struct{ what, heard string }
 
-// story is one broker's.
+// story is the scenario with one broker.
 type story struct {
 	t     *testing.T
 	c     *client
@@ -85,11 +86,11 @@ func newStory(t *testing.T, name, address string) *story {
 	return &story{t: t, c: c, group: "group-" + nonce, topic: "topic-" + nonce}
 }
 
-func (y *story) hears(what, format string, args ...any) {
+func (y *story) record(what, format string, args ...any) {
 	y.lines = append(y.lines, line{what, fmt.Sprintf(format, args...)})
 }
 
-// asked asks, and ends the test without an answer.
+// asked sends a request and ends the test without an answer.
 func asked[R kmsg.Response](y *story, r kmsg.Request, version int16) R {
 	y.t.Helper()
 	o := y.c.ask(r, version)
@@ -100,7 +101,7 @@ func asked[R kmsg.Response](y *story, r kmsg.Request, version int16) R {
 	return resp
 }
 
-// request is a member's heartbeat, with all that it can say.
+// request returns a member's full heartbeat.
 func (y *story) request(m *hand) *kmsg.ConsumerGroupHeartbeatRequest {
 	r := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	r.Group, r.MemberID, r.MemberEpoch, r.RebalanceTimeoutMillis = y.group, m.id, m.epoch, 60_000
@@ -120,7 +121,8 @@ func (y *story) beat(r *kmsg.ConsumerGroupHeartbeatRequest) *kmsg.ConsumerGroupH
 	return asked[*kmsg.ConsumerGroupHeartbeatResponse](y, r, 1)
 }
 
-// follow has members beat and do as they are told until each has as many partitions as wanted.
+// follow sends heartbeats of members, which follow the assignments, until each has the wanted
+// number of partitions.
 func (y *story) follow(what string, members []*hand, want ...int) {
 	y.t.Helper()
 	for until := time.Now().Add(lagTime); ; time.Sleep(againWait) {
@@ -128,7 +130,7 @@ func (y *story) follow(what string, members []*hand, want ...int) {
 		for _, m := range members {
 			a := y.beat(y.request(m))
 			if a.ErrorCode != 0 {
-				y.t.Fatalf("%s: %s hears %d", what, m.id, a.ErrorCode)
+				y.t.Fatalf("%s: %s got code %d", what, m.id, a.ErrorCode)
 			}
 			m.epoch = a.MemberEpoch
 			if a.Assignment != nil {
@@ -141,17 +143,17 @@ func (y *story) follow(what string, members []*hand, want ...int) {
 		}
 		slices.Sort(have)
 		if slices.Equal(have, want) {
-			y.hears(what, "%v", have)
+			y.record(what, "%v", have)
 			return
 		}
 		if time.Now().After(until) {
-			y.hears(what, "%v, and no more", have)
+			y.record(what, "%v, and no more", have)
 			return
 		}
 	}
 }
 
-func (y *story) tell() {
+func (y *story) play() {
 	y.t.Helper()
 	create := kmsg.NewPtrCreateTopicsRequest()
 	topic := kmsg.NewCreateTopicsRequestTopic()
@@ -163,9 +165,9 @@ func (y *story) tell() {
 	a, b := &hand{id: "member-a"}, &hand{id: "member-b"}
 	y.follow("one has all", []*hand{a}, 3)
 	before := a.epoch
-	y.hears("a second joins", "%d", y.beat(y.request(b)).ErrorCode)
+	y.record("a second joins", "%d", y.beat(y.request(b)).ErrorCode)
 	y.follow("two share", []*hand{a, b}, 1, 2)
-	y.hears("the epoch", "grown: %v, one: %v", a.epoch > before, a.epoch == b.epoch)
+	y.record("the epoch", "grown: %v, one: %v", a.epoch > before, a.epoch == b.epoch)
 	y.epochs(a)
 	y.commits(a, before)
 	y.described()
@@ -173,19 +175,20 @@ func (y *story) tell() {
 	r := y.request(a)
 	r.MemberEpoch = -1
 	left := y.beat(r)
-	y.hears("the first leaves", "%d %d", left.ErrorCode, left.MemberEpoch)
-	y.hears("and leaves again", "%d", y.beat(r).ErrorCode)
+	y.record("the first leaves", "%d %d", left.ErrorCode, left.MemberEpoch)
+	y.record("and leaves again", "%d", y.beat(r).ErrorCode)
 	y.follow("the second has all", []*hand{b}, 3)
 	del := kmsg.NewPtrDeleteGroupsRequest()
 	del.Groups = []string{y.group}
-	y.hears("deleted with a member", "%d", asked[*kmsg.DeleteGroupsResponse](y, del, 2).Groups[0].ErrorCode)
+	y.record("deleted with a member", "%d", asked[*kmsg.DeleteGroupsResponse](y, del, 2).Groups[0].ErrorCode)
 	r = y.request(b)
 	r.MemberEpoch = -1
-	y.hears("the second leaves", "%d", y.beat(r).ErrorCode)
-	y.hears("deleted", "%d", asked[*kmsg.DeleteGroupsResponse](y, del, 2).Groups[0].ErrorCode)
+	y.record("the second leaves", "%d", y.beat(r).ErrorCode)
+	y.record("deleted", "%d", asked[*kmsg.DeleteGroupsResponse](y, del, 2).Groups[0].ErrorCode)
 }
 
-// coordinated waits until the broker coordinates the group, which Kafka begins to do when somebody asks.
+// coordinated waits until the broker coordinates the group, which Kafka starts at the first
+// request.
 func (y *story) coordinated() {
 	y.t.Helper()
 	for until := time.Now().Add(time.Minute); ; time.Sleep(againWait) {
@@ -193,7 +196,7 @@ func (y *story) coordinated() {
 		find.CoordinatorKey = y.group
 		found := asked[*kmsg.FindCoordinatorResponse](y, find, 2)
 		heart := kmsg.NewPtrHeartbeatRequest()
-		heart.Group, heart.MemberID = y.group, "nobody"
+		heart.Group, heart.MemberID = y.group, "unknown"
 		if found.ErrorCode == 0 && asked[*kmsg.HeartbeatResponse](y, heart, 2).ErrorCode == codeUnknownMember {
 			return
 		}
@@ -203,7 +206,7 @@ func (y *story) coordinated() {
 	}
 }
 
-// refusals are heartbeats that make nobody a member.
+// refusals sends heartbeats that must be refused.
 func (y *story) refusals() {
 	y.t.Helper()
 	text := func(s string) *string { return &s }
@@ -230,19 +233,19 @@ func (y *story) refusals() {
 		{"a pattern that is none", func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.SubscribedTopicRegex = text("(a") }},
 		{"a heartbeat to a group that is not there", func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.MemberEpoch = 5 }},
 	} {
-		r := y.request(&hand{id: "nobody"})
+		r := y.request(&hand{id: "unknown"})
 		c.change(r)
-		y.hears(c.what, "%d", y.beat(r).ErrorCode)
+		y.record(c.what, "%d", y.beat(r).ErrorCode)
 	}
 }
 
-// epochs are heartbeats that name others than a member's.
+// epochs sends heartbeats with other epochs or ids than the member's.
 func (y *story) epochs(m *hand) {
 	y.t.Helper()
 	for i, change := range []func(r *kmsg.ConsumerGroupHeartbeatRequest){
 		func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.MemberEpoch++ },
 		func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.MemberEpoch, r.Topics = m.epoch-2, nil },
-		func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.MemberID = "nobody" },
+		func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.MemberID = "unknown" },
 		func(r *kmsg.ConsumerGroupHeartbeatRequest) { none := "none"; r.InstanceID = &none },
 		func(r *kmsg.ConsumerGroupHeartbeatRequest) { r.Topics = nil },
 		func(*kmsg.ConsumerGroupHeartbeatRequest) {},
@@ -250,11 +253,11 @@ func (y *story) epochs(m *hand) {
 		r := y.request(m)
 		change(r)
 		a := y.beat(r)
-		y.hears(fmt.Sprint("epochs, ", i), "%d, assigned: %v, %v", a.ErrorCode, a.Assignment != nil, a.MemberEpoch == m.epoch)
+		y.record(fmt.Sprint("epochs, ", i), "%d, assigned: %v, %v", a.ErrorCode, a.Assignment != nil, a.MemberEpoch == m.epoch)
 	}
 }
 
-// commits are commits and requests for offsets with a member's epoch and with others.
+// commits sends commits and requests for offsets with a member's epoch and with others.
 func (y *story) commits(m *hand, before int32) {
 	y.t.Helper()
 	for _, c := range []struct {
@@ -265,7 +268,7 @@ func (y *story) commits(m *hand, before int32) {
 		{"a later one", m.id, m.epoch + 1},
 		{"one of before it had anything", m.id, before - 1},
 		{"0", m.id, 0},
-		{"nobody's", "nobody", m.epoch},
+		{"no member's", "unknown", m.epoch},
 		{"no member's", "", -1},
 	} {
 		r := kmsg.NewPtrOffsetCommitRequest()
@@ -273,7 +276,7 @@ func (y *story) commits(m *hand, before int32) {
 		p := kmsg.NewOffsetCommitRequestTopicPartition()
 		p.Partition, p.Offset = m.owned[0], 0
 		r.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: y.topic, Partitions: []kmsg.OffsetCommitRequestTopicPartition{p}}}
-		y.hears("commit with "+c.what, "%d", asked[*kmsg.OffsetCommitResponse](y, r, 9).Topics[0].Partitions[0].ErrorCode)
+		y.record("commit with "+c.what, "%d", asked[*kmsg.OffsetCommitResponse](y, r, 9).Topics[0].Partitions[0].ErrorCode)
 		f := kmsg.NewPtrOffsetFetchRequest()
 		g := kmsg.NewOffsetFetchRequestGroup()
 		g.Group, g.MemberEpoch = y.group, c.epoch
@@ -281,15 +284,15 @@ func (y *story) commits(m *hand, before int32) {
 			g.MemberID = &c.member
 		}
 		f.Groups = append(f.Groups, g)
-		y.hears("offsets with "+c.what, "%d", asked[*kmsg.OffsetFetchResponse](y, f, 9).Groups[0].ErrorCode)
+		y.record("offsets with "+c.what, "%d", asked[*kmsg.OffsetFetchResponse](y, f, 9).Groups[0].ErrorCode)
 	}
 	join := kmsg.NewPtrJoinGroupRequest()
 	join.Group, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = y.group, "other", 10_000, 10_000
 	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
-	y.hears("a member of another type", "%d", asked[*kmsg.JoinGroupResponse](y, join, 5).ErrorCode)
+	y.record("a member of another type", "%d", asked[*kmsg.JoinGroupResponse](y, join, 5).ErrorCode)
 	heart := kmsg.NewPtrHeartbeatRequest()
-	heart.Group, heart.MemberID, heart.Generation = y.group, "nobody", m.epoch
-	y.hears("a classic heartbeat", "%d", asked[*kmsg.HeartbeatResponse](y, heart, 4).ErrorCode)
+	heart.Group, heart.MemberID, heart.Generation = y.group, "unknown", m.epoch
+	y.record("a classic heartbeat", "%d", asked[*kmsg.HeartbeatResponse](y, heart, 4).ErrorCode)
 }
 
 func (y *story) described() {
@@ -297,7 +300,7 @@ func (y *story) described() {
 	r := kmsg.NewPtrConsumerGroupDescribeRequest()
 	r.Groups = []string{y.group, "none"}
 	for i, g := range asked[*kmsg.ConsumerGroupDescribeResponse](y, r, 1).Groups {
-		y.hears(fmt.Sprint("described, ", i), "%d %s %s %d members, one epoch: %v", g.ErrorCode, g.State, g.AssignorName, len(g.Members), g.Epoch == g.AssignmentEpoch)
+		y.record(fmt.Sprint("described, ", i), "%d %s %s %d members, one epoch: %v", g.ErrorCode, g.State, g.AssignorName, len(g.Members), g.Epoch == g.AssignmentEpoch)
 		slices.SortFunc(g.Members, func(a, b kmsg.ConsumerGroupDescribeResponseGroupMember) int {
 			return int(a.MemberID[len(a.MemberID)-1]) - int(b.MemberID[len(b.MemberID)-1])
 		})
@@ -311,47 +314,48 @@ func (y *story) described() {
 				}
 				return n
 			}
-			y.hears("a member of it", "%s %v %s %s of type %d, %d topics, all: %v", m.MemberID, m.InstanceID == nil, m.ClientID, m.ClientHost, m.MemberType, len(m.SubscribedTopics),
+			y.record("a member of it", "%s %v %s %s of type %d, %d topics, all: %v", m.MemberID, m.InstanceID == nil, m.ClientID, m.ClientHost, m.MemberType, len(m.SubscribedTopics),
 				count(m.Assignment) == count(m.TargetAssignment) && m.MemberEpoch == g.Epoch)
 		}
 	}
 	old := kmsg.NewPtrDescribeGroupsRequest()
 	old.Groups = []string{y.group}
-	y.hears("described as a classic group", "%d", asked[*kmsg.DescribeGroupsResponse](y, old, 6).Groups[0].ErrorCode)
+	y.record("described as a classic group", "%d", asked[*kmsg.DescribeGroupsResponse](y, old, 6).Groups[0].ErrorCode)
 	list := kmsg.NewPtrListGroupsRequest()
 	list.TypesFilter = []string{"Consumer"}
 	for _, g := range asked[*kmsg.ListGroupsResponse](y, list, 5).Groups {
 		if g.Group == y.group {
-			y.hears("listed", "%s %s %s", g.GroupType, g.ProtocolType, g.GroupState)
+			y.record("listed", "%s %s %s", g.GroupType, g.ProtocolType, g.GroupState)
 		}
 	}
 }
 
-// statics has a static member come beside two others, be away, come back as another, and leave.
+// statics plays a static member that joins two others, is away, returns with another id, and
+// leaves.
 func (y *story) statics(a, b *hand) {
 	y.t.Helper()
 	static := &hand{id: "static-one", instance: "instance"}
 	joined := y.beat(y.request(static))
 	static.epoch = joined.MemberEpoch
-	y.hears("a static member joins", "%d", joined.ErrorCode)
+	y.record("a static member joins", "%d", joined.ErrorCode)
 	y.follow("three share", []*hand{a, b, static}, 1, 1, 1)
 	next := &hand{id: "static-two", instance: "instance"}
-	y.hears("another with its instance", "%d", y.beat(y.request(next)).ErrorCode)
+	y.record("another with its instance", "%d", y.beat(y.request(next)).ErrorCode)
 	r := y.request(static)
 	r.MemberEpoch = -2
-	gone := y.beat(r)
-	y.hears("it goes away", "%d %d", gone.ErrorCode, gone.MemberEpoch)
+	away := y.beat(r)
+	y.record("it goes away", "%d %d", away.ErrorCode, away.MemberEpoch)
 	y.follow("the others have what they had", []*hand{a, b}, 1, 1)
 	had := static.owned
 	y.follow("the other comes", []*hand{next, a, b}, 1, 1, 1)
-	y.hears("with what it had", "%v", slices.Equal(had, next.owned))
-	y.hears("the first is fenced", "%d", y.beat(y.request(static)).ErrorCode)
+	y.record("with what it had", "%v", slices.Equal(had, next.owned))
+	y.record("the first is fenced", "%d", y.beat(y.request(static)).ErrorCode)
 	leave := kmsg.NewPtrLeaveGroupRequest()
 	leave.Group = y.group
-	leave.Members = []kmsg.LeaveGroupRequestMember{{InstanceID: &next.instance}, {MemberID: "nobody"}}
+	leave.Members = []kmsg.LeaveGroupRequestMember{{InstanceID: &next.instance}, {MemberID: "unknown"}}
 	left := asked[*kmsg.LeaveGroupResponse](y, leave, 5)
 	for i, m := range left.Members {
-		y.hears(fmt.Sprint("removed, ", i), "%d %d", left.ErrorCode, m.ErrorCode)
+		y.record(fmt.Sprint("removed, ", i), "%d %d", left.ErrorCode, m.ErrorCode)
 	}
 	y.follow("two share again", []*hand{a, b}, 1, 2)
 }

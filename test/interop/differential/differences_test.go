@@ -7,16 +7,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// wanted is a difference that is as it should be. docs/reference/kafka.md has a row for each, with the same words.
+// wanted is an intended difference. docs/reference/kafka.md has a row for each, with the same
+// words.
 type wanted struct {
-	what string // that differs, and how
+	what string // the difference
 	why  string
-	// diverges says that the brokers hold different data after it, so the topics are deleted.
+	// diverges means that the brokers hold different data afterwards, so the topics are deleted.
 	diverges bool
 	is       func(d *difference) bool
 }
 
-// codes says that answers to a key have one of Kafka's codes here and one of Seb's there; no codes: any.
+// codes reports whether answers to a key have one of these codes of Kafka and of Seb; no codes:
+// any.
 func codes(d *difference, key kmsg.Key, kafka, seb []string) bool {
 	fits := func(list []string, s string) bool { return len(list) == 0 || slices.Contains(list, s) }
 	return d.key == key && strings.HasSuffix(d.path, "ErrorCode") && d.kafka != "" && d.seb != "" && fits(kafka, d.kafka) && fits(seb, d.seb)
@@ -25,10 +27,10 @@ func codes(d *difference, key kmsg.Key, kafka, seb []string) bool {
 // of makes a list.
 func of(s ...string) []string { return s }
 
-// at says that a difference is in a field of the answers to a key.
+// at reports whether a difference is in a field of the answers to a key.
 func at(d *difference, key kmsg.Key, path string) bool { return d.key == key && d.bare() == path }
 
-// wantedFor finds a difference in the table; nil if nobody wants it.
+// wantedFor finds a difference in the table; nil if it is unexpected.
 func wantedFor(d *difference) *wanted {
 	for _, list := range [][]wanted{wantedOfTopics, wantedOfData, wantedOfGroups} {
 		for i := range list {
@@ -40,10 +42,11 @@ func wantedFor(d *difference) *wanted {
 	return nil
 }
 
-// allWanted is the table.
+// allWanted returns the table.
 func allWanted() []wanted { return slices.Concat(wantedOfTopics, wantedOfData, wantedOfGroups) }
 
-// moreVersions are keys of which Seb serves versions that this Kafka has given up; see the row of ApiVersions.
+// moreVersions are keys of which Seb supports versions that this Kafka has dropped; see the row of
+// ApiVersions.
 var moreVersions = []kmsg.Key{kmsg.ListOffsets, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.DeleteGroups}
 
 const moreVersionsRow = "ApiVersions: ListOffsets, OffsetCommit and OffsetFetch from v0, DeleteGroups up to v3; Kafka 4.3 has dropped or not released them"
@@ -67,7 +70,7 @@ var wantedOfTopics = []wanted{
 				return false
 			case strings.HasSuffix(p, "Configs[]"):
 				return d.seb == "" && !ours(d.path) || strings.Contains(d.path, "seb.key.index")
-			case strings.HasSuffix(p, "Configs[].Source"): // what the test sets for Kafka's broker
+			case strings.HasSuffix(p, "Configs[].Source"): // set by the test for Kafka's broker
 				return d.kafka+d.seb == "45" || d.kafka == "STATIC_BROKER_CONFIG" && d.seb == "DEFAULT_CONFIG"
 			}
 			return strings.HasSuffix(p, "Configs.len") || strings.Contains(p, "ConfigSynonyms")
@@ -148,7 +151,7 @@ var wantedOfTopics = []wanted{
 	},
 }
 
-// twoFaults are codes of Kafka and Seb for requests that are wrong in two ways, by key.
+// twoFaults are codes of Kafka and Seb for requests with two errors, by key.
 var twoFaults = map[kmsg.Key][][2]string{
 	kmsg.CreateTopics:            {{"40", "42"}, {"38", "40"}, {"39", "40"}, {"42", "40"}, {"39", "37"}, {"44", "40"}, {"44", "38"}, {"40", "38"}, {"40", "37"}, {"38", "37"}, {"37", "38"}},
 	kmsg.IncrementalAlterConfigs: {{"40", "3"}, {"40", "17"}, {"42", "17"}},
@@ -158,7 +161,7 @@ var twoFaults = map[kmsg.Key][][2]string{
 	kmsg.CreatePartitions:        {{"39", "37"}},
 }
 
-// ours says that a path is of a setting that Seb has.
+// ours reports whether a path belongs to a setting of Seb.
 func ours(path string) bool {
 	for _, name := range []string{
 		"cleanup.policy", "compression.type", "delete.retention.ms", "max.message.bytes", "message.timestamp.type", "min.compaction.lag.ms",
@@ -171,7 +174,7 @@ func ours(path string) bool {
 	return false
 }
 
-// someCode says that some code in an answer is this one.
+// someCode reports whether an answer contains a code.
 func someCode(f fields, code string) bool {
 	for path, value := range f {
 		if strings.HasSuffix(path, "ErrorCode") && value == code {

@@ -26,7 +26,7 @@ var (
 	stepsFlag = flag.Int("steps", 250, "how many requests a seed has")
 	peerFlag  = flag.String("kafka", "", "the address of a Kafka that runs, with the user and password of the tests")
 	listFlag  = flag.String("list", "", "a file to write differences to, each kind once, instead of failing")
-	keepGoing = flag.Bool("all", false, "go on after a seed that fails")
+	keepGoing = flag.Bool("all", false, "continue after a failed seed")
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestDifferential: Kafka and Seb answer the same requests the same, but for what is in the table.
+// TestDifferential: Kafka and Seb answer the same requests equally, except for the differences in
+// the table.
 func TestDifferential(t *testing.T) {
 	testenv.InteropWanted(t)
 	k := kafkaFor(t)
@@ -73,7 +74,7 @@ func TestDifferential(t *testing.T) {
 		}
 	}
 	if leaders > max(1, n/5) {
-		t.Errorf("%d of %d runs have ended with %v", leaders, n, errOtherLeader)
+		t.Errorf("%d of %d runs ended with %v", leaders, n, errOtherLeader)
 	}
 	met, all := coverage(t, versions, served)
 	for _, w := range allWanted() {
@@ -83,12 +84,13 @@ func TestDifferential(t *testing.T) {
 		fmt.Sprintf("%d of %d versions of %d keys", met, all, len(versions)))
 }
 
-// unasked are keys that the comparison leaves out: folders and their sizes are another thing on each side, the login is in every
-// connection, Kafka's transactions need a coordinator first, and TestConsumerProtocol has the rest.
+// unasked are keys that the comparison omits: folders and their sizes differ, every connection
+// authenticates, Kafka's transactions need a coordinator first, and TestConsumerProtocol covers the
+// rest.
 var unasked = []kmsg.Key{kmsg.DescribeLogDirs, kmsg.SASLAuthenticate, kmsg.DescribeTransactions, kmsg.ConsumerGroupHeartbeat, kmsg.ConsumerGroupDescribe}
 
-// coverage is how many versions of keys were asked for of all that both brokers speak. A key of which none was is a fault, when
-// enough was asked.
+// coverage returns how many versions of keys were compared, out of all that both brokers support. A
+// key without any is an error after enough requests.
 func coverage(t *testing.T, versions map[kmsg.Key][2]int16, served map[[2]int16]int) (met, all int) {
 	t.Helper()
 	for key, v := range versions {
@@ -109,7 +111,7 @@ func coverage(t *testing.T, versions map[kmsg.Key][2]int16, served map[[2]int16]
 
 var kinds = map[string][]string{}
 
-// collecting has differences written to a file.
+// collecting writes differences to a file.
 func collecting(r *run) {
 	if *listFlag == "" {
 		return
@@ -139,7 +141,7 @@ var inBrackets = regexp.MustCompile(`\[[^\]]*\]|v-?[0-9]+`)
 
 func kindOf(difference string) string { return inBrackets.ReplaceAllString(difference, "") }
 
-// shared is the Kafka of all tests of a run.
+// shared is the Kafka of all tests of a process.
 var shared struct {
 	once sync.Once
 	dir  string
@@ -164,7 +166,7 @@ func kafkaFor(t *testing.T) *peer {
 	return shared.peer
 }
 
-// stopShared stops the Kafka and removes its data.
+// stopShared stops Kafka and removes its data.
 func stopShared() error {
 	var err error
 	if shared.peer != nil && shared.peer.command != nil {
@@ -200,8 +202,8 @@ func oneSeed(t *testing.T, k *peer, seed uint64, steps int, alter func(*run)) (*
 	return r, r.steps(steps)
 }
 
-// TestAlteredAnswersAreFound: the check of the check. One field of Seb's answers to one key is changed on the way; the run has to
-// end with that field.
+// TestAlteredAnswersAreFound tests the comparison: it changes one field of Seb's answers to one
+// key, and the run must fail with that field.
 func TestAlteredAnswersAreFound(t *testing.T) {
 	testenv.InteropWanted(t)
 	k := kafkaFor(t)
@@ -244,7 +246,7 @@ func TestAlteredAnswersAreFound(t *testing.T) {
 		const most = 600
 		r, err := oneSeed(t, k, 1, most, func(r *run) { r.alter = alter })
 		if err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s is altered, and the run ends with: %v", path, err)
+			t.Errorf("altered %s, but the run ended with: %v", path, err)
 			continue
 		}
 		t.Logf("%s: found by step %d", path, r.number)

@@ -11,29 +11,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// answers are the fields of an answer by their paths, such as Topics[a].Partitions[0].ErrorCode. Elements of arrays go by what
-// they are about, as their order means nothing.
+// fields are the fields of an answer by path, such as Topics[a].Partitions[0].ErrorCode. Elements
+// of arrays are identified by their subject, because their order is irrelevant.
 type fields map[string]string
 
 // flattener makes fields of an answer.
 type flattener struct {
 	side   *side
 	out    fields
-	prefix string // names of the seed begin with it
-	topic  string // the one that what follows is about
+	prefix string // prefix of the seed's names
+	topic  string // topic of the current struct
 }
 
-// flatten makes fields of an answer, with the names of the run instead of ids.
+// flatten makes fields of an answer, with the symbols of the run instead of ids.
 func flatten(s *side, resp kmsg.Response, prefix string) fields {
 	f := flattener{side: s, out: fields{}, prefix: prefix}
 	if r, ok := resp.(*kmsg.FetchResponse); ok {
 		resp = merged(r)
 	}
-	f.walk("", reflect.ValueOf(resp).Elem())
+	f.flattenValue("", reflect.ValueOf(resp).Elem())
 	return f.out
 }
 
-// merged has each topic once: Kafka gives partitions with errors for themselves.
+// merged merges partitions of the same topic, because Kafka lists partitions with errors
+// separately.
 func merged(r *kmsg.FetchResponse) *kmsg.FetchResponse {
 	one := *r
 	one.Topics = nil
@@ -48,11 +49,11 @@ func merged(r *kmsg.FetchResponse) *kmsg.FetchResponse {
 	return &one
 }
 
-// unseen are fields that are not compared: versions are the same by construction, and how long a client is to wait is each
-// broker's affair.
+// unseen are fields that are not compared: versions are equal by construction, and each broker
+// chooses its throttle time.
 var unseen = []string{"Version", "ThrottleMillis", "UnknownTags"}
 
-func (f *flattener) walk(path string, v reflect.Value) {
+func (f *flattener) flattenValue(path string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		before := f.topic
@@ -70,7 +71,7 @@ func (f *flattener) walk(path string, v reflect.Value) {
 			f.out[path] = "null"
 			return
 		}
-		f.walk(path, v.Elem())
+		f.flattenValue(path, v.Elem())
 	default:
 		f.out[path] = plain(v)
 	}
@@ -96,13 +97,13 @@ func (f *flattener) field(path, name string, v reflect.Value) {
 	case v.Kind() == reflect.Pointer && v.IsNil():
 		f.out[at] = "null"
 	case elem.Kind() == reflect.Struct:
-		f.walk(at, elem)
+		f.flattenValue(at, elem)
 	default:
 		f.out[at] = f.named(name, elem)
 	}
 }
 
-// array flattens an array by what its elements are about.
+// array flattens an array by the subjects of its elements.
 func (f *flattener) array(path string, v reflect.Value) {
 	if v.IsNil() {
 		f.out[path+".len"] = "null"
@@ -112,7 +113,7 @@ func (f *flattener) array(path string, v reflect.Value) {
 	n := 0
 	for i := range v.Len() {
 		key := f.keyOf(v.Index(i))
-		if f.stranger(v.Index(i)) {
+		if f.foreign(v.Index(i)) {
 			continue
 		}
 		n++
@@ -120,16 +121,17 @@ func (f *flattener) array(path string, v reflect.Value) {
 			key += "'" + strconv.Itoa(seen[key])
 		}
 		f.out[path+"["+key+"]"] = here
-		f.walk(path+"["+key+"]", v.Index(i))
+		f.flattenValue(path+"["+key+"]", v.Index(i))
 	}
 	f.out[path+".len"] = strconv.Itoa(n)
 }
 
-// here is the value of an element of an array itself.
+// here is the path of an element's own value in an array.
 const here = "here"
 
-// stranger says that an element is about a topic or a group of another seed, or one of the broker's own.
-func (f *flattener) stranger(v reflect.Value) bool {
+// foreign reports whether an element belongs to a topic or group of another seed, or of the broker
+// itself.
+func (f *flattener) foreign(v reflect.Value) bool {
 	switch t := v.Interface().(type) {
 	case kmsg.MetadataResponseTopic:
 		return t.Topic != nil && t.ErrorCode == 0 && !strings.HasPrefix(*t.Topic, f.prefix)
@@ -143,7 +145,7 @@ func (f *flattener) stranger(v reflect.Value) bool {
 	return false
 }
 
-// keyFields are what elements of arrays are about, the first that is there.
+// keyFields identify elements of arrays; the first existing one is used.
 var keyFields = []string{"Topic", "TopicID", "Group", "Key", "Name", "Partition", "MemberID", "NodeID", "ResourceName", "Dir", "ApiKey"}
 
 func (f *flattener) keyOf(v reflect.Value) string {
@@ -163,7 +165,7 @@ func (f *flattener) keyOf(v reflect.Value) string {
 	return ""
 }
 
-// topicOf is the name of the topic that a struct is about.
+// topicOf returns the topic of a struct.
 func (f *flattener) topicOf(v reflect.Value) string {
 	if t := v.FieldByName("Topic"); t.IsValid() && !t.IsZero() {
 		return fmt.Sprint(reflect.Indirect(t).Interface())
@@ -175,7 +177,7 @@ func (f *flattener) topicOf(v reflect.Value) string {
 	return ""
 }
 
-// named is a value as text, or the name it has in the run.
+// named returns a value as text, or its symbol.
 func (f *flattener) named(name string, v reflect.Value) string {
 	s := f.side.symbols
 	switch name {
@@ -203,7 +205,8 @@ func (f *flattener) named(name string, v reflect.Value) string {
 	case "LeaderEpoch":
 		return f.epoch(v.Int())
 	case "LogAppendTime", "Timestamp":
-		const from, to = 1_750_000_000_000, 3_900_000_000_000 // no record that is made up is of such a time
+		// Generated records have no times in this range.
+		const from, to = 1_750_000_000_000, 3_900_000_000_000
 		if v.Int() > from && v.Int() < to {
 			return "now"
 		}
@@ -215,16 +218,16 @@ func (f *flattener) named(name string, v reflect.Value) string {
 	return plain(v)
 }
 
-// member is the name of a member id; one that nobody was told of yet is somebody's.
+// member returns the symbol of a member id; "other" for an id that was in no answer yet.
 func (f *flattener) member(id string) string {
 	name := f.side.symbols.of("member", id)
-	if name == id && id != "" && id != "nobody" {
-		return "somebody"
+	if name == id && id != "" && id != "unknown" {
+		return "other"
 	}
 	return name
 }
 
-// epoch is a leader epoch: that of now, or another.
+// epoch returns whether a leader epoch is the current one.
 func (f *flattener) epoch(n int64) string {
 	if current, ok := f.side.epochs[f.topic]; n >= 0 && ok && n == int64(current) {
 		return "current"
@@ -255,13 +258,13 @@ type difference struct {
 	key        kmsg.Key
 	version    int16
 	path       string
-	kafka, seb string // values; "" of a field that is not there
+	kafka, seb string // values; "" if the field is missing
 	step       *step
 	kafkaSays  fields
 	sebSays    fields
 }
 
-// bare is the path without what elements are about.
+// bare returns the path without the subjects of elements.
 func (d *difference) bare() string {
 	var b strings.Builder
 	depth := 0
@@ -282,7 +285,7 @@ func (d *difference) bare() string {
 	return b.String()
 }
 
-// beside is what a broker says in another field of the same struct.
+// beside returns a broker's value in another field of the same struct.
 func (d *difference) beside(f fields, name string) string {
 	at := strings.LastIndexByte(d.path, '.')
 	return f[d.path[:at+1]+name]
@@ -302,8 +305,8 @@ func (d *difference) String() string {
 	return fmt.Sprintf("%s v%d %s: Kafka %s, Seb %s", d.key.Name(), d.version, d.path, show(d.kafka), show(d.seb))
 }
 
-// compare lists the fields in which two answers differ, in the order of their paths. What is inside something that only one of
-// them has is not listed further.
+// compare lists the fields in which two answers differ, ordered by path. It does not list fields
+// inside an element that only one of them has.
 func compare(st *step, version int16, kafka, seb fields) []*difference {
 	var list []*difference
 	paths := map[string]bool{}

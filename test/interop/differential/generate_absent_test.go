@@ -6,9 +6,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// absent asks for what neither side has: ACLs, quotas, users, reassignments, elections and transactions; and for the resources that
-// have configs.
-func (w *world) absent() *step {
+// absent requests features that neither side has: ACLs, quotas, users, reassignments, elections and
+// transactions; and the configs of resources.
+func (w *generator) absent() *step {
 	name, n, all, kinds := w.topicName(), int32(w.IntN(3)), w.chance(2), pick(w, []int8{4}, []int8{16}, []int8{32}, []int8{4, 8}, []int8{77})
 	list := []struct {
 		key   kmsg.Key
@@ -40,12 +40,13 @@ func (w *world) absent() *step {
 			}
 		}},
 		{kmsg.ListTransactions, func(r kmsg.Request) {
-			r.(*kmsg.ListTransactionsRequest).ProducerIDFilters = []int64{1 << 50} // Kafka has those of other steps
+			// Kafka has those of other steps.
+			r.(*kmsg.ListTransactionsRequest).ProducerIDFilters = []int64{1 << 50}
 		}},
 		{kmsg.ListConfigResources, func(r kmsg.Request) { r.(*kmsg.ListConfigResourcesRequest).ResourceTypes = kinds }},
 	}
 	of := list[w.IntN(len(list))]
-	return &step{what: fmt.Sprintf("what there is not, of %s/%d, all %v, kinds %v", name, n, all, kinds), key: of.key, version: anyVersion, reads: true, build: func(*side) kmsg.Request {
+	return &step{what: fmt.Sprintf("missing features of %s/%d, all %v, kinds %v", name, n, all, kinds), key: of.key, version: anyVersion, reads: true, build: func(*side) kmsg.Request {
 		r := kmsg.RequestForKey(of.key.Int16())
 		if d, ok := r.(interface{ Default() }); ok {
 			d.Default()

@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-func (w *world) initProducer() *step {
+func (w *generator) initProducer() *step {
 	n := w.producers
 	st := &step{what: fmt.Sprintf("an id for producer %d", n), key: kmsg.InitProducerID, version: anyVersion, producer: n}
 	transactional := w.chance(8)
@@ -40,8 +40,8 @@ func (w *world) initProducer() *step {
 
 var codecs = []record.Compression{record.None, record.Gzip, record.Snappy, record.LZ4, record.Zstd}
 
-// records are a few, with keys and headers or without.
-func (w *world) records(key bool) []record.Record {
+// records returns a few records, with keys and headers or without.
+func (w *generator) records(key bool) []record.Record {
 	list := make([]record.Record, 1+w.IntN(5))
 	at := pick(w, int64(1000), 5000, 1_700_000_000_000) + w.Int64N(100)
 	for i := range list {
@@ -59,7 +59,7 @@ func (w *world) records(key bool) []record.Record {
 	return list
 }
 
-// spoilers make a batch wrong.
+// spoilers make a batch invalid.
 var spoilers = []struct {
 	what  string
 	spoil func(b []byte) []byte
@@ -98,11 +98,12 @@ var spoilers = []struct {
 	}},
 }
 
-// loners are what Kafka judges a whole request by. "null" is none of them: Kafka 4.3.1 never answers it.
+// loners are batches that make Kafka refuse a whole request. "null" is omitted because Kafka 4.3.1
+// never answers it.
 var loners = []string{"magic 0", "magic 1", "magic 3", "transactional", "codec 6", "gzip that is none", "garbage for records"}
 
-// batch chooses what a produce brings for a partition, and says what.
-func (w *world) batch(name string, p int32) (content, string) {
+// batch chooses the batch for a partition, and describes it.
+func (w *generator) batch(name string, p int32) (content, string) {
 	c := content{producer: -1, codec: pick(w, codecs...)}
 	key := !w.chance(8) || strings.HasSuffix(name, compacted) && !w.chance(2)
 	c.records = w.records(key)
@@ -119,20 +120,20 @@ func (w *world) batch(name string, p int32) (content, string) {
 		c.records[0].Value = make([]byte, pick(w, 400, 2100, 1_100_000))
 		what += ", large"
 	case n == 11:
-		// Kafka takes times to come up to an hour from now: this is far from that border.
+		// Kafka accepts times up to an hour in the future; these are far from that limit.
 		c.records[0].Timestamp = pick(w, int64(0), 4_000_000_000_000)
 		what += fmt.Sprintf(", at %d", c.records[0].Timestamp)
 	}
 	return c, what
 }
 
-// sequence chooses where a batch of an idempotent producer is in its sequence.
-func (w *world) sequence(c *content, name string, p int32) string {
+// sequence chooses the sequence of an idempotent producer's batch.
+func (w *generator) sequence(c *content, name string, p int32) string {
 	c.producer = w.IntN(w.producers)
 	at := seqKey{c.producer, name, p}
 	next := w.sequences[at]
 	c.sequence, c.epoch = next, w.epochs[c.producer]
-	c.records = w.records(true)[:1] // so that a sequence number is a batch
+	c.records = w.records(true)[:1] // so that each sequence number is a batch
 	c.records[0].Timestamp = 1000 + int64(next)
 	c.records[0].Headers, c.records[0].Key, c.records[0].Value = nil, []byte("k"), []byte("same")
 	c.codec = record.None
@@ -156,7 +157,7 @@ func (w *world) sequence(c *content, name string, p int32) string {
 			c.epoch, what = c.epoch-1, "of the epoch before"
 		}
 	case 6:
-		c.stranger, what = true, "of a producer that nobody knows"
+		c.unknownProducer, what = true, "of an unknown producer"
 	case 7:
 		c.sequence, what = next-2, "the last but one again"
 	}
@@ -166,22 +167,22 @@ func (w *world) sequence(c *content, name string, p int32) string {
 	return fmt.Sprintf(", producer %d, sequence %d, %s", c.producer, c.sequence, what)
 }
 
-// produced is what a produce brings for a partition.
+// produced is a batch for a partition.
 type produced struct {
 	topic string
 	n     int32
 	content
 }
 
-// bring chooses what a produce brings.
-func (w *world) bring() (parts []produced, what []string) {
+// bring chooses the batches of a produce.
+func (w *generator) bring() (parts []produced, what []string) {
 	const most = 2
 	for range 1 + w.IntN(most) {
 		p := produced{topic: w.topicName()}
 		p.n = w.partition(p.topic)
 		for _, other := range parts {
 			if other.topic == p.topic && other.n == p.n {
-				p.topic = "" // one that comes twice is no request that a client makes
+				p.topic = "" // clients do not send a partition twice
 			}
 		}
 		if p.topic == "" || len(parts) > 0 && parts[0].alone {
@@ -199,7 +200,7 @@ func (w *world) bring() (parts []produced, what []string) {
 	return parts, what
 }
 
-// blameless are batches of which no broker says anything: of what differs by intention an acks=0 would not tell.
+// blameless keeps batches that both brokers accept, because acks=0 hides differences.
 func blameless(parts []produced) {
 	for i := range parts {
 		parts[i].spoil = nil
@@ -210,7 +211,7 @@ func blameless(parts []produced) {
 	}
 }
 
-func (w *world) produce() *step {
+func (w *generator) produce() *step {
 	parts, what := w.bring()
 	acks := pick(w, int16(1), -1, -1, 1, -1, 0)
 	if w.chance(20) {
@@ -256,8 +257,8 @@ func (w *world) produce() *step {
 	return st
 }
 
-// appended takes over what became of a batch: where the partition ends, and where its producer is.
-func (w *world) appended(c *content, name string, n int32, resp *kmsg.ProduceResponse) {
+// appended takes over the result of a batch: the partition's end and the producer's sequence.
+func (w *generator) appended(c *content, name string, n int32, resp *kmsg.ProduceResponse) {
 	t := w.topics[name]
 	for i := range resp.Topics {
 		for _, got := range resp.Topics[i].Partitions {
@@ -265,7 +266,7 @@ func (w *world) appended(c *content, name string, n int32, resp *kmsg.ProduceRes
 				continue
 			}
 			t.ends[n] = max(t.ends[n], got.BaseOffset+int64(len(c.records)))
-			if c.producer < 0 || c.stranger {
+			if c.producer < 0 || c.unknownProducer {
 				return
 			}
 			if c.epoch > w.epochs[c.producer] {
@@ -278,13 +279,13 @@ func (w *world) appended(c *content, name string, n int32, resp *kmsg.ProduceRes
 	}
 }
 
-// same says whether an answer is about a topic; where topics go by their ids the name is empty.
+// same reports whether an answer is about a topic; with topic ids the name is empty.
 func same(name, answered string) bool { return answered == "" || answered == name }
 
 // IntN16 is IntN for versions.
-func (w *world) IntN16(n int) int16 { return int16(w.IntN(n)) }
+func (w *generator) IntN16(n int) int16 { return int16(w.IntN(n)) }
 
-func (w *world) fetch() *step {
+func (w *generator) fetch() *step {
 	type part struct {
 		topic          string
 		n              int32
@@ -344,7 +345,7 @@ func (w *world) fetch() *step {
 	}}
 }
 
-func (w *world) listOffsets() *step {
+func (w *generator) listOffsets() *step {
 	name := w.topicName()
 	n := w.partition(name)
 	at := pick(w, int64(-1), -2, -3, -4, -5, -6, -7, -100, 0, 1000, 1003, 1050, 1099, 5000, 5050, 1_700_000_000_000, 1_700_000_000_050, 1_900_000_000_000)
@@ -382,7 +383,7 @@ func (w *world) listOffsets() *step {
 	return st
 }
 
-func (w *world) offsetForLeaderEpoch() *step {
+func (w *generator) offsetForLeaderEpoch() *step {
 	name := w.topicName()
 	n := w.partition(name)
 	of := pick(w, int32(0), 0, 1, -1)
@@ -408,7 +409,7 @@ func (w *world) offsetForLeaderEpoch() *step {
 	return st
 }
 
-func (w *world) deleteRecords() *step {
+func (w *generator) deleteRecords() *step {
 	name := w.topicName()
 	n := w.partition(name)
 	offset := w.offset(name, n)

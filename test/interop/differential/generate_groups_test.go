@@ -8,19 +8,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// phase is how far a member has come.
+// phase is the progress of a member.
 type phase int
 
 const (
 	outside  phase = iota // in no group
-	named                 // given an id, to join with
+	named                 // has an id to join with
 	joined                // in a generation, without an assignment
-	synced                // at work
-	behind                // told, or to be told, to join again
-	unproven              // behind, and its connection was cut
+	synced                // has an assignment
+	behind                // must join again
+	unproven              // must join again, on a new connection
 )
 
-// memberState is what the generator knows of who joins on a connection.
+// memberState is the generator's knowledge of the member on a connection.
 type memberState struct {
 	group    string
 	phase    phase
@@ -29,7 +29,7 @@ type memberState struct {
 	kind     string
 }
 
-// The codes that say what becomes of a member.
+// The codes that change a member's phase.
 const (
 	codeIllegalGeneration = 22
 	codeUnknownMember     = 25
@@ -38,7 +38,7 @@ const (
 	codeFencedInstance    = 82
 )
 
-// moved is what a code makes of a member.
+// moved changes the phase for a code.
 func (m *memberState) moved(code int16, success phase) {
 	switch code {
 	case 0:
@@ -52,8 +52,8 @@ func (m *memberState) moved(code int16, success phase) {
 	}
 }
 
-// idle is a connection of a member that waits for nothing; false if there is none.
-func (w *world) idle() (int, bool) {
+// idle returns a connection without an open request; false if there is none.
+func (w *generator) idle() (int, bool) {
 	var list []int
 	for a := firstMember; a < firstMember+membersCount; a++ {
 		if !w.open[a] {
@@ -69,8 +69,8 @@ func (w *world) idle() (int, bool) {
 	return list[w.IntN(len(list))], true
 }
 
-// membership is a step in the life of a member.
-func (w *world) membership() *step {
+// membership returns a step of a member.
+func (w *generator) membership() *step {
 	actor, ok := w.idle()
 	if !ok {
 		return nil
@@ -89,7 +89,8 @@ func (w *world) membership() *step {
 		if m.group == w.groups[len(w.groups)-1] {
 			m.kind = "other"
 		}
-		m.protocol = pick(w, []string{"range"}, []string{"range", "roundrobin"}) // votes that are even are Kafka's hash map's to decide
+		// Equal votes depend on Kafka's hash map.
+		m.protocol = pick(w, []string{"range"}, []string{"range", "roundrobin"})
 		if m.instance = nil; w.chance(5) {
 			m.instance = text(fmt.Sprintf("instance%d", actor))
 		}
@@ -119,15 +120,15 @@ func (w *world) membership() *step {
 	return w.heartbeat(actor, m)
 }
 
-// subscription is what a member tells its leader.
-func (w *world) subscription() []byte {
+// subscription returns a member's subscription.
+func (w *generator) subscription() []byte {
 	m := kmsg.NewConsumerMemberMetadata()
 	m.Version = 0
 	m.Topics = []string{w.topicName()}
 	return m.AppendTo(nil)
 }
 
-func (w *world) join(actor int, m *memberState, known bool) *step {
+func (w *generator) join(actor int, m *memberState, known bool) *step {
 	metadata := w.subscription()
 	group, instance, kind, protocols := m.group, m.instance, m.kind, slices.Clone(m.protocol)
 	st := &step{
@@ -152,8 +153,8 @@ func (w *world) join(actor int, m *memberState, known bool) *step {
 	return st
 }
 
-// oddJoin is a joining that is mostly refused.
-func (w *world) oddJoin(actor int) *step {
+// oddJoin returns a join that is usually refused.
+func (w *generator) oddJoin(actor int) *step {
 	type odd struct {
 		what, group, member, kind string
 		protocols                 []string
@@ -163,7 +164,7 @@ func (w *world) oddJoin(actor int) *step {
 	o := odd{"", pick(w, w.groups...), "", "consumer", []string{"range"}, 300_000, nil}
 	switch w.IntN(9) {
 	case 0:
-		o.what, o.member = "unknown member", "nobody"
+		o.what, o.member = "unknown member", "unknown"
 	case 1:
 		o.what, o.session = "session too short", 10
 	case 2:
@@ -175,11 +176,11 @@ func (w *world) oddJoin(actor int) *step {
 	case 5:
 		o.what, o.kind = "no type of protocol", ""
 	case 6:
-		o.what, o.protocols, o.member = "a protocol that nobody has", []string{"mine"}, "nobody"
+		o.what, o.protocols, o.member = "a protocol that no member has", []string{"mine"}, "unknown"
 	case 7:
-		o.what, o.member, o.instance = "unknown instance with a member id", "nobody", text("nobody")
+		o.what, o.member, o.instance = "unknown instance with a member id", "unknown", text("unknown")
 	case 8:
-		o.what, o.group, o.member = "a group that nobody has", w.prefix+"nogroup", "nobody"
+		o.what, o.group, o.member = "a missing group", w.prefix+"nogroup", "unknown"
 	}
 	return &step{
 		what: "join: " + o.what, actor: mainActor, key: kmsg.JoinGroup, version: anyVersion, group: o.group,
@@ -195,26 +196,26 @@ func (w *world) oddJoin(actor int) *step {
 	}
 }
 
-// off is how a request names another generation or member than it should.
+// off is a deviation of a request from the member's generation or id.
 type off struct {
 	what       string
 	generation int32
 	member     string
 }
 
-func (w *world) off() off {
+func (w *generator) off() off {
 	switch w.IntN(10) {
 	case 0:
 		return off{what: ", generation too large", generation: 1}
 	case 1:
 		return off{what: ", generation too small", generation: -1}
 	case 2:
-		return off{what: ", another's id", member: "nobody"}
+		return off{what: ", another's id", member: "unknown"}
 	}
 	return off{}
 }
 
-// as is who a request of a member says that it is.
+// as returns the id and generation that a member's request has.
 func (o *off) as(s *side, actor int) (string, int32) {
 	m := s.members[actor]
 	if o.member != "" {
@@ -223,7 +224,7 @@ func (o *off) as(s *side, actor int) (string, int32) {
 	return m.id, m.generation + o.generation
 }
 
-func (w *world) sync(actor int, m *memberState) *step {
+func (w *generator) sync(actor int, m *memberState) *step {
 	o := w.off()
 	group, instance, kind := m.group, m.instance, m.kind
 	protocol := text(m.protocol[0])
@@ -266,7 +267,7 @@ func (w *world) sync(actor int, m *memberState) *step {
 	return st
 }
 
-func (w *world) heartbeat(actor int, m *memberState) *step {
+func (w *generator) heartbeat(actor int, m *memberState) *step {
 	o := w.off()
 	group, instance := m.group, m.instance
 	st := &step{
@@ -289,9 +290,9 @@ func (w *world) heartbeat(actor int, m *memberState) *step {
 	return st
 }
 
-func (w *world) leave(actor int, m *memberState) *step {
+func (w *generator) leave(actor int, m *memberState) *step {
 	group, instance := m.group, m.instance
-	stranger, onlyInstance := w.chance(6), w.chance(2)
+	withUnknown, onlyInstance := w.chance(6), w.chance(2)
 	st := &step{what: fmt.Sprintf("member %d leaves %s", actor, group), actor: actor, key: kmsg.LeaveGroup, version: anyVersion, group: group}
 	if instance != nil {
 		st.version = 3 + w.IntN16(3)
@@ -305,9 +306,9 @@ func (w *world) leave(actor int, m *memberState) *step {
 			out.MemberID = ""
 		}
 		r.Members = append(r.Members, out)
-		if stranger {
+		if withUnknown {
 			other := kmsg.NewLeaveGroupRequestMember()
-			other.MemberID = "nobody"
+			other.MemberID = "unknown"
 			r.Members = append(r.Members, other)
 		}
 		return r

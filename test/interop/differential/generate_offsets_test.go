@@ -8,15 +8,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// groupName is mostly that of a group that there may be.
-func (w *world) groupName() string {
+// groupName usually returns the name of a group that may exist.
+func (w *generator) groupName() string {
 	if w.chance(8) {
 		return pick(w, "", w.prefix+"nogroup", w.prefix+"nogroup")
 	}
 	return pick(w, w.groups...)
 }
 
-func (w *world) findCoordinator() *step {
+func (w *generator) findCoordinator() *step {
 	kind := pick(w, int8(0), 0, 0, 1, 2, 3, -1)
 	keys := []string{w.groupName()}
 	if w.chance(3) {
@@ -37,7 +37,7 @@ func (w *world) findCoordinator() *step {
 	return st
 }
 
-func (w *world) offsetCommit() *step {
+func (w *generator) offsetCommit() *step {
 	type commit struct {
 		topic    string
 		n        int32
@@ -56,9 +56,9 @@ func (w *world) offsetCommit() *step {
 			list = append(list, c)
 		}
 	}
-	var told strings.Builder
+	var commits strings.Builder
 	for _, c := range list {
-		fmt.Fprintf(&told, " %d in %s/%d", c.offset, c.topic, c.n)
+		fmt.Fprintf(&commits, " %d in %s/%d", c.offset, c.topic, c.n)
 	}
 	group, actor, o, what := w.groupName(), mainActor, off{}, "as no member"
 	var instance *string
@@ -66,14 +66,15 @@ func (w *world) offsetCommit() *step {
 		actor, group, instance, o = a, w.members[a].group, w.members[a].instance, w.off()
 		what = fmt.Sprintf("as member %d%s", a, o.what)
 	} else if w.chance(6) {
-		o.member, what = "nobody", "as nobody"
+		o.member, what = "unknown", "as an unknown member"
 	} else if w.chance(6) {
 		o.generation, what = 5, "as no member, with a generation"
 	}
-	if strings.Contains(told.String(), " -1 ") { // Kafka takes it in place of what was committed, so this group is for nothing else
+	// Kafka stores it, so this group is used for nothing else.
+	if strings.Contains(commits.String(), " -1 ") {
 		group, actor, instance, o, what = w.prefix+"negative", mainActor, nil, off{}, "as no member"
 	}
-	st := &step{what: fmt.Sprintf("commit%s to %q %s", told.String(), group, what), actor: actor, key: kmsg.OffsetCommit, version: anyVersion, group: group}
+	st := &step{what: fmt.Sprintf("commit%s to %q %s", commits.String(), group, what), actor: actor, key: kmsg.OffsetCommit, version: anyVersion, group: group}
 	if instance != nil {
 		st.version = 7 + w.IntN16(4)
 	}
@@ -99,7 +100,7 @@ func (w *world) offsetCommit() *step {
 	return st
 }
 
-func (w *world) offsetFetch() *step {
+func (w *generator) offsetFetch() *step {
 	type ask struct {
 		group  string
 		all    bool
@@ -150,10 +151,10 @@ func (w *world) offsetFetch() *step {
 	return st
 }
 
-func (w *world) offsetDelete() *step {
+func (w *generator) offsetDelete() *step {
 	group, name := w.groupName(), w.topicName()
 	n := w.partition(name)
-	st := &step{what: fmt.Sprintf("forget the offset of %s/%d in %q", name, n, group), key: kmsg.OffsetDelete, version: anyVersion, group: group}
+	st := &step{what: fmt.Sprintf("delete the offset of %s/%d in %q", name, n, group), key: kmsg.OffsetDelete, version: anyVersion, group: group}
 	st.build = func(*side) kmsg.Request {
 		r := kmsg.NewPtrOffsetDeleteRequest()
 		r.Group = group
@@ -165,7 +166,7 @@ func (w *world) offsetDelete() *step {
 	return st
 }
 
-func (w *world) describeGroups() *step {
+func (w *generator) describeGroups() *step {
 	list := []string{w.groupName()}
 	if other := w.groupName(); w.chance(3) && other != list[0] {
 		list = append(list, other)
@@ -179,7 +180,7 @@ func (w *world) describeGroups() *step {
 	return st
 }
 
-func (w *world) listGroups() *step {
+func (w *generator) listGroups() *step {
 	states := pick(w, nil, nil, []string{"Stable"}, []string{"Empty", "stable"}, []string{"nonsense"})
 	types := pick(w, nil, nil, []string{"classic"}, []string{"Classic"}, []string{"consumer"}, []string{"nonsense"})
 	st := &step{what: fmt.Sprintf("list groups %v %v", states, types), key: kmsg.ListGroups, version: anyVersion, reads: true}
@@ -191,11 +192,11 @@ func (w *world) listGroups() *step {
 	return st
 }
 
-func (w *world) deleteGroups() *step {
+func (w *generator) deleteGroups() *step {
 	list := []string{w.groupName()}
 	for _, m := range w.members {
 		if m.group == list[0] && m.phase == named {
-			return nil // to Kafka the group is one to delete, and the id with it; see "a group without members"
+			return nil // Kafka deletes the group and the id; see "a group without members"
 		}
 	}
 	st := &step{what: fmt.Sprintf("delete groups %q", list), key: kmsg.DeleteGroups, version: anyVersion, group: list[0]}
@@ -207,13 +208,13 @@ func (w *world) deleteGroups() *step {
 	return st
 }
 
-// saslHandshake is a handshake of one who is known already.
-func (w *world) saslHandshake() *step {
+// saslHandshake returns a handshake on an authenticated or a new connection.
+func (w *generator) saslHandshake() *step {
 	mechanism := pick(w, "PLAIN", "NONSENSE", "")
-	stranger := w.chance(2)
-	st := &step{what: fmt.Sprintf("handshake %q, stranger %v", mechanism, stranger), key: kmsg.SASLHandshake, version: 1, actor: mainActor}
-	if stranger {
-		st.actor = strangerActor
+	anonymous := w.chance(2)
+	st := &step{what: fmt.Sprintf("handshake %q, anonymous %v", mechanism, anonymous), key: kmsg.SASLHandshake, version: 1, actor: mainActor}
+	if anonymous {
+		st.actor = anonymousActor
 	}
 	st.build = func(*side) kmsg.Request {
 		r := kmsg.NewPtrSASLHandshakeRequest()
@@ -223,8 +224,8 @@ func (w *world) saslHandshake() *step {
 	return st
 }
 
-// unsupported is a request that no broker serves.
-func (w *world) unsupported() *step {
+// unsupported returns a request that no broker supports.
+func (w *generator) unsupported() *step {
 	type odd struct {
 		what         string
 		key, version int16
@@ -232,13 +233,13 @@ func (w *world) unsupported() *step {
 		actor        int
 	}
 	o := pick(w,
-		odd{"an API key that nobody knows", 999, 0, nil, mainActor},
+		odd{"an unknown API key", 999, 0, nil, mainActor},
 		odd{"Metadata v99", int16(kmsg.Metadata), 99, nil, mainActor},
 		odd{"Fetch v0", int16(kmsg.Fetch), 0, make([]byte, 40), mainActor},
 		odd{"JoinGroup v-1", int16(kmsg.JoinGroup), -1, nil, mainActor},
 		odd{"Metadata that is cut off", int16(kmsg.Metadata), 1, []byte{0, 0, 0, 9}, mainActor},
 		odd{"DescribeGroups with 2^31-1 groups", int16(kmsg.DescribeGroups), 0, []byte{0x7f, 0xff, 0xff, 0xff}, mainActor},
-		odd{"Metadata of a stranger", int16(kmsg.Metadata), 0, []byte{0, 0, 0, 0}, strangerActor},
+		odd{"Metadata without authentication", int16(kmsg.Metadata), 0, []byte{0, 0, 0, 0}, anonymousActor},
 	)
 	return &step{what: o.what, key: kmsg.Key(o.key), actor: o.actor, silent: true, raw: func(*side) []byte {
 		return append(header(o.key, o.version, 1, false), o.body...)

@@ -8,9 +8,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-func (w *world) apiVersions() *step {
+func (w *generator) apiVersions() *step {
 	if w.chance(3) {
-		return &step{what: "versions, asked in one that nobody knows", key: kmsg.ApiVersions, reads: true, raw: func(*side) []byte {
+		return &step{what: "versions, in an unknown version", key: kmsg.ApiVersions, reads: true, raw: func(*side) []byte {
 			return append(header(int16(kmsg.ApiVersions), 99, 1, true), 1, 1, 0)
 		}}
 	}
@@ -21,10 +21,10 @@ func (w *world) apiVersions() *step {
 	}}
 }
 
-// badNames can not be names of topics.
+// badNames are invalid names of topics.
 var badNames = []string{"", ".", "..", "a b", "a/b", "ä", strings.Repeat("n", 250)}
 
-func (w *world) metadata() *step {
+func (w *generator) metadata() *step {
 	type ask struct {
 		name string
 		byID bool
@@ -76,8 +76,9 @@ type setting struct {
 	value *string
 }
 
-// someSettings are configs to set, good and bad. None of them makes what is stored depend on time.
-func (w *world) someSettings() []setting {
+// someSettings are configs to set, valid and invalid. With none of them does stored data depend on
+// time.
+func (w *generator) someSettings() []setting {
 	good := []setting{
 		{"max.message.bytes", text("2000")},
 		{"max.message.bytes", text("300")},
@@ -148,10 +149,10 @@ type newTopic struct {
 	assignment []int32 // a partition on each of these brokers
 }
 
-// compacted ends the names of topics that are made as compacted ones.
+// compacted is the suffix of names of compacted topics.
 const compacted = "-compacted"
 
-func (w *world) createPlain() *step {
+func (w *generator) createPlain() *step {
 	t := newTopic{name: w.fresh(), partitions: 1 + w.Int32N(3), replicas: 1}
 	if w.chance(4) {
 		t.name += compacted
@@ -160,7 +161,7 @@ func (w *world) createPlain() *step {
 	return w.create([]newTopic{t}, false, "create a topic")
 }
 
-func (w *world) createTopics() *step {
+func (w *generator) createTopics() *step {
 	if len(w.topics) > 8 {
 		return nil
 	}
@@ -184,7 +185,8 @@ func (w *world) createTopics() *step {
 			}
 		case 6:
 			t.partitions = 20_000_000
-			return w.create([]newTopic{t}, false, "create a topic with too many partitions") // Kafka refuses the whole request
+			// Kafka refuses the whole request.
+			return w.create([]newTopic{t}, false, "create a topic with too many partitions")
 		}
 		list = append(list, t)
 	}
@@ -194,7 +196,7 @@ func (w *world) createTopics() *step {
 	return w.create(list, w.chance(5), "create topics")
 }
 
-func (w *world) create(list []newTopic, dry bool, what string) *step {
+func (w *generator) create(list []newTopic, dry bool, what string) *step {
 	for _, n := range list {
 		what += fmt.Sprintf(" %.60s (%d partitions, %d replicas%s)", n.name, n.partitions, n.replicas, settingsText(n.settings))
 	}
@@ -218,7 +220,7 @@ func (w *world) create(list []newTopic, dry bool, what string) *step {
 	}}
 }
 
-func (w *world) deleteTopics() *step {
+func (w *generator) deleteTopics() *step {
 	var names []string
 	var byID []bool
 	for range 1 + w.IntN(2) {
@@ -246,7 +248,7 @@ func (w *world) deleteTopics() *step {
 	}}
 }
 
-func (w *world) createPartitions() *step {
+func (w *generator) createPartitions() *step {
 	name := w.topicName()
 	have := 1
 	if t := w.topics[name]; t != nil {
@@ -256,7 +258,7 @@ func (w *world) createPartitions() *step {
 	if w.chance(10) {
 		count = pick(w, int32(-1), 0)
 	}
-	var assigned []int32 // to how many brokers each new one goes is one
+	var assigned []int32 // each new partition is on one broker
 	if w.chance(4) {
 		assigned = pick(w, []int32{1}, []int32{1, 1}, []int32{9})
 	}
@@ -274,7 +276,7 @@ func (w *world) createPartitions() *step {
 	}}
 }
 
-func (w *world) describeTopicPartitions() *step {
+func (w *generator) describeTopicPartitions() *step {
 	names := []string{w.topicName()}
 	for range w.IntN(3) {
 		if name := w.topicName(); !slices.Contains(names, name) {
@@ -301,7 +303,7 @@ func (w *world) describeTopicPartitions() *step {
 	}}
 }
 
-func (w *world) describeCluster() *step {
+func (w *generator) describeCluster() *step {
 	kind := pick(w, int8(1), 1, 1, 2, 3)
 	return &step{what: "describe the cluster", key: kmsg.DescribeCluster, version: anyVersion, reads: true, build: func(*side) kmsg.Request {
 		r := kmsg.NewPtrDescribeClusterRequest()
@@ -310,13 +312,13 @@ func (w *world) describeCluster() *step {
 	}}
 }
 
-// resource is what configs are of.
+// resource is a resource with configs.
 type resource struct {
 	kind kmsg.ConfigResourceType
 	name string
 }
 
-func (w *world) resource() resource {
+func (w *generator) resource() resource {
 	if w.chance(8) {
 		return pick(w, resource{kmsg.ConfigResourceTypeBroker, "7"}, resource{kmsg.ConfigResourceType(77), "x"},
 			resource{kmsg.ConfigResourceTypeTopic, ""}, resource{kmsg.ConfigResourceTypeTopic, "a b"})
@@ -324,7 +326,7 @@ func (w *world) resource() resource {
 	return resource{kmsg.ConfigResourceTypeTopic, w.topicName()}
 }
 
-func (w *world) describeConfigs() *step {
+func (w *generator) describeConfigs() *step {
 	of := w.resource()
 	var names []string
 	if !w.chance(3) {
@@ -344,7 +346,7 @@ func (w *world) describeConfigs() *step {
 	}}
 }
 
-func (w *world) alterConfigs() *step {
+func (w *generator) alterConfigs() *step {
 	of, list, dry := w.resource(), w.someSettings(), w.chance(4)
 	return &step{what: "alter configs of " + of.name + settingsText(list), key: kmsg.AlterConfigs, version: anyVersion, changes: true, build: func(*side) kmsg.Request {
 		r := kmsg.NewPtrAlterConfigsRequest()
@@ -359,7 +361,7 @@ func (w *world) alterConfigs() *step {
 	}}
 }
 
-func (w *world) incrementalAlterConfigs() *step {
+func (w *generator) incrementalAlterConfigs() *step {
 	of, dry := w.resource(), w.chance(4)
 	type change struct {
 		setting

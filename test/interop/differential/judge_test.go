@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// show is an outcome for people.
+// show formats an outcome.
 func show(o outcome) string {
 	switch {
 	case o.err != nil:
@@ -32,15 +32,16 @@ func show(o outcome) string {
 	return text
 }
 
-// errOtherLeader ends a run without a fault. When the leader of a group has left, Kafka takes any other member, by the order of a
-// hash table; what follows depends on which one it is.
+// errOtherLeader ends a run without a failure. When a group's leader has left, Kafka chooses any
+// other member, in the order of a hash table. Further steps depend on the choice.
 var errOtherLeader = errors.New("another member is the leader: Kafka has chosen it")
 
 func otherLeader(difference string) bool {
 	return strings.Contains(difference, " LeaderID: Kafka member") && strings.Contains(difference, ", Seb member")
 }
 
-// judge compares two outcomes and lets the generator know what Kafka said. An error is a difference that nobody wants.
+// judge compares two outcomes and updates the generator from Kafka's answer. An error is an
+// unexpected difference.
 func (r *run) judge(st *step, out [2]outcome) error {
 	if err := errors.Join(out[0].err, out[1].err); err != nil {
 		return r.report(st, out, err.Error())
@@ -74,7 +75,8 @@ func (r *run) judge(st *step, out [2]outcome) error {
 	return nil
 }
 
-// differences are those that nobody wants. diverges says that one that is wanted leaves the brokers with different data.
+// differences returns the unexpected differences. diverges means that a wanted one leaves the
+// brokers with different data.
 func (r *run) differences(st *step, out [2]outcome) (bad []string, diverges bool) {
 	var list []*difference
 	if ends := [2]string{ending(out[0]), ending(out[1])}; ends[0] != ends[1] {
@@ -90,7 +92,7 @@ func (r *run) differences(st *step, out [2]outcome) (bad []string, diverges bool
 		}
 		list = compare(st, st.version, r.flat(r.kafka, out[0]), r.flat(r.seb, out[1]))
 	}
-	var absorbed []string // what is around a code that is wanted
+	var absorbed []string // consequences of a wanted code
 	for _, d := range list {
 		if w := wantedFor(d); w != nil && strings.HasSuffix(d.path, "ErrorCode") {
 			absorbed = append(absorbed, strings.TrimSuffix(d.path, "ErrorCode"))
@@ -111,14 +113,14 @@ func (r *run) differences(st *step, out [2]outcome) (bad []string, diverges bool
 	return bad, diverges
 }
 
-// subset compares what is served: the versions of Seb have to be among those of Kafka.
+// subset compares the supported versions: Seb's must be among Kafka's.
 func (r *run) subset(out [2]outcome) (bad []string) {
 	k, s := out[0].resp.(*kmsg.ApiVersionsResponse), out[1].resp.(*kmsg.ApiVersionsResponse)
 	if k.ErrorCode != s.ErrorCode {
 		bad = append(bad, fmt.Sprintf("ApiVersions ErrorCode: Kafka %d, Seb %d", k.ErrorCode, s.ErrorCode))
 	}
 	if k.ErrorCode != 0 {
-		return bad // Kafka lists nothing but ApiVersions then
+		return bad // Kafka lists only ApiVersions then
 	}
 	of := map[int16]kmsg.ApiVersionsResponseApiKey{}
 	for _, a := range k.ApiKeys {
@@ -142,10 +144,10 @@ func (r *run) flat(s *side, o outcome) fields {
 	if o.resp == nil {
 		return nil
 	}
-	return flatten(s, o.resp, r.world.prefix)
+	return flatten(s, o.resp, r.gen.prefix)
 }
 
-// ending is in which way a request has ended.
+// ending describes how a request has ended.
 func ending(o outcome) string {
 	switch {
 	case o.closed:
@@ -156,7 +158,7 @@ func ending(o outcome) string {
 	return "nothing"
 }
 
-// request is a step's request as Kafka was sent it.
+// request returns a step's request as sent to Kafka.
 func (r *run) request(st *step) string {
 	if st.raw != nil {
 		return fmt.Sprintf("%x", st.raw(r.kafka))
@@ -178,17 +180,18 @@ func (r *run) report(st *step, out [2]outcome, what string) error {
 	return fmt.Errorf("%s v%d, %s\n  %s\nrequest: %s\nKafka: %s\nSeb: %s", kmsg.NameForKey(int16(st.key)), st.version, st.what, what, r.request(st), show(out[0]), show(out[1]))
 }
 
-// diverge has the topics that a step is about deleted on both sides.
+// diverge deletes the topics of a step on both sides.
 func (r *run) diverge(st *step) {
 	r.apart = true
-	for name := range r.world.topics {
+	for name := range r.gen.topics {
 		if strings.Contains(st.what, name) {
 			r.diverged = append(r.diverged, name)
 		}
 	}
 }
 
-// settle waits until both brokers show the same topics. After a difference that is wanted what is not the same is deleted.
+// settle waits until both brokers return the same topics. After a wanted difference it deletes
+// topics that differ.
 func (r *run) settle() error {
 	mend := r.apart || r.list != nil
 	began := time.Now()
@@ -196,7 +199,7 @@ func (r *run) settle() error {
 		var seen [2]map[string]*topic
 		for i, s := range r.sides() {
 			var err error
-			if seen[i], err = s.look(r.world.prefix); err != nil {
+			if seen[i], err = s.look(r.gen.prefix); err != nil {
 				return err
 			}
 		}
@@ -210,13 +213,13 @@ func (r *run) settle() error {
 			continue
 		}
 		if len(differ) == 0 && !late {
-			ready, err := r.kafka.serves(seen[0], r.world.topics)
+			ready, err := r.kafka.serves(seen[0], r.gen.topics)
 			if err != nil {
 				return err
 			}
 			if ready {
 				r.made, r.apart = [2][]string{}, false
-				r.world.sees(seen[0])
+				r.gen.sees(seen[0])
 				for _, s := range r.sides() {
 					maps.DeleteFunc(s.topics, func(name string, _ [16]byte) bool { return seen[0][name] == nil })
 				}
@@ -234,7 +237,8 @@ func (r *run) settle() error {
 	}
 }
 
-// serves says whether a broker gives offsets of all partitions that are new: it may show them a moment before.
+// serves reports whether a broker returns offsets of all new partitions. It may list them slightly
+// earlier.
 func (s *side) serves(now, before map[string]*topic) (bool, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	for _, name := range slices.Sorted(maps.Keys(now)) {
@@ -273,7 +277,7 @@ func (s *side) serves(now, before map[string]*topic) (bool, error) {
 	return true, nil
 }
 
-// late says that a broker does not show yet what it has made.
+// late reports whether a broker does not list its created topics yet.
 func (r *run) late(seen [2]map[string]*topic) bool {
 	for i := range seen {
 		for _, name := range r.made[i] {
@@ -285,7 +289,8 @@ func (r *run) late(seen [2]map[string]*topic) bool {
 	return false
 }
 
-// unequal are the topics that only one of the brokers shows, or with another number of partitions.
+// unequal returns the topics that only one of the brokers lists, or that differ in their number of
+// partitions.
 func unequal(seen [2]map[string]*topic) []string {
 	var list []string
 	for i := range seen {
@@ -298,7 +303,7 @@ func unequal(seen [2]map[string]*topic) []string {
 	return list
 }
 
-// remove deletes topics on both sides, where they are there.
+// remove deletes existing topics on both sides.
 func (r *run) remove(topics []string) error {
 	for _, name := range topics {
 		for _, s := range r.sides() {
@@ -325,8 +330,8 @@ func names(m map[string]*topic) string {
 	return strings.Join(list, ", ")
 }
 
-// sees takes over which topics there are.
-func (w *world) sees(now map[string]*topic) {
+// sees takes over the existing topics.
+func (w *generator) sees(now map[string]*topic) {
 	for name, t := range now {
 		old := w.topics[name]
 		if old == nil {
@@ -339,7 +344,7 @@ func (w *world) sees(now map[string]*topic) {
 	maps.DeleteFunc(w.topics, func(name string, _ *topic) bool { return now[name] == nil })
 }
 
-// look is what topics of a seed a broker shows.
+// look returns the topics of a seed that a broker lists.
 func (s *side) look(prefix string) (map[string]*topic, error) {
 	c, err := s.client(mainActor)
 	if err != nil {

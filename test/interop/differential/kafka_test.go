@@ -18,7 +18,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// kafkaVersion is the Kafka that answers are compared with.
+// kafkaVersion is the version of the compared Kafka.
 const kafkaVersion = "4.3.1"
 
 const kafkaPom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
@@ -28,10 +28,10 @@ const kafkaPom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersi
 </dependencies></project>
 `
 
-// copyGoal is Maven's plugin that fetches what a pom needs.
+// copyGoal is the Maven plugin that downloads the dependencies of a pom.
 const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
-// kafkaJars fetches Kafka into the cache folder, once.
+// kafkaJars downloads Kafka into the cache folder, once.
 func kafkaJars(ctx context.Context) (string, error) {
 	for program, from := range map[string]string{"java": "a runtime of Java 17 or later (Debian: openjdk-17-jre-headless)", "mvn": "Maven (Debian: maven)"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -48,8 +48,9 @@ func kafkaJars(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "lib", "*"), err
 }
 
-// kafkaConfig is a broker that is its own controller. Nothing that depends on time goes on in it: no retention, no
-// compaction. Its first rebalances do not wait for more members, as in the Seb that it is compared with.
+// kafkaConfig configures a broker that is its own controller. Nothing in it depends on time: no
+// retention, no compaction. Its first rebalances do not wait for more members, as in the Seb that
+// it is compared with.
 const kafkaConfig = `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@%[2]s
@@ -103,7 +104,7 @@ func startKafka(ctx context.Context, dir string) (*peer, error) {
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
-	id[0] = 'k'             // a leading dash would be taken for a flag
+	id[0] = 'k'             // a leading dash would be parsed as a flag
 	cluster := base64.RawURLEncoding.EncodeToString(id[:])
 	if _, err := testenv.Command(ctx, dir, "java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", config); err != nil {
 		return nil, err
@@ -119,11 +120,11 @@ func startKafka(ctx context.Context, dir string) (*peer, error) {
 	k.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // it dies with the thread that started it
+		runtime.LockOSThread() // the process ends with the thread that started it
 		defer close(k.ended)
 		err := k.command.Start()
 		if started <- err; err == nil {
-			_ = k.command.Wait() // its end is all that counts
+			_ = k.command.Wait() // only its end matters
 		}
 	}()
 	if err := <-started; err != nil {
@@ -135,20 +136,20 @@ func startKafka(ctx context.Context, dir string) (*peer, error) {
 	return k, nil
 }
 
-// freeAddresses are two at which nobody listens.
+// freeAddresses returns two free addresses.
 func freeAddresses() (free [2]string, err error) {
 	for i := range free {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return free, err
 		}
-		defer l.Close() // both at the end, so that they differ
+		defer l.Close() // deferred, so that both differ
 		free[i] = l.Addr().String()
 	}
 	return free, nil
 }
 
-// ready waits until it answers somebody who shows who he is.
+// ready waits until Kafka answers an authenticated client.
 func (k *peer) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -161,7 +162,7 @@ func (k *peer) ready(ctx context.Context) error {
 		case <-k.ended:
 			return fmt.Errorf("the Kafka ended: %s", k.tail())
 		case <-ctx.Done():
-			return fmt.Errorf("the Kafka does not answer: %w: %s", err, k.tail())
+			return fmt.Errorf("Kafka does not answer: %w: %s", err, k.tail())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -176,13 +177,13 @@ func (k *peer) tail() string {
 	return strings.TrimSpace(string(text[max(0, len(text)-most):]))
 }
 
-// stop ends it.
+// stop stops it.
 func (k *peer) stop() error {
 	_ = k.command.Process.Kill() // it may have ended
 	select {
 	case <-k.ended:
 		return nil
 	case <-time.After(answerWait):
-		return errors.New("the Kafka does not end")
+		return errors.New("Kafka does not end")
 	}
 }

@@ -10,47 +10,49 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// strangerActor is a connection that has not shown who it is, new for each step.
-const strangerActor = -1
+// anonymousActor is an unauthenticated connection, new for each step.
+const anonymousActor = -1
 
 const (
-	// parkTime is how long neither broker answers until a request counts as one that waits for other members.
+	// parkTime is how long neither broker answers before a request counts as one that waits for
+	// other members.
 	parkTime = 150 * time.Millisecond
-	// lagTime is how long a broker may take to say what the other one has said, or to show what was changed.
+	// lagTime bounds the delay between the brokers' answers, and until a change is visible.
 	lagTime = 20 * time.Second
-	// againTime is how long requests that change nothing are asked again until a difference counts.
+	// againTime is how long requests that change nothing are repeated before a difference counts.
 	againTime = 3 * time.Second
 	againWait = 10 * time.Millisecond
 )
 
-// run is a seed that is being compared.
+// run is the comparison of a seed.
 type run struct {
 	seed     uint64
 	kafka    *side
 	seb      *side
-	world    *world
-	versions map[kmsg.Key][2]int16 // that both speak
-	wanted   map[string]int        // differences that are in the table, by their names, and how often each came
+	gen      *generator
+	versions map[kmsg.Key][2]int16 // that both support
+	wanted   map[string]int        // counts of wanted differences, by name
 	compared int                   // requests
 	number   int                   // of the step
-	made     [2][]string           // topics that Kafka and Seb say they have just made
-	apart    bool                  // the two are known to have different topics
-	diverged []string              // topics that the two see differently from here on, for a wanted difference
-	// otherLeader says that the run has ended with errOtherLeader.
+	made     [2][]string           // topics that Kafka and Seb have just created
+	apart    bool                  // the brokers are known to have different topics
+	diverged []string              // topics that differ from here on because of a wanted difference
+	// otherLeader means that the run has ended with errOtherLeader.
 	otherLeader bool
 	alter       func(kmsg.Response) // changes Seb's answers, in tests of the comparison
 	history     []string
 	due         []judgement
-	served      map[[2]int16]int                                         // answers that were compared, by key and version
-	list        func(st *step, bad []string, request, kafka, seb string) // collects unexpected differences, which then are no error
+	served      map[[2]int16]int // compared answers, by key and version
+	// Collects unexpected differences, which are then not errors.
+	list func(st *step, bad []string, request, kafka, seb string)
 }
 
-// nonceNow is six letters of the time.
+// nonceNow returns six letters of the time.
 func nonceNow() string { return fmt.Sprintf("%06x", time.Now().UnixMilli()&0xffffff) }
 
 func newRun(seed uint64, nonce, kafkaAddress, sebAddress string) (*run, error) {
 	r := &run{
-		seed: seed, kafka: newSide("Kafka", kafkaAddress), seb: newSide("Seb", sebAddress), world: newWorld(seed, nonce), wanted: map[string]int{},
+		seed: seed, kafka: newSide("Kafka", kafkaAddress), seb: newSide("Seb", sebAddress), gen: newGenerator(seed, nonce), wanted: map[string]int{},
 		served: map[[2]int16]int{},
 	}
 	var err error
@@ -65,7 +67,7 @@ func (r *run) close() {
 	r.seb.close()
 }
 
-// agree finds the versions that both brokers and the codec speak, of the keys that Seb serves.
+// agree finds the versions that both brokers and the codec support, of the keys that Seb supports.
 func (r *run) agree() (map[kmsg.Key][2]int16, error) {
 	var of [2]map[int16][2]int16
 	for i, s := range r.sides() {
@@ -87,7 +89,7 @@ func (r *run) agree() (map[kmsg.Key][2]int16, error) {
 	for key, s := range of[1] {
 		k, ok := of[0][key]
 		if !ok {
-			return nil, fmt.Errorf("%s is served by Seb, not by Kafka", kmsg.NameForKey(key))
+			return nil, fmt.Errorf("%s is supported by Seb but not by Kafka", kmsg.NameForKey(key))
 		}
 		most := kmsg.RequestForKey(key).MaxVersion()
 		both[kmsg.Key(key)] = [2]int16{max(k[0], s[0]), min(k[1], s[1], most)}
@@ -95,13 +97,13 @@ func (r *run) agree() (map[kmsg.Key][2]int16, error) {
 	return both, nil
 }
 
-// steps takes n steps.
+// steps runs n steps.
 func (r *run) steps(n int) error {
 	if err := r.prepare(); err != nil {
 		return err
 	}
 	for r.number = 1; r.number <= n; r.number++ {
-		err := r.step(r.world.next())
+		err := r.step(r.gen.next())
 		if err == nil {
 			err = r.collect()
 		}
@@ -118,10 +120,11 @@ func (r *run) steps(n int) error {
 
 func (r *run) failed(err error) error {
 	const shown = 25
-	return fmt.Errorf("seed %d, step %d: %w\nthe steps before:\n  %s", r.seed, r.number, err, strings.Join(r.history[max(0, len(r.history)-shown):], "\n  "))
+	return fmt.Errorf("seed %d, step %d: %w\nprevious steps:\n  %s", r.seed, r.number, err, strings.Join(r.history[max(0, len(r.history)-shown):], "\n  "))
 }
 
-// prepare waits until Kafka coordinates groups and gives ids to producers, which it begins to do when somebody asks.
+// prepare waits until Kafka coordinates groups and assigns ids to producers, which it starts at the
+// first request.
 func (r *run) prepare() error {
 	for until := time.Now().Add(time.Minute); ; time.Sleep(againWait) {
 		c, err := r.kafka.client(mainActor)
@@ -131,7 +134,7 @@ func (r *run) prepare() error {
 		find := kmsg.NewPtrFindCoordinatorRequest()
 		find.CoordinatorKey = "anybody"
 		heart := kmsg.NewPtrHeartbeatRequest()
-		heart.Group, heart.MemberID = "anybody", "nobody"
+		heart.Group, heart.MemberID = "anybody", "unknown"
 		found, ok := c.ask(find, 2).resp.(*kmsg.FindCoordinatorResponse)
 		beat, ok2 := c.ask(heart, 2).resp.(*kmsg.HeartbeatResponse)
 		id, ok3 := c.ask(kmsg.NewPtrInitProducerIDRequest(), 0).resp.(*kmsg.InitProducerIDResponse)
@@ -139,12 +142,12 @@ func (r *run) prepare() error {
 			return nil
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("the Kafka does not coordinate groups: %+v %+v %+v", found, beat, id)
+			return fmt.Errorf("Kafka does not coordinate groups: %+v %+v %+v", found, beat, id)
 		}
 	}
 }
 
-// step sends one request to both and compares.
+// step sends one request to both brokers and compares the answers.
 func (r *run) step(st *step) error {
 	version := r.version(st)
 	r.history = append(r.history, fmt.Sprintf("%d: %s v%d: %s", r.number, kmsg.NameForKey(int16(st.key)), version, st.what))
@@ -155,7 +158,7 @@ func (r *run) step(st *step) error {
 	for began := time.Now(); ; time.Sleep(againWait) {
 		outcomes := r.both(st)
 		err := r.judge(st, outcomes)
-		if err != nil && st.reads && time.Since(began) < r.patience() {
+		if err != nil && st.reads && time.Since(began) < r.retryTime() {
 			continue
 		}
 		if err != nil || !st.changes && !r.apart {
@@ -165,19 +168,19 @@ func (r *run) step(st *step) error {
 	}
 }
 
-// version is the step's, within what both speak.
+// version returns the step's version, within those that both support.
 func (r *run) version(st *step) int16 {
 	v, ok := r.versions[st.key]
 	switch {
 	case st.raw != nil || !ok:
 		return st.version
 	case st.version == anyVersion:
-		return v[0] + r.world.IntN16(int(v[1]-v[0])+1)
+		return v[0] + r.gen.IntN16(int(v[1]-v[0])+1)
 	}
 	return max(v[0], min(st.version, v[1]))
 }
 
-// both sends a step to both brokers and waits for what comes of it.
+// both sends a step to both brokers and waits for the outcomes.
 func (r *run) both(st *step) [2]outcome {
 	var out [2]outcome
 	var wait sync.WaitGroup
@@ -191,9 +194,9 @@ func (r *run) both(st *step) [2]outcome {
 	return out
 }
 
-// finish learns from an outcome.
+// finish updates the side from an outcome.
 func (s *side) finish(st *step, o *outcome) {
-	if o.closed || o.err != nil || st.actor == strangerActor {
+	if o.closed || o.err != nil || st.actor == anonymousActor {
 		s.drop(st.actor)
 	}
 	if o.resp != nil {
@@ -201,7 +204,7 @@ func (s *side) finish(st *step, o *outcome) {
 	}
 }
 
-// do sends a step to a side and waits for what comes of it.
+// do sends a step to a side and waits for the outcome.
 func (s *side) do(st *step) outcome {
 	c, req, err := s.begin(st)
 	switch {
@@ -212,7 +215,7 @@ func (s *side) do(st *step) outcome {
 	case !st.silent:
 		return c.receive(req, st.version, answerWait)
 	}
-	// Whether it lives shows in another answer.
+	// Another answer shows whether the connection is alive.
 	o := c.ask(kmsg.NewPtrApiVersionsRequest(), 0)
 	if o.resp == nil {
 		return o
@@ -242,7 +245,7 @@ func (s *side) begin(st *step) (*client, kmsg.Request, error) {
 }
 
 func (s *side) clientFor(actor int) (*client, error) {
-	if actor != strangerActor {
+	if actor != anonymousActor {
 		return s.client(actor)
 	}
 	s.drop(actor)
@@ -253,7 +256,7 @@ func (s *side) clientFor(actor int) (*client, error) {
 	return c, err
 }
 
-// park sends a step that may wait for other members. If neither broker answers soon it is left open.
+// park sends a step that may wait for other members. If neither broker answers soon it stays open.
 func (r *run) park(st *step) error {
 	for _, s := range r.sides() {
 		c, req, err := s.begin(st)
@@ -267,10 +270,10 @@ func (r *run) park(st *step) error {
 	if done, err := r.take(st.actor, parkTime); done || err != nil {
 		return err
 	}
-	r.world.open[st.actor] = true
+	r.gen.open[st.actor] = true
 	r.history[len(r.history)-1] += " (waits)"
 	if st.key == kmsg.JoinGroup {
-		for a, m := range r.world.members {
+		for a, m := range r.gen.members {
 			if a != st.actor && m.group == st.group && (m.phase == synced || m.phase == joined) {
 				m.phase = behind
 			}
@@ -279,7 +282,8 @@ func (r *run) park(st *step) error {
 	return nil
 }
 
-// take compares the outcomes of an open request, if one comes in time; then the other one has to come as well.
+// take compares the outcomes of an open request if one arrives in time; then the other must arrive
+// as well.
 func (r *run) take(actor int, wait time.Duration) (done bool, err error) {
 	k, s := r.kafka.clients[actor], r.seb.clients[actor]
 	var out [2]outcome
@@ -304,7 +308,7 @@ func (r *run) take(actor int, wait time.Duration) (done bool, err error) {
 	return true, nil
 }
 
-// judgement is a step and what came of it.
+// judgement is a step and its outcomes.
 type judgement struct {
 	step *step
 	out  [2]outcome
@@ -315,19 +319,20 @@ func await(c *client, name string, other outcome) (outcome, error) {
 	case o := <-c.open.came:
 		return o, nil
 	case <-time.After(lagTime):
-		return outcome{}, fmt.Errorf("%s does not answer, the other one says %s", name, show(other))
+		return outcome{}, fmt.Errorf("%s does not answer, the other broker answers %s", name, show(other))
 	}
 }
 
-// collect compares what has come of open requests. Answers that come together, as those to all members of a new generation,
-// are all learned before one of them is compared: they name one another.
+// collect compares the outcomes of open requests. Answers that arrive together, like those to all
+// members of a new generation, are all learned before one of them is compared, because they refer
+// to each other.
 func (r *run) collect() error {
 	wait := time.Millisecond
 	if len(r.due) > 0 {
 		wait = parkTime / 5
 	}
 	for actor := firstMember; actor < firstMember+membersCount; actor++ {
-		if !r.world.open[actor] {
+		if !r.gen.open[actor] {
 			continue
 		}
 		done, err := r.take(actor, wait)
@@ -335,7 +340,7 @@ func (r *run) collect() error {
 			return err
 		}
 		if done {
-			r.world.open[actor] = false
+			r.gen.open[actor] = false
 		}
 	}
 	due := r.due
@@ -348,8 +353,8 @@ func (r *run) collect() error {
 	return nil
 }
 
-// patience is againTime, but when all differences are listed.
-func (r *run) patience() time.Duration {
+// retryTime is againTime, except when all differences are listed.
+func (r *run) retryTime() time.Duration {
 	if r.list != nil {
 		return againTime / 10
 	}

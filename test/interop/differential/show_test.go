@@ -2,7 +2,7 @@ package differential
 
 import "encoding/json"
 
-// jsonOf is a request or an answer as text.
+// jsonOf returns a request or an answer as text.
 func jsonOf(v any) (string, error) {
 	b, err := json.Marshal(v)
 	return string(b), err

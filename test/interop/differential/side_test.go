@@ -8,31 +8,31 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// side is one of the two brokers as the run has come to know it. It is for one goroutine at a time.
+// side is the run's knowledge of one of the two brokers. It is for one goroutine at a time.
 type side struct {
 	name    string
 	address string
 	clients map[int]*client
 	symbols symbols
 
-	topics    map[string][16]byte // ids, of topics that are there
+	topics    map[string][16]byte // ids of existing topics
 	epochs    map[string]int32    // leader epochs of topics
 	producers map[int]producer
 	members   map[int]member // by connection
 }
 
-// producer is the id that a producer was given.
+// producer is an assigned producer id.
 type producer struct {
 	id    int64
 	epoch int16
 }
 
-// member is what the broker said last to who joins on a connection.
+// member is a broker's last answer to the member on a connection.
 type member struct {
 	group, id  string
 	generation int32
 	leader     bool
-	members    []string // as the leader heard of them
+	members    []string // as the leader got them
 }
 
 func newSide(name, address string) *side {
@@ -46,7 +46,7 @@ func newSide(name, address string) *side {
 	return s
 }
 
-// client is a connection, made if it is not there.
+// client returns a connection, and opens it if needed.
 func (s *side) client(actor int) (*client, error) {
 	if c := s.clients[actor]; c != nil {
 		return c, nil
@@ -59,7 +59,7 @@ func (s *side) client(actor int) (*client, error) {
 	return c, nil
 }
 
-// drop forgets a connection.
+// drop closes a connection.
 func (s *side) drop(actor int) {
 	if c := s.clients[actor]; c != nil {
 		_ = c.Close()
@@ -73,7 +73,7 @@ func (s *side) close() {
 	}
 }
 
-// symbols are names for what the two brokers name differently, by kind and value.
+// symbols map the values that differ between the brokers to common names, by kind and value.
 type symbols map[[2]string]string
 
 // name gives a value of a kind a name, if it has none.
@@ -83,7 +83,7 @@ func (s symbols) name(kind, value, name string) {
 	}
 }
 
-// another names a value of a kind after what it belongs to and how many it had before.
+// another names a value of a kind after its owner and the number of earlier ones.
 func (s symbols) another(kind, value, of string) {
 	if _, ok := s[[2]string{kind, value}]; ok {
 		return
@@ -98,7 +98,7 @@ func (s symbols) another(kind, value, of string) {
 	s[[2]string{kind, value}] = of + "#" + strconv.Itoa(n)
 }
 
-// of is the name of a value; the value itself if it has none.
+// of returns the name of a value, or the value itself without a name.
 func (s symbols) of(kind, value string) string {
 	if name, ok := s[[2]string{kind, value}]; ok {
 		return name
@@ -106,8 +106,8 @@ func (s symbols) of(kind, value string) string {
 	return value
 }
 
-// learn takes from an answer what later requests and comparisons need. It comes before the comparison, so that what is new
-// has a name in it.
+// learn extracts from an answer what later requests and comparisons need. It runs before the
+// comparison, so that new values have names in it.
 func (s *side) learn(st *step, resp kmsg.Response) {
 	switch r := resp.(type) {
 	case *kmsg.CreateTopicsResponse:

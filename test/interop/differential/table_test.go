@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestDocumentedDifferences: docs/reference/kafka.md lists the table of wanted differences, row by row, in the same words.
+// TestDocumentedDifferences: docs/reference/kafka.md lists the table of wanted differences with the
+// same words.
 func TestDocumentedDifferences(t *testing.T) {
 	doc, err := os.ReadFile("../../../docs/reference/kafka.md")
 	if err != nil {
@@ -15,7 +16,7 @@ func TestDocumentedDifferences(t *testing.T) {
 	}
 	_, section, found := strings.Cut(string(doc), "\n## Differences to Kafka\n")
 	if !found {
-		t.Fatal("docs/reference/kafka.md has no section about differences")
+		t.Fatal("docs/reference/kafka.md has no section on differences")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows []string

@@ -11,18 +11,19 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// Version is that of the tools and of the client that most tests use.
+// Version is the version of the tools and of the client that most tests use.
 const Version = "4.3.1"
 
-// copyGoal is Maven's plugin that fetches what a pom needs.
+// copyGoal is the Maven plugin that downloads the dependencies of a pom.
 const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
-// Tools returns the class path of Kafka's clients and tools, fetching them at the first use. pom is the text of pom.xml.
+// Tools returns the class path of Kafka's clients and tools, and downloads them on first use. pom
+// is the text of pom.xml.
 func Tools(ctx context.Context, pom []byte) (string, error) {
 	return fetch(ctx, "kafka-tools", Version, pom)
 }
 
-// Clients is Tools of the clients alone, of any version. pom is the text of clients.xml.
+// Clients is Tools for the clients alone, of any version. pom is the text of clients.xml.
 func Clients(ctx context.Context, version string, pom []byte) (string, error) {
 	return fetch(ctx, "kafka-clients", version, pom)
 }
@@ -41,18 +42,18 @@ func fetch(ctx context.Context, name, version string, pom []byte) (string, error
 	return filepath.Join(dir, "lib", "*"), err
 }
 
-// needs wants programs in the PATH.
+// needs returns an error if programs are not in the PATH.
 func needs(programs ...string) error {
 	var faults []error
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			faults = append(faults, fmt.Errorf("the tests with Java need %s, and it is not in the PATH (Debian: openjdk-17-jdk-headless and maven)", p))
+			faults = append(faults, fmt.Errorf("the tests with Java need %s in the PATH (Debian: openjdk-17-jdk-headless and maven)", p))
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// Flags are those of small programs of Java that run beside a broker on a machine with few cores.
+// Flags returns flags for small Java programs that share a machine of few cores with a broker.
 func Flags(class string) []string {
 	return []string{
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", class,

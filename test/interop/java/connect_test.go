@@ -25,13 +25,13 @@ import (
 var connectPom []byte
 
 const (
-	// away is how long the broker is gone, and backWithin how soon after its start a worker must work again. Connect waits for 5
-	// minutes for a worker that it takes for gone.
+	// away is how long the broker is down, and backWithin how soon after its start a worker must
+	// work again. Connect waits 5 minutes for a lost worker.
 	away       = 30 * time.Second
 	backWithin = 15 * time.Second
 )
 
-// admin is a client for what the tests look at.
+// admin returns a client for checks.
 func admin(t *testing.T, b *testenv.InteropBroker) *kadm.Client {
 	t.Helper()
 	c, err := kgo.NewClient(kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()))
@@ -60,7 +60,7 @@ func write(t *testing.T, b *testenv.InteropBroker, topic string, values ...strin
 	}
 }
 
-// holds says whether so many records are in a topic.
+// holds returns a function that reports whether a topic has n records.
 func holds(a *kadm.Client, topic string, n int64) func() bool {
 	return func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -86,12 +86,12 @@ func connect(t *testing.T, class, properties string) {
 	p := start(t, path, nil, class, file)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of what %s said:\n%s", class, p.Log())
+			t.Logf("end of the output of %s:\n%s", class, p.Log())
 		}
 	})
 }
 
-// clientOf is the properties of a client of a broker, with a prefix.
+// clientOf returns the properties of a broker's client, with a prefix.
 func clientOf(b *testenv.InteropBroker, prefix string) string {
 	return fmt.Sprintf(`%[1]sbootstrap.servers=%[2]s
 %[1]ssecurity.protocol=SASL_PLAINTEXT
@@ -100,7 +100,7 @@ func clientOf(b *testenv.InteropBroker, prefix string) string {
 `, prefix, b.Address, testenv.InteropKey)
 }
 
-// backAfter restarts a broker, calls change, and waits until what follows from it has happened.
+// backAfter restarts a broker, calls change, and waits until done returns true.
 func backAfter(t *testing.T, b *testenv.InteropBroker, change func(), done func() bool) time.Duration {
 	t.Helper()
 	b.Restart(away)
@@ -109,12 +109,13 @@ func backAfter(t *testing.T, b *testenv.InteropBroker, change func(), done func(
 	sebtest.Eventually(t, "work after the broker's start", done)
 	took := time.Since(begin)
 	if took > backWithin {
-		t.Errorf("%v after the broker's start the first record was there, want %v", took, backWithin)
+		t.Errorf("the first record came %v after the broker's start, want %v", took, backWithin)
 	}
 	return took
 }
 
-// TestMirrorMaker copies records, settings and committed offsets from one broker to another, and goes on when the second was away.
+// TestMirrorMaker copies records, settings and committed offsets from one broker to another, and
+// continues after the second was down.
 func TestMirrorMaker(t *testing.T) {
 	testenv.InteropWanted(t)
 	begin := time.Now()
@@ -164,17 +165,19 @@ offset.lag.max=0
 		}
 		return false
 	})
-	write(t, from, "plants", "poppy") // the offsets of a group are translated from what is copied beside them
+	// Offsets of a group are translated only while records are copied.
+	write(t, from, "plants", "poppy")
 	sebtest.Eventually(t, "the committed offset", func() bool {
 		got, err := target.FetchOffsets(t.Context(), "gardeners")
 		at, there := got.Lookup("a.plants", 0)
 		return err == nil && there && at.At > 0 && at.At <= 2
 	})
 	took := backAfter(t, to, func() { write(t, from, "plants", "daisy") }, holds(target, "a.plants", 5))
-	testenv.Report("MirrorMaker 2", "records, settings and offsets; the target was away for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
+	testenv.Report("MirrorMaker 2", "records, settings and offsets; the target was down for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
 }
 
-// TestConnect has one worker copy a file's lines into a topic, while the broker is away for a time.
+// TestConnect runs a worker that copies a file's lines into a topic, while the broker is down for a
+// time.
 func TestConnect(t *testing.T) {
 	testenv.InteropWanted(t)
 	begin := time.Now()
@@ -223,5 +226,5 @@ listeners=`+rest+"\n"+clientOf(b, "")+clientOf(b, "producer."))
 	})
 	sebtest.Eventually(t, "two lines", holds(a, "lines", 2))
 	took := backAfter(t, b, func() { add("daisy\n") }, holds(a, "lines", 3))
-	testenv.Report("Connect", "one worker with a file as its source; the broker was away for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
+	testenv.Report("Connect", "one worker with a file as its source; the broker was down for 30 s", time.Since(begin), "back after "+took.Round(time.Second/10).String())
 }

@@ -28,10 +28,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// client is how reports name who was there.
+// client is the name in reports.
 const client = "Java " + Version
 
-// compiled is the program of the folders src and examples, by the first who asks.
+// compiled is the program of the folders src and examples, compiled on first use.
 var compiled struct {
 	once sync.Once
 	dir  string
@@ -39,7 +39,7 @@ var compiled struct {
 	err  error
 }
 
-// classes is the class path of the tools and of the program.
+// classes returns the class path of the tools and of the program.
 func classes(t testing.TB) string {
 	t.Helper()
 	testenv.InteropWanted(t)
@@ -73,7 +73,7 @@ func compile(t testing.TB, path, into string, folders ...string) error {
 	return err
 }
 
-// settings writes the file by which clients and tools find the broker.
+// settings writes the client settings file for a broker.
 func settings(t testing.TB, b *testenv.InteropBroker) string {
 	t.Helper()
 	return settingsOf(t, b, "SCRAM-SHA-512", "scram.ScramLoginModule")
@@ -93,14 +93,14 @@ sasl.jaas.config=org.apache.kafka.common.security.%s required username="seb" pas
 	return path
 }
 
-// java is a program of Java that runs.
+// java is a running Java program.
 type java struct {
 	*testenv.Broker
 	t    testing.TB
 	what string
 }
 
-// start starts a class with arguments. line gets each line that it prints, if it is not nil.
+// start starts a class with arguments. line, if not nil, gets each line of output.
 func start(t testing.TB, path string, line func(string), class string, args ...string) *java {
 	t.Helper()
 	p, err := testenv.StartProgram("java", nil, line, append(append(Flags(path), class), args...)...)
@@ -111,22 +111,22 @@ func start(t testing.TB, path string, line func(string), class string, args ...s
 	return &java{p, t, class + " " + strings.Join(args, " ")}
 }
 
-// wait fails the test unless the program ends well in time.
+// wait fails the test unless the program succeeds in time.
 func (j *java) wait(limit time.Duration) {
 	j.t.Helper()
 	select {
 	case <-j.Done():
 	case <-time.After(limit):
-		j.Signal(quit) // Java prints what its threads do
+		j.Signal(quit) // Java prints its threads
 		time.Sleep(time.Second)
-		j.t.Fatalf("%s does not end; it says:\n%s", j.what, j.Log())
+		j.t.Fatalf("%s does not end; output:\n%s", j.what, j.Log())
 	}
 	if code, by := j.Exit(); code != 0 {
-		j.t.Fatalf("%s ended with code %d, %v; it says:\n%s", j.what, code, by, j.Log())
+		j.t.Fatalf("%s ended with code %d, %v; output:\n%s", j.what, code, by, j.Log())
 	}
 }
 
-// scene runs a scene of the program to its end, and reports what was checked.
+// scene runs a scene of the program to its end and reports it.
 func scene(t *testing.T, b *testenv.InteropBroker, what, name string, args ...string) {
 	t.Helper()
 	begin := time.Now()
@@ -140,5 +140,5 @@ func scene(t *testing.T, b *testenv.InteropBroker, what, name string, args ...st
 	}
 }
 
-// patience is how long a test waits for what must come.
-const patience = 90 * time.Second
+// timeout is how long a test waits for an expected event.
+const timeout = 90 * time.Second

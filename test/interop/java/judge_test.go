@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestJudge has diaries with one fault each, which the judge of the groups must find.
+// TestJudge has histories of groups with one fault each, which judge must find.
 func TestJudge(t *testing.T) {
 	good := []string{
 		"1 a assigned 0 0", "2 a read 0 0 10", "3 a committed 0 10", "4 a read 0 10 20", "5 a revoked 0",
@@ -15,8 +15,8 @@ func TestJudge(t *testing.T) {
 		{"good", "", "", ""},
 		{"two owners", "5 a revoked 0", "5 a read 0 20 20", "which a has"},
 		{"a commit that was lost", "6 b assigned 0 10", "6 b assigned 0 5", "10 was committed"},
-		{"a start behind what was read", "6 b assigned 0 10", "6 b assigned 0 21", "read until 20"},
-		{"a gap", "7 b read 0 10 30", "7 b read 0 25 30", "nobody has read from 20"},
+		{"a start after the last read", "6 b assigned 0 10", "6 b assigned 0 21", "read until 20"},
+		{"a gap", "7 b read 0 10 30", "7 b read 0 25 30", "no member has read from 20"},
 		{"an end that is missing", "7 b read 0 10 30", "7 b read 0 10 29", "read until 29"},
 		{"a commit that is missing", "8 b committed 0 30", "8 b committed 0 29", "committed 29"},
 	} {

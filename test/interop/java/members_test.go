@@ -20,7 +20,7 @@ const (
 	serverAssignor      = "uniform" // of the consumer protocol
 )
 
-// event is a line of a member.
+// event is a line of a member's output.
 type event struct {
 	at          int64 // the machine's monotonic clock, nanoseconds
 	member      string
@@ -30,17 +30,17 @@ type event struct {
 	id          string // of a member that joined
 }
 
-// closedFirst is what the client says of the consumer protocol when it is closed while it is told of partitions: nothing is amiss.
+// closedFirst is a harmless message of the client if it is closed while it gets partitions.
 const closedFirst = "could not be completed before the consumer closed"
 
-// diary is what all members of a group have said, and what was done to them.
+// diary is the output of all members of a group, and their kills.
 type diary struct {
 	mu     sync.Mutex
 	events []event
-	faults []string // lines that should not be
+	faults []string // unexpected lines
 }
 
-// line takes a line of a member: NANOS WHAT PARTITION [FROM [UNTIL]].
+// line parses a line of a member: NANOS EVENT PARTITION [FROM [UNTIL]].
 func (d *diary) line(member, text string) {
 	f := strings.Fields(text)
 	d.mu.Lock()
@@ -71,7 +71,7 @@ func (d *diary) line(member, text string) {
 	d.events = append(d.events, e)
 }
 
-// killed notes that a member was killed: what it had it has no more. Its last line may be earlier.
+// killed records that a member was killed and lost its partitions. Its last line may be earlier.
 func (d *diary) killed(member string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +90,7 @@ func (d *diary) sorted() []event {
 	return slices.SortedStableFunc(slices.Values(d.events), func(a, b event) int { return int(min(max(a.at-b.at, -1), 1)) })
 }
 
-// owners is who has each partition now, by what the members have said.
+// owners returns the current owner of each partition, according to the members.
 func owners(events []event) map[int]string {
 	of := map[int]string{}
 	for _, e := range events {
@@ -108,7 +108,7 @@ func owners(events []event) map[int]string {
 	return of
 }
 
-// shared says whether exactly these members have all partitions.
+// shared reports whether exactly these members have all partitions.
 func (d *diary) shared(partitions int, members ...string) bool {
 	of := owners(d.sorted())
 	have := map[string]bool{}
@@ -118,7 +118,7 @@ func (d *diary) shared(partitions int, members ...string) bool {
 	return len(of) == partitions && slices.Equal(slices.Sorted(maps.Keys(have)), members)
 }
 
-// committed is the sum of what was committed.
+// committed returns the sum of committed records.
 func (d *diary) committed() int64 {
 	last := map[int]int64{}
 	for _, e := range d.sorted() {
@@ -133,9 +133,10 @@ func (d *diary) committed() int64 {
 	return sum
 }
 
-// judge says what is wrong with a diary: a partition that two members have at once, unless strangers (the broker forgot its members)
-// is set; a start before what was committed or behind what was read; records that nobody has read.
-func judge(events []event, each int64, partitions int, strangers bool) []string {
+// judge returns the faults of a diary: a partition with two owners, unless forgotten is set because
+// the broker forgot its members; a start before the commit or after the last read; records that no
+// member has read.
+func judge(events []event, each int64, partitions int, forgotten bool) []string {
 	var wrong []string
 	fault := func(e event, format string, args ...any) {
 		wrong = append(wrong, fmt.Sprintf("%d %s: ", e.at, e.member)+fmt.Sprintf(format, args...))
@@ -145,7 +146,7 @@ func judge(events []event, each int64, partitions int, strangers bool) []string 
 		p := e.part
 		switch e.what {
 		case "assigned":
-			if o := owners(events[:i])[p]; o != "" && o != e.member && !strangers {
+			if o := owners(events[:i])[p]; o != "" && o != e.member && !forgotten {
 				fault(e, "has got partition %d, which %s has", p, o)
 			}
 			owner[p] = e.member
@@ -154,7 +155,7 @@ func judge(events []event, each int64, partitions int, strangers bool) []string 
 			}
 		case "read":
 			if e.from > read[p] {
-				fault(e, "reads partition %d from %d, and nobody has read from %d", p, e.from, read[p])
+				fault(e, "reads partition %d from %d, but no member has read from %d", p, e.from, read[p])
 			}
 			read[p] = max(read[p], e.until)
 		case "committed":
@@ -177,7 +178,7 @@ type group struct {
 	b        *testenv.InteropBroker
 	name     string
 	assignor string
-	fixed    bool // members have names of their own
+	fixed    bool // static members
 	diary    diary
 	members  map[string]*java
 }
@@ -208,7 +209,7 @@ func (g *group) until(members ...string) {
 	sebtest.Eventually(g.t, fmt.Sprintf("partitions are with %v", members), func() bool { return g.diary.shared(groupPartitions, members...) })
 }
 
-// changes counts the assignments of a member so far.
+// changes counts the assignments of members so far.
 func (g *group) changes(names ...string) (n int) {
 	for _, e := range g.diary.sorted() {
 		if slices.Contains(names, e.member) && (e.what == "joined" || e.what == "revoked" || e.what == "lost") {
@@ -218,7 +219,8 @@ func (g *group) changes(names ...string) (n int) {
 	return n
 }
 
-// TestGroups has groups of three whose members are killed and added while records flow, with the broker killed at last.
+// TestGroups kills and adds members of groups of three while records are written, and finally kills
+// the broker.
 func TestGroups(t *testing.T) {
 	for _, c := range []struct {
 		name, assignor string
@@ -246,7 +248,7 @@ func TestGroups(t *testing.T) {
 			}
 			before := g.diary.sorted()
 			b.Restart(500 * time.Millisecond)
-			feed.wait(patience)
+			feed.wait(timeout)
 			sebtest.Eventually(t, "all is committed", func() bool { return g.diary.committed() == groupRecords })
 			g.finish(before)
 			testenv.Report(client, fmt.Sprintf("group, %s: members killed and added, broker killed", c.name), time.Since(begin))
@@ -263,7 +265,7 @@ func (g *group) changed() {
 	g.until("a", "c", "d")
 }
 
-// replaced kills a member and starts it again under its name: the others do not notice.
+// replaced kills a member and restarts it with its name: the others do not notice.
 func (g *group) replaced() {
 	g.t.Helper()
 	changes := g.changes("a", "c")
@@ -271,7 +273,7 @@ func (g *group) replaced() {
 	g.add("b")
 	g.until("a", "b", "c")
 	if n := g.changes("a", "c"); n != changes {
-		g.t.Errorf("the others had %d changes, and %d before a member came back under its name", n, changes)
+		g.t.Errorf("the others had %d changes, %d before a member returned with its name", n, changes)
 	}
 	ids := map[string]bool{}
 	for _, e := range g.diary.sorted() {
@@ -280,11 +282,12 @@ func (g *group) replaced() {
 		}
 	}
 	if len(ids) != 2 {
-		g.t.Errorf("the member that came back has the id of the one before: %v", ids)
+		g.t.Errorf("the returning member has the id of its predecessor: %v", ids)
 	}
 }
 
-// finish judges what was before the broker's kill strictly, and the whole; at last the tool says what was committed.
+// finish checks the time before the broker's kill strictly, and the whole history. Then it checks
+// the commits with the command line tool.
 func (g *group) finish(before []event) {
 	g.t.Helper()
 	for _, m := range g.members {
@@ -311,7 +314,7 @@ func (g *group) finish(before []event) {
 		}
 	}
 	if lines != groupPartitions {
-		g.t.Errorf("the tool says:\n%s", out)
+		g.t.Errorf("output of the tool:\n%s", out)
 	}
 	if g.t.Failed() {
 		for _, e := range g.diary.sorted() {

@@ -15,7 +15,8 @@ import (
 
 const quit = syscall.SIGQUIT
 
-// TestMillionRecords writes with every codec, keys, headers, times and null values, kills the broker, and looks at each record.
+// TestMillionRecords writes with every codec, keys, headers, times and null values, kills the
+// broker, and checks each record.
 func TestMillionRecords(t *testing.T) {
 	testenv.InteropWanted(t)
 	const records = 1_000_000
@@ -34,13 +35,14 @@ func TestMillionRecords(t *testing.T) {
 		produced+time.Since(begin), testenv.Rate("produced", records, produced), testenv.Rate("consumed", records, consumed))
 }
 
-// create makes a topic by the tool.
+// create creates a topic with the tool.
 func create(t testing.TB, b *testenv.InteropBroker, topic string, partitions int) {
 	t.Helper()
 	tool(t, b, topicsTool, "--create", "--topic", topic, "--partitions", strconv.Itoa(partitions))
 }
 
-// TestProducerOverKills has a producer as it comes send on while the broker is killed: nothing is lost, twice or out of order.
+// TestProducerOverKills: a producer with default settings continues while the broker is killed. No
+// record is lost, duplicated or out of order.
 func TestProducerOverKills(t *testing.T) {
 	testenv.InteropWanted(t)
 	const (
@@ -80,7 +82,7 @@ func ended(p *java) bool {
 	}
 }
 
-// TestAdmin runs the admin client: each answer is looked at, and each refusal is the exception that Kafka has.
+// TestAdmin runs the admin client and checks each answer. Each refusal is Kafka's exception.
 func TestAdmin(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t)
@@ -89,13 +91,13 @@ func TestAdmin(t *testing.T) {
 	scene(t, b, "admin: groups, their offsets and members", "groups")
 }
 
-// TestAccess has PLAIN and SCRAM, with the key and with a wrong one.
+// TestAccess covers PLAIN and SCRAM, with the key and with a wrong one.
 func TestAccess(t *testing.T) {
 	testenv.InteropWanted(t)
 	scene(t, testenv.ServeInterop(t), "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; wrong keys and none refused", "access", testenv.InteropKey)
 }
 
-// TestRefusals has what Seb does not do: transactions.
+// TestRefusals covers what Seb does not support: transactions.
 func TestRefusals(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t)
@@ -103,7 +105,7 @@ func TestRefusals(t *testing.T) {
 	scene(t, b, "initTransactions refused at once", "refusals")
 }
 
-// TestOldClients lets clients of older versions agree on versions of requests.
+// TestOldClients runs clients of older versions, which negotiate versions of requests.
 func TestOldClients(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t)
@@ -119,7 +121,8 @@ func TestOldClients(t *testing.T) {
 			}
 			begin := time.Now()
 			config := settings(t, b)
-			if strings.HasPrefix(version, "0.") { // its SCRAM needs a class that Java has had until version 8
+			// Its SCRAM needs a class that Java removed after version 8.
+			if strings.HasPrefix(version, "0.") {
 				config = settingsOf(t, b, "PLAIN", "plain.PlainLoginModule")
 			}
 			start(t, dir+":"+path, nil, "Smoke", config, "old-"+version).wait(2 * time.Minute)

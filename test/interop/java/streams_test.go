@@ -18,10 +18,10 @@ import (
 //go:embed streams.xml
 var streamsPom []byte
 
-// words is how many different ones there are.
+// words is the number of different words.
 const words = 100
 
-// writeWords appends each word so many times.
+// writeWords appends each word a number of times.
 func writeWords(t *testing.T, c *kgo.Client, times int) {
 	t.Helper()
 	var all []*kgo.Record
@@ -33,7 +33,8 @@ func writeWords(t *testing.T, c *kgo.Client, times int) {
 	}
 }
 
-// counted reads counts until the last one of each word is at least this, and returns how many are above it.
+// counted reads counts until the last one of each word is at least want, and returns how many are
+// above it.
 func counted(t *testing.T, c *kgo.Client, last map[string]int, want int) (above int) {
 	t.Helper()
 	done := func() bool {
@@ -48,12 +49,12 @@ func counted(t *testing.T, c *kgo.Client, last map[string]int, want int) (above 
 		}
 		return len(last) == words
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	for !done() {
 		f := c.PollFetches(ctx)
 		if ctx.Err() != nil {
-			t.Fatalf("not all of %d words are counted %d times in %v: %v", words, want, patience, last)
+			t.Fatalf("not all of %d words are counted %d times in %v: %v", words, want, timeout, last)
 		}
 		f.EachRecord(func(r *kgo.Record) {
 			n, err := strconv.Atoi(string(r.Value))
@@ -66,7 +67,8 @@ func counted(t *testing.T, c *kgo.Client, last map[string]int, want int) (above 
 	return above
 }
 
-// TestStreams counts words at least once, while the broker is killed, and the program, whose store is then restored from its log.
+// TestStreams counts words at least once, while the broker is killed, and then the program, whose
+// store is restored from its changelog.
 func TestStreams(t *testing.T) {
 	testenv.InteropWanted(t)
 	begin := time.Now()
@@ -95,7 +97,7 @@ func TestStreams(t *testing.T) {
 		p := start(t, path, nil, "Count", settings(t, b), t.TempDir())
 		t.Cleanup(func() {
 			if t.Failed() {
-				t.Logf("the end of what Kafka Streams said:\n%s", p.Log())
+				t.Logf("end of the output of Kafka Streams:\n%s", p.Log())
 			}
 		})
 		return p

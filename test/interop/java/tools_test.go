@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// The classes behind Kafka's scripts.
+// The classes of Kafka's scripts.
 const (
 	topicsTool   = "org.apache.kafka.tools.TopicCommand"
 	groupsTool   = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -26,7 +26,7 @@ const (
 	readTool     = "org.apache.kafka.tools.VerifiableConsumer"
 )
 
-// tool runs a command line tool to its end and returns what it printed.
+// tool runs a command line tool to its end and returns its output.
 func tool(t testing.TB, b *testenv.InteropBroker, class string, args ...string) string {
 	t.Helper()
 	p := start(t, classes(t), nil, class, append([]string{"--bootstrap-server", b.Address, "--command-config", settings(t, b)}, args...)...)
@@ -34,7 +34,7 @@ func tool(t testing.TB, b *testenv.InteropBroker, class string, args ...string) 
 	return p.Log()
 }
 
-// says wants all of some texts in what a tool printed, and neither a warning nor a fault.
+// says checks that a tool's output contains some texts, and neither a warning nor an error.
 func says(t testing.TB, out string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -49,7 +49,7 @@ func says(t testing.TB, out string, texts ...string) {
 	}
 }
 
-// piped runs a tool with a text as its input.
+// piped runs a tool with input.
 func piped(t testing.TB, b *testenv.InteropBroker, input, class string, args ...string) string {
 	t.Helper()
 	file := filepath.Join(b.Dir, "input")
@@ -64,7 +64,7 @@ func piped(t testing.TB, b *testenv.InteropBroker, input, class string, args ...
 	return out
 }
 
-// TestTools runs Kafka's command line tools and looks at what they print.
+// TestTools runs Kafka's command line tools and checks their output.
 func TestTools(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t)
@@ -135,7 +135,8 @@ func offsetsScene(t *testing.T, b *testenv.InteropBroker) {
 	if latest, earliest := sum(), sum("--time", "earliest"); latest != 100 || earliest != 0 {
 		t.Errorf("offsets from %d to %d, want 0 to 100", earliest, latest)
 	}
-	if newest := sum("--time", "max-timestamp"); newest < 1 || newest >= 100 { // several have the time of the last one
+	// Several have the time of the last one.
+	if newest := sum("--time", "max-timestamp"); newest < 1 || newest >= 100 {
 		t.Errorf("the newest are at %d in all, want one for each partition", newest)
 	}
 	plan := filepath.Join(b.Dir, "delete.json")

@@ -1,7 +1,9 @@
-// Package openapi holds the API's description against tools that the project does not own: a linter, a fuzzer that derives
-// requests from it, and generated clients of three languages, each of which writes a record to a real broker and reads it back.
+// Package openapi tests the API's description with third-party tools: a linter, a fuzzer that
+// derives requests from it, and generated clients of three languages. Each client writes a record
+// to a real broker and reads it back.
 //
-// The tests run with `go run ./test/cmd/openapi`; elsewhere they are skipped, as they fetch packages from npm, PyPI and the Go proxy.
+// The tests run with `go run ./test/cmd/openapi`. Otherwise they are skipped, because they download
+// packages from npm, PyPI and the Go proxy.
 package openapi
 
 import (
@@ -20,11 +22,11 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// The tools, by their versions.
+// The tools and their versions.
 var npmPackages = []string{"@redocly/cli@2.77.0", "openapi-typescript@7.13.0", "typescript@5.9.3", "openapi-fetch@0.17.0"}
 
 const (
-	npmName     = "openapi-npm-1" // to be counted up when npmPackages changes
+	npmName     = "openapi-npm-1" // increment when npmPackages changes
 	pythonName  = "openapi-python-1"
 	goGenerator = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 )
@@ -34,17 +36,17 @@ const description = "../../../internal/httpapi/openapi.yaml"
 
 func TestMain(m *testing.M) { os.Exit(testenv.InteropMain(m)) }
 
-// need finds a program that is not for these tests to install.
+// need finds a program that these tests do not install.
 func need(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("there is no %s here: install it so that it is in the PATH", name)
+		t.Fatalf("%s is not in the PATH: install it", name)
 	}
 	return path
 }
 
-// run runs a program to its end, with further variables of the environment, and returns what it said.
+// run runs a program to its end, with additional environment variables, and returns its output.
 func run(t *testing.T, dir string, env []string, program string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), program, args...)
@@ -56,7 +58,7 @@ func run(t *testing.T, dir string, env []string, program string, args ...string)
 	return string(out)
 }
 
-// tail is the end of what a program said.
+// tail returns the end of an output.
 func tail(text string) string { return text[max(0, len(text)-20_000):] }
 
 func npm(t *testing.T) (modules string) {
@@ -101,7 +103,7 @@ func spec(t *testing.T) string {
 	return path
 }
 
-// copied puts the files of a folder of testdata into a new one.
+// copied copies a folder of testdata into a new one.
 func copied(t *testing.T, from string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -111,7 +113,7 @@ func copied(t *testing.T, from string) (dir string) {
 	return dir
 }
 
-// TestLint: the linter's recommended rules, warnings included.
+// TestLint applies the linter's recommended rules, including warnings.
 func TestLint(t *testing.T) {
 	testenv.InteropWanted(t)
 	began, modules := time.Now(), npm(t)
@@ -119,7 +121,7 @@ func TestLint(t *testing.T) {
 	testenv.Report("redocly", "lint", time.Since(began))
 }
 
-// TestGeneratedClients: what the generators make of the description compiles, writes a record and reads it back.
+// TestGeneratedClients: the generated clients compile, write a record and read it back.
 func TestGeneratedClients(t *testing.T) {
 	testenv.InteropWanted(t)
 	b := testenv.ServeInterop(t, "--bucket", "mem:")
@@ -137,7 +139,8 @@ func TestGeneratedClients(t *testing.T) {
 	t.Run("python", func(t *testing.T) {
 		began, dir := time.Now(), copied(t, "python")
 		path, tools := python(t)
-		// It leaves out, with a warning, bodies and answers of media types that it does not know: text, lines and batches.
+		// It omits, with a warning, bodies and answers of media types that it does not know: text,
+		// lines and batches.
 		run(t, dir, tools, path, "-m", "openapi_python_client", "generate", "--path", spec(t), "--config", "config.yaml", "--meta", "none", "--output-path", "seb_client")
 		wantRecord(t, b, "python", run(t, dir, append(env, tools...), path, "main.py"))
 		testenv.Report("python", "generated, a record written and read", time.Since(began))
@@ -170,11 +173,11 @@ func TestGeneratedClients(t *testing.T) {
 	})
 }
 
-// wantRecord: the client says what it has read, and the broker has it.
+// wantRecord checks the client's output and the broker's record.
 func wantRecord(t *testing.T, b *testenv.InteropBroker, name, said string) {
 	t.Helper()
 	if want := "read: made by " + name; !strings.Contains(said, want) {
-		t.Errorf("the client said %q, want %q", tail(said), want)
+		t.Errorf("output of the client: %q, want %q", tail(said), want)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -193,8 +196,8 @@ func wantRecord(t *testing.T, b *testenv.InteropBroker, name, said string) {
 	}
 }
 
-// TestSchemathesis: requests that are valid by the description are accepted, others are refused, and each answer is described.
-// SEB_OPENAPI_TIME is how long it looks, by default a minute.
+// TestSchemathesis: requests that are valid by the description are accepted, others are refused,
+// and each answer is described. SEB_OPENAPI_TIME is its duration, by default a minute.
 func TestSchemathesis(t *testing.T) {
 	testenv.InteropWanted(t)
 	length := time.Minute
@@ -216,7 +219,7 @@ func TestSchemathesis(t *testing.T) {
 		"-H", "Authorization: Bearer "+testenv.InteropKey, "--request-timeout", "30", "--suppress-health-check", "all", "--continue-on-failure", "--no-color",
 		"-n", "1000", "--max-time", fmt.Sprintf("%.0f", length.Seconds()))
 	if log := b.Log(); strings.Contains(log, "level=ERROR") {
-		t.Errorf("the broker said:\n%s", tail(log))
+		t.Errorf("output of the broker:\n%s", tail(log))
 	}
 	for line := range strings.Lines(said) {
 		if strings.Contains(line, "generated,") {

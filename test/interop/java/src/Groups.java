@@ -49,7 +49,7 @@ class Groups {
         }
     }
 
-    /** Whoever comes under the name of a member takes its place, and the one before is told so. */
+    /** A new member with the name of another replaces it; the old one gets an error. */
     private static void fenced(Properties mine, KafkaConsumer<byte[], byte[]> before) {
         try (var consumer = new KafkaConsumer<>(mine, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             join(consumer);

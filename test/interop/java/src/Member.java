@@ -71,7 +71,7 @@ class Member {
             say("read", part.partition(), first + " " + (last + 1));
             next.put(part, new OffsetAndMetadata(last + 1, "by " + first));
         }
-        Thread.sleep(20); // somebody works
+        Thread.sleep(20); // work
         return next;
     }
 

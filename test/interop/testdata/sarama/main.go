@@ -1,4 +1,4 @@
-// The client and the admin of sarama against a broker: records, a group, and what tools ask for.
+// Sarama's client and admin client against a broker: records, a group, and the requests of tools.
 package main
 
 import (
@@ -40,7 +40,7 @@ func run() error {
 		{"records", func() error { return records(brokers, cfg) }},
 		{"a group", func() error { return group(brokers, cfg, admin) }},
 		{"configs", func() error { return configs(admin) }},
-		{"what there is not", func() error { return absent(admin) }},
+		{"missing features", func() error { return absent(admin) }},
 	} {
 		if err := check.do(); err != nil {
 			return fmt.Errorf("%s: %w", check.what, err)
@@ -81,7 +81,7 @@ func records(brokers []string, cfg *sarama.Config) error {
 	return nil
 }
 
-// reader marks what a member reads, to the end that each partition has.
+// reader marks the records that a member reads, up to the known end of each partition.
 type reader struct{}
 
 func (*reader) Setup(sarama.ConsumerGroupSession) error   { return nil }
