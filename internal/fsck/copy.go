@@ -271,11 +271,8 @@ func (c *copier) walkToEnd(ctx context.Context) error {
 		if !r.cut.missing() {
 			return fmt.Errorf("%w: %s: %w", ErrDamaged, r.cut.key, r.cut.err)
 		}
-		if err := r.survey(ctx); err != nil {
+		if more, err := c.refersBeyond(ctx); err != nil || !more {
 			return err
-		}
-		if !r.proof {
-			return nil
 		}
 		if o := c.readObject(ctx, r.cut.key); o.err == nil {
 			return nil
@@ -288,6 +285,47 @@ func (c *copier) walkToEnd(ctx context.Context) error {
 		}
 		before = c.st.Pos
 	}
+}
+
+// refersBeyond reports whether an object shows that the log goes on behind the missing slot at its end (rule R13). It looks at
+// names behind that slot only, so its cost does not grow with the age of the log.
+func (c *checker) refersBeyond(ctx context.Context) (more bool, err error) {
+	at := c.st.Pos
+	for _, s := range c.snaps {
+		if at.Less(s.pos) && !c.st.OnLostBranch(s.pos) {
+			return true, nil
+		}
+	}
+	var failed error
+	err = c.list(ctx, core.WALPrefix(c.o.Shard), c.st.Key(at.Epoch, at.Slot), func(e objstore.Entry) bool {
+		n, ok := parseSlot(c.o.Shard, e.Key)
+		if !ok || n.epoch == at.Epoch && n.nonce != c.st.Nonce {
+			return true
+		}
+		h, missing, err := c.readHead(ctx, e.Key)
+		switch {
+		case errors.Is(err, record.ErrCorrupt):
+			more = true
+		case err == nil:
+			more = core.RefersBeyond(c.st, &h)
+		case !missing:
+			failed = err
+		}
+		return !more && failed == nil
+	})
+	if err = errors.Join(err, failed); err != nil || more {
+		return more, err
+	}
+	found := func(objstore.Entry) bool { more = true; return false }
+	if err := c.list(ctx, state.PackPrefix(c.o.Shard), state.PackEpochPrefix(c.o.Shard, at.Epoch+1), found); err != nil || more {
+		return more, err
+	}
+	err = c.list(ctx, state.ViewPrefix(c.o.Shard), "", func(e objstore.Entry) bool { // the newest of a view sorts first
+		p, ok := state.ParseViewPosition(c.o.Shard, e.Key)
+		more = ok && at.Less(p) && !c.st.OnLostBranch(p)
+		return false
+	})
+	return more, err
 }
 
 // listObjects lists the commit objects, packs and copies of views of a store.

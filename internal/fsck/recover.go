@@ -169,8 +169,14 @@ func (r *recovery) walk(ctx context.Context) error {
 		}
 		r.lastEpoch = max(r.lastEpoch, r.snaps[i].pos.Epoch)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() { cancel(); r.readers.Wait() }()
+	a := &ahead{c: r.checker}
 	for {
-		o := r.readSlot(ctx, r.st.Key(r.st.Pos.Epoch, r.st.Pos.Slot))
+		if at := r.st.Pos; a.epoch != at.Epoch || a.nonce != r.st.Nonce {
+			a.restart(at, r.st.Nonce)
+		}
+		o := a.get(ctx, r.st.Pos.Slot)
 		if err := o.fatal(); err != nil {
 			return err
 		}

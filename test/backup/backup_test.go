@@ -167,7 +167,7 @@ func (r *run) write(ctx context.Context, i int) {
 // seb runs a command; after a time it is killed.
 func (r *run) seb(killAfter time.Duration, args ...string) (out string, killed bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Minute)
 	if killAfter > 0 {
 		ctx, cancel = context.WithTimeout(r.t.Context(), killAfter)
 	}
