@@ -197,7 +197,7 @@ func (d *Dispatcher) buildMessage(ctx context.Context, x *trigger.Firing) (*temp
 		State: template.Fired, Attempt: x.Tries + 1,
 	}
 	if x.Retraction {
-		m.State, m.At = template.Retracted, time.UnixMilli(x.Taken).UTC()
+		m.State, m.At = template.Retracted, time.UnixMilli(x.RetractedAt).UTC()
 	}
 	for i := range events {
 		e := &events[i]

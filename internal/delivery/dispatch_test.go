@@ -178,7 +178,7 @@ func (w *fixture) recorded() map[string]int {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if r.Kind == rule.FiredEntry {
+		if r.Kind == rule.FiredRecord {
 			times[id.String()]++
 			if r.At > rec.Timestamp {
 				w.t.Errorf("%s of %d was recorded at %d", id, r.At, rec.Timestamp)

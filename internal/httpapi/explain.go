@@ -35,7 +35,7 @@ func (t *Triggers) Explain(r *http.Request, m *budget.Arena) (*api.Explanation, 
 	}
 	out := &api.Explanation{
 		Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, Known: x.Known, Value: x.True, AsOf: instantOrZero(x.Complete),
-		Next: instantIf(x.Next), Completed: x.Over, Fired: x.Fired, WaitsFor: x.Waits,
+		Next: instantIf(x.Next), Completed: x.Completed, Fired: x.Fired, WaitsFor: x.Waits,
 		MustCome: append([]string{}, x.MustCome...), MustNotCome: append([]string{}, x.MustNotCome...), Names: append([]string{}, x.Names...),
 		Instances: x.Instances, Degraded: x.Degraded, Offsets: append([]int64{}, x.Witness...), Firings: []api.Firing{},
 	}

@@ -164,7 +164,7 @@ func (t *Triggers) Resend(r *http.Request, m *budget.Arena) (out *api.Firing, er
 func firing(x *trigger.Firing) api.Firing {
 	out := api.Firing{
 		Seq: x.Seq, ID: x.ID.String(), Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, At: instant(x.At), Cause: x.Cause,
-		State: string(x.State), RecordedAt: instantOrZero(x.Recorded), RetractedAt: instantOrZero(x.Taken), Retraction: x.Retraction,
+		State: string(x.State), RecordedAt: instantOrZero(x.Recorded), RetractedAt: instantOrZero(x.RetractedAt), Retraction: x.Retraction,
 		Attempts: x.Tries, Topic: x.Topic, Partition: int32(x.Partition), Offsets: append([]int64{}, x.Witness...),
 	}
 	if json.Valid(x.Outcome) {

@@ -111,7 +111,7 @@ func FuzzTriggerSpec(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s: %v", &again, err)
 		}
-		if back.Text = d.Text; !back.Evaluated(&d) || back.Status != d.Status || !reflect.DeepEqual(back.Deliver, d.Deliver) {
+		if back.Text = d.Text; !back.SameResults(&d) || back.Status != d.Status || !reflect.DeepEqual(back.Deliver, d.Deliver) {
 			t.Fatalf("%s\nis read back as\n%+v\nof\n%+v", &again, back, d)
 		}
 	})

@@ -13,7 +13,7 @@ func (e *Engine) EntityFirings(ctx context.Context, trigger, entity string, limi
 		return nil, fmt.Errorf("%w: limit %d is not between 1 and %d", ErrInvalid, limit, LimitMax)
 	}
 	err = e.fold.Query(func(q store.Queries) (err error) {
-		list, err = q.EntityFires(ctx, entity, trigger, limit)
+		list, err = q.EntityFirings(ctx, entity, trigger, limit)
 		return err
 	})
 	return list, err

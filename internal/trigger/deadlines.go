@@ -69,7 +69,7 @@ func (w *worker) topicDeadlines(ctx context.Context, lives []*live, at int64) (m
 type due struct {
 	live *live
 	key  store.InstKey
-	edge rule.Edge
+	edge rule.Transition
 }
 
 // deadlines passes what is due up to an instant, for the triggers of one topic.
@@ -142,7 +142,7 @@ func (w *worker) pass(tx *store.Tx, rows []store.Due, cut int64) (all bool, err 
 		w.met.deadlines.Inc()
 		w.spend(l, r, &x.row)
 		w.rows.touch(k, x)
-		for _, e := range s.Edges {
+		for _, e := range s.Transitions {
 			edges = append(edges, due{l, k, e})
 		}
 	}
@@ -178,7 +178,7 @@ func (w *worker) cross(ctx context.Context, l *live, at int64) (more bool, err e
 			if err := decodeRow(&row, &rows[i]); err != nil {
 				return err
 			}
-			if row.Flags&(rule.Crossed|rule.Over) == 0 {
+			if row.Flags&(rule.StartChecked|rule.Completed) == 0 {
 				dues = append(dues, store.Due{Key: keys[i], At: at})
 			}
 		}

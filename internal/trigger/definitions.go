@@ -23,7 +23,7 @@ func resolved(r *record.Record, stamped bool) (d rule.Definition, value []byte, 
 		return d, r.Value, err
 	}
 	if stamped {
-		d.Appended(r.Timestamp)
+		d.ResolveBorder(r.Timestamp)
 	}
 	d.Border = rule.BorderGiven
 	value, err = d.Encode()
@@ -155,7 +155,7 @@ func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 	if err == nil {
 		_, err = rule.Compile(d)
 	}
-	if err == nil && old != nil && was.Version == d.Version && !was.Evaluated(&d) {
+	if err == nil && old != nil && was.Version == d.Version && !was.SameResults(&d) {
 		err = fmt.Errorf("version %d is there already, with another meaning", d.Version)
 	}
 	if err == nil && old != nil && d.Version < was.Version {
@@ -190,7 +190,7 @@ func (w *worker) replace(tx *store.Tx, old *live, was, d *rule.Definition) error
 	if err := w.retire(tx, old); err != nil {
 		return err
 	}
-	if err := w.dropOut(tx, d.ID, func(x *store.Fire) bool { return d.Cut().Behind(x.Cause, was.TopicID, x.At) }); err != nil {
+	if err := w.dropOut(tx, d.ID, func(x *store.Fire) bool { return d.Cut().After(x.Cause, was.TopicID, x.At) }); err != nil {
 		return err
 	}
 	return w.settleCarried(tx, old)
@@ -200,7 +200,7 @@ func (w *worker) replace(tx *store.Tx, old *live, was, d *rule.Definition) error
 // carry_fired.
 func (w *worker) settleCarried(tx *store.Tx, old *live) error {
 	for after := int64(0); ; {
-		list, err := tx.TriggerOut(old.ID, after, chunk)
+		list, err := tx.TriggerOutbox(old.ID, after, chunk)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -216,7 +216,7 @@ func (w *worker) settleCarried(tx *store.Tx, old *live) error {
 			}
 			if carried {
 				x.State = rule.Carried
-				if err := tx.SetFire(x); err != nil {
+				if err := tx.UpdateFiring(x); err != nil {
 					return err
 				}
 			}
@@ -282,13 +282,13 @@ const chunk = 250
 // dropOut deletes firings of a trigger that were not recorded yet.
 func (w *worker) dropOut(tx *store.Tx, id string, which func(x *store.Fire) bool) error {
 	for after := int64(0); ; {
-		list, err := tx.TriggerOut(id, after, chunk)
+		list, err := tx.TriggerOutbox(id, after, chunk)
 		if err != nil || len(list) == 0 {
 			return err
 		}
 		for i := range list {
 			if after = list[i].Seq; list[i].Recorded == 0 && which(&list[i]) {
-				if err := tx.DropFire(list[i].ID); err != nil {
+				if err := tx.DeleteFiring(list[i].ID); err != nil {
 					return err
 				}
 			}
@@ -309,7 +309,7 @@ func (w *worker) cancel(tx *store.Tx, id string, before int64) error {
 				continue
 			}
 			x.State = rule.Cancelled
-			if err := tx.SetFire(x); err != nil {
+			if err := tx.UpdateFiring(x); err != nil {
 				return err
 			}
 		}

@@ -147,7 +147,7 @@ func (e *Engine) Firing(ctx context.Context, id rule.ID) (x Firing, err error) {
 }
 
 // FiringQuery says which firings are wanted: Trigger, or with "" those of all, behind a Seq, at most Limit.
-type FiringQuery = store.FireQuery
+type FiringQuery = store.FiringQuery
 
 // Firings are firings in the order in which this engine learned of them, which is that of Seq; to go on, ask again with
 // After as the last Seq. With a file that was made anew the numbers are others.
@@ -156,7 +156,7 @@ func (e *Engine) Firings(ctx context.Context, q FiringQuery) (list []Firing, err
 		return nil, fmt.Errorf("%w: limit %d is not between 1 and %d", ErrInvalid, q.Limit, LimitMax)
 	}
 	err = e.fold.Query(func(f store.Queries) (err error) {
-		list, err = f.Fires(ctx, q)
+		list, err = f.Firings(ctx, q)
 		return err
 	})
 	return list, err

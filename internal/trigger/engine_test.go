@@ -93,11 +93,11 @@ func TestWhatIsRefused(t *testing.T) {
 		{"is true before anything has happened", func(d *rule.Definition) { d.Expr, _ = driplang.Parse("NOT A") }},
 		{"expr: missing", func(d *rule.Definition) { d.Expr = driplang.Expr{} }},
 		{"fire:", func(d *rule.Definition) { d.Fire = "twice" }},
-		{"cooldown: a trigger that fires once", func(d *rule.Definition) { d.Cooldown = 1 }},
+		{"cooldown: requires fire", func(d *rule.Definition) { d.Cooldown = 1 }},
 		{"cooldown: -1 ms", func(d *rule.Definition) { d.Cooldown, d.Fire = -1, rule.OnEdge }},
 		{"backfill:", func(d *rule.Definition) { d.Backfill = "some" }},
 		{"on_retract:", func(d *rule.Definition) { d.OnRetract = "forget" }},
-		{"on_retract: a trigger that resets", func(d *rule.Definition) { d.OnRetract, d.Fire = rule.Notify, rule.OnReset }},
+		{"on_retract: excludes fire reset", func(d *rule.Definition) { d.OnRetract, d.Fire = rule.Notify, rule.OnReset }},
 		{"status:", func(d *rule.Definition) { d.Status = "asleep" }},
 		{"id:", func(d *rule.Definition) { d.ID = "a b" }},
 		{"deliver is not JSON", func(d *rule.Definition) { d.Deliver = []byte("{") }},
@@ -142,7 +142,7 @@ func TestExplainDryRunAndErase(t *testing.T) {
 	}
 	until(t, e, func() bool { return explain("ann").Known && e.Lag() == 0 })
 	week := (7 * day).Milliseconds()
-	if x := explain("ann"); x.Next != start+week || x.True || x.Over || fmt.Sprint(x.MustCome, x.MustNotCome) != "[] [use]" ||
+	if x := explain("ann"); x.Next != start+week || x.True || x.Completed || fmt.Sprint(x.MustCome, x.MustNotCome) != "[] [use]" ||
 		x.Waits != "it becomes true at 1970-01-08T00:16:40Z unless use comes before" {
 		t.Errorf("%+v", x)
 	}

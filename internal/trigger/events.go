@@ -304,7 +304,7 @@ func (r *reading) record(p *parsed) error {
 	e := &p.Event
 	if e.ID != "" {
 		h := rule.Hash(r.p.key.Topic, r.p.key.Partition, e.EntityID, e.ID)
-		fresh, err := r.tx.Seen(r.p.key.Reader, h, store.Sight{Time: c.Clock, Offset: p.offset}, c.Clock-rule.Horizon)
+		fresh, err := r.tx.MarkSeen(r.p.key.Reader, h, store.SeenEvent{Time: c.Clock, Offset: p.offset}, c.Clock-rule.Horizon)
 		if err != nil {
 			return err
 		}
@@ -335,22 +335,22 @@ func (r *reading) event(e *rule.Event, offset int64) error {
 		if err != nil {
 			return err
 		}
-		if x.row.Flags&rule.Over != 0 {
+		if x.row.Flags&rule.Completed != 0 {
 			continue
 		}
-		lossy := x.row.Flags & rule.Lossy
+		lossy := x.row.Flags & rule.Degraded
 		s := r.at(k, x)
 		if err := ready.Event(s, kinds, r.p.cursor.Clock, offset); err != nil {
 			return err
 		}
 		r.met.steps.Inc()
 		r.spend(l, ready, &x.row)
-		if x.row.Flags&rule.Lossy > lossy {
+		if x.row.Flags&rule.Degraded > lossy {
 			r.met.degraded.Inc()
 		}
 		r.rows.touch(k, x)
-		for i := range s.Edges {
-			if err := r.edge(r.tx, l, k, &s.Edges[i]); err != nil {
+		for i := range s.Transitions {
+			if err := r.edge(r.tx, l, k, &s.Transitions[i]); err != nil {
 				return err
 			}
 		}
@@ -359,14 +359,14 @@ func (r *reading) event(e *rule.Event, offset int64) error {
 }
 
 // at is the spot of a row, of which there is one.
-func (w *worker) at(k store.InstKey, x *cached) *rule.Spot {
-	w.spot = rule.Spot{Entity: k.Entity, Partition: k.Partition, Row: &x.row, Edges: w.spot.Edges[:0]}
+func (w *worker) at(k store.InstKey, x *cached) *rule.Instance {
+	w.spot = rule.Instance{Entity: k.Entity, Partition: k.Partition, Row: &x.row, Transitions: w.spot.Transitions[:0]}
 	return &w.spot
 }
 
 // edge notes what has happened to an entity.
-func (w *worker) edge(tx *store.Tx, l *live, k store.InstKey, e *rule.Edge) error {
-	if e.Falls {
+func (w *worker) edge(tx *store.Tx, l *live, k store.InstKey, e *rule.Transition) error {
+	if e.Retracts {
 		return w.falls(tx, e)
 	}
 	x := store.Fire{
@@ -376,7 +376,7 @@ func (w *worker) edge(tx *store.Tx, l *live, k store.InstKey, e *rule.Edge) erro
 	if floor := w.f.Floor(); e.At < floor && l.At < floor && x.State != rule.Historic { // nothing of a later version was trimmed
 		x.State = rule.Forgotten
 	}
-	added, err := tx.AddFire(&x)
+	added, err := tx.AddFiring(&x)
 	if err != nil || !added { // it was recorded before
 		return err
 	}
@@ -385,20 +385,20 @@ func (w *worker) edge(tx *store.Tx, l *live, k store.InstKey, e *rule.Edge) erro
 	}
 	w.met.fired.Inc()
 	w.owed = true
-	return tx.PutOut(&store.Out{ID: x.ID, At: x.At, Cause: x.Cause})
+	return tx.PutOutbox(&store.OutboxEntry{ID: x.ID, At: x.At, Cause: x.Cause})
 }
 
 // falls notes that what has fired is no longer true.
-func (w *worker) falls(tx *store.Tx, e *rule.Edge) error {
+func (w *worker) falls(tx *store.Tx, e *rule.Transition) error {
 	x, err := tx.Fire(e.ID)
-	if err != nil || x == nil || x.Taken != 0 {
+	if err != nil || x == nil || x.RetractedAt != 0 {
 		return err
 	}
 	switch x.State {
 	case rule.Computed, rule.Pending, rule.Delivered, rule.Dead:
 		w.met.retracted.Inc()
 		w.owed = true
-		return tx.PutOut(&store.Out{Falls: true, ID: e.ID, At: e.At, Cause: e.Cause})
+		return tx.PutOutbox(&store.OutboxEntry{Retracts: true, ID: e.ID, At: e.At, Cause: e.Cause})
 	}
 	return nil
 }
@@ -439,7 +439,7 @@ func (r *reading) erase(entity string, offset int64) error {
 // eraseFires forgets what has fired for an entity before an offset.
 func (r *reading) eraseFires(k store.InstKey, offset int64) error {
 	for after := int64(0); ; {
-		list, err := r.tx.EntityFires(k.Entity, "", after, chunk)
+		list, err := r.tx.EntityFirings(k.Entity, "", after, chunk)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -449,7 +449,7 @@ func (r *reading) eraseFires(k store.InstKey, offset int64) error {
 			if !r.ofTopic(x) || x.Partition != k.Partition || !rule.Before(x.Cause, x.At, rule.Mark{Offset: offset, At: r.p.cursor.Clock}) {
 				continue
 			}
-			if err := r.tx.DropFire(x.ID); err != nil {
+			if err := r.tx.DeleteFiring(x.ID); err != nil {
 				return err
 			}
 		}

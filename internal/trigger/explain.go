@@ -27,7 +27,7 @@ type Explanation struct {
 	Complete int64 // the instant (ms) as of which that is so
 	Next     int64 // the instant (ms) at which that changes if nothing more happens; 0: none
 	// Over is whether nothing will ever come of it again. Names are those of the events that it waits for otherwise.
-	Over      bool
+	Completed      bool
 	Names     []string
 	Instances int  // left sides of THEN that are followed
 	Degraded  bool // there were too many: the value may be wrong
@@ -76,7 +76,7 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 				return err
 			}
 		}
-		x.Firings, err = q.EntityFires(ctx, entity, trigger, explainFirings)
+		x.Firings, err = q.EntityFirings(ctx, entity, trigger, explainFirings)
 		return err
 	})
 	x.Waits = x.words(t)
@@ -96,8 +96,8 @@ func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
 	x.Known, x.True, x.Next, x.Instances = true, truth.True, truth.Next, truth.Instances
 	x.Witness = truth.Witness
 	x.needs(truth.Waits)
-	x.Over, x.Fired = row.Flags&rule.Over != 0, row.Flags&rule.Fired != 0
-	x.Degraded = row.Flags&rule.Lossy != 0
+	x.Completed, x.Fired = row.Flags&rule.Completed != 0, row.Flags&rule.Fired != 0
+	x.Degraded = row.Flags&rule.Degraded != 0
 	return nil
 }
 
@@ -126,9 +126,9 @@ func (x *Explanation) words(t *Trigger) string {
 		return "the trigger is still reading the history"
 	case t.Late:
 		return "the trigger is behind the events: it costs more than all others of its topic, and reads them by itself"
-	case x.Over && x.Fired && t.Fire == rule.Once:
+	case x.Completed && x.Fired && t.Fire == rule.Once:
 		return "nothing: it has fired, and fires once"
-	case x.Over:
+	case x.Completed:
 		return "nothing: its value can not change any more"
 	}
 	text := "it waits for " + strings.Join(x.MustCome, ", ")

@@ -19,7 +19,7 @@ func costlyExpr() string {
 
 // fairly is an engine with a trigger of 15 KB and a simple one.
 func fairly(t *testing.T, path string) *stepped {
-	sizes := UsualSizes()
+	sizes := DefaultSizes()
 	sizes.Unsafe = true
 	s := stepBy(t, newLog().broker(true), path, &sizes)
 	s.put(s.definition("simple", "S THEN (NOT B WITHIN 1s)", func(d *rule.Definition) { d.Fire = rule.OnEdge }))
@@ -126,7 +126,7 @@ func TestALateTriggerIsTheSameAfterARestart(t *testing.T) {
 		t.Fatalf("%+v, %v", h, err)
 	}
 	s.end()
-	sizes := UsualSizes()
+	sizes := DefaultSizes()
 	sizes.Unsafe = true
 	s = stepBy(t, s.b, path, &sizes)
 	s.w.Step(t.Context())

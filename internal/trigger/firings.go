@@ -80,19 +80,19 @@ func (w *worker) outcome(tx *store.Tx, r *record.Record, stamped bool) error {
 	if err != nil {
 		return err
 	}
-	if rec.Kind == rule.FiredEntry {
+	if rec.Kind == rule.FiredRecord {
 		return w.recorded(tx, x, &rec, r.Timestamp)
 	}
 	if x == nil || x.Recorded == 0 || !x.Follow(&rec, r.Timestamp) {
 		return nil
 	}
 	if rec.Kind == rule.Retract {
-		if err := tx.DropOut(id, true); err != nil {
+		if err := tx.DeleteOutbox(id, true); err != nil {
 			return err
 		}
 	}
 	x.Changed = r.Timestamp
-	return tx.SetFire(x)
+	return tx.UpdateFiring(x)
 }
 
 // recorded applies the record that a trigger has fired; x is what is known of it, if anything.
@@ -109,7 +109,7 @@ func (w *worker) recorded(tx *store.Tx, x *store.Fire, rec *rule.Record, at int6
 			ID: id, Trigger: rec.Trigger, Entity: rec.Entity, Version: rec.Version, Topic: rec.Topic, Partition: rec.Partition,
 			At: rec.At, Cause: rec.Cause, Witness: rec.Witness,
 		}
-		if _, err := tx.AddFire(x); err != nil {
+		if _, err := tx.AddFiring(x); err != nil {
 			return err
 		}
 	}
@@ -121,10 +121,10 @@ func (w *worker) recorded(tx *store.Tx, x *store.Fire, rec *rule.Record, at int6
 		}
 	}
 	w.met.recorded.Inc()
-	if err := tx.DropOut(x.ID, false); err != nil {
+	if err := tx.DeleteOutbox(x.ID, false); err != nil {
 		return err
 	}
-	return tx.SetFire(x)
+	return tx.UpdateFiring(x)
 }
 
 // place is where an entity has its events.

@@ -50,7 +50,7 @@ type Options struct {
 	Logger  *slog.Logger // slog.Default()
 	Metrics *metrics.Set // an own set; it is not registered anywhere
 
-	Sizes *Sizes // how much is done at a time; UsualSizes
+	Sizes *Sizes // how much is done at a time; DefaultSizes
 }
 
 // Sizes are how much is done at a time. Tests make them small; all must be set.
@@ -71,8 +71,8 @@ type Sizes struct {
 	SaveRecords int64
 }
 
-// UsualSizes are those that a broker uses.
-func UsualSizes() Sizes {
+// DefaultSizes are those that a broker uses.
+func DefaultSizes() Sizes {
 	return Sizes{
 		ReadBytes: 512 << 10, Pieces: 16, Outbox: 500, Dues: 2000, Work: workUsual, Sweep: 5000, Prune: 500, TickEvery: 50 * time.Millisecond,
 		Retry: follow.Backoff{Min: 100 * time.Millisecond, Max: time.Minute}, SaveEvery: time.Hour, SaveRecords: 100_000,
@@ -106,7 +106,7 @@ func (o Options) WithDefaults() Options {
 		o.Metrics = metrics.NewSet()
 	}
 	if o.Sizes == nil {
-		usual := UsualSizes()
+		usual := DefaultSizes()
 		o.Sizes = &usual
 	}
 	if o.Sizes.Work == 0 {

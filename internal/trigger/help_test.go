@@ -435,7 +435,7 @@ func (s *stepped) settled() {
 	s.t.Helper()
 	var last int64
 	err := s.w.fold.Query(func(q store.Queries) (err error) {
-		last, err = q.LastOut(s.t.Context())
+		last, err = q.LastOutbox(s.t.Context())
 		return err
 	})
 	if err != nil || last != 0 && s.b.Leads() {
@@ -509,8 +509,8 @@ func (s *stepped) fires() []string {
 	out := make([]string, len(list))
 	for i, x := range list {
 		out[i] = fmt.Sprintf("%s %s +%d %s", x.Trigger, x.Entity, x.At-start, x.State)
-		if x.Taken != 0 {
-			out[i] += fmt.Sprintf(" taken +%d", x.Taken-start)
+		if x.RetractedAt != 0 {
+			out[i] += fmt.Sprintf(" taken +%d", x.RetractedAt-start)
 		}
 	}
 	return out

@@ -78,7 +78,7 @@ func TestTriggerMemory(t *testing.T) {
 	}
 }
 
-var usualSizes = UsualSizes()
+var usualSizes = DefaultSizes()
 
 // TestNoMoreTriggersThanMemory: what does not fit is refused before it is recorded, with the limit that is to be set. What is there
 // can be changed and deleted, and is there again without the file, with less memory too.

@@ -79,7 +79,7 @@ type pair struct{ trigger, entity string }
 
 // pruneSome looks at a page of firings, and at those before them of the same entities.
 func (w *worker) pruneSome(tx *store.Tx) error {
-	list, err := tx.Fires(w.old.after, w.opt.Sizes.Prune)
+	list, err := tx.Firings(w.old.after, w.opt.Sizes.Prune)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (w *worker) pruneSome(tx *store.Tx) error {
 
 // prunePair takes away firings of an entity up to a Seq.
 func (w *worker) prunePair(tx *store.Tx, k pair, to int64) error {
-	newest, err := tx.NewestFires(k.entity, k.trigger, pruneNewest)
+	newest, err := tx.NewestFirings(k.entity, k.trigger, pruneNewest)
 	if err != nil || len(newest) == 1 && newest[0].Recorded != 0 && w.find(k.trigger) != nil {
 		return err
 	}
@@ -111,12 +111,12 @@ func (w *worker) prunePair(tx *store.Tx, k pair, to int64) error {
 	for i := range newest {
 		later = later || newest[i].Seq > to && newest[i].Recorded != 0
 	}
-	last, err := tx.LastFire(k.trigger)
+	last, err := tx.LastFiring(k.trigger)
 	if err != nil {
 		return err
 	}
 	for {
-		list, err := tx.FiresTo(k.entity, k.trigger, to, chunk)
+		list, err := tx.FiringsUpTo(k.entity, k.trigger, to, chunk)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -137,7 +137,7 @@ func (w *worker) prunePair(tx *store.Tx, k pair, to int64) error {
 				continue
 			}
 			w.met.pruned.Inc()
-			if err := tx.DropFire(x.ID); err != nil {
+			if err := tx.DeleteFiring(x.ID); err != nil {
 				return err
 			}
 		}
@@ -161,6 +161,6 @@ func (w *worker) useless(tx *store.Tx, x *store.Fire, later bool) (bool, error) 
 	case w.opt.Counts != nil && last >= w.pos.Time/1000-l.counts.Milliseconds():
 		return false, nil
 	}
-	owed, err := tx.HasOut(x.ID)
+	owed, err := tx.InOutbox(x.ID)
 	return !owed, err
 }

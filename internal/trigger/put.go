@@ -154,7 +154,7 @@ func (e *Engine) follows(ctx context.Context, d *rule.Definition, events record.
 	if old.Events == events {
 		same.TopicID = old.TopicID
 	}
-	if same.Evaluated(&old.Definition) {
+	if same.SameResults(&old.Definition) {
 		d.Version, d.TopicID, d.From, d.At = old.Version, old.TopicID, old.From, old.At
 		return nil
 	}
@@ -202,7 +202,7 @@ func (e *Engine) recorded(ctx context.Context, d *rule.Definition, old *Trigger)
 	}
 	var last int64
 	err = e.fold.Query(func(q store.Queries) (err error) {
-		last, err = q.LastOut(ctx)
+		last, err = q.LastOutbox(ctx)
 		return err
 	})
 	if err != nil {

@@ -278,7 +278,7 @@ func (w *world) learn() {
 			if err != nil {
 				w.t.Fatal(err)
 			}
-			d.Appended(r.Record().Timestamp)
+			d.ResolveBorder(r.Record().Timestamp)
 			w.pauses = append(w.pauses, pause{slot, d.ID, d.Status == rule.Paused})
 			old := w.current(d.ID)
 			if old >= 0 && w.defs[old].Version == d.Version {
@@ -431,9 +431,9 @@ func (w *world) records() map[rule.ID]*firstRecord {
 				w.t.Fatal(err)
 			}
 			switch x := all[id]; {
-			case rec.Kind == rule.FiredEntry && x == nil:
+			case rec.Kind == rule.FiredRecord && x == nil:
 				all[id] = &firstRecord{Record: rec, time: r.Record().Timestamp, slot: p.slots[i]}
-			case rec.Kind == rule.FiredEntry: // who records waits until all that was recorded is known
+			case rec.Kind == rule.FiredRecord: // who records waits until all that was recorded is known
 				w.t.Fatalf("%+v is recorded twice\n%s%s", rec, w.nodes[0].logs, w.nodes[1].logs)
 			case rec.Kind == rule.Retract && x.taken == 0:
 				x.taken = rec.At
@@ -457,7 +457,7 @@ func (w *world) check() {
 		for id, x := range want {
 			rec := records[id]
 			delete(left, id)
-			if rec == nil && w.ends[i] != 0 && (w.ends[i] == d.At || (&rule.Cut{Topic: d.TopicID, From: w.defs[w.after(i)].From, At: w.ends[i]}).Behind(x.cause, d.TopicID, x.at)) {
+			if rec == nil && w.ends[i] != 0 && (w.ends[i] == d.At || (&rule.Cut{Topic: d.TopicID, From: w.defs[w.after(i)].From, At: w.ends[i]}).After(x.cause, d.TopicID, x.at)) {
 				continue // of the next version, unless it came while that was made, or in the place of this one
 			}
 			if x.erased || x.state == rule.Historic {

@@ -118,7 +118,7 @@ func (w *worker) judge(ctx context.Context) (recs []record.Record, err error) {
 				recs = append(recs, rec.Encoded())
 				continue
 			}
-			if err := tx.DropOut(list[i].ID, list[i].Falls); err != nil {
+			if err := tx.DeleteOutbox(list[i].ID, list[i].Retracts); err != nil {
 				return err
 			}
 		}
@@ -128,7 +128,7 @@ func (w *worker) judge(ctx context.Context) (recs []record.Record, err error) {
 }
 
 // verdict is the record of something that has happened; nil if it is to have none.
-func (w *worker) verdict(tx *store.Tx, o *store.Out) (*rule.Record, error) {
+func (w *worker) verdict(tx *store.Tx, o *store.OutboxEntry) (*rule.Record, error) {
 	x, err := tx.Fire(o.ID)
 	if err != nil || x == nil {
 		return nil, err
@@ -136,17 +136,17 @@ func (w *worker) verdict(tx *store.Tx, o *store.Out) (*rule.Record, error) {
 	if gone, err := w.erased(tx, &place{x.Topic, x.Partition, x.Entity}, x.Cause, x.At); err != nil {
 		return nil, err
 	} else if gone {
-		return nil, tx.DropFire(x.ID)
+		return nil, tx.DeleteFiring(x.ID)
 	}
-	if o.Falls {
+	if o.Retracts {
 		switch {
-		case x.Taken != 0, x.State == rule.Suppressed, x.State == rule.Carried, x.State == rule.Cancelled:
+		case x.RetractedAt != 0, x.State == rule.Suppressed, x.State == rule.Carried, x.State == rule.Cancelled:
 			return nil, nil
 		}
 		return &rule.Record{Kind: rule.Retract, ID: x.ID.String(), At: o.At, Cause: o.Cause}, nil
 	}
 	rec := &rule.Record{
-		Kind: rule.FiredEntry, ID: x.ID.String(), Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, Topic: x.Topic,
+		Kind: rule.FiredRecord, ID: x.ID.String(), Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, Topic: x.Topic,
 		Partition: x.Partition, Witness: x.Witness, At: x.At, Cause: x.Cause, State: rule.Pending,
 	}
 	l := w.find(x.Trigger)
@@ -179,7 +179,7 @@ func (w *worker) carried(tx *store.Tx, l *live, x *store.Fire) (bool, error) {
 		return true, nil
 	}
 	for after := int64(0); ; {
-		list, err := tx.EntityFires(x.Entity, x.Trigger, after, chunk)
+		list, err := tx.EntityFirings(x.Entity, x.Trigger, after, chunk)
 		if err != nil || len(list) == 0 {
 			return false, err
 		}

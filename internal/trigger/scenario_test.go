@@ -37,7 +37,7 @@ type scenario struct {
 // Scenarios -update", and check each output against docs/driplang.md and docs/triggers.md: see
 // test/README.md.
 func TestScenarios(t *testing.T) {
-	one, large := small, UsualSizes()
+	one, large := small, DefaultSizes()
 	one.Prune, one.Dues, one.Outbox, one.Sweep = 1, 1, 1, 1
 	large.TickEvery, large.Retry, large.Unsafe = small.TickEvery, small.Retry, true
 	for name, sizes := range map[string]Sizes{"small": small, "one": one, "large": large} {
@@ -167,8 +167,8 @@ func since(ms int64) string {
 
 func show(x *Firing) string {
 	text := fmt.Sprintf("%s/%d %s %s %s", x.Trigger, x.Version, x.Entity, since(x.At), x.State)
-	if x.Taken != 0 {
-		text += " taken " + since(x.Taken)
+	if x.RetractedAt != 0 {
+		text += " taken " + since(x.RetractedAt)
 	}
 	if x.Retraction {
 		text += " retraction"
@@ -297,7 +297,7 @@ var commands = map[string]func(s *scenario){
 		for _, b := range s.b.topicLocked(t.ID).parts[0].batches {
 			for r.Reset(b, 0); r.Next(); {
 				rec, _, err := rule.ParseRecord(r.Record().Value)
-				if s.try(err); rec.Kind == rule.FiredEntry {
+				if s.try(err); rec.Kind == rule.FiredRecord {
 					s.print("%s/%d %s %s", rec.Trigger, rec.Version, rec.Entity, since(rec.At))
 				}
 			}

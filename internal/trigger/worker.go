@@ -29,7 +29,7 @@ type worker struct {
 	held    int64 // bytes of live: see Memory
 	names   nameCache
 	reader  record.Reader
-	spot    rule.Spot
+	spot    rule.Instance
 
 	pos      follow.Position
 	topics   []record.ID // that pos is of; the first two are those of definitions and firings

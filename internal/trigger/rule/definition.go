@@ -109,9 +109,9 @@ const (
 	BorderAppend Border = "append"
 )
 
-// Appended resolves the border of a definition from the append time (ms) of its record. The
+// ResolveBorder resolves the border of a definition from the append time (ms) of its record. The
 // millisecond of the record itself is not past, because a later slot may share it.
-func (d *Definition) Appended(millis int64) {
+func (d *Definition) ResolveBorder(millis int64) {
 	if d.Border == BorderAppend {
 		d.At = max(d.At, millis-1)
 		d.Created, d.Border = d.At, BorderGiven
@@ -185,9 +185,9 @@ func notInID(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
 }
 
-// Evaluated reports whether both definitions give the same results for the same events, so that one
+// SameResults reports whether both definitions give the same results for the same events, so that one
 // can replace the other without a new version.
-func (d *Definition) Evaluated(o *Definition) bool {
+func (d *Definition) SameResults(o *Definition) bool {
 	return d.Expr.Equal(o.Expr) && d.Topic == o.Topic && d.TopicID == o.TopicID && d.Fire == o.Fire && d.Cooldown == o.Cooldown &&
 		d.Backfill == o.Backfill && d.CarryFired == o.CarryFired && d.OnRetract == o.OnRetract
 }

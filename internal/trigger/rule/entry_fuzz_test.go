@@ -23,7 +23,7 @@ func FuzzParseEvent(f *testing.F) {
 }
 
 func FuzzParseRecord(f *testing.F) {
-	r := Record{Kind: FiredEntry, Trigger: "t", Version: 1, Entity: "e", Topic: "events", Witness: []int64{1, 2}, At: 5, Cause: EventCause(0, 2), State: Pending}
+	r := Record{Kind: FiredRecord, Trigger: "t", Version: 1, Entity: "e", Topic: "events", Witness: []int64{1, 2}, At: 5, Cause: EventCause(0, 2), State: Pending}
 	r.ID = MakeID(r.Trigger, r.Version, r.Entity, r.Cause).String()
 	f.Add(r.Encode())
 	for _, r := range []Record{
@@ -44,7 +44,7 @@ func FuzzParseRecord(f *testing.F) {
 		if err != nil || id2 != id || !bytes.Equal(again.Encode(), r.Encode()) {
 			t.Fatalf("%+v comes back as %+v, %v", r, again, err)
 		}
-		if r.Kind == FiredEntry && (r.Trigger == "" || r.Entity == "" || MakeID(r.Trigger, r.Version, r.Entity, r.Cause) != id) {
+		if r.Kind == FiredRecord && (r.Trigger == "" || r.Entity == "" || MakeID(r.Trigger, r.Version, r.Entity, r.Cause) != id) {
 			t.Fatalf("%+v", r)
 		}
 	})
@@ -64,8 +64,8 @@ func TestCauses(t *testing.T) {
 		{EventCause(1, 15), 101, false, false},
 		{EventCause(1, 25), 99, false, true},
 		{EventCause(2, 0), 101, true, true},
-		{EventCauseAgain(0, 9, record.ID{1}), 101, true, true},
-		{EventCauseAgain(0, 10, record.ID{1}), 100, false, true},
+		{RecreatedEventCause(0, 9, record.ID{1}), 101, true, true},
+		{RecreatedEventCause(0, 10, record.ID{1}), 100, false, true},
 		{DeadlineCause(99, 0), 99, false, true},
 		{DeadlineCause(100, 0), 100, false, false},
 		{DeadlineCause(101, 0), 101, true, false},
@@ -73,8 +73,8 @@ func TestCauses(t *testing.T) {
 		{StartCause(100, 1, 15), 100, false, true},
 		{StartCause(101, 1, 3), 101, true, true},
 	} {
-		if cut.Behind(c.cause, "t", c.happened) != c.behind || Before(c.cause, c.happened, mark) != c.before {
-			t.Errorf("%s at %d: behind %v, before %v", c.cause, c.happened, cut.Behind(c.cause, "t", c.happened), Before(c.cause, c.happened, mark))
+		if cut.After(c.cause, "t", c.happened) != c.behind || Before(c.cause, c.happened, mark) != c.before {
+			t.Errorf("%s at %d: behind %v, before %v", c.cause, c.happened, cut.After(c.cause, "t", c.happened), Before(c.cause, c.happened, mark))
 		}
 	}
 	if MakeID("a", 1, "bc", "d") == MakeID("ab", 1, "c", "d") {

@@ -43,9 +43,9 @@ func EventCause(partition uint32, offset int64) string {
 	return "o:" + strconv.FormatUint(uint64(partition), 10) + ":" + strconv.FormatInt(offset, 10)
 }
 
-// EventCauseAgain is EventCause for a topic that was created again with the same name. Its offsets
+// RecreatedEventCause is EventCause for a topic that was created again with the same name. Its offsets
 // repeat those of the earlier topic, so the cause includes the topic's ID.
-func EventCauseAgain(partition uint32, offset int64, topic record.ID) string {
+func RecreatedEventCause(partition uint32, offset int64, topic record.ID) string {
 	return EventCause(partition, offset) + ":" + topic.String()
 }
 
@@ -66,7 +66,7 @@ type Kind string
 
 // The kinds.
 const (
-	FiredEntry Kind = "firing"  // a trigger has fired: the first record of an ID counts
+	FiredRecord Kind = "firing"  // a trigger has fired: the first record of an ID counts
 	Retract    Kind = "retract" // the expression is no longer true: ID is the firing's
 	Attempt    Kind = "attempt" // a delivery attempt without success; the next one is at NextTry
 	Done       Kind = "done"    // no more attempts; State is the result
@@ -78,7 +78,7 @@ const (
 // State is the state of a firing.
 type State string
 
-// The states. The first three are also in a record of kind FiredEntry: the state when it was
+// The states. The first three are also in a record of kind FiredRecord: the state when it was
 // recorded.
 const (
 	Pending    State = "pending"    // to be delivered
@@ -97,7 +97,7 @@ const (
 type Record struct {
 	Kind Kind   `json:"kind"`
 	ID   string `json:"id,omitempty"`
-	// For FiredEntry.
+	// For FiredRecord.
 	Trigger string `json:"trigger,omitempty"`
 	Version int    `json:"version,omitempty"`
 	Entity  string `json:"entity,omitempty"`
@@ -105,10 +105,10 @@ type Record struct {
 	Topic     string  `json:"topic,omitempty"`
 	Partition uint32  `json:"partition,omitempty"`
 	Witness   []int64 `json:"witness,omitempty"`
-	// For FiredEntry and Retract: the instant (ms since 1970), and its cause.
+	// For FiredRecord and Retract: the instant (ms since 1970), and its cause.
 	At    int64  `json:"at,omitempty"`
 	Cause string `json:"cause,omitempty"`
-	// State is set for FiredEntry and Done.
+	// State is set for FiredRecord and Done.
 	State State `json:"state,omitempty"`
 	// For Attempt and Done: whether the message was the retraction, and the outcome.
 	Retraction bool            `json:"retraction,omitempty"`
@@ -132,7 +132,7 @@ func ParseRecord(value []byte) (r Record, id ID, err error) {
 	}
 	ok := false
 	switch r.Kind {
-	case FiredEntry:
+	case FiredRecord:
 		ok = r.Trigger != "" && r.Version > 0 && r.Entity != "" && r.Cause != "" && (r.State == Pending || r.State == Suppressed || r.State == Carried)
 		if ok && MakeID(r.Trigger, r.Version, r.Entity, r.Cause) != id {
 			return r, id, fmt.Errorf("%w: id does not match the cause", ErrRecord)
@@ -175,11 +175,11 @@ type Cut struct {
 	At    int64
 }
 
-// Behind reports whether a cause at an instant (ms) is after the border. An event is after it if it
+// After reports whether a cause at an instant (ms) is after the border. An event is after it if it
 // is later than the instant and its offset is not below From. Offsets of partitions that are not in
 // From, or of other topics, are never below. A deadline is after it if it is later than the
 // instant. A cause without a topic is an event of home.
-func (c *Cut) Behind(cause, home string, happened int64) bool {
+func (c *Cut) After(cause, home string, happened int64) bool {
 	kind, n := parse(cause)
 	if kind != "o" {
 		return n[0] > c.At

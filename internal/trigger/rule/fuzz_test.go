@@ -29,7 +29,7 @@ func FuzzParseDefinition(f *testing.F) {
 			t.Fatalf("%+v: %v", d, err)
 		}
 		again, err := ParseDefinition(key, text)
-		if err != nil || !again.Evaluated(&d) {
+		if err != nil || !again.SameResults(&d) {
 			t.Fatalf("%s comes back as %+v: %v", text, again, err)
 		}
 		if other, _ := again.Encode(); !bytes.Equal(text, other) {
@@ -42,7 +42,7 @@ func FuzzParseDefinition(f *testing.F) {
 }
 
 func FuzzRow(f *testing.F) {
-	for _, w := range []Row{{}, {State: []byte{1, 2}, Last: -5, Flags: True | Fired}, {Rise: [16]byte{1}, Flags: Over}} {
+	for _, w := range []Row{{}, {State: []byte{1, 2}, Last: -5, Flags: True | Fired}, {Retractable: [16]byte{1}, Flags: Completed}} {
 		f.Add(w.Encode())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

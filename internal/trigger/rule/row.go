@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-const hasRise = 1 << 7 // in the byte of flags
+const hasRetractable = 1 << 7 // in the byte of flags
 
 var errRow = errors.New("invalid row")
 
@@ -13,12 +13,12 @@ var errRow = errors.New("invalid row")
 // monitor's state.
 func (w *Row) Encode() []byte {
 	flags := byte(w.Flags)
-	if !w.Rise.IsZero() {
-		flags |= hasRise
+	if !w.Retractable.IsZero() {
+		flags |= hasRetractable
 	}
 	b := binary.AppendVarint(append(make([]byte, 0, 40+len(w.State)), flags), w.Last)
-	if flags&hasRise != 0 {
-		b = append(b, w.Rise[:]...)
+	if flags&hasRetractable != 0 {
+		b = append(b, w.Retractable[:]...)
 	}
 	return append(b, w.State...)
 }
@@ -33,12 +33,12 @@ func (w *Row) Decode(data []byte, due int64) error {
 		return errRow
 	}
 	flags, rest := data[0], data[1+n:]
-	*w = Row{Due: due, Last: last, Flags: Flags(flags &^ hasRise)}
-	if flags&hasRise != 0 {
-		if len(rest) < len(w.Rise) {
+	*w = Row{Due: due, Last: last, Flags: Flags(flags &^ hasRetractable)}
+	if flags&hasRetractable != 0 {
+		if len(rest) < len(w.Retractable) {
 			return errRow
 		}
-		rest = rest[copy(w.Rise[:], rest):]
+		rest = rest[copy(w.Retractable[:], rest):]
 	}
 	if len(rest) > 0 {
 		w.State = append([]byte(nil), rest...)

@@ -41,7 +41,7 @@ func (r *Rule) Bind(topic record.ID) {
 // eventCause is the cause of a firing at an event.
 func (r *Rule) eventCause(partition uint32, offset int64) string {
 	if r.topic != (record.ID{}) {
-		return EventCauseAgain(partition, offset, r.topic)
+		return RecreatedEventCause(partition, offset, r.topic)
 	}
 	return EventCause(partition, offset)
 }
@@ -90,7 +90,7 @@ type Row struct {
 	State []byte // state of the monitor
 	Due   int64  // deadline (ms) at which the value changes without events; 0: none
 	Last  int64  // time (ms) of the last firing, subject to the cooldown; 0: none
-	Rise  ID     // firing that can still be retracted
+	Retractable  ID     // firing that can still be retracted
 	Flags Flags
 }
 
@@ -101,18 +101,18 @@ type Flags uint8
 const (
 	True    Flags = 1 << iota // the expression is true
 	Fired                     // it has fired at least once
-	Over                      // complete: no more transitions, and no state
-	Crossed                   // the value at the trigger's creation was checked (Current)
-	Lossy                     // the monitor dropped instances: the value may be wrong
+	Completed                      // complete: no more transitions, and no state
+	StartChecked                   // the value at the trigger's creation was checked (Current)
+	Degraded                     // the monitor dropped instances: the value may be wrong
 )
 
 // Blank reports whether the row has no information.
-func (w *Row) Blank() bool { return len(w.State) == 0 && w.Flags&^Crossed == 0 && w.Last == 0 }
+func (w *Row) Blank() bool { return len(w.State) == 0 && w.Flags&^StartChecked == 0 && w.Last == 0 }
 
-// Edge is a transition of an instance: its expression becomes true, and the trigger fires, or is no
+// Transition is a transition of an instance: its expression becomes true, and the trigger fires, or is no
 // longer true.
-type Edge struct {
-	Falls bool // no longer true; else the trigger fires
+type Transition struct {
+	Retracts bool // no longer true; else the trigger fires
 	At    int64
 	Cause string
 	ID    ID // of the firing, or of the retracted one
@@ -121,18 +121,18 @@ type Edge struct {
 	Witness []int64 // offsets of the matched events; the caller owns them
 }
 
-// Spot is the instance of an entity in a partition, with its row.
-type Spot struct {
+// Instance is the instance of an entity in a partition, with its row.
+type Instance struct {
 	Entity    string
 	Partition uint32
 	Row       *Row
-	Edges     []Edge // transitions are appended here
+	Transitions     []Transition // transitions are appended here
 }
 
 // Event applies an event with its kinds from Match, at its time (ms), to the row.
-func (r *Rule) Event(s *Spot, k monitor.Kinds, at, offset int64) error {
+func (r *Rule) Event(s *Instance, k monitor.Kinds, at, offset int64) error {
 	past := r.isPast(s.Partition, offset, at)
-	if s.Row.Flags&Over != 0 || past && r.Def.Backfill == None {
+	if s.Row.Flags&Completed != 0 || past && r.Def.Backfill == None {
 		return nil
 	}
 	if err := r.m.Load(s.Row.State); err != nil {
@@ -142,7 +142,7 @@ func (r *Rule) Event(s *Spot, k monitor.Kinds, at, offset int64) error {
 		r.cross(s)
 	}
 	r.deadlines(s, at-1)
-	if s.Row.Flags&Over == 0 {
+	if s.Row.Flags&Completed == 0 {
 		r.m.Step(k, at, uint64(offset)|r.tag)
 		cause := func() string { return r.eventCause(s.Partition, offset) }
 		r.look(s, moment{at: at, past: past, cause: cause})
@@ -161,8 +161,8 @@ func (r *Rule) isPast(partition uint32, offset, at int64) bool {
 
 // Until completes the instant at: it passes all deadlines up to it. All events of the partition up
 // to then must have been applied.
-func (r *Rule) Until(s *Spot, at int64) error {
-	if s.Row.Flags&Over != 0 {
+func (r *Rule) Until(s *Instance, at int64) error {
+	if s.Row.Flags&Completed != 0 {
 		return nil
 	}
 	if err := r.m.Load(s.Row.State); err != nil {
@@ -177,21 +177,21 @@ func (r *Rule) Until(s *Spot, at int64) error {
 }
 
 // cross ends the past of the trigger, and fires if the expression is true then (Current).
-func (r *Rule) cross(s *Spot) {
-	if r.Def.Backfill != Current || s.Row.Flags&Crossed != 0 {
+func (r *Rule) cross(s *Instance) {
+	if r.Def.Backfill != Current || s.Row.Flags&StartChecked != 0 {
 		return
 	}
 	r.deadlines(s, r.Def.At)
-	s.Row.Flags |= Crossed
-	if s.Row.Flags&True != 0 && s.Row.Flags&Over == 0 {
+	s.Row.Flags |= StartChecked
+	if s.Row.Flags&True != 0 && s.Row.Flags&Completed == 0 {
 		r.rise(s, moment{at: r.Def.At, cause: func() string { return r.Def.start(s.Partition) }})
 	}
 	r.finish(s.Row)
 }
 
 // deadlines passes all deadlines up to and including an instant, one by one.
-func (r *Rule) deadlines(s *Spot, to int64) {
-	for s.Row.Flags&Over == 0 {
+func (r *Rule) deadlines(s *Instance, to int64) {
+	for s.Row.Flags&Completed == 0 {
 		due, ok := r.m.Next()
 		if !ok || due > to {
 			return
@@ -210,7 +210,7 @@ type moment struct {
 }
 
 // look compares the value with the previous one.
-func (r *Rule) look(s *Spot, m moment) {
+func (r *Rule) look(s *Instance, m moment) {
 	is, was := r.m.Value() == monitor.True, s.Row.Flags&True != 0
 	switch {
 	case is && !was:
@@ -218,20 +218,20 @@ func (r *Rule) look(s *Spot, m moment) {
 		r.rise(s, m)
 	case was && !is:
 		s.Row.Flags &^= True
-		if s.Row.Rise != (ID{}) {
-			s.Edges = append(s.Edges, Edge{Falls: true, At: m.at, Cause: m.cause(), ID: s.Row.Rise, State: Computed})
-			s.Row.Rise = ID{}
+		if s.Row.Retractable != (ID{}) {
+			s.Transitions = append(s.Transitions, Transition{Retracts: true, At: m.at, Cause: m.cause(), ID: s.Row.Retractable, State: Computed})
+			s.Row.Retractable = ID{}
 		}
 	}
 	r.finish(s.Row)
 }
 
-func (r *Rule) rise(s *Spot, m moment) {
+func (r *Rule) rise(s *Instance, m moment) {
 	w := s.Row
 	if r.Def.Fire == Once && w.Flags&Fired != 0 && !m.starts(r) {
 		return
 	}
-	e := Edge{At: m.at, Cause: m.cause(), State: Computed}
+	e := Transition{At: m.at, Cause: m.cause(), State: Computed}
 	e.ID = MakeID(r.Def.ID, r.Def.Version, s.Entity, e.Cause)
 	e.Witness = r.witness(nil)
 	cool := r.Def.Cooldown > 0 && w.Flags&Fired != 0 && m.at < w.Last+r.Def.Cooldown
@@ -241,13 +241,13 @@ func (r *Rule) rise(s *Spot, m moment) {
 	case cool:
 		e.State = Suppressed
 	case r.Def.OnRetract == Notify:
-		w.Rise = e.ID
+		w.Retractable = e.ID
 	}
 	if !cool {
 		w.Last = m.at
 	}
 	w.Flags |= Fired
-	s.Edges = append(s.Edges, e)
+	s.Transitions = append(s.Transitions, e)
 	if r.Def.Fire == OnReset {
 		r.m.Reset()
 		w.Flags &^= True
@@ -262,23 +262,23 @@ func (m *moment) starts(r *Rule) bool {
 
 // finish sets the flag for completion if no more transitions are possible.
 func (r *Rule) finish(w *Row) {
-	if r.Def.Backfill == Current && w.Flags&Crossed == 0 {
+	if r.Def.Backfill == Current && w.Flags&StartChecked == 0 {
 		return
 	}
-	if r.Def.Fire == Once && w.Flags&Fired != 0 && w.Rise == (ID{}) || r.m.Settled() {
-		w.Flags |= Over
+	if r.Def.Fire == Once && w.Flags&Fired != 0 && w.Retractable == (ID{}) || r.m.Settled() {
+		w.Flags |= Completed
 	}
 }
 
 func (r *Rule) store(w *Row) {
 	defer r.m.Reset() // frees the memory of this entity's state
 	w.Due = 0
-	if w.Flags&Over != 0 {
+	if w.Flags&Completed != 0 {
 		w.State = nil
 		return
 	}
 	if r.m.Degraded() {
-		w.Flags |= Lossy
+		w.Flags |= Degraded
 	}
 	w.State = r.m.AppendState(nil)
 	if at, ok := r.m.Next(); ok {
@@ -301,7 +301,7 @@ const WaitsMax = 64
 
 // Truth returns the value of a row at the last complete instant.
 func (r *Rule) Truth(w *Row) (t Truth, err error) {
-	if w.Flags&Over != 0 {
+	if w.Flags&Completed != 0 {
 		return Truth{True: w.Flags&True != 0, Settled: true}, nil
 	}
 	if err := r.m.Load(w.State); err != nil {

@@ -36,7 +36,7 @@ type Trial struct {
 	Truncated bool // there were too many entities: others were ignored
 
 	rule   *Rule
-	rows   map[spotKey]*Row
+	rows   map[instanceKey]*Row
 	seen   map[uint64]int64 // hashes of events with IDs, of one partition, with their times
 	part   uint32           // partition of seen
 	pruned int64            // time of the last pruning of seen
@@ -46,12 +46,12 @@ type Trial struct {
 
 // Sample is a firing of a trial.
 type Sample struct {
-	Edge
+	Transition
 	Entity    string
 	Partition uint32
 }
 
-type spotKey struct {
+type instanceKey struct {
 	entity    string
 	partition uint32
 }
@@ -59,19 +59,19 @@ type spotKey struct {
 // NewTrial starts a trial of a rule, which it uses until its end. It needs about limit bytes at
 // most.
 func NewTrial(r *Rule, limit int64) *Trial {
-	return &Trial{Days: map[string]int64{}, rule: r, rows: map[spotKey]*Row{}, seen: map[uint64]int64{}, limit: limit}
+	return &Trial{Days: map[string]int64{}, rule: r, rows: map[instanceKey]*Row{}, seen: map[uint64]int64{}, limit: limit}
 }
 
 // Erase removes an entity.
 func (t *Trial) Erase(entity string, partition uint32) {
-	k := spotKey{entity, partition}
+	k := instanceKey{entity, partition}
 	if row := t.rows[k]; row != nil {
 		t.bytes -= k.bytes() + int64(cap(row.State))
 		delete(t.rows, k)
 	}
 }
 
-func (k *spotKey) bytes() int64 { return trialRow + int64(len(k.entity)) }
+func (k *instanceKey) bytes() int64 { return trialRow + int64(len(k.entity)) }
 
 // full reports whether no more entities may be added; the rest of the limit is for the growth of
 // the existing ones.
@@ -97,7 +97,7 @@ func (t *Trial) Fresh(hash [16]byte, e *Event, partition uint32, at int64) (bool
 	if before, ok := t.seen[h]; ok && before >= at-Horizon {
 		return false, nil
 	}
-	if t.Truncated && t.rows[spotKey{e.EntityID, partition}] == nil {
+	if t.Truncated && t.rows[instanceKey{e.EntityID, partition}] == nil {
 		return true, nil // the entity is ignored anyway
 	}
 	if _, ok := t.seen[h]; !ok {
@@ -132,7 +132,7 @@ func (t *Trial) Event(e *Event, partition uint32, at, offset int64) error {
 		return nil
 	}
 	t.Matched++
-	k := spotKey{e.EntityID, partition}
+	k := instanceKey{e.EntityID, partition}
 	row := t.rows[k]
 	if row == nil {
 		if t.full() {
@@ -146,7 +146,7 @@ func (t *Trial) Event(e *Event, partition uint32, at, offset int64) error {
 		t.bytes += k.bytes()
 	}
 	before := cap(row.State)
-	s := &Spot{Entity: k.entity, Partition: partition, Row: row}
+	s := &Instance{Entity: k.entity, Partition: partition, Row: row}
 	if err := t.rule.Event(s, kinds, at, offset); err != nil {
 		return err
 	}
@@ -157,9 +157,9 @@ func (t *Trial) Event(e *Event, partition uint32, at, offset int64) error {
 }
 
 // edges counts the firings.
-func (t *Trial) edges(s *Spot) {
-	for _, e := range s.Edges {
-		if e.Falls || e.State == Suppressed {
+func (t *Trial) edges(s *Instance) {
+	for _, e := range s.Transitions {
+		if e.Retracts || e.State == Suppressed {
 			continue
 		}
 		t.Firings++
@@ -175,7 +175,7 @@ func (t *Trial) edges(s *Spot) {
 // Finish completes an instant (ms), and counts the entities for which the expression is true.
 func (t *Trial) Finish(at int64) error {
 	for k, row := range t.rows {
-		s := &Spot{Entity: k.entity, Partition: k.partition, Row: row}
+		s := &Instance{Entity: k.entity, Partition: k.partition, Row: row}
 		if err := t.rule.Until(s, at); err != nil {
 			return err
 		}

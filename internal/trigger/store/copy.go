@@ -90,7 +90,7 @@ func (q Queries) checkRows(ctx context.Context) error {
 		return err
 	}
 	for after := int64(0); ; {
-		list, err := q.Fires(ctx, FireQuery{After: after, Limit: copyRows})
+		list, err := q.Firings(ctx, FiringQuery{After: after, Limit: copyRows})
 		if err != nil || len(list) == 0 {
 			return err
 		}

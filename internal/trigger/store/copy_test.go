@@ -45,7 +45,7 @@ func TestCopy(t *testing.T) {
 	fillInsts(t, f, 0, 5000)
 	x := Fire{ID: rule.ID{1}, Trigger: "t", Entity: "e", Version: 1, Cause: "o:0:1", State: rule.Pending, NextTry: 5}
 	err := f.Update(t.Context(), func(tx *Tx) error {
-		if _, err := tx.AddFire(&x); err != nil {
+		if _, err := tx.AddFiring(&x); err != nil {
 			return err
 		}
 		if err := tx.PutTrigger(&Trigger{ID: "t", Version: 1, Status: Joined, Def: []byte("{}")}); err != nil {
@@ -105,7 +105,7 @@ func TestCopyReadsAll(t *testing.T) {
 			f := openCopy(t, filepath.Join(dir, "a.db"))
 			fillInsts(t, f, 0, 100)
 			err := f.Update(t.Context(), func(tx *Tx) error {
-				if _, err := tx.AddFire(&Fire{ID: rule.ID{1}, Trigger: "t", Entity: "e"}); err != nil {
+				if _, err := tx.AddFiring(&Fire{ID: rule.ID{1}, Trigger: "t", Entity: "e"}); err != nil {
 					return err
 				}
 				if err := tx.PutTrigger(&Trigger{ID: "t", Version: 1, Status: Joined, Def: []byte("{}")}); err != nil {

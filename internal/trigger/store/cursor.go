@@ -99,12 +99,12 @@ func (f *File) SetFloor(ctx context.Context, millis int64) error {
 // Hash identifies an entity or event ID whose text is not needed.
 type Hash [16]byte
 
-// Sight is the time (ms) and offset of an event with an ID.
-type Sight struct{ Time, Offset int64 }
+// SeenEvent is the time (ms) and offset of an event with an ID.
+type SeenEvent struct{ Time, Offset int64 }
 
-// Seen records an event with an ID for a reader. ok is false if one was recorded at or after since
+// MarkSeen records an event with an ID for a reader. ok is false if one was recorded at or after since
 // (ms).
-func (t *Tx) Seen(reader int64, h Hash, x Sight, since int64) (ok bool, err error) {
+func (t *Tx) MarkSeen(reader int64, h Hash, x SeenEvent, since int64) (ok bool, err error) {
 	n, err := t.exec(t.ctx, "INSERT INTO seen VALUES (?, ?, ?, ?) "+
 		"ON CONFLICT DO UPDATE SET time = excluded.time, offset = excluded.offset WHERE time < ?", reader, h[:], x.Time, x.Offset, since)
 	return n > 0, err
@@ -162,7 +162,7 @@ type Queries struct{ *conn }
 
 // SeenAt is the position of an event with an ID for the main reader; ok is false if there is none,
 // or it was deleted.
-func (q Queries) SeenAt(ctx context.Context, h Hash) (x Sight, ok bool, err error) {
+func (q Queries) SeenAt(ctx context.Context, h Hash) (x SeenEvent, ok bool, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error {
 		ok = true
 		return scan(&x.Time, &x.Offset)

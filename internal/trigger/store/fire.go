@@ -28,10 +28,10 @@ type Fire struct {
 	Recorded int64 `json:"r,omitempty"`
 	// Changed is the time (ms) of the last record that changed it; 0: only the first one.
 	Changed int64 `json:"ch,omitempty"`
-	// Taken is the recorded instant (ms) at which its expression was no longer true; 0: none.
+	// RetractedAt is the recorded instant (ms) at which its expression was no longer true; 0: none.
 	// Retraction reports whether the message to deliver is the retraction.
-	Taken      int64  `json:"t,omitempty"`
-	TakenCause string `json:"tc,omitempty"`
+	RetractedAt      int64  `json:"t,omitempty"`
+	RetractedCause string `json:"tc,omitempty"`
 	Retraction bool   `json:"rt,omitempty"`
 	// NextTry is the time (ms) of the next delivery, if it is pending. Tries is the number of
 	// recorded attempts at the message.
@@ -91,8 +91,8 @@ func (q Queries) Fire(ctx context.Context, id rule.ID) (*Fire, error) {
 	return only(q.fires(ctx, "WHERE id = ?", id[:]))
 }
 
-// AddFire adds a firing, unless there is one with its ID. It sets x.Seq.
-func (t *Tx) AddFire(x *Fire) (added bool, err error) {
+// AddFiring adds a firing, unless there is one with its ID. It sets x.Seq.
+func (t *Tx) AddFiring(x *Fire) (added bool, err error) {
 	x.Seq = t.seq + 1
 	data, err := json.Marshal(x)
 	if err != nil {
@@ -104,8 +104,8 @@ func (t *Tx) AddFire(x *Fire) (added bool, err error) {
 	return n > 0, err
 }
 
-// SetFire updates an existing firing.
-func (t *Tx) SetFire(x *Fire) error {
+// UpdateFiring updates an existing firing.
+func (t *Tx) UpdateFiring(x *Fire) error {
 	data, err := json.Marshal(x)
 	if err != nil {
 		return err
@@ -113,37 +113,37 @@ func (t *Tx) SetFire(x *Fire) error {
 	return t.put("UPDATE fire SET due = ?, data = ?, sum = ? WHERE seq = ?", x.due(), data, x.sum(data), x.Seq)
 }
 
-// EntityFires returns the firings of an entity after a Seq, in order, at most limit: of one
+// EntityFirings returns the firings of an entity after a Seq, in order, at most limit: of one
 // trigger, or with trigger "" of all.
-func (t *Tx) EntityFires(entity, trigger string, after int64, limit int) ([]Fire, error) {
+func (t *Tx) EntityFirings(entity, trigger string, after int64, limit int) ([]Fire, error) {
 	if trigger == "" {
 		return t.fires(t.ctx, "WHERE entity = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), after, limit)
 	}
 	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), trigger, after, limit)
 }
 
-// EntityFires returns the last firings of an entity by a trigger, at most limit, newest first.
-func (q Queries) EntityFires(ctx context.Context, entity, trigger string, limit int) ([]Fire, error) {
+// EntityFirings returns the last firings of an entity by a trigger, at most limit, newest first.
+func (q Queries) EntityFirings(ctx context.Context, entity, trigger string, limit int) ([]Fire, error) {
 	return q.fires(ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
 }
 
-// DropFire deletes a firing and its outbox entries.
-func (t *Tx) DropFire(id rule.ID) error {
+// DeleteFiring deletes a firing and its outbox entries.
+func (t *Tx) DeleteFiring(id rule.ID) error {
 	if err := t.put("DELETE FROM fire WHERE id = ?", id[:]); err != nil {
 		return err
 	}
 	return t.put("DELETE FROM outbox WHERE id = ?", id[:])
 }
 
-// FireQuery selects firings.
-type FireQuery struct {
+// FiringQuery selects firings.
+type FiringQuery struct {
 	Trigger string // "": all
 	After   int64  // only firings with a higher Seq
 	Limit   int    // maximum number
 }
 
-// Fires returns firings in the order of Seq.
-func (q Queries) Fires(ctx context.Context, w FireQuery) ([]Fire, error) {
+// Firings returns firings in the order of Seq.
+func (q Queries) Firings(ctx context.Context, w FiringQuery) ([]Fire, error) {
 	if w.Trigger == "" {
 		return q.fires(ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", w.After, w.Limit)
 	}
@@ -168,31 +168,31 @@ func (t *Tx) TriggerPending(trigger string, after int64, limit int) ([]Fire, err
 	return t.fires(t.ctx, "WHERE trig = ? AND seq > ? AND due IS NOT NULL ORDER BY seq LIMIT ?", trigger, after, limit)
 }
 
-// Out is an outbox entry: a firing or retraction to record.
-type Out struct {
+// OutboxEntry is an outbox entry: a firing or retraction to record.
+type OutboxEntry struct {
 	Seq   int64
-	Falls bool // a retraction; else a firing
+	Retracts bool // a retraction; else a firing
 	ID    rule.ID
 	At    int64
 	Cause string
 }
 
-// PutOut adds an outbox entry, unless it exists.
-func (t *Tx) PutOut(o *Out) error {
-	return t.put("INSERT OR IGNORE INTO outbox (falls, id, at, cause) VALUES (?, ?, ?, ?)", o.Falls, o.ID[:], o.At, o.Cause)
+// PutOutbox adds an outbox entry, unless it exists.
+func (t *Tx) PutOutbox(o *OutboxEntry) error {
+	return t.put("INSERT OR IGNORE INTO outbox (falls, id, at, cause) VALUES (?, ?, ?, ?)", o.Retracts, o.ID[:], o.At, o.Cause)
 }
 
-// DropOut deletes an outbox entry after it was recorded or became obsolete.
-func (t *Tx) DropOut(id rule.ID, falls bool) error {
+// DeleteOutbox deletes an outbox entry after it was recorded or became obsolete.
+func (t *Tx) DeleteOutbox(id rule.ID, falls bool) error {
 	return t.put("DELETE FROM outbox WHERE id = ? AND falls = ?", id[:], falls)
 }
 
 // Outbox returns the outbox entries after a number, in order, at most limit.
-func (t *Tx) Outbox(after int64, limit int) (list []Out, err error) {
+func (t *Tx) Outbox(after int64, limit int) (list []OutboxEntry, err error) {
 	err = t.query(t.ctx, func(scan func(...any) error) error {
-		var o Out
+		var o OutboxEntry
 		var id sql.RawBytes
-		if err := scan(&o.Seq, &o.Falls, &id, &o.At, &o.Cause); err != nil {
+		if err := scan(&o.Seq, &o.Retracts, &id, &o.At, &o.Cause); err != nil {
 			return err
 		}
 		copy(o.ID[:], id)
@@ -209,14 +209,14 @@ func (q Queries) Unrecorded(ctx context.Context, trigger string, seq int64) (n i
 	return n, err
 }
 
-// LastOut is the highest number in the outbox; 0 if it is empty.
-func (q Queries) LastOut(ctx context.Context) (seq int64, err error) {
+// LastOutbox is the highest number in the outbox; 0 if it is empty.
+func (q Queries) LastOutbox(ctx context.Context) (seq int64, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error { return scan(&seq) }, "SELECT coalesce(max(seq), 0) FROM outbox")
 	return seq, err
 }
 
-// TriggerOut returns the firings of a trigger after a Seq that have outbox entries, at most limit.
-func (t *Tx) TriggerOut(trigger string, after int64, limit int) ([]Fire, error) {
+// TriggerOutbox returns the firings of a trigger after a Seq that have outbox entries, at most limit.
+func (t *Tx) TriggerOutbox(trigger string, after int64, limit int) ([]Fire, error) {
 	return t.fires(t.ctx, "WHERE trig = ? AND seq > ? AND id IN (SELECT id FROM outbox) ORDER BY seq LIMIT ?", trigger, after, limit)
 }
 

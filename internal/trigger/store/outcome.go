@@ -10,7 +10,7 @@ func (x *Fire) Follow(rec *rule.Record, at int64) bool {
 	heard := x.State == rule.Retracted && !rec.Retraction
 	switch rec.Kind {
 	case rule.Retract:
-		return x.takeBack(rec, at)
+		return x.applyRetract(rec, at)
 	case rule.Attempt:
 		if heard {
 			x.retract(at)
@@ -42,12 +42,12 @@ func (x *Fire) Follow(rec *rule.Record, at int64) bool {
 	return true
 }
 
-// takeBack applies the record that the expression is no longer true.
-func (x *Fire) takeBack(rec *rule.Record, at int64) bool {
-	if x.Taken != 0 {
+// applyRetract applies the record that the expression is no longer true.
+func (x *Fire) applyRetract(rec *rule.Record, at int64) bool {
+	if x.RetractedAt != 0 {
 		return false
 	}
-	x.Taken, x.TakenCause = rec.At, rec.Cause
+	x.RetractedAt, x.RetractedCause = rec.At, rec.Cause
 	switch {
 	case x.State == rule.Pending && x.Tries == 0:
 		x.State, x.NextTry = rule.Retracted, 0

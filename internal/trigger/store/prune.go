@@ -2,31 +2,31 @@ package store
 
 import "github.com/sebbroker/seb/internal/trigger/rule"
 
-// Fires returns the firings of all triggers after a Seq, in order, at most limit.
-func (t *Tx) Fires(after int64, limit int) ([]Fire, error) {
+// Firings returns the firings of all triggers after a Seq, in order, at most limit.
+func (t *Tx) Firings(after int64, limit int) ([]Fire, error) {
 	return t.fires(t.ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
 }
 
-// FiresTo returns the last firings of an entity by a trigger up to a Seq, at most limit, newest
+// FiringsUpTo returns the last firings of an entity by a trigger up to a Seq, at most limit, newest
 // first.
-func (t *Tx) FiresTo(entity, trigger string, to int64, limit int) ([]Fire, error) {
+func (t *Tx) FiringsUpTo(entity, trigger string, to int64, limit int) ([]Fire, error) {
 	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? AND seq <= ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, to, limit)
 }
 
-// NewestFires returns the last firings of an entity by a trigger, at most limit, newest first.
-func (t *Tx) NewestFires(entity, trigger string, limit int) ([]Fire, error) {
+// NewestFirings returns the last firings of an entity by a trigger, at most limit, newest first.
+func (t *Tx) NewestFirings(entity, trigger string, limit int) ([]Fire, error) {
 	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
 }
 
-// LastFire is the Seq of a trigger's last firing; 0 if there is none.
-func (t *Tx) LastFire(trigger string) (seq int64, err error) {
+// LastFiring is the Seq of a trigger's last firing; 0 if there is none.
+func (t *Tx) LastFiring(trigger string) (seq int64, err error) {
 	err = t.query(t.ctx, func(scan func(...any) error) error { return scan(&seq) },
 		"SELECT coalesce(max(seq), 0) FROM fire WHERE trig = ?", trigger)
 	return seq, err
 }
 
-// HasOut reports whether a firing has outbox entries.
-func (t *Tx) HasOut(id rule.ID) (yes bool, err error) {
+// InOutbox reports whether a firing has outbox entries.
+func (t *Tx) InOutbox(id rule.ID) (yes bool, err error) {
 	err = t.query(t.ctx, func(scan func(...any) error) error { return scan(&yes) }, "SELECT count(*) > 0 FROM outbox WHERE id = ?", id[:])
 	return yes, err
 }

@@ -130,13 +130,13 @@ func TestEventsAreSeenOnceWithinATime(t *testing.T) {
 			{Main, 201, 101, true},
 			{Main, 300, 200, false},
 		} {
-			if fresh, err := tx.Seen(c.reader, Hash{1}, Sight{Time: c.time, Offset: c.time * 10}, c.since); err != nil || fresh != c.fresh {
+			if fresh, err := tx.MarkSeen(c.reader, Hash{1}, SeenEvent{Time: c.time, Offset: c.time * 10}, c.since); err != nil || fresh != c.fresh {
 				t.Errorf("%d: %v, %v", i, fresh, err)
 			}
 		}
 		return nil
 	})
-	if x, ok, err := f.SeenAt(t.Context(), Hash{1}); x != (Sight{201, 2010}) || !ok || err != nil {
+	if x, ok, err := f.SeenAt(t.Context(), Hash{1}); x != (SeenEvent{201, 2010}) || !ok || err != nil {
 		t.Errorf("%+v, %v, %v", x, ok, err)
 	}
 	update(t, f, func(tx *Tx) error { return tx.PruneSeen(Main, 202, 10) })
@@ -176,7 +176,7 @@ func TestDamageIsFound(t *testing.T) {
 		f := open(t, path)
 		fill(t, f)
 		update(t, f, func(tx *Tx) error {
-			_, err := tx.AddFire(&Fire{ID: rule.ID{1}, Trigger: "t", Entity: "e", Version: 1, State: rule.Delivered})
+			_, err := tx.AddFiring(&Fire{ID: rule.ID{1}, Trigger: "t", Entity: "e", Version: 1, State: rule.Delivered})
 			return errors.Join(err,
 				tx.PutCursor(CursorKey{Topic: record.ID{1}}, Cursor{Next: 5}),
 				tx.PutTrigger(&Trigger{ID: "t", Version: 1, Status: Joined, Def: []byte("{}")}))

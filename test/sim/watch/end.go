@@ -53,7 +53,7 @@ func (s *Sim) recorded(v *version, k *evaluation) {
 		if v.next != nil && v.next.At == v.At && slices.Equal(v.next.From, v.From) {
 			continue // it was replaced before it had caught up
 		}
-		if x.state == rule.Historic || v.next != nil && (v.next.Cut().Behind(c, v.TopicID, x.at) || x.start && v.next.At <= v.At) {
+		if x.state == rule.Historic || v.next != nil && (v.next.Cut().After(c, v.TopicID, x.at) || x.start && v.next.At <= v.At) {
 			continue // it belongs to the next version; or no instant was complete between the two
 		}
 		f := s.truth.firsts[rule.MakeID(v.ID, v.Version, k.entity, c)]

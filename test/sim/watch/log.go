@@ -212,7 +212,7 @@ func (l *hostLog) Append(ctx context.Context, topic record.ID, part uint32, recs
 func (l *hostLog) known(recs []record.Record) {
 	for i := range recs {
 		rec, id, err := rule.ParseRecord(recs[i].Value)
-		if err != nil || rec.Kind != rule.FiredEntry {
+		if err != nil || rec.Kind != rule.FiredRecord {
 			continue
 		}
 		if x := l.b.s.truth.firsts[id]; x != nil && x.offset < l.firings {

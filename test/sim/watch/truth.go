@@ -129,7 +129,7 @@ func (t *truth) define(r *record.Record) {
 	}
 	old := list[len(list)-1]
 	switch {
-	case d.Version == old.Version && old.Evaluated(&d):
+	case d.Version == old.Version && old.SameResults(&d):
 		old.Status, old.paused = d.Status, old.paused || d.Status == rule.Paused
 	case d.Version > old.Version:
 		old.next = v
@@ -192,7 +192,7 @@ func (t *truth) firing(r *record.Record) {
 	}
 	f := t.firsts[id]
 	switch {
-	case rec.Kind == rule.FiredEntry && f == nil:
+	case rec.Kind == rule.FiredRecord && f == nil:
 		t.fired(&rec, id, r)
 	case rec.Kind == rule.Retract && f != nil && f.taken == 0:
 		t.taken(&rec, f)
