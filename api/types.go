@@ -143,26 +143,26 @@ type Status struct {
 	// FormatLevel is the format level of the bucket.
 	FormatLevel uint32 `json:"format_level"`
 	Ready       bool   `json:"ready"`
-	// Reason is why the broker is not ready.
+	// Reason is the reason why the broker is not ready.
 	Reason string       `json:"reason,omitempty"`
 	Store  StoreStatus  `json:"store"`
 	Memory MemoryStatus `json:"memory"`
 	Topics int          `json:"topics"`
 	Lag    LagStatus    `json:"lag"`
-	// Warnings are conditions that an operator should look at, a sentence each.
+	// Warnings are conditions for an operator to check, one sentence each.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// StoreStatus describes the bucket, and how long the last PUTs of commit objects took.
+// StoreStatus describes the bucket and the latencies of the last PUTs of commit objects.
 type StoreStatus struct {
 	Name string `json:"name,omitempty"`
-	// Puts is how many PUTs the latencies are of, at most 128; without one they are 0.
+	// Puts is the number of measured PUTs, at most 128. The latencies are 0 without one.
 	Puts         int     `json:"puts"`
 	MedianMillis float64 `json:"put_median_ms"`
 	P99Millis    float64 `json:"put_p99_ms"`
 }
 
-// MemoryStatus is in bytes.
+// MemoryStatus has the memory budget and its use, in bytes.
 type MemoryStatus struct {
 	Limit    int64 `json:"limit_bytes"`
 	Reserved int64 `json:"reserved_bytes"`
@@ -170,16 +170,16 @@ type MemoryStatus struct {
 	StateMax int64 `json:"state_max_bytes"`
 }
 
-// LagStatus is what is not processed yet.
+// LagStatus describes unprocessed records.
 type LagStatus struct {
 	// Group is the group with the most records left to read in a topic.
 	Group *GroupLag `json:"group,omitempty"`
-	// TriggerRecords and TriggerSeconds are how far the trigger engine is behind.
+	// TriggerRecords and TriggerSeconds are the lag of the trigger engine.
 	TriggerRecords int64   `json:"trigger_records"`
 	TriggerSeconds float64 `json:"trigger_seconds"`
 }
 
-// GroupLag is how many records of a topic a group has not read.
+// GroupLag is the lag of a group in a topic.
 type GroupLag struct {
 	Group   string `json:"group"`
 	Topic   string `json:"topic"`

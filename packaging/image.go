@@ -57,11 +57,11 @@ func (r *release) image(images []image) error {
 	return r.folder(filepath.Join(r.out, "seb_"+r.version+"_oci.tar"), dir)
 }
 
-// config is how a container of the image runs.
+// config returns the configuration of the image's containers.
 func (r *release) config(img v1.Image, arch string) *v1.ConfigFile {
 	old, err := img.ConfigFile()
 	if err != nil {
-		panic(err) // it is in memory
+		panic(err) // cannot fail in memory
 	}
 	c := old.DeepCopy()
 	c.OS, c.Architecture, c.Created = "linux", arch, v1.Time{Time: r.time}
@@ -80,7 +80,7 @@ func (r *release) config(img v1.Image, arch string) *v1.ConfigFile {
 	return c
 }
 
-// layer is the tar of the image's files.
+// layer returns the tar of the image's files.
 func (r *release) layer(program string) ([]byte, error) {
 	var b, roots bytes.Buffer
 	for root := range bundle.Roots() {

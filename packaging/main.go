@@ -34,10 +34,10 @@ type release struct {
 	ctx       context.Context
 	version   string
 	root      string // of the repository
-	out       string // where the artefacts go
-	work      string // a folder for a platform's files, STAGE in nfpm.yaml
+	out       string // folder of the artefacts
+	work      string // folder of a platform's files, STAGE in nfpm.yaml
 	platforms []platform
-	time      time.Time // of everything in the artefacts: that of the commit
+	time      time.Time // time of all files in the artefacts: that of the commit
 }
 
 func main() {
@@ -45,8 +45,8 @@ func main() {
 	defer stop()
 	r := release{ctx: ctx}
 	flag.StringVar(&r.version, "version", "", "version of the release, such as 0.1.0")
-	flag.StringVar(&r.out, "out", "dist", "folder for the artefacts, relative to the repository; it is emptied")
-	only := flag.String("platforms", "", "build only these, such as linux/amd64,darwin/arm64 (default: all)")
+	flag.StringVar(&r.out, "out", "dist", "folder for the artefacts, relative to the repository; emptied first")
+	only := flag.String("platforms", "", "platforms to build, such as linux/amd64,darwin/arm64 (default: all)")
 	flag.Parse()
 	for p := range strings.SplitSeq(*only, ",") {
 		if p != "" {
@@ -107,7 +107,7 @@ func (r *release) run() (err error) {
 	return r.checksums()
 }
 
-// commitTime is $SOURCE_DATE_EPOCH, else the time of the commit.
+// commitTime returns $SOURCE_DATE_EPOCH, else the time of the commit.
 func (r *release) commitTime() (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
@@ -180,7 +180,7 @@ func (r *release) checksums() error {
 	return os.WriteFile(filepath.Join(r.out, "checksums.txt"), text.Bytes(), 0o644)
 }
 
-// output runs a command in the repository and returns what it prints, without the last newline.
+// output runs a command in the repository and returns its stdout, without the last newline.
 func (r *release) output(name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(r.ctx, name, args...)
 	cmd.Dir = r.root

@@ -36,7 +36,7 @@ func (r *release) archive(path, folder string, files map[string]string) error {
 	return errors.Join(w.Close(), z.Close(), out.Close())
 }
 
-// add adds a file to a tar: owned by root, of the release's time.
+// add adds a file to a tar, with root as the owner and the time of the release.
 func (r *release) add(w *tar.Writer, name, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *release) add(w *tar.Writer, name, path string) error {
 	return err
 }
 
-// deb makes the package of a platform from nfpm.yaml.
+// deb builds the package of a platform from nfpm.yaml.
 func (r *release) deb(p platform, stage string) error {
 	values := map[string]string{"VERSION": r.version, "ARCH": p.arch, "STAGE": stage}
 	folder := filepath.Join(r.root, "packaging")

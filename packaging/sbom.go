@@ -11,7 +11,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// licences are those that a module in the program may have, each with a sentence of its text.
+// licences are the allowed licences of modules, each with a sentence of its text.
 var licences = []struct{ id, text string }{
 	{"Apache-2.0", "Apache License"},
 	{"MPL-2.0", "Mozilla Public License"},
@@ -21,8 +21,8 @@ var licences = []struct{ id, text string }{
 	{"BSD-3-Clause", "Redistribution and use in source and binary forms"},
 }
 
-// sbom writes the modules in a program, with their licences, as CycloneDX. A module without one of
-// the licences that are allowed is an error.
+// sbom writes the modules of a program, with their licences, as CycloneDX. A module without an
+// allowed licence is an error.
 func (r *release) sbom(program string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -60,7 +60,7 @@ func licensed(id string) *cdx.Licenses {
 	return &cdx.Licenses{{License: &cdx.License{ID: id}}}
 }
 
-// licence finds the licence of a module by the text in its folder.
+// licence returns the licence of a module, found by a text in its folder.
 func (r *release) licence(m *debug.Module) (id string, err error) {
 	dir, err := r.output("go", "list", "-m", "-f", "{{.Dir}}", m.Path)
 	if err != nil {
@@ -82,5 +82,5 @@ func (r *release) licence(m *debug.Module) (id string, err error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("module %s %s: no licence of those that are allowed in %s", m.Path, m.Version, dir)
+	return "", fmt.Errorf("module %s %s: no allowed licence in %s", m.Path, m.Version, dir)
 }

@@ -32,16 +32,16 @@ type backupFlags struct {
 	yes      bool
 }
 
-const placeHelp = "./folder or s3://name/prefix?endpoint=URL&region=R&path-style=true"
+const storeHelp = "./folder or s3://name/prefix?endpoint=URL&region=R&path-style=true"
 
 func newBackup() *cobra.Command {
 	var f backupFlags
 	cmd := &cobra.Command{
 		Use:   "backup --to PLACE",
-		Short: "Copy a bucket to another place, from which it can be restored",
-		Long: `Adds a restore point to a backup: all that was acknowledged when the command began. Brokers may write meanwhile. Objects
-that the backup holds already are not transferred again, and each object is verified before it is stored. A backup that is
-interrupted holds the restore points that it held before; run the command again.
+		Short: "Copy a bucket to a backup",
+		Long: `Adds a restore point to a backup: everything that was acknowledged when the command started. Brokers may write meanwhile.
+Objects that the backup already has are not transferred again. Each object is verified before it is stored. An interrupted
+backup keeps its earlier restore points; run the command again.
 
 The newest --keep restore points stay. Objects that only older ones need are deleted from the backup.`,
 		Example: "  seb backup --to 's3://backups/seb?region=eu-central-1'\n  seb backup --bucket 's3://events/prod?region=eu-central-1' --to /mnt/backup\n  seb backup --to /mnt/backup --list",
@@ -50,10 +50,10 @@ The newest --keep restore points stay. Objects that only older ones need are del
 	}
 	fl := cmd.Flags()
 	f.bucketFlags(fl)
-	fl.StringVar(&f.to, "to", "", "the backup: "+placeHelp)
+	fl.StringVar(&f.to, "to", "", "backup: "+storeHelp)
 	fl.IntVar(&f.keep, "keep", 7, "restore points to keep (0: all)")
 	fl.BoolVar(&f.list, "list", false, "print the restore points and do nothing else")
-	fl.BoolVar(&f.verify, "verify", false, "read all of the backup again and verify it")
+	fl.BoolVar(&f.verify, "verify", false, "read the whole backup and verify it")
 	return cmd
 }
 
@@ -61,19 +61,19 @@ func newRestore() *cobra.Command {
 	var f backupFlags
 	cmd := &cobra.Command{
 		Use:   "restore --from BACKUP --bucket BUCKET",
-		Short: "Make a bucket from a backup",
-		Long: `Copies a restore point of a backup into an empty bucket and verifies each object. Then it records in the log that what came
-after the restore point is lost. The log continues above every epoch and offset that clients can have seen: consumers see a
-gap, and no offset twice. Consumer groups continue at the offsets that the backup holds.
+		Short: "Restore a bucket from a backup",
+		Long: `Copies a restore point of a backup into an empty bucket and verifies each object. It then records in the log that everything
+after the restore point is lost. The log continues above every epoch and offset that clients can have seen: consumers see a gap,
+and no offset twice. Consumer groups continue at the offsets in the backup.
 
-No broker may write to the old bucket from now on: its records would be in no other.`,
+No broker may write to the old bucket from now on, because the new one does not get its records.`,
 		Example: "  seb restore --from /mnt/backup --bucket 's3://events/new?region=eu-central-1'\n  seb restore --from /mnt/backup --at 12:345 --bucket ./seb-bucket",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.restore(cmd) },
 	}
 	fl := cmd.Flags()
 	f.bucketFlags(fl)
-	fl.StringVar(&f.from, "from", "", "the backup: "+placeHelp)
+	fl.StringVar(&f.from, "from", "", "backup: "+storeHelp)
 	fl.StringVar(&f.at, "at", "", "EPOCH:SLOT of the restore point (default: the newest)")
 	return cmd
 }
@@ -83,17 +83,17 @@ func newCopy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy --from BUCKET --to BUCKET",
 		Short: "Move a log to another bucket, such as from a folder to S3",
-		Long: `Copies a log into an empty bucket. Most of it is copied while a broker may run. Then the command takes the old bucket over,
-as a second broker would: a broker that runs there exits with code 3, having acknowledged nothing that is not copied. The rest
-is copied, and the log continues in the new bucket without a gap. The old bucket stays as it is. Start brokers on the new one
-only.`,
+		Long: `Copies a log into an empty bucket. Most of it is copied while a broker may run. The command then takes over the old bucket,
+like a second broker: a broker that runs there exits with code 3, and has acknowledged only records that are copied. The command
+copies the rest, and the log continues in the new bucket without a gap. The old bucket does not change. Start brokers only on the
+new one.`,
 		Example: "  seb copy --from ./seb-bucket --to 's3://events/prod?region=eu-central-1'",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.copy(cmd) },
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.from, "from", "", "the bucket that holds the log: "+placeHelp)
-	fl.StringVar(&f.to, "to", "", "the empty bucket: "+placeHelp)
+	fl.StringVar(&f.from, "from", "", "bucket with the log: "+storeHelp)
+	fl.StringVar(&f.to, "to", "", "empty bucket: "+storeHelp)
 	fl.BoolVar(&f.yes, "yes", false, "do not ask")
 	return cmd
 }
@@ -157,7 +157,7 @@ func (f *backupFlags) restore(cmd *cobra.Command) error {
 		return usageError{fmt.Errorf("--at: %w", err)}
 	}
 	if f.bucket == "" {
-		return usageError{errors.New("--bucket: name the empty bucket to restore to")}
+		return usageError{errors.New("--bucket: required: the empty bucket to restore to")}
 	}
 	from, err := openExisting(cmd, "from", f.from)
 	if err != nil {
@@ -177,7 +177,7 @@ func (f *backupFlags) restore(cmd *cobra.Command) error {
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	seen, err := node.ReadSeen(f.dataDir, to.String())
-	if err == nil && seen != nil { // of the log that the bucket held before
+	if err == nil && seen != nil { // of the previous log of the bucket
 		err = node.ForgetSeen(f.dataDir, to.String())
 	}
 	if err != nil {
@@ -185,7 +185,7 @@ func (f *backupFlags) restore(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: restored %s, %s: %s; the log continues in epoch %d\n", to, position(r.At), atTime(r.Time), objects(r.Whole), decision.Epoch)
 	for _, l := range decision.Lost {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s/%d: offsets %d to %d hold no records; consumers continue at %d\n", l.Topic, l.Partition, l.From, l.To-1, l.To)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s/%d: offsets %d to %d have no records; consumers continue at %d\n", l.Topic, l.Partition, l.From, l.To-1, l.To)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (f *backupFlags) copy(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := confirm(cmd, f.yes, true, fmt.Sprintf("%s: would take it over: a broker that runs there stops", from)); err != nil {
+	if err := confirm(cmd, f.yes, true, fmt.Sprintf("would take over %s: a broker that runs there stops", from)); err != nil {
 		return err
 	}
 	o := fsck.CopyOptions{From: from, To: to, Fence: func(ctx context.Context) error { return takeOver(ctx, from) }}
@@ -211,8 +211,8 @@ func (f *backupFlags) copy(cmd *cobra.Command) error {
 	return nil
 }
 
-// takeOver leads the log of a bucket for a moment, so that the broker that led it before
-// acknowledges nothing any more.
+// takeOver leads the log of a bucket for a moment, so that its previous leader acknowledges nothing
+// more.
 func takeOver(ctx context.Context, s objstore.Store) error {
 	b, err := broker.Open(ctx, broker.Options{Store: s, Budget: budget.New(256 << 20), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -221,17 +221,17 @@ func takeOver(ctx context.Context, s objstore.Store) error {
 	return b.Close(ctx)
 }
 
-// openTarget opens a store that is written to. A folder is made.
+// openTarget opens a store for writing. It creates a missing folder.
 func openTarget(cmd *cobra.Command, flag, name string) (objstore.Store, error) {
 	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
 		return nil, usageError{err}
 	}
 	if name == "" {
-		return nil, usageError{fmt.Errorf("--%s: want %s", flag, placeHelp)}
+		return nil, usageError{fmt.Errorf("--%s: want %s", flag, storeHelp)}
 	}
 	spec, err := objstore.ParseSpec(name)
 	if err == nil && spec.Kind == objstore.KindMemory {
-		err = errors.New("memory ends with this command")
+		err = errors.New("mem: ends with this command")
 	}
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--%s: %w", flag, err)}
@@ -243,13 +243,13 @@ func openTarget(cmd *cobra.Command, flag, name string) (objstore.Store, error) {
 	return store, nil
 }
 
-// withProgress shows how many bytes of a copy are done on a terminal.
+// withProgress runs a copy with a progress bar on a terminal.
 func withProgress(cmd *cobra.Command, o *fsck.CopyOptions, f func() (*fsck.CopyReport, error)) (*fsck.CopyReport, error) {
 	var w io.Writer = cmd.ErrOrStderr()
 	bar := progressbar.DefaultSilent(-1)
 	total := int64(-1)
 	o.Progress = func(done, all fsck.Count) {
-		if all.Bytes != total { // a pass begins
+		if all.Bytes != total { // a pass starts
 			total = all.Bytes
 			_ = bar.Clear()
 			bar = newBar(w, total, "copied", true)

@@ -68,7 +68,7 @@ func benchFlags(cmd *cobra.Command, p *benchmark.Params, batcherMaxBytes config.
 	f.Var(&p.RemoteKey, "remote-broker-api-key", "API key of the remote broker; prefer $SEB_API_KEY")
 	f.StringVar(&p.Bucket, "bucket", "", "bucket of the local broker: ./folder, mem: or s3://... (default: a temporary folder)")
 	f.StringVar(&p.Bare, "bare", "", "measure a bare HTTP server in this process instead of a broker, for comparison; writes: none, "+
-		"file or sync says what it does with a body; reads: file returns ranges of a file")
+		"file or sync for a body; reads: file returns ranges of a file")
 	f.StringVar(&p.BareDir, "bare-dir", "", "folder for the files of the bare server (default: the folder of temporary files)")
 	f.IntVar(&p.Batches, "batches", 4096, "number of batches to write, one per request")
 	f.IntVar(&p.RecordSize, "record-size", 1024, "size of a record in bytes")

@@ -14,12 +14,12 @@ func newDoctor() *cobra.Command {
 	cfg := config.Default()
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check the machine, the bucket and the settings, and say what to do",
-		Long: `Takes the flags and variables of seb serve and checks what a broker with them depends on: clock, disk, open files, memory,
-addresses, certificate, the rights and the latency of the store, lifecycle rules, versioning, the log and its format level. A
-broker may run meanwhile. The check puts ten small objects below probe/ in the bucket and deletes them.
+		Short: "Check the machine, the bucket and the settings, with advice",
+		Long: `Takes the flags and variables of seb serve and checks everything that such a broker depends on: clock, disk, open files, memory,
+addresses, certificate, permissions and latency of the store, lifecycle rules, versioning, the log and its format level. A broker
+may run meanwhile. The check puts ten small objects below probe/ in the bucket and deletes them.
 
-Exit code 0: no check fails, though some may warn. Exit code 1: a check fails.`,
+Exit code 0: no check fails, although some may warn. Exit code 1: a check fails.`,
 		Example: "  seb doctor\n  seb doctor --bucket 's3://events/prod?region=eu-central-1' --memory-limit 1GiB",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -37,16 +37,16 @@ func TestDefaultBucketOfAnOlderVersionIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const inside, beside = "seb-data/bucket", "seb-bucket"
+	const inside, sibling = "seb-data/bucket", "seb-bucket"
 	for name, c := range map[string]struct {
 		make func(*testing.T)
 		want string // "": an error that names both folders
 	}{
 		"inside":                {func(t *testing.T) { write(t, inside+"/x") }, inside},
-		"beside":                {func(t *testing.T) { write(t, beside+"/x") }, beside},
-		"both":                  {func(t *testing.T) { write(t, inside+"/x"); write(t, beside+"/x") }, ""},
-		"inside, beside empty":  {func(t *testing.T) { write(t, inside+"/x"); _ = os.Mkdir(beside, 0o700) }, inside},
-		"inside empty":          {func(t *testing.T) { _ = os.MkdirAll(inside, 0o700) }, beside},
+		"sibling":               {func(t *testing.T) { write(t, sibling+"/x") }, sibling},
+		"both":                  {func(t *testing.T) { write(t, inside+"/x"); write(t, sibling+"/x") }, ""},
+		"inside, sibling empty": {func(t *testing.T) { write(t, inside+"/x"); _ = os.Mkdir(sibling, 0o700) }, inside},
+		"inside empty":          {func(t *testing.T) { _ = os.MkdirAll(inside, 0o700) }, sibling},
 		"inside is a link":      {func(t *testing.T) { write(t, "disk/x"); write(t, "seb-data/y"); _ = os.Symlink("../disk", inside) }, inside},
 		"inside is a dead link": {func(t *testing.T) { write(t, "seb-data/y"); _ = os.Symlink("../disk", inside) }, ""},
 		"inside is a file":      {func(t *testing.T) { write(t, inside) }, ""},
@@ -61,8 +61,8 @@ func TestDefaultBucketOfAnOlderVersionIsFound(t *testing.T) {
 			if c.want == "" && (err == nil || !strings.Contains(err.Error(), inside)) {
 				t.Errorf("bucket %s, %v, want an error that names %s", got, err, inside)
 			}
-			if name == "both" && !strings.Contains(err.Error(), beside) {
-				t.Errorf("error %v does not name %s", err, beside)
+			if name == "both" && !strings.Contains(err.Error(), sibling) {
+				t.Errorf("error %v does not name %s", err, sibling)
 			}
 		})
 	}

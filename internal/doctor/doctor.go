@@ -1,5 +1,5 @@
-// Package doctor examines what a broker depends on before or while it runs: the machine, the bucket and the settings. Each
-// finding says what to do about it.
+// Package doctor checks the machine, the bucket and the settings that a broker depends on. Each
+// finding has advice.
 package doctor
 
 import (
@@ -25,10 +25,10 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
-// The levels. A broker with a Fail does not start, or loses what it must not lose.
+// The levels. With a Fail a broker does not start, or may lose data.
 const (
 	OK   Level = "ok"
 	Warn Level = "warn"
@@ -38,25 +38,26 @@ const (
 // Finding is the result of one check.
 type Finding struct {
 	Level Level
-	Check string // what was checked, in one or two words
-	Text  string // what was found
-	Do    string // what to do; empty if OK
+	Check string // name of the check, one or two words
+	Text  string // result of the check
+	Do    string // advice; empty if OK
 }
 
 const (
-	// clockSkewMax is the difference of the clocks of the machine and the store above which a broker does not write (rule R15).
+	// clockSkewMax is the difference between the machine's and the store's clock above which a
+	// broker does not write (rule R15).
 	clockSkewMax = 60 * time.Second
-	// clockSkewWarn is one that a synchronized clock does not have.
+	// clockSkewWarn is above the difference of synchronized clocks.
 	clockSkewWarn = 2 * time.Second
-	// freeWarn is free disk space that log files and a cache fill within days.
+	// freeWarn is the free disk space that log files and a cache fill within days.
 	freeWarn = 1 << 30
-	// filesWarn is a limit of open files at which few connections are served.
+	// filesWarn is a limit of open files that allows few connections.
 	filesWarn = 4096
-	// putWarn is a median PUT latency at which producers wait for long.
+	// putWarn is a median PUT latency that delays producers noticeably.
 	putWarn = time.Second
-	// certificateWarn is how long before its end a certificate must be renewed.
+	// certificateWarn is the time before its end at which a certificate must be renewed.
 	certificateWarn = 14 * 24 * time.Hour
-	// probePuts is how many PUTs the latency is of.
+	// probePuts is the number of PUTs for the latency.
 	probePuts = 10
 )
 
@@ -73,8 +74,9 @@ func (e *examination) add(level Level, check, do, format string, args ...any) {
 	e.findings = append(e.findings, Finding{Level: level, Check: check, Text: fmt.Sprintf(format, args...), Do: do})
 }
 
-// Run checks the machine and the bucket for a broker with these settings, which must be valid. It writes some objects below
-// probe/ in the bucket and deletes them, and a file in the data directory.
+// Run checks the machine and the bucket for a broker with these settings, which must be valid. It
+// writes some objects below probe/ in the bucket and deletes them, and a file in the data
+// directory.
 func Run(ctx context.Context, cfg config.Config) []Finding {
 	e := &examination{cfg: cfg}
 	e.folders()
@@ -96,7 +98,7 @@ func (e *examination) folders() {
 		}
 		last = dir
 		if err := writable(dir); err != nil {
-			e.add(Fail, f.flag, "give the user that runs the broker the right to write there, or name another --"+f.flag, "%s: %v", f.dir, err)
+			e.add(Fail, f.flag, "allow the broker's user to write there, or set another --"+f.flag, "%s: %v", f.dir, err)
 			continue
 		}
 		e.space(f.flag, dir)
@@ -108,7 +110,7 @@ func (e *examination) space(check, dir string) {
 	free, total, err := diskSpace(dir)
 	switch {
 	case err != nil:
-		e.add(Warn, check, "check by hand that the disk has room", "%s: free space unknown: %v", dir, err)
+		e.add(Warn, check, "check manually that the disk has free space", "%s: free space unknown: %v", dir, err)
 	case free < freeWarn || free < total/20:
 		e.add(Warn, check, "free some space, or use a larger disk; a full disk stops a broker on a folder", "%s: %s free of %s", dir, size(free), size(total))
 	default:
@@ -133,9 +135,9 @@ func (e *examination) memory() {
 	switch {
 	case has == 0:
 	case limit > has:
-		e.add(Fail, "memory", "lower --memory-limit to half of the memory, or use a larger machine", "--memory-limit %s, and there are %s", size(limit), size(has))
+		e.add(Fail, "memory", "lower --memory-limit to half of the memory, or use a larger machine", "--memory-limit %s, but the machine has %s", size(limit), size(has))
 	case limit+limit/2 > has:
-		e.add(Warn, "memory", "leave half as much again for the program itself: lower --memory-limit, or raise the memory", "--memory-limit %s of %s", size(limit), size(has))
+		e.add(Warn, "memory", "the program needs half as much again: lower --memory-limit, or add memory", "--memory-limit %s of %s", size(limit), size(has))
 	default:
 		e.add(OK, "memory", "", "--memory-limit %s of %s", size(limit), size(has))
 	}
@@ -156,16 +158,17 @@ func (e *examination) ports(ctx context.Context) {
 			_ = l.Close()
 			e.add(OK, p.check, "", "%s is free", p.address)
 		case !errors.Is(err, syscall.EADDRINUSE):
-			e.add(Fail, p.check, "name an address of this machine", "%v", err)
+			e.add(Fail, p.check, "use an address of this machine", "%v", err)
 		case p.check == "HTTP address" && e.isBroker(ctx, p.address):
-			e.add(OK, p.check, "", "%s: a broker answers there", p.address)
+			e.add(OK, p.check, "", "%s: a broker answers", p.address)
 		default:
-			e.add(Warn, p.check, "stop the program there, or choose another port, unless it is this broker", "%s is in use", p.address)
+			e.add(Warn, p.check, "stop the other program, or choose another port, unless it is this broker", "%s is in use", p.address)
 		}
 	}
 }
 
-// isBroker reports whether a Seb broker answers at an address. Its certificate may be for other names.
+// isBroker reports whether a Seb broker answers at an address. Its certificate may be for other
+// names.
 func (e *examination) isBroker(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -193,21 +196,21 @@ func (e *examination) certificate() {
 	}
 	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
 	if err != nil {
-		e.add(Fail, "certificate", "name a PEM certificate and its key with --tls-cert and --tls-key", "%v", err)
+		e.add(Fail, "certificate", "set a PEM certificate and its key with --tls-cert and --tls-key", "%v", err)
 		return
 	}
 	end := pair.Leaf.NotAfter
 	switch left := time.Until(end); {
 	case left <= 0:
-		e.add(Fail, "certificate", "renew it; the broker reads the new file by itself", "%s ended at %s", c.CertFile, end.UTC().Format(time.RFC3339))
+		e.add(Fail, "certificate", "renew it; the broker reloads the file", "%s ended at %s", c.CertFile, end.UTC().Format(time.RFC3339))
 	case left < certificateWarn:
-		e.add(Warn, "certificate", "renew it; the broker reads the new file by itself", "%s ends at %s", c.CertFile, end.UTC().Format(time.RFC3339))
+		e.add(Warn, "certificate", "renew it; the broker reloads the file", "%s ends at %s", c.CertFile, end.UTC().Format(time.RFC3339))
 	default:
 		e.add(OK, "certificate", "", "%s ends at %s", c.CertFile, end.UTC().Format(time.RFC3339))
 	}
 }
 
-// bucket checks the store, the clock against it, and the log in it.
+// bucket checks the store, the clock compared with the store's, and the log.
 func (e *examination) bucket(ctx context.Context) {
 	name, err := e.cfg.BucketSpec()
 	var spec objstore.Spec
@@ -220,7 +223,7 @@ func (e *examination) bucket(ctx context.Context) {
 	}
 	switch spec.Kind {
 	case objstore.KindMemory:
-		e.add(Warn, "bucket", "name a folder or an S3 bucket", "mem: keeps records in memory: they end with the process")
+		e.add(Warn, "bucket", "use a folder or an S3 bucket", "mem: keeps records in memory: they end with the process")
 		return
 	case objstore.KindDisk:
 		if _, err := os.Stat(spec.Dir); errors.Is(err, fs.ErrNotExist) {
@@ -247,7 +250,7 @@ func (e *examination) bucket(ctx context.Context) {
 	e.clock(e.log(ctx, store), store)
 }
 
-// probe checks the rights that a broker needs, and how long a PUT takes.
+// probe checks the permissions that a broker needs, and the latency of a PUT.
 func (e *examination) probe(ctx context.Context, s objstore.Store) bool {
 	const do = "grant PutObject, GetObject, DeleteObject and ListBucket on the prefix; check region, endpoint and keys"
 	key := "probe/" + rand.Text()
@@ -308,7 +311,7 @@ func (e *examination) probe(ctx context.Context, s objstore.Store) bool {
 	if median > putWarn {
 		level = Warn
 	}
-	e.add(level, "store", "use a bucket in a region closer to this machine", "%s: all rights; PUT median %v, slowest %v", s,
+	e.add(level, "store", "use a bucket in a region closer to this machine", "%s: all permissions; PUT median %v, slowest %v", s,
 		median.Round(10*time.Microsecond), took[probePuts-1].Round(10*time.Microsecond))
 	return true
 }
@@ -320,11 +323,11 @@ func (e *examination) policies(ctx context.Context, s *objstore.S3) {
 	}
 	if s.Versioned(ctx) {
 		e.add(Warn, "versioning", "add a lifecycle rule that expires noncurrent versions and removes expired delete markers",
-			"versioning is on: objects that Seb deletes stay, and cost")
+			"versioning is on: deleted objects stay and cost money")
 	}
 }
 
-// log looks at the log in the bucket; nil if there is none, or it cannot be read.
+// log loads the log in the bucket; nil if there is none, or it cannot be read.
 func (e *examination) log(ctx context.Context, s objstore.Store) *state.State {
 	st, err := fsck.End(ctx, s, 0)
 	switch {
@@ -332,7 +335,7 @@ func (e *examination) log(ctx context.Context, s objstore.Store) *state.State {
 		e.add(OK, "log", "", "none yet: the first start creates one at format level %d", state.LevelMax)
 		return nil
 	case errors.Is(err, state.ErrNewer):
-		e.add(Fail, "log", "install the version of Seb that the message names", "%v", err)
+		e.add(Fail, "log", "install the version of Seb in the message", "%v", err)
 		return nil
 	case err != nil:
 		e.add(Fail, "log", "run seb fsck", "%v", err)
@@ -357,18 +360,18 @@ func (e *examination) clock(st *state.State, s objstore.Store) {
 			case skew.Abs() > clockSkewWarn:
 				level = Warn
 			}
-			e.add(level, "clock", do, "%v from the store's (S3 tells whole seconds)", skew.Round(100*time.Millisecond))
+			e.add(level, "clock", do, "%v from the store's (S3 reports whole seconds)", skew.Round(100*time.Millisecond))
 			return
 		}
 	}
 	if st != nil && st.AppendTime > 0 {
 		if last := time.UnixMicro(st.AppendTime); time.Until(last) > clockSkewWarn {
-			e.add(Fail, "clock", do+"; if the log's time is wrong: seb time --reset", "the last record of the log is of %s, in the future", last.UTC().Format(time.RFC3339))
+			e.add(Fail, "clock", do+"; if the log's time is wrong: seb time reset", "the last record of the log is of %s, in the future", last.UTC().Format(time.RFC3339))
 			return
 		}
 	}
 	if synchronized, known := clockSynchronized(); known && !synchronized {
-		e.add(Warn, "clock", do, "the system says that its clock is not synchronized")
+		e.add(Warn, "clock", do, "the system reports that its clock is not synchronized")
 		return
 	}
 	e.add(OK, "clock", "", "%s", time.Now().UTC().Format(time.RFC3339))

@@ -20,7 +20,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestFindings: each fault is found by its check, and the finding says what to do. What is not at fault is ok.
+// TestFindings: each error is found by its check, with advice, and everything else is OK.
 func TestFindings(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, cfg *config.Config)
@@ -66,7 +66,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestS3: the rights are tried, and the clocks are compared.
+// TestS3 checks the permissions and compares the clocks.
 func TestS3(t *testing.T) {
 	s := testenv.S3ForTest(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
@@ -93,7 +93,7 @@ func writeLog(t *testing.T, cfg *config.Config) { t.Helper(); logAt(t, cfg, 0) }
 // futureLog is the log of a machine whose clock is a day ahead.
 func futureLog(t *testing.T, cfg *config.Config) { t.Helper(); logAt(t, cfg, 24*time.Hour) }
 
-// logAt makes a bucket with a topic, as a broker does whose clock is ahead.
+// logAt creates a bucket with a topic, like a broker whose clock is ahead.
 func logAt(t *testing.T, cfg *config.Config, ahead time.Duration) {
 	t.Helper()
 	store, err := objstore.OpenDisk(cfg.Bucket, objstore.DiskOptions{})
@@ -116,7 +116,7 @@ func logAt(t *testing.T, cfg *config.Config, ahead time.Duration) {
 	}
 }
 
-// slots lists the files of commit objects in the bucket, in the order of the log.
+// slots returns the files of commit objects in the bucket, in log order.
 func slots(t *testing.T, cfg *config.Config) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(cfg.Bucket, "s0000", "wal", "*", "*"))
@@ -146,7 +146,7 @@ func rename(t *testing.T, cfg *config.Config, from, to string) {
 	}
 }
 
-// taken listens where the broker would.
+// taken listens on the broker's address.
 func taken(t *testing.T, cfg *config.Config) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

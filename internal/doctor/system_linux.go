@@ -18,7 +18,8 @@ func openFiles() int64 {
 	return int64(min(r.Cur, 1<<30))
 }
 
-// memory returns the bytes that this process may use: those of the machine, or of its control group; 0 if unknown.
+// memory returns the bytes that this process may use: those of the machine or of its control group;
+// 0 if unknown.
 func memory() int64 {
 	var i unix.Sysinfo_t
 	if unix.Sysinfo(&i) != nil {
@@ -34,14 +35,14 @@ func memory() int64 {
 	return total
 }
 
-// diskSpace returns the bytes of dir's file system that this user may still write, and all of them.
+// diskSpace returns the free and the total bytes of dir's file system, for this user.
 func diskSpace(dir string) (free, total int64, err error) {
 	var s unix.Statfs_t
 	err = unix.Statfs(dir, &s)
 	return int64(s.Bavail) * s.Bsize, int64(s.Blocks) * s.Bsize, err
 }
 
-// clockSynchronized returns what the kernel says of the clock.
+// clockSynchronized returns the kernel's status of the clock.
 func clockSynchronized() (synchronized, known bool) {
 	status, err := unix.Adjtimex(&unix.Timex{})
 	return status != unix.TIME_ERROR, err == nil
