@@ -126,7 +126,7 @@ func (b *Broker) KeyHistory(ctx context.Context, topic string, key []byte, o Key
 			}
 			if more = len(page) == q.Limit; more {
 				last := &page[len(page)-1]
-				q.After = &keyindex.Place{Partition: last.Partition, Offset: last.Offset}
+				q.After = &keyindex.RecordID{Partition: last.Partition, Offset: last.Offset}
 			}
 		}
 		if err != nil {

@@ -118,8 +118,8 @@ func (b *Broker) ReadIndexed(ctx context.Context, topic record.ID, w Want) (*Fet
 	return b.read(ctx, p)
 }
 
-// Asked counts as a reader for a while: a broker that only follows goes on following.
-func (b *Broker) Asked() {
+// Queried counts as a reader for a while: a broker that only follows goes on following.
+func (b *Broker) Queried() {
 	if b.ReadOnly() {
 		b.waiters.touch(followLinger)
 	}

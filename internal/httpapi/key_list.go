@@ -171,7 +171,7 @@ func (k *keyed) records(ctx context.Context, p *Records, entries []keyindex.Entr
 }
 
 // after reads the start of a page of a history: after the record "<partition>:<offset>".
-func (k *keyed) after() *keyindex.Place {
+func (k *keyed) after() *keyindex.RecordID {
 	text, given := k.q.Text(httpconn.ParamAfter)
 	if !given {
 		return nil
@@ -182,5 +182,5 @@ func (k *keyed) after() *keyindex.Place {
 	if !ok || err != nil || fault != nil {
 		k.q.Fail(httpconn.ParamAfter, "want the value of next, like 0:17, given %s", problem.Quote(text))
 	}
-	return &keyindex.Place{Partition: uint32(p), Offset: int64(o)}
+	return &keyindex.RecordID{Partition: uint32(p), Offset: int64(o)}
 }

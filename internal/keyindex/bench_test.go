@@ -13,8 +13,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// filled returns a log of n records with 16-byte keys, drawn from so many, and 100-byte values, in batches of 500.
-func filled(b testing.TB, n, keys int) (*aLog, record.ID) {
+// filled returns a log of n records with 16-byte keys, drawn from keys different ones, and 100-byte
+// values, in batches of 500.
+func filled(b testing.TB, n, keys int) (*fakeLog, record.ID) {
 	const perBatch = 500
 	l := newLog()
 	topic := l.create(1)
@@ -41,7 +42,8 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// written is how many bytes this process has written to files, as far as the system tells.
+// written is the number of bytes that this process has written to files, as far as the system
+// reports it.
 func written() (n int64) {
 	b, _ := os.ReadFile("/proc/self/io")
 	for line := range strings.Lines(string(b)) {
@@ -50,7 +52,8 @@ func written() (n int64) {
 	return n
 }
 
-// BenchmarkFollow takes in b.N records: how many a second, and how much processor time for each. Use -benchtime=3000000x.
+// BenchmarkFollow indexes b.N records and reports records per second and processor time per record.
+// Use -benchtime=3000000x.
 func BenchmarkFollow(b *testing.B) {
 	for _, keys := range []int{100, 100_000, 3_000_000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
@@ -79,7 +82,7 @@ func fileSize(b testing.TB, path string) int64 {
 	return info.Size()
 }
 
-// BenchmarkQueries asks a view of three million records.
+// BenchmarkQueries queries an index of three million records.
 func BenchmarkQueries(b *testing.B) {
 	const records, keys = 3_000_000, 1_000_000
 	l, topic := filled(b, records, keys)

@@ -7,28 +7,29 @@ import (
 	"github.com/sebbroker/seb/internal/localdb"
 )
 
-// blockTarget is the size in bytes at which a block is closed: the entry that reaches it is its last. With it nearly all
-// blocks fill a page of the file.
+// blockTarget is the size in bytes that ends a block: the entry that reaches it is the last. Nearly
+// all blocks then fill a page of the file.
 const blockTarget = 3900
 
-// sameFlag marks an entry of the same topic, key and partition as the one before it in the block; it is not kept.
+// sameFlag marks an entry with the topic, key and partition of the previous entry in the block; it
+// exists only in the encoding.
 const sameFlag = 1 << 7
 
 const crcSize = 4
 
 var castagnoliOfRuns = crc32.MakeTable(crc32.Castagnoli)
 
-// Encoder makes a block of sorted entries. The zero Encoder is ready.
+// Encoder encodes a block of sorted entries. The zero Encoder is ready for use.
 type Encoder struct {
 	buf   []byte
 	last  RunEntry
 	count int
 }
 
-// reset begins another block, in the same memory.
+// reset starts another block in the same memory.
 func (x *Encoder) reset() { *x = Encoder{buf: x.buf[:0]} }
 
-// Add takes the next entry, whose key it keeps until the one after.
+// Add adds the next entry, whose key it references until the next call.
 func (x *Encoder) Add(e *RunEntry) {
 	flags := e.Flags
 	same := x.count > 0 && SamePart(e, &x.last)
@@ -52,13 +53,13 @@ func (x *Encoder) Add(e *RunEntry) {
 	x.count++
 }
 
-// Seal ends the block that will be stored under id and returns it.
+// Seal completes the block that will be stored under id and returns it.
 func (x *Encoder) Seal(id int64) []byte {
 	x.buf = binary.LittleEndian.AppendUint32(x.buf, blockSum(id, x.buf))
 	return x.buf
 }
 
-// blockSum covers the name of a block too, so that one in the place of another is found.
+// blockSum covers the ID of a block, so that a block stored under the ID of another is detected.
 func blockSum(id int64, b []byte) uint32 {
 	var name [8]byte
 	binary.LittleEndian.PutUint64(name[:], uint64(id))
@@ -75,14 +76,15 @@ func sharedPrefix(a, b []byte) int {
 	return n
 }
 
-// Decode returns the entries of the block stored under id, or localdb.ErrDamaged. They do not alias b.
+// Decode returns the entries of the block stored under id, or localdb.ErrDamaged. They do not alias
+// b.
 func Decode(id int64, b []byte) ([]RunEntry, error) {
 	if len(b) < crcSize {
-		return nil, localdb.Damaged("block %d of %d bytes", id, len(b))
+		return nil, localdb.Damaged("block %d has only %d bytes", id, len(b))
 	}
 	body := b[:len(b)-crcSize]
 	if binary.LittleEndian.Uint32(b[len(body):]) != blockSum(id, body) {
-		return nil, localdb.Damaged("checksum of block %d", id)
+		return nil, localdb.Damaged("wrong checksum of block %d", id)
 	}
 	d := decoder{b: body}
 	list := make([]RunEntry, 0, len(body)/16+1)
@@ -90,7 +92,7 @@ func Decode(id int64, b []byte) ([]RunEntry, error) {
 	for len(d.b) > 0 {
 		e := d.entry(&last)
 		if d.bad || len(list) > 0 && Compare(&last, &e) >= 0 {
-			return nil, localdb.Damaged("entry %d of block %d", len(list), id)
+			return nil, localdb.Damaged("invalid entry %d of block %d", len(list), id)
 		}
 		list = append(list, e)
 		last = e
@@ -98,10 +100,10 @@ func Decode(id int64, b []byte) ([]RunEntry, error) {
 	return list, nil
 }
 
-// decoder reads the fields of a block; once bad it gives zeros.
+// decoder reads the fields of a block; once bad is set it returns zeros.
 type decoder struct {
 	b     []byte
-	arena []byte // where keys are put together
+	arena []byte // memory of the keys
 	bad   bool
 }
 
@@ -129,7 +131,7 @@ func (d *decoder) entry(last *RunEntry) RunEntry {
 	return e
 }
 
-// key reads a key that shares its beginning with the one before.
+// key reads a key that shares a prefix with the previous one.
 func (d *decoder) key(last []byte) []byte {
 	shared, rest := d.uvarint(), d.uvarint()
 	if d.bad || shared > uint64(len(last)) || rest > uint64(len(d.b)) {

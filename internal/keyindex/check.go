@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// load reads what is in the file, and checks all of it: nothing that SQLite does not look at stays unseen.
+// load reads the whole file and checks all of it, also the parts that SQLite does not check.
 func (f *file) load(ctx context.Context, cluster record.ID) error {
 	for _, step := range []func(context.Context) error{
 		f.checkSchema, f.checkPages, f.loadManifest, f.loadPositions, f.loadJournal, f.loadRuns, f.findDead,
@@ -16,7 +16,7 @@ func (f *file) load(ctx context.Context, cluster record.ID) error {
 			return err
 		}
 		if f.man.Cluster != "" && f.man.Cluster != cluster.String() {
-			return localdb.Damaged("it is of cluster %s, not %s", f.man.Cluster, cluster)
+			return localdb.Damaged("file of cluster %s, want %s", f.man.Cluster, cluster)
 		}
 	}
 	return nil
@@ -35,13 +35,13 @@ func (f *file) checkSchema(ctx context.Context) error {
 			return err
 		}
 		if n >= len(schema) || text != schema[n] {
-			return localdb.Damaged("its tables are others")
+			return localdb.Damaged("unexpected table definitions")
 		}
 	}
 	if err := rows.Err(); err != nil || n == len(schema) {
 		return err
 	}
-	return localdb.Damaged("it has %d tables, not %d", n, len(schema))
+	return localdb.Damaged("%d tables, want %d", n, len(schema))
 }
 
 func (f *file) checkPages(ctx context.Context) error { return localdb.CheckPages(ctx, f.w) }
@@ -72,7 +72,7 @@ func (f *file) loadPositions(ctx context.Context) error {
 			return localdb.Damaged("position: %v", err)
 		}
 		if copy(k.topic[:], topic) != len(topic) || copy(p.origin[:], origin) != len(origin) {
-			return localdb.Damaged("position of a topic with an id of %d bytes", len(topic))
+			return localdb.Damaged("position with a topic ID of %d bytes", len(topic))
 		}
 		f.positions[k] = p
 		sum += p.sum(k)
@@ -81,7 +81,7 @@ func (f *file) loadPositions(ctx context.Context) error {
 		return err
 	}
 	if len(f.positions) != f.man.Positions || sum != f.man.PositionsSum {
-		return localdb.Damaged("positions")
+		return localdb.Damaged("positions do not match the manifest")
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (f *file) loadJournal(ctx context.Context) error {
 			return err
 		}
 		if sequence != next {
-			return localdb.Damaged("journal has %d where %d should be", sequence, next)
+			return localdb.Damaged("journal has sequence %d, want %d", sequence, next)
 		}
 		f.recent.add(list)
 	}
@@ -112,12 +112,12 @@ func (f *file) loadJournal(ctx context.Context) error {
 		return err
 	}
 	if next != f.man.JournalNext {
-		return localdb.Damaged("journal ends at %d, not %d", next, f.man.JournalNext)
+		return localdb.Damaged("journal ends at sequence %d, want %d", next, f.man.JournalNext)
 	}
 	return nil
 }
 
-// journalID keeps blocks of the journal and of runs apart.
+// journalID is the block ID of a journal row; negative, so that it differs from those of runs.
 func journalID(sequence int64) int64 { return -1 - sequence }
 
 func (f *file) loadRuns(ctx context.Context) error {
@@ -137,7 +137,7 @@ func (f *file) loadRuns(ctx context.Context) error {
 	return nil
 }
 
-// findDead finds blocks of runs that are not in the manifest: a merge left them that did not end.
+// findDead finds blocks of runs that are not in the manifest: leftovers of interrupted merges.
 func (f *file) findDead(ctx context.Context) error {
 	listed := map[int64]bool{}
 	for _, r := range f.man.Runs {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestClosedViewsKeepNoFilesOpen: SQLite keeps a file open as long as a statement is.
+// TestClosedViewsKeepNoFilesOpen: SQLite keeps a file open as long as a statement exists.
 func TestClosedViewsKeepNoFilesOpen(t *testing.T) {
 	dir := t.TempDir()
 	l := newLog()

@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// damages are what may happen to a file.
+// damages are the ways to damage a file.
 var damages = []struct {
 	name string
 	do   func(r *rand.Rand, b []byte) []byte
@@ -41,19 +41,20 @@ var damages = []struct {
 		clear(b[min(at, len(b)):min(at+localdb.PageSize, len(b))])
 		return b
 	}},
-	{"a page in the place of another", func(r *rand.Rand, b []byte) []byte {
+	{"a page copied over another", func(r *rand.Rand, b []byte) []byte {
 		n := len(b) / localdb.PageSize
 		copy(b[r.IntN(n)*localdb.PageSize:], b[r.IntN(n)*localdb.PageSize:][:localdb.PageSize])
 		return b
 	}},
-	{"an end that is cut off", func(r *rand.Rand, b []byte) []byte { return b[:r.IntN(len(b))] }},
-	{"an end too many", func(r *rand.Rand, b []byte) []byte { return append(b, b[:r.IntN(len(b))]...) }},
-	{"nothing left", func(*rand.Rand, []byte) []byte { return nil }},
+	{"a truncated file", func(r *rand.Rand, b []byte) []byte { return b[:r.IntN(len(b))] }},
+	{"an appended part", func(r *rand.Rand, b []byte) []byte { return append(b, b[:r.IntN(len(b))]...) }},
+	{"an empty file", func(*rand.Rand, []byte) []byte { return nil }},
 	{"another file", func(*rand.Rand, []byte) []byte { return []byte(strings.Repeat("This is no database.\n", 1000)) }},
 }
 
-// TestDamageIsFound: whatever happens to the file while it is closed, all that the view says is what is in the log.
-func TestDamageIsFound(t *testing.T) {
+// TestDamageIsDetected damages the closed file in every way. All results of queries then still
+// match the log.
+func TestDamageIsDetected(t *testing.T) {
 	m := newModel(t, 0)
 	for range 150 {
 		m.append(m.topics[0], m.rand.IntN(len(m.log.topics[0].parts)))
@@ -80,14 +81,15 @@ func TestDamageIsFound(t *testing.T) {
 			m.view.Close()
 		}
 	}
-	// Much of such a file is free space; a fifth at least means something.
+	// Much of such a file is free space; at least a fifth is not.
 	if files := sebtest.Runs(5, 1) * len(damages); damaged*5 < files {
 		t.Errorf("only %d of %d damaged files were rebuilt", damaged, files)
 	}
 }
 
-// TestDamageOfAFileInUseIsFound: the same with what a crash leaves: a file and a write-ahead log.
-func TestDamageOfAFileInUseIsFound(t *testing.T) {
+// TestDamageAfterCrashIsDetected is the same for the leftovers of a crash: a file and a write-ahead
+// log.
+func TestDamageAfterCrashIsDetected(t *testing.T) {
 	m := newModel(t, 0)
 	for range 100 {
 		m.append(m.topics[0], m.rand.IntN(len(m.log.topics[0].parts)))
@@ -122,23 +124,24 @@ func TestDamageOfAFileInUseIsFound(t *testing.T) {
 	}
 }
 
-// TestDamageWhileOpen: blocks that can not be read any more are found by the query that wants them.
+// TestDamageWhileOpen checks that a query detects blocks that cannot be read any more.
 func TestDamageWhileOpen(t *testing.T) {
 	m := newModel(t, 0)
 	for range 150 {
 		m.append(m.topics[0], 0)
 	}
 	m.check()
-	files := map[*os.File]int64{} // and where their damage begins
+	files := map[*os.File]int64{} // files and the offsets from which they are damaged
 	for name, from := range map[string]int64{m.view.path: localdb.PageSize, m.view.path + "-wal": 32} {
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close() // after the view: closing a file takes SQLite's locks of it away
+		defer f.Close() // after the view, because closing a file releases SQLite's locks on it
 		files[f] = from
 	}
-	for f, from := range files { // once both are open: the view may delete them as soon as one is damaged
+	// once both are open, because the view may delete them when one is damaged
+	for f, from := range files {
 		info, err := f.Stat()
 		if err != nil {
 			t.Fatal(err)
@@ -159,13 +162,13 @@ func TestDamageWhileOpen(t *testing.T) {
 		m.view.caughtUp(m.log)
 	}
 	if m.check(); m.view.rebuilds() != 1 {
-		t.Errorf("the file was made anew %d times", m.view.rebuilds())
+		t.Errorf("the file was rebuilt %d times", m.view.rebuilds())
 	}
 	m.view.Close()
 }
 
-// TestFilesOfOthers: a file of another cluster, or another format, is made anew.
-func TestFilesOfOthers(t *testing.T) {
+// TestForeignFiles checks that a file of another cluster or another version is rebuilt.
+func TestForeignFiles(t *testing.T) {
 	l := newLog()
 	topic := l.create(1)
 	l.append(topic, 0, rec("a", "1", 1), rec("b", "1", 1))
@@ -174,12 +177,12 @@ func TestFilesOfOthers(t *testing.T) {
 	v.Close()
 
 	other := newLog()
-	other.topics = []*aTopic{{id: topic, indexed: true, parts: []*aPartition{{}}}}
+	other.topics = []*fakeTopic{{id: topic, indexed: true, parts: []*fakePartition{{}}}}
 	other.append(topic, 0, rec("a", "1", 1))
 	v = open(t, v.path, other)
 	v.caughtUp(other)
 	if got := v.get(topic, "b", -1); got != "none" || v.rebuilds() != 1 || !strings.Contains(v.log.String(), "cluster") {
-		t.Errorf("of another cluster: %s, made anew %d times: %s", got, v.rebuilds(), v.log.String())
+		t.Errorf("file of another cluster: %s, rebuilt %d times: %s", got, v.rebuilds(), v.log.String())
 	}
 	v.Close()
 
@@ -194,12 +197,12 @@ func TestFilesOfOthers(t *testing.T) {
 	v = open(t, v.path, other)
 	v.caughtUp(other)
 	if got := v.get(topic, "a", -1); got != "a@0/0" || v.rebuilds() != 1 || !strings.Contains(v.log.String(), "version 2") {
-		t.Errorf("of another version: %s, made anew %d times: %s", got, v.rebuilds(), v.log.String())
+		t.Errorf("file of another version: %s, rebuilt %d times: %s", got, v.rebuilds(), v.log.String())
 	}
 }
 
-// TestFileThatCanNotBeMade: queries hear of it, and it is tried again.
-func TestFileThatCanNotBeMade(t *testing.T) {
+// TestFileThatCannotBeCreated checks that queries get the error, and that the view retries.
+func TestFileThatCannotBeCreated(t *testing.T) {
 	l := newLog()
 	topic := l.create(1)
 	l.append(topic, 0, rec("a", "1", 1))
@@ -218,7 +221,7 @@ func TestFileThatCanNotBeMade(t *testing.T) {
 		t.Errorf("lags by %d", n)
 	}
 	if _, err := os.Stat(filepath.Join(path, "in the way")); err != nil {
-		t.Error("a folder was taken for a file")
+		t.Error("a folder was used as a file")
 	}
 	if err := os.RemoveAll(path); err != nil {
 		t.Fatal(err)
@@ -229,8 +232,9 @@ func TestFileThatCanNotBeMade(t *testing.T) {
 	})
 }
 
-// TestLogThatCanNotBeRead: a partition that fails is tried again, and holds up no other.
-func TestLogThatCanNotBeRead(t *testing.T) {
+// TestUnreadablePartition checks that reading a partition is retried after an error and does not
+// delay other partitions.
+func TestUnreadablePartition(t *testing.T) {
 	l := newLog()
 	bad, good := l.create(1), l.create(1)
 	l.append(bad, 0, rec("a", "1", 1))
@@ -249,8 +253,8 @@ func TestLogThatCanNotBeRead(t *testing.T) {
 	}
 }
 
-// TestFullDisk: what does not fit any more is missing, which the lag tells; what is there is found, and once there is room
-// again nothing was lost.
+// TestFullDisk checks that records that do not fit are missing, which Lag shows, and that earlier
+// ones are found. Once there is space again nothing was lost.
 func TestFullDisk(t *testing.T) {
 	m := newModel(t, 0)
 	m.view.Close()
@@ -267,18 +271,18 @@ func TestFullDisk(t *testing.T) {
 	}
 	until(t, func() bool { return strings.Contains(m.view.log.String(), "level=ERROR") })
 	if got := m.view.get(topic, "early", 0); !strings.HasPrefix(got, "early@0/") {
-		t.Errorf("what was there is %s", got)
+		t.Errorf("the newest record of an indexed key is %s", got)
 	}
 	if m.view.Lag(topic) == 0 || m.view.rebuilds() > 0 {
-		t.Errorf("lags by %d, was made anew %d times", m.view.Lag(topic), m.view.rebuilds())
+		t.Errorf("lags by %d, was rebuilt %d times", m.view.Lag(topic), m.view.rebuilds())
 	}
 	m.view.Close()
 	if n := strings.Count(m.view.log.String(), "level=ERROR"); n > 1 {
-		t.Errorf("said %d times: %s", n, m.view.log.String())
+		t.Errorf("logged %d times: %s", n, m.view.log.String())
 	}
 	m.view = openSized(t, m.view.path, m.log, &small)
 	if m.check(); m.view.rebuilds() > 0 {
-		t.Errorf("was made anew: %s", m.view.log.String())
+		t.Errorf("was rebuilt: %s", m.view.log.String())
 	}
 }
 
@@ -301,7 +305,7 @@ func TestLongKeys(t *testing.T) {
 	}
 	v.caughtUp(l)
 	list, err := v.List(t.Context(), topic, ListQuery{Limit: 100})
-	if err != nil || len(list) != 2 { // as many as are given at once
+	if err != nil || len(list) != 2 { // the maximum of one result
 		t.Fatalf("%d keys, %v", len(list), err)
 	}
 	for q := (ListQuery{Limit: 100, After: list[1].Key}); len(list) < len(keys); q.After = list[len(list)-1].Key {
@@ -313,7 +317,7 @@ func TestLongKeys(t *testing.T) {
 	}
 	for i, e := range list {
 		if string(e.Key) != keys[i] || e.Offset != int64(len(keys)+i) {
-			t.Fatalf("key %d is another, at %d", i, e.Offset)
+			t.Fatalf("key %d differs, at offset %d", i, e.Offset)
 		}
 	}
 	v.Close()

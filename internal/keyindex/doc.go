@@ -1,8 +1,9 @@
-// Package keyindex keeps an index of record keys in a local SQLite file (FORMAT.md): which record of a key is the newest, and
-// where all of them are. It follows the log of the topics whose key-index is on, with its position in the same transaction
-// as what it has learnt, so that it goes on exactly there after any end. The file is a cache: whatever is wrong with it, it
-// is made anew from the log.
+// Package keyindex keeps an index of record keys in a local SQLite file (FORMAT.md): the newest
+// record of each key, and the offsets of all its records. It follows the log of the topics with
+// key-index on. The transaction that stores entries also stores the position in the log, so the
+// index continues exactly there after a crash. The file is a cache: after any error in its content
+// it is rebuilt from the log.
 //
-// The rows of that file hold blocks and runs (RUNS.md): sorted lists of entries as blocks of bytes, runs of blocks with an index
-// above them, and the list that several runs are merged into.
+// The rows of the file hold blocks and runs (RUNS.md): a block is a sorted list of entries as
+// bytes, and a run is a list of blocks with an index above them. Several runs are merged into one.
 package keyindex

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Entry is what is known of one record. Its key is never changed.
+// RunEntry is the entry of one record. Its key is immutable.
 type RunEntry struct {
 	Key    []byte
-	Topic  uint32 // a number that the caller gave the topic
+	Topic  uint32 // a number that the caller assigns to the topic
 	Part   uint32
 	Offset int64
 	Time   int64 // ms
@@ -21,17 +21,19 @@ type RunEntry struct {
 const (
 	// Deleted: the record is a tombstone.
 	Deleted = 1 << 0
-	// Gone: the record was found gone. The entry hides those of older sources that speak of the same record.
+	// Gone: the record was found missing. The entry hides those of older sources for the same
+	// record.
 	Gone = 1 << 1
 )
 
-// IsGone says whether the record was found gone.
+// IsGone reports whether the record was found missing.
 func (e *RunEntry) IsGone() bool { return e.Flags&Gone != 0 }
 
-// IsDeleted says whether the record is a tombstone.
+// IsDeleted reports whether the record is a tombstone.
 func (e *RunEntry) IsDeleted() bool { return e.Flags&Deleted != 0 }
 
-// Compare orders entries by topic, key, partition and offset. Two that are equal speak of the same record.
+// Compare orders entries by topic, key, partition and offset. Equal entries belong to the same
+// record.
 func Compare(a, b *RunEntry) int {
 	if c := CompareKey(a, b); c != 0 {
 		return c
@@ -39,7 +41,7 @@ func Compare(a, b *RunEntry) int {
 	return cmp.Or(cmp.Compare(a.Part, b.Part), cmp.Compare(a.Offset, b.Offset))
 }
 
-// CompareKey orders by topic and key alone.
+// CompareKey orders by topic and key only.
 func CompareKey(a, b *RunEntry) int {
 	if c := cmp.Compare(a.Topic, b.Topic); c != 0 {
 		return c
@@ -47,28 +49,28 @@ func CompareKey(a, b *RunEntry) int {
 	return bytes.Compare(a.Key, b.Key)
 }
 
-// SamePart says whether two entries are of one key in one partition.
+// SamePart reports whether two entries have the same key in the same partition.
 func SamePart(a, b *RunEntry) bool {
 	return a.Part == b.Part && a.Topic == b.Topic && bytes.Equal(a.Key, b.Key)
 }
 
-// Lowest stands before all entries of a key in partitions from part on, or is the first of them.
+// Lowest sorts before, or equal to, all entries of a key in partitions from part on.
 func Lowest(topic uint32, key []byte, part uint32) RunEntry {
 	return RunEntry{Key: key, Topic: topic, Part: part}
 }
 
-// Highest stands behind all entries of a key in partitions up to part.
+// Highest sorts after all entries of a key in partitions up to part.
 func Highest(topic uint32, key []byte, part uint32) RunEntry {
 	return RunEntry{Key: key, Topic: topic, Part: part, Offset: math.MaxInt64}
 }
 
-// find returns where e is, or would be, in sorted entries.
+// find returns the position of e in sorted entries, or where it would be inserted.
 func find(list []RunEntry, e *RunEntry) int {
 	i, _ := slices.BinarySearchFunc(list, e, func(a RunEntry, b *RunEntry) int { return Compare(&a, b) })
 	return i
 }
 
-// MergeTwo merges two sorted lists into a new one; where both speak of a record, newer is believed.
+// MergeTwo merges two sorted lists into a new one; for a record in both the newer list decides.
 func MergeTwo(older, newer []RunEntry) []RunEntry {
 	out := make([]RunEntry, 0, len(older)+len(newer))
 	for len(older) > 0 && len(newer) > 0 {
@@ -84,7 +86,7 @@ func MergeTwo(older, newer []RunEntry) []RunEntry {
 	return append(append(out, older...), newer...)
 }
 
-// Sort sorts entries in place; of those that speak of one record it keeps one.
+// Sort sorts entries in place and keeps one entry per record.
 func Sort(list []RunEntry) []RunEntry {
 	slices.SortFunc(list, func(a, b RunEntry) int { return Compare(&a, &b) })
 	return slices.CompactFunc(list, func(a, b RunEntry) bool { return Compare(&a, &b) == 0 })

@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// schemaVersion is that of FORMAT.md. A file of another one is made anew.
+	// schemaVersion is the version of FORMAT.md. A file of another version is rebuilt.
 	schemaVersion = 1
-	// applicationID marks the file as a view: "sebv".
+	// applicationID marks the file as a key index: "sebv".
 	applicationID = 0x73656276
 
-	// readersMax is how many queries read the file at once.
+	// readersMax is the number of concurrent queries that read the file.
 	readersMax = 4
-	// readerShare bounds the page cache of each of their connections: the writer's by so much, if that is less than readerCache.
+	// readerShare bounds the page cache of each query connection to this fraction of the writer's,
+	// if that is less than readerCache.
 	readerShare = 8
 )
 
 var format = &localdb.Format{
-	ApplicationID: applicationID, Version: schemaVersion, Name: "a view's file",
+	ApplicationID: applicationID, Version: schemaVersion, Name: "a key index file",
 }
 
-// schema is what the file holds, statement by statement.
+// schema is the definition of the tables, by statement.
 var schema = []string{
 	`CREATE TABLE manifest (id INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
 	`CREATE TABLE positions (topic BLOB NOT NULL, partition INTEGER NOT NULL, number INTEGER NOT NULL, ` +
@@ -37,28 +38,29 @@ var schema = []string{
 	`CREATE TABLE blocks (id INTEGER PRIMARY KEY, data BLOB NOT NULL)`,
 }
 
-// file is the SQLite file. The goroutine that follows the log owns it; others only read blocks of runs.
+// file is the SQLite file. The follower's goroutine owns it; other goroutines only read blocks of
+// runs.
 type file struct {
 	path      string
 	wdb, rdb  *sql.DB
-	w         *sql.Conn // the only one that writes
+	w         *sql.Conn // the only connection that writes
 	put       statements
-	get       *sql.Stmt // a block, for readers
+	get       *sql.Stmt // reads a block, for queries
 	man       manifest  // as committed
 	positions map[partKey]position
 	recent    recent
 	runs      []*run // oldest first, as in man.Runs
 	blocks    *Store
 	merges    []*merging // lowest tier first
-	dead      []*run     // whose blocks are to be deleted
+	dead      []*run     // runs whose blocks are to be deleted
 }
 
-// statements are those of the writing connection.
+// statements are the prepared statements of the writing connection.
 type statements struct {
 	manifest, position, dropPosition, journal, trimJournal, block, sweep *sql.Stmt
 }
 
-// openFile opens the view's file, or makes it if there is none. If it returns errDamaged the file must be deleted.
+// openFile opens the file, or creates it. After localdb.ErrDamaged the file must be deleted.
 func openFile(ctx context.Context, o *Options) (f *file, err error) {
 	path := o.Path
 	f = &file{path: path, positions: map[partKey]position{}}
@@ -73,7 +75,7 @@ func openFile(ctx context.Context, o *Options) (f *file, err error) {
 	if err != nil {
 		return f, err
 	}
-	if fresh { // else what is left of a write-ahead log would come back to life
+	if fresh { // otherwise the rest of an old write-ahead log would be applied
 		if err := localdb.Remove(path); err != nil {
 			return f, err
 		}
@@ -108,7 +110,8 @@ func (f *file) connect(ctx context.Context, fresh bool, o *Options) (err error) 
 	return err
 }
 
-// create makes the tables and moves them into the file proper, so that its header can be checked from now on.
+// create creates the tables and moves them from the write-ahead log into the file, so that its
+// header can be checked from now on.
 func (f *file) create(ctx context.Context, cluster record.ID) error {
 	steps := append([]string{"BEGIN"}, schema...)
 	steps = append(append(steps, "COMMIT"), format.Stamp()...)
@@ -124,7 +127,7 @@ func (f *file) create(ctx context.Context, cluster record.ID) error {
 	return f.checkpoint(ctx)
 }
 
-// checkpoint moves all that was committed into the file proper.
+// checkpoint moves all committed data into the file.
 func (f *file) checkpoint(ctx context.Context) error {
 	_, err := f.w.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	return err
@@ -154,11 +157,11 @@ func (f *file) prepare(ctx context.Context) (err error) {
 // run is a run in the file.
 type run struct {
 	*Run
-	busy bool // takes part in a merge; the writer's
-	pins int  // snapshots that hold it; guarded by View.mu
+	busy bool // takes part in a merge; owned by the writer
+	pins int  // snapshots that contain it; guarded by View.mu
 }
 
-// deadRun is one whose blocks are to be deleted.
+// deadRun is a run whose blocks are to be deleted.
 func deadRun(id int64) *run { return &run{Run: &Run{Info: Info{ID: id}}} }
 
 // run returns a run of the file for reading.
@@ -182,7 +185,7 @@ func (f *file) block(id int64) ([]RunEntry, error) {
 		if err := rows.Err(); err != nil {
 			return nil, err
 		}
-		return nil, localdb.Damaged("no block %d", id)
+		return nil, localdb.Damaged("block %d is missing", id)
 	}
 	if err := rows.Scan(&data); err != nil {
 		return nil, err
@@ -190,11 +193,11 @@ func (f *file) block(id int64) ([]RunEntry, error) {
 	return Decode(id, data)
 }
 
-// update runs f in a transaction that ends with the manifest as change has left it.
+// update runs change in a transaction, which also writes the manifest as change has left it.
 func (f *file) update(ctx context.Context, change func(m *manifest) error) error {
 	m := f.man
 	m.Runs = slices.Clone(m.Runs)
-	ctx = context.WithoutCancel(ctx) // it is short, and half of one would stay open
+	ctx = context.WithoutCancel(ctx) // a transaction is short, and a canceled one would stay open
 	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return fmt.Errorf("begin: %w", localdb.Classify(err))
 	}
@@ -206,7 +209,8 @@ func (f *file) update(ctx context.Context, change func(m *manifest) error) error
 		_, err = f.w.ExecContext(ctx, "COMMIT")
 	}
 	if err != nil {
-		// It may be over already. If it can not be ended, the next one can not begin, which ends the file.
+		// The transaction may have ended. If it cannot be ended, the next one cannot begin, and the
+		// file is closed.
 		_, _ = f.w.ExecContext(ctx, "ROLLBACK")
 		return fmt.Errorf("transaction: %w", localdb.Classify(err))
 	}
@@ -214,10 +218,11 @@ func (f *file) update(ctx context.Context, change func(m *manifest) error) error
 	return nil
 }
 
-// close closes the connections. Nobody may read any more.
+// close closes the connections. No query may read any more.
 func (f *file) close() error {
 	var errs []error
-	// database/sql does not know those of a single connection: SQLite keeps its files open until they are gone.
+	// database/sql does not close the statements of a single connection, and SQLite keeps its files
+	// open until they are closed.
 	for _, s := range []*sql.Stmt{f.put.manifest, f.put.position, f.put.dropPosition, f.put.journal, f.put.trimJournal, f.put.block, f.put.sweep} {
 		if s != nil {
 			errs = append(errs, s.Close())

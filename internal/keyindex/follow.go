@@ -14,32 +14,32 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// mergeShare is how many entries are merged for each that comes in, at least: none is merged more often, but in logs of
-// more than a billion records.
+// mergeShare is the minimum number of entries merged per new entry. No entry is merged more often
+// than that, except in logs of more than a billion records.
 const mergeShare = 7
 
 // follower keeps the file in step with the log. The loop runs it.
 type follower struct {
 	*View
-	f         *file // nil while none is open
+	f         *file // nil while no file is open
 	topics    map[record.ID]uint32
 	nextTopic uint32
-	checked   bool // positions have been compared with the log's epochs
+	checked   bool // positions were compared with the log's epochs
 	batch     batch
-	settled   int64                     // that of the partition that is being read, before
+	settled   int64                     // of the partition that is being read, before the read
 	failed    map[partKey]*follow.Retry // partitions that could not be read
-	unmerged  follow.Retry              // with merging
+	unmerged  follow.Retry              // retries of merges
 	owed      int                       // entries to be merged
-	wasteAt   time.Time                 // when waste was last looked at
-	compact   int64                     // entries after the last merge of all
+	unusedAt  time.Time                 // time of the last check of mergeUnused
+	compact   int64                     // entries after the last merge of all runs
 }
 
-// shut withdraws the file and closes it.
+// shut withdraws the file from queries and closes it.
 func (w *follower) shut(err error) {
 	w.withdraw(err)
 	if w.f != nil {
 		if err := w.f.close(); err != nil {
-			w.opt.Logger.Warn("closing the view of keys", "err", err)
+			w.opt.Logger.Warn("closing the key index failed", "err", err)
 		}
 	}
 	w.f = nil
@@ -70,26 +70,27 @@ func (w *follower) Work(ctx context.Context) (wait time.Duration, err error) {
 	return wait, nil
 }
 
-// damage is what queries have found.
+// damage is the damage that queries have found, or nil.
 func (w *follower) damage() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.broken
 }
 
-// Failed closes a damaged file. Queries wait for the rebuilt one, and hear of any other error that leaves no file.
+// Failed closes a damaged file. Queries wait for the rebuilt file, and get any other error that
+// leaves no file.
 func (w *follower) Failed(err error, rebuilt bool) {
 	if errors.Is(err, localdb.ErrDamaged) {
 		w.shut(nil)
 		w.met.rebuilds.Inc()
-		w.opt.Logger.Warn("the view of keys is made anew from the log", "path", w.opt.Path, "err", err)
+		w.opt.Logger.Warn("rebuilding the key index from the log", "path", w.opt.Path, "err", err)
 	}
 	if w.f == nil && !rebuilt {
 		w.withdraw(fmt.Errorf("%w: %w", ErrUnavailable, err))
 	}
 }
 
-// open opens the file, or makes it.
+// open opens the file, or creates it.
 func (w *follower) open(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(w.opt.Path), 0o700); err != nil {
 		return err
@@ -106,77 +107,78 @@ func (w *follower) open(ctx context.Context) error {
 	return nil
 }
 
-// work brings the file a step nearer to the log.
+// work brings the file one step closer to the log.
 func (w *follower) work(ctx context.Context, parts []follow.Partition) (wait time.Duration, err error) {
 	fresh := !w.checked
 	if err := w.reconcile(ctx, parts); err != nil {
 		return 0, err
 	}
-	if fresh { // not before: it may be of a log that is no more
+	if fresh { // not earlier, because the file may belong to another log
 		w.publish(w.f, w.topics, &progress{moved: w.f.positions})
 	}
 	wait, err = w.read(ctx, parts)
 	if err != nil {
 		return 0, err
 	}
-	more, err := w.tend(ctx, parts)
+	more, err := w.maintain(ctx, parts)
 	if more {
 		wait = 0
 	}
 	return wait, err
 }
 
-// reconcile gives new topics a number, and takes away those that are no longer there or are not the ones that were read.
+// reconcile assigns numbers to new topics, and removes topics that no longer exist or that differ
+// from the ones that were read.
 func (w *follower) reconcile(ctx context.Context, parts []follow.Partition) error {
 	topics, n := w.topics, 0
-	var strange map[record.ID]bool // topics to be read again
+	var mismatched map[record.ID]bool // topics to be read again
 	change := func() map[record.ID]uint32 {
 		if n++; n == 1 {
 			topics = maps.Clone(w.topics)
 		}
 		return topics
 	}
-	there := 0
+	existing := 0
 	for i := range parts {
 		p := &parts[i]
 		if i == 0 || p.Topic != parts[i-1].Topic {
-			there++
+			existing++
 			if _, ok := topics[p.Topic]; !ok {
 				change()[p.Topic] = w.nextTopic
 				w.nextTopic++
 			}
 		}
-		if why := w.strange(p); why != "" && !strange[p.Topic] {
+		if why := w.mismatch(p); why != "" && !mismatched[p.Topic] {
 			w.met.rebuilds.Inc()
-			w.opt.Logger.Warn("keys of a topic are read anew from the log", "topic", p.Topic.String(), "partition", p.Partition, "why", why)
-			if strange == nil {
-				strange = map[record.ID]bool{}
+			w.opt.Logger.Warn("reading the keys of a topic again", "topic", p.Topic.String(), "partition", p.Partition, "why", why)
+			if mismatched == nil {
+				mismatched = map[record.ID]bool{}
 			}
-			strange[p.Topic] = true
+			mismatched[p.Topic] = true
 			change()[p.Topic] = w.nextTopic
 			w.nextTopic++
 		}
 	}
 	w.checked = true
-	if there < len(topics) {
+	if existing < len(topics) {
 		w.drop(change(), parts)
 	}
 	if n == 0 {
 		return nil
 	}
-	return w.retopic(ctx, topics, strange)
+	return w.retopic(ctx, topics, mismatched)
 }
 
-// strange says why what was read of a partition is not what is there.
-func (w *follower) strange(p *follow.Partition) string {
+// mismatch is why the read part of a partition does not match the log, or "".
+func (w *follower) mismatch(p *follow.Partition) string {
 	pos, ok := w.f.positions[partKey{p.Topic, p.Partition}]
 	switch {
 	case !ok:
 		return ""
 	case pos.next > p.Next:
-		return fmt.Sprintf("offset %d was read, the log ends at %d", pos.next-1, p.Next)
+		return fmt.Sprintf("offset %d was read, but the log ends at %d", pos.next-1, p.Next)
 	case pos.unsettled(p):
-		return fmt.Sprintf("was read up to offset %d, tombstones up to %d may be gone since", pos.next, p.Sweepable)
+		return fmt.Sprintf("read up to offset %d, but tombstones up to %d may have been removed", pos.next, p.Sweepable)
 	case w.checked:
 		return ""
 	}
@@ -184,23 +186,24 @@ func (w *follower) strange(p *follow.Partition) string {
 	if same {
 		return ""
 	}
-	return fmt.Sprintf("offset %d was read of epoch %s and is of %s", pos.next-1, pos.origin, now)
+	return fmt.Sprintf("offset %d was read from epoch %s, but is of epoch %s", pos.next-1, pos.origin, now)
 }
 
-// drop leaves only topics that are there.
+// drop removes topics that do not exist.
 func (w *follower) drop(topics map[record.ID]uint32, parts []follow.Partition) {
-	there := map[record.ID]bool{}
+	existing := map[record.ID]bool{}
 	for i := range parts {
-		there[parts[i].Topic] = true
+		existing[parts[i].Topic] = true
 	}
-	maps.DeleteFunc(topics, func(t record.ID, _ uint32) bool { return !there[t] })
+	maps.DeleteFunc(topics, func(t record.ID, _ uint32) bool { return !existing[t] })
 }
 
-// retopic forgets the positions of topics that are gone or strange. Their entries are of no number then.
-func (w *follower) retopic(ctx context.Context, topics map[record.ID]uint32, strange map[record.ID]bool) error {
+// retopic removes the positions of deleted and mismatched topics. Their entries then have an
+// unknown number.
+func (w *follower) retopic(ctx context.Context, topics map[record.ID]uint32, mismatched map[record.ID]bool) error {
 	p := &progress{}
 	for k := range w.f.positions {
-		if _, ok := topics[k.topic]; !ok || strange[k.topic] {
+		if _, ok := topics[k.topic]; !ok || mismatched[k.topic] {
 			p.dropped = append(p.dropped, k)
 		}
 	}
@@ -214,7 +217,7 @@ func (w *follower) retopic(ctx context.Context, topics map[record.ID]uint32, str
 	return nil
 }
 
-// forget marks entries as gone.
+// forget marks entries as Gone.
 func (w *follower) forget(ctx context.Context, gone []RunEntry) error {
 	if w.f == nil {
 		return nil // a new file will not have them

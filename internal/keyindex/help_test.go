@@ -23,36 +23,36 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// aLog is a log in memory: real batches of real partitions, and what a bucket does to them.
-type aLog struct {
+// fakeLog is a log in memory: real batches of partitions, and the operations of a bucket.
+type fakeLog struct {
 	cluster record.ID
 	changed chan struct{}
 
 	mu     sync.Mutex // guards the fields below
-	topics []*aTopic
+	topics []*fakeTopic
 	asked  int
 	bad    record.ID // a topic whose Read fails with err
 	err    error
 	epoch  record.ID
 }
 
-type aTopic struct {
+type fakeTopic struct {
 	id      record.ID
 	indexed bool
-	parts   []*aPartition
+	parts   []*fakePartition
 }
 
-type aPartition struct {
+type fakePartition struct {
 	start, next, clean, swept int64
 	batches                   []record.Batch
-	origins                   []record.ID // of each offset
+	origins                   []record.ID // origin of each offset
 }
 
-func newLog() *aLog {
-	return &aLog{cluster: record.NewID(), epoch: record.NewID(), changed: make(chan struct{}, 1)}
+func newLog() *fakeLog {
+	return &fakeLog{cluster: record.NewID(), epoch: record.NewID(), changed: make(chan struct{}, 1)}
 }
 
-func (l *aLog) lock() func() {
+func (l *fakeLog) lock() func() {
 	l.mu.Lock()
 	return func() {
 		l.mu.Unlock()
@@ -63,33 +63,33 @@ func (l *aLog) lock() func() {
 	}
 }
 
-func (l *aLog) create(partitions int) record.ID {
+func (l *fakeLog) create(partitions int) record.ID {
 	defer l.lock()()
-	t := &aTopic{id: record.NewID(), indexed: true}
+	t := &fakeTopic{id: record.NewID(), indexed: true}
 	for range partitions {
-		t.parts = append(t.parts, &aPartition{})
+		t.parts = append(t.parts, &fakePartition{})
 	}
 	l.topics = append(l.topics, t)
 	return t.id
 }
 
-func (l *aLog) delete(id record.ID) {
+func (l *fakeLog) delete(id record.ID) {
 	defer l.lock()()
-	l.topics = slices.DeleteFunc(l.topics, func(t *aTopic) bool { return t.id == id })
+	l.topics = slices.DeleteFunc(l.topics, func(t *fakeTopic) bool { return t.id == id })
 }
 
-func (l *aLog) failing(id record.ID, err error) {
+func (l *fakeLog) failing(id record.ID, err error) {
 	defer l.lock()()
 	l.bad, l.err = id, err
 }
 
-func (l *aLog) index(id record.ID, on bool) {
+func (l *fakeLog) index(id record.ID, on bool) {
 	defer l.lock()()
 	l.topicLocked(id).indexed = on
 }
 
-func (l *aLog) topicLocked(id record.ID) *aTopic {
-	i := slices.IndexFunc(l.topics, func(t *aTopic) bool { return t.id == id })
+func (l *fakeLog) topicLocked(id record.ID) *fakeTopic {
+	i := slices.IndexFunc(l.topics, func(t *fakeTopic) bool { return t.id == id })
 	if i < 0 {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (l *aLog) topicLocked(id record.ID) *aTopic {
 }
 
 // append appends one batch and returns the offset of its first record.
-func (l *aLog) append(id record.ID, part int, recs ...record.Record) int64 {
+func (l *fakeLog) append(id record.ID, part int, recs ...record.Record) int64 {
 	b, _, err := record.Append(nil, recs, record.EncodeOptions{})
 	if err != nil {
 		panic(err)
@@ -120,14 +120,14 @@ func (l *aLog) append(id record.ID, part int, recs ...record.Record) int64 {
 	return first
 }
 
-func (l *aLog) trim(id record.ID, part int, to int64) {
+func (l *fakeLog) trim(id record.ID, part int, to int64) {
 	defer l.lock()()
 	p := l.topicLocked(id).parts[part]
 	p.start = max(p.start, to)
 }
 
-// rewind makes the log one that was restored from an earlier state: of at most so many offsets. It returns how many.
-func (l *aLog) rewind(id record.ID, part int, to int64) int64 {
+// rewind restores the log to an earlier state with at most to offsets. It returns their number.
+func (l *fakeLog) rewind(id record.ID, part int, to int64) int64 {
 	defer l.lock()()
 	l.epoch = record.NewID()
 	p := l.topicLocked(id).parts[part]
@@ -141,9 +141,10 @@ func (l *aLog) rewind(id record.ID, part int, to int64) int64 {
 	return p.next
 }
 
-// compact takes away what compaction takes below an offset: all but the newest record of each key, and tombstones below
-// another offset. With done false it does not say so, as one that is not finished.
-func (l *aLog) compact(id record.ID, part int, to, swept int64, done bool) {
+// compact removes the records below to that compaction removes: all but the newest of each key, and
+// tombstones below swept. With done false the log does not report the compaction, as if it was not
+// finished.
+func (l *fakeLog) compact(id record.ID, part int, to, swept int64, done bool) {
 	defer l.lock()()
 	p := l.topicLocked(id).parts[part]
 	if len(p.batches) == 0 {
@@ -178,14 +179,14 @@ func (l *aLog) compact(id record.ID, part int, to, swept int64, done bool) {
 	}
 }
 
-func (p *aPartition) bytes() (all []byte) {
+func (p *fakePartition) bytes() (all []byte) {
 	for _, b := range p.batches {
 		all = append(all, b...)
 	}
 	return all
 }
 
-func (p *aPartition) each(f func(*record.Record)) {
+func (p *fakePartition) each(f func(*record.Record)) {
 	var r record.Reader
 	for r.Reset(p.bytes(), p.start); r.Next(); {
 		f(r.Record())
@@ -195,9 +196,9 @@ func (p *aPartition) each(f func(*record.Record)) {
 	}
 }
 
-func (l *aLog) Cluster() record.ID { return l.cluster }
+func (l *fakeLog) Cluster() record.ID { return l.cluster }
 
-func (l *aLog) Partitions() (list []follow.Partition, known bool) {
+func (l *fakeLog) Partitions() (list []follow.Partition, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range l.topics {
@@ -206,7 +207,7 @@ func (l *aLog) Partitions() (list []follow.Partition, known bool) {
 	return list, true
 }
 
-func (l *aLog) Topic(id record.ID) []follow.Partition {
+func (l *fakeLog) Topic(id record.ID) []follow.Partition {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t := l.topicLocked(id); t != nil {
@@ -215,7 +216,7 @@ func (l *aLog) Topic(id record.ID) []follow.Partition {
 	return nil
 }
 
-func (t *aTopic) list() (list []follow.Partition) {
+func (t *fakeTopic) list() (list []follow.Partition) {
 	if !t.indexed {
 		return nil
 	}
@@ -227,7 +228,7 @@ func (t *aTopic) list() (list []follow.Partition) {
 	return list
 }
 
-func (l *aLog) Records() (n int64) {
+func (l *fakeLog) Records() (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range l.topics {
@@ -242,7 +243,7 @@ func (l *aLog) Records() (n int64) {
 	return n
 }
 
-func (l *aLog) Origin(id record.ID, part uint32, offset int64) record.ID {
+func (l *fakeLog) Origin(id record.ID, part uint32, offset int64) record.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t := l.topicLocked(id); t != nil && offset >= 0 && offset < t.parts[part].next {
@@ -251,7 +252,7 @@ func (l *aLog) Origin(id record.ID, part uint32, offset int64) record.ID {
 	return record.ID{}
 }
 
-func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
+func (l *fakeLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id == l.bad {
@@ -276,15 +277,15 @@ func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, 
 	return out, nil
 }
 
-func (l *aLog) Changed() <-chan struct{} { return l.changed }
+func (l *fakeLog) Changed() <-chan struct{} { return l.changed }
 
-func (l *aLog) Asked() {
+func (l *fakeLog) Queried() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked++
 }
 
-// rec is a record; value "" is a tombstone.
+// rec returns a record; value "" is a tombstone.
 func rec(key, value string, time int64) record.Record {
 	r := record.Record{Key: []byte(key), Timestamp: time}
 	if value != "" {
@@ -304,7 +305,7 @@ type testView struct {
 // small sizes make many runs and merges of few records.
 var small = sizes{
 	batchEntries: 200, batchBytes: 10 << 10, recentEntries: 500, recentBytes: 20 << 10, mergeSlice: 100, sweepBlocks: 2,
-	wasteEvery: time.Millisecond, wasteMin: 1000, readerCache: 8 << 10, synchronous: "OFF",
+	unusedEvery: time.Millisecond, unusedMin: 1000, readerCache: 8 << 10, synchronous: "OFF",
 	retry: follow.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond},
 }
 
@@ -334,11 +335,11 @@ func openSized(t testing.TB, path string, l Log, s *sizes) *testView {
 	return v
 }
 
-// rebuilds is how often something was made anew.
+// rebuilds is the number of rebuilds.
 func (v *testView) rebuilds() uint64 { return v.met.rebuilds.Get() }
 
-// caughtUp waits until the view has all that is in the log.
-func (v *testView) caughtUp(l *aLog) {
+// caughtUp waits until the view has indexed the whole log.
+func (v *testView) caughtUp(l *fakeLog) {
 	v.t.Helper()
 	end := time.Now().Add(10 * time.Second)
 	for parts, _ := l.Partitions(); v.lag(parts) > 0; parts, _ = l.Partitions() {
@@ -349,13 +350,13 @@ func (v *testView) caughtUp(l *aLog) {
 	}
 }
 
-// until polls for what comes about in another goroutine.
+// until waits for a condition that another goroutine fulfills.
 func until(t testing.TB, f func() bool) {
 	t.Helper()
 	sebtest.Eventually(t, "the key index gets there", f)
 }
 
-// seeded returns chance, and prints what repeats it.
+// seeded returns a random generator and logs its seed.
 func seeded(t testing.TB, seed uint64) *rand.Rand {
 	if seed == 0 {
 		seed = rand.Uint64()

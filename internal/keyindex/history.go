@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// walk goes through what is there of a key in one partition.
-type walk struct {
+// scan visits the existing records of a key in one partition.
+type scan struct {
 	*lookup
 	m    Merged
 	key  RunEntry  // any entry of the key and partition
-	low  int64     // the first offset that may be there
-	seen *RunEntry // the last one given; nil before the first
-	// time is the highest timestamp so far, which is how several partitions are put in one order.
+	low  int64     // lowest offset that may exist
+	seen *RunEntry // last returned entry; nil before the first
+	// time is the highest timestamp so far, by which several partitions are merged.
 	time int64
 }
 
-// newWalk returns a walk that stands nowhere.
-func (q *lookup) newWalk(key []byte, part uint32) (*walk, error) {
-	w := &walk{lookup: q, m: NewMerged(q.sources), key: Lowest(q.topic, key, part), time: math.MinInt64}
+// newScan returns a scan that is not positioned yet.
+func (q *lookup) newScan(key []byte, part uint32) (*scan, error) {
+	w := &scan{lookup: q, m: NewMerged(q.sources), key: Lowest(q.topic, key, part), time: math.MinInt64}
 	b := q.bounds(part)
 	w.low = b.start
 	if b.clean <= b.start {
 		return w, nil
 	}
-	// Of the records below clean only the newest is still there.
+	// Of the records below clean only the newest exists.
 	at := w.key
 	at.Offset = b.clean
 	if err := w.m.SeekBefore(&at); err != nil {
@@ -37,17 +37,17 @@ func (q *lookup) newWalk(key []byte, part uint32) (*walk, error) {
 	return w, nil
 }
 
-// up gives the next record upwards from an offset on, or nil; the first call goes there.
-func (w *walk) up(from int64) (*RunEntry, error) {
+// up returns the next record upwards, or nil; the first call starts at offset from.
+func (w *scan) up(from int64) (*RunEntry, error) {
 	return w.step(w.seen == nil, max(from, w.low), Merged.Seek, Merged.First, Merged.Next)
 }
 
-// down gives the next record downwards that is below an offset, or nil.
-func (w *walk) down(below int64) (*RunEntry, error) {
+// down returns the next record downwards, or nil; the first call starts below an offset.
+func (w *scan) down(below int64) (*RunEntry, error) {
 	return w.step(w.seen == nil, below, Merged.SeekBefore, Merged.Last, Merged.Prev)
 }
 
-func (w *walk) step(begin bool, offset int64, seek func(Merged, *RunEntry) error, at func(Merged) *RunEntry, next func(Merged, *RunEntry) error) (*RunEntry, error) {
+func (w *scan) step(begin bool, offset int64, seek func(Merged, *RunEntry) error, at func(Merged) *RunEntry, next func(Merged, *RunEntry) error) (*RunEntry, error) {
 	if begin {
 		to := w.key
 		to.Offset = offset
@@ -60,7 +60,7 @@ func (w *walk) step(begin bool, offset int64, seek func(Merged, *RunEntry) error
 	for {
 		e := at(w.m)
 		if e == nil || !SamePart(e, &w.key) || e.Offset < w.low {
-			w.seen = &RunEntry{Topic: math.MaxUint32} // there is nothing to go on from
+			w.seen = &RunEntry{Topic: math.MaxUint32} // the end: further calls find nothing
 			return nil, nil
 		}
 		seen := *e
@@ -94,7 +94,7 @@ func (q *lookup) history(key []byte, h *HistoryQuery) ([]Entry, error) {
 }
 
 func (q *lookup) historyOfOne(key []byte, part uint32, h *HistoryQuery) ([]Entry, error) {
-	w, err := q.newWalk(key, part)
+	w, err := q.newScan(key, part)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (q *lookup) historyOfOne(key []byte, part uint32, h *HistoryQuery) ([]Entry
 	return out, nil
 }
 
-// rank is where a record stands in the history of a key that is in several partitions: by the highest timestamp up to it
-// in its partition, so that the order within a partition stays.
+// rank is the position of a record in the history of a key in several partitions. It uses the
+// highest timestamp up to the record in its partition, so that the order within a partition stays.
 type rank struct {
 	time   int64
 	part   uint32
@@ -130,25 +130,26 @@ func (a rank) compare(b rank) int {
 	return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.part, b.part), cmp.Compare(a.offset, b.offset))
 }
 
-// historyOfMany reads all records of the key up to the last that it gives: keys in several partitions are rare.
+// historyOfMany reads all records of the key up to the last one that it returns, because keys in
+// several partitions are rare.
 func (q *lookup) historyOfMany(key []byte, parts []uint32, h *HistoryQuery) ([]Entry, error) {
 	after, err := q.rankOf(key, h.After)
 	if err != nil {
 		return nil, err
 	}
-	walks := make([]*walk, len(parts))
+	scans := make([]*scan, len(parts))
 	heads := make([]*RunEntry, len(parts))
 	for i, part := range parts {
-		if walks[i], err = q.newWalk(key, part); err != nil {
+		if scans[i], err = q.newScan(key, part); err != nil {
 			return nil, err
 		}
-		if heads[i], err = walks[i].up(0); err != nil {
+		if heads[i], err = scans[i].up(0); err != nil {
 			return nil, err
 		}
 	}
 	var out ring
 	for {
-		i, at := least(walks, heads)
+		i, at := least(scans, heads)
 		if i < 0 || h.NewestFirst && h.After != nil && at.compare(after) >= 0 {
 			break
 		}
@@ -158,17 +159,17 @@ func (q *lookup) historyOfMany(key []byte, parts []uint32, h *HistoryQuery) ([]E
 				break
 			}
 		}
-		if heads[i], err = walks[i].up(0); err != nil {
+		if heads[i], err = scans[i].up(0); err != nil {
 			return nil, err
 		}
 	}
 	return out.entries(h.NewestFirst), nil
 }
 
-// ring keeps the last entries that it is given.
+// ring keeps the last entries that were added.
 type ring struct {
 	list []RunEntry
-	from int // of the oldest
+	from int // index of the oldest
 }
 
 func (r *ring) add(e *RunEntry, most int) {
@@ -191,27 +192,27 @@ func (r *ring) entries(newestFirst bool) []Entry {
 	return out
 }
 
-// least is the walk whose record comes next, -1 if none has one.
-func least(walks []*walk, heads []*RunEntry) (best int, at rank) {
+// least returns the scan whose record comes next, -1 if none has one.
+func least(scans []*scan, heads []*RunEntry) (best int, at rank) {
 	best = -1
 	for i, e := range heads {
 		if e == nil {
 			continue
 		}
-		if r := (rank{walks[i].time, e.Part, e.Offset}); best < 0 || r.compare(at) < 0 {
+		if r := (rank{scans[i].time, e.Part, e.Offset}); best < 0 || r.compare(at) < 0 {
 			best, at = i, r
 		}
 	}
 	return best, at
 }
 
-// rankOf finds the rank of a record, whether it is there or not.
-func (q *lookup) rankOf(key []byte, p *Place) (rank, error) {
+// rankOf finds the rank of a record, whether it exists or not.
+func (q *lookup) rankOf(key []byte, p *RecordID) (rank, error) {
 	if p == nil {
 		return rank{}, nil
 	}
 	r := rank{time: math.MinInt64, part: p.Partition, offset: p.Offset}
-	w, err := q.newWalk(key, p.Partition)
+	w, err := q.newScan(key, p.Partition)
 	if err != nil {
 		return r, err
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// manifest is the one row that says what else there is. It changes with every transaction.
+// manifest is the row that describes the rest of the file. Every transaction rewrites it.
 type manifest struct {
 	Cluster   string `json:"cluster"`
-	NextTopic uint32 `json:"next_topic"` // the number that the next topic gets; none is used again
+	NextTopic uint32 `json:"next_topic"` // the number of the next new topic; never reused
 	NextRun   int64  `json:"next_run"`
 	Runs      []Info `json:"runs"` // oldest first
-	// The journal holds the sequences [JournalFrom, JournalNext).
+	// The journal has the sequences [JournalFrom, JournalNext).
 	JournalFrom int64 `json:"journal_from"`
 	JournalNext int64 `json:"journal_next"`
-	// Positions is how many rows that table has, PositionsSum the sum of their checksums.
+	// Positions is the number of rows of that table, PositionsSum the sum of their checksums.
 	Positions    int    `json:"positions"`
 	PositionsSum uint64 `json:"positions_sum"`
 }
@@ -27,7 +27,7 @@ type manifest struct {
 func (m *manifest) encode() []byte {
 	b, err := json.Marshal(m)
 	if err != nil {
-		panic(fmt.Sprintf("view: manifest of numbers and text: %v", err))
+		panic(fmt.Sprintf("keyindex: encode manifest: %v", err))
 	}
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
@@ -35,7 +35,7 @@ func (m *manifest) encode() []byte {
 func decodeManifest(b []byte) (m manifest, err error) {
 	body := b[:max(0, len(b)-sumBytes)]
 	if len(b) < sumBytes || binary.LittleEndian.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
-		return m, localdb.Damaged("checksum of the manifest")
+		return m, localdb.Damaged("wrong checksum of the manifest")
 	}
 	if err := json.Unmarshal(body, &m); err != nil {
 		return m, localdb.Damaged("manifest: %v", err)
@@ -47,18 +47,18 @@ const sumBytes = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// partKey names a partition.
+// partKey identifies a partition.
 type partKey struct {
 	topic     record.ID
 	partition uint32
 }
 
-// position is how far a partition was read.
+// position is the read position in a partition.
 type position struct {
 	number uint32    // of the topic
-	next   int64     // first offset that was not read
-	origin record.ID // of the epoch of the offset before; zero if that is not known
-	// settled is an offset: of the tombstones below it none went unread that has deleted something in the view.
+	next   int64     // first unread offset
+	origin record.ID // nonce of the epoch of offset next-1; zero if unknown
+	// settled: no tombstone below it that deletes an indexed record was missed (FORMAT.md).
 	settled int64
 }
 
@@ -72,15 +72,16 @@ func (p *position) sum(k partKey) uint64 {
 	return uint64(crc32.Checksum(append(b, p.origin[:]...), castagnoli)) + 1
 }
 
-// recent are the entries that are in no run yet: in the file they are the journal, in memory sorted lists, few of them
-// for any number of entries. The lists are never changed: queries read them.
+// recent holds the entries that are in no run yet: in the file the journal, in memory a few sorted
+// lists, whatever the number of entries. The lists are immutable, because queries read them.
 type recent struct {
 	lists   [][]RunEntry // oldest first
 	entries int
 	bytes   int // of keys
 }
 
-// add takes a sorted list.
+// add adds a sorted list. Each list stays at least twice as long as the next, so their number is
+// logarithmic.
 func (r *recent) add(list []RunEntry) {
 	if len(list) == 0 {
 		return
@@ -97,7 +98,7 @@ func (r *recent) add(list []RunEntry) {
 	}
 }
 
-// all is everything in one list.
+// all returns all entries as one list.
 func (r *recent) all() []RunEntry {
 	var all []RunEntry
 	for i := len(r.lists) - 1; i >= 0; i-- {

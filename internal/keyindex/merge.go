@@ -5,27 +5,29 @@ import (
 	"slices"
 )
 
-// rules say what of each partition is still in the log. Entries of partitions that are not in it are of no use.
+// rules has the bounds of the partitions that are in the log. Entries of other partitions are
+// useless.
 type rules map[topicPart]bounds
 
-// topicPart names a partition as entries do.
+// topicPart identifies a partition by the topic's number, as entries do.
 type topicPart struct{ topic, part uint32 }
 
-// bounds of a partition: there is nothing below start; below clean there is one record of each key, the newest; and below
-// swept that is no tombstone.
+// bounds of a partition: no records below start, below clean at most one record per key, the
+// newest, and below swept no tombstones.
 type bounds struct{ start, clean, swept int64 }
 
-// pruner passes on sorted entries but for those whose records are no longer in the log. What stands behind an entry in
-// a run that is not merged can not be seen here, so some that could go stay.
+// pruner forwards sorted entries, except those whose records are no longer in the log. It does not
+// see newer entries in runs that are not merged, so some useless entries stay.
 type pruner struct {
 	rules
-	// bottom: nothing older is left out, so an entry whose record is gone has nothing more to hide.
+	// bottom: all older runs take part in the merge, so a Gone entry hides nothing and can be
+	// dropped.
 	bottom bool
 	out    func(*RunEntry) error
 
 	pending RunEntry
 	bounds  bounds // of its partition
-	any     bool   // there is a pending one
+	any     bool   // pending is set
 }
 
 func (p *pruner) add(e *RunEntry) error {
@@ -42,7 +44,7 @@ func (p *pruner) add(e *RunEntry) error {
 	return nil
 }
 
-// flush passes on the last entry.
+// flush forwards the last entry.
 func (p *pruner) flush() error {
 	if !p.any {
 		return nil
@@ -54,21 +56,22 @@ func (p *pruner) flush() error {
 	return p.out(&p.pending)
 }
 
-// merging is a merge under way. What it has written is in the file, but not in the manifest before it is done.
+// merging is a running merge. Its output is in the file, but in the manifest only at the end.
 type merging struct {
-	inputs []*run // that follow one another
-	tier   int    // of the result
-	all    bool   // everything takes part
+	inputs []*run // consecutive runs
+	tier   int    // tier of the result
+	all    bool   // a merge of all runs
 	src    Merged
 	prune  pruner
 	w      *Writer // nil before the first slice
 	moved  int64   // entries read
 }
 
-// pick begins the merges that are due: of the lowest tier that has enough runs, if they do not take part in one.
+// pick starts the merges that are due: in each tier with enough runs that do not yet take part in
+// one.
 func (f *file) pick(r func() rules) {
 	for i := len(f.runs) - 1; i >= 0; {
-		j := i // runs [j, i] are of one tier
+		j := i // runs [j, i] have the same tier
 		for j > 0 && f.runs[j-1].Tier == f.runs[i].Tier {
 			j--
 		}
@@ -83,7 +86,7 @@ func (f *file) pick(r func() rules) {
 	}
 }
 
-// pickAll begins a merge of all runs, if none is under way.
+// pickAll starts a merge of all runs if no merge is running.
 func (f *file) pickAll(r rules) {
 	if len(f.merges) == 0 && len(f.runs) > 0 {
 		f.begin(f.runs, f.runs[0].Tier, r)
@@ -104,7 +107,7 @@ func (f *file) begin(inputs []*run, tier int, r rules) {
 	slices.SortStableFunc(f.merges, func(a, b *merging) int { return a.tier - b.tier })
 }
 
-// merge goes on with the merge of the lowest tier, for so many entries.
+// merge continues the merge of the lowest tier by some entries.
 func (f *file) merge(ctx context.Context, entries int) (over bool, err error) {
 	m := f.merges[0]
 	var done *Info
@@ -161,7 +164,7 @@ func (m *merging) step(entries int) (*Info, error) {
 	return nil, nil
 }
 
-// finish puts the result of a merge in the place of its inputs.
+// finish replaces the inputs of a merge by its result.
 func (f *file) finish(m *merging, info Info) error {
 	f.merges = f.merges[1:]
 	i := slices.Index(f.runs, m.inputs[0])
@@ -171,21 +174,21 @@ func (f *file) finish(m *merging, info Info) error {
 	if info.Entries == 0 {
 		return nil
 	}
-	made, err := f.run(info)
+	created, err := f.run(info)
 	if err == nil {
-		f.runs = slices.Insert(runs, i, made)
+		f.runs = slices.Insert(runs, i, created)
 	}
 	return err
 }
 
-// abandon ends a merge that went wrong: its blocks are deleted, its inputs stay.
+// abandon ends a failed merge: its blocks are deleted, its inputs stay.
 func (f *file) abandon(m *merging) {
 	f.merges = slices.DeleteFunc(f.merges, func(x *merging) bool { return x == m })
 	for _, in := range m.inputs {
 		in.busy = false
 	}
 	if m.w != nil {
-		// The transaction that took its number may be the one that failed.
+		// The failed transaction may be the one that reserved its number.
 		f.man.NextRun = max(f.man.NextRun, m.w.ID()+1)
 		f.dead = append(f.dead, deadRun(m.w.ID()))
 	}

@@ -8,9 +8,9 @@ import (
 
 // meters are the metrics of a view.
 type meters struct {
-	records  *metrics.Counter // entries taken in
-	rebuilds *metrics.Counter // files, or single topics, that were made anew
-	merged   *metrics.Counter // entries that merges have read
+	records  *metrics.Counter // entries read from the log
+	rebuilds *metrics.Counter // rebuilt files and topics
+	merged   *metrics.Counter // entries read by merges
 	entries  atomic.Int64     // in the file
 	runs     atomic.Int64
 }

@@ -16,29 +16,30 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// model is a log with what the view must say of it, and a view.
+// model is a log with the expected content of the view, and a view.
 type model struct {
 	t      *testing.T
 	rand   *rand.Rand
-	log    *aLog
+	log    *fakeLog
 	view   *testView
 	topics []record.ID
 	clock  int64
-	few    int  // how many keys a check looks at
-	cut    bool // a compaction was not finished: records may be gone, and nobody has said so
-	// lost says of partitions whose log was cut off below what compaction had looked at how far that was: records below may be gone
-	// for newer ones that are gone too, which a view that had not come so far has never seen.
-	lost map[aPlace]int64
+	few    int  // number of keys that a check looks at
+	cut    bool // a compaction was not finished: records may be missing without a report
+	// lost is set for partitions whose log was cut below the end of a compaction. Records below
+	// that end may be missing in favor of newer ones that are missing too, and a view that had not
+	// come so far has never seen those.
+	lost map[partitionID]int64
 }
 
 func newModel(t *testing.T, seed uint64) *model {
-	m := &model{t: t, rand: seeded(t, seed), log: newLog(), few: 100, lost: map[aPlace]int64{}}
+	m := &model{t: t, rand: seeded(t, seed), log: newLog(), few: 100, lost: map[partitionID]int64{}}
 	m.topics = append(m.topics, m.log.create(1+m.rand.IntN(3)))
 	m.view = openSized(t, "", m.log, &small)
 	return m
 }
 
-// key draws from few keys, from many, and from some that are strange.
+// key draws from few keys, from many, and from some unusual ones.
 func (m *model) key() string {
 	switch m.rand.IntN(10) {
 	case 0, 1, 2:
@@ -68,7 +69,7 @@ func (m *model) append(topic record.ID, part int) {
 	m.log.append(topic, part, recs...)
 }
 
-// step does something to the log, or to the view.
+// step changes the log or the view.
 func (m *model) step() {
 	topic := m.topics[m.rand.IntN(len(m.topics))]
 	part := m.rand.IntN(len(m.log.topicLocked(topic).parts))
@@ -89,7 +90,7 @@ func (m *model) step() {
 		m.log.trim(topic, part, p.start+m.rand.Int64N(p.next-p.start+1))
 	case n < 15:
 		to := p.clean + m.rand.Int64N(p.next-p.clean+1)
-		if m.rand.IntN(4) == 0 { // not finished; it has not taken tombstones yet
+		if m.rand.IntN(4) == 0 { // not finished: it has not removed tombstones yet
 			m.log.compact(topic, part, to, p.swept, false)
 			m.cut = true
 		} else {
@@ -102,11 +103,11 @@ func (m *model) step() {
 		clean := p.clean
 		to := p.next - m.rand.Int64N(min(p.next, 300)+1)
 		if to < clean {
-			at := aPlace{topic, uint32(part)}
+			at := partitionID{topic, uint32(part)}
 			m.lost[at] = max(m.lost[at], clean)
 		}
 		if m.log.rewind(topic, part, to) < p.next && m.rand.IntN(2) == 0 {
-			m.append(topic, part) // the log is as long again, and another
+			m.append(topic, part) // the log has the same length again, but other records
 		}
 		m.reopen()
 	case n < 25:
@@ -118,7 +119,7 @@ func (m *model) step() {
 	}
 }
 
-// reopen closes the view, now and then by copying its file while it is in use, and opens it again.
+// reopen closes the view, sometimes by copying its file while it is in use, and opens it again.
 func (m *model) reopen() {
 	path := m.view.path
 	if m.rand.IntN(2) == 0 {
@@ -128,7 +129,7 @@ func (m *model) reopen() {
 	m.view = openSized(m.t, path, m.log, &small)
 }
 
-// copy copies the files of a view while it is open, as a crash would leave them: at one moment.
+// copy copies the files of an open view at one moment, as after a crash.
 func (v *testView) copy() string {
 	to := filepath.Join(v.t.TempDir(), "keys.db")
 	var files [2][]byte
@@ -155,7 +156,7 @@ func (v *testView) copy() string {
 	return to
 }
 
-// knows says whether the view has a number for a topic.
+// knows reports whether the view has a number for a topic.
 func (v *testView) knows(topic record.ID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -166,7 +167,7 @@ func (v *testView) knows(topic record.ID) bool {
 	return ok
 }
 
-// forget tells the view of the records of some keys that are gone, as their readers would.
+// forget calls Forget for the missing records of some keys, as their readers would.
 func (m *model) forget(topic record.ID, there map[string][]Entry, keys []string) {
 	var gone []Entry
 	for _, key := range keys {
@@ -185,14 +186,14 @@ func (m *model) forget(topic record.ID, there map[string][]Entry, keys []string)
 	}
 }
 
-// some draws a few of the keys, and adds some that are nowhere.
+// some draws a few of the keys and adds unknown ones.
 func (m *model) some(there map[string][]Entry) []string {
 	keys := slices.Sorted(maps.Keys(there))
 	m.rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	return append(keys[:min(len(keys), m.few)], "no such key", "k", m.key())
 }
 
-// records are all records that are in the log of a topic, by key, partition by partition.
+// records returns all records of a topic in the log, by key, partition by partition.
 func (m *model) records(topic record.ID) map[string][]Entry {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
@@ -210,7 +211,7 @@ func (m *model) records(topic record.ID) map[string][]Entry {
 	return there
 }
 
-// newestOf is what Get must say of the records of a key.
+// newestOf is the expected result of Get.
 func newestOf(list []Entry, part int) (best Entry, ok bool) {
 	for i, e := range list {
 		if i+1 < len(list) && list[i+1].Partition == e.Partition || part >= 0 && int(e.Partition) != part {
@@ -223,7 +224,7 @@ func newestOf(list []Entry, part int) (best Entry, ok bool) {
 	return best, ok
 }
 
-// check compares all that the view says with what is in the log.
+// check compares all query results with the log.
 func (m *model) check() {
 	m.t.Helper()
 	m.view.caughtUp(m.log)
@@ -256,20 +257,21 @@ func (m *model) check() {
 	}
 }
 
-// aPlace is a partition.
-type aPlace struct {
+// partitionID identifies a partition.
+type partitionID struct {
 	topic record.ID
 	part  uint32
 }
 
-// listedOfLost are the keys that the view lists with a record that may be lost; there are fewer than LimitMax keys.
+// listedOfLost returns the keys that the view lists with a record that may be lost; there are fewer
+// than LimitMax keys.
 func (m *model) listedOfLost(topic record.ID) (keys []string) {
 	list, err := m.view.List(m.t.Context(), topic, ListQuery{Limit: LimitMax})
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	for _, e := range list {
-		if e.Offset < m.lost[aPlace{topic, e.Partition}] {
+		if e.Offset < m.lost[partitionID{topic, e.Partition}] {
 			keys = append(keys, string(e.Key))
 		}
 	}
@@ -316,7 +318,7 @@ func (m *model) checkHistory(topic record.ID, key string, want []Entry) {
 			break
 		}
 		last := list[len(list)-1]
-		q.After = &Place{last.Partition, last.Offset}
+		q.After = &RecordID{last.Partition, last.Offset}
 	}
 	if newest {
 		slices.Reverse(got)
@@ -335,8 +337,9 @@ func (m *model) checkHistory(topic record.ID, key string, want []Entry) {
 	}
 }
 
-// TestViewSaysWhatIsInTheLog compares a view with a plain model under random changes of the log, restarts and copies.
-func TestViewSaysWhatIsInTheLog(t *testing.T) {
+// TestViewMatchesTheLog compares a view with a simple model under random changes of the log,
+// restarts and copies.
+func TestViewMatchesTheLog(t *testing.T) {
 	for range sebtest.Runs(2, 1) {
 		t.Run("", func(t *testing.T) {
 			m := newModel(t, 0)
@@ -346,8 +349,8 @@ func TestViewSaysWhatIsInTheLog(t *testing.T) {
 				}
 				m.check()
 			}
-			if strings.Contains(m.view.log.String(), "made anew") {
-				t.Errorf("a file was made anew: %s", m.view.log.String())
+			if strings.Contains(m.view.log.String(), "rebuilding the key index") {
+				t.Errorf("a file was rebuilt: %s", m.view.log.String())
 			}
 		})
 	}

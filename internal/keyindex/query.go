@@ -12,14 +12,14 @@ import (
 // listBytes bounds the keys of one List.
 const listBytes = 4 << 20
 
-// lookup is a query of one topic under way.
+// lookup is a query of one topic.
 type lookup struct {
 	sources []Source // oldest first
 	topic   uint32
 	parts   []follow.Partition // as committed, by number
 }
 
-// bounds of a partition; nothing of one that is not there is to be seen.
+// bounds returns the bounds of a partition; nothing is visible in a partition that does not exist.
 func (q *lookup) bounds(part uint32) bounds {
 	if int(part) >= len(q.parts) {
 		return bounds{start: math.MaxInt64}
@@ -28,13 +28,14 @@ func (q *lookup) bounds(part uint32) bounds {
 	return bounds{p.Start, p.Clean, p.Swept}
 }
 
-// visible says whether the record of an entry is there, if it is the newest of its key and partition.
+// visible reports whether the record of an entry exists, if it is the newest of its key and
+// partition.
 func (q *lookup) visible(e *RunEntry) bool {
 	b := q.bounds(e.Part)
 	return e.Offset >= b.start && !e.IsGone() && !(e.IsDeleted() && e.Offset < b.swept)
 }
 
-// newestOf returns the newest of the records of a key in all partitions.
+// newestOf returns the newest visible record of a key in all partitions.
 func (q *lookup) newestOf(n Newest) (best *RunEntry) {
 	for i := range n {
 		e := &n[i]
@@ -67,8 +68,9 @@ func (q *lookup) get(key []byte, part int) (*RunEntry, error) {
 	return q.newestOf(n), nil
 }
 
-// newestIn finds the newest entry of a key in a partition. Entries that say that a record is gone may be newer than those of
-// later records; all others are the newer the newer their source, so that the first one found ends the search.
+// newestIn finds the newest entry of a key in a partition. A Gone entry may lie in a newer source
+// than entries of later records. Any other entry is newer than all entries of older sources, so the
+// first one that is found ends the search.
 func (q *lookup) newestIn(key []byte, part uint32) (best *RunEntry, err error) {
 	behind := Highest(q.topic, key, part)
 	for _, s := range slices.Backward(q.sources) {
@@ -90,7 +92,7 @@ func (q *lookup) newestIn(key []byte, part uint32) (best *RunEntry, err error) {
 	return best, nil
 }
 
-// list finds the next keys that have a value.
+// list finds the next keys with a value.
 func (q *lookup) list(l *ListQuery) ([]Entry, error) {
 	var out []Entry
 	from := Lowest(q.topic, l.Prefix, 0)
@@ -119,7 +121,7 @@ func (q *lookup) list(l *ListQuery) ([]Entry, error) {
 	return out, nil
 }
 
-// partitionsOf lists the partitions in which a key stands, visible or not.
+// partitionsOf lists the partitions with entries of a key, visible or not.
 func (q *lookup) partitionsOf(key []byte) ([]uint32, error) {
 	var n Newest
 	for _, s := range q.sources {
@@ -135,7 +137,7 @@ func (q *lookup) partitionsOf(key []byte) ([]uint32, error) {
 	return parts, nil
 }
 
-// exists says whether there is an entry of a record that nobody has found gone.
+// exists reports whether there is an entry of a record that is not marked as Gone.
 func (q *lookup) exists(e *RunEntry) (bool, error) {
 	m := NewMerged(q.sources)
 	if err := m.Seek(e); err != nil {

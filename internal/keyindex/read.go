@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// readBytes is how much of a partition is read at once.
+	// readBytes is how much of a partition one read returns.
 	readBytes = 1 << 20
-	// arenaBytes is how much memory for keys is taken at once.
+	// arenaBytes is the allocation unit for keys.
 	arenaBytes = 64 << 10
 )
 
-// batch is what was read and is not yet in the file.
+// batch is entries that were read and not yet stored.
 type batch struct {
 	entries []RunEntry
 	arena   []byte
@@ -40,7 +40,7 @@ func (b *batch) key(key []byte) []byte {
 	return b.arena[from:len(b.arena):len(b.arena)]
 }
 
-// read takes in what is new in the partitions, some of each.
+// read reads new records, some of each partition.
 func (w *follower) read(ctx context.Context, parts []follow.Partition) (wait time.Duration, err error) {
 	wait = follow.Idle
 	for i := range parts {
@@ -73,7 +73,7 @@ func (w *follower) read(ctx context.Context, parts []follow.Partition) (wait tim
 	return wait, w.commit(ctx)
 }
 
-// unread notes that a partition could not be read.
+// unread records that a partition could not be read.
 func (w *follower) unread(ctx context.Context, key partKey, err error) time.Duration {
 	if ctx.Err() != nil {
 		return 0
@@ -82,7 +82,7 @@ func (w *follower) unread(ctx context.Context, key partKey, err error) time.Dura
 	if x == nil {
 		x = &follow.Retry{}
 		w.failed[key] = x
-		w.opt.Logger.Warn("keys of a partition can not be read, and are tried again", "topic", key.topic.String(),
+		w.opt.Logger.Warn("reading keys of a partition failed, retrying", "topic", key.topic.String(),
 			"partition", key.partition, "err", err)
 	}
 	return x.Again(time.Now(), w.opt.sizes.retry)
@@ -91,13 +91,13 @@ func (w *follower) unread(ctx context.Context, key partKey, err error) time.Dura
 // fileError is an error of the file, not of the log.
 type fileError struct{ error }
 
-// unsettled says whether tombstones that were not read may be gone, whose keys the view takes for alive since: what they
-// have deleted was read before they were behind it.
+// unsettled reports whether unread tombstones may have been removed. The index would then treat
+// their keys as alive, because it read the deleted records before.
 func (pos *position) unsettled(p *follow.Partition) bool {
 	return pos.next < p.Sweepable && pos.settled < p.Sweepable
 }
 
-// readPartition reads some of a partition from an offset on, and returns the offset after it.
+// readPartition reads some of a partition from an offset on, and returns the next offset.
 func (w *follower) readPartition(ctx context.Context, p *follow.Partition, from int64) (next int64, err error) {
 	b, err := w.opt.Log.Read(ctx, p.Topic, p.Partition, from, readBytes)
 	if err != nil {
@@ -109,7 +109,7 @@ func (w *follower) readPartition(ctx context.Context, p *follow.Partition, from 
 		pos = position{settled: p.Sweepable}
 	}
 	if pos.next = from; w.recheck(p, &pos) {
-		return from, nil // as the next turn will see as well
+		return from, nil // the next turn sees the same
 	}
 	next = from
 	var r record.Reader
@@ -122,7 +122,7 @@ func (w *follower) readPartition(ctx context.Context, p *follow.Partition, from 
 			continue
 		}
 		if one.BaseOffset() > next {
-			return next, fmt.Errorf("batch at offset %d where %d should be", one.BaseOffset(), next)
+			return next, fmt.Errorf("batch at offset %d, want %d", one.BaseOffset(), next)
 		}
 		if err := w.readBatch(ctx, p, &r, one, next); err != nil {
 			return next, err
@@ -131,13 +131,13 @@ func (w *follower) readPartition(ctx context.Context, p *follow.Partition, from 
 		w.reached(p, next)
 	}
 	if next == from {
-		return from, errors.New("nothing at an offset that is committed")
+		return from, errors.New("no batch at a committed offset")
 	}
 	return next, nil
 }
 
-// recheck looks at a partition again after a read: what is known of it then is no older than what was read. It says whether
-// what was read is of no use.
+// recheck gets the state of a partition again after a read, because that state is then at least as
+// new as the data. It reports whether the data must be discarded.
 func (w *follower) recheck(p *follow.Partition, pos *position) bool {
 	now := w.opt.Log.Topic(p.Topic)
 	if int(p.Partition) >= len(now) || pos.unsettled(&now[p.Partition]) {
@@ -148,7 +148,7 @@ func (w *follower) recheck(p *follow.Partition, pos *position) bool {
 	return false
 }
 
-// readBatch takes in the records of one batch from an offset on.
+// readBatch adds the records of one batch from an offset on.
 func (w *follower) readBatch(ctx context.Context, p *follow.Partition, r *record.Reader, one record.Batch, from int64) error {
 	number := w.topics[p.Topic]
 	for r.Reset(one, from); r.Next(); {
@@ -173,7 +173,7 @@ func (w *follower) readBatch(ctx context.Context, p *follow.Partition, r *record
 	return r.Err()
 }
 
-// reached notes how far a partition was read.
+// reached records the new position in a partition.
 func (w *follower) reached(p *follow.Partition, next int64) {
 	if w.batch.moved == nil {
 		w.batch.moved = map[partKey]position{}
@@ -187,7 +187,7 @@ func (w *follower) reached(p *follow.Partition, next int64) {
 	}
 }
 
-// commit stores the batch and makes it visible. If it fails, the batch is read again.
+// commit stores the batch and makes it visible. After an error the batch is read again.
 func (w *follower) commit(ctx context.Context) error {
 	p := &progress{entries: Sort(w.batch.entries), moved: w.batch.moved}
 	w.batch.entries, w.batch.moved, w.batch.bytes = nil, nil, 0

@@ -7,16 +7,17 @@ import (
 	"github.com/sebbroker/seb/internal/localdb"
 )
 
-// The id of a block is the number of its run, its level and its number. Runs have levels of blocks: above the data blocks
-// (level 0) stand index blocks, with an entry of level n+1 for each block of level n: a fence, whose time is the number of
-// that block and whose place is above all entries before the block and not above the block's first.
+// A block ID consists of the number of the run, the level and the number of the block. Above the
+// data blocks (level 0) a run has levels of index blocks. An index block of level n+1 has an entry
+// for each block of level n: a fence, whose time is the number of that block. The fence sorts after
+// all entries before the block and not after the block's first entry.
 const (
 	blockBits = 24
 	levelBits = 2
 	runShift  = blockBits + levelBits
 	levelsMax = 1 << levelBits
 	blocksMax = 1 << blockBits
-	// fanoutMin keeps indexes low where keys are longer than a block.
+	// fanoutMin bounds the height of the index if keys are longer than a block.
 	fanoutMin = 64
 )
 
@@ -24,20 +25,21 @@ func blockID(run int64, level, number int) int64 {
 	return run<<runShift | int64(level)<<blockBits | int64(number)
 }
 
-// IDs are the ids of a run's blocks: [first, end).
+// IDs returns the IDs of a run's blocks: [first, end).
 func IDs(run int64) (first, end int64) { return run << runShift, (run + 1) << runShift }
 
-// RunOf is the number of the run that a block is of.
+// RunOf is the number of the run of a block.
 func RunOf(id int64) int64 { return id >> runShift }
 
 const (
-	// nodesMax is how many index blocks are kept in memory, of about 10 KiB each.
+	// nodesMax is the number of index blocks kept in memory, of about 10 KiB each.
 	nodesMax = 512
-	// nodeKeys is the length of keys, first and last together, at which a block is not kept: they take too much.
+	// nodeKeys is the total length of first and last key from which a block is too large to be
+	// kept.
 	nodeKeys = 1 << 10
 )
 
-// Store is where blocks are. It may be used concurrently.
+// Store reads blocks and caches index blocks. It may be used concurrently.
 type Store struct {
 	// read returns the entries of a block (Decode).
 	read func(id int64) ([]RunEntry, error)
@@ -46,12 +48,12 @@ type Store struct {
 	nodes map[int64][]RunEntry
 }
 
-// NewStore returns a store whose blocks read gives, which may be called concurrently.
+// NewStore returns a store that gets its blocks from read, which may be called concurrently.
 func NewStore(read func(id int64) ([]RunEntry, error)) *Store {
 	return &Store{read: read, nodes: map[int64][]RunEntry{}}
 }
 
-// node reads an index block; those that were read lately are in memory.
+// node returns an index block; recently read ones are in memory.
 func (s *Store) node(id int64) ([]RunEntry, error) {
 	s.mu.Lock()
 	list := s.nodes[id]
@@ -78,22 +80,23 @@ func (s *Store) node(id int64) ([]RunEntry, error) {
 // Info describes a run.
 type Info struct {
 	ID      int64 `json:"id"`
-	Tier    int   `json:"tier"`   // how often its entries were merged; the caller's
+	Tier    int   `json:"tier"`   // number of merges of its entries; set by the caller
 	Height  int   `json:"height"` // levels of index
 	Blocks  int   `json:"blocks"` // data blocks
 	Entries int64 `json:"entries"`
 }
 
-// Run is a sorted list of entries in blocks of a store, never changed. It may be read concurrently.
+// Run is an immutable sorted list of entries in blocks of a store. It may be read concurrently.
 type Run struct {
 	Info
 	store *Store
 }
 
-// Run returns the run that info describes, or localdb.ErrDamaged if there can be no such run. It is not read yet.
+// Run returns the run that info describes, without reading it, or localdb.ErrDamaged if info is
+// invalid.
 func (s *Store) Run(info Info) (*Run, error) {
 	if info.ID < 0 || info.Height < 0 || info.Height >= levelsMax || info.Blocks < 1 || info.Blocks > blocksMax {
-		return nil, localdb.Damaged("run %d is of height %d and has %d blocks", info.ID, info.Height, info.Blocks)
+		return nil, localdb.Damaged("run %d has invalid height %d or %d blocks", info.ID, info.Height, info.Blocks)
 	}
 	return &Run{Info: info, store: s}, nil
 }
@@ -115,19 +118,20 @@ func (r *Run) seek(e *RunEntry) (int, error) {
 	return number, nil
 }
 
-// Check reads all of a run and compares it with itself and with its description. Error: localdb.ErrDamaged, or the store's.
+// Check reads a whole run and checks its order, its index and its description. Errors:
+// localdb.ErrDamaged, or the store's.
 func (r *Run) Check() error {
 	c := check{Run: r}
 	if err := c.visit(r.Height, 0, nil); err != nil {
 		return err
 	}
 	if c.entries != r.Entries || c.seen[0] != r.Blocks {
-		return localdb.Damaged("run %d has %d entries in %d blocks, not %d in %d", r.ID, c.entries, c.seen[0], r.Entries, r.Blocks)
+		return localdb.Damaged("run %d has %d entries in %d blocks, want %d in %d", r.ID, c.entries, c.seen[0], r.Entries, r.Blocks)
 	}
 	return nil
 }
 
-// check goes through a run in order.
+// check visits a run in order.
 type check struct {
 	*Run
 	seen    [levelsMax]int // blocks of each level
@@ -135,14 +139,14 @@ type check struct {
 	last    *RunEntry
 }
 
-// visit checks a block and those below it; fence is what the level above says of it.
+// visit checks a block and those below it; fence is its entry in the level above.
 func (c *check) visit(level, number int, fence *RunEntry) error {
 	list, err := c.store.read(blockID(c.ID, level, number))
 	if err != nil {
 		return err
 	}
 	if number != c.seen[level] || len(list) == 0 || fence != nil && Compare(fence, &list[0]) > 0 {
-		return localdb.Damaged("block %d of level %d of run %d is not where it should be", number, level, c.ID)
+		return localdb.Damaged("block %d of level %d of run %d is misplaced", number, level, c.ID)
 	}
 	c.seen[level]++
 	for i := range list {

@@ -19,7 +19,7 @@ type blocks map[int64][]byte
 
 func (b blocks) put(id int64, data []byte) error {
 	if _, there := b[id]; there {
-		return fmt.Errorf("block %d twice", id)
+		return fmt.Errorf("block %d was written twice", id)
 	}
 	b[id] = bytes.Clone(data)
 	return nil
@@ -33,8 +33,8 @@ func (b blocks) read(id int64) ([]RunEntry, error) {
 	return Decode(id, data)
 }
 
-// entries draws sorted entries: of few topics and partitions, with keys that share their beginnings, some very long, and
-// some that have many records.
+// entries draws sorted entries of few topics and partitions. Keys share prefixes, some are very
+// long, and some have many records.
 func entries(r *rand.Rand, n int) []RunEntry {
 	var list []RunEntry
 	for len(list) < n {
@@ -69,7 +69,7 @@ func entries(r *rand.Rand, n int) []RunEntry {
 	return Sort(list)
 }
 
-// written makes a run of entries.
+// keyrunWritten writes a run of entries.
 func keyrunWritten(t testing.TB, id int64, list []RunEntry) (blocks, *Run) {
 	t.Helper()
 	b := blocks{}
@@ -129,7 +129,7 @@ func TestRunsReadAsTheyWereWritten(t *testing.T) {
 			got = append(got, *c.At())
 		}
 		if !slices.EqualFunc(got, list, same) {
-			t.Fatalf("%d entries read as %d others", len(list), len(got))
+			t.Fatalf("%d entries are read as %d others", len(list), len(got))
 		}
 		for i := len(list) - 1; i >= 0; i-- {
 			if err := c.Prev(); err != nil || !same(*c.At(), list[i]) {
@@ -142,7 +142,8 @@ func TestRunsReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// TestSeek: cursors find what is there and what is next to what is not, from wherever they stand.
+// TestSeek checks that cursors find existing entries and the neighbors of missing ones from any
+// position.
 func TestSeek(t *testing.T) {
 	r := keyrunSeeded(t)
 	list := entries(r, 20_000)
@@ -178,7 +179,7 @@ func TestSeek(t *testing.T) {
 	}
 }
 
-// TestMergedSources: several sources are one, in which the newer is believed.
+// TestMergedSources checks that several sources are one, in which the newer decides.
 func TestMergedSources(t *testing.T) {
 	r := keyrunSeeded(t)
 	for range 20 {
@@ -186,7 +187,7 @@ func TestMergedSources(t *testing.T) {
 		var all []RunEntry
 		for i := range 1 + r.IntN(5) {
 			list := entries(r, 1+r.IntN(2000))
-			for range 20 { // some of what older ones say
+			for range 20 { // some records of older sources
 				if len(all) > 0 {
 					e := all[r.IntN(len(all))]
 					e.Flags, e.Time = Gone, int64(i)
@@ -234,7 +235,7 @@ func TestMergedSources(t *testing.T) {
 	}
 }
 
-// takeKeys goes through sources key by key.
+// takeKeys visits sources key by key.
 func takeKeys(t *testing.T, m Merged, all []RunEntry) {
 	t.Helper()
 	if err := m.Seek(&RunEntry{}); err != nil {
@@ -267,7 +268,7 @@ func takeKeys(t *testing.T, m Merged, all []RunEntry) {
 	}
 }
 
-// TestDamagedRuns: a run that is not what was written does not pass, whatever is wrong with it.
+// TestDamagedRuns checks that Check detects any difference from the written run.
 func TestDamagedRuns(t *testing.T) {
 	r := keyrunSeeded(t)
 	list := entries(r, 30_000)
@@ -298,7 +299,7 @@ func TestDamagedRuns(t *testing.T) {
 		check("a block less", func(b blocks, _ *Info) { delete(b, id) })
 		check("a block cut off", func(b blocks, _ *Info) { b[id] = b[id][:r.IntN(len(b[id]))] })
 		if id != other {
-			check("a block in the place of another", func(b blocks, _ *Info) { b[id] = b[other] })
+			check("a block copied over another", func(b blocks, _ *Info) { b[id] = b[other] })
 		}
 	}
 	check("an entry less", func(_ blocks, info *Info) { info.Entries-- })
@@ -308,7 +309,7 @@ func TestDamagedRuns(t *testing.T) {
 	check("higher", func(_ blocks, info *Info) { info.Height++ })
 	check("lower", func(_ blocks, info *Info) { info.Height-- })
 	check("another run's", func(_ blocks, info *Info) { info.ID++ })
-	// What is well made, but in a wrong order.
+	// Valid blocks in a wrong order.
 	a, b := list[:len(list)/2], list[len(list)/2:]
 	_, turned := keyrunWritten(t, 1, append(slices.Clone(b), a...))
 	if err := turned.Check(); !errors.Is(err, localdb.ErrDamaged) {
@@ -330,7 +331,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(bytes.Clone(x.buf))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		// Fuzzing will not find checksums.
+		// Fuzzing does not find checksums.
 		x := Encoder{buf: bytes.Clone(body)}
 		list, err := Decode(7, x.Seal(7))
 		if err != nil {

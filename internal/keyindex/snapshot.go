@@ -11,23 +11,26 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// snapshot is what queries read: it never changes, and the blocks of its runs stay while somebody holds it.
+// snapshot is the data that queries read. It is immutable, and the blocks of its runs are kept
+// while a query holds it.
 type snapshot struct {
 	file    *file
 	recent  [][]RunEntry
 	runs    []*run
-	topics  map[record.ID]uint32 // their numbers
-	readers int                  // guarded by View.mu, as is retired
+	topics  map[record.ID]uint32 // numbers of the topics
+	readers int                  // guarded by View.mu, like retired
 	retired bool
 }
 
-// publish makes what the file holds now visible; moved are the positions that changed with it.
+// publish makes the current content of the file visible to queries, with the positions that changed
+// with it. Content and positions change under one lock, so a query that sees a position also sees
+// its records.
 func (v *View) publish(f *file, topics map[record.ID]uint32, p *progress) {
 	next := &snapshot{file: f, recent: f.recent.lists, runs: f.runs, topics: topics}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.broken != nil {
-		return // the next turn gives the file up
+		return // the next turn closes the file
 	}
 	for _, r := range next.runs {
 		r.pins++
@@ -48,7 +51,7 @@ func (v *View) publish(f *file, topics map[record.ID]uint32, p *progress) {
 	v.moved = make(chan struct{})
 }
 
-// openedLocked wakes those that wait for a file, or for an error.
+// openedLocked wakes callers that wait for a file or an error.
 func (v *View) openedLocked() {
 	select {
 	case <-v.opened:
@@ -57,7 +60,7 @@ func (v *View) openedLocked() {
 	}
 }
 
-// retireLocked takes the present snapshot away from new queries.
+// retireLocked withdraws the current snapshot from new queries.
 func (v *View) retireLocked() {
 	if s := v.snap; s != nil {
 		s.retired = true
@@ -87,15 +90,15 @@ func (s *snapshot) unpinLocked() {
 	s.runs = nil
 }
 
-// free says whether a run is in no snapshot.
+// free reports whether no snapshot contains a run.
 func (v *View) free(r *run) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return r.pins == 0
 }
 
-// withdraw takes the snapshot away and waits until nobody reads: the file can be closed then. err is what queries hear
-// from now on; nil lets them wait.
+// withdraw withdraws the snapshot and waits until no query reads, so that the file can be closed.
+// err is the error of further queries; nil makes them wait.
 func (v *View) withdraw(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -109,7 +112,7 @@ func (v *View) withdraw(err error) {
 	}
 }
 
-// acquire returns the present snapshot; the caller releases it.
+// acquire returns the current snapshot; the caller releases it.
 func (v *View) acquire(ctx context.Context) (*snapshot, error) {
 	for {
 		v.mu.Lock()
@@ -134,7 +137,7 @@ func (v *View) acquire(ctx context.Context) (*snapshot, error) {
 	}
 }
 
-// release gives a snapshot back. broken, if not nil, is damage that was found in its file.
+// release releases a snapshot. broken, if not nil, is damage that was found in its file.
 func (v *View) release(s *snapshot, broken error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -150,29 +153,31 @@ func (v *View) release(s *snapshot, broken error) {
 	v.loop.Wake()
 }
 
-// breakLocked takes the file away from queries; the next turn gives it up.
+// breakLocked withdraws the file from queries; the next turn closes it.
 func (v *View) breakLocked(why error) {
 	v.broken = why
 	v.withdrawLocked()
 }
 
 const (
-	// queryTries is how often a query is made anew that finds the file damaged.
+	// queryTries is how often a query runs that finds the file damaged.
 	queryTries = 3
-	// askEvery is how often somebody who waits asks the log to go on; it is less than what one asking is good for.
+	// askEvery is the interval at which a waiting query calls Log.Queried; it is shorter than the
+	// effect of one call.
 	askEvery = 5 * time.Second
 	// noTopic is a number that no topic has.
 	noTopic = 1<<32 - 1
 )
 
-// query runs a query of a topic. If it finds the file damaged, the file is made anew, and the query with it.
+// query runs a query of a topic. If the query finds the file damaged, it is repeated on the rebuilt
+// file.
 func (v *View) query(ctx context.Context, topic record.ID, f func(*lookup) error) error {
 	for try := 1; ; try++ {
 		parts := v.opt.Log.Topic(topic)
 		if len(parts) == 0 {
 			return ErrNotIndexed
 		}
-		v.opt.Log.Asked()
+		v.opt.Log.Queried()
 		s, err := v.acquire(ctx)
 		if err != nil {
 			return err
@@ -204,8 +209,8 @@ func (s *snapshot) lookup(topic uint32, parts []follow.Partition) *lookup {
 	return q
 }
 
-// Lag is how many records of a topic are committed and not yet in the view (offsets, to be exact); 0 if the topic has no
-// key index.
+// Lag is the number of offsets of a topic that are committed and not yet indexed; 0 if the topic
+// has no key index.
 func (v *View) Lag(topic record.ID) int64 { return v.lag(v.opt.Log.Topic(topic)) }
 
 func (v *View) lag(parts []follow.Partition) (n int64) {
@@ -218,8 +223,8 @@ func (v *View) lag(parts []follow.Partition) (n int64) {
 	return n
 }
 
-// WaitFor waits until the record at an offset is in the view, and does not mind whether it is written yet. Errors: those
-// of Get.
+// WaitFor waits until the record at an offset is indexed, even if it is not written yet. Errors:
+// those of Get.
 func (v *View) WaitFor(ctx context.Context, topic record.ID, partition uint32, offset int64) error {
 	again := time.NewTicker(askEvery)
 	defer again.Stop()
@@ -229,14 +234,14 @@ func (v *View) WaitFor(ctx context.Context, topic record.ID, partition uint32, o
 			return ErrNotIndexed
 		}
 		if int64(partition) >= int64(len(parts)) || offset < 0 {
-			return fmt.Errorf("%w: offset %d of partition %d of a topic that has %d", ErrInvalid, offset, partition, len(parts))
+			return fmt.Errorf("%w: offset %d of partition %d of a topic with %d partitions", ErrInvalid, offset, partition, len(parts))
 		}
-		v.opt.Log.Asked()
+		v.opt.Log.Queried()
 		v.mu.Lock()
-		there := v.snap != nil && max(parts[partition].Start, v.positions[partKey{topic, partition}]) > offset
+		indexed := v.snap != nil && max(parts[partition].Start, v.positions[partKey{topic, partition}]) > offset
 		err, moved := v.err, v.moved
 		v.mu.Unlock()
-		if there || err != nil {
+		if indexed || err != nil {
 			return err
 		}
 		select {

@@ -7,7 +7,7 @@ import (
 
 // Source is a sorted list of entries in chunks: a Run, or a list in Memory.
 type Source interface {
-	// seek returns the number of the chunk in which e is, or would be.
+	// seek returns the number of the chunk in which e is or would be.
 	seek(e *RunEntry) (int, error)
 	chunks() int
 	chunk(number int) ([]RunEntry, error)
@@ -22,7 +22,8 @@ func (m Memory) chunks() int { return min(1, len(m)) }
 
 func (m Memory) chunk(int) ([]RunEntry, error) { return m, nil }
 
-// Reading is a run for one query, which often reads a chunk several times. It belongs to one goroutine.
+// Reading is a run for one query, which often reads a chunk several times. It must not be used
+// concurrently.
 type Reading struct {
 	*Run
 	number int
@@ -39,15 +40,16 @@ func (r *Reading) chunk(number int) (list []RunEntry, err error) {
 	return r.list, nil
 }
 
-// Cursor goes through a source. It belongs to one goroutine, and its zero value but for Source stands nowhere.
+// Cursor is a position in a source. It must not be used concurrently. With only Source set it is
+// not positioned.
 type Cursor struct {
 	Source
 	number int
 	list   []RunEntry
-	i      int // -1 and len(list) are before the first and behind the last entry of the source
+	i      int // -1 is before the first entry of the source, len(list) after the last
 }
 
-// At is the entry under the cursor, or nil. It is not changed, but the cursor does not keep it.
+// At is the entry at the cursor, or nil. It is immutable, and may be used after the cursor moves.
 func (c *Cursor) At() *RunEntry {
 	if c.i < 0 || c.i >= len(c.list) {
 		return nil
@@ -55,7 +57,7 @@ func (c *Cursor) At() *RunEntry {
 	return &c.list[c.i]
 }
 
-// load goes to a chunk.
+// load moves to a chunk.
 func (c *Cursor) load(number int) error {
 	list, err := c.chunk(number)
 	c.number, c.list = number, list
@@ -90,7 +92,7 @@ func (c *Cursor) SeekBefore(e *RunEntry) error {
 	return c.Prev()
 }
 
-// Next goes on to the next entry.
+// Next moves to the next entry.
 func (c *Cursor) Next() error {
 	if c.i++; c.i < len(c.list) || c.number+1 >= c.chunks() {
 		return nil
@@ -99,7 +101,7 @@ func (c *Cursor) Next() error {
 	return c.load(c.number + 1)
 }
 
-// Prev goes back to the entry before.
+// Prev moves to the previous entry.
 func (c *Cursor) Prev() error {
 	if c.i--; c.i >= 0 || c.number == 0 {
 		return nil
@@ -111,11 +113,11 @@ func (c *Cursor) Prev() error {
 	return nil
 }
 
-// Merged goes through several sources, oldest first, as if they were one: where they speak of the same record, the newest
-// is believed.
+// Merged is a position in several sources, oldest first, as if they were one: for a record in
+// several sources the newest decides.
 type Merged []*Cursor
 
-// NewMerged returns cursors that stand nowhere.
+// NewMerged returns cursors that are not positioned.
 func NewMerged(sources []Source) Merged {
 	m := make(Merged, len(sources))
 	for i, s := range sources {
@@ -144,7 +146,7 @@ func (m Merged) SeekBefore(e *RunEntry) error {
 	return nil
 }
 
-// First is the entry that comes next, nil if there is none.
+// First is the next entry upwards, nil if there is none.
 func (m Merged) First() *RunEntry {
 	var least *RunEntry
 	for _, c := range m {
@@ -155,7 +157,7 @@ func (m Merged) First() *RunEntry {
 	return least
 }
 
-// Last is the entry that comes next on the way back, nil if there is none.
+// Last is the next entry downwards, nil if there is none.
 func (m Merged) Last() *RunEntry {
 	var most *RunEntry
 	for _, c := range m {
@@ -166,10 +168,10 @@ func (m Merged) Last() *RunEntry {
 	return most
 }
 
-// Next goes on behind e, which First has given.
+// Next moves behind e, which First has returned.
 func (m Merged) Next(e *RunEntry) error { return m.move(*e, (*Cursor).Next) }
 
-// Prev goes on before e, which Last has given.
+// Prev moves before e, which Last has returned.
 func (m Merged) Prev(e *RunEntry) error { return m.move(*e, (*Cursor).Prev) }
 
 func (m Merged) move(e RunEntry, step func(*Cursor) error) error {
@@ -183,7 +185,8 @@ func (m Merged) move(e RunEntry, step func(*Cursor) error) error {
 	return nil
 }
 
-// TakeKey returns the newest entries of a key, under which some of the cursors stand, and moves them behind it.
+// TakeKey returns the newest entries of a key, at which some of the cursors are, and moves them
+// behind the key.
 func (m Merged) TakeKey(k RunEntry) (Newest, error) {
 	var n Newest
 	for _, c := range m {
@@ -193,7 +196,7 @@ func (m Merged) TakeKey(k RunEntry) (Newest, error) {
 				c.i++
 				continue
 			}
-			// The key's entries may fill many chunks: those between the newest ones are passed over.
+			// The key's entries may fill many chunks: skip those between the newest ones.
 			if err := n.Collect(c, k.Topic, k.Key); err != nil {
 				return nil, err
 			}
@@ -206,13 +209,13 @@ func (m Merged) TakeKey(k RunEntry) (Newest, error) {
 	return n, nil
 }
 
-// After is the smallest key behind another.
+// After is the smallest key that is greater than key.
 func After(key []byte) []byte { return append(bytes.Clone(key), 0) }
 
-// Newest holds the newest entry of a key in each partition.
+// Newest is the newest entry of a key in each partition.
 type Newest []RunEntry
 
-// note takes an entry from a source that is no older than those noted before.
+// note adds an entry of a source that is not older than the sources before.
 func (n *Newest) note(e *RunEntry) {
 	for i := range *n {
 		if have := &(*n)[i]; have.Part == e.Part {
@@ -225,8 +228,8 @@ func (n *Newest) note(e *RunEntry) {
 	*n = append(*n, *e)
 }
 
-// Collect notes the newest entries of a key in a source, partition by partition from the highest. Sources come oldest
-// first.
+// Collect adds the newest entries of a key in a source, partition by partition from the highest.
+// Call it for the oldest source first.
 func (n *Newest) Collect(c *Cursor, topic uint32, key []byte) error {
 	at := Highest(topic, key, math.MaxUint32)
 	for {

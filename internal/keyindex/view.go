@@ -14,43 +14,46 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// LimitMax is the most entries that one List or History gives.
+// LimitMax is the maximum number of entries of one List or History.
 const LimitMax = 10_000
 
-// The errors that callers may test for with errors.Is.
+// Errors that callers may test for with errors.Is.
 var (
-	// ErrNotIndexed: the topic is not there, or its key-index is off.
+	// ErrNotIndexed: the topic does not exist, or its key-index is off.
 	ErrNotIndexed = errors.New("topic has no key index")
 	// ErrClosed: the view was closed.
-	ErrClosed = errors.New("view is closed")
-	// ErrUnavailable: the view's file can not be opened or written (disk full, no permission). It is tried again.
-	ErrUnavailable = errors.New("view is unavailable")
-	// ErrInvalid: a query that asks for what can not be.
+	ErrClosed = errors.New("key index is closed")
+	// ErrUnavailable: the file cannot be opened or written (disk full, no permission). The view
+	// retries.
+	ErrUnavailable = errors.New("key index is unavailable")
+	// ErrInvalid: a parameter of the query is invalid.
 	ErrInvalid = errors.New("invalid query")
 )
 
-// Options are what a View is opened with. Path and Log must be set; the zero value of every other field means its default.
+// Options configure a View. Path and Log must be set; a zero value of any other field means its
+// default.
 type Options struct {
-	// Path is the view's file; others beside it begin with the same name. They may be deleted while no view is open.
+	// Path is the file; its companion files begin with the same name. They may be deleted while no
+	// view is open.
 	Path string
 	Log  Log
-	// CacheBytes is what SQLite keeps of the file in memory: 16 MiB.
+	// CacheBytes is SQLite's page cache: 16 MiB.
 	CacheBytes int64
 
 	Logger  *slog.Logger // slog.Default()
-	Metrics *metrics.Set // an own set; it is not registered anywhere
+	Metrics *metrics.Set // a new set that is not registered
 
-	sizes *sizes // the usual ones
+	sizes *sizes // defaultSizes
 }
 
 const cacheBytes = 16 << 20
 
-// View is a local index of the newest record of each key, and of all records of each key. It holds no values: fetch
-// the record at an entry's offset. Its methods may be called concurrently.
+// View is a local index of the newest record of each key, and of all records of each key. It has no
+// values: fetch the record at an entry's offset. Its methods may be called concurrently.
 //
-// A key may stand in several partitions, when producers name partitions themselves. Within a partition the record with
-// the highest offset is the newest; of several partitions it is the one whose newest record has the highest timestamp,
-// and of equal ones that with the highest partition number.
+// A key may be in several partitions if producers choose partitions themselves. Within a partition
+// the record with the highest offset is the newest. Across partitions it is the one with the
+// highest timestamp, and of equal ones the one with the highest partition number.
 type View struct {
 	opt      Options
 	met      *meters
@@ -59,21 +62,22 @@ type View struct {
 
 	mu        sync.Mutex        // guards the fields below
 	snap      *snapshot         // nil while no file is open
-	err       error             // why none can be opened
+	err       error             // why no file can be opened
 	opened    chan struct{}     // closed when snap or err is set
 	moved     chan struct{}     // closed when positions change
 	positions map[partKey]int64 // next offset to read
-	broken    error             // why the file must be made anew
-	readers   int               // that hold snapshots
-	idle      *sync.Cond        // told when readers turns 0
+	broken    error             // why the file must be rebuilt
+	readers   int               // number of holders of snapshots
+	idle      *sync.Cond        // signals that readers is 0
 }
 
-// Open returns a view that follows o.Log from where its file says, until Close. The file is not opened, or made, before
-// a topic has its key-index on. A file that can not be used is deleted and made anew from the log, which Lag tells and
-// no error. ctx gives values to the reads of the log; its end after Open does not matter. Error: options that are missing.
+// Open returns a view that follows o.Log from the position in its file until Close. It opens or
+// creates the file once a topic has key-index on. An unusable file is deleted and rebuilt from the
+// log; Lag shows that, no error. ctx supplies values to the reads of the log; after Open its
+// cancellation is ignored. Error: missing options.
 func Open(ctx context.Context, o Options) (*View, error) {
 	if o.Path == "" || o.Log == nil {
-		return nil, errors.New("open view: path and log must be set")
+		return nil, errors.New("open key index: path and log must be set")
 	}
 	if o.CacheBytes <= 0 {
 		o.CacheBytes = cacheBytes
@@ -85,7 +89,7 @@ func Open(ctx context.Context, o Options) (*View, error) {
 		o.Metrics = metrics.NewSet()
 	}
 	if o.sizes == nil {
-		o.sizes = &usualSizes
+		o.sizes = &defaultSizes
 	}
 	v := &View{opt: o, opened: make(chan struct{}), moved: make(chan struct{}), positions: map[partKey]int64{}}
 	v.idle = sync.NewCond(&v.mu)
@@ -93,7 +97,7 @@ func Open(ctx context.Context, o Options) (*View, error) {
 	v.follower = &follower{View: v, failed: map[partKey]*follow.Retry{}}
 	v.loop = follow.NewLoop(follow.Options{
 		Worker: v.follower, Path: o.Path, Changed: o.Log.Changed(), Now: time.Now, Backoff: o.sizes.retry, Logger: o.Logger,
-		Message: "the view of keys can not be written", Closed: ErrClosed,
+		Message: "key index update failed", Closed: ErrClosed,
 	})
 	v.loop.Start(ctx)
 	return v, nil
@@ -105,7 +109,7 @@ func (v *View) Close() error {
 	return nil
 }
 
-// Entry is a record of a key: where it is, not what it holds. The caller owns Key.
+// Entry is a record of a key: its location, without its value. The caller owns Key.
 type Entry struct {
 	Key       []byte
 	Partition uint32
@@ -118,10 +122,10 @@ func public(e *RunEntry) Entry {
 	return Entry{Key: append([]byte{}, e.Key...), Partition: e.Part, Offset: e.Offset, Timestamp: e.Time, Deleted: e.IsDeleted()}
 }
 
-// Get returns the newest record of a key in a partition, or in any with partition -1; that may be a tombstone. ok is
-// false if the view knows none. The record is there unless it is deleted meanwhile, or the view lags (Lag): whoever
-// finds it gone takes the key for deleted, and tells Forget. Errors: ErrNotIndexed, ErrInvalid, ErrClosed,
-// ErrUnavailable, ctx's.
+// Get returns the newest record of a key in a partition, or in any with partition -1; it may be a
+// tombstone. ok is false if the index has none. The record may be missing if it was deleted
+// meanwhile or the index lags (Lag). A caller that finds it missing treats the key as deleted and
+// calls Forget. Errors: ErrNotIndexed, ErrInvalid, ErrClosed, ErrUnavailable, ctx's.
 func (v *View) Get(ctx context.Context, topic record.ID, key []byte, partition int) (e Entry, ok bool, err error) {
 	err = v.query(ctx, topic, func(q *lookup) error {
 		if err := q.checkPartition(partition); err != nil {
@@ -136,17 +140,17 @@ func (v *View) Get(ctx context.Context, topic record.ID, key []byte, partition i
 	return e, ok, err
 }
 
-// ListQuery says which keys List gives.
+// ListQuery selects the keys of List.
 type ListQuery struct {
-	Prefix []byte // only keys that begin so
-	After  []byte // only keys behind this one; nil: from the first
-	Limit  int    // at most so many, 1 to LimitMax
+	Prefix []byte // prefix of the keys
+	After  []byte // only keys after this one; nil: from the first
+	Limit  int    // maximum number of entries, 1 to LimitMax
 }
 
-// List returns the keys of a topic that have a value, each once with its newest record, in the order of their bytes.
-// To go on, ask again with After as the last key. An empty answer is the end; one that is not may be short of Limit
-// when keys are long. A key that is there all the while comes exactly once, whatever is written meanwhile. Errors: those
-// of Get.
+// List returns the keys of a topic that have a value, each once with its newest record, in byte
+// order. To continue, call it with After set to the last key. An empty result is the end; a
+// non-empty one may be shorter than Limit if keys are long. A key that exists throughout appears
+// exactly once, whatever is written meanwhile. Errors: those of Get.
 func (v *View) List(ctx context.Context, topic record.ID, q ListQuery) (list []Entry, err error) {
 	if err := checkLimit(q.Limit); err != nil {
 		return nil, err
@@ -158,25 +162,26 @@ func (v *View) List(ctx context.Context, topic record.ID, q ListQuery) (list []E
 	return list, err
 }
 
-// Place names a record of a topic.
-type Place struct {
+// RecordID identifies a record of a topic.
+type RecordID struct {
 	Partition uint32
 	Offset    int64
 }
 
-// HistoryQuery says which records of a key History gives.
+// HistoryQuery selects the records of History.
 type HistoryQuery struct {
-	Partition   int    // -1: any
-	NewestFirst bool   // else oldest first
-	After       *Place // only what comes behind this record, in the order asked for; nil: from the first
-	Limit       int    // at most so many, 1 to LimitMax
+	Partition   int       // -1: any
+	NewestFirst bool      // otherwise oldest first
+	After       *RecordID // only records after this one in the requested order; nil: from the first
+	Limit       int       // maximum number of entries, 1 to LimitMax
 }
 
-// History returns the records of a key, tombstones too. Those of one partition come by offset; if the key stands in
-// several they come by timestamp, as far as that goes without changing the order within a partition. To go on, ask again
-// with After as the place of the last one; an answer short of Limit is the end. What a compaction has taken is left out
-// once that compaction is done; before, and while the view lags, whoever reads a record and finds it gone tells Forget.
-// Errors: those of Get.
+// History returns the records of a key, including tombstones. Those of one partition are ordered by
+// offset. If the key is in several partitions they are ordered by timestamp, as far as the order
+// within a partition allows. To continue, call it with After set to the last record; a result
+// shorter than Limit is the end. Records that a finished compaction has removed are omitted. Before
+// that, and while the index lags, a caller that finds a record missing calls Forget. Errors: those
+// of Get.
 func (v *View) History(ctx context.Context, topic record.ID, key []byte, q HistoryQuery) (list []Entry, err error) {
 	if err := checkLimit(q.Limit); err != nil {
 		return nil, err
@@ -191,8 +196,8 @@ func (v *View) History(ctx context.Context, topic record.ID, key []byte, q Histo
 	return list, err
 }
 
-// Forget takes entries out whose records were found to be gone, at most LimitMax of them; those that are not there are
-// skipped. Errors: those of Get.
+// Forget marks entries whose records were found missing, at most LimitMax of them; unknown ones are
+// ignored. Errors: those of Get.
 func (v *View) Forget(ctx context.Context, topic record.ID, gone []Entry) error {
 	if len(gone) == 0 {
 		return nil
@@ -200,9 +205,9 @@ func (v *View) Forget(ctx context.Context, topic record.ID, gone []Entry) error 
 	if err := checkLimit(len(gone)); err != nil {
 		return err
 	}
-	var there []RunEntry
+	var known []RunEntry
 	err := v.query(ctx, topic, func(q *lookup) error {
-		there = there[:0]
+		known = known[:0]
 		for i := range gone {
 			e := RunEntry{
 				Key: append([]byte{}, gone[i].Key...), Topic: q.topic, Part: gone[i].Partition, Offset: gone[i].Offset,
@@ -211,27 +216,27 @@ func (v *View) Forget(ctx context.Context, topic record.ID, gone []Entry) error 
 			if ok, err := q.exists(&e); err != nil {
 				return err
 			} else if ok {
-				there = append(there, e)
+				known = append(known, e)
 			}
 		}
 		return nil
 	})
-	if err != nil || len(there) == 0 {
+	if err != nil || len(known) == 0 {
 		return err
 	}
-	return v.loop.Do(ctx, func(ctx context.Context) error { return v.follower.forget(ctx, there) })
+	return v.loop.Do(ctx, func(ctx context.Context) error { return v.follower.forget(ctx, known) })
 }
 
 func checkLimit(n int) error {
 	if n < 1 || n > LimitMax {
-		return fmt.Errorf("%w: limit %d is not between 1 and %d", ErrInvalid, n, LimitMax)
+		return fmt.Errorf("%w: limit %d, want 1 to %d", ErrInvalid, n, LimitMax)
 	}
 	return nil
 }
 
 func (q *lookup) checkPartition(partition int) error {
 	if partition < -1 || partition >= len(q.parts) {
-		return fmt.Errorf("%w: partition %d of a topic that has %d", ErrInvalid, partition, len(q.parts))
+		return fmt.Errorf("%w: partition %d of a topic with %d partitions", ErrInvalid, partition, len(q.parts))
 	}
 	return nil
 }

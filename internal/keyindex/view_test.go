@@ -45,7 +45,7 @@ func TestNewestOfAKey(t *testing.T) {
 	}
 }
 
-func TestQueriesThatCanNotBe(t *testing.T) {
+func TestInvalidQueries(t *testing.T) {
 	l := newLog()
 	topic := l.create(2)
 	v := open(t, "", l)
@@ -63,28 +63,28 @@ func TestQueriesThatCanNotBe(t *testing.T) {
 		return err
 	}
 	for name, c := range map[string]struct{ err, want error }{
-		"a topic that is not there":    {get(record.NewID(), 0), ErrNotIndexed},
-		"a partition that is not":      {get(topic, 2), ErrInvalid},
-		"partition -2":                 {get(topic, -2), ErrInvalid},
-		"a key that is not":            {get(topic, 1), nil},
-		"no limit":                     {list(0), ErrInvalid},
-		"too high a limit":             {list(LimitMax + 1), ErrInvalid},
-		"the highest limit":            {list(LimitMax), nil},
-		"history without a limit":      {history(-1, -1), ErrInvalid},
-		"history of no partition":      {history(2, 1), ErrInvalid},
-		"history of nothing":           {history(-1, 1), nil},
-		"waiting for no partition":     {v.WaitFor(ctx, topic, 2, 0), ErrInvalid},
-		"waiting for a negative":       {v.WaitFor(ctx, topic, 1, -1), ErrInvalid},
-		"waiting in no topic":          {v.WaitFor(ctx, record.NewID(), 1, 0), ErrNotIndexed},
-		"forgetting too much":          {v.Forget(ctx, topic, make([]Entry, LimitMax+1)), ErrInvalid},
-		"forgetting what is not there": {v.Forget(ctx, topic, []Entry{{Key: []byte("a")}}), nil},
+		"an unknown topic":            {get(record.NewID(), 0), ErrNotIndexed},
+		"an unknown partition":        {get(topic, 2), ErrInvalid},
+		"partition -2":                {get(topic, -2), ErrInvalid},
+		"a key that is not":           {get(topic, 1), nil},
+		"no limit":                    {list(0), ErrInvalid},
+		"too high a limit":            {list(LimitMax + 1), ErrInvalid},
+		"the highest limit":           {list(LimitMax), nil},
+		"history without a limit":     {history(-1, -1), ErrInvalid},
+		"history of no partition":     {history(2, 1), ErrInvalid},
+		"history of nothing":          {history(-1, 1), nil},
+		"waiting for no partition":    {v.WaitFor(ctx, topic, 2, 0), ErrInvalid},
+		"waiting for a negative":      {v.WaitFor(ctx, topic, 1, -1), ErrInvalid},
+		"waiting in no topic":         {v.WaitFor(ctx, record.NewID(), 1, 0), ErrNotIndexed},
+		"forgetting too much":         {v.Forget(ctx, topic, make([]Entry, LimitMax+1)), ErrInvalid},
+		"forgetting an unknown entry": {v.Forget(ctx, topic, []Entry{{Key: []byte("a")}}), nil},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)
 		}
 	}
 	if l.asked == 0 {
-		t.Error("the log was not told that somebody asks")
+		t.Error("Queried was not called")
 	}
 	if err := v.Close(); err != nil {
 		t.Error(err)
@@ -103,8 +103,8 @@ func TestQueriesThatCanNotBe(t *testing.T) {
 	}
 }
 
-// TestNothingIsMadeBeforeItIsNeeded: a broker without key indexes pays nothing.
-func TestNothingIsMadeBeforeItIsNeeded(t *testing.T) {
+// TestFileIsCreatedOnDemand: a broker without key indexes has no file.
+func TestFileIsCreatedOnDemand(t *testing.T) {
 	l := newLog()
 	topic := l.create(1)
 	l.index(topic, false)
@@ -115,7 +115,7 @@ func TestNothingIsMadeBeforeItIsNeeded(t *testing.T) {
 		t.Error(err)
 	}
 	if files, _ := filepath.Glob(filepath.Dir(path)); len(files) > 0 {
-		t.Errorf("made %s", files)
+		t.Errorf("created %s", files)
 	}
 	l.index(topic, true)
 	if err := v.WaitFor(t.Context(), topic, 0, 0); err != nil {
@@ -142,7 +142,7 @@ func TestNothingIsMadeBeforeItIsNeeded(t *testing.T) {
 	}
 }
 
-// TestReadYourWrite: WaitFor returns when the record can be found, and not before.
+// TestReadYourWrite checks that WaitFor returns when the record can be found, and not earlier.
 func TestReadYourWrite(t *testing.T) {
 	l := newLog()
 	topic := l.create(1)
@@ -229,7 +229,7 @@ func TestPagesOfAHistory(t *testing.T) {
 		l.append(topic, 0, rec("a", "1", int64(i)), rec("b", "1", int64(i)))
 	}
 	l.append(topic, 0, rec("a", "", 3))
-	// c stands in three partitions; in the first one the time goes back.
+	// c is in three partitions; in the first one the time goes back.
 	l.append(topic, 0, rec("c", "1", 10), rec("c", "2", 50), rec("c", "3", 20))
 	l.append(topic, 1, rec("c", "4", 30), rec("c", "", 60))
 	l.append(topic, 2, rec("c", "6", 10), rec("c", "7", 50), rec("c", "8", 70))
@@ -247,7 +247,7 @@ func TestPagesOfAHistory(t *testing.T) {
 				return out
 			}
 			last := list[len(list)-1]
-			q.After = &Place{last.Partition, last.Offset}
+			q.After = &RecordID{last.Partition, last.Offset}
 		}
 	}
 	want := []string{}

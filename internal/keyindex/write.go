@@ -9,48 +9,49 @@ import (
 	"github.com/sebbroker/seb/internal/follow"
 )
 
-// tierRuns runs of one tier are merged into one of the next. More make writing cheaper and reading dearer.
+// tierRuns is the number of runs of one tier that are merged into one of the next. A higher number
+// makes writing cheaper and reading more expensive.
 const tierRuns = 4
 
-// sizes are the numbers by which the follower works; tests use smaller ones.
+// sizes are the parameters of the follower; tests use smaller ones.
 type sizes struct {
-	// batchEntries and batchBytes (of keys) are the most that one transaction takes in.
+	// batchEntries and batchBytes (of keys) bound one transaction.
 	batchEntries, batchBytes int
-	// recentEntries and recentBytes (of keys) are what is collected in memory and journal before it becomes a run.
+	// recentEntries and recentBytes (of keys) are the size from which recent entries become a run.
 	recentEntries, recentBytes int
-	// mergeSlice is how many entries are merged in one transaction while new records wait.
+	// mergeSlice is the number of entries merged in one transaction while new records wait.
 	mergeSlice int
-	// sweepBlocks is how many blocks of dead runs are deleted in one transaction.
+	// sweepBlocks is the number of blocks of dead runs deleted in one transaction.
 	sweepBlocks int64
-	// wasteEvery is how often it is looked at whether most of the file is of no use, and wasteMin how many entries are
-	// never worth it.
-	wasteEvery time.Duration
-	wasteMin   int64
-	// readerCache is the page cache of each of the connections that queries use, in bytes.
+	// unusedEvery is the interval at which mergeUnused checks the file; files below unusedMin
+	// entries are never worth it.
+	unusedEvery time.Duration
+	unusedMin   int64
+	// readerCache is the page cache of each query connection in bytes.
 	readerCache int
-	synchronous string // SQLite's: NORMAL keeps the file whole when the machine goes down
-	// pagesMax is the most pages that the file may have; 0: as many as it wants.
+	synchronous string // SQLite's setting; NORMAL keeps the file consistent if the machine crashes
+	// pagesMax bounds the pages of the file; 0: unlimited.
 	pagesMax int
 	retry    follow.Backoff
 }
 
-var usualSizes = sizes{
+var defaultSizes = sizes{
 	batchEntries: 16 << 10, batchBytes: 4 << 20,
 	recentEntries: 64 << 10, recentBytes: 8 << 20,
 	mergeSlice: 16 << 10, sweepBlocks: 512,
-	wasteEvery: time.Minute, wasteMin: 100_000,
+	unusedEvery: time.Minute, unusedMin: 100_000,
 	readerCache: 1 << 20, synchronous: "NORMAL",
 	retry: follow.Backoff{Min: time.Second, Max: time.Minute},
 }
 
-// progress is what has been read of the log: sorted entries, and how far partitions are now.
+// progress is a part of the log that was read: sorted entries, and the new positions.
 type progress struct {
 	entries []RunEntry
 	moved   map[partKey]position
 	dropped []partKey
 }
 
-// ingest stores what was read and how far, in one transaction.
+// ingest stores a part of the log and the positions in one transaction.
 func (f *file) ingest(ctx context.Context, p *progress, nextTopic uint32) error {
 	err := f.update(ctx, func(m *manifest) error {
 		m.NextTopic = nextTopic
@@ -77,7 +78,7 @@ func (f *file) ingest(ctx context.Context, p *progress, nextTopic uint32) error 
 	return nil
 }
 
-// putPositions writes the positions that have changed; none is both moved and dropped.
+// putPositions writes the changed positions; none is in both moved and dropped.
 func (f *file) putPositions(ctx context.Context, m *manifest, p *progress) error {
 	forget := func(k partKey) {
 		if old, ok := f.positions[k]; ok {
@@ -103,7 +104,7 @@ func (f *file) putPositions(ctx context.Context, m *manifest, p *progress) error
 	return nil
 }
 
-// newRun begins a run whose blocks are written in the transaction of m.
+// newRun starts a run whose blocks are written in the transaction of m.
 func (f *file) newRun(ctx context.Context, m *manifest) *Writer {
 	id := m.NextRun
 	m.NextRun++
@@ -113,9 +114,9 @@ func (f *file) newRun(ctx context.Context, m *manifest) *Writer {
 	})
 }
 
-// spill makes a run of what is recent.
+// spill writes the recent entries to a run.
 func (f *file) spill(ctx context.Context, r rules) error {
-	var made *run
+	var created *run
 	err := f.update(ctx, func(m *manifest) error {
 		if _, err := f.put.trimJournal.ExecContext(ctx, m.JournalNext); err != nil {
 			return err
@@ -135,7 +136,7 @@ func (f *file) spill(ctx context.Context, r rules) error {
 		info, err := w.Finish()
 		if err == nil && info.Entries > 0 {
 			m.Runs = append(m.Runs, info)
-			made, err = f.run(info)
+			created, err = f.run(info)
 		}
 		return err
 	})
@@ -143,13 +144,14 @@ func (f *file) spill(ctx context.Context, r rules) error {
 		return err
 	}
 	f.recent = recent{}
-	if made != nil {
-		f.runs = append(f.runs, made)
+	if created != nil {
+		f.runs = append(f.runs, created)
 	}
 	return nil
 }
 
-// sweep deletes so many blocks of dead runs that nobody reads any more; more says that there is more to do at once.
+// sweep deletes up to blocks blocks of dead runs without readers; more says that there is more to
+// do at once.
 func (f *file) sweep(ctx context.Context, blocks int64, free func(*run) bool) (more bool, err error) {
 	i := slices.IndexFunc(f.dead, free)
 	if i < 0 {
@@ -171,7 +173,7 @@ func (f *file) sweep(ctx context.Context, blocks int64, free func(*run) bool) (m
 	return err == nil && (n == blocks || slices.ContainsFunc(f.dead, free)), err
 }
 
-// entries is how many entries the file holds.
+// entries is the number of entries in the file.
 func (f *file) entries() int64 {
 	n := int64(f.recent.entries)
 	for _, r := range f.runs {

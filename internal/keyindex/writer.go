@@ -2,22 +2,22 @@ package keyindex
 
 import "errors"
 
-// Writer makes a run of entries that come in order.
+// Writer makes a run of entries that are added in order.
 type Writer struct {
 	id      int64
 	put     func(id int64, data []byte) error
 	levels  [levelsMax]levelWriter
 	entries int64
-	last    RunEntry // the newest
+	last    RunEntry // the last added entry
 }
 
 type levelWriter struct {
 	enc    Encoder
-	fence  RunEntry // of the open block
-	blocks int      // closed ones
+	fence  RunEntry // fence of the open block
+	blocks int      // number of closed blocks
 }
 
-// NewWriter begins a run. put stores a block, whose bytes are valid until it returns.
+// NewWriter starts a run. put stores a block, whose bytes are valid until put returns.
 func NewWriter(id int64, put func(id int64, data []byte) error) *Writer {
 	return &Writer{id: id, put: put}
 }
@@ -25,7 +25,7 @@ func NewWriter(id int64, put func(id int64, data []byte) error) *Writer {
 // ID is the run's number.
 func (w *Writer) ID() int64 { return w.id }
 
-// Add takes the next entry, whose key it keeps for a while. Errors: put's.
+// Add adds the next entry, whose key it references until later calls. Errors: put's.
 func (w *Writer) Add(e *RunEntry) error {
 	if w.levels[0].enc.count == 0 {
 		w.levels[0].fence = separator(&w.last, e, w.entries == 0)
@@ -39,7 +39,8 @@ func (w *Writer) Add(e *RunEntry) error {
 	return w.close(0)
 }
 
-// separator is a fence between two entries that follow one another: a short key above the first's, if keys differ.
+// separator is a fence between two consecutive entries: if their keys differ, a short key above the
+// first's.
 func separator(last, next *RunEntry, none bool) RunEntry {
 	switch {
 	case none || last.Topic != next.Topic:
@@ -48,13 +49,13 @@ func separator(last, next *RunEntry, none bool) RunEntry {
 		return *next
 	}
 	n := min(sharedPrefix(last.Key, next.Key)+1, len(next.Key))
-	if n == len(next.Key) { // maybe the same key
+	if n == len(next.Key) { // possibly the same key
 		return *next
 	}
 	return Lowest(next.Topic, next.Key[:n:n], 0)
 }
 
-// close ends the open block of a level, and those above that are full by it.
+// close closes the open block of a level, and the blocks above that become full by it.
 func (w *Writer) close(level int) error {
 	l := &w.levels[level]
 	if l.blocks == blocksMax {
@@ -85,7 +86,7 @@ func (w *Writer) close(level int) error {
 	return w.close(level + 1)
 }
 
-// Finish ends the run. One without entries has no blocks, and is none. Errors: put's.
+// Finish completes the run. Without entries it has no blocks and is not a run. Errors: put's.
 func (w *Writer) Finish() (Info, error) {
 	info := Info{ID: w.id, Entries: w.entries}
 	if w.entries == 0 {

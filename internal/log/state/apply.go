@@ -119,8 +119,7 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 	fail := func(format string, args ...any) error {
 		return &ChainError{Pos: s.Pos, Reason: fmt.Sprintf(format, args...)}
 	}
-	// partitions of topics created or changed by this object; 0: deleted
-	var counts map[record.ID]uint32
+	var counts map[record.ID]uint32  // partitions of topics that this object changes; 0: deleted
 	var names map[string]bool        // names taken (true) or freed (false) by this object
 	var created map[record.ID]string // names of topics created by this object
 	if len(recs) > 0 {

@@ -9,16 +9,16 @@ import (
 	"github.com/sebbroker/seb/internal/localdb"
 )
 
-// spill makes a run of what is recent.
+// spill writes the recent entries to a run.
 func (w *follower) spill(ctx context.Context) error {
 	parts, known := w.opt.Log.Partitions()
 	if !known {
-		return nil // nor is what of it is of use; later
+		return nil // without them no entry can be pruned; later
 	}
 	return w.f.spill(ctx, w.rules(parts))
 }
 
-// rules of the topics as they are.
+// rules returns the rules of the topics by their numbers.
 func (w *follower) rules(parts []follow.Partition) rules {
 	r := make(rules, len(parts))
 	for i := range parts {
@@ -30,10 +30,10 @@ func (w *follower) rules(parts []follow.Partition) rules {
 	return r
 }
 
-// tend merges and deletes a little; more says that there is more to do.
-func (w *follower) tend(ctx context.Context, parts []follow.Partition) (more bool, err error) {
+// maintain merges and deletes a little; more says that there is more to do.
+func (w *follower) maintain(ctx context.Context, parts []follow.Partition) (more bool, err error) {
 	f := w.f
-	w.waste(parts)
+	w.mergeUnused(parts)
 	if w.unmerged.Left(time.Now(), w.opt.sizes.retry) == 0 {
 		f.pick(func() rules { return w.rules(parts) })
 	}
@@ -43,15 +43,15 @@ func (w *follower) tend(ctx context.Context, parts []follow.Partition) (more boo
 		if errors.Is(err, localdb.ErrDamaged) || ctx.Err() != nil {
 			return false, err
 		}
-		// It takes room on the disk that taking in what is new does not.
+		// Merging needs disk space that reading new records does not, so reading continues.
 		w.unmerged.Again(time.Now(), w.opt.sizes.retry)
-		w.opt.Logger.Warn("runs of the view of keys can not be merged, and are tried again", "path", w.opt.Path, "err", err)
+		w.opt.Logger.Warn("key index merge failed, retrying", "path", w.opt.Path, "err", err)
 	}
 	swept, err := f.sweep(ctx, w.opt.sizes.sweepBlocks, w.free)
 	return swept || len(f.merges) > 0, err
 }
 
-// merge goes on with a merge: for long enough that merging keeps up with what comes in.
+// merge continues a merge by enough entries to keep up with new records.
 func (w *follower) merge(ctx context.Context) error {
 	m := w.f.merges[0]
 	before := m.moved
@@ -70,14 +70,15 @@ func (w *follower) merge(ctx context.Context) error {
 	return nil
 }
 
-// waste begins a merge of everything if most entries are of records that are no longer in the log.
-func (w *follower) waste(parts []follow.Partition) {
-	if time.Since(w.wasteAt) < w.opt.sizes.wasteEvery {
+// mergeUnused starts a merge of everything if most entries are of records that are no longer in the
+// log.
+func (w *follower) mergeUnused(parts []follow.Partition) {
+	if time.Since(w.unusedAt) < w.opt.sizes.unusedEvery {
 		return
 	}
-	w.wasteAt = time.Now()
+	w.unusedAt = time.Now()
 	n := w.f.entries()
-	if n >= w.opt.sizes.wasteMin && n >= 2*w.opt.Log.Records() && n >= w.compact+w.compact/2 {
+	if n >= w.opt.sizes.unusedMin && n >= 2*w.opt.Log.Records() && n >= w.compact+w.compact/2 {
 		w.f.pickAll(w.rules(parts))
 	}
 }
