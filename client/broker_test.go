@@ -75,9 +75,9 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 		if o.Partition != nil {
 			topic = "two"
 		}
-		placed, err := c.Produce(t.Context(), topic, everyKind(), o)
-		if err != nil || !reflect.DeepEqual(placed, []client.ProduceResult{{Partition: 0, First: 0, Count: 5}}) {
-			t.Fatalf("%s: %v, %v", name, placed, err)
+		produced, err := c.Produce(t.Context(), topic, everyKind(), o)
+		if err != nil || !reflect.DeepEqual(produced, []client.ProduceResult{{Partition: 0, First: 0, Count: 5}}) {
+			t.Fatalf("%s: %v, %v", name, produced, err)
 		}
 		var got []record.Record
 		for r, err := range c.Records(t.Context(), topic, client.ReadOptions{}) {
@@ -120,9 +120,9 @@ func TestKeysSpreadOverPartitions(t *testing.T) {
 	for i := range 60 {
 		recs = append(recs, record.Record{Key: []byte{byte('a' + i%20)}, Value: []byte{byte(i)}})
 	}
-	placed, err := c.Produce(t.Context(), "t", recs, client.ProduceOptions{})
-	if err != nil || len(placed) != 3 {
-		t.Fatalf("%v, %v", placed, err)
+	produced, err := c.Produce(t.Context(), "t", recs, client.ProduceOptions{})
+	if err != nil || len(produced) != 3 {
+		t.Fatalf("%v, %v", produced, err)
 	}
 	where := map[string]int32{}
 	total := 0

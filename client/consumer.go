@@ -99,9 +99,9 @@ func (c *Client) Consumer(ctx context.Context, group, topic string, o ConsumerOp
 	if err != nil {
 		return nil, err
 	}
-	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	k.stop = stop
-	k.run(life, from)
+	k.run(running, from)
 	return k, nil
 }
 

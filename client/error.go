@@ -199,7 +199,7 @@ func errorOf(resp *http.Response, write bool) *Error {
 	if err == nil && strings.HasPrefix(resp.Header.Get("Content-Type"), api.ProblemJSON) && json.Unmarshal(body, &p) == nil {
 		e.Code, e.Detail, e.Leader = string(p.Code), p.Detail, p.Leader
 		e.Line, e.Column, e.Pointer = p.Line, p.Column, p.Pointer
-		e.Results = placed(p.Results)
+		e.Results = produced(p.Results)
 		if p.NextOffset != nil {
 			e.NextOffset = *p.NextOffset
 		}

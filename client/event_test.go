@@ -20,9 +20,9 @@ func TestEventsAreRecords(t *testing.T) {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 5e6, time.FixedZone("", 3600))
-	placed, err := c.ProduceEvents(t.Context(), []client.Event{{Name: "a", EntityID: "1", ID: "i", OccurredAt: at}, {Name: "b", EntityID: "2"}}, client.EventOptions{})
-	if err != nil || len(placed) != 1 || placed[0] != (client.ProduceResult{Partition: 0, First: 1, Count: 2}) {
-		t.Fatalf("%+v, %v", placed, err)
+	produced, err := c.ProduceEvents(t.Context(), []client.Event{{Name: "a", EntityID: "1", ID: "i", OccurredAt: at}, {Name: "b", EntityID: "2"}}, client.EventOptions{})
+	if err != nil || len(produced) != 1 || produced[0] != (client.ProduceResult{Partition: 0, First: 1, Count: 2}) {
+		t.Fatalf("%+v, %v", produced, err)
 	}
 	var got []string
 	for r, err := range c.Records(t.Context(), "events", client.ReadOptions{}) {

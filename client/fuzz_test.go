@@ -104,11 +104,11 @@ func FuzzProduceAnswer(f *testing.F) {
 			if c == plain {
 				records = keyed
 			}
-			placed, err := c.Produce(t.Context(), "t", records, client.ProduceOptions{})
+			produced, err := c.Produce(t.Context(), "t", records, client.ProduceOptions{})
 			var e *client.Error
 			if err != nil {
-				if placed != nil || !errors.As(err, &e) || errors.Is(err, client.ErrRejected) == errors.Is(err, client.ErrOutcomeUnknown) || e.RetryAfter < 0 {
-					t.Fatalf("%d %q: %v, %v", w.status, body, placed, err)
+				if produced != nil || !errors.As(err, &e) || errors.Is(err, client.ErrRejected) == errors.Is(err, client.ErrOutcomeUnknown) || e.RetryAfter < 0 {
+					t.Fatalf("%d %q: %v, %v", w.status, body, produced, err)
 				}
 				if w.status/100 == 2 && errors.Is(err, client.ErrRejected) {
 					t.Fatalf("answer %d %q: rejected with %v", w.status, body, err)
@@ -116,13 +116,13 @@ func FuzzProduceAnswer(f *testing.F) {
 				continue
 			}
 			sum := int64(0)
-			for _, p := range placed {
+			for _, p := range produced {
 				if sum += p.Count; p.First < 0 || p.Code != "" || p.Count < 1 {
-					t.Fatalf("%d %q: placed at %+v", w.status, body, placed)
+					t.Fatalf("%d %q: produced at %+v", w.status, body, produced)
 				}
 			}
 			if sum != int64(len(records)) || w.status/100 != 2 {
-				t.Fatalf("%d %q acknowledges %+v", w.status, body, placed)
+				t.Fatalf("%d %q acknowledges %+v", w.status, body, produced)
 			}
 		}
 	})

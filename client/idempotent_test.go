@@ -243,14 +243,14 @@ func TestClientAndBrokerChooseTheSamePartition(t *testing.T) {
 		}
 		for i := range 40 {
 			key := fmt.Sprint("key", i)
-			placed, err := c.Produce(t.Context(), topic, []record.Record{{Key: []byte(key), Value: []byte("v")}}, client.ProduceOptions{})
+			produced, err := c.Produce(t.Context(), topic, []record.Record{{Key: []byte(key), Value: []byte("v")}}, client.ProduceOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if at, known := where[key]; known && at != placed[0].Partition {
-				t.Errorf("%s: partitions %d and %d", key, at, placed[0].Partition)
+			if at, known := where[key]; known && at != produced[0].Partition {
+				t.Errorf("%s: partitions %d and %d", key, at, produced[0].Partition)
 			}
-			where[key] = placed[0].Partition
+			where[key] = produced[0].Partition
 		}
 	}
 }
@@ -262,9 +262,9 @@ func TestCallersOwnProducerIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		placed, err := c.ProduceBatches(t.Context(), "t", b, client.ProduceOptions{})
-		if err != nil || placed[0].First != 0 {
-			t.Errorf("%v %v", placed, err)
+		produced, err := c.ProduceBatches(t.Context(), "t", b, client.ProduceOptions{})
+		if err != nil || produced[0].First != 0 {
+			t.Errorf("%v %v", produced, err)
 		}
 	}
 }

@@ -64,12 +64,12 @@ func keyedBroker(t *testing.T, change ...func(*node.Options)) *client.Client {
 // write appends records by key and returns the end of each partition.
 func write(t *testing.T, c *client.Client, topic string, recs ...record.Record) map[int32]int64 {
 	t.Helper()
-	placed, err := c.Produce(t.Context(), topic, recs, client.ProduceOptions{})
+	produced, err := c.Produce(t.Context(), topic, recs, client.ProduceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ends := map[int32]int64{}
-	for _, p := range placed {
+	for _, p := range produced {
 		ends[p.Partition] = max(ends[p.Partition], p.First+p.Count)
 	}
 	return ends
@@ -215,20 +215,20 @@ func TestKeyReadsItsWrite(t *testing.T) {
 				if i%10 == 9 {
 					rec.Value = nil
 				}
-				placed, err := c.Produce(t.Context(), "t", []record.Record{rec}, client.ProduceOptions{})
+				produced, err := c.Produce(t.Context(), "t", []record.Record{rec}, client.ProduceOptions{})
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				var o client.KeyOptions
-				o.MinOffset = &placed[0].First
+				o.MinOffset = &produced[0].First
 				got, err := c.Key(t.Context(), "t", key, o)
 				if rec.Value == nil {
 					if !errors.Is(err, client.ErrKeyNotFound) {
 						t.Errorf("%s after its tombstone %d: %+v, %v", key, i, got, err)
 					}
-				} else if err != nil || got.Offset != placed[0].First || got.Partition != placed[0].Partition || string(got.Value) != fmt.Sprint(i) {
-					t.Errorf("%s: %+v, %v, want %d at %+v", key, got, err, i, placed[0])
+				} else if err != nil || got.Offset != produced[0].First || got.Partition != produced[0].Partition || string(got.Value) != fmt.Sprint(i) {
+					t.Errorf("%s: %+v, %v, want %d at %+v", key, got, err, i, produced[0])
 				}
 			}
 		})

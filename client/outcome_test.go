@@ -111,7 +111,7 @@ func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, n := faultyFor(t, client.Options{RetryTime: 10 * time.Second, NotIdempotent: true}, tc.script...)
-			placed, err := c.ProduceValues(t.Context(), "t", [][]byte{tc.value}, client.ProduceOptions{})
+			produced, err := c.ProduceValues(t.Context(), "t", [][]byte{tc.value}, client.ProduceOptions{})
 			got := acked
 			switch {
 			case errors.Is(err, client.ErrRejected):
@@ -120,8 +120,8 @@ func TestOutcomeOfAProduceThatIsNotIdempotent(t *testing.T) {
 				got = unknown
 			case err != nil:
 				got = err.Error()
-			case len(placed) != 1 || placed[0].First != 7 || placed[0].Count != 1:
-				t.Errorf("placed %v", placed)
+			case len(produced) != 1 || produced[0].First != 7 || produced[0].Count != 1:
+				t.Errorf("produced %v", produced)
 			}
 			if got != tc.want {
 				t.Errorf("%s, want %s (%v)", got, tc.want, err)

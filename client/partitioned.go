@@ -95,18 +95,18 @@ func (c *Client) produceByKey(ctx context.Context, topic string, records []recor
 		room <- struct{}{}
 		wg.Go(func() {
 			p := &list[i]
-			p.placed, p.err = c.ProduceBatches(ctx, topic, p.body, ProduceOptions{Partition: &p.partition})
+			p.produced, p.err = c.ProduceBatches(ctx, topic, p.body, ProduceOptions{Partition: &p.partition})
 			<-room
 		})
 	}
 	wg.Wait()
-	placed, err := joinResults(list)
+	produced, err := joinResults(list)
 	if errors.Is(err, ErrUnknownPartition) || errors.Is(err, ErrUnknownTopic) {
 		c.counts.mu.Lock()
 		delete(c.counts.m, topic)
 		c.counts.mu.Unlock()
 	}
-	return placed, err
+	return produced, err
 }
 
 // partitionPart is the part of a call for one partition.
@@ -114,7 +114,7 @@ type partitionPart struct {
 	partition int32
 	count     int64
 	body      []byte
-	placed    []ProduceResult
+	produced  []ProduceResult
 	err       error
 }
 
@@ -128,7 +128,7 @@ func joinResults(list []partitionPart) ([]ProduceResult, error) {
 	for i := range list {
 		p := &list[i]
 		if p.err == nil {
-			results[i] = p.placed[0]
+			results[i] = p.produced[0]
 			maybe = true
 			continue
 		}

@@ -82,9 +82,9 @@ func (c *Client) ProduceBatches(ctx context.Context, topic string, batches []byt
 	p := c.producers.take(to)
 	defer c.producers.give(to, p)
 	p.header(r.header)
-	placed, err := c.post(ctx, topic, r, span, o)
+	produced, err := c.post(ctx, topic, r, span, o)
 	p.settle(err, span)
-	return placed, err
+	return produced, err
 }
 
 // post sends a produce of the given number of records (0: unknown). The header of r has the media
@@ -122,7 +122,7 @@ func (c *Client) post(ctx context.Context, topic string, r *request, records int
 // acknowledged returns the positions of the records. It returns an error unless the answer covers
 // all of them.
 func acknowledged(p *api.Produced, records int64) ([]ProduceResult, error) {
-	list := placed(p.Results)
+	list := produced(p.Results)
 	if p.Partition != nil && p.FirstOffset != nil {
 		list = []ProduceResult{{Partition: *p.Partition, First: *p.FirstOffset, Count: p.Count}}
 	}
@@ -139,7 +139,7 @@ func acknowledged(p *api.Produced, records int64) ([]ProduceResult, error) {
 	return list, nil
 }
 
-func placed(results []api.PartitionResult) []ProduceResult {
+func produced(results []api.PartitionResult) []ProduceResult {
 	var list []ProduceResult
 	for _, r := range results {
 		p := ProduceResult{Partition: r.Partition, First: -1, Count: r.Count, Code: string(r.Code)}

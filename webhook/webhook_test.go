@@ -116,7 +116,7 @@ func TestVerifyRefuses(t *testing.T) {
 }
 
 func TestRotation(t *testing.T) {
-	old, fresh, stranger := webhook.NewSecret(), webhook.NewSecret(), webhook.NewSecret()
+	old, fresh, other := webhook.NewSecret(), webhook.NewSecret(), webhook.NewSecret()
 	h := http.Header{}
 	if err := webhook.Sign(h, "a1", time.Now(), nil, old, fresh); err != nil {
 		t.Fatal(err)
@@ -127,8 +127,8 @@ func TestRotation(t *testing.T) {
 	}{
 		{[]webhook.Secret{old}, nil},
 		{[]webhook.Secret{fresh}, nil},
-		{[]webhook.Secret{stranger, fresh, old}, nil},
-		{[]webhook.Secret{stranger}, webhook.ErrSignature},
+		{[]webhook.Secret{other, fresh, old}, nil},
+		{[]webhook.Secret{other}, webhook.ErrSignature},
 	} {
 		if _, err := (&webhook.Verifier{Secrets: tt.secrets}).Verify(h, nil); !errors.Is(err, tt.want) {
 			t.Errorf("with %d secrets: %v, want %v", len(tt.secrets), err, tt.want)

@@ -196,7 +196,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		p := newWorkDir(t)
 		p.env = []string{"SEB_API_KEY=" + canaryKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 		bucket := "s3://" + testenv.Bucket + "/canary?endpoint=" + store.URL + "&region=us-east-1&path-style=true"
-		l.life(p, store, bucket)
+		l.untilDump(p, store, bucket)
 		l.foreignCredentials(p, bucket)
 		l.wire(store, canaryToken)
 	})
@@ -213,13 +213,13 @@ func TestSecretsAreNotShown(t *testing.T) {
 		p.env = []string{
 			"SEB_API_KEY=" + canaryKey, "AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=" + canarySecret, "AWS_SESSION_TOKEN=" + canaryToken,
 		}
-		l.life(p, store, "s3://b/canary?endpoint="+store.URL+"&region=us-east-1&path-style=true")
+		l.untilDump(p, store, "s3://b/canary?endpoint="+store.URL+"&region=us-east-1&path-style=true")
 		l.wire(store, canaryToken)
 	})
 }
 
-// life runs a broker until it dumps its goroutines.
-func (l *leaks) life(p *workDir, store *tapped, bucket string) {
+// untilDump runs a broker until it dumps its goroutines.
+func (l *leaks) untilDump(p *workDir, store *tapped, bucket string) {
 	l.t.Helper()
 	b := p.serve("--bucket", bucket, "--log-level", "debug", "--log-format", "json", "--http-debug-enable", "--http-debug-port", "0")
 	front := tap(l.t, b.address())

@@ -11,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// life serves a bucket, sends it lines, and stops.
-func (p *workDir) life(lines ...string) {
+// produceAndStop serves a bucket, produces lines, and stops.
+func (p *workDir) produceAndStop(lines ...string) {
 	p.t.Helper()
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket", "--batch-wait-time", "0")
 	for _, line := range lines {
@@ -59,9 +59,9 @@ func (p *workDir) sealOf(epoch uint32) string {
 // accepts the loss, and the broker serves or acknowledges nothing before.
 func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 	p := newWorkDir(t)
-	p.life("a", "b")
-	p.life("c", "d")
-	p.life("e")
+	p.produceAndStop("a", "b")
+	p.produceAndStop("c", "d")
+	p.produceAndStop("e")
 	seal := p.sealOf(1)
 	kept, err := os.ReadFile(seal)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 	if err := os.WriteFile(seal, kept, 0o600); err != nil { // an operator has restored it
 		t.Fatal(err)
 	}
-	p.life("f")
+	p.produceAndStop("f")
 	if err := os.Remove(seal); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 	if out := p.must(recover...); !strings.Contains(out, "demo/0: offsets 2 to ") {
 		t.Errorf("recover: %s", out)
 	}
-	p.life("g")
+	p.produceAndStop("g")
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket")
 	if got := p.must("consume", "demo"); got != "a\nb\ng\n" {
 		t.Errorf("consumed %q", got)
@@ -108,12 +108,12 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 // later position.
 func TestAnOlderCopyIsRefusedAndAccepted(t *testing.T) {
 	p := newWorkDir(t)
-	p.life("a")
+	p.produceAndStop("a")
 	bucket, older := filepath.Join(p.dir, "bucket"), filepath.Join(p.dir, "older")
 	if err := os.CopyFS(older, os.DirFS(bucket)); err != nil {
 		t.Fatal(err)
 	}
-	p.life("b", "c")
+	p.produceAndStop("b", "c")
 	if err := os.RemoveAll(bucket); err != nil {
 		t.Fatal(err)
 	}

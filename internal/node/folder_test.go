@@ -289,7 +289,7 @@ func TestForeignDataFolders(t *testing.T) {
 		next := names[(i+1)%len(names)]
 		swapped[name], swapped[next] = swapped[next], swapped[name]
 		swapped.write(t, w.dir)
-		w.try(name + " and " + next + " have changed places")
+		w.try(name + " and " + next + " exchanged")
 	}
 	t.Logf("%d images", w.tried)
 }
@@ -299,7 +299,7 @@ func TestForeignDataFolders(t *testing.T) {
 func TestOddDataFolders(t *testing.T) {
 	w := newNodeImages(t, "one")
 	for _, name := range []string{"lock", checksFile, checksFile + ".new", "cache", "cache/lock", "view", "view/keys.db", "view/keys.db-wal"} {
-		for what, place := range map[string]func(path string) error{
+		for what, create := range map[string]func(path string) error{
 			"a folder":         func(p string) error { return os.MkdirAll(filepath.Join(p, "x"), 0o700) },
 			"a file":           func(p string) error { return os.WriteFile(p, []byte("a file"), 0o600) },
 			"a link to itself": func(p string) error { return os.Symlink(filepath.Base(p), p) },
@@ -310,7 +310,7 @@ func TestOddDataFolders(t *testing.T) {
 			}
 			w.crashed.write(t, w.dir)
 			path := filepath.Join(w.dir, name)
-			if err := errors.Join(os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o700), place(path)); err != nil {
+			if err := errors.Join(os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o700), create(path)); err != nil {
 				t.Fatal(err)
 			}
 			w.starts(name+" is "+what, path)

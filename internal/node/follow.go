@@ -31,8 +31,8 @@ func (l *followed) init() {
 	l.stale.Store(true)
 }
 
-// tell is the broker's hook. Without followed topics, records do not wake the follower.
-func (l *followed) tell(topics bool) {
+// notify is the broker's hook. Without followed topics, records do not wake the follower.
+func (l *followed) notify(topics bool) {
 	if topics {
 		l.stale.Store(true)
 	}

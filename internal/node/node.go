@@ -32,7 +32,7 @@ type Node struct {
 	keys     *keyindex.View
 	keysFile localFile
 
-	seen *positionKeeper // nil without a data folder, or if read-only
+	seen *positionSaver // nil without a data folder, or if read-only
 
 	triggers     *trigger.Engine // nil if read-only
 	triggersFile localFile
@@ -130,7 +130,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		if opt.Core.Seen, err = ReadSeen(o.DataDir, n.name); err != nil {
 			return err
 		}
-		n.seen = newPositionKeeper(o.DataDir, n.name, o.Logger)
+		n.seen = newPositionSaver(o.DataDir, n.name, o.Logger)
 	}
 	if o.HoldUpgrade {
 		opt.Core.RaiseAfter = -1
@@ -152,9 +152,9 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	keys.init()
 	events.init()
 	opt.Changed = func(topics bool) {
-		keys.tell(topics)
-		events.tell(topics)
-		n.seen.tell()
+		keys.notify(topics)
+		events.notify(topics)
+		n.seen.notify()
 	}
 	opt.InUse = n.topicInUse
 	if n.Broker, err = broker.Open(ctx, opt); err != nil {

@@ -113,8 +113,8 @@ func saveSeen(dir, store string, s *core.Seen) error {
 // machine dies: an older copy of the bucket that lacks only those is not detected.
 const seenEvery = time.Second
 
-// positionKeeper saves the position of a broker's log.
-type positionKeeper struct {
+// positionSaver saves the position of a broker's log.
+type positionSaver struct {
 	dir, store string
 	broker     *broker.Broker
 	log        *slog.Logger
@@ -125,12 +125,12 @@ type positionKeeper struct {
 	last       core.Seen
 }
 
-func newPositionKeeper(dir, store string, log *slog.Logger) *positionKeeper {
-	return &positionKeeper{dir: dir, store: store, log: log, changed: make(chan struct{}, 1), stop: make(chan struct{})}
+func newPositionSaver(dir, store string, log *slog.Logger) *positionSaver {
+	return &positionSaver{dir: dir, store: store, log: log, changed: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
-// tell is the broker's hook. It does not block.
-func (k *positionKeeper) tell() {
+// notify is the broker's hook. It does not block.
+func (k *positionSaver) notify() {
 	if k == nil {
 		return
 	}
@@ -141,7 +141,7 @@ func (k *positionKeeper) tell() {
 }
 
 // start saves the position of a leader, now and after changes.
-func (k *positionKeeper) start(b *broker.Broker) {
+func (k *positionSaver) start(b *broker.Broker) {
 	if k == nil {
 		return
 	}
@@ -169,7 +169,7 @@ func (k *positionKeeper) start(b *broker.Broker) {
 
 // save writes the position if it has changed. A full disk must not stop a broker; the file then has
 // an older position.
-func (k *positionKeeper) save() {
+func (k *positionSaver) save() {
 	seen, known := k.broker.Seen()
 	if !known || seen == k.last {
 		return
@@ -182,7 +182,7 @@ func (k *positionKeeper) save() {
 }
 
 // close saves the last position.
-func (k *positionKeeper) close() {
+func (k *positionSaver) close() {
 	if k == nil || k.broker == nil {
 		return
 	}

@@ -59,9 +59,9 @@ func (u *user) produceGo(ctx context.Context, ordered, conditions bool) {
 		op := u.r.rec.Invoke(e)
 		call, cancel := u.timeout(context.WithoutCancel(ctx))
 		call, by := withEpoch(call)
-		placed, err := u.api.ProduceValues(call, topic, values, o)
+		produced, err := u.api.ProduceValues(call, topic, values, o)
 		cancel()
-		is := u.judge(placed, err, int64(len(values)), part)
+		is := u.judge(produced, err, int64(len(values)), part)
 		is.Epoch = by.epoch.Load()
 		if is.Is == history.OK || is.Code == history.CodeMismatch {
 			u.ends[part] = is.At
