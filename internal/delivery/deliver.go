@@ -188,7 +188,7 @@ func (d *Dispatcher) checkCap(ctx context.Context, p *plan, x *trigger.Firing) e
 
 // buildMessage builds the message of a firing from its events that are still in the log.
 func (d *Dispatcher) buildMessage(ctx context.Context, x *trigger.Firing) (*template.Message, error) {
-	events, err := d.opt.Engine.Witnesses(ctx, x)
+	events, err := d.opt.Engine.MatchedEvents(ctx, x)
 	if err != nil {
 		return nil, err
 	}

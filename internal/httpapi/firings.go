@@ -122,7 +122,7 @@ func matchedEvents(ctx context.Context, e *trigger.Engine, x *trigger.Firing, le
 		}
 		// One event at a time, because their sizes are unknown.
 		single.Witness = []int64{offset}
-		list, err := e.Witnesses(ctx, &single)
+		list, err := e.MatchedEvents(ctx, &single)
 		if err != nil {
 			return nil, triggerFault(err)
 		}

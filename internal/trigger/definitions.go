@@ -190,7 +190,7 @@ func (w *worker) replace(tx *store.Tx, old *live, was, d *rule.Definition) error
 	if err := w.retire(tx, old); err != nil {
 		return err
 	}
-	if err := w.dropOut(tx, d.ID, func(x *store.Fire) bool { return d.Cut().After(x.Cause, was.TopicID, x.At) }); err != nil {
+	if err := w.dropOut(tx, d.ID, func(x *store.Firing) bool { return d.Cut().After(x.Cause, was.TopicID, x.At) }); err != nil {
 		return err
 	}
 	return w.settleCarried(tx, old)
@@ -269,7 +269,7 @@ func (w *worker) remove(tx *store.Tx, l *live) error {
 	if err := w.retire(tx, l); err != nil {
 		return err
 	}
-	if err := w.dropOut(tx, l.ID, func(*store.Fire) bool { return true }); err != nil {
+	if err := w.dropOut(tx, l.ID, func(*store.Firing) bool { return true }); err != nil {
 		return err
 	}
 	w.old.began = 0 // its firings are looked at anew
@@ -280,7 +280,7 @@ func (w *worker) remove(tx *store.Tx, l *live) error {
 const chunk = 250
 
 // dropOut deletes firings of a trigger that were not recorded yet.
-func (w *worker) dropOut(tx *store.Tx, id string, which func(x *store.Fire) bool) error {
+func (w *worker) dropOut(tx *store.Tx, id string, which func(x *store.Firing) bool) error {
 	for after := int64(0); ; {
 		list, err := tx.TriggerOutbox(id, after, chunk)
 		if err != nil || len(list) == 0 {

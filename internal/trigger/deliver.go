@@ -15,7 +15,7 @@ import (
 )
 
 // Firing is a firing and what became of it.
-type Firing = store.Fire
+type Firing = store.Firing
 
 // LimitMax is the most firings that one call gives.
 const LimitMax = 10_000
@@ -134,7 +134,7 @@ func (e *Engine) tell(ctx context.Context, id rule.ID, rec *rule.Record) error {
 // Firing is a firing by its id, or ErrUnknownFiring.
 func (e *Engine) Firing(ctx context.Context, id rule.ID) (x Firing, err error) {
 	err = e.fold.Query(func(q store.Queries) error {
-		found, err := q.Fire(ctx, id)
+		found, err := q.Firing(ctx, id)
 		if found != nil {
 			x = *found
 		}
@@ -162,15 +162,15 @@ func (e *Engine) Firings(ctx context.Context, q FiringQuery) (list []Firing, err
 	return list, err
 }
 
-// Witness is an event because of which something has fired.
-type Witness struct {
+// MatchedEvent is an event because of which something has fired.
+type MatchedEvent struct {
 	rule.Event
 	Offset int64
 	Time   int64 // ms
 }
 
-// Witnesses reads the events because of which something has fired. Those that are no longer in the log are left out.
-func (e *Engine) Witnesses(ctx context.Context, x *Firing) (list []Witness, err error) {
+// MatchedEvents reads the events because of which something has fired. Those that are no longer in the log are left out.
+func (e *Engine) MatchedEvents(ctx context.Context, x *Firing) (list []MatchedEvent, err error) {
 	t, ok := e.opt.Log.Topic(x.Topic)
 	if !ok {
 		return nil, nil
@@ -195,7 +195,7 @@ func (e *Engine) Witnesses(ctx context.Context, x *Firing) (list []Witness, err 
 }
 
 // witness reads one event; nil if it is not there.
-func (e *Engine) witness(ctx context.Context, topic record.ID, partition uint32, offset int64) (*Witness, error) {
+func (e *Engine) witness(ctx context.Context, topic record.ID, partition uint32, offset int64) (*MatchedEvent, error) {
 	b, err := e.opt.Log.Read(ctx, topic, partition, offset, 1)
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (e *Engine) witness(ctx context.Context, topic record.ID, partition uint32,
 			if errors.Is(err, rule.ErrEvent) {
 				return nil, nil
 			}
-			return &Witness{Event: ev, Offset: offset, Time: rec.Timestamp}, err
+			return &MatchedEvent{Event: ev, Offset: offset, Time: rec.Timestamp}, err
 		}
 		if r.Err() != nil {
 			return nil, r.Err()

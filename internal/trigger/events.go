@@ -369,7 +369,7 @@ func (w *worker) edge(tx *store.Tx, l *live, k store.InstKey, e *rule.Transition
 	if e.Retracts {
 		return w.falls(tx, e)
 	}
-	x := store.Fire{
+	x := store.Firing{
 		ID: e.ID, Trigger: l.ID, Entity: k.Entity, Version: l.Version, Topic: l.Topic, Partition: k.Partition,
 		At: e.At, Cause: e.Cause, Witness: e.Witness, State: e.State,
 	}
@@ -390,7 +390,7 @@ func (w *worker) edge(tx *store.Tx, l *live, k store.InstKey, e *rule.Transition
 
 // falls notes that what has fired is no longer true.
 func (w *worker) falls(tx *store.Tx, e *rule.Transition) error {
-	x, err := tx.Fire(e.ID)
+	x, err := tx.Firing(e.ID)
 	if err != nil || x == nil || x.RetractedAt != 0 {
 		return err
 	}
@@ -457,7 +457,7 @@ func (r *reading) eraseFires(k store.InstKey, offset int64) error {
 }
 
 // ofTopic is whether a firing comes from the topic that is read, by any version of its trigger.
-func (r *reading) ofTopic(x *store.Fire) bool {
+func (r *reading) ofTopic(x *store.Firing) bool {
 	if r.p.key.Reader != store.Main {
 		return x.Trigger == r.lives[0].ID
 	}

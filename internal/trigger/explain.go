@@ -27,7 +27,7 @@ type Explanation struct {
 	Complete int64 // the instant (ms) as of which that is so
 	Next     int64 // the instant (ms) at which that changes if nothing more happens; 0: none
 	// Over is whether nothing will ever come of it again. Names are those of the events that it waits for otherwise.
-	Completed      bool
+	Completed bool
 	Names     []string
 	Instances int  // left sides of THEN that are followed
 	Degraded  bool // there were too many: the value may be wrong

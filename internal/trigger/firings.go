@@ -76,7 +76,7 @@ func (w *worker) outcome(tx *store.Tx, r *record.Record, stamped bool) error {
 	if rec.Kind == rule.Tick {
 		return nil
 	}
-	x, err := tx.Fire(id)
+	x, err := tx.Firing(id)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (w *worker) outcome(tx *store.Tx, r *record.Record, stamped bool) error {
 }
 
 // recorded applies the record that a trigger has fired; x is what is known of it, if anything.
-func (w *worker) recorded(tx *store.Tx, x *store.Fire, rec *rule.Record, at int64) error {
+func (w *worker) recorded(tx *store.Tx, x *store.Firing, rec *rule.Record, at int64) error {
 	if x != nil && x.Recorded != 0 {
 		return nil // the first one counts
 	}
@@ -105,7 +105,7 @@ func (w *worker) recorded(tx *store.Tx, x *store.Fire, rec *rule.Record, at int6
 			return err
 		}
 		id, _ := rule.ParseID(rec.ID)
-		x = &store.Fire{
+		x = &store.Firing{
 			ID: id, Trigger: rec.Trigger, Entity: rec.Entity, Version: rec.Version, Topic: rec.Topic, Partition: rec.Partition,
 			At: rec.At, Cause: rec.Cause, Witness: rec.Witness,
 		}

@@ -146,7 +146,7 @@ func (w *worker) prunePair(tx *store.Tx, k pair, to int64) error {
 
 // useless is whether nothing depends on a firing any more. later is whether there is one behind it that says that its
 // trigger has fired for the entity, which a version that fires once asks.
-func (w *worker) useless(tx *store.Tx, x *store.Fire, later bool) (bool, error) {
+func (w *worker) useless(tx *store.Tx, x *store.Firing, later bool) (bool, error) {
 	l := w.find(x.Trigger)
 	last := max(x.Recorded, x.Changed, x.At)
 	if x.Recorded == 0 && l != nil && l.Version == x.Version {

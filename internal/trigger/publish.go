@@ -23,7 +23,7 @@ type Progress struct {
 	Triggers          []*Head               // by id
 	Held              int64                 // bytes of memory that they take: see Memory
 	Lag               int64                 // records
-	Behind           int64                 // the append time (ms) up to which all was done; 0: up to the position
+	Behind            int64                 // the append time (ms) up to which all was done; 0: up to the position
 	Firm              bool                  // this broker leads, and all is known that was recorded and delivered before it did
 	Unreadable        int                   // partitions of events with something in them that can not be read
 }

@@ -129,7 +129,7 @@ func (w *worker) judge(ctx context.Context) (recs []record.Record, err error) {
 
 // verdict is the record of something that has happened; nil if it is to have none.
 func (w *worker) verdict(tx *store.Tx, o *store.OutboxEntry) (*rule.Record, error) {
-	x, err := tx.Fire(o.ID)
+	x, err := tx.Firing(o.ID)
 	if err != nil || x == nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (w *worker) verdict(tx *store.Tx, o *store.OutboxEntry) (*rule.Record, erro
 
 // carried is whether a version has carry_fired, and an earlier one has fired in the place of this firing: ever, where a trigger
 // fires once, else because of the same. What lies before the oldest record that is left may have been fired for.
-func (w *worker) carried(tx *store.Tx, l *live, x *store.Fire) (bool, error) {
+func (w *worker) carried(tx *store.Tx, l *live, x *store.Firing) (bool, error) {
 	if !l.carries || x.Version == 1 {
 		return false, nil
 	}

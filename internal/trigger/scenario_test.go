@@ -278,7 +278,7 @@ var commands = map[string]func(s *scenario){
 		}
 	},
 	"witnesses": func(s *scenario) { // TRIGGER ENTITY: the events of the last firing
-		list, err := s.Witnesses(s.t.Context(), s.last())
+		list, err := s.MatchedEvents(s.t.Context(), s.last())
 		s.try(err)
 		for _, w := range list {
 			s.print("%s %s %s", w.EntityID, w.Name, since(w.Time))

@@ -67,12 +67,12 @@ type Kind string
 // The kinds.
 const (
 	FiredRecord Kind = "firing"  // a trigger has fired: the first record of an ID counts
-	Retract    Kind = "retract" // the expression is no longer true: ID is the firing's
-	Attempt    Kind = "attempt" // a delivery attempt without success; the next one is at NextTry
-	Done       Kind = "done"    // no more attempts; State is the result
-	Defer      Kind = "defer"   // no attempt yet: no delivery before NextTry
-	Resend     Kind = "resend"  // deliver it again
-	Tick       Kind = "tick"    // no content: makes the log's time advance
+	Retract     Kind = "retract" // the expression is no longer true: ID is the firing's
+	Attempt     Kind = "attempt" // a delivery attempt without success; the next one is at NextTry
+	Done        Kind = "done"    // no more attempts; State is the result
+	Defer       Kind = "defer"   // no attempt yet: no delivery before NextTry
+	Resend      Kind = "resend"  // deliver it again
+	Tick        Kind = "tick"    // no content: makes the log's time advance
 )
 
 // State is the state of a firing.

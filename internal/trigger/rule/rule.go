@@ -87,11 +87,11 @@ func (r *Rule) Match(e *Event) monitor.Kinds {
 
 // Row is the stored state of an instance. The zero Row is that of an entity without events.
 type Row struct {
-	State []byte // state of the monitor
-	Due   int64  // deadline (ms) at which the value changes without events; 0: none
-	Last  int64  // time (ms) of the last firing, subject to the cooldown; 0: none
-	Retractable  ID     // firing that can still be retracted
-	Flags Flags
+	State       []byte // state of the monitor
+	Due         int64  // deadline (ms) at which the value changes without events; 0: none
+	Last        int64  // time (ms) of the last firing, subject to the cooldown; 0: none
+	Retractable ID     // firing that can still be retracted
+	Flags       Flags
 }
 
 // Flags are properties of a Row.
@@ -99,11 +99,11 @@ type Flags uint8
 
 // The flags.
 const (
-	True    Flags = 1 << iota // the expression is true
-	Fired                     // it has fired at least once
+	True         Flags = 1 << iota // the expression is true
+	Fired                          // it has fired at least once
 	Completed                      // complete: no more transitions, and no state
 	StartChecked                   // the value at the trigger's creation was checked (Current)
-	Degraded                     // the monitor dropped instances: the value may be wrong
+	Degraded                       // the monitor dropped instances: the value may be wrong
 )
 
 // Blank reports whether the row has no information.
@@ -113,9 +113,9 @@ func (w *Row) Blank() bool { return len(w.State) == 0 && w.Flags&^StartChecked =
 // longer true.
 type Transition struct {
 	Retracts bool // no longer true; else the trigger fires
-	At    int64
-	Cause string
-	ID    ID // of the firing, or of the retracted one
+	At       int64
+	Cause    string
+	ID       ID // of the firing, or of the retracted one
 	// State is Historic, Suppressed or Computed, which must be recorded.
 	State   State
 	Witness []int64 // offsets of the matched events; the caller owns them
@@ -123,10 +123,10 @@ type Transition struct {
 
 // Instance is the instance of an entity in a partition, with its row.
 type Instance struct {
-	Entity    string
-	Partition uint32
-	Row       *Row
-	Transitions     []Transition // transitions are appended here
+	Entity      string
+	Partition   uint32
+	Row         *Row
+	Transitions []Transition // transitions are appended here
 }
 
 // Event applies an event with its kinds from Match, at its time (ms), to the row.

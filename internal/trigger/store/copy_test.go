@@ -43,7 +43,7 @@ func TestCopy(t *testing.T) {
 	dir := t.TempDir()
 	f := openCopy(t, filepath.Join(dir, "a.db"))
 	fillInsts(t, f, 0, 5000)
-	x := Fire{ID: rule.ID{1}, Trigger: "t", Entity: "e", Version: 1, Cause: "o:0:1", State: rule.Pending, NextTry: 5}
+	x := Firing{ID: rule.ID{1}, Trigger: "t", Entity: "e", Version: 1, Cause: "o:0:1", State: rule.Pending, NextTry: 5}
 	err := f.Update(t.Context(), func(tx *Tx) error {
 		if _, err := tx.AddFiring(&x); err != nil {
 			return err
@@ -68,7 +68,7 @@ func TestCopy(t *testing.T) {
 	if err != nil || rows != 5000 || due != 5000 {
 		t.Fatalf("%d rows, %d due: %v", rows, due, err)
 	}
-	if got, err := c.Fire(t.Context(), x.ID); err != nil || got == nil || got.Seq != 1 || got.NextTry != 5 {
+	if got, err := c.Firing(t.Context(), x.ID); err != nil || got == nil || got.Seq != 1 || got.NextTry != 5 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if at, err := c.LastErasure(t.Context()); err != nil || at != 44 {
@@ -105,7 +105,7 @@ func TestCopyReadsAll(t *testing.T) {
 			f := openCopy(t, filepath.Join(dir, "a.db"))
 			fillInsts(t, f, 0, 100)
 			err := f.Update(t.Context(), func(tx *Tx) error {
-				if _, err := tx.AddFiring(&Fire{ID: rule.ID{1}, Trigger: "t", Entity: "e"}); err != nil {
+				if _, err := tx.AddFiring(&Firing{ID: rule.ID{1}, Trigger: "t", Entity: "e"}); err != nil {
 					return err
 				}
 				if err := tx.PutTrigger(&Trigger{ID: "t", Version: 1, Status: Joined, Def: []byte("{}")}); err != nil {

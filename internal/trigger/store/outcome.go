@@ -4,7 +4,7 @@ import "github.com/sebbroker/seb/internal/trigger/rule"
 
 // Follow applies a later record, with its append time (ms), to a recorded firing. It returns false
 // if the record changes nothing.
-func (x *Fire) Follow(rec *rule.Record, at int64) bool {
+func (x *Firing) Follow(rec *rule.Record, at int64) bool {
 	same := rec.Retraction == x.Retraction
 	// heard: the message was in flight when the firing was retracted.
 	heard := x.State == rule.Retracted && !rec.Retraction
@@ -43,7 +43,7 @@ func (x *Fire) Follow(rec *rule.Record, at int64) bool {
 }
 
 // applyRetract applies the record that the expression is no longer true.
-func (x *Fire) applyRetract(rec *rule.Record, at int64) bool {
+func (x *Firing) applyRetract(rec *rule.Record, at int64) bool {
 	if x.RetractedAt != 0 {
 		return false
 	}
@@ -58,6 +58,6 @@ func (x *Fire) applyRetract(rec *rule.Record, at int64) bool {
 }
 
 // retract starts the delivery of the retraction.
-func (x *Fire) retract(at int64) {
+func (x *Firing) retract(at int64) {
 	x.State, x.Retraction, x.Tries, x.NextTry = rule.Pending, true, 0, at
 }

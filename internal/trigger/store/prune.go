@@ -3,19 +3,19 @@ package store
 import "github.com/sebbroker/seb/internal/trigger/rule"
 
 // Firings returns the firings of all triggers after a Seq, in order, at most limit.
-func (t *Tx) Firings(after int64, limit int) ([]Fire, error) {
-	return t.fires(t.ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
+func (t *Tx) Firings(after int64, limit int) ([]Firing, error) {
+	return t.queryFirings(t.ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
 }
 
 // FiringsUpTo returns the last firings of an entity by a trigger up to a Seq, at most limit, newest
 // first.
-func (t *Tx) FiringsUpTo(entity, trigger string, to int64, limit int) ([]Fire, error) {
-	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? AND seq <= ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, to, limit)
+func (t *Tx) FiringsUpTo(entity, trigger string, to int64, limit int) ([]Firing, error) {
+	return t.queryFirings(t.ctx, "WHERE entity = ? AND trig = ? AND seq <= ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, to, limit)
 }
 
 // NewestFirings returns the last firings of an entity by a trigger, at most limit, newest first.
-func (t *Tx) NewestFirings(entity, trigger string, limit int) ([]Fire, error) {
-	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
+func (t *Tx) NewestFirings(entity, trigger string, limit int) ([]Firing, error) {
+	return t.queryFirings(t.ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
 }
 
 // LastFiring is the Seq of a trigger's last firing; 0 if there is none.

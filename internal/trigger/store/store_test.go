@@ -168,7 +168,7 @@ func TestDamageIsFound(t *testing.T) {
 			return err
 		}},
 		{"UPDATE fire SET data = replace(data, 'delivered', 'pending')", func(f *File) error {
-			_, err := f.Fire(t.Context(), rule.ID{1})
+			_, err := f.Firing(t.Context(), rule.ID{1})
 			return err
 		}},
 	} {
@@ -176,7 +176,7 @@ func TestDamageIsFound(t *testing.T) {
 		f := open(t, path)
 		fill(t, f)
 		update(t, f, func(tx *Tx) error {
-			_, err := tx.AddFiring(&Fire{ID: rule.ID{1}, Trigger: "t", Entity: "e", Version: 1, State: rule.Delivered})
+			_, err := tx.AddFiring(&Firing{ID: rule.ID{1}, Trigger: "t", Entity: "e", Version: 1, State: rule.Delivered})
 			return errors.Join(err,
 				tx.PutCursor(CursorKey{Topic: record.ID{1}}, Cursor{Next: 5}),
 				tx.PutTrigger(&Trigger{ID: "t", Version: 1, Status: Joined, Def: []byte("{}")}))

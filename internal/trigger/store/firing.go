@@ -11,8 +11,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Fire is a firing and its state.
-type Fire struct {
+// Firing is a firing and its state.
+type Firing struct {
 	Seq       int64      `json:"-"` // order in which this file learned of firings
 	ID        rule.ID    `json:"-"`
 	Trigger   string     `json:"-"`
@@ -30,9 +30,9 @@ type Fire struct {
 	Changed int64 `json:"ch,omitempty"`
 	// RetractedAt is the recorded instant (ms) at which its expression was no longer true; 0: none.
 	// Retraction reports whether the message to deliver is the retraction.
-	RetractedAt      int64  `json:"t,omitempty"`
+	RetractedAt    int64  `json:"t,omitempty"`
 	RetractedCause string `json:"tc,omitempty"`
-	Retraction bool   `json:"rt,omitempty"`
+	Retraction     bool   `json:"rt,omitempty"`
 	// NextTry is the time (ms) of the next delivery, if it is pending. Tries is the number of
 	// recorded attempts at the message.
 	NextTry int64           `json:"n,omitempty"`
@@ -40,24 +40,24 @@ type Fire struct {
 	Outcome json.RawMessage `json:"o,omitempty"` // of the last attempt
 }
 
-func (x *Fire) due() any {
+func (x *Firing) due() any {
 	if x.State == rule.Pending {
 		return x.NextTry
 	}
 	return nil
 }
 
-func (x *Fire) sum(data []byte) int64 {
+func (x *Firing) sum(data []byte) int64 {
 	b := append(binary.AppendVarint(nil, x.Seq), x.ID[:]...)
 	b = append(append(append(b, x.Trigger...), 0), x.Entity...)
 	return int64(record.CRC32C(append(append(b, 0), data...)))
 }
 
-const fireColumns = "SELECT seq, id, trig, entity, data, sum FROM fire "
+const firingColumns = "SELECT seq, id, trig, entity, data, sum FROM fire "
 
-func (c *conn) fires(ctx context.Context, where string, args ...any) (list []Fire, err error) {
+func (c *conn) queryFirings(ctx context.Context, where string, args ...any) (list []Firing, err error) {
 	err = c.query(ctx, func(scan func(...any) error) error {
-		var x Fire
+		var x Firing
 		var id, entity, data []byte
 		var sum int64
 		if err := scan(&x.Seq, &id, &x.Trigger, &entity, &data, &sum); err != nil {
@@ -72,27 +72,29 @@ func (c *conn) fires(ctx context.Context, where string, args ...any) (list []Fir
 		}
 		list = append(list, x)
 		return nil
-	}, fireColumns+where, args...)
+	}, firingColumns+where, args...)
 	return list, err
 }
 
-func only(list []Fire, err error) (*Fire, error) {
+func only(list []Firing, err error) (*Firing, error) {
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	return &list[0], nil
 }
 
-// Fire returns a firing by its ID, or nil.
-func (t *Tx) Fire(id rule.ID) (*Fire, error) { return only(t.fires(t.ctx, "WHERE id = ?", id[:])) }
+// Firing returns a firing by its ID, or nil.
+func (t *Tx) Firing(id rule.ID) (*Firing, error) {
+	return only(t.queryFirings(t.ctx, "WHERE id = ?", id[:]))
+}
 
-// Fire returns a firing by its ID, or nil.
-func (q Queries) Fire(ctx context.Context, id rule.ID) (*Fire, error) {
-	return only(q.fires(ctx, "WHERE id = ?", id[:]))
+// Firing returns a firing by its ID, or nil.
+func (q Queries) Firing(ctx context.Context, id rule.ID) (*Firing, error) {
+	return only(q.queryFirings(ctx, "WHERE id = ?", id[:]))
 }
 
 // AddFiring adds a firing, unless there is one with its ID. It sets x.Seq.
-func (t *Tx) AddFiring(x *Fire) (added bool, err error) {
+func (t *Tx) AddFiring(x *Firing) (added bool, err error) {
 	x.Seq = t.seq + 1
 	data, err := json.Marshal(x)
 	if err != nil {
@@ -105,7 +107,7 @@ func (t *Tx) AddFiring(x *Fire) (added bool, err error) {
 }
 
 // UpdateFiring updates an existing firing.
-func (t *Tx) UpdateFiring(x *Fire) error {
+func (t *Tx) UpdateFiring(x *Firing) error {
 	data, err := json.Marshal(x)
 	if err != nil {
 		return err
@@ -115,16 +117,16 @@ func (t *Tx) UpdateFiring(x *Fire) error {
 
 // EntityFirings returns the firings of an entity after a Seq, in order, at most limit: of one
 // trigger, or with trigger "" of all.
-func (t *Tx) EntityFirings(entity, trigger string, after int64, limit int) ([]Fire, error) {
+func (t *Tx) EntityFirings(entity, trigger string, after int64, limit int) ([]Firing, error) {
 	if trigger == "" {
-		return t.fires(t.ctx, "WHERE entity = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), after, limit)
+		return t.queryFirings(t.ctx, "WHERE entity = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), after, limit)
 	}
-	return t.fires(t.ctx, "WHERE entity = ? AND trig = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), trigger, after, limit)
+	return t.queryFirings(t.ctx, "WHERE entity = ? AND trig = ? AND seq > ? ORDER BY seq LIMIT ?", []byte(entity), trigger, after, limit)
 }
 
 // EntityFirings returns the last firings of an entity by a trigger, at most limit, newest first.
-func (q Queries) EntityFirings(ctx context.Context, entity, trigger string, limit int) ([]Fire, error) {
-	return q.fires(ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
+func (q Queries) EntityFirings(ctx context.Context, entity, trigger string, limit int) ([]Firing, error) {
+	return q.queryFirings(ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
 }
 
 // DeleteFiring deletes a firing and its outbox entries.
@@ -143,16 +145,16 @@ type FiringQuery struct {
 }
 
 // Firings returns firings in the order of Seq.
-func (q Queries) Firings(ctx context.Context, w FiringQuery) ([]Fire, error) {
+func (q Queries) Firings(ctx context.Context, w FiringQuery) ([]Firing, error) {
 	if w.Trigger == "" {
-		return q.fires(ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", w.After, w.Limit)
+		return q.queryFirings(ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", w.After, w.Limit)
 	}
-	return q.fires(ctx, "WHERE trig = ? AND seq > ? ORDER BY seq LIMIT ?", w.Trigger, w.After, w.Limit)
+	return q.queryFirings(ctx, "WHERE trig = ? AND seq > ? ORDER BY seq LIMIT ?", w.Trigger, w.After, w.Limit)
 }
 
 // Pending returns the firings of a trigger that are due at an instant (ms), ordered by due time.
-func (q Queries) Pending(ctx context.Context, trigger string, at int64, limit int) ([]Fire, error) {
-	return q.fires(ctx, "WHERE trig = ? AND due <= ? ORDER BY due, seq LIMIT ?", trigger, at, limit)
+func (q Queries) Pending(ctx context.Context, trigger string, at int64, limit int) ([]Firing, error) {
+	return q.queryFirings(ctx, "WHERE trig = ? AND due <= ? ORDER BY due, seq LIMIT ?", trigger, at, limit)
 }
 
 // NextPending returns the first trigger with an ID after after that has pending firings, and the
@@ -164,17 +166,17 @@ func (q Queries) NextPending(ctx context.Context, after string) (trigger string,
 }
 
 // TriggerPending returns all pending firings of a trigger after a Seq, at most limit.
-func (t *Tx) TriggerPending(trigger string, after int64, limit int) ([]Fire, error) {
-	return t.fires(t.ctx, "WHERE trig = ? AND seq > ? AND due IS NOT NULL ORDER BY seq LIMIT ?", trigger, after, limit)
+func (t *Tx) TriggerPending(trigger string, after int64, limit int) ([]Firing, error) {
+	return t.queryFirings(t.ctx, "WHERE trig = ? AND seq > ? AND due IS NOT NULL ORDER BY seq LIMIT ?", trigger, after, limit)
 }
 
 // OutboxEntry is an outbox entry: a firing or retraction to record.
 type OutboxEntry struct {
-	Seq   int64
+	Seq      int64
 	Retracts bool // a retraction; else a firing
-	ID    rule.ID
-	At    int64
-	Cause string
+	ID       rule.ID
+	At       int64
+	Cause    string
 }
 
 // PutOutbox adds an outbox entry, unless it exists.
@@ -216,13 +218,13 @@ func (q Queries) LastOutbox(ctx context.Context) (seq int64, err error) {
 }
 
 // TriggerOutbox returns the firings of a trigger after a Seq that have outbox entries, at most limit.
-func (t *Tx) TriggerOutbox(trigger string, after int64, limit int) ([]Fire, error) {
-	return t.fires(t.ctx, "WHERE trig = ? AND seq > ? AND id IN (SELECT id FROM outbox) ORDER BY seq LIMIT ?", trigger, after, limit)
+func (t *Tx) TriggerOutbox(trigger string, after int64, limit int) ([]Firing, error) {
+	return t.queryFirings(t.ctx, "WHERE trig = ? AND seq > ? AND id IN (SELECT id FROM outbox) ORDER BY seq LIMIT ?", trigger, after, limit)
 }
 
 // LastVersion is the version of a trigger's last firing; 0 if there is none.
 func (q Queries) LastVersion(ctx context.Context, trigger string) (int, error) {
-	x, err := only(q.fires(ctx, "WHERE trig = ? ORDER BY seq DESC LIMIT 1", trigger))
+	x, err := only(q.queryFirings(ctx, "WHERE trig = ? ORDER BY seq DESC LIMIT 1", trigger))
 	if x == nil {
 		return 0, err
 	}
