@@ -39,7 +39,7 @@ If a program without this check has continued the log without the lost part, seb
 
 Without a flag the command restores a missing meta/cluster, and prints what can be accepted.
 
---accept-older-copy accepts that the data folder knows a later part of the log than the bucket has.
+--accept-older-copy does the same if the data folder knows a later part of the log than the bucket has.
 
 Stop the brokers first. A broker that still writes to the lost branch is fenced and stops. A bucket at format level 1 is raised
 to level 2: programs that know only level 1 can no longer open it.`,
