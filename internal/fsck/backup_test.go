@@ -31,7 +31,7 @@ func TestBackupOfViews(t *testing.T) {
 	}
 	b := open(t, options(from, 1000))
 	produce(t, b, "a", 0, "later")
-	place := snapshot.Place{Position: state.Position{Epoch: b.Epoch()}, Nonce: nonceOf(t, from, b.Epoch())}
+	place := snapshot.LogPosition{Position: state.Position{Epoch: b.Epoch()}, Nonce: nonceOf(t, from, b.Epoch())}
 	closeBroker(t, b)
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600); err != nil {
@@ -39,7 +39,7 @@ func TestBackupOfViews(t *testing.T) {
 	}
 	copies := snapshot.Open(snapshot.Options{
 		Store: from, View: "triggers", Schema: 1, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
-		At: func() (snapshot.Place, bool) { return place, true }, On: func(snapshot.Place) bool { return true },
+		At: func() (snapshot.LogPosition, bool) { return place, true }, On: func(snapshot.LogPosition) bool { return true },
 	})
 	for range 2 {
 		if _, err := copies.Save(t.Context(), path, snapshot.Note{}, false); err != nil {

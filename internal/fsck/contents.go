@@ -58,7 +58,7 @@ func viewsAt(st *state.State, all []snapshot.Found) (found []snapshot.Found) {
 	for _, f := range all {
 		on := slices.ContainsFunc(st.Epochs, func(e state.Epoch) bool { return e.Number == f.Epoch && e.Nonce == f.Nonce })
 		newer := slices.ContainsFunc(found, func(o snapshot.Found) bool { return o.View == f.View })
-		if f.Whole && on && !newer && !st.Pos.Less(f.Position) {
+		if f.Complete && on && !newer && !st.Pos.Less(f.Position) {
 			found = append(found, f)
 		}
 	}

@@ -12,7 +12,7 @@ func (l *listing) views(ctx context.Context) error {
 	c := l.c
 	for i := range l.copies.List {
 		f := &l.copies.List[i]
-		if !f.Whole {
+		if !f.Complete {
 			for range f.Keys[1:] {
 				c.report.Orphans.Objects++
 			}

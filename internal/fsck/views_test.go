@@ -25,10 +25,10 @@ func TestCopiesOfViews(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place := snapshot.Place{Position: state.Position{Epoch: 1}, Nonce: record.ID{1}}
+	place := snapshot.LogPosition{Position: state.Position{Epoch: 1}, Nonce: record.ID{1}}
 	copies := snapshot.Open(snapshot.Options{
 		Store: store, View: "triggers", Schema: 1, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
-		At: func() (snapshot.Place, bool) { return place, true }, On: func(snapshot.Place) bool { return true },
+		At: func() (snapshot.LogPosition, bool) { return place, true }, On: func(snapshot.LogPosition) bool { return true },
 	})
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600); err != nil {

@@ -76,11 +76,11 @@ func (n *Node) snapshots(store objstore.Store, o *Options) *snapshot.Snapshots {
 	return snapshot.Open(snapshot.Options{
 		Store: store, View: triggersTopic, Schema: triggerstore.Schema, Cluster: n.Cluster, Logger: o.Logger,
 		PieceBytes: min(snapshot.PieceBytes, o.MemoryLimit/64),
-		At: func() (snapshot.Place, bool) {
+		At: func() (snapshot.LogPosition, bool) {
 			pos, nonce, known := n.Place()
-			return snapshot.Place{Position: pos, Nonce: nonce}, known
+			return snapshot.LogPosition{Position: pos, Nonce: nonce}, known
 		},
-		On: func(p snapshot.Place) bool { return n.Passed(p.Position, p.Nonce) },
+		On: func(p snapshot.LogPosition) bool { return n.Passed(p.Position, p.Nonce) },
 	})
 }
 

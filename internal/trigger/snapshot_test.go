@@ -44,15 +44,15 @@ type saver struct {
 }
 
 func (b *bucket) saver(t testing.TB, log *aBroker, logger *slog.Logger) *saver {
-	place := func() snapshot.Place {
+	place := func() snapshot.LogPosition {
 		log.mu.Lock()
 		defer log.mu.Unlock()
-		return snapshot.Place{Position: state.Position{Slot: uint64(log.seen)}, Nonce: log.cluster}
+		return snapshot.LogPosition{Position: state.Position{Slot: uint64(log.seen)}, Nonce: log.cluster}
 	}
 	return &saver{snapshot.Open(snapshot.Options{
 		Store: b.store, View: "triggers", Schema: store.Schema, Cluster: log.Cluster, PieceBytes: 50_000, Logger: logger, RetryMin: time.Microsecond,
-		At: func() (snapshot.Place, bool) { return place(), true },
-		On: func(p snapshot.Place) bool { return !place().Less(p.Position) && p.Nonce == log.cluster },
+		At: func() (snapshot.LogPosition, bool) { return place(), true },
+		On: func(p snapshot.LogPosition) bool { return !place().Less(p.Position) && p.Nonce == log.cluster },
 	}), b, t, log}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Check reads all of a snapshot that a listing shows to be whole. ErrDamaged says that something is not right; ErrGone that it
-// was deleted meanwhile, as older ones are.
+// Check reads a whole snapshot that a listing shows as complete. ErrDamaged: its content is
+// invalid. ErrGone: it was deleted meanwhile, like all older ones.
 func Check(ctx context.Context, store objstore.Store, shard uint32, cluster record.ID, f *Found) error {
 	s := Open(Options{Store: store, Shard: shard, View: f.View})
 	key := f.Key(shard)
@@ -29,7 +29,7 @@ func Check(ctx context.Context, store objstore.Store, shard uint32, cluster reco
 		return err
 	}
 	if m.Cluster != cluster.String() {
-		return damaged("it is of cluster %s", m.Cluster)
+		return damaged("cluster %s, want %s", m.Cluster, cluster)
 	}
 	hash := sha256.New()
 	err = s.eachPiece(ctx, &f.Name, m, hash)
@@ -40,15 +40,15 @@ func Check(ctx context.Context, store objstore.Store, shard uint32, cluster reco
 		return damaged("%v", err)
 	}
 	if err == nil && hex.EncodeToString(hash.Sum(nil)) != m.SHA256 {
-		return damaged("the whole is not what was saved")
+		return damaged("wrong checksum of the file")
 	}
 	return err
 }
 
-// ErrGone says that a snapshot was deleted.
-var ErrGone = errors.New("the snapshot was deleted")
+// ErrGone: the snapshot was deleted.
+var ErrGone = errors.New("snapshot was deleted")
 
-// Print writes what an object of a snapshot says, for people. data is all of it.
+// Print describes an object of a snapshot; data is its content.
 func Print(w io.Writer, n *Name, data []byte) error {
 	if !n.Manifest {
 		_, err := fmt.Fprintf(w, "piece %d of a copy of the file of %s, at epoch %d slot %d: %d bytes\n", n.Piece, n.View, n.Epoch, n.Slot, len(data))
@@ -59,7 +59,7 @@ func Print(w io.Writer, n *Name, data []byte) error {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "copy of the file of %s, schema %d, of cluster %s, at epoch %d slot %d, from %d records\n"+
-		"%d bytes, in %d pieces %d\nall checksums are right\n",
+		"%d bytes, in %d pieces %d\nall checksums match\n",
 		m.View, m.Schema, m.Cluster, m.Epoch, m.Slot, m.Records, m.Size, len(m.Pieces), m.stored())
 	return err
 }

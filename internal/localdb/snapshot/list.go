@@ -7,32 +7,32 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// namesMax bounds the names of a view that are looked at: a file of 300 MB has 80.
+// namesMax bounds the names of a view that are listed: a file of 300 MB has 80.
 const namesMax = 100_000
 
-// Found is what a listing shows of a snapshot.
+// Found is a snapshot in a listing.
 type Found struct {
 	Name
-	Keys  []string // of its objects, in their order; the manifest's is the last
+	Keys  []string // names of its objects in order; the manifest's is the last
 	Bytes int64
-	// Whole is whether there is a manifest and as many pieces as its name says.
-	Whole bool
+	// Complete: there is a manifest and as many pieces as its name says.
+	Complete bool
 }
 
-// Gather puts the objects of a listing together, name by name, in order.
+// Gather collects the snapshots of a listing. Names must be added in order.
 type Gather struct {
 	Shard uint32
-	List  []Found // the newest first
-	// Strange is told of names that are none; nil is not.
-	Strange func(objstore.Entry)
+	List  []Found // newest first
+	// Unknown, if not nil, is called for names that are not of a snapshot.
+	Unknown func(objstore.Entry)
 }
 
-// Add takes the next name.
+// Add adds the next name.
 func (g *Gather) Add(e objstore.Entry) {
 	n, ok := ParseName(g.Shard, e.Key)
 	if !ok {
-		if g.Strange != nil {
-			g.Strange(e)
+		if g.Unknown != nil {
+			g.Unknown(e)
 		}
 		return
 	}
@@ -44,21 +44,22 @@ func (g *Gather) Add(e objstore.Entry) {
 	f := &g.List[last]
 	pieces := len(f.Keys)
 	f.Name, f.Keys, f.Bytes = n, append(f.Keys, e.Key), f.Bytes+e.Size
-	f.Whole = n.Manifest && n.Piece == pieces // those in between are there: names are unique, and none is higher
+	// none is missing: names are unique, and none is higher
+	f.Complete = n.Manifest && n.Piece == pieces
 	if n.Manifest && pieces > 0 {
 		before, _ := ParseName(g.Shard, f.Keys[pieces-1])
-		f.Whole = f.Whole && !before.Manifest && before.Piece == pieces-1
+		f.Complete = f.Complete && !before.Manifest && before.Piece == pieces-1
 	}
 }
 
-// list finds all snapshots of the view, whole or not, the newest first.
+// list returns all snapshots of the view, complete or not, newest first.
 func (s *Snapshots) list(ctx context.Context) ([]Found, error) {
 	g := Gather{Shard: s.o.Shard}
 	o := objstore.ListOptions{Prefix: prefix(s.o.Shard, s.o.View)}
 	for names := 0; ; {
 		var page []objstore.Entry
 		var more bool
-		err := s.patiently(ctx, func(ctx context.Context) (err error) {
+		err := s.retry(ctx, func(ctx context.Context) (err error) {
 			page, more, err = s.o.Store.List(ctx, o)
 			return err
 		})

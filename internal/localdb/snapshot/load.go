@@ -14,11 +14,11 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ErrAhead says that there is a snapshot of a position that is not known yet.
-var ErrAhead = errors.New("a snapshot is of a position of the log that is not known here")
+// ErrAhead: a snapshot has a position of the log that is not known yet.
+var ErrAhead = errors.New("snapshot has a position that is beyond the known log")
 
-// Newest is the newest snapshot that is whole and of a position of this log; ok is false if there is none. It reads no piece.
-// Errors: those of the store.
+// Newest describes the newest complete snapshot with a position on this log; ok is false if there
+// is none. It reads no piece. Errors: those of the store.
 func (s *Snapshots) Newest(ctx context.Context) (info Info, ok bool, err error) {
 	err = s.each(ctx, search{all: true}, func(n *Name, m *manifest) error {
 		info, ok = m.info(s.o.Shard, n), true
@@ -27,10 +27,11 @@ func (s *Snapshots) Newest(ctx context.Context) (info Info, ok bool, err error) 
 	return info, ok, err
 }
 
-// Restore makes a file at path, where there is none, of the newest snapshot that is whole, of a position of this log and
-// not refused; of the next one if it is damaged, which is logged; ok is false if there is none. The file is durable. Errors:
-// those of the store and the disk; and unless this broker knows all of the log, so that what it does not know is of another
-// one, ErrAhead.
+// Restore creates a durable file at path, where none exists, from the newest complete snapshot that
+// has a position on this log and is not refused. If that is damaged it logs that and tries the next
+// one; ok is false if there is none. all says that this broker knows the whole log, so that an
+// unknown position belongs to another log; otherwise such a snapshot is ErrAhead. Other errors:
+// those of the store and the disk.
 func (s *Snapshots) Restore(ctx context.Context, path string, all bool, refused func(name string) bool) (info Info, ok bool, err error) {
 	err = s.each(ctx, search{all, refused}, func(n *Name, m *manifest) error {
 		if err := s.download(ctx, path, n, m); err != nil {
@@ -42,17 +43,17 @@ func (s *Snapshots) Restore(ctx context.Context, path string, all bool, refused 
 	return info, ok, err
 }
 
-// listings is how often it is looked what there is, when somebody deletes it meanwhile.
+// listings is how often the snapshots are listed if they are deleted meanwhile.
 const listings = 3
 
-// search is which snapshots are looked at.
+// search selects snapshots.
 type search struct {
-	all     bool // of the log is known
+	all     bool // the whole log is known
 	refused func(name string) bool
 }
 
-// each reads manifests, the newest first, and calls use, until that returns something else than ErrDamaged or that an object
-// is not there any more.
+// each reads manifests, newest first, and calls use, until that returns a result other than
+// ErrDamaged or a missing object.
 func (s *Snapshots) each(ctx context.Context, w search, use func(n *Name, m *manifest) error) error {
 	tried := map[string]bool{}
 	for range listings {
@@ -64,10 +65,10 @@ func (s *Snapshots) each(ctx context.Context, w search, use func(n *Name, m *man
 		for i := range all {
 			f := &all[i]
 			name := f.snapshot(s.o.Shard)
-			if !f.Whole || tried[name] || w.refused != nil && w.refused(name) {
+			if !f.Complete || tried[name] || w.refused != nil && w.refused(name) {
 				continue
 			}
-			if !s.o.On(f.Place) {
+			if !s.o.On(f.LogPosition) {
 				if !w.all {
 					return ErrAhead
 				}
@@ -82,7 +83,7 @@ func (s *Snapshots) each(ctx context.Context, w search, use func(n *Name, m *man
 			case errors.Is(err, objstore.ErrNotFound):
 				gone = true
 			case errors.Is(err, ErrDamaged):
-				s.o.Logger.Error("a snapshot of a view can not be used", "snapshot", name, "err", err)
+				s.o.Logger.Error("unusable snapshot of a view", "snapshot", name, "err", err)
 			case err != nil || m != nil:
 				return err
 			}
@@ -94,7 +95,7 @@ func (s *Snapshots) each(ctx context.Context, w search, use func(n *Name, m *man
 	return nil
 }
 
-// manifest reads a manifest; nil if it is of another schema or cluster, and no business of ours.
+// manifest reads a manifest; nil if it has another schema or cluster.
 func (s *Snapshots) manifest(ctx context.Context, n *Name) (*manifest, error) {
 	b, err := s.get(ctx, n.Key(s.o.Shard), manifestMax, nil)
 	if err != nil {
@@ -105,24 +106,24 @@ func (s *Snapshots) manifest(ctx context.Context, n *Name) (*manifest, error) {
 		return nil, err
 	}
 	if m.Schema != s.o.Schema || m.Cluster != s.o.Cluster().String() {
-		s.o.Logger.Info("a snapshot of a view is left alone", "view", n.View, "schema", m.Schema, "cluster", m.Cluster)
+		s.o.Logger.Info("snapshot of a view ignored", "view", n.View, "schema", m.Schema, "cluster", m.Cluster)
 		return nil, nil
 	}
 	return m, nil
 }
 
-// get reads an object of at most so many bytes into a buffer that has room for one more, or a new one.
-func (s *Snapshots) get(ctx context.Context, key string, bytesMax int, room []byte) (b []byte, err error) {
-	err = s.patiently(ctx, func(ctx context.Context) error {
+// get reads an object of at most bytesMax bytes, into dst if that has room for one more byte.
+func (s *Snapshots) get(ctx context.Context, key string, bytesMax int, dst []byte) (b []byte, err error) {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		o, err := s.o.Store.Get(ctx, key, objstore.Whole)
 		if err != nil {
 			return err
 		}
 		defer o.Body.Close()
 		if o.Size > int64(bytesMax) {
-			return damaged("%s has %d bytes, not up to %d", key, o.Size, bytesMax)
+			return damaged("%s has %d bytes, at most %d are allowed", key, o.Size, bytesMax)
 		}
-		buf := bytes.NewBuffer(room[:0])
+		buf := bytes.NewBuffer(dst[:0])
 		if _, err = buf.ReadFrom(io.LimitReader(o.Body, int64(bytesMax)+1)); err != nil {
 			return err
 		}
@@ -134,7 +135,7 @@ func (s *Snapshots) get(ctx context.Context, key string, bytesMax int, room []by
 	return b, err
 }
 
-// download makes the file.
+// download creates the file.
 func (s *Snapshots) download(ctx context.Context, path string, n *Name, m *manifest) error {
 	temp := path + tempSuffix
 	err := s.write(ctx, temp, n, m)
@@ -147,10 +148,10 @@ func (s *Snapshots) download(ctx context.Context, path string, n *Name, m *manif
 	return syncFolder(filepath.Dir(path))
 }
 
-// tempSuffix is what the name of a file ends with that is not complete.
+// tempSuffix is the suffix of an incomplete file.
 const tempSuffix = ".snap"
 
-// write writes the pieces to a file, each of which is checked, and the whole, and has it on the disk.
+// write writes the pieces to a file, checks each and the whole, and syncs the file.
 func (s *Snapshots) write(ctx context.Context, path string, n *Name, m *manifest) (err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -166,12 +167,12 @@ func (s *Snapshots) write(ctx context.Context, path string, n *Name, m *manifest
 		return err
 	}
 	if hex.EncodeToString(hash.Sum(nil)) != m.SHA256 {
-		return damaged("the whole is not what was saved")
+		return damaged("wrong checksum of the file")
 	}
 	return f.Sync()
 }
 
-// eachPiece reads and unpacks the pieces in order.
+// eachPiece reads and decompresses the pieces in order.
 func (s *Snapshots) eachPiece(ctx context.Context, n *Name, m *manifest, to io.Writer) error {
 	dec, err := newDecoder()
 	if err != nil {
@@ -192,11 +193,11 @@ func (s *Snapshots) eachPiece(ctx context.Context, n *Name, m *manifest, to io.W
 			return err
 		}
 		if len(b) != int(want[0]) || record.CRC32C(b) != want[1] {
-			return damaged("piece %d is not what was saved", i)
+			return damaged("wrong checksum of piece %d", i)
 		}
 		out, err := dec.DecodeAll(b, plain[:0:m.plain(i)])
 		if err != nil || int64(len(out)) != m.plain(i) {
-			return damaged("piece %d: %d bytes, not %d: %v", i, len(out), m.plain(i), err)
+			return damaged("piece %d: %d bytes, want %d: %v", i, len(out), m.plain(i), err)
 		}
 		if _, err := to.Write(out); err != nil {
 			return err

@@ -11,34 +11,35 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// ErrDamaged says that a snapshot is not what was saved. The file can be made anew from the log, or from an older one.
+// ErrDamaged: a snapshot's content is invalid. The file can be rebuilt from the log, or restored
+// from an older snapshot.
 var ErrDamaged = errors.New("damaged snapshot of a view")
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }
 
-// formatVersion is that of FORMAT.md.
+// formatVersion is the version of FORMAT.md.
 const formatVersion = 1
 
 const (
-	// pieceBytesMax is the most that a piece holds of the file; whoever reads one needs it, and as much again, in memory.
+	// pieceBytesMax bounds the part of the file in a piece. A reader needs it twice in memory.
 	pieceBytesMax = 8 << 20
-	// storedSlack is how much longer than that a piece may be that can not be made shorter.
+	// storedSlack is how much longer than that an incompressible piece may be.
 	storedSlack = 64 << 10
-	// manifestMax bounds a manifest: some 25 bytes for each piece.
+	// manifestMax bounds a manifest: about 25 bytes for each piece.
 	manifestMax = 4 << 20
 )
 
-// Note is what whoever saves a file wants to know of it later.
+// Note is the information that is stored with a copy.
 type Note struct {
-	// Time is the log's when it was saved, µs.
+	// Time is the log time of the copy, µs.
 	Time int64 `json:"time"`
-	// Records is how many records of the log the file was made from.
+	// Records is the number of records of the log that the file was made from.
 	Records int64 `json:"records"`
 }
 
-// manifest says what a snapshot is made of.
+// manifest describes the content of a snapshot.
 type manifest struct {
 	Format  int    `json:"format"`
 	Cluster string `json:"cluster"`
@@ -49,16 +50,18 @@ type manifest struct {
 	Nonce   string `json:"nonce"`
 	ID      string `json:"id"`
 	Note
-	Size       int64    `json:"size"` // of the file
-	SHA256     string   `json:"sha256"`
-	PieceBytes int64    `json:"piece_bytes"` // of the file in each piece but the last
+	Size   int64  `json:"size"` // size of the file
+	SHA256 string `json:"sha256"`
+	// size of the file's part in each piece except the last
+	PieceBytes int64    `json:"piece_bytes"`
 	Pieces     []stored `json:"pieces"`
 }
 
-// stored is a piece: the object's length and CRC-32C.
+// stored is the object of a piece: its length and CRC-32C.
 type stored [2]uint32
 
-// encode is the JSON, a line feed, the CRC-32C of what is before it in eight hexadecimal digits, and a line feed.
+// encode returns the JSON, a line feed, the CRC-32C of both in eight hexadecimal digits, and a line
+// feed.
 func (m *manifest) encode() ([]byte, error) {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -66,20 +69,20 @@ func (m *manifest) encode() ([]byte, error) {
 	}
 	b = append(b, '\n')
 	if b = fmt.Appendf(b, "%08x\n", record.CRC32C(b)); len(b) > manifestMax {
-		return nil, fmt.Errorf("manifest of %d bytes, not up to %d", len(b), manifestMax)
+		return nil, fmt.Errorf("manifest has %d bytes, at most %d are allowed", len(b), manifestMax)
 	}
 	return b, nil
 }
 
-// decode checks all that can be checked without the pieces. n is the object's name.
+// decode decodes and checks a manifest without reading the pieces. n is the object's name.
 func decode(b []byte, n *Name) (m *manifest, err error) {
 	const tail = 9
 	if len(b) < tail+1 || len(b) > manifestMax {
-		return nil, damaged("manifest of %d bytes", len(b))
+		return nil, damaged("manifest has %d bytes", len(b))
 	}
 	text, sum := b[:len(b)-tail], b[len(b)-tail:]
 	if crc, err := strconv.ParseUint(string(bytes.TrimSuffix(sum, []byte("\n"))), 16, 32); err != nil || uint32(crc) != record.CRC32C(text) {
-		return nil, damaged("manifest: checksum")
+		return nil, damaged("manifest: wrong checksum")
 	}
 	m = &manifest{}
 	if err := json.Unmarshal(text, m); err != nil {
@@ -88,18 +91,18 @@ func decode(b []byte, n *Name) (m *manifest, err error) {
 	hash, err := hex.DecodeString(m.SHA256)
 	switch {
 	case m.Format != formatVersion:
-		return nil, damaged("manifest: format %d, not %d", m.Format, formatVersion)
+		return nil, damaged("manifest: format %d, want %d", m.Format, formatVersion)
 	case m.View != n.View || m.Epoch != n.Epoch || m.Slot != n.Slot || m.Records < 0 || uint64(m.Records) != n.Records ||
 		m.Nonce != n.Nonce.String() || m.ID != n.ID.String():
-		return nil, damaged("manifest: it is of another snapshot")
+		return nil, damaged("manifest: belongs to another snapshot")
 	case err != nil || len(hash) != 32:
-		return nil, damaged("manifest: sha256")
+		return nil, damaged("manifest: invalid sha256")
 	case m.PieceBytes < 1 || m.PieceBytes > pieceBytesMax:
-		return nil, damaged("manifest: pieces of %d bytes, not 1 to %d", m.PieceBytes, pieceBytesMax)
+		return nil, damaged("manifest: pieces of %d bytes, want 1 to %d", m.PieceBytes, pieceBytesMax)
 	case len(m.Pieces) < 1 || len(m.Pieces) > piecesMax || len(m.Pieces) != n.Piece:
-		return nil, damaged("manifest: %d pieces, its name says %d", len(m.Pieces), n.Piece)
+		return nil, damaged("manifest: %d pieces, want %d as in its name", len(m.Pieces), n.Piece)
 	case m.Size < 1 || m.Size > int64(len(m.Pieces))*m.PieceBytes || m.Size <= int64(len(m.Pieces)-1)*m.PieceBytes:
-		return nil, damaged("manifest: %d bytes are not %d pieces of %d", m.Size, len(m.Pieces), m.PieceBytes)
+		return nil, damaged("manifest: file of %d bytes does not have %d pieces of %d", m.Size, len(m.Pieces), m.PieceBytes)
 	}
 	for i, p := range m.Pieces {
 		if p[0] < 1 || p[0] > pieceBytesMax+storedSlack {
@@ -109,10 +112,10 @@ func decode(b []byte, n *Name) (m *manifest, err error) {
 	return m, nil
 }
 
-// plain is how many bytes of the file a piece holds.
+// plain is the size of the file's part in a piece.
 func (m *manifest) plain(i int) int64 { return min(m.PieceBytes, m.Size-int64(i)*m.PieceBytes) }
 
-// stored is how long all pieces are.
+// stored is the total length of all pieces.
 func (m *manifest) stored() (n int64) {
 	for _, p := range m.Pieces {
 		n += int64(p[0])

@@ -11,9 +11,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Place is a position of the log. The nonce of its epoch tells it from the same position of a log that was cut off and went
-// on in another way.
-type Place struct {
+// LogPosition is a position of the log. The nonce of its epoch distinguishes it from the same
+// position on a lost branch.
+type LogPosition struct {
 	state.Position
 	Nonce record.ID
 }
@@ -21,10 +21,10 @@ type Place struct {
 // Name is the name of an object: a piece of a snapshot, or its manifest (FORMAT.md).
 type Name struct {
 	View string // lower-case letters
-	Place
-	Records  uint64    // that the file was made from: more are newer, at one place
-	ID       record.ID // drawn for this snapshot
-	Piece    int       // its number, from 0; of a manifest how many pieces there are
+	LogPosition
+	Records  uint64    // read for the file; at one position more records are newer
+	ID       record.ID // random
+	Piece    int       // number of the piece, from 0; of a manifest the number of pieces
 	Manifest bool
 }
 
@@ -33,17 +33,18 @@ const (
 	slotDigits  = 20
 	nonceDigits = 2 * len(record.ID{})
 	pieceDigits = 6
-	// piecesMax is how many pieces a snapshot has at most.
+	// piecesMax is the maximum number of pieces of a snapshot.
 	piecesMax = 99_999
 )
 
-// Prefix is what the names of all snapshots of views of a shard begin with.
+// Prefix is the prefix of the names of all snapshots of views of a shard.
 func Prefix(shard uint32) string { return fmt.Sprintf("s%04d/view/", shard) }
 
-// prefix is what the names of all snapshots of a view begin with.
+// prefix is the prefix of the names of all snapshots of a view.
 func prefix(shard uint32, view string) string { return Prefix(shard) + view + "/" }
 
-// snapshot is what the names of all objects of a snapshot begin with: those of the newest sort first.
+// snapshot is the prefix of the names of all objects of a snapshot; the newest snapshot sorts
+// first.
 func (n *Name) snapshot(shard uint32) string {
 	return fmt.Sprintf("%s%0*d-%0*d-%0*d-%s-%s-", prefix(shard, n.View), epochDigits, math.MaxUint32-n.Epoch, slotDigits,
 		math.MaxUint64-n.Slot, slotDigits, math.MaxUint64-n.Records, hex.EncodeToString(n.Nonce[:]), hex.EncodeToString(n.ID[:]))
@@ -58,7 +59,7 @@ func (n *Name) Key(shard uint32) string {
 	return fmt.Sprintf("%s%s%0*d", n.snapshot(shard), kind, pieceDigits, n.Piece)
 }
 
-// ParseName takes a name apart; ok is false for any that Key does not give.
+// ParseName parses a name; ok is false for any name that is not a result of Key.
 func ParseName(shard uint32, key string) (n Name, ok bool) {
 	rest, found := strings.CutPrefix(key, Prefix(shard))
 	view, rest, slash := strings.Cut(rest, "/")
@@ -79,7 +80,7 @@ func ParseName(shard uint32, key string) (n Name, ok bool) {
 		}
 	}
 	n = Name{View: view, Records: math.MaxUint64 - records, ID: id, Piece: int(piece), Manifest: manifest}
-	n.Place = Place{state.Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, nonce}
+	n.LogPosition = LogPosition{state.Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, nonce}
 	return n, piece <= piecesMax && n.Key(shard) == key
 }
 
@@ -92,7 +93,7 @@ func validView(s string) bool {
 	return s != ""
 }
 
-// older is whether a snapshot is of an earlier state than another.
+// older reports whether a snapshot has an earlier state than another.
 func (n *Name) older(than *Name) bool {
 	if n.Position == than.Position {
 		return n.Records < than.Records

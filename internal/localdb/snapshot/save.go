@@ -13,21 +13,22 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// keep is how many snapshots that are whole there are.
+// keep is the number of complete snapshots that remain.
 const keep = 2
 
-// ErrNoPlace says that nothing was saved because no position of the log is known.
-var ErrNoPlace = errors.New("no position of the log is known")
+// ErrNoPosition: nothing was saved because no position of the log is known.
+var ErrNoPosition = errors.New("log position is unknown")
 
-// Save stores a copy of the view's file that nobody writes to any more, made from records that the log has. When it returns
-// without an error the snapshot is durable, and of older ones only the newest is left; with only, none. Those that are newer
-// stay. What an attempt leaves behind that fails the next one takes away.
+// Save stores a copy of the view's file, which must not be written to any more, made of records
+// that the log contains. Without an error the snapshot is durable, and of the older ones only the
+// newest complete one remains; with only, none. Newer ones stay. The next Save removes leftovers of
+// a failed one.
 func (s *Snapshots) Save(ctx context.Context, path string, note Note, only bool) (Info, error) {
-	place, ok := s.o.At()
+	position, ok := s.o.At()
 	if !ok {
-		return Info{}, ErrNoPlace
+		return Info{}, ErrNoPosition
 	}
-	n := Name{View: s.o.View, Place: place, Records: uint64(max(note.Records, 0)), ID: record.NewID()}
+	n := Name{View: s.o.View, LogPosition: position, Records: uint64(max(note.Records, 0)), ID: record.NewID()}
 	m, err := s.upload(ctx, path, n, note)
 	if err != nil {
 		return Info{}, fmt.Errorf("snapshot of %s: %w", s.o.View, err)
@@ -37,13 +38,14 @@ func (s *Snapshots) Save(ctx context.Context, path string, note Note, only bool)
 	if only {
 		kept = 1
 	}
-	if err := s.collect(ctx, &n, kept); err != nil { // what is there is harmless, and the next one tries again
-		s.o.Logger.Warn("older snapshots of a view are not all deleted", "view", s.o.View, "err", err)
+	// leftovers are harmless, and the next one tries again
+	if err := s.collect(ctx, &n, kept); err != nil {
+		s.o.Logger.Warn("deleting older snapshots of a view failed", "view", s.o.View, "err", err)
 	}
 	return m.info(s.o.Shard, &n), nil
 }
 
-// upload stores the pieces, and then the manifest.
+// upload stores the pieces and then the manifest.
 func (s *Snapshots) upload(ctx context.Context, path string, n Name, note Note) (*manifest, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -61,7 +63,7 @@ func (s *Snapshots) upload(ctx context.Context, path string, n Name, note Note) 
 	}
 	pieces := (m.Size + m.PieceBytes - 1) / m.PieceBytes
 	if pieces < 1 || pieces > piecesMax {
-		return nil, fmt.Errorf("file of %d bytes: not 1 to %d pieces of %d bytes", m.Size, piecesMax, m.PieceBytes)
+		return nil, fmt.Errorf("file of %d bytes: want 1 to %d pieces of %d bytes", m.Size, piecesMax, m.PieceBytes)
 	}
 	enc, err := newEncoder()
 	if err != nil {
@@ -92,26 +94,27 @@ func (s *Snapshots) upload(ctx context.Context, path string, n Name, note Note) 
 	return m, s.put(ctx, n.Key(s.o.Shard), b)
 }
 
-// put stores an object under a name that nobody else knows: if it is there, an earlier attempt has stored it.
+// put stores an object under a name that only this call uses: if it exists, an earlier attempt
+// stored it.
 func (s *Snapshots) put(ctx context.Context, key string, b []byte) error {
 	body := objstore.NewBody(b)
 	body.CRC32C, body.HasCRC = record.CRC32C(b), true
-	err := s.patiently(ctx, func(ctx context.Context) error { return s.o.Store.Put(ctx, key, body) })
+	err := s.retry(ctx, func(ctx context.Context) error { return s.o.Store.Put(ctx, key, body) })
 	if errors.Is(err, objstore.ErrExists) {
 		return nil
 	}
 	return err
 }
 
-// deletesMax is how many names are deleted by one request, and batchesMax how many of these a snapshot makes: what is left
-// is for the next one.
+// deletesMax is the number of names in one DELETE request, and batchesMax the number of these
+// requests per Save: the next Save deletes the rest.
 const (
 	deletesMax = 1000
 	batchesMax = 20
 )
 
-// collect deletes what is older than a snapshot and not among the newest that are whole, so many of them.
-func (s *Snapshots) collect(ctx context.Context, mine *Name, kept int) error {
+// collect deletes the snapshots that are older than own, except for the newest kept complete ones.
+func (s *Snapshots) collect(ctx context.Context, own *Name, kept int) error {
 	all, err := s.list(ctx)
 	if err != nil {
 		return err
@@ -120,10 +123,10 @@ func (s *Snapshots) collect(ctx context.Context, mine *Name, kept int) error {
 	for i := range all {
 		f := &all[i]
 		switch {
-		case f.ID == mine.ID:
+		case f.ID == own.ID:
 			kept--
-		case !f.older(mine): // of a broker that knows more of the log
-		case f.Whole && kept > 0 && s.o.On(f.Place):
+		case !f.older(own): // from a broker that knows more of the log
+		case f.Complete && kept > 0 && s.o.On(f.LogPosition):
 			kept--
 		default:
 			keys = append(keys, f.Keys...)
@@ -134,8 +137,9 @@ func (s *Snapshots) collect(ctx context.Context, mine *Name, kept int) error {
 		if n == 0 {
 			return nil
 		}
-		batch := keys[len(keys)-n:] // manifests before their pieces, if it stops in between: the oldest first
-		err := s.patiently(ctx, func(ctx context.Context) error { return s.o.Store.Delete(ctx, batch...) })
+		// oldest first, and manifests before their pieces if it stops in between
+		batch := keys[len(keys)-n:]
+		err := s.retry(ctx, func(ctx context.Context) error { return s.o.Store.Delete(ctx, batch...) })
 		if err != nil {
 			return fmt.Errorf("delete: %w", err)
 		}

@@ -1,7 +1,8 @@
-// Package snapshot keeps copies of a view's file in the bucket, so that a machine without the file need not read all of the
-// log, of which the beginning may be gone. A copy is compressed piece by piece; what it is made of stands in a manifest that
-// is stored last: without it there is no snapshot. No name is used twice, and whatever is here may be deleted at any time: it
-// costs a reading of the log. FORMAT.md says what the objects look like.
+// Package snapshot keeps copies of a view's file in the bucket, so that a machine without the file
+// need not read the whole log, whose beginning may be trimmed. A copy is compressed in pieces. Its
+// manifest is stored last, so that an incomplete upload is not a snapshot. No name is used twice.
+// Snapshots may be deleted at any time: the file is then rebuilt from the log. FORMAT.md describes
+// the objects.
 package snapshot
 
 import (
@@ -17,25 +18,28 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// PieceBytes is how much of a file is in a piece, if Options do not say otherwise.
+// PieceBytes is the default of Options.PieceBytes.
 const PieceBytes = 4 << 20
 
-// Options are what Snapshots are opened with. Store, View, Cluster, At and On must be set.
+// Options configure Snapshots. Store, View, Cluster, At and On must be set.
 type Options struct {
 	Store objstore.Store
 	Shard uint32
-	// View names the kind of file, in lower-case letters, and Schema its format: a snapshot of another one is left alone.
+	// View is the kind of file, in lower-case letters, and Schema its format. Snapshots of another
+	// schema are ignored.
 	View   string
 	Schema int
-	// Cluster is the id of the cluster whose log this is.
+	// Cluster is the cluster ID of the log.
 	Cluster func() record.ID
-	// At is a position of the log that holds whatever is in a file that was copied before; false if none is known.
-	At func() (Place, bool)
-	// On is whether a position is one of the log, as far as this broker knows it.
-	On func(Place) bool
-	// PieceBytes is how much of a file is in a piece: PieceBytes, at most 8 MiB. Twice as much is held in memory.
+	// At returns a position of the log that contains everything in a file that was copied before;
+	// false if none is known.
+	At func() (LogPosition, bool)
+	// On reports whether a position is on the log, as far as this broker knows.
+	On func(LogPosition) bool
+	// PieceBytes is the part of the file in a piece; default PieceBytes, at most 8 MiB. Twice as
+	// much is held in memory.
 	PieceBytes int64
-	// RetryMin is how long it is to the first repetition of a request without a verdict: 200 ms.
+	// RetryMin is the wait before the first retry of a request without a verdict: 200 ms.
 	RetryMin time.Duration
 	Logger   *slog.Logger // nil discards
 }
@@ -58,12 +62,12 @@ func Open(o Options) *Snapshots {
 	return &Snapshots{o}
 }
 
-// Info is what is known of a snapshot.
+// Info describes a snapshot.
 type Info struct {
-	Name string // what the names of its objects begin with
+	Name string // prefix of the names of its objects
 	Note
-	Size   int64 // of the file, bytes
-	Stored int64 // of its pieces, bytes
+	Size   int64 // size of the file, bytes
+	Stored int64 // size of its pieces, bytes
 	Pieces int
 }
 
@@ -72,14 +76,14 @@ func (m *manifest) info(shard uint32, n *Name) Info {
 }
 
 const (
-	// attempts is how often a request is made that has no verdict.
+	// attempts bounds the attempts of a request without a verdict.
 	attempts = 6
-	// timeout is how long one may take.
+	// timeout bounds one attempt.
 	timeout = 2 * time.Minute
 )
 
-// patiently makes a request until it has a verdict, a few times.
-func (s *Snapshots) patiently(ctx context.Context, request func(ctx context.Context) error) error {
+// retry repeats a request until it has a verdict, a few times.
+func (s *Snapshots) retry(ctx context.Context, request func(ctx context.Context) error) error {
 	wait := s.o.RetryMin
 	for i := 1; ; i++ {
 		once, cancel := context.WithTimeout(ctx, timeout)
@@ -99,7 +103,7 @@ func (s *Snapshots) patiently(ctx context.Context, request func(ctx context.Cont
 	}
 }
 
-// window is how far back compressed bytes refer, which both sides keep in memory.
+// window is the compression window, which both sides hold in memory.
 const window = 1 << 20
 
 func newEncoder() (*zstd.Encoder, error) {

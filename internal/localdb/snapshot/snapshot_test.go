@@ -25,30 +25,30 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// a machine that saves files of a log at a place.
+// machine saves files at a position of a log.
 type machine struct {
 	*Snapshots
 	t     *testing.T
-	at    Place
+	at    LogPosition
 	store objstore.Store
-	off   map[Place]bool // not on the log
+	off   map[LogPosition]bool // not on the log
 	dir   string
 }
 
 var cluster = record.ID{1, 2, 3}
 
 func newMachine(t *testing.T, store objstore.Store, epoch uint32, slot uint64) *machine {
-	m := &machine{t: t, store: store, dir: t.TempDir(), off: map[Place]bool{}}
-	m.at = Place{state.Position{Epoch: epoch, Slot: slot}, record.ID{byte(epoch + 1)}}
+	m := &machine{t: t, store: store, dir: t.TempDir(), off: map[LogPosition]bool{}}
+	m.at = LogPosition{state.Position{Epoch: epoch, Slot: slot}, record.ID{byte(epoch + 1)}}
 	m.Snapshots = Open(Options{
 		Store: store, View: "things", Schema: 3, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
-		At: func() (Place, bool) { return m.at, true },
-		On: func(p Place) bool { return !m.off[p] && !m.at.Less(p.Position) }, RetryMin: time.Microsecond,
+		At: func() (LogPosition, bool) { return m.at, true },
+		On: func(p LogPosition) bool { return !m.off[p] && !m.at.Less(p.Position) }, RetryMin: time.Microsecond,
 	})
 	return m
 }
 
-// save saves a file of so many bytes, which it returns.
+// save saves a file of size bytes, which it returns.
 func (m *machine) save(size int, only bool) ([]byte, Info, error) {
 	m.t.Helper()
 	data := make([]byte, size)
@@ -73,7 +73,7 @@ func (m *machine) mustSave(size int) []byte {
 	return data
 }
 
-// restored is the file that is restored; nil if there is none.
+// restored returns the restored file; nil if there is none.
 func (m *machine) restored(refused ...string) ([]byte, Info) {
 	m.t.Helper()
 	path := filepath.Join(m.t.TempDir(), "file")
@@ -83,7 +83,7 @@ func (m *machine) restored(refused ...string) ([]byte, Info) {
 	}
 	if !ok {
 		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 0 {
-			m.t.Errorf("left behind: %v", left)
+			m.t.Errorf("temporary files remain: %v", left)
 		}
 		return nil, info
 	}
@@ -145,7 +145,7 @@ func TestSaveAndRestore(t *testing.T) {
 			t.Fatal("there was a snapshot")
 		}
 		if _, ok, err := m.Newest(t.Context()); ok || err != nil {
-			t.Fatalf("there is a newest: %v", err)
+			t.Fatalf("Newest of an empty bucket: %v", err)
 		}
 		for i, size := range []int{1, 999, 1000, 1001, 12_345} {
 			m.at.Slot++
@@ -180,7 +180,8 @@ func TestOnlyTheNewestStaysAfterAnErasure(t *testing.T) {
 	}
 }
 
-// TestTornUpload: wherever an upload ends, what was there before is used, and the next one takes the litter away.
+// TestTornUpload checks that after an incomplete upload the previous snapshot is used, and the next
+// upload removes the leftovers.
 func TestTornUpload(t *testing.T) {
 	for puts := range 5 {
 		t.Run(fmt.Sprint(puts), func(t *testing.T) {
@@ -191,7 +192,7 @@ func TestTornUpload(t *testing.T) {
 			store.left = puts
 			m.at.Slot++
 			if _, _, err := m.save(3500, false); err == nil { // 4 pieces, and the manifest
-				t.Fatal("it was saved")
+				t.Fatal("the incomplete upload succeeded")
 			}
 			m.want(before)
 			if len(m.keys()) != 4+puts {
@@ -207,7 +208,7 @@ func TestTornUpload(t *testing.T) {
 	}
 }
 
-// limited refuses PUTs when some were made.
+// limited refuses PUTs after some of them.
 type limited struct {
 	objstore.Store
 	left int
@@ -221,7 +222,8 @@ func (l *limited) Put(ctx context.Context, key string, body objstore.Body) error
 	return l.Store.Put(ctx, key, body)
 }
 
-// TestFaults: whatever the store does, a snapshot is what was saved, and the last one that was said to be saved, or newer.
+// TestFaults checks that with a faulty store Restore returns the last snapshot whose Save
+// succeeded, or a newer one, unchanged.
 func TestFaults(t *testing.T) {
 	for seed := range uint64(20) {
 		inner := objstore.NewMemory()
@@ -241,20 +243,20 @@ func TestFaults(t *testing.T) {
 			path := filepath.Join(m.dir, "file")
 			info, ok, err := m.Restore(t.Context(), path, true, nil)
 			if err != nil {
-				continue // a store that does not answer
+				continue // the store did not answer
 			}
 			if !ok && last != 0 || ok && info.Time < last {
 				t.Fatalf("seed %d: restored %+v, saved %d", seed, info, last)
 			}
 			if got, _ := os.ReadFile(path); ok && !bytes.Equal(got, saved[info.Time]) {
-				t.Fatalf("seed %d: %d bytes are not what was saved", seed, len(got))
+				t.Fatalf("seed %d: %d bytes differ from the saved ones", seed, len(got))
 			}
 		}
 		store.Settle()
 	}
 }
 
-// replace puts other bytes under a name.
+// replace changes the bytes of an object.
 func (m *machine) replace(key string, change func(b []byte) []byte) {
 	m.t.Helper()
 	b, err := m.get(m.t.Context(), key, manifestMax, nil)
@@ -272,7 +274,7 @@ func (m *machine) replace(key string, change func(b []byte) []byte) {
 	}
 }
 
-// TestDamage: what is not as it was saved is not used, and the one before is.
+// TestDamage checks that a damaged snapshot is not used, but the one before it.
 func TestDamage(t *testing.T) {
 	for name, change := range map[string]func(b []byte) []byte{
 		"gone":  func([]byte) []byte { return nil },
@@ -296,8 +298,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestManifestsThatLie have a right checksum.
-func TestManifestsThatLie(t *testing.T) {
+// TestWrongManifests covers manifests with a correct checksum and wrong content.
+func TestWrongManifests(t *testing.T) {
 	for name, lie := range map[string]func(m *manifest){
 		"format":         func(m *manifest) { m.Format = 2 },
 		"schema":         func(m *manifest) { m.Schema = 4 },
@@ -343,7 +345,7 @@ func TestManifestsThatLie(t *testing.T) {
 	}
 }
 
-// TestOtherLogs: a snapshot of a position that this log does not have, or not yet, is not used.
+// TestOtherLogs checks that a snapshot is not used if its position is not on this log, or not yet.
 func TestOtherLogs(t *testing.T) {
 	store := objstore.NewMemory()
 	m := newMachine(t, store, 2, 5)
@@ -354,19 +356,19 @@ func TestOtherLogs(t *testing.T) {
 	m.at.Slot = 10 // restored from an earlier state
 	m.want(before)
 	if _, _, err := m.Restore(t.Context(), filepath.Join(m.dir, "file"), false, nil); !errors.Is(err, ErrAhead) {
-		t.Fatalf("who does not know all of the log: %v", err)
+		t.Fatalf("without knowing the whole log: %v", err)
 	}
-	m.at.Slot, m.off[lost] = 30, true // it went on in another way
+	m.at.Slot, m.off[lost] = 30, true // the log continued on another branch
 	m.want(before)
 	after := m.mustSave(1600)
 	m.want(after)
 	all, err := m.list(t.Context())
-	if err != nil || len(all) != 2 || all[1].Place.Slot != 5 {
+	if err != nil || len(all) != 2 || all[1].LogPosition.Slot != 5 {
 		t.Fatalf("%+v, %v", all, err)
 	}
 }
 
-// TestTwoSavers: who is behind deletes nothing of who is ahead.
+// TestTwoSavers checks that a broker that is behind deletes no snapshots of one that is ahead.
 func TestTwoSavers(t *testing.T) {
 	store := objstore.NewMemory()
 	old, leader := newMachine(t, store, 2, 50), newMachine(t, store, 3, 7)
@@ -374,7 +376,7 @@ func TestTwoSavers(t *testing.T) {
 	for range 3 {
 		old.at.Slot++
 		leader.at.Slot++
-		old.mustSave(1500) // is the older one for the leader, or of no use
+		old.mustSave(1500) // for the leader it is the older one, or useless
 		theirs = leader.mustSave(2500)
 		leader.want(theirs)
 	}
@@ -393,18 +395,18 @@ func TestTwoSavers(t *testing.T) {
 	}
 }
 
-func TestRefusedIsNotTaken(t *testing.T) {
+func TestRefusedSnapshotIsNotUsed(t *testing.T) {
 	m := newMachine(t, objstore.NewMemory(), 2, 5)
 	before := m.mustSave(1500)
 	m.at.Slot++
 	m.mustSave(2500)
 	_, info := m.restored()
 	if got, _ := m.restored(info.Name); !bytes.Equal(got, before) {
-		t.Fatal("it was taken")
+		t.Fatal("the refused snapshot was used")
 	}
 }
 
-// TestStoreThatFails: that is no reason to believe that there is no snapshot.
+// TestStoreThatFails checks that errors of the store are not taken for a missing snapshot.
 func TestStoreThatFails(t *testing.T) {
 	store := fault.New(objstore.NewMemory(), 1, fault.Config{})
 	m := newMachine(t, store, 2, 5)
@@ -421,20 +423,20 @@ func TestStoreThatFails(t *testing.T) {
 }
 
 func FuzzParseName(f *testing.F) {
-	n := Name{View: "things", Place: Place{state.Position{Epoch: 4, Slot: 77}, record.ID{3}}, Records: 9, ID: record.ID{4}, Piece: 12}
+	n := Name{View: "things", LogPosition: LogPosition{state.Position{Epoch: 4, Slot: 77}, record.ID{3}}, Records: 9, ID: record.ID{4}, Piece: 12}
 	f.Add(n.Key(0))
 	n.Manifest = true
 	f.Add(n.Key(0))
 	f.Add("s0000/view/a/1-2-3-4-5-6")
 	f.Fuzz(func(t *testing.T, key string) {
 		if n, ok := ParseName(0, key); ok && (n.Key(0) != key || !objstore.ValidKey(key) && len(key) <= objstore.KeyBytesMax) {
-			t.Fatalf("%q is %+v", key, n)
+			t.Fatalf("%q parses as %+v", key, n)
 		}
 	})
 }
 
 func FuzzDecode(f *testing.F) {
-	n := Name{View: "things", Place: Place{state.Position{Epoch: 4, Slot: 77}, record.ID{3}}, ID: record.ID{4}, Piece: 1, Manifest: true}
+	n := Name{View: "things", LogPosition: LogPosition{state.Position{Epoch: 4, Slot: 77}, record.ID{3}}, ID: record.ID{4}, Piece: 1, Manifest: true}
 	m := manifest{
 		Format: 1, Cluster: cluster.String(), View: n.View, Schema: 3, Epoch: 4, Slot: 77, Nonce: n.Nonce.String(), ID: n.ID.String(),
 		Size: 100, SHA256: strings.Repeat("ab", 32), PieceBytes: 1000, Pieces: []stored{{50, 1}},
@@ -459,7 +461,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestPrint: every object says what it is.
+// TestPrint checks the description of every object.
 func TestPrint(t *testing.T) {
 	m := newMachine(t, objstore.NewMemory(), 2, 5)
 	m.mustSave(1500)
