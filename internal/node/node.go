@@ -62,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 			return nil, errors.Join(err, f.close())
 		}
 	}
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		// a broker on a fast store may be open before the error is noticed
 		return nil, errors.Join(err, f.close())
 	}
