@@ -14,11 +14,12 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// Options are an agent's.
+// Options configure an agent.
 type Options struct {
 	Token Token
-	Tool  result.Tool       // which build it is
-	Say   func(line string) // what happens, for people; nil for nobody. It may be called concurrently
+	Tool  result.Tool // the build
+	// Say receives progress lines and may be called concurrently; nil discards them.
+	Say func(line string)
 }
 
 // Agent serves coordinators, one at a time.
@@ -27,10 +28,10 @@ type Agent struct {
 	tls *tls.Config
 
 	mu   sync.Mutex // guards busy
-	busy string     // whom it serves, and since when; "": nobody
+	busy string     // the coordinator and its start; "": none
 }
 
-// New returns an agent. The error is ErrNoToken if there is none.
+// New returns an agent, or ErrNoToken.
 func New(o Options) (*Agent, error) {
 	if o.Token == (Token{}) {
 		return nil, ErrNoToken
@@ -38,7 +39,7 @@ func New(o Options) (*Agent, error) {
 	if o.Say == nil {
 		o.Say = func(string) {}
 	}
-	o.Tool.Modules = nil // they are many
+	o.Tool.Modules = nil // too many to send
 	config, err := serverTLS()
 	if err != nil {
 		return nil, err
@@ -47,12 +48,13 @@ func New(o Options) (*Agent, error) {
 }
 
 const (
-	helloWait     = 10 * time.Second // for the whole of a handshake
-	handshakesMax = 16               // connections at once, that of the session included
+	helloWait     = 10 * time.Second // for a whole handshake
+	handshakesMax = 16               // concurrent connections, including that of the session
 	acceptPause   = 100 * time.Millisecond
 )
 
-// Serve serves coordinators that connect to l until ctx ends; it closes l. A run under way is then stopped.
+// Serve serves coordinators that connect to l until ctx ends; it closes l. It stops a run in
+// progress at the end.
 func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -63,14 +65,14 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 		c, err := l.Accept()
 		if ctx.Err() != nil {
 			if err == nil {
-				_ = c.Close() // nobody is served any more
+				_ = c.Close() // no coordinator is served any more
 			}
 			return nil
 		}
 		if errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("accept: %w", err)
 		}
-		if err != nil { // of one connection, or too many files: it passes
+		if err != nil { // of one connection, or too many open files: temporary
 			a.o.Say("accept: " + err.Error())
 			time.Sleep(acceptPause)
 			continue
@@ -78,7 +80,7 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener) error {
 		select {
 		case room <- struct{}{}:
 		default:
-			_ = c.Close() // nobody has proven anything yet
+			_ = c.Close() // the connection is not authenticated
 			continue
 		}
 		sessions.Go(func() {
@@ -106,12 +108,12 @@ func (a *Agent) serve(ctx context.Context, raw net.Conn) {
 	a.o.Say(fmt.Sprintf("%s: session ends: %v", from, err))
 }
 
-// refusal is told to the other side.
+// refusal is sent to the other side.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// welcome takes a connection that proves itself; the agent is then busy. The other side is told why not.
+// welcome authenticates a coordinator and makes the agent busy. It sends the reason of a refusal.
 func (a *Agent) welcome(ctx context.Context, c *tls.Conn, w *wire) error {
 	ctx, cancel := context.WithTimeout(ctx, helloWait)
 	defer cancel()
@@ -142,13 +144,13 @@ func (a *Agent) welcome(ctx context.Context, c *tls.Conn, w *wire) error {
 	return err
 }
 
-// judge looks at a hello, and takes the place of the agent's coordinator.
+// judge checks a hello and takes the agent's single slot for a coordinator.
 func (a *Agent) judge(c *tls.Conn, f *frame) error {
 	switch {
 	case f.Kind != kindHello || f.Hello == nil:
 		return ErrFrame
 	case f.Hello.Version != Version:
-		return refusal(fmt.Sprintf("it speaks version %d of the protocol, and not version %d", Version, f.Hello.Version))
+		return refusal(fmt.Sprintf("protocol version %d, this side uses version %d", f.Hello.Version, Version))
 	case !a.o.Token.proves(c, sideCoordinator, f.Hello.Proof):
 		return refusal("wrong token")
 	}
@@ -161,7 +163,7 @@ func (a *Agent) judge(c *tls.Conn, f *frame) error {
 	return nil
 }
 
-// busyText begins the refusal of an agent that serves somebody else.
+// busyText starts the refusal of an agent that serves another coordinator.
 const busyText = "busy with "
 
 func (a *Agent) free() {
@@ -170,18 +172,18 @@ func (a *Agent) free() {
 	a.busy = ""
 }
 
-// session is an agent's with a coordinator.
+// session is an agent's session with a coordinator.
 type session struct {
 	a    *Agent
 	w    *wire
 	from string
-	run  *part // the last that was ordered; nil: none was
+	run  *part // the last ordered run; nil: none
 }
 
-// errSession is why a session ends that breaks the protocol.
-var errSession = errors.New("the coordinator does not follow the protocol")
+// errSession reports a coordinator that violates the protocol.
+var errSession = errors.New("coordinator violates the protocol")
 
-// loop takes orders until the connection ends. A run under way ends before it returns.
+// loop processes orders until the connection ends. A run in progress ends before loop returns.
 func (s *session) loop(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
@@ -210,17 +212,17 @@ func (s *session) loop(ctx context.Context) error {
 	}
 }
 
-// begin does a run beside the loop.
+// begin starts a run concurrently with the loop.
 func (s *session) begin(ctx context.Context, o *order) error {
 	if s.run != nil {
 		select {
 		case <-s.run.done:
 		default:
-			return fmt.Errorf("%w: a run while another is under way", errSession)
+			return fmt.Errorf("%w: a run during another run", errSession)
 		}
 	}
 	if o == nil || o.Parts < 1 || o.Spin < 0 || o.Spin > time.Second || o.Floor < 0 {
-		return fmt.Errorf("%w: a run that makes no sense", errSession)
+		return fmt.Errorf("%w: invalid run", errSession)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &part{
@@ -237,7 +239,7 @@ func (s *session) begin(ctx context.Context, o *order) error {
 			Others: p, Floor: o.Floor,
 		})
 		answer := &frame{Kind: kindResult, Result: res}
-		end := "is done"
+		end := "done"
 		if err != nil {
 			answer = &frame{Kind: kindFailed, Error: err.Error()}
 			end = "failed: " + err.Error()
@@ -248,25 +250,26 @@ func (s *session) begin(ctx context.Context, o *order) error {
 	return nil
 }
 
-// part is a run under way at an agent. It is its load's Others.
+// part is a run in progress at an agent. It implements load.Others.
 type part struct {
 	w      *wire
 	cancel context.CancelFunc
 	start  chan time.Time
 	seen   chan []load.Sighting
 	over   chan struct{}
-	isOver bool // of the session's loop
+	isOver bool // used by the session's loop
 	done   chan struct{}
 }
 
-// answer sends what came of the run. What can not be sent, the coordinator misses: it is told why, or gone.
+// answer sends the result of the run. If that fails, it sends the error to the coordinator.
 func (p *part) answer(f *frame) {
 	if err := p.w.send(f); err != nil && f.Kind == kindResult {
-		_ = p.w.send(&frame{Kind: kindFailed, Error: err.Error()}) // if that can not be sent, the connection has ended
+		// An error means that the connection has ended.
+		_ = p.w.send(&frame{Kind: kindFailed, Error: err.Error()})
 	}
 }
 
-// take takes a frame for the run, which came at a time.
+// take processes a frame for the run that arrived at a time.
 func (p *part) take(f *frame, at time.Time) error {
 	switch f.Kind {
 	case kindStart:
@@ -307,9 +310,11 @@ func (p *part) Ready(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// Report implements load.Others. It waits when the coordinator does not read; that ends the session.
+// Report implements load.Others. It blocks if the coordinator does not read, which ends the
+// session.
 func (p *part) Report(t load.Totals) {
-	_ = p.w.send(&frame{Kind: kindTotals, Totals: &t}) // the session's loop notices a connection that has ended
+	// The session's loop detects the end of the connection.
+	_ = p.w.send(&frame{Kind: kindTotals, Totals: &t})
 }
 
 // Over implements load.Others.

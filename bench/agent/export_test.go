@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// DoParts is Do, and returns what the agents reported as well.
+// DoParts is Do, and also returns the agents' results.
 func (t *Team) DoParts(ctx context.Context, r Run) (*result.Run, []result.Run, error) {
 	if err := t.connect(ctx); err != nil {
 		return nil, nil, err
@@ -25,7 +25,7 @@ func (t *Team) DoParts(ctx context.Context, r Run) (*result.Run, []result.Run, e
 	return res, d.res, err
 }
 
-// Mute connects to an agent, orders a run of it, has it begin, and then says nothing any more, not even a beat.
+// Mute connects to an agent, orders and starts a run, and then sends nothing more, not even beats.
 func Mute(ctx context.Context, token Token, address string, r Run) (hangUp func(), err error) {
 	t, err := NewTeam(TeamOptions{Agents: []string{address}, Token: token})
 	if err != nil {
@@ -45,7 +45,7 @@ func Mute(ctx context.Context, token Token, address string, r Run) (hangUp func(
 	return c.w.close, c.w.send(&frame{Kind: kindStart})
 }
 
-// Shout sends an agent the head of a frame and some of its bytes, and returns what is answered.
+// Shout sends an agent the head of a frame and some of its bytes, and returns the answer.
 func Shout(ctx context.Context, token Token, address string, length uint32) error {
 	t, err := NewTeam(TeamOptions{Agents: []string{address}, Token: token})
 	if err != nil {
@@ -66,7 +66,7 @@ func Shout(ctx context.Context, token Token, address string, length uint32) erro
 	}
 }
 
-// SpeakVersion has the coordinator of this test say that it speaks another version.
+// SpeakVersion makes the coordinator of this test announce another version.
 func SpeakVersion(ctx context.Context, token Token, address string, version int) error {
 	t, err := NewTeam(TeamOptions{Agents: []string{address}, Token: token})
 	if err != nil {
@@ -77,10 +77,11 @@ func SpeakVersion(ctx context.Context, token Token, address string, version int)
 	return err
 }
 
-// ServerTLS is what an agent listens with.
+// ServerTLS returns an agent's TLS configuration.
 func ServerTLS() (*tls.Config, error) { return serverTLS() }
 
-// Frames reads the frames of a connection to its end, and says how many there were, and the bytes of their errors and sightings.
+// Frames reads the frames of a connection to its end. It returns their number, and the bytes of
+// their errors and sightings.
 func Frames(c net.Conn) (frames, bytes int, err error) {
 	w := newWire(c)
 	w.limit = frameMax

@@ -16,28 +16,28 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// Version is that of the protocol: both sides speak the same, or not at all.
+// Version is the protocol version, which must be equal on both sides.
 const Version = 1
 
-// The limits of a frame, in bytes: before the other side has proven itself, and after.
+// The limits of a frame in bytes, before and after authentication.
 const (
 	helloMax = 4 << 10
 	frameMax = 256 << 20
 )
 
-// Silence is how long the other side may say nothing; beatEvery is how often it does.
+// Silence is how long a side may send nothing; beatEvery is the interval of beats.
 const (
 	Silence   = 10 * time.Second
 	beatEvery = time.Second
 )
 
-// writeWait is how long a frame may take to be sent. A side that is dead is noticed before.
+// writeWait bounds the sending of a frame. A dead side is usually detected earlier.
 const writeWait = time.Minute
 
-// ErrFrame says that what came is not a frame of this protocol, or too large.
+// ErrFrame reports data that is not a frame of this protocol, or too large.
 var ErrFrame = errors.New("not a frame of this protocol")
 
-// kind is what a frame is.
+// kind is the kind of a frame.
 type kind string
 
 const (
@@ -57,13 +57,14 @@ const (
 	kindStop    kind = "stop"
 )
 
-// frame is one message; beside Kind it has what its kind needs.
+// frame is one message: Kind and the fields of that kind.
 type frame struct {
-	Kind   kind            `json:"kind"`
-	Hello  *hello          `json:"hello,omitempty"` // also of a welcome
-	Error  string          `json:"error,omitempty"`
-	Run    *order          `json:"run,omitempty"`
-	After  time.Duration   `json:"after,omitempty"` // from the arrival of a start to the first message due
+	Kind  kind   `json:"kind"`
+	Hello *hello `json:"hello,omitempty"` // also in a welcome
+	Error string `json:"error,omitempty"`
+	Run   *order `json:"run,omitempty"`
+	// From the arrival of a start to the first message.
+	After  time.Duration   `json:"after,omitempty"`
 	Totals *load.Totals    `json:"totals,omitempty"`
 	Seen   []load.Sighting `json:"seen,omitempty"`
 	Result *result.Run     `json:"result,omitempty"`
@@ -73,10 +74,10 @@ type frame struct {
 type hello struct {
 	Version int         `json:"version"`
 	Proof   []byte      `json:"proof"`
-	Tool    result.Tool `json:"tool"` // of a welcome
+	Tool    result.Tool `json:"tool"` // in a welcome
 }
 
-// order is a run.
+// order describes a run.
 type order struct {
 	Run      uint64            `json:"run"`
 	Part     int               `json:"part"`
@@ -90,7 +91,7 @@ type order struct {
 // wire sends and receives frames. Frames may be sent concurrently; one goroutine receives.
 type wire struct {
 	c     net.Conn
-	limit int // of a frame that is received
+	limit int // of a received frame
 
 	sending sync.Mutex // held while a frame is sent
 	ending  sync.Once
@@ -100,7 +101,7 @@ type wire struct {
 
 func newWire(c net.Conn) *wire { return &wire{c: c, limit: helloMax, ended: make(chan struct{})} }
 
-// proven lets larger frames through, and begins to beat.
+// proven raises the limit after authentication and starts the beats.
 func (w *wire) proven() {
 	w.limit = frameMax
 	w.beating.Go(func() {
@@ -110,7 +111,7 @@ func (w *wire) proven() {
 			select {
 			case <-every.C:
 				if w.send(&frame{Kind: kindBeat}) != nil {
-					return // whoever receives is told
+					return // the receiver reports the error
 				}
 			case <-w.ended:
 				return
@@ -119,11 +120,11 @@ func (w *wire) proven() {
 	})
 }
 
-// close ends the connection; again does nothing.
+// close ends the connection. It may be called again.
 func (w *wire) close() {
 	w.ending.Do(func() {
 		close(w.ended)
-		_ = w.c.Close() // nothing is sent any more
+		_ = w.c.Close() // no more frames are sent
 	})
 	w.beating.Wait()
 }
@@ -134,7 +135,7 @@ func (w *wire) send(f *frame) error {
 		return fmt.Errorf("send %s: %w", f.Kind, err)
 	}
 	if len(body) > frameMax {
-		return fmt.Errorf("send %s: it has %d bytes, the limit is %d", f.Kind, len(body), frameMax)
+		return fmt.Errorf("send %s: frame of %d bytes, limit %d", f.Kind, len(body), frameMax)
 	}
 	p := make([]byte, 4, 4+len(body))
 	binary.BigEndian.PutUint32(p, uint32(len(body)))
@@ -150,10 +151,10 @@ func (w *wire) send(f *frame) error {
 	return nil
 }
 
-// step is how much of a frame must come within Silence.
+// step is how much of a frame must arrive within Silence.
 const step = 64 << 10
 
-// receive waits for the next frame that is no beat.
+// receive waits for the next frame that is not a beat.
 func (w *wire) receive() (*frame, error) {
 	for {
 		f, err := w.next()
@@ -173,9 +174,9 @@ func (w *wire) next() (*frame, error) {
 	}
 	length := int64(binary.BigEndian.Uint32(head[:]))
 	if length > int64(w.limit) {
-		return nil, fmt.Errorf("%w: one of %d bytes, the limit is %d", ErrFrame, length, w.limit)
+		return nil, fmt.Errorf("%w: %d bytes, limit %d", ErrFrame, length, w.limit)
 	}
-	// Memory grows with what has come, not with what was announced.
+	// The buffer grows with the received bytes, not with the announced length.
 	var body bytes.Buffer
 	for left := length; left > 0; {
 		if err := w.c.SetReadDeadline(time.Now().Add(Silence)); err != nil {
@@ -193,14 +194,14 @@ func (w *wire) next() (*frame, error) {
 	return f, nil
 }
 
-// silent says in words that nothing came in time, or that the connection ended.
+// silent describes a timeout or the end of the connection.
 func silent(err error) error {
 	var t net.Error
 	switch {
 	case errors.As(err, &t) && t.Timeout():
-		return fmt.Errorf("it has said nothing for %v", Silence)
+		return fmt.Errorf("nothing received for %v", Silence)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("it has closed the connection")
+		return errors.New("connection closed by the other side")
 	}
 	return err
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/sebbroker/seb/bench/agent"
 )
 
-// FuzzFrames gives an agent or coordinator whatever bytes: it ends with an error, and holds no more than has come.
+// FuzzFrames sends arbitrary bytes to an agent or coordinator: it ends with an error, and allocates
+// no more than it received.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x0f{\"kind\":\"beat\"}\x00\x00\x00\x0f{\"kind\":\"over\"}"))
 	f.Add([]byte("\xff\xff\xff\xff{}"))
@@ -21,14 +22,14 @@ func FuzzFrames(f *testing.F) {
 		written := make(chan struct{})
 		go func() {
 			defer close(written)
-			_, _ = there.Write(p) // the other side may not want all of it
+			_, _ = there.Write(p) // the other side may have closed the connection
 			_ = there.Close()
 		}()
 		frames, bytes, err := agent.Frames(here)
 		_ = here.Close()
 		<-written
 		if err == nil || errors.Is(err, io.EOF) {
-			t.Errorf("it ends with %v, which says nothing to people", err)
+			t.Errorf("it ends with %v, which is not readable", err)
 		}
 		if bytes > len(p) || frames > len(p)/4 {
 			t.Errorf("%d frames of %d bytes, of %d bytes", frames, bytes, len(p))

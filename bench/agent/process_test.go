@@ -27,7 +27,7 @@ import (
 	"github.com/sebbroker/seb/client"
 )
 
-// asAgent is the environment variable by which this program is an agent instead of a test.
+// asAgent is the environment variable that makes this program an agent instead of a test.
 const asAgent = "SEB_BENCH_TEST_AGENT"
 
 const secret = "a token of the tests, long enough"
@@ -71,12 +71,12 @@ func token(t *testing.T, text string) agent.Token {
 	return tok
 }
 
-// process is an agent in a process of its own.
+// process is an agent in a separate process.
 type process struct {
 	t       *testing.T
 	cmd     *exec.Cmd
 	address string
-	lines   chan string // what it says; closed when it has ended
+	lines   chan string // its output; closed at its end
 }
 
 func startAgent(t *testing.T) *process {
@@ -109,18 +109,18 @@ func startAgent(t *testing.T) *process {
 	return p
 }
 
-// says waits until the agent says something with a text in it.
+// says waits until the agent prints a line with a text.
 func (p *process) says(text string) string {
 	p.t.Helper()
 	for line := range p.lines {
 		if strings.Contains(line, secret) {
-			p.t.Errorf("it says the token: %s", line)
+			p.t.Errorf("output contains the token: %s", line)
 		}
 		if strings.Contains(line, text) {
 			return line
 		}
 	}
-	p.t.Fatalf("the agent ended and has not said %q", text)
+	p.t.Fatalf("the agent ended without printing %q", text)
 	return ""
 }
 
@@ -138,7 +138,8 @@ func newTeam(t *testing.T, agents ...*process) *agent.Team {
 	return team
 }
 
-// shortWorkload is 400 messages a second for two seconds, from four publishers to two subscribers.
+// shortWorkload is 400 messages per second for two seconds, from four publishers to two
+// subscribers.
 func shortWorkload() workload.Workload {
 	w := workload.Default()
 	w.Rate, w.Publishers, w.Subscribers = 400*workload.PerSecond, 4, 2
@@ -146,14 +147,14 @@ func shortWorkload() workload.Workload {
 	return w
 }
 
-// endless is a workload that a test does not see the end of.
+// endless is a workload that outlasts the test.
 func endless() workload.Workload {
 	w := shortWorkload()
 	w.Duration = workload.Duration(time.Hour)
 	return w
 }
 
-// bars are the samples of curves, by the bar that they are in.
+// bars returns the samples of curves by bar.
 func bars(t *testing.T, curves ...*result.Curve) map[time.Duration]int64 {
 	t.Helper()
 	all := map[time.Duration]int64{}
@@ -169,7 +170,7 @@ func bars(t *testing.T, curves ...*result.Curve) map[time.Duration]int64 {
 	return all
 }
 
-// sameSamples says that a merged result holds exactly the samples of its parts.
+// sameSamples checks that a merged result has exactly the samples of its parts.
 func sameSamples(t *testing.T, merged *result.Run, parts []result.Run) {
 	t.Helper()
 	for _, name := range result.Names() {
@@ -211,7 +212,7 @@ func TestNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		sameSamples(t, m, parts)
-		// Each agent has a system of its own, to one subscriber.
+		// Each agent has its own system, with one subscriber.
 		if c := m.Counts; c.Sent != 880 || c.Measured != 800 || c.Received != 880 || c.Expected != 880 || c.Others != 0 || !c.Clean() {
 			t.Errorf("%+v %v", c, m.Errors)
 		}
@@ -220,7 +221,7 @@ func TestNothing(t *testing.T) {
 		}
 	}
 	if progress == 0 {
-		t.Error("no progress was told")
+		t.Error("no progress was reported")
 	}
 }
 
@@ -237,7 +238,7 @@ func TestBroker(t *testing.T) {
 			w := shortWorkload()
 			change(&w)
 			team := newTeam(t, agents...)
-			defer team.Close() // so that the next can have the agents
+			defer team.Close() // so that the next team can use the agents
 			m, parts, err := team.DoParts(t.Context(), agent.Run{Workload: w, Target: target, Floor: 200 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
@@ -251,7 +252,7 @@ func TestBroker(t *testing.T) {
 				t.Errorf("%+v %v", c, m.Errors)
 			}
 			if c := m.Curves.E2EIntended; c.Negative != 0 || c.Count >= m.Counts.Received {
-				t.Errorf("%d samples, %d negative: only what came back to its sender is measured", c.Count, c.Negative)
+				t.Errorf("%d samples, %d negative: only messages that return to their sender are measured", c.Count, c.Negative)
 			}
 			if m.System.Settings["bucket"] != "mem:" || m.System.PID != p.PID || m.Floor == nil || m.Floor.Curves.AckSent.Count != 80 {
 				t.Errorf("%+v, floor %+v", m.System, m.Floor)
@@ -294,7 +295,7 @@ func TestLossesBetweenAgents(t *testing.T) {
 	})
 	team := newTeam(t, startAgent(t), startAgent(t))
 	w := shortWorkload()
-	w.Timeout = workload.Duration(2 * time.Second) // what is lost is waited for
+	w.Timeout = workload.Duration(2 * time.Second) // the wait for lost messages
 	m, parts, err := team.DoParts(t.Context(), agent.Run{Workload: w, Target: workload.Target{Driver: "relay", Address: r.l.Addr().String()}})
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +303,7 @@ func TestLossesBetweenAgents(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := m.Counts; r.lost == 0 || c.Lost != r.lost || c.Duplicates != r.doubled || c.Expected != 2*880 || c.Received != c.Expected-c.Lost || c.Foreign != 0 {
-		t.Errorf("the broker lost %d and doubled %d; the result says %+v", r.lost, r.doubled, c)
+		t.Errorf("the broker lost %d and doubled %d; the result has %+v", r.lost, r.doubled, c)
 	}
 	if parts[0].Counts.Others == 0 || parts[1].Counts.Others == 0 {
 		t.Error("an agent got nothing of the other")
@@ -310,7 +311,8 @@ func TestLossesBetweenAgents(t *testing.T) {
 	sameSamples(t, m, parts)
 }
 
-// inTheMiddle starts a run without end on agents, does something in the middle of it, and returns the run's error.
+// inTheMiddle starts an endless run on agents, performs an act during it, and returns the run's
+// error.
 func inTheMiddle(t *testing.T, target workload.Target, act func(), agents ...*process) error {
 	t.Helper()
 	team := newTeam(t, agents...)
@@ -330,7 +332,7 @@ func TestAgentDies(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "agent "+dies.address+": ") {
 		t.Errorf("error %v", err)
 	}
-	stays.says("failed: ") // the run, which it was told to stop
+	stays.says("failed: ") // the run, which it was ordered to stop
 	stays.says("session ends")
 	t.Run("the other agent can be had again", func(t *testing.T) {
 		m, err := newTeam(t, stays).Do(t.Context(), agent.Run{Workload: shortWorkload(), Target: workload.Target{Driver: "noop"}})
@@ -347,7 +349,7 @@ func TestAgentHangs(t *testing.T) {
 			t.Error(err)
 		}
 	}, stays, hangs)
-	if err == nil || !strings.Contains(err.Error(), "agent "+hangs.address+": it has said nothing for 10s") {
+	if err == nil || !strings.Contains(err.Error(), "agent "+hangs.address+": nothing received for 10s") {
 		t.Errorf("error %v", err)
 	}
 	stays.says("failed: ")
@@ -365,7 +367,7 @@ func TestInterrupted(t *testing.T) {
 	p.says("session ends")
 }
 
-func TestCoordinatorIsGone(t *testing.T) {
+func TestCoordinatorDisconnects(t *testing.T) {
 	p := startAgent(t)
 	run := agent.Run{Workload: endless(), Target: workload.Target{Driver: "noop"}}
 	t.Run("its connection ends", func(t *testing.T) {
@@ -375,16 +377,16 @@ func TestCoordinatorIsGone(t *testing.T) {
 		}
 		hangUp()
 		p.says("failed: ")
-		p.says("session ends: it has closed the connection")
+		p.says("session ends: connection closed by the other side")
 	})
-	t.Run("it says nothing any more", func(t *testing.T) {
+	t.Run("it sends nothing", func(t *testing.T) {
 		hangUp, err := agent.Mute(t.Context(), token(t, secret), p.address, run)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer hangUp()
 		p.says("failed: ")
-		p.says("session ends: it has said nothing for 10s")
+		p.says("session ends: nothing received for 10s")
 	})
 }
 
@@ -401,7 +403,7 @@ func TestAgentFails(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("a system that can not be set up is no agent's fault", func(t *testing.T) {
+	t.Run("a failed setup is not an agent's error", func(t *testing.T) {
 		_, err := team.Do(t.Context(), agent.Run{Workload: shortWorkload(), Target: workload.Target{
 			Driver: "seb", Address: "http://127.0.0.1:1", Options: map[string]string{"bucket": "mem:"},
 		}})

@@ -22,16 +22,16 @@ const TokenVariable = "SEB_BENCH_TOKEN"
 // TokenMin is the shortest token, in bytes.
 const TokenMin = 16
 
-// tokenMax is the largest file of a token.
+// tokenMax bounds a token file, in bytes.
 const tokenMax = 4 << 10
 
-// Errors of a token.
+// Errors of tokens.
 var (
-	ErrNoToken    = errors.New("no token: agents want one, in a file (--token-file) or in " + TokenVariable)
-	ErrShortToken = fmt.Errorf("the token is too short: want at least %d bytes, as of: head -c 32 /dev/urandom | base64", TokenMin)
+	ErrNoToken    = errors.New("no token: agents need one, in a file (--token-file) or in " + TokenVariable)
+	ErrShortToken = fmt.Errorf("token is too short: want at least %d bytes, for example from: head -c 32 /dev/urandom | base64", TokenMin)
 )
 
-// Token is what agents and coordinator share. It does not print.
+// Token is the secret of agents and coordinator. Printing it does not reveal it.
 type Token struct{ secret string }
 
 // String implements fmt.Stringer.
@@ -49,7 +49,7 @@ func ReadToken(path string) (Token, error) {
 			return Token{}, fmt.Errorf("token: %w", err)
 		}
 		if info.Size() > tokenMax {
-			return Token{}, fmt.Errorf("token: %s has %d bytes, the limit is %d", path, info.Size(), tokenMax)
+			return Token{}, fmt.Errorf("token: %s has %d bytes, limit %d", path, info.Size(), tokenMax)
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -60,7 +60,7 @@ func ReadToken(path string) (Token, error) {
 	return NewToken(text)
 }
 
-// NewToken makes a token of a text; spaces around it do not count.
+// NewToken makes a token of a text without surrounding spaces.
 func NewToken(text string) (Token, error) {
 	switch text = strings.TrimSpace(text); {
 	case text == "":
@@ -77,7 +77,7 @@ const (
 	sideCoordinator = "seb-bench coordinator"
 )
 
-// proof is what a side that has the token sends over a TLS connection.
+// proof returns the proof of a side for a TLS connection.
 func (t Token) proof(c *tls.Conn, side string) ([]byte, error) {
 	state := c.ConnectionState()
 	key, err := state.ExportKeyingMaterial("EXPORTER-Channel-Binding", nil, sha256.Size)
@@ -90,13 +90,14 @@ func (t Token) proof(c *tls.Conn, side string) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-// proves says, in the same time whatever is wrong, whether a side has the token.
+// proves reports in constant time whether a proof of a side is valid.
 func (t Token) proves(c *tls.Conn, side string, proof []byte) bool {
 	want, err := t.proof(c, side)
 	return err == nil && hmac.Equal(want, proof)
 }
 
-// serverTLS is the agent's side: a certificate for as long as it runs, which only carries the keys.
+// serverTLS returns the agent's configuration with a temporary certificate, which only provides
+// encryption.
 func serverTLS() (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -114,8 +115,8 @@ func serverTLS() (*tls.Config, error) {
 	}, nil
 }
 
-// clientTLS is the coordinator's side. It does not look at the certificate: the proof that follows is bound to the connection,
-// and only who has the token can give it.
+// clientTLS returns the coordinator's configuration. It does not verify the certificate: the
+// following proof is bound to the connection, and only a holder of the token can compute it.
 func clientTLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}
 }

@@ -21,7 +21,7 @@ func serveHere(t *testing.T, tok agent.Token) (address string) {
 	t.Helper()
 	a, err := agent.New(agent.Options{Token: tok, Say: func(line string) {
 		if strings.Contains(line, secret) {
-			t.Errorf("it says the token: %s", line)
+			t.Errorf("output contains the token: %s", line)
 		}
 	}})
 	if err != nil {
@@ -43,7 +43,7 @@ func serveHere(t *testing.T, tok agent.Token) (address string) {
 	return l.Addr().String()
 }
 
-// nothing is a run that would be over at once.
+// nothing is a run that ends immediately.
 func nothing() agent.Run {
 	w := shortWorkload()
 	w.Warmup, w.Duration = 0, workload.Duration(50*time.Millisecond)
@@ -85,7 +85,7 @@ func TestRefusal(t *testing.T) {
 		wantError(t, try(t, token(t, secret+"?"), address), "agent "+address, "wrong token")
 	})
 	t.Run("another version", func(t *testing.T) {
-		wantError(t, agent.SpeakVersion(t.Context(), good, address, 7), "version 1", "not version 7")
+		wantError(t, agent.SpeakVersion(t.Context(), good, address, 7), "protocol version 7", "uses version 1")
 	})
 	t.Run("a frame too large, before it has come", func(t *testing.T) {
 		wantError(t, agent.Shout(t.Context(), good, address, 1<<31), "closed")
@@ -101,7 +101,7 @@ func TestRefusal(t *testing.T) {
 			t.Errorf("after it: %v", err)
 		}
 	})
-	t.Run("nobody there", func(t *testing.T) {
+	t.Run("no agent", func(t *testing.T) {
 		wantError(t, try(t, good, "127.0.0.1:1"), "agent 127.0.0.1:1", "refused")
 	})
 	t.Run("fewer publishers than agents", func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestRefusal(t *testing.T) {
 	})
 }
 
-// TestUnprovenConnections has others talk to an agent than coordinators.
+// TestUnprovenConnections sends other data than a coordinator's to an agent.
 func TestUnprovenConnections(t *testing.T) {
 	good := token(t, secret)
 	address := serveHere(t, good)
@@ -146,7 +146,7 @@ func TestUnprovenConnections(t *testing.T) {
 				more, err := c.Read(answer[n:])
 				n += more
 				if err != nil {
-					break // it has closed the connection
+					break // closed by the agent
 				}
 			}
 			if got := string(answer[:n]); n > 0 && !strings.Contains(got, `"refused"`) {
@@ -161,7 +161,8 @@ func TestUnprovenConnections(t *testing.T) {
 	})
 }
 
-// TestImpostor has somebody in between, with connections of its own to both sides, who hands on what they say.
+// TestImpostor tests a man in the middle with connections to both sides that forwards their
+// messages.
 func TestImpostor(t *testing.T) {
 	good := token(t, secret)
 	real := serveHere(t, good)
@@ -191,7 +192,8 @@ func TestImpostor(t *testing.T) {
 	wantError(t, try(t, good, l.Addr().String()), "wrong token")
 }
 
-// TestAgentWithoutToken has a coordinator meet an agent that has another token and lets everybody in.
+// TestAgentWithoutToken connects a coordinator to an agent with another token that accepts
+// everything.
 func TestAgentWithoutToken(t *testing.T) {
 	l, err := tls.Listen("tcp", "127.0.0.1:0", impostorTLS(t))
 	if err != nil {
@@ -208,7 +210,7 @@ func TestAgentWithoutToken(t *testing.T) {
 		_, _ = fmt.Fprintf(c, "\x00\x00\x00%c%s", len(body), body)
 		_, _ = c.Read(make([]byte, 4096)) // its hello
 	}()
-	wantError(t, try(t, token(t, secret), l.Addr().String()), "has not proven", "agent "+l.Addr().String())
+	wantError(t, try(t, token(t, secret), l.Addr().String()), "did not prove", "agent "+l.Addr().String())
 }
 
 func impostorTLS(t *testing.T) *tls.Config {
@@ -246,7 +248,7 @@ func TestToken(t *testing.T) {
 	_, err := agent.ReadToken(file("short"))
 	wantError(t, err, "at least 16 bytes")
 	_, err = agent.ReadToken(file(strings.Repeat("x", 5000)))
-	wantError(t, err, "the limit is 4096")
+	wantError(t, err, "limit 4096")
 	t.Setenv(agent.TokenVariable, secret)
 	fromEnv, err := agent.ReadToken("")
 	if err != nil {
@@ -254,7 +256,7 @@ func TestToken(t *testing.T) {
 	}
 	fromFile, err := agent.ReadToken(file(secret + "\n"))
 	if err != nil || fromFile != fromEnv {
-		t.Errorf("the token of the file is another; error %v", err)
+		t.Errorf("the file has another token; error %v", err)
 	}
 	if text := fmt.Sprintf("%v %+v %#v %s", fromEnv, fromEnv, fromEnv, fromEnv); strings.Contains(text, secret) {
 		t.Errorf("it prints: %s", text)

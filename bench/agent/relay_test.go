@@ -13,13 +13,14 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-// relay is a broker over TCP that loses and doubles messages, and knows how many. Its clients are the driver "relay".
+// relay is a broker over TCP that loses and doubles messages, and counts them. Its clients are the
+// driver "relay".
 type relay struct {
 	l net.Listener
-	// deliver says how often the n-th message goes to the subscriber that came as the i-th.
+	// deliver returns how often the n-th message goes to the i-th subscriber.
 	deliver func(n, i int) int
 
-	mu            sync.Mutex // guards what follows
+	mu            sync.Mutex // guards the fields below
 	subscribers   []net.Conn
 	n             int
 	lost, doubled int64
@@ -70,7 +71,7 @@ func (r *relay) serve(c net.Conn) {
 		r.mu.Lock()
 		r.subscribers = append(r.subscribers, c)
 		r.mu.Unlock()
-		_, _ = c.Write([]byte{'!'}) // from now on
+		_, _ = c.Write([]byte{'!'}) // subscribed from now on
 		return
 	}
 	for {
@@ -86,7 +87,7 @@ func (r *relay) serve(c net.Conn) {
 			}
 			r.doubled += int64(max(0, times-1))
 			for range times {
-				_, _ = to.Write(m) // one that is gone gets nothing
+				_, _ = to.Write(m) // a closed connection gets nothing
 			}
 		}
 		r.n++
@@ -97,7 +98,7 @@ func (r *relay) serve(c net.Conn) {
 	}
 }
 
-// readMessage reads a message with its length before it.
+// readMessage reads a message after its length.
 func readMessage(in io.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
@@ -117,9 +118,9 @@ type relayed struct{ c sut.Config }
 
 func (s relayed) Setup(context.Context) (sut.Info, error) {
 	if s.c.Crowd == nil {
-		return sut.Info{}, errors.New("it is for a crowd")
+		return sut.Info{}, errors.New("relay needs several processes")
 	}
-	return sut.Info{System: "relay", Durability: sut.None, Ack: "it was passed on"}, nil
+	return sut.Info{System: "relay", Durability: sut.None, Ack: "the message was forwarded"}, nil
 }
 
 func (s relayed) Publisher(context.Context) (sut.Publisher, error) {
@@ -155,7 +156,7 @@ type relayPublisher struct {
 
 func (p *relayPublisher) Publish(_ context.Context, _, payload []byte, done func(error)) {
 	p.waits <- done
-	// What can not be written is not answered.
+	// A message that cannot be written is not answered.
 	_, _ = p.c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...))
 }
 

@@ -18,25 +18,26 @@ import (
 // Run is a run of a team.
 type Run struct {
 	Workload workload.Workload
-	Target   workload.Target // as the agents reach it; pid and data are of this machine
+	Target   workload.Target // as the agents reach it; PID and Data are of this machine
 	Spin     time.Duration
 	Floor    time.Duration
-	// Progress is called once a second, by one goroutine; nil for nobody.
+	// Progress is called once a second, by one goroutine; nil: not called.
 	Progress func(load.Progress)
 }
 
-// How long the steps of a run may take at most, beside what the workload takes.
+// Largest times of the steps of a run, in addition to the workload.
 const (
 	readyMax   = 3 * time.Minute // agents connect
-	outcomeMax = 2 * time.Minute // they exchange what has arrived, and encode what they measured
+	outcomeMax = 2 * time.Minute // agents exchange arrivals and encode their results
 	stopMax    = 10 * time.Second
 )
 
-// startLead is how long before the first message the agents are told: it is longer than it takes the last of them to hear of it.
+// startLead is the delay of the first message, which must exceed the time until all agents know the
+// start.
 const startLead = 300 * time.Millisecond
 
-// Do does a run. The error names the agent that is to blame, if one is; the others have then stopped, or were left after some
-// seconds, and what was set up is removed.
+// Do performs a run. The error names the responsible agent, if any. The other agents have then
+// stopped, or were left after some seconds, and the setup is removed.
 func (t *Team) Do(ctx context.Context, r Run) (*result.Run, error) {
 	if err := r.validate(len(t.o.Agents)); err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func (t *Team) Do(ctx context.Context, r Run) (*result.Run, error) {
 	d := newDuty(t, &r)
 	res, err := d.do(ctx)
 	if err != nil {
-		// What is removed now is not in use any more.
+		// Nothing uses the system any more, so it can be removed.
 		t.stop()
 		t.Close()
 	}
@@ -69,7 +70,7 @@ func (r *Run) validate(agents int) error {
 	return nil
 }
 
-// stop has all agents stop, and waits a while until they have.
+// stop stops all agents and waits a while for them.
 func (t *Team) stop() {
 	for _, c := range t.agents {
 		if c.running && c.w.send(&frame{Kind: kindStop}) != nil {
@@ -87,19 +88,19 @@ func (t *Team) stop() {
 	}
 }
 
-// running says whether an agent does a run.
+// running reports whether an agent has a run in progress.
 func (t *Team) running() bool {
 	return slices.ContainsFunc(t.agents, func(c *colleague) bool { return c.running })
 }
 
-// settle notes that an agent does no run any more, if that is what it says.
+// settle records the end of an agent's run, if the frame reports it.
 func (e *event) settle() {
 	if e.err != nil || e.frame.Kind == kindFailed || e.frame.Kind == kindResult {
 		e.from.running = false
 	}
 }
 
-// duty is a run from the coordinator's side. One goroutine does it.
+// duty is a run on the coordinator's side, in one goroutine.
 type duty struct {
 	t      *Team
 	r      *Run
@@ -109,12 +110,12 @@ type duty struct {
 
 	start  time.Time // when the first message is due
 	sent   []time.Time
-	apart  time.Duration // how far apart the agents began, at most
+	apart  time.Duration // largest difference between the agents' starts
 	totals []load.Totals // by part
-	fresh  map[int]bool  // the parts of which totals have come since progress was last told
-	last   load.Totals   // of all, when progress was last told
+	fresh  map[int]bool  // parts with totals since the last progress
+	last   load.Totals   // sum at the last progress
 	told   time.Time
-	over   bool // the agents know that all has arrived
+	over   bool // the agents know that everything has arrived
 	seen   [][]load.Sighting
 	res    []result.Run
 	broker *usage
@@ -158,7 +159,7 @@ func (d *duty) each(make func(c *colleague) *frame) error {
 	return nil
 }
 
-// wait gives what agents say to take until it says that this is enough.
+// wait passes agents' frames to take until it returns enough.
 func (d *duty) wait(ctx context.Context, most time.Duration, what string, take func(e event) (enough bool, err error)) error {
 	patience := time.NewTimer(most)
 	defer patience.Stop()
@@ -167,7 +168,7 @@ func (d *duty) wait(ctx context.Context, most time.Duration, what string, take f
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-patience.C:
-			return fmt.Errorf("agents: not all %s within %v", what, most)
+			return fmt.Errorf("agents: not all of them %s within %v", what, most)
 		case e := <-d.t.events:
 			e.settle()
 			if e.err != nil {
@@ -187,17 +188,18 @@ func (d *duty) wait(ctx context.Context, most time.Duration, what string, take f
 	}
 }
 
-// once is a take that wants one frame of a kind from every agent; others are given to it if there is a handler.
+// once returns a take that needs one frame of a kind from every agent. It passes each to f, if not
+// nil.
 func (d *duty) once(want kind, f func(e event) error) func(e event) (bool, error) {
 	had := make([]bool, len(d.t.agents))
 	n := 0
 	return func(e event) (bool, error) {
 		switch {
-		case e.frame.Kind == kindTotals && e.frame.Totals != nil: // one that was under way
+		case e.frame.Kind == kindTotals && e.frame.Totals != nil: // it was sent before
 			d.totals[e.from.part] = *e.frame.Totals
 			return false, nil
 		case e.frame.Kind != want || had[e.from.part]:
-			return false, fmt.Errorf("%w: %q while it should say %q", ErrFrame, e.frame.Kind, want)
+			return false, fmt.Errorf("%w: got %q, want %q", ErrFrame, e.frame.Kind, want)
 		}
 		had[e.from.part] = true
 		n++
@@ -205,7 +207,7 @@ func (d *duty) once(want kind, f func(e event) error) func(e event) (bool, error
 	}
 }
 
-// order tells the agents what to do.
+// order sends the run to the agents.
 func (d *duty) order(context.Context) error {
 	target := d.r.Target
 	target.PID, target.Data, target.Start = 0, "", "" // of this machine
@@ -226,13 +228,13 @@ func (d *duty) ready(ctx context.Context) error {
 	n := 0
 	return d.wait(ctx, most, "were ready", d.once(kindReady, func(e event) error {
 		n++
-		d.t.o.Say(fmt.Sprintf("agent %s is ready, %d of %d", e.from.address, n, len(d.t.agents)))
+		d.t.o.Say(fmt.Sprintf("agent %s ready, %d of %d", e.from.address, n, len(d.t.agents)))
 		return nil
 	}))
 }
 
-// begin tells the agents when to begin: in how long, by no clock but their own. They say at once that they have heard it, so
-// that each began between what was agreed and the time of its round trip after it.
+// begin starts the agents after a delay that each measures with its own clock. Each confirms
+// immediately, so each begins between the agreed time and that time plus its round trip.
 func (d *duty) begin(ctx context.Context) error {
 	d.start = time.Now().Add(startLead)
 	if err := d.each(func(c *colleague) *frame {
@@ -251,14 +253,14 @@ func (d *duty) begin(ctx context.Context) error {
 	return err
 }
 
-// watch follows the run until all has arrived, or the time for it is over.
+// watch follows the run until everything has arrived, or its time is over.
 func (d *duty) watch(ctx context.Context) error {
 	defer func() {
 		if d.broker != nil {
 			d.broker.stop()
 		}
 	}()
-	gave := 0 // agents that wait no more
+	gave := 0 // agents that have stopped waiting
 	most := time.Until(d.start) + d.r.Workload.Length() + time.Duration(d.r.Workload.Timeout) + outcomeMax
 	return d.wait(ctx, most, "were done", func(e event) (bool, error) {
 		switch {
@@ -279,7 +281,7 @@ func (d *duty) watch(ctx context.Context) error {
 	})
 }
 
-// route notes for whom what an agent has seen is: who has sent it.
+// route assigns an agent's sightings to the agents that sent the messages.
 func (d *duty) route(e event) error {
 	deals, err := load.DealOut(&d.r.Workload, len(d.t.agents))
 	if err != nil {
@@ -291,14 +293,14 @@ func (d *duty) route(e event) error {
 			i++
 		}
 		if i == len(deals) || s.Publisher < 0 {
-			return fmt.Errorf("it has seen messages of publisher %d: there is none", s.Publisher)
+			return fmt.Errorf("sighting of publisher %d, which does not exist", s.Publisher)
 		}
 		d.seen[i] = append(d.seen[i], s)
 	}
 	return nil
 }
 
-// exchange tells each agent which of its messages have arrived at others.
+// exchange tells each agent which of its messages have arrived at other agents.
 func (d *duty) exchange(context.Context) error {
 	return d.each(func(c *colleague) *frame { return &frame{Kind: kindSeen, Seen: d.seen[c.part]} })
 }
@@ -314,7 +316,7 @@ func (d *duty) collect(ctx context.Context) error {
 	}))
 }
 
-// merge makes one result of all.
+// merge merges the results.
 func (d *duty) merge() (*result.Run, error) {
 	res, err := result.Merge(d.res)
 	if err != nil {
@@ -349,14 +351,14 @@ func (d *duty) merge() (*result.Run, error) {
 	return &res, nil
 }
 
-// notes says what to know of a run with several clocks.
+// notes adds the notes of a run with several clocks.
 func (d *duty) notes(res *result.Run) {
 	add := func(format string, args ...any) {
 		res.Validity.Notes = append(res.Validity.Notes, fmt.Sprintf(format, args...))
 	}
-	add("%d agents, which began within %v of one another", len(d.t.agents), d.apart)
+	add("%d agents, which began within %v of each other", len(d.t.agents), d.apart)
 	if c := res.Counts; c.Others > 0 {
-		add("%d of %d deliveries were to another agent than the sender: they are counted, and not measured, because clocks differ", c.Others, c.Received)
+		add("%d of %d deliveries were to another agent than the sender: they are counted but not measured, because clocks differ", c.Others, c.Received)
 	}
 	for _, c := range d.t.agents {
 		if c.tool.Commit != d.t.o.Tool.Commit || c.tool.Dirty != d.t.o.Tool.Dirty {
@@ -365,7 +367,7 @@ func (d *duty) notes(res *result.Run) {
 	}
 }
 
-// progress tells how the run is doing, once a second.
+// progress reports the progress once a second.
 func (d *duty) progress() {
 	now := time.Now()
 	took := now.Sub(d.told)
@@ -398,5 +400,5 @@ func (d *duty) progress() {
 	d.r.Progress(p)
 }
 
-// progressEvery is a little less than the second between two reports of an agent.
+// progressEvery is slightly less than the second between two reports of an agent.
 const progressEvery = 900 * time.Millisecond

@@ -13,27 +13,28 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// TeamOptions are a coordinator's.
+// TeamOptions configure a team.
 type TeamOptions struct {
 	Agents []string // host:port, in the order of their parts
 	Token  Token
 	Tool   result.Tool
-	Say    func(line string) // what happens, for people; nil for nobody
+	// Say receives progress lines; nil discards them.
+	Say func(line string)
 }
 
-// Team is a coordinator and its agents. It does one run at a time.
+// Team is a coordinator and its agents. It performs one run at a time.
 type Team struct {
 	o       TeamOptions
 	version int           // of the protocol
 	agents  []*colleague  // nil: not connected
-	events  chan event    // what agents say; a reader waits until it is taken
-	closing chan struct{} // closed when what they say is no longer wanted
+	events  chan event    // frames of agents; a reader blocks until each is taken
+	closing chan struct{} // closed when frames are no longer needed
 }
 
-// agentsMax is the most agents.
+// agentsMax bounds the number of agents.
 const agentsMax = 1000
 
-// NewTeam returns a team that connects with its first run. The error says what is wrong with the options.
+// NewTeam returns a team that connects at its first run. Errors concern the options.
 func NewTeam(o TeamOptions) (*Team, error) {
 	if o.Say == nil {
 		o.Say = func(string) {}
@@ -42,15 +43,15 @@ func NewTeam(o TeamOptions) (*Team, error) {
 	case o.Token == (Token{}):
 		return nil, ErrNoToken
 	case len(o.Agents) == 0 || len(o.Agents) > agentsMax:
-		return nil, fmt.Errorf("agents: want 1 to %d, have %d", agentsMax, len(o.Agents))
+		return nil, fmt.Errorf("agents: want 1 to %d, given %d", agentsMax, len(o.Agents))
 	}
 	seen := map[string]bool{}
 	for _, address := range o.Agents {
 		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-			return nil, fmt.Errorf("agents: want host:port, have %q", address)
+			return nil, fmt.Errorf("agents: want host:port, given %q", address)
 		}
 		if seen[address] {
-			return nil, fmt.Errorf("agents: %s is there twice", address)
+			return nil, fmt.Errorf("agents: %s is given twice", address)
 		}
 		seen[address] = true
 	}
@@ -63,11 +64,12 @@ type colleague struct {
 	part    int
 	w       *wire
 	tool    result.Tool
-	running bool // it was told to do a run, and has not said what came of it; of the goroutine that does the run
+	// running is set from the order of a run to its result. It belongs to the run's goroutine.
+	running bool
 	reading sync.WaitGroup
 }
 
-// event is a frame of an agent, or why there are no more.
+// event is a frame of an agent, or the error that ended its frames.
 type event struct {
 	from  *colleague
 	at    time.Time
@@ -75,7 +77,7 @@ type event struct {
 	err   error
 }
 
-// AgentError is what went wrong with an agent.
+// AgentError is an error of an agent.
 type AgentError struct {
 	Address string
 	Err     error
@@ -87,7 +89,7 @@ func (e *AgentError) Error() string { return "agent " + e.Address + ": " + e.Err
 // Unwrap returns the reason.
 func (e *AgentError) Unwrap() error { return e.Err }
 
-// connect connects to all agents, unless it has.
+// connect connects to all agents, if not connected.
 func (t *Team) connect(ctx context.Context) error {
 	if t.agents != nil {
 		return nil
@@ -122,7 +124,7 @@ func (t *Team) connect(ctx context.Context) error {
 	return nil
 }
 
-// read hands on what an agent says, until its connection ends.
+// read passes on an agent's frames until its connection ends.
 func (t *Team) read(c *colleague) {
 	for {
 		f, err := c.w.receive()
@@ -137,7 +139,7 @@ func (t *Team) read(c *colleague) {
 	}
 }
 
-// Close ends all connections; agents stop what they do. Another run connects again.
+// Close ends all connections; agents stop their runs. The next run connects again.
 func (t *Team) Close() {
 	if t.agents == nil {
 		return
@@ -150,14 +152,14 @@ func (t *Team) Close() {
 	t.agents = nil
 }
 
-// busyWait is for how long an agent may be busy: it may have to end what it did for this coordinator.
+// busyWait is how long an agent may be busy, because it may have to end a run for this coordinator.
 const (
 	busyWait  = 5 * time.Second
 	busyEvery = 200 * time.Millisecond
 )
 
-// errBusy is a refusal that may pass.
-var errBusy = errors.New("it is busy")
+// errBusy is a refusal that may be temporary.
+var errBusy = errors.New("another coordinator is connected")
 
 // dial connects to an agent.
 func (t *Team) dial(ctx context.Context, address string) (*colleague, error) {
@@ -182,7 +184,7 @@ func (t *Team) dialOnce(ctx context.Context, address string) (*colleague, error)
 	return c, err
 }
 
-// dialUnproven is dialOnce without a beat.
+// dialUnproven is dialOnce without beats.
 func (t *Team) dialUnproven(ctx context.Context, address string) (*colleague, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloWait)
 	defer cancel()
@@ -192,7 +194,7 @@ func (t *Team) dialUnproven(ctx context.Context, address string) (*colleague, er
 	}
 	c := tls.Client(raw, clientTLS())
 	w := newWire(c)
-	// A handshake under way ends with ctx.
+	// A handshake in progress ends with ctx.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	f, err := t.greet(ctx, c, w)
 	if err == nil && !stop() {
@@ -206,7 +208,7 @@ func (t *Team) dialUnproven(ctx context.Context, address string) (*colleague, er
 	return &colleague{address: address, w: w, tool: f.Hello.Tool}, nil
 }
 
-// greet proves this side and wants the other's proof.
+// greet proves this side and requires the other's proof.
 func (t *Team) greet(ctx context.Context, c *tls.Conn, w *wire) (*frame, error) {
 	if err := c.HandshakeContext(ctx); err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
@@ -223,15 +225,15 @@ func (t *Team) greet(ctx context.Context, c *tls.Conn, w *wire) (*frame, error) 
 	case err != nil:
 		return nil, err
 	case f.Kind == kindRefused && strings.HasPrefix(f.Error, busyText):
-		return nil, fmt.Errorf("it refuses: %w: %s", errBusy, f.Error)
+		return nil, fmt.Errorf("refused: %w: %s", errBusy, f.Error)
 	case f.Kind == kindRefused:
-		return nil, fmt.Errorf("it refuses: %s", f.Error)
+		return nil, fmt.Errorf("refused: %s", f.Error)
 	case f.Kind != kindWelcome || f.Hello == nil:
 		return nil, ErrFrame
 	case f.Hello.Version != Version:
-		return nil, fmt.Errorf("it speaks version %d of the protocol, and not version %d", f.Hello.Version, Version)
+		return nil, fmt.Errorf("protocol version %d, this side uses version %d", f.Hello.Version, Version)
 	case !t.o.Token.proves(c, sideAgent, f.Hello.Proof):
-		return nil, errors.New("it has not proven that it has the token: do not trust it")
+		return nil, errors.New("agent did not prove that it has the token: do not trust it")
 	}
 	return f, nil
 }

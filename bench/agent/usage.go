@@ -8,7 +8,8 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// usage is what the broker's process uses in each second of a run, if it is on the coordinator's machine.
+// usage measures the broker's process in each second of a run, if it is on the coordinator's
+// machine.
 type usage struct {
 	cores  []float64
 	bytes  []int64
@@ -17,14 +18,14 @@ type usage struct {
 	once   sync.Once
 }
 
-// watchUsage follows a process from a time on; nil if none is known.
+// watchUsage measures a process from a time on; nil if pid is unknown.
 func watchUsage(pid int, from time.Time) *usage {
 	if pid <= 0 {
 		return nil
 	}
 	u := &usage{ending: make(chan struct{})}
 	u.done.Go(func() {
-		last, _ := machine.Process(pid) // a process that is gone uses nothing
+		last, _ := machine.Process(pid) // a process that has ended uses nothing
 		for n := 1; ; n++ {
 			select {
 			case <-time.After(time.Until(from.Add(time.Duration(n) * time.Second))):
@@ -43,13 +44,13 @@ func watchUsage(pid int, from time.Time) *usage {
 	return u
 }
 
-// stop ends it; again does nothing.
+// stop ends the measurement. It may be called again.
 func (u *usage) stop() {
 	u.once.Do(func() { close(u.ending) })
 	u.done.Wait()
 }
 
-// fill writes it into the seconds of a result.
+// fill writes the measurement into the seconds of a result.
 func (u *usage) fill(seconds []result.Second) {
 	for i := range seconds {
 		if i < len(u.cores) {

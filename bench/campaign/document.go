@@ -12,13 +12,13 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// Output is where what came of a campaign is written.
+// Output names the files of a campaign's report.
 type Output struct {
-	Results  string // the folder of all campaigns' results
-	Document string // a Markdown file with marks between which everything is written anew
-	Pictures string // the folder of pictures
-	Summary  string // a JSON file with all figures; "": none
-	Root     string // the folder of the source, which is left out of paths
+	Results  string // folder of all campaigns' results
+	Document string // Markdown file; the text between marks is replaced
+	Pictures string // folder of pictures
+	Summary  string // JSON file with all figures; "": none
+	Root     string // folder of the source, which is removed from paths
 }
 
 // The sections of the document.
@@ -35,11 +35,11 @@ const (
 // parts are the results of a plan, by part.
 type parts map[string]*result.File
 
-// errNothing says that no run is there.
-var errNothing = errors.New("nothing was measured")
+// errNothing means that no run exists.
+var errNothing = errors.New("no runs were measured")
 
-// Write makes the document's sections, the pictures and the summary of what is there of the plan. A long campaign has a section of
-// its own and leaves the others.
+// Write writes the document's sections, the pictures and the summary of the plan's existing
+// results. A long campaign has a separate section and keeps the others.
 func (p *Plan) Write(o Output) error {
 	s := store{filepath.Join(o.Results, p.Name())}
 	steps := p.Steps()
@@ -77,7 +77,7 @@ func (p *Plan) Write(o Output) error {
 	return os.WriteFile(o.Document, text, 0o644)
 }
 
-// linkTo is how a document names a folder.
+// linkTo returns the path of a folder relative to a document.
 func linkTo(document, folder string) string {
 	path, err := filepath.Rel(filepath.Dir(document), folder)
 	if err != nil {
@@ -86,14 +86,14 @@ func linkTo(document, folder string) string {
 	return filepath.ToSlash(path)
 }
 
-// marks are the lines around a section.
+// marks returns the lines around a section.
 func marks(name string) (begin, end string) {
 	return "<!-- begin: " + name + " (written by bench/cmd/peers) -->\n", "<!-- end: " + name + " -->\n"
 }
 
 var errMarks = errors.New("no section")
 
-// replace puts a text between the marks of a section; everything else stays.
+// replace replaces the text between the marks of a section.
 func replace(document []byte, name, text string) ([]byte, error) {
 	begin, end := marks(name)
 	before, rest, ok := bytes.Cut(document, []byte(begin))
@@ -107,14 +107,14 @@ func replace(document []byte, name, text string) ([]byte, error) {
 // section is a text with its name.
 type section struct{ name, text string }
 
-// document is what is written.
+// document is the content of the report.
 type document struct {
 	plan     *Plan
 	all      parts
 	pictures string
 	link     string // to the pictures, from the document
 	root     string
-	missing  int // runs of the plan that are not there
+	missing  int // missing runs of the plan
 }
 
 func (d *document) sections() ([]section, error) {

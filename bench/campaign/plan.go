@@ -1,5 +1,6 @@
-// Package campaign measures Seb beside other brokers and writes down what came of it: it starts one broker at a time, puts the
-// workloads on it, keeps every result in a file, and makes a document of the files. What is cut off goes on where it was.
+// Package campaign compares Seb with other brokers and writes a report. It starts one broker at a
+// time, runs the workloads on it, keeps every result in a file, and makes a document from the
+// files. An interrupted campaign continues where it stopped.
 package campaign
 
 import (
@@ -12,23 +13,23 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// Settings are what makes two campaigns comparable: results of one are never mixed with those of another.
+// Settings identify comparable campaigns. Results of different settings are never mixed.
 type Settings struct {
-	// Duration is how long a run measures; 0: as long as Budget allows, up to 20 seconds.
+	// Duration is the measured time of a run; 0: as Budget allows, up to 20 seconds.
 	Duration time.Duration
-	// Repeats of each run; 0: 3, or 5 of a long campaign.
+	// Repeats of each run; 0: 3, or 5 for a long campaign.
 	Repeats int
-	// Budget is how long all of it may take, if Duration is 0; 0: 50 minutes.
+	// Budget is the time for the whole campaign if Duration is 0; 0: 50 minutes.
 	Budget time.Duration
-	// Long has runs of 10 minutes, of Seb, NATS and Redis.
+	// Long selects runs of 10 minutes of Seb, NATS and Redis.
 	Long bool
 }
 
-// The defaults, and the limits of what is found by the budget.
+// The defaults and the limits for Budget.
 const (
 	durationDefault = 20 * time.Second
 	durationLeast   = 5 * time.Second
-	largeLeast      = 10 * time.Second // of article-e: 1,000 messages, the fewest that have a p99
+	largeLeast      = 10 * time.Second // of article-e: 1,000 messages, the minimum for a p99
 	durationLong    = 10 * time.Minute
 	repeatsDefault  = 3
 	repeatsLong     = 5
@@ -41,18 +42,18 @@ const (
 	PartRuns     = "runs"       // the article's five runs, of all systems
 	PartWaits    = "batch-wait" // Seb's batch wait
 	PartFollower = "follower"   // messages received from another broker
-	PartLoops    = "loops"      // an open and a closed loop over a broker that stands still for a second
+	PartLoops    = "loops"      // open and closed loop on a broker that pauses for a second
 )
 
-// system is what is measured.
+// system is a measured system.
 type system struct {
-	label  string // in tables and pictures, and when chosen with Only
-	peer   string // whose name; "": nothing is started
+	label  string // in tables and pictures, and for Only
+	peer   string // name of the peer; "": none is started
 	driver string
 	wait   time.Duration // Seb's batch wait; 0: its default
 }
 
-// systems of the article's runs, in the order of the tables.
+// systems are those of the article's runs, in the order of the tables.
 var systems = []system{
 	{label: "Seb memory", peer: "seb-memory", driver: "seb"},
 	{label: "Seb disk", peer: "seb-fsync", driver: "seb"},
@@ -71,10 +72,10 @@ var systems = []system{
 	{label: "nothing", driver: "noop"},
 }
 
-// tcpFloor is the driver of what does nothing over TCP.
+// tcpFloor is the driver without a system, over TCP.
 const tcpFloor = "noop-tcp"
 
-// waits are the batch waits that are tried.
+// waits are the tested batch waits.
 var waits = []time.Duration{time.Millisecond, 5 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond}
 
 // Step is one run.
@@ -85,10 +86,10 @@ type Step struct {
 	Repeat   int
 }
 
-// Label is what tables and pictures call the system.
+// Label returns the system's label in tables and pictures.
 func (s *Step) Label() string { return s.System.label }
 
-// name is that of the step's file, without the ending, below its part.
+// name returns the name of the step's file, without extension, below its part.
 func (s *Step) name() string {
 	work := slug(s.Workload.Name)
 	if s.Workload.Loop == workload.Closed {
@@ -97,7 +98,7 @@ func (s *Step) name() string {
 	return fmt.Sprintf("%s/%s-%s-%d", s.Part, work, slug(s.System.label), s.Repeat)
 }
 
-// slug makes a label part of a file's name.
+// slug makes a label part of a file name.
 func slug(label string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -107,14 +108,14 @@ func slug(label string) string {
 	}, strings.ToLower(label))
 }
 
-// session is what is done to one broker between its start and its end.
+// session is the runs of one broker between its start and its end.
 type session struct {
 	peer  string
 	wait  time.Duration
 	steps []Step
 }
 
-// Plan is all that a campaign does, in order.
+// Plan is all runs of a campaign, in order.
 type Plan struct {
 	Settings Settings // without zeros
 	sessions []session
@@ -135,9 +136,9 @@ func NewPlan(s Settings) (*Plan, error) {
 	}
 	switch {
 	case s.Repeats < 1 || s.Repeats > repeatsMax:
-		return nil, fmt.Errorf("%w: repeats: want 1 to %d, have %d", errSettings, repeatsMax, s.Repeats)
+		return nil, fmt.Errorf("%w: repeats: want 1 to %d, given %d", errSettings, repeatsMax, s.Repeats)
 	case s.Duration < 0 || s.Budget < 0:
-		return nil, fmt.Errorf("%w: durations: want more than 0, have %v and %v", errSettings, s.Duration, s.Budget)
+		return nil, fmt.Errorf("%w: durations: want more than 0, given %v and %v", errSettings, s.Duration, s.Budget)
 	}
 	if s.Duration == 0 && s.Long {
 		s.Duration = durationLong
@@ -153,7 +154,7 @@ func NewPlan(s Settings) (*Plan, error) {
 	}
 }
 
-// Name is that of the folder of its results.
+// Name returns the name of the results folder.
 func (p *Plan) Name() string {
 	name := fmt.Sprintf("%v-x%d", p.Settings.Duration, p.Settings.Repeats)
 	if p.Settings.Long {
@@ -162,7 +163,7 @@ func (p *Plan) Name() string {
 	return name
 }
 
-// Steps are all runs of the plan.
+// Steps returns all runs of the plan.
 func (p *Plan) Steps() (list []Step) {
 	for i := range p.sessions {
 		list = append(list, p.sessions[i].steps...)
@@ -170,8 +171,9 @@ func (p *Plan) Steps() (list []Step) {
 	return list
 }
 
-// Choose leaves out what is not of the systems and works that are named, or of the parts; none stands for all. A system is named
-// by its label or its peer or what is before the dash of that, whatever the case; a work with or without article-.
+// Choose selects systems, works and parts; an empty list selects all. A system is selected by its
+// label, its peer, or the part of the peer before the dash, in any case. A work is selected with or
+// without article-.
 func (p *Plan) Choose(only, runs, parts []string) (*Plan, error) {
 	matches := func(list []string, names ...string) bool {
 		return len(list) == 0 || slices.ContainsFunc(list, func(want string) bool {
@@ -191,7 +193,7 @@ func (p *Plan) Choose(only, runs, parts []string) (*Plan, error) {
 		}
 	}
 	if len(chosen.sessions) == 0 {
-		return nil, fmt.Errorf("%w: nothing is both of %q, of %q and of %q; there are the systems %s, the works %s, the parts %s", errSettings, only, runs, parts,
+		return nil, fmt.Errorf("%w: no runs match --only %q --runs %q --parts %q; systems: %s; runs: %s; parts: %s", errSettings, only, runs, parts,
 			strings.Join(labels(), ", "), strings.Join(workload.Presets(), ", "), strings.Join([]string{PartRuns, PartWaits, PartFollower, PartLoops}, ", "))
 	}
 	return chosen, nil
@@ -204,8 +206,9 @@ func labels() (list []string) {
 	return list
 }
 
-// sessions is the order of all: a round of the runs, then the other parts, then the further rounds. So what is cut off has
-// something of everything. Every round begins with another system, so that none is always measured at the same time.
+// sessions orders all runs: a round of the article's runs, then the other parts, then further
+// rounds, so that an interrupted campaign has some results of everything. Every round starts with
+// another system, so that no system is always measured at the same time.
 func sessions(s Settings, large time.Duration) (list []session) {
 	list = round(s, large, 1)
 	if !s.Long {
@@ -217,15 +220,15 @@ func sessions(s Settings, large time.Duration) (list []session) {
 	return list
 }
 
-// longPeers are whom a long campaign measures.
+// longPeers are the peers of a long campaign.
 var longPeers = []string{"seb", "nats", "redis"}
 
-// round is every system with every work, once.
+// round returns every system with every work, once.
 func round(s Settings, large time.Duration, repeat int) (list []session) {
 	for _, one := range systems {
 		family, _, _ := strings.Cut(one.peer, "-")
 		if s.Long && !slices.Contains(longPeers, family) || one.peer == "" && repeat > 1 {
-			continue // nothing is measured once: it is there to be seen beside the others
+			continue // baselines are measured once, for comparison
 		}
 		var steps []Step
 		for _, name := range workload.Presets() {
@@ -245,7 +248,7 @@ func round(s Settings, large time.Duration, repeat int) (list []session) {
 	return slices.Concat(list[first:], list[:first])
 }
 
-// others are the parts that are done once.
+// others returns the parts that are done once.
 func others(s Settings) (list []session) {
 	b := work("article-b", s.Duration)
 	for _, base := range systems[1:3] { // disk and S3
@@ -274,24 +277,25 @@ func others(s Settings) (list []session) {
 	return list
 }
 
-// pause is how long the broker stands still.
+// pause is how long the broker is stopped.
 const pause = time.Second
 
-// The times beside the duration.
+// The times in addition to the duration.
 const (
 	warmupShort = 2 * time.Second
 	warmupLong  = 5 * time.Second
 	drain       = 5 * time.Second
-	largeStream = 128 << 20 // bytes that each of many streams keeps
+	largeStream = 128 << 20 // retained bytes of each of many streams
 
-	// lagLimit is more than by itself: generator and broker share the cores here, where waking up to send takes some 0.1 ms, and
-	// the fastest brokers do not take much longer for all they do.
+	// lagLimit is higher than the default, because generator and broker share the cores here.
+	// Waking up to send takes some 0.1 ms, and the fastest brokers do not take much longer for a
+	// message.
 	lagLimit = 33
 )
 
-// work is a preset as it is done here.
+// work returns a preset as used here.
 func work(name string, duration time.Duration) workload.Workload {
-	w, _ := workload.Preset(name) // those named here are there
+	w, _ := workload.Preset(name) // the presets named here exist
 	w.Duration, w.Warmup, w.Timeout = workload.Duration(duration), workload.Duration(warmupShort), workload.Duration(drain)
 	w.LagLimit = lagLimit
 	if duration >= time.Minute {
@@ -300,16 +304,16 @@ func work(name string, duration time.Duration) workload.Workload {
 	return w
 }
 
-// How long things take beside the runs, roughly, for the estimate.
+// Approximate times in addition to the runs, for the estimate.
 const (
-	stepRest = 1200 * time.Millisecond // connecting, waiting for what should not come, closing
+	stepRest = 1200 * time.Millisecond // connecting, waiting for unexpected messages, closing
 	primeFor = 3 * time.Second
 )
 
-// startTimes are how long peers take to start and to end.
+// startTimes are the times that peers take to start and to end.
 var startTimes = map[string]time.Duration{"kafka": 14 * time.Second, "rabbitmq": 10 * time.Second, "seb": 3 * time.Second}
 
-// Estimate is about how long the plan takes.
+// Estimate returns the approximate duration of the plan.
 func (p *Plan) Estimate() (sum time.Duration) {
 	for i := range p.sessions {
 		sum += p.sessions[i].overhead()
@@ -320,7 +324,7 @@ func (p *Plan) Estimate() (sum time.Duration) {
 	return sum
 }
 
-// overhead is how long it takes until the first run of a session, and after the last.
+// overhead returns the time before the first run of a session and after the last.
 func (s *session) overhead() time.Duration {
 	if s.peer == "" {
 		return 0
@@ -341,7 +345,7 @@ func (s *Step) estimate() time.Duration {
 	return t
 }
 
-// behind says of which systems it is known that two cores are too few for the work.
+// behind reports whether two cores are known to be too few for the system and work.
 func (s *Step) behind() bool {
 	switch s.Workload.Name {
 	case "article-e":

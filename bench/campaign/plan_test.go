@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
 
-	_ "github.com/sebbroker/seb/bench/drivers/all" // so that there are drivers to look up
+	_ "github.com/sebbroker/seb/bench/drivers/all" // registers the drivers
 )
 
 func newPlan(t *testing.T, s Settings) *Plan {
@@ -23,7 +23,7 @@ func newPlan(t *testing.T, s Settings) *Plan {
 	return p
 }
 
-func TestThePlanFitsItsBudget(t *testing.T) {
+func TestPlanFitsItsBudget(t *testing.T) {
 	p := newPlan(t, Settings{})
 	if p.Estimate() > budgetDefault || p.Settings.Duration < durationLeast || p.Settings.Repeats != repeatsDefault {
 		t.Errorf("%v of %v, %d repeats", p.Estimate(), p.Settings.Duration, p.Settings.Repeats)
@@ -49,7 +49,7 @@ func TestThePlanFitsItsBudget(t *testing.T) {
 	}
 }
 
-func TestEveryStepIsPossibleAndHasAFileOfItsOwn(t *testing.T) {
+func TestStepsAreValidAndUnique(t *testing.T) {
 	kinds := peers.Kinds()
 	for _, s := range []Settings{{}, {Long: true}, {Duration: time.Second, Repeats: 2}} {
 		names := map[string]bool{}
@@ -71,8 +71,8 @@ func TestEveryStepIsPossibleAndHasAFileOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestRepeatsAreInTurns: between two repeats of a step lies every other step of the runs, or half of them at least.
-func TestRepeatsAreInTurns(t *testing.T) {
+// TestRepeatsAlternate: between two repeats of a step are at least half of the other steps.
+func TestRepeatsAlternate(t *testing.T) {
 	p := newPlan(t, Settings{})
 	last, seen := map[string]int{}, map[string]int{}
 	for i, step := range p.Steps() {

@@ -21,27 +21,27 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// Options are where a campaign measures, and who is told.
+// Options configure the measurement and its output.
 type Options struct {
-	Repository string // the folder of Seb's source
-	Results    string // the folder of all campaigns' results
-	Data       string // the folder of the brokers' data and logs
+	Repository string // folder of Seb's source
+	Results    string // folder of all campaigns' results
+	Data       string // folder of the brokers' data and logs
 	Clock      load.Clock
 	Spin       time.Duration // of the clock, for the result
 	Tool       result.Tool
 	Out        io.Writer           // gets a line for each run
-	Live       func(load.Progress) // is told how a run is doing; nil: nobody
-	LiveDone   func()              // is called after each run, if Live is set
+	Live       func(load.Progress) // gets the progress of a run; nil: none
+	LiveDone   func()              // called after each run, if Live is set
 }
 
-// errFailed says that some runs could not be done.
+// errFailed means that some runs failed.
 var errFailed = errors.New("not measured")
 
-// stopWait bounds the end of a broker after ctx has ended.
+// stopWait bounds the stop of a broker after ctx has ended.
 const stopWait = time.Minute
 
-// Run measures what of the plan was not measured before. It goes on after a run or a broker that fails, and returns an error
-// in the end.
+// Run measures the steps of the plan without results. It continues after a failed run or broker,
+// and finally returns an error.
 func (p *Plan) Run(ctx context.Context, o Options) error {
 	r := &runner{o: o, store: store{filepath.Join(o.Results, p.Name())}, began: time.Now()}
 	r.peers = peers.Options{Repository: o.Repository, Data: o.Data, Progress: o.Out}
@@ -55,11 +55,11 @@ func (p *Plan) Run(ctx context.Context, o Options) error {
 			return err
 		}
 		defer guard.Close()
-		// What a campaign that was killed has left.
+		// Brokers of a killed campaign.
 		if err := peers.Down(ctx, r.peers); err != nil {
 			return err
 		}
-		// All at once, so that no run has an installation beside it.
+		// All installations come first, so that none runs during a measurement.
 		if r.missing, err = peers.Install(ctx, r.peers, names...); err != nil {
 			return err
 		}
@@ -80,21 +80,21 @@ func (p *Plan) Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// runner is a campaign under way.
+// runner is a campaign in progress.
 type runner struct {
 	o          Options
 	store      store
 	peers      peers.Options
-	missing    map[string]error // why peers can not be started
+	missing    map[string]error // why peers cannot be started
 	failures   []string
 	number     int           // of the step, among total
-	total      int           // steps that are to be done
-	began      time.Time     // when measuring did
-	ahead      time.Duration // estimate of what is still to be done
+	total      int           // remaining steps
+	began      time.Time     // start of the measurements
+	ahead      time.Duration // estimate of the remaining time
 	estimateOf time.Duration // of all
 }
 
-// remaining is what is still to be done, and says so.
+// remaining returns the sessions without results, and reports them.
 func (r *runner) remaining(p *Plan) ([]session, error) {
 	todo := &Plan{Settings: p.Settings}
 	there := 0
@@ -121,7 +121,7 @@ func (r *runner) remaining(p *Plan) ([]session, error) {
 	r.estimateOf = r.ahead
 	r.say("%d runs of %v, results in %s", r.total+there, p.Settings.Duration, r.store.dir)
 	if there > 0 {
-		r.say("%d of them are there already; --fresh measures them again", there)
+		r.say("%d of them are already measured; --fresh measures them again", there)
 	}
 	if r.total > 0 {
 		r.say("the rest takes about %v, after installing what is missing", r.ahead.Round(time.Minute))
@@ -130,10 +130,10 @@ func (r *runner) remaining(p *Plan) ([]session, error) {
 }
 
 func (r *runner) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.o.Out, format+"\n", args...) // whoever reads it is gone: nothing is lost
+	_, _ = fmt.Fprintf(r.o.Out, format+"\n", args...) // output is best effort
 }
 
-// peersOf names the peers of sessions, each once.
+// peersOf returns the peers of sessions, each once.
 func peersOf(list []session) (names []string) {
 	for i := range list {
 		if name := list[i].peer; name != "" && !slices.Contains(names, name) {
@@ -171,7 +171,7 @@ func (r *runner) session(ctx context.Context, s *session) (err error) {
 	return r.steps(ctx, s, &up[0])
 }
 
-// giveUp notes that no run of a session can be done.
+// giveUp records that no run of a session can be done.
 func (r *runner) giveUp(s *session, why error) error {
 	for i := range s.steps {
 		r.number++
@@ -190,7 +190,7 @@ func (r *runner) fail(step *Step, why error) error {
 	return r.store.write(step, &result.File{Tool: r.o.Tool, Failures: []result.Failure{{Label: step.System.label, Workload: step.Workload, Error: text}}})
 }
 
-// steps does the runs of a session.
+// steps performs the runs of a session.
 func (r *runner) steps(ctx context.Context, s *session, p *peers.Peer) error {
 	if p != nil && s.steps[0].Part == PartRuns {
 		if err := r.prime(ctx, &s.steps[0], p); err != nil {
@@ -220,7 +220,7 @@ func (r *runner) steps(ctx context.Context, s *session, p *peers.Peer) error {
 	return nil
 }
 
-// left is about how long the rest takes, by how long it has taken so far.
+// left estimates the remaining time from the time so far.
 func (r *runner) left() time.Duration {
 	guessed, spent := r.estimateOf-r.ahead, time.Since(r.began)
 	if guessed <= 0 {
@@ -229,8 +229,8 @@ func (r *runner) left() time.Duration {
 	return time.Duration(float64(r.ahead) * float64(spent) / float64(guessed)).Round(time.Second)
 }
 
-// prime puts some load on a broker that has just started, so that the first run does not measure what is compiled or allocated
-// at first. What it measures is thrown away.
+// prime puts some load on a broker that has just started, so that the first run does not measure
+// compilation and initial allocations. It discards the result.
 func (r *runner) prime(ctx context.Context, step *Step, p *peers.Peer) error {
 	w := step.Workload
 	w.Warmup, w.Duration, w.Faults = 0, workload.Duration(primeFor), nil
@@ -238,7 +238,7 @@ func (r *runner) prime(ctx context.Context, step *Step, p *peers.Peer) error {
 	return err
 }
 
-// measure does a run.
+// measure performs a run.
 func (r *runner) measure(ctx context.Context, w workload.Workload, step *Step, p *peers.Peer) (*result.Run, error) {
 	o := load.Options{Workload: w, Clock: r.o.Clock, Spin: r.o.Spin, Target: workload.Target{Label: step.System.label, Driver: step.System.driver}}
 	if p != nil {
@@ -258,11 +258,11 @@ func (r *runner) measure(ctx context.Context, w workload.Workload, step *Step, p
 	return load.Run(ctx, o)
 }
 
-// targetOf is how a step reaches a peer.
+// targetOf returns a step's target at a peer.
 func targetOf(step *Step, p *peers.Peer) (workload.Target, error) {
 	i := slices.IndexFunc(p.Targets, func(t peers.Target) bool { return t.Driver == step.System.driver })
 	if i < 0 {
-		return workload.Target{}, fmt.Errorf("%s is nothing for the driver %s", p.Name, step.System.driver)
+		return workload.Target{}, fmt.Errorf("%s has no target for the driver %s", p.Name, step.System.driver)
 	}
 	t := workload.Target{
 		Label: step.System.label, Driver: p.Targets[i].Driver, Address: p.Targets[i].Address, PID: p.PID, Data: p.Dir,
@@ -279,7 +279,8 @@ func targetOf(step *Step, p *peers.Peer) (workload.Target, error) {
 	switch t.Driver {
 	case "nats-jetstream", "redis-streams":
 		if step.Workload.Topics > 1 {
-			t.Options["keep-bytes"] = strconv.Itoa(largeStream) // so many streams of the default size have no room
+			// Many streams of the default size do not fit.
+			t.Options["keep-bytes"] = strconv.Itoa(largeStream)
 		}
 	case "seb":
 		t.Options["pace"] = paceOf(step).String()
@@ -287,7 +288,8 @@ func targetOf(step *Step, p *peers.Peer) (workload.Target, error) {
 	return t, nil
 }
 
-// paceOf is how far apart the requests of a publisher of Seb are: a fifth of what one takes, because five are under way at once.
+// paceOf returns the interval of a Seb publisher's requests: a fifth of a request's duration,
+// because five are in flight.
 func paceOf(step *Step) time.Duration {
 	wait := step.System.wait
 	if wait == 0 {
@@ -299,14 +301,15 @@ func paceOf(step *Step) time.Duration {
 	return max(paceLeast, wait/5+time.Millisecond)
 }
 
-// Seb's batch waits where nothing else is said, and the least pace at which its requests rarely overtake each other.
+// Seb's default batch waits, and the shortest interval at which its requests rarely overtake each
+// other.
 const (
 	waitLocal = 5 * time.Millisecond
 	waitS3    = 250 * time.Millisecond
 	paceLeast = 2 * time.Millisecond
 )
 
-// line is a run in a line.
+// line describes a run in a line.
 func line(run *result.Run) string {
 	name, curve := run.Curves.Headline()
 	cells := []string{name}
@@ -317,7 +320,7 @@ func line(run *result.Run) string {
 	}
 	cells = append(cells, "max "+result.Time(float64(curve.MaxNs)))
 	counted := *run
-	counted.Validity.Valid = true // what is not is said below, with the reason
+	counted.Validity.Valid = true // invalid results are reported below with the reason
 	if faults := (&report.Line{Runs: []*result.Run{&counted}}).Faults(); len(faults) > 0 {
 		cells = append(cells, strings.Join(faults, ", "))
 	}
@@ -332,7 +335,7 @@ func line(run *result.Run) string {
 	return strings.Join(cells, "  ")
 }
 
-// Remove removes what is there of the plan's results, so that Run measures it again.
+// Remove removes the plan's results, so that Run measures it again.
 func (p *Plan) Remove(results string) error {
 	s := store{filepath.Join(results, p.Name())}
 	var faults []error

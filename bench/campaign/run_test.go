@@ -15,21 +15,21 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// place is where a test's campaign is.
-type place struct {
+// fixture is the folders and files of a test's campaign.
+type fixture struct {
 	Options
 	Output
 	said *bytes.Buffer
 }
 
-func newPlace(t *testing.T) *place {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	root, err := peers.Repository()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	p := &place{said: &bytes.Buffer{}}
+	p := &fixture{said: &bytes.Buffer{}}
 	results := filepath.Join(dir, "results")
 	p.Options = Options{
 		Repository: root, Results: results, Data: filepath.Join(dir, "data"), Clock: load.NewMonotonicClock(0), Tool: result.ThisTool("v0"), Out: p.said,
@@ -48,8 +48,8 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// document is the text that was written.
-func (p *place) document(t *testing.T) string {
+// document returns the written text.
+func (p *fixture) document(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(p.Document)
 	if err != nil {
@@ -67,14 +67,14 @@ func choose(t *testing.T, p *Plan, only, runs string, parts ...string) *Plan {
 	return chosen
 }
 
-// TestGoingOn has real runs, on nothing.
-func TestGoingOn(t *testing.T) {
-	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 2}), newPlace(t)
+// TestContinue performs real runs without a broker.
+func TestContinue(t *testing.T) {
+	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 2}), newFixture(t)
 	chosen := choose(t, plan, "nothing", "a,b")
 	if err := plan.Write(at.Output); !errors.Is(err, errNothing) {
 		t.Errorf("a document of nothing: %v", err)
 	}
-	// Cut off in the second run.
+	// Interrupted in the second run.
 	ctx, cancel := context.WithCancel(t.Context())
 	at.Out = writerFunc(func(text []byte) (int, error) {
 		if strings.HasPrefix(string(text), "[1/") {
@@ -94,13 +94,13 @@ func TestGoingOn(t *testing.T) {
 	if err := chosen.Run(t.Context(), at.Options); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 runs of 200ms", "1 of them are there already", "[1/1, 0s left] nothing, article-b, run 1: e2e_intended"} {
+	for _, want := range []string{"2 runs of 200ms", "1 of them are already measured", "[1/1, 0s left] nothing, article-b, run 1: e2e_intended"} {
 		if !strings.Contains(at.said.String(), want) {
-			t.Errorf("it does not say %q:\n%s", want, at.said)
+			t.Errorf("output has no %q:\n%s", want, at.said)
 		}
 	}
 	if after, err := os.ReadFile(first); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("what was there was measured again, error %v", err)
+		t.Errorf("existing results were measured again, error %v", err)
 	}
 	f, err := result.Read(filepath.Join(at.Options.Results, plan.Name(), "runs", "article-b-nothing-1.json"))
 	if err != nil || len(f.Runs) != 1 || f.Runs[0].Repeat != 1 || f.Runs[0].Counts.Measured != 600 || !f.Runs[0].Counts.Clean() {
@@ -136,9 +136,9 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
 
-// TestASebIsStartedMeasuredAndStopped measures a real broker that stands still for a second.
-func TestASebIsStartedMeasuredAndStopped(t *testing.T) {
-	plan, at := newPlan(t, Settings{Duration: 2 * time.Second, Repeats: 1}), newPlace(t)
+// TestSebIsMeasured measures a real broker that pauses for a second.
+func TestSebIsMeasured(t *testing.T) {
+	plan, at := newPlan(t, Settings{Duration: 2 * time.Second, Repeats: 1}), newFixture(t)
 	if err := choose(t, plan, "Seb disk", "b", PartLoops).Run(t.Context(), at.Options); err != nil {
 		t.Fatalf("%v\n%s", err, at.said)
 	}
@@ -168,10 +168,11 @@ func TestASebIsStartedMeasuredAndStopped(t *testing.T) {
 	}
 }
 
-// TestWhatCanNotBeMeasured: a broker that can not be installed is named, in the end and in the document, and tried again.
-func TestWhatCanNotBeMeasured(t *testing.T) {
-	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 1}), newPlace(t)
-	at.Repository = t.TempDir() // there is nothing to build Seb of
+// TestFailedInstallation: a broker that cannot be installed is reported at the end and in the
+// document, and tried again.
+func TestFailedInstallation(t *testing.T) {
+	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 1}), newFixture(t)
+	at.Repository = t.TempDir() // Seb cannot be built without source
 	some, err := plan.Choose([]string{"Seb memory", "nothing"}, []string{"a"}, []string{PartRuns})
 	if err != nil {
 		t.Fatal(err)
@@ -223,8 +224,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestTheDocumentHasAllSections: the one that is in the repository.
-func TestTheDocumentHasAllSections(t *testing.T) {
+// TestDocumentHasAllSections checks the document in the repository.
+func TestDocumentHasAllSections(t *testing.T) {
 	root, err := peers.Repository()
 	if err != nil {
 		t.Fatal(err)

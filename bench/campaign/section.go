@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// setup says on what and how all was measured.
+// setup describes the machine and the method.
 func (d *document) setup() string {
 	var runs []*result.Run
 	for _, f := range d.all {
@@ -78,7 +78,7 @@ func (d *document) setup() string {
 	return "- " + strings.Join(lines, "\n- ") + "\n"
 }
 
-// repeats is a number of them in words.
+// repeats formats a number of repeats.
 func repeats(n int) string {
 	if n == 1 {
 		return "one repeat, not"
@@ -86,7 +86,7 @@ func repeats(n int) string {
 	return fmt.Sprintf("%d repeats", n)
 }
 
-// longest is how long the runs of large messages measure.
+// longest returns the duration of the runs with large messages.
 func (d *document) longest() workload.Duration {
 	longest := workload.Duration(0)
 	for _, step := range d.plan.Steps() {
@@ -95,17 +95,17 @@ func (d *document) longest() workload.Duration {
 	return longest
 }
 
-// set is texts, each once, in the order in which they came.
+// set is a set of texts.
 type set map[string]bool
 
 func (s set) add(text string) { s[text] = true }
 
 func (s set) String() string { return strings.Join(slices.Sorted(maps.Keys(s)), "; ") }
 
-// hidden are settings that are of one run only, or that paths and addresses make long.
+// hidden are settings of single runs, or with long paths and addresses.
 var hidden = []string{"broker bucket", "broker data-dir", "broker http-port", "broker http-api-key-file", "broker kafka-listen"}
 
-// systems is a table of what was measured.
+// systems is a table of the measured systems.
 func (d *document) systems() string {
 	rows := [][]string{{"name here", "system", "client", "durability", "an acknowledgement means", "settings"}}
 	files := []*result.File{d.all[PartRuns], d.all[PartFollower]}
@@ -125,7 +125,7 @@ func (d *document) systems() string {
 	return report.MarkdownTable(rows)
 }
 
-// systemRow is what the runs of a system say of it; where they differ, all of it.
+// systemRow describes the runs of a system; different values are all listed.
 func (d *document) systemRow(runs []*result.Run) []string {
 	first := runs[0]
 	versions, settings, systems := set{}, map[string]set{}, set{}
@@ -162,7 +162,7 @@ var (
 	unrelated = strings.NewReplacer(" vcs.modified=true", " with changes", " v0.0.0-00010101000000-000000000000", ", of this source")
 )
 
-// short leaves out of a text what is of one run or machine only, and what nobody reads.
+// short removes details of single runs or machines from a text.
 func (d *document) short(text string) string {
 	if d.root != "" {
 		text = strings.ReplaceAll(text, d.root+"/", "")
@@ -171,7 +171,7 @@ func (d *document) short(text string) string {
 	return unrelated.Replace(revision.ReplaceAllString(text, "commit $1"))
 }
 
-// works are the runs of a part by what they did, with the systems in the order of the plan.
+// works returns the runs of a part by work, with the systems in the order of the plan.
 func (d *document) works(part string) ([]*report.Work, error) {
 	works, err := report.Works(d.all[part])
 	if err != nil {
@@ -187,10 +187,10 @@ func (d *document) works(part string) ([]*report.Work, error) {
 	return works, nil
 }
 
-// durable are the durabilities that outlive the broker's process.
+// durable are the durabilities that survive the end of the broker's process.
 var durable = []sut.Durability{sut.PageCache, sut.FsyncInterval, sut.Fsync, sut.ObjectStore}
 
-// split parts systems that keep messages beyond their process from those that do not.
+// split separates systems that keep messages beyond their process from the others.
 func split(w *report.Work) (kept, lost *report.Work) {
 	kept, lost = &report.Work{Workload: w.Workload}, &report.Work{Workload: w.Workload}
 	for _, l := range w.Lines {
@@ -203,7 +203,7 @@ func split(w *report.Work) (kept, lost *report.Work) {
 	return kept, lost
 }
 
-// runs is a table and two pictures for each of the article's runs.
+// runs returns a table and two pictures for each of the article's runs.
 func (d *document) runs(prefix string) (string, error) {
 	works, err := d.works(PartRuns)
 	if err != nil {
@@ -233,7 +233,7 @@ func (d *document) runs(prefix string) (string, error) {
 	return b.String(), nil
 }
 
-// failures names what could not be measured.
+// failures lists failed runs.
 func (d *document) failures(part, work string) string {
 	var list []string
 	for _, f := range d.all[part].Failures {
@@ -247,7 +247,7 @@ func (d *document) failures(part, work string) string {
 	return strings.Join(list, "\\\n") + "\n\n"
 }
 
-// waits is what Seb's batch wait does.
+// waits shows the effect of Seb's batch wait.
 func (d *document) waits() (string, error) {
 	works, err := d.works(PartWaits)
 	if err != nil || len(works) == 0 {
@@ -281,7 +281,7 @@ func (d *document) waits() (string, error) {
 	return "### " + w.Title() + "\n\n" + report.MarkdownTable(w.Table(w.Headline())) + "\n" + d.failures(PartWaits, w.Workload.Name) + link, err
 }
 
-// waitOrder is the place of a label in the table of batch waits.
+// waitOrder returns the position of a label in the table of batch waits.
 func waitOrder(label string) int {
 	for i, base := range systems[1:3] {
 		for k, wait := range waits {
@@ -293,7 +293,7 @@ func waitOrder(label string) int {
 	return -1
 }
 
-// none stands where nothing was measured.
+// none is the text of a part without results.
 func (d *document) none(part string) string {
 	if f := d.all[part].Failures; len(f) > 0 {
 		return d.failures(part, f[0].Workload.Name)
@@ -301,7 +301,7 @@ func (d *document) none(part string) string {
 	return "Not measured yet.\n"
 }
 
-// follower is what it takes until a second broker hands messages out.
+// follower shows the latency through a second broker.
 func (d *document) follower() (string, error) {
 	works, err := d.works(PartFollower)
 	if err != nil || len(works) == 0 {
@@ -315,7 +315,7 @@ func (d *document) follower() (string, error) {
 	return "### " + w.Title() + "\n\n" + report.MarkdownTable(w.Table(w.Headline())) + "\n" + d.failures(PartFollower, w.Workload.Name) + link, err
 }
 
-// loops is what a closed loop hides.
+// loops shows what a closed loop hides.
 func (d *document) loops() (string, error) {
 	works, err := d.works(PartLoops)
 	if err != nil || len(works) == 0 {

@@ -18,7 +18,7 @@ type store struct{ dir string }
 
 func (s store) path(step *Step) string { return filepath.Join(s.dir, step.name()+".json") }
 
-// read is what is there of a step; nil if nothing is, or of another workload.
+// read returns the result of a step; nil if there is none for its workload.
 func (s store) read(step *Step) (*result.File, error) {
 	f, err := result.Read(s.path(step))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, result.ErrSchema) {
@@ -39,7 +39,7 @@ func (s store) read(step *Step) (*result.File, error) {
 	return f, nil
 }
 
-// done says whether a step was measured.
+// done reports whether a step was measured.
 func (s store) done(step *Step) (bool, error) {
 	f, err := s.read(step)
 	return f != nil && len(f.Runs) > 0, err
@@ -53,7 +53,7 @@ func (s store) write(step *Step, f *result.File) error {
 	return f.Write(path)
 }
 
-// all reads what is there of the steps of a part into one result.
+// all merges the existing results of a part's steps.
 func (s store) all(steps []Step, part string) (*result.File, error) {
 	sum := &result.File{}
 	for i := range steps {
@@ -74,10 +74,10 @@ func (s store) all(steps []Step, part string) (*result.File, error) {
 	return sum, nil
 }
 
-// errBusy says that the folder is somebody else's for now.
-var errBusy = errors.New("another campaign is under way")
+// errBusy means that another process uses the folder.
+var errBusy = errors.New("another campaign is running")
 
-// lock keeps other campaigns from starting and stopping brokers meanwhile. The caller closes what it returns.
+// lock keeps other campaigns from starting and stopping brokers. The caller closes the result.
 func lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

@@ -11,26 +11,27 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// summary is what stays of a campaign beside its document, for programs.
+// summary is a campaign's result for programs.
 type summary struct {
 	Tool  result.Tool   `json:"tool"`
 	Lines []summaryLine `json:"lines"`
 }
 
-// summaryLine is all repeats of a system doing one work.
+// summaryLine is all repeats of a system with one work.
 type summaryLine struct {
-	Part       string                       `json:"part"`
-	Work       string                       `json:"work"`
-	System     string                       `json:"system"`
-	Version    string                       `json:"version"`
-	Durability string                       `json:"durability"`
-	Runs       int                          `json:"runs"`
-	SentRate   [3]float64                   `json:"sent_rate"` // median, least, most
-	Curves     map[string]map[string][3]int `json:"curves_us"` // by curve and percentile: median, least, most, in microseconds
-	Faults     []string                     `json:"faults,omitempty"`
+	Part       string     `json:"part"`
+	Work       string     `json:"work"`
+	System     string     `json:"system"`
+	Version    string     `json:"version"`
+	Durability string     `json:"durability"`
+	Runs       int        `json:"runs"`
+	SentRate   [3]float64 `json:"sent_rate"` // median, minimum, maximum
+	// Curves has by curve and percentile the median, minimum and maximum in microseconds.
+	Curves map[string]map[string][3]int `json:"curves_us"`
+	Faults []string                     `json:"faults,omitempty"`
 }
 
-// summaryPercentiles are those that are written, as far as they have enough samples.
+// summaryPercentiles are the written percentiles, if they have enough samples.
 var summaryPercentiles = []float64{50, 90, 99, 99.9, 99.99, 99.999, 99.9999}
 
 func writeSummary(path string, p *Plan, all parts) error {

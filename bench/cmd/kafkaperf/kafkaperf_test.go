@@ -20,16 +20,16 @@ producer-node-metrics:request-latency-avg:{client-id=perf-producer-client, node-
 		t.Errorf("%+v, %v", p, err)
 	}
 	if _, err := produced(out, 1001); err == nil {
-		t.Error("a tool that sent fewer records is believed")
+		t.Error("too few sent records were accepted")
 	}
 	if _, err := produced("", 1); err == nil {
-		t.Error("nothing is believed")
+		t.Error("empty output was accepted")
 	}
 }
 
 func TestSettings(t *testing.T) {
 	if got := properties(" a=1  b=2"); !slices.Equal(got, []string{"--command-property", "a=1", "b=2"}) {
-		t.Errorf("%q: a second flag has the tool forget the first", got)
+		t.Errorf("%q: a second flag makes the tool ignore the first", got)
 	}
 	const settings = "acks=all batch.size=131072"
 	if err := heeded(settings, 128492); err != nil {
@@ -40,7 +40,7 @@ func TestSettings(t *testing.T) {
 	}
 	for _, batch := range []float64{15555, 0, 140000} {
 		if heeded(settings, batch) == nil {
-			t.Errorf("batches of %.0f bytes are believed to be of 128 KiB", batch)
+			t.Errorf("batches of %.0f bytes were accepted instead of 128 KiB", batch)
 		}
 	}
 }
@@ -53,10 +53,10 @@ func TestConsumed(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if _, err := consumed(out, 500001); err == nil {
-		t.Error("a tool that read fewer records is believed")
+		t.Error("too few read records were accepted")
 	}
 	if _, err := consumed("WARNING: Exiting before consuming the expected number of records", 1); err == nil {
-		t.Error("a warning is believed")
+		t.Error("a warning was accepted")
 	}
 }
 
@@ -67,7 +67,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// turnOf is a turn with a peak of 100 MB above what it has.
+// turnOf returns a turn with a peak of 100 MB above its memory.
 func turnOf(write, writeCPU, read, readCPU float64, rss int64) sample {
 	return sample{Produce: path{Rate: write, CPU: writeCPU}, Consume: path{Rate: read, CPU: readCPU}, RSS: rss, Peak: rss + 100e6}
 }

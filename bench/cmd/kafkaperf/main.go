@@ -1,8 +1,8 @@
-// Command kafkaperf measures Kafka's own perf tools against Kafka and Seb, in turns, and prints a
-// Markdown table: records a second, the broker's CPU time for each record, and its memory. One
-// broker runs at a time, each turn on a new one with empty folders. It builds bin/seb and
-// bin/seb-bench, which starts Kafka, and fetches Kafka and the tools into .cache at first; it needs
-// java 17 and mvn. Three rounds take five minutes on a quiet machine.
+// Command kafkaperf compares Kafka and Seb with Kafka's own perf tools and prints a Markdown table:
+// records per second, the broker's CPU time per record, and its memory. The brokers alternate; each
+// turn uses a new broker with empty folders. The command builds bin/seb and bin/seb-bench, which
+// starts Kafka, and downloads Kafka and the tools into .cache on first use. It needs java 17 and
+// mvn. Three rounds take five minutes on an idle machine.
 //
 //	go run -C bench ./cmd/kafkaperf -systems kafka,seb       # two of the four
 //	go run -C bench ./cmd/kafkaperf -producer acks=all       # batches of 16 KiB, the default of producers
@@ -51,22 +51,22 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.Seb, "seb", "", "the built seb; empty: build bin/seb")
-	flag.StringVar(&o.Bench, "bench", "", "the built seb-bench, which starts Kafka; empty: build bin/seb-bench")
-	flag.StringVar(&o.Dir, "dir", ".cache/interop/speed", "a folder on the disk that is measured; each turn has one below it")
+	flag.StringVar(&o.Seb, "seb", "", "path of seb (empty: build bin/seb)")
+	flag.StringVar(&o.Bench, "bench", "", "path of seb-bench, which starts Kafka (empty: build bin/seb-bench)")
+	flag.StringVar(&o.Dir, "dir", ".cache/interop/speed", "folder on the measured disk; each turn uses a subfolder")
 	flag.StringVar(&o.JSON, "json", "bin/kafkaperf.json", "file for all samples")
-	flag.StringVar(&o.Pom, "pom", "test/interop/java/pom.xml", "what names the tools")
-	flag.StringVar(&o.Version, "version", "", "what is measured, for the report; empty: what git describe says")
-	systems := flag.String("systems", strings.Join(names(), ","), "which brokers, in this order in each round")
+	flag.StringVar(&o.Pom, "pom", "test/interop/java/pom.xml", "pom of the tools")
+	flag.StringVar(&o.Version, "version", "", "version in the report (empty: from git describe)")
+	systems := flag.String("systems", strings.Join(names(), ","), "brokers, in the order of each round")
 	flag.IntVar(&o.Rounds, "rounds", 3, "turns of each broker")
-	flag.IntVar(&o.Records, "records", 1_000_000, "records that a turn writes and reads")
-	flag.IntVar(&o.Warmup, "warmup", 300_000, "records that a turn writes and reads before")
+	flag.IntVar(&o.Records, "records", 1_000_000, "records per turn, written and read")
+	flag.IntVar(&o.Warmup, "warmup", 300_000, "records of the warm-up, written and read")
 	flag.IntVar(&o.Size, "size", 1024, "bytes of a record's value")
 	flag.IntVar(&o.Partitions, "partitions", 6, "partitions of the topic")
 	flag.StringVar(&o.Properties, "producer", "acks=all batch.size=131072 linger.ms=10 buffer.memory=67108864", "settings of the producer")
 	flag.StringVar(&o.Consumer, "consumer", "fetch.min.bytes=1", "settings of the consumer")
 	flag.StringVar(&o.SebFlags, "seb-flags", "", "further flags of seb serve")
-	flag.DurationVar(&o.Settle, "settle", 0, "how long a broker is observed after each turn: 70s includes a merge of objects by Seb")
+	flag.DurationVar(&o.Settle, "settle", 0, "time to observe a broker after each turn; 70s includes a merge of objects by Seb")
 	campaign.Do(source, func(ctx context.Context) error {
 		o.Systems = strings.Split(*systems, ",")
 		if o.Rounds < 1 || o.Records < 1 || o.Warmup < 1 {
@@ -125,9 +125,8 @@ func run(ctx context.Context, o *options) error {
 	return r.write(os.Stdout)
 }
 
-// turns measures each broker in each round. What they have stored stays until the end: ext4 looks
-// at each file that was deleted in the last minutes before it makes another one, and the next turn
-// would pay for that.
+// turns measures each broker in each round. It keeps all stored data until the end, because ext4
+// checks recently deleted files before it creates others, which would slow the next turn.
 func (r *report) turns(ctx context.Context, tools string) (err error) {
 	o := r.Options
 	if err := os.MkdirAll(o.Dir, 0o750); err != nil {

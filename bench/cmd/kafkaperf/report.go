@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// report is all that was measured.
+// report is all measurements.
 type report struct {
 	Started time.Time    `json:"started"`
 	Machine machine.Info `json:"machine"`
@@ -21,7 +21,7 @@ type report struct {
 	Results []*result    `json:"results"`
 }
 
-// result is the turns of one broker, in their order.
+// result is the turns of one broker, in order.
 type result struct {
 	System  string   `json:"system"`
 	Samples []sample `json:"samples"`
@@ -46,7 +46,7 @@ func (r *report) of(name string) *result {
 	return nil
 }
 
-// values are a figure of each turn.
+// values returns a figure of each turn.
 func (r *result) values(of func(*sample) float64) []float64 {
 	list := make([]float64, len(r.Samples))
 	for i := range r.Samples {
@@ -55,10 +55,11 @@ func (r *result) values(of func(*sample) float64) []float64 {
 	return list
 }
 
-// spread is that of a figure over the turns.
+// spread returns the spread of a figure over the turns.
 func (r *result) spread(of func(*sample) float64) stats.Spread { return stats.SpreadOf(r.values(of)) }
 
-// ratios are those of turns of one round: what slows the machine down for a while slows down both.
+// ratios compares turns of the same round, because a temporary slowdown of the machine affects
+// both.
 func ratios(a, b *result, of func(*sample) float64) stats.Spread {
 	x, y := a.values(of), b.values(of)
 	var list []float64
@@ -68,7 +69,7 @@ func ratios(a, b *result, of func(*sample) float64) stats.Spread {
 	return stats.SpreadOf(list)
 }
 
-// What the figures are, in the units of the table.
+// The figures in the units of the table.
 var (
 	writeRate = func(s *sample) float64 { return s.Produce.Rate / 1000 }
 	writeCPU  = func(s *sample) float64 { return s.Produce.CPU }
@@ -117,7 +118,7 @@ func (r *report) write(out io.Writer) error {
 	return r.verdicts(out)
 }
 
-// verdicts holds Seb with fsync against Kafka without.
+// verdicts compares Seb with fsync with Kafka without.
 func (r *report) verdicts(out io.Writer) error {
 	ours, theirs := r.of(sebName), r.of(kafkaName)
 	if ours == nil || theirs == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// broker is one that runs.
+// broker is a running broker.
 type broker struct {
 	address  string
 	pid      int
@@ -24,7 +24,7 @@ type broker struct {
 	stop     func() error
 }
 
-// system is a broker at a grade of durability.
+// system is a broker with a durability.
 type system struct {
 	name, title string
 	start       func(ctx context.Context, o *options, dir string) (*broker, error)
@@ -55,13 +55,13 @@ func find(name string) (*system, error) {
 			return &systems[i], nil
 		}
 	}
-	return nil, fmt.Errorf("there is no %q; there are %s", name, strings.Join(names(), ", "))
+	return nil, fmt.Errorf("unknown system %q; systems: %s", name, strings.Join(names(), ", "))
 }
 
-// peerLine is what seb-bench prints of a peer that runs.
+// peerLine matches the output of seb-bench for a running peer.
 var peerLine = regexp.MustCompile(`address=(\S+) pid=(\d+)`)
 
-// kafka starts a kind of Kafka that seb-bench has.
+// kafka starts a kind of Kafka with seb-bench.
 func kafka(kind string) func(context.Context, *options, string) (*broker, error) {
 	return func(ctx context.Context, o *options, dir string) (*broker, error) {
 		down := func() error {

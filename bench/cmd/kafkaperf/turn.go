@@ -13,16 +13,19 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// path is what one tool has measured.
+// path is the measurement of one tool.
 type path struct {
-	Rate float64 `json:"records_per_second"`           // as the tool says
-	CPU  float64 `json:"broker_cpu_us_per_record"`     // of all threads of the broker, user and system, from before the tool until after it
-	Wait float64 `json:"latency_p99_ms,omitempty"`     // until a record is confirmed, its time in the producer's buffer included
+	Rate float64 `json:"records_per_second"` // from the tool
+	// CPU is the user and system time of all threads of the broker, from before the tool until
+	// after it.
+	CPU float64 `json:"broker_cpu_us_per_record"`
+	// Latency of a record including the producer's buffer.
+	Wait float64 `json:"latency_p99_ms,omitempty"`
 	Join float64 `json:"group_join_seconds,omitempty"` // not part of the rate
 
-	// What the producer says of itself.
+	// Numbers from the producer.
 	Batch   float64 `json:"batch_bytes_mean,omitempty"`
-	Request float64 `json:"request_latency_ms_mean,omitempty"` // from a request until its answer
+	Request float64 `json:"request_latency_ms_mean,omitempty"` // from a request to its answer
 }
 
 // sample is one turn of a broker.
@@ -31,12 +34,12 @@ type sample struct {
 	Consume path  `json:"consume"`
 	RSS     int64 `json:"rss_bytes"`      // after both
 	Peak    int64 `json:"rss_max_bytes"`  // since the start
-	Heap    int64 `json:"anon_rss_bytes"` // what of RSS is no file, such as the program
-	// Later is what the broker used in the time to settle, for each record: Seb puts objects together once a minute.
+	Heap    int64 `json:"anon_rss_bytes"` // RSS without files such as the program
+	// Later is the CPU time per record during the time to settle: Seb merges objects once a minute.
 	Later float64 `json:"later_cpu_us_per_record,omitempty"`
 }
 
-// turn starts a broker in a folder of its own below dir, warms it up, and measures both tools.
+// turn starts a broker in a new folder below dir, warms it up, and measures both tools.
 func turn(ctx context.Context, o *options, tools, dir string, s *system) (got *sample, err error) {
 	if dir, err = os.MkdirTemp(dir, s.name+"-"); err != nil {
 		return nil, err
@@ -59,7 +62,7 @@ func turn(ctx context.Context, o *options, tools, dir string, s *system) (got *s
 	return got, c.settle(ctx, got)
 }
 
-// settle waits, and counts what the broker does by itself meanwhile.
+// settle waits, and measures the broker's background work.
 func (c *clients) settle(ctx context.Context, got *sample) error {
 	if c.o.Settle == 0 {
 		return nil
@@ -105,13 +108,13 @@ func (c *clients) both(ctx context.Context, topic string, records int) (*sample,
 	return s, c.measure(&s.Consume, records, consumed, func() (string, error) { return c.run(ctx, "ConsumerPerformance", args...) })
 }
 
-// properties are settings of a client as the tools take them: all behind one flag, as ProducerPerformance, unlike
-// ConsumerPerformance, forgets those of an earlier one.
+// properties returns settings as arguments of the tools: all after one flag, because
+// ProducerPerformance, unlike ConsumerPerformance, ignores earlier flags.
 func properties(settings string) []string {
 	return append([]string{"--command-property"}, strings.Fields(settings)...)
 }
 
-// measure runs a tool and reads what it says and what the broker used meanwhile.
+// measure runs a tool and reads its output and the broker's use meanwhile.
 func (c *clients) measure(p *path, records int, read func(string, int) (path, error), run func() (string, error)) error {
 	before, err := machine.Process(c.b.pid)
 	if err != nil {
@@ -131,7 +134,7 @@ func (c *clients) measure(p *path, records int, read func(string, int) (path, er
 }
 
 func (c *clients) run(ctx context.Context, class string, args ...string) (string, error) {
-	// As Kafka's scripts run the perf tools, with half a gigabyte, and with the compilers that Java has.
+	// Like Kafka's scripts for the perf tools: half a gigabyte and all compilers of Java.
 	all := append([]string{
 		"-Xmx512m", "-cp", c.tools, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 		"org.apache.kafka.tools." + class, "--bootstrap-server", c.b.address, "--command-config", c.b.settings,
@@ -139,7 +142,8 @@ func (c *clients) run(ctx context.Context, class string, args ...string) (string
 	return testenv.Command(ctx, ".", "java", all...)
 }
 
-// heeded says whether batches are as large as the settings have them: a tool that overlooks its settings measures something else.
+// heeded checks that batches have the configured size, because a tool that ignores its settings
+// measures something else.
 func heeded(settings string, batch float64) error {
 	for _, p := range strings.Fields(settings) {
 		text, ok := strings.CutPrefix(p, "batch.size=")
@@ -147,14 +151,14 @@ func heeded(settings string, batch float64) error {
 			continue
 		}
 		if want, err := strconv.ParseFloat(text, 64); err != nil || batch < want/2 || batch > want {
-			return fmt.Errorf("the producer was told %s, and its batches have %.0f bytes", p, batch)
+			return fmt.Errorf("producer has setting %s, but its batches have %.0f bytes", p, batch)
 		}
 	}
 	return nil
 }
 
-// produced reads the last line of kafka-producer-perf-test about records, 1000 records sent, 2000.5 records/sec (…), …, 7 ms 99th, …,
-// and of its metrics those that path has.
+// produced parses the last line of kafka-producer-perf-test about records, 1000 records sent,
+// 2000.5 records/sec (…), …, 7 ms 99th, …, and the metrics of path.
 func produced(out string, records int) (path, error) {
 	var p path
 	var n int
@@ -177,13 +181,14 @@ func produced(out string, records int) (path, error) {
 	}
 	for _, part := range strings.Split(last, ", ") {
 		if text, ok := strings.CutSuffix(part, " ms 99th"); ok {
-			p.Wait, _ = strconv.ParseFloat(text, 64) // 0 says that it is not known
+			p.Wait, _ = strconv.ParseFloat(text, 64) // 0: unknown
 		}
 	}
 	return p, nil
 }
 
-// consumed reads the line of kafka-consumer-perf-test, whose columns the line above names.
+// consumed parses the line of kafka-consumer-perf-test; the line above has the names of its
+// columns.
 func consumed(out string, records int) (path, error) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if len(lines) < 2 {
@@ -206,7 +211,7 @@ func consumed(out string, records int) (path, error) {
 	return p, nil
 }
 
-// memory is what a process has resident now, what it had at most, and what of it is no file.
+// memory returns a process's current and peak resident memory, and the anonymous part.
 func memory(pid int) (now, most, anonymous int64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -230,7 +235,7 @@ func memory(pid int) (now, most, anonymous int64, err error) {
 	return now, most, anonymous, nil
 }
 
-// load is the machine's load average.
+// load returns the machine's load average.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

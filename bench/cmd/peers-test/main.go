@@ -1,6 +1,6 @@
-// Command peers-test runs the contract of every driver of the bench on a real broker, which it
-// starts and, at the end, kills. It installs Redis, RabbitMQ, NATS and Kafka into bench/.cache at
-// first; then it takes a few minutes. It prints what go test prints.
+// Command peers-test runs the contract of every driver of the bench on real brokers, which it
+// starts and finally kills. It installs Redis, RabbitMQ, NATS and Kafka into bench/.cache on first
+// use; after that it takes a few minutes. It prints the output of go test.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 var source string
 
 func main() {
-	flag.String("run", "", "only tests that match this `regexp`")
-	flag.Duration("timeout", 40*time.Minute, "time for each package")
+	flag.String("run", "", "run only tests that match `regexp`")
+	flag.Duration("timeout", 40*time.Minute, "time limit of each package")
 	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
 		return []campaign.Step{{
 			Dir: "bench", Env: []string{"SEB_BENCH_PEERS=1"},

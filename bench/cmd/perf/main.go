@@ -1,6 +1,6 @@
-// Command perf measures Seb beside a bare HTTP server, in turns, and prints the tables of
-// docs/reports/performance.md. It builds Seb first. All rows take half an hour; -picture adds sweeps over
-// workers and record sizes.
+// Command perf compares Seb with a bare HTTP server, alternating between them, and prints the
+// tables of docs/reports/performance.md. It builds Seb first. All rows take half an hour; -picture
+// adds sweeps over workers and record sizes.
 //
 //	go run -C bench ./cmd/perf -run read -repeat 3
 package main
@@ -44,14 +44,14 @@ type options struct {
 
 func main() {
 	var o options
-	run := flag.String("run", ".", "only rows whose name matches")
+	run := flag.String("run", ".", "run only rows whose name matches")
 	flag.IntVar(&o.repeat, "repeat", 5, "samples of each row")
-	flag.Float64Var(&o.scale, "scale", 1, "part of the loads' size")
-	flag.StringVar(&o.place.TmpFS, "tmpfs", "/dev/shm", "a folder in memory")
-	flag.StringVar(&o.place.Disk, "disk", "bin", "a folder on a disk")
-	flag.StringVar(&o.picture, "picture", "", "draw throughput over workers and record sizes into this file")
-	flag.StringVar(&o.json, "json", "bin/perf.json", "write all samples to this file")
-	flag.StringVar(&o.version, "version", "", "what is measured, for the report; empty: what git describe says")
+	flag.Float64Var(&o.scale, "scale", 1, "factor of the loads' size")
+	flag.StringVar(&o.place.TmpFS, "tmpfs", "/dev/shm", "folder in memory")
+	flag.StringVar(&o.place.Disk, "disk", "bin", "folder on a disk")
+	flag.StringVar(&o.picture, "picture", "", "file for a picture of throughput over workers and record sizes")
+	flag.StringVar(&o.json, "json", "bin/perf.json", "file for all samples")
+	flag.StringVar(&o.version, "version", "", "version in the report (empty: from git describe)")
 	campaign.Do(source, func(ctx context.Context) (err error) {
 		o.version = cmp.Or(o.version, campaign.Version(ctx))
 		if o.run, err = regexp.Compile(*run); err != nil {
@@ -114,7 +114,7 @@ func (o *options) pairs(ctx context.Context, r *perf.Report) error {
 	return nil
 }
 
-// checks are what is measured without a counterpart: run chooses among size, start, follow and
+// checks are the measurements without a counterpart: run chooses among size, start, follow and
 // history.
 func (o *options) checks(ctx context.Context, r *perf.Report) error {
 	one := func(c perf.Check, err error) ([]perf.Check, error) { return []perf.Check{c}, err }
@@ -178,7 +178,7 @@ func (o *options) draw(ctx context.Context, r *perf.Report) error {
 	return os.WriteFile(o.picture, []byte(b.String()), 0o644)
 }
 
-// progress shows how far something is, with the time left, on a terminal; nothing elsewhere.
+// progress shows a progress bar on a terminal.
 func progress(n int, what string) *progressbar.ProgressBar {
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
 		return progressbar.DefaultSilent(int64(n))

@@ -14,17 +14,18 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// agentListen is where an agent listens when nothing else is said.
+// agentListen is the default address of an agent.
 const agentListen = "127.0.0.1:51320"
 
 func newAgent() *cobra.Command {
 	var listen, tokenFile string
 	cmd := &cobra.Command{
 		Use:   "agent --token-file FILE",
-		Short: "Generate load for a coordinator elsewhere: seb-bench run --agents",
-		Long: `Waits for a coordinator (run, sweep and max with --agents) and does its part of each run, for one coordinator at a time. Both
-sides need the same token of at least 16 bytes, in a file or in ` + agent.TokenVariable + `. It never crosses the wire: the connection is TLS,
-and both sides prove over it that they have the token. Whoever has it may put load on whatever this machine can reach.`,
+		Short: "Generate load for a coordinator on another machine: seb-bench run --agents",
+		Long: `Waits for a coordinator (run, sweep and max with --agents) and does its share of each run. An agent
+serves one coordinator at a time. Both sides need the same token of at least 16 bytes, in a file or
+in ` + agent.TokenVariable + `. The token is never sent: the connection uses TLS, and both sides prove over it
+that they have the token. Anyone with the token can put load on everything this machine can reach.`,
 		Example: `  head -c 32 /dev/urandom | base64 > token
   seb-bench agent --listen 10.0.0.5:51320 --token-file token`,
 		Args: cobra.NoArgs,
@@ -52,29 +53,29 @@ and both sides prove over it that they have the token. Whoever has it may put lo
 			return a.Serve(cmd.Context(), l)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", agentListen, "host:port; port 0 takes a free one")
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file of the token (default: the environment's "+agent.TokenVariable+")")
+	cmd.Flags().StringVar(&listen, "listen", agentListen, "listen address host:port; port 0 selects a free one")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "token file (default: environment variable"+agent.TokenVariable+")")
 	return cmd
 }
 
-// together is what a session with agents has.
+// together is the state of a session with agents.
 type together struct {
 	agents    []string
 	tokenFile string
-	team      *agent.Team // nil: this process does the load
+	team      *agent.Team // nil: this process generates the load
 }
 
-// flags gives cmd the flags of agents.
+// flags adds the flags of agents to cmd.
 func (g *together) flags(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&g.agents, "agents", nil, "host:port of each load machine (seb-bench agent), with commas between; they share the workload's connections and rate")
-	cmd.Flags().StringVar(&g.tokenFile, "token-file", "", "file of the agents' token (default: the environment's "+agent.TokenVariable+")")
+	cmd.Flags().StringSliceVar(&g.agents, "agents", nil, "host:port of each load machine (seb-bench agent), separated by commas; they share the workload's connections and rate")
+	cmd.Flags().StringVar(&g.tokenFile, "token-file", "", "token file of the agents (default: environment variable"+agent.TokenVariable+")")
 }
 
-// open makes the team, which connects with the first run.
+// open makes the team, which connects at the first run.
 func (g *together) open(cmd *cobra.Command) error {
 	if len(g.agents) == 0 {
 		if g.tokenFile != "" {
-			return fmt.Errorf("--token-file: there are no --agents that it is for")
+			return fmt.Errorf("--token-file: requires --agents")
 		}
 		return nil
 	}
@@ -92,7 +93,7 @@ func (g *together) open(cmd *cobra.Command) error {
 	return nil
 }
 
-// close lets the agents go.
+// close disconnects the agents.
 func (g *together) close() {
 	if g.team != nil {
 		g.team.Close()
@@ -108,7 +109,7 @@ func (g *together) run(ctx context.Context, o load.Options) (*result.Run, error)
 	return res, eachSecond(res, o.Second)
 }
 
-// eachSecond hands the seconds of a result on as load.Run does those of a run.
+// eachSecond passes on the seconds of a result like load.Run those of a run.
 func eachSecond(r *result.Run, hand func(from, to time.Time, hists load.Hists) error) error {
 	from := r.Started
 	for i := range r.Seconds {

@@ -46,7 +46,7 @@ func startAgents(t *testing.T, tokenFiles ...string) (addresses []string) {
 			}
 			<-drained
 			if err := cmd.Wait(); err != nil {
-				t.Errorf("an agent that is interrupted: %v", err)
+				t.Errorf("interrupted agent: %v", err)
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestAgents(t *testing.T) {
 		"--size", "64B", "--publishers", "3", "--subscribers", "2", "--warmup", "0s", "--timeout", "1m", "--floor", "100ms", "-t", "noop", "-o", out,
 		"--token-file", token,
 	}
-	t.Run("sweep, with the histograms of seconds", func(t *testing.T) {
+	t.Run("sweep with the histograms of seconds", func(t *testing.T) {
 		args := append([]string{"sweep", "--rates", "300,600", "--duration", "1s", "--hdr", filepath.Join(dir, "hdr")}, base...)
 		said, err := call(t, append(args, "--agents", strings.Join(addresses[:2], ","))...)
 		if err != nil {
@@ -87,7 +87,7 @@ func TestAgents(t *testing.T) {
 	t.Run("one has another token", func(t *testing.T) {
 		args := append([]string{"run", "--duration", "1s", "--agents", strings.Join(addresses, ",")}, base...)
 		said, err := call(t, args...)
-		if err == nil || !strings.Contains(err.Error(), "agent "+addresses[2]+": it refuses: wrong token") || !strings.Contains(said, "NOT MEASURED") {
+		if err == nil || !strings.Contains(err.Error(), "agent "+addresses[2]+": refused: wrong token") || !strings.Contains(said, "NOT MEASURED") {
 			t.Errorf("error %v, it says:\n%s", err, said)
 		}
 	})
@@ -100,12 +100,12 @@ func TestAgentRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for word, args := range map[string][]string{
-		"no token":        {"agent"},
-		"16 bytes":        {"agent", "--token-file", short},
-		"no such file":    {"agent", "--token-file", short + "er"},
-		"want one":        {"run", "-t", "noop", "--agents", "127.0.0.1:1"},
-		"no --agents":     {"run", "-t", "noop", "--token-file", short},
-		"unknown command": {"agent", "smith"},
+		"no token":          {"agent"},
+		"16 bytes":          {"agent", "--token-file", short},
+		"no such file":      {"agent", "--token-file", short + "er"},
+		"agents need one":   {"run", "-t", "noop", "--agents", "127.0.0.1:1"},
+		"requires --agents": {"run", "-t", "noop", "--token-file", short},
+		"unknown command":   {"agent", "smith"},
 	} {
 		if _, err := call(t, args...); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v: error %v, want one about %q", args, err, word)

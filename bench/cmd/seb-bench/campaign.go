@@ -15,7 +15,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// campaignFlags are those of the campaign command.
+// campaignFlags are the flags of the campaign command.
 type campaignFlags struct {
 	settings              campaign.Settings
 	only, runs, parts     []string
@@ -30,37 +30,39 @@ func newCampaign() *cobra.Command {
 	var c campaignFlags
 	cmd := &cobra.Command{
 		Use:   "campaign",
-		Short: "Measure Seb beside other brokers and write docs/reports/latency-figures.md",
-		Long: `Installs and starts brokers, one at a time, measures all of them with the article's five workloads in turns, then Seb's batch wait,
-a second broker that follows, and what a closed loop hides; and writes the sections of docs/reports/latency-figures.md that are between marks, with
-pictures, of everything that is there. bench/cmd/peers does this.
+		Short: "Compare Seb with other brokers and write docs/reports/latency-figures.md",
+		Long: `Installs and starts brokers, one at a time, and measures all of them in turns with the article's five
+workloads. It then measures Seb's batch wait, a second broker that follows the first, and what a
+closed loop hides. From all results that exist it writes the marked sections of
+docs/reports/latency-figures.md, with charts. The program bench/cmd/peers does the same.
 
-Every run's result is kept in a file. What was cut off goes on where it was when the same command is given again; runs of other
-durations or numbers of repeats are kept apart. Needs Seb's repository.`,
-		Example: `  seb-bench campaign                                       # three quarters of an hour
+The result of every run is kept in a file. An interrupted campaign continues where it stopped when
+the same command is given again. Runs with another duration or number of repeats are kept apart. The
+command needs Seb's repository.`,
+		Example: `  seb-bench campaign                                       # takes 45 minutes
   seb-bench campaign --duration 20s --repeats 5
-  seb-bench campaign --only kafka,"Seb disk" --runs a,b    # those again that are missing
+  seb-bench campaign --only kafka,"Seb disk" --runs a,b    # only the missing ones of these
   seb-bench campaign --long --runs d                       # 10 minutes each`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	f := cmd.Flags()
-	f.DurationVar(&c.settings.Duration, "duration", 0, "how long each run measures (default: 5s to 20s, what the budget allows)")
-	f.IntVar(&c.settings.Repeats, "repeats", 0, "how often each is done (default 3; with --long 5)")
-	f.DurationVar(&c.settings.Budget, "budget", 45*time.Minute, "how long all of it may take, which says how long the runs are")
-	f.BoolVar(&c.settings.Long, "long", false, "runs of 10 minutes of Seb, NATS and Redis, which have a section of their own")
-	f.StringSliceVar(&c.only, "only", nil, "systems, by label, peer or family, with commas between")
-	f.StringSliceVar(&c.runs, "runs", nil, "works, as in a,d or article-b, with commas between")
+	f.DurationVar(&c.settings.Duration, "duration", 0, "measured time of each run (default: 5s to 20s, as the budget allows)")
+	f.IntVar(&c.settings.Repeats, "repeats", 0, "repeats of each run (default: 3, or 5 with --long)")
+	f.DurationVar(&c.settings.Budget, "budget", 45*time.Minute, "time for the whole campaign, which sets the duration of the runs")
+	f.BoolVar(&c.settings.Long, "long", false, "runs of 10 minutes of Seb, NATS and Redis, in a separate section")
+	f.StringSliceVar(&c.only, "only", nil, "systems by label, peer or family, separated by commas")
+	f.StringSliceVar(&c.runs, "runs", nil, "works such as a,d or article-b, separated by commas")
 	f.StringSliceVar(&c.parts, "parts", nil, "parts: runs, batch-wait, follower, loops")
 	f.StringVar(&c.root, "repository", "", "folder of Seb's source (default: the nearest one above)")
 	f.StringVar(&c.results, "results", "", "folder of the results (default: bench/results/raw in the repository)")
 	f.StringVar(&c.document, "document", "", "Markdown file whose sections are written (default: docs/reports/latency-figures.md in the repository)")
-	f.StringVar(&c.pictures, "pictures", "", "folder of the pictures (default: beside the document, with its name)")
+	f.StringVar(&c.pictures, "pictures", "", "folder of the pictures (default: next to the document, with its name)")
 	f.StringVar(&c.summary, "summary", "", "JSON file of all figures (default: bench/results/summary.json in the repository; with --document none)")
-	f.BoolVar(&c.fresh, "fresh", false, "measure again what is chosen, though it was measured")
-	f.BoolVar(&c.report, "report", false, "measure nothing, write what is there")
-	f.BoolVar(&c.dryRun, "dry-run", false, "list what would be done, and how long it takes")
-	f.DurationVar(&c.spin, "spin", defaultSpin(), "how long before each send the time is polled instead of slept")
+	f.BoolVar(&c.fresh, "fresh", false, "measure selected runs again")
+	f.BoolVar(&c.report, "report", false, "measure nothing, write the existing results")
+	f.BoolVar(&c.dryRun, "dry-run", false, "list the runs and their duration")
+	f.DurationVar(&c.spin, "spin", defaultSpin(), "time before each send in which to poll the clock instead of sleeping")
 	return cmd
 }
 
@@ -101,11 +103,11 @@ func (c *campaignFlags) run(cmd *cobra.Command) error {
 		}
 		failed = chosen.Run(cmd.Context(), o)
 		if cmd.Context().Err() != nil {
-			fmt.Fprintln(out, "cut off: the same command goes on here; with --report it writes what is there")
+			fmt.Fprintln(out, "interrupted: the same command continues; with --report it writes the existing results")
 			return failed
 		}
 	}
-	// Everything that is there of the whole plan, not only what was chosen.
+	// All existing results of the plan, not only the selected ones.
 	err = plan.Write(campaign.Output{Results: c.results, Document: c.document, Pictures: c.pictures, Summary: c.summary, Root: c.root})
 	if err != nil {
 		if failed != nil {
@@ -117,7 +119,7 @@ func (c *campaignFlags) run(cmd *cobra.Command) error {
 	return failed
 }
 
-// places fills in where everything is.
+// places sets the default paths.
 func (c *campaignFlags) places() (err error) {
 	if c.root == "" {
 		if c.root, err = peers.Repository(); err != nil {
@@ -140,6 +142,6 @@ func (c *campaignFlags) places() (err error) {
 	if c.pictures == "" {
 		c.pictures = c.document[:len(c.document)-len(filepath.Ext(c.document))]
 	}
-	_, err = os.Stat(c.document) // before hours are spent on it
+	_, err = os.Stat(c.document) // before hours of measuring
 	return err
 }

@@ -24,7 +24,7 @@ func TestCampaign(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := []string{"campaign", "--document", document, "--results", filepath.Join(dir, "raw")}
-	t.Run("says what it would do", func(t *testing.T) {
+	t.Run("dry run", func(t *testing.T) {
 		said, err := call(t, append(begin, "--dry-run", "--only", "seb-s3,Redis streams", "--runs", "b")...)
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestCampaign(t *testing.T) {
 		}
 	})
 	for word, args := range map[string][]string{
-		"nothing was measured": append(begin, "--report", "--duration", "7s"), "there are the systems": append(begin, "--only", "abacus"),
+		"no runs were measured": append(begin, "--report", "--duration", "7s"), "systems: Seb memory": append(begin, "--only", "abacus"),
 		"repeats": append(begin, "--repeats", "-3"), "none.md": {"campaign", "--document", filepath.Join(dir, "none.md"), "--dry-run"},
 	} {
 		if _, err := call(t, args...); err == nil || !strings.Contains(err.Error(), word) {

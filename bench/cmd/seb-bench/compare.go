@@ -19,13 +19,15 @@ func newCompare() *cobra.Command {
 	var texts []string
 	cmd := &cobra.Command{
 		Use:   "compare BEFORE.json AFTER.json",
-		Short: "Say what has changed between two results, and whether it is more than noise",
-		Long: `Compares the medians of the repeats of each target that did the same work in both. A difference is significant when it would
-come about by chance in less than 1 of 20 cases (Mann-Whitney, on the figures of each repeat). That takes 4 repeats of each; of
-fewer the ranges must not touch, and of single runs not the intervals in which the true percentile lies with 95 %.
+		Short: "Compare two results and test whether the differences are significant",
+		Long: `Compares the medians of the repeats of each target that did the same work in both files. A difference
+is significant when it would arise by chance in less than 1 of 20 cases (Mann-Whitney test over the
+repeats). This needs 4 repeats on each side. With fewer repeats, the ranges must not overlap; with
+single runs, the 95 % confidence intervals of the percentiles must not overlap.
 
-A condition such as "p99 > 10%" (the second median is that much above the first, and the difference is significant), "p99 > 5ms"
-or "lost > 0" (the second median is above that) makes the exit code 3 if it holds for any target. The figures are
+A condition such as "p99 > 10%" (the second median is that much higher than the first, and the
+difference is significant), "p99 > 5ms" or "lost > 0" (the second median is above that value) makes
+the exit code 3 if it holds for any target. The figures are
 ` + strings.Join(report.Figures(), ", ") + `.`,
 		Example: `  seb-bench compare main.json branch.json --fail-if "p99 > 10%" --fail-if "lost > 0"`,
 		Args:    cobra.ExactArgs(2),
@@ -41,7 +43,7 @@ or "lost > 0" (the second median is above that) makes the exit code 3 if it hold
 			return compareFiles(cmd.OutOrStdout(), paths[0], paths[1], conditions)
 		},
 	}
-	cmd.Flags().StringArrayVar(&texts, "fail-if", nil, `condition that makes the exit code 3, again for each: "p99 > 10%", "p99.9 > 5ms", "rate < -5%", "lost > 0"`)
+	cmd.Flags().StringArrayVar(&texts, "fail-if", nil, `condition for exit code 3, may be repeated: "p99 > 10%", "p99.9 > 5ms", "rate < -5%", "lost > 0"`)
 	return cmd
 }
 
@@ -75,7 +77,7 @@ func compareFiles(w io.Writer, before, after string, conditions []report.Conditi
 	return judge(w, changes, conditions)
 }
 
-// judge is an error if a condition holds; it says for which targets.
+// judge returns an error if a condition holds, and prints for which targets.
 func judge(w io.Writer, changes []report.Change, conditions []report.Condition) error {
 	var held []string
 	for i := range conditions {
@@ -93,11 +95,11 @@ func judge(w io.Writer, changes []report.Change, conditions []report.Condition) 
 		case met:
 			held = append(held, c.String())
 		case !known:
-			// What nobody could see is not in order.
+			// A condition that cannot be checked is a failure.
 			fmt.Fprintf(w, "FAILED %s: no target has enough samples for it in both\n", c)
 			held = append(held, c.String())
 		default:
-			fmt.Fprintf(w, "in order: not %s\n", c)
+			fmt.Fprintf(w, "ok: not %s\n", c)
 		}
 	}
 	if len(held) > 0 {
@@ -127,7 +129,7 @@ func printChanges(w io.Writer, changes []report.Change) {
 			apart++
 		}
 	}
-	_ = t.Flush() // to a terminal or a file of the caller, who sees what is missing
+	_ = t.Flush() // to a terminal or a file of the caller
 	if apart == 0 {
 		fmt.Fprint(w, "\nNo difference is significant.\n\n")
 		return
@@ -139,7 +141,7 @@ func fromTo(x *report.Change) string {
 	return valueOf(x, x.Before) + " before, " + valueOf(x, x.After) + " after"
 }
 
-// valueOf is a figure as people read it, with its range.
+// valueOf formats a figure with its range.
 func valueOf(x *report.Change, s report.Spread) string {
 	if x.Nanos {
 		return cell(s, true)
@@ -161,7 +163,7 @@ func change(x *report.Change) string {
 	return fmt.Sprintf("%+.1f %%", 100*(r-1))
 }
 
-// warnInvalid names runs whose figures are the generator's.
+// warnInvalid lists runs whose figures are those of the generator.
 func warnInvalid(w io.Writer, path string, f *result.File) {
 	invalid := 0
 	for i := range f.Runs {

@@ -13,7 +13,7 @@ import (
 
 // hdrLog writes a run's histograms as text.
 type hdrLog struct {
-	base string // path of the files without their ends
+	base string // path of the files without extensions
 	file *os.File
 	log  *result.HistogramLog
 }
@@ -71,7 +71,7 @@ func (l *hdrLog) finish(r *result.Run) error {
 	return l.close()
 }
 
-// close closes the .hlog; again does nothing.
+// close closes the .hlog. It may be called again.
 func (l *hdrLog) close() error {
 	if l.file == nil {
 		return nil

@@ -1,5 +1,4 @@
-// The progress of a run: one line that changes on a terminal, a plain line every few seconds in a
-// pipe.
+// The progress of a run: one changing line on a terminal, a line every few seconds otherwise.
 
 package main
 
@@ -13,28 +12,26 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// view writes progress. It is used by one goroutine.
+// view writes progress. One goroutine uses it.
 type view struct {
 	w        io.Writer
 	terminal bool
 	every    time.Duration
 	label    string
 	phase    string
-	next     time.Duration // of a run: when it is time for another line
-	drawn    bool          // the line on the terminal is ours
+	next     time.Duration // of a run: when the next line is due
+	drawn    bool          // the terminal's line is ours
 }
 
-// newView returns a view that writes to w: to a terminal each time it is called, else once in
-// every.
+// newView returns a view on w: on a terminal it draws at each call, otherwise once in every.
 func newView(w io.Writer, terminal bool, every time.Duration) *view {
 	return &view{w: w, terminal: terminal, every: every}
 }
 
-// clearLine returns to the beginning of a terminal's line and empties it.
+// clearLine moves to the start of a terminal's line and clears it.
 const clearLine = "\r\x1b[K"
 
-// Show shows progress. What cannot be written is left out: a run does not fail because nobody
-// looks.
+// Show shows progress. It ignores write errors, because a run must not fail without a reader.
 func (v *view) Show(p load.Progress) {
 	again := p.Label != v.label || p.At < v.next-v.every // another run has begun
 	if v.terminal {
@@ -53,7 +50,7 @@ func (v *view) Show(p load.Progress) {
 	_, _ = fmt.Fprintln(v.w, progressLine(p))
 }
 
-// Done leaves the last line where it is and goes to the next.
+// Done keeps the last line and moves to the next.
 func (v *view) Done() {
 	if v.drawn {
 		_, _ = fmt.Fprintln(v.w)
@@ -61,7 +58,7 @@ func (v *view) Done() {
 	v.drawn, v.next = false, 0
 }
 
-// progressLine is progress in a line.
+// progressLine formats progress as a line.
 func progressLine(p load.Progress) string {
 	what := "ack"
 	if p.EndToEnd {
@@ -85,7 +82,7 @@ func progressLine(p load.Progress) string {
 	return strings.Join(parts, "  ")
 }
 
-// at is a percentile, or a dash if there are too few samples for it.
+// at formats a percentile, or a dash if there are too few samples.
 func at(h *result.Histogram, p float64) string {
 	d, shown := h.Percentile(p)
 	if !shown {

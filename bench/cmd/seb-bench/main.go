@@ -1,5 +1,6 @@
-// Command seb-bench measures the latency of brokers: it sends messages by a fixed schedule, from many publishers to many
-// subscribers, and records how long each took from the time that it should have been sent.
+// Command seb-bench measures the latency of brokers. It sends messages by a fixed schedule, from
+// many publishers to many subscribers, and records the time of each from when it should have been
+// sent.
 package main
 
 import (
@@ -33,11 +34,12 @@ const (
 func main() {
 	quiet.Restore()
 	if os.Getenv("GOMAXPROCS") == "" {
-		// A publisher that sleeps in the kernel keeps its place among those that may run for some time.
+		// One more processor, so that a publisher that sleeps in the kernel does not take the place
+		// of a running goroutine.
 		runtime.GOMAXPROCS(runtime.NumCPU() + 1)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	// A second signal ends the program at once, as signals do.
+	// A second signal ends the program immediately.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:]))
 }
@@ -64,14 +66,15 @@ func run(ctx context.Context, args []string) int {
 	return exitError
 }
 
-// newRoot builds the tree of commands; began tells whether one of them was started.
+// newRoot builds the tree of commands; began tells whether a command was started.
 func newRoot() (root *cobra.Command, began *bool) {
 	began = new(bool)
 	root = &cobra.Command{
 		Use:   "seb-bench",
-		Short: "The latency of brokers, measured honestly",
-		Long: `Sends messages by a schedule that is computed ahead and that no stall moves, verifies every one that arrives, and
-records how long it took from the time at which it should have been sent.
+		Short: "Measure the latency of brokers",
+		Long: `Sends messages according to a schedule that is computed in advance and that a stall of the broker does
+not shift, verifies every message that arrives, and records how long it took from the time at which
+it should have been sent.
 
   seb-bench run article-b --target seb --target "kafka address=127.0.0.1:9092"
   seb-bench run my.yaml --repeat 5 --out my.json

@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// call runs a command line and returns what it prints.
+// call runs a command line and returns its output.
 func call(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	root, _ := newRoot()
@@ -22,7 +22,7 @@ func call(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// short is a workload that is over at once.
+// short is a workload that ends quickly.
 const short = "name: short\nwarmup: 20ms\nduration: 100ms\ntimeout: 1m\nrate: 1000\nsize: 64B\ntargets: [noop label=first, noop label=second]\n"
 
 func TestRun(t *testing.T) {
@@ -50,7 +50,7 @@ func TestRun(t *testing.T) {
 	}
 	for _, word := range []string{"second, run 2", "e2e_intended of 100", "first", "written to " + out} {
 		if !strings.Contains(said, word) {
-			t.Errorf("it does not say %q:\n%s", word, said)
+			t.Errorf("output has no %q:\n%s", word, said)
 		}
 	}
 	for _, name := range []string{"001-first.hlog", "004-second-e2e_intended.hgrm"} {
@@ -91,7 +91,7 @@ func TestSweep(t *testing.T) {
 
 func TestMax(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "r.json")
-	// Whatever the rate, it is within what is asked for, or nothing holds on a machine that is too busy.
+	// Any rate meets the objective, or none holds on a busy machine.
 	said, err := call(t, "max", "--slo", "p50=1h", "--from", "400", "--to", "800", "--warmup", "0s", "--duration", "100ms", "--long", "100ms",
 		"--timeout", "1m", "--size", "64B", "-t", "noop", "-o", out, "-q", "--confirm", "1")
 	if err != nil {

@@ -18,13 +18,13 @@ func newPeers() *cobra.Command {
 	var o peers.Options
 	cmd := &cobra.Command{
 		Use:   "peers",
-		Short: "Start brokers on this machine, and stop them",
-		Long: `Unpacks brokers into a cache folder, starts them on free ports of loopback with data folders of their own, and says by
-which --target each is reached. Nothing is installed system-wide.`,
+		Short: "Start and stop brokers on this machine",
+		Long: `Unpacks brokers into a cache folder, starts them on free loopback ports with their own data folders,
+and prints the --target that reaches each of them. Nothing is installed system-wide.`,
 	}
 	cmd.PersistentFlags().StringVar(&o.Repository, "repository", "", "folder of Seb's source (default: the nearest one above)")
 	cmd.PersistentFlags().StringVar(&o.Cache, "cache", "", "folder of the programs (default: bench/.cache in the repository)")
-	cmd.PersistentFlags().StringVar(&o.Data, "data", "", "folder of data, logs and the list of what runs (default: run in the cache)")
+	cmd.PersistentFlags().StringVar(&o.Data, "data", "", "folder of data, logs and the list of running brokers (default: run in the cache)")
 	cmd.AddCommand(newPeersUp(&o), newPeersDown(&o), newPeersList(&o))
 	return cmd
 }
@@ -33,11 +33,11 @@ func newPeersUp(o *peers.Options) *cobra.Command {
 	var help strings.Builder
 	w := tabwriter.NewWriter(&help, 0, 0, 2, ' ', 0)
 	for _, k := range peers.Kinds() {
-		_, _ = fmt.Fprintf(w, "  %s\t%s\n", k.Name, k.Doc) // into memory: it can not fail
+		_, _ = fmt.Fprintf(w, "  %s\t%s\n", k.Name, k.Doc) // writing to memory cannot fail
 	}
 	_ = w.Flush()
 	return &cobra.Command{
-		Use: "up NAME...", Short: "Start those that do not run yet, and install them first", Args: cobra.MinimumNArgs(1),
+		Use: "up NAME...", Short: "Install and start brokers that are not running", Args: cobra.MinimumNArgs(1),
 		Long:    "Starts peers, one after the other. A name without its grade stands for all grades.\n\n" + help.String(),
 		Example: "  seb-bench peers up redis-memory kafka",
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -51,7 +51,7 @@ func newPeersUp(o *peers.Options) *cobra.Command {
 
 func newPeersDown(o *peers.Options) *cobra.Command {
 	return &cobra.Command{
-		Use: "down [NAME...]", Short: "Stop those named, or all, and remove their data",
+		Use: "down [NAME...]", Short: "Stop the named brokers, or all, and remove their data",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			o.Progress = cmd.ErrOrStderr()
 			return peers.Down(context.WithoutCancel(cmd.Context()), *o, names...)
@@ -61,7 +61,7 @@ func newPeersDown(o *peers.Options) *cobra.Command {
 
 func newPeersList(o *peers.Options) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List those that run, with the targets that they are", Args: cobra.NoArgs,
+		Use: "list", Short: "List running brokers and their --target arguments", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := peers.Running(*o)
 			printPeers(cmd.OutOrStdout(), list)
@@ -70,7 +70,7 @@ func newPeersList(o *peers.Options) *cobra.Command {
 	}
 }
 
-// printPeers prints the flags by which peers are measured, ready to be pasted.
+// printPeers prints the flags for measuring peers.
 func printPeers(w io.Writer, list []peers.Peer) {
 	for i := range list {
 		for _, target := range list[i].Targets {
@@ -78,7 +78,8 @@ func printPeers(w io.Writer, list []peers.Peer) {
 			for _, name := range slices.Sorted(maps.Keys(target.Options)) {
 				words = append(words, name+"="+target.Options[name])
 			}
-			_, _ = fmt.Fprintf(w, "--target %q\n", strings.Join(words, " ")) // what is printed is known to Running as well
+			// Running knows them too.
+			_, _ = fmt.Fprintf(w, "--target %q\n", strings.Join(words, " "))
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// shown are the percentiles of a line for people; 100 is the longest.
+// shown are the percentiles of a line; 100 is the maximum.
 var shown = []float64{50, 90, 99, 99.9, 99.99, 99.999, 99.9999, 100}
 
-// printRun writes what a run says, in a few lines.
+// printRun prints a run in a few lines.
 func printRun(w io.Writer, r *result.Run) {
 	name, curve := r.Curves.Headline()
 	var cells []string
@@ -46,7 +46,7 @@ func printRun(w io.Writer, r *result.Run) {
 	}
 }
 
-// wrong names what went wrong with messages.
+// wrong lists faults of messages.
 func wrong(c *result.Counts) string {
 	var list []string
 	for _, f := range []struct {
@@ -70,7 +70,7 @@ func wrong(c *result.Counts) string {
 	return strings.Join(list, ", ")
 }
 
-// printSummaries writes a table: the median of each percentile, and the range where there are several runs.
+// printSummaries writes a table: the median of each percentile, and the range of several runs.
 func printSummaries(w io.Writer, works []*report.Work) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\ntarget\twork\tdurable\tcurve\tsent/s")
@@ -95,10 +95,10 @@ func printSummaries(w io.Writer, works []*report.Work) {
 			}
 		}
 	}
-	_ = t.Flush() // to a terminal or a file of the caller, who sees what is missing
+	_ = t.Flush() // to a terminal or a file of the caller
 }
 
-// cell is a median and its range; a dash where not all runs have enough samples.
+// cell formats a median and its range, or a dash if not all runs have enough samples.
 func cell(s report.Spread, ok bool) string {
 	switch {
 	case !ok:

@@ -19,9 +19,10 @@ func newReport() *cobra.Command {
 	var to reportOutput
 	cmd := &cobra.Command{
 		Use:   "report RESULT.json...",
-		Short: "Make tables, pictures and a page of results",
-		Long: `Puts the runs of one or more files of results together: runs of the same work stand beside each other, repeats become a median
-and a range. Without a flag the tables go to the standard output as Markdown.`,
+		Short: "Write tables, pictures and a page of results",
+		Long: `Combines the runs of one or more result files. Runs of the same work are shown side by side, and
+repeats become a median and a range. Without a flag, the tables are written to the standard output as
+Markdown.`,
 		Example: `  seb-bench report my.json --html my.html
   seb-bench report monday.json friday.json --svg pictures/ --markdown tables.md`,
 		Args: cobra.MinimumNArgs(1),
@@ -34,18 +35,18 @@ and a range. Without a flag the tables go to the standard output as Markdown.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&to.html, "html", "", "file of a page with tables and charts, which needs nothing else")
-	f.StringVar(&to.svg, "svg", "", "folder of the pictures, or what their names begin with")
+	f.StringVar(&to.html, "html", "", "file of a self-contained page with tables and charts")
+	f.StringVar(&to.svg, "svg", "", "folder of the pictures, or a prefix of their names")
 	f.StringVar(&to.markdown, "markdown", "", "file of the tables; - is the standard output")
 	return cmd
 }
 
-// reportOutput is where a report goes; "" is nowhere.
+// reportOutput is the files of a report; "" is none.
 type reportOutput struct{ html, svg, markdown string }
 
-var errNoRuns = errors.New("no runs: nothing was measured")
+var errNoRuns = errors.New("no runs were measured")
 
-// readWorks reads files of results and sorts their runs.
+// readWorks reads result files and groups their runs.
 func readWorks(paths []string) (files []*result.File, works []*report.Work, err error) {
 	for _, path := range paths {
 		f, err := result.Read(path)
@@ -94,7 +95,7 @@ func (o *reportOutput) write(out io.Writer, files []*result.File, works []*repor
 	return writePictures(out, o.svg, works)
 }
 
-// reportFailures names the runs that could not be done.
+// reportFailures lists failed runs.
 func reportFailures(w io.Writer, files []*result.File) {
 	for _, f := range files {
 		for i := range f.Failures {
@@ -130,7 +131,7 @@ func writePictures(out io.Writer, place string, works []*report.Work) error {
 	return nil
 }
 
-// writeFile writes a file, once its text is known as a whole, and says so.
+// writeFile writes a file after its text is complete, and reports it.
 func writeFile(out io.Writer, path string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// measured makes a file of results by short runs.
+// measured makes a result file by short runs.
 func measured(t *testing.T, args ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "r.json")
@@ -86,12 +86,12 @@ func wellFormed(t *testing.T, path string) {
 
 func TestCompareCommand(t *testing.T) {
 	file := measured(t, "--rate", "2000", "-t", "noop label=one", "--repeat", "4")
-	t.Run("a result beside itself", func(t *testing.T) {
+	t.Run("a result compared with itself", func(t *testing.T) {
 		said, err := call(t, "compare", file, file, "--fail-if", "p90 > 10%", "--fail-if", "lost>0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"one, custom, 2000 messages/s of 64B, 4 and 4 runs", "No difference is significant", "in order: not p90 > 10%", "not significant", "the same"} {
+		for _, want := range []string{"one, custom, 2000 messages/s of 64B, 4 and 4 runs", "No difference is significant", "ok: not p90 > 10%", "not significant", "the same"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("no %q in\n%s", want, said)
 			}

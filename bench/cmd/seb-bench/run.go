@@ -18,13 +18,13 @@ func newRun() *cobra.Command {
 	var s session
 	cmd := &cobra.Command{
 		Use:   "run [FILE|PRESET]",
-		Short: "Measure the targets, one after the other, with one workload",
-		Long: `Puts the workload of a YAML file, a preset (article-a to article-e) or flags on each target, and writes everything that was
-measured into one JSON file. Flags go before what the file says. With --repeat the targets take turns, so that what the
-machine does meanwhile meets all of them.
+		Short: "Measure targets one after the other with one workload",
+		Long: `Runs a workload on each target and writes all measurements into one JSON file. The workload comes from
+a YAML file, a preset (article-a to article-e) or flags; flags override the file. With --repeat, the
+targets take turns, so that changes on the machine affect all of them.
 
-Percentiles are shown when at least ten samples lie above them. A run is INVALID when the generator itself was late: its
-figures are then not the target's.`,
+A percentile is shown when at least ten samples lie above it. A run is INVALID when the load
+generator itself was late: its figures then do not describe the target.`,
 		Example: `  seb-bench run article-a --target seb
   seb-bench run --rate 20000 --size 1KiB --publishers 25 --topics 25 --target "nats label=nats-core" --repeat 3`,
 		Args: cobra.MaximumNArgs(1),
@@ -39,8 +39,8 @@ figures are then not the target's.`,
 	return cmd
 }
 
-// all measures every target with every workload, in turns, and shows what came of it. A target that fails does not keep the
-// others from being measured; it is an error in the end.
+// all measures every target with every workload, alternating, and prints the results. It continues
+// after a failed target and finally returns an error.
 func (s *session) all(ctx context.Context, workloads []workload.Workload) error {
 	for range s.repeat {
 		for _, w := range workloads {
@@ -70,7 +70,7 @@ func (s *session) all(ctx context.Context, workloads []workload.Workload) error 
 	return s.verdict()
 }
 
-// end writes the results, and is an error if some runs could not be done.
+// end writes the results, and returns an error if some runs failed.
 func (s *session) end() error {
 	s.together.close()
 	if err := s.done.Write(s.out); err != nil {
@@ -83,7 +83,7 @@ func (s *session) end() error {
 	return nil
 }
 
-// failed writes down that a run could not be done; the others can.
+// failed records a failed run.
 func (s *session) failed(w workload.Workload, t workload.Target, err error) {
 	fmt.Fprintf(s.print, "%s: NOT MEASURED: %v\n", t.Name(), err)
 	s.done.Failures = append(s.done.Failures, result.Failure{Label: t.Name(), Workload: w, Error: err.Error()})
@@ -92,7 +92,7 @@ func (s *session) failed(w workload.Workload, t workload.Target, err error) {
 func newDrivers() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drivers",
-		Short: "List what can be measured, with the form of addresses and the options",
+		Short: "List the drivers with their addresses and options",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -108,7 +108,7 @@ func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print which seb-bench this is",
+		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t := result.ThisTool(version)

@@ -20,7 +20,7 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// session is one call of a command that measures: what all of them have in common.
+// session is one call of a measuring command: the common parts.
 type session struct {
 	targets []string
 	faults  []string
@@ -37,54 +37,54 @@ type session struct {
 	file  workload.File
 	clock load.Clock
 	view  *view
-	print io.Writer // for people
+	print io.Writer // for readable output
 	done  result.File
 }
 
-// workloadFlags are the fields of a workload that have a flag of the same name.
+// workloadFlags are the fields of a workload with a flag of the same name.
 var workloadFlags = []struct{ name, usage string }{
 	{"name", "name of the workload in the result"},
-	{"rate", "messages a second, of all publishers together"},
-	{"arrivals", "fixed, or poisson: as from many independent senders"},
-	{"seed", "of arrivals, sizes, keys and fillers"},
-	{"loop", "open, or closed: wait for each answer, which hides what a stall costs (to show it)"},
-	{"warmup", "messages due in it are not measured"},
-	{"duration", "messages due in it are measured"},
-	{"cooldown", "messages due in it, after those measured, keep the load up"},
-	{"timeout", "how long after the last message the rest may arrive"},
-	{"size", "bytes of a message: 1KiB, 256B..4KiB, or with weights 256B:90,1MiB:10"},
-	{"compressible", "fraction of a message that repeats, 0 to 1"},
-	{"keys", "how many different keys; 0: none"},
-	{"key-skew", "exponent of a Zipf distribution of the keys, above 1; 0: all alike"},
-	{"topics", "topics, which publishers take in turns"},
-	{"partitions", "partitions of each topic"},
-	{"publishers", "connections that publish"},
-	{"subscribers", "connections that receive, of each topic; 0: nobody"},
-	{"shared", "true: subscribers share the messages instead of each getting all"},
-	{"in-flight", "messages without an acknowledgement, of all publishers; 0: as many as 256 MiB hold, up to 20,000"},
-	{"lag-limit", "percent of the measured p99 that the generator's own lag may have in a valid run"},
+	{"rate", "messages per second of all publishers together"},
+	{"arrivals", "fixed, or poisson like many independent senders"},
+	{"seed", "seed of arrivals, sizes, keys and fillers"},
+	{"loop", "open, or closed: wait for each answer, which hides the cost of a stall (for demonstration)"},
+	{"warmup", "time whose messages are not measured"},
+	{"duration", "time whose messages are measured"},
+	{"cooldown", "time after the measured one in which the load continues"},
+	{"timeout", "wait after the last message for the rest to arrive"},
+	{"size", "size of a message: 1KiB, 256B..4KiB, or with weights 256B:90,1MiB:10"},
+	{"compressible", "repeating fraction of a message, 0 to 1"},
+	{"keys", "number of different keys (0: none)"},
+	{"key-skew", "exponent of a Zipf distribution of the keys, above 1 (0: uniform)"},
+	{"topics", "number of topics; publishers alternate between them"},
+	{"partitions", "number of partitions of each topic"},
+	{"publishers", "number of publishing connections"},
+	{"subscribers", "number of receiving connections of each topic (0: none)"},
+	{"shared", "true: subscribers share the messages; false: each gets all"},
+	{"in-flight", "unacknowledged messages of all publishers (0: as many as fit into 256 MiB, up to 20,000)"},
+	{"lag-limit", "largest lag of the generator in a valid run, in percent of the measured p99"},
 }
 
-// flags gives cmd the flags that all measuring commands have.
+// flags adds the flags of all measuring commands to cmd.
 func (s *session) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVarP(&s.targets, "target", "t", nil, `what to measure, again for each: "DRIVER address=... label=... pid=... data=... OPTION=..."; see seb-bench drivers`)
-	f.StringArrayVar(&s.faults, "fault", nil, `what goes wrong, again for each: "pause at=10s for=1s", "slow at=5s for=2s delay=1ms", "hold at=5s for=2s", `+
+	f.StringArrayVarP(&s.targets, "target", "t", nil, `target to measure, may be repeated: "DRIVER address=... label=... pid=... data=... OPTION=..."; see seb-bench drivers`)
+	f.StringArrayVar(&s.faults, "fault", nil, `fault to inject, may be repeated: "pause at=10s for=1s", "slow at=5s for=2s delay=1ms", "hold at=5s for=2s", `+
 		`"restart at=9s run=COMMAND", "command at=9s run=COMMAND"`)
-	f.IntVar(&s.repeat, "repeat", 1, "how often to do each, in turns")
-	f.StringVarP(&s.out, "out", "o", "", "file of the results (default NAME-DATE-TIME.json)")
+	f.IntVar(&s.repeat, "repeat", 1, "repeats of each target, alternating")
+	f.StringVarP(&s.out, "out", "o", "", "result file (default NAME-DATE-TIME.json)")
 	f.StringVar(&s.hdr, "hdr", "", "folder for each run's histograms as text: .hlog by seconds, .hgrm by percentiles")
-	f.DurationVar(&s.floor, "floor", 2*time.Second, "how long the same load is put on nothing before each run; 0: not at all")
-	f.DurationVar(&s.spin, "spin", defaultSpin(), "how long before each send the time is polled instead of slept: exact, and takes a core")
-	f.BoolVarP(&s.quiet, "quiet", "q", false, "do not show how a run is doing")
-	f.BoolVar(&s.strict, "strict", false, "an error if a run is invalid, or messages failed, were lost, damaged or came twice")
+	f.DurationVar(&s.floor, "floor", 2*time.Second, "duration of the same load without a broker before each run (0: none)")
+	f.DurationVar(&s.spin, "spin", defaultSpin(), "time before each send in which to poll the clock instead of sleeping: exact, but uses a core")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "do not show progress")
+	f.BoolVar(&s.strict, "strict", false, "return an error if a run is invalid, or messages failed, were lost, damaged or duplicated")
 	for _, w := range workloadFlags {
 		f.String(w.name, "", w.usage)
 	}
 	s.together.flags(cmd)
 }
 
-// defaultSpin takes a core only where there are some to spare.
+// defaultSpin uses a core only if enough are available.
 func defaultSpin() time.Duration {
 	if runtime.NumCPU() <= 2 {
 		return 0
@@ -92,10 +92,10 @@ func defaultSpin() time.Duration {
 	return 100 * time.Microsecond
 }
 
-// repeatMax is the most repeats.
+// repeatMax bounds the repeats.
 const repeatMax = 1000
 
-// open reads the workload, from a file or preset and then from flags.
+// open reads the workload from a file or preset, then from flags.
 func (s *session) open(cmd *cobra.Command, args []string) error {
 	s.file = workload.File{Workload: workload.Default()}
 	if len(args) > 0 {
@@ -131,13 +131,13 @@ func (s *session) open(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(s.file.Targets) == 0:
-		return errors.New("no target: give one with --target or in the file; seb-bench drivers lists what there is")
+		return errors.New("no target: give one with --target or in the file; seb-bench drivers lists the drivers")
 	case s.repeat < 1 || s.repeat > repeatMax:
-		return fmt.Errorf("--repeat: want 1 to %d, have %d", repeatMax, s.repeat)
+		return fmt.Errorf("--repeat: want 1 to %d, given %d", repeatMax, s.repeat)
 	case s.spin < 0 || s.spin > time.Second:
-		return fmt.Errorf("--spin: want 0 to 1s, have %v", s.spin)
+		return fmt.Errorf("--spin: want 0 to 1s, given %v", s.spin)
 	case s.floor < 0:
-		return fmt.Errorf("--floor: want 0 or more, have %v", s.floor)
+		return fmt.Errorf("--floor: want 0 or more, given %v", s.floor)
 	}
 	if err := s.file.Validate(); err != nil {
 		return err
@@ -157,13 +157,13 @@ func (s *session) open(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// isTerminal says whether a person looks at w.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// measure does a run and keeps its result.
+// measure performs a run and keeps its result.
 func (s *session) measure(ctx context.Context, w workload.Workload, t workload.Target) (*result.Run, error) {
 	o := load.Options{Workload: w, Target: t, Clock: s.clock, Spin: s.spin, Floor: s.floor}
 	if s.view != nil {
@@ -196,11 +196,11 @@ func (s *session) measure(ctx context.Context, w workload.Workload, t workload.T
 	s.done.Runs = append(s.done.Runs, *res)
 	kept := &s.done.Runs[len(s.done.Runs)-1]
 	kept.Repeat = s.repeats(kept)
-	// What was measured so far is there even if something goes wrong later.
+	// Results so far are saved even if a later step fails.
 	return kept, s.done.Write(s.out)
 }
 
-// repeats is how many of the runs so far are like r, r included.
+// repeats counts the runs so far that are like r, including r.
 func (s *session) repeats(r *result.Run) (n int) {
 	for i := range s.done.Runs {
 		o := &s.done.Runs[i]
@@ -222,7 +222,7 @@ func fileName(name string) string {
 	}, filepath.Base(name))
 }
 
-// verdict is the error of a strict session whose runs are not as they should be.
+// verdict returns the error of a strict session with faulty runs.
 func (s *session) verdict() error {
 	if !s.strict {
 		return nil

@@ -20,8 +20,8 @@ func newSweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep [FILE|PRESET] --rates R,R,... --sizes S,S,...",
 		Short: "Measure the targets at several rates and sizes",
-		Long: `As run, with each of the rates and each of the sizes. The file of results holds a curve of latency over rate for every target
-and size.`,
+		Long: `Does the same as run, with each of the rates and each of the sizes. For every target and size, the
+result file has a curve of latency over rate.`,
 		Example: `  seb-bench sweep --rates 1000,2000,5000,10000 --sizes 256B,1KiB --duration 10s --target seb --target kafka`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,8 +53,8 @@ and size.`,
 		},
 	}
 	s.flags(cmd)
-	cmd.Flags().StringSliceVar(&rates, "rates", nil, "messages a second, with commas between")
-	cmd.Flags().StringSliceVar(&sizes, "sizes", nil, "sizes of messages, with commas between")
+	cmd.Flags().StringSliceVar(&rates, "rates", nil, "messages per second, separated by commas")
+	cmd.Flags().StringSliceVar(&sizes, "sizes", nil, "message sizes, separated by commas")
 	return cmd
 }
 
@@ -65,11 +65,13 @@ func newMax() *cobra.Command {
 	o := search.Options{}
 	cmd := &cobra.Command{
 		Use:   "max [FILE|PRESET] --slo p99=50ms",
-		Short: "Find the highest rate at which each target keeps an objective",
-		Long: `Doubles the rate until the objective is missed, then halves the distance, and confirms what it has found with long runs. A rate
-holds when the percentile of the headline curve (end to end from the intended time, or until the acknowledgement if nobody
-receives) is within the objective, 99 % of the rate was reached, the backlog did not grow, every message arrived as it was
-sent, and the generator was not the one that was late. Every step is in the file of results.`,
+		Short: "Find the highest rate at which each target stays within a latency limit",
+		Long: `Doubles the rate until the target misses the latency limit, then narrows the range by halving it, and
+confirms the result with longer runs. A target sustains a rate when all of these hold: the percentile
+is within the limit, at least 99 % of the rate was reached, the backlog did not grow, every message
+arrived intact, and the load generator itself was not late. The percentile is of the end-to-end
+latency from the intended time, or of the latency until the acknowledgement if there are no
+subscribers. Every step is in the result file.`,
 		Example: `  seb-bench max --slo p99=50ms --size 1KiB --target seb`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -93,19 +95,19 @@ sent, and the generator was not the one that was late. Every step is in the file
 	}
 	s.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&slo, "slo", "p99=50ms", "the objective")
-	f.StringVar(&from, "from", "100", "the first rate that is tried")
-	f.StringVar(&to, "to", "1000000", "the highest rate that is tried")
-	f.Float64Var(&o.Tolerance, "tolerance", 0.05, "how exact the rate has to be, as a fraction of it")
-	f.IntVar(&o.Confirm, "confirm", 3, "how many long runs must hold")
-	f.DurationVar(&long, "long", time.Minute, "how long these measure")
+	f.StringVar(&slo, "slo", "p99=50ms", "latency limit: percentile and duration")
+	f.StringVar(&from, "from", "100", "first rate to test")
+	f.StringVar(&to, "to", "1000000", "highest rate to test")
+	f.Float64Var(&o.Tolerance, "tolerance", 0.05, "precision of the rate, as a fraction")
+	f.IntVar(&o.Confirm, "confirm", 3, "number of long runs that must succeed")
+	f.DurationVar(&long, "long", time.Minute, "measured time of these")
 	return cmd
 }
 
 // max searches for each target.
 func (s *session) max(ctx context.Context, o search.Options, long time.Duration) error {
 	if long <= 0 {
-		return fmt.Errorf("--long: want more than 0, have %v", long)
+		return fmt.Errorf("--long: want more than 0, given %v", long)
 	}
 	found := make([]string, len(s.file.Targets))
 	for i, t := range s.file.Targets {

@@ -1,4 +1,4 @@
-// Package all links every driver in.
+// Package all links every driver.
 package all
 
 import (

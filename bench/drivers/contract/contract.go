@@ -1,5 +1,5 @@
-// Package contract is the test that every driver passes: what package sut promises of publishers and subscribers, tried on
-// a real system.
+// Package contract is the test of every driver: the promises of package sut on publishers and
+// subscribers, tested on a real system.
 package contract
 
 import (
@@ -19,20 +19,22 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-// Target is a system to be tried.
+// Target is a tested system.
 type Target struct {
 	Driver string
-	Config sut.Config // its Name, Partitions and PayloadBytes are set by the tests
-	// Left lists what there is of a run's name in the system after its teardown; nil: there is nothing to be left.
+	Config sut.Config // the tests set its Name, Partitions and PayloadBytes
+	// Left lists what remains of a run's name in the system after its teardown; nil: nothing can
+	// remain.
 	Left func(ctx context.Context, address, name string) ([]string, error)
-	// NoSharing: subscribers that share are refused.
+	// NoSharing means that shared subscribers are refused.
 	NoSharing bool
-	// Victim starts a system of the same kind that may die, and what kills it. nil: none can be had.
+	// Victim starts a system of the same kind, and returns a function that kills it. nil: not
+	// possible.
 	Victim func(t *testing.T) (c sut.Config, kill func())
 }
 
 const (
-	patience = 30 * time.Second // of the whole of one test
+	timeout  = 30 * time.Second // for a whole test
 	leakWait = 5 * time.Second
 	small    = 1 << 10
 	large    = 1 << 20
@@ -50,11 +52,11 @@ func Run(t *testing.T, target Target) {
 	} {
 		t.Run("every message arrives once, intact and in order: "+c.name, func(t *testing.T) { target.deliver(t, c) })
 	}
-	t.Run("a subscriber gets what comes after it", target.fromNowOn)
-	t.Run("several processes use it together", func(t *testing.T) { target.crowd(t, false) })
-	t.Run("several processes share it", func(t *testing.T) { target.crowd(t, true) })
-	t.Run("what is in flight when a publisher may wait no longer is done", target.impatience)
-	t.Run("what a run makes is gone after it", target.removal)
+	t.Run("a subscriber gets messages sent after it subscribed", target.fromNowOn)
+	t.Run("several processes use it", func(t *testing.T) { target.processes(t, false) })
+	t.Run("several processes share it", func(t *testing.T) { target.processes(t, true) })
+	t.Run("messages in flight are done when the publisher's time is over", target.impatience)
+	t.Run("teardown removes everything that a run created", target.removal)
 	t.Run("a broker that dies", target.death)
 }
 
@@ -67,17 +69,18 @@ type load struct {
 	shared                  bool
 }
 
-// open opens and sets up a system of a fresh name, which is torn down with the test. No goroutine may be left after that.
+// open opens and sets up a system with a new name, which is torn down with the test. It checks for
+// leaked goroutines.
 func (target *Target) open(t *testing.T, base sut.Config, partitions, bytes int) (context.Context, sut.System, string) {
 	t.Helper()
 	return target.openTo(t, base, partitions, bytes, false)
 }
 
-// openTo is open for a system that will be broken by the test, or not.
+// openTo is open; broken means that the test breaks the system.
 func (target *Target) openTo(t *testing.T, base sut.Config, partitions, bytes int, broken bool) (context.Context, sut.System, string) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	c := base
 	c.Name, c.Partitions, c.PayloadBytes, c.Options = freshName(), max(partitions, 1), bytes, maps.Clone(base.Options)
 	s, err := sut.Open(ctx, target.Driver, c)
@@ -86,13 +89,14 @@ func (target *Target) openTo(t *testing.T, base sut.Config, partitions, bytes in
 	}
 	t.Cleanup(func() {
 		cancel()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		if err := s.Teardown(ctx); err != nil && !broken {
 			t.Errorf("teardown: %v", err)
 		}
 		err := goleak.Find(before)
-		for ends := time.Now().Add(leakWait); err != nil && time.Now().Before(ends); { // some clients' end a moment later
+		// Some clients end slightly later.
+		for ends := time.Now().Add(leakWait); err != nil && time.Now().Before(ends); {
 			err = goleak.Find(before)
 		}
 		if err != nil {
@@ -156,7 +160,8 @@ func (target *Target) deliver(t *testing.T, l load) {
 	seen.check(t)
 }
 
-// subscribe opens subscribers that receive into seen until stop is called, which wants this error of Receive.
+// subscribe opens subscribers that receive into seen until stop is called with the expected error
+// of Receive.
 func subscribe(t *testing.T, ctx context.Context, s sut.System, n int, shared bool, seen *recorder) (stop func(want error)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
@@ -190,7 +195,8 @@ func subscribe(t *testing.T, ctx context.Context, s sut.System, n int, shared bo
 	}
 }
 
-// publish sends the messages of publisher p, in buffers that are overwritten as soon as they are given back.
+// publish sends the messages of publisher p in buffers that are overwritten after they are
+// returned.
 func publish(t *testing.T, ctx context.Context, pub sut.Publisher, p int, l load) {
 	dones := newDones(l.messages)
 	for i := range l.messages {
@@ -218,7 +224,7 @@ func keyOf(p, i int, l load) []byte {
 
 // dones counts the calls of done by message.
 type dones struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	calls []int
 	last  error // one of them
 	fails int
@@ -236,14 +242,15 @@ func (d *dones) add(i int, err error) {
 	}
 }
 
-// failed says how many were done with an error.
+// failed returns the number of messages done with an error.
 func (d *dones) failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.fails
 }
 
-// counts says how many were done, and the last error. More than one call is a fault.
+// counts returns the number of done messages and the last error. It checks that none was done
+// twice.
 func (d *dones) counts(t *testing.T) (done int, last error) {
 	t.Helper()
 	d.mu.Lock()
@@ -301,7 +308,7 @@ func (target *Target) impatience(t *testing.T) {
 
 func (target *Target) removal(t *testing.T) {
 	if target.Left == nil {
-		t.Skip("nothing outlives its process")
+		t.Skip("the system ends with its process")
 	}
 	ctx, s, name := target.open(t, target.Config, 2, small)
 	var stops []func(error)
@@ -332,7 +339,7 @@ func (target *Target) removal(t *testing.T) {
 	}
 }
 
-// errAny stands for whatever error it is.
+// errAny stands for any error.
 var errAny = errors.New("any")
 
 func (target *Target) death(t *testing.T) {
@@ -360,9 +367,9 @@ func (target *Target) death(t *testing.T) {
 	seen.some(t, ctx)
 	send(deathBurst)
 	kill()
-	send(deathBurst) // who was replaced learns it at a write
+	send(deathBurst) // a replaced broker detects it at a write
 	stop(errAny)     // Receive returns an error by itself
-	// Who is told nothing by the broker notices when its connection does.
+	// A publisher without an error from the broker detects the end of its connection.
 	for ends := time.Now().Add(deathWait); sent < deathMessages && dones.failed() == 0 && time.Now().Before(ends); {
 		send(1)
 	}
@@ -382,7 +389,7 @@ func (target *Target) death(t *testing.T) {
 }
 
 const (
-	deathMessages = 20_000 // most of them for who is told nothing
+	deathMessages = 20_000 // most of them until the end of the connection is detected
 	deathBurst    = 200
 	deathWait     = 5 * time.Second
 )

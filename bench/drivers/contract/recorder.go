@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// payloadOf is what message i of publisher p holds: both, and noise that they decide; of a single byte, i.
+// payloadOf returns the content of message i of publisher p: both numbers, and noise that they
+// determine; for a single byte, i.
 func payloadOf(p, i, size int) []byte {
 	b := make([]byte, size)
 	if size < 8 {
@@ -25,14 +26,14 @@ func payloadOf(p, i, size int) []byte {
 	return b
 }
 
-// recorder notes what subscribers receive.
+// recorder records received messages.
 type recorder struct {
 	l    load
-	more chan struct{} // holds one if there is something new
+	more chan struct{} // capacity 1: something is new
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	total  int
-	got    []map[int][]int // by subscriber and publisher: which messages, as they came
+	got    []map[int][]int // message numbers by subscriber and publisher, in order of arrival
 	faults []string
 }
 
@@ -74,7 +75,7 @@ func (r *recorder) add(subscriber int, payload []byte) {
 	r.got[subscriber][p] = append(r.got[subscriber][p], i)
 }
 
-// want is how many messages arrive at all subscribers together.
+// want returns the number of messages for all subscribers together.
 func (r *recorder) want() int {
 	if r.l.shared {
 		return r.l.publishers * r.l.messages
@@ -88,10 +89,10 @@ func (r *recorder) have() int {
 	return r.total
 }
 
-// wait waits until as much has come as will.
+// wait waits for all messages.
 func (r *recorder) wait(t *testing.T, ctx context.Context) { r.until(t, ctx, r.want()) }
 
-// some waits until something has come.
+// some waits for any message.
 func (r *recorder) some(t *testing.T, ctx context.Context) { r.until(t, ctx, 1) }
 
 func (r *recorder) until(t *testing.T, ctx context.Context, n int) {
@@ -105,7 +106,7 @@ func (r *recorder) until(t *testing.T, ctx context.Context, n int) {
 	}
 }
 
-// check says what is wrong with what has come.
+// check reports faults of the received messages.
 func (r *recorder) check(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
@@ -127,7 +128,8 @@ func (r *recorder) check(t *testing.T) {
 	}
 }
 
-// checkAll wants every message of a publisher once, and those of a key (of all, without keys) in order.
+// checkAll checks that every message of a publisher arrived once, and those of a key (all of them
+// without keys) in order.
 func (r *recorder) checkAll(t *testing.T, s, p int, got []int) {
 	t.Helper()
 	counts := make([]int, r.l.messages)
@@ -156,7 +158,7 @@ func (r *recorder) checkAll(t *testing.T, s, p int, got []int) {
 	}
 }
 
-// checkShared wants every message once at one of the subscribers.
+// checkShared checks that every message arrived once at one of the subscribers.
 func (r *recorder) checkShared(t *testing.T) {
 	t.Helper()
 	for p := range r.l.publishers {

@@ -1,4 +1,4 @@
-// Package kafka measures what speaks Kafka's protocol, with the client franz-go.
+// Package kafka measures brokers with Kafka's protocol, with the client franz-go.
 package kafka
 
 import (
@@ -21,7 +21,7 @@ import (
 func init() {
 	sut.Register(sut.Driver{
 		Name: "kafka", Open: open,
-		Doc: "Kafka's protocol, 127.0.0.1:9092 or several with commas. Options: linger=0s, idempotent=true, batch-bytes=1000012, " +
+		Doc: "Kafka's protocol, 127.0.0.1:9092 or several separated by commas. Options: linger=0s, idempotent=true, batch-bytes=1000012, " +
 			"fetch-wait=5s, flush-messages=(the broker's; 1 flushes each), durability=(as the flush settings say)",
 	})
 }
@@ -31,8 +31,8 @@ const (
 	batchDefault   = 1000012 // of franz-go and of Kafka's own client
 	batchMax       = 64 << 20
 	recordRoom     = 4 << 10
-	topicMax       = 1048588 // max.message.bytes that a topic has by itself
-	inFlight       = 5       // requests, without idempotence; with it franz-go has the same
+	topicMax       = 1048588 // default max.message.bytes of a topic
+	inFlight       = 5       // requests, without idempotence; franz-go has the same with it
 	buffered       = 1 << 20 // records that wait in the client
 	never          = "9223372036854775807"
 )
@@ -75,10 +75,10 @@ type system struct {
 	open []*kgo.Client
 }
 
-// client makes a client that repeats as little as it can be told to.
+// client makes a client with as few retries as possible.
 func (s *system) client(more ...kgo.Opt) (*kgo.Client, error) {
-	// What can not be turned off: requests of an idempotent producer whose connection breaks are sent again until the record's
-	// outcome is known, or it is given up.
+	// This cannot be disabled: an idempotent producer sends requests of a broken connection again
+	// until their outcome is known or they time out.
 	return kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(strings.Split(s.c.Address, ",")...), kgo.MetadataMinAge(10 * time.Millisecond), kgo.ClientID("seb-bench"),
 	}, more...)...)
@@ -114,7 +114,7 @@ func (s *system) Setup(ctx context.Context) (sut.Info, error) {
 	return info, nil
 }
 
-// create makes the topic.
+// create creates the topic.
 func (s *system) create(ctx context.Context, admin *kadm.Client) error {
 	configs := map[string]*string{}
 	if s.c.PayloadBytes+recordRoom > topicMax {
@@ -130,7 +130,7 @@ func (s *system) create(ctx context.Context, admin *kadm.Client) error {
 	return nil
 }
 
-// known waits until the broker leads its new topic: it is told by the controller.
+// known waits until the broker leads its new topic, which it learns from the controller.
 func (s *system) known(ctx context.Context, admin *kadm.Client) error {
 	for {
 		list, err := admin.ListEndOffsets(ctx, s.c.Name)
@@ -148,7 +148,7 @@ func (s *system) known(ctx context.Context, admin *kadm.Client) error {
 	}
 }
 
-// describe reads the settings that matter, if the broker tells.
+// describe reads the relevant settings, if the broker returns them.
 func (s *system) describe(ctx context.Context, admin *kadm.Client, settings map[string]string) {
 	list, err := admin.DescribeTopicConfigs(ctx, s.c.Name)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *system) describe(ctx context.Context, admin *kadm.Client, settings map[
 	}
 }
 
-// durable is the durability that the flush settings make.
+// durable returns the durability of the flush settings.
 func (s *system) durable(settings map[string]string) sut.Durability {
 	messages, millis := settings["topic flush.messages"], settings["topic flush.ms"]
 	switch {
@@ -200,7 +200,7 @@ func (s *system) Teardown(ctx context.Context) error {
 	s.made = false
 	admin := kadm.NewClient(s.main)
 	var faults []error
-	if s.groups > 0 || s.c.Crowd != nil && s.c.Crowd.Shared { // the guests' if not its own
+	if s.groups > 0 || s.c.Crowd != nil && s.c.Crowd.Shared { // those of guests, if it has none
 		if _, err := admin.DeleteGroup(ctx, s.c.Name); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 			faults = append(faults, fmt.Errorf("delete group %s: %w", s.c.Name, err))
 		}

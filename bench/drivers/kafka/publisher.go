@@ -20,7 +20,8 @@ func (s *system) Publisher(ctx context.Context) (sut.Publisher, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.BrokerMaxWriteBytes(int32(max(100<<20, 2*s.batch))),
 	}
 	if s.idempotent {
-		// What a publisher gives up is reported as failed, though the broker may have it.
+		// A message that a publisher gives up is reported as failed, although the broker may have
+		// stored it.
 		options = append(options, kgo.AllowIdempotentProduceCancellation())
 	} else {
 		options = append(options, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(inFlight))
@@ -36,14 +37,15 @@ func (s *system) Publisher(ctx context.Context) (sut.Publisher, error) {
 	s.publishers++
 	within, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	p := &publisher{s: s, c: c, partition: int32(s.c.PublisherNumber(s.publishers-1) % s.c.Partitions), cancel: cancel}
-	// Records are produced within a context that ends with the publisher's patience, not with a call's.
+	// Records are produced within a context that ends with the publisher and not with a call.
 	p.produce = func(r *kgo.Record, done func(error)) {
 		c.Produce(within, r, func(_ *kgo.Record, err error) { done(err) })
 	}
 	return p, nil
 }
 
-// begin connects, and gets what an idempotent producer needs: a broker that has just started does not have it yet.
+// begin connects and gets the producer id, which a broker may not provide immediately after its
+// start.
 func (s *system) begin(ctx context.Context, c *kgo.Client) error {
 	if err := c.Ping(ctx); err != nil || !s.idempotent {
 		return err
@@ -71,12 +73,13 @@ type publisher struct {
 	cancel    context.CancelCauseFunc
 }
 
-// Publish implements sut.Publisher. Without a key all of a publisher goes to one partition, with one to that of its hash.
+// Publish implements sut.Publisher. Messages without a key go to one partition per publisher,
+// others to that of the key's hash.
 func (p *publisher) Publish(_ context.Context, key, payload []byte, done func(error)) {
 	partition := p.partition
 	if key != nil {
 		h := fnv.New32a()
-		_, _ = h.Write(key) // can not fail
+		_, _ = h.Write(key) // cannot fail
 		partition = int32(h.Sum32() % uint32(p.s.c.Partitions))
 	}
 	p.produce(&kgo.Record{Topic: p.s.c.Name, Partition: partition, Key: key, Value: payload}, done)
@@ -85,7 +88,7 @@ func (p *publisher) Publish(_ context.Context, key, payload []byte, done func(er
 // Close implements sut.Publisher.
 func (p *publisher) Close(ctx context.Context) error {
 	err := p.c.Flush(ctx)
-	p.cancel(errors.Join(errors.New("the publisher is closed"), err))
-	p.c.Close() // what is left fails
+	p.cancel(errors.Join(errors.New("publisher is closed"), err))
+	p.c.Close() // the remaining ones fail
 	return err
 }

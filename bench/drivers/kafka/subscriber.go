@@ -19,7 +19,7 @@ func (s *system) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, e
 		kgo.FetchMaxBytes(64 << 20), kgo.FetchMaxPartitionBytes(int32(max(1<<20, s.c.PayloadBytes+recordRoom))),
 	}
 	if shared {
-		// All of the run is newer than the group, so its beginning is now.
+		// All messages of the run are newer than the group, so it starts at the beginning.
 		s.groups = 1
 		options = append(options, kgo.ConsumerGroup(s.c.Name), kgo.ConsumeTopics(s.c.Name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	} else {
@@ -42,10 +42,11 @@ func (s *system) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, e
 	return &subscriber{c, s.main}, nil
 }
 
-// subscriber repeats its requests as the client does by itself: without it a group does not come together.
+// subscriber uses the client's default retries, because a group cannot form without them.
 type subscriber struct{ c, main *kgo.Client }
 
-// pingEvery is how often a subscriber that gets nothing asks whether the broker is there: the client hides that.
+// pingEvery is the interval of checks for the broker while a subscriber gets nothing, because the
+// client hides its absence.
 const pingEvery = time.Second
 
 // Receive implements sut.Subscriber.

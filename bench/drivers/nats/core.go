@@ -16,7 +16,7 @@ import (
 func init() {
 	sut.Register(sut.Driver{
 		Name: "nats", Open: openCore,
-		Doc: "NATS core, nats://127.0.0.1:4222. Options: ack=none|pong (none: done when the client has the message; pong: when the " +
+		Doc: "NATS core, nats://127.0.0.1:4222. Options: ack=none|pong (none: done when the client has buffered the message; pong: when the" +
 			"server has answered a PING sent after it)",
 	})
 	sut.Register(sut.Driver{
@@ -28,11 +28,11 @@ func init() {
 
 const (
 	flushWait     = 10 * time.Second
-	pendingBytes  = 1 << 30 // that wait in a subscriber before the client would drop any
+	pendingBytes  = 1 << 30 // buffer of a subscriber before the client drops messages
 	pendingCounts = 1 << 24
 )
 
-// base is what both drivers have.
+// base is common to both drivers.
 type base struct {
 	c    sut.Config
 	main *nats.Conn
@@ -41,7 +41,7 @@ type base struct {
 	open []*nats.Conn
 }
 
-// connect opens a connection that never comes back once it breaks.
+// connect opens a connection that does not reconnect.
 func (s *base) connect(options ...nats.Option) (*nats.Conn, error) {
 	address := s.c.Address
 	if address == "" {
@@ -49,7 +49,7 @@ func (s *base) connect(options ...nats.Option) (*nats.Conn, error) {
 	}
 	c, err := nats.Connect(address, append([]nats.Option{
 		nats.NoReconnect(), nats.Name("seb-bench"), nats.Timeout(flushWait),
-		// Without a handler the client prints.
+		// Without a handler the client prints errors.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}, options...)...)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *base) closeAll() {
 	}
 }
 
-// setup connects, looks whether payloads fit, and says what is known by then.
+// setup connects, checks the size of payloads, and fills in the known information.
 func (s *base) setup(info *sut.Info) error {
 	var err error
 	if s.main, err = s.connect(); err != nil {
@@ -99,7 +99,7 @@ type core struct {
 func (s *core) Setup(context.Context) (sut.Info, error) {
 	info := sut.Info{
 		System: "nats", Durability: sut.None, Settings: map[string]string{"ack": s.ack},
-		Ack: "none there is: the client has taken the message into its buffer",
+		Ack: "none: the client has buffered the message",
 	}
 	if s.ack == "pong" {
 		info.Ack = "the server has read the message: it has answered a PING sent after it"
@@ -126,7 +126,7 @@ func (s *core) Publisher(ctx context.Context) (sut.Publisher, error) {
 type corePublisher struct {
 	c       *nats.Conn
 	subject string
-	asked   *sut.Outbox // what waits for a PONG; nil: nothing does
+	asked   *sut.Outbox // messages that wait for a PONG; nil: none do
 	loop    sync.WaitGroup
 }
 
@@ -140,7 +140,7 @@ func (p *corePublisher) Publish(ctx context.Context, _, payload []byte, done fun
 	p.asked.Put(ctx, sut.Queued{Payload: payload, Done: done})
 }
 
-// ask sends one PING for all that was published before it.
+// ask sends one PING for all messages published before it.
 func (p *corePublisher) ask(ctx context.Context) {
 	for {
 		list, err := p.asked.Take(pendingCounts, pendingBytes)
@@ -163,7 +163,7 @@ func (p *corePublisher) Close(ctx context.Context) error {
 	}
 	p.asked.Close()
 	stop := context.AfterFunc(ctx, func() {
-		p.c.Close() // ends a flush under way
+		p.c.Close() // ends a flush in progress
 		p.asked.Fail(context.Cause(ctx))
 	})
 	defer stop()
@@ -191,7 +191,7 @@ func (s *core) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, err
 	}
 	within, cancel := context.WithTimeout(ctx, flushWait)
 	defer cancel()
-	if err := c.FlushWithContext(within); err != nil { // the server knows of it
+	if err := c.FlushWithContext(within); err != nil { // the server has subscribed it
 		return nil, fmt.Errorf("subscribe: %w", err)
 	}
 	return &coreSubscriber{c, sub}, nil

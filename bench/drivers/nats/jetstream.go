@@ -18,15 +18,16 @@ import (
 
 const (
 	keepDefault = 4 << 30
-	inFlightMax = 1 << 16 // messages of a publisher that wait for their acknowledgement; beyond it Publish waits
+	// inFlightMax bounds the unacknowledged messages of a publisher; Publish waits beyond it.
+	inFlightMax = 1 << 16
 	stallWait   = 30 * time.Second
 	pullBytes   = 16 << 20
 	pullMax     = 500
 	ackWait     = time.Minute
-	unknown     = "not told"
+	unknown     = "unknown"
 
-	// inactive is how long a server keeps a consumer that it hears nothing of: 5 seconds by itself, which one that flushes
-	// each message and has fallen behind may need for a request.
+	// inactive is how long a server keeps a silent consumer. The default of 5 seconds may be too
+	// short for a server that flushes each message and has fallen behind.
 	inactive = time.Hour
 )
 
@@ -40,7 +41,7 @@ func openStream(_ context.Context, c sut.Config) (sut.System, error) {
 	return s, r.Done()
 }
 
-// stream is JetStream: a stream for a run.
+// stream is JetStream with a stream per run.
 type stream struct {
 	base
 	storage, monitor string
@@ -48,7 +49,7 @@ type stream struct {
 	keep             int
 	js               jetstream.JetStream
 	made             jetstream.Stream
-	group            jetstream.Consumer // of those who share
+	group            jetstream.Consumer // of shared subscribers
 }
 
 // Setup implements sut.System.
@@ -84,7 +85,7 @@ func (s *stream) Setup(ctx context.Context) (sut.Info, error) {
 	return info, nil
 }
 
-// syncInterval asks the server's monitoring when files are flushed.
+// syncInterval asks the server's monitoring when it flushes files.
 func (s *stream) syncInterval(ctx context.Context) string {
 	if s.monitor == "" {
 		return unknown
@@ -122,7 +123,7 @@ func (s *stream) durable(sync string) sut.Durability {
 	case sync == "always":
 		return sut.Fsync
 	}
-	return sut.FsyncInterval // it is two minutes by itself
+	return sut.FsyncInterval // the default is two minutes
 }
 
 // Publisher implements sut.System.
@@ -139,19 +140,19 @@ func (s *stream) Publisher(context.Context) (sut.Publisher, error) {
 	return p, err
 }
 
-// streamPublisher publishes and is called back for each acknowledgement.
+// streamPublisher publishes and gets a callback for each acknowledgement.
 type streamPublisher struct {
 	c       *nats.Conn
 	js      jetstream.JetStream
 	subject string
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	waits map[*nats.Msg]func(error)
-	ended error         // nil: it goes on
-	empty chan struct{} // closed by the last that was waited for; nil: nobody waits
+	ended error         // nil: running
+	empty chan struct{} // closed after the last awaited message; nil: not waiting
 }
 
-// Publish implements sut.Publisher. A message that no stream takes is not sent again.
+// Publish implements sut.Publisher. It does not retry a message that no stream accepts.
 func (p *streamPublisher) Publish(_ context.Context, _, payload []byte, done func(error)) {
 	m := &nats.Msg{Subject: p.subject, Data: payload}
 	p.mu.Lock()
@@ -167,7 +168,7 @@ func (p *streamPublisher) Publish(_ context.Context, _, payload []byte, done fun
 	}
 }
 
-// settle tells a message's sender what became of it, unless it knows.
+// settle reports the outcome of a message, once.
 func (p *streamPublisher) settle(m *nats.Msg, err error) {
 	p.mu.Lock()
 	done := p.waits[m]
@@ -182,7 +183,7 @@ func (p *streamPublisher) settle(m *nats.Msg, err error) {
 	}
 }
 
-// fail ends the publisher: nothing is acknowledged any more.
+// fail ends the publisher: no further message is acknowledged.
 func (p *streamPublisher) fail(err error) {
 	p.mu.Lock()
 	if p.ended == nil {
@@ -219,7 +220,7 @@ func (p *streamPublisher) Close(ctx context.Context) error {
 	}
 }
 
-var errClosed = errors.New("the publisher is closed")
+var errClosed = errors.New("publisher is closed")
 
 // Subscriber implements sut.System.
 func (s *stream) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, error) {
@@ -245,7 +246,8 @@ func (s *stream) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, e
 	}
 	if shared {
 		s.group = consumer
-		if consumer, err = js.Consumer(ctx, s.c.Name, s.c.Name); err != nil { // over this connection
+		// Over this connection.
+		if consumer, err = js.Consumer(ctx, s.c.Name, s.c.Name); err != nil {
 			return nil, err
 		}
 	}

@@ -1,5 +1,5 @@
-// Package noop is the floor: messages go from a publisher to the subscribers inside the process, by way of a channel each.
-// What is measured of it is the generator's own.
+// Package noop is the baseline: messages go from a publisher to the subscribers inside the process,
+// through a channel each. It measures the generator itself.
 package noop
 
 import (
@@ -31,16 +31,16 @@ func open(_ context.Context, c sut.Config) (sut.System, error) {
 
 type system struct {
 	queue  int
-	shared queue // of all who share; it has no end
+	shared queue // of all shared subscribers; its gone is unused
 	end    chan struct{}
 	ending sync.Once
 
-	mu   sync.Mutex // guards what follows; its lists are replaced, not changed
+	mu   sync.Mutex // guards the fields below; its lists are replaced, not modified
 	own  []queue
-	join int // how many share
+	join int // number of shared subscribers
 }
 
-// queue is what waits for a subscriber, and whether it is gone.
+// queue holds messages for a subscriber, and tells whether it has ended.
 type queue struct {
 	in   chan []byte
 	gone chan struct{}
@@ -78,7 +78,7 @@ func (s *system) Teardown(context.Context) error {
 	return nil
 }
 
-// targets are the queues that a message goes to.
+// targets returns the queues of a message.
 func (s *system) targets() (own []queue, shared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

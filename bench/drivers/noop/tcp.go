@@ -26,14 +26,14 @@ func openRelay(_ context.Context, c sut.Config) (sut.System, error) {
 	return &relay{most: c.PayloadBytes, open: map[net.Conn]bool{}}, r.Done()
 }
 
-// relay is the least that a broker over TCP can be. What a message takes by way of it is the generator's, the kernel's and the
-// runtime's: with a floor that has no sockets nobody sees when these are slow.
+// relay is a minimal broker over TCP. It measures the generator, the kernel and the runtime. A
+// baseline without sockets does not show when these are slow.
 type relay struct {
 	most   int // bytes of a message
 	listen net.Listener
 	work   sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	closed bool
 	open   map[net.Conn]bool
 	own    []*outlet
@@ -47,13 +47,13 @@ type outlet struct {
 	conn net.Conn
 }
 
-// What a connection says first.
+// The first byte of a connection.
 const (
 	asPublisher = 'p'
 	asOwn       = 's'
 	asSharing   = 'g'
-	welcome     = 'w' // a subscriber is there
-	taken       = 'a' // a message was handed on
+	welcome     = 'w' // a subscriber is connected
+	taken       = 'a' // a message was forwarded
 )
 
 // Setup implements sut.System.
@@ -77,7 +77,7 @@ func (s *relay) Setup(ctx context.Context) (sut.Info, error) {
 	}, nil
 }
 
-// keep notes a connection, which Teardown closes; false after that.
+// keep registers a connection for Teardown; it returns false after that.
 func (s *relay) keep(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,12 +118,12 @@ func (s *relay) serve(c net.Conn) {
 		}
 		s.mu.Unlock()
 		if _, err := c.Write([]byte{welcome}); err == nil {
-			_, _ = r.ReadByte() // until it goes
+			_, _ = r.ReadByte() // until it ends
 		}
 	}
 }
 
-// hand hands a publisher's messages on.
+// hand forwards a publisher's messages.
 func (s *relay) hand(r *bufio.Reader, c net.Conn) {
 	frame := make([]byte, headSize+s.most)
 	for {
@@ -140,7 +140,7 @@ func (s *relay) hand(r *bufio.Reader, c net.Conn) {
 		s.mu.Unlock()
 		for _, o := range to {
 			o.mu.Lock()
-			_, _ = o.conn.Write(frame[:n]) // one that is gone gets nothing more
+			_, _ = o.conn.Write(frame[:n]) // a closed connection gets nothing more
 			o.mu.Unlock()
 		}
 		if _, err := c.Write([]byte{taken}); err != nil {
@@ -151,14 +151,14 @@ func (s *relay) hand(r *bufio.Reader, c net.Conn) {
 
 const headSize = 4
 
-// readFrame reads a message with its length before it, and returns the bytes of both.
+// readFrame reads a message after its length, and returns the bytes of both.
 func readFrame(r io.Reader, frame []byte) (int, error) {
 	if _, err := io.ReadFull(r, frame[:headSize]); err != nil {
 		return 0, err
 	}
 	n := int(binary.BigEndian.Uint32(frame))
 	if n > len(frame)-headSize {
-		return 0, fmt.Errorf("a message of %d bytes, above %d", n, len(frame)-headSize)
+		return 0, fmt.Errorf("message of %d bytes, limit %d", n, len(frame)-headSize)
 	}
 	_, err := io.ReadFull(r, frame[headSize:headSize+n])
 	return headSize + n, err
@@ -222,22 +222,22 @@ func (s *relay) Teardown(context.Context) error {
 	err := s.listen.Close()
 	s.work.Wait()
 	if errors.Is(err, net.ErrClosed) {
-		return nil // torn down before
+		return nil // already torn down
 	}
 	return err
 }
 
-// tcpPublisher sends messages and counts their acknowledgements, which come in order.
+// tcpPublisher sends messages and counts their acknowledgements, which arrive in order.
 type tcpPublisher struct {
 	s     *relay
 	c     net.Conn
 	frame []byte
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	waits []func(error)
 	open  int // messages that are not done
 	ended error
-	empty chan struct{} // closed by the last that was waited for; nil: nobody waits
+	empty chan struct{} // closed after the last awaited message; nil: not waiting
 }
 
 // Publish implements sut.Publisher.
@@ -257,7 +257,7 @@ func (p *tcpPublisher) Publish(_ context.Context, _, payload []byte, done func(e
 	}
 }
 
-// hear takes acknowledgements.
+// hear processes acknowledgements.
 func (p *tcpPublisher) hear() {
 	r := bufio.NewReader(p.c)
 	for {
@@ -277,7 +277,7 @@ func (p *tcpPublisher) hear() {
 	}
 }
 
-// settle tells what became of a message.
+// settle reports the outcome of a message.
 func (p *tcpPublisher) settle(done func(error), err error) {
 	done(err)
 	p.mu.Lock()

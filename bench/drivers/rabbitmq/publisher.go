@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	errNack   = errors.New("the broker has refused the message (basic.nack)")
-	errClosed = errors.New("the publisher is closed")
+	errNack   = errors.New("broker refused the message (basic.nack)")
+	errClosed = errors.New("publisher is closed")
 )
 
 // Publisher implements sut.System.
@@ -39,10 +39,10 @@ type publisher struct {
 	mode     uint8
 	loop     sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	waits map[uint64]func(error)
-	ended error         // nil: it goes on
-	empty chan struct{} // closed by the last that was waited for; nil: nobody waits
+	ended error         // nil: running
+	empty chan struct{} // closed after the last awaited message; nil: not waiting
 }
 
 // confirm settles messages until the channel ends, and then the rest.
@@ -74,7 +74,7 @@ func (p *publisher) Publish(ctx context.Context, _, payload []byte, done func(er
 	}
 }
 
-// settle tells a message's sender what became of it, unless it knows.
+// settle reports the outcome of a message, once.
 func (p *publisher) settle(tag uint64, err error) {
 	p.mu.Lock()
 	done := p.waits[tag]
@@ -89,7 +89,7 @@ func (p *publisher) settle(tag uint64, err error) {
 	}
 }
 
-// fail ends the publisher: nothing is confirmed any more.
+// fail ends the publisher: no further message is confirmed.
 func (p *publisher) fail(err error) {
 	p.mu.Lock()
 	if p.ended == nil {

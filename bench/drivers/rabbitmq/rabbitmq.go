@@ -30,12 +30,12 @@ func init() {
 const (
 	addressDefault  = "amqp://guest:guest@127.0.0.1:5672/"
 	prefetchDefault = 1000
-	prefetchMax     = 2000 // what quorum queues allow
+	prefetchMax     = 2000 // the limit of quorum queues
 	confirmsBuffer  = 1024
 	dialWait        = 10 * time.Second
 )
 
-// variant is what tells the two drivers apart.
+// variant is the difference between the two drivers.
 type variant struct {
 	system, ack string
 	durability  sut.Durability
@@ -47,14 +47,14 @@ type variant struct {
 
 var classic = variant{
 	system: "rabbitmq classic", durability: sut.Memory, consume: []string{"auto", "manual"}, mode: amqp.Transient,
-	ack: "the queue of each subscriber has the message, in memory; without any subscriber it is kept nowhere",
-	// A queue that is neither durable nor exclusive is no longer made by newer servers.
+	ack: "the queue of each subscriber has the message, in memory; without any subscriber it is discarded",
+	// Newer servers refuse queues that are neither durable nor exclusive.
 	arguments: amqp.Table{"x-queue-type": "classic"},
 }
 
 var quorum = variant{
 	system: "rabbitmq quorum", durability: sut.Fsync, consume: []string{"manual", "auto"}, mode: amqp.Persistent, durable: true,
-	ack:       "the queue of each subscriber has the message in its log, which is flushed before; without any subscriber it is kept nowhere",
+	ack:       "the queue of each subscriber has the message in its log, which is flushed before; without any subscriber it is discarded",
 	arguments: amqp.Table{"x-queue-type": "quorum"},
 }
 
@@ -80,7 +80,8 @@ func open(c sut.Config, v *variant) (sut.System, error) {
 	return s, nil
 }
 
-// system is an exchange to which all publish, and a queue for each subscriber, or for all who share.
+// system is an exchange for all publishers, and a queue for each subscriber, or for all shared
+// ones.
 type system struct {
 	c        sut.Config
 	v        *variant
@@ -108,7 +109,7 @@ func (s *system) connect() (*amqp.Connection, *amqp.Channel, error) {
 	return c, ch, err
 }
 
-// hide takes the password out of an error of the client.
+// hide removes the password from an error of the client.
 func hide(err error, address string) error {
 	if u, parsed := url.Parse(address); parsed == nil && u.User != nil {
 		return errors.New(u.Redacted() + ": " + err.Error())
@@ -133,7 +134,7 @@ func (s *system) Setup(context.Context) (sut.Info, error) {
 	if s.manual {
 		settings["consume"], settings["prefetch"] = "manual", strconv.Itoa(s.prefetch)
 	}
-	settings["confirms"] = "handed on in the order of delivery tags, as the client has it"
+	settings["confirms"] = "in the order of delivery tags, the client's default"
 	version, _ := s.main.Properties["version"].(string)
 	if platform, ok := s.main.Properties["platform"].(string); ok {
 		version += ", " + platform
@@ -155,7 +156,8 @@ func (s *system) Subscriber(_ context.Context, shared bool) (sut.Subscriber, err
 		name = s.ownQueue(s.c.SubscriberNumber(len(s.queues)))
 	}
 	if !shared || !s.shared {
-		// Queues that vanish with their connection would be exclusive, and could not be shared.
+		// Queues that are deleted with their connection would be exclusive, and could not be
+		// shared.
 		if _, err := ch.QueueDeclare(name, s.v.durable, false, false, false, s.v.arguments); err != nil {
 			return nil, fmt.Errorf("declare queue %s: %w", name, err)
 		}
@@ -177,7 +179,7 @@ func (s *system) Subscriber(_ context.Context, shared bool) (sut.Subscriber, err
 	return &subscriber{c: c, ch: ch, deliveries: deliveries, manual: s.manual, closed: ch.NotifyClose(make(chan *amqp.Error, 1))}, nil
 }
 
-// ownQueue is the queue of a subscriber that gets all, sharedQueue that of all who share.
+// ownQueue is the queue of a subscriber that gets all, sharedQueue that of all shared ones.
 func (s *system) ownQueue(number int) string { return s.c.Name + "-" + strconv.Itoa(number) }
 
 func (s *system) sharedQueue() string { return s.c.Name + "-shared" }
@@ -210,7 +212,7 @@ func (b *subscriber) Receive(ctx context.Context, f func([]byte)) error {
 	}
 }
 
-// why says what has ended the channel.
+// why returns the error that has ended the channel.
 func (b *subscriber) why() error {
 	select {
 	case err := <-b.closed:
@@ -224,7 +226,7 @@ func (b *subscriber) why() error {
 
 // Close implements sut.Subscriber.
 func (b *subscriber) Close() error {
-	// Without the handshake: a broker that is stuck would not answer.
+	// Without the handshake, because a stuck broker would not answer.
 	if err := b.c.CloseDeadline(time.Now().Add(dialWait)); err != nil && !errors.Is(err, amqp.ErrClosed) {
 		return err
 	}
@@ -254,7 +256,7 @@ func (s *system) remove() error {
 	if err != nil {
 		return fmt.Errorf("remove queues: %w", err)
 	}
-	if s.c.Crowd != nil { // the guests' queues; RabbitMQ does not mind those that are not there
+	if s.c.Crowd != nil { // the guests' queues; RabbitMQ ignores missing ones
 		s.queues = nil
 		for i := range s.c.Crowd.SubscribersAll {
 			s.queues = append(s.queues, s.ownQueue(i))

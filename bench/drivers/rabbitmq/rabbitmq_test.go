@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/bench/peers/peerstest"
 )
 
-// left asks for the exchange and the queues of a run's name: AMQP has no list of them.
+// left checks the exchange and the queues of a run's name, because AMQP cannot list them.
 func left(_ context.Context, address, name string) ([]string, error) {
 	c, err := amqp.Dial(address)
 	if err != nil {
@@ -26,7 +26,7 @@ func left(_ context.Context, address, name string) ([]string, error) {
 	}
 	var list []string
 	for i := -1; i < len(names); i++ {
-		ch, err := c.Channel() // one that has failed is closed
+		ch, err := c.Channel() // a failed channel is closed
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-func TestAppendOnlySettingsSayHowDurableMessagesAre(t *testing.T) {
+func TestDurabilityOfAppendOnlySettings(t *testing.T) {
 	for _, c := range []struct {
 		only, sync string
 		want       sut.Durability

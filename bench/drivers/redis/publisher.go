@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-// publisher sends what it has as one pipeline, and what has come meanwhile as the next.
+// publisher sends its messages as one pipeline, and messages that arrive meanwhile as the next.
 type publisher struct {
 	c      *redis.Client
 	box    *sut.Outbox
@@ -18,7 +18,7 @@ type publisher struct {
 	loop   sync.WaitGroup
 }
 
-// newPublisher starts a publisher whose messages become commands by add.
+// newPublisher starts a publisher that converts messages to commands with add.
 func (s *base) newPublisher(ctx context.Context, add func(ctx context.Context, p redis.Pipeliner, payload []byte)) (*publisher, error) {
 	c, err := s.connect(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *base) newPublisher(ctx context.Context, add func(ctx context.Context, p
 	return p, nil
 }
 
-// send sends messages in one round trip and tells each what became of it.
+// send sends messages in one round trip and reports the outcome of each.
 func send(ctx context.Context, c *redis.Client, list []sut.Queued, add func(context.Context, redis.Pipeliner, []byte)) {
 	if err := context.Cause(ctx); err != nil {
 		sut.DoneAll(list, err)
@@ -68,7 +68,7 @@ func (p *publisher) Close(ctx context.Context) error {
 	p.box.Close()
 	stop := context.AfterFunc(ctx, func() {
 		p.cancel(context.Cause(ctx))
-		_ = p.c.Close() // ends a round trip under way
+		_ = p.c.Close() // ends a round trip in progress
 		p.box.Fail(context.Cause(ctx))
 	})
 	p.loop.Wait()

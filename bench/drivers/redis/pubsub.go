@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-var errNoSharing = errors.New("subscribers of Redis's channels can not share messages; streams can (redis-streams)")
+var errNoSharing = errors.New("subscribers of Redis channels cannot share messages; streams can (redis-streams)")
 
 func openPubSub(_ context.Context, c sut.Config) (sut.System, error) {
 	r := sut.ReadOptions(&c)
@@ -22,7 +22,7 @@ func openPubSub(_ context.Context, c sut.Config) (sut.System, error) {
 	return s, nil
 }
 
-// pubSub is Redis's channels.
+// pubSub is Redis channels.
 type pubSub struct{ base }
 
 // Setup implements sut.System.
@@ -46,7 +46,7 @@ func (s *pubSub) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, e
 	}
 	c := s.client()
 	sub := c.Subscribe(ctx, s.c.Name)
-	if _, err := sub.Receive(ctx); err != nil { // what comes first says that it is subscribed
+	if _, err := sub.Receive(ctx); err != nil { // the first message confirms the subscription
 		return nil, errors.Join(err, sub.Close())
 	}
 	return &channel{c, sub}, nil
@@ -63,10 +63,10 @@ type channel struct {
 	sub *redis.PubSub
 }
 
-// Receive implements sut.Subscriber. The client would subscribe again after an error, and hide what was lost: so the first
-// one is the last.
+// Receive implements sut.Subscriber. It returns the first error, because the client would subscribe
+// again and hide lost messages.
 func (b *channel) Receive(ctx context.Context, f func([]byte)) error {
-	defer context.AfterFunc(ctx, func() { _ = b.sub.Close() })() // it does not heed ctx while it reads
+	defer context.AfterFunc(ctx, func() { _ = b.sub.Close() })() // a read ignores ctx
 	for {
 		message, err := b.sub.ReceiveTimeout(ctx, 0)
 		if ctx.Err() != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-const pipelineDoc = "pipeline=1000 (messages of a publisher that go in one round trip; while it is under way others wait for the next)"
+const pipelineDoc = "pipeline=1000 (messages of a publisher per round trip; others wait for the next)"
 
-// silence is the client's log: what goes wrong comes back as an error as well.
+// silence discards the client's log, because errors are returned as well.
 type silence struct{}
 
 // Printf implements the client's logger.
@@ -25,7 +25,7 @@ func init() {
 	redis.SetLogger(silence{})
 	sut.Register(sut.Driver{
 		Name: "redis-pubsub", Open: openPubSub,
-		Doc: "Redis publish and subscribe, 127.0.0.1:6379. Subscribers can not share. Options: " + pipelineDoc,
+		Doc: "Redis publish and subscribe, 127.0.0.1:6379. Subscribers cannot share. Options: " + pipelineDoc,
 	})
 	sut.Register(sut.Driver{
 		Name: "redis-streams", Open: openStreams,
@@ -42,7 +42,7 @@ const (
 	bufferBytes     = 64 << 10
 )
 
-// base is what both drivers have.
+// base is common to both drivers.
 type base struct {
 	c        sut.Config
 	pipeline int
@@ -59,7 +59,7 @@ func newBase(r *sut.Options, c sut.Config) base {
 	return base{c: c, pipeline: r.Int("pipeline", pipelineDefault, 1, pipelineMax)}
 }
 
-// client makes a client of one connection that repeats nothing.
+// client makes a client with one connection and without retries.
 func (s *base) client() *redis.Client {
 	c := redis.NewClient(&redis.Options{
 		Addr: s.c.Address, MaxRetries: -1, PoolSize: 1, DialerRetries: 1, ReadTimeout: -1, WriteTimeout: -1, ContextTimeoutEnabled: true,
@@ -72,7 +72,7 @@ func (s *base) client() *redis.Client {
 	return c
 }
 
-// connect makes a client and sees whether it works.
+// connect makes a client and tests it.
 func (s *base) connect(ctx context.Context) (*redis.Client, error) {
 	c := s.client()
 	return c, c.Ping(ctx).Err()
@@ -86,7 +86,7 @@ func (s *base) closeAll() {
 	}
 }
 
-// describe reads the settings that matter, the version and the process.
+// describe reads the relevant settings, the version and the process.
 func (s *base) describe(ctx context.Context, info *sut.Info) error {
 	info.Client, info.PID = sut.LinkedVersion("github.com/redis/go-redis/v9"), s.c.PID
 	text, err := s.main.Info(ctx, "server").Result()
@@ -101,7 +101,7 @@ func (s *base) describe(ctx context.Context, info *sut.Info) error {
 	for _, name := range []string{"appendonly", "appendfsync", "save", "client-output-buffer-limit", "maxmemory", "maxmemory-policy", "io-threads"} {
 		list, err := s.main.ConfigGet(ctx, name).Result()
 		if err != nil {
-			info.Settings[name] = "not told: " + err.Error()
+			info.Settings[name] = "unknown:" + err.Error()
 			continue
 		}
 		info.Settings[name] = list[name]
@@ -109,7 +109,7 @@ func (s *base) describe(ctx context.Context, info *sut.Info) error {
 	return nil
 }
 
-// durability is that of what is written, by the settings that were read.
+// durability returns the durability of writes with these settings.
 func durability(settings map[string]string) sut.Durability {
 	if settings["appendonly"] != "yes" {
 		return sut.Memory

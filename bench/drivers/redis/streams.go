@@ -31,7 +31,7 @@ const (
 	entriesMin  = 100
 )
 
-// streams is Redis's streams: one for a run.
+// streams is Redis streams, one per run.
 type streams struct {
 	base
 	keep    int
@@ -99,21 +99,21 @@ func (s *streams) Teardown(ctx context.Context) error {
 	return s.main.Del(ctx, s.c.Name).Err()
 }
 
-// stream reads a stream, by itself or as one of the group.
+// stream reads a stream, alone or as a member of the group.
 type stream struct {
 	s        *streams
 	c        *redis.Client
-	consumer string // "": by itself
-	last     string // id of the last entry that was read
+	consumer string // "": alone
+	last     string // ID of the last entry read
 	seen     []string
 }
 
-// readBytes bounds what is asked for at once.
+// readBytes bounds one request.
 const readBytes = 16 << 20
 
 // Receive implements sut.Subscriber.
 func (b *stream) Receive(ctx context.Context, f func([]byte)) error {
-	defer context.AfterFunc(ctx, func() { _ = b.c.Close() })() // it does not heed ctx while it waits
+	defer context.AfterFunc(ctx, func() { _ = b.c.Close() })() // a wait ignores ctx
 	count := int64(max(readBytes/max(b.s.c.PayloadBytes, 1), 1))
 	for {
 		list, err := b.read(ctx, min(count, pipelineDefault))
@@ -137,7 +137,7 @@ func (b *stream) Receive(ctx context.Context, f func([]byte)) error {
 	}
 }
 
-// read waits for entries. In a group those of the last time are acknowledged in the same round trip.
+// read waits for entries. In a group it acknowledges the previous ones in the same round trip.
 func (b *stream) read(ctx context.Context, count int64) ([]redis.XStream, error) {
 	name := b.s.c.Name
 	if b.consumer == "" {

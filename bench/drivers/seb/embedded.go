@@ -16,7 +16,7 @@ import (
 
 func openEmbedded(ctx context.Context, c sut.Config) (sut.System, error) {
 	r := sut.ReadOptions(&c)
-	s := &embedded{c: c, lanes: common(r)}
+	s := &embedded{c: c, queues: common(r)}
 	o := seb.Options{
 		Bucket: c.Address, BatchWait: r.Duration("batch-wait", 0), DataDir: r.Text("data-dir", ""),
 		MemoryLimit: int64(r.Int("memory-limit", 0, 1<<20, math.MaxInt)),
@@ -36,7 +36,7 @@ func openEmbedded(ctx context.Context, c sut.Config) (sut.System, error) {
 // embedded is a broker in this process.
 type embedded struct {
 	c          sut.Config
-	lanes      laneOptions
+	queues     queueOptions
 	options    seb.Options
 	broker     *seb.Broker
 	sharing    sharing
@@ -51,7 +51,7 @@ func (s *embedded) Setup(ctx context.Context) (sut.Info, error) {
 		return sut.Info{}, fmt.Errorf("create topic %s: %w", s.c.Name, err)
 	}
 	s.made = true
-	settings := s.lanes.settings()
+	settings := s.queues.settings()
 	settings["bucket"], settings["batch wait"] = s.options.Bucket, "Seb's default for the bucket"
 	if s.options.BatchWait != 0 {
 		settings["batch wait"] = s.options.BatchWait.String()
@@ -65,7 +65,7 @@ func (s *embedded) Setup(ctx context.Context) (sut.Info, error) {
 
 // Publisher implements sut.System.
 func (s *embedded) Publisher(context.Context) (sut.Publisher, error) {
-	o := s.lanes
+	o := s.queues
 	o.isGap = func(err error) bool { return errors.Is(err, seb.ErrSequenceGap) }
 	o.produceTo = func(ctx context.Context, partition int32, batches []byte) error {
 		_, err := s.broker.ProduceBatches(ctx, s.c.Name, partition, batches)
@@ -88,7 +88,7 @@ func (s *embedded) Subscriber(ctx context.Context, shared bool) (sut.Subscriber,
 	return b, b.join(&s.sharing, &s.c, shared)
 }
 
-// read follows a partition until ctx ends, or the broker.
+// read follows a partition until ctx or the broker ends.
 func (s *embedded) read(ctx context.Context, p part) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)

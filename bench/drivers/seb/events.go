@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// events follows by server-sent events, for which the Go client has no call.
+// events follows by server-sent events, which the Go client does not support.
 func (s *httpSystem) events(c *connection, address string) records {
 	return func(ctx context.Context, p part) iter.Seq2[*record.Record, error] {
 		return func(yield func(*record.Record, error) bool) {
@@ -35,7 +35,8 @@ func (s *httpSystem) stream(ctx context.Context, c *connection, address string, 
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // best effort: the status says enough
+		// Best effort: the status is sufficient.
+		why, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 		return fmt.Errorf("follow by events: %s: %s", resp.Status, why)
 	}
 	in := bufio.NewReaderSize(resp.Body, 64<<10)
@@ -58,7 +59,7 @@ func (s *httpSystem) stream(ctx context.Context, c *connection, address string, 
 	}
 }
 
-// get asks for something that the Go client has no call for. The caller closes the body.
+// get sends a request that the Go client does not support. The caller closes the body.
 func (s *httpSystem) get(ctx context.Context, c *connection, address, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -71,17 +72,17 @@ func (s *httpSystem) get(ctx context.Context, c *connection, address, accept str
 	return c.http.Do(req)
 }
 
-// look has a broker look for what is new in its bucket.
+// look makes a broker check its bucket for new objects.
 func (s *httpSystem) look(ctx context.Context, c *connection, address string) error {
 	q := url.Values{"topic-name": {s.c.Name}, "partition": {"0"}, "offset": {"0"}, "read": {"latest"}, "timeout": {"1ms"}}
 	resp, err := s.get(ctx, c, address+"/records?"+q.Encode(), "application/json")
 	if err != nil {
 		return err
 	}
-	return resp.Body.Close() // whatever it says: the topic may not be there yet
+	return resp.Body.Close() // any status: the topic may not exist yet
 }
 
-// parseEvent takes the record out of an event's data.
+// parseEvent parses the record in an event's data.
 func parseEvent(data []byte) (*record.Record, error) {
 	var e struct {
 		Offset *int64  `json:"offset"`

@@ -11,16 +11,17 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// part is a partition that a subscriber follows, from an offset on.
+// part is a partition that a subscriber follows from an offset on.
 type part struct {
 	partition int32
 	from      int64
 }
 
-// records gives the records of a partition from an offset on, for as long as ctx allows.
+// records returns the records of a partition from an offset on, until ctx ends.
 type records func(ctx context.Context, p part) iter.Seq2[*record.Record, error]
 
-// followAll gives the values of all parts to f, one at a time, until ctx ends (nil) or one of them fails.
+// followAll passes the values of all parts to f, one at a time, until ctx ends (nil) or a part
+// fails.
 func followAll(ctx context.Context, parts []part, read records, f func([]byte)) error {
 	if len(parts) == 0 {
 		<-ctx.Done()
@@ -38,7 +39,7 @@ func followAll(ctx context.Context, parts []part, read records, f func([]byte)) 
 			err := followOne(within, p, read, func(value []byte) {
 				select {
 				case values <- value:
-					<-taken // the value is the reader's
+					<-taken // the value belongs to the reader
 				case <-within.Done():
 				}
 			})
@@ -80,13 +81,14 @@ func followOne(ctx context.Context, p part, read records, f func([]byte)) error 
 
 var errEnded = errors.New("the stream of records ended")
 
-var errLateShare = errors.New("subscribers that share must all be there before the first of them receives")
+var errLateShare = errors.New("all shared subscribers must join before the first of them receives")
 
-// sharing deals the partitions out to those who share them: Seb's groups keep offsets, who reads what is up to the readers.
+// sharing distributes the partitions to shared subscribers. Seb's groups only keep offsets; the
+// readers decide what each reads.
 type sharing struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	joined  int        // in this process
-	members int        // in all
+	members int        // in all processes
 	begun   bool
 }
 
@@ -105,7 +107,7 @@ func (s *sharing) join(c *sut.Config) (int, error) {
 	return c.SubscriberNumber(s.joined - 1), nil
 }
 
-// share returns those of the parts that are a member's.
+// share returns a member's parts.
 func (s *sharing) share(member int, parts []part) []part {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-// TestReceivedFromAFollower has one broker take the messages and another, of the same bucket, hand them out: by polls and by
-// server-sent events.
+// TestReceivedFromAFollower: one broker takes the messages and another, on the same bucket,
+// delivers them by polls and by server-sent events.
 func TestReceivedFromAFollower(t *testing.T) {
 	p := peerstest.Start(t, "seb-fsync-follower")
 	from := p.Targets[0].Options["read-from"]
@@ -41,7 +41,7 @@ func TestReceivedFromAFollower(t *testing.T) {
 	}
 }
 
-// roundTrip sends messages and wants all of them, intact.
+// roundTrip sends messages and requires all of them, intact.
 func roundTrip(t *testing.T, s sut.System) {
 	t.Helper()
 	sub, err := s.Subscriber(t.Context(), false)
@@ -75,7 +75,7 @@ func roundTrip(t *testing.T, s sut.System) {
 	if err := pub.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	receiving.Wait() // the test's own time is the limit
+	receiving.Wait() // bounded by the test's time
 	if failed != nil || !got["message 0"] || !got["message 19"] {
 		t.Errorf("%v, error %v", got, failed)
 	}

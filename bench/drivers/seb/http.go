@@ -1,4 +1,4 @@
-// Package seb measures Seb: over HTTP with the Go client, and opened inside the generator's process.
+// Package seb measures Seb: over HTTP with the Go client, and inside the generator's process.
 package seb
 
 import (
@@ -22,10 +22,10 @@ import (
 func init() {
 	sut.Register(sut.Driver{
 		Name: "seb", Open: openHTTP,
-		Doc: "Seb over HTTP; address, API key and bucket are those of the local broker, as it announces them in data-dir (seb-data), else " +
+		Doc: "Seb over HTTP; address, API key and bucket default to those that the local broker announces in data-dir (seb-data), then to" +
 			"http://127.0.0.1:51313; the API key is $SEB_API_KEY or in key-file. Options: inflight=5 (requests of a " +
 			"publisher; more than 5 are not in order), pace=2ms (between two of its requests), batch-bytes=4194304, follow=poll|sse, bucket (mem:, a folder or s3:, " +
-			"where the process does not tell), read-from=(the address; that of a broker which follows the same bucket), key-file, data-dir",
+			"if the process does not show it), read-from=(the address; that of a broker which follows the same bucket), key-file, data-dir",
 	})
 	sut.Register(sut.Driver{
 		Name: "seb-embedded", Open: openEmbedded, Inside: true,
@@ -35,35 +35,36 @@ func init() {
 }
 
 const (
-	addressDefault   = "http://127.0.0.1:51313"
-	module           = "github.com/sebbroker/seb"
-	inflightMax      = 1000
-	paceDefault      = 2 * time.Millisecond // five of them are what a local bucket takes: batch wait and PUT
+	addressDefault = "http://127.0.0.1:51313"
+	module         = "github.com/sebbroker/seb"
+	inflightMax    = 1000
+	// Five times paceDefault is the time of a request to a local bucket: batch wait and PUT.
+	paceDefault      = 2 * time.Millisecond
 	batchDefault     = 4 << 20
 	batchMax         = 64 << 20
 	queueBytes       = 64 << 20
-	recordRoom       = 4 << 10   // of a batch beyond its payload
+	recordRoom       = 4 << 10   // of a batch in addition to its payload
 	maxBatchDefault  = 1_048_588 // Seb's, and Kafka's
 	connectionsSpare = 4
 )
 
-// common reads the options that both drivers have.
-func common(r *sut.Options) laneOptions {
-	return laneOptions{
+// common reads the options of both drivers.
+func common(r *sut.Options) queueOptions {
+	return queueOptions{
 		inflight: r.Int("inflight", inflightOrdered, 1, inflightMax), pace: r.Duration("pace", paceDefault),
 		batchMax: r.Int("batch-bytes", batchDefault, 1, batchMax), queueMax: queueBytes,
 	}
 }
 
 // settings describes them.
-func (o *laneOptions) settings() map[string]string {
+func (o *queueOptions) settings() map[string]string {
 	return map[string]string{
 		"requests in flight of a publisher": strconv.Itoa(o.inflight), "kept in order": strconv.FormatBool(o.ordered()),
 		"pace": o.pace.String(), "request bytes": strconv.Itoa(o.batchMax),
 	}
 }
 
-// topicSettings are those of a topic that takes the payloads of a run.
+// topicSettings returns the settings of a topic for the payloads of a run.
 func topicSettings(payloadBytes int) map[string]string {
 	if payloadBytes+recordRoom <= maxBatchDefault {
 		return nil
@@ -73,7 +74,7 @@ func topicSettings(payloadBytes int) map[string]string {
 
 func openHTTP(_ context.Context, c sut.Config) (sut.System, error) {
 	r := sut.ReadOptions(&c)
-	s := &httpSystem{c: c, lanes: common(r), follow: r.OneOf("follow", "poll", "sse"), bucket: r.Text("bucket", ""), readFrom: r.Text("read-from", "")}
+	s := &httpSystem{c: c, queues: common(r), follow: r.OneOf("follow", "poll", "sse"), bucket: r.Text("bucket", ""), readFrom: r.Text("read-from", "")}
 	keyFile, dataDir := r.Text("key-file", ""), r.Text("data-dir", dataDirDefault)
 	if err := r.Done(); err != nil {
 		return nil, err
@@ -112,29 +113,29 @@ func trimLine(b []byte) string {
 // httpSystem is a broker in another process.
 type httpSystem struct {
 	c              sut.Config
-	lanes          laneOptions
+	queues         queueOptions
 	follow, bucket string
-	readFrom       string // the address of the broker that subscribers are connected to
+	readFrom       string // address of the broker for subscribers
 	key            string
 	main           *connection
 	sharing        sharing
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	open       []func()
 	publishers int
-	made       bool // the topic is there
+	made       bool // the topic exists
 }
 
-// connection is a client with connections of its own.
+// connection is a client with separate connections.
 type connection struct {
 	*client.Client
 	http *http.Client
 }
 
-// client makes a client that repeats nothing by itself.
+// client makes a client without retries.
 func (s *httpSystem) client(address string) (*connection, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, s.lanes.inflight*s.c.Partitions+connectionsSpare
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, s.queues.inflight*s.c.Partitions+connectionsSpare
 	t.DisableCompression = true
 	t.WriteBufferSize, t.ReadBufferSize = 64<<10, 64<<10
 	h := &http.Client{Transport: t}
@@ -142,7 +143,7 @@ func (s *httpSystem) client(address string) (*connection, error) {
 	return &connection{c, h}, err
 }
 
-// opened keeps what is to be closed at the end at the latest.
+// opened registers a connection for the final close.
 func (s *httpSystem) opened(c *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,12 +152,12 @@ func (s *httpSystem) opened(c *connection) {
 
 // Setup implements sut.System.
 func (s *httpSystem) Setup(ctx context.Context) (sut.Info, error) {
-	settings := s.lanes.settings()
+	settings := s.queues.settings()
 	settings["follow"] = s.follow
 	if s.readFrom != s.c.Address {
-		settings["received from"] = "another broker, which follows the bucket"
+		settings["received from"] = "another broker that follows the bucket"
 	}
-	if !s.c.Makes() { // the host says the rest
+	if !s.c.Makes() { // the host provides the rest
 		_, err := s.main.Topic(ctx, s.c.Name)
 		return sut.Info{System: "seb", Client: sut.LinkedVersion(module), Settings: settings}, err
 	}
@@ -186,7 +187,7 @@ func (s *httpSystem) Publisher(context.Context) (sut.Publisher, error) {
 		return nil, err
 	}
 	s.opened(c)
-	o := s.lanes
+	o := s.queues
 	o.isGap = func(err error) bool { return errors.Is(err, client.ErrSequenceGap) }
 	o.produceTo = func(ctx context.Context, partition int32, batches []byte) error {
 		_, err := c.ProduceBatches(ctx, s.c.Name, batches, client.ProduceOptions{Partition: &partition})
@@ -219,7 +220,7 @@ func (s *httpSystem) Subscriber(ctx context.Context, shared bool) (sut.Subscribe
 	return b, b.join(&s.sharing, &s.c, shared)
 }
 
-// topic describes the topic. A broker that follows learns of it when somebody asks for the newest.
+// topic describes the topic. A follower learns of it when a request asks for the newest state.
 func (s *httpSystem) topic(ctx context.Context, c *connection) (client.Topic, error) {
 	for ends := time.Now().Add(followWait); ; {
 		t, err := c.Topic(ctx, s.c.Name)
@@ -237,7 +238,7 @@ func (s *httpSystem) topic(ctx context.Context, c *connection) (client.Topic, er
 	}
 }
 
-// How long a broker that follows has to learn of the topic, and how often it is asked.
+// How long a follower may take to learn of the topic, and the interval of the requests.
 const (
 	followWait = 30 * time.Second
 	followStep = 20 * time.Millisecond

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// announced is what a running broker says of itself in its data folder, in broker.json.
+// announced is the content of broker.json in the data directory of a running broker.
 type announced struct {
 	Address string `json:"address"`
 	Key     string `json:"api_key"`
@@ -15,10 +15,10 @@ type announced struct {
 	PID     int    `json:"pid"`
 }
 
-// dataDirDefault is Seb's.
+// dataDirDefault is Seb's default.
 const dataDirDefault = "seb-data"
 
-// announcedIn reads what the broker of a data folder has announced; false if there is none that runs.
+// announcedIn reads the file of a data directory; ok is false if no broker is running.
 func announcedIn(dir string) (a announced, ok bool) {
 	b, err := os.ReadFile(filepath.Join(dir, "broker.json"))
 	if err != nil || json.Unmarshal(b, &a) != nil {
@@ -28,7 +28,7 @@ func announcedIn(dir string) (a announced, ok bool) {
 	return a, err == nil
 }
 
-// useLocal completes what was not given with what the local broker has announced, if that is the broker that is meant.
+// useLocal fills in missing options from the local broker, if it is the addressed one.
 func (s *httpSystem) useLocal(dir string) {
 	a, ok := announcedIn(dir)
 	if !ok || s.c.Address != "" && s.c.Address != a.Address {

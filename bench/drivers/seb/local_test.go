@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-func TestTheLocalBrokerIsFound(t *testing.T) {
+func TestLocalBrokerIsFound(t *testing.T) {
 	dir := t.TempDir()
 	write := func(a announced) {
 		b, err := json.Marshal(a)
@@ -41,6 +41,6 @@ func TestTheLocalBrokerIsFound(t *testing.T) {
 	write(local)
 	s := new(httpSystem)
 	if s.useLocal(dir); s.c.Address != "" {
-		t.Errorf("a broker that is gone is used: %s", s.c.Address)
+		t.Errorf("a broker that has ended is used: %s", s.c.Address)
 	}
 }

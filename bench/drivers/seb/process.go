@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-// durabilityOf says where what a bucket acknowledges is.
+// durabilityOf returns the durability of messages in a bucket.
 func durabilityOf(bucket string) sut.Durability {
 	switch {
 	case strings.HasPrefix(bucket, "mem:"):
@@ -25,9 +25,9 @@ func durabilityOf(bucket string) sut.Durability {
 	return sut.Fsync
 }
 
-var errBucketUnknown = errors.New(`what bucket the broker has is not known, and with it how durable messages are: give option "bucket" as the broker has it`)
+var errBucketUnknown = errors.New(`unknown bucket, so the durability of messages is unknown: set option "bucket" to that of the broker`)
 
-// version is that of the program of a process: its module's, and the commit that it was built of.
+// version returns the version of a process's program: that of its module, and its commit.
 func version(pid int) string {
 	info, err := buildinfo.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 	if err != nil {
@@ -42,7 +42,7 @@ func version(pid int) string {
 	return strings.Join(append(parts, info.GoVersion), " ")
 }
 
-// flags are the flags of the broker's process, as Linux shows them. A key is left out.
+// flags returns the flags of the broker's process from Linux, without keys.
 func flags(pid int) (map[string]string, error) {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	if err != nil {
@@ -67,7 +67,7 @@ func flags(pid int) (map[string]string, error) {
 	return list, nil
 }
 
-// bucketOf is the bucket of the broker: as told, or as its process was.
+// bucketOf returns the bucket of the broker: as given, or from its process.
 func bucketOf(told string, pid int, settings map[string]string) (string, error) {
 	if pid == 0 {
 		if told == "" {

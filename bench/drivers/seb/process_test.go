@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-func TestABucketSaysHowDurableMessagesAre(t *testing.T) {
+func TestDurabilityOfBucket(t *testing.T) {
 	for bucket, want := range map[string]sut.Durability{
 		"mem:": sut.Memory, "s3://b/p?endpoint=http://127.0.0.1:1": sut.ObjectStore, "./folder": sut.Fsync, "file:/x": sut.Fsync,
 		"file:/x?fsync=false": sut.PageCache,
@@ -21,8 +21,8 @@ func TestABucketSaysHowDurableMessagesAre(t *testing.T) {
 	}
 }
 
-// TestTheBucketIsReadFromTheBrokersProcess has a shell that is given a broker's flags.
-func TestTheBucketIsReadFromTheBrokersProcess(t *testing.T) {
+// TestBucketOfProcess starts a shell with a broker's flags.
+func TestBucketOfProcess(t *testing.T) {
 	c := exec.Command("sh", "-c", "echo; read line", "serve", "--bucket", "mem:", "--http-api-key=secret", "--read-only", "--batch-wait-time", "5ms")
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -35,7 +35,8 @@ func TestTheBucketIsReadFromTheBrokersProcess(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := out.Read(make([]byte, 1)); err != nil { // the kernel shows its arguments a little after it has begun
+	// The kernel shows its arguments slightly after its start.
+	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
@@ -55,25 +56,25 @@ func TestTheBucketIsReadFromTheBrokersProcess(t *testing.T) {
 			t.Errorf("a secret: %s=%s", name, value)
 		}
 	}
-	if told, err := bucketOf("s3://x", c.Process.Pid, settings); err != nil || told != "s3://x" {
-		t.Errorf("as told: %q, %v", told, err)
+	if given, err := bucketOf("s3://x", c.Process.Pid, settings); err != nil || given != "s3://x" {
+		t.Errorf("as given: %q, %v", given, err)
 	}
 }
 
-func TestAnUnknownBucketIsAnError(t *testing.T) {
+func TestUnknownBucket(t *testing.T) {
 	if _, err := bucketOf("", 0, nil); err == nil || !strings.Contains(err.Error(), `option "bucket"`) {
 		t.Error(err)
 	}
-	const none = 1 << 30 // beyond what Linux gives
+	const none = 1 << 30 // above the limit of Linux
 	if _, err := bucketOf("", none, map[string]string{}); err == nil {
 		t.Error("no error")
 	}
 	if bucket, err := bucketOf("mem:", none, map[string]string{}); err != nil || bucket != "mem:" {
-		t.Errorf("as told: %q, %v", bucket, err)
+		t.Errorf("as given: %q, %v", bucket, err)
 	}
 }
 
-func TestVersionIsThatOfTheProgram(t *testing.T) {
+func TestVersionOfProcess(t *testing.T) {
 	if v := version(os.Getpid()); !strings.Contains(v, "go1.") {
 		t.Errorf("version %q", v)
 	}
@@ -99,7 +100,7 @@ func TestEventsAreParsed(t *testing.T) {
 	}
 }
 
-func TestWhoSharesIsDealtPartitionsOnce(t *testing.T) {
+func TestSharing(t *testing.T) {
 	var s sharing
 	for i := range 2 {
 		if n, err := s.join(&sut.Config{}); n != i || err != nil {
@@ -116,7 +117,7 @@ func TestWhoSharesIsDealtPartitionsOnce(t *testing.T) {
 	}
 }
 
-func TestWhoSharesFromOtherProcessesHasItsPartitions(t *testing.T) {
+func TestSharingAcrossProcesses(t *testing.T) {
 	var s sharing
 	c := sut.Config{Crowd: &sut.Crowd{Subscribers: []int{1, 3}, SubscribersAll: 4}}
 	var members []int

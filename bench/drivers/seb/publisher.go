@@ -8,17 +8,18 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-// publisher spreads the messages of a publisher over lanes: without a key all go to one partition, which the next publisher
-// follows with the next; with one, to that of its hash. So the order of a publisher, or of a key, is kept.
+// publisher distributes messages over queues. Messages without a key go to one partition;
+// consecutive publishers use consecutive partitions. Messages with a key go to that of its hash. So
+// the order of a publisher, or of a key, is kept.
 type publisher struct {
-	o     laneOptions
-	own   int
-	lanes []*lane // by partition; nil: none yet
-	after func()
+	o      queueOptions
+	own    int
+	queues []*queue // by partition; nil: none yet
+	after  func()
 }
 
-func newPublisher(number, partitions int, o laneOptions, after func()) *publisher {
-	return &publisher{o: o, own: number % partitions, lanes: make([]*lane, partitions), after: after}
+func newPublisher(number, partitions int, o queueOptions, after func()) *publisher {
+	return &publisher{o: o, own: number % partitions, queues: make([]*queue, partitions), after: after}
 }
 
 // Publish implements sut.Publisher.
@@ -26,19 +27,19 @@ func (p *publisher) Publish(ctx context.Context, key, payload []byte, done func(
 	partition := p.own
 	if key != nil {
 		h := fnv.New32a()
-		_, _ = h.Write(key) // can not fail
-		partition = int(h.Sum32() % uint32(len(p.lanes)))
+		_, _ = h.Write(key) // cannot fail
+		partition = int(h.Sum32() % uint32(len(p.queues)))
 	}
-	if p.lanes[partition] == nil {
-		p.lanes[partition] = newLane(ctx, int32(partition), p.o)
+	if p.queues[partition] == nil {
+		p.queues[partition] = newQueue(ctx, int32(partition), p.o)
 	}
-	p.lanes[partition].box.Put(ctx, sut.Queued{Key: key, Payload: payload, Done: done})
+	p.queues[partition].box.Put(ctx, sut.Queued{Key: key, Payload: payload, Done: done})
 }
 
 // Close implements sut.Publisher.
 func (p *publisher) Close(ctx context.Context) error {
 	var closing sync.WaitGroup
-	for _, l := range p.lanes {
+	for _, l := range p.queues {
 		if l != nil {
 			closing.Go(func() { l.close(ctx) })
 		}

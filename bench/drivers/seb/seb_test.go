@@ -20,7 +20,7 @@ func TestContractEmbeddedInMemory(t *testing.T) {
 	contract.Run(t, contract.Target{Driver: "seb-embedded", Config: sut.Config{Address: "mem:"}})
 }
 
-// TestContractEmbeddedOnDisk has another broker take the bucket over instead of a death.
+// TestContractEmbeddedOnDisk: another broker takes over the bucket instead of a kill.
 func TestContractEmbeddedOnDisk(t *testing.T) {
 	contract.Run(t, contract.Target{
 		Driver: "seb-embedded", Config: sut.Config{Address: t.TempDir()},
@@ -38,7 +38,7 @@ func TestContractEmbeddedOnDisk(t *testing.T) {
 	})
 }
 
-// leftTopic lists the topics of a run's name. The API key is where the peer has it.
+// leftTopic lists the topics of a run's name. The peer's folder has the API key.
 func leftTopic(keyFile string) func(ctx context.Context, address, name string) ([]string, error) {
 	return func(ctx context.Context, address, name string) ([]string, error) {
 		key, err := os.ReadFile(keyFile)

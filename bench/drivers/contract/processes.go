@@ -10,20 +10,20 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-// crowd has a host and two guests use the system under one name, as processes of several machines do: each guest sends to the
-// subscribers of both, and only the host removes anything.
-func (target *Target) crowd(t *testing.T, shared bool) {
+// processes runs a host and two guests on the system under one name, like processes of several
+// machines: each guest sends to the subscribers of both, and only the host removes anything.
+func (target *Target) processes(t *testing.T, shared bool) {
 	if sut.Inside(target.Driver) {
 		t.Skip("it is inside each process")
 	}
 	if shared && target.NoSharing {
-		t.Skip("its subscribers can not share")
+		t.Skip("subscribers cannot share")
 	}
 	l := load{publishers: 2, subscribers: 2, messages: 200, bytes: small, partitions: 2, shared: shared}
 	if shared {
 		l.keys = 16
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	name := freshName()
 	open := func(crowd sut.Crowd) sut.System {
@@ -36,7 +36,7 @@ func (target *Target) crowd(t *testing.T, shared bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { // again does nothing
+		t.Cleanup(func() { // it may be called again
 			if err := s.Teardown(context.WithoutCancel(ctx)); err != nil {
 				t.Errorf("teardown: %v", err)
 			}
@@ -65,7 +65,7 @@ func (target *Target) crowd(t *testing.T, shared bool) {
 	}
 }
 
-// mingle has each guest send and receive, and wants everything to arrive everywhere.
+// mingle lets each guest send and receive, and requires every message to arrive everywhere.
 func (*Target) mingle(t *testing.T, ctx context.Context, guests []sut.System, l load) {
 	seen := newRecorder(l)
 	receiveCtx, stop := context.WithCancel(ctx)

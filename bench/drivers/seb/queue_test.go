@@ -12,8 +12,8 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-// TestRequestsThatOvertakeComeInOrder has a broker in this process, where five goroutines race to it.
-func TestRequestsThatOvertakeComeInOrder(t *testing.T) {
+// TestOvertakingRequestsStayInOrder uses a broker in this process, to which five goroutines race.
+func TestOvertakingRequestsStayInOrder(t *testing.T) {
 	b, err := seb.Open(t.Context(), seb.Options{Bucket: "mem:"})
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestRequestsThatOvertakeComeInOrder(t *testing.T) {
 	const runs, messages = 20, 200
 	var mu sync.Mutex // guards gaps and faults
 	gaps, faults := 0, []error(nil)
-	o := laneOptions{
+	o := queueOptions{
 		inflight: inflightOrdered, batchMax: 20, queueMax: queueBytes,
 		isGap: func(err error) bool {
 			gap := errors.Is(err, seb.ErrSequenceGap)
@@ -37,13 +37,14 @@ func TestRequestsThatOvertakeComeInOrder(t *testing.T) {
 			return gap
 		},
 		produceTo: func(ctx context.Context, partition int32, batches []byte) error {
-			time.Sleep(rand.N(100 * time.Microsecond)) // as on their way over the network: now one is first, now another
+			// A random delay, as in a network, changes the order.
+			time.Sleep(rand.N(100 * time.Microsecond))
 			_, err := b.ProduceBatches(ctx, "x", partition, batches)
 			return err
 		},
 	}
 	for range runs {
-		l := newLane(t.Context(), 0, o)
+		l := newQueue(t.Context(), 0, o)
 		for i := range messages {
 			l.box.Put(t.Context(), sut.Queued{Payload: []byte{byte(i)}, Done: func(err error) {
 				mu.Lock()
