@@ -146,6 +146,9 @@ func (t *Tree) eval(dir string, e ast.Expr) constant.Value {
 }
 
 var figures = []figure{
+	{"ARCHITECTURE", `server.go. has (\d+ seconds)`, "internal/server.stopTime"},
+	{"ARCHITECTURE", `until the batch wait is over, or (\d+ MiB)`, "internal/node.batchBytes"},
+
 	{"docs/guide/configure", "`--memory-limit` \\| ([^|]+) \\|", "--memory-limit"},
 	{"docs/guide/configure", "`--cache-size` \\| ([^|]+) \\|", "--cache-size"},
 	{"docs/guide/configure", `one object: (\w+ ms) on S3`, "internal/node.batchWaitRemote"},
@@ -180,6 +183,7 @@ var figures = []figure{
 
 	{"docs/guide/operate", `at most (\d+ MiB) \|`, "internal/budget.requestMax"},
 	{"docs/guide/operate", `level for (\d+ minutes)`, "internal/log/core.RaiseAfter"},
+	{"docs/guide/operate", `waits at most (\d+ s) for it`, "internal/server.storeTimeout"},
 	{"docs/guide/operate", `nothing for (\d+ minutes)`, "internal/log.leapWait"},
 	{"docs/guide/operate", `remembers the ([\d,]+) most recent`, "internal/log/state.ProducersMax"},
 	{"docs/guide/operate", `one object \| (\d+ bytes)`, "internal/log/state.RangeMemory"},
