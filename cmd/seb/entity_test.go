@@ -37,7 +37,7 @@ func TestErase(t *testing.T) {
 	if x := explained("u2"); !x.Fired || len(x.Firings) != 1 {
 		t.Errorf("also erased: %+v", x)
 	}
-	if r := erase("u1", "--topic-name", "nothing"); r.fault == nil || !strings.Contains(r.fault.Error(), "nothing is no topic of events") {
+	if r := erase("u1", "--topic-name", "nothing"); r.fault == nil || !strings.Contains(r.fault.Error(), "topic \"nothing\" does not hold events") {
 		t.Errorf("%+v", r)
 	}
 	if r := erase("u2", "--topic-name", "events"); r.fault != nil || explained("u2").Known {

@@ -326,7 +326,7 @@ func TestUnknownTriggersAndFirings(t *testing.T) {
 			}
 		}
 	}
-	if r := triggered(t, c, "", "dry-run", "a"); r.fault == nil || !strings.Contains(r.fault.Error(), "there is no topic events yet: the first event makes it") {
+	if r := triggered(t, c, "", "dry-run", "a"); r.fault == nil || !strings.Contains(r.fault.Error(), "topic \"events\" does not exist yet: the first event creates it") {
 		t.Errorf("%+v", r)
 	}
 	// A trigger without firings is valid, and so are firings of a deleted trigger.

@@ -151,7 +151,7 @@ func TestTriggerFaults(t *testing.T) {
 		`{"expr":"A","backfill":"all"}`:                                                 {Field: "backfill", Detail: `backfill: invalid policy "all"`},
 		`{"expr":"A","on_retract":"x"}`:                                                 {Field: "on_retract", Detail: `on_retract: invalid value "x"`},
 		`{"expr":"A","status":"off"}`:                                                   {Field: "status", Detail: `status: invalid value "off"`},
-		`{"expr":"A","topic":"triggers"}`:                                               {Field: "topic", Detail: "topic: triggers is no topic of events"},
+		`{"expr":"A","topic":"triggers"}`:                                               {Field: "topic", Detail: "topic: topic \"triggers\" does not hold events"},
 		`{"expr":"A","deliver":{"uri":"x"}}`:                                            {Field: "deliver", Detail: `deliver: unknown field "uri"`},
 		`{"expr":"A","deliver":{"url":"http://127.0.0.1/","secrets":[]}}`:               {Field: "deliver", Detail: "deliver: url: host refused"},
 		`{"expr":"A","deliver":` + strings.Replace(signed, "swordfish", "***", 1) + `}`: {Field: "deliver", Detail: `deliver: headers: the value of Authorization is masked`},

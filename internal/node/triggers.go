@@ -95,7 +95,7 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 	n.triggers, err = trigger.Open(ctx, trigger.Options{
 		Path: n.triggersFile.path, Log: l, CacheBytes: min(triggersCache, o.MemoryLimit/32), RowBytes: min(triggersRows, o.MemoryLimit/48),
 		MemoryBytes: n.Budget().Class(budget.Triggers).Limit(),
-		Counts:      func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
+		CapSpan:     func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
 		Snapshots:   n.snapshots(store, o), Logger: o.Logger, Metrics: o.Metrics,
 	})
 	n.eventLog = l

@@ -100,7 +100,7 @@ func BenchmarkInstances(b *testing.B) {
 			b.Fatal(err)
 		}
 		var rows, due int64
-		err = s.fold.Query(func(q store.Queries) (err error) {
+		err = s.follower.Query(func(q store.Queries) (err error) {
 			rows, due, err = q.Count(b.Context(), list[0].No)
 			return err
 		})

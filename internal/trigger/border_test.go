@@ -24,7 +24,7 @@ func (s *stepped) define(id, expr string, change func(d *rule.Definition)) {
 // topics creates the topics that triggers of the topic events need.
 func (s *stepped) topics() {
 	s.t.Helper()
-	if _, err := s.ready(s.t.Context(), &rule.Definition{Topic: "events"}); err != nil {
+	if _, err := s.ensureTopics(s.t.Context(), &rule.Definition{Topic: "events"}); err != nil {
 		s.t.Fatal(err)
 	}
 }

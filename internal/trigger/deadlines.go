@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// allDeadlines does what is due at instants that are complete, some of it.
+// allDeadlines passes some of the deadlines that are complete.
 func (w *worker) allDeadlines(ctx context.Context) (more bool, err error) {
 	for topic, at := range w.complete {
 		again, err := w.topicDeadlines(ctx, w.served(topic), at)
@@ -23,18 +23,18 @@ func (w *worker) allDeadlines(ctx context.Context) (more bool, err error) {
 	return more || again, err
 }
 
-// topicDeadlines passes what is due for the triggers of a topic. The deadlines of triggers that cost much come behind those of
-// others, each by itself, so that the others do not wait for them.
+// topicDeadlines passes the deadlines of triggers of one topic. A costly trigger comes after the
+// others, in a transaction of its own, so that the others do not wait for it.
 func (w *worker) topicDeadlines(ctx context.Context, lives []*live, at int64) (more bool, err error) {
 	groups := make([][]*live, 1)
 	for k := range lives {
-		if l := lives[w.turned(k, len(lives))]; l.pace >= costly {
+		if l := lives[w.rotated(k, len(lives))]; l.avgWork >= costly {
 			groups = append(groups, []*live{l})
 		}
 	}
-	groups[0] = slices.DeleteFunc(slices.Clone(lives), func(l *live) bool { return l.pace >= costly })
+	groups[0] = slices.DeleteFunc(slices.Clone(lives), func(l *live) bool { return l.avgWork >= costly })
 	for i, some := range groups {
-		if i < 2 { // those that cost much share what one step may cost
+		if i < 2 { // the costly triggers share the work of one step
 			w.left = w.opt.Sizes.Work
 		}
 		if w.left <= 0 {
@@ -49,14 +49,14 @@ func (w *worker) topicDeadlines(ctx context.Context, lives []*live, at int64) (m
 	}
 	w.left = w.opt.Sizes.Work
 	for k := range lives {
-		l := lives[w.turned(k, len(lives))]
-		if l.crossed || at <= l.At {
+		l := lives[w.rotated(k, len(lives))]
+		if l.startChecked || at <= l.At {
 			continue
 		}
 		if w.left <= 0 {
 			return true, nil
 		}
-		again, err := w.cross(ctx, l, at)
+		again, err := w.checkStart(ctx, l, at)
 		if err != nil {
 			return false, err
 		}
@@ -65,14 +65,14 @@ func (w *worker) topicDeadlines(ctx context.Context, lives []*live, at int64) (m
 	return more, nil
 }
 
-// due is an edge at a deadline.
-type due struct {
-	live *live
-	key  store.InstKey
-	edge rule.Transition
+// dueTransition is a transition at a deadline.
+type dueTransition struct {
+	live       *live
+	key        store.InstKey
+	transition rule.Transition
 }
 
-// deadlines passes what is due up to an instant, for the triggers of one topic.
+// deadlines passes the deadlines up to an instant, for triggers of one topic.
 func (w *worker) deadlines(ctx context.Context, lives []*live, at int64) (more bool, err error) {
 	lives = slices.DeleteFunc(slices.Clone(lives), func(l *live) bool { return l.due > at })
 	if len(lives) == 0 {
@@ -84,7 +84,7 @@ func (w *worker) deadlines(ctx context.Context, lives []*live, at int64) (more b
 		cut, n := at, 0
 		for ; n < len(lives); n++ {
 			left := w.opt.Sizes.Dues - len(rows)
-			if left == 0 { // nothing of those that are left out is due before the first of them
+			if left == 0 { // the remaining triggers have nothing due before lives[n].due
 				cut, more = min(cut, lives[n].due), true
 				break
 			}
@@ -92,11 +92,11 @@ func (w *worker) deadlines(ctx context.Context, lives []*live, at int64) (more b
 			if rows, err = tx.Due(rows, lives[n].No, at, left); err != nil {
 				return err
 			}
-			if len(rows)-before == left { // it may have more, so others must not go further
+			if len(rows)-before == left { // it may have more: limit the others too
 				cut, more = min(cut, rows[len(rows)-1].At), true
 			}
 		}
-		done, err := w.pass(tx, rows, cut)
+		done, err := w.passDeadlines(tx, rows, cut)
 		if err != nil {
 			return err
 		}
@@ -111,11 +111,11 @@ func (w *worker) deadlines(ctx context.Context, lives []*live, at int64) (more b
 	return more, err
 }
 
-// pass takes rows through to an instant, as far as they are due by then and there is memory for them: those that are due
-// first, first. What fires comes in the order of time, trigger and entity.
-func (w *worker) pass(tx *store.Tx, rows []store.Due, cut int64) (all bool, err error) {
+// passDeadlines evaluates rows at an instant, as far as they are due by then and memory allows:
+// earliest deadline first. The transitions are applied in the order of time, trigger and entity.
+func (w *worker) passDeadlines(tx *store.Tx, rows []store.Due, cut int64) (all bool, err error) {
 	slices.SortStableFunc(rows, func(a, b store.Due) int { return cmp.Compare(a.At, b.At) })
-	var edges []due
+	var transitions []dueTransition
 	all = true
 	for i := range rows {
 		k := rows[i].Key
@@ -135,7 +135,7 @@ func (w *worker) pass(tx *store.Tx, rows []store.Due, cut int64) (all bool, err 
 		if err != nil {
 			return false, err
 		}
-		s := w.at(k, x)
+		s := w.instanceOf(k, x)
 		if err := r.Until(s, cut); err != nil {
 			return false, err
 		}
@@ -143,32 +143,33 @@ func (w *worker) pass(tx *store.Tx, rows []store.Due, cut int64) (all bool, err 
 		w.spend(l, r, &x.row)
 		w.rows.touch(k, x)
 		for _, e := range s.Transitions {
-			edges = append(edges, due{l, k, e})
+			transitions = append(transitions, dueTransition{l, k, e})
 		}
 	}
-	slices.SortStableFunc(edges, func(a, b due) int {
-		return cmp.Or(cmp.Compare(a.edge.At, b.edge.At), cmp.Compare(a.live.ID, b.live.ID), cmp.Compare(a.key.Entity, b.key.Entity))
+	slices.SortStableFunc(transitions, func(a, b dueTransition) int {
+		return cmp.Or(cmp.Compare(a.transition.At, b.transition.At), cmp.Compare(a.live.ID, b.live.ID), cmp.Compare(a.key.Entity, b.key.Entity))
 	})
-	for i := range edges {
-		e := &edges[i]
-		if err := w.edge(tx, e.live, e.key, &e.edge); err != nil {
+	for i := range transitions {
+		e := &transitions[i]
+		if err := w.applyTransition(tx, e.live, e.key, &e.transition); err != nil {
 			return false, err
 		}
 	}
 	return all, w.flush(tx)
 }
 
-// crossing is how many rows are looked at at a time, which may be large.
-const crossing = 100
+// startRows bounds the rows of one scan, because a row may be large.
+const startRows = 100
 
-// cross looks at some of the rows of a trigger that fires for what was true when it was made.
-func (w *worker) cross(ctx context.Context, l *live, at int64) (more bool, err error) {
-	if l.crossed || at <= l.At {
+// checkStart evaluates some of the rows of a trigger with backfill `current`, which also fires for
+// entities that were true at its creation.
+func (w *worker) checkStart(ctx context.Context, l *live, at int64) (more bool, err error) {
+	if l.startChecked || at <= l.At {
 		return false, nil
 	}
 	err = w.f.Update(ctx, func(tx *store.Tx) error {
 		l.scanned.Trigger = l.No
-		keys, rows, err := tx.Scan(l.scanned, crossing)
+		keys, rows, err := tx.Scan(l.scanned, startRows)
 		if err != nil {
 			return err
 		}
@@ -182,18 +183,18 @@ func (w *worker) cross(ctx context.Context, l *live, at int64) (more bool, err e
 				dues = append(dues, store.Due{Key: keys[i], At: at})
 			}
 		}
-		all, err := w.pass(tx, dues, at)
-		if err != nil || !all { // those that are done are not looked at again
+		all, err := w.passDeadlines(tx, dues, at)
+		if err != nil || !all { // the next scan leaves out the rows that are done
 			return err
 		}
 		if len(keys) > 0 {
 			l.scanned = keys[len(keys)-1]
 		}
-		l.crossed = len(keys) < crossing
+		l.startChecked = len(keys) < startRows
 		return nil
 	})
-	return !l.crossed, err
+	return !l.startChecked, err
 }
 
-// ready is whether the instants of a topic are complete as far as its log goes.
+// ready reports whether the instants of a topic are complete up to the log's time.
 func (w *worker) ready(topic record.ID) bool { return w.complete[topic] == w.pos.Complete() }

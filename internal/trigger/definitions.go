@@ -16,8 +16,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// resolved is a definition with its border resolved, and its value, which is valid as long as r.
-func resolved(r *record.Record, stamped bool) (d rule.Definition, value []byte, err error) {
+// resolveDefinition parses a definition and resolves its border. value is valid as long as r.
+func resolveDefinition(r *record.Record, stamped bool) (d rule.Definition, value []byte, err error) {
 	d, err = rule.ParseDefinition(r.Key, r.Value)
 	if err != nil || d.Border == rule.BorderGiven {
 		return d, r.Value, err
@@ -30,7 +30,7 @@ func resolved(r *record.Record, stamped bool) (d rule.Definition, value []byte, 
 	return d, value, err
 }
 
-// addLive puts a trigger on the list.
+// addLive adds a trigger to those that are followed.
 func (w *worker) addLive(l *live) {
 	i, _ := w.search(l.ID)
 	w.live = slices.Insert(w.live, i, l)
@@ -62,8 +62,8 @@ func (w *worker) unserve(l *live) {
 	}
 }
 
-// serve notes that the main reader serves a trigger, if it does, by the names of events that it mentions. The triggers of a
-// name are in the order of w.live, so that they fire in this order.
+// serve adds a trigger that the main reader serves to the index by event name. The triggers of a
+// name have the order of w.live, so that they fire in this order.
 func (w *worker) serve(l *live) {
 	if l.status != store.Joined {
 		return
@@ -79,7 +79,7 @@ func (w *worker) serve(l *live) {
 	}
 }
 
-// reindex is serve of all triggers.
+// reindex rebuilds the index of all triggers.
 func (w *worker) reindex() {
 	w.index = map[record.ID]map[string][]*live{}
 	for _, l := range w.live {
@@ -101,15 +101,15 @@ func (w *worker) find(id string) *live {
 	return w.live[i]
 }
 
-// definitions follows the topic of definitions to its end.
+// definitions reads the topic of definitions to its end.
 func (w *worker) definitions(ctx context.Context) (more bool, err error) {
 	for {
-		p, err := w.system(ctx, 0)
+		p, err := w.readSystem(ctx, 0)
 		if p == nil {
 			return more, err
 		}
-		more = true                                                      // the position has no topics that were not known
-		err = w.each(p, func(*record.Record, bool) error { return nil }) // what comes of the first can not be undone in memory
+		more = true                                                      // pos lacks new topics
+		err = w.each(p, func(*record.Record, bool) error { return nil }) // fail before define
 		if err == nil {
 			err = w.apply(ctx, p, func(tx *store.Tx) error {
 				return w.each(p, func(r *record.Record, stamped bool) error { return w.define(tx, r, stamped) })
@@ -122,8 +122,8 @@ func (w *worker) definitions(ctx context.Context) (more bool, err error) {
 	}
 }
 
-// system reads a piece of one of the engine's own topics, by its place in w.topics.
-func (w *worker) system(ctx context.Context, i int) (*piece, error) {
+// readSystem reads a piece of one of the engine's own topics, given as an index of w.topics.
+func (w *worker) readSystem(ctx context.Context, i int) (*piece, error) {
 	spans := w.pos.Topics[i]
 	if len(spans) == 0 {
 		return nil, nil
@@ -131,7 +131,8 @@ func (w *worker) system(ctx context.Context, i int) (*piece, error) {
 	return w.next(ctx, store.CursorKey{Topic: w.topics[i]}, spans[0])
 }
 
-// define applies a record of the topic of definitions. stamped is whether its timestamp is its append time.
+// define applies a record of the topic of definitions. stamped reports whether its timestamp is the
+// append time.
 func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 	id := string(r.Key)
 	old := w.find(id)
@@ -148,7 +149,7 @@ func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 			return errors.Join(localdb.ErrDamaged, err)
 		}
 	}
-	d, value, err := resolved(r, stamped)
+	d, value, err := resolveDefinition(r, stamped)
 	if err == nil {
 		_, err = record.ParseID(d.TopicID)
 	}
@@ -156,23 +157,23 @@ func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 		_, err = rule.Compile(d)
 	}
 	if err == nil && old != nil && was.Version == d.Version && !was.SameResults(&d) {
-		err = fmt.Errorf("version %d is there already, with another meaning", d.Version)
+		err = fmt.Errorf("version %d exists with a different definition", d.Version)
 	}
 	if err == nil && old != nil && d.Version < was.Version {
-		err = fmt.Errorf("version %d is there already", was.Version)
+		err = fmt.Errorf("version %d is older than version %d", d.Version, was.Version)
 	}
 	if err != nil {
 		w.met.skipped.Inc()
-		w.opt.Logger.Warn("definition of a trigger is left out", "trigger", id, "offset", r.Offset, "err", err)
+		w.opt.Logger.Warn("invalid trigger definition skipped", "trigger", id, "offset", r.Offset, "err", err)
 		return nil
 	}
-	if old != nil && was.Version == d.Version { // it may be delivered otherwise, or be paused
+	if old != nil && was.Version == d.Version { // only the delivery or the status may differ
 		was.Status, was.Deliver, was.Text = d.Status, d.Deliver, d.Text
 		g := &store.Trigger{No: old.No, ID: id, Version: old.Version, Status: old.status}
 		if g.Def, err = was.Encode(); err != nil {
 			return err
 		}
-		w.alter(old, func(h *Head) { w.delivered(h, old, g, &was) })
+		w.changeHead(old, func(h *Head) { w.setDelivery(h, old, g, &was) })
 		return tx.PutTrigger(g)
 	}
 	if old != nil {
@@ -185,19 +186,19 @@ func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 	return w.install(tx, &d, value)
 }
 
-// replace stops following a version before a later one.
+// replace stops following a version because a later one replaces it.
 func (w *worker) replace(tx *store.Tx, old *live, was, d *rule.Definition) error {
 	if err := w.retire(tx, old); err != nil {
 		return err
 	}
-	if err := w.dropOut(tx, d.ID, func(x *store.Firing) bool { return d.Cut().After(x.Cause, was.TopicID, x.At) }); err != nil {
+	if err := w.dropUnrecorded(tx, d.ID, func(x *store.Firing) bool { return d.Cut().After(x.Cause, was.TopicID, x.At) }); err != nil {
 		return err
 	}
 	return w.settleCarried(tx, old)
 }
 
-// settleCarried decides what of a version's firings that are still to be recorded is carried: its successor may have another
-// carry_fired.
+// settleCarried marks the unrecorded firings of a version that are carried, because carry_fired of
+// its successor may differ.
 func (w *worker) settleCarried(tx *store.Tx, old *live) error {
 	for after := int64(0); ; {
 		list, err := tx.TriggerOutbox(old.ID, after, chunk)
@@ -224,10 +225,10 @@ func (w *worker) settleCarried(tx *store.Tx, old *live) error {
 	}
 }
 
-// install begins to follow a version.
+// install starts to follow a version.
 func (w *worker) install(tx *store.Tx, d *rule.Definition, value []byte) error {
 	g := &store.Trigger{ID: d.ID, Version: d.Version, Status: store.Behind, Def: value}
-	if id, err := record.ParseID(d.TopicID); err == nil && w.untouched(id) {
+	if id, err := record.ParseID(d.TopicID); err == nil && w.unread(id) {
 		g.Status = store.Joined
 	}
 	if err := tx.PutTrigger(g); err != nil {
@@ -240,8 +241,8 @@ func (w *worker) install(tx *store.Tx, d *rule.Definition, value []byte) error {
 	return err
 }
 
-// untouched is whether the main reader has read nothing of a topic yet.
-func (w *worker) untouched(topic record.ID) bool {
+// unread reports whether the main reader has read nothing of a topic yet.
+func (w *worker) unread(topic record.ID) bool {
 	for k, c := range w.cursors {
 		if k.Reader == store.Main && k.Topic == topic && c.Next > 0 {
 			return false
@@ -250,7 +251,7 @@ func (w *worker) untouched(topic record.ID) bool {
 	return true
 }
 
-// retire stops following a trigger. Its rows are swept away later.
+// retire stops following a trigger. sweep deletes its rows later.
 func (w *worker) retire(tx *store.Tx, l *live) error {
 	if err := tx.SetStatus(l.No, store.Gone); err != nil {
 		return err
@@ -264,23 +265,23 @@ func (w *worker) retire(tx *store.Tx, l *live) error {
 	return nil
 }
 
-// remove deletes a trigger: what was not delivered is not delivered any more.
+// remove deletes a trigger and cancels its undelivered firings.
 func (w *worker) remove(tx *store.Tx, l *live) error {
 	if err := w.retire(tx, l); err != nil {
 		return err
 	}
-	if err := w.dropOut(tx, l.ID, func(*store.Firing) bool { return true }); err != nil {
+	if err := w.dropUnrecorded(tx, l.ID, func(*store.Firing) bool { return true }); err != nil {
 		return err
 	}
-	w.old.began = 0 // its firings are looked at anew
+	w.pruning.began = 0 // prune examines its firings again
 	return w.cancel(tx, l.ID, math.MaxInt64)
 }
 
-// chunk is how many rows are read at a time. A firing may have some KiB.
+// chunk is the number of rows of one read. A firing may have some KiB.
 const chunk = 250
 
-// dropOut deletes firings of a trigger that were not recorded yet.
-func (w *worker) dropOut(tx *store.Tx, id string, which func(x *store.Firing) bool) error {
+// dropUnrecorded deletes unrecorded firings of a trigger.
+func (w *worker) dropUnrecorded(tx *store.Tx, id string, which func(x *store.Firing) bool) error {
 	for after := int64(0); ; {
 		list, err := tx.TriggerOutbox(id, after, chunk)
 		if err != nil || len(list) == 0 {
@@ -296,7 +297,7 @@ func (w *worker) dropOut(tx *store.Tx, id string, which func(x *store.Firing) bo
 	}
 }
 
-// cancel gives up what is to be delivered of a trigger, as far as it was recorded before an instant (ms).
+// cancel cancels the pending firings of a trigger that were recorded before an instant (ms).
 func (w *worker) cancel(tx *store.Tx, id string, before int64) error {
 	for after := int64(0); ; {
 		list, err := tx.TriggerPending(id, after, chunk)

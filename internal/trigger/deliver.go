@@ -14,22 +14,22 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Firing is a firing and what became of it.
+// Firing is a firing and its state.
 type Firing = store.Firing
 
-// LimitMax is the most firings that one call gives.
+// LimitMax is the largest limit of a query for firings.
 const LimitMax = 10_000
 
-// Due says for which triggers something is to be delivered at an instant, and when the next of others comes; zero if
-// nothing is. What is paused has nothing to be delivered. Only the leader has, once it knows what those have delivered who led
-// before: others are told nothing.
+// Due returns the triggers with firings to deliver at an instant, and when the next firing of the
+// others is due; zero if there is none. Paused triggers have none. Only the leader returns any, and
+// only after it has read the deliveries that earlier leaders recorded.
 func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next time.Time, err error) {
-	p, _, err := e.fold.Peek()
-	if err != nil || !p.Firm || !e.opt.Log.Leads() {
+	p, _, err := e.follower.Peek()
+	if err != nil || !p.LeaderReady || !e.opt.Log.Leads() {
 		return nil, time.Time{}, err
 	}
 	first := int64(math.MaxInt64)
-	err = e.fold.Query(func(q store.Queries) error {
+	err = e.follower.Query(func(q store.Queries) error {
 		for id := ""; ; {
 			var at int64
 			id, at, err = q.NextPending(ctx, id)
@@ -51,37 +51,39 @@ func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next tim
 	return ids, next, err
 }
 
-// Pending are firings of a trigger that are to be delivered at an instant, those that are due first first, at most limit: each
-// is recorded, and stays pending until Report. What was delivered and could not be reported, as in a crash, comes again.
+// Pending returns firings of a trigger that are due at an instant, earliest first, at most limit.
+// Each is recorded, and stays pending until Report: after a crash between delivery and report it is
+// delivered again.
 func (e *Engine) Pending(ctx context.Context, trigger string, now time.Time, limit int) (list []Firing, err error) {
 	t, err := e.Head(trigger)
-	if p, _, _ := e.fold.Peek(); err != nil || t.Paused || !p.Firm || !e.opt.Log.Leads() {
+	if p, _, _ := e.follower.Peek(); err != nil || t.Paused || !p.LeaderReady || !e.opt.Log.Leads() {
 		return nil, err
 	}
-	err = e.fold.Query(func(q store.Queries) (err error) {
+	err = e.follower.Query(func(q store.Queries) (err error) {
 		list, err = q.Pending(ctx, trigger, now.UnixMilli(), min(limit, LimitMax))
 		return err
 	})
 	return list, err
 }
 
-// Attempt is what came of an attempt at delivering a firing.
+// Attempt is the result of an attempt to deliver a firing.
 type Attempt struct {
-	// Retraction is that of the firing as it was handed out.
+	// Retraction is that of the firing that Pending returned.
 	Retraction bool
-	// State is Delivered or Dead when there are to be no more attempts, or Pending: the next one comes at NextTry. With
-	// Deferred there was none yet, and it is to wait until then.
+	// State is Delivered or Dead after the last attempt, or Pending: the next attempt is due at
+	// NextTry. Deferred: no attempt was made, and the first one waits until then.
 	State    rule.State
 	NextTry  time.Time
 	Deferred bool
-	Outcome  json.RawMessage // kept with it; at most OutcomeBytesMax of JSON
+	Outcome  json.RawMessage // stored with the firing; JSON of at most OutcomeBytesMax
 }
 
-// OutcomeBytesMax is how long an attempt's outcome may be.
+// OutcomeBytesMax bounds the outcome of an attempt.
 const OutcomeBytesMax = 16 << 10
 
-// Report records an attempt, and returns when that is known to the engine. Errors: ErrInvalid, ErrUnknownFiring,
-// ErrNotLeader, ErrUnavailable, those of an append, after which the attempt may count or not.
+// Report records an attempt, and returns once the engine has read the record. Errors: ErrInvalid,
+// ErrUnknownFiring, ErrNotLeader, ErrUnavailable, and those of an append, after which the attempt
+// may count or not.
 func (e *Engine) Report(ctx context.Context, id rule.ID, a Attempt) error {
 	rec := &rule.Record{ID: id.String(), Retraction: a.Retraction, Outcome: a.Outcome}
 	switch {
@@ -97,24 +99,24 @@ func (e *Engine) Report(ctx context.Context, id rule.ID, a Attempt) error {
 	case a.State == rule.Delivered || a.State == rule.Dead:
 		rec.Kind, rec.State = rule.Done, a.State
 	default:
-		return fmt.Errorf("%w: state %q is not one of pending | delivered | dead", ErrInvalid, a.State)
+		return fmt.Errorf("%w: invalid state %q, want pending, delivered or dead", ErrInvalid, a.State)
 	}
-	return e.tell(ctx, id, rec)
+	return e.appendRecord(ctx, id, rec)
 }
 
-// Resend delivers a firing once more, whatever became of it. Errors: those of Report.
+// Resend delivers a firing again, in every recorded state. Errors: those of Report.
 func (e *Engine) Resend(ctx context.Context, id rule.ID) error {
-	return e.tell(ctx, id, &rule.Record{Kind: rule.Resend, ID: id.String()})
+	return e.appendRecord(ctx, id, &rule.Record{Kind: rule.Resend, ID: id.String()})
 }
 
-// tell appends a record of a firing, and waits until the engine has read it.
-func (e *Engine) tell(ctx context.Context, id rule.ID, rec *rule.Record) error {
+// appendRecord appends a record of a firing, and waits until the engine has read it.
+func (e *Engine) appendRecord(ctx context.Context, id rule.ID, rec *rule.Record) error {
 	x, err := e.Firing(ctx, id)
 	if err != nil {
 		return err
 	}
 	if x.Recorded == 0 {
-		return fmt.Errorf("%w: %s is %s, and not in the log", ErrUnknownFiring, id, x.State)
+		return fmt.Errorf("%w: %s is %s and was not recorded", ErrUnknownFiring, id, x.State)
 	}
 	if !e.opt.Log.Leads() {
 		return ErrNotLeader
@@ -127,13 +129,13 @@ func (e *Engine) tell(ctx context.Context, id rule.ID, rec *rule.Record) error {
 	if err != nil {
 		return fmt.Errorf("firing %s: %w", id, err)
 	}
-	e.fold.loop.Wake()
-	return e.fold.Wait(ctx, func(p *Progress) bool { return p.Followed > base })
+	e.follower.loop.Wake()
+	return e.follower.Wait(ctx, func(p *Progress) bool { return p.Followed > base })
 }
 
-// Firing is a firing by its id, or ErrUnknownFiring.
+// Firing returns a firing by its ID, or ErrUnknownFiring.
 func (e *Engine) Firing(ctx context.Context, id rule.ID) (x Firing, err error) {
-	err = e.fold.Query(func(q store.Queries) error {
+	err = e.follower.Query(func(q store.Queries) error {
 		found, err := q.Firing(ctx, id)
 		if found != nil {
 			x = *found
@@ -146,30 +148,31 @@ func (e *Engine) Firing(ctx context.Context, id rule.ID) (x Firing, err error) {
 	return x, err
 }
 
-// FiringQuery says which firings are wanted: Trigger, or with "" those of all, behind a Seq, at most Limit.
+// FiringQuery selects firings: of Trigger, or with "" of all, after a Seq, at most Limit.
 type FiringQuery = store.FiringQuery
 
-// Firings are firings in the order in which this engine learned of them, which is that of Seq; to go on, ask again with
-// After as the last Seq. With a file that was made anew the numbers are others.
+// Firings returns firings in the order of Seq: that in which this engine learned of them. For the
+// next page, set After to the last Seq. A rebuilt file has other numbers.
 func (e *Engine) Firings(ctx context.Context, q FiringQuery) (list []Firing, err error) {
 	if q.Limit < 1 || q.Limit > LimitMax {
-		return nil, fmt.Errorf("%w: limit %d is not between 1 and %d", ErrInvalid, q.Limit, LimitMax)
+		return nil, fmt.Errorf("%w: limit: want 1 to %d, given %d", ErrInvalid, LimitMax, q.Limit)
 	}
-	err = e.fold.Query(func(f store.Queries) (err error) {
+	err = e.follower.Query(func(f store.Queries) (err error) {
 		list, err = f.Firings(ctx, q)
 		return err
 	})
 	return list, err
 }
 
-// MatchedEvent is an event because of which something has fired.
+// MatchedEvent is an event of the log that made a firing true.
 type MatchedEvent struct {
 	rule.Event
 	Offset int64
 	Time   int64 // ms
 }
 
-// MatchedEvents reads the events because of which something has fired. Those that are no longer in the log are left out.
+// MatchedEvents reads the matched events of a firing. It omits events that are no longer in the
+// log.
 func (e *Engine) MatchedEvents(ctx context.Context, x *Firing) (list []MatchedEvent, err error) {
 	t, ok := e.opt.Log.Topic(x.Topic)
 	if !ok {
@@ -181,21 +184,21 @@ func (e *Engine) MatchedEvents(ctx context.Context, x *Firing) (list []MatchedEv
 			return nil, ErrUnavailable
 		}
 		if int(x.Partition) >= len(p.Topics[0]) || offset < p.Topics[0][x.Partition].Start || offset >= p.Topics[0][x.Partition].Next {
-			continue // trimmed, or of a topic of that name that was deleted
+			continue // trimmed, or of a deleted topic with the same name
 		}
-		w, err := e.witness(ctx, t.ID, x.Partition, offset)
+		w, err := e.readEvent(ctx, t.ID, x.Partition, offset)
 		if err != nil {
 			return nil, err
 		}
-		if w != nil && w.EntityID == x.Entity && w.Time <= x.At { // else it is of a topic that was created later
+		if w != nil && w.EntityID == x.Entity && w.Time <= x.At { // else of a later topic
 			list = append(list, *w)
 		}
 	}
 	return list, nil
 }
 
-// witness reads one event; nil if it is not there.
-func (e *Engine) witness(ctx context.Context, topic record.ID, partition uint32, offset int64) (*MatchedEvent, error) {
+// readEvent reads one event; nil if the log does not have it.
+func (e *Engine) readEvent(ctx context.Context, topic record.ID, partition uint32, offset int64) (*MatchedEvent, error) {
 	b, err := e.opt.Log.Read(ctx, topic, partition, offset, 1)
 	if err != nil {
 		return nil, err

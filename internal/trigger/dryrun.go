@@ -12,27 +12,28 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// dryRead is how many bytes a dry run reads of a partition at a time.
-const dryRead = 512 << 10
+// dryReadBytes bounds one read of a dry run.
+const dryReadBytes = 512 << 10
 
-// DryRun is what a trigger would have done had it always been there.
+// DryRun is the result of a definition that was applied to the history.
 type DryRun struct {
 	rule.Trial
-	Samples  []Firing // the last ones, at most 20
-	History  []int64  // the offset of the first event of each partition: what came before is not known
-	Complete int64    // the instant (ms) up to which it was looked at
+	Samples  []Firing // the last firings, at most 20
+	History  []int64  // the offset of the first event of each partition; earlier events are unknown
+	Complete int64    // the instant (ms) up to which the history was evaluated
 	Warnings []string
 }
 
-// dry is a dry run in the making.
+// dry is a running dry run.
 type dry struct{ *rule.Trial }
 
-// ErrTooLarge: something does not fit into the memory there is for it; the text names it.
+// ErrTooLarge: a value exceeds its share of memory; the text names it.
 var ErrTooLarge = errors.New("too large")
 
-// DryRun applies a definition to the history, in about limit bytes of memory and without writing anything. Of more entities than
-// fit those that come first count (Truncated). Its Backfill and what is the engine's
-// in it do not matter. Errors: ErrInvalid, ErrUnavailable, ErrTooLarge, ctx's, those of the log.
+// DryRun applies a definition to the history. It uses about limit bytes of memory and writes
+// nothing. If the entities do not fit, it evaluates the first ones and sets Truncated. It ignores
+// d.Backfill and the members that the engine sets. Errors: ErrInvalid, ErrUnavailable, ErrTooLarge,
+// ctx's, those of the log.
 func (e *Engine) DryRun(ctx context.Context, d rule.Definition, limit int64) (*DryRun, error) {
 	d = d.WithDefaults()
 	if d.ID == "" {
@@ -48,10 +49,10 @@ func (e *Engine) DryRun(ctx context.Context, d rule.Definition, limit int64) (*D
 	}
 	t, ok := e.opt.Log.Topic(d.Topic)
 	if !ok {
-		return nil, fmt.Errorf("%w: topic: there is no topic %s yet: the first event makes it", ErrInvalid, d.Topic)
+		return nil, fmt.Errorf("%w: topic: topic %q does not exist yet: the first event creates it", ErrInvalid, d.Topic)
 	}
 	if !t.AppendTime {
-		return nil, fmt.Errorf("%w: topic: %s is no topic of events", ErrInvalid, d.Topic)
+		return nil, fmt.Errorf("%w: topic: topic %q does not hold events", ErrInvalid, d.Topic)
 	}
 	p, known := e.opt.Log.Position(t.ID)
 	if !known {
@@ -60,9 +61,9 @@ func (e *Engine) DryRun(ctx context.Context, d rule.Definition, limit int64) (*D
 	run, out := &dry{rule.NewTrial(r, limit)}, &DryRun{Complete: p.Complete(), Warnings: rule.Warnings(&d)}
 	for part, span := range p.Topics[0] {
 		out.History = append(out.History, span.Start)
-		if err := run.partition(ctx, e.opt.Log, lane{t.ID, uint32(part)}, span); err != nil {
+		if err := run.partition(ctx, e.opt.Log, partitionKey{t.ID, uint32(part)}, span); err != nil {
 			if errors.Is(err, rule.ErrTrialMemory) {
-				err = fmt.Errorf("%w: %w; a trigger that is made paused, with backfill silent, lists as historic what would have fired",
+				err = fmt.Errorf("%w: %w; instead, create the trigger paused, with backfill silent: it lists these firings as historic",
 					ErrTooLarge, err)
 			}
 			return nil, err
@@ -79,20 +80,20 @@ func (e *Engine) DryRun(ctx context.Context, d rule.Definition, limit int64) (*D
 	return out, err
 }
 
-// lane is a partition of a topic.
-type lane struct {
+// partitionKey is a partition of a topic.
+type partitionKey struct {
 	topic record.ID
 	part  uint32
 }
 
-// partition applies the events of one.
-func (x *dry) partition(ctx context.Context, log Log, at lane, span follow.Span) error {
+// partition applies the events of a partition.
+func (x *dry) partition(ctx context.Context, log Log, at partitionKey, span follow.Span) error {
 	clock := int64(0)
 	for from := span.Start; from < span.Next; {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		b, err := log.Read(ctx, at.topic, at.part, from, dryRead)
+		b, err := log.Read(ctx, at.topic, at.part, from, dryReadBytes)
 		if err != nil {
 			return err
 		}
@@ -109,8 +110,8 @@ func (x *dry) partition(ctx context.Context, log Log, at lane, span follow.Span)
 	return nil
 }
 
-// batches applies those of a read that lie in a span, and returns the offset behind.
-func (x *dry) batches(b *follow.Batches, at lane, clock *int64, span follow.Span) (next int64, err error) {
+// batches applies the records of a read within a span, and returns the offset after the last one.
+func (x *dry) batches(b *follow.Batches, at partitionKey, clock *int64, span follow.Span) (next int64, err error) {
 	var r record.Reader
 	next = span.Start
 	for one, err := range b.All() {
@@ -135,14 +136,14 @@ func (x *dry) batches(b *follow.Batches, at lane, clock *int64, span follow.Span
 	return next, nil
 }
 
-func (x *dry) record(rec *record.Record, at lane, clock int64) error {
+func (x *dry) record(rec *record.Record, at partitionKey, clock int64) error {
 	if rec.Value == nil {
 		x.Erase(string(rec.Key), at.part)
 		return nil
 	}
 	e, err := rule.ParseEvent(rec.Key, rec.Value)
 	if err != nil {
-		return nil // as the engine skips it
+		return nil // the engine skips it too
 	}
 	if e.ID != "" {
 		fresh, err := x.Fresh(rule.Hash(at.topic, at.part, e.EntityID, e.ID), &e, at.part, clock)

@@ -14,25 +14,26 @@ import (
 
 // The errors that callers may test for with errors.Is.
 var (
-	// ErrNotLeader: only the leader takes changes.
-	ErrNotLeader = errors.New("this broker does not lead")
-	// ErrUnknownTrigger: there is no trigger of that id.
+	// ErrNotLeader: only the leader makes changes.
+	ErrNotLeader = errors.New("this broker is not the leader")
+	// ErrUnknownTrigger: no trigger has that ID.
 	ErrUnknownTrigger = errors.New("unknown trigger")
-	// ErrUnknownFiring: there is no firing of that id, or it was never recorded.
+	// ErrUnknownFiring: no recorded firing has that ID.
 	ErrUnknownFiring = errors.New("unknown firing")
 )
 
-// Engine follows the log's events and finds out what fires. Its methods may be called concurrently.
+// Engine follows the events of the log and computes firings. Its methods may be called
+// concurrently.
 type Engine struct {
-	opt  Options
-	fold *Follower
+	opt      Options
+	follower *Follower
 
-	change sync.Mutex // held by whoever changes a definition
+	change sync.Mutex // held during the change of a definition
 }
 
-// Open returns an engine that follows o.Log from where its file says, until Close. A file that can not be used is deleted
-// and made anew from the log. ctx gives values to the requests of the log; its end after Open does not matter. Error:
-// options that are missing.
+// Open returns an engine that follows o.Log from the position of its file, until Close. It deletes
+// an unusable file and rebuilds it from the log. ctx provides values to requests of the log; its
+// end after Open has no effect. Error: a missing option.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	o = o.WithDefaults()
 	f, err := newFollower(o, false)
@@ -40,36 +41,39 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, err
 	}
 	f.loop.Start(ctx)
-	return &Engine{opt: o, fold: f}, nil
+	return &Engine{opt: o, follower: f}, nil
 }
 
-// Close stops following, waits for running queries, and closes the file. It may be called twice.
+// Close stops following, waits for running queries, and closes the file. A second call has no
+// effect.
 func (e *Engine) Close() error {
-	e.fold.loop.Close()
+	e.follower.loop.Close()
 	return nil
 }
 
-// Lag is how many records of its topics the engine has not read yet.
-func (e *Engine) Lag() int64 { return e.fold.Lag() }
+// Lag returns the number of records of its topics that the engine has not read yet.
+func (e *Engine) Lag() int64 { return e.follower.Lag() }
 
-// LagTime is how far the triggers that do not read the history are behind the log; 0: not at all.
-func (e *Engine) LagTime() time.Duration { return e.fold.LagTime() }
+// LagTime returns how far the engine is behind the log, without the triggers that read the history;
+// 0: not behind.
+func (e *Engine) LagTime() time.Duration { return e.follower.LagTime() }
 
-// Changed returns a channel that is closed when the engine has gone on: there may be something to deliver.
+// Changed returns a channel that closes when the engine has published progress: there may be
+// firings to deliver.
 func (e *Engine) Changed() <-chan struct{} {
-	_, ch, _ := e.fold.Peek()
+	_, ch, _ := e.follower.Peek()
 	return ch
 }
 
-// Triggers are all triggers, by id. The caller must not change them.
+// Triggers returns all triggers by ID. The caller must not change them.
 func (e *Engine) Triggers() ([]*Head, error) {
-	p, _, err := e.fold.Peek()
+	p, _, err := e.follower.Peek()
 	return p.Triggers, err
 }
 
-// Next is the first trigger with an id behind one, or nil.
+// Next returns the first trigger with an ID after the given one, or nil.
 func (e *Engine) Next(after string) (*Head, error) {
-	p, _, err := e.fold.Peek()
+	p, _, err := e.follower.Peek()
 	i, there := slices.BinarySearchFunc(p.Triggers, after, func(h *Head, id string) int { return cmp.Compare(h.ID, id) })
 	if there {
 		i++
@@ -80,9 +84,9 @@ func (e *Engine) Next(after string) (*Head, error) {
 	return p.Triggers[i], nil
 }
 
-// Head is a trigger by its id, or ErrUnknownTrigger.
+// Head returns a trigger by its ID, or ErrUnknownTrigger.
 func (e *Engine) Head(id string) (*Head, error) {
-	p, _, err := e.fold.Peek()
+	p, _, err := e.follower.Peek()
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +99,9 @@ func (e *Engine) Head(id string) (*Head, error) {
 
 func unknown(id string) error { return fmt.Errorf("%w: %q", ErrUnknownTrigger, id) }
 
-// Users are the ids of the triggers that a topic must not be taken from: those that follow its events, and of the topics of
-// definitions and firings all. It waits until the engine knows all definitions that are in the log. Errors: ErrUnavailable,
-// ErrClosed, ctx's.
+// Users returns the IDs of the triggers that need a topic: those that read its events; for the
+// topics of definitions and firings, all. It waits until the engine has read all definitions of the
+// log. Errors: ErrUnavailable, ErrClosed, ctx's.
 func (e *Engine) Users(ctx context.Context, topic string) (ids []string, err error) {
 	if err := e.caughtUp(ctx); err != nil {
 		return nil, err
@@ -111,9 +115,10 @@ func (e *Engine) Users(ctx context.Context, topic string) (ids []string, err err
 	return ids, err
 }
 
-// Stored is a trigger and its definition by its id, or ErrUnknownTrigger, for those who only show it.
+// Stored returns a trigger and its stored definition by its ID, or ErrUnknownTrigger. It does not
+// compile the expression.
 func (e *Engine) Stored(ctx context.Context, id string) (*Head, *rule.Stored, error) {
-	h, value, err := e.fold.Definition(ctx, id)
+	h, value, err := e.follower.Definition(ctx, id)
 	if h == nil && err == nil {
 		err = unknown(id)
 	}
@@ -124,9 +129,9 @@ func (e *Engine) Stored(ctx context.Context, id string) (*Head, *rule.Stored, er
 	return h, d, err
 }
 
-// Trigger is a trigger by its id, or ErrUnknownTrigger. It is read from the file.
+// Trigger reads a trigger from the file by its ID; or ErrUnknownTrigger.
 func (e *Engine) Trigger(ctx context.Context, id string) (*Trigger, error) {
-	t, err := e.fold.Trigger(ctx, id)
+	t, err := e.follower.Trigger(ctx, id)
 	if t == nil && err == nil {
 		err = unknown(id)
 	}

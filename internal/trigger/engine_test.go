@@ -64,7 +64,7 @@ func until(t testing.TB, e *Engine, f func() bool) {
 		case <-e.Changed():
 		case <-time.After(time.Millisecond):
 		}
-		e.fold.loop.Wake()
+		e.follower.loop.Wake()
 	}
 }
 
@@ -103,7 +103,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"deliver is not JSON", func(d *rule.Definition) { d.Deliver = []byte("{") }},
 		{"deliver: 300000 bytes", func(d *rule.Definition) { d.Deliver = make([]byte, 300_000) }},
 		{"timestamp-type=append", func(d *rule.Definition) { d.Topic = "old" }},
-		{"no topic of events", func(d *rule.Definition) { d.Topic = "firings" }},
+		{"does not hold events", func(d *rule.Definition) { d.Topic = "firings" }},
 	} {
 		d := aDefinition(t, "t", "A")
 		c.change(&d)
@@ -150,7 +150,7 @@ func TestExplainDryRunAndErase(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	if x := explain("zoe"); x.Known || fmt.Sprint(x.MustCome, x.MustNotCome) != "[signup] []" ||
-		x.Waits != "nothing that has happened matters now; it waits for signup" {
+		x.Waits != "no event so far matters; it waits for signup" {
 		t.Errorf("%+v", x)
 	}
 	if _, err := e.DryRun(t.Context(), aDefinition(t, "", "signup"), 100); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "than 100 bytes") {
@@ -251,7 +251,7 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 	b := newLog().broker(true)
 	e := running(t, b, "")
 	done := make(chan error, 1)
-	go func() { done <- e.fold.Wait(context.Background(), func(*Progress) bool { return false }) }()
+	go func() { done <- e.follower.Wait(context.Background(), func(*Progress) bool { return false }) }()
 	e.Close()
 	if err := <-done; !errors.Is(err, ErrClosed) {
 		t.Error(err)

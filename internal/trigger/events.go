@@ -14,14 +14,15 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// mainEvents reads a piece of each partition for the triggers that have caught up, and notes which instants are complete.
+// mainEvents reads a piece of each partition for the triggers that have caught up, and computes the
+// complete instants.
 func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 	n := len(w.topics) - 2
 	for k := range n {
-		i := 2 + w.turned(k, n)
+		i := 2 + w.rotated(k, n)
 		id, spans := w.topics[i], w.pos.Topics[i]
 		if len(spans) == 0 {
-			if w.sees { // no event of a topic that was deleted can come any more; time passes all the same
+			if w.authoritative { // a deleted topic gets no more events, and time passes
 				w.complete[id] = max(w.complete[id], w.pos.Complete())
 			}
 			continue
@@ -30,24 +31,24 @@ func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 		for _, l := range lives {
 			l.spent = 0
 		}
-		at := w.pos.Complete() // as far as what is not read lets it
+		at := w.pos.Complete() // bounded by unread records
 		for j := range spans {
-			part := w.turned(j, len(spans))
+			part := w.rotated(j, len(spans))
 			key, span := store.CursorKey{Topic: id, Partition: uint32(part)}, spans[part]
-			held := false
+			blocked := false
 			if w.left > 0 {
-				if held, err = w.tryEvents(ctx, key, span, lives); err != nil {
+				if blocked, err = w.tryEvents(ctx, key, span, lives); err != nil {
 					return false, err
 				}
 			}
 			if c := w.cursors[key]; max(c.Next, span.Start) < span.Next {
-				behind, more = true, more || !held
+				behind, more = true, more || !blocked
 				at = min(at, c.Clock-1, w.untilReset(c.Clock))
 			}
 		}
 		w.complete[id] = max(w.complete[id], at)
 		if behind && w.left <= 0 {
-			if err := w.lag(ctx, id, lives); err != nil {
+			if err := w.makeLate(ctx, id, lives); err != nil {
 				return false, err
 			}
 		}
@@ -55,9 +56,9 @@ func (w *worker) mainEvents(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// untilReset is no bound on the instants that are complete in a partition that is not read to its end, which was read up to a time:
-// what is not read is newer. But if that time lies ahead of the log's, an operator has reset the log's time behind what was read,
-// and no more instants are complete until all is.
+// untilReset bounds the complete instants of a partition with unread records that was read up to a
+// time. There is no bound while all unread records are newer. But a time ahead of the log's means
+// that an operator has reset the log's time: no instant completes before all is read.
 func (w *worker) untilReset(clock int64) int64 {
 	if clock > w.pos.Time/1000 {
 		return math.MinInt64
@@ -65,7 +66,7 @@ func (w *worker) untilReset(clock int64) int64 {
 	return math.MaxInt64
 }
 
-// served are the triggers of a topic that the main reader serves.
+// served returns the triggers of a topic that the main reader serves.
 func (w *worker) served(topic record.ID) (list []*live) {
 	for _, l := range w.live {
 		if l.Events == topic && l.status == store.Joined {
@@ -75,7 +76,8 @@ func (w *worker) served(topic record.ID) (list []*live) {
 	return list
 }
 
-// histories reads a piece of each partition for each trigger that has not caught up with the main reader.
+// histories reads a piece of each partition for each trigger that has not caught up with the main
+// reader.
 func (w *worker) histories(ctx context.Context) (more bool, err error) {
 	var behind []*live
 	for _, l := range w.live {
@@ -87,7 +89,7 @@ func (w *worker) histories(ctx context.Context) (more bool, err error) {
 		if w.left <= 0 {
 			return true, nil
 		}
-		again, err := w.history(ctx, behind[w.turned(k, len(behind))])
+		again, err := w.history(ctx, behind[w.rotated(k, len(behind))])
 		if err != nil {
 			return false, err
 		}
@@ -99,28 +101,28 @@ func (w *worker) histories(ctx context.Context) (more bool, err error) {
 // history is histories for one trigger.
 func (w *worker) history(ctx context.Context, l *live) (more bool, err error) {
 	i := 2 + slices.Index(w.topics[2:], l.Events)
-	if i < 2 || len(w.pos.Topics[i]) == 0 && !w.sees {
+	if i < 2 || len(w.pos.Topics[i]) == 0 && !w.authoritative {
 		return false, nil
 	}
 	behind, spans := false, w.pos.Topics[i]
 	for j := range spans {
-		part := w.turned(j, len(spans))
+		part := w.rotated(j, len(spans))
 		key, span := store.CursorKey{Reader: l.No, Topic: l.Events, Partition: uint32(part)}, spans[part]
 		end := span.Next
 		span.Next = max(w.cursors[store.CursorKey{Topic: l.Events, Partition: uint32(part)}].Next, span.Start)
-		held := false
+		blocked := false
 		if w.left > 0 {
-			if held, err = w.tryEvents(ctx, key, span, []*live{l}); err != nil {
+			if blocked, err = w.tryEvents(ctx, key, span, []*live{l}); err != nil {
 				return false, err
 			}
 		}
 		left := max(w.cursors[key].Next, span.Start) < span.Next
-		behind, more = behind || left || l.Late && span.Next < end, more || left && !held // with a backlog it would be late again
+		behind, more = behind || left || l.Late && span.Next < end, more || left && !blocked // else late again
 	}
 	if behind {
 		return more, nil
 	}
-	return true, w.join(ctx, l) // its deadlines are done then
+	return true, w.join(ctx, l) // the main reader passes its deadlines
 }
 
 // join hands a trigger that has caught up to the main reader.
@@ -137,7 +139,7 @@ func (w *worker) join(ctx context.Context, l *live) (err error) {
 	maps.DeleteFunc(w.cursors, func(k store.CursorKey, _ store.Cursor) bool { return k.Reader == l.No })
 	l.status = store.Joined
 	w.held -= l.cursors
-	w.alter(l, func(h *Head) { h.Backfilling, h.Late = false, false })
+	w.changeHead(l, func(h *Head) { h.Backfilling, h.Late = false, false })
 	if l.due, err = w.f.FirstDue(ctx, l.No); err != nil {
 		return err
 	}
@@ -145,27 +147,28 @@ func (w *worker) join(ctx context.Context, l *live) (err error) {
 	return nil
 }
 
-// reading is a transaction over a piece of events, or as many of its first ones as there is memory for.
-type reading struct {
+// eventPass is a transaction over a piece of events, or over as many of its first ones as memory
+// allows.
+type eventPass struct {
 	*worker
 	tx    *store.Tx
 	p     *piece
 	lives []*live
 	index map[string][]*live
 
-	parsed []parsed
+	parsed []parsedRecord
 	wanted map[int64][]store.InstKey // by trigger
-	bytes  int64                     // that the rows of wanted take, about
-	work   int                       // that the records of parsed are, about
+	bytes  int64                     // estimated bytes of the rows of wanted
+	work   int                       // estimated work of the records of parsed
 }
 
-// seenChunk is how many ids of events are forgotten at a time.
+// seenChunk bounds the event IDs that one transaction forgets.
 const seenChunk = 1000
 
-// errEnough says that a transaction takes no more events.
-var errEnough = errors.New("enough")
+// errLimit: a transaction takes no more events.
+var errLimit = errors.New("transaction is full")
 
-// events applies what follows a cursor to triggers.
+// events applies the events after a cursor to triggers.
 func (w *worker) events(ctx context.Context, key store.CursorKey, span follow.Span, lives []*live) error {
 	p, err := w.next(ctx, key, span)
 	if p == nil {
@@ -182,24 +185,24 @@ func (w *worker) events(ctx context.Context, key store.CursorKey, span follow.Sp
 	for {
 		some := *p
 		some.cursor.Clock = w.cursors[key].Clock
-		r := &reading{worker: w, p: &some, lives: lives, index: index, wanted: map[int64][]store.InstKey{}}
+		r := &eventPass{worker: w, p: &some, lives: lives, index: index, wanted: map[int64][]store.InstKey{}}
 		if err := w.apply(ctx, &some, r.apply); err != nil || some.cursor.Next == p.cursor.Next || w.left <= 0 {
 			return err
 		}
 	}
 }
 
-// apply is what a transaction does.
-func (r *reading) apply(tx *store.Tx) error {
+// apply is the body of the transaction.
+func (r *eventPass) apply(tx *store.Tx) error {
 	r.tx = tx
-	if err := r.each(r.p, r.parse); err != nil && !errors.Is(err, errEnough) {
+	if err := r.each(r.p, r.parse); err != nil && !errors.Is(err, errLimit) {
 		return err
 	}
 	if err := r.fetch(); err != nil {
 		return err
 	}
 	for i := range r.parsed {
-		if i > 0 && (r.rows.bytes > r.rows.limit || r.left <= 0) { // states have grown, or cost more than others before
+		if i > 0 && (r.rows.bytes > r.rows.limit || r.left <= 0) { // above the estimate
 			r.end(r.parsed[i].offset)
 			break
 		}
@@ -215,14 +218,15 @@ func (r *reading) apply(tx *store.Tx) error {
 }
 
 // end ends the piece before an offset.
-func (r *reading) end(offset int64) {
+func (r *eventPass) end(offset int64) {
 	c := &r.p.cursor
 	c.Next, c.Origin = offset, r.opt.Log.Origin(r.p.key.Topic, r.p.key.Partition, offset-1)
 }
 
-// reached is the time (ms) that a reader has reached with a piece, in all its partitions: of those that it has read to their
-// end nothing older can come. The end is that of the log: a reader of one trigger stops where the main reader is, and goes on
-// with records that may be much older than what it has read of other partitions.
+// reached returns the time (ms) that a reader has reached with a piece, over all its partitions. A
+// partition that was read to its end has no older records. The end is that of the log, because a
+// reader of one trigger stops where the main reader is: its next records may be much older than
+// those of other partitions.
 func (w *worker) reached(reader int64, p *piece) int64 {
 	at := p.cursor.Clock
 	for i, id := range w.topics {
@@ -239,23 +243,23 @@ func (w *worker) reached(reader int64, p *piece) int64 {
 	return at
 }
 
-// parsed is a record that was read.
-type parsed struct {
+// parsedRecord is a parsed record.
+type parsedRecord struct {
 	rule.Event
 	offset, time int64
-	erases       bool // EntityID, and is no event
-	skip         bool // is no event either
-	unstamped    bool // is from before the topic had append times
+	erases       bool // the record erases EntityID
+	skip         bool // the record is not an event
+	unstamped    bool // it is older than the append times of its topic
 }
 
-// parse reads a record, and notes which rows it will need.
-func (r *reading) parse(rec *record.Record, stamped bool) error {
+// parse parses a record, and notes the rows that it will need.
+func (r *eventPass) parse(rec *record.Record, stamped bool) error {
 	if r.bytes > r.rows.limit/4 || r.work > r.left {
 		r.end(rec.Offset)
-		return errEnough
+		return errLimit
 	}
 	r.work += recordWork
-	p := parsed{offset: rec.Offset, time: rec.Timestamp, unstamped: !stamped}
+	p := parsedRecord{offset: rec.Offset, time: rec.Timestamp, unstamped: !stamped}
 	if p.unstamped {
 	} else if rec.Value == nil {
 		p.erases, p.EntityID = true, string(rec.Key)
@@ -267,15 +271,15 @@ func (r *reading) parse(rec *record.Record, stamped bool) error {
 			k := store.InstKey{Trigger: l.No, Entity: e.EntityID, Partition: r.p.key.Partition}
 			r.wanted[l.No] = append(r.wanted[l.No], k)
 			r.bytes += rowBytes + int64(len(e.EntityID))
-			r.work += l.pace
+			r.work += l.avgWork
 		}
 	}
 	r.parsed = append(r.parsed, p)
 	return nil
 }
 
-// fetch reads the rows that will be needed.
-func (r *reading) fetch() error {
+// fetch reads the needed rows.
+func (r *eventPass) fetch() error {
 	for _, keys := range r.wanted {
 		if err := r.rows.fetch(r.tx, keys); err != nil {
 			return err
@@ -285,7 +289,7 @@ func (r *reading) fetch() error {
 }
 
 // record applies one record.
-func (r *reading) record(p *parsed) error {
+func (r *eventPass) record(p *parsedRecord) error {
 	r.met.events.Inc()
 	r.left -= recordWork
 	if p.unstamped {
@@ -293,7 +297,7 @@ func (r *reading) record(p *parsed) error {
 		return nil
 	}
 	c := &r.p.cursor
-	c.Clock = p.time // it goes back only where the time of the log was reset
+	c.Clock = p.time // decreases only after a reset of the log's time
 	if p.erases {
 		return r.erase(p.EntityID, p.offset)
 	}
@@ -313,14 +317,14 @@ func (r *reading) record(p *parsed) error {
 			return nil
 		}
 	}
-	if err := r.name(r.tx, r.p.key.Topic, e.Name); err != nil {
+	if err := r.rememberName(r.tx, r.p.key.Topic, e.Name); err != nil {
 		return err
 	}
 	return r.event(e, p.offset)
 }
 
 // event applies an event to the triggers that mention it.
-func (r *reading) event(e *rule.Event, offset int64) error {
+func (r *eventPass) event(e *rule.Event, offset int64) error {
 	for _, l := range r.index[e.Name] {
 		ready, err := r.rule(r.tx, l)
 		if err != nil {
@@ -339,7 +343,7 @@ func (r *reading) event(e *rule.Event, offset int64) error {
 			continue
 		}
 		lossy := x.row.Flags & rule.Degraded
-		s := r.at(k, x)
+		s := r.instanceOf(k, x)
 		if err := ready.Event(s, kinds, r.p.cursor.Clock, offset); err != nil {
 			return err
 		}
@@ -350,7 +354,7 @@ func (r *reading) event(e *rule.Event, offset int64) error {
 		}
 		r.rows.touch(k, x)
 		for i := range s.Transitions {
-			if err := r.edge(r.tx, l, k, &s.Transitions[i]); err != nil {
+			if err := r.applyTransition(r.tx, l, k, &s.Transitions[i]); err != nil {
 				return err
 			}
 		}
@@ -358,38 +362,38 @@ func (r *reading) event(e *rule.Event, offset int64) error {
 	return nil
 }
 
-// at is the spot of a row, of which there is one.
-func (w *worker) at(k store.InstKey, x *cached) *rule.Instance {
-	w.spot = rule.Instance{Entity: k.Entity, Partition: k.Partition, Row: &x.row, Transitions: w.spot.Transitions[:0]}
-	return &w.spot
+// instanceOf returns the instance of a row. The next call overwrites it.
+func (w *worker) instanceOf(k store.InstKey, x *cached) *rule.Instance {
+	w.inst = rule.Instance{Entity: k.Entity, Partition: k.Partition, Row: &x.row, Transitions: w.inst.Transitions[:0]}
+	return &w.inst
 }
 
-// edge notes what has happened to an entity.
-func (w *worker) edge(tx *store.Tx, l *live, k store.InstKey, e *rule.Transition) error {
+// applyTransition stores a firing, and an outbox entry to record it.
+func (w *worker) applyTransition(tx *store.Tx, l *live, k store.InstKey, e *rule.Transition) error {
 	if e.Retracts {
-		return w.falls(tx, e)
+		return w.applyRetraction(tx, e)
 	}
 	x := store.Firing{
 		ID: e.ID, Trigger: l.ID, Entity: k.Entity, Version: l.Version, Topic: l.Topic, Partition: k.Partition,
 		At: e.At, Cause: e.Cause, Witness: e.Witness, State: e.State,
 	}
-	if floor := w.f.Floor(); e.At < floor && l.At < floor && x.State != rule.Historic { // nothing of a later version was trimmed
+	if floor := w.f.Floor(); e.At < floor && l.At < floor && x.State != rule.Historic { // not trimmed
 		x.State = rule.Forgotten
 	}
 	added, err := tx.AddFiring(&x)
-	if err != nil || !added { // it was recorded before
+	if err != nil || !added { // already recorded
 		return err
 	}
 	if x.State == rule.Historic || x.State == rule.Forgotten {
 		return nil
 	}
 	w.met.fired.Inc()
-	w.owed = true
+	w.outboxPending = true
 	return tx.PutOutbox(&store.OutboxEntry{ID: x.ID, At: x.At, Cause: x.Cause})
 }
 
-// falls notes that what has fired is no longer true.
-func (w *worker) falls(tx *store.Tx, e *rule.Transition) error {
+// applyRetraction adds the retraction of a firing to the outbox.
+func (w *worker) applyRetraction(tx *store.Tx, e *rule.Transition) error {
 	x, err := tx.Firing(e.ID)
 	if err != nil || x == nil || x.RetractedAt != 0 {
 		return err
@@ -397,13 +401,13 @@ func (w *worker) falls(tx *store.Tx, e *rule.Transition) error {
 	switch x.State {
 	case rule.Computed, rule.Pending, rule.Delivered, rule.Dead:
 		w.met.retracted.Inc()
-		w.owed = true
+		w.outboxPending = true
 		return tx.PutOutbox(&store.OutboxEntry{Retracts: true, ID: e.ID, At: e.At, Cause: e.Cause})
 	}
 	return nil
 }
 
-// flush writes the rows that were changed.
+// flush writes the changed rows.
 func (w *worker) flush(tx *store.Tx) error {
 	return w.rows.flush(tx, func(k *store.InstKey, row *rule.Row) {
 		if l := w.byNo[k.Trigger]; l != nil && row.Due != 0 {
@@ -412,8 +416,8 @@ func (w *worker) flush(tx *store.Tx) error {
 	})
 }
 
-// erase forgets an entity, as a record with its key and no value says: what triggers know of it, and its firings.
-func (r *reading) erase(entity string, offset int64) error {
+// erase applies a record that erases an entity: its rows and its firings.
+func (r *eventPass) erase(entity string, offset int64) error {
 	k := store.InstKey{Entity: entity, Partition: r.p.key.Partition}
 	for _, l := range r.lives {
 		k.Trigger = l.No
@@ -433,11 +437,11 @@ func (r *reading) erase(entity string, offset int64) error {
 			return err
 		}
 	}
-	return r.eraseFires(k, offset)
+	return r.eraseFirings(k, offset)
 }
 
-// eraseFires forgets what has fired for an entity before an offset.
-func (r *reading) eraseFires(k store.InstKey, offset int64) error {
+// eraseFirings deletes the firings of an entity before an offset.
+func (r *eventPass) eraseFirings(k store.InstKey, offset int64) error {
 	for after := int64(0); ; {
 		list, err := r.tx.EntityFirings(k.Entity, "", after, chunk)
 		if err != nil || len(list) == 0 {
@@ -456,8 +460,9 @@ func (r *reading) eraseFires(k store.InstKey, offset int64) error {
 	}
 }
 
-// ofTopic is whether a firing comes from the topic that is read, by any version of its trigger.
-func (r *reading) ofTopic(x *store.Firing) bool {
+// ofTopic reports whether a firing, by any version of its trigger, comes from the topic that is
+// read.
+func (r *eventPass) ofTopic(x *store.Firing) bool {
 	if r.p.key.Reader != store.Main {
 		return x.Trigger == r.lives[0].ID
 	}

@@ -14,35 +14,36 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/store"
 )
 
-// explainFirings is how many firings an Explanation has at most.
+// explainFirings bounds the firings of an Explanation.
 const explainFirings = 100
 
-// Explanation is what a trigger knows of an entity.
+// Explanation is the state of an entity for a trigger.
 type Explanation struct {
 	Trigger  string
 	Version  int
 	Entity   string
-	Known    bool  // something has happened to it that matters
-	True     bool  // the expression is
-	Complete int64 // the instant (ms) as of which that is so
-	Next     int64 // the instant (ms) at which that changes if nothing more happens; 0: none
-	// Over is whether nothing will ever come of it again. Names are those of the events that it waits for otherwise.
+	Known    bool  // the entity has state
+	True     bool  // the expression's value
+	Complete int64 // the instant (ms) of that value
+	Next     int64 // the instant (ms) of the next change without further events; 0: none
+	// Completed: the state never changes again. Otherwise Names lists the events that can change
+	// it.
 	Completed bool
 	Names     []string
-	Instances int  // left sides of THEN that are followed
-	Degraded  bool // there were too many: the value may be wrong
-	Fired     bool // at least once, historic ones too
+	Instances int  // matches of the left side of THEN that wait for the right side
+	Degraded  bool // instances were dropped: the value may be wrong
+	Fired     bool // at least once, including historic firings
 	Witness   []int64
-	Waits     string // the same in words
-	// MustCome and MustNotCome are the parts of the expression that it waits for, and those of which the events would prevent or
-	// end that it is true: in canonical text form, each once.
+	Waits     string // MustCome and MustNotCome in words
+	// MustCome lists the parts of the expression that it waits for, MustNotCome those whose events
+	// would keep it from being true or end that: each once, in canonical text.
 	MustCome, MustNotCome []string
 	Firings               []Firing
 }
 
-// Explain says what a trigger knows of an entity. Errors: ErrUnknownTrigger, ErrUnavailable.
+// Explain returns the state of an entity for a trigger. Errors: ErrUnknownTrigger, ErrUnavailable.
 func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explanation, err error) {
-	p, _, err := e.fold.Peek()
+	p, _, err := e.follower.Peek()
 	if err != nil {
 		return x, err
 	}
@@ -57,9 +58,9 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 	r.Bind(t.Events)
 	x = Explanation{Trigger: t.ID, Version: t.Version, Entity: entity, Complete: p.Complete[t.Events], Names: r.Names()}
 	if t.Late {
-		x.Complete = 0 // it is not known
+		x.Complete = 0 // unknown
 	}
-	err = e.fold.Query(func(q store.Queries) error {
+	err = e.follower.Query(func(q store.Queries) error {
 		_, rows, err := q.Insts(ctx, t.No, entity)
 		if err != nil {
 			return err
@@ -71,7 +72,7 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 			}
 			x.needs(truth.Waits)
 		}
-		for i := range rows { // of several partitions the last one: an entity has its events in one
+		for i := range rows { // the last partition counts; usually there is one
 			if err := x.add(r, &rows[i]); err != nil {
 				return err
 			}
@@ -83,7 +84,7 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 	return x, err
 }
 
-// add takes in what a row says.
+// add adds the state of a row.
 func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
 	var row rule.Row
 	if err := row.Decode(in.Data, in.Due); err != nil {
@@ -101,7 +102,7 @@ func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
 	return nil
 }
 
-// needs tells what must come from what must not.
+// needs separates the events that must come from those that must not.
 func (x *Explanation) needs(waits []monitor.AwaitedEvent) {
 	x.MustCome, x.MustNotCome = nil, nil
 	for i := range waits {
@@ -121,15 +122,15 @@ func (x *Explanation) needs(waits []monitor.AwaitedEvent) {
 func (x *Explanation) words(t *Trigger) string {
 	switch {
 	case t.Missing:
-		return fmt.Sprintf("topic missing: the topic %s was deleted; the trigger follows the next topic of that name", t.Topic)
+		return fmt.Sprintf("topic missing: topic %s was deleted; the trigger follows the next topic of that name", t.Topic)
 	case t.Backfilling:
 		return "the trigger is still reading the history"
 	case t.Late:
-		return "the trigger is behind the events: it costs more than all others of its topic, and reads them by itself"
+		return "the trigger is behind the events: it costs more than all others of its topic together, and reads them separately"
 	case x.Completed && x.Fired && t.Fire == rule.Once:
 		return "nothing: it has fired, and fires once"
 	case x.Completed:
-		return "nothing: its value can not change any more"
+		return "nothing: its value cannot change any more"
 	}
 	text := "it waits for " + strings.Join(x.MustCome, ", ")
 	at := time.UnixMilli(x.Next).UTC().Format(time.RFC3339Nano)
@@ -139,7 +140,7 @@ func (x *Explanation) words(t *Trigger) string {
 	case x.True && len(x.MustNotCome) > 0:
 		return "it is true until " + strings.Join(x.MustNotCome, " or ") + " comes"
 	case x.True:
-		return "it is true; what happens now changes nothing about that, or starts it again"
+		return "it is true; further events do not change that, or start it again"
 	case x.Next != 0:
 		text = "it becomes true at " + at
 		if len(x.MustNotCome) > 0 {
@@ -148,18 +149,18 @@ func (x *Explanation) words(t *Trigger) string {
 		if len(x.MustCome) > 0 {
 			text += "; earlier if " + strings.Join(x.MustCome, ", ") + " make it so"
 		}
-	case len(x.MustCome) == 0: // such as the left side of a THEN, once more
-		text = "it waits for one of " + strings.Join(x.Names, ", ") + " that starts it again"
+	case len(x.MustCome) == 0: // such as the left side of a THEN, again
+		text = "it waits for one of " + strings.Join(x.Names, ", ") + ", which starts it again"
 	case len(x.MustNotCome) > 0:
 		text += "; " + strings.Join(x.MustNotCome, ", ") + " must not come"
 	}
 	if !x.Known {
-		text = "nothing that has happened matters now; " + text
+		text = "no event so far matters; " + text
 	}
 	return text
 }
 
-// orEarlier says what ends something before its time.
+// orEarlier returns the events that end a value before its time.
 func orEarlier(list []string) string {
 	if len(list) == 0 {
 		return ""
@@ -167,19 +168,19 @@ func orEarlier(list []string) string {
 	return ", or until " + strings.Join(list, " or ") + " comes"
 }
 
-// Duplicate is whether an event of an entity with an id would not count: one of that id was there within a day before, at an
-// offset of the partition. known is false if the engine can not tell: no trigger reads the topic, or it has not read all of the
-// partition yet.
+// Duplicate reports whether an event of an entity with an ID would be a duplicate of the event at
+// an offset of the partition, less than a day before. known is false if the engine cannot decide:
+// no trigger reads the topic, or part of the partition is unread.
 func (e *Engine) Duplicate(ctx context.Context, topic string, partition uint32, entity, id string) (offset int64, yes, known bool) {
 	t, ok := e.opt.Log.Topic(topic)
 	if !ok || id == "" {
 		return 0, false, true
 	}
 	at, ok := e.opt.Log.Position(t.ID)
-	if p, _, err := e.fold.Peek(); ok && err == nil && int(partition) < min(len(p.Applied[t.ID]), len(at.Topics[0])) {
+	if p, _, err := e.follower.Peek(); ok && err == nil && int(partition) < min(len(p.Applied[t.ID]), len(at.Topics[0])) {
 		known = p.Applied[t.ID][partition] >= at.Topics[0][partition].Next
 	}
-	err := e.fold.Query(func(q store.Queries) error {
+	err := e.follower.Query(func(q store.Queries) error {
 		x, ok, err := q.SeenAt(ctx, rule.Hash(t.ID, partition, entity, id))
 		offset, yes = x.Offset, ok && x.Time >= at.Time/1000-rule.Horizon
 		return err

@@ -87,7 +87,7 @@ func TestACostlyTriggerDoesNotHoldUpOthers(t *testing.T) {
 			if h, err := s.Head("costly"); err != nil || h.Late != first || h.Backfilling == first {
 				t.Errorf("%+v, %v", h, err)
 			}
-			if first && !strings.Contains(s.logs.String(), "a trigger is behind") {
+			if first && !strings.Contains(s.logs.String(), "trigger behind: ") {
 				t.Errorf("%s", s.logs)
 			}
 			s.settle()

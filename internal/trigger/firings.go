@@ -9,18 +9,18 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// firings follows the topic of firings.
+// firings reads the topic of firings, a bounded number of pieces.
 func (w *worker) firings(ctx context.Context) (more bool, err error) {
 	for range w.opt.Sizes.Pieces {
-		if err := w.missed(ctx); err != nil {
+		if err := w.skipTrimmed(ctx); err != nil {
 			return false, err
 		}
-		p, err := w.system(ctx, 1)
+		p, err := w.readSystem(ctx, 1)
 		if p == nil {
 			return false, err
 		}
 		err = w.apply(ctx, p, func(tx *store.Tx) error {
-			return w.each(p, func(r *record.Record, stamped bool) error { return w.outcome(tx, r, stamped) })
+			return w.each(p, func(r *record.Record, stamped bool) error { return w.applyRecord(tx, r, stamped) })
 		})
 		p.Release()
 		if err != nil {
@@ -30,8 +30,9 @@ func (w *worker) firings(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// missed notes that records of the topic were trimmed before they were read: what is older is not known.
-func (w *worker) missed(ctx context.Context) error {
+// skipTrimmed moves past records of firings that were trimmed before they were read. Their firings
+// are unknown, so the floor rises to the first record that is left.
+func (w *worker) skipTrimmed(ctx context.Context) error {
 	if len(w.pos.Topics[1]) == 0 {
 		return nil
 	}
@@ -41,15 +42,15 @@ func (w *worker) missed(ctx context.Context) error {
 	if span.Start <= c.Next {
 		return nil
 	}
-	floor, there, err := w.first(ctx, key.Topic, span)
+	floor, there, err := w.firstTime(ctx, key.Topic, span)
 	if err != nil {
 		return err
 	}
 	if !there {
 		floor = w.pos.Time / 1000
 	}
-	floor++ // what was trimmed may be of the same millisecond
-	w.opt.Logger.Warn("firings were trimmed before they were read: what fired earlier and is not known is left out",
+	floor++ // a trimmed record may have the same millisecond
+	w.opt.Logger.Warn("firings trimmed before they were read; older unknown firings are left out",
 		"offset", c.Next, "start", span.Start, "before_ms", floor)
 	if err := w.f.SetFloor(ctx, max(floor, w.f.Floor())); err != nil {
 		return err
@@ -62,15 +63,15 @@ func (w *worker) missed(ctx context.Context) error {
 	return err
 }
 
-// outcome applies a record of the topic of firings.
-func (w *worker) outcome(tx *store.Tx, r *record.Record, stamped bool) error {
+// applyRecord applies a record of the topic of firings.
+func (w *worker) applyRecord(tx *store.Tx, r *record.Record, stamped bool) error {
 	rec, id, err := rule.ParseRecord(r.Value)
 	if err == nil && (!stamped || rec.At > r.Timestamp) {
-		err = fmt.Errorf("%w: it is of %d and was recorded at %d", rule.ErrRecord, rec.At, r.Timestamp)
+		err = fmt.Errorf("%w: at: %d is after its append time %d", rule.ErrRecord, rec.At, r.Timestamp)
 	}
 	if err != nil {
 		w.met.skipped.Inc()
-		w.opt.Logger.Warn("record of a firing is left out", "offset", r.Offset, "err", err)
+		w.opt.Logger.Warn("invalid firing record skipped", "offset", r.Offset, "err", err)
 		return nil
 	}
 	if rec.Kind == rule.Tick {
@@ -81,7 +82,7 @@ func (w *worker) outcome(tx *store.Tx, r *record.Record, stamped bool) error {
 		return err
 	}
 	if rec.Kind == rule.FiredRecord {
-		return w.recorded(tx, x, &rec, r.Timestamp)
+		return w.applyFired(tx, x, &rec, r.Timestamp)
 	}
 	if x == nil || x.Recorded == 0 || !x.Follow(&rec, r.Timestamp) {
 		return nil
@@ -95,13 +96,13 @@ func (w *worker) outcome(tx *store.Tx, r *record.Record, stamped bool) error {
 	return tx.UpdateFiring(x)
 }
 
-// recorded applies the record that a trigger has fired; x is what is known of it, if anything.
-func (w *worker) recorded(tx *store.Tx, x *store.Firing, rec *rule.Record, at int64) error {
+// applyFired applies the record of a firing. x is the known firing with its ID, or nil.
+func (w *worker) applyFired(tx *store.Tx, x *store.Firing, rec *rule.Record, at int64) error {
 	if x != nil && x.Recorded != 0 {
-		return nil // the first one counts
+		return nil // the first record counts
 	}
 	if x == nil {
-		if gone, err := w.erased(tx, &place{rec.Topic, rec.Partition, rec.Entity}, rec.Cause, rec.At); err != nil || gone {
+		if gone, err := w.erased(tx, &entityKey{rec.Topic, rec.Partition, rec.Entity}, rec.Cause, rec.At); err != nil || gone {
 			return err
 		}
 		id, _ := rule.ParseID(rec.ID)
@@ -116,7 +117,7 @@ func (w *worker) recorded(tx *store.Tx, x *store.Firing, rec *rule.Record, at in
 	x.Recorded, x.State, x.NextTry = at, rec.State, 0
 	if x.State == rule.Pending {
 		x.NextTry = at
-		if l := w.find(x.Trigger); l != nil && at <= l.Created { // of a trigger of that name that was deleted
+		if l := w.find(x.Trigger); l != nil && at <= l.Created { // of a deleted trigger
 			x.State, x.NextTry = rule.Cancelled, 0
 		}
 	}
@@ -127,15 +128,15 @@ func (w *worker) recorded(tx *store.Tx, x *store.Firing, rec *rule.Record, at in
 	return tx.UpdateFiring(x)
 }
 
-// place is where an entity has its events.
-type place struct {
+// entityKey is an entity in a partition of a topic of events.
+type entityKey struct {
 	topic     string
 	partition uint32
 	entity    string
 }
 
-// erased is whether an entity was erased after a cause that has happened at an instant (ms).
-func (w *worker) erased(tx *store.Tx, p *place, cause string, happened int64) (bool, error) {
+// erased reports whether an entity was erased after a cause at an instant (ms).
+func (w *worker) erased(tx *store.Tx, p *entityKey, cause string, happened int64) (bool, error) {
 	t, ok := w.opt.Log.Topic(p.topic)
 	if !ok {
 		return false, nil

@@ -9,18 +9,19 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// errLog says that the log could not be read. What is in memory is as the file is.
-var errLog = errors.New("reading the log")
+// errLog: the log cannot be read. The state in memory still agrees with the file.
+var errLog = errors.New("read log")
 
-// piece is what was read of a partition, and how far that goes.
+// piece is the result of reading a partition.
 type piece struct {
 	follow.Batches
 	key    store.CursorKey
-	cursor store.Cursor // behind it
-	to     int64        // records from here on are not looked at
+	cursor store.Cursor // after the piece
+	to     int64        // the piece ends before this offset
 }
 
-// next reads what follows a cursor, if there is anything up to the end of a span. The caller releases it.
+// next reads a piece after a cursor, up to the end of a span; nil if there are no records. The
+// caller releases it.
 func (w *worker) next(ctx context.Context, key store.CursorKey, span follow.Span) (p *piece, err error) {
 	from := max(w.cursors[key].Next, span.Start)
 	if from >= span.Next {
@@ -29,7 +30,7 @@ func (w *worker) next(ctx context.Context, key store.CursorKey, span follow.Span
 	return w.readAt(ctx, key, follow.Span{Start: from, Next: span.Next})
 }
 
-// readAt reads what is at the start of a span. The caller releases it.
+// readAt reads a piece at the start of a span. The caller releases it.
 func (w *worker) readAt(ctx context.Context, key store.CursorKey, span follow.Span) (p *piece, err error) {
 	from := span.Start
 	b, err := w.opt.Log.Read(ctx, key.Topic, key.Partition, from, w.readBytes(key))
@@ -38,19 +39,19 @@ func (w *worker) readAt(ctx context.Context, key store.CursorKey, span follow.Sp
 	}
 	p = &piece{Batches: b, key: key, cursor: w.cursors[key], to: span.Next}
 	p.cursor.Next = from
-	s := w.stuck[key]
+	s := w.blocked[key]
 	for one, err := range b.All() {
-		if err != nil && p.cursor.Next == from { // else what comes before it is read first
+		if err != nil && p.cursor.Next == from { // else the batches before it come first
 			p.Release()
 			return nil, &unreadable{key: key, offset: from, batch: true, err: err}
 		}
-		if err != nil || s != nil && s.cut > 0 && one.BaseOffset() >= s.cut && p.cursor.Next > from {
+		if err != nil || s != nil && s.readTo > 0 && one.BaseOffset() >= s.readTo && p.cursor.Next > from {
 			p.to = p.cursor.Next
 			break
 		}
 		p.cursor.Next = min(max(p.cursor.Next, one.BaseOffset()+one.Span()), p.to)
 	}
-	if p.cursor.Next == from { // nothing there after all
+	if p.cursor.Next == from { // no batch after all
 		p.Release()
 		return nil, nil
 	}
@@ -58,13 +59,13 @@ func (w *worker) readAt(ctx context.Context, key store.CursorKey, span follow.Sp
 	return p, nil
 }
 
-// each calls f for the records of a piece that were not read before. stamped is whether a record's timestamp is its append
-// time. What r points at is valid during the call.
+// each calls f for the unread records of a piece. stamped reports whether the timestamp is the
+// append time. r is valid during the call.
 func (w *worker) each(p *piece, f func(r *record.Record, stamped bool) error) error {
 	return w.eachFrom(p, w.cursors[p.key].Next, f)
 }
 
-// eachFrom is each of the records from an offset on.
+// eachFrom is each, from an offset on.
 func (w *worker) eachFrom(p *piece, from int64, f func(r *record.Record, stamped bool) error) error {
 	for one, err := range p.All() {
 		if err != nil {
@@ -86,16 +87,16 @@ func (w *worker) eachFrom(p *piece, from int64, f func(r *record.Record, stamped
 	return nil
 }
 
-// done notes how far a piece goes, in its transaction.
-func (p *piece) done(tx *store.Tx) error { return tx.PutCursor(p.key, p.cursor) }
+// saveCursor stores the end of the piece, in its transaction.
+func (p *piece) saveCursor(tx *store.Tx) error { return tx.PutCursor(p.key, p.cursor) }
 
-// apply runs a transaction over the records of a piece, and moves on behind it.
+// apply runs a transaction over the records of a piece, and advances the cursor past it.
 func (w *worker) apply(ctx context.Context, p *piece, change func(tx *store.Tx) error) error {
 	err := w.f.Update(ctx, func(tx *store.Tx) error {
 		if err := change(tx); err != nil {
 			return err
 		}
-		return p.done(tx)
+		return p.saveCursor(tx)
 	})
 	if err == nil {
 		w.cursors[p.key] = p.cursor

@@ -367,7 +367,7 @@ type stepped struct {
 	path string
 	logs *sebtest.Log
 
-	counts time.Duration // of a delivery (Options.Counts)
+	counts time.Duration // of a delivery (Options.CapSpan)
 	park   func()        // what happens while somebody waits; nil: the engine goes on
 }
 
@@ -384,7 +384,7 @@ func stepBy(t testing.TB, b *aBroker, path string, sizes *Sizes, change ...func(
 	s := &stepped{t: t, b: b, path: path, logs: &sebtest.Log{}}
 	o := Options{
 		Path: path, Log: b, Now: b.now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)), Sizes: sizes, EventPartitions: 2,
-		Counts: func(json.RawMessage) time.Duration { return s.counts },
+		CapSpan: func(json.RawMessage) time.Duration { return s.counts },
 	}
 	for _, f := range change {
 		f(&o)
@@ -434,7 +434,7 @@ func (s *stepped) counted(name string) uint64 {
 func (s *stepped) settled() {
 	s.t.Helper()
 	var last int64
-	err := s.w.fold.Query(func(q store.Queries) (err error) {
+	err := s.w.follower.Query(func(q store.Queries) (err error) {
 		last, err = q.LastOutbox(s.t.Context())
 		return err
 	})
@@ -458,7 +458,7 @@ func (s *stepped) definition(id, expr string, change func(d *rule.Definition)) r
 	if err := d.Validate(); err != nil {
 		s.t.Fatal(err)
 	}
-	topic, err := s.ready(s.t.Context(), &d)
+	topic, err := s.ensureTopics(s.t.Context(), &d)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// lagWarn is from which lag on the log says that triggers are behind; lagAgain is how often it says so.
-	lagWarn  = 10 * time.Second
-	lagAgain = time.Minute
+	// lagWarn is the lag from which the engine logs a warning, at most once per lagLogEvery.
+	lagWarn     = 10 * time.Second
+	lagLogEvery = time.Minute
 )
 
-// behind is the append time (ms) up to which every event was applied and every deadline was passed; 0: all that is at the position was.
-// Triggers that read the history by themselves do not count. A log of which nothing was read is behind since its position was taken
-// first.
+// behind returns the append time (ms) up to which all events were applied and all deadlines passed;
+// 0: up to the position. Triggers that read the history by themselves do not count. Before the
+// first record was read it is the time of the first position.
 func (w *worker) behind() (since int64) {
 	since = math.MaxInt64
 	for i, id := range w.topics {
@@ -40,8 +40,8 @@ func (w *worker) behind() (since int64) {
 	return max(since, 1)
 }
 
-// LagTime is how far the triggers are behind: how long ago the log took the first event, or a deadline passed, that is not applied yet,
-// at most. It grows while a step takes long.
+// LagTime returns the lag of the triggers: an upper bound on the age of the oldest event or
+// deadline that is not applied yet. It grows during a long turn.
 func (e *Follower) LagTime() time.Duration {
 	p, _, err := e.Peek()
 	since := p.Behind
@@ -54,22 +54,22 @@ func (e *Follower) LagTime() time.Duration {
 	return max(0, e.opt.Now().Sub(time.UnixMilli(since)))
 }
 
-// lagging has the log say, now and then, that triggers are behind, and when that is over.
-type lagging struct {
-	began, told time.Time
+// lagLog logs that the triggers are behind, and that they have caught up.
+type lagLog struct {
+	began, logged time.Time
 }
 
-// watch looks at a lag.
-func (x *lagging) watch(w *worker, lag time.Duration, records int64) {
+// observe checks the current lag.
+func (x *lagLog) observe(w *worker, lag time.Duration, records int64) {
 	now := w.opt.Now()
 	switch {
 	case lag < lagWarn/2 && !x.began.IsZero():
-		w.opt.Logger.Info("triggers are no longer behind", "took", now.Sub(x.began).Round(time.Millisecond))
-		*x = lagging{}
-	case lag >= lagWarn && now.Sub(x.told).Abs() >= lagAgain:
-		if x.told = now; x.began.IsZero() {
+		w.opt.Logger.Info("trigger engine caught up", "took", now.Sub(x.began).Round(time.Millisecond))
+		*x = lagLog{}
+	case lag >= lagWarn && now.Sub(x.logged).Abs() >= lagLogEvery:
+		if x.logged = now; x.began.IsZero() {
 			x.began = now
 		}
-		w.opt.Logger.Warn("triggers are behind: what fires is late, and nothing is lost", "lag", lag.Round(time.Millisecond), "records", records)
+		w.opt.Logger.Warn("trigger engine behind; firings are late, none are lost", "lag", lag.Round(time.Millisecond), "records", records)
 	}
 }

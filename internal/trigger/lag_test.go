@@ -32,17 +32,17 @@ func TestLagIsShown(t *testing.T) {
 	if got := s.LagTime(); got >= first || s.b.now() != begun {
 		t.Errorf("%v behind, then %v though more is read", first, got)
 	}
-	if n := strings.Count(s.logs.String(), "triggers are behind"); n != 1 {
+	if n := strings.Count(s.logs.String(), "trigger engine behind"); n != 1 {
 		t.Errorf("%d warnings in an instant\n%s", n, s.logs)
 	}
 	s.b.advance(2 * time.Minute)
 	s.w.Step(t.Context())
-	if n := strings.Count(s.logs.String(), "triggers are behind"); n != 2 {
+	if n := strings.Count(s.logs.String(), "trigger engine behind"); n != 2 {
 		t.Errorf("%d warnings, two minutes later\n%s", n, s.logs)
 	}
 	s.settle()
 	s.b.advance(24 * time.Minute)
-	if got := s.LagTime(); got != 0 || !strings.Contains(s.logs.String(), "no longer behind") {
+	if got := s.LagTime(); got != 0 || !strings.Contains(s.logs.String(), "trigger engine caught up") {
 		t.Errorf("%v behind when all is read\n%s", got, s.logs)
 	}
 	var out strings.Builder

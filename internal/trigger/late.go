@@ -8,17 +8,18 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// A trigger that costs more than all others of its topic together, while there is more to read than a turn may cost, is late: it leaves the
-// main reader and reads on by itself, as one does that reads the history, from where the main reader is. So only its own firings are
-// late. Once it has caught up it is served by the main reader again. What it does to an entity is the same either way.
+// A late trigger costs more than all others of its topic together, while the unread records cost
+// more than a turn may. It leaves the main reader and reads separately from there on, as triggers
+// read the history. So only its own firings are late. The main reader takes it back once it has
+// caught up. Its firings are the same either way.
 
 const (
-	lateMax     = 4      // triggers that are late at once; each has a turn's work for its deadlines
-	lateSeenMax = 50_000 // ids of events that are copied for one
+	lateMax     = 4      // late triggers; the deadlines of each have a step of work
+	lateSeenMax = 50_000 // event IDs that are copied for a late trigger
 )
 
-// lag makes the trigger late that has cost the most of what was read of a topic, of those that were served.
-func (w *worker) lag(ctx context.Context, topic record.ID, lives []*live) error {
+// makeLate makes a trigger late: the costliest of those served while a topic was read.
+func (w *worker) makeLate(ctx context.Context, topic record.ID, lives []*live) error {
 	most, total, late := (*live)(nil), 0, 0
 	for _, l := range lives {
 		if total += l.spent; most == nil || l.spent > most.spent {
@@ -61,15 +62,16 @@ func (w *worker) lag(ctx context.Context, topic record.ID, lives []*live) error 
 	w.unserve(most)
 	most.status = store.Behind
 	w.held += most.cursors
-	w.alter(most, func(h *Head) { h.Late = true })
-	if now := w.opt.Now(); now.Sub(most.told).Abs() >= lagAgain {
-		most.told = now
-		w.opt.Logger.Warn("a trigger is behind: evaluating it costs more than all others of its topic", "trigger", most.ID, "topic", most.Topic)
+	w.changeHead(most, func(h *Head) { h.Late = true })
+	if now := w.opt.Now(); now.Sub(most.logged).Abs() >= lagLogEvery {
+		most.logged = now
+		w.opt.Logger.Warn("trigger behind: its evaluation costs more than all others of its topic", "trigger", most.ID, "topic", most.Topic)
 	}
 	return nil
 }
 
-// pastBorder is whether a trigger that reads by itself has read all that was there before it: it is late.
+// pastBorder reports whether a trigger that reads separately has read all events before its border:
+// it is late.
 func (w *worker) pastBorder(l *live, d *rule.Definition) bool {
 	for part, next := range d.From {
 		if w.cursors[store.CursorKey{Reader: l.No, Topic: l.Events, Partition: uint32(part)}].Next < next {
@@ -79,7 +81,7 @@ func (w *worker) pastBorder(l *live, d *rule.Definition) bool {
 	return l.status == store.Behind && len(d.From) > 0
 }
 
-// lateDeadlines passes the deadlines of triggers that are late, as far as they have read.
+// lateDeadlines passes the deadlines of late triggers, as far as they have read.
 func (w *worker) lateDeadlines(ctx context.Context) (more bool, err error) {
 	for _, l := range w.live {
 		if !l.Late {

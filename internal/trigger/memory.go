@@ -10,37 +10,38 @@ import (
 )
 
 // ErrFull: the memory limit allows no more triggers (FullError).
-var ErrFull = errors.New("the memory of triggers is full")
+var ErrFull = errors.New("trigger memory is full")
 
-// FullError says that a definition would make triggers take more than their part of the memory limit. It is ErrFull.
+// FullError: with one more definition, triggers would exceed their share of the memory limit. It is
+// ErrFull.
 type FullError struct {
 	Triggers          int
 	Held, Wanted, Max int64 // bytes
-	Limit             int64 // the memory limit with which there is room
+	Limit             int64 // a sufficient memory limit
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("%v: %d triggers take %s, and this definition wants %s more, of %s: delete triggers, or start with --memory-limit %dMiB",
+	return fmt.Sprintf("%v: %d triggers use %s, this definition needs %s more, the limit is %s: delete triggers, or start with --memory-limit %dMiB",
 		ErrFull, e.Triggers, budget.Text(e.Held), budget.Text(e.Wanted), budget.Text(e.Max), e.Limit>>20)
 }
 
-// Is makes it ErrFull.
+// Is matches ErrFull.
 func (e *FullError) Is(t error) bool { return t == ErrFull }
 
-// Memory is about how many bytes of memory the triggers take.
+// Memory returns the estimated memory of all triggers, in bytes.
 func (e *Engine) Memory() int64 {
-	p, _, _ := e.fold.Peek()
+	p, _, _ := e.follower.Peek()
 	return p.Held
 }
 
-// fits returns a *FullError if there is no room for a definition. What takes no more than the version before always fits, so that
-// triggers of a bucket that has too many can be changed.
+// fits returns a *FullError if there is no room for a definition. A version that needs no more than
+// the previous one always fits, so that triggers over the limit can be changed.
 func (e *Engine) fits(d, old *rule.Definition) error {
 	wanted := Memory(d)
 	if old != nil {
 		wanted -= Memory(old)
 	}
-	p, _, err := e.fold.Peek()
+	p, _, err := e.follower.Peek()
 	most := e.opt.HeadBytes()
 	if err != nil || wanted <= 0 || p.Held+wanted <= most {
 		return err

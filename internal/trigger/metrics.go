@@ -2,7 +2,7 @@ package trigger
 
 import "github.com/VictoriaMetrics/metrics"
 
-// meters are the package's metrics.
+// meters are the metrics of the package.
 type meters struct {
 	events, skipped, duplicates, unstamped *metrics.Counter
 	steps, deadlines                       *metrics.Counter

@@ -5,16 +5,16 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// NamesMax is how many names of events of a topic are remembered, for suggestions.
+// NamesMax bounds the remembered event names of a topic, which are for suggestions.
 const NamesMax = 10_000
 
-// namesHeld is how many bytes of names are held in memory, of all topics.
-const namesHeld = 256 << 10
+// namesMemoryMax bounds the names in memory, of all topics, in bytes.
+const namesMemoryMax = 256 << 10
 
-// nameCache is names that are known to be in the file.
+// nameCache holds names that are in the file.
 type nameCache struct {
 	known map[topicName]bool
-	count map[record.ID]int // of the topics of known: how many the file has
+	count map[record.ID]int // number of names in the file, of the topics of known
 	bytes int
 }
 
@@ -23,14 +23,14 @@ type topicName struct {
 	name  string
 }
 
-// name remembers the names of a topic's events.
-func (w *worker) name(tx *store.Tx, topic record.ID, name string) error {
+// rememberName remembers an event name of a topic.
+func (w *worker) rememberName(tx *store.Tx, topic record.ID, name string) error {
 	c := &w.names
 	k := topicName{topic, name}
 	if c.known[k] {
 		return nil
 	}
-	if c.known == nil || c.bytes > namesHeld {
+	if c.known == nil || c.bytes > namesMemoryMax {
 		*c = nameCache{known: map[topicName]bool{}, count: map[record.ID]int{}}
 	}
 	n, counted := c.count[topic]

@@ -10,42 +10,43 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// pruneAgain is how long after it all firings are looked at anew: some could not go then that can now.
-const pruneAgain = int64(24 * time.Hour / time.Millisecond)
+// pruneEvery is the interval at which pruning starts again with the first firing, because more
+// firings may be prunable.
+const pruneEvery = int64(24 * time.Hour / time.Millisecond)
 
-// pruneNewest is how many of an entity's newest firings are searched for one that stands for those before it.
+// pruneNewest bounds the search for a firing that stands for the earlier ones of its entity.
 const pruneNewest = 100
 
-// pruning is how far firings were looked at whose records were trimmed.
+// pruning is the progress of pruning firings whose records were trimmed.
 type pruning struct {
-	start int64 // where the topic of firings began
+	start int64 // start offset of the topic of firings
 	since int64 // time (ms) of its first record then
-	after int64 // Seq of the last firing that was looked at
-	began int64 // when it last began with the first one, ms of the log's time
+	after int64 // Seq of the last examined firing
+	began int64 // log time (ms) of the last start with the first firing
 	done  bool
 }
 
-// prune takes away some of the firings of which the topic has no record any more, and on which nothing hangs. It is called
-// when all is read and done: none of those can be worked out again then, but by a version that is made later.
+// prune deletes firings whose records were trimmed, and which no decision needs. Its caller has
+// read and applied everything, so only a later version could compute such a firing again.
 func (w *worker) prune(ctx context.Context) (more bool, err error) {
-	spans, x := w.pos.Topics[1], &w.old
+	spans, x := w.pos.Topics[1], &w.pruning
 	if len(spans) == 0 || spans[0].Start == 0 {
 		return false, nil
 	}
 	now := w.pos.Time / 1000
 	if spans[0].Start != x.start {
-		since, ok, err := w.first(ctx, w.topics[1], spans[0])
+		since, ok, err := w.firstTime(ctx, w.topics[1], spans[0])
 		if err != nil || !ok {
 			return false, err
 		}
-		if since > w.f.Floor() { // first, so that a stop between finds too little rather than too much in the log
+		if since > w.f.Floor() { // before the deletion, in case of a crash
 			if err := w.f.SetFloor(ctx, since); err != nil {
 				return false, err
 			}
 		}
 		x.start, x.since, x.done = spans[0].Start, since, false
 	}
-	if now >= x.began+pruneAgain {
+	if now >= x.began+pruneEvery {
 		x.began, x.after, x.done = now, 0, false
 	}
 	if x.done {
@@ -55,8 +56,9 @@ func (w *worker) prune(ctx context.Context) (more bool, err error) {
 	return !x.done, err
 }
 
-// first is the time (ms) of the first record of a span of partition 0; ok is false if there is none.
-func (w *worker) first(ctx context.Context, topic record.ID, span follow.Span) (at int64, ok bool, err error) {
+// firstTime returns the time (ms) of the first record of a span of partition 0; ok is false if
+// there is none.
+func (w *worker) firstTime(ctx context.Context, topic record.ID, span follow.Span) (at int64, ok bool, err error) {
 	if span.Start >= span.Next {
 		return 0, false, nil
 	}
@@ -74,20 +76,20 @@ func (w *worker) first(ctx context.Context, topic record.ID, span follow.Span) (
 	return at, ok, err
 }
 
-// pair is what firings are kept for: a trigger, by its id, and an entity.
+// pair is a trigger, by its ID, and an entity.
 type pair struct{ trigger, entity string }
 
-// pruneSome looks at a page of firings, and at those before them of the same entities.
+// pruneSome examines a page of firings, and the earlier ones of the same entities.
 func (w *worker) pruneSome(tx *store.Tx) error {
-	list, err := tx.Firings(w.old.after, w.opt.Sizes.Prune)
+	list, err := tx.Firings(w.pruning.after, w.opt.Sizes.Prune)
 	if err != nil {
 		return err
 	}
-	w.old.done = len(list) < w.opt.Sizes.Prune
-	to, pairs := w.old.after, map[pair]bool{}
+	w.pruning.done = len(list) < w.opt.Sizes.Prune
+	to, pairs := w.pruning.after, map[pair]bool{}
 	for i := range list {
-		if list[i].Recorded >= w.old.since { // those behind it are younger, but for a few; they go another day
-			w.old.done = true
+		if list[i].Recorded >= w.pruning.since { // the rest is newer, but for a few
+			w.pruning.done = true
 			break
 		}
 		to, pairs[pair{list[i].Trigger, list[i].Entity}] = list[i].Seq, true
@@ -97,17 +99,17 @@ func (w *worker) pruneSome(tx *store.Tx) error {
 			return err
 		}
 	}
-	w.old.after = to
+	w.pruning.after = to
 	return nil
 }
 
-// prunePair takes away firings of an entity up to a Seq.
+// prunePair deletes firings of an entity up to a Seq.
 func (w *worker) prunePair(tx *store.Tx, k pair, to int64) error {
 	newest, err := tx.NewestFirings(k.entity, k.trigger, pruneNewest)
 	if err != nil || len(newest) == 1 && newest[0].Recorded != 0 && w.find(k.trigger) != nil {
 		return err
 	}
-	later := false // there is one behind that says that the trigger has fired
+	later := false // a later record shows that the trigger has fired
 	for i := range newest {
 		later = later || newest[i].Seq > to && newest[i].Recorded != 0
 	}
@@ -123,16 +125,16 @@ func (w *worker) prunePair(tx *store.Tx, k pair, to int64) error {
 		for i := range list {
 			x := &list[i]
 			if to = x.Seq - 1; x.State == rule.Computed || x.State == rule.Carried && x.Recorded == 0 {
-				return nil // it is to be recorded yet, and what becomes of it depends on those before it
+				return nil // it is not recorded yet, and its outcome depends on the earlier ones
 			}
-			goes := x.Seq != last // versions go on behind it
-			if goes {
-				goes, err = w.useless(tx, x, later)
+			drop := x.Seq != last // version numbers continue after the last firing
+			if drop {
+				drop, err = w.useless(tx, x, later)
 			}
 			if err != nil {
 				return err
 			}
-			if !goes {
+			if !drop {
 				later = later || x.Recorded != 0
 				continue
 			}
@@ -144,23 +146,23 @@ func (w *worker) prunePair(tx *store.Tx, k pair, to int64) error {
 	}
 }
 
-// useless is whether nothing depends on a firing any more. later is whether there is one behind it that says that its
-// trigger has fired for the entity, which a version that fires once asks.
+// useless reports whether no decision depends on a firing. later: a later record shows that its
+// trigger has fired for the entity, which matters to a version that fires once.
 func (w *worker) useless(tx *store.Tx, x *store.Firing, later bool) (bool, error) {
 	l := w.find(x.Trigger)
 	last := max(x.Recorded, x.Changed, x.At)
 	if x.Recorded == 0 && l != nil && l.Version == x.Version {
-		last = max(last, l.At) // that is how long it is known
+		last = max(last, l.At) // the time since which it is known
 	}
 	switch {
-	case x.State == rule.Pending, last >= w.old.since:
+	case x.State == rule.Pending, last >= w.pruning.since:
 		return false, nil
 	case l == nil:
-	case x.Recorded != 0 && !later: // only the last one can still be taken back, too
+	case x.Recorded != 0 && !later: // the last firing may also be retracted
 		return false, nil
-	case w.opt.Counts != nil && last >= w.pos.Time/1000-l.counts.Milliseconds():
+	case w.opt.CapSpan != nil && last >= w.pos.Time/1000-l.capSpan.Milliseconds():
 		return false, nil
 	}
-	owed, err := tx.InOutbox(x.ID)
-	return !owed, err
+	pending, err := tx.InOutbox(x.ID)
+	return !pending, err
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Progress is what others are let know after each turn. What is in it must not be changed.
+// Progress is the state that each turn publishes. It must not be changed.
 type Progress struct {
-	Open              bool                  // there is a file
+	Open              bool                  // a file is open
 	Defined, Followed int64                 // next offsets of the topics of definitions and firings
 	Applied           map[record.ID][]int64 // next offsets of the main reader
 	Complete          map[record.ID]int64   // instants (ms)
 	Triggers          []*Head               // by id
-	Held              int64                 // bytes of memory that they take: see Memory
+	Held              int64                 // estimated memory of all triggers: see Memory
 	Lag               int64                 // records
-	Behind            int64                 // the append time (ms) up to which all was done; 0: up to the position
-	Firm              bool                  // this broker leads, and all is known that was recorded and delivered before it did
-	Unreadable        int                   // partitions of events with something in them that can not be read
+	Behind            int64                 // append time (ms) of the lag; 0: none
+	LeaderReady       bool                  // see leaderReady
+	Unreadable        int                   // partitions of events with unreadable records
 }
 
-// Find is a trigger by its id, or nil.
+// Find returns a trigger by its ID, or nil.
 func (p *Progress) Find(id string) *Head {
 	i, ok := slices.BinarySearchFunc(p.Triggers, id, func(h *Head, id string) int { return cmp.Compare(h.ID, id) })
 	if !ok {
@@ -37,7 +37,7 @@ func (p *Progress) Find(id string) *Head {
 	return p.Triggers[i]
 }
 
-// Trigger is a trigger as it is followed, with its definition.
+// Trigger is a followed trigger with its definition.
 type Trigger struct {
 	rule.Definition
 	Backfilling, Late, Missing bool // as in Head
@@ -45,7 +45,7 @@ type Trigger struct {
 	Events                     record.ID
 }
 
-// Trigger reads a trigger from the file; nil if there is none of the id.
+// Trigger reads a trigger from the file; nil if no trigger has the ID.
 func (e *Follower) Trigger(ctx context.Context, id string) (*Trigger, error) {
 	h, value, err := e.Definition(ctx, id)
 	if err != nil || h == nil {
@@ -55,7 +55,7 @@ func (e *Follower) Trigger(ctx context.Context, id string) (*Trigger, error) {
 	return &Trigger{d, h.Backfilling, h.Late, h.Missing, h.No, h.Events}, err
 }
 
-// Definition reads the definition of a trigger from the file; nil if there is none of the id.
+// Definition reads the definition of a trigger from the file; nil if no trigger has the ID.
 func (e *Follower) Definition(ctx context.Context, id string) (h *Head, value []byte, err error) {
 	for {
 		p, _, err := e.Peek()
@@ -73,18 +73,18 @@ func (e *Follower) Definition(ctx context.Context, id string) (h *Head, value []
 		if g != nil {
 			return h, g.Def, nil
 		}
-		// Another version has taken its place, or none: that is published soon.
+		// The trigger was replaced or deleted: the next turn publishes that.
 		if err := e.Wait(ctx, func(p *Progress) bool { x := p.Find(id); return x == nil || x.No != h.No }); err != nil {
 			return nil, nil, err
 		}
 	}
 }
 
-// publish tells how far the file is.
+// publish publishes the state of the file.
 func (w *worker) publish(unreadable int) {
 	p := Progress{
 		Open: true, Defined: w.cursors[store.CursorKey{Topic: w.topics[0]}].Next, Followed: w.followed(),
-		Applied: map[record.ID][]int64{}, Complete: map[record.ID]int64{}, Unreadable: unreadable, Firm: w.firm(),
+		Applied: map[record.ID][]int64{}, Complete: map[record.ID]int64{}, Unreadable: unreadable, LeaderReady: w.leaderReady(),
 		Held: w.held,
 	}
 	for i, id := range w.topics {
@@ -115,29 +115,29 @@ func (w *worker) publish(unreadable int) {
 	if p.Behind != 0 {
 		lag = w.opt.Now().Sub(time.UnixMilli(p.Behind))
 	}
-	w.lags.watch(w, lag, p.Lag)
+	w.lags.observe(w, lag, p.Lag)
 }
 
-// settled is the instant up to which all deadlines of a topic's triggers have been handled, of an instant up to which all events
-// were read.
+// settled returns the instant up to which all deadlines of a topic's triggers have passed. at is
+// the instant up to which all events were read.
 func (w *worker) settled(topic record.ID, at int64) int64 {
 	for _, l := range w.served(topic) {
-		if at = min(at, l.due-1); !l.crossed {
+		if at = min(at, l.due-1); !l.startChecked {
 			at = min(at, l.At)
 		}
 	}
 	return at
 }
 
-// opened says that there is a file. What it holds is known when it is published.
-func (e *Follower) opened() {
+// setOpen notes that the file is open. Its contents count from the next publish.
+func (e *Follower) setOpen() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.broken, e.new = nil, false
 }
 
-// fault says why there is no file.
-func (e *Follower) fault(err error) {
+// setErr sets the reason why no file is open.
+func (e *Follower) setErr(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.err, e.broken, e.new = err, nil, false
@@ -148,28 +148,28 @@ func (e *Follower) fault(err error) {
 	e.ch = make(chan struct{})
 }
 
-// idle says that no trigger was ever made.
-func (e *Follower) idle() {
+// setIdle notes that no trigger was ever created.
+func (e *Follower) setIdle() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.err, e.new = nil, true
 }
 
-// found is what a reader has found wrong with the file.
-func (e *Follower) found() error {
+// brokenErr returns the error that a query found in the file.
+func (e *Follower) brokenErr() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.broken
 }
 
-// Peek returns what was published last, and a channel that is closed when there is something newer.
+// Peek returns the last published state, and a channel that closes when there is a newer one.
 func (e *Follower) Peek() (p Progress, newer <-chan struct{}, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.pub, e.ch, e.err
 }
 
-// Wait waits until what Peek gives is as ok wants it.
+// Wait waits until ok accepts the published state.
 func (e *Follower) Wait(ctx context.Context, ok func(p *Progress) bool) error {
 	for {
 		p, newer, err := e.Peek()
@@ -195,10 +195,11 @@ func (e *Follower) Wait(ctx context.Context, ok func(p *Progress) bool) error {
 	}
 }
 
-// Query calls f with the file. While no trigger was ever made there is none, and nothing in it: f is not called then.
+// Query calls f with the file. It does not call f while no trigger was ever created, because there
+// is no file.
 func (e *Follower) Query(f func(q store.Queries) error) error {
-	e.reading.RLock()
-	defer e.reading.RUnlock()
+	e.fileLock.RLock()
+	defer e.fileLock.RUnlock()
 	if e.file == nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -221,7 +222,7 @@ func (e *Follower) Query(f func(q store.Queries) error) error {
 	return err
 }
 
-// Lag is how many records of its topics the engine has not read yet.
+// Lag returns the number of records of its topics that the engine has not read yet.
 func (e *Follower) Lag() int64 {
 	p, _, _ := e.Peek()
 	return p.Lag

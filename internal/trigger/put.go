@@ -14,21 +14,23 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// definitions are the settings of the topic of definitions: the append time of a definition is the border of its past.
+// definitions are the settings of the topic of definitions. The append time of a definition is its
+// border.
 var definitions = map[string]string{"cleanup-policy": "compact", "timestamp-type": "append"}
 
-// Put is what came of a change.
+// Put is the result of a change.
 type Put struct {
 	Version  int
-	Names    []string // of the events that it mentions
-	Warnings []string // what its author may not have meant
-	// History is the offset of the first event of each partition that is still there: absence before is not known.
+	Names    []string // of events that it mentions
+	Warnings []string // likely mistakes
+	// History is the offset of the first event of each partition; earlier events are unknown.
 	History []int64
 }
 
-// Put makes a trigger, or a new version of it if what it says of events is another; else only how it is delivered and
-// whether it is paused. d's members from TopicID on, and Version, are ignored. It returns when the engine follows it.
-// Errors: ErrInvalid, ErrFull, ErrNotLeader, ErrUnavailable, those of an append, after which it may come yet.
+// Put creates a trigger, or a new version if d gives other firings than the current one; else it
+// changes only delivery and status. It ignores d.Version and the members from d.TopicID on. It
+// returns once the engine follows d. Errors: ErrInvalid, ErrFull, ErrNotLeader, ErrUnavailable,
+// those of an append, after which the change may still happen.
 func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 	d = d.WithDefaults()
 	if err := d.Validate(); err != nil {
@@ -41,7 +43,7 @@ func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 	if err != nil {
 		return Put{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	topic, err := e.ready(ctx, &d)
+	topic, err := e.ensureTopics(ctx, &d)
 	if err != nil {
 		return Put{}, err
 	}
@@ -57,19 +59,20 @@ func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 	}
 	out.Warnings = append(out.Warnings, more...)
 	d.TopicID, d.Version, d.Border = topic.ID.String(), 1, rule.BorderAppend
-	if out.History, err = e.cut(&d, topic.ID); err != nil {
+	if out.History, err = e.setBorder(&d, topic.ID); err != nil {
 		return Put{}, err
 	}
 	d.Created = d.At
-	if err := e.follows(ctx, &d, topic.ID); err != nil {
+	if err := e.setVersion(ctx, &d, topic.ID); err != nil {
 		return Put{}, err
 	}
 	out.Version = d.Version
 	return out, e.define(ctx, d.ID, &d)
 }
 
-// cut sets the border of a definition to where the log ends, and returns where the partitions of its topic begin.
-func (e *Engine) cut(d *rule.Definition, topic record.ID) (history []int64, err error) {
+// setBorder sets the border of a definition to the end of the log, and returns the start offsets of
+// the topic.
+func (e *Engine) setBorder(d *rule.Definition, topic record.ID) (history []int64, err error) {
 	p, known := e.opt.Log.Position(topic)
 	if !known || len(p.Topics[0]) == 0 {
 		return nil, ErrUnavailable
@@ -81,7 +84,7 @@ func (e *Engine) cut(d *rule.Definition, topic record.ID) (history []int64, err 
 	return history, nil
 }
 
-// tick appends a record that makes the log's time advance to now, and changes nothing.
+// tick appends a record that only advances the log's time to now.
 func (e *Engine) tick(ctx context.Context) error {
 	t, ok := e.opt.Log.Topic(e.opt.Firings)
 	if !ok {
@@ -91,15 +94,15 @@ func (e *Engine) tick(ctx context.Context) error {
 	return err
 }
 
-// ready makes the topics that a trigger needs, and finds that of its events.
-func (e *Engine) ready(ctx context.Context, d *rule.Definition) (Topic, error) {
+// ensureTopics creates the topics that a trigger needs, and returns that of its events.
+func (e *Engine) ensureTopics(ctx context.Context, d *rule.Definition) (Topic, error) {
 	if !e.opt.Log.Leads() {
 		return Topic{}, ErrNotLeader
 	}
 	if d.Topic == e.opt.Triggers || d.Topic == e.opt.Firings {
-		return Topic{}, fmt.Errorf("%w: topic: %s is no topic of events", ErrInvalid, d.Topic)
+		return Topic{}, fmt.Errorf("%w: topic: topic %q does not hold events", ErrInvalid, d.Topic)
 	}
-	if t, ok := e.opt.Log.Topic(e.opt.Triggers); ok && !t.AppendTime { // an earlier version of the program has made it
+	if t, ok := e.opt.Log.Topic(e.opt.Triggers); ok && !t.AppendTime { // of an earlier version
 		if err := e.opt.Log.Stamp(ctx, e.opt.Triggers); err != nil {
 			return Topic{}, fmt.Errorf("topic %s: %w", e.opt.Triggers, err)
 		}
@@ -113,7 +116,7 @@ func (e *Engine) ready(ctx context.Context, d *rule.Definition) (Topic, error) {
 	return Ensure(ctx, e.opt.Log, d.Topic, e.opt.EventPartitions, AppendTimes)
 }
 
-// caughtUp waits until all definitions that are in the log are known.
+// caughtUp waits until the engine has read all definitions of the log.
 func (e *Engine) caughtUp(ctx context.Context) error {
 	t, ok := e.opt.Log.Topic(e.opt.Triggers)
 	if !ok {
@@ -123,19 +126,20 @@ func (e *Engine) caughtUp(ctx context.Context) error {
 	if !known || len(p.Topics[0]) == 0 {
 		return ErrUnavailable
 	}
-	e.fold.loop.Wake()
-	return e.fold.Wait(ctx, func(q *Progress) bool { return q.Open && q.Defined >= p.Topics[0][0].Next })
+	e.follower.loop.Wake()
+	return e.follower.Wait(ctx, func(q *Progress) bool { return q.Open && q.Defined >= p.Topics[0][0].Next })
 }
 
-// follows makes d, which is of a topic, what comes after the version that is there: all that has fired by d.At is recorded then. It
-// takes the place of one that still reads the history.
-func (e *Engine) follows(ctx context.Context, d *rule.Definition, events record.ID) error {
+// setVersion makes d, whose topic is events, the successor of the current version, and waits until
+// all firings up to d.At are recorded. A version that still reads the history is replaced, with its
+// border.
+func (e *Engine) setVersion(ctx context.Context, d *rule.Definition, events record.ID) error {
 	old, err := e.Trigger(ctx, d.ID)
 	if errors.Is(err, ErrUnknownTrigger) {
 		if err := e.fits(d, nil); err != nil {
 			return err
 		}
-		return e.again(ctx, d)
+		return e.nextVersion(ctx, d)
 	}
 	if err != nil {
 		return err
@@ -143,8 +147,8 @@ func (e *Engine) follows(ctx context.Context, d *rule.Definition, events record.
 	if err := e.fits(d, &old.Definition); err != nil {
 		return err
 	}
-	if old.Topic == d.Topic && old.Events != events { // the topic was created again, and the engine has not seen it yet
-		if err := e.bound(ctx, d.ID, events); err != nil {
+	if old.Topic == d.Topic && old.Events != events { // recreated
+		if err := e.waitBound(ctx, d.ID, events); err != nil {
 			return err
 		}
 		old.Events = events
@@ -158,41 +162,42 @@ func (e *Engine) follows(ctx context.Context, d *rule.Definition, events record.
 		d.Version, d.TopicID, d.From, d.At = old.Version, old.TopicID, old.From, old.At
 		return nil
 	}
-	if old.Backfilling && old.Events == events { // what came since it was made would be history to both
+	if old.Backfilling && old.Events == events { // else both skip recent events
 		d.TopicID, d.From, d.At = old.TopicID, old.From, old.At
 		return nil
 	}
-	// The last record may be old: what has become true by time alone since then is the earlier version's too.
+	// The last record may be old: transitions at later deadlines also belong to the earlier
+	// version.
 	if err := e.tick(ctx); err != nil {
 		return err
 	}
-	if _, err := e.cut(d, events); err != nil {
+	if _, err := e.setBorder(d, events); err != nil {
 		return err
 	}
-	return e.recorded(ctx, d, old)
+	return e.waitRecorded(ctx, d, old)
 }
 
-// bound waits until a trigger follows a topic.
-func (e *Engine) bound(ctx context.Context, id string, events record.ID) error {
-	e.fold.loop.Wake()
-	return e.fold.Wait(ctx, func(p *Progress) bool {
+// waitBound waits until a trigger follows a topic.
+func (e *Engine) waitBound(ctx context.Context, id string, events record.ID) error {
+	e.follower.loop.Wake()
+	return e.follower.Wait(ctx, func(p *Progress) bool {
 		t := p.Find(id)
 		return t == nil || t.Events == events
 	})
 }
 
-// recorded waits until all that the version before d has fired by d.At is recorded.
-func (e *Engine) recorded(ctx context.Context, d *rule.Definition, old *Trigger) error {
+// waitRecorded waits until all firings of the previous version up to d.At are recorded.
+func (e *Engine) waitRecorded(ctx context.Context, d *rule.Definition, old *Trigger) error {
 	topic := old.Events
-	e.fold.loop.Wake()
-	err := e.fold.Wait(ctx, func(p *Progress) bool {
+	e.follower.loop.Wake()
+	err := e.follower.Wait(ctx, func(p *Progress) bool {
 		at, ok := p.Complete[topic]
-		if d.Topic == old.Topic { // slots of one millisecond may hold more; of another topic the cut is the instant
+		if d.Topic == old.Topic { // a slot of the same ms may follow
 			for part, next := range p.Applied[topic] {
 				ok = ok && (part >= len(d.From) || next >= d.From[part])
 			}
 		}
-		if t := p.Find(d.ID); t != nil && t.Late { // what it has not read yet is its own
+		if t := p.Find(d.ID); t != nil && t.Late { // unread events belong to the late trigger
 			return false
 		}
 		return ok && at >= d.At
@@ -201,16 +206,16 @@ func (e *Engine) recorded(ctx context.Context, d *rule.Definition, old *Trigger)
 		return err
 	}
 	var last int64
-	err = e.fold.Query(func(q store.Queries) (err error) {
+	err = e.follower.Query(func(q store.Queries) (err error) {
 		last, err = q.LastOutbox(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return e.fold.Wait(ctx, func(*Progress) bool {
+	return e.follower.Wait(ctx, func(*Progress) bool {
 		n := int64(1)
-		err := e.fold.Query(func(q store.Queries) (err error) {
+		err := e.follower.Query(func(q store.Queries) (err error) {
 			n, err = q.Unrecorded(ctx, d.ID, last)
 			return err
 		})
@@ -218,16 +223,16 @@ func (e *Engine) recorded(ctx context.Context, d *rule.Definition, old *Trigger)
 	})
 }
 
-// again numbers a trigger whose name was used before by one that was deleted.
-func (e *Engine) again(ctx context.Context, d *rule.Definition) error {
-	return e.fold.Query(func(q store.Queries) error {
+// nextVersion sets the version after those of a deleted trigger with the same ID.
+func (e *Engine) nextVersion(ctx context.Context, d *rule.Definition) error {
+	return e.follower.Query(func(q store.Queries) error {
 		v, err := q.LastVersion(ctx, d.ID)
 		d.Version = v + 1
 		return err
 	})
 }
 
-// define appends a definition, or with nil that there is none any more, and waits until the engine knows.
+// define appends a definition, or with nil its deletion, and waits until the engine has read it.
 func (e *Engine) define(ctx context.Context, id string, d *rule.Definition) error {
 	t, ok := e.opt.Log.Topic(e.opt.Triggers)
 	if !ok {
@@ -246,12 +251,12 @@ func (e *Engine) define(ctx context.Context, id string, d *rule.Definition) erro
 	if err != nil {
 		return fmt.Errorf("trigger %s: %w", id, err)
 	}
-	e.fold.loop.Wake()
-	return e.fold.Wait(ctx, func(p *Progress) bool { return p.Defined > base })
+	e.follower.loop.Wake()
+	return e.follower.Wait(ctx, func(p *Progress) bool { return p.Defined > base })
 }
 
-// Pause suppresses what fires from now on, and delivers nothing more, or with paused false ends that. Errors:
-// ErrUnknownTrigger and those of Put.
+// Pause suppresses firings from now on and stops deliveries; with paused false it resumes both.
+// Errors: ErrUnknownTrigger and those of Put.
 func (e *Engine) Pause(ctx context.Context, id string, paused bool) error {
 	return e.alter(ctx, id, func(d *rule.Definition) *rule.Definition {
 		d.Status = rule.Active
@@ -262,7 +267,7 @@ func (e *Engine) Pause(ctx context.Context, id string, paused bool) error {
 	})
 }
 
-// Delete deletes a trigger; what was not delivered is not delivered any more. Errors: those of Pause.
+// Delete deletes a trigger and cancels its undelivered firings. Errors: those of Pause.
 func (e *Engine) Delete(ctx context.Context, id string) error {
 	return e.alter(ctx, id, func(*rule.Definition) *rule.Definition { return nil })
 }
@@ -283,21 +288,21 @@ func (e *Engine) alter(ctx context.Context, id string, f func(d *rule.Definition
 	return e.define(ctx, id, f(&old.Definition))
 }
 
-// unseen warns of names that no event of a topic has had yet.
+// unseen returns a warning for each name that no event of a topic has had yet.
 func (e *Engine) unseen(ctx context.Context, topic record.ID, names []string) (warnings []string, err error) {
 	var known []string
-	err = e.fold.Query(func(q store.Queries) (err error) {
+	err = e.follower.Query(func(q store.Queries) (err error) {
 		known, err = q.Names(ctx, topic, NamesMax)
 		return err
 	})
-	if err != nil || len(known) == 0 { // the first trigger of a topic
+	if err != nil || len(known) == 0 { // the first trigger of the topic
 		return nil, err
 	}
 	for _, name := range names {
 		if _, ok := slices.BinarySearch(known, name); ok {
 			continue
 		}
-		s := fmt.Sprintf("no event named %q was seen yet", name)
+		s := fmt.Sprintf("no event named %q so far", name)
 		if near := driplang.Suggest(name, known); near != "" {
 			s += fmt.Sprintf("; did you mean %q?", near)
 		}

@@ -11,20 +11,20 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// lead does what only the leader does: it records what has fired, and makes the log's time advance where somebody waits for
-// it. It returns how long there is nothing to do.
+// lead does the work of the leader: it records firings, and advances the log's time when a deadline
+// needs that. It returns the time until there is more to do.
 func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 	now := w.opt.Now()
-	if d := w.unsent.Left(now, w.opt.Sizes.Retry); d > 0 {
+	if d := w.sendRetry.Left(now, w.opt.Sizes.Retry); d > 0 {
 		return d, nil
 	}
-	if at := w.followed(); !w.firm() || at < w.sent {
+	if at := w.followed(); !w.leaderReady() || at < w.sent {
 		if w.firingsEnd() > at {
 			return 0, nil
 		}
-		return follow.Idle, nil // the log tells when it has it
+		return follow.Idle, nil // reading the append wakes the loop
 	}
-	recs, err := w.judge(ctx)
+	recs, err := w.pendingRecords(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -41,23 +41,24 @@ func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 		if ctx.Err() != nil {
 			return 0, nil
 		}
-		w.opt.Logger.Warn("firings can not be recorded", "err", err)
-		return w.unsent.Again(now, w.opt.Sizes.Retry), nil
+		w.opt.Logger.Warn("firings not recorded", "err", err)
+		return w.sendRetry.Again(now, w.opt.Sizes.Retry), nil
 	}
-	w.unsent = follow.Retry{}
+	w.sendRetry = follow.Retry{}
 	return 0, nil
 }
 
-// elected notes what those who led before have left: it must be known before anything is recorded or delivered.
-func (w *worker) elected() { w.leads, w.firmEnd, w.sent = true, w.firingsEnd(), 0 }
+// elected notes the end of the records of earlier leaders. All of them must be read before this
+// broker records or delivers anything.
+func (w *worker) elected() { w.leads, w.electedEnd, w.sent = true, w.firingsEnd(), 0 }
 
-// firm is whether this broker leads, and all is known that those have left who led before.
-func (w *worker) firm() bool { return w.leads && w.followed() >= w.firmEnd }
+// leaderReady reports whether this broker leads, and has read all records of earlier leaders.
+func (w *worker) leaderReady() bool { return w.leads && w.followed() >= w.electedEnd }
 
-// followed is the next offset of the topic of firings.
+// followed returns the next offset of the topic of firings.
 func (w *worker) followed() int64 { return w.cursors[store.CursorKey{Topic: w.topics[1]}].Next }
 
-// firingsEnd is the end of the topic of firings at the position; 0 if it is not there.
+// firingsEnd returns the end of the topic of firings at the position; 0 if it does not exist.
 func (w *worker) firingsEnd() int64 {
 	if len(w.pos.Topics[1]) == 0 {
 		return 0
@@ -65,7 +66,7 @@ func (w *worker) firingsEnd() int64 {
 	return w.pos.Topics[1][0].Next
 }
 
-// send appends records to the topic of firings, which it makes if need be.
+// send appends records to the topic of firings, and creates it if needed.
 func (w *worker) send(ctx context.Context, recs []record.Record) error {
 	topic, err := Ensure(ctx, w.opt.Log, w.opt.Firings, 1, AppendTimes)
 	if err != nil {
@@ -78,7 +79,8 @@ func (w *worker) send(ctx context.Context, recs []record.Record) error {
 	return err
 }
 
-// untilTick is how long it takes until a deadline has passed by the clock that the log's time has not reached; 0 if one has.
+// untilTick returns the time until a tick is needed: until the clock has passed a deadline that the
+// log's time has not. 0: now.
 func (w *worker) untilTick(now time.Time) time.Duration {
 	due := int64(math.MaxInt64)
 	for _, l := range w.live {
@@ -86,21 +88,22 @@ func (w *worker) untilTick(now time.Time) time.Duration {
 			continue
 		}
 		due = min(due, l.due)
-		if !l.crossed {
+		if !l.startChecked {
 			due = min(due, l.At+1)
 		}
 	}
 	if due == math.MaxInt64 || due >= math.MaxInt64/int64(time.Millisecond) {
 		return follow.Idle
 	}
-	wait := time.UnixMilli(due + 2).Sub(now) // a slot of then completes it
+	wait := time.UnixMilli(due + 2).Sub(now) // a slot at that time completes it
 	wait = max(wait, w.opt.Sizes.TickEvery-now.Sub(w.tickedAt))
 	return min(max(wait, 0), follow.Idle)
 }
 
-// judge makes records of what has fired and is not recorded, in order, and decides what is to become of it.
-func (w *worker) judge(ctx context.Context) (recs []record.Record, err error) {
-	if !w.owed {
+// pendingRecords returns records of the firings and retractions in the outbox, in order, with their
+// states.
+func (w *worker) pendingRecords(ctx context.Context) (recs []record.Record, err error) {
+	if !w.outboxPending {
 		return nil, nil
 	}
 	err = w.f.Update(ctx, func(tx *store.Tx) error {
@@ -108,9 +111,9 @@ func (w *worker) judge(ctx context.Context) (recs []record.Record, err error) {
 		if err != nil {
 			return err
 		}
-		w.owed = len(list) > 0
+		w.outboxPending = len(list) > 0
 		for i := range list {
-			rec, err := w.verdict(tx, &list[i])
+			rec, err := w.recordOf(tx, &list[i])
 			if err != nil {
 				return err
 			}
@@ -127,13 +130,13 @@ func (w *worker) judge(ctx context.Context) (recs []record.Record, err error) {
 	return recs, err
 }
 
-// verdict is the record of something that has happened; nil if it is to have none.
-func (w *worker) verdict(tx *store.Tx, o *store.OutboxEntry) (*rule.Record, error) {
+// recordOf returns the record of an outbox entry; nil if none is needed.
+func (w *worker) recordOf(tx *store.Tx, o *store.OutboxEntry) (*rule.Record, error) {
 	x, err := tx.Firing(o.ID)
 	if err != nil || x == nil {
 		return nil, err
 	}
-	if gone, err := w.erased(tx, &place{x.Topic, x.Partition, x.Entity}, x.Cause, x.At); err != nil {
+	if gone, err := w.erased(tx, &entityKey{x.Topic, x.Partition, x.Entity}, x.Cause, x.At); err != nil {
 		return nil, err
 	} else if gone {
 		return nil, tx.DeleteFiring(x.ID)
@@ -155,7 +158,7 @@ func (w *worker) verdict(tx *store.Tx, o *store.OutboxEntry) (*rule.Record, erro
 		return nil, nil
 	case x.State == rule.Suppressed, l != nil && l.Paused:
 		rec.State = rule.Suppressed
-	case x.State == rule.Carried: // of a version that was replaced
+	case x.State == rule.Carried: // of a replaced version
 		rec.State = rule.Carried
 	case l != nil && x.Version == l.Version:
 		carried, err := w.carried(tx, l, x)
@@ -169,8 +172,9 @@ func (w *worker) verdict(tx *store.Tx, o *store.OutboxEntry) (*rule.Record, erro
 	return rec, nil
 }
 
-// carried is whether a version has carry_fired, and an earlier one has fired in the place of this firing: ever, where a trigger
-// fires once, else because of the same. What lies before the oldest record that is left may have been fired for.
+// carried reports whether a version has carry_fired and an earlier version has fired in place of
+// this firing: for a trigger that fires once with any firing, else with one of the same cause.
+// Firings older than the oldest record count as fired.
 func (w *worker) carried(tx *store.Tx, l *live, x *store.Firing) (bool, error) {
 	if !l.carries || x.Version == 1 {
 		return false, nil

@@ -10,16 +10,17 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/store"
 )
 
-// cached is a row in memory. One that is not there is the zero Row.
+// cached is a row in memory; the zero Row if the file has none.
 type cached struct {
 	row   rule.Row
 	there bool // in the file
 	dirty bool
-	bytes int64 // that are counted
+	bytes int64 // counted in rowCache.bytes
 }
 
-// rowCache holds rows of entities that were touched lately: those of the current transaction, which it writes at its end, and
-// others. What is not touched while half of the limit comes in is given up.
+// rowCache holds recently used rows: those of the current transaction, which writes them at its
+// end, and others. When half of the limit is new, the rows that were not used meanwhile are
+// dropped.
 type rowCache struct {
 	limit      int64
 	young, old map[store.InstKey]*cached
@@ -27,10 +28,10 @@ type rowCache struct {
 	dirty      []store.InstKey
 }
 
-// rowBytes is about what a row takes in memory beside its state and entity.
+// rowBytes estimates the memory of a row without its state and entity.
 const rowBytes = 240
 
-// get returns the row of a key; the caller says so if it changes it (touch).
+// get returns the row of a key. After a change the caller calls touch.
 func (c *rowCache) get(tx *store.Tx, k store.InstKey) (*cached, error) {
 	if x, ok := c.young[k]; ok {
 		return x, nil
@@ -52,7 +53,7 @@ func (c *rowCache) get(tx *store.Tx, k store.InstKey) (*cached, error) {
 	return x, nil
 }
 
-// fetch reads rows of one trigger and partition that will be asked for, many at a time. keys may hold some twice.
+// fetch reads the rows of one trigger and partition in bulk. keys may hold duplicates.
 func (c *rowCache) fetch(tx *store.Tx, keys []store.InstKey) error {
 	keys = slices.DeleteFunc(keys, func(k store.InstKey) bool {
 		_, young := c.young[k]
@@ -88,14 +89,14 @@ func (c *rowCache) add(k store.InstKey, x *cached) {
 	c.count(k, x)
 }
 
-// count notes how large a row is.
+// count updates the counted size of a row.
 func (c *rowCache) count(k store.InstKey, x *cached) {
 	n := rowBytes + int64(len(k.Entity)+cap(x.row.State))
 	c.bytes += n - x.bytes
 	x.bytes = n
 }
 
-// touch notes that a row was changed.
+// touch marks a row as changed.
 func (c *rowCache) touch(k store.InstKey, x *cached) {
 	c.count(k, x)
 	if !x.dirty {
@@ -104,7 +105,8 @@ func (c *rowCache) touch(k store.InstKey, x *cached) {
 	}
 }
 
-// flush writes what was changed, in the order of the file. written is called for each row that is there then.
+// flush writes the changed rows in the order of the file. It calls written for each row that the
+// file then has.
 func (c *rowCache) flush(tx *store.Tx, written func(k *store.InstKey, row *rule.Row)) error {
 	slices.SortFunc(c.dirty, compareKeys)
 	keys := c.dirty[:0]

@@ -12,16 +12,16 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// What triggers take of memory, in bytes. TestTriggerMemory holds these figures against the heap. The definitions are in the
-// file; a rule is compiled when an event or a deadline needs it.
+// Estimates of the memory of triggers, in bytes. TestTriggerMemory compares them with the heap. The
+// definitions are in the file; a rule is compiled when an event or a deadline needs it.
 const (
-	triggerMemory = 480 // of a trigger, with what a delivery keeps of it
-	nameMemory    = 155 // of a name of events in it
-	cursorMemory  = 160 // of a partition that is read for a trigger, or for all of a topic
+	triggerMemory = 480 // a trigger, including its state in package delivery
+	nameMemory    = 155 // one of its event names
+	cursorMemory  = 160 // a partition of a reader
 )
 
-// Memory is about how many bytes a trigger takes while it is followed. As long as it reads the history it has a cursor for
-// each partition.
+// Memory estimates the memory of a followed trigger, in bytes. While it reads the history it has a
+// cursor for each partition.
 func Memory(d *rule.Definition) int64 {
 	return headMemory(d) + cursorMemory*int64(len(d.From))
 }
@@ -34,7 +34,7 @@ func headMemory(d *rule.Definition) int64 {
 	return n
 }
 
-// Head is what is held in memory of a trigger that is followed. It is not changed once it is published.
+// Head is the part of a followed trigger that is in memory. It does not change once published.
 type Head struct {
 	ID      string
 	Version int
@@ -46,40 +46,41 @@ type Head struct {
 	Size    int       // bytes of its definition
 	Names   []string  // of the events that it mentions, sorted
 	Paused  bool
-	// Backfilling is whether it reads what was there before it, and does not fire at what is new yet.
+	// Backfilling: it reads the history, and does not evaluate new events yet.
 	Backfilling bool
-	// Late is whether it costs so much that it reads what is new by itself, behind the others.
+	// Late: it costs so much that it reads new events separately, after the others.
 	Late bool
-	// Missing is whether there is no topic of its events: it was deleted. The trigger follows the next one of that name.
+	// Missing: the topic of its events was deleted. The trigger follows the next topic of that
+	// name.
 	Missing bool
 }
 
-// live is a version of a trigger that is followed.
+// live is a followed version of a trigger.
 type live struct {
-	*Head                 // the published one is replaced, not changed: see alter
-	status  store.Status  // Behind or Joined
-	once    bool          // rule.Once
-	carries bool          // rule.Definition.CarryFired
-	counts  time.Duration // Options.Counts
-	bytes   int64         // headMemory
-	cursors int64         // bytes of cursors while it is Behind
-	due     int64         // no row is due before
-	crossed bool          // all rows of today were looked at (rule.Current)
-	scanned store.InstKey
-	pace    int       // work of an event, of late
-	spent   int       // work since the main reader began its turn
-	rebound bool      // it follows a topic that was created again
-	told    time.Time // when the log said that it is late
+	*Head                      // a published head is replaced, not changed: see changeHead
+	status       store.Status  // Behind or Joined
+	once         bool          // rule.Once
+	carries      bool          // rule.Definition.CarryFired
+	capSpan      time.Duration // Options.CapSpan
+	bytes        int64         // headMemory
+	cursors      int64         // bytes of cursors while it is Behind
+	due          int64         // no row is due earlier
+	startChecked bool          // all rows at the trigger's start were checked (rule.Current)
+	scanned      store.InstKey
+	avgWork      int       // moving average of the work of an event
+	spent        int       // work in this turn of the main reader
+	rebound      bool      // it follows a recreated topic
+	logged       time.Time // time of the log line about its lateness
 }
 
-// alter changes the head of a trigger.
-func (w *worker) alter(l *live, change func(h *Head)) {
+// changeHead changes the head of a trigger.
+func (w *worker) changeHead(l *live, change func(h *Head)) {
 	h := *l.Head
 	change(&h)
 	l.Head, w.listed = &h, false
 }
 
-// newLive makes a trigger of the file ready, of which d is the definition.
+// newLive returns the live trigger of a stored one, with its definition d.
 func (w *worker) newLive(g *store.Trigger, d *rule.Definition) (*live, error) {
 	topic, err := record.ParseID(d.TopicID)
 	if err != nil {
@@ -88,16 +89,16 @@ func (w *worker) newLive(g *store.Trigger, d *rule.Definition) (*live, error) {
 	l := &live{
 		Head:   &Head{ID: d.ID, Version: d.Version, Topic: d.Topic, Events: topic, No: g.No, Created: d.Created, At: d.At, Names: d.Expr.Names()},
 		status: g.Status, once: d.Fire == rule.Once, carries: d.CarryFired, bytes: headMemory(d), cursors: cursorMemory * int64(len(d.From)),
-		due: math.MaxInt64, crossed: d.Backfill != rule.Current,
+		due: math.MaxInt64, startChecked: d.Backfill != rule.Current,
 	}
-	w.delivered(l.Head, l, g, d)
+	w.setDelivery(l.Head, l, g, d)
 	if w.pastBorder(l, d) {
 		l.Late, l.Backfilling = true, false
 	}
 	return l, nil
 }
 
-// memory is about how many bytes a trigger takes now.
+// memory estimates the current memory of a trigger, in bytes.
 func (l *live) memory() int64 {
 	if l.status == store.Behind {
 		return l.bytes + l.cursors
@@ -105,15 +106,16 @@ func (l *live) memory() int64 {
 	return l.bytes
 }
 
-// delivered notes what a definition says that is no new version.
-func (w *worker) delivered(h *Head, l *live, g *store.Trigger, d *rule.Definition) {
+// setDelivery sets the parts of a definition that do not make a new version.
+func (w *worker) setDelivery(h *Head, l *live, g *store.Trigger, d *rule.Definition) {
 	h.Size, h.Paused, h.Backfilling = len(g.Def), d.Status == rule.Paused, l.status == store.Behind && !h.Late
-	if l.counts = 0; w.opt.Counts != nil {
-		l.counts = w.opt.Counts(d.Deliver)
+	if l.capSpan = 0; w.opt.CapSpan != nil {
+		l.capSpan = w.opt.CapSpan(d.Deliver)
 	}
 }
 
-// ruleCache holds compiled rules that were used lately. What is not used while half of the limit comes in is given up.
+// ruleCache holds recently used rules. When half of the limit is new, the rules that were not used
+// meanwhile are dropped.
 type ruleCache struct {
 	limit      int64
 	young, old map[int64]*rule.Rule // by number of the trigger
@@ -125,7 +127,7 @@ func (c *ruleCache) drop(no int64) {
 	delete(c.old, no)
 }
 
-// rule is the compiled rule of a trigger. It is good until the next call for another one.
+// rule returns the compiled rule of a trigger. It is valid until the next call for another trigger.
 func (w *worker) rule(tx *store.Tx, l *live) (*rule.Rule, error) {
 	c := &w.rules
 	if r, ok := c.young[l.No]; ok {
@@ -154,14 +156,14 @@ func (w *worker) rule(tx *store.Tx, l *live) (*rule.Rule, error) {
 	return r, nil
 }
 
-// definition reads that of a trigger from the file.
+// definition reads the definition of a trigger from the file.
 func definition(tx *store.Tx, no int64) (d rule.Definition, err error) {
 	g, err := tx.Trigger(no)
 	if err != nil {
 		return d, err
 	}
 	if g == nil {
-		return d, fmt.Errorf("trigger %d is not there", no)
+		return d, fmt.Errorf("trigger number %d does not exist", no)
 	}
 	return rule.ParseDefinition([]byte(g.ID), g.Def)
 }

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Stepped is an Engine without a goroutine and timers of its own: it goes on only when it is told to, for those who decide
-// what comes when, such as a simulator. Its methods are for one goroutine at a time.
+// Stepped is an Engine without goroutines and timers, for callers that decide the order of events,
+// such as a simulator. It runs only within Step. Its methods must not be called concurrently.
 type Stepped struct{ *Engine }
 
-// OpenStepped is Open of one that goes on by Step. A call that waits until the engine knows something, such as Put, calls
-// park with its context, which may return whenever it likes, until that is so or the context has ended. Error: options
-// that are missing.
+// OpenStepped is Open for a Stepped. A call that waits for the engine, such as Put, calls park with
+// its context until the condition holds or the context ends. park may return at any time. Error: a
+// missing option.
 func OpenStepped(o Options, park func(ctx context.Context)) (*Stepped, error) {
 	o = o.WithDefaults()
 	f, err := newFollower(o, true)
@@ -19,9 +19,9 @@ func OpenStepped(o Options, park func(ctx context.Context)) (*Stepped, error) {
 		return nil, err
 	}
 	f.park = park
-	return &Stepped{&Engine{opt: o, fold: f}}, nil
+	return &Stepped{&Engine{opt: o, follower: f}}, nil
 }
 
-// Step does some of what there is to do, and returns how long there is nothing more if nobody calls. A ctx that has ended
-// ends it soon.
-func (s *Stepped) Step(ctx context.Context) time.Duration { return s.fold.loop.Step(ctx) }
+// Step does some of the pending work, and returns the time until there is more if the caller does
+// nothing. It returns soon after the end of ctx.
+func (s *Stepped) Step(ctx context.Context) time.Duration { return s.follower.loop.Step(ctx) }

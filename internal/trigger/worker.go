@@ -15,93 +15,93 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// worker keeps the file in step with the log. The loop runs it.
+// worker keeps the file up to date with the log. The loop runs it.
 type worker struct {
 	*Follower
 	f       *store.File // nil while none is open
 	cursors map[store.CursorKey]store.Cursor
-	live    []*live // triggers that are followed, by id
+	live    []*live // followed triggers, by ID
 	byNo    map[int64]*live
-	gone    []int64 // numbers of those to be swept away
+	gone    []int64 // numbers of triggers whose rows sweep deletes
 	index   map[record.ID]map[string][]*live
 	rows    rowCache
 	rules   ruleCache
 	held    int64 // bytes of live: see Memory
 	names   nameCache
 	reader  record.Reader
-	spot    rule.Instance
+	inst    rule.Instance
 
 	pos      follow.Position
-	topics   []record.ID // that pos is of; the first two are those of definitions and firings
+	topics   []record.ID // the topics of pos: definitions, firings, then events
 	complete map[record.ID]int64
 
-	sees     bool      // this broker led before pos was taken: a topic that pos does not have is not in the log
-	leads    bool      // since when firings were followed up to firmEnd
-	recordIn record.ID // the topic of firings at the last position
-	firmEnd  int64     // of the topic of firings, as of when this broker began to lead
-	sent     int64     // firings up to here were appended and not read yet
-	owed     bool      // something may be to be recorded
-	listed   bool      // the published list of triggers is as w.live
-	old      pruning
-	stuck    map[store.CursorKey]*stuck // of events
-	left     int                        // of the work of a step
-	turns    uint64
-	caughtUp int64 // the log's time (ms) at the last position up to which all was done
-	lags     lagging
-	tickedAt time.Time
-	keeper   keeper
-	inline   bool         // copies are saved by whoever has it go on
-	unsent   follow.Retry // with appending
+	authoritative bool      // led before pos: topics without spans are gone
+	leads         bool      // this broker leads, and electedEnd is set
+	recordIn      record.ID // the topic of firings at the last position
+	electedEnd    int64     // the end of the topic of firings when this broker started to lead
+	sent          int64     // the end of the appended firings
+	outboxPending bool      // the outbox may have entries
+	listed        bool      // the published list of triggers is current
+	pruning       pruning
+	blocked       map[store.CursorKey]*blockedPartition // partitions of events
+	left          int                                   // work left in this step
+	turn          uint64
+	caughtUp      int64 // the log's time (ms) at the last position with no lag
+	lags          lagLog
+	tickedAt      time.Time
+	snapshotter   snapshotter
+	inline        bool         // Step saves copies itself
+	sendRetry     follow.Retry // backoff of appends
 }
 
-// shut withdraws the file and closes it.
-func (w *worker) shut(why error) {
-	w.keeper.leave()
-	w.reading.Lock() // waits for whoever reads it
+// closeFile withdraws the file and closes it.
+func (w *worker) closeFile(why error) {
+	w.snapshotter.stopSave()
+	w.fileLock.Lock() // waits for running queries
 	w.file = nil
-	w.reading.Unlock()
-	w.fault(why)
+	w.fileLock.Unlock()
+	w.setErr(why)
 	if w.f != nil {
 		if err := w.f.Close(); err != nil {
-			w.opt.Logger.Warn("closing the file of triggers", "err", err)
+			w.opt.Logger.Warn("trigger file close error", "err", err)
 		}
 	}
 	w.f = nil
 }
 
 // Close closes the file at the end.
-func (w *worker) Close() { w.shut(ErrClosed) }
+func (w *worker) Close() { w.closeFile(ErrClosed) }
 
-// Work is a turn of the loop.
+// Work runs one turn of the loop.
 func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	w.busy.Store(w.opt.Now().UnixMilli())
 	defer w.busy.Store(0)
-	if err := w.found(); err != nil {
+	if err := w.brokenErr(); err != nil {
 		return 0, err
 	}
 	return w.work(ctx)
 }
 
-// Failed handles an error. What is in memory may be ahead of the file, so the file is opened anew, unless it was the log's; a
-// damaged one is made anew.
+// Failed handles an error of a turn. Memory may be ahead of the file, so the file is opened again,
+// unless the log had the error. A damaged file is rebuilt.
 func (w *worker) Failed(err error, _ bool) {
 	var u *unreadable
 	switch {
 	case !errors.Is(err, errLog):
-		w.shut(errors.Join(ErrUnavailable, err))
-	case errors.As(err, &u) && u.batch: // of definitions or firings: nothing may be done without them
-		w.fault(errors.Join(ErrUnavailable, err))
+		w.closeFile(errors.Join(ErrUnavailable, err))
+	case errors.As(err, &u) && u.batch: // of definitions or firings: the engine needs all of them
+		w.setErr(errors.Join(ErrUnavailable, err))
 		w.listed = false
 	}
 	w.met.failures.Inc()
 	if errors.Is(err, localdb.ErrDamaged) {
 		w.met.rebuilds.Inc()
-		w.opt.Logger.Warn("the file of triggers is made anew, from a snapshot or the log", "path", w.opt.Path, "err", err)
-		w.keeper.refuse()
+		w.opt.Logger.Warn("trigger file rebuilt from a snapshot or the log", "path", w.opt.Path, "err", err)
+		w.snapshotter.refuse()
 	}
 }
 
-// open opens the file, or makes it, and loads what is in it.
+// open opens or creates the file, and loads its state.
 func (w *worker) open(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(w.opt.Path), 0o700); err != nil {
 		return err
@@ -120,8 +120,8 @@ func (w *worker) open(ctx context.Context) error {
 	w.names, w.complete = nameCache{}, map[record.ID]int64{}
 	w.live, w.gone, w.byNo, w.index, w.held = nil, nil, map[int64]*live{}, map[record.ID]map[string][]*live{}, 0
 	w.leads, w.sent = false, 0
-	w.owed, w.listed, w.old = true, false, pruning{}
-	w.stuck = map[store.CursorKey]*stuck{}
+	w.outboxPending, w.listed, w.pruning = true, false, pruning{}
+	w.blocked = map[store.CursorKey]*blockedPartition{}
 	if w.cursors, err = f.Cursors(ctx); err != nil {
 		return err
 	}
@@ -131,14 +131,14 @@ func (w *worker) open(ctx context.Context) error {
 	if err := w.sameLog(); err != nil {
 		return err
 	}
-	w.reading.Lock()
+	w.fileLock.Lock()
 	w.file = f
-	w.reading.Unlock()
-	w.opened()
+	w.fileLock.Unlock()
+	w.setOpen()
 	return nil
 }
 
-// load reads the triggers of the file, one by one.
+// load reads the triggers of the file.
 func (w *worker) load(ctx context.Context) error {
 	for no := int64(0); ; {
 		g, err := w.f.NextTrigger(ctx, no)
@@ -164,40 +164,41 @@ func (w *worker) load(ctx context.Context) error {
 	}
 }
 
-// sameLog says whether what was read is what is in the log now: it may have been restored from an earlier state.
+// sameLog returns an error unless the records behind the file are still in the log: an earlier
+// state of the log may have been restored.
 func (w *worker) sameLog() error {
 	for k, c := range w.cursors {
 		if _, same := follow.SameOrigin(w.opt.Log, k.Topic, k.Partition, c.Next, c.Origin); !same {
-			return localdb.Damaged("it was made from records that are no more")
+			return localdb.Damaged("it contains records that are not in the log")
 		}
 	}
 	return nil
 }
 
-// work brings the file a step nearer to the log.
+// work brings the file a step closer to the end of the log.
 func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 	if w.f == nil {
-		if _, ok := w.opt.Log.Topic(w.opt.Triggers); !ok { // nothing is made for those who have no triggers
-			w.idle()
+		if _, ok := w.opt.Log.Topic(w.opt.Triggers); !ok { // without triggers there is no file
+			w.setIdle()
 			return follow.Idle, nil
 		}
 		if err := w.open(ctx); err != nil {
 			return 0, err
 		}
 	}
-	leads := w.opt.Log.Leads() // before the position is taken, so that this holds what others have written
-	w.sees = leads
+	leads := w.opt.Log.Leads() // before pos: it then has all earlier records
+	w.authoritative = leads
 	if known, err := w.position(ctx); err != nil || !known {
 		return follow.Idle, err
 	}
 	switch {
 	case !leads:
-		w.leads, w.keeper.known = false, false
+		w.leads, w.snapshotter.known = false, false
 	case !w.leads:
 		w.elected()
 	}
 	more := false
-	w.turns++
+	w.turn++
 	for _, step := range []func(context.Context) (bool, error){
 		w.definitions, w.firings, w.mainEvents, w.allDeadlines, w.histories, w.sweep,
 	} {
@@ -208,7 +209,7 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 		}
 		more = more || again
 	}
-	unreadable, again := w.unstick()
+	unreadable, again := w.pruneBlocked()
 	if !more && unreadable == 0 {
 		if more, err = w.prune(ctx); err != nil {
 			return 0, err
@@ -222,7 +223,7 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 		}
 	}
 	if leads {
-		save, err := w.keep(ctx)
+		save, err := w.maintainSnapshot(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -236,7 +237,7 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 
 func contains(list []record.ID, id record.ID) bool { return slices.Contains(list, id) }
 
-// sweep takes away some of what is left of triggers that are gone.
+// sweep deletes some of the rows of removed triggers.
 func (w *worker) sweep(ctx context.Context) (more bool, err error) {
 	if len(w.gone) == 0 {
 		return false, nil

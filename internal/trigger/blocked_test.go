@@ -99,7 +99,7 @@ func unreadableEvents(t *testing.T, how func(b []byte), ill func(topic string, p
 	if n := s.counted("rebuilds_total"); n != 0 || strings.Contains(log, "made anew") {
 		t.Errorf("%d files were made anew\n%s", n, log)
 	}
-	if p, _, err := s.fold.Peek(); err != nil || p.Unreadable != 1 || p.Lag != 2 {
+	if p, _, err := s.follower.Peek(); err != nil || p.Unreadable != 1 || p.Lag != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	heal()
@@ -111,7 +111,7 @@ func unreadableEvents(t *testing.T, how func(b []byte), ill func(topic string, p
 			t.Errorf("%s is missing in %q", x, list)
 		}
 	}
-	if p, _, err := s.fold.Peek(); err != nil || p.Unreadable != 0 || p.Lag != 0 || !strings.Contains(s.logs.String(), "can be read again") {
+	if p, _, err := s.follower.Peek(); err != nil || p.Unreadable != 0 || p.Lag != 0 || !strings.Contains(s.logs.String(), "readable again") {
 		t.Errorf("%+v, %v\n%s", p, err, s.logs)
 	}
 }
