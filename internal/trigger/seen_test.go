@@ -68,7 +68,7 @@ func TestAnIDIsKeptWhileOlderEventsMayCome(t *testing.T) {
 	}
 	b.ill = func(topic string, part uint32, offset int64) error {
 		if topic == "events" && part == b.partOf(Topic{Partitions: 2}, one) && offset == 1 {
-			return errors.New("can not be read now")
+			return errors.New("injected fault")
 		}
 		return nil
 	}
