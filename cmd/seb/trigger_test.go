@@ -295,7 +295,7 @@ func TestInvalidTriggerFiles(t *testing.T) {
 	// progress.
 	writeFile(t, dir, "b.yaml", "id: b\nexpr: b\ntopic: triggers\n")
 	r := triggered(t, c, "", "apply", "-f", dir, "--yes")
-	if r.fault == nil || !strings.HasPrefix(r.fault.Error(), "trigger b, after 1 of 2: bad request: topic: triggers is no topic") {
+	if r.fault == nil || !strings.HasPrefix(r.fault.Error(), "trigger b, after 1 of 2: bad request: topic: topic \"triggers\" does not hold") {
 		t.Errorf("%v", r.fault)
 	}
 	if list, err := c.Triggers(t.Context()); err != nil || len(list) != 1 {
