@@ -174,7 +174,7 @@ func TestTopicCommands(t *testing.T) {
 	}
 	p.refused(2, "--yes", "topic", "delete", "orders")
 	p.must("trigger", "put", "late", "a", "--topic-name", "late-events")
-	p.refused(1, "late; force deletes it all the same", "topic", "delete", "late-events")
+	p.refused(1, "late; use force to delete it anyway", "topic", "delete", "late-events")
 	p.must("topic", "delete", "late-events", "--force")
 	for end := time.Now().Add(time.Minute); ; {
 		if got := p.must("trigger", "list"); strings.Contains(got, "topic missing") {

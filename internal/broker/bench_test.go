@@ -15,7 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// null is a store that keeps nothing of what is put under wal: the broker's own work is measured.
+// null is a store that discards objects under wal, so that only the broker's own work is measured.
 type null struct{ objstore.Store }
 
 func (n null) Put(ctx context.Context, key string, body objstore.Body) error {
@@ -25,7 +25,8 @@ func (n null) Put(ctx context.Context, key string, body objstore.Body) error {
 	return n.Store.Put(ctx, key, body)
 }
 
-// BenchmarkFlush is one object of 100 appends of 1 KiB from 100 callers that wait: submit, freeze, PUT, commit, answers.
+// BenchmarkFlush stores one object of 100 appends of 1 KiB from 100 waiting callers: submit,
+// freeze, PUT, commit, results.
 func BenchmarkFlush(b *testing.B) {
 	for _, producers := range []int{1, 100} {
 		b.Run(fmt.Sprintf("callers=%d", producers), func(b *testing.B) {
@@ -64,8 +65,9 @@ func BenchmarkFlush(b *testing.B) {
 	}
 }
 
-// BenchmarkCommit is a commit of one record of 1 KiB, with few or very many partitions of other topics: a commit costs what it
-// touches. cpu-ns/op is the processor time of the whole process, collections of garbage included.
+// BenchmarkCommit commits one record of 1 KiB, with few or very many partitions in other topics: a
+// commit costs only its own partitions. cpu-ns/op is the processor time of the whole process,
+// including garbage collection.
 func BenchmarkCommit(b *testing.B) {
 	for _, others := range []int{0, 1_000_000} {
 		b.Run(fmt.Sprintf("partitions=%d", others), func(b *testing.B) {
@@ -98,7 +100,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkTailFetch is a reader at the end of the log.
+// BenchmarkTailFetch reads at the end of the log.
 func BenchmarkTailFetch(b *testing.B) {
 	br := open(b, options(objstore.NewMemory()))
 	create(b, br, "a", 1)
@@ -115,13 +117,13 @@ func BenchmarkTailFetch(b *testing.B) {
 	}
 }
 
-// BenchmarkFarFetch is a reader of data that is not in memory any more.
+// BenchmarkFarFetch reads data that is no longer in memory.
 func BenchmarkFarFetch(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		store func() objstore.Store
-		parts int // partitions, which lie side by side
-		size  int // of each one's records together
+		parts int // adjacent
+		size  int // of each one's records in total
 		share bool
 	}{
 		{"memory/1x1MiB", func() objstore.Store { return objstore.NewMemory() }, 1, 1 << 20, false},
@@ -147,7 +149,7 @@ func BenchmarkFarFetch(b *testing.B) {
 				}
 			}
 			kill(br)
-			o := options(s) // nothing in its tail
+			o := options(s) // with an empty tail
 			o.ShareReads, o.Budget = c.share, budget.New(256<<20)
 			br = open(b, o)
 			b.SetBytes(int64(c.parts * c.size))

@@ -8,14 +8,14 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Bounds is where a partition begins and ends.
+// Bounds are a partition's first and next offset.
 type Bounds struct {
 	Start, Next int64
-	Epoch       uint32 // that the newest record was committed in; 0: none was
+	Epoch       uint32 // epoch of the newest record; 0: there is none
 }
 
-// inPartition runs f on a partition as committed. Errors: ErrNotLeader while no state is known, ErrUnknownTopic,
-// ErrUnknownPartition.
+// inPartition calls f with a committed partition. Errors: ErrNotLeader before the state is known,
+// ErrUnknownTopic, ErrUnknownPartition.
 func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.Partition)) (err error) {
 	err = ErrNotLeader
 	b.log.Read(func(s *state.State) {
@@ -33,13 +33,14 @@ func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.P
 	return err
 }
 
-// Confirm asks the store whether anything newer is there, if that is not known anyway (rule R11). Errors: ErrFenced,
-// ErrStoreUnavailable, the context's.
+// Confirm asks the store for newer commits, unless the broker knows that there are none (rule R11).
+// Errors: ErrFenced, ErrStoreUnavailable, the context's.
 func (b *Broker) Confirm(ctx context.Context) error { return b.log.Confirm(ctx) }
 
-// Within returns a *BeyondEndError if an offset is beyond the end of a partition, whose end nobody can have been told: where this
-// broker does not know it, the store is asked first. Errors: those of Confirm. A topic or partition that is not there has no end.
-// The largest offset there is stands for none: who reads there waits.
+// Within returns a *BeyondEndError if an offset is beyond the end of a partition. No client can
+// have been told such an offset. If the offset is beyond the end that this broker knows, it asks
+// the store first. A topic or partition that does not exist has no end. The largest possible offset
+// is allowed: a reader there waits. Errors: those of Confirm.
 func (b *Broker) Within(ctx context.Context, topic string, partition int32, offset int64) error {
 	beyond := func() (end int64, yes bool) {
 		r, _ := b.TopicNamed(topic)
@@ -58,7 +59,8 @@ func (b *Broker) Within(ctx context.Context, topic string, partition int32, offs
 	return nil
 }
 
-// Bounds says where a partition begins and ends, as committed. Errors: ErrUnknownTopic, ErrUnknownPartition, ErrNotLeader.
+// Bounds returns a partition's committed bounds. Errors: ErrUnknownTopic, ErrUnknownPartition,
+// ErrNotLeader.
 func (b *Broker) Bounds(topic record.ID, partition int32) (o Bounds, err error) {
 	err = b.inPartition(topic, partition, func(p *state.Partition) {
 		o = Bounds{Start: p.Start, Next: p.Next}
@@ -69,9 +71,10 @@ func (b *Broker) Bounds(topic record.ID, partition int32) (o Bounds, err error) 
 	return o, err
 }
 
-// EpochEnd says where a leader epoch ends in a partition, as Kafka's OffsetForLeaderEpoch does: the newest epoch up to the
-// given one that wrote there, and the offset at which the next one that did begins, or the partition's end. known is false
-// of an epoch above the broker's. Errors are those of Bounds.
+// EpochEnd returns where a leader epoch ends in a partition, as Kafka's OffsetForLeaderEpoch does.
+// found is the newest epoch up to the given one that wrote there. end is the offset at which the
+// next epoch that wrote begins, or the partition's end. known is false for an epoch above the
+// broker's. Errors: those of Bounds.
 func (b *Broker) EpochEnd(topic record.ID, partition int32, epoch uint32) (found uint32, end int64, known bool, err error) {
 	current := b.Epoch()
 	err = b.inPartition(topic, partition, func(p *state.Partition) {
@@ -90,8 +93,8 @@ func (b *Broker) EpochEnd(topic record.ID, partition int32, epoch uint32) (found
 	return found, end, known, err
 }
 
-// EpochAt is the leader epoch that an offset was committed in, of offsets that are there; the newest one of the partition at
-// its end. known is false if nothing was written yet. Errors are those of Bounds.
+// EpochAt returns the leader epoch in which an offset was committed; at the partition's end, its
+// newest epoch. known is false before the first record. Errors: those of Bounds.
 func (b *Broker) EpochAt(topic record.ID, partition int32, offset int64) (epoch uint32, known bool, err error) {
 	err = b.inPartition(topic, partition, func(p *state.Partition) {
 		for i := len(p.Epochs) - 1; i >= 0; i-- {
@@ -104,8 +107,8 @@ func (b *Broker) EpochAt(topic record.ID, partition int32, offset int64) (epoch 
 	return epoch, known, err
 }
 
-// TimeSpan is a run of offsets that lies together, with the timestamps of its records in milliseconds. After compaction or a
-// trim they may be those of records that are gone.
+// TimeSpan is a range's offsets, with the bounds of its records' timestamps in milliseconds. After
+// compaction or a trim the bounds may be those of removed records.
 type TimeSpan struct {
 	Base, End        int64
 	Bytes            int
@@ -116,8 +119,8 @@ func timeSpan(p *state.Partition, r *state.Range) TimeSpan {
 	return TimeSpan{Base: max(r.Base, p.Start), End: r.End(), Bytes: int(r.Len), MinTime: r.MinTime, MaxTime: r.MaxTime}
 }
 
-// SpanSince finds the first run of offsets from one on with a timestamp of at least millis; found is false if there is none.
-// It looks at the state alone, at no data. Errors are those of Bounds.
+// SpanSince finds the first range, from an offset on, with a timestamp of at least millis. found is
+// false if there is none. It reads only the state. Errors: those of Bounds.
 func (b *Broker) SpanSince(topic record.ID, partition int32, offset, millis int64) (span TimeSpan, found bool, err error) {
 	err = b.inPartition(topic, partition, func(p *state.Partition) {
 		for i := range p.Ranges {
@@ -130,7 +133,8 @@ func (b *Broker) SpanSince(topic record.ID, partition int32, offset, millis int6
 	return span, found, err
 }
 
-// NewestTime finds the first run of offsets with the largest timestamp of a partition, as SpanSince does.
+// NewestTime finds the first range with the largest timestamp of a partition. Errors: those of
+// Bounds.
 func (b *Broker) NewestTime(topic record.ID, partition int32) (span TimeSpan, found bool, err error) {
 	err = b.inPartition(topic, partition, func(p *state.Partition) {
 		at := -1

@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// timed is an append of a record for each timestamp.
+// timed returns an append with a record for each timestamp.
 func timed(t *testing.T, topic string, times ...int64) broker.Append {
 	t.Helper()
 	recs := make([]record.Record, len(times))
@@ -33,7 +33,7 @@ func idOf(t *testing.T, b *broker.Broker, topic string) record.ID {
 	return ref.ID
 }
 
-// TestBounds: where a partition begins and ends, also after a trim, and what is not there.
+// TestBounds: a partition's bounds, also after a trim, and the errors for missing ones.
 func TestBounds(t *testing.T) {
 	b := open(t, options(objstore.NewMemory()))
 	create(t, b, "t", 2)
@@ -59,7 +59,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestEpochEnds: three leaderships, of which the second wrote nothing.
+// TestEpochEnds: three epochs, of which the second wrote nothing.
 func TestEpochEnds(t *testing.T) {
 	s := objstore.NewMemory()
 	b := open(t, options(s))
@@ -97,7 +97,7 @@ func TestEpochEnds(t *testing.T) {
 	}
 }
 
-// TestSpansByTime: runs of offsets are found by the largest of their timestamps.
+// TestSpansByTime: ranges are found by their largest timestamp.
 func TestSpansByTime(t *testing.T) {
 	b := open(t, options(objstore.NewMemory()))
 	create(t, b, "t", 1)
@@ -124,7 +124,8 @@ func TestSpansByTime(t *testing.T) {
 	}
 }
 
-// TestFetchWithin: the bound for all wants holds, in their order, and a topic's id must be the one that is wanted.
+// TestFetchWithin: the limit for all wants holds, in their order, and a topic's id must be the
+// requested one.
 func TestFetchWithin(t *testing.T) {
 	b := open(t, options(objstore.NewMemory()))
 	create(t, b, "t", 3)

@@ -22,21 +22,22 @@ type Broker struct {
 	met     *meters
 	tail    *tail
 	waiters *waiters
-	far     *Reader // of what is not in the tail
+	reader  *Reader // reads objects that are not in the tail
 
-	topics  chan struct{} // capacity 1: held while a topic is changed
+	topics  chan struct{} // semaphore: held while a topic is updated
 	ensures ensures
-	packs   atomic.Uint64 // numbers given out
+	packs   atomic.Uint64 // the last number that NextPack returned
 
 	fresh freshness
 
 	closing chan struct{} // closed by the first Close
 	closed  sync.Once
-	stop    context.CancelFunc // ends what runs in the background
-	running sync.WaitGroup     // that
+	stop    context.CancelFunc // cancels the background goroutines
+	running sync.WaitGroup     // those goroutines
 }
 
-// Open starts a broker and waits until it leads (or follows, with Core.ReadOnly). If ctx ends first it is closed again.
+// Open starts a broker and waits until it leads, or follows with Core.ReadOnly. If ctx ends first,
+// it closes the broker.
 func Open(ctx context.Context, o Options) (*Broker, error) {
 	if o.Store == nil {
 		return nil, errors.New("open broker: no store")
@@ -47,17 +48,17 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	b := &Broker{
 		opt: o, met: newMeters(&o),
-		topics: make(chan struct{}, 1), fresh: freshness{turn: make(chan struct{}, 1)}, closing: make(chan struct{}),
+		topics: make(chan struct{}, 1), fresh: freshness{semaphore: make(chan struct{}, 1)}, closing: make(chan struct{}),
 	}
 	b.tail = newTail(o.Budget.Class(budget.Tail), b.met)
 	b.waiters = newWaiters(b.met)
-	b.far = openRanges(rangesOptions{
+	b.reader = openRanges(rangesOptions{
 		Store: o.Store, Budget: o.Budget, Timeout: o.Timeouts.Read, PerMiB: o.Timeouts.PerMiB, Share: o.ShareReads, Metrics: o.Metrics,
 	})
 	log, err := log.Open(ctx, log.Options{
 		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
 		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics,
-		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, FillCache: o.Keep},
+		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, FillCache: o.FillCache},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)
@@ -79,14 +80,15 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	return b, nil
 }
 
-// committed is told of each own slot while the state is locked.
+// committed is called for each own slot while the state is locked for writing. A fetch adds its
+// waiter under the read lock, so each waiter sees each commit either in its plan or through wake.
 func (b *Broker) committed(c *log.Committed) {
 	defer b.changed(c.Topics)
 	b.tail.add(c)
 	for i := range c.Index {
 		e := &c.Index[i]
-		at := Place{Source: state.Source{Epoch: c.Epoch, Slot: c.Slot, Pos: e.Pos}, Base: e.Base, Len: e.Len}
-		b.far.Written(at, func() [][]byte { return c.Object.Slice(int64(e.Pos), int64(e.Len)) })
+		at := ObjectRange{Source: state.Source{Epoch: c.Epoch, Slot: c.Slot, Pos: e.Pos}, Base: e.Base, Len: e.Len}
+		b.reader.Written(at, func() [][]byte { return c.Object.Slice(int64(e.Pos), int64(e.Len)) })
 	}
 	if c.Topics {
 		b.waiters.wakeAll()
@@ -95,8 +97,8 @@ func (b *Broker) committed(c *log.Committed) {
 	b.waiters.wake(c.Index)
 }
 
-// Ready returns nil if the broker leads (or follows, if read-only), the store's last answer was good, and the clock is
-// right; else what is missing. It makes no request.
+// Ready returns nil if the broker leads (or follows, if read-only), the store's last response was
+// good, and the clock is not in doubt; else the reason. It makes no request.
 func (b *Broker) Ready() error {
 	select {
 	case <-b.closing:
@@ -116,19 +118,20 @@ func (b *Broker) Ready() error {
 	return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)
 }
 
-// Alive returns nil once the log's owner has handled everything that was sent to it before; it waits
-// for no store. Errors: ErrClosed, ctx's cause.
+// Alive returns nil once the log's owner goroutine has handled everything sent to it before. It
+// does not wait for the store. Errors: ErrClosed, ctx's cause.
 func (b *Broker) Alive(ctx context.Context) error { return b.log.Alive(ctx) }
 
-// StoreFault returns the store's last answer if that was an error, else nil. It may be called after Close.
+// StoreFault returns the store's last response if that was an error, else nil. It may be called
+// after Close.
 func (b *Broker) StoreFault() error { return b.log.StoreFault() }
 
 // Status describes the broker. It makes no request.
 type Status struct {
 	Role     string // starting, leader, follower, fenced or stopped
 	Epoch    uint32
-	Alarms   uint64          // damages of the log that were found
-	PutTimes []time.Duration // of the last commit objects, ascending, at most 128
+	Alarms   uint64          // damaged objects found in the log
+	PutTimes []time.Duration // durations of the newest commit objects, ascending, at most 128
 	Topics   int
 }
 
@@ -140,13 +143,15 @@ func (b *Broker) Status() Status {
 	return r
 }
 
-// ReadOnly says whether this broker only follows.
+// ReadOnly reports whether this broker only follows.
 func (b *Broker) ReadOnly() bool { return b.opt.Core.ReadOnly }
 
-// Epoch is the epoch it leads or follows, or led until it was fenced: that of what it shows.
+// Epoch is the epoch of the broker's state: it leads or follows in it, or led in it until it was
+// fenced.
 func (b *Broker) Epoch() uint32 { return b.log.Status().Epoch }
 
-// BatchWait is the longest that an append waits for others to share its object, while the log has room.
+// BatchWait is the longest wait of an append for others to share its object while the queue is
+// below its limit.
 func (b *Broker) BatchWait() time.Duration {
 	if b.opt.NoWait {
 		return 0
@@ -154,14 +159,15 @@ func (b *Broker) BatchWait() time.Duration {
 	return b.opt.Batch.Wait
 }
 
-// Budget is the broker's memory: front ends reserve from it before they read a request's body.
+// Budget is the broker's memory. Front ends reserve from it before they read a request's body.
 func (b *Broker) Budget() *budget.Budget { return b.opt.Budget }
 
-// Done is closed when the broker can not go on: another one fenced it, it stopped on corruption, or it was closed. Err
-// says which.
+// Done is closed when the broker cannot continue: another broker fenced it, it stopped on
+// corruption, or it was closed. Err returns the reason.
 func (b *Broker) Done() <-chan struct{} { return b.log.Done() }
 
-// Err says why Done is closed: a *FencedError, ErrCorrupt, state.ErrNewer, or ErrClosed; nil before.
+// Err returns why Done is closed: a *FencedError, ErrCorrupt, state.ErrNewer, or ErrClosed; nil
+// before.
 func (b *Broker) Err() error {
 	select {
 	case <-b.log.Done():
@@ -171,18 +177,19 @@ func (b *Broker) Err() error {
 	return cmp.Or(b.log.Status().Ended, ErrClosed)
 }
 
-// Close stops accepting appends (ErrClosed), ends waiting fetches with what is there, stores what is queued and answers
-// it, and waits for all that. When ctx ends first, what was not sent is rejected, the rest is unknown, and Close returns
-// ctx's error. Chunks that were handed out stay good until they are released. Closing twice waits again.
+// Close refuses further appends (ErrClosed), ends waiting fetches with the available data, stores
+// the queued appends, and waits for all that. If ctx ends first, unsent appends are rejected, sent
+// ones have an unknown outcome, and Close returns ctx's error. Chunks stay valid until they are
+// released. Further calls wait too.
 func (b *Broker) Close(ctx context.Context) error {
 	b.closed.Do(func() {
 		close(b.closing)
 		b.stop()
 	})
-	b.running.Wait() // it waits for no I/O any more
+	b.running.Wait() // its context is canceled, so it waits for no I/O
 	b.waiters.stop()
 	err := b.log.Close(ctx)
-	b.far.Close()
+	b.reader.Close()
 	b.tail.clear()
 	if err != nil {
 		return fmt.Errorf("close broker: %w", err)

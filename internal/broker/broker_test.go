@@ -75,14 +75,15 @@ func follow(ctx context.Context, t *testing.T, b *broker.Broker, topic string, p
 		}
 		_, next := values(t, &f.Parts[0], offset)
 		if next == offset {
-			t.Error("a long poll gave nothing")
+			t.Error("a long poll returned no records")
 		}
 		offset = next
 		f.Release()
 	}
 }
 
-// TestFaultyStore: producers and readers on a store that fails in every way, with brokers killed and taken over from.
+// TestFaultyStore: producers and readers on a store with all faults, while brokers are killed and
+// fenced.
 func TestFaultyStore(t *testing.T) {
 	rates := fault.Rates{fault.Before: .05, fault.Lost: .08, fault.Late: .05, fault.Hang: .01, fault.Throttle: .03, fault.Truncate: .05}
 	stores(t, func(t *testing.T, inner objstore.Store) {
@@ -106,7 +107,7 @@ func TestFaultyStore(t *testing.T) {
 			switch run % 3 {
 			case 0:
 				kill(b)
-			case 1: // the next one fences it
+			case 1: // the next broker fences it
 			case 2:
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				_ = b.Close(ctx)
@@ -157,7 +158,7 @@ func TestTakeover(t *testing.T) {
 		t.Fatalf("not sent: %v", r.Err)
 	}
 	if first.Epoch() != second.Epoch()-1 {
-		t.Errorf("epoch %d of what a deposed broker shows; %d deposed it", first.Epoch(), second.Epoch())
+		t.Errorf("epoch %d of the fenced broker, want one below %d", first.Epoch(), second.Epoch())
 	}
 	if err := first.Ready(); !errors.Is(err, broker.ErrFenced) {
 		t.Fatalf("ready: %v", err)
@@ -166,7 +167,7 @@ func TestTakeover(t *testing.T) {
 	if got := consume(t, second, "a", 0, 0); fmt.Sprint(got) != "[one four]" {
 		t.Fatal(got)
 	}
-	if got := consume(t, first, "a", 0, 0); fmt.Sprint(got) != "[one]" { // behind, not wrong
+	if got := consume(t, first, "a", 0, 0); fmt.Sprint(got) != "[one]" { // old, but correct
 		t.Fatal(got)
 	}
 }
@@ -185,7 +186,7 @@ func TestHangingStoreGivesUnknown(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var tickets []*broker.Ticket
 	big := strings.Repeat("x", 1<<20)
-	for range 20 { // more than may be queued
+	for range 20 { // more than the queue holds
 		tickets = append(tickets, b.Submit(ctx, []broker.Append{data(t, "a", 0, big)}))
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -194,7 +195,7 @@ func TestHangingStoreGivesUnknown(t *testing.T) {
 		var err error
 		if i%2 == 0 {
 			err = k.Wait(ctx)[0].Err
-		} else { // a time span alone ends it as well
+		} else { // a time limit alone also ends it
 			err = k.WaitFor(context.Background(), time.Millisecond)[0].Err
 		}
 		known := false
@@ -210,7 +211,7 @@ func TestHangingStoreGivesUnknown(t *testing.T) {
 	}
 	for _, kind := range kinds {
 		if counts[kind] == 0 {
-			t.Errorf("nobody heard %q: %v", kind, counts)
+			t.Errorf("no result is %q: %v", kind, counts)
 		}
 	}
 	s.onPut.Store(nil)
@@ -278,7 +279,7 @@ func TestReadOnly(t *testing.T) {
 	if info, err := b.Topic(ctx, "a", true); err != nil || info.Partitions[0].Next != 2 {
 		t.Fatalf("confirmed: %+v %v", info, err)
 	}
-	mustProduce(t, leader, "a", 0, "z") // who only looks and never waits gets on too
+	mustProduce(t, leader, "a", 0, "z") // a client that only polls also gets new records
 	for len(consume(t, b, "a", 0, 0)) != 3 {
 		time.Sleep(time.Millisecond)
 	}

@@ -7,25 +7,27 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// catalog is where a plan's data lies by the newest state (Catalog).
+// catalog locates a plan's data by the newest state (Catalog).
 type catalog struct {
 	b *Broker
 	plan
 }
 
-// Missing implements Catalog: before a missing object is corruption the log is asked whether anything is newer.
+// Missing implements Catalog. Before it reports a missing object as corruption, it asks the store
+// whether anything newer is committed: a trim, a compaction or another leader may have made the
+// object obsolete.
 func (x catalog) Missing(ctx context.Context, c *Piece) (moved bool, err error) {
-	if moved, err := x.lookAgain(c); moved || err != nil {
+	if moved, err := x.relocate(c); moved || err != nil {
 		return moved, err
 	}
 	if err := x.b.log.ConfirmLost(ctx); err != nil {
-		return false, fmt.Errorf("%w: %s does not hold the data, and the log can not be confirmed: %w", ErrStoreUnavailable, c.Key, err)
+		return false, fmt.Errorf("%w: %s does not hold the data, and the log cannot be confirmed: %w", ErrStoreUnavailable, c.Key, err)
 	}
-	return x.lookAgain(c)
+	return x.relocate(c)
 }
 
-// lookAgain looks a piece up in the state as it is now.
-func (x catalog) lookAgain(c *Piece) (moved bool, err error) {
+// relocate looks a piece up in the current state.
+func (x catalog) relocate(c *Piece) (moved bool, err error) {
 	id := x.parts[c.Part].id
 	now, at := partPlan{}, planRange{}
 	x.b.log.Read(func(s *state.State) {
@@ -35,7 +37,7 @@ func (x catalog) lookAgain(c *Piece) (moved bool, err error) {
 	switch {
 	case now.err != nil:
 		return false, now.err
-	case now.id != id: // the topic was deleted, another has its name
+	case now.id != id: // the topic was deleted, and another one has its name
 		return false, ErrUnknownTopic
 	case at.key != "" && (at.key != c.Key || at.Pos != c.Range.Pos):
 		c.Range, c.Key = at.Range, at.key
@@ -44,7 +46,7 @@ func (x catalog) lookAgain(c *Piece) (moved bool, err error) {
 	return false, nil
 }
 
-// rangeOf returns where an offset of a partition lies; no key if nowhere.
+// rangeOf returns the range that holds an offset of a partition; key is empty if none does.
 func rangeOf(s *state.State, id partKey, offset int64) planRange {
 	t := s.Topic(id.topic)
 	if t == nil || int(id.partition) >= t.Partitions.Len() {
@@ -67,7 +69,8 @@ func (x catalog) Damaged(c *Piece, err error) error {
 	return x.b.corrupt(&x.wants[c.Part], c, err)
 }
 
-// corrupt makes a named error of what is wrong with a piece, and an alarm. Nothing is deleted or skipped (rule R9).
+// corrupt returns the named error for a damaged piece, and raises an alarm. Nothing is deleted or
+// skipped (rule R9).
 func (b *Broker) corrupt(w *Want, c *Piece, err error) error {
 	e := &CorruptError{Topic: w.Topic, Partition: w.Partition, Offset: c.Range.Base, Key: c.Key, Err: err}
 	b.met.corrupt.Inc()

@@ -18,8 +18,8 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// readAnywhere reads topic a at drawn offsets until stop is closed. What it reads must be what was written there; that it
-// is not there any more is the only other answer, and never below a start that is told.
+// readAnywhere reads topic a at random offsets until stop is closed. A read returns the records
+// written there, or *BelowStartError for an offset below the reported start.
 func readAnywhere(t *testing.T, b *broker.Broker, stop chan struct{}, read, below *atomic.Int64) {
 	for ctx := context.Background(); ; {
 		select {
@@ -27,7 +27,7 @@ func readAnywhere(t *testing.T, b *broker.Broker, stop chan struct{}, read, belo
 			return
 		default:
 		}
-		info, err := b.Topic(ctx, "a", b.ReadOnly()) // a follower looks for what is new
+		info, err := b.Topic(ctx, "a", b.ReadOnly()) // a follower confirms first
 		if err != nil {
 			t.Error(err)
 			return
@@ -65,13 +65,14 @@ func readAnywhere(t *testing.T, b *broker.Broker, stop chan struct{}, read, belo
 	}
 }
 
-// TestReadersBesideCollection: readers at a leader and at a follower while retention trims and what was trimmed is deleted
-// under their hands. The number of objects stays bounded.
-func TestReadersBesideCollection(t *testing.T) {
+// TestReadersDuringCollection: readers at a leader and a follower read while retention trims and
+// trimmed objects are deleted. The number of objects stays bounded.
+func TestReadersDuringCollection(t *testing.T) {
 	stores(t, func(t *testing.T, s objstore.Store) {
 		small := func(readOnly bool) *broker.Broker {
 			o := options(s)
-			o.Budget = budget.New(16 << 20) // so that the newest objects are not all in memory
+			// so that the tail holds only part of the newest objects
+			o.Budget = budget.New(16 << 20)
 			o.Core.SnapshotSlots = 8
 			o.Core.ReadOnly = readOnly
 			o.Core.FollowPoll = core.Duration(time.Millisecond)
@@ -102,7 +103,7 @@ func TestReadersBesideCollection(t *testing.T) {
 				}
 				next++
 			}
-			sebtest.Eventually(t, "both were read, and what was trimmed was asked for", func() bool {
+			sebtest.Eventually(t, "both were read, also below the start", func() bool {
 				return read.Load() > 0 && followed.Load() > 0 && below.Load()+gone.Load() > 0
 			})
 			close(stop)
@@ -112,7 +113,7 @@ func TestReadersBesideCollection(t *testing.T) {
 			leader = small(false)
 		}
 		if got := consume(t, leader, "kept", 0, 0); len(got) != kept {
-			t.Errorf("%d of %d kept records are there", len(got), kept)
+			t.Errorf("%d of %d kept records are readable", len(got), kept)
 		}
 		sebtest.Eventually(t, "most objects are collected", func() bool {
 			mustProduce(t, leader, "a", 0, strings.Repeat("x", 20_000))
@@ -121,7 +122,8 @@ func TestReadersBesideCollection(t *testing.T) {
 	})
 }
 
-// TestDeletedTopicFreesItsData: its objects go, its name can be used again, and nothing of the old one comes back.
+// TestDeletedTopicFreesItsData: its objects are deleted, its name can be used again, and a new
+// topic of that name has none of the old records.
 func TestDeletedTopicFreesItsData(t *testing.T) {
 	stores(t, func(t *testing.T, s objstore.Store) {
 		o := options(s)

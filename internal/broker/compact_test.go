@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// compact merges and compacts until a partition of a topic has so many records.
+// compact merges and compacts until a partition of a topic has the given number of records.
 func compact(t testing.TB, b *broker.Broker, s objstore.Store, topic string, records uint32) {
 	t.Helper()
 	m := compactor.Open(compactor.Options{
@@ -58,9 +58,9 @@ func keyed(t testing.TB, b *broker.Broker, topic, key string, n int) {
 	}
 }
 
-// TestReadersDoNotWaitForWhatIsThere: what compaction has left of very many records is very few bytes an offset, and yet
-// something.
-func TestReadersDoNotWaitForWhatIsThere(t *testing.T) {
+// TestFetchOfCompactedDataDoesNotWait: a compacted range can have fewer bytes than offsets, but an
+// estimate of 0 bytes would make a fetch wait.
+func TestFetchOfCompactedDataDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := objstore.NewMemory()
 		b := open(t, options(s))
@@ -78,7 +78,8 @@ func TestReadersDoNotWaitForWhatIsThere(t *testing.T) {
 			if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 {
 				t.Fatalf("offset %d: %v, %+v", offset, err, f)
 			}
-			if took := time.Since(begin); took > 0 { // time stands still while something runs
+			// synctest time stands still while a goroutine runs
+			if took := time.Since(begin); took > 0 {
 				t.Errorf("offset %d: waited %s", offset, took)
 			}
 			f.Release()
@@ -86,8 +87,8 @@ func TestReadersDoNotWaitForWhatIsThere(t *testing.T) {
 	})
 }
 
-// TestRetentionOfCompactedTopics: with compact,delete retention goes by what compaction has left; with compact alone there is
-// none, as in Kafka.
+// TestRetentionOfCompactedTopics: with compact,delete retention applies to the compacted sizes;
+// with compact alone there is no retention, as in Kafka.
 func TestRetentionOfCompactedTopics(t *testing.T) {
 	s, c := objstore.NewMemory(), &clock{}
 	o := options(s)
@@ -107,7 +108,7 @@ func TestRetentionOfCompactedTopics(t *testing.T) {
 	}
 	until := func(topic string, start int64) {
 		t.Helper()
-		sebtest.Eventually(t, "the partition starts where it should", func() bool { return partition(t, b, topic, 0).Start == start })
+		sebtest.Eventually(t, "the partition has its expected start", func() bool { return partition(t, b, topic, 0).Start == start })
 	}
 	for _, name := range []string{"hour", "size", "ever"} {
 		compact(t, b, s, name, 1)
@@ -118,7 +119,7 @@ func TestRetentionOfCompactedTopics(t *testing.T) {
 	for range 20 {
 		mustProduce(t, b, "size", 0, strings.Repeat("x", 1000))
 	}
-	until("size", 414) // the last six of 1,000 and a little
+	until("size", 414) // the last six of 1,000 records and their headers
 	if p := partition(t, b, "size", 0); p.Next != 420 || p.Bytes < 6000 {
 		t.Errorf("size: %+v", p)
 	}
@@ -133,12 +134,13 @@ func TestRetentionOfCompactedTopics(t *testing.T) {
 	}
 }
 
-// TestTombstonesGoByTheLogsTime: a tombstone goes neither by a clock that is set while the broker runs, nor at once by a leap of
-// the time at a start.
-func TestTombstonesGoByTheLogsTime(t *testing.T) {
+// TestTombstonesAreRemovedByLogTime: neither a clock that is set while the broker runs, nor a jump
+// of the time at a start, removes a tombstone early.
+func TestTombstonesAreRemovedByLogTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mono, wall atomic.Int64           // time passes by a millisecond with each look
-		time.Sleep(10 * 365 * 24 * time.Hour) // a log of the year 2000 contradicts no clock
+		var mono, wall atomic.Int64 // each reading adds a millisecond
+		// synctest begins in the year 2000, where the clock would be in doubt
+		time.Sleep(10 * 365 * 24 * time.Hour)
 		wall.Store(time.Now().UnixMicro())
 		o := options(objstore.NewMemory())
 		o.Clocks = func() logtime.Reading { return logtime.Reading{Mono: mono.Add(1e6), Wall: wall.Load()} }
@@ -178,8 +180,8 @@ func TestTombstonesGoByTheLogsTime(t *testing.T) {
 		b.Close(t.Context())
 		wall.Add((48 * time.Hour).Microseconds())
 		b = open(t, o)
-		want("after a leap at a start", 1)
+		want("after a jump at a start", 1)
 		time.Sleep(11 * time.Minute)
-		want("11 minutes after the leap", 0)
+		want("11 minutes after the jump", 0)
 	})
 }

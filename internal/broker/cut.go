@@ -6,8 +6,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Cut takes from parts, which begin at base and hold whole batches each, those from the one that holds offset on,
-// until max bytes are reached; at least one. It looks at headers only: the parts are what was sent to the store.
+// Cut returns batches from parts, which begin at base and hold whole batches each. It starts with
+// the batch that holds offset and stops before max bytes are exceeded, but returns at least one
+// batch. It reads only headers, because the parts are the bytes that were sent to the store.
 func Cut(parts [][]byte, base, offset, max int64) (out Chunk, err error) {
 	out.Verified = true
 	next := base
@@ -19,7 +20,7 @@ func Cut(parts [][]byte, base, offset, max int64) (out Chunk, err error) {
 				return out, err
 			}
 			if batch.BaseOffset() != next || batch.Span() <= 0 {
-				return out, fmt.Errorf("batch at offset %d of %d offsets where %d should be", batch.BaseOffset(), batch.Span(), next)
+				return out, fmt.Errorf("batch at offset %d of %d offsets, want offset %d", batch.BaseOffset(), batch.Span(), next)
 			}
 			if out.Size > 0 && out.Size+int64(batch.Len()) > max {
 				out.add(p[from:at])

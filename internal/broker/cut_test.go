@@ -9,8 +9,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestCut: whatever the place, the size and the parts that memory is in, the batches from the one that holds the offset on,
-// as many as fit, at least one.
+// TestCut: for each offset, size and split of the memory, Cut returns the batches from the one that
+// holds the offset, as many as fit, at least one.
 func TestCut(t *testing.T) {
 	r := newRun(t, 5, 30, 300, 90, 90, 600, 30)
 	inParts := map[string][][]byte{"one part": {r.bytes}, "a part each": nil, "three": nil}
@@ -29,7 +29,7 @@ func TestCut(t *testing.T) {
 					t.Fatal(err)
 				}
 				p := r.from(0, offset, most)
-				p.Give(c, func() {})
+				p.Finish(c, func() {})
 				n := r.check(t, &p)
 				if last := r.batches[len(r.batches)-1]; c.End < last.end {
 					first := int((offset - r.at.Base) / 3)
@@ -42,13 +42,13 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestCutOfWhatIsNoBatch: it says so, and gives no chunk with a hole.
-func TestCutOfWhatIsNoBatch(t *testing.T) {
+// TestCutOfInvalidBatches: an error, and no chunk with a gap.
+func TestCutOfInvalidBatches(t *testing.T) {
 	r := newRun(t, 0, 30, 30, 30)
 	second := r.batches[1]
 	hole := [][]byte{r.bytes[:second.pos], r.bytes[second.pos+second.size:]}
 	for name, parts := range map[string][][]byte{
-		"hole": hole, "cut off": {r.bytes[:second.pos+20]}, "zeroes": {make([]byte, 100)}, "cut off head": {r.bytes[:7]},
+		"hole": hole, "truncated": {r.bytes[:second.pos+20]}, "zeroes": {make([]byte, 100)}, "truncated header": {r.bytes[:7]},
 	} {
 		if c, err := broker.Cut(parts, 0, 7, 1000); err == nil {
 			t.Errorf("%s: %+v", name, c)
@@ -66,13 +66,13 @@ func TestRecordsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Give(c, func() {}); p.Chunk.Records != want {
+		if p.Finish(c, func() {}); p.Chunk.Records != want {
 			t.Errorf("at most %d records of [%d,%d), want %d", p.Chunk.Records, c.Base, c.End, want)
 		}
 	}
 }
 
-// FuzzCut: no bytes make it panic, and what it gives are whole batches, one after the other.
+// FuzzCut: no input causes a panic, and every result is whole consecutive batches.
 func FuzzCut(f *testing.F) {
 	r := newRun(f, 0, 30, 300, 90)
 	f.Add(r.bytes, uint16(len(r.bytes)), int64(4), int64(300))

@@ -18,25 +18,27 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestDamageIsNeverGivenOut: whatever is wrong with the stored bytes, by itself or beside another range in one request, is
-// found, tried again and reported; what lies before it, and in other ranges, is as it was.
-func TestDamageIsNeverGivenOut(t *testing.T) {
-	for _, size := range []int{5000, 100_000} { // read side by side, and not
+// TestDamageIsNotReturned: each kind of damage is detected, read again and reported, in a request
+// of its own or together with another range. Batches before it and other ranges are unaffected.
+func TestDamageIsNotReturned(t *testing.T) {
+	for _, size := range []int{5000, 100_000} { // adjacent ranges in one request, and separate ones
 		for _, c := range []struct {
-			name   string
-			change func(b []byte, second int) []byte // second batch of the first run begins there
-			bad    [2]bool                           // runs
-			before int                               // batches of the first run that can still be read
+			name string
+			// second: start of the first run's second batch
+			change func(b []byte, second int) []byte
+			bad    [2]bool // runs
+			// readable batches of the first run
+			before int
 		}{
 			{"bit in a value", func(b []byte, _ int) []byte { b[400] ^= 4; return b }, [2]bool{true, false}, 0},
 			{"bit in the second batch", func(b []byte, n int) []byte { b[n+200] ^= 4; return b }, [2]bool{true, false}, 1},
 			{"base offset of the second", func(b []byte, n int) []byte { b[n+7] ^= 1; return b }, [2]bool{true, false}, 1},
 			{"epoch of the second", func(b []byte, n int) []byte { b[n+15] ^= 8; return b }, [2]bool{true, false}, 1},
-			{"the second is longer", func(b []byte, n int) []byte { b[n+9] ^= 1; return b }, [2]bool{true, false}, 0},
-			{"the second is as long as can be", func(b []byte, n int) []byte { b[n+8] = 0x7f; return b }, [2]bool{true, false}, 0},
-			{"the second has no length", func(b []byte, n int) []byte { clear(b[n+8 : n+12]); return b }, [2]bool{true, false}, 0},
-			{"cut off in the last batch", func(b []byte, _ int) []byte { return b[:len(b)-1] }, [2]bool{false, true}, 0},
-			{"cut off in the second batch", func(b []byte, n int) []byte { return b[:n+100] }, [2]bool{true, true}, 0},
+			{"second batch is longer", func(b []byte, n int) []byte { b[n+9] ^= 1; return b }, [2]bool{true, false}, 0},
+			{"second batch has the largest length", func(b []byte, n int) []byte { b[n+8] = 0x7f; return b }, [2]bool{true, false}, 0},
+			{"second batch has length 0", func(b []byte, n int) []byte { clear(b[n+8 : n+12]); return b }, [2]bool{true, false}, 0},
+			{"truncated in the last batch", func(b []byte, _ int) []byte { return b[:len(b)-1] }, [2]bool{false, true}, 0},
+			{"truncated in the second batch", func(b []byte, n int) []byte { return b[:n+100] }, [2]bool{true, true}, 0},
 			{"empty", func([]byte, int) []byte { return []byte{} }, [2]bool{true, true}, 0},
 			{"missing", func([]byte, int) []byte { return nil }, [2]bool{true, true}, 0},
 		} {
@@ -87,7 +89,7 @@ func expectDamage(t *testing.T, r *run, p *broker.Piece, bad bool) {
 	}
 }
 
-// replace puts other bytes in an object's place; nil deletes it.
+// replace replaces an object's bytes; nil deletes it.
 func replace(t testing.TB, s objstore.Store, key string, change func([]byte) []byte) {
 	t.Helper()
 	ctx := context.Background()
@@ -108,8 +110,9 @@ func replace(t testing.TB, s objstore.Store, key string, change func([]byte) []b
 	}
 }
 
-// TestEveryBitCounts: no bit of a range can be another one unnoticed, but for those of a batch's epoch that make it an older
-// one than its object's: a batch that was stored again has that.
+// TestEveryBitCounts: a flipped bit of a range is always detected. The only exception is a bit that
+// makes a batch's epoch older than its object's, because a batch that was stored again has an older
+// epoch.
 func TestEveryBitCounts(t *testing.T) {
 	r := newRun(t, 3, 30, 30)
 	for bit := range len(r.bytes) * 8 {
@@ -130,14 +133,15 @@ func TestEveryBitCounts(t *testing.T) {
 				at -= r.batches[1].pos
 			}
 			if at < 12 || at > 15 || !bytes.Equal(content(t, &p.Chunk), bad.bytes) {
-				t.Errorf("bit %d of byte %d of a batch: nobody noticed", bit%8, at)
+				t.Errorf("bit %d of byte %d of a batch: not detected", bit%8, at)
 			}
 		})
 	}
 }
 
-// TestDamageOnTheWayIsReadAgain: bytes that come back wrong once are no damage, in a run of ranges or alone.
-func TestDamageOnTheWayIsReadAgain(t *testing.T) {
+// TestTransferDamageIsReadAgain: bytes that are wrong only once are not damage, alone or in a run
+// of ranges.
+func TestTransferDamageIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &flipping{Store: objstore.NewMemory()}
 		a, b, large := newRun(t, 0, 1000), newRun(t, 0, 1000), newRun(t, 0, 100_000, 100_000)
@@ -155,7 +159,7 @@ func TestDamageOnTheWayIsReadAgain(t *testing.T) {
 	})
 }
 
-// flipping damages the last byte of the first answer about each object.
+// flipping damages the last byte of the first response for each object.
 type flipping struct {
 	objstore.Store
 	mu   sync.Mutex
@@ -182,9 +186,9 @@ func (s *flipping) Get(ctx context.Context, key string, r objstore.Range) (objst
 	return obj, nil
 }
 
-// TestStoreThatRefusesWhatLiesBeyondTheEnd: some stores refuse such a range as they refuse a stranger; the object's size
-// says that it is damage.
-func TestStoreThatRefusesWhatLiesBeyondTheEnd(t *testing.T) {
+// TestRefusedRangeBeyondTheEnd: some stores refuse a range beyond the end like a request without
+// access. The object's size shows that it is damage.
+func TestRefusedRangeBeyondTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &rangesHooked{Store: objstore.NewMemory()}
 		r := newRun(t, 0, 1000)
@@ -210,30 +214,30 @@ func TestStoreThatRefusesWhatLiesBeyondTheEnd(t *testing.T) {
 	})
 }
 
-// TestMissingObject: the catalog is asked where the data lies now, and what it says counts.
+// TestMissingObject: the reader uses the catalog's answer for a missing object.
 func TestMissingObject(t *testing.T) {
 	gone := errors.New("below the start")
 	for _, share := range []bool{false, true} {
 		for _, c := range []struct {
 			name    string
 			moves   int   // how often the data moves
-			err     error // what the catalog says then
+			err     error // the catalog's error after the moves
 			want    error // nil: the data
 			misses  int32
 			reports int32
 		}{
 			{name: "moved once", moves: 1, misses: 1},
 			{name: "moved three times", moves: 3, misses: 3},
-			{name: "moves for ever", moves: 1000, want: &broker.StoreError{}, misses: 3},
-			{name: "not to be had any more", err: gone, want: gone, misses: 1},
-			{name: "moved, and then not to be had", moves: 1, err: gone, want: gone, misses: 2},
+			{name: "moves permanently", moves: 1000, want: &broker.StoreError{}, misses: 3},
+			{name: "gone", err: gone, want: gone, misses: 1},
+			{name: "moved, then gone", moves: 1, err: gone, want: gone, misses: 2},
 			{name: "should be there", want: &damageError{}, misses: 1, reports: 1},
 		} {
 			t.Run(fmt.Sprintf("%s, share %v", c.name, share), func(t *testing.T) {
 				s := objstore.NewMemory()
 				g := rangesOpen(t, s, 64<<20, share)
 				r := newRun(t, 0, 1000)
-				put(t, s, 9, newRun(t, 0, 200), r) // it lies elsewhere within its new object
+				put(t, s, 9, newRun(t, 0, 200), r) // at another position in its new object
 				p := r.whole(0)
 				p.Range.Pos, p.Range.Slot, p.Key = 3, 0, "moved-0"
 				moves := 0
@@ -265,7 +269,7 @@ func TestMissingObject(t *testing.T) {
 	}
 }
 
-// sameKind says whether err is want, or an error of its type.
+// sameKind reports whether err is want, or has its type.
 func sameKind(err, want error) bool {
 	switch want.(type) {
 	case *broker.StoreError:
@@ -278,14 +282,14 @@ func sameKind(err, want error) bool {
 	return errors.Is(err, want)
 }
 
-// cutting gives bodies that end too early, and does not know sizes.
-type cutting struct {
+// truncating truncates bodies, and does not return sizes.
+type truncating struct {
 	objstore.Store
 	end  error // instead of io.EOF, if not nil
-	left int   // answers that are cut
+	left int   // responses to truncate
 }
 
-func (s *cutting) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+func (s *truncating) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	obj, err := s.Store.Get(ctx, key, r)
 	obj.Size = -1
 	if s.left--; err != nil || s.left < 0 {
@@ -301,8 +305,8 @@ func (s *cutting) Get(ctx context.Context, key string, r objstore.Range) (objsto
 	return obj, err
 }
 
-// TestBodiesThatEndTooEarly: an end that the store calls one is damage, an error is the store's; both are read again.
-func TestBodiesThatEndTooEarly(t *testing.T) {
+// TestTruncatedBodies: a plain end is damage, an error is a store error; both are read again.
+func TestTruncatedBodies(t *testing.T) {
 	lost := fmt.Errorf("%w: %w", objstore.ErrNoVerdict, io.ErrUnexpectedEOF)
 	for _, c := range []struct {
 		name   string
@@ -315,10 +319,10 @@ func TestBodiesThatEndTooEarly(t *testing.T) {
 		{"error twice", lost, 2, false},
 		{"error always", lost, 1 << 30, false},
 	} {
-		for _, ranged := range []int{1, 2} { // alone, and first with its neighbour
+		for _, ranged := range []int{1, 2} { // alone, and first in a run
 			t.Run(fmt.Sprintf("%s, %d", c.name, ranged), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := &cutting{Store: objstore.NewMemory(), end: c.end, left: c.left}
+					s := &truncating{Store: objstore.NewMemory(), end: c.end, left: c.left}
 					runs := []*run{newRun(t, 0, 1000), newRun(t, 0, 1000)}
 					put(t, s, 1, runs...)
 					g := rangesOpen(t, s, 64<<20, false)
@@ -340,8 +344,9 @@ func TestBodiesThatEndTooEarly(t *testing.T) {
 	}
 }
 
-// TestRangeThatIsNotWhatTheStateSays: batches and range must end together, and the offset be one of theirs.
-func TestRangeThatIsNotWhatTheStateSays(t *testing.T) {
+// TestRangeThatDiffersFromTheState: batches and range must end at the same position, and the offset
+// must be in one of the batches.
+func TestRangeThatDiffersFromTheState(t *testing.T) {
 	for name, change := range map[string]func(p *broker.Piece, r *run){
 		"more offsets":      func(p *broker.Piece, _ *run) { p.Range.Span++ },
 		"fewer offsets":     func(p *broker.Piece, _ *run) { p.Range.Span-- },
@@ -366,8 +371,9 @@ func TestRangeThatIsNotWhatTheStateSays(t *testing.T) {
 	}
 }
 
-// TestRangeThatEndsInAHead: a rest that is too short for a batch's head is damage, and not read for ever.
-func TestRangeThatEndsInAHead(t *testing.T) {
+// TestRangeThatEndsInAHeader: a remainder that is shorter than a batch header is damage. It does
+// not cause endless reads.
+func TestRangeThatEndsInAHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &rangesHooked{Store: objstore.NewMemory()}
 		s.onGet = func(context.Context, string, objstore.Range) error {
@@ -386,8 +392,8 @@ func TestRangeThatEndsInAHead(t *testing.T) {
 	})
 }
 
-// FuzzRead: no bytes make it panic or keep memory, and what it gives are whole batches of the range with good checksums, one
-// after the other, the first with the offset in it.
+// FuzzRead: no input causes a panic or leaks memory. Every result is whole consecutive batches of
+// the range with valid checksums, and the first holds the offset.
 func FuzzRead(f *testing.F) {
 	r := newRun(f, 5, 30, 300, 90)
 	f.Add(r.bytes, uint32(9), int64(8), int64(1000))

@@ -2,7 +2,7 @@ package broker
 
 import "sync"
 
-// ensures are the creations of topics under way, one for each name.
+// ensures are the topic creations under way, at most one for each name.
 type ensures struct {
 	mu sync.Mutex // guards of
 	of map[string]*ensure
@@ -10,11 +10,11 @@ type ensures struct {
 
 type ensure struct {
 	done chan struct{}
-	err  error // once done is closed
+	err  error // set before done is closed
 }
 
-// join returns the attempt for a name, and whether the caller is to make it.
-func (s *ensures) join(name string) (e *ensure, mine bool) {
+// join returns the attempt for a name. With first, the caller makes the attempt and calls leave.
+func (s *ensures) join(name string) (e *ensure, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.of[name]; e != nil {

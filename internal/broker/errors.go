@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// The errors that callers may test for with errors.Is. Front ends map them in one table each. Those of the log come up
-// from where they are made, unchanged.
+// The errors that callers may test for with errors.Is. Each front end maps them in one table. The
+// log's errors are passed on unchanged.
 var (
 	ErrUnknownTopic     = state.ErrUnknownTopic
 	ErrUnknownPartition = state.ErrUnknownPartition
@@ -31,53 +31,56 @@ var (
 	ErrClosed           = log.ErrClosed
 	ErrUnknownGroup     = state.ErrUnknownGroup
 	ErrBeyondEnd        = state.ErrBeyondEnd
-	// ErrGroupActive: the group has members (package groups), who commit its offsets. The broker itself knows of none.
-	ErrGroupActive    = errors.New("the consumer group has members")
+	// ErrGroupActive: the group has members (package group/coordinator), which commit its offsets.
+	// The broker itself does not know members.
+	ErrGroupActive    = errors.New("consumer group has members")
 	ErrFull           = state.ErrFull
 	ErrStateFull      = state.ErrStateFull
 	ErrRangesFull     = state.ErrRangesFull
 	ErrSequenceGap    = state.ErrSequenceGap
 	ErrProducerFenced = state.ErrProducerFenced
 	ErrNotSent        = log.ErrNotSent
-	// ErrClock: the machine's clock contradicts the store's or the log's time, so nothing is committed.
+	// ErrClock: the machine's clock contradicts the store's or the log's time, so the broker
+	// commits nothing.
 	ErrClock = logtime.ErrClock
 	// ErrLevel: the bucket's format level is too low for the request.
 	ErrLevel = state.ErrLevel
-	// ErrNewer: a newer program has raised the bucket to a format level that this one does not know.
+	// ErrNewer: a newer program has raised the bucket to a format level that this program does not
+	// know.
 	ErrNewer = state.ErrNewer
 )
 
 type (
-	// OffsetMismatchError says what the next offset is. It is ErrOffsetMismatch.
+	// OffsetMismatchError holds the next offset. It is ErrOffsetMismatch.
 	OffsetMismatchError = state.OffsetMismatchError
-	// FencedError says who took over, as a hint. It is ErrFenced.
+	// FencedError holds a hint at the new leader. It is ErrFenced.
 	FencedError = state.FencedError
-	// InvalidError names what of a request is wrong. It is ErrInvalid.
+	// InvalidError names the invalid part of a request. It is ErrInvalid.
 	InvalidError = state.InvalidError
-	// StateFullError says how large the state is. It is ErrStateFull.
+	// StateFullError holds the size of the state. It is ErrStateFull.
 	StateFullError = state.StateFullError
 )
 
-// TopicInUseError says why a topic is not deleted. It is ErrTopicInUse.
+// TopicInUseError is why a topic is not deleted. It is ErrTopicInUse.
 type TopicInUseError struct {
 	Topic string
 	By    []string // ids of triggers
-	Err   error    // why it is not known whether triggers use it; By is empty then
+	Err   error    // if it is not known whether triggers use the topic; By is then empty
 }
 
-// usersNamed is how many triggers the text of a TopicInUseError names.
+// usersNamed is the number of triggers in the text of a TopicInUseError.
 const usersNamed = 5
 
 func (e *TopicInUseError) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("topic %q: cannot tell whether triggers use it: %v; force deletes it all the same", e.Topic, e.Err)
+		return fmt.Sprintf("topic %q: cannot tell whether triggers use it: %v; use force to delete it anyway", e.Topic, e.Err)
 	}
 	names := e.By[:min(len(e.By), usersNamed)]
 	more := ""
 	if n := len(e.By) - len(names); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("topic %q is in use by triggers: %s%s; force deletes it all the same", e.Topic, strings.Join(names, ", "), more)
+	return fmt.Sprintf("topic %q is in use by triggers: %s%s; use force to delete it anyway", e.Topic, strings.Join(names, ", "), more)
 }
 
 // Is makes it ErrTopicInUse.
@@ -96,23 +99,23 @@ func (e *BelowStartError) Error() string {
 // Is makes it ErrBelowStart.
 func (e *BelowStartError) Is(t error) bool { return t == ErrBelowStart }
 
-// BeyondEndError says where a partition ends. It is ErrBeyondEnd.
+// BeyondEndError holds a partition's end. It is ErrBeyondEnd.
 type BeyondEndError struct{ Offset, End int64 }
 
 func (e *BeyondEndError) Error() string {
-	return fmt.Sprintf("offset %d is beyond the partition's end, %d: it is of another topic, or the bucket was put back to an older copy", e.Offset, e.End)
+	return fmt.Sprintf("offset %d is beyond the partition's end %d: it belongs to another topic, or the bucket was restored from an older copy", e.Offset, e.End)
 }
 
 // Is makes it ErrBeyondEnd.
 func (e *BeyondEndError) Is(t error) bool { return t == ErrBeyondEnd }
 
-// CorruptError says which data of a partition is damaged (rule R9). It is ErrCorrupt.
+// CorruptError names a partition's damaged data (rule R9). It is ErrCorrupt.
 type CorruptError struct {
 	Topic     string
 	Partition int32
 	Offset    int64  // first offset of the damaged range
 	Key       string // the object
-	Err       error  // what is wrong with it
+	Err       error  // the damage
 }
 
 func (e *CorruptError) Error() string {

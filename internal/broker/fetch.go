@@ -10,26 +10,28 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// Fetch reads committed batches. It answers when at least minBytes are there for all wants together or a want has all
-// that it may get, when maxWait is over, or at once if a want is in error or minBytes or maxWait is 0; with what is there
-// then, which may be nothing. If ctx ends while it waits it returns ctx's error.
+// Fetch reads committed batches. It returns when all wants together have minBytes, when one want
+// has its MaxBytes, or after maxWait. It returns at once if a want has an error or if minBytes or
+// maxWait is 0. The result holds the data available then, possibly none. If ctx ends during the
+// wait, Fetch returns ctx's error.
 //
-// A want gives whole batches until MaxBytes are reached, at least one. What does not fit into the memory budget is left
-// out, and is for the next call; if nothing fits, the error is ErrOverBudget. The caller must Release the answer.
+// A want returns whole batches until MaxBytes are reached, at least one. Data that exceeds the
+// memory budget is left for the next call; if nothing fits, the error is ErrOverBudget. The caller
+// must Release the result.
 func (b *Broker) Fetch(ctx context.Context, wants []Want, minBytes int, maxWait time.Duration) (*Fetched, error) {
 	return b.FetchWithin(ctx, wants, Volume{Min: minBytes}, maxWait)
 }
 
-// Volume is how much a fetch is to give for all wants together, in bytes.
+// Volume bounds the bytes of a fetch, for all wants together.
 type Volume struct {
-	// Min is what it waits for.
+	// Min is the number of bytes to wait for.
 	Min int
-	// Max, if not 0, ends the answer: the wants behind the one that reaches it get nothing, as if nothing were there. It is
-	// soft as Want.MaxBytes is.
+	// Max, if not 0, ends the result: the wants after the one that reaches it return nothing, as if
+	// there were no data. It is soft, as Want.MaxBytes is.
 	Max int
 }
 
-// FetchWithin is Fetch with a bound for all wants together.
+// FetchWithin is Fetch with a limit for all wants together.
 func (b *Broker) FetchWithin(ctx context.Context, wants []Want, v Volume, maxWait time.Duration) (*Fetched, error) {
 	minBytes := v.Min
 	select {
@@ -40,7 +42,7 @@ func (b *Broker) FetchWithin(ctx context.Context, wants []Want, v Volume, maxWai
 	var timer *time.Timer
 	for {
 		p := newPlan(wants)
-		p.most = int64(v.Max)
+		p.maxBytes = int64(v.Max)
 		var w *waiter
 		if minBytes > 0 && maxWait > 0 {
 			w = &waiter{wake: make(chan struct{}, 1)}
@@ -52,18 +54,18 @@ func (b *Broker) FetchWithin(ctx context.Context, wants []Want, v Volume, maxWai
 			timer = time.NewTimer(maxWait)
 			defer timer.Stop()
 		}
-		over, err := b.wait(ctx, w, timer)
+		last, err := b.wait(ctx, w, timer)
 		if err != nil {
 			return nil, err
 		}
-		if over {
+		if last {
 			maxWait = 0
 		}
 	}
 }
 
-// wait waits until a listed waiter is woken; over says that the next look is the last.
-func (b *Broker) wait(ctx context.Context, w *waiter, timer *time.Timer) (over bool, err error) {
+// wait waits until an added waiter is woken. With last, the next plan is the last.
+func (b *Broker) wait(ctx context.Context, w *waiter, timer *time.Timer) (last bool, err error) {
 	defer b.waiters.remove(w)
 	select {
 	case <-w.wake:
@@ -71,17 +73,17 @@ func (b *Broker) wait(ctx context.Context, w *waiter, timer *time.Timer) (over b
 	case <-timer.C:
 		return true, nil
 	case <-b.log.Done():
-		return true, nil // nothing more will come
+		return true, nil // no more commits
 	case <-ctx.Done():
 		return false, fmt.Errorf("fetch: %w", context.Cause(ctx))
 	}
 }
 
-// plan is what a fetch is about to read.
+// plan is the data that a fetch will read.
 type plan struct {
-	wants []Want
-	parts []partPlan
-	most  int64 // bytes of all parts; 0: no bound
+	wants    []Want
+	parts    []partPlan
+	maxBytes int64 // limit for all parts, in bytes; 0: none
 }
 
 // partPlan is one want's part of the plan.
@@ -89,12 +91,12 @@ type partPlan struct {
 	id          partKey
 	err         error
 	start, next int64
-	ranges      []planRange // that hold data from the wanted offset on, no more than are needed
-	bytes       int64       // of them, from the wanted offset on, about
-	full        bool        // more would not be given
+	ranges      []planRange // with data from the wanted offset on, no more than needed
+	bytes       int64       // estimated bytes from the wanted offset on
+	full        bool        // at a limit: more commits would add nothing
 }
 
-// planRange is a range with the name of its object.
+// planRange is a range with the key of its object.
 type planRange struct {
 	state.Range
 	key string
@@ -110,8 +112,11 @@ func newPlan(wants []Want) *plan {
 	return p
 }
 
-// plan looks up where the wanted data lies, all in one state. If that is less than minBytes and w is not nil it lists
-// w as a waiter before anything can be committed, and returns true.
+// plan locates the wanted data, all in one state. If there is less than minBytes and w is not nil,
+// it adds w to the waiters and returns true.
+//
+// It adds w under the state's read lock. A commit wakes the waiters under the write lock, so none
+// falls between the look at the state and the wait.
 func (b *Broker) plan(p *plan, minBytes int64, w *waiter) (waits bool) {
 	known := false
 	b.log.Read(func(s *state.State) {
@@ -121,8 +126,8 @@ func (b *Broker) plan(p *plan, minBytes int64, w *waiter) (waits bool) {
 		for i := range p.wants {
 			pp := &p.parts[i]
 			pp.look(s, &p.wants[i])
-			if p.most > 0 {
-				pp.bound(&p.wants[i], p.most-bytes)
+			if p.maxBytes > 0 {
+				pp.bound(&p.wants[i], p.maxBytes-bytes)
 			}
 			bytes += pp.bytes
 			ready = ready || pp.err != nil || pp.full
@@ -147,7 +152,7 @@ func (b *Broker) plan(p *plan, minBytes int64, w *waiter) (waits bool) {
 	return waits
 }
 
-// look fills in a part.
+// look fills in a part of the plan.
 func (pp *partPlan) look(s *state.State, w *Want) {
 	t := s.TopicByName(w.Topic)
 	if t == nil || !w.ID.IsZero() && w.ID != t.ID {
@@ -176,7 +181,7 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 	for i := first; i < len(part.Ranges) && len(pp.ranges) < readsMax && pp.bytes < int64(w.MaxBytes); i++ {
 		r := part.Ranges[i]
 		if r.Lost() {
-			continue // a reader continues behind offsets that a recovery has skipped
+			continue // a reader skips the offsets that a recovery has skipped
 		}
 		pp.ranges = append(pp.ranges, planRange{r, s.RangeKey(&r)})
 		pp.bytes += left(&r, w.Offset)
@@ -184,7 +189,8 @@ func (pp *partPlan) look(s *state.State, w *Want) {
 	pp.full = len(pp.ranges) == readsMax || pp.bytes >= int64(w.MaxBytes)
 }
 
-// bound leaves of a part what fits into so many bytes; a batch that is not the answer's first fits only if there is room.
+// bound limits a part to room bytes. A batch that is not the result's first is returned only if it
+// fits.
 func (pp *partPlan) bound(w *Want, room int64) {
 	switch {
 	case len(pp.ranges) == 0 || pp.bytes <= room:
@@ -197,8 +203,9 @@ func (pp *partPlan) bound(w *Want, room int64) {
 	pp.full = true
 }
 
-// left estimates how many bytes of a range hold the offset and what follows: its batches are taken to be of one size. It is
-// never 0, though what compaction has left of a range may be fewer bytes than offsets: who waits for something has it.
+// left estimates the bytes of a range from an offset on, as if all batches had one size. It is
+// never 0, so that a waiting fetch is satisfied: after compaction a range can hold fewer bytes than
+// offsets.
 func left(r *state.Range, offset int64) int64 {
 	if offset <= r.Base {
 		return int64(r.Len)

@@ -20,7 +20,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// one fetches one partition at once.
+// one fetches one partition without waiting.
 func one(t testing.TB, b *broker.Broker, w broker.Want) *broker.Fetched {
 	t.Helper()
 	f, err := b.Fetch(context.Background(), []broker.Want{w}, 0, 0)
@@ -49,7 +49,7 @@ func TestFetchErrorsAreOfOnePart(t *testing.T) {
 	}
 	defer f.Release()
 	if time.Since(begin) > time.Minute {
-		t.Fatal("waited although wants were in error")
+		t.Fatal("waited although wants had errors")
 	}
 	want := []error{nil, broker.ErrUnknownTopic, broker.ErrUnknownPartition, broker.ErrUnknownPartition, broker.ErrBelowStart, nil, nil}
 	for i, p := range f.Parts {
@@ -95,7 +95,7 @@ func TestLongPoll(t *testing.T) {
 			t.Fatalf("maxWait 0: %d after %s", n, took)
 		}
 		if n, took := poll(1, 3*time.Second, want...); n != 0 || took != 3*time.Second {
-			t.Fatalf("nothing comes: %d after %s", n, took)
+			t.Fatalf("no commit: %d after %s", n, took)
 		}
 		go func() {
 			time.Sleep(time.Second)
@@ -132,7 +132,7 @@ func TestTailBeginsAtTheWantedBatch(t *testing.T) {
 	b := open(t, options(objstore.NewMemory()))
 	create(t, b, "a", 2)
 	var appends []broker.Append
-	for i := range 6 { // two batches in each
+	for i := range 6 { // two batches each
 		a, second := data(t, "a", i%2, "x", strings.Repeat("y", i*10_000)), data(t, "a", i%2, "x", "z")
 		a.Data = append(a.Data, second.Data...)
 		a.Summary.Records, a.Summary.Span = 4, 4
@@ -152,7 +152,7 @@ func TestTailBeginsAtTheWantedBatch(t *testing.T) {
 	}
 }
 
-// TestNoWakeUpIsLost: a record that is committed while a poll begins ends that poll.
+// TestNoWakeUpIsLost: a record that is committed while a long poll begins ends that poll.
 func TestNoWakeUpIsLost(t *testing.T) {
 	o := options(objstore.NewMemory())
 	o.NoWait = true
@@ -175,7 +175,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 }
 
-// compare reads n times from random places and returns how many sections of files it was given.
+// compare reads n times from random offsets and returns the number of file sections.
 func compare(t *testing.T, b *broker.Broker, want [2][]string, n int) (sections int) {
 	t.Helper()
 	for range n {
@@ -190,7 +190,7 @@ func compare(t *testing.T, b *broker.Broker, want [2][]string, n int) (sections 
 		}
 		vals, next := values(t, &f.Parts[0], w.Offset)
 		if next == w.Offset {
-			t.Fatalf("nothing at %+v", w)
+			t.Fatalf("no data at %+v", w)
 		}
 		for i, v := range vals {
 			if want[p][w.Offset+int64(i)] != v {
@@ -207,9 +207,9 @@ func compare(t *testing.T, b *broker.Broker, want [2][]string, n int) (sections 
 	return sections
 }
 
-// TestAnswersAreThoseOfTheStore: whatever the reader's place and sizes, the tail, the store in memory and sections of files
-// give the same records.
-func TestAnswersAreThoseOfTheStore(t *testing.T) {
+// TestFetchMatchesStore: for random offsets and sizes, the tail, the store in memory and file
+// sections return the same records.
+func TestFetchMatchesStore(t *testing.T) {
 	stores(t, func(t *testing.T, s objstore.Store) {
 		o := options(s)
 		o.Batch = log.Config{Wait: 20 * time.Millisecond, BytesMax: 1 << 20}
@@ -235,11 +235,11 @@ func TestAnswersAreThoseOfTheStore(t *testing.T) {
 		}
 		compare(t, b, want, 200)
 		kill(b)
-		o2 := options(s) // nothing in its tail
+		o2 := options(s) // with an empty tail
 		b = open(t, o2)
 		sections := compare(t, b, want, 400)
 		if _, ok := s.(*objstore.Disk); ok && sections == 0 {
-			t.Fatal("the disk store gave no section")
+			t.Fatal("the disk store returned no section")
 		}
 		for p := range want {
 			if got := consume(t, b, "a", p, 0); strings.Join(got, "") != strings.Join(want[p], "") {
@@ -252,7 +252,7 @@ func TestAnswersAreThoseOfTheStore(t *testing.T) {
 	})
 }
 
-func TestCancelledPollsLeaveNothing(t *testing.T) {
+func TestCanceledPollsLeaveNoWaiters(t *testing.T) {
 	b := open(t, options(objstore.NewMemory()))
 	create(t, b, "a", 4)
 	var wg sync.WaitGroup
@@ -267,7 +267,7 @@ func TestCancelledPollsLeaveNothing(t *testing.T) {
 				}
 				_, err := b.Fetch(ctx, []broker.Want{{Topic: "a", Partition: int32(p % 4)}, {Topic: "a", Partition: int32(i % 4)}}, 1, time.Hour)
 				if !errors.Is(err, context.Canceled) {
-					t.Errorf("cancelled poll: %v", err)
+					t.Errorf("canceled poll: %v", err)
 				}
 				cancel()
 			}
@@ -308,15 +308,15 @@ func TestDamageInTheBucket(t *testing.T) {
 		name   string
 		change func(b []byte) []byte
 		bad    []int // partitions
-		first  int   // records of a bad partition that can still be read
+		first  int   // readable records of a bad partition
 	}{
 		{"bit in a value", func(b []byte) []byte { b[600] ^= 4; return b }, []int{0}, 0},
 		{"bit in the second batch", func(b []byte) []byte { b[150_000] ^= 4; return b }, []int{0}, 1},
 		{"base offset of the second batch", func(b []byte) []byte { b[at(b, 1)+7] ^= 1; return b }, []int{0}, 1},
 		{"epoch of the second batch", func(b []byte) []byte { b[at(b, 1)+15] ^= 8; return b }, []int{0}, 1},
 		{"length of the second batch", func(b []byte) []byte { b[at(b, 1)+9] ^= 1; return b }, []int{0}, 1},
-		{"cut off in the last batch", func(b []byte) []byte { return b[:len(b)-1] }, []int{1}, 0},
-		{"cut off in the first partition", func(b []byte) []byte { return b[:200_000] }, []int{0, 1}, 0},
+		{"truncated in the last batch", func(b []byte) []byte { return b[:len(b)-1] }, []int{1}, 0},
+		{"truncated in the first partition", func(b []byte) []byte { return b[:200_000] }, []int{0, 1}, 0},
 		{"missing", func([]byte) []byte { return nil }, []int{0, 1}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestDamageInTheBucket(t *testing.T) {
 	}
 }
 
-// at is where the n-th batch of the first partition lies in an object.
+// at returns the position of the n-th batch of the first partition in an object.
 func at(b []byte, n int) int {
 	o, err := record.DecodeObject(b)
 	if err != nil {
@@ -341,8 +341,8 @@ func at(b []byte, n int) int {
 }
 
 func testDamage(t *testing.T, dir string, change func([]byte) []byte, bad []int, first int) {
-	// The object with all the data is the only large one. A start needs its head, so one that is missing or cut off is
-	// damaged behind the broker's back.
+	// The object with all the data is the only large one. A start needs its header, so a missing or
+	// truncated object is damaged after the start.
 	whole := objstoreOf(t, dir)
 	o := options(whole)
 	b := open(t, o)
@@ -380,16 +380,17 @@ func testDamage(t *testing.T, dir string, change func([]byte) []byte, bad []int,
 			t.Errorf("partition %d: %d records", p, len(vals))
 		}
 		f.Release()
-		if isBad && first > 0 { // what lies before the damage
+		if isBad && first > 0 { // records before the damage
 			f := one(t, b, broker.Want{Topic: "a", Partition: int32(p), MaxBytes: 1})
 			if vals, _ := values(t, &f.Parts[0], 0); len(vals) != first || f.Parts[0].Err != nil {
 				t.Errorf("before the damage: %d records, %v", len(vals), f.Parts[0].Err)
 			}
 			f.Release()
 		}
-		f = one(t, b, broker.Want{Topic: "a", Partition: int32(p), Offset: 3}) // what lies behind it
+		// Records after the damage.
+		f = one(t, b, broker.Want{Topic: "a", Partition: int32(p), Offset: 3})
 		if vals, _ := values(t, &f.Parts[0], 3); fmt.Sprint(vals) != "[later]" {
-			t.Errorf("partition %d behind the damage: %v %v", p, vals, f.Parts[0].Err)
+			t.Errorf("partition %d after the damage: %v %v", p, vals, f.Parts[0].Err)
 		}
 		f.Release()
 	}
@@ -408,7 +409,7 @@ type diskDir struct {
 	dir string
 }
 
-// objstoreOf opens a store on a copy of a folder.
+// objstoreOf opens a store on a copy of a directory.
 func objstoreOf(t *testing.T, dir string) diskDir {
 	t.Helper()
 	to := t.TempDir()
@@ -423,7 +424,7 @@ func objstoreOf(t *testing.T, dir string) diskDir {
 	return diskDir{s, to}
 }
 
-func TestFetchKeepsToItsBudget(t *testing.T) {
+func TestFetchStaysInItsBudget(t *testing.T) {
 	s := objstore.NewMemory()
 	b := open(t, options(s))
 	create(t, b, "a", 1)
@@ -441,13 +442,13 @@ func TestFetchKeepsToItsBudget(t *testing.T) {
 		f, err = b.Fetch(context.Background(), []broker.Want{{Topic: "a", MaxBytes: 5 << 20}}, 0, 0)
 		if err == nil {
 			if _, next := values(t, &f.Parts[0], 0); next == 0 {
-				t.Fatal("an answer without data")
+				t.Fatal("a response without data")
 			}
 			held = append(held, f)
 		}
 	}
 	if !errors.Is(err, broker.ErrOverBudget) || len(held) == 0 {
-		t.Fatalf("%d answers, then %v", len(held), err)
+		t.Fatalf("%d responses, then %v", len(held), err)
 	}
 	class := o.Budget.Class(budget.Fetch)
 	if class.Peak() > class.Limit() {
@@ -516,8 +517,9 @@ func TestEqualReadsShareOneRequest(t *testing.T) {
 	}
 }
 
-// TestFetchOfMoreThanMemoryGivesItsBeginning: pieces that are read beside one another do not take the memory from the first.
-func TestFetchOfMoreThanMemoryGivesItsBeginning(t *testing.T) {
+// TestFetchOverBudgetReturnsItsBeginning: concurrent pieces do not take the memory of the first
+// one.
+func TestFetchOverBudgetReturnsItsBeginning(t *testing.T) {
 	s := objstore.NewMemory()
 	b := open(t, options(s))
 	create(t, b, "a", 1)

@@ -8,13 +8,13 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// flightKey names a read: equal ones give the same bytes.
+// flightKey names a read. Reads with equal keys return the same bytes.
 type flightKey struct {
 	state.Source
 	offset, max int64
 }
 
-// shared is what readers of one flight share: each has one use of the memory.
+// shared is the result of a flight. Each of its readers has one use of the memory.
 type shared struct {
 	chunk Chunk
 	mem   *memory
@@ -29,12 +29,12 @@ type flights struct {
 	stopped bool
 }
 
-// readShared reads a piece, together with whoever wants the same at the same time if reads are shared.
+// readShared reads a piece. If reads are shared, it joins an equal read under way.
 func (r *Reader) readShared(ctx context.Context, p *Piece) error {
 	if !r.opt.Share {
 		chunk, mem, err := r.readOnce(ctx, p)
 		if err == nil {
-			p.Give(chunk, mem.release)
+			p.Finish(chunk, mem.release)
 		}
 		return err
 	}
@@ -44,12 +44,17 @@ func (r *Reader) readShared(ctx context.Context, p *Piece) error {
 	}
 	s, _, err := r.flights.of.Wait(ctx, f)
 	if err == nil {
-		p.Give(s.chunk, s.mem.release)
+		p.Finish(s.chunk, s.mem.release)
 	}
 	return err
 }
 
-// join adds a reader to a flight, which it begins if there is none; nil once stopped.
+// join adds a reader to a flight, and begins the flight if there is none. It returns nil once
+// stopped.
+//
+// The lock is held from the lookup to JoinLocked, so the flight cannot finish without this reader.
+// The flight has its own context and its own copy of the piece, because the reader that began it
+// may leave before it ends.
 func (r *Reader) join(ctx context.Context, p *Piece) *flight.Flight[flightKey, shared] {
 	s := &r.flights
 	s.mu.Lock()
@@ -62,7 +67,7 @@ func (r *Reader) join(ctx context.Context, p *Piece) *flight.Flight[flightKey, s
 	if f == nil {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		f = s.of.BeginLocked(key, cancel)
-		own := *p // the one that begins it may leave before it ends
+		own := *p
 		s.wg.Go(func() {
 			defer cancel()
 			chunk, mem, err := r.readOnce(ctx, &own)
@@ -75,7 +80,8 @@ func (r *Reader) join(ctx context.Context, p *Piece) *flight.Flight[flightKey, s
 	return f
 }
 
-// stop ends all flights and waits for them.
+// stop cancels all flights and waits for them. No flight begins after stopped is set, so Wait does
+// not race with Go.
 func (s *flights) stop() {
 	s.mu.Lock()
 	s.stopped = true

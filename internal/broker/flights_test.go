@@ -12,23 +12,24 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// held is a store whose reads wait until a test lets them go on, or their context ends.
-func held(s objstore.Store) (h *rangesHooked, goOn chan struct{}) {
-	goOn = make(chan struct{})
+// held returns a store whose reads wait until the test closes proceed, or their context ends.
+func held(s objstore.Store) (h *rangesHooked, proceed chan struct{}) {
+	proceed = make(chan struct{})
 	return &rangesHooked{Store: s, onGet: func(ctx context.Context, _ string, _ objstore.Range) error {
 		select {
-		case <-goOn:
+		case <-proceed:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}}, goOn
+	}}, proceed
 }
 
-// TestEqualReadsAreOneRequest: those who leave do not end it for those who stay, and each has the memory until it releases it.
+// TestEqualReadsAreOneRequest: a reader that leaves does not end the request of the others, and
+// each reader holds the memory until it releases it.
 func TestEqualReadsAreOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, goOn := held(objstore.NewMemory())
+		s, proceed := held(objstore.NewMemory())
 		g := rangesOpen(t, s, 64<<20, true)
 		r := newRun(t, 0, 1000, 1000)
 		put(t, s, 1, r)
@@ -46,7 +47,7 @@ func TestEqualReadsAreOneRequest(t *testing.T) {
 		synctest.Wait()
 		leave()
 		synctest.Wait()
-		close(goOn)
+		close(proceed)
 		wg.Wait()
 		if n := s.gets.Load(); n != 1 {
 			t.Errorf("%d requests", n)
@@ -55,7 +56,7 @@ func TestEqualReadsAreOneRequest(t *testing.T) {
 			p := &pieces[i][0]
 			if i%4 == 0 {
 				if !errors.Is(p.Err, context.Canceled) {
-					t.Errorf("one that left: %v", p.Err)
+					t.Errorf("a reader that left: %v", p.Err)
 				}
 				continue
 			}
@@ -65,10 +66,10 @@ func TestEqualReadsAreOneRequest(t *testing.T) {
 	})
 }
 
-// TestOtherReadsAreOther: another offset or another size is another request.
-func TestOtherReadsAreOther(t *testing.T) {
+// TestDifferentReadsAreNotShared: another offset or another size is another request.
+func TestDifferentReadsAreNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, goOn := held(objstore.NewMemory())
+		s, proceed := held(objstore.NewMemory())
 		g := rangesOpen(t, s, 64<<20, true)
 		r := newRun(t, 0, 1000, 1000)
 		put(t, s, 1, r)
@@ -78,7 +79,7 @@ func TestOtherReadsAreOther(t *testing.T) {
 			wg.Go(func() { g.Read(t.Context(), &g.asked, pieces[i]) })
 		}
 		synctest.Wait()
-		close(goOn)
+		close(proceed)
 		wg.Wait()
 		for i, batches := range []int{2, 1, 1} {
 			p := &pieces[i][0]
@@ -93,10 +94,10 @@ func TestOtherReadsAreOther(t *testing.T) {
 	})
 }
 
-// TestRequestThatNobodyWaitsForEnds: and the next one who wants it makes another.
-func TestRequestThatNobodyWaitsForEnds(t *testing.T) {
+// TestRequestWithoutReadersIsCanceled: a later reader makes another request.
+func TestRequestWithoutReadersIsCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, goOn := held(objstore.NewMemory())
+		s, proceed := held(objstore.NewMemory())
 		g := rangesOpen(t, s, 64<<20, true)
 		r := newRun(t, 0, 1000)
 		put(t, s, 1, r)
@@ -115,16 +116,16 @@ func TestRequestThatNobodyWaitsForEnds(t *testing.T) {
 		wg.Wait()
 		synctest.Wait()
 		if n := g.budget.Class(budget.Fetch).Used(); n != 0 {
-			t.Errorf("%d bytes are reserved by nobody", n)
+			t.Errorf("%d bytes are still reserved", n)
 		}
-		close(goOn)
+		close(proceed)
 		p := g.read(t, r.whole(0))[0]
 		r.check(t, &p)
 		p.Release()
 	})
 }
 
-// TestClose ends what is under way, and what comes later.
+// TestRangesClose: Close ends reads under way, and later reads fail.
 func TestRangesClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := held(objstore.NewMemory())
@@ -139,10 +140,10 @@ func TestRangesClose(t *testing.T) {
 		g.Close()
 		wg.Wait()
 		if !errors.Is(pieces[0].Err, broker.ErrClosed) {
-			t.Errorf("one that waited: %v", pieces[0].Err)
+			t.Errorf("a waiting reader: %v", pieces[0].Err)
 		}
 		if p := g.read(t, r.whole(0))[0]; !errors.Is(p.Err, broker.ErrClosed) {
-			t.Errorf("afterwards: %v", p.Err)
+			t.Errorf("after Close: %v", p.Err)
 		}
 		if n := s.gets.Load(); n != 0 {
 			t.Errorf("%d requests", n)
@@ -150,11 +151,12 @@ func TestRangesClose(t *testing.T) {
 	})
 }
 
-// TestLeavingAsItLands: whoever leaves when the answer is there already gives its share of the memory back.
-func TestLeavingAsItLands(t *testing.T) {
-	for range 100 { // which of the two is seen first is chance
+// TestReaderLeavesAsItsFlightFinishes: a reader that leaves after the flight has finished releases
+// its share of the memory.
+func TestReaderLeavesAsItsFlightFinishes(t *testing.T) {
+	for range 100 { // select chooses randomly
 		synctest.Test(t, func(t *testing.T) {
-			s, goOn := held(objstore.NewMemory())
+			s, proceed := held(objstore.NewMemory())
 			g := rangesOpen(t, s, 16<<20, true)
 			r := newRun(t, 0, 100)
 			put(t, s, 1, r)
@@ -177,7 +179,7 @@ func TestLeavingAsItLands(t *testing.T) {
 				})
 			}
 			synctest.Wait()
-			close(goOn)
+			close(proceed)
 			leave()
 			wg.Wait()
 		})

@@ -5,26 +5,30 @@ import (
 	"time"
 )
 
-// freshFor is the age up to which Fresh answers with an earlier confirmation: as often as a follower with readers polls.
+// freshFor is the age up to which Fresh reuses a confirmation. A follower with readers polls as
+// often.
 const freshFor = time.Second
 
 // freshness is the last confirmation that Fresh made.
 type freshness struct {
-	turn chan struct{} // capacity 1: held while at is read, and during a confirmation
-	at   time.Time     // when the last one that succeeded began
+	semaphore chan struct{} // semaphore: held to read and write at, and during a confirmation
+	at        time.Time     // when the last successful confirmation began
 }
 
-// Fresh makes sure that a broker that only follows has seen what was committed up to a second before the call, so that lists
-// and names are no older (rule R11). A leader knows its own. However many calls come together, one confirmation answers them:
-// who waits for a turn behind it takes its result. Errors: those of Confirm.
+// Fresh ensures that a follower has seen all commits up to one second before the call, so that
+// lists and names are no older (rule R11). A leader knows its own commits.
+//
+// Concurrent calls share one confirmation. A call that waits for the semaphore behind a
+// confirmation finds at within freshFor of its own start, and reuses that result. Errors: those of
+// Confirm.
 func (b *Broker) Fresh(ctx context.Context) error {
 	if !b.ReadOnly() {
 		return nil
 	}
 	called := time.Now()
 	select {
-	case b.fresh.turn <- struct{}{}:
-		defer func() { <-b.fresh.turn }()
+	case b.fresh.semaphore <- struct{}{}:
+		defer func() { <-b.fresh.semaphore }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

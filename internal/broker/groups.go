@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// GroupNameMax and MetadataMax bound, in bytes, a consumer group's name and what it keeps with an offset.
+	// GroupNameMax and MetadataMax are the limits, in bytes, of a consumer group's name and of an
+	// offset's metadata.
 	GroupNameMax = state.GroupNameMax
 	MetadataMax  = 4096
 )
@@ -24,20 +25,24 @@ const (
 type OffsetCommit struct {
 	Topic     string
 	Partition int32
-	Offset    int64  // the next one to read; it is not held against what the partition has. SubmitOffsets takes some below 0
-	Metadata  string // the group's own, at most MetadataMax bytes of UTF-8
-	// Expected, if not nil, refuses the commit unless that is what the group has committed there; -1 is nothing.
+	// the next one to read; not checked against the partition's bounds. SubmitOffsets accepts some
+	// below 0
+	Offset   int64
+	Metadata string // opaque, at most MetadataMax bytes of UTF-8
+	// Expected, if not nil, refuses the commit unless it equals the group's committed offset; -1
+	// means none.
 	Expected *int64
 }
 
-// GroupInfo is what a consumer group has committed.
+// GroupInfo describes a consumer group's committed offsets.
 type GroupInfo struct {
 	Name    string
 	Offsets []GroupOffset // by topic and partition
 }
 
-// GroupOffset is a group's offset in one partition: Next-max(Offset, Start) records are left to read, none if that is
-// negative. An Offset below 0 was committed by a Kafka client and means that nothing is.
+// GroupOffset is a group's offset in one partition. Next-max(Offset, Start) records are left to
+// read, none if that is negative. An Offset below 0 was committed by a Kafka client and means no
+// position.
 type GroupOffset struct {
 	Topic       string
 	Partition   int32
@@ -47,32 +52,34 @@ type GroupOffset struct {
 	Start, Next int64 // of the partition
 }
 
-// OffsetTicket stands for one SubmitOffsets.
+// OffsetTicket is the pending result of one SubmitOffsets.
 type OffsetTicket struct {
-	log    *log.Ticket // of the commits that passed, in order; nil if none did
-	errs   []error     // of those that did not
-	passed []int       // where in errs each commit of log belongs
+	log    *log.Ticket // of the accepted commits, in order; nil if there is none
+	errs   []error     // of the refused commits
+	passed []int       // the index in errs of each commit of log
 	ops    []core.Op
 }
 
-// nothingWaits is closed: the outcome of a ticket of which nothing passed is there.
-var nothingWaits = func() chan struct{} {
+// closedDone is the Done of a ticket without an accepted commit.
+var closedDone = func() chan struct{} {
 	done := make(chan struct{})
 	close(done)
 	return done
 }()
 
-// CommitOffsets stores offsets of a group and waits until they are committed; a group is there from its first offset on.
-// Each is answered for itself, in order; nil means durable (rule R4). They ride in the next commit object, and alone
-// they wait for Options.Batch.DeferWait, so that consumers do not run up a bill.
+// CommitOffsets stores offsets of a group and waits until they are committed. A group's first
+// offset creates the group. Each commit has its own result, in order; nil means durable (rule R4).
+// Commits are stored with the next commit object. Without other data they wait for
+// Options.Batch.DeferWait, so that consumers cause few store requests.
 //
-// Errors: *OffsetMismatchError, ErrUnknownTopic, ErrUnknownPartition, ErrInvalid, ErrFull, and those of an append.
+// Errors: *OffsetMismatchError, ErrUnknownTopic, ErrUnknownPartition, ErrInvalid, ErrFull, and
+// those of an append.
 func (b *Broker) CommitOffsets(ctx context.Context, group string, commits []OffsetCommit) []error {
 	return b.submitOffsets(ctx, group, commits, 0).Wait(ctx)
 }
 
-// SubmitOffsets is CommitOffsets, but that it queues them in call order and returns at once, and takes offsets below 0, down to
-// state.CommitMin, which Kafka clients commit: they mean that nothing is.
+// SubmitOffsets queues commits in call order and returns without waiting. It also accepts the
+// negative offsets of Kafka clients, down to state.CommitMin; they mean no position.
 func (b *Broker) SubmitOffsets(ctx context.Context, group string, commits []OffsetCommit) *OffsetTicket {
 	return b.submitOffsets(ctx, group, commits, state.CommitMin)
 }
@@ -115,16 +122,18 @@ func (b *Broker) submitOffsets(ctx context.Context, group string, commits []Offs
 	return t
 }
 
-// Done is closed when every commit has its answer: it is durable, or never will be, or nobody knows and the broker is done.
+// Done is closed when every commit has its result: it is durable, it never will be, or its outcome
+// is unknown because the broker has stopped.
 func (t *OffsetTicket) Done() <-chan struct{} {
 	if t.log == nil {
-		return nothingWaits
+		return closedDone
 	}
 	return t.log.Done()
 }
 
-// Wait returns an error for each commit, in order. If ctx ends first, what was not sent yet is taken out (ErrNotSent), and what
-// was sent is ErrOutcomeUnknown. Wait may be called again, and concurrently.
+// Wait returns an error or nil for each commit, in order. If ctx ends first, commits that were not
+// sent are withdrawn (ErrNotSent), and sent ones are ErrOutcomeUnknown. Wait may be called again,
+// and concurrently.
 func (t *OffsetTicket) Wait(ctx context.Context) []error {
 	errs := slices.Clone(t.errs)
 	if t.log == nil {
@@ -137,7 +146,7 @@ func (t *OffsetTicket) Wait(ctx context.Context) []error {
 	return errs
 }
 
-// CheckGroup says whether a group may have a name: *InvalidError.
+// CheckGroup returns an *InvalidError if a consumer group's name is not allowed.
 func CheckGroup(name string) error {
 	if err := state.CheckGroupName(name); err != nil {
 		return &InvalidError{Field: "group", Reason: err.Error()}
@@ -154,20 +163,21 @@ func (c *OffsetCommit) check(least int64) error {
 	case c.Expected != nil && *c.Expected < -1:
 		return &InvalidError{Field: "expected offset", Reason: fmt.Sprintf("%d is neither an offset nor -1", *c.Expected)}
 	case len(c.Metadata) > MetadataMax:
-		return &InvalidError{Field: "metadata", Reason: fmt.Sprintf("%d bytes, at most %d are allowed", len(c.Metadata), MetadataMax)}
+		return &InvalidError{Field: "metadata", Reason: fmt.Sprintf("%d bytes, limit %d", len(c.Metadata), MetadataMax)}
 	case !utf8.ValidString(c.Metadata):
 		return &InvalidError{Field: "metadata", Reason: "is not UTF-8"}
 	}
 	return nil
 }
 
-// partition looks up a partition's lasting name.
+// partition returns a partition's permanent key.
 func (b *Broker) partition(topic string, partition int32) (partKey, error) {
 	r, err := b.rules(topic, partition)
 	return partKey{r.id, uint32(partition)}, err
 }
 
-// Group says what a consumer group has committed, or ErrUnknownGroup. confirm is that of Topic, with its errors.
+// Group describes a consumer group, or returns ErrUnknownGroup. For confirm and its errors see
+// Topic.
 func (b *Broker) Group(ctx context.Context, name string, confirm bool) (GroupInfo, error) {
 	if confirm {
 		if err := b.log.Confirm(ctx); err != nil {
@@ -184,7 +194,7 @@ func (b *Broker) Group(ctx context.Context, name string, confirm bool) (GroupInf
 	return info, err
 }
 
-// Groups says what all consumer groups have committed, by name.
+// Groups describes all consumer groups, by name.
 func (b *Broker) Groups(context.Context) []GroupInfo {
 	var infos []GroupInfo
 	b.log.Read(func(s *state.State) {
@@ -195,14 +205,14 @@ func (b *Broker) Groups(context.Context) []GroupInfo {
 	return infos
 }
 
-// GroupRef says how much a consumer group has committed.
+// GroupRef is the size of a consumer group's committed offsets.
 type GroupRef struct {
 	Name    string
 	Offsets int
 	Text    int // bytes of metadata
 }
 
-// GroupRefs lists all consumer groups that have committed something, by name.
+// GroupRefs lists all consumer groups with committed offsets, by name.
 func (b *Broker) GroupRefs() (refs []GroupRef) {
 	b.log.Read(func(s *state.State) {
 		for _, g := range s.Groups() {
@@ -212,7 +222,7 @@ func (b *Broker) GroupRefs() (refs []GroupRef) {
 	return refs
 }
 
-// GroupRef is that of one group; of one that has committed nothing it has a name only.
+// GroupRef returns that of one group. An unknown group has only its name.
 func (b *Broker) GroupRef(name string) (r GroupRef) {
 	r.Name = name
 	b.log.Read(func(s *state.State) {
@@ -236,7 +246,7 @@ func describeGroup(s *state.State, g *state.Group) GroupInfo {
 	for id, c := range g.Offsets {
 		t := s.Topic(id.Topic)
 		if t == nil || int(id.Partition) >= t.Partitions.Len() {
-			continue // the topic took its offsets with it; nothing gets here
+			continue // unreachable: a topic's deletion deletes its offsets
 		}
 		p := t.Partitions.At(int(id.Partition))
 		info.Offsets = append(info.Offsets, GroupOffset{
@@ -250,14 +260,14 @@ func describeGroup(s *state.State, g *state.Group) GroupInfo {
 	return info
 }
 
-// GroupLag is how many records of a topic follow the offsets that a consumer group has committed.
+// GroupLag is the number of a topic's records after the committed offsets of a consumer group.
 type GroupLag struct {
 	Group, Topic string
 	Records      int64
 }
 
-// GroupLags returns the largest lags of consumer groups by topic, at most limit of them and the largest first, and how
-// many groups have committed an offset. A partition without a committed offset does not count.
+// GroupLags returns the limit largest lags by group and topic, largest first, and the number of
+// groups with a committed offset. A partition without a committed offset does not count.
 func (b *Broker) GroupLags(limit int) (lags []GroupLag, groups int) {
 	cut := func() {
 		slices.SortFunc(lags, func(a, b GroupLag) int {
@@ -290,14 +300,15 @@ func (b *Broker) GroupLags(limit int) (lags []GroupLag, groups int) {
 	return lags, groups
 }
 
-// DeleteGroup forgets all that a group has committed and waits until that is committed. Errors: ErrUnknownGroup, and
-// those of an append.
+// DeleteGroup deletes all offsets of a group and waits until that is committed. Errors:
+// ErrUnknownGroup, and those of an append.
 func (b *Broker) DeleteGroup(ctx context.Context, name string) error {
 	return b.propose(ctx, state.Record{Kind: state.OffsetDelete, Name: name})
 }
 
-// DeleteOffset forgets a group's offset in one partition, if it has one there, and waits until that is committed; without
-// its last offset a group is gone. Errors: ErrUnknownGroup, ErrUnknownTopic, ErrUnknownPartition, and those of an append.
+// DeleteOffset deletes a group's offset in one partition, if it has one, and waits until that is
+// committed. Without its last offset a group no longer exists. Errors: ErrUnknownGroup,
+// ErrUnknownTopic, ErrUnknownPartition, and those of an append.
 func (b *Broker) DeleteOffset(ctx context.Context, group, topic string, partition int32) error {
 	id, err := b.partition(topic, partition)
 	if err != nil {

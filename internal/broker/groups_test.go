@@ -75,7 +75,8 @@ func TestGroups(t *testing.T) {
 			t.Fatalf("%+v", gs)
 		}
 		for _, err := range []error{
-			b.DeleteOffset(ctx, "g", "a", 0), b.DeleteOffset(ctx, "g", "a", 0), // the second finds nothing to do
+			// the second changes nothing
+			b.DeleteOffset(ctx, "g", "a", 0), b.DeleteOffset(ctx, "g", "a", 0),
 			b.DeleteTopic(ctx, "b"),
 		} {
 			if err != nil {
@@ -166,7 +167,7 @@ func TestOffsetsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestManyOffsetsAtOnce: what they take counts toward the size of an object.
+// TestManyOffsetsAtOnce: their bytes count toward the size of an object.
 func TestManyOffsetsAtOnce(t *testing.T) {
 	s := &hooked{Store: objstore.NewMemory()}
 	var puts atomic.Int64
@@ -186,7 +187,7 @@ func TestManyOffsetsAtOnce(t *testing.T) {
 		}
 	}
 	if n := puts.Load(); n < 10 {
-		t.Fatalf("a million bytes in %d objects of at most a tenth", n)
+		t.Fatalf("a million bytes in %d objects of at most 100,000", n)
 	}
 	kill(b)
 	g, err := open(t, options(s)).Group(context.Background(), "g", false)
@@ -195,8 +196,9 @@ func TestManyOffsetsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOffsetsRideAlong: alone they wait, and take the next object if there is one.
-func TestOffsetsRideAlong(t *testing.T) {
+// TestOffsetsUseTheNextObject: offsets without other data wait, and use the next object if there is
+// one.
+func TestOffsetsUseTheNextObject(t *testing.T) {
 	s := &hooked{Store: objstore.NewMemory()}
 	o := options(s)
 	o.Batch.DeferWait = time.Hour
@@ -233,7 +235,7 @@ func TestOffsetsRideAlong(t *testing.T) {
 	if err := b.CommitOffsets(ctx, "h", []broker.OffsetCommit{{Topic: "a"}})[0]; !errors.Is(err, broker.ErrNotSent) {
 		t.Fatal(err)
 	}
-	if err := b.Close(context.Background()); err != nil { // waits for nothing
+	if err := b.Close(context.Background()); err != nil { // does not wait
 		t.Fatal(err)
 	}
 	if err := (<-done)[0]; err != nil && !errors.Is(err, broker.ErrClosed) {
@@ -241,7 +243,7 @@ func TestOffsetsRideAlong(t *testing.T) {
 	}
 }
 
-// TestOffsetsOnFaultyStore: a committed offset that was acknowledged is never lost, and never goes back.
+// TestOffsetsOnFaultyStore: an acknowledged offset is never lost, and never decreases.
 func TestOffsetsOnFaultyStore(t *testing.T) {
 	rates := fault.Rates{fault.Before: .05, fault.Lost: .1, fault.Late: .05, fault.Hang: .01, fault.Throttle: .03, fault.Truncate: .05}
 	seed := rand.Uint64()

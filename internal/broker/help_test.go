@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hooked is a store whose requests a test can get in the way of.
+// hooked is a store whose requests a test can intercept.
 type hooked struct {
 	objstore.Store
 	onPut atomic.Pointer[func(ctx context.Context, key string) error]
@@ -47,7 +47,7 @@ func (h *hooked) Get(ctx context.Context, key string, r objstore.Range) (objstor
 	}
 	o, err := h.Store.Get(ctx, key, r)
 	if err == nil {
-		h.gets.Add(1) // a walk's looks beyond the end of the log, which may come late, find nothing
+		h.gets.Add(1) // late probes beyond the end of the log count too; they find nothing
 	}
 	return o, err
 }
@@ -74,7 +74,7 @@ func open(t testing.TB, o broker.Options) *broker.Broker {
 	return b
 }
 
-// kill ends a broker without flushing.
+// kill stops a broker without a flush.
 func kill(b *broker.Broker) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -111,7 +111,7 @@ func data(t testing.TB, topic string, partition int, values ...string) broker.Ap
 	return broker.Append{Topic: topic, Partition: int32(partition), Data: b, Summary: sum, ExpectedOffset: -1}
 }
 
-// produce appends one batch and waits at most a while.
+// produce appends one batch and waits for a limited time.
 func produce(t testing.TB, b *broker.Broker, topic string, partition int, values ...string) broker.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -128,7 +128,7 @@ func mustProduce(t testing.TB, b *broker.Broker, topic string, partition int, va
 	return r.Base
 }
 
-// values decodes what a part holds from an offset on, and the offset after it.
+// values decodes a part's records from an offset on, and returns the offset after them.
 func values(t testing.TB, p *broker.FetchedPart, offset int64) (vals []string, next int64) {
 	t.Helper()
 	next = offset
@@ -136,7 +136,7 @@ func values(t testing.TB, p *broker.FetchedPart, offset int64) (vals []string, n
 		c := &p.Chunks[i]
 		b := chunkBytes(t, c)
 		if int64(len(b)) != c.Size || !c.Verified {
-			t.Fatalf("chunk of %d bytes says %d, verified %v", len(b), c.Size, c.Verified)
+			t.Fatalf("chunk of %d bytes has size %d, verified %v", len(b), c.Size, c.Verified)
 		}
 		sum, err := record.Verify(b)
 		if err != nil {
@@ -146,12 +146,12 @@ func values(t testing.TB, p *broker.FetchedPart, offset int64) (vals []string, n
 			t.Fatalf("chunk [%d,%d) holds %d offsets from %d", c.Base, c.End, sum.Span, record.Batch(b).BaseOffset())
 		}
 		if i == 0 && (c.Base > offset || c.End <= offset) || i > 0 && c.Base != p.Chunks[i-1].End {
-			t.Fatalf("chunk %d is [%d,%d), wanted from %d", i, c.Base, c.End, offset)
+			t.Fatalf("chunk %d is [%d,%d), want it to begin at %d", i, c.Base, c.End, offset)
 		}
 		var r record.Reader
 		for r.Reset(b, next); r.Next(); {
 			if r.Record().Offset != next {
-				t.Fatalf("offset %d where %d should be", r.Record().Offset, next)
+				t.Fatalf("offset %d, want %d", r.Record().Offset, next)
 			}
 			vals = append(vals, string(r.Record().Value))
 			next++
@@ -199,28 +199,28 @@ func consume(t testing.TB, b *broker.Broker, topic string, partition int, offset
 			return all
 		}
 		if next == offset {
-			t.Fatalf("nothing at offset %d of %d", offset, end)
+			t.Fatalf("no data at offset %d of %d", offset, end)
 		}
 		offset = next
 	}
 }
 
-// ledger keeps what producers heard.
+// ledger records the results of producers.
 type ledger struct {
 	mu       sync.Mutex
-	acked    map[place]string
+	acked    map[position]string
 	unknown  map[string]bool
 	rejected map[string]bool
 }
 
-type place struct {
+type position struct {
 	topic     string
 	partition int
 	offset    int64
 }
 
 func newLedger() *ledger {
-	return &ledger{acked: map[place]string{}, unknown: map[string]bool{}, rejected: map[string]bool{}}
+	return &ledger{acked: map[position]string{}, unknown: map[string]bool{}, rejected: map[string]bool{}}
 }
 
 func (l *ledger) note(t testing.TB, topic string, partition int, vals []string, r broker.Result, unknown bool) {
@@ -229,7 +229,7 @@ func (l *ledger) note(t testing.TB, topic string, partition int, vals []string, 
 	for i, v := range vals {
 		switch {
 		case r.Err == nil:
-			p := place{topic, partition, r.Base + int64(i)}
+			p := position{topic, partition, r.Base + int64(i)}
 			if other, taken := l.acked[p]; taken {
 				t.Errorf("%+v acked for %s and %s", p, other, v)
 			}
@@ -242,8 +242,8 @@ func (l *ledger) note(t testing.TB, topic string, partition int, vals []string, 
 	}
 }
 
-// check reads everything and compares it with what producers heard: acked is there at its offset, rejected is nowhere,
-// unknown at most once.
+// check reads all records and compares them with the results of the producers. Acked records are at
+// their offsets, rejected ones are absent, unknown ones are stored at most once.
 func (l *ledger) check(t testing.TB, b *broker.Broker) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -252,31 +252,31 @@ func (l *ledger) check(t testing.TB, b *broker.Broker) {
 		for p := range info.Partitions {
 			for o, v := range consume(t, b, info.Name, p, 0) {
 				if seen[v] {
-					t.Fatalf("%s is there twice", v)
+					t.Fatalf("%s is stored twice", v)
 				}
 				seen[v] = true
-				want, acked := l.acked[place{info.Name, p, int64(o)}]
+				want, acked := l.acked[position{info.Name, p, int64(o)}]
 				switch {
 				case acked && want != v:
-					t.Fatalf("%s %d %d: %s acked, %s there", info.Name, p, o, want, v)
+					t.Fatalf("%s %d %d: %s acked, %s stored", info.Name, p, o, want, v)
 				case acked:
 					left--
 				case l.rejected[v]:
-					t.Fatalf("%s was rejected and is there", v)
+					t.Fatalf("%s was rejected, but is stored", v)
 				case !l.unknown[v]:
-					t.Fatalf("%s is there and nobody sent it", v)
+					t.Fatalf("%s is stored, but was not sent", v)
 				}
 			}
 		}
 	}
 	if left != 0 {
-		t.Fatalf("%d of %d acked records are not there", left, len(l.acked))
+		t.Fatalf("%d of %d acked records are missing", left, len(l.acked))
 	}
 }
 
 func value(producer, i, j int) string { return fmt.Sprintf("%d.%d.%d", producer, i, j) }
 
-// retries makes a log that does not wait long before it asks a store again.
+// retries returns a configuration with short retry delays.
 func retries() core.Config {
 	const ms = core.Duration(time.Millisecond)
 	return core.Config{RetryMin: ms, RetryMax: 5 * ms, RefusedRetry: 5 * ms}

@@ -11,13 +11,13 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Cluster is the id of the bucket's cluster.
+// Cluster returns the id of the bucket's cluster.
 func (b *Broker) Cluster() (id record.ID) {
 	b.log.Read(func(s *state.State) { id = s.Cluster })
 	return id
 }
 
-// IndexedTopics lists the topics whose key-index is on. known is false while no state is.
+// IndexedTopics lists the topics with a key-index. known is false before the state is known.
 func (b *Broker) IndexedTopics() (ids []record.ID, known bool) {
 	b.log.Read(func(s *state.State) {
 		known = true
@@ -30,7 +30,7 @@ func (b *Broker) IndexedTopics() (ids []record.ID, known bool) {
 	return ids, known
 }
 
-// Indexed lists the partitions of those of the given topics that are there with their key-index on, topic by topic.
+// Indexed lists the partitions of the given topics that exist and have a key-index, topic by topic.
 func (b *Broker) Indexed(topics ...record.ID) (list []follow.Partition) {
 	b.log.Read(func(s *state.State) {
 		for _, id := range topics {
@@ -42,7 +42,7 @@ func (b *Broker) Indexed(topics ...record.ID) (list []follow.Partition) {
 	return list
 }
 
-// RecordCount is how many records are in the given topics.
+// RecordCount returns the number of records in the given topics.
 func (b *Broker) RecordCount(topics ...record.ID) (n int64) {
 	b.log.Read(func(s *state.State) {
 		for _, id := range topics {
@@ -58,7 +58,8 @@ func (b *Broker) RecordCount(topics ...record.ID) (n int64) {
 	return n
 }
 
-// clockMargin is how much earlier than its time a tombstone is taken to be able to go: clocks differ.
+// clockMargin is subtracted from the time at which a tombstone may be removed, because clocks
+// differ.
 const clockMargin = 2 * time.Minute
 
 func (b *Broker) appendIndexed(list []follow.Partition, t *state.Topic) []follow.Partition {
@@ -76,12 +77,13 @@ func (b *Broker) appendIndexed(list []follow.Partition, t *state.Topic) []follow
 	return list
 }
 
-// indexed says whether a topic's key-index is on.
+// indexed reports whether a topic has a key-index.
 func indexed(t *state.Topic) bool {
 	return len(t.Settings) > 0 && state.Resolve(t.Settings).KeyIndex
 }
 
-// Origin is the nonce of the epoch in which an offset was committed; zero if that is not known, or no longer.
+// Origin returns the nonce of the epoch in which an offset was committed; zero if that is not
+// known, or no longer.
 func (b *Broker) Origin(topic record.ID, partition uint32, offset int64) (nonce record.ID) {
 	b.log.Read(func(s *state.State) {
 		t := s.Topic(topic)
@@ -104,8 +106,9 @@ func (b *Broker) Origin(topic record.ID, partition uint32, offset int64) (nonce 
 	return nonce
 }
 
-// ReadIndexed reads committed batches of a partition from an offset on, like Fetch without waiting, for one that goes by
-// the topic's id and is no reader as rule R11 means it: a broker that only follows does not go on for its sake.
+// ReadIndexed reads committed batches of a partition from an offset on, like Fetch without waiting.
+// It takes the topic's id, and does not count as a reader of rule R11: it does not make a follower
+// continue to follow.
 func (b *Broker) ReadIndexed(ctx context.Context, topic record.ID, w Want) (*Fetched, error) {
 	p := newPlan([]Want{w})
 	p.parts[0].err = ErrUnknownTopic
@@ -118,20 +121,20 @@ func (b *Broker) ReadIndexed(ctx context.Context, topic record.ID, w Want) (*Fet
 	return b.read(ctx, p)
 }
 
-// Queried counts as a reader for a while: a broker that only follows goes on following.
+// Queried counts as a reader for a while, so that a follower continues to follow.
 func (b *Broker) Queried() {
 	if b.ReadOnly() {
 		b.waiters.touch(followLinger)
 	}
 }
 
-// advanced is told when the committed state has changed by what others wrote.
+// advanced is called when the committed state has changed by another broker's commits.
 func (b *Broker) advanced() {
 	b.waiters.wakeAll()
 	b.changed(true)
 }
 
-// changed tells whoever wants to know that the committed state is another one.
+// changed calls Options.Changed.
 func (b *Broker) changed(topics bool) {
 	if b.opt.Changed != nil {
 		b.opt.Changed(topics)

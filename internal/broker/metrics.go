@@ -8,13 +8,13 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 )
 
-// meters are the metrics of a broker; the log under it and the reader of ranges have their own.
+// meters are the metrics of a broker. The log and the range reader have their own.
 type meters struct {
-	refused               *metrics.Counter // appends that never reached the log
+	refused               *metrics.Counter // appends refused before the log
 	fetches, fetchedBytes *metrics.Counter
 	tailReads             *metrics.Counter // ranges read from memory
 	corrupt               *metrics.Counter
-	retained              *metrics.Counter // trims of partitions that retention made
+	retained              *metrics.Counter // trims of partitions by retention
 	tailObjects, waiting  atomic.Int64
 }
 
@@ -32,7 +32,8 @@ func newMeters(o *Options) *meters {
 	s.GetOrCreateGauge(`seb_broker_waiting_fetches`, func() float64 { return float64(m.waiting.Load()) })
 	for _, k := range budget.Kinds() {
 		class := o.Budget.Class(k)
-		if k != budget.State && k != budget.Triggers { // these are measured, not reserved: see Open, and package node
+		// these are measured, not reserved: see Open and package node
+		if k != budget.State && k != budget.Triggers {
 			s.GetOrCreateGauge(`seb_memory_reserved_bytes{class="`+k.String()+`"}`, func() float64 { return float64(class.Used()) })
 		}
 		s.GetOrCreateGauge(`seb_memory_limit_bytes{class="`+k.String()+`"}`, func() float64 { return float64(class.Limit()) })

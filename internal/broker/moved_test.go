@@ -17,15 +17,15 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// mover moves data under a reader: each of the first reads of data finds that the object it is for was merged into a pack,
-// and deleted by the leader.
+// mover moves data during a read. On each of the first reads of data it merges the object into a
+// pack, and the leader deletes the object.
 type mover struct {
 	t     *testing.T
 	s     *hooked
 	b     *broker.Broker
 	m     *compactor.Merger
-	left  atomic.Int32 // moves still to come
-	moved []string     // names that were asked for and are gone
+	left  atomic.Int32 // remaining moves
+	moved []string     // names of requested objects that are deleted
 }
 
 func newMover(t *testing.T, s *hooked, o broker.Options, moves int32) *mover {
@@ -47,7 +47,7 @@ func newMover(t *testing.T, s *hooked, o broker.Options, moves int32) *mover {
 	return v
 }
 
-// move merges until the object is not needed any more, and waits until it is deleted.
+// move merges until the object is obsolete, and waits until it is deleted.
 func (v *mover) move(key string) error {
 	v.moved = append(v.moved, key)
 	for until := time.Now().Add(20 * time.Second); names(v.t, v.s.Store, key)[key]; time.Sleep(time.Millisecond) {
@@ -62,8 +62,8 @@ func (v *mover) move(key string) error {
 	return nil
 }
 
-// TestMissingBecauseMerged: a read that was planned on an object which is merged into a pack and deleted before the request
-// for it arrives finds the data where they lie now.
+// TestMissingBecauseMerged: a read is planned on an object that is merged into a pack and deleted
+// before the request arrives. The read finds the data at its new position.
 func TestMissingBecauseMerged(t *testing.T) {
 	for name, moves := range map[string]int32{"into a pack": 1, "and into another": 2} {
 		for _, shared := range []bool{false, true} {
@@ -77,7 +77,7 @@ func TestMissingBecauseMerged(t *testing.T) {
 						mustProduce(t, first, "a", 0, fmt.Sprint(i))
 					}
 					kill(first)
-					o := options(s) // with nothing in memory
+					o := options(s) // with an empty tail
 					o.ShareReads = shared
 					v := newMover(t, s, o, moves)
 					vals, part := fetchOne(t, v.b, 0, 1)
@@ -96,7 +96,7 @@ func TestMissingBecauseMerged(t *testing.T) {
 	}
 }
 
-// TestNeighboursMissingBecauseMerged: the same for partitions that are read with one request.
+// TestNeighboursMissingBecauseMerged: the same for partitions that share one request.
 func TestNeighboursMissingBecauseMerged(t *testing.T) {
 	s := &hooked{Store: objstore.NewMemory()}
 	first := open(t, options(s))
@@ -124,8 +124,9 @@ func TestNeighboursMissingBecauseMerged(t *testing.T) {
 	}
 }
 
-// TestDataThatMovesForEver: whoever never catches up with it hears that it is not to be had now, and not of corruption.
-func TestDataThatMovesForEver(t *testing.T) {
+// TestDataThatMovesPermanently: a reader that never catches up gets ErrStoreUnavailable, not
+// ErrCorrupt.
+func TestDataThatMovesPermanently(t *testing.T) {
 	s := &hooked{Store: objstore.NewMemory()}
 	first := open(t, options(s))
 	create(t, first, "a", 1)
@@ -146,8 +147,9 @@ func TestDataThatMovesForEver(t *testing.T) {
 	}
 }
 
-// TestSealInACollectedSlot: a SEAL that came late may lie under the name of a slot that was collected. Who is behind, and
-// finds it where it expects records, looks for a newer state before it speaks of corruption (rules R9, R11).
+// TestSealInACollectedSlot: a late SEAL may have the name of a collected slot. A follower that is
+// behind, and finds the SEAL where it expects records, reads a newer state before it reports
+// corruption (rules R9, R11).
 func TestSealInACollectedSlot(t *testing.T) {
 	stores(t, func(t *testing.T, s objstore.Store) {
 		o := options(s)
@@ -189,7 +191,7 @@ func TestSealInACollectedSlot(t *testing.T) {
 			}
 		}
 		if p := partition(t, follower, "a", 0); p.Start != 0 {
-			t.Fatalf("the follower knows already: %+v", p)
+			t.Fatalf("the follower has the new state already: %+v", p)
 		}
 		_, part := fetchOne(t, follower, 3, 0)
 		wantBelow(t, part, 3, 16)

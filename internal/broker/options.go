@@ -15,57 +15,64 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// Options are what a Broker is opened with. Store must be set; the zero value of every other field means its default.
+// Options configure a Broker. Store must be set; for every other field the zero value means the
+// default.
 type Options struct {
 	// Store is the bucket, perhaps behind a cache.
 	Store objstore.Store
-	// Core are the log's numbers; ReadOnly and Advertised in it are settings of the broker.
+	// Core configures the log. ReadOnly and Advertised in it also apply to the broker.
 	Core core.Config
-	// Batch says when waiting appends become an object; NoWait stores them at once.
+	// Batch configures when queued appends become an object; NoWait stores them at once.
 	Batch  log.Config
 	NoWait bool
-	// AcceptClock believes the machine's clock at the start, however far it is from the log's last time (rule R15).
+	// AcceptClock accepts the machine's clock at the start, even if it is far from the log's last
+	// time (rule R15).
 	AcceptClock bool
-	// Clocks shows the clocks; nil for those of the machine and the store.
+	// Clocks reads the clocks; default: those of the machine and the store.
 	Clocks func() logtime.Reading
-	// Timeouts bound single store requests.
+	// Timeouts limit single store requests.
 	Timeouts log.Timeouts
-	// Budget is the memory. 256 MiB.
+	// Budget is the memory; default 256 MiB.
 	Budget *budget.Budget
-	// AutoCreate lets EnsureTopic create topics, with DefaultPartitions partitions: 1.
+	// AutoCreate lets EnsureTopic create topics with DefaultPartitions partitions; default 1.
 	AutoCreate        bool
 	DefaultPartitions int
-	// ShareReads lets readers of the same data share one request: for remote stores without a cache in front.
+	// ShareReads makes equal concurrent reads share one request: for remote stores without a cache
+	// in front.
 	ShareReads bool
-	// Checksums sends a CRC-32C with each object, for stores that take one.
+	// Checksums sends a CRC-32C with each object, for stores that accept it.
 	Checksums bool
-	// RetentionEvery is how often the topics' retention is looked at: once a minute. Now is the clock that it goes by, and
-	// that committed offsets are stamped with: that of the log.
+	// RetentionEvery is the interval of retention; default one minute. Now is the clock of
+	// retention and of committed offsets; default the log's.
 	RetentionEvery time.Duration
 	Now            func() time.Time
-	// Changed, if not nil, is called whenever the committed state has changed, while it is locked: it must be quick, and
-	// must not call the broker. topics says that it may be by more than new records.
+	// Changed, if not nil, is called after each change of the committed state, while the state is
+	// locked. It must be quick and must not call the broker, because the broker's methods lock the
+	// state. With topics, more than new records may have changed.
 	Changed func(topics bool)
-	// InUse, if not nil, returns an ErrTopicInUse if something uses a topic, so that it is not deleted.
+	// InUse, if not nil, returns an ErrTopicInUse if a topic is in use. DeleteTopic then refuses to
+	// delete it.
 	InUse func(ctx context.Context, topic string) error
-	// Keep, if not nil, is given each committed object, for a cache. The parts are valid until it returns.
-	Keep func(key string, parts [][]byte)
+	// FillCache, if not nil, is called with each committed object, to fill a cache. The parts are
+	// valid until it returns.
+	FillCache func(key string, parts [][]byte)
 
-	Logger  *slog.Logger // slog.Default()
-	Metrics *metrics.Set // an own set; it is not registered anywhere
+	Logger  *slog.Logger // default slog.Default()
+	Metrics *metrics.Set // default: a new set that is not registered
 }
 
 const (
 	limitDefault = 256 << 20
-	// maxBytesDefault is what a Want without MaxBytes gets.
+	// maxBytesDefault is the MaxBytes of a Want without it.
 	maxBytesDefault = 1 << 20
 	retentionEvery  = time.Minute
-	// readTimeout and readPerMiB bound one attempt to read data from the store.
+	// readTimeout and readPerMiB are the default limits for one attempt to read from the store.
 	readTimeout = 10 * time.Second
 	readPerMiB  = time.Second
-	// readsMax is how many store reads one Fetch makes: what is beyond is for the next one.
+	// readsMax is the largest number of ranges that one Fetch reads. The next call continues after
+	// them.
 	readsMax = 64
-	// followLinger is how long a broker that only follows goes on following after its last reader came.
+	// followLinger is how long a follower continues to follow after its last reader.
 	followLinger = 10 * time.Second
 )
 

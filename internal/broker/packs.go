@@ -9,13 +9,15 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// View returns the committed state, immutable, or nil unless this broker leads: for whoever makes packs.
+// View returns the committed state, immutable, or nil unless this broker leads. Package compactor
+// uses it.
 func (b *Broker) View() *state.State { return b.log.View() }
 
-// NextPack numbers the packs of this broker's epoch: a broker leads in one epoch only, so no name is used twice (rule R1).
+// NextPack numbers the packs of this broker's epoch. A broker leads in one epoch only, so no name
+// is used twice (rule R1).
 func (b *Broker) NextPack() uint64 { return b.packs.Add(1) }
 
-// Install has a stored pack installed by a committed record (rule R8), and says what came of it.
+// Install commits the record that installs a stored pack (rule R8), and returns the outcome.
 func (b *Broker) Install(ctx context.Context, c *state.PackContent) pack.Result {
 	err := b.log.ProposeAll([]core.Op{{Record: state.Record{Kind: state.PackInstall, Pack: c}, Own: true}}).Wait(ctx)[0].Err()
 	switch {
@@ -27,7 +29,7 @@ func (b *Broker) Install(ctx context.Context, c *state.PackContent) pack.Result 
 	return pack.Rejected
 }
 
-// Compacted has the records of finished compactions committed.
+// Compacted commits the records of finished compactions. It returns the first error.
 func (b *Broker) Compacted(ctx context.Context, recs []state.Record) error {
 	ops := make([]core.Op, len(recs))
 	for i := range recs {

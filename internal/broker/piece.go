@@ -9,53 +9,55 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// Piece is a range that somebody wants, from an offset on: what to read, and then what was read.
+// Piece is a request for a range from an offset on, and its result.
 type Piece struct {
-	Part   int         // whose it is: the caller's number for what its pieces belong to
-	Range  state.Range // with Key: where it lies
+	Part   int         // the caller's number for the group of pieces that this one belongs to
+	Range  state.Range // the range; with Key, its location
 	Key    string      // of the object
-	Offset int64       // the first that is wanted, one of the range's
-	Max    int64       // bytes, soft: at least one batch is given
+	Offset int64       // the first wanted offset, in the range
+	Max    int64       // bytes, soft: at least one batch is returned
 
-	// Chunk is what was read, if Release is not nil; that gives its memory or file back, and is to be called once.
+	// Chunk is the result if Release is not nil. Release frees its memory or file; the caller calls
+	// it once.
 	Chunk   Chunk
 	Release func()
-	// Err says why nothing was read: ErrOverBudget, *StoreError, ErrClosed, the cause of the context's end, or what the
-	// Catalog has made of a missing or damaged object.
+	// Err is why there is no chunk: ErrOverBudget, *StoreError, ErrClosed, the context's cause, or
+	// the Catalog's error for a missing or damaged object.
 	Err error
 }
 
-// Give ends a piece with what was read.
-func (p *Piece) Give(c Chunk, release func()) {
+// Finish sets a piece's result.
+func (p *Piece) Finish(c Chunk, release func()) {
 	c.Records = min(c.End-c.Base, int64(p.Range.Records))
 	p.Chunk, p.Release = c, release
 }
 
 // Chunk is a run of whole batches of one partition, in memory or a section of a file.
 type Chunk struct {
-	Base, End int64             // offsets [Base, End)
-	Size      int64             // bytes
-	Records   int64             // it holds at most so many: after compaction fewer than offsets
-	Parts     [][]byte          // in memory; valid until it is released, read-only
-	Section   *objstore.Section // or in a file (Parts nil); valid until it is released
-	Verified  bool              // batch CRCs are known good; a route that decodes checks them anyway
+	Base, End int64 // offsets [Base, End)
+	Size      int64 // bytes
+	// upper bound: after compaction there are fewer records than offsets
+	Records  int64
+	Parts    [][]byte          // in memory; valid until release, read-only
+	Section  *objstore.Section // or in a file (Parts is nil); valid until release
+	Verified bool              // batch CRCs are verified; a route that decodes checks them too
 }
 
-// Catalog knows where data lies: it is asked when something is not as a piece has it. Its methods may be called
-// concurrently for different pieces.
+// Catalog locates data. The reader calls it if the store's object does not match a piece. Its
+// methods may be called concurrently for different pieces.
 type Catalog interface {
-	// Missing is told that a piece's object is not in the store, or that something else is there. If the data lies elsewhere
-	// now it points Range and Key there and says that they moved; if they are not to be had it says why; neither means that
-	// they should be there.
+	// Missing is called if a piece's object is missing or holds other data. If the data has moved,
+	// it updates Range and Key and returns moved. If the data is gone, it returns an error. Neither
+	// means that the object should be there.
 	Missing(ctx context.Context, p *Piece) (moved bool, err error)
-	// Damaged is told that what lies in the store for a piece is not what was written, and makes the piece's error of it.
+	// Damaged is called if a piece's data in the store is damaged. It returns the piece's error.
 	Damaged(p *Piece, err error) error
 }
 
-// StoreError says what could not be had from the store at the moment, though it should be there. It is ErrStoreUnavailable.
+// StoreError is a failed read of data that should be in the store. It is ErrStoreUnavailable.
 type StoreError struct {
-	Doing string // what was done
-	Err   error  // what came of it
+	Doing string // the operation, as "get KEY"
+	Err   error  // its error
 }
 
 func (e *StoreError) Error() string {
@@ -71,7 +73,7 @@ func (e *StoreError) Unwrap() error { return e.Err }
 // errMissing: the object is not in the store.
 var errMissing = errors.New("object is missing")
 
-// damage is stored data that is not what it must be.
+// damage is the error for stored data that does not match the range or its checksums.
 type damage struct{ err error }
 
 func (d *damage) Error() string { return d.err.Error() }

@@ -7,8 +7,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Position is the newest committed slot with the partitions of topics as that slot left them. known is false while no state is
-// known.
+// Position returns the time of the newest committed slot, and the bounds of the topics' partitions
+// after that slot. known is false before the state is known.
 func (b *Broker) Position(topics ...record.ID) (p follow.Position, known bool) {
 	p.Topics = make([][]follow.Span, len(topics))
 	b.log.Read(func(s *state.State) {
@@ -27,16 +27,16 @@ func (b *Broker) Position(topics ...record.ID) (p follow.Position, known bool) {
 	return p, known
 }
 
-// TopicRef says how to find a topic, and what its records' timestamps are.
+// TopicRef identifies a topic, with its settings.
 type TopicRef struct {
 	Name       string
 	ID         record.ID
 	Partitions int
-	AppendTime bool              // they are the log's append times
-	Settings   map[string]string // those that are set; read-only
+	AppendTime bool              // the records' timestamps are the log's append times
+	Settings   map[string]string // explicit settings only; read-only
 }
 
-// TopicNamed finds a topic by its name; ok is false if it is not there.
+// TopicNamed finds a topic by its name; ok is false if there is none.
 func (b *Broker) TopicNamed(name string) (r TopicRef, ok bool) {
 	b.log.Read(func(s *state.State) { r, ok = refTo(s.TopicByName(name)) })
 	return r, ok
@@ -67,18 +67,19 @@ func refTo(t *state.Topic) (TopicRef, bool) {
 	return TopicRef{Name: t.Name, ID: t.ID, Partitions: t.Partitions.Len(), AppendTime: t.LogAppendTime(), Settings: t.Settings}, true
 }
 
-// Leads is whether this broker leads, as far as it knows: another one may have taken over without its having noticed. What
-// others committed before it began to lead is in its state then.
+// Leads reports whether this broker leads as far as it knows: another broker may have taken over
+// unnoticed. The state of a leader includes all commits before its epoch.
 func (b *Broker) Leads() bool { return b.log.Status().Role == core.RoleLeader }
 
-// Place is the committed position, with the nonce of its epoch; known is false while no state is known.
-func (b *Broker) Place() (pos state.Position, nonce record.ID, known bool) {
+// LogPosition returns the committed position and the nonce of its epoch. known is false before the
+// state is known.
+func (b *Broker) LogPosition() (pos state.Position, nonce record.ID, known bool) {
 	b.log.Read(func(s *state.State) { pos, nonce, known = s.Pos, s.Nonce, true })
 	return pos, nonce, known
 }
 
-// Passed is whether a position, of an epoch with a nonce, is one of this log up to where it is known. Of an epoch that the
-// state has forgotten that is not known any more: then it is taken to be.
+// Passed reports whether a position, with the nonce of its epoch, is part of this log up to the
+// known end. A position of an epoch that the state has forgotten counts as passed.
 func (b *Broker) Passed(pos state.Position, nonce record.ID) (passed bool) {
 	b.log.Read(func(s *state.State) {
 		if pos.Epoch == s.Pos.Epoch {
@@ -95,8 +96,8 @@ func (b *Broker) Passed(pos state.Position, nonce record.ID) (passed bool) {
 	return passed
 }
 
-// Seen is the end of the committed log as a data folder remembers it; known is false while no state is known. It goes over
-// every partition.
+// Seen returns the end of the committed log in the form that the data directory records. known is
+// false before the state is known. It visits every partition.
 func (b *Broker) Seen() (seen core.Seen, known bool) {
 	b.log.Read(func(s *state.State) {
 		known = true

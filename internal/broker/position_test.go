@@ -8,7 +8,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestPassed: a position is one of the log, of another one, or not there yet.
+// TestPassed: positions of this log, of another log, and beyond the end.
 func TestPassed(t *testing.T) {
 	o := options(objstore.NewMemory())
 	b := open(t, o)
@@ -18,18 +18,18 @@ func TestPassed(t *testing.T) {
 			t.Errorf("%+v of %s: not %v", pos, nonce, want)
 		}
 	}
-	before, nonce, known := b.Place()
+	before, nonce, known := b.LogPosition()
 	if !known {
 		t.Fatal("no position is known")
 	}
 	create(t, b, "t", 1)
 	mustProduce(t, b, "t", 0, "x")
-	now, same, _ := b.Place()
+	now, same, _ := b.LogPosition()
 	if same != nonce || !before.Less(now) {
 		t.Fatalf("%+v, then %+v", before, now)
 	}
 	next := state.Position{Epoch: now.Epoch, Slot: now.Slot + 1}
-	for range 2 { // the second time of an epoch that is over
+	for range 2 { // the second time, of an ended epoch
 		passed(before, nonce, true)
 		passed(now, nonce, true)
 		passed(next, nonce, false)
@@ -38,7 +38,7 @@ func TestPassed(t *testing.T) {
 		b.Close(t.Context())
 		b = open(t, o)
 	}
-	if after, _, _ := b.Place(); after.Epoch <= now.Epoch {
+	if after, _, _ := b.LogPosition(); after.Epoch <= now.Epoch {
 		t.Fatalf("%+v, then %+v", now, after)
 	}
 }

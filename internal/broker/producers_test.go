@@ -60,7 +60,7 @@ func TestIdempotentProducer(t *testing.T) {
 			want(when+", beyond the next", send(0, 8), 0, false, broker.ErrSequenceGap)
 		}
 		again("again")
-		second := open(t, options(s)) // takes over
+		second := open(t, options(s)) // fences the first
 		b = second
 		again("after a takeover")
 		kill(b)
@@ -69,7 +69,7 @@ func TestIdempotentProducer(t *testing.T) {
 		if _, err := b.Trim(context.Background(), "a", 0, 8); err != nil {
 			t.Fatal(err)
 		}
-		again("after a trim of what it rests on")
+		again("after a trim of its records")
 		want("new epoch not from 0", send(1, 7), 0, false, broker.ErrSequenceGap)
 		want("new epoch", send(1, 0), 8, false, nil)
 		want("old epoch", send(0, 7), 0, false, broker.ErrProducerFenced)
@@ -77,7 +77,7 @@ func TestIdempotentProducer(t *testing.T) {
 			t.Fatal(got)
 		}
 		r := submitted(t, b, idempotent(t, 1, record.Producer{ID: 7, Sequence: 3}, "other partition"))[0]
-		want("a partition remembers for itself", r, 0, false, nil)
+		want("each partition has its own state", r, 0, false, nil)
 	})
 }
 
@@ -120,7 +120,7 @@ func TestDuplicateInFlightWaits(t *testing.T) {
 	<-begun
 	second := b.Submit(ctx, []broker.Append{idempotent(t, 0, p, "x")})
 	third := b.Submit(ctx, []broker.Append{data(t, "a", 0, "y")})
-	<-begun // so the second was judged
+	<-begun // so the second append was checked
 	select {
 	case <-first.Done():
 		t.Fatal("acknowledged before it is durable")
@@ -143,7 +143,7 @@ func TestDuplicateInFlightWaits(t *testing.T) {
 	}
 }
 
-func TestProducerOfSummaryMustBeThatOfData(t *testing.T) {
+func TestSummaryWithAnotherProducerIsRefused(t *testing.T) {
 	b := open(t, options(objstore.NewMemory()))
 	create(t, b, "a", 1)
 	for name, change := range map[string]func(*record.Summary){
@@ -154,14 +154,15 @@ func TestProducerOfSummaryMustBeThatOfData(t *testing.T) {
 	} {
 		a := idempotent(t, 0, record.Producer{ID: 7, Epoch: 1, Sequence: 5}, "x")
 		change(&a.Summary)
-		if r := submitted(t, b, a)[0]; !errors.Is(r.Err, broker.ErrInvalid) || !strings.Contains(r.Err.Error(), "producer 7 epoch 1 sequence 5") {
+		if r := submitted(t, b, a)[0]; !errors.Is(r.Err, broker.ErrInvalid) || !strings.Contains(r.Err.Error(), "batch has id 7, epoch 1 and sequence 5") {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
 }
 
-// TestIdempotentProducersOnFaultyStore: producers that send each batch until it is acknowledged, several at a time, on a
-// store that fails in every way, with brokers killed and taken over from: each record is there once, in order.
+// TestIdempotentProducersOnFaultyStore: producers send each batch until it is acknowledged, several
+// at a time, on a store with all faults. Meanwhile brokers are killed and replaced. Each record is
+// stored exactly once, in order.
 func TestIdempotentProducersOnFaultyStore(t *testing.T) {
 	rates := fault.Rates{fault.Before: .05, fault.Lost: .1, fault.Late: .05, fault.Hang: .01, fault.Throttle: .03, fault.Truncate: .05}
 	const producers, batches = 4, 60
@@ -192,7 +193,7 @@ func TestIdempotentProducersOnFaultyStore(t *testing.T) {
 			old := now.Load()
 			if run%2 == 0 {
 				kill(old)
-			} // else the next one fences it
+			} // else the next broker fences it
 			now.Store(next())
 		}
 		wg.Wait()
@@ -217,7 +218,8 @@ func TestIdempotentProducersOnFaultyStore(t *testing.T) {
 	})
 }
 
-// produceOnce sends batches 0 to n-1, up to as many at once as are remembered, each until it is acknowledged.
+// produceOnce sends batches 0 to n-1 until each is acknowledged, at most as many at once as the log
+// remembers.
 func produceOnce(t *testing.T, now *atomic.Pointer[broker.Broker], producer, n int) {
 	bases := map[int]int64{}
 	last := int64(-1)

@@ -1,7 +1,8 @@
-// The ranges reads committed batches from where they lie: ranges of objects in the store. Callers say which range, from
-// which offset on and how many bytes; they get whole batches whose checksums and offsets were verified, in memory that is
-// reserved in the budget, or as a section of a file. What lies side by side is one request, equal reads may share one, and
-// damage is read again before it is believed. Where data lies is the caller's to know (Catalog).
+// This file and the others named ranges_* read committed batches from ranges of objects in the
+// store. A caller names a range, the first wanted offset and the number of bytes. It gets whole
+// batches with verified checksums and offsets, in memory that is reserved in the budget or as a
+// section of a file. Adjacent ranges are read with one request, equal reads may share one, and
+// damaged data is read again before it is reported. A Catalog supplies the locations.
 
 package broker
 
@@ -19,21 +20,21 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// atOnce is how many requests of one Read run at a time.
+// atOnce is the number of concurrent requests of one Read.
 const atOnce = 8
 
-// Options are what a Reader is opened with. Every field but Share must be set.
+// rangesOptions configure a Reader. Every field but Share must be set.
 type rangesOptions struct {
 	// Store is the bucket, perhaps behind a cache.
 	Store objstore.Store
-	// Budget gives the memory: its class Fetch, and its buffers.
+	// Budget supplies the memory: its class Fetch, and its buffers.
 	Budget *budget.Budget
-	// Timeout bounds one attempt to read from the store, with PerMiB more for each MiB.
+	// Timeout is the limit for one attempt to read from the store, plus PerMiB for each MiB.
 	Timeout, PerMiB time.Duration
-	// Share lets equal reads at the same time be one request: for remote stores without a cache in front. Nothing is given
-	// out as a section of a file then.
+	// Share makes equal concurrent reads share one request: for remote stores without a cache in
+	// front. No chunk is then a section of a file.
 	Share bool
-	// Metrics gets the counters of requests and bytes.
+	// Metrics registers the counters of requests and bytes.
 	Metrics *metrics.Set
 }
 
@@ -42,10 +43,10 @@ type Reader struct {
 	opt         rangesOptions
 	index       *segmentIndex
 	flights     flights
-	gets, bytes *metrics.Counter // requests to the store, and what they asked for
+	gets, bytes *metrics.Counter // requests to the store, and their bytes
 }
 
-// Open makes a reader. It makes no request.
+// openRanges returns a reader. It makes no request.
 func openRanges(o rangesOptions) *Reader {
 	r := &Reader{
 		opt: o, index: newSegmentIndex(segmentsMax),
@@ -60,13 +61,16 @@ func openRanges(o rangesOptions) *Reader {
 	return r
 }
 
-// Close ends the reads that are shared and waits for them; with Share every further one fails with ErrClosed. What was
-// given out stays good until it is released. Closing twice waits again.
+// Close cancels the shared reads and waits for them. With Share, every later read fails with
+// ErrClosed. Chunks stay valid until they are released. Further calls wait too.
 func (r *Reader) Close() { r.flights.stop() }
 
-// Read reads those of the pieces that have neither a chunk nor an error yet, a few at a time, and returns when every piece
-// has one of them: see Piece for the errors. Pieces of one Part stand together, and without the first of them the others are
-// of no use: they give their memory up to it. The pieces are the reader's until it returns.
+// Read reads the pieces that have neither a chunk nor an error, a few at a time, until every piece
+// has one of the two. See Piece for the errors.
+//
+// The pieces of one Part are adjacent in the slice. Without its first piece the others are useless,
+// so they free their memory for it if the budget is short. The reader owns the pieces until Read
+// returns.
 func (r *Reader) Read(ctx context.Context, where Catalog, pieces []Piece) {
 	var open []*Piece
 	for i := range pieces {
@@ -94,7 +98,8 @@ func (r *Reader) Read(ctx context.Context, where Catalog, pieces []Piece) {
 	r.readStarved(ctx, where, pieces)
 }
 
-// readStarved reads the first piece of a part again, if the others have taken the memory that it needed.
+// readStarved retries the first piece of each part that the budget refused, after it has released
+// the part's other chunks.
 func (r *Reader) readStarved(ctx context.Context, where Catalog, pieces []Piece) {
 	for i := range pieces {
 		p := &pieces[i]

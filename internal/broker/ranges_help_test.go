@@ -19,11 +19,12 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// hooked is a store whose reads a test can get in the way of.
+// rangesHooked is a store whose reads a test can intercept.
 type rangesHooked struct {
 	objstore.Store
-	onGet func(ctx context.Context, key string, r objstore.Range) error // if not nil; set before the reads begin
-	gets  atomic.Int64                                                  // that were let through
+	// if not nil; set before the reads begin
+	onGet func(ctx context.Context, key string, r objstore.Range) error
+	gets  atomic.Int64 // that reached the store
 }
 
 func (h *rangesHooked) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
@@ -36,7 +37,7 @@ func (h *rangesHooked) Get(ctx context.Context, key string, r objstore.Range) (o
 	return h.Store.Get(ctx, key, r)
 }
 
-// stores runs a test on a store that gives memory and on one that gives sections of files.
+// rangesStores runs a test on a store that returns memory and on one that returns file sections.
 func rangesStores(t *testing.T, test func(t *testing.T, s objstore.Store)) {
 	t.Run("memory", func(t *testing.T) { test(t, objstore.NewMemory()) })
 	t.Run("disk", func(t *testing.T) { test(t, rangesDisk(t)) })
@@ -52,14 +53,15 @@ func rangesDisk(t testing.TB) objstore.Store {
 	return d
 }
 
-// rig is a reader with its budget, and what it asked of its catalog.
+// rig is a reader with its budget and its catalog.
 type rig struct {
 	*broker.Reader
 	budget *budget.Budget
 	asked  catalog
 }
 
-// open makes a reader of s with at most limit bytes in the whole budget. At the end nothing of that may be reserved.
+// rangesOpen returns a reader of s with limit bytes in the whole budget. At the end of the test no
+// memory may be reserved.
 func rangesOpen(t testing.TB, s objstore.Store, limit int64, share bool) *rig {
 	t.Helper()
 	g := &rig{budget: budget.New(limit)}
@@ -76,7 +78,7 @@ func rangesOpen(t testing.TB, s objstore.Store, limit int64, share bool) *rig {
 	return g
 }
 
-// read reads pieces; those that must be there are checked and released by the caller.
+// read reads pieces. The caller checks and releases those with a chunk.
 func (g *rig) read(t testing.TB, pieces ...broker.Piece) []broker.Piece {
 	t.Helper()
 	g.Read(t.Context(), &g.asked, pieces)
@@ -88,7 +90,7 @@ func (g *rig) read(t testing.TB, pieces ...broker.Piece) []broker.Piece {
 	return pieces
 }
 
-// catalog answers what a test has put into it, and counts.
+// catalog returns the test's answers, and counts the calls.
 type catalog struct {
 	missing          func(p *broker.Piece) (bool, error) // nil: the data should be there
 	misses, damagees atomic.Int32
@@ -102,7 +104,7 @@ func (c *catalog) Missing(_ context.Context, p *broker.Piece) (bool, error) {
 	return c.missing(p)
 }
 
-// damageError is what this catalog makes of damage.
+// damageError is this catalog's error for damage.
 type damageError struct {
 	part int
 	err  error
@@ -115,13 +117,13 @@ func (c *catalog) Damaged(p *broker.Piece, err error) error {
 	return &damageError{p.Part, err}
 }
 
-// batch is one stored batch: its offsets, and where it lies in its run.
+// batch is one stored batch: its offsets, and its position in its run.
 type batch struct {
 	base, end int64
 	pos, size int
 }
 
-// run is a partition's part of an object: its bytes, as they must come back.
+// run is a partition's part of an object: its expected bytes.
 type run struct {
 	at      state.Range
 	key     string
@@ -131,7 +133,7 @@ type run struct {
 
 const epoch = 7
 
-// newRun makes batches of the given numbers of bytes, about: three records each, one if that is more than a MiB.
+// newRun makes batches of about the given sizes: three records each, or one if that exceeds a MiB.
 func newRun(t testing.TB, base int64, sizes ...int) *run {
 	t.Helper()
 	r := &run{at: state.Range{Base: base, Epoch: epoch}}
@@ -157,7 +159,7 @@ func newRun(t testing.TB, base int64, sizes ...int) *run {
 	return r
 }
 
-// put stores an object in which runs lie side by side, behind something else.
+// put stores an object of adjacent runs, after other data.
 func put(t testing.TB, s objstore.Store, slot uint64, runs ...*run) {
 	t.Helper()
 	key := fmt.Sprintf("object-%d", slot)
@@ -173,15 +175,16 @@ func put(t testing.TB, s objstore.Store, slot uint64, runs ...*run) {
 	}
 }
 
-// whole is a piece of all of a run.
+// whole returns a piece for all of a run.
 func (r *run) whole(part int) broker.Piece { return r.from(part, r.at.Base, int64(r.at.Len)) }
 
-// from is a piece of a run from an offset on.
+// from returns a piece for a run from an offset on.
 func (r *run) from(part int, offset, most int64) broker.Piece {
 	return broker.Piece{Part: part, Range: r.at, Key: r.key, Offset: offset, Max: most}
 }
 
-// check compares a chunk with what was stored and says how many batches it holds; its first one holds the wanted offset.
+// check compares a chunk with the stored data and returns its number of batches. The first batch
+// must hold the wanted offset.
 func (r *run) check(t testing.TB, p *broker.Piece) (n int) {
 	t.Helper()
 	if p.Err != nil {
@@ -204,11 +207,11 @@ func (r *run) check(t testing.TB, p *broker.Piece) (n int) {
 	want := r.bytes[r.batches[first].pos : last.pos+last.size]
 	got := content(t, c)
 	if last.end != c.End || !bytes.Equal(got, want) || c.Size != int64(len(want)) || c.Records != c.End-c.Base || !c.Verified {
-		t.Fatalf("from offset %d: %d bytes [%d,%d) said to be %d of %d records, want %d bytes to offset %d",
+		t.Fatalf("from offset %d: %d bytes [%d,%d), size %d, %d records, want %d bytes to offset %d",
 			p.Offset, len(got), c.Base, c.End, c.Size, c.Records, len(want), last.end)
 	}
 	if size := int64(r.batches[first].size); c.Section == nil && c.Size > max(p.Max, size) {
-		t.Fatalf("%d bytes, at most %d were wanted and the first batch has %d", c.Size, p.Max, size)
+		t.Fatalf("%d bytes, limit %d, first batch %d", c.Size, p.Max, size)
 	}
 	return n
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 )
 
-// memory is what a chunk holds: a reserved buffer, or an open file. It counts its users.
+// memory is a chunk's memory: a reserved buffer, or an open file. It counts its users.
 type memory struct {
 	buf     []byte
 	res     *budget.Reservation
@@ -24,7 +24,7 @@ func newMemory(file io.Closer) *memory {
 	return m
 }
 
-// reserve gets a buffer of want bytes, or fewer but at least least if that is all the budget has.
+// reserve returns a buffer of want bytes. If the budget has less, it halves want down to least.
 func (r *Reader) reserve(want, least int64) (*memory, error) {
 	class := r.opt.Budget.Class(budget.Fetch)
 	for {
@@ -47,7 +47,7 @@ func (r *Reader) reserve(want, least int64) (*memory, error) {
 
 func (m *memory) retain(n int) { m.refs.Add(int32(n)) }
 
-// release drops one use.
+// release drops one use. The last one frees the buffer or closes the file.
 func (m *memory) release() {
 	if m.refs.Add(-1) > 0 {
 		return

@@ -11,19 +11,20 @@ import (
 )
 
 const (
-	// tries is how often data is read that comes back damaged, or not at all, and how often it is followed when it moves.
+	// tries is the number of attempts for damaged or unreadable data, and of relocations of a
+	// piece.
 	tries = 3
-	// sectionMin is the least that is worth handing out as a section of a file.
+	// sectionMin is the smallest section of a file, in bytes.
 	sectionMin = 32 << 10
-	// BlockMin is the least that is read at once, in bytes, while it is not known where batches begin; each block that holds
-	// none that is wanted makes the next one twice as large, up to skipMax.
+	// BlockMin is the smallest read, in bytes, while batch boundaries are not known. Each block
+	// without a wanted batch doubles the next one, up to skipMax.
 	BlockMin = 64 << 10
 	skipMax  = 4 << 20
 )
 
-// readPiece reads a piece for itself. Damage may come from the way, so it is read again before it is believed. What is
-// missing or damaged may lie elsewhere by now (rule R11), since a SEAL that came late may have taken the name of an object
-// that was collected; else it is corruption (rule R9).
+// readPiece reads one piece. Damage may come from the transfer, so damaged data is read again
+// before it is reported. Missing or damaged data may have moved (rule R11), because a late SEAL may
+// have taken the name of a collected object. Otherwise it is corruption (rule R9).
 func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 	moves := 0
 	for try := 1; ; try++ {
@@ -37,7 +38,7 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 			return
 		case errors.Is(p.Err, errMissing):
 			if moves == tries {
-				p.Err = &StoreError{"data moves faster than it can be read", errMissing}
+				p.Err = &StoreError{"data moved again after each relocation", errMissing}
 				return
 			}
 			if !p.follow(ctx, where, errMissing) {
@@ -48,7 +49,7 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 			continue
 		case try == tries && d != nil:
 			if moves == tries {
-				p.Err = &StoreError{"data moves faster than it can be read", d.err}
+				p.Err = &StoreError{"data moved again after each relocation", d.err}
 				return
 			}
 			if !p.follow(ctx, where, d.err) {
@@ -66,7 +67,7 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 	}
 }
 
-// follow handles an object that is not there, or not what it must be: again says that the data lies elsewhere.
+// follow handles a missing or damaged object. It returns true if the data has moved.
 func (p *Piece) follow(ctx context.Context, where Catalog, why error) (again bool) {
 	moved, err := where.Missing(ctx, p)
 	if err == nil && !moved {
@@ -76,7 +77,7 @@ func (p *Piece) follow(ctx context.Context, where Catalog, why error) (again boo
 	return err == nil
 }
 
-// pause waits about d, or says false when ctx ends first.
+// pause waits between d/2 and 3d/2. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d/2 + rand.N(d))
 	defer t.Stop()
@@ -88,7 +89,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// readOnce reads a piece: as a section of a file if the store has one and the data was verified before, else into memory.
+// readOnce reads a piece: as a section of a file if the store provides one and the data is
+// verified, else into memory.
 func (r *Reader) readOnce(ctx context.Context, p *Piece) (Chunk, *memory, error) {
 	ctx, cancel := r.timeout(ctx, int64(p.Range.Len))
 	defer cancel()
@@ -112,15 +114,15 @@ func (r *Reader) readOnce(ctx context.Context, p *Piece) (Chunk, *memory, error)
 	return Chunk{Base: known[0].base, End: known[n-1].end, Size: size, Section: s, Verified: true}, newMemory(s), nil
 }
 
-// timeout bounds one attempt to read n bytes.
+// timeout returns a context for one attempt to read n bytes.
 func (r *Reader) timeout(ctx context.Context, n int64) (context.Context, context.CancelFunc) {
 	moving := time.Duration(float64(r.opt.PerMiB) * float64(n) / (1 << 20))
 	return context.WithTimeout(ctx, r.opt.Timeout+moving)
 }
 
-// readBlocks reads from a place where a batch begins, until it has the batch that holds the wanted offset and what follows
-// it. Mostly that is one request: readers go on where they stopped, and that place is known. body, if not nil, gives the
-// first least bytes.
+// readBlocks reads from a known start of a batch until it has the batch that holds the wanted
+// offset, and what follows. That is mostly one request, because readers continue where they
+// stopped. body, if not nil, supplies the first least bytes.
 func (r *Reader) readBlocks(ctx context.Context, p *Piece, near segment, body io.ReadCloser, least int64) (Chunk, *memory, error) {
 	v := verifier{Piece: p, pos: near.pos, base: near.base}
 	for skip := int64(2 * BlockMin); ; skip = min(2*skip, skipMax) {
@@ -142,8 +144,8 @@ func (r *Reader) readBlocks(ctx context.Context, p *Piece, near segment, body io
 	}
 }
 
-// block reads from the verifier's place on: what is wanted, or less if memory is short, but at least least bytes if the
-// range has them.
+// block reads from the verifier's position: all wanted bytes, or fewer if memory is short, but at
+// least least bytes if the range has them.
 func (r *Reader) block(ctx context.Context, v *verifier, body io.ReadCloser, least int64) (*memory, error) {
 	want := least
 	if body == nil {
@@ -180,12 +182,12 @@ func (p *Piece) fill(body io.Reader, buf []byte) error {
 	case err == nil:
 		return nil
 	case !errors.Is(err, objstore.ErrNoVerdict) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
-		return damaged("object is cut off")
+		return damaged("object is truncated")
 	}
 	return &StoreError{"read " + p.Key, err}
 }
 
-// get opens n bytes from a place in the range.
+// get opens n bytes from a position in the range.
 func (r *Reader) get(ctx context.Context, p *Piece, pos, n int64) (io.ReadCloser, error) {
 	from := int64(p.Range.Pos) + pos
 	r.gets.Inc()
@@ -194,20 +196,21 @@ func (r *Reader) get(ctx context.Context, p *Piece, pos, n int64) (io.ReadCloser
 	switch {
 	case err == nil && obj.Size >= 0 && obj.Size < from+n:
 		obj.Body.Close()
-		return nil, damaged("object is %d bytes long, %d are referenced", obj.Size, from+n)
+		return nil, damaged("object has %d bytes, its range ends at byte %d", obj.Size, from+n)
 	case err == nil:
 		return obj.Body, nil
 	case errors.Is(err, objstore.ErrNotFound):
 		return nil, errMissing
 	case errors.Is(err, objstore.ErrRefused):
 		if size, ok := r.sizeOf(ctx, p.Key); ok && size < from+n {
-			return nil, damaged("object is %d bytes long, %d are referenced", size, from+n)
+			return nil, damaged("object has %d bytes, its range ends at byte %d", size, from+n)
 		}
 	}
 	return nil, &StoreError{"get " + p.Key, err}
 }
 
-// sizeOf asks for an object's size: a store refuses a range beyond its end as it refuses a stranger.
+// sizeOf requests an object's size, to tell an out-of-range request from an access error: both are
+// ErrRefused.
 func (r *Reader) sizeOf(ctx context.Context, key string) (size int64, ok bool) {
 	obj, err := r.opt.Store.Get(ctx, key, objstore.Range{Length: 1})
 	if err != nil {

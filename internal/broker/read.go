@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-var errNoRange = errors.New("no range holds an offset that should be there")
+var errNoRange = errors.New("no range holds the offset")
 
-// read reads what was planned. Pieces are read at once; those of a part count up to the first that fails.
+// read reads a plan's pieces concurrently. A part's chunks end at its first piece that failed.
 func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 	pieces := p.cut()
 	b.readPieces(ctx, p, pieces)
@@ -23,7 +23,7 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 	for i := range p.parts {
 		pp, out := &p.parts[i], &f.Parts[i]
 		out.Err, out.Start, out.HighWatermark = pp.err, pp.start, pp.next
-		ended := false // by a piece that is not there
+		ended := false // a piece is missing
 		for ; len(pieces) > 0 && pieces[0].Part == i; pieces = pieces[1:] {
 			c := &pieces[0]
 			switch {
@@ -53,7 +53,7 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 	return f, nil
 }
 
-// fail notes why nothing could be read, and with *BelowStartError the start as it is now.
+// fail sets a part's error, and with *BelowStartError the current start.
 func (p *FetchedPart) fail(err error) {
 	p.Err = err
 	var below *BelowStartError
@@ -62,7 +62,7 @@ func (p *FetchedPart) fail(err error) {
 	}
 }
 
-// follows says whether a chunk goes on where the ones before it ended.
+// follows reports whether a chunk continues where the chunks before it end.
 func (p *FetchedPart) follows(c *Piece) bool {
 	n := len(p.Chunks)
 	return p.Err == nil && (n == 0 && c.Offset >= c.Chunk.Base || n > 0 && p.Chunks[n-1].End == c.Chunk.Base)
@@ -77,11 +77,11 @@ func (f *Fetched) empty() bool {
 	return true
 }
 
-// cut makes the pieces of a plan: for each want, ranges until MaxBytes are reached. Only the last may be cut short, since
-// what follows must go on where it ends.
+// cut returns the pieces of a plan: for each want, ranges until MaxBytes are reached. Only a want's
+// last piece may be cut short, because each piece must continue where the one before it ends.
 func (p *plan) cut() []Piece {
 	var pieces []Piece
-	most := max(1, readsMax/max(1, len(p.parts))) // so that the first wants do not take it all
+	most := max(1, readsMax/max(1, len(p.parts))) // so that the first wants do not use all reads
 	for i := range p.parts {
 		pp, w := &p.parts[i], &p.wants[i]
 		rest := int64(w.MaxBytes)
@@ -101,19 +101,20 @@ func (p *plan) cut() []Piece {
 	return pieces
 }
 
-// readPieces reads the pieces that are in memory first, the others from the store.
+// readPieces reads the pieces in the tail first, the others from the store.
 func (b *Broker) readPieces(ctx context.Context, p *plan, pieces []Piece) {
-	far := false
+	missing := false
 	for i := range pieces {
 		c := &pieces[i]
-		far = !b.readTail(&p.wants[c.Part], c) || far
+		missing = !b.readTail(&p.wants[c.Part], c) || missing
 	}
-	if far {
-		b.far.Read(ctx, catalog{b, *p}, pieces)
+	if missing {
+		b.reader.Read(ctx, catalog{b, *p}, pieces)
 	}
 }
 
-// readTail reads a piece from the newest objects' buffers, if it is there.
+// readTail reads a piece from the tail, and returns false if it is not there. get has retained the
+// object, so it stays valid until Release even if it is evicted.
 func (b *Broker) readTail(w *Want, c *Piece) bool {
 	o := b.tail.get(slotKey{c.Range.Epoch, c.Range.Slot, c.Range.Pack})
 	if o == nil {
@@ -123,12 +124,12 @@ func (b *Broker) readTail(w *Want, c *Piece) bool {
 	mark := o.At(pos, end, c.Offset)
 	parts := o.Slice(mark.Pos, end-mark.Pos)
 	cut, err := Cut(parts, mark.Base, c.Offset, c.Max)
-	if err != nil { // can not be: these bytes were sent and have not changed since
+	if err != nil { // unreachable: these are the bytes that were sent
 		o.Release()
 		c.Err = b.corrupt(w, c, err)
 		return true
 	}
-	c.Give(cut, o.Release)
+	c.Finish(cut, o.Release)
 	b.met.tailReads.Inc()
 	return true
 }

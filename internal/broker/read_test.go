@@ -15,9 +15,9 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestPiecesAreWhatWasStored: whatever the place and the size, from memory, from sections of files and shared, each piece is the
-// stored batches from the one that holds its offset on.
-func TestPiecesAreWhatWasStored(t *testing.T) {
+// TestPiecesMatchTheStore: for random offsets and sizes, from memory, file sections and shared
+// reads, each piece is the stored batches from the one that holds its offset.
+func TestPiecesMatchTheStore(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for _, share := range []bool{false, true} {
@@ -73,15 +73,16 @@ func readRandom(t *testing.T, g *rig, all []*run, rnd *rand.Rand) (sections int)
 	return sections
 }
 
-// TestSideBySideIsOneRequest: small ranges that touch are read together, whoever they are for; others are not.
-func TestSideBySideIsOneRequest(t *testing.T) {
+// TestAdjacentRangesAreOneRequest: small adjacent ranges are read together, whatever their part;
+// others are not.
+func TestAdjacentRangesAreOneRequest(t *testing.T) {
 	s := &rangesHooked{Store: objstore.NewMemory()}
 	g := rangesOpen(t, s, 64<<20, false)
 	var runs []*run
 	for i := range 6 {
 		runs = append(runs, newRun(t, int64(100*i), 1000, 2000))
 	}
-	large := newRun(t, 0, 50_000) // a section of a file serves it better
+	large := newRun(t, 0, 50_000) // better read as a section of a file
 	put(t, s, 1, runs[0], runs[1], runs[2], large, runs[3])
 	put(t, s, 2, runs[4], runs[5])
 	for _, c := range []struct {
@@ -94,8 +95,8 @@ func TestSideBySideIsOneRequest(t *testing.T) {
 		}, 2},
 		{"a gap between them", []broker.Piece{runs[0].whole(0), runs[2].whole(1)}, 2},
 		{"a large one between them", []broker.Piece{runs[2].whole(0), large.whole(1), runs[3].whole(2)}, 3},
-		{"the second from its middle on", []broker.Piece{runs[0].whole(0), runs[1].from(1, 103, 1<<20)}, 2},
-		{"the first not to its end", []broker.Piece{runs[0].from(0, 0, 1), runs[1].whole(1)}, 2},
+		{"the second from its middle", []broker.Piece{runs[0].whole(0), runs[1].from(1, 103, 1<<20)}, 2},
+		{"only the beginning of the first", []broker.Piece{runs[0].from(0, 0, 1), runs[1].whole(1)}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := s.gets.Load()
@@ -109,15 +110,16 @@ func TestSideBySideIsOneRequest(t *testing.T) {
 			if n := s.gets.Load() - before; n != c.gets {
 				t.Errorf("%d requests, want %d", n, c.gets)
 			}
-			for _, p := range c.pieces { // each by itself keeps the memory that they share
+			for _, p := range c.pieces { // each piece keeps the shared memory
 				p.Release()
 			}
 		})
 	}
 }
 
-// TestNoRunIsTooLong: what is read together has a bound, of which the memory is reserved at once.
-func TestNoRunIsTooLong(t *testing.T) {
+// TestRunSizeIsBounded: one request for several pieces has a maximum size, because all its memory
+// is reserved at once.
+func TestRunSizeIsBounded(t *testing.T) {
 	s := &rangesHooked{Store: objstore.NewMemory()}
 	g := rangesOpen(t, s, 256<<20, false)
 	var runs []*run
@@ -138,15 +140,15 @@ func TestNoRunIsTooLong(t *testing.T) {
 	}
 }
 
-// TestSettledPiecesAreLeftAlone: what the caller has or gave up is not read.
-func TestSettledPiecesAreLeftAlone(t *testing.T) {
+// TestSettledPiecesAreNotRead: pieces that have a chunk or an error are not read.
+func TestSettledPiecesAreNotRead(t *testing.T) {
 	s := &rangesHooked{Store: objstore.NewMemory()}
 	g := rangesOpen(t, s, 64<<20, false)
 	a, b, c := newRun(t, 0, 100), newRun(t, 50, 100), newRun(t, 90, 100)
 	put(t, s, 1, a, b, c)
 	pieces := []broker.Piece{a.whole(0), b.whole(1), c.whole(2)}
 	released := 0
-	pieces[0].Give(broker.Chunk{Base: 0, End: 3, Size: 1}, func() { released++ })
+	pieces[0].Finish(broker.Chunk{Base: 0, End: 3, Size: 1}, func() { released++ })
 	gone := errors.New("gone")
 	pieces[1].Err = gone
 	g.read(t, pieces...)
@@ -157,8 +159,8 @@ func TestSettledPiecesAreLeftAlone(t *testing.T) {
 	pieces[2].Release()
 }
 
-// TestFarBatchTakesFewRequests: where batches begin in a large range is not known before they were read, but the way to one
-// at its end is not gone in small steps, and is gone once.
+// TestFarBatchTakesFewRequests: batch boundaries of a large range are unknown before the first
+// read. A batch at its end is found in few, growing steps; the second read goes there directly.
 func TestFarBatchTakesFewRequests(t *testing.T) {
 	rangesStores(t, func(t *testing.T, inner objstore.Store) {
 		s := &rangesHooked{Store: inner}
@@ -181,9 +183,9 @@ func TestFarBatchTakesFewRequests(t *testing.T) {
 	})
 }
 
-// TestSectionsEndWhereBatchesDo: a section holds what was verified, no more than is wanted but for the rest of its first
-// segment, and stays good until it is released.
-func TestSectionsEndWhereBatchesDo(t *testing.T) {
+// TestSectionsEndAtBatches: a section holds only verified and wanted batches, plus the rest of its
+// first segment. It stays valid until it is released.
+func TestSectionsEndAtBatches(t *testing.T) {
 	s := rangesDisk(t)
 	g := rangesOpen(t, s, 64<<20, false)
 	r := newRun(t, 10, 40_000, 40_000, 40_000, 100_000, 40_000)
@@ -214,17 +216,18 @@ func sections(t *testing.T, g *rig, r *run) {
 	}
 }
 
-// TestWrittenIsNotReadToBeChecked: what this process has stored is a section at its first read, with the same ends; what is
-// too small to be one is not remembered, and a reader who shares reads nothing as one.
-func TestWrittenIsNotReadToBeChecked(t *testing.T) {
+// TestWrittenRangesNeedNoCheck: the first read of a range that this process has stored is a
+// section, with the same ends. A range that is too small for a section is not added to the index,
+// and a reader with Share returns no sections.
+func TestWrittenRangesNeedNoCheck(t *testing.T) {
 	s := rangesDisk(t)
 	r, little := newRun(t, 10, 40_000, 40_000, 40_000, 100_000, 40_000), newRun(t, 0, 1000)
 	put(t, s, 1, r, little)
 	cut := r.batches[3].pos
 	tell := func(g *rig) {
-		at := broker.Place{Source: r.at.Source(), Base: r.at.Base, Len: r.at.Len}
+		at := broker.ObjectRange{Source: r.at.Source(), Base: r.at.Base, Len: r.at.Len}
 		g.Written(at, func() [][]byte { return [][]byte{r.bytes[:cut], r.bytes[cut:]} })
-		g.Written(broker.Place{Source: little.at.Source(), Base: 0, Len: little.at.Len}, func() [][]byte { return [][]byte{little.bytes} })
+		g.Written(broker.ObjectRange{Source: little.at.Source(), Base: 0, Len: little.at.Len}, func() [][]byte { return [][]byte{little.bytes} })
 	}
 	g := rangesOpen(t, s, 64<<20, false)
 	tell(g)
@@ -239,8 +242,8 @@ func TestWrittenIsNotReadToBeChecked(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: what does not fit is refused by name, a part's first piece never in favour of a later one of that part,
-// and never all.
+// TestMemoryIsBounded: pieces that do not fit get ErrOverBudget. A part's first piece is never
+// refused in favor of a later one of that part, and not all pieces are refused.
 func TestMemoryIsBounded(t *testing.T) {
 	s := objstore.NewMemory()
 	g := rangesOpen(t, s, 20<<20, false)
@@ -273,7 +276,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		for first := range 2 {
 			for i, p := range pieces[6*first : 6*first+6] {
 				if p.Err == nil && pieces[6*first].Err != nil {
-					t.Fatalf("piece %d of part %d is given, its first: %v", i, first, pieces[6*first].Err)
+					t.Fatalf("piece %d of part %d was read, but its first piece: %v", i, first, pieces[6*first].Err)
 				}
 			}
 		}
@@ -288,8 +291,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLessMemoryGivesLess: with little memory a piece is its beginning.
-func TestLessMemoryGivesLess(t *testing.T) {
+// TestLessMemoryReturnsLess: with little memory, a piece returns its beginning.
+func TestLessMemoryReturnsLess(t *testing.T) {
 	s := objstore.NewMemory()
 	g := rangesOpen(t, s, 16<<20, false)
 	r := newRun(t, 0, 50_000, 50_000, 50_000, 50_000, 50_000, 50_000, 50_000, 50_000)
@@ -307,8 +310,8 @@ func TestLessMemoryGivesLess(t *testing.T) {
 	others.Release()
 }
 
-// TestStoreThatDoesNotAnswer: an error of the store is tried again, and then says what was asked for.
-func TestStoreThatDoesNotAnswer(t *testing.T) {
+// TestStoreErrorIsRetried: a store error is retried, and then returned with the request.
+func TestStoreErrorIsRetried(t *testing.T) {
 	broken := fmt.Errorf("%w: reset", objstore.ErrNoVerdict)
 	for name, failures := range map[string]int{"twice": 2, "always": 1 << 30} {
 		t.Run(name, func(t *testing.T) {
@@ -334,14 +337,14 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 					t.Errorf("%v", p.Err)
 				}
 				if g.asked.damagees.Load() != 0 || failures-left != 3 {
-					t.Errorf("%d tries, %d said to be damaged", failures-left, g.asked.damagees.Load())
+					t.Errorf("%d tries, %d reported as damaged", failures-left, g.asked.damagees.Load())
 				}
 			})
 		})
 	}
 }
 
-// TestEndOfContext: whoever does not wait any more is not kept, neither by a store that hangs nor by what is tried again.
+// TestEndOfContext: neither a hanging store nor a retry delays a reader whose context has ended.
 func TestEndOfContext(t *testing.T) {
 	for name, onGet := range map[string]func(context.Context, string, objstore.Range) error{
 		"a store that hangs": func(ctx context.Context, _ string, _ objstore.Range) error {
@@ -371,7 +374,8 @@ func TestEndOfContext(t *testing.T) {
 	}
 }
 
-// TestBlocksThatEndAnywhere: what is read before it is known where batches begin may end within a batch or its head.
+// TestBlocksThatEndAnywhere: a block that is read before batch boundaries are known may end inside
+// a batch or its header.
 func TestBlocksThatEndAnywhere(t *testing.T) {
 	s := objstore.NewMemory()
 	size := len(newRun(t, 0, 60_000).bytes)
@@ -379,7 +383,7 @@ func TestBlocksThatEndAnywhere(t *testing.T) {
 		r := newRun(t, 0, 3*((60_000+broker.BlockMin-size-d)/3), 3*d, 110_000, 100)
 		put(t, s, uint64(d), r)
 		for offset := int64(2); offset < r.at.End(); offset += 3 { // in each batch
-			g := rangesOpen(t, s, 64<<20, false) // that knows nothing yet
+			g := rangesOpen(t, s, 64<<20, false) // with an empty index
 			p := g.read(t, r.from(0, offset, 1))[0]
 			r.check(t, &p)
 			p.Release()

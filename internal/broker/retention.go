@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// retain trims what topics' retention-time and retention-bytes say is over, every so often, until ctx ends or this broker leads
-// no more. One goroutine runs it.
+// retain calls retainOnce at each interval, until ctx ends or this broker no longer leads. One
+// goroutine runs it.
 func (b *Broker) retain(ctx context.Context) {
 	every := time.NewTicker(b.opt.RetentionEvery)
 	defer every.Stop()
@@ -27,7 +27,9 @@ func (b *Broker) retain(ctx context.Context) {
 	}
 }
 
-// retainOnce makes no request if nothing is over. By a clock that may be wrong nothing is: it might all be.
+// retainOnce trims partitions by their topics' retention-time and retention-bytes. It makes no
+// request if nothing is overdue. If the log's time is doubted it trims nothing, because a wrong
+// clock could make all records overdue.
 func (b *Broker) retainOnce(ctx context.Context) {
 	if b.log.TimeDoubted() {
 		return
@@ -45,16 +47,16 @@ func (b *Broker) retainOnce(ctx context.Context) {
 		switch {
 		case err == nil:
 			trimmed++
-		case ctx.Err() == nil && !errors.Is(err, ErrUnknownTopic): // deleted meanwhile
-			b.opt.Logger.Warn("retention ended early, and is tried again", "err", err)
+		case ctx.Err() == nil && !errors.Is(err, ErrUnknownTopic): // the topic may be deleted
+			b.opt.Logger.Warn("retention failed, retrying at the next interval", "err", err)
 			return
 		}
 	}
 	b.met.retained.Add(trimmed)
-	b.opt.Logger.Info("trimmed what retention says is over", "partitions", trimmed)
+	b.opt.Logger.Info("retention trimmed partitions", "partitions", trimmed)
 }
 
-// overdue returns the trims that the topics' retention asks for at a time.
+// overdue returns the trims by the topics' retention at a time.
 func overdue(s *state.State, now time.Time) []core.Op {
 	var ops []core.Op
 	for _, t := range s.Topics() {
@@ -75,9 +77,10 @@ func overdue(s *state.State, now time.Time) []core.Op {
 	return ops
 }
 
-// keepFrom returns the first offset that a topic's settings keep: whole ranges go that were appended longer than
-// retention-time ago, or that retention-bytes or more have followed. So at least retention-bytes stay, and what is over
-// stays until all of its range is over. A topic that is only compacted keeps everything, as in Kafka.
+// keepFrom returns the first offset that a topic's settings keep. A whole range is trimmed if it
+// was appended longer than retention-time ago, or if retention-bytes or more follow it. So at least
+// retention-bytes stay, and an overdue record stays until all of its range is overdue. A topic that
+// is only compacted keeps everything, as in Kafka.
 func keepFrom(p *state.Partition, s *state.Settings, now time.Time) int64 {
 	start := p.Start
 	if !strings.Contains(s.CleanupPolicy, "delete") {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestKeepFrom(t *testing.T) {
-	// Four ranges of ten offsets, 100 bytes each, appended at 1, 2, 3 and 4 hours.
+	// Four ranges of ten offsets and 100 bytes each, appended at 1, 2, 3 and 4 hours.
 	now := time.UnixMicro(0).Add(5 * time.Hour)
 	all := state.Partition{Next: 40, Bytes: 400}
 	for i := range 4 {
@@ -35,21 +35,21 @@ func TestKeepFrom(t *testing.T) {
 		settings string
 		want     int64
 	}{
-		{"nothing asked for", all, "", 0},
-		{"younger than asked for", all, "retention-time=5h", 0},
-		{"just as old as asked for stays", all, "retention-time=4h", 0},
+		{"no retention", all, "", 0},
+		{"younger than the limit", all, "retention-time=5h", 0},
+		{"exactly at the time limit stays", all, "retention-time=4h", 0},
 		{"older by a second", all, "retention-time=3h59m59s", 10},
 		{"some", all, "retention-time=150m", 20},
 		{"all", all, "retention-time=1s", 40},
-		{"nothing there", empty, "retention-time=1s", 40},
-		{"as many bytes as asked for", all, "retention-bytes=400", 0},
-		{"the range in which the limit lies stays", all, "retention-bytes=301", 0},
-		{"a whole range beyond the limit goes", all, "retention-bytes=300", 10},
+		{"no ranges", empty, "retention-time=1s", 40},
+		{"exactly at the size limit", all, "retention-bytes=400", 0},
+		{"the range across the limit stays", all, "retention-bytes=301", 0},
+		{"a whole range beyond the limit is trimmed", all, "retention-bytes=300", 10},
 		{"the newest stays", all, "retention-bytes=1", 30},
-		{"either will do", all, "retention-bytes=200 retention-time=210m", 20},
-		{"either will do, the other way", all, "retention-bytes=399 retention-time=90m", 30},
+		{"one of the two limits, size first", all, "retention-bytes=200 retention-time=210m", 20},
+		{"one of the two limits, time first", all, "retention-bytes=399 retention-time=90m", 30},
 		{"a start within a range stays", inside, "retention-time=3h", 13},
-		{"a start within a range that is over", inside, "retention-time=150m", 20},
+		{"a start within an overdue range", inside, "retention-time=150m", 20},
 		{"a compacted topic keeps everything", all, "cleanup-policy=compact retention-time=1s retention-bytes=1", 0},
 		{"unless it deletes too", all, "cleanup-policy=compact,delete retention-time=1s", 40},
 	} {
@@ -71,7 +71,7 @@ func TestKeepFrom(t *testing.T) {
 	}
 }
 
-// clock is a clock that a test moves; it counts how often it was looked at.
+// clock is a clock that a test sets. It counts its readings.
 type clock struct{ ahead, looks atomic.Int64 }
 
 func (c *clock) now() time.Time {
@@ -79,7 +79,7 @@ func (c *clock) now() time.Time {
 	return time.Now().Add(time.Duration(c.ahead.Load()))
 }
 
-// passes waits until retention has been looked at a few times more, so that at least one look began after the call.
+// passes waits for a few readings by retention, so that at least one pass began after the call.
 func (c *clock) passes() {
 	for from := c.looks.Load(); c.looks.Load() < from+3; {
 		time.Sleep(time.Millisecond)
@@ -117,7 +117,7 @@ func TestRetention(t *testing.T) {
 		before := s.Counts()
 		c.passes()
 		if n := s.Counts().Sub(before).Requests(); n != 0 {
-			t.Fatalf("%d requests with nothing over", n)
+			t.Fatalf("%d requests with nothing overdue", n)
 		}
 		for range 3 {
 			mustProduce(t, b, "small", 1, strings.Repeat("x", 500))
@@ -137,7 +137,7 @@ func TestRetention(t *testing.T) {
 		}
 		c.ahead.Store(0)
 		if base := mustProduce(t, b, "hour", 1, "y"); base != 3 {
-			t.Fatalf("goes on at %d", base)
+			t.Fatalf("continues at %d", base)
 		}
 		follower := options(s)
 		follower.Core.ReadOnly = true
@@ -145,7 +145,7 @@ func TestRetention(t *testing.T) {
 		f := open(t, follower)
 		kill(b)
 		c.ahead.Store(int64(2 * time.Hour))
-		for range 10 { // a follower has no opinion
+		for range 10 { // a follower does not trim
 			time.Sleep(time.Millisecond)
 			if p := partition(t, f, "hour", 1); p.Start != 3 {
 				t.Fatalf("%+v", p)
@@ -154,7 +154,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// skewed is a store whose clock is another.
+// skewed is a store with another clock.
 type skewed struct {
 	objstore.Store
 	skew atomic.Int64
@@ -162,7 +162,7 @@ type skewed struct {
 
 func (s *skewed) ClockSkew() (time.Duration, bool) { return time.Duration(s.skew.Load()), true }
 
-func TestRetentionMistrustsWrongClock(t *testing.T) {
+func TestNoRetentionByWrongClock(t *testing.T) {
 	s := &skewed{Store: objstore.NewMemory()}
 	c := &clock{}
 	o := options(s)
@@ -186,7 +186,7 @@ func TestRetentionMistrustsWrongClock(t *testing.T) {
 	}
 }
 
-// fetchOne reads topic a once; maxBytes 0 is more than there is.
+// fetchOne reads topic a once; maxBytes 0 means no limit.
 func fetchOne(t testing.TB, b *broker.Broker, offset int64, maxBytes int) (vals []string, part broker.FetchedPart) {
 	t.Helper()
 	f, err := b.Fetch(context.Background(), []broker.Want{{Topic: "a", Offset: offset, MaxBytes: maxBytes}}, 0, 0)
@@ -266,7 +266,8 @@ func TestTrim(t *testing.T) {
 	})
 }
 
-// TestMissingBecauseTrimmed: an object that is deleted between a look at the state and the read is no corruption.
+// TestMissingBecauseTrimmed: an object that is deleted between the plan and the read is not
+// corruption.
 func TestMissingBecauseTrimmed(t *testing.T) {
 	ctx := context.Background()
 	for name, change := range map[string]struct {
@@ -285,7 +286,7 @@ func TestMissingBecauseTrimmed(t *testing.T) {
 				}
 			},
 		},
-		"deleted and made anew": {
+		"deleted and created again": {
 			func(b *broker.Broker) error {
 				err := b.DeleteTopic(ctx, "a")
 				_, again := b.CreateTopic(ctx, "a", broker.TopicSpec{})
@@ -313,10 +314,10 @@ func TestMissingBecauseTrimmed(t *testing.T) {
 			mustProduce(t, first, "a", 0, "x")
 			mustProduce(t, first, "a", 0, "y")
 			kill(first)
-			b := open(t, options(s)) // with nothing in memory
+			b := open(t, options(s)) // with an empty tail
 			once := atomic.Bool{}
 			delete := func(_ context.Context, key string, r objstore.Range) error {
-				if r.Offset == 0 || once.Swap(true) { // not a read of data
+				if r.Offset == 0 || once.Swap(true) { // does not read data
 					return nil
 				}
 				return errors.Join(change.change(b), s.Delete(ctx, key))
@@ -328,7 +329,7 @@ func TestMissingBecauseTrimmed(t *testing.T) {
 	}
 }
 
-// names lists what lies in a store under a prefix.
+// names lists a store's objects with a prefix.
 func names(t testing.TB, s objstore.Store, prefix string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -348,8 +349,8 @@ func names(t testing.TB, s objstore.Store, prefix string) map[string]bool {
 	}
 }
 
-// TestFollowerBehindCollection: a follower whose state points at what was collected looks at the newest snapshot before it
-// speaks of corruption (rules R9, R11).
+// TestFollowerBehindCollection: a follower whose state references collected objects reads the
+// newest snapshot before it reports corruption (rules R9, R11).
 func TestFollowerBehindCollection(t *testing.T) {
 	for name, takeover := range map[string]bool{"one leader": false, "another leader took over": true} {
 		t.Run(name, func(t *testing.T) {
@@ -384,7 +385,7 @@ func TestFollowerBehindCollection(t *testing.T) {
 				}
 			}
 			if p := partition(t, follower, "a", 0); p.Start != 0 {
-				t.Fatalf("the follower knows already: %+v", p)
+				t.Fatalf("the follower has the new state already: %+v", p)
 			}
 			_, part := fetchOne(t, follower, 3, 0)
 			wantBelow(t, part, 3, 16)
@@ -395,8 +396,8 @@ func TestFollowerBehindCollection(t *testing.T) {
 	}
 }
 
-// TestDeposedLeaderBehindCollection: a leader that does not know yet that it was deposed looks, before it calls an object
-// corrupt that its successor has collected.
+// TestDeposedLeaderBehindCollection: a leader that is fenced without knowing it asks the store
+// before it reports an object as corrupt that its successor has collected.
 func TestDeposedLeaderBehindCollection(t *testing.T) {
 	s := objstore.NewMemory()
 	o := options(s)
@@ -408,7 +409,7 @@ func TestDeposedLeaderBehindCollection(t *testing.T) {
 		mustProduce(t, first, "a", 0, fmt.Sprint(i))
 	}
 	kill(first)
-	deposed := open(t, options(s)) // with nothing in memory
+	deposed := open(t, options(s)) // with an empty tail
 	before := names(t, s, "s0000/wal/")
 	leader := open(t, o)
 	if _, err := leader.Trim(context.Background(), "a", 0, 16); err != nil {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// runMax is the most that is read at once for several pieces.
+// runMax is the largest request for several pieces.
 const runMax = 4 << 20
 
-// runs groups pieces that lie side by side in one object and are wanted as a whole, as those of a topic's partitions often
-// are: each group is read with one request.
+// runs groups pieces that are adjacent in one object and wanted as a whole, as those of a topic's
+// partitions often are. Each group is read with one request.
 func runs(pieces []*Piece) [][]*Piece {
 	order := slices.Clone(pieces)
 	slices.SortStableFunc(order, func(a, b *Piece) int {
@@ -36,18 +36,19 @@ func follows(a, b *Piece) bool {
 	return a.Key == b.Key && a.Range.Pos+a.Range.Len == b.Range.Pos && a.whole() && b.whole()
 }
 
-// whole says whether all of a range is wanted, and is too little to be handed out as a section of a file.
+// whole reports whether all of a range is wanted, and is too small for a section of a file.
 func (p *Piece) whole() bool {
 	return p.Offset == p.Range.Base && p.Max >= int64(p.Range.Len) && p.Range.Len < sectionMin
 }
 
-// readRun reads the pieces of a run at once. Whatever is wrong with that, each is then read for itself.
+// readRun reads the pieces of a run with one request. If that fails, it reads each piece
+// separately.
 func (r *Reader) readRun(ctx context.Context, where Catalog, run []*Piece) {
 	if len(run) > 1 {
-		if mem := r.readSide(ctx, run); mem != nil {
+		if mem := r.readAdjacent(ctx, run); mem != nil {
 			at := uint32(0)
 			for _, p := range run {
-				p.take(mem, mem.buf[at:at+p.Range.Len])
+				p.useBuffer(mem, mem.buf[at:at+p.Range.Len])
 				at += p.Range.Len
 			}
 			mem.release()
@@ -60,8 +61,8 @@ func (r *Reader) readRun(ctx context.Context, where Catalog, run []*Piece) {
 	}
 }
 
-// readSide reads what a run's pieces cover into one buffer; nil if that does not work.
-func (r *Reader) readSide(ctx context.Context, run []*Piece) *memory {
+// readAdjacent reads all pieces of a run into one buffer; nil on any error.
+func (r *Reader) readAdjacent(ctx context.Context, run []*Piece) *memory {
 	all := *run[0]
 	all.Range.Len = 0
 	for _, p := range run {
@@ -86,13 +87,13 @@ func (r *Reader) readSide(ctx context.Context, run []*Piece) *memory {
 	return mem
 }
 
-// take makes a piece's chunk from its part of a buffer, if that is what it must be.
-func (p *Piece) take(mem *memory, buf []byte) {
+// useBuffer makes a piece's chunk from its part of a buffer, if that verifies as the whole range.
+func (p *Piece) useBuffer(mem *memory, buf []byte) {
 	v := verifier{Piece: p, base: p.Range.Base}
 	found, err := v.verify(buf)
 	if err != nil || found.End != p.Range.End() {
 		return
 	}
 	mem.retain(1)
-	p.Give(found, mem.release)
+	p.Finish(found, mem.release)
 }

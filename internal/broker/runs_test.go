@@ -9,8 +9,9 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestPartitionsSideBySideAreOneRequest: a consumer of all partitions of a topic makes one request for each object.
-func TestPartitionsSideBySideAreOneRequest(t *testing.T) {
+// TestAdjacentPartitionsAreOneRequest: a consumer of all partitions of a topic makes one request
+// per object.
+func TestAdjacentPartitionsAreOneRequest(t *testing.T) {
 	s := &hooked{Store: objstore.NewMemory()}
 	b := open(t, options(s))
 	create(t, b, "a", 8)

@@ -9,21 +9,22 @@ import (
 )
 
 const (
-	// segmentBytes is how finely verified ranges are remembered: a reader that begins in the middle of a segment gets it
-	// from its beginning, and a section ends where a segment does.
+	// segmentBytes is the granularity of the index. A reader that begins inside a segment gets it
+	// from its beginning, and a section ends at the end of a segment.
 	segmentBytes = 64 << 10
-	// segmentsMax bounds the index of verified segments: about 3 MiB.
+	// segmentsMax is the limit of the index, in segments: about 3 MiB.
 	segmentsMax = 64 << 10
 )
 
 // segment is a run of whole batches of a range whose checksums were verified.
 type segment struct {
-	pos, size int64 // from the range's beginning
+	pos, size int64 // relative to the range's beginning
 	base, end int64 // offsets
 }
 
-// segmentIndex remembers which parts of ranges were read and verified, and so where batches begin in them: objects never
-// change, so that stays true. It forgets the ranges that were added first.
+// segmentIndex records which parts of ranges were read and verified, and so where batches begin in
+// them. Entries never become stale, because objects never change. Over its limit it evicts the
+// ranges that were added first.
 type segmentIndex struct {
 	max int
 
@@ -42,9 +43,9 @@ func newSegmentIndex(max int) *segmentIndex {
 	return &segmentIndex{max: max, ranges: map[state.Source]*rangeSegments{}}
 }
 
-// find returns the verified segments from the one that holds offset on, one after the other, until max bytes are reached or
-// the range ends at end; none if not all of them are known. near is where reading has to begin then: a batch at or before
-// offset.
+// find returns the adjacent verified segments from the one that holds offset on, until max bytes
+// are reached or the range ends at end. It returns none if one of them is not known. near is then
+// the known start of a batch at or before offset, where reading begins.
 func (x *segmentIndex) find(key state.Source, base, end, offset, max int64) (known []segment, near segment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -59,7 +60,7 @@ func (x *segmentIndex) find(key state.Source, base, end, offset, max int64) (kno
 		}
 		return 1
 	})
-	// r.segments[i] is the first that ends behind offset.
+	// r.segments[i] is the first that ends after offset.
 	if i > 0 {
 		last := r.segments[i-1]
 		near = segment{pos: last.pos + last.size, base: last.end, end: last.end}
@@ -84,7 +85,7 @@ func (x *segmentIndex) find(key state.Source, base, end, offset, max int64) (kno
 	return known, near
 }
 
-// add remembers segments that were verified; those that overlap known ones are left out.
+// add records verified segments, except those that overlap known ones.
 func (x *segmentIndex) add(key state.Source, segments []segment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// TestIndexIsBounded: it forgets what was added first, a whole range at a time, and goes on with the others.
+// TestIndexIsBounded: the index evicts whole ranges, the oldest first, and keeps the others.
 func TestIndexIsBounded(t *testing.T) {
 	x := newSegmentIndex(10)
 	key := func(slot int) state.Source { return state.Source{Epoch: 1, Slot: uint64(slot), Pos: 200} }
@@ -29,8 +29,8 @@ func TestIndexIsBounded(t *testing.T) {
 	}
 }
 
-// TestIndexWithGaps: what is known up to a place says where reading goes on. Whether what follows a place is wanted too can
-// only be said of what is known.
+// TestIndexWithGaps: segments before an offset tell where reading begins. With a gap after the
+// offset, find returns no segments, because it cannot know what is wanted there.
 func TestIndexWithGaps(t *testing.T) {
 	x := newSegmentIndex(10)
 	at := state.Source{Slot: 1}

@@ -13,7 +13,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// timesOf reads the timestamps of partition 0 of a topic by offset, and holds what says where they lie against them.
+// timesOf returns the timestamps of partition 0 of a topic by offset, and checks them against the
+// ranges' bounds.
 func timesOf(t *testing.T, b *broker.Broker, topic string) map[int64]int64 {
 	t.Helper()
 	times := map[int64]int64{}
@@ -24,7 +25,7 @@ func timesOf(t *testing.T, b *broker.Broker, topic string) map[int64]int64 {
 		}
 		p := &f.Parts[0]
 		if end = p.HighWatermark; len(p.Chunks) == 0 && offset < end {
-			t.Fatalf("nothing at offset %d of %d", offset, end)
+			t.Fatalf("no data at offset %d of %d", offset, end)
 		}
 		for i := range p.Chunks {
 			data := chunkBytes(t, &p.Chunks[i])
@@ -45,14 +46,15 @@ func timesOf(t *testing.T, b *broker.Broker, topic string) map[int64]int64 {
 	p := b.View().TopicByName(topic).Partitions.At(0)
 	for offset, at := range times {
 		if g := &p.Ranges[p.Find(offset)]; at < g.MinTime || at > g.MaxTime {
-			t.Errorf("offset %d is of %d, its range of %d to %d", offset, at, g.MinTime, g.MaxTime)
+			t.Errorf("offset %d has time %d, its range %d to %d", offset, at, g.MinTime, g.MaxTime)
 		}
 	}
 	return times
 }
 
-// TestLogAppendTime: records have the append time that their producer heard, in offset order, from memory and from disk,
-// in packs and after a restart; what was written before and after the setting was changed keeps what it has.
+// TestLogAppendTime: records have the append time of their produce result, in offset order, from
+// memory and from disk, in packs and after a restart. Records from before and after a change of the
+// setting keep their times.
 func TestLogAppendTime(t *testing.T) {
 	s := disk(t)
 	b := open(t, options(s))
@@ -102,7 +104,7 @@ func TestLogAppendTime(t *testing.T) {
 		}
 		for offset := int64(3); offset < end; offset++ {
 			if got[offset] < got[offset-1] {
-				t.Errorf("%s: offset %d goes back from %d to %d", when, offset, got[offset-1], got[offset])
+				t.Errorf("%s: offset %d: time decreases from %d to %d", when, offset, got[offset-1], got[offset])
 			}
 		}
 	}
@@ -120,8 +122,8 @@ func TestLogAppendTime(t *testing.T) {
 	check("from a pack after a restart")
 }
 
-// TestCompactionKeepsAppendTime: what compaction leaves of a stamped batch has the time it was committed with, and so has
-// the index of the pack.
+// TestCompactionKeepsAppendTime: compacted records of a stamped batch keep their append time, and
+// so does the index of the pack.
 func TestCompactionKeepsAppendTime(t *testing.T) {
 	s := disk(t)
 	b := open(t, options(s))
@@ -160,8 +162,8 @@ func TestCompactionKeepsAppendTime(t *testing.T) {
 	}
 }
 
-// TestRetryToATopicThatStamps: an idempotent producer that sends its batch again, as it was, hears the first one's offset,
-// and the record keeps its time.
+// TestRetryToATopicThatStamps: an idempotent producer that repeats its batch unchanged gets the
+// first one's offset, and the record keeps its time.
 func TestRetryToATopicThatStamps(t *testing.T) {
 	s := disk(t)
 	b := open(t, options(s))

@@ -38,8 +38,8 @@ func appendOne(t *testing.T, b *broker.Broker, topic string, partition int32) er
 	return b.Submit(t.Context(), []broker.Append{{Topic: topic, Partition: partition, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0].Err
 }
 
-// TestStateLargerThanTheLimit: a bucket with more in it than the memory limit allows opens, is read and written, and takes nothing that
-// would make its state larger, until something is deleted.
+// TestStateLargerThanTheLimit: a bucket whose state exceeds the memory limit opens, and can be read
+// and written. It refuses everything that would enlarge the state until something is deleted.
 func TestStateLargerThanTheLimit(t *testing.T) {
 	store := objstore.NewMemory()
 	b := openBounded(t, store, -1)
@@ -88,7 +88,8 @@ func TestStateLargerThanTheLimit(t *testing.T) {
 	}
 }
 
-// TestRangesFull: when where the records lie takes too much memory, appends are refused until commit objects are merged.
+// TestRangesFull: when the ranges' memory exceeds its limit, appends are refused until commit
+// objects are merged.
 func TestRangesFull(t *testing.T) {
 	store := objstore.NewMemory()
 	b := openBounded(t, store, 100_000)

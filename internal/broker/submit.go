@@ -16,22 +16,24 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Ticket stands for one Submit.
+// Ticket is the pending result of one Submit.
 type Ticket struct {
-	log     *log.Ticket // of the appends that passed, in order; nil if none did
+	log     *log.Ticket // of the accepted appends, in order; nil if there is none
 	results []Result
-	passed  []int     // where in results each append of log belongs
+	passed  []int     // the index in results of each append of log
 	once    sync.Once // copies the log's results
 
 	oneResult [1]Result
 	onePassed [1]int
 }
 
-// errPending stands in results for an append that the log has; no path leaves it there.
+// errPending is the placeholder in results for an append in the log. The log's result always
+// replaces it.
 var errPending = fmt.Errorf("%w: not answered", ErrOutcomeUnknown)
 
-// Submit queues appends in call order and returns at once: it never waits for I/O. Each append is answered for itself;
-// a fault of one leaves the others alone. If ctx has ended already, all are refused with ErrNotSent.
+// Submit queues appends in call order and returns without waiting for I/O. Each append has its own
+// result; an error of one does not affect the others. If ctx has ended, all are refused with
+// ErrNotSent.
 func (b *Broker) Submit(ctx context.Context, appends []Append) *Ticket {
 	t := &Ticket{}
 	var one [1]log.Append
@@ -68,7 +70,7 @@ func (b *Broker) Submit(ctx context.Context, appends []Append) *Ticket {
 	return t
 }
 
-// refuses says why nothing is taken at the moment.
+// refuses returns why the broker currently refuses all writes, or nil.
 func (b *Broker) refuses(ctx context.Context) error {
 	if b.ReadOnly() {
 		return ErrReadOnly
@@ -86,11 +88,11 @@ func (b *Broker) refuses(ctx context.Context) error {
 	return nil
 }
 
-// FramingShare is the part of the largest request, one in so many bytes, that an append may be larger than it: what
-// batches add to the records themselves.
+// FramingShare limits the bytes that framing may add to an append: to 1/FramingShare of the largest
+// request.
 const FramingShare = 8
 
-// framingMax is the most that is let pass as one record's framing: the head of a batch of its own, and its lengths.
+// framingMax is the largest framing of one record: the head of a batch of its own, and its lengths.
 const framingMax = record.BatchHeadSize + 40
 
 // admit checks an append against its topic.
@@ -112,14 +114,14 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 	limit := b.opt.Budget.RequestMax()
 	limit += min(limit/FramingShare, int64(a.Summary.Records)*framingMax)
 	if int64(len(a.Data)) > limit {
-		return h, fmt.Errorf("%w: %d bytes for one partition, at most %d are allowed", ErrTooLarge, len(a.Data), limit)
+		return h, fmt.Errorf("%w: %d bytes for one partition, limit %d", ErrTooLarge, len(a.Data), limit)
 	}
 	largest, err := checkSummary(a)
 	if err != nil {
 		return h, err
 	}
 	if room := b.opt.Budget.Class(budget.Fetch).Limit(); int64(budget.SizeFor(largest))+BlockMin > room {
-		return h, fmt.Errorf("%w: batch of %d bytes, readers have memory for %d", ErrTooLarge, largest, room-BlockMin)
+		return h, fmt.Errorf("%w: batch of %d bytes, limit of the fetch memory %d", ErrTooLarge, largest, room-BlockMin)
 	}
 	if a.ClientMade && largest > rules.maxBatch {
 		return h, fmt.Errorf("%w: batch of %d bytes, max-batch-bytes of topic %s is %d", ErrTooLarge, largest, a.Topic, rules.maxBatch)
@@ -127,8 +129,8 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 	return h, nil
 }
 
-// checkSummary makes sure that the batches are what their summary says, by their headers: offsets are given out by it.
-// It returns the size of the largest batch.
+// checkSummary checks the batches' headers against their summary, because the log assigns offsets
+// by the summary. It returns the size of the largest batch.
 func checkSummary(a *Append) (largest int, err error) {
 	var span int64
 	var records int
@@ -147,23 +149,24 @@ func checkSummary(a *Append) (largest int, err error) {
 		records += batch.Count()
 	}
 	if span != a.Summary.Span || records != a.Summary.Records || span <= 0 || span > math.MaxUint32 {
-		return 0, &InvalidError{Field: "batch", Reason: fmt.Sprintf("holds %d offsets and %d records, said to be %d and %d",
+		return 0, &InvalidError{Field: "batch", Reason: fmt.Sprintf("holds %d offsets and %d records, but its summary says %d and %d",
 			span, records, a.Summary.Span, a.Summary.Records)}
 	}
 	return largest, nil
 }
 
-// checkProducer makes sure that a first batch's producer is the one that its summary says: by that duplicates are known.
+// checkProducer checks a first batch's producer against the summary, because the log detects
+// duplicates by the summary.
 func checkProducer(s *record.Summary, batch record.Batch) error {
 	id, epoch, sequence := batch.ProducerID(), batch.ProducerEpoch(), batch.BaseSequence()
 	if id == s.ProducerID && (id < 0 || epoch == s.ProducerEpoch && sequence == s.BaseSequence) {
 		return nil
 	}
-	return &InvalidError{Field: "producer", Reason: fmt.Sprintf("batch of producer %d epoch %d sequence %d, said to be %d, %d and %d",
+	return &InvalidError{Field: "producer", Reason: fmt.Sprintf("batch has id %d, epoch %d and sequence %d, but its summary says %d, %d and %d",
 		id, epoch, sequence, s.ProducerID, s.ProducerEpoch, s.BaseSequence)}
 }
 
-// rules is what a topic asks of appends.
+// rules are a topic's limits for appends.
 type rules struct {
 	id       record.ID
 	maxBatch int
@@ -184,13 +187,13 @@ func (b *Broker) rules(topic string, partition int32) (r rules, err error) {
 		}
 		r.id, err = t.ID, nil
 		if v, ok := t.Settings["max-batch-bytes"]; ok {
-			r.maxBatch, err = strconv.Atoi(v) // its canonical form
+			r.maxBatch, err = strconv.Atoi(v) // a setting is stored in canonical form
 		}
 	})
 	return r, err
 }
 
-// Done is closed when every append has its answer.
+// Done is closed when every append has its result.
 func (t *Ticket) Done() <-chan struct{} {
 	if t.log == nil {
 		return answered
@@ -200,8 +203,9 @@ func (t *Ticket) Done() <-chan struct{} {
 
 var answered = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Wait returns a result for each append, in order. If ctx ends first, what was not sent yet is taken out (ErrNotSent),
-// and what was sent is ErrOutcomeUnknown. The results are read-only. Wait may be called again, and concurrently.
+// Wait returns a result for each append, in order. If ctx ends first, appends that were not sent
+// are withdrawn (ErrNotSent), and sent ones are ErrOutcomeUnknown. The results are read-only. Wait
+// may be called again, and concurrently.
 func (t *Ticket) Wait(ctx context.Context) []Result {
 	if t.log == nil {
 		return t.results
@@ -209,7 +213,7 @@ func (t *Ticket) Wait(ctx context.Context) []Result {
 	return t.mapped(t.log.Wait(ctx))
 }
 
-// WaitFor is Wait with a context that ends after d, at less cost.
+// WaitFor is Wait with a context that ends after d, but cheaper.
 func (t *Ticket) WaitFor(ctx context.Context, d time.Duration) []Result {
 	if t.log == nil {
 		return t.results
@@ -226,7 +230,7 @@ func (t *Ticket) mapped(logged []log.Result) []Result {
 	return t.results
 }
 
-// result is the log's answer to an append.
+// result converts the log's result.
 func result(r *log.Result) Result {
 	if err := r.Err(); err != nil {
 		return Result{Err: err}

@@ -14,9 +14,10 @@ type slotKey struct {
 	pack  bool
 }
 
-// tail keeps the newest committed objects in memory, in the buffers in which they were sent. What it keeps is reserved
-// in one class of the budget; the oldest objects make room for new ones. An object that a reader holds keeps its
-// reservation until the reader is done.
+// tail keeps the newest committed objects in memory, in the buffers in which they were sent. Their
+// memory is reserved in one class of the budget; the oldest objects are evicted for new ones. Each
+// reader holds a reference on its object, so an evicted object keeps its buffer and reservation
+// until its last reader releases it.
 type tail struct {
 	class *budget.Class
 	met   *meters
@@ -40,7 +41,7 @@ func (t *tail) add(c *log.Committed) {
 	}
 	for c.Object.Move(t.class) != nil {
 		if len(t.order) == 0 {
-			return // readers hold the memory
+			return // readers still hold the memory
 		}
 		t.evictLocked()
 	}
@@ -70,7 +71,7 @@ func (t *tail) get(key slotKey) *log.Object {
 	return o
 }
 
-// clear drops everything, for good.
+// clear evicts everything; later objects are not kept.
 func (t *tail) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// LogTime is the time of the log.
+// LogTime is the log's time.
 type LogTime struct {
-	Last time.Time // append time of the last commit; zero if there is none
-	Now  time.Time // that a commit would have by the clock that the broker goes by
-	Err  error     // why no commit is made at that time (ErrClock), or nil
+	Last time.Time // append time of the last commit; zero: no commit
+	Now  time.Time // the time that a commit would have by the broker's clock
+	Err  error     // ErrClock if no commit is made at that time, or nil
 }
 
-// LogTime returns the time of the log. It makes no request.
+// LogTime returns the log's time. It makes no request.
 func (b *Broker) LogTime() (t LogTime) {
 	b.log.Read(func(s *state.State) {
 		if s.AppendTime > 0 {
@@ -26,12 +26,14 @@ func (b *Broker) LogTime() (t LogTime) {
 	return t
 }
 
-// Now is the log's time, and whether nothing must be deleted for its age by it (rule R15).
+// Now returns the log's time. With doubted, nothing must be deleted because of its age by that time
+// (rule R15).
 func (b *Broker) Now() (now time.Time, doubted bool) { return b.opt.Now(), b.log.TimeDoubted() }
 
-// ResetTime takes the machine's clock to be right. A log whose time is later goes back to it (rule R15): its next commits
-// have times that are earlier than those of commits before. It waits until that is committed. A log whose time is not later stays
-// as it is. Errors: ErrClock, if the store's clock contradicts the machine's; ErrLevel; those of an append.
+// ResetTime accepts the machine's clock as correct and waits until that is committed. A log whose
+// time is later goes back to the clock (rule R15): its next commits have earlier times than the
+// commits before. Else the log does not change. Errors: ErrClock if the store's clock contradicts
+// the machine's; ErrLevel; those of an append.
 func (b *Broker) ResetTime(ctx context.Context) (LogTime, error) {
 	if err := b.refuses(ctx); err != nil {
 		return LogTime{}, err

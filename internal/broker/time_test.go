@@ -12,10 +12,10 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// wrongClock is a machine's clock that is off by some time.
+// wrongClock is a machine's clock with an error.
 type wrongClock struct {
 	off   atomic.Int64
-	store atomic.Bool // the store tells the right time
+	store atomic.Bool // the store's clock is known, and right
 }
 
 func (c *wrongClock) show() logtime.Reading {
@@ -23,7 +23,7 @@ func (c *wrongClock) show() logtime.Reading {
 	return logtime.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().Add(off).UnixMicro(), Store: c.store.Load(), Skew: off}
 }
 
-// waits makes sure that a record is not stored, and that its sender hears why.
+// waits checks that a record is not stored, and that its result says why.
 func waits(t *testing.T, b *broker.Broker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
@@ -59,7 +59,7 @@ func TestWritesWaitWhileTheStoreContradictsTheClock(t *testing.T) {
 	}
 }
 
-// TestATimeThatIsInTheLog: a clock ten years ahead for one commit, and right again.
+// TestATimeThatIsInTheLog: the clock is ten years ahead for one commit, then right again.
 func TestATimeThatIsInTheLog(t *testing.T) {
 	store := objstore.NewMemory()
 	c := &wrongClock{}
@@ -93,7 +93,7 @@ func TestATimeThatIsInTheLog(t *testing.T) {
 		t.Errorf("a second reset: %+v, %v", again, err)
 	}
 	kill(b)
-	b = open(t, o) // the reset is in the log
+	b = open(t, o) // the reset is committed
 	mustProduce(t, b, "a", 0, "right after a restart")
 	if at := b.LogTime().Last; time.Until(at).Abs() > time.Hour {
 		t.Errorf("the log's time is %v", at)

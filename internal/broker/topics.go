@@ -12,9 +12,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Topic describes a topic as committed. With confirm the store is asked first whether anything newer is there, if that
-// is not known anyway (rule R11): the answer is then no older than the log's idle check, a minute. Errors:
-// ErrUnknownTopic; with confirm ErrFenced, ErrStoreUnavailable, the context's.
+// Topic describes a committed topic. With confirm it first asks the store for newer commits, unless
+// the broker knows that there are none (rule R11). The answer is then at most as old as the log's
+// idle check, one minute. Errors: ErrUnknownTopic; with confirm ErrFenced, ErrStoreUnavailable, the
+// context's.
 func (b *Broker) Topic(ctx context.Context, name string, confirm bool) (TopicInfo, error) {
 	if confirm {
 		if err := b.log.Confirm(ctx); err != nil {
@@ -53,7 +54,8 @@ func (b *Broker) Partitions(name string) (int, error) {
 	return n, err
 }
 
-// Resolved returns how many partitions a topic has, and its settings with the defaults filled in, or ErrUnknownTopic.
+// Resolved returns how many partitions a topic has, and its settings with the defaults filled in,
+// or ErrUnknownTopic.
 func (b *Broker) Resolved(name string) (partitions int, settings state.Settings, err error) {
 	err = ErrUnknownTopic
 	b.log.Read(func(s *state.State) {
@@ -64,7 +66,8 @@ func (b *Broker) Resolved(name string) (partitions int, settings state.Settings,
 	return partitions, settings, err
 }
 
-// Limits returns what record.Check is to hold batches against that a client made for a topic, or ErrUnknownTopic.
+// Limits returns the limits by which record.Check checks a client's batches for a topic, or
+// ErrUnknownTopic.
 func (b *Broker) Limits(name string) (record.Limits, error) {
 	r, err := b.rules(name, 0)
 	return record.Limits{BatchBytes: r.maxBatch, DecompressedBytes: b.opt.Budget.Limit() / 4}, err
@@ -83,15 +86,15 @@ func describePartition(p *state.Partition) PartitionInfo {
 	if p.LatestCommit != 0 {
 		info.LatestCommit = time.UnixMicro(p.LatestCommit)
 	}
-	if len(p.Ranges) > 0 { // a trim may have gone into the first
+	if len(p.Ranges) > 0 { // a trim may have ended inside the first range
 		r := &p.Ranges[0]
 		info.Records -= max(0, int64(r.Records)-(r.End()-p.Start))
 	}
 	return info
 }
 
-// CreateTopic creates a topic and waits until that is committed. Errors: ErrInvalid, ErrTopicExists, and those of an
-// append.
+// CreateTopic creates a topic and waits until that is committed. Errors: ErrInvalid,
+// ErrTopicExists, and those of an append.
 func (b *Broker) CreateTopic(ctx context.Context, name string, spec TopicSpec) (TopicInfo, error) {
 	if err := state.CheckTopicName(name); err != nil {
 		return TopicInfo{}, &InvalidError{Field: "topic-name", Reason: err.Error()}
@@ -111,12 +114,12 @@ func (b *Broker) CreateTopic(ctx context.Context, name string, spec TopicSpec) (
 	})
 }
 
-// UpdateTopic adds partitions and merges settings, "" removing one, and waits until that is committed. Partitions can not
-// be taken away, nor added where records are found by their key. Errors: ErrInvalid, ErrUnknownTopic, and those of an
-// append.
+// UpdateTopic adds partitions, merges settings ("" removes one) and waits until that is committed.
+// It refuses to remove partitions, and to add them to a compacted topic. Errors: ErrInvalid,
+// ErrUnknownTopic, and those of an append.
 func (b *Broker) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (TopicInfo, error) {
 	select {
-	case b.topics <- struct{}{}: // so that two updates at once do not undo one another
+	case b.topics <- struct{}{}: // concurrent updates would overwrite each other's settings
 		defer func() { <-b.topics }()
 	case <-ctx.Done():
 		return TopicInfo{}, fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
@@ -130,13 +133,13 @@ func (b *Broker) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (
 	})
 }
 
-// CheckUpdate says what UpdateTopic would refuse, and changes nothing.
+// CheckUpdate returns the error of UpdateTopic without an update.
 func (b *Broker) CheckUpdate(_ context.Context, name string, spec TopicSpec) error {
 	_, _, err := b.updated(name, spec)
 	return err
 }
 
-// updated is a topic as it is, and its settings as they would be.
+// updated returns a topic, and its settings after an update.
 func (b *Broker) updated(name string, spec TopicSpec) (now TopicRef, settings map[string]string, err error) {
 	now, ok := b.TopicNamed(name)
 	if !ok {
@@ -159,8 +162,8 @@ func (b *Broker) updated(name string, spec TopicSpec) (now TopicRef, settings ma
 	return now, settings, err
 }
 
-// DeleteTopic deletes a topic that nothing uses (Options.InUse) and waits until that is committed. Errors: ErrUnknownTopic,
-// ErrTopicInUse, and those of an append.
+// DeleteTopic deletes a topic that is not in use (Options.InUse) and waits until that is committed.
+// Errors: ErrUnknownTopic, ErrTopicInUse, and those of an append.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 	if _, ok := b.TopicNamed(name); !ok {
 		return ErrUnknownTopic
@@ -173,8 +176,8 @@ func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 	return b.ForceDeleteTopic(ctx, name)
 }
 
-// ForceDeleteTopic deletes a topic whatever uses it, and waits until that is committed. Errors: ErrUnknownTopic, and those of an
-// append.
+// ForceDeleteTopic deletes a topic even if it is in use, and waits until that is committed. Errors:
+// ErrUnknownTopic, and those of an append.
 func (b *Broker) ForceDeleteTopic(ctx context.Context, name string) error {
 	now, ok := b.TopicNamed(name)
 	if !ok {
@@ -198,20 +201,21 @@ func checkSettings(given map[string]string) (map[string]string, error) {
 	return settings, nil
 }
 
-// checkGrowth refuses a change of the number of partitions that would break what is there. 0 leaves it as it is.
+// checkGrowth refuses a number of partitions that would lose records or move keys. 0 means no
+// change.
 func checkGrowth(have, want int, settings map[string]string) error {
 	switch {
 	case want == 0 || want == have:
 		return nil
 	case want < have:
-		return &InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is fewer than the %d there are", want, have)}
+		return &InvalidError{Field: "partitions", Reason: fmt.Sprintf("%d is less than the current %d", want, have)}
 	case strings.HasPrefix(state.Resolve(settings).CleanupPolicy, "compact"):
-		return &InvalidError{Field: "partitions", Reason: "can not be added to a compacted topic: keys would move to others"}
+		return &InvalidError{Field: "partitions", Reason: "cannot be added to a compacted topic: keys would move to other partitions"}
 	}
 	return checkPartitions(want)
 }
 
-// change proposes a state record and describes the topic afterwards.
+// change proposes a state record and describes the topic after it.
 func (b *Broker) change(ctx context.Context, name string, r state.Record) (TopicInfo, error) {
 	if err := b.propose(ctx, r); err != nil {
 		return TopicInfo{}, err
@@ -226,20 +230,21 @@ func (b *Broker) propose(ctx context.Context, r state.Record) error {
 	return b.log.Propose(r).Wait(ctx)[0].Err()
 }
 
-// AutoCreates says whether EnsureTopic creates topics.
+// AutoCreates reports whether EnsureTopic creates topics.
 func (b *Broker) AutoCreates() bool { return b.opt.AutoCreate }
 
-// DefaultPartitions is the number of partitions of a topic that is created without one.
+// DefaultPartitions is the number of partitions of a topic that is created without a number.
 func (b *Broker) DefaultPartitions() int { return max(1, b.opt.DefaultPartitions) }
 
-// EnsureTopic returns nil if the topic is there. If not, and the broker may, it creates it with DefaultPartitions partitions and
-// default settings and waits until that is committed; callers at the same time share one attempt. An error means that nothing
-// was appended: ErrUnknownTopic if it may not, ErrInvalid, and those of an append but for ErrOutcomeUnknown.
+// EnsureTopic returns nil if the topic exists. If not, and AutoCreates, it creates the topic with
+// DefaultPartitions and default settings and waits until that is committed. Concurrent callers
+// share one attempt. On an error nothing was appended: ErrUnknownTopic without AutoCreates,
+// ErrInvalid, and those of an append except ErrOutcomeUnknown.
 func (b *Broker) EnsureTopic(ctx context.Context, name string) error {
 	return b.EnsureTopicAs(ctx, name, TopicSpec{})
 }
 
-// EnsureTopicAs is EnsureTopic, but that a topic that it creates is as spec says. One that is there stays as it is.
+// EnsureTopicAs is EnsureTopic with a spec for a created topic. An existing topic does not change.
 func (b *Broker) EnsureTopicAs(ctx context.Context, name string, spec TopicSpec) error {
 	if spec.Partitions == 0 {
 		spec.Partitions = b.DefaultPartitions()
@@ -254,14 +259,14 @@ func (b *Broker) EnsureTopicAs(ctx context.Context, name string, spec TopicSpec)
 		if !b.opt.AutoCreate {
 			return ErrUnknownTopic
 		}
-		e, mine := b.ensures.join(name)
-		if mine {
+		e, first := b.ensures.join(name)
+		if first {
 			_, err := b.CreateTopic(ctx, name, spec)
 			switch {
 			case errors.Is(err, ErrTopicExists):
 				err = nil
 			case errors.Is(err, ErrOutcomeUnknown):
-				err = fmt.Errorf("%w: the topic is not created yet", ErrStoreUnavailable)
+				err = fmt.Errorf("%w: creation of the topic is not confirmed", ErrStoreUnavailable)
 			}
 			b.ensures.leave(name, e, err)
 			return err

@@ -65,7 +65,7 @@ func TestTopics(t *testing.T) {
 	}
 	again, err := b.CreateTopic(ctx, "orders", broker.TopicSpec{})
 	if err != nil || again.ID == info.ID || again.Partitions[0].Next != 0 {
-		t.Fatalf("made again: %+v %v", again, err)
+		t.Fatalf("created again: %+v %v", again, err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-func TestUpdatesAtOnceAreAllKept(t *testing.T) {
+func TestConcurrentUpdatesAreAllKept(t *testing.T) {
 	b := open(t, options(objstore.NewMemory()))
 	create(t, b, "a", 1)
 	settings := map[string]string{"retention-time": "1h0m0s", "retention-bytes": "5000", "timestamp-type": "LogAppendTime", "min-compaction-lag": "5s"}
@@ -168,10 +168,10 @@ func TestSubmitChecks(t *testing.T) {
 		{"no data", broker.Append{Topic: "a", ExpectedOffset: -1}, broker.ErrInvalid},
 		{"no batch", broker.Append{Topic: "a", ExpectedOffset: -1, Data: make([]byte, 100)}, broker.ErrInvalid},
 		{"summary says more", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.Summary.Span, a.Summary.Records = 2, 2 }), broker.ErrInvalid},
-		{"cut off", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.Data = a.Data[:len(a.Data)-1] }), broker.ErrInvalid},
+		{"truncated", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.Data = a.Data[:len(a.Data)-1] }), broker.ErrInvalid},
 		{"too large", data(t, "a", 0, strings.Repeat("x", 3<<20)), broker.ErrTooLarge},
 		{"a client's batch too large", with(data(t, "small", 0, strings.Repeat("x", 1000)), func(a *broker.Append) { a.ClientMade = true }), broker.ErrTooLarge},
-		{"a large record of ours", data(t, "small", 0, strings.Repeat("x", 1000)), nil},
+		{"a large record of Seb's own", data(t, "small", 0, strings.Repeat("x", 1000)), nil},
 		{"expected offset", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.ExpectedOffset = 1 }), nil},
 		{"wrong offset", with(data(t, "a", 0, "x"), func(a *broker.Append) { a.ExpectedOffset = 1 }), broker.ErrOffsetMismatch},
 	} {
@@ -199,7 +199,8 @@ func TestSubmitChecks(t *testing.T) {
 	}
 }
 
-// TestFramingDoesNotCount: the largest record is one whose bytes are the largest request, and it can be read.
+// TestFramingDoesNotCount: the largest record has as many bytes as the largest request, and it can
+// be read.
 func TestFramingDoesNotCount(t *testing.T) {
 	o := options(objstore.NewMemory())
 	b := open(t, o)

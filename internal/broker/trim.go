@@ -6,10 +6,10 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// Trim makes offset the first one of a partition that is there, for good, and waits until that is committed: reading
-// below it is *BelowStartError from then on, and the objects that nobody needs any more are deleted in time. An offset
-// at or below the start changes nothing. Errors: ErrUnknownTopic, ErrUnknownPartition, ErrBeyondEnd, ErrInvalid, and
-// those of an append.
+// Trim makes offset the first offset of a partition, permanently, and waits until that is
+// committed. From then on a read below it is *BelowStartError, and objects without references are
+// deleted in time. An offset at or below the start changes nothing. Errors: ErrUnknownTopic,
+// ErrUnknownPartition, ErrBeyondEnd, ErrInvalid, and those of an append.
 func (b *Broker) Trim(ctx context.Context, topic string, partition int32, offset int64) (PartitionInfo, error) {
 	if offset < 0 {
 		return PartitionInfo{}, &InvalidError{Field: "offset", Reason: "is negative"}

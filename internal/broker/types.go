@@ -12,55 +12,62 @@ import (
 type Append struct {
 	Topic     string
 	Partition int32
-	// Data is one or more concatenated RecordBatch v2, checked by record.Check or made by package record; the base
-	// offsets in it are ignored. The broker owns Data from Submit until Release: it patches base offsets and leader
-	// epoch in place, and in a topic with timestamp-type=LogAppendTime the append time and the checksums.
+	// Data is one or more concatenated RecordBatch v2, checked by record.Check or made by package
+	// record. The base offsets in it are ignored. The broker owns Data from Submit until Release.
+	// It patches base offsets and leader epoch in place, and with timestamp-type=LogAppendTime also
+	// the append time and the checksums.
 	Data []byte
-	// Summary is that of Data. ProducerID >= 0 makes the append idempotent: each of a producer's last 5 appends to a
-	// partition is answered with its original offsets when it comes again, once those are committed (Result.Duplicate);
-	// one that is not the next in sequence is refused with ErrSequenceGap, one of an older producer epoch with
-	// ErrProducerFenced. What is remembered outlives restarts, takeovers and the records themselves, but of very many
-	// producers those silent longest are forgotten: such a producer may go on with any sequence.
+	// Summary is that of Data. ProducerID >= 0 makes the append idempotent. If one of a producer's
+	// last 5 appends to a partition is repeated, its result is the original offsets, once they are
+	// committed (Result.Duplicate). An append out of sequence is refused with ErrSequenceGap, one
+	// of an older producer epoch with ErrProducerFenced.
+	//
+	// The state of a producer outlives restarts, takeovers and the records themselves. Above a
+	// limit on the number of producers, the least recent ones are forgotten; a forgotten producer
+	// may continue with any sequence.
 	Summary record.Summary
-	// ClientMade says that a client cut Data into batches: the topic's max-batch-bytes bounds each of them. Batches that Seb
-	// encodes itself are cut at 1 MiB, and a larger record stands alone.
+	// ClientMade means that a client made the batches: the topic's max-batch-bytes limits each of
+	// them. Seb itself cuts batches at record.BatchTarget, and a larger record gets its own batch.
 	ClientMade bool
-	// ExpectedOffset, if >= 0, refuses the append unless it is the partition's next offset (OffsetMismatchError).
+	// ExpectedOffset, if >= 0, refuses the append unless it is the partition's next offset
+	// (OffsetMismatchError).
 	ExpectedOffset int64
-	// Release, if not nil, is called exactly once when the broker holds no reference to Data any more. It may be called
-	// from any goroutine, before or after the ticket is answered.
+	// Release, if not nil, is called exactly once when the broker no longer references Data. It may
+	// be called from any goroutine, before or after the ticket's result.
 	Release func()
-	// Memory, if not nil, is the reservation that covers Data, perhaps with others. When the broker keeps Data for readers
-	// it moves the reservation to another class, so that new requests find room; Release still gives it back.
+	// Memory, if not nil, is the reservation that covers Data, and possibly other data. If the
+	// broker keeps Data for readers, it moves the reservation to another class, so that new
+	// requests have memory. Release still frees the reservation.
 	Memory *budget.Reservation
 }
 
-// Result is the answer to one Append. Err nil means: durable (rule R4 acked).
+// Result is the result of one Append. A nil Err means durable (rule R4 acked).
 type Result struct {
 	Base       int64     // offset of the first record
-	Span       int64     // number of offsets taken
+	Span       int64     // number of offsets
 	AppendTime time.Time // zero for a duplicate
-	// Duplicate: an idempotent producer's append that was there already. Base is where; nothing was stored again.
+	// Duplicate: an earlier append of the idempotent producer has this result, and nothing was
+	// stored now.
 	Duplicate bool
 	Err       error
 }
 
-// Want asks for a partition's data from an offset.
+// Want is a request for a partition's data from an offset on.
 type Want struct {
 	Topic     string
 	Partition int32
 	Offset    int64
-	ID        record.ID // of the topic, if it must be this one; zero: any of its name
-	MaxBytes  int       // soft: at least one batch is given; 0 means a default of 1 MiB
+	ID        record.ID // required topic id; zero: any topic of this name
+	MaxBytes  int       // soft: at least one batch is returned; 0: default 1 MiB
 }
 
-// Fetched is the answer to Fetch, a part per Want in order. The caller must call Release once.
+// Fetched is the result of Fetch, one part per Want in order. The caller must call Release.
 type Fetched struct {
 	Parts   []FetchedPart
 	release func()
 }
 
-// Release gives the chunks' memory and files back.
+// Release frees the chunks' memory and files.
 func (f *Fetched) Release() {
 	if f != nil && f.release != nil {
 		f.release()
@@ -68,37 +75,39 @@ func (f *Fetched) Release() {
 	}
 }
 
-// FetchedPart is what one partition gave.
+// FetchedPart is one partition's result.
 type FetchedPart struct {
-	// Err is ErrUnknownTopic, ErrUnknownPartition, *BelowStartError, *CorruptError, ErrStoreUnavailable or ErrOverBudget:
-	// nothing could be read. The other parts are good all the same.
+	// Err is ErrUnknownTopic, ErrUnknownPartition, *BelowStartError, *CorruptError,
+	// ErrStoreUnavailable or ErrOverBudget if nothing could be read. It does not affect the other
+	// parts.
 	Err           error
 	Start         int64 // first offset that is there
-	HighWatermark int64 // next offset to be written: all below it is committed
-	// Chunks in offset order; the first holds the wanted offset, perhaps not as its first record (whole batches only).
-	// Empty when nothing is there yet.
+	HighWatermark int64 // next offset to be written; all offsets below it are committed
+	// Chunks are in offset order. The first holds the wanted offset, possibly inside its first
+	// batch. Empty if there is no data from that offset on.
 	Chunks []Chunk
 }
 
-// TopicInfo describes a topic as committed.
+// TopicInfo describes a committed topic.
 type TopicInfo struct {
 	Name       string
 	ID         record.ID
-	Settings   map[string]string // explicitly set ones, canonical form
+	Settings   map[string]string // explicit ones only, in canonical form
 	Partitions []PartitionInfo
 }
 
-// PartitionInfo describes a partition as committed.
+// PartitionInfo describes a committed partition.
 type PartitionInfo struct {
-	Start        int64     // first offset that is there
-	Next         int64     // high watermark
-	LatestCommit time.Time // append time of the newest object with data of this partition; zero if never written
-	Records      int64     // after a trim into a compacted range at most so many
+	Start int64 // first offset that is there
+	Next  int64 // high watermark
+	// append time of the newest object with data of this partition; zero if there is none
+	LatestCommit time.Time
+	Records      int64 // upper bound if a trim ended inside a compacted range
 	Bytes        int64
 }
 
-// TopicSpec is what a topic is created or changed with.
+// TopicSpec is a topic's configuration to create or update.
 type TopicSpec struct {
-	Partitions int               // 0: 1 at creation, unchanged on update
-	Settings   map[string]string // DESIGN names (retention-time ...); on update: merged, "" removes
+	Partitions int               // 0: 1 on creation, unchanged on update
+	Settings   map[string]string // by name ("retention-time"); on update merged, "" removes one
 }

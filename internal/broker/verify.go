@@ -7,36 +7,36 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// verifier goes through a range's batches as they are read, checks them, and picks those that are wanted.
+// verifier checks a range's batches as they are read, and selects the wanted ones.
 type verifier struct {
 	*Piece
-	pos  int64 // of the next batch, from the range's beginning
+	pos  int64 // of the next batch, relative to the range's beginning
 	base int64 // its offset
-	// need is how many bytes the next batch takes, if verify came to an end in it.
+	// need is the size of the next batch if the buffer ended inside it.
 	need     int64
 	segments []segment // verified by the last call
 }
 
-// verify checks the whole batches in buf, which begins at v.pos: checksums, and that offsets and the epoch, which no
-// batch's checksum covers, are those of the range. It stops when it has max bytes from the wanted offset on. Errors are
-// damage.
+// verify checks the whole batches in buf, which begins at v.pos. It checks their checksums, and
+// their offsets and epoch against the range, because no batch's checksum covers those. It stops at
+// max bytes from the wanted offset on. Errors are damage.
 func (v *verifier) verify(buf []byte) (out Chunk, err error) {
 	v.segments, v.need = v.segments[:0], 0
 	out.Verified = true
-	from := -1 // where the wanted batches begin in buf
+	from := -1 // start of the wanted batches in buf
 	at := 0
 	for at < len(buf) {
 		rest := buf[at:]
 		if len(rest) < record.BatchHeadSize {
 			if int64(v.Range.Len)-v.pos < record.BatchHeadSize {
-				return out, damaged("head of a batch at offset %d is longer than its range", v.base)
+				return out, damaged("header of the batch at offset %d exceeds its range", v.base)
 			}
 			v.need = record.BatchHeadSize
 			break
 		}
 		if size := int64(binary.BigEndian.Uint32(rest[8:])) + 12; size > int64(len(rest)) {
 			if size > int64(v.Range.Len)-v.pos {
-				return out, damaged("batch at offset %d is longer than its range", v.base)
+				return out, damaged("batch at offset %d exceeds its range", v.base)
 			}
 			v.need = size
 			break
@@ -77,25 +77,26 @@ func (v *verifier) check(batch record.Batch) error {
 	last := v.pos+int64(batch.Len()) == int64(v.Range.Len)
 	switch end := v.base + batch.Span(); {
 	case batch.BaseOffset() != v.base:
-		return damaged("batch at offset %d where %d should be", batch.BaseOffset(), v.base)
+		return damaged("batch at offset %d, want %d", batch.BaseOffset(), v.base)
 	case uint32(batch.LeaderEpoch()) > v.Range.Epoch:
-		return damaged("batch at offset %d is of epoch %d, its object of %d", v.base, batch.LeaderEpoch(), v.Range.Epoch)
+		return damaged("batch at offset %d has epoch %d, above its object's %d", v.base, batch.LeaderEpoch(), v.Range.Epoch)
 	case end > v.Range.End() || last != (end == v.Range.End()):
 		return damaged("batch at offset %d ends at %d, its range at %d", v.base, end, v.Range.End())
 	}
 	return nil
 }
 
-// Place is where a range lies, and its first offset.
-type Place struct {
+// ObjectRange is the location of a range, with its first offset.
+type ObjectRange struct {
 	state.Source
 	Base int64
 	Len  uint32 // bytes
 }
 
-// Written tells of a range that this process has stored: it was checked before, so that a reader need not do that again, and can
-// have it as a section of a file at once. parts gives its whole batches, if they are wanted; they are not kept.
-func (r *Reader) Written(at Place, parts func() [][]byte) {
+// Written adds a range that this process has stored to the index. The broker checked its batches
+// before, so readers need not, and can have them as a section of a file at once. parts returns the
+// range's whole batches; they are not kept.
+func (r *Reader) Written(at ObjectRange, parts func() [][]byte) {
 	if r.opt.Share || at.Len < sectionMin {
 		return // it will not be a section
 	}
@@ -104,7 +105,7 @@ func (r *Reader) Written(at Place, parts func() [][]byte) {
 		for len(rest) > 0 {
 			batch, more, err := record.Split(rest)
 			if err != nil {
-				return // a reader will say what is wrong
+				return // a reader will report the damage
 			}
 			v.remember(int64(batch.Len()), batch.Span())
 			v.pos += int64(batch.Len())
@@ -115,7 +116,7 @@ func (r *Reader) Written(at Place, parts func() [][]byte) {
 	r.index.add(at.Source, v.segments)
 }
 
-// remember adds a batch to the segments.
+// remember adds a batch to the segments, to the last one while that stays below segmentBytes.
 func (v *verifier) remember(size, span int64) {
 	if n := len(v.segments); n > 0 && v.segments[n-1].size+size <= segmentBytes {
 		v.segments[n-1].size += size

@@ -7,50 +7,52 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// partKey names a partition for good: topic ids are never used again.
+// partKey identifies a partition permanently: topic ids are never reused.
 type partKey struct {
 	topic     record.ID
 	partition uint32
 }
 
-// waiter is one fetch that waits for data: one object on the lists of all its partitions.
+// waiter is one fetch that waits for data. It is on the lists of all its partitions.
 type waiter struct {
 	wake  chan struct{} // capacity 1
 	need  int64         // bytes still missing
 	parts []partKey
-	at    []int // where it stands in the list of each of parts; -1: not
+	at    []int // its index in the list of each of parts
 }
 
-// place is one entry in a partition's list.
-type place struct {
+// listEntry is one entry in a partition's list.
+type listEntry struct {
 	w *waiter
-	i int // of w.parts
+	i int // index in w.parts
 }
 
-// waiters are all fetches that wait. A waiter is added while the state is read-locked and woken while it is locked, so
-// that no commit comes between a look at the state and the wait.
+// waiters are all fetches that wait. A waiter is added under the state's read lock and woken under
+// its write lock, so no commit falls between a look at the state and the wait.
+//
+// Locks are taken in the order state, then mu.
 type waiters struct {
 	met *meters
 
-	mu      sync.Mutex // guards the fields below
-	lists   map[partKey][]place
-	count   int
-	tell    func(bool) // told when count turns from or to 0
-	linger  *time.Timer
-	told    bool
-	stopped bool
+	mu       sync.Mutex // guards the fields below
+	lists    map[partKey][]listEntry
+	count    int
+	report   func(bool) // called when waiting changes between none and some
+	linger   *time.Timer
+	reported bool
+	stopped  bool
 }
 
-func newWaiters(met *meters) *waiters { return &waiters{met: met, lists: map[partKey][]place{}} }
+func newWaiters(met *meters) *waiters { return &waiters{met: met, lists: map[partKey][]listEntry{}} }
 
-// start says whom to tell whether anybody waits.
-func (s *waiters) start(tell func(bool)) {
+// start sets the function that is called when waiting starts or ends.
+func (s *waiters) start(report func(bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tell = tell
+	s.report = report
 }
 
-// add lists a waiter for need more bytes of its partitions; false once stopped.
+// add adds a waiter for need more bytes of its partitions. It returns false once stopped.
 func (s *waiters) add(w *waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,15 +63,15 @@ func (s *waiters) add(w *waiter) bool {
 	for i, p := range w.parts {
 		list := s.lists[p]
 		w.at[i] = len(list)
-		s.lists[p] = append(list, place{w, i})
+		s.lists[p] = append(list, listEntry{w, i})
 	}
 	s.count++
 	s.met.waiting.Store(int64(s.count))
-	s.tellLocked()
+	s.reportLocked()
 	return true
 }
 
-// remove takes a waiter off all lists: the last of a list takes its place.
+// remove removes a waiter from all lists. The last entry of a list moves to the freed index.
 func (s *waiters) remove(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +81,7 @@ func (s *waiters) remove(w *waiter) {
 		moved := list[last]
 		list[w.at[i]] = moved
 		moved.w.at[moved.i] = w.at[i]
-		list[last] = place{}
+		list[last] = listEntry{}
 		if last == 0 {
 			delete(s.lists, p)
 		} else {
@@ -88,17 +90,18 @@ func (s *waiters) remove(w *waiter) {
 	}
 	s.count--
 	s.met.waiting.Store(int64(s.count))
-	s.tellLocked()
+	s.reportLocked()
 }
 
-func (s *waiters) tellLocked() {
-	if waiting := s.count > 0 || s.linger != nil; waiting != s.told && s.tell != nil {
-		s.told = waiting
-		s.tell(waiting)
+func (s *waiters) reportLocked() {
+	if waiting := s.count > 0 || s.linger != nil; waiting != s.reported && s.report != nil {
+		s.reported = waiting
+		s.report(waiting)
 	}
 }
 
-// touch counts as a reader for a while: at a broker that only follows, also those who do not wait want new data.
+// touch counts as a waiting reader for d: at a follower, readers that do not wait also need new
+// data.
 func (s *waiters) touch(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,12 +116,13 @@ func (s *waiters) touch(d time.Duration) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.linger = nil
-		s.tellLocked()
+		s.reportLocked()
 	})
-	s.tellLocked()
+	s.reportLocked()
 }
 
-// wake counts a committed object for whoever waits for its partitions, and wakes those that have enough.
+// wake subtracts a committed object's bytes from the waiters of its partitions, and wakes the
+// waiters with enough.
 func (s *waiters) wake(index []record.IndexEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +139,7 @@ func (s *waiters) wake(index []record.IndexEntry) {
 	}
 }
 
-// wakeAll wakes everybody: the state has changed in a way that no index describes.
+// wakeAll wakes all waiters: the state has changed in a way that no index describes.
 func (s *waiters) wakeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +154,7 @@ func (s *waiters) wakeAllLocked() {
 	}
 }
 
-// stop wakes everybody and takes no more.
+// stop wakes all waiters; add then refuses further ones.
 func (s *waiters) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -145,7 +145,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 				Index: mem.Class(budget.CacheIndex), Buffers: mem.Buffers(), Logger: o.Logger,
 			})
 		}}
-		opt.Store, opt.Keep = n.cache, n.cache.keep
+		opt.Store, opt.FillCache = n.cache, n.cache.keep
 	}
 	opt.ShareReads = !local && n.cache == nil
 	keys, events := new(keyLog), new(eventLog)

@@ -77,7 +77,7 @@ func (n *Node) snapshots(store objstore.Store, o *Options) *snapshot.Snapshots {
 		Store: store, View: triggersTopic, Schema: triggerstore.Schema, Cluster: n.Cluster, Logger: o.Logger,
 		PieceBytes: min(snapshot.PieceBytes, o.MemoryLimit/64),
 		At: func() (snapshot.LogPosition, bool) {
-			pos, nonce, known := n.Place()
+			pos, nonce, known := n.LogPosition()
 			return snapshot.LogPosition{Position: pos, Nonce: nonce}, known
 		},
 		On: func(p snapshot.LogPosition) bool { return n.Passed(p.Position, p.Nonce) },
