@@ -138,6 +138,8 @@ func (r *release) platform(p platform) error {
 	}
 	files := map[string]string{ // in the archive, on disk
 		"LICENSE": filepath.Join(r.root, "LICENSE"), "README.md": filepath.Join(r.root, "README.md"),
+		"share/prometheus/seb.rules.yml": filepath.Join(r.root, "packaging", "prometheus", "seb.rules.yml"),
+		"share/grafana/seb.json":         filepath.Join(r.root, "packaging", "grafana", "seb.json"),
 	}
 	for _, name := range []string{"seb", "seb-bench", "seb.1.gz", "completions/seb.bash", "completions/seb.zsh", "completions/seb.fish"} {
 		files[name] = filepath.Join(stage, name)

@@ -129,6 +129,7 @@ func (c *checks) deb() error {
 	for _, file := range []string{
 		"./usr/bin/seb", "./usr/lib/systemd/system/seb.service", "./etc/seb/seb.env", "./usr/share/man/man1/seb.1.gz",
 		"./usr/share/bash-completion/completions/seb", "./usr/share/doc/seb/copyright",
+		"./usr/share/seb/prometheus/seb.rules.yml", "./usr/share/seb/grafana/seb.json",
 	} {
 		if !strings.Contains(list, " "+file+"\n") {
 			return fmt.Errorf("%s is not in the package:\n%s", file, list)
