@@ -95,7 +95,7 @@ func (m *monitored) startBroker() (err error) {
 	env := []string{"SEB_API_KEY=" + alertsKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 	data := filepath.Join(m.dir, "data")
 	m.broker, err = testenv.Serve(filepath.Join(m.dir, "usr/bin/seb"), env, "--bucket", m.s3.Spec("alerts"), "--data-dir", data,
-		"--http-port", "0", "--kafka-listen", "")
+		"--http-port", "0", "--kafka-listen", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
