@@ -227,7 +227,7 @@ func (s *session) begin(ctx context.Context, o *order) error {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &part{
 		w: s.w, cancel: cancel, over: make(chan struct{}), done: make(chan struct{}), start: make(chan time.Time, 1),
-		seen: make(chan []load.Sighting, 1),
+		seen: make(chan []load.Receipts, 1),
 	}
 	s.run = p
 	s.a.o.Say(fmt.Sprintf("%s: run %016x: part %d of %d of %s", s.from, o.Run, o.Part+1, o.Parts, o.Target.Name()))
@@ -255,7 +255,7 @@ type part struct {
 	w      *wire
 	cancel context.CancelFunc
 	start  chan time.Time
-	seen   chan []load.Sighting
+	seen   chan []load.Receipts
 	over   chan struct{}
 	isOver bool // used by the session's loop
 	done   chan struct{}
@@ -321,7 +321,7 @@ func (p *part) Report(t load.Totals) {
 func (p *part) Over() <-chan struct{} { return p.over }
 
 // Exchange implements load.Others.
-func (p *part) Exchange(ctx context.Context, mine []load.Sighting) ([]load.Sighting, error) {
+func (p *part) Exchange(ctx context.Context, mine []load.Receipts) ([]load.Receipts, error) {
 	if err := p.w.send(&frame{Kind: kindSeen, Seen: mine}); err != nil {
 		return nil, err
 	}

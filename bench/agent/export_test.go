@@ -81,7 +81,7 @@ func SpeakVersion(ctx context.Context, token Token, address string, version int)
 func ServerTLS() (*tls.Config, error) { return serverTLS() }
 
 // Frames reads the frames of a connection to its end. It returns their number, and the bytes of
-// their errors and sightings.
+// their errors and receipts.
 func Frames(c net.Conn) (frames, bytes int, err error) {
 	w := newWire(c)
 	w.limit = frameMax

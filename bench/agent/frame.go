@@ -66,7 +66,7 @@ type frame struct {
 	// From the arrival of a start to the first message.
 	After  time.Duration   `json:"after,omitempty"`
 	Totals *load.Totals    `json:"totals,omitempty"`
-	Seen   []load.Sighting `json:"seen,omitempty"`
+	Seen   []load.Receipts `json:"seen,omitempty"`
 	Result *result.Run     `json:"result,omitempty"`
 }
 

@@ -117,7 +117,7 @@ func init() {
 type relayed struct{ c sut.Config }
 
 func (s relayed) Setup(context.Context) (sut.Info, error) {
-	if s.c.Crowd == nil {
+	if s.c.Group == nil {
 		return sut.Info{}, errors.New("relay needs several processes")
 	}
 	return sut.Info{System: "relay", Durability: sut.None, Ack: "the message was forwarded"}, nil

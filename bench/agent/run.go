@@ -64,7 +64,7 @@ func (r *Run) validate(agents int) error {
 	if err := r.Workload.Validate(); err != nil {
 		return fmt.Errorf("workload: %w", err)
 	}
-	if _, err := load.DealOut(&r.Workload, agents); err != nil {
+	if _, err := load.Assign(&r.Workload, agents); err != nil {
 		return fmt.Errorf("agents: %w", err)
 	}
 	return nil
@@ -116,7 +116,7 @@ type duty struct {
 	last   load.Totals   // sum at the last progress
 	told   time.Time
 	over   bool // the agents know that everything has arrived
-	seen   [][]load.Sighting
+	seen   [][]load.Receipts
 	res    []result.Run
 	broker *usage
 }
@@ -125,7 +125,7 @@ func newDuty(t *Team, r *Run) *duty {
 	n := len(t.agents)
 	d := &duty{
 		t: t, r: r, inside: sut.Inside(r.Target.Driver), sent: make([]time.Time, n), totals: make([]load.Totals, n), fresh: map[int]bool{},
-		seen: make([][]load.Sighting, n), res: make([]result.Run, n),
+		seen: make([][]load.Receipts, n), res: make([]result.Run, n),
 	}
 	for d.id == 0 {
 		d.id = rand.Uint64()
@@ -281,19 +281,19 @@ func (d *duty) watch(ctx context.Context) error {
 	})
 }
 
-// route assigns an agent's sightings to the agents that sent the messages.
+// route assigns an agent's receipts to the agents that sent the messages.
 func (d *duty) route(e event) error {
-	deals, err := load.DealOut(&d.r.Workload, len(d.t.agents))
+	assignments, err := load.Assign(&d.r.Workload, len(d.t.agents))
 	if err != nil {
 		return err
 	}
 	for _, s := range e.frame.Seen {
 		i := 0
-		for i < len(deals) && s.Publisher >= deals[i].PublisherFirst+deals[i].Publishers {
+		for i < len(assignments) && s.Publisher >= assignments[i].PublisherFirst+assignments[i].Publishers {
 			i++
 		}
-		if i == len(deals) || s.Publisher < 0 {
-			return fmt.Errorf("sighting of publisher %d, which does not exist", s.Publisher)
+		if i == len(assignments) || s.Publisher < 0 {
+			return fmt.Errorf("receipts of publisher %d, which does not exist", s.Publisher)
 		}
 		d.seen[i] = append(d.seen[i], s)
 	}

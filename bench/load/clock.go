@@ -1,4 +1,4 @@
-// The time that a run is measured by: nanoseconds that only go forward.
+// The clock that a run is measured with: nanoseconds, never going backwards.
 
 package load
 
@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Clock is the time of a run. Its methods may be called concurrently.
+// Clock is the clock of a run. Its methods may be called concurrently.
 type Clock interface {
-	// Now is the time in nanoseconds since some fixed moment.
+	// Now returns the time in nanoseconds since a fixed moment.
 	Now() int64
-	// SleepUntil returns nil at t or as soon after it as the clock can, and at once when t is past.
-	// It returns ctx's error when that ends first, which it may notice up to 20 ms late.
+	// SleepUntil returns nil at t or as soon after it as the clock can, and at once if t is past.
+	// If ctx ends first, it returns the error of ctx, which it may notice up to 20 ms late.
 	SleepUntil(ctx context.Context, t int64) error
 }
 
-// sleepMax is the longest sleep that does not look at its context.
+// sleepMax is the longest sleep without a check of the context.
 const sleepMax = 20 * time.Millisecond
 
-// StandardClock is the clock of package time, with its sleeps of whole milliseconds. In a bubble of
-// testing/synctest it is virtual: exact, and as fast as the work done in it.
+// StandardClock uses package time, and sleeps in whole milliseconds. In a testing/synctest bubble
+// it is virtual: exact, and as fast as the work done in the bubble.
 type StandardClock struct{ base time.Time }
 
-// NewStandardClock returns a clock that begins at a second, so that no time is 0.
+// NewStandardClock returns a clock that starts at one second, so that no time is 0.
 func NewStandardClock() *StandardClock { return &StandardClock{base: time.Now().Add(-time.Second)} }
 
 // Now implements Clock.

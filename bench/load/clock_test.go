@@ -30,7 +30,7 @@ func TestStandard(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the past needs no sleep", func(t *testing.T) {
+	t.Run("a past time needs no sleep", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := load.NewStandardClock()
 			before := c.Now()
@@ -75,21 +75,22 @@ func TestMonotonic(t *testing.T) {
 			}
 		})
 	}
-	t.Run("who sleeps is in nobody's way", besideSleepers)
+	t.Run("sleepers do not block other goroutines", sleepersDoNotBlock)
 	t.Run("two clocks of one machine agree", func(t *testing.T) {
 		a, b := load.NewMonotonicClock(0), load.NewMonotonicClock(0)
 		before, other, after := a.Now(), b.Now(), a.Now()
-		const apart = int64(time.Millisecond) // of calibration; the process may be off the core between two readings
+		// Tolerance: calibration, and the process may lose its core between two readings.
+		const apart = int64(time.Millisecond)
 		if other < before-apart || other > after+apart {
-			t.Errorf("one clock says %d to %d, the other %d", before, after, other)
+			t.Errorf("one clock is at %d to %d, the other at %d", before, after, other)
 		}
 	})
 }
 
-// besideSleepers: what comes over a socket is there at once while others sleep, as publishers do until the next message is due. One
-// that sleeps in a system call keeps its processor for up to 10 ms from who has something to do: readers get what they wait for
-// that much later.
-func besideSleepers(t *testing.T) {
+// sleepersDoNotBlock checks that data on a socket is received at once while other goroutines sleep,
+// like publishers until the next message is due. A goroutine that sleeps in a system call keeps its
+// processor for up to 10 ms from the others, and readers would receive their data that much later.
+func sleepersDoNotBlock(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	m := load.NewMonotonicClock(0)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -110,10 +111,11 @@ func besideSleepers(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("an echo takes %v beside sleepers", median)
+	t.Errorf("an echo takes %v while others sleep", median)
 }
 
-// echoes is the median time that a byte takes to a goroutine and back, over a socket, when one is sent each millisecond.
+// echoes returns the median time that a byte takes to a goroutine and back over a socket, with one
+// byte sent each millisecond.
 func echoes(t *testing.T, n int) time.Duration {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

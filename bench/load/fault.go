@@ -17,13 +17,13 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// fault does a fault when its time has come, and writes down when it was done.
-func (r *run) fault(ctx context.Context, f workload.Fault) {
+// fault waits for the time of a fault, injects it, and records when it was active.
+func (r *run) runFault(ctx context.Context, f workload.Fault) {
 	if r.clock.SleepUntil(ctx, r.measureFrom+int64(f.At)) != nil {
 		return
 	}
 	from := r.clock.Now()
-	err := r.inflict(ctx, f)
+	err := r.inject(ctx, f)
 	done := result.Fault{Fault: f, From: r.seconds(from), To: r.seconds(r.clock.Now())}
 	if err != nil {
 		done.Error = err.Error()
@@ -33,7 +33,7 @@ func (r *run) fault(ctx context.Context, f workload.Fault) {
 	r.faults = append(r.faults, done)
 }
 
-func (r *run) inflict(ctx context.Context, f workload.Fault) error {
+func (r *run) inject(ctx context.Context, f workload.Fault) error {
 	until := r.clock.Now() + int64(f.For)
 	switch f.Kind {
 	case workload.Pause:
@@ -54,7 +54,8 @@ func (r *run) inflict(ctx context.Context, f workload.Fault) error {
 	return r.command(ctx, f.Run)
 }
 
-// pause stops the broker's process until a time of the clock. However it ends, the process goes on.
+// pause stops the broker's process until the given clock time. The process continues afterwards,
+// even after an error.
 func (r *run) pause(ctx context.Context, until int64) (err error) {
 	if err := r.signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (r *run) pause(ctx context.Context, until int64) (err error) {
 func (r *run) signal(sig syscall.Signal) error {
 	pid := int(r.pid.Load())
 	if pid <= 1 || pid == os.Getpid() {
-		return fmt.Errorf("send %v: process %d is not a broker's", sig, pid)
+		return fmt.Errorf("send %v: process %d is not a broker", sig, pid)
 	}
 	if err := syscall.Kill(pid, sig); err != nil {
 		return fmt.Errorf("send %v to process %d: %w", sig, pid, err)
@@ -74,14 +75,14 @@ func (r *run) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// commandMax is how long a command may take.
+// commandMax limits the run time of a command.
 const commandMax = 5 * time.Minute
 
-// outputMax is how much of a command's output an error quotes.
+// outputMax limits how much of a command's output an error quotes.
 const outputMax = 500
 
-// command runs a command of the shell. If the last line that it prints is a number, it is the broker's process from then on.
-// What the command leaves running does not hold the run up.
+// command runs a shell command. If the last line of its output is a number, that is the process id
+// of the broker from then on. Processes that the command leaves running do not delay the run.
 func (r *run) command(ctx context.Context, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandMax)
 	defer cancel()

@@ -11,20 +11,22 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// Host has set up what the parts of a run use together, and removes it. A system inside the processes needs none.
+// Host sets up what the parts of a run share, and removes it. Systems inside the processes need
+// nothing shared.
 type Host struct {
 	systems []sut.System
 	info    sut.Info
 }
 
-// OpenHost sets a run up for its parts; o is as they have it, but for their number.
+// OpenHost sets up a run for its parts. o has the same options as the parts, except for the part
+// number.
 func OpenHost(ctx context.Context, o Options) (*Host, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectMax)
 	defer cancel()
 	h := &Host{}
 	for topic := range o.Workload.Topics {
 		c := config(&o, topic)
-		c.Crowd = &sut.Crowd{Host: true, SubscribersAll: o.Workload.Subscribers, Shared: o.Workload.Shared}
+		c.Group = &sut.ProcessGroup{Host: true, SubscribersAll: o.Workload.Subscribers, Shared: o.Workload.Shared}
 		sys, err := o.open(ctx, c)
 		if err == nil {
 			h.systems = append(h.systems, sys)
@@ -40,10 +42,10 @@ func OpenHost(ctx context.Context, o Options) (*Host, error) {
 	return h, nil
 }
 
-// Info is what was set up.
+// Info describes what was set up.
 func (h *Host) Info() sut.Info { return h.info }
 
-// Close removes what was set up, even if ctx has ended; the parts are done with it.
+// Close removes what was set up, even if ctx has ended. The parts must be done with it.
 func (h *Host) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeMax)
 	defer cancel()
@@ -56,7 +58,7 @@ func (h *Host) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// open opens a system by o.Open or its driver.
+// open opens a system with o.Open or with the target's driver.
 func (o *Options) open(ctx context.Context, c sut.Config) (sut.System, error) {
 	if o.Open != nil {
 		return o.Open(ctx, c)
@@ -64,7 +66,7 @@ func (o *Options) open(ctx context.Context, c sut.Config) (sut.System, error) {
 	return sut.Open(ctx, o.Target.Driver, c)
 }
 
-// config is what the system of a topic is opened with.
+// config returns the driver configuration for the system of a topic.
 func config(o *Options, topic int) sut.Config {
 	name := "seb-bench-" + runID(o.Run)
 	if o.Workload.Topics > 1 {
@@ -76,21 +78,23 @@ func config(o *Options, topic int) sut.Config {
 	}
 }
 
-// crowd tells the system of a topic what this part has of it.
-func (r *run) crowd(topic int) *sut.Crowd {
-	first := r.deal.PublisherFirst
-	first += (topic - first%r.w.Topics + r.w.Topics) % r.w.Topics // the first of the topic
-	return &sut.Crowd{PublisherFirst: first / r.w.Topics, Subscribers: r.deal.own(topic), SubscribersAll: r.w.Subscribers, Shared: r.w.Shared}
+// processGroup tells the system of a topic which connections this part opens.
+func (r *run) processGroup(topic int) *sut.ProcessGroup {
+	first := r.assigned.PublisherFirst
+	// The first publisher of the topic.
+	first += (topic - first%r.w.Topics + r.w.Topics) % r.w.Topics
+	return &sut.ProcessGroup{PublisherFirst: first / r.w.Topics, Subscribers: r.assigned.own(topic), SubscribersAll: r.w.Subscribers, Shared: r.w.Shared}
 }
 
-// runID is the id of a run as results and names of topics have it.
+// runID formats the id of a run for results and topic names.
 func runID(run uint64) string { return fmt.Sprintf("%016x", run) }
 
-// faultsOfSubscribers says whether all faults are done by those who receive: whoever shares a run has no others.
+// faultsOfSubscribers returns an error unless all faults act on subscribers only: other faults are
+// not possible in a run with several load machines.
 func faultsOfSubscribers(list []workload.Fault) error {
 	for _, f := range list {
 		if f.Kind != workload.Slow && f.Kind != workload.Hold {
-			return fmt.Errorf("fault %q: of a run with several load machines there are only %s and %s", f, workload.Slow, workload.Hold)
+			return fmt.Errorf("fault %q: a run with several load machines supports only %s and %s", f, workload.Slow, workload.Hold)
 		}
 	}
 	return nil

@@ -7,17 +7,17 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// judgedBy is the percentile whose lag is compared.
+// judgedBy is the percentile at which lag and latency are compared.
 const judgedBy = 99
 
-// judge says whether the figures are the system's: the generator's own lag must be small beside them. A system that is slow
-// to take messages does not make a run invalid.
+// judge decides whether the figures describe the system: the generator's own lag must be small
+// compared with them. A system that is slow to accept messages does not make a run invalid.
 func (r *run) judge() {
 	name, curve := r.res.Curves.Headline()
 	own := &r.res.Generator.OwnLag
 	v := result.Validity{Valid: true, Curve: name, Limit: r.w.LagLimit, LagNs: tail(own), P99Ns: tail(curve)}
 	if r.res.Counts.Measured == 0 {
-		v.Reasons = append(v.Reasons, "no message was measured")
+		v.Reasons = append(v.Reasons, "no messages were measured")
 	}
 	if limit := r.w.LagLimit / 100 * float64(v.P99Ns); float64(v.LagNs) > limit && v.LagNs > int64(result.Lowest) {
 		v.Reasons = append(v.Reasons, fmt.Sprintf("the generator itself was late: its p99 is %v, more than %v %% of the p99 of %s, which is %v",
@@ -28,7 +28,7 @@ func (r *run) judge() {
 			time.Duration(v.LagNs), result.AckIntended, time.Duration(ack), result.AckSent))
 	}
 	if !result.Shown(judgedBy, own.Count) {
-		v.Notes = append(v.Notes, fmt.Sprintf("judged by maxima: %d messages are too few for p%v", own.Count, judgedBy))
+		v.Notes = append(v.Notes, fmt.Sprintf("compared by maxima: %d messages are too few for p%v", own.Count, judgedBy))
 	}
 	if r.res.Colocated {
 		v.Notes = append(v.Notes, "generator and system share one machine: do not compare with measurements between machines")
@@ -40,7 +40,7 @@ func (r *run) judge() {
 	r.res.Validity = v
 }
 
-// tail is the percentile that is judged, or the longest where that has too few samples.
+// tail returns the percentile that is judged, or the maximum if there are too few samples for it.
 func tail(c *result.Curve) int64 {
 	if d, ok := c.At(judgedBy); ok {
 		return int64(d)

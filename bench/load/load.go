@@ -1,5 +1,6 @@
-// Package load does a run: it sends messages by a schedule that was computed ahead, receives and verifies them, and
-// measures from the time that the schedule intended, so that a stall of the system costs what it would cost its users.
+// Package load performs a run: it sends messages by a schedule that was computed in advance,
+// receives and verifies them, and measures from the scheduled time, so that a stall of the system
+// shows the delay that users of the system would see.
 package load
 
 import (
@@ -16,61 +17,66 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// Options are what Run needs to know.
+// Options are the options of Run.
 type Options struct {
-	Workload workload.Workload // valid
+	Workload workload.Workload // must be valid
 	Target   workload.Target
 	Clock    Clock
-	Spin     time.Duration // of the clock, for the result
+	Spin     time.Duration // of the clock; recorded in the result
 	// Open makes the system for a topic; the default opens the target's driver.
 	Open func(ctx context.Context, c sut.Config) (sut.System, error)
-	// Run is in every message of the run; 0 draws one.
+	// Run is the run id in every message; 0 draws one.
 	Run uint64
-	// Part of Parts: which process this is, of several that do the workload together, each what DealOut gives it. 0 Parts: it
-	// does all. A message that another has sent is counted, and not measured, so that no two clocks are compared. What was lost
-	// is counted, and measured, where it was sent. Each subscriber's own order is looked at, not that of those who share.
+	// Part of Parts is the number of this process among several that do the workload together;
+	// Assign distributes the connections. Parts is 0 for a single process. Messages that another
+	// part sent are counted but not measured, because the clocks may differ. Lost messages are
+	// counted and measured by the part that sent them. The order is checked per subscriber, not
+	// across subscribers that share messages.
 	Part, Parts int
-	// Others are the other parts: there must be one for a system that is not inside each of them (sut.Inside).
+	// Others are the other parts. They are required unless the system is inside each process
+	// (sut.Inside).
 	Others Others
-	// Progress is called once a second, by one goroutine; nil for nobody.
+	// Progress, if not nil, is called once a second, from one goroutine.
 	Progress func(Progress)
-	// Second is called with the histograms of every second, one after the other when the run is over; nil for nobody. Its error
-	// is that of the run.
+	// Second, if not nil, is called after the run with the histograms of each second, in order. Its
+	// error becomes the error of the run.
 	Second func(from, to time.Time, hists Hists) error
-	// Floor is how long the same load is put on no system at all first; 0 leaves that out.
+	// Floor is the duration for which the same load is first put on a system that does nothing; 0
+	// skips this.
 	Floor time.Duration
 }
 
 // FloorDriver is the driver of a system that does nothing.
 const FloorDriver = "noop"
 
-// How long it takes at most to connect, and to close what was opened.
+// The time limits for connecting, and for closing all connections.
 const (
 	connectMax = 2 * time.Minute
 	closeMax   = 15 * time.Second
 )
 
-// lead is the time between everything being ready and the first message.
+// lead is the time between the end of the preparations and the first message.
 const lead = 20 * time.Millisecond
 
-// Run does a run and returns what was measured. The error says that there is nothing to report: the workload is not valid,
-// the system could not be set up, or ctx ended. What goes wrong later stands in the result.
+// Run performs a run and returns what was measured. An error means that there is nothing to report:
+// the workload is invalid, the system could not be set up, or ctx ended. Later failures are
+// recorded in the result.
 func Run(ctx context.Context, o Options) (*result.Run, error) {
 	if err := o.Workload.Validate(); err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	deal, err := o.deal()
+	assigned, err := o.assignment()
 	if err != nil {
 		return nil, err
 	}
 	var floor *result.Floor
 	if o.Floor > 0 && o.Target.Driver != FloorDriver {
-		if floor, err = runFloor(ctx, o, deal); err != nil {
+		if floor, err = runFloor(ctx, o, assigned); err != nil {
 			return nil, fmt.Errorf("measure the floor: %w", err)
 		}
 	}
-	r := newRun(o, deal)
-	res, err := r.do(ctx)
+	r := newRun(o, assigned)
+	res, err := r.execute(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -78,27 +84,27 @@ func Run(ctx context.Context, o Options) (*result.Run, error) {
 	return res, nil
 }
 
-// deal is what this process does of the workload.
-func (o *Options) deal() (Deal, error) {
+// assignment returns the connections of this process.
+func (o *Options) assignment() (Assignment, error) {
 	if o.Parts == 0 {
-		deals, err := DealOut(&o.Workload, 1)
+		all, err := Assign(&o.Workload, 1)
 		if err != nil {
-			return Deal{}, err
+			return Assignment{}, err
 		}
-		return deals[0], nil
+		return all[0], nil
 	}
 	if o.Part < 0 || o.Part >= o.Parts {
-		return Deal{}, fmt.Errorf("part %d of %d: there is none", o.Part, o.Parts)
+		return Assignment{}, fmt.Errorf("part %d of %d: no such part", o.Part, o.Parts)
 	}
-	deals, err := DealOut(&o.Workload, o.Parts)
+	all, err := Assign(&o.Workload, o.Parts)
 	if err != nil {
-		return Deal{}, err
+		return Assignment{}, err
 	}
-	return deals[o.Part], faultsOfSubscribers(o.Workload.Faults)
+	return all[o.Part], faultsOfSubscribers(o.Workload.Faults)
 }
 
-// runFloor does the same load for a shorter time to a system that does nothing.
-func runFloor(ctx context.Context, o Options, deal Deal) (*result.Floor, error) {
+// runFloor puts the same load on a system that does nothing, for a shorter time.
+func runFloor(ctx context.Context, o Options, assigned Assignment) (*result.Floor, error) {
 	f := o
 	f.Workload.Faults = nil
 	f.Workload.Duration = workload.Duration(o.Floor)
@@ -112,7 +118,7 @@ func runFloor(ctx context.Context, o Options, deal Deal) (*result.Floor, error) 
 			o.Progress(p)
 		}
 	}
-	res, err := newRun(f, deal).do(ctx)
+	res, err := newRun(f, assigned).execute(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +127,8 @@ func runFloor(ctx context.Context, o Options, deal Deal) (*result.Floor, error) 
 	}, nil
 }
 
-// do is a run from beginning to end.
-func (r *run) do(ctx context.Context) (res *result.Run, err error) {
+// execute performs a run from beginning to end.
+func (r *run) execute(ctx context.Context) (res *result.Run, err error) {
 	// Subscribers receive until the run is closed.
 	receiveCtx, stopReceiving := context.WithCancel(context.WithoutCancel(ctx))
 	r.stopReceiving = stopReceiving
@@ -138,7 +144,7 @@ func (r *run) do(ctx context.Context) (res *result.Run, err error) {
 	if err := r.connect(ctx); err != nil {
 		return nil, err
 	}
-	// From here on messages may come, from runs before.
+	// Messages may arrive from here on, including those of earlier runs.
 	for _, s := range r.subscribers {
 		r.receiving.Go(func() { s.receive(receiveCtx) })
 	}
@@ -155,17 +161,17 @@ func (r *run) do(ctx context.Context) (res *result.Run, err error) {
 	return r.outcome()
 }
 
-// connect sets the systems up, one for each topic, and opens all connections.
+// connect sets up the systems, one for each topic, and opens all connections.
 func (r *run) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectMax)
 	defer cancel()
 	for i := range r.w.Topics {
 		c := config(&r.o, i)
 		switch {
-		case r.apart: // two of them may have one bucket
+		case r.ownSystems: // two systems may use the same bucket
 			c.Name += "-of-" + strconv.Itoa(r.o.Part)
 		case r.o.Parts > 0:
-			c.Crowd = r.crowd(i)
+			c.Group = r.processGroup(i)
 		}
 		sys, err := r.o.open(ctx, c)
 		if err != nil {
@@ -184,7 +190,7 @@ func (r *run) connect(ctx context.Context) error {
 	r.pid.Store(int64(r.res.System.PID))
 	for i := range r.w.Faults {
 		if r.w.Faults[i].NeedsPID() && r.pid.Load() <= 1 {
-			return fmt.Errorf("fault %q: the broker's process is not known: give the target's pid", r.w.Faults[i])
+			return fmt.Errorf("fault %q: the broker's process is unknown: set pid= in the target", r.w.Faults[i])
 		}
 	}
 	if err := r.connectSubscribers(ctx); err != nil {
@@ -229,13 +235,13 @@ func (r *run) setStart(ctx context.Context) error {
 	return nil
 }
 
-// looks is how often the two clocks are looked at to tell one's time by the other; the quickest look counts.
-const looks = 8
+// clockReadings is the number of attempts to compare two clocks; the fastest attempt is used.
+const clockReadings = 8
 
-// onClock is a time on the run's clock.
+// onClock converts a time to the run's clock.
 func (r *run) onClock(at time.Time) (t int64) {
 	best := int64(math.MaxInt64)
-	for range looks {
+	for range clockReadings {
 		before := r.clock.Now()
 		until := time.Until(at)
 		if took := r.clock.Now() - before; took < best {
@@ -245,7 +251,7 @@ func (r *run) onClock(at time.Time) (t int64) {
 	return t
 }
 
-// send publishes all messages and waits until they have arrived, or the time for it is over.
+// send publishes all messages and waits until they have arrived or the time limit is reached.
 func (r *run) send(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -253,11 +259,11 @@ func (r *run) send(ctx context.Context) {
 	r.background.Go(func() { r.jitter(ctx) })
 	r.background.Go(func() { r.collectUsage(ctx) })
 	for _, f := range r.w.Faults {
-		r.background.Go(func() { r.fault(ctx, f) })
+		r.background.Go(func() { r.runFault(ctx, f) })
 	}
 	sendCtx, giveUp := context.WithCancel(ctx)
 	r.background.Go(func() {
-		// A system that takes no more messages does not hold the run up for ever.
+		// A system that accepts no more messages must not block the run.
 		_ = r.clock.SleepUntil(sendCtx, r.deadline)
 		giveUp()
 	})
@@ -267,13 +273,13 @@ func (r *run) send(ctx context.Context) {
 	r.sending.Wait()
 	giveUp()
 	r.drain(ctx)
-	r.over = r.clock.Now()
+	r.finished = r.clock.Now()
 	cancel()
 	r.background.Wait()
 }
 
-// drainStep is how often a draining run looks whether everything has arrived, settle how long it then waits for what should
-// not.
+// drainStep is the interval at which a draining run checks whether everything has arrived; settle
+// is how long it then waits for messages that should not arrive.
 const (
 	drainStep = 5 * time.Millisecond
 	settle    = 200 * time.Millisecond
@@ -291,7 +297,8 @@ func (r *run) drain(ctx context.Context) {
 	_ = r.clock.SleepUntil(ctx, min(r.clock.Now()+int64(settle), r.deadline))
 }
 
-// close ends whatever is open. The result's samples were taken before; what still comes is not counted.
+// close closes all connections and systems. The samples of the result were taken before; messages
+// that still arrive are not counted.
 func (r *run) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeMax)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// lateClock wakes sleepers late, as a machine does that is too busy.
+// lateClock wakes sleepers late, like a machine that is too busy.
 type lateClock struct {
 	*load.StandardClock
 	late time.Duration
@@ -31,7 +31,7 @@ func (c lateClock) SleepUntil(ctx context.Context, t int64) error {
 }
 
 func TestValidity(t *testing.T) {
-	t.Run("a generator that is late makes a run invalid", func(t *testing.T) {
+	t.Run("a late generator makes a run invalid", func(t *testing.T) {
 		s := &simulation{service: time.Millisecond / 2}
 		res := simulate(t, s, simWorkload(), func(o *load.Options) { o.Clock = lateClock{load.NewStandardClock(), 300 * time.Microsecond} })
 		v := res.Validity
@@ -42,22 +42,23 @@ func TestValidity(t *testing.T) {
 			t.Errorf("lag %v, want 300µs", d)
 		}
 		if d, _ := res.Curves.E2ESent.At(50); d > 501*time.Microsecond {
-			t.Errorf("from the send it took %v, want 500µs", d)
+			t.Errorf("latency from the send is %v, want 500µs", d)
 		}
 	})
 	t.Run("its delay adds up until it has caught up", func(t *testing.T) {
-		// It wakes up 3 ms late and has three more messages to send by then: none of them is the system's fault.
+		// It wakes up 3 ms late, and three more messages are due by then. None of this is caused by
+		// the system.
 		s := &simulation{service: time.Microsecond}
 		res := simulate(t, s, simWorkload(), func(o *load.Options) { o.Clock = lateClock{load.NewStandardClock(), 3500 * time.Microsecond} })
 		own, lag := histogram(t, &res.Generator.OwnLag), histogram(t, &res.Generator.Lag)
 		if !own.Equal(lag) {
-			t.Errorf("its own lag has mean %v, all has %v", own.Mean(), lag.Mean())
+			t.Errorf("mean of the own lag %v, of the total lag %v", own.Mean(), lag.Mean())
 		}
 		if d := lag.Max(); d < 3499*time.Microsecond || d > 3505*time.Microsecond {
 			t.Errorf("lag of up to %v, want 3.5ms", d)
 		}
 	})
-	t.Run("a system that takes no messages for a while does not", func(t *testing.T) {
+	t.Run("a system that accepts no messages for a while does not", func(t *testing.T) {
 		s := &simulation{service: 100 * time.Microsecond, blockAt: 5 * time.Second, block: time.Second}
 		res := simulate(t, s, simWorkload())
 		if !res.Validity.Valid || res.Validity.LagNs > int64(time.Microsecond) {
@@ -77,7 +78,7 @@ func TestValidity(t *testing.T) {
 			t.Errorf("the driver took %v at most", d)
 		}
 	})
-	t.Run("nor does one that leaves too many in flight", func(t *testing.T) {
+	t.Run("nor does a system with too many messages in flight", func(t *testing.T) {
 		w := simWorkload()
 		w.InFlight = 10
 		res := simulate(t, &simulation{service: 100 * time.Microsecond, stallAt: 5 * time.Second, stall: time.Second}, w)
@@ -90,7 +91,7 @@ func TestValidity(t *testing.T) {
 			}
 		}
 	})
-	t.Run("few samples are judged by their maxima", func(t *testing.T) {
+	t.Run("few samples are compared by their maxima", func(t *testing.T) {
 		w := simWorkload()
 		w.Rate = 20 * workload.PerSecond
 		res := simulate(t, &simulation{service: time.Millisecond}, w)
@@ -101,8 +102,8 @@ func TestValidity(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	t.Run("failed messages count the timeout, and why they failed", func(t *testing.T) {
-		refused := errors.New("no more room")
+	t.Run("failed messages count with the timeout, and their errors are listed", func(t *testing.T) {
+		refused := errors.New("no space left")
 		s := &simulation{service: time.Microsecond, refuse: func(n int) error {
 			if n >= 2000 && n < 2100 {
 				return refused
@@ -122,13 +123,14 @@ func TestFailures(t *testing.T) {
 			}
 		}
 	})
-	t.Run("what could not be sent before the end counts from when it was due", func(t *testing.T) {
+	t.Run("messages that could not be sent count from their due time", func(t *testing.T) {
 		s := &simulation{service: time.Microsecond, blockAt: 6 * time.Second, block: time.Hour}
 		w := simWorkload()
 		w.Timeout = workload.Duration(2 * time.Second)
 		res := simulate(t, s, w)
 		c := res.Counts
-		// The one that is blocked fails at the end, 13 s after the start; the rest of the eleven seconds is not sent.
+		// The blocked message fails at the end, 13 s after the start; the rest of the eleven
+		// seconds is not sent.
 		if c.Unsent != 4999 || c.Failed != 1 || c.Received != 6000 || c.Measured != 5001 {
 			t.Errorf("%+v", c)
 		}
@@ -139,7 +141,7 @@ func TestFailures(t *testing.T) {
 			}
 		}
 	})
-	t.Run("what has no answer at the end counts as well", func(t *testing.T) {
+	t.Run("unanswered messages count too", func(t *testing.T) {
 		s := &simulation{service: time.Microsecond, stallAt: 10 * time.Second, stall: 20 * time.Second}
 		w := simWorkload()
 		w.Timeout = workload.Duration(5 * time.Second)
@@ -163,14 +165,14 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%d overflows, max %v, %+v", c.Overflow, time.Duration(c.MaxNs), res.Counts)
 		}
 	})
-	t.Run("a workload that makes no sense is refused", func(t *testing.T) {
+	t.Run("an invalid workload is refused", func(t *testing.T) {
 		w := simWorkload()
 		w.Publishers = 0
 		if _, err := load.Run(t.Context(), load.Options{Workload: w}); err == nil || !strings.Contains(err.Error(), "publishers") {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("an end from outside ends the run", func(t *testing.T) {
+	t.Run("a cancelled context ends the run", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
@@ -184,13 +186,14 @@ func TestLimits(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	t.Run("a slow consumer is late, and the acknowledgements are not", func(t *testing.T) {
+	t.Run("a slow subscriber is late, the acknowledgements are not", func(t *testing.T) {
 		w := simWorkload()
 		w.Faults = []workload.Fault{{Kind: workload.Slow, At: 2 * time.Second, For: time.Second, Delay: 2 * time.Millisecond}}
 		res := simulate(t, &simulation{service: time.Microsecond}, w)
-		// It takes 500 of 1000 messages in the second, so that the last of them waits for half a second.
+		// It handles 500 of the 1000 messages of the second, so that the last one waits for half a
+		// second.
 		if d := histogram(t, res.Curves.E2EIntended).Max(); d < 490*time.Millisecond || d > 510*time.Millisecond {
-			t.Errorf("end to end it took up to %v", d)
+			t.Errorf("end-to-end latency is up to %v", d)
 		}
 		if d := histogram(t, &res.Curves.AckIntended).Max(); d > time.Millisecond {
 			t.Errorf("an acknowledgement took %v", d)
@@ -199,7 +202,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%+v", res.Faults)
 		}
 	})
-	t.Run("a consumer on hold gets what has piled up", func(t *testing.T) {
+	t.Run("a subscriber on hold receives the queued messages", func(t *testing.T) {
 		w := simWorkload()
 		w.Faults = []workload.Fault{{Kind: workload.Hold, At: time.Second, For: 3 * time.Second}}
 		res := simulate(t, &simulation{service: time.Microsecond}, w)
@@ -208,7 +211,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%d samples of more than half a second, %+v", n, res.Counts)
 		}
 	})
-	t.Run("a command runs and says which process the broker is now", func(t *testing.T) {
+	t.Run("a command runs and reports the broker's new process", func(t *testing.T) {
 		broker := exec.Command("sleep", "100")
 		if err := broker.Start(); err != nil {
 			t.Fatal(err)
@@ -226,13 +229,13 @@ func TestFaults(t *testing.T) {
 			t.Fatalf("%+v", res.Faults)
 		}
 		if e := res.Faults[2].Error; !strings.Contains(e, strconv.Itoa(1<<22+5)) {
-			t.Errorf("the pause after the restart says %q, want the new process", e)
+			t.Errorf("error of the pause after the restart is %q, want the new process", e)
 		}
 		if e := res.Faults[3].Error; !strings.Contains(e, "exit status 3") || !strings.Contains(e, "broken") {
-			t.Errorf("the command that failed says %q", e)
+			t.Errorf("error of the failed command is %q", e)
 		}
 	})
-	t.Run("a fault of a process needs to know which", func(t *testing.T) {
+	t.Run("a fault of a process needs its id", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := simWorkload()
 			w.Faults = []workload.Fault{{Kind: workload.Pause, For: time.Second}}
@@ -285,6 +288,6 @@ func TestFloor(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	if res.Curves.E2EIntended.Count != 10_000 {
-		t.Errorf("%d samples of the run itself", res.Curves.E2EIntended.Count)
+		t.Errorf("%d samples in the run itself", res.Curves.E2EIntended.Count)
 	}
 }

@@ -10,31 +10,33 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// Progress is how a run is doing.
+// Progress is the progress of a run.
 type Progress struct {
-	Label    string // what is measured
+	Label    string // of the target
 	Phase    string // as in result.Second
 	At, Left time.Duration
 	Rate     float64 // messages sent in the last second
-	Wanted   float64 // messages due in a second
+	Wanted   float64 // messages due per second
 	InFlight int64
 	Failed   int64
-	Lag      time.Duration // the longest of the last second
-	// Headline is the curve that percentiles are of: end to end, or until the acknowledgement if nobody receives, from the
-	// intended time. It holds what was answered since measuring began, or since the start before that. It is valid during
-	// the call. Of a run of several machines it is nil.
+	Lag      time.Duration // the largest of the last second
+	// Headline is the curve to take percentiles from, measured from the intended time: the
+	// end-to-end latency, or the time until the acknowledgement if there are no subscribers. Before
+	// the measurement it covers all messages since the start, afterwards those since the
+	// measurement began. It is valid only during the call, and nil for a run with several machines.
 	Headline *result.Histogram
 	EndToEnd bool
 }
 
-// Hists are the latencies from the intended time of all that was answered in a second. E2E is nil without subscribers.
+// Hists are the latencies, from the intended time, of all responses in a second. E2E is nil without
+// subscribers.
 type Hists struct{ Ack, E2E *result.Histogram }
 
-// monitor writes down what happens in each second until ctx ends.
+// monitor records each second until ctx ends.
 func (r *run) monitor(ctx context.Context) {
 	m := newMonitor(r)
 	for n := int64(1); ; n++ {
-		// A second that is cut short by the end counts as well.
+		// The last second may be shorter, and counts too.
 		ended := r.clock.SleepUntil(ctx, r.start+n*int64(time.Second)) != nil
 		if now := r.clock.Now(); now > r.start {
 			m.second(now)
@@ -47,13 +49,13 @@ func (r *run) monitor(ctx context.Context) {
 
 type monitor struct {
 	r         *run
-	ack, e2e  *result.Histogram // of a second
-	sofar     *result.Histogram // headline of Progress
+	ack, e2e  *result.Histogram // of the current second
+	sofar     *result.Histogram // Progress.Headline
 	measuring bool
 	last      sample
 }
 
-// sample is counters at a time.
+// sample holds the counters at one time.
 type sample struct {
 	at                            int64
 	sent, acked, failed, received int64
@@ -69,7 +71,7 @@ func newMonitor(r *run) *monitor {
 func (m *monitor) sample(now int64) sample {
 	r := m.r
 	s := sample{at: now, sent: r.sent.Load(), acked: r.acked.Load(), failed: r.failed.Load(), received: r.received.Load()}
-	// A process that is gone, or a system without /proc, uses nothing.
+	// A process that has ended, and a system without /proc, count as using nothing.
 	if pid := r.pid.Load(); pid > 0 {
 		s.broker, _ = machine.Process(int(pid))
 	}
@@ -77,7 +79,7 @@ func (m *monitor) sample(now int64) sample {
 	return s
 }
 
-// second ends a second.
+// second completes a second.
 func (m *monitor) second(now int64) {
 	r := m.r
 	m.ack.Reset()
@@ -102,7 +104,8 @@ func (m *monitor) second(now int64) {
 	m.last = s
 }
 
-// write adds the second to the result, but for its curves: encoding them takes time that a run cannot spare.
+// write adds the second to the result, without its curves: encoding them takes too long during a
+// run.
 func (m *monitor) write(row *result.Second, now int64) {
 	r := m.r
 	p := packedSecond{from: m.last.at, to: now, ack: m.ack.Pack()}
@@ -113,9 +116,9 @@ func (m *monitor) write(row *result.Second, now int64) {
 	r.res.Seconds = append(r.res.Seconds, *row)
 }
 
-// packedSecond is the curves of a second.
+// packedSecond holds the curves of a second.
 type packedSecond struct {
-	from, to int64 // of the clock
+	from, to int64 // clock times
 	ack, e2e result.Packed
 }
 
@@ -149,7 +152,7 @@ func (r *run) secondCurves() error {
 
 func (m *monitor) progress(row result.Second, now int64, took float64) {
 	r := m.r
-	if r.o.Others != nil && !r.draining.Load() { // a draining part reports by itself
+	if r.o.Others != nil && !r.draining.Load() { // while draining, drainTogether sends the reports
 		t := r.totals(now, false)
 		t.LagMax = time.Duration(row.LagMaxNs)
 		r.o.Others.Report(t)
@@ -169,12 +172,13 @@ func (m *monitor) progress(row result.Second, now int64, took float64) {
 	}
 	r.o.Progress(Progress{
 		Label: r.o.Target.Name(), Phase: row.Phase, At: time.Duration(now - r.start), Left: time.Duration(max(0, r.end-now)),
-		Rate: float64(row.Sent) / took, Wanted: r.w.Rate.Float() * float64(r.deal.Publishers) / float64(r.w.Publishers), InFlight: row.InFlight, Failed: r.failed.Load(),
+		Rate: float64(row.Sent) / took, Wanted: r.w.Rate.Float() * float64(r.assigned.Publishers) / float64(r.w.Publishers), InFlight: row.InFlight, Failed: r.failed.Load(),
 		Lag: time.Duration(row.LagMaxNs), Headline: m.sofar, EndToEnd: endToEnd,
 	})
 }
 
-// cores is CPU time by time; a process that was started again has used less than before.
+// cores returns the number of cores used. A restarted process has used less CPU time than before,
+// which counts as 0.
 func cores(cpu time.Duration, seconds float64) float64 {
 	if seconds <= 0 {
 		return 0
@@ -182,10 +186,10 @@ func cores(cpu time.Duration, seconds float64) float64 {
 	return max(0, cpu.Seconds()) / seconds
 }
 
-// jitterSleep is the sleep whose excess is measured all through the run.
+// jitterSleep is a sleep whose excess duration is measured during the whole run.
 const jitterSleep = 5 * time.Millisecond
 
-// jitter measures how long the machine keeps a goroutine waiting that does nothing but sleep.
+// jitter measures how much longer than requested the machine lets a sleeping goroutine wait.
 func (r *run) jitter(ctx context.Context) {
 	if r.clock.SleepUntil(ctx, r.measureFrom) != nil {
 		return
@@ -200,13 +204,13 @@ func (r *run) jitter(ctx context.Context) {
 	}
 }
 
-// usage is what the generator has used while measuring.
+// usage is what the generator used during the measurement.
 type usage struct {
 	before, after       runtime.MemStats
 	cpuBefore, cpuAfter time.Duration
 }
 
-// collectUsage looks at the generator when measuring begins and when it ends.
+// collectUsage records the usage when the measurement begins and when it ends.
 func (r *run) collectUsage(ctx context.Context) {
 	if r.clock.SleepUntil(ctx, r.measureFrom) != nil {
 		return
@@ -214,7 +218,7 @@ func (r *run) collectUsage(ctx context.Context) {
 	runtime.ReadMemStats(&r.use.before)
 	own, _ := machine.Process(os.Getpid())
 	r.use.cpuBefore = own.CPU
-	_ = r.clock.SleepUntil(ctx, r.measureTo) // an early end is one
+	_ = r.clock.SleepUntil(ctx, r.measureTo) // a cancelled run ends the measurement too
 	runtime.ReadMemStats(&r.use.after)
 	own, _ = machine.Process(os.Getpid())
 	r.use.cpuAfter = own.CPU

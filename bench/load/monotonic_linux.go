@@ -11,30 +11,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MonotonicClock is the system's CLOCK_MONOTONIC: its times can be compared between the processes of one machine. It sleeps by the
-// kernel's timers, because those of package time are late by up to a millisecond. A timer is a file that the runtime polls: a goroutine
-// that slept in a system call would keep its processor (P) from all others for up to 10 ms, until the runtime takes it away, and
-// whoever waits for a message measures that.
+// MonotonicClock is the system's CLOCK_MONOTONIC, whose times are comparable between processes of
+// one machine. It sleeps with kernel timers, because those of package time are late by up to a
+// millisecond. A timer is a file that the Go runtime polls. A goroutine sleeping in a system call
+// would keep its processor (P) from other goroutines for up to 10 ms, until the runtime takes it
+// away, and this delay would show in the latencies of the goroutines that wait for messages.
 type MonotonicClock struct {
 	base time.Time // read together with raw; time.Since reads the clock without a system call
 	raw  int64
 	spin int64
 
 	mu   sync.Mutex // guards idle
-	idle []*timer   // that nobody sleeps by
+	idle []*timer   // unused timers
 }
 
-// timer is a timer of the kernel.
+// timer is a kernel timer.
 type timer struct {
-	fd   int // of file, whose own method would make it block
+	fd   int // of file; the Fd method of file would switch it to blocking mode
 	file *os.File
 }
 
-// calibrations is how often the two clocks are read one after the other; the closest pair counts.
+// calibrations is how often the two clocks are read in sequence; the closest pair is used.
 const calibrations = 64
 
-// NewMonotonicClock returns the clock. The last spin of every sleep is spent polling the time, which is exact and takes a core
-// from whoever else runs here; 0 sleeps to the end.
+// NewMonotonicClock returns the clock. It polls the time during the last spin of every sleep, which
+// is exact but keeps a core busy. With 0 it sleeps until the end.
 func NewMonotonicClock(spin time.Duration) *MonotonicClock {
 	exactSleeps()
 	m := &MonotonicClock{spin: int64(spin)}
@@ -43,7 +44,7 @@ func NewMonotonicClock(spin time.Duration) *MonotonicClock {
 		var ts unix.Timespec
 		before := time.Now()
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-			panic("the system has no monotonic clock: " + err.Error())
+			panic("read the monotonic clock: " + err.Error())
 		}
 		after := time.Now()
 		if took := int64(after.Sub(before)); took < best {
@@ -81,11 +82,11 @@ func (m *MonotonicClock) sleep(t int64) {
 	defer m.give(r)
 	at := unix.ItimerSpec{Value: unix.NsecToTimespec(t)}
 	if err := unix.TimerfdSettime(r.fd, unix.TFD_TIMER_ABSTIME, &at, nil); err != nil {
-		panic("a timer is not set: " + err.Error())
+		panic("set a timer: " + err.Error())
 	}
 	var times [8]byte
 	if _, err := r.file.Read(times[:]); err != nil {
-		panic("a timer is not heard: " + err.Error())
+		panic("read a timer: " + err.Error())
 	}
 }
 
@@ -99,7 +100,7 @@ func (m *MonotonicClock) take() *timer {
 	}
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
-		panic(fmt.Sprintf("the system has no more timers: %v", err))
+		panic(fmt.Sprintf("create a timer: %v", err))
 	}
 	return &timer{fd: fd, file: os.NewFile(uintptr(fd), "timer")}
 }
@@ -110,9 +111,9 @@ func (m *MonotonicClock) give(r *timer) {
 	m.idle = append(m.idle, r)
 }
 
-// exactSleeps has the kernel no longer put the timers of this process's threads off (50 µs by default) to wake up for several
-// at once. Threads that start later have it from those that start them. Where it can not be had, sleeps are a little longer, and
-// the schedule's lag says so.
+// exactSleeps stops the kernel from delaying the timers of this process's threads (by 50 µs by
+// default) in order to handle several at once. Threads started later inherit this. If it is not
+// permitted, sleeps are a little longer, and the lag of the schedule shows it.
 func exactSleeps() {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {

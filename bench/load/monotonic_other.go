@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// MonotonicClock is the clock of package time, polled at the end of a sleep. Its times belong to this process.
+// MonotonicClock is the clock of package time, polled at the end of a sleep. Its times are valid
+// only in this process.
 type MonotonicClock struct {
 	std  *StandardClock
 	spin int64
 }
 
-// NewMonotonicClock returns the clock. The last spin of every sleep is spent polling the time; 0 sleeps to the end.
+// NewMonotonicClock returns the clock. It polls the time during the last spin of every sleep; with
+// 0 it sleeps until the end.
 func NewMonotonicClock(spin time.Duration) *MonotonicClock {
 	return &MonotonicClock{std: NewStandardClock(), spin: int64(spin)}
 }

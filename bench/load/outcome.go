@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// describe says what is measured, where and with what, before the run.
+// describe records in the result what is measured, where and with what, before the run.
 func (r *run) describe() {
 	r.res.ID = runID(r.o.Run)
 	r.res.Label = r.o.Target.Name()
@@ -27,7 +27,7 @@ func (r *run) describe() {
 	}
 }
 
-// outcome counts what became of every message, and makes the result.
+// outcome counts what happened to every message, and makes the result.
 func (r *run) outcome() (*result.Run, error) {
 	c := &r.res.Counts
 	for _, p := range r.publishers {
@@ -40,7 +40,7 @@ func (r *run) outcome() (*result.Run, error) {
 	}
 	for _, p := range r.publishers {
 		for _, of := range groupsOf(r.w, p.topic) {
-			if g := here[of]; g != nil || !r.apart {
+			if g := here[of]; g != nil || !r.ownSystems {
 				r.settle(p, of, g)
 			}
 		}
@@ -64,24 +64,25 @@ func (r *run) outcome() (*result.Run, error) {
 	return r.res, nil
 }
 
-// abandon gives up the publishes that had no answer, and returns how many there are.
+// abandon gives up the publishes without a response, and returns their number.
 func (p *publisher) abandon() (n int64) {
 	for _, s := range p.slots {
 		if s.state.CompareAndSwap(slotInFlight, slotAbandoned) {
 			n++
-			p.shard.answered(p.r.gaveUp(s.due), p.r.gaveUp(s.sent), p.r.measures(s.due))
+			p.shard.answered(p.r.timedOut(s.due), p.r.timedOut(s.sent), p.r.measures(s.due))
 		}
 	}
 	return n
 }
 
-// gaveUp is the latency of what has not come at all: how long was waited for it, at least the workload's timeout.
-func (r *run) gaveUp(since int64) int64 { return max(r.over-since, int64(r.w.Timeout)) }
+// timedOut is the latency recorded for a message without a result: the time that was waited for it,
+// at least the workload's timeout.
+func (r *run) timedOut(since int64) int64 { return max(r.finished-since, int64(r.w.Timeout)) }
 
-// unsent counts the messages that were due and could not be sent at all, and records them as unanswered.
+// unsent counts the messages that were due and could not be sent, and records them as unanswered.
 func (r *run) unsent() (n int64) {
 	if r.w.Loop == workload.Closed {
-		return 0 // by its nature it sends fewer
+		return 0 // a closed loop sends fewer messages by design
 	}
 	for _, p := range r.publishers {
 		sent := p.next.Load()
@@ -93,15 +94,16 @@ func (r *run) unsent() (n int64) {
 			}
 			if seq >= sent {
 				n++
-				p.shard.answered(r.gaveUp(due), r.gaveUp(due), r.measures(due))
+				p.shard.answered(r.timedOut(due), r.timedOut(due), r.measures(due))
 			}
 		}
 	}
 	return n
 }
 
-// settle counts what a group of subscribers got of a publisher, and records what it did not. g is the group as far as it is
-// here, nil if it is elsewhere: then nothing of it is measured here.
+// settle counts which messages of a publisher a group of subscribers received, and records the lost
+// ones. g is the part of the group in this process; if it is nil, the group is elsewhere and
+// nothing is measured here.
 func (r *run) settle(p *publisher, of Group, g *group) {
 	c := &r.res.Counts
 	seen := &workload.SequenceSet{}
@@ -110,8 +112,9 @@ func (r *run) settle(p *publisher, of Group, g *group) {
 		defer g.mu.Unlock()
 		seen = g.tracker(p.number).Seen()
 	}
-	for _, other := range r.elsewhere[sightingOf{of, p.number}] {
-		// What has reached several of those who share was new to each of them.
+	for _, other := range r.receipts[receiptsKey{of, p.number}] {
+		// A message that reached several of the processes that share a group was new to each of
+		// them.
 		common := int64(seen.Join(other))
 		r.duplicates.Add(common)
 		r.received.Add(-common)
@@ -126,8 +129,8 @@ func (r *run) settle(p *publisher, of Group, g *group) {
 	}
 }
 
-// missing records the messages of a publisher that are not in seen. The schedule tells when those were due that have not
-// come; a closed loop follows none, and they count the timeout.
+// missing records the messages of a publisher that are not in seen. For lost messages the schedule
+// gives the due time; a closed loop follows no schedule, so its messages count with the timeout.
 func (r *run) missing(p *publisher, seen *workload.SequenceSet) {
 	shard := r.receives[0]
 	if r.w.Loop == workload.Closed {
@@ -143,12 +146,12 @@ func (r *run) missing(p *publisher, seen *workload.SequenceSet) {
 			return
 		}
 		if !seen.Has(seq) && r.measures(due) {
-			shard.missing(r.gaveUp(due))
+			shard.missing(r.timedOut(due))
 		}
 	}
 }
 
-// count writes the counters down.
+// count copies the counters into the result.
 func (r *run) count() {
 	c := &r.res.Counts
 	c.Sent, c.Acked, c.Failed = r.sent.Load(), r.acked.Load(), r.failed.Load()
@@ -160,10 +163,11 @@ func (r *run) count() {
 		sent = max(sent, p.last)
 	}
 	c.SentRate = r.rate(c.Measured, sent)
-	c.ReceivedRate = r.rate(r.measuredReceived.Load(), r.came.Load())
+	c.ReceivedRate = r.rate(r.measuredReceived.Load(), r.lastReceived.Load())
 }
 
-// rate is messages a second of the measured time, which is longer if the last of them came later.
+// rate returns messages per second of the measured time, which is longer if the last of them came
+// later.
 func (r *run) rate(n, last int64) float64 {
 	return float64(n) / time.Duration(max(r.measureTo, last)-r.measureFrom).Seconds()
 }
@@ -207,7 +211,7 @@ func (r *run) curves() error {
 	return err
 }
 
-// gc is what the garbage collector did.
+// gc returns the work of the garbage collector.
 func (u *usage) gc() result.GC {
 	before, after := &u.before, &u.after
 	gc := result.GC{
@@ -220,7 +224,7 @@ func (u *usage) gc() result.GC {
 	return gc
 }
 
-// local says whether an address is on this machine; drivers' defaults are.
+// local reports whether an address is on this machine; so are the defaults of the drivers.
 func local(address string) bool {
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]"} {
 		if strings.Contains(address, host) {

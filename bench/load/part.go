@@ -12,18 +12,19 @@ import (
 
 // Others are the processes that do the other parts of a run.
 type Others interface {
-	// Ready says that everything is connected here, and returns when the first message is due.
+	// Ready reports that all connections are open here, and returns when the first message is due.
 	Ready(ctx context.Context) (time.Time, error)
-	// Report is told how far this part is: every second, and every tenth of one when it has sent all. It does not wait, and may
-	// be called concurrently with the others.
+	// Report receives the progress of this part: every second, and ten times a second once
+	// everything was sent. It does not wait, and may be called concurrently with the other methods.
 	Report(t Totals)
-	// Over is closed when Complete holds for all parts: nothing more is waited for.
+	// Over is closed when Complete holds for all parts, so that there is nothing more to wait for.
 	Over() <-chan struct{}
-	// Exchange gives away what the subscribers here saw of the others' messages, and returns what theirs saw of those of this part.
-	Exchange(ctx context.Context, mine []Sighting) ([]Sighting, error)
+	// Exchange sends to the other parts which of their messages the subscribers here received, and
+	// returns which messages of this part the others received.
+	Exchange(ctx context.Context, mine []Receipts) ([]Receipts, error)
 }
 
-// Totals is how far a part is.
+// Totals is the progress of a part.
 type Totals struct {
 	Phase    string        `json:"phase"`
 	Left     time.Duration `json:"left"` // until the last message is due
@@ -32,51 +33,53 @@ type Totals struct {
 	Failed   int64         `json:"failed"`
 	Received int64         `json:"received"`
 	LagMax   time.Duration `json:"lag_max"` // of the last second
-	// What follows is there when all was sent.
+	// The following fields are set when everything was sent.
 	AllSent bool         `json:"all_sent,omitempty"`
-	Topics  []int64      `json:"topics,omitempty"` // acknowledged messages of each
+	Topics  []int64      `json:"topics,omitempty"` // acknowledged messages per topic
 	Groups  []GroupTotal `json:"groups,omitempty"`
 }
 
-// Group names one or more subscribers that together get every message of a topic: a subscriber by its number among those of
-// the topic, or 0 for all of them when they share.
+// Group is one or more subscribers that together receive every message of a topic. Member is the
+// number of the subscriber within the topic, or 0 for all subscribers if they share the messages.
 type Group struct {
 	Topic  int `json:"topic"`
 	Member int `json:"member"`
 }
 
-// GroupTotal is how many messages have reached a group, at one process.
+// GroupTotal is how many messages reached a group in one process.
 type GroupTotal struct {
 	Group
 	Received int64 `json:"received"`
 }
 
-// Sighting is the messages of a publisher that have reached a group, at one process.
-type Sighting struct {
+// Receipts are the messages of a publisher that reached a group in one process.
+type Receipts struct {
 	Group
 	Publisher int    `json:"publisher"`
 	Seen      []byte `json:"seen"` // a packed set of sequence numbers
 }
 
-// Deal is one part's share of the connections.
-type Deal struct {
+// Assignment is one part's share of the connections.
+type Assignment struct {
 	PublisherFirst, Publishers int
-	Subscribers                []Group // one for each, Member is its number
+	Subscribers                []Group // Member is the number of each subscriber
 }
 
-// ErrParts says that a workload can not be divided among so many.
-var ErrParts = errors.New("there is not a publisher for each")
+// ErrParts is the error for a workload that cannot be divided among that many processes.
+var ErrParts = errors.New("each process needs a publisher")
 
-// DealOut divides a workload's connections among parts. Publishers are dealt evenly, in runs of numbers. A subscriber goes to a
-// part that publishes to its topic, in turns: only what comes back to where it was sent is measured end to end.
-func DealOut(w *workload.Workload, parts int) ([]Deal, error) {
+// Assign divides a workload's connections among parts. Publishers are divided evenly, with
+// consecutive numbers for each part. Subscribers are assigned in turns to the parts that publish to
+// their topic, because the end-to-end latency is only measured for messages that return to the part
+// that sent them.
+func Assign(w *workload.Workload, parts int) ([]Assignment, error) {
 	if parts < 1 || parts > w.Publishers {
 		return nil, fmt.Errorf("%d publishers, %d processes: %w", w.Publishers, parts, ErrParts)
 	}
-	deals := make([]Deal, parts)
+	assignments := make([]Assignment, parts)
 	publish := make([][]int, w.Topics) // the parts that publish to each topic
-	for i := range deals {
-		d := &deals[i]
+	for i := range assignments {
+		d := &assignments[i]
 		d.PublisherFirst = i * w.Publishers / parts
 		d.Publishers = (i+1)*w.Publishers/parts - d.PublisherFirst
 		for n := range min(d.Publishers, w.Topics) {
@@ -86,15 +89,15 @@ func DealOut(w *workload.Workload, parts int) ([]Deal, error) {
 	}
 	for topic, list := range publish {
 		for n := range w.Subscribers {
-			d := &deals[list[(n+topic)%len(list)]]
+			d := &assignments[list[(n+topic)%len(list)]]
 			d.Subscribers = append(d.Subscribers, Group{topic, n})
 		}
 	}
-	return deals, nil
+	return assignments, nil
 }
 
-// own are the numbers of a part's subscribers of a topic.
-func (d *Deal) own(topic int) []int {
+// own returns the numbers of a part's subscribers of a topic.
+func (d *Assignment) own(topic int) []int {
 	var list []int
 	for _, g := range d.Subscribers {
 		if g.Topic == topic {
@@ -104,7 +107,7 @@ func (d *Deal) own(topic int) []int {
 	return list
 }
 
-// groupsOf are the groups of a topic, of all parts.
+// groupsOf returns the groups of a topic in all parts.
 func groupsOf(w *workload.Workload, topic int) []Group {
 	n := w.Subscribers
 	if w.Shared {
@@ -117,8 +120,9 @@ func groupsOf(w *workload.Workload, topic int) []Group {
 	return list
 }
 
-// Complete says whether every message of all parts was answered, and as many have arrived everywhere as were acknowledged. It
-// counts; afterwards each is looked at. inside: the system is in each process (sut.Inside), which has its own messages only.
+// Complete reports whether every message of all parts has a response, and as many messages arrived
+// everywhere as were acknowledged. It compares only numbers; each message is checked later. inside
+// means that the system is in each process (sut.Inside), and has only the messages of that process.
 func Complete(w *workload.Workload, parts []Totals, inside bool) bool {
 	acked := make([]int64, w.Topics)
 	received := map[Group]int64{}
@@ -147,7 +151,7 @@ func Complete(w *workload.Workload, parts []Totals, inside bool) bool {
 	return true
 }
 
-// totals is how far this part is.
+// totals returns the progress of this part.
 func (r *run) totals(now int64, allSent bool) Totals {
 	t := Totals{
 		Phase: r.phase(now), Left: time.Duration(max(0, r.end-now)), Sent: r.sent.Load(), Acked: r.acked.Load(), Failed: r.failed.Load(),
@@ -162,10 +166,11 @@ func (r *run) totals(now int64, allSent bool) Totals {
 	return t
 }
 
-// reportEvery is how often a part that has sent all says how far it is.
+// reportEvery is how often a part that has sent everything reports its progress.
 const reportEvery = 100 * time.Millisecond
 
-// drainTogether waits until all parts have what they can wait for, or the time for it is over.
+// drainTogether waits until there is nothing more to wait for in any part, or the time limit is
+// reached.
 func (r *run) drainTogether(ctx context.Context) {
 	r.draining.Store(true)
 	report := int64(0)
@@ -185,65 +190,67 @@ func (r *run) drainTogether(ctx context.Context) {
 	}
 }
 
-// exchange tells the others which of their messages have arrived here, and keeps what they have seen of those of this part.
+// exchange tells the other parts which of their messages arrived here, and stores which messages of
+// this part they received.
 func (r *run) exchange(ctx context.Context) error {
 	if r.o.Others == nil {
 		return nil
 	}
-	r.deafen()
-	var mine []Sighting
+	r.closeGroups()
+	var mine []Receipts
 	for _, g := range r.groups {
-		for number := g.Topic; number < r.w.Publishers && !r.apart; number += r.w.Topics {
+		for number := g.Topic; number < r.w.Publishers && !r.ownSystems; number += r.w.Topics {
 			if r.publisher(number) == nil {
-				mine = append(mine, Sighting{g.Group, number, g.tracker(number).Seen().Pack()})
+				mine = append(mine, Receipts{g.Group, number, g.tracker(number).Seen().Pack()})
 			}
 		}
 	}
 	others, err := r.o.Others.Exchange(ctx, mine)
 	if err != nil {
-		return fmt.Errorf("exchange what has arrived: %w", err)
+		return fmt.Errorf("exchange receipts: %w", err)
 	}
-	r.elsewhere = map[sightingOf][]*workload.SequenceSet{}
+	r.receipts = map[receiptsKey][]*workload.SequenceSet{}
 	for _, s := range others {
 		p := r.publisher(s.Publisher)
 		if p == nil || p.topic != s.Topic {
-			return fmt.Errorf("exchange what has arrived: publisher %d of topic %d is not of this part", s.Publisher, s.Topic)
+			return fmt.Errorf("exchange receipts: publisher %d of topic %d does not belong to this part", s.Publisher, s.Topic)
 		}
 		set, err := workload.UnpackSequenceSet(s.Seen, r.sequencesMax)
 		if err != nil {
-			return fmt.Errorf("exchange what has arrived: messages of publisher %d: %w", s.Publisher, err)
+			return fmt.Errorf("exchange receipts: messages of publisher %d: %w", s.Publisher, err)
 		}
-		of := sightingOf{s.Group, s.Publisher}
-		r.elsewhere[of] = append(r.elsewhere[of], set)
+		of := receiptsKey{s.Group, s.Publisher}
+		r.receipts[of] = append(r.receipts[of], set)
 	}
 	return nil
 }
 
-// sightingOf is what a sighting is of.
-type sightingOf struct {
+// receiptsKey says which group received messages from which publisher.
+type receiptsKey struct {
 	group     Group
 	publisher int
 }
 
-// deafen has groups take no more messages: what they have seen is what was exchanged.
-func (r *run) deafen() {
+// closeGroups stops counting messages: the counts must match the receipts that were exchanged.
+func (r *run) closeGroups() {
 	for _, g := range r.groups {
 		g.mu.Lock()
-		g.deaf = true
+		g.closed = true
 		g.mu.Unlock()
 	}
 }
 
-// publisher is the publisher of a number, nil if another part has it.
+// publisher returns the publisher with a number, nil if it belongs to another part.
 func (r *run) publisher(number int) *publisher {
-	if n := number - r.deal.PublisherFirst; n >= 0 && n < len(r.publishers) {
+	if n := number - r.assigned.PublisherFirst; n >= 0 && n < len(r.publishers) {
 		return r.publishers[n]
 	}
 	return nil
 }
 
-// sequencesMax is more messages than any publisher of a workload sends.
+// sequencesMax is more than the number of messages that any publisher of a workload sends.
 func sequencesMax(w *workload.Workload) uint64 {
 	n := w.Rate.Float() * w.Length().Seconds() / float64(w.Publishers)
-	return uint64(n+20*math.Sqrt(n)) + 100 // Poisson's numbers vary by their root
+	// The number of Poisson arrivals varies by its square root.
+	return uint64(n+20*math.Sqrt(n)) + 100
 }

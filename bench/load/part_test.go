@@ -16,22 +16,22 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// hub brings the parts of a run together within the test.
+// hub connects the parts of a run within the test.
 type hub struct {
 	w     *workload.Workload
 	begin chan struct{} // closed when all are ready
 	over  chan struct{}
-	swap  chan struct{} // closed when all have given what they saw
+	swap  chan struct{} // closed when all have sent their receipts
 
-	mu     sync.Mutex // guards what follows
-	ready  int
-	totals []load.Totals
-	given  int
-	seen   [][]load.Sighting // by part, for it
-	deals  []load.Deal
+	mu          sync.Mutex // guards the following fields
+	ready       int
+	totals      []load.Totals
+	given       int
+	seen        [][]load.Receipts // receipts for each part
+	assignments []load.Assignment
 }
 
-// member is a part's place in a hub.
+// member connects a part to a hub.
 type member struct {
 	*hub
 	part int
@@ -39,20 +39,20 @@ type member struct {
 
 func newHub(t *testing.T, w *workload.Workload, parts int) *hub {
 	t.Helper()
-	deals, err := load.DealOut(w, parts)
+	assignments, err := load.Assign(w, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &hub{
-		w: w, begin: make(chan struct{}), over: make(chan struct{}), swap: make(chan struct{}), deals: deals,
-		totals: make([]load.Totals, parts), seen: make([][]load.Sighting, parts),
+		w: w, begin: make(chan struct{}), over: make(chan struct{}), swap: make(chan struct{}), assignments: assignments,
+		totals: make([]load.Totals, parts), seen: make([][]load.Receipts, parts),
 	}
 }
 
 func (m member) Ready(context.Context) (time.Time, error) {
 	m.mu.Lock()
 	m.ready++
-	if m.ready == len(m.deals) {
+	if m.ready == len(m.assignments) {
 		close(m.begin)
 	}
 	m.mu.Unlock()
@@ -75,16 +75,16 @@ func (m member) Report(t load.Totals) {
 
 func (m member) Over() <-chan struct{} { return m.over }
 
-func (m member) Exchange(_ context.Context, mine []load.Sighting) ([]load.Sighting, error) {
+func (m member) Exchange(_ context.Context, mine []load.Receipts) ([]load.Receipts, error) {
 	m.mu.Lock()
 	for _, s := range mine {
-		for i, d := range m.deals {
+		for i, d := range m.assignments {
 			if s.Publisher >= d.PublisherFirst && s.Publisher < d.PublisherFirst+d.Publishers {
 				m.seen[i] = append(m.seen[i], s)
 			}
 		}
 	}
-	if m.given++; m.given == len(m.deals) {
+	if m.given++; m.given == len(m.assignments) {
 		close(m.swap)
 	}
 	m.mu.Unlock()
@@ -92,13 +92,13 @@ func (m member) Exchange(_ context.Context, mine []load.Sighting) ([]load.Sighti
 	return m.seen[m.part], nil
 }
 
-// guest is a simulation that somebody else ends.
+// guest is a simulation that another part closes.
 type guest struct{ *simulation }
 
 func (guest) Teardown(context.Context) error { return nil }
 
-// together does a run in parts, each with a clock of its own, to one simulation.
-func together(t *testing.T, s *simulation, w workload.Workload, parts int) (merged result.Run, each []result.Run) {
+// together performs a run in parts, each with its own clock, against one simulation.
+func runParts(t *testing.T, s *simulation, w workload.Workload, parts int) (merged result.Run, each []result.Run) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		if _, err := s.open(t.Context(), sut.Config{}); err != nil {
@@ -138,8 +138,8 @@ func TestParts(t *testing.T) {
 	w := simWorkload()
 	w.Publishers, w.Subscribers, w.Topics = 5, 3, 1
 	alone := simulate(t, &simulation{service: time.Microsecond}, w)
-	t.Run("what one process does alone, several do together", func(t *testing.T) {
-		m, each := together(t, &simulation{service: time.Microsecond}, w, 2)
+	t.Run("several processes give the same result as one", func(t *testing.T) {
+		m, each := runParts(t, &simulation{service: time.Microsecond}, w, 2)
 		c, want := m.Counts, alone.Counts
 		own := c
 		own.Others, own.Reordered = want.Others, want.Reordered
@@ -155,49 +155,49 @@ func TestParts(t *testing.T) {
 			t.Errorf("%d samples end to end, %d negative", n, m.Curves.E2EIntended.Negative)
 		}
 		if n, o := each[0].Curves.E2EIntended.Count, each[1].Counts.Others; n != 8000 || o != 2*2200 {
-			t.Errorf("the first measured %d, the second got %d of the first", n, o)
+			t.Errorf("the first part measured %d, the second received %d of the first part's messages", n, o)
 		}
 		if d := histogram(t, m.Curves.E2EIntended).Max(); d > 10*time.Microsecond {
-			t.Errorf("it took up to %v: a time of another clock is in it", d)
+			t.Errorf("latency of up to %v: times of different clocks were compared", d)
 		}
 	})
-	t.Run("a message that is lost on its way to another part is lost", func(t *testing.T) {
-		// Subscriber 1 is the second part's.
+	t.Run("a message lost on its way to another part counts as lost", func(t *testing.T) {
+		// Subscriber 1 is in the second part.
 		s := &simulation{service: time.Microsecond, deliver: func(n, subscriber int) int {
 			if subscriber == 2 && n%101 == 0 {
 				return 0
 			}
 			return 1
 		}}
-		m, each := together(t, s, w, 2)
+		m, each := runParts(t, s, w, 2)
 		c := m.Counts
 		if c.Expected != 33_000 || c.Lost != 109 || c.Received != 33_000-109 || c.Clean() {
 			t.Errorf("%+v", c)
 		}
 		if each[0].Counts.Lost == 0 || each[1].Counts.Lost == 0 {
-			t.Errorf("they count %d and %d: what was lost counts where it was sent", each[0].Counts.Lost, each[1].Counts.Lost)
+			t.Errorf("lost messages per part: %d and %d, want them counted where they were sent", each[0].Counts.Lost, each[1].Counts.Lost)
 		}
 	})
-	t.Run("and one that comes there twice is a duplicate", func(t *testing.T) {
+	t.Run("a message that arrives there twice is a duplicate", func(t *testing.T) {
 		s := &simulation{service: time.Microsecond, deliver: func(n, subscriber int) int {
 			if subscriber == 2 && n%101 == 0 {
 				return 2
 			}
 			return 1
 		}}
-		m, _ := together(t, s, w, 2)
+		m, _ := runParts(t, s, w, 2)
 		if c := m.Counts; c.Duplicates != 109 || c.Lost != 0 || c.Received != 33_000 {
 			t.Errorf("%+v", c)
 		}
 	})
 }
 
-// TestPartsShare has the subscribers of two parts share the messages of a topic.
+// TestPartsShare lets the subscribers of two parts share the messages of a topic.
 func TestPartsShare(t *testing.T) {
 	w := simWorkload()
 	w.Publishers, w.Subscribers, w.Shared = 4, 2, true
-	t.Run("what another part got is not lost", func(t *testing.T) {
-		m, _ := together(t, &simulation{service: time.Microsecond, deliver: func(n, subscriber int) int {
+	t.Run("a message that another part received is not lost", func(t *testing.T) {
+		m, _ := runParts(t, &simulation{service: time.Microsecond, deliver: func(n, subscriber int) int {
 			if n/3%2 == subscriber {
 				return 1
 			}
@@ -210,14 +210,14 @@ func TestPartsShare(t *testing.T) {
 			t.Errorf("%d samples", n)
 		}
 	})
-	t.Run("what both got is a duplicate", func(t *testing.T) {
-		m, _ := together(t, &simulation{service: time.Microsecond}, w, 2)
+	t.Run("a message that both parts received is a duplicate", func(t *testing.T) {
+		m, _ := runParts(t, &simulation{service: time.Microsecond}, w, 2)
 		if c := m.Counts; c.Duplicates != 11_000 || c.Received != 11_000 || c.Lost != 0 {
 			t.Errorf("%+v", c)
 		}
 	})
-	t.Run("what nobody got is lost, and counts as late", func(t *testing.T) {
-		m, _ := together(t, &simulation{service: time.Microsecond, deliver: func(n, subscriber int) int {
+	t.Run("a message that no part received is lost, and counts as late", func(t *testing.T) {
+		m, _ := runParts(t, &simulation{service: time.Microsecond, deliver: func(n, subscriber int) int {
 			if n%1000 != 5 && n%2 == subscriber {
 				return 1
 			}
@@ -232,16 +232,16 @@ func TestPartsShare(t *testing.T) {
 	})
 }
 
-func TestDealOut(t *testing.T) {
+func TestAssign(t *testing.T) {
 	w := workload.Default()
 	w.Publishers, w.Topics, w.Subscribers = 7, 3, 2
-	deals, err := load.DealOut(&w, 3)
+	assignments, err := load.Assign(&w, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	next := 0
 	var all []load.Group
-	for i, d := range deals {
+	for i, d := range assignments {
 		if d.PublisherFirst != next || d.Publishers < 2 {
 			t.Errorf("part %d has %d publishers from %d, want them from %d", i, d.Publishers, d.PublisherFirst, next)
 		}
@@ -253,7 +253,7 @@ func TestDealOut(t *testing.T) {
 				publishes = publishes || p%w.Topics == g.Topic
 			}
 			if !publishes {
-				t.Errorf("part %d receives %+v and sends nothing to it", i, g)
+				t.Errorf("part %d receives %+v but sends nothing to it", i, g)
 			}
 		}
 	}
@@ -262,8 +262,8 @@ func TestDealOut(t *testing.T) {
 		t.Errorf("%d publishers, subscribers %v", next, all)
 	}
 	for _, n := range []int{0, 8} {
-		if _, err := load.DealOut(&w, n); err == nil {
-			t.Errorf("seven publishers are dealt out to %d", n)
+		if _, err := load.Assign(&w, n); err == nil {
+			t.Errorf("no error for seven publishers in %d parts", n)
 		}
 	}
 }
@@ -272,7 +272,7 @@ func TestPartsRefused(t *testing.T) {
 	w := simWorkload()
 	w.Publishers = 3
 	if _, err := load.Run(t.Context(), load.Options{Workload: w, Part: 3, Parts: 3}); err == nil || !strings.Contains(err.Error(), "part 3 of 3") {
-		t.Errorf("the fourth of three: %v", err)
+		t.Errorf("part 4 of 3: %v", err)
 	}
 	w.Faults = []workload.Fault{{Kind: workload.Command, Run: "true"}}
 	if _, err := load.Run(t.Context(), load.Options{Workload: w, Parts: 3}); err == nil || !strings.Contains(err.Error(), "load machines") {
@@ -280,7 +280,7 @@ func TestPartsRefused(t *testing.T) {
 	}
 }
 
-// TestInside has the parts do a load to systems of their own.
+// TestInside lets each part use its own system.
 func TestInside(t *testing.T) {
 	w := workload.Default()
 	w.Warmup, w.Duration, w.Timeout = 0, workload.Duration(200*time.Millisecond), workload.Duration(time.Minute)

@@ -13,8 +13,8 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// TestPause stops a real broker for a second. What it asserts is what a stop of that length must cost; how much more it
-// costs is the machine's.
+// TestPause stops a real broker for a second. It checks the delay that a stop of that length must
+// cause; any further delay depends on the machine.
 func TestPause(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and starts a broker")
@@ -58,7 +58,8 @@ func TestPause(t *testing.T) {
 			t.Errorf("%s loop: the longest took %v", loop, h.Max())
 		}
 	}
-	// Those due in the first three quarters of the second wait for at least a quarter: 375 of them.
+	// The messages due in the first three quarters of the second wait for at least a quarter: 375
+	// messages.
 	if n := found[workload.Open]; n < 300 {
 		t.Errorf("%d messages are late, want about 375", n)
 	}

@@ -12,43 +12,44 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-// publisher sends the messages of one connection. Its loop is one goroutine; acknowledgements come from any.
+// publisher sends the messages of one connection. Its loop runs in one goroutine; acknowledgements
+// may come from any.
 type publisher struct {
 	r        *run
-	number   int // among those of all parts; messages carry it
+	number   int // among the publishers of all parts; messages carry it
 	topic    int
 	conn     sut.Publisher
 	shard    *sendShard
 	schedule *workload.Schedule
 	rand     *rand.Rand // of sizes and keys
-	zipf     *rand.Zipf // nil: all keys are alike
+	zipf     *rand.Zipf // nil: all keys are equally likely
 	keys     [][]byte   // shared by all publishers; empty: messages have no key
 
 	free  chan *slot // holds every slot that is not in flight; never full
-	slots []*slot    // all that were made, at most cap(free)
+	slots []*slot    // all slots, at most cap(free)
 
-	next atomic.Uint64 // sequence number after the last that was sent
+	next atomic.Uint64 // the next sequence number
 	last int64         // when the last measured message was sent
 
 	mu    sync.Mutex // guards acked
 	acked workload.SequenceSet
 }
 
-// slot is a message in flight: its buffer is its own until the driver is done with it.
+// slot is a message in flight. The driver uses its buffer until it calls done.
 type slot struct {
 	p         *publisher
 	buf       *workload.MessageBuffer
 	state     atomic.Uint32
 	seq       uint64
 	due, sent int64
-	done      func(error) // finish, made once
+	done      func(error) // the method finish, stored to avoid an allocation
 }
 
 // The states of a slot.
 const (
 	slotFree uint32 = iota
 	slotInFlight
-	slotAbandoned // the run is over and there was no answer
+	slotAbandoned // the run ended without a response
 )
 
 func newPublisher(r *run, number int) *publisher {
@@ -71,24 +72,24 @@ func newPublisher(r *run, number int) *publisher {
 	return p
 }
 
-// pace is what a publisher's loop knows about time.
-type pace struct {
-	now int64 // of the clock, last read
-	// ready is since when only the generator keeps a message that is due from being sent: the system had taken the one
-	// before, and had answered enough of those in flight.
+// timing is what the loop of a publisher keeps about time.
+type timing struct {
+	now int64 // the last clock reading
+	// ready is the time from which only the generator delays a message that is due: the system had
+	// accepted the previous message, and enough messages in flight were answered.
 	ready int64
-	// lagging is how late the last message would have been if the system took messages in no time. What the generator loses
-	// adds up in it until it has caught up.
+	// lagging is how late the last message would have been if the system accepted messages in no
+	// time. Delays of the generator add up in it until it has caught up.
 	lagging int64
 	last    int64 // when the last message was due
 
-	scheduled int64 // closed loop: when the schedule had it due
+	scheduled int64 // closed loop: the due time of the last message in the schedule
 }
 
-// loop sends the schedule's messages until it ends or ctx does.
+// loop sends the messages of the schedule until it or ctx ends.
 func (p *publisher) loop(ctx context.Context) {
 	p.schedule = p.r.schedule(p.number)
-	t := pace{now: p.r.clock.Now(), ready: p.r.start, last: p.r.start, scheduled: p.r.start}
+	t := timing{now: p.r.clock.Now(), ready: p.r.start, last: p.r.start, scheduled: p.r.start}
 	send := p.sendOpen
 	if p.r.w.Loop == workload.Closed {
 		send = p.sendClosed
@@ -97,8 +98,8 @@ func (p *publisher) loop(ctx context.Context) {
 	}
 }
 
-// sendOpen sends the next message when it is due, and says whether there was one.
-func (p *publisher) sendOpen(ctx context.Context, t *pace) bool {
+// sendOpen sends the next message when it is due, and reports whether there was one.
+func (p *publisher) sendOpen(ctx context.Context, t *timing) bool {
 	due, ok := p.schedule.Next()
 	if !ok {
 		return false
@@ -118,9 +119,10 @@ func (p *publisher) sendOpen(ctx context.Context, t *pace) bool {
 	return true
 }
 
-// sendClosed waits for the message before, and sends the next as long after it as the schedule says, or at once if that is
-// over: as load generators do that hide what a stall costs.
-func (p *publisher) sendClosed(ctx context.Context, t *pace) bool {
+// sendClosed waits for the previous message and sends the next one after the gap that the schedule
+// has between the two, or at once if that time is past. This is what load generators do that hide
+// the effect of a stall.
+func (p *publisher) sendClosed(ctx context.Context, t *timing) bool {
 	scheduled, ok := p.schedule.Next()
 	if !ok {
 		return false
@@ -141,8 +143,8 @@ func (p *publisher) sendClosed(ctx context.Context, t *pace) bool {
 	return true
 }
 
-// publish sends a message. own is for how long the generator has kept it waiting by now.
-func (p *publisher) publish(ctx context.Context, t *pace, s *slot, due, own int64) {
+// publish sends a message. own is how long the generator has delayed it so far.
+func (p *publisher) publish(ctx context.Context, t *timing, s *slot, due, own int64) {
 	began := t.now
 	s.buf.Prepare(p.r.w.Size.Draw(p.rand))
 	key := p.key()
@@ -151,14 +153,15 @@ func (p *publisher) publish(ctx context.Context, t *pace, s *slot, due, own int6
 	payload := s.buf.Encode(workload.MessageHeader{
 		Run: p.r.o.Run, Producer: uint32(p.number), Sequence: s.seq, Intended: due - p.r.start, Sent: s.sent - p.r.start,
 	})
-	sent := s.sent // the slot is somebody else's after Publish
+	sent := s.sent // after Publish, another message may use the slot
 	s.state.Store(slotInFlight)
 	p.next.Store(s.seq + 1)
 	p.r.sent.Add(1)
 	p.conn.Publish(ctx, key, payload, s.done)
 	t.now = p.r.clock.Now()
 	own += sent - began
-	// If the generator was behind with the message before, it was with this one from the beginning, but for the time since.
+	// If the generator was late with the previous message, it was equally late with this one at
+	// first, less the time that has passed since.
 	t.lagging = max(0, t.lagging-(due-t.last)) + own
 	t.ready, t.last = t.now, due
 	if p.r.measures(due) {
@@ -170,7 +173,7 @@ func (p *publisher) publish(ctx context.Context, t *pace, s *slot, due, own int6
 }
 
 // take returns a slot that is not in flight, nil if ctx ended first.
-func (p *publisher) take(ctx context.Context, t *pace) *slot {
+func (p *publisher) take(ctx context.Context, t *timing) *slot {
 	select {
 	case s := <-p.free:
 		return s
@@ -198,7 +201,7 @@ func (p *publisher) newSlot() *slot {
 	return s
 }
 
-// key is the next message's; the driver must not change it.
+// key returns the key of the next message; the driver must not change it.
 func (p *publisher) key() []byte {
 	switch {
 	case len(p.keys) == 0:
@@ -209,7 +212,7 @@ func (p *publisher) key() []byte {
 	return p.keys[p.rand.IntN(len(p.keys))]
 }
 
-// finish takes the answer to a publish; the driver calls it once.
+// finish handles the response to a publish; the driver calls it once.
 func (s *slot) finish(err error) {
 	p := s.p
 	now := p.r.clock.Now()
@@ -228,7 +231,7 @@ func (s *slot) finish(err error) {
 	} else {
 		p.r.failed.Add(1)
 		p.r.problem("publish: " + err.Error())
-		// A message that failed at once has not been served at once.
+		// A message that failed at once must not count as a fast one.
 		intended, sent = max(intended, int64(p.r.w.Timeout)), max(sent, int64(p.r.w.Timeout))
 	}
 	p.shard.answered(intended, sent, p.r.measures(s.due))

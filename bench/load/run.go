@@ -13,27 +13,30 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-// run is the state of a run. What is not atomic and has no lock is written before the goroutines start, or after they have
-// ended.
+// run is the state of a run. Fields that are neither atomic nor guarded by a lock are written
+// before the goroutines start, or after they have ended.
 type run struct {
-	o     Options
-	w     *workload.Workload // of all parts
-	deal  Deal               // of this one
-	apart bool               // parts have systems of their own inside them
-	// sequencesMax bounds what is kept of the numbers of messages.
+	o          Options
+	w          *workload.Workload // of all parts
+	assigned   Assignment         // the connections of this part
+	ownSystems bool               // each part has its own systems inside its process
+	// sequencesMax is a limit for the sequence numbers of messages, and so for the memory of the
+	// sets.
 	sequencesMax uint64
 	clock        Clock
 	res          *result.Run
 
-	systems     []sut.System // by topic
-	publishers  []*publisher
-	groups      []*group // who is promised every message of a topic, as far as they are here
+	systems    []sut.System // by topic
+	publishers []*publisher
+	// Those with subscribers in this part; each is due every message of its topic.
+	groups      []*group
 	subscribers []*subscriber
 	sends       []*sendShard
 	receives    []*receiveShard
 
-	start, measureFrom, measureTo, end, deadline int64 // of the clock
-	over                                         int64 // when nothing more was waited for
+	start, measureFrom, measureTo, end, deadline int64 // clock times
+	// When the run stopped waiting for messages.
+	finished int64
 
 	stopReceiving context.CancelFunc
 	receiving     sync.WaitGroup // Receive of every subscriber
@@ -43,45 +46,50 @@ type run struct {
 	sent, acked, failed, measured, waited, doneTwice atomic.Int64
 	received, measuredReceived                       atomic.Int64
 	duplicates, reordered, corrupt, foreign, others  atomic.Int64
-	came                                             atomic.Int64 // when the last measured message did
-	lagMax                                           atomic.Int64 // since the monitor last looked
-	draining                                         atomic.Bool  // all was sent
-	pid                                              atomic.Int64 // of the broker
-	delay                                            atomic.Int64 // nanoseconds that a subscriber takes for each message
-	holdUntil                                        atomic.Int64 // of the clock: subscribers take nothing before
+	// When the last measured message arrived.
+	lastReceived atomic.Int64
+	lagMax       atomic.Int64 // since the monitor last read it
+	draining     atomic.Bool  // everything was sent
+	pid          atomic.Int64 // of the broker
+	// Nanoseconds that a subscriber delays each message.
+	delay atomic.Int64
+	// Clock time before which subscribers accept no messages.
+	holdUntil atomic.Int64
 
-	packed []packedSecond // of the monitor, until the run is over
+	packed []packedSecond // used by the monitor until the run is over
 
-	elsewhere map[sightingOf][]*workload.SequenceSet // what other parts have seen of this one's messages
+	// Which messages of this part the other parts received.
+	receipts map[receiptsKey][]*workload.SequenceSet
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the following fields
 	problems map[string]int64
 	faults   []result.Fault
 	jitters  *result.Histogram
 	use      usage
 }
 
-// shardsMax bounds the memory for histograms, 1 MB each, and the time that it takes to collect them every second. Connections
-// share them, because so many goroutines as there are cores are ever at it at once.
+// shardsMax limits the memory for histograms, 1 MB each, and the time it takes to collect them
+// every second. Connections share the shards, because only as many goroutines as there are cores
+// run at the same time.
 func shardsMax() int { return min(16, runtime.GOMAXPROCS(0)) }
 
-func newRun(o Options, deal Deal) *run {
+func newRun(o Options, assigned Assignment) *run {
 	r := &run{
-		o: o, w: &o.Workload, deal: deal, clock: o.Clock, problems: map[string]int64{}, jitters: result.NewHistogram(), res: &result.Run{Repeat: 1},
+		o: o, w: &o.Workload, assigned: assigned, clock: o.Clock, problems: map[string]int64{}, jitters: result.NewHistogram(), res: &result.Run{Repeat: 1},
 		sequencesMax: sequencesMax(&o.Workload),
-		apart:        o.Parts > 0 && o.Open == nil && sut.Inside(o.Target.Driver),
+		ownSystems:   o.Parts > 0 && o.Open == nil && sut.Inside(o.Target.Driver),
 	}
 	if r.o.Run == 0 {
 		r.o.Run = drawRun()
 	}
-	for range min(shardsMax(), deal.Publishers) {
+	for range min(shardsMax(), assigned.Publishers) {
 		r.sends = append(r.sends, newSendShard())
 	}
-	for range min(shardsMax(), len(deal.Subscribers)) {
+	for range min(shardsMax(), len(assigned.Subscribers)) {
 		r.receives = append(r.receives, newReceiveShard())
 	}
-	for i := range deal.Publishers {
-		r.publishers = append(r.publishers, newPublisher(r, deal.PublisherFirst+i))
+	for i := range assigned.Publishers {
+		r.publishers = append(r.publishers, newPublisher(r, assigned.PublisherFirst+i))
 	}
 	r.newSubscribers()
 	return r
@@ -89,7 +97,7 @@ func newRun(o Options, deal Deal) *run {
 
 func (r *run) newSubscribers() {
 	known := map[Group]*group{}
-	for n, one := range r.deal.Subscribers {
+	for n, one := range r.assigned.Subscribers {
 		of := one
 		if r.w.Shared {
 			of.Member = 0
@@ -104,7 +112,7 @@ func (r *run) newSubscribers() {
 	}
 }
 
-// schedule is that of a publisher, from the beginning.
+// schedule returns the schedule of a publisher, from the beginning.
 func (r *run) schedule(number int) *workload.Schedule {
 	return workload.NewSchedule(workload.ScheduleOptions{
 		Start: r.start, Length: r.w.Length(), Rate: r.w.Rate, Part: number, Parts: r.w.Publishers,
@@ -112,10 +120,10 @@ func (r *run) schedule(number int) *workload.Schedule {
 	})
 }
 
-// measures says whether a message due at that time is measured.
+// measures reports whether a message due at that time is measured.
 func (r *run) measures(due int64) bool { return due >= r.measureFrom && due < r.measureTo }
 
-// measuresAfter is measures for a time from the start.
+// measuresAfter does the same as measures, for a time relative to the start.
 func (r *run) measuresAfter(d int64) bool {
 	return d >= int64(r.w.Warmup) && d < int64(r.w.Warmup)+int64(r.w.Duration)
 }
@@ -132,8 +140,8 @@ func (r *run) phase(now int64) string {
 	return result.Drain
 }
 
-// complete says whether every message was answered, and as many have arrived everywhere as were acknowledged. It counts;
-// outcome looks at each.
+// complete reports whether every message has a response, and as many messages arrived everywhere as
+// were acknowledged. It compares only numbers; outcome checks each message.
 func (r *run) complete() bool {
 	if r.acked.Load()+r.failed.Load() < r.sent.Load() {
 		return false
@@ -158,10 +166,10 @@ func (r *run) ackedByTopic() []int64 {
 	return acked
 }
 
-// problemsMax is how many different errors a result names.
+// problemsMax is how many different errors a result lists.
 const problemsMax = 20
 
-// problemLength is how much of an error it says, in bytes.
+// problemLength is the maximum length of an error in a result, in bytes.
 const problemLength = 300
 
 func (r *run) problem(text string) {
@@ -176,7 +184,7 @@ func (r *run) problem(text string) {
 	r.problems[text]++
 }
 
-// seal lets nothing into the histograms any more.
+// seal stops the histograms from accepting samples.
 func (r *run) seal() {
 	for _, s := range r.sends {
 		s.mu.Lock()
@@ -190,5 +198,5 @@ func (r *run) seal() {
 	}
 }
 
-// seconds is a time of the clock in seconds from the first message due.
+// seconds converts a clock time to seconds since the first message was due.
 func (r *run) seconds(now int64) float64 { return time.Duration(now - r.start).Seconds() }

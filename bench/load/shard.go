@@ -6,13 +6,14 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// sendShard is the samples of some publishers.
+// sendShard holds the samples of some publishers.
 type sendShard struct {
-	mu     sync.Mutex // guards all below
-	sealed bool       // takes no more samples
-	// Those of measured messages.
+	mu     sync.Mutex // guards all fields below
+	sealed bool       // accepts no more samples
+	// Samples of measured messages.
 	ackIntended, ackSent, lag, own, inside *result.Histogram
-	// Those of all messages, from the intended time, since they were last collected; spare is empty.
+	// Samples of all messages, from the intended time, since the last call of collect; spare is
+	// empty.
 	second, spare *result.Histogram
 }
 
@@ -23,8 +24,8 @@ func newSendShard() *sendShard {
 	}
 }
 
-// sent records how late a measured message was handed to the driver, for how much of that the generator is to blame, and
-// how long the driver took.
+// sent records how late a measured message was handed to the driver, how much of that the generator
+// caused, and how long the driver took.
 func (s *sendShard) sent(lag, own, inside int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +51,7 @@ func (s *sendShard) answered(intended, sent int64, measured bool) {
 	}
 }
 
-// collect adds what has come since the last call to into. It is called by one goroutine.
+// collect adds the samples since the last call to into. It is called by one goroutine.
 func (s *sendShard) collect(into *result.Histogram) {
 	s.mu.Lock()
 	s.second, s.spare = s.spare, s.second
@@ -60,13 +61,13 @@ func (s *sendShard) collect(into *result.Histogram) {
 	taken.Reset()
 }
 
-// receiveShard is the samples of some subscribers.
+// receiveShard holds the samples of some subscribers.
 type receiveShard struct {
-	mu            sync.Mutex // guards all below
+	mu            sync.Mutex // guards all fields below
 	sealed        bool
 	e2eIntended   *result.Histogram // of measured messages
 	e2eSent       *result.Histogram
-	second, spare *result.Histogram // as those of a sendShard
+	second, spare *result.Histogram // as in sendShard
 }
 
 func newReceiveShard() *receiveShard {
@@ -87,7 +88,7 @@ func (s *receiveShard) received(intended, sent int64, measured bool) {
 	}
 }
 
-// missing records a measured message that has not come in so long.
+// missing records a measured message that has not arrived after this time.
 func (s *receiveShard) missing(ns int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +96,7 @@ func (s *receiveShard) missing(ns int64) {
 	s.e2eSent.Record(ns)
 }
 
-// collect adds what has come since the last call to into. It is called by one goroutine.
+// collect adds the samples since the last call to into. It is called by one goroutine.
 func (s *receiveShard) collect(into *result.Histogram) {
 	s.mu.Lock()
 	s.second, s.spare = s.spare, s.second

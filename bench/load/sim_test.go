@@ -16,21 +16,23 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// simulation is a broker of one server, which takes a message at a time, in the time of the test's bubble. It delivers, and
-// then acknowledges. Its times count from the first message.
+// simulation is a single-server broker in the virtual time of the test's bubble. It delivers each
+// message and then acknowledges it. Its times count from the first message.
 type simulation struct {
-	service        time.Duration
-	stallAt, stall time.Duration // the server does nothing from stallAt on, for so long
-	blockAt, block time.Duration // Publish does not return: for the same
+	service time.Duration
+	// The server does nothing for the duration stall, starting at stallAt.
+	stallAt, stall time.Duration
+	blockAt, block time.Duration // Publish blocks during this time
 	queue          chan job
-	publishes      func(n int, j *job) []job // what becomes of the n-th message; nil: itself
+	publishes      func(n int, j *job) []job // replaces the n-th message; nil: unchanged
 	refuse         func(n int) error
-	deliver        func(n, subscriber int) int // how often the n-th that is served goes to a subscriber; nil: once
-	first          time.Time
-	mu             sync.Mutex // guards the rest
-	subscribers    []chan []byte
-	n              int
-	serving        sync.WaitGroup
+	// How often the n-th served message is delivered to a subscriber; nil: once.
+	deliver     func(n, subscriber int) int
+	first       time.Time
+	mu          sync.Mutex // guards the following fields
+	subscribers []chan []byte
+	n           int
+	serving     sync.WaitGroup
 }
 
 type job struct {
@@ -38,7 +40,7 @@ type job struct {
 	done    func(error)
 }
 
-// queueMax holds all the messages of a test.
+// queueMax is large enough for all messages of a test.
 const queueMax = 1 << 20
 
 func (s *simulation) open(context.Context, sut.Config) (sut.System, error) {
@@ -50,7 +52,7 @@ func (s *simulation) open(context.Context, sut.Config) (sut.System, error) {
 func (s *simulation) serve() {
 	served := 0
 	for j := range s.queue {
-		s.rest(s.stallAt, s.stall)
+		s.sleepThrough(s.stallAt, s.stall)
 		time.Sleep(s.service)
 		s.mu.Lock()
 		for i, to := range s.subscribers {
@@ -70,8 +72,8 @@ func (s *simulation) serve() {
 	}
 }
 
-// rest waits for the end of a pause if it is now.
-func (s *simulation) rest(at, pause time.Duration) {
+// rest waits for the end of a pause if one is active.
+func (s *simulation) sleepThrough(at, pause time.Duration) {
 	if since := time.Since(s.first); since >= at && since < at+pause {
 		time.Sleep(at + pause - since)
 	}
@@ -145,7 +147,7 @@ func (s simSubscriber) Receive(ctx context.Context, f func([]byte)) error {
 		select {
 		case p := <-s:
 			f(p)
-			clear(p) // it was valid during the call
+			clear(p) // payload is valid only during the call
 		case <-ctx.Done():
 			return nil
 		}
@@ -154,7 +156,7 @@ func (s simSubscriber) Receive(ctx context.Context, f func([]byte)) error {
 
 func (s simSubscriber) Close() error { return nil }
 
-// simWorkload is 1000 messages a second for ten seconds, after one of warm-up.
+// simWorkload is 1000 messages per second for ten seconds, after one second of warm-up.
 func simWorkload() workload.Workload {
 	w := workload.Default()
 	w.Warmup, w.Duration = workload.Duration(time.Second), workload.Duration(10*time.Second)
@@ -162,7 +164,7 @@ func simWorkload() workload.Workload {
 	return w
 }
 
-// simulate does a run to a simulation in a bubble.
+// simulate performs a run against a simulation in a bubble.
 func simulate(t *testing.T, s *simulation, w workload.Workload, change ...func(*load.Options)) *result.Run {
 	t.Helper()
 	var res *result.Run
@@ -179,7 +181,7 @@ func simulate(t *testing.T, s *simulation, w workload.Workload, change ...func(*
 	return res
 }
 
-// expected is what the simulation does to messages that come by a fixed schedule, computed without it.
+// expected computes what the simulation does to messages with a fixed schedule, without running it.
 func expected(s *simulation, w *workload.Workload) *result.Histogram {
 	h := result.NewHistogram()
 	free := int64(0)
@@ -200,7 +202,7 @@ func expected(s *simulation, w *workload.Workload) *result.Histogram {
 func histogram(t *testing.T, c *result.Curve) *result.Histogram {
 	t.Helper()
 	if c == nil {
-		t.Fatal("there is no such curve")
+		t.Fatal("no such curve")
 	}
 	h, err := c.Histogram()
 	if err != nil {
@@ -229,8 +231,9 @@ func TestStall(t *testing.T) {
 			t.Errorf("%s: %d samples with max %v, want %d with max %v", name, got.Count(), got.Max(), want.Count(), want.Max())
 		}
 	}
-	t.Run("late samples are spread evenly over its length", func(t *testing.T) {
-		// The k-th message of the stall waits for the rest of it and for those before: 1000.1 - 0.9 k ms.
+	t.Run("late samples are spread evenly over the stall", func(t *testing.T) {
+		// The k-th message of the stall waits for the rest of the stall and for the messages before
+		// it: 1000.1 - 0.9 k ms.
 		h := histogram(t, res.Curves.E2EIntended)
 		for _, d := range []time.Duration{100, 250, 500, 750, 900} {
 			want := (1000.1 - float64(d)) / 0.9
@@ -248,7 +251,7 @@ func TestStall(t *testing.T) {
 			t.Errorf("%d samples are late, want 1", late)
 		}
 		if n := h.Count(); n < 8990 || n > 9010 {
-			t.Errorf("%d messages, want about 9,000: those of a second were not even sent", n)
+			t.Errorf("%d messages, want about 9,000: those of one second were not sent", n)
 		}
 		if p, _ := res.Curves.AckIntended.At(99.9); p > time.Millisecond {
 			t.Errorf("p99.9 is %v; a closed loop should hide the stall", p)
@@ -257,7 +260,7 @@ func TestStall(t *testing.T) {
 			t.Errorf("p99 is %v", p)
 		}
 	})
-	t.Run("nothing is wrong with the run", func(t *testing.T) {
+	t.Run("the run is valid", func(t *testing.T) {
 		c := res.Counts
 		if !res.Validity.Valid || !c.Clean() || c.Sent != 11_000 || c.Measured != 10_000 || c.Received != 11_000 || len(res.Errors) != 0 {
 			t.Errorf("%+v, %+v, %v", c, res.Validity, res.Errors)
@@ -296,16 +299,17 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
-// misdeed is what a broker should not do with the n-th message, and what the result says of a run in which it did.
-type misdeed struct {
+// misbehaviour is what a broker does wrong with the n-th message, and the expected result of such a
+// run.
+type misbehaviour struct {
 	does func(n int, j *job) []job
 	want result.Counts
 }
 
-func misdeeds() map[string]misdeed {
+func misbehaviours() map[string]misbehaviour {
 	every := func(n, k int) bool { return n > 0 && n%k == 0 }
 	var held []job
-	return map[string]misdeed{
+	return map[string]misbehaviour{
 		"duplicates": {
 			func(n int, j *job) []job {
 				if every(n, 100) {
@@ -361,8 +365,8 @@ func misdeeds() map[string]misdeed {
 	}
 }
 
-func TestMisdeeds(t *testing.T) {
-	for name, c := range misdeeds() {
+func TestMisbehaviour(t *testing.T) {
+	for name, c := range misbehaviours() {
 		t.Run(name, func(t *testing.T) {
 			res := simulate(t, &simulation{service: time.Microsecond, publishes: c.does}, simWorkload())
 			got := res.Counts
@@ -371,13 +375,13 @@ func TestMisdeeds(t *testing.T) {
 				DoneTwice: got.DoneTwice, Foreign: got.Foreign, Failed: got.Failed, Unanswered: got.Unanswered, Unsent: got.Unsent,
 			}
 			if got != c.want {
-				t.Errorf("the result says %+v, want %+v", got, c.want)
+				t.Errorf("counts of the result: %+v, want %+v", got, c.want)
 			}
 			if clean := res.Counts.Clean(); clean != (name == "swaps") {
 				t.Errorf("clean: %v", clean)
 			}
 			if n := res.Curves.E2EIntended.Count; n != res.Counts.Measured {
-				t.Errorf("%d samples end to end of %d messages: what is lost has to count", n, res.Counts.Measured)
+				t.Errorf("%d end-to-end samples of %d messages: lost messages must count", n, res.Counts.Measured)
 			}
 			if h := histogram(t, res.Curves.E2EIntended); c.want.Lost > 0 && h.Max() < 10*time.Second {
 				t.Errorf("lost messages count %v, want at least the timeout", h.Max())

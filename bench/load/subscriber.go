@@ -9,14 +9,14 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// group is one or more subscribers of a topic that together get each of its messages.
+// group is one or more subscribers of a topic that together receive each of its messages.
 type group struct {
 	Group
 	r *run
 
-	mu       sync.Mutex         // guards trackers and deaf
-	trackers []workload.Tracker // of the topic's publishers, of all parts; see tracker
-	deaf     bool               // what still comes is not counted
+	mu       sync.Mutex         // guards trackers and closed
+	trackers []workload.Tracker // of the topic's publishers in all parts; see tracker
+	closed   bool               // messages are no longer counted
 
 	received atomic.Int64 // first deliveries
 }
@@ -25,14 +25,16 @@ func newGroup(r *run, of Group) *group {
 	return &group{Group: of, r: r, trackers: make([]workload.Tracker, (r.w.Publishers-of.Topic+r.w.Topics-1)/r.w.Topics)}
 }
 
-// tracker is that of a publisher of the topic: every so many publishers as there are topics is one.
+// tracker returns the tracker of a publisher. Publishers take topics in turns, so the topic has
+// every Topics-th publisher.
 func (g *group) tracker(publisher int) *workload.Tracker { return &g.trackers[publisher/g.r.w.Topics] }
 
-// saw judges a message that has arrived, and counts it; fresh says that it is the first of its number.
-func (g *group) saw(publisher int, seq uint64) (fresh bool) {
+// saw checks and counts a message that arrived; fresh reports whether it is the first with its
+// number.
+func (g *group) record(publisher int, seq uint64) (fresh bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.deaf {
+	if g.closed {
 		return false
 	}
 	switch g.tracker(publisher).Saw(seq) {
@@ -56,11 +58,11 @@ type subscriber struct {
 	conn  sut.Subscriber
 }
 
-// receive takes messages until ctx ends or the connection fails.
+// receive handles messages until ctx ends or the connection fails.
 func (s *subscriber) receive(ctx context.Context) {
 	err := s.conn.Receive(ctx, func(payload []byte) {
-		s.take(payload)
-		s.dawdle(ctx)
+		s.handle(payload)
+		s.applyDelay(ctx)
 	})
 	if err != nil && ctx.Err() == nil {
 		s.r.problem("receive: " + err.Error())
@@ -68,12 +70,12 @@ func (s *subscriber) receive(ctx context.Context) {
 }
 
 // take verifies and measures a message.
-func (s *subscriber) take(payload []byte) {
+func (s *subscriber) handle(payload []byte) {
 	now := s.r.clock.Now()
 	h, err := workload.DecodeMessage(payload)
 	if err != nil {
 		s.r.corrupt.Add(1)
-		s.r.problem("a message was received that is " + describe(err))
+		s.r.problem("received a message that is" + describe(err))
 		return
 	}
 	r := s.r
@@ -83,21 +85,21 @@ func (s *subscriber) take(payload []byte) {
 		return
 	}
 	p := r.publisher(int(number))
-	sent := r.sequencesMax // how many other parts have sent is not known
+	sent := r.sequencesMax // how many messages other parts have sent is unknown
 	if p != nil {
 		sent = p.next.Load()
 	}
-	if p == nil && r.apart || h.Sequence >= sent {
+	if p == nil && r.ownSystems || h.Sequence >= sent {
 		r.foreign.Add(1)
 		return
 	}
-	if !s.group.saw(int(number), h.Sequence) {
+	if !s.group.record(int(number), h.Sequence) {
 		return
 	}
 	measured := r.measuresAfter(h.Intended)
 	if measured {
 		r.measuredReceived.Add(1)
-		atLeast(&r.came, now)
+		atLeast(&r.lastReceived, now)
 	}
 	if p == nil {
 		r.others.Add(1)
@@ -106,7 +108,7 @@ func (s *subscriber) take(payload []byte) {
 	s.shard.received(now-r.start-h.Intended, now-r.start-h.Sent, measured)
 }
 
-// describe makes an error of Decode part of a sentence.
+// describe turns an error of DecodeMessage into part of a sentence.
 func describe(err error) string {
 	if err == workload.ErrChecksum {
 		return "damaged: its " + err.Error()
@@ -114,12 +116,12 @@ func describe(err error) string {
 	return err.Error()
 }
 
-// dawdle takes the time that a fault wants a subscriber to take.
-func (s *subscriber) dawdle(ctx context.Context) {
+// applyDelay applies the delay of an active fault.
+func (s *subscriber) applyDelay(ctx context.Context) {
 	delay, until := s.r.delay.Load(), s.r.holdUntil.Load()
 	if delay == 0 && until == 0 {
 		return
 	}
-	// What ends the sleep early ends the run.
+	// An error means that the run is ending.
 	_ = s.r.clock.SleepUntil(ctx, max(until, s.r.clock.Now()+delay))
 }

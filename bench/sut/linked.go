@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// LinkedVersion returns a module's path and version, or its path alone where the binary does not say (that of a test, say).
+// LinkedVersion returns a module's path and version, or its path alone if the binary has no version
+// (test binaries, for example).
 func LinkedVersion(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

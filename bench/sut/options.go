@@ -1,5 +1,5 @@
-// The options of a driver: names with values as text, each of which has a default. Errors name the
-// option, its value and what it takes.
+// The options of a driver: names with text values and defaults. Errors name the option, its value
+// and the allowed values.
 
 package sut
 
@@ -14,17 +14,17 @@ import (
 )
 
 // Options reads the options of one Config. Its methods may be called in any order, by one
-// goroutine; Done says what was wrong.
+// goroutine. Done returns the errors.
 type Options struct {
 	c      *Config
 	known  []string
 	faults []error
 }
 
-// ReadOptions begins to read the options of c.
+// ReadOptions starts to read the options of c.
 func ReadOptions(c *Config) *Options { return &Options{c: c} }
 
-// Done returns all faults, that of an unknown option first; nil if there are none.
+// Done returns all errors, those of unknown options first; nil if there are none.
 func (r *Options) Done() error {
 	return errors.Join(append([]error{r.c.Only(r.known...)}, r.faults...)...)
 }
@@ -39,7 +39,7 @@ func (r *Options) fail(name, value, want string) {
 	r.faults = append(r.faults, fmt.Errorf("option %q: %q: want %s", name, value, want))
 }
 
-// Text is an option that takes anything.
+// Text is an option with any value.
 func (r *Options) Text(name, otherwise string) string {
 	if v, ok := r.value(name); ok {
 		return v
@@ -47,7 +47,7 @@ func (r *Options) Text(name, otherwise string) string {
 	return otherwise
 }
 
-// OneOf is an option that takes one of some words, the first of which is the default.
+// OneOf is an option with one of the given values, the first of which is the default.
 func (r *Options) OneOf(name string, words ...string) string {
 	v, ok := r.value(name)
 	if !ok {
@@ -60,7 +60,7 @@ func (r *Options) OneOf(name string, words ...string) string {
 	return v
 }
 
-// Bool is an option that takes true or false.
+// Bool is an option that is true or false.
 func (r *Options) Bool(name string, otherwise bool) bool {
 	v, ok := r.value(name)
 	if !ok {
@@ -74,7 +74,7 @@ func (r *Options) Bool(name string, otherwise bool) bool {
 	return b
 }
 
-// Int is an option that takes a number from low to high.
+// Int is an option that is a number from low to high.
 func (r *Options) Int(name string, otherwise, low, high int) int {
 	v, ok := r.value(name)
 	if !ok {
@@ -92,7 +92,7 @@ func (r *Options) Int(name string, otherwise, low, high int) int {
 	return n
 }
 
-// Duration is an option that takes a time of at least 0 with a unit.
+// Duration is an option that is a duration of at least 0, with a unit.
 func (r *Options) Duration(name string, otherwise time.Duration) time.Duration {
 	v, ok := r.value(name)
 	if !ok {
@@ -100,7 +100,7 @@ func (r *Options) Duration(name string, otherwise time.Duration) time.Duration {
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 {
-		r.fail(name, v, "a time such as 5ms")
+		r.fail(name, v, "a duration such as 5ms")
 		return otherwise
 	}
 	return d

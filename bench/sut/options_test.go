@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 )
 
-func TestOptionsAreReadOrHaveTheirDefault(t *testing.T) {
+func TestOptionsAndDefaults(t *testing.T) {
 	r := sut.ReadOptions(&sut.Config{Options: map[string]string{"n": "7", "wait": "5ms", "on": "true", "kind": "b", "text": "x"}})
 	if n := r.Int("n", 1, 0, 9); n != 7 {
 		t.Errorf("n: %d", n)
@@ -37,7 +37,7 @@ func TestOptionsAreReadOrHaveTheirDefault(t *testing.T) {
 	}
 }
 
-func TestFaultsNameOptionValueAndLimit(t *testing.T) {
+func TestOptionErrors(t *testing.T) {
 	r := sut.ReadOptions(&sut.Config{Options: map[string]string{"n": "10", "m": "x", "wait": "-1s", "on": "perhaps", "kind": "c", "oops": "1"}})
 	if n := r.Int("n", 1, 0, 9); n != 1 {
 		t.Errorf("n: %d", n)
@@ -51,11 +51,11 @@ func TestFaultsNameOptionValueAndLimit(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`option "oops": unknown; there are: n, m, wait, on, kind`, `option "n": "10": want a number from 0 to 9`,
+		`unknown option "oops"; known options: n, m, wait, on, kind`, `option "n": "10": want a number from 0 to 9`,
 		`option "m": "x": want a number of at least 2`, `option "wait": "-1s"`, `option "on": "perhaps"`, `option "kind": "c": want one of a, b`,
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
+			t.Errorf("error %q does not contain %q", err, want)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// A queue between a publisher and its connection, for clients whose calls wait for the answer. What
-// arrives while a call is under way goes with the next one.
+// A queue between a publisher and its connection, for clients whose calls wait for the response.
+// Messages that arrive during a call are sent with the next one.
 
 package sut
 
@@ -11,10 +11,10 @@ import (
 	"sync"
 )
 
-// ErrClosed is what a message is done with that came after Close.
+// ErrClosed is the error for messages sent after Close.
 var ErrClosed = errors.New("the publisher is closed")
 
-// Queued is a message under way. Done is called once, by whoever has it.
+// Queued is a message in the queue. Its holder calls Done exactly once.
 type Queued struct {
 	Key, Payload []byte
 	Done         func(error)
@@ -22,14 +22,14 @@ type Queued struct {
 
 func (m *Queued) size() int { return len(m.Key) + len(m.Payload) }
 
-// DoneAll calls Done of each with err.
+// DoneAll calls Done of each message with err.
 func DoneAll(list []Queued, err error) {
 	for i := range list {
 		list[i].Done(err)
 	}
 }
 
-// QueuedBytes is how many bytes of keys and payloads there are.
+// QueuedBytes returns the total size of keys and payloads.
 func QueuedBytes(list []Queued) int {
 	n := 0
 	for i := range list {
@@ -38,26 +38,27 @@ func QueuedBytes(list []Queued) int {
 	return n
 }
 
-// Outbox is a queue with a limit in bytes. One goroutine calls Put, one calls Take; the others may
-// be called from any.
+// Outbox is a queue with a limit in bytes. One goroutine calls Put and one calls Take; the other
+// methods may be called from any goroutine.
 type Outbox struct {
 	limit int
-	more  chan struct{} // holds one if there is something new: a message, or the end
-	room  chan struct{} // holds one if something was taken, or it is the end
+	more  chan struct{} // holds one element if there is something new: a message, or the end
+	room  chan struct{} // holds one element if a message was taken, or the queue has ended
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the following fields
 	queue []Queued
 	bytes int
-	ended error // nil: it takes messages
+	ended error // nil: accepts messages
 }
 
-// NewOutbox returns a box that holds about so many bytes: at least one message, whatever its size.
+// NewOutbox returns an Outbox that holds about bytesMax bytes, and at least one message of any
+// size.
 func NewOutbox(bytesMax int) *Outbox {
 	return &Outbox{limit: bytesMax, more: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-// Put adds a message as soon as there is room. If there is none before ctx ends, or the box has
-// ended, the message is done.
+// Put adds a message as soon as there is space. If ctx ends first or the Outbox has ended, it calls
+// Done of the message with an error.
 func (b *Outbox) Put(ctx context.Context, m Queued) {
 	for {
 		added, err := b.add(m)
@@ -92,8 +93,8 @@ func (b *Outbox) add(m Queued) (bool, error) {
 	return true, nil
 }
 
-// Take waits until something is there and takes the oldest: at most so many messages, and so many
-// bytes unless the first is larger. The error is io.EOF once the box has ended and is empty.
+// Take waits for messages and takes the oldest: at most messagesMax messages and bytesMax bytes,
+// but at least one message. The error is io.EOF when the Outbox has ended and is empty.
 func (b *Outbox) Take(messagesMax, bytesMax int) ([]Queued, error) {
 	for {
 		list, ended := b.cut(messagesMax, bytesMax, true)
@@ -108,7 +109,7 @@ func (b *Outbox) Take(messagesMax, bytesMax int) ([]Queued, error) {
 	}
 }
 
-// TakeNow takes what is there, in order: at most so many bytes, perhaps nothing.
+// TakeNow takes the messages that are queued, in order: at most bytesMax bytes, possibly none.
 func (b *Outbox) TakeNow(bytesMax int) []Queued {
 	list, _ := b.cut(math.MaxInt, bytesMax, false)
 	if len(list) > 0 {
@@ -117,7 +118,7 @@ func (b *Outbox) TakeNow(bytesMax int) []Queued {
 	return list
 }
 
-// cut takes messages off the queue; with first, the first of them whatever its size.
+// cut removes messages from the queue; with first, it takes the first one whatever its size.
 func (b *Outbox) cut(messagesMax, bytesMax int, first bool) (list []Queued, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,16 +130,16 @@ func (b *Outbox) cut(messagesMax, bytesMax int, first bool) (list []Queued, ende
 	list = b.queue[:n:n]
 	b.queue = b.queue[n:]
 	if len(b.queue) == 0 {
-		b.queue = nil // list has the memory
+		b.queue = nil // list owns the array now
 	}
 	b.bytes -= bytes
 	return list, b.ended != nil
 }
 
-// Close ends the box for Put. What is in it can still be taken.
+// Close makes Put fail. Queued messages can still be taken.
 func (b *Outbox) Close() { b.end(ErrClosed) }
 
-// Fail ends the box, and what is in it is done with err.
+// Fail makes Put fail, and calls Done of all queued messages with err.
 func (b *Outbox) Fail(err error) {
 	b.end(err)
 	b.mu.Lock()

@@ -14,7 +14,7 @@ func message(text string, done *[]error) sut.Queued {
 	return sut.Queued{Payload: []byte(text), Done: func(err error) { *done = append(*done, err) }}
 }
 
-func TestMessagesLeaveInOrderWithinTheLimits(t *testing.T) {
+func TestOutboxOrderAndLimits(t *testing.T) {
 	b := sut.NewOutbox(100)
 	var done []error
 	for _, text := range []string{"a", "bb", "ccc", "dddd"} {
@@ -49,7 +49,7 @@ func TestMessagesLeaveInOrderWithinTheLimits(t *testing.T) {
 	}
 }
 
-func TestPutWaitsForRoom(t *testing.T) {
+func TestPutWaitsForSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := sut.NewOutbox(4)
 		var done []error
@@ -61,14 +61,14 @@ func TestPutWaitsForRoom(t *testing.T) {
 		}()
 		synctest.Wait()
 		if added {
-			t.Fatal("there was no room")
+			t.Fatal("Put waits although there is space")
 		}
 		if list, err := b.Take(10, 10); err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}
 		synctest.Wait()
 		if !added {
-			t.Fatal("there was room")
+			t.Fatal("Put returned without space")
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("why")
@@ -80,7 +80,7 @@ func TestPutWaitsForRoom(t *testing.T) {
 	})
 }
 
-func TestFailEndsWhatIsInside(t *testing.T) {
+func TestFailEndsQueuedMessages(t *testing.T) {
 	b := sut.NewOutbox(100)
 	var done []error
 	b.Put(t.Context(), message("a", &done))

@@ -105,7 +105,7 @@ func TestMax(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for word, args := range map[string][]string{
 		"no target":       {"run", "article-a"},
-		"no such target":  {"run", "-t", "abacus", "-q"},
+		"no such driver":  {"run", "-t", "abacus", "-q"},
 		"article-e":       {"run", "article-x", "-t", "noop"},
 		"messages a sec":  {"run", "-t", "noop", "--rate", "fast"},
 		"publishers":      {"run", "-t", "noop", "--publishers", "0"},

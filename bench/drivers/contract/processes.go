@@ -26,10 +26,10 @@ func (target *Target) processes(t *testing.T, shared bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	name := freshName()
-	open := func(crowd sut.Crowd) sut.System {
+	open := func(group sut.ProcessGroup) sut.System {
 		c := target.Config
-		c.Name, c.Partitions, c.PayloadBytes, c.Options, c.Crowd = name, l.partitions, l.bytes, maps.Clone(c.Options), &crowd
-		if !crowd.Host {
+		c.Name, c.Partitions, c.PayloadBytes, c.Options, c.Group = name, l.partitions, l.bytes, maps.Clone(c.Options), &group
+		if !group.Host {
 			c.PID = 0 // the broker need not be on the guest's machine
 		}
 		s, err := sut.Open(ctx, target.Driver, c)
@@ -46,10 +46,10 @@ func (target *Target) processes(t *testing.T, shared bool) {
 		}
 		return s
 	}
-	host := open(sut.Crowd{Host: true, SubscribersAll: l.subscribers, Shared: shared})
+	host := open(sut.ProcessGroup{Host: true, SubscribersAll: l.subscribers, Shared: shared})
 	var guests []sut.System
 	for i := range l.subscribers {
-		guests = append(guests, open(sut.Crowd{PublisherFirst: i, Subscribers: []int{i}, SubscribersAll: l.subscribers, Shared: shared}))
+		guests = append(guests, open(sut.ProcessGroup{PublisherFirst: i, Subscribers: []int{i}, SubscribersAll: l.subscribers, Shared: shared}))
 	}
 	target.mingle(t, ctx, guests, l)
 	for _, s := range append(slices.Clone(guests), host) {

@@ -87,7 +87,7 @@ func (s *system) client(more ...kgo.Opt) (*kgo.Client, error) {
 // Setup implements sut.System.
 func (s *system) Setup(ctx context.Context) (sut.Info, error) {
 	admin := kadm.NewClient(s.main)
-	if s.c.Makes() {
+	if s.c.Creates() {
 		if err := s.create(ctx, admin); err != nil {
 			return sut.Info{}, err
 		}
@@ -200,7 +200,7 @@ func (s *system) Teardown(ctx context.Context) error {
 	s.made = false
 	admin := kadm.NewClient(s.main)
 	var faults []error
-	if s.groups > 0 || s.c.Crowd != nil && s.c.Crowd.Shared { // those of guests, if it has none
+	if s.groups > 0 || s.c.Group != nil && s.c.Group.Shared { // those of guests, if it has none
 		if _, err := admin.DeleteGroup(ctx, s.c.Name); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 			faults = append(faults, fmt.Errorf("delete group %s: %w", s.c.Name, err))
 		}

@@ -76,7 +76,7 @@ func (s *stream) Setup(ctx context.Context) (sut.Info, error) {
 		info.Settings["sync_interval"] = s.syncInterval(ctx)
 		info.Durability = s.durable(info.Settings["sync_interval"])
 	}
-	if !s.c.Makes() {
+	if !s.c.Creates() {
 		return info, nil
 	}
 	if s.made, err = s.js.CreateStream(ctx, config); err != nil {

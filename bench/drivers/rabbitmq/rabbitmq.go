@@ -124,7 +124,7 @@ func (s *system) Setup(context.Context) (sut.Info, error) {
 	if s.main, ch, err = s.connect(); err != nil {
 		return sut.Info{}, err
 	}
-	if s.c.Makes() {
+	if s.c.Creates() {
 		if err := ch.ExchangeDeclare(s.c.Name, amqp.ExchangeFanout, s.v.durable, false, false, false, nil); err != nil {
 			return sut.Info{}, fmt.Errorf("declare exchange %s: %w", s.c.Name, err)
 		}
@@ -256,12 +256,12 @@ func (s *system) remove() error {
 	if err != nil {
 		return fmt.Errorf("remove queues: %w", err)
 	}
-	if s.c.Crowd != nil { // the guests' queues; RabbitMQ ignores missing ones
+	if s.c.Group != nil { // the guests' queues; RabbitMQ ignores missing ones
 		s.queues = nil
-		for i := range s.c.Crowd.SubscribersAll {
+		for i := range s.c.Group.SubscribersAll {
 			s.queues = append(s.queues, s.ownQueue(i))
 		}
-		if s.c.Crowd.Shared {
+		if s.c.Group.Shared {
 			s.queues = []string{s.sharedQueue()}
 		}
 	}

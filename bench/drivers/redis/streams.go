@@ -52,7 +52,7 @@ func (s *streams) Setup(ctx context.Context) (sut.Info, error) {
 		return info, err
 	}
 	info.Durability = durability(info.Settings)
-	if !s.c.Makes() {
+	if !s.c.Creates() {
 		return info, nil
 	}
 	if err := s.main.XGroupCreateMkStream(ctx, s.c.Name, s.c.Name, "$").Err(); err != nil {

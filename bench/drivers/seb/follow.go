@@ -101,8 +101,8 @@ func (s *sharing) join(c *sut.Config) (int, error) {
 	}
 	s.joined++
 	s.members = s.joined
-	if c.Crowd != nil {
-		s.members = c.Crowd.SubscribersAll
+	if c.Group != nil {
+		s.members = c.Group.SubscribersAll
 	}
 	return c.SubscriberNumber(s.joined - 1), nil
 }

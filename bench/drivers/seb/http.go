@@ -157,7 +157,7 @@ func (s *httpSystem) Setup(ctx context.Context) (sut.Info, error) {
 	if s.readFrom != s.c.Address {
 		settings["received from"] = "another broker that follows the bucket"
 	}
-	if !s.c.Makes() { // the host provides the rest
+	if !s.c.Creates() { // the host provides the rest
 		_, err := s.main.Topic(ctx, s.c.Name)
 		return sut.Info{System: "seb", Client: sut.LinkedVersion(module), Settings: settings}, err
 	}

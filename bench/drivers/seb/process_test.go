@@ -119,9 +119,9 @@ func TestSharing(t *testing.T) {
 
 func TestSharingAcrossProcesses(t *testing.T) {
 	var s sharing
-	c := sut.Config{Crowd: &sut.Crowd{Subscribers: []int{1, 3}, SubscribersAll: 4}}
+	c := sut.Config{Group: &sut.ProcessGroup{Subscribers: []int{1, 3}, SubscribersAll: 4}}
 	var members []int
-	for range c.Crowd.Subscribers {
+	for range c.Group.Subscribers {
 		n, err := s.join(&c)
 		if err != nil {
 			t.Fatal(err)
