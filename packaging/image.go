@@ -50,8 +50,13 @@ func (r *release) image(images []image) error {
 			Platform: &v1.Platform{OS: "linux", Architecture: i.arch},
 		}})
 	}
+	// The layout has one entry, the index: tools choose the image of their architecture from it.
 	dir := filepath.Join(r.work, "image")
-	if _, err := layout.Write(dir, index); err != nil {
+	files, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return err
+	}
+	if err := files.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": r.version})); err != nil {
 		return err
 	}
 	return r.folder(filepath.Join(r.out, "seb_"+r.version+"_oci.tar"), dir)
@@ -111,7 +116,10 @@ func (r *release) layer(program string) ([]byte, error) {
 	if err := r.add(w, "seb", program); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), w.Close()
+	if err := w.Close(); err != nil { // writes the padding and the end
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 // folder writes the files of a folder to a tar.

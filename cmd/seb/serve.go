@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -47,6 +48,9 @@ broker on the same bucket takes over from the first one, which exits with code 3
 // serve runs the broker. At a terminal it prints a banner for people; otherwise it prints only log
 // lines.
 func serve(cmd *cobra.Command, cfg config.Config) error {
+	// After a panic, and after the SIGABRT of systemd's watchdog, a Go program exits with code 2,
+	// which service managers must not answer with a restart. With "crash" it dies by SIGABRT.
+	debug.SetTraceback("crash")
 	out, logs := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	var level slog.LevelVar
 	level.Set(cfg.Log.Level)

@@ -4,4 +4,5 @@ package testenv
 
 import "syscall"
 
-func attributes() *syscall.SysProcAttr { return nil }
+// Attributes returns no attributes: only Linux can end a child process with its parent.
+func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

@@ -68,7 +68,7 @@ func StartProgram(path string, env []string, line func(string), args ...string) 
 	b.log.line = line
 	b.cmd.Env = append(os.Environ(), env...)
 	b.cmd.Stdout, b.cmd.Stderr = &b.log, &b.log
-	b.cmd.SysProcAttr = attributes()
+	b.cmd.SysProcAttr = Attributes()
 	if err := b.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", filepath.Base(path), err)
 	}

@@ -191,7 +191,7 @@ func startChild(binary string, args ...string) (*child, error) {
 	c := &child{command: exec.Command(binary, args...), output: &lastBytes{}, done: make(chan struct{})}
 	c.command.Env = append(cleanEnvironment(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
 	c.command.Stdout, c.command.Stderr = c.output, c.output
-	c.command.SysProcAttr = attributes()
+	c.command.SysProcAttr = Attributes()
 	if err := c.command.Start(); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"path/filepath"
+
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// lintian checks the package with Debian's lintian: it has neither errors nor warnings. Findings
+// that are not faults are in packaging/lintian-overrides with the reason.
+func (c *checks) lintian() error {
+	m, err := c.machine()
+	if err != nil {
+		return err
+	}
+	system, err := testenv.Install("release/lintian-"+debian, "lintian from Debian "+debian, func(dir string) error {
+		if _, err := c.output(dir, "cp", "-a", m.dir, filepath.Join(dir, "root")); err != nil {
+			return err
+		}
+		tools := machine{c.ctx, filepath.Join(dir, "root")}
+		return tools.runAll("apt-get update -q", "apt-get install -qy --no-install-recommends lintian", "apt-get clean")
+	})
+	if err != nil {
+		return err
+	}
+	tools := machine{c.ctx, filepath.Join(system, "root")}
+	if _, err := c.output(c.work, "cp", c.deb(), tools.path("/srv/seb.deb")); err != nil {
+		return err
+	}
+	return tools.runAll("lintian --allow-root --fail-on error,warning --tag-display-limit 0 seb.deb")
+}
