@@ -114,7 +114,7 @@ func TestFailures(t *testing.T) {
 		if c := res.Counts; c.Failed != 100 || c.Lost != 0 || c.Received != 10_900 || c.Expected != 10_900 {
 			t.Errorf("%+v", c)
 		}
-		if len(res.Errors) != 1 || res.Errors[0].Count != 100 || !strings.Contains(res.Errors[0].Text, "no more room") {
+		if len(res.Errors) != 1 || res.Errors[0].Count != 100 || !strings.Contains(res.Errors[0].Text, "no space left") {
 			t.Errorf("%+v", res.Errors)
 		}
 		for _, name := range result.Names() {

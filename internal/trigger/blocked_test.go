@@ -47,7 +47,7 @@ func (s *stepped) calm() {
 }
 
 // TestABatchOfEventsThatIsNone holds up its topic's time, and nothing else: no trigger may take an event for absent that
-// nobody could read.
+// no reader could read.
 func TestABatchOfEventsThatIsNone(t *testing.T) {
 	for name, how := range spoils {
 		t.Run(name, func(t *testing.T) { unreadableEvents(t, how, nil) })

@@ -9,7 +9,7 @@ import (
 )
 
 // forbiddenWords have a plainer replacement: name the component or the caller; cannot, again, permanently, fixed.
-var forbiddenWords = regexp.MustCompile(`(?i)\b(?:who(?:so)?ever|nobody|somebody|anew|can not|for ever|mended)\b`)
+var forbiddenWords = regexp.MustCompile(`\b(?:(?i:who(?:so)?ever|somebody|anew|can not|for ever|mended)|[Nn]obody)\b`)
 
 // wordsExempt lists the files that still have forbidden words, a path on each line. It only shrinks.
 //
