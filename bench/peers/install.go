@@ -57,11 +57,11 @@ func (o *Options) debian(ctx context.Context, name, program string, packages []s
 	return o.once(name, "unpacking Debian packages", func(dir string) error {
 		for _, tool := range []string{"apt-get", "dpkg"} {
 			if _, err := exec.LookPath(tool); err != nil {
-				return fmt.Errorf("%s is not installed, and without %s it can not be fetched: install it so that it is in the PATH", program, tool)
+				return fmt.Errorf("%s is not installed, and without %s it cannot be downloaded: install it so that it is in the PATH", program, tool)
 			}
 		}
 		if err := download(ctx, o, dir, packages); err != nil {
-			return fmt.Errorf("%s is not installed, and its packages can not be fetched (apt-get update as root may help): %w", program, err)
+			return fmt.Errorf("%s is not installed, and its packages cannot be downloaded (apt-get update as root may help): %w", program, err)
 		}
 		list, err := filepath.Glob(filepath.Join(dir, "*.deb"))
 		if err != nil {

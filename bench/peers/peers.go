@@ -26,7 +26,7 @@ type Options struct {
 	SebFlags []string
 	// Installed says that what is needed is in the cache already: nothing is installed or built before a start.
 	Installed bool
-	// Progress gets a line for each step; nil: nobody.
+	// Progress gets a line for each step; nil: none.
 	Progress io.Writer
 
 	built bool // Seb was, by this very call
@@ -166,7 +166,7 @@ func Repository() (string, error) {
 
 func (o *Options) say(format string, args ...any) {
 	if o.Progress != nil {
-		_, _ = fmt.Fprintf(o.Progress, format+"\n", args...) // whoever reads it is gone: nothing is lost
+		_, _ = fmt.Fprintf(o.Progress, format+"\n", args...) // an error means only that the progress is not read
 	}
 }
 
@@ -195,7 +195,7 @@ func Up(ctx context.Context, options Options, names ...string) ([]Peer, error) {
 	return up, err
 }
 
-// Install installs what peers need, and starts nothing. It goes on after one that can not be installed: faults says which.
+// Install installs what peers need, and starts nothing. It continues after a failure; faults has the peers that were not installed.
 func Install(ctx context.Context, options Options, names ...string) (faults map[string]error, err error) {
 	o, err := options.resolve()
 	if err != nil {

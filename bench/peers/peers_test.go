@@ -132,7 +132,7 @@ func TestUnknownNamesAreRefusedWithThoseThereAre(t *testing.T) {
 	if !errors.Is(err, peers.ErrUnknown) || !strings.Contains(err.Error(), `"sebb"`) || !strings.Contains(err.Error(), "redis-fsync") {
 		t.Error(err)
 	}
-	if err := peers.Down(t.Context(), options(t), "nobody"); !errors.Is(err, peers.ErrUnknown) {
+	if err := peers.Down(t.Context(), options(t), "unknown"); !errors.Is(err, peers.ErrUnknown) {
 		t.Error(err)
 	}
 	if _, err := peers.Start(t.Context(), options(t), "seb", t.TempDir()); !errors.Is(err, peers.ErrUnknown) || !strings.Contains(err.Error(), "several") {

@@ -214,7 +214,7 @@ func (p *Peer) MemoryBytes() (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// freePorts are ports of loopback that nobody listens on.
+// freePorts returns free ports of the loopback address.
 func freePorts(n int) ([]int, error) {
 	var list []int
 	for range n {

@@ -100,7 +100,7 @@ func startRabbit(p *Peer, driver string) error {
 	p.address = loopback(ports[0])
 	p.Targets = []Target{{Driver: driver, Address: "amqp://guest:guest@" + p.address + "/"}}
 	mapper := []string{"ERL_EPMD_ADDRESS=127.0.0.1", "ERL_EPMD_PORT=" + strconv.Itoa(ports[2])}
-	// Started by the server it would be a daemon that nobody knows of.
+	// If the server started it, it would be a daemon that Down does not stop.
 	if err := p.run("epmd", mapper, programs.epmd); err != nil {
 		return err
 	}

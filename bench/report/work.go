@@ -27,7 +27,7 @@ type Line struct {
 	hists map[string][]*result.Histogram // by the name of the curve, one for each run that has it
 }
 
-// Works sorts runs by what they did. Error: a histogram that can not be read.
+// Works sorts runs by what they did. Error: a histogram that cannot be read.
 func Works(files ...*result.File) ([]*Work, error) {
 	var works []*Work
 	byKey := map[string]*Work{}
@@ -110,7 +110,7 @@ func (w *Work) Title() string {
 	return strings.Join(parts, ", ")
 }
 
-// Headline is the name of the curve that the work is judged by: end to end if somebody receives.
+// Headline is the name of the curve that the work is judged by: end to end if there are subscribers.
 func (w *Work) Headline() string {
 	if w.Workload.Subscribers > 0 {
 		return result.E2EIntended

@@ -83,7 +83,7 @@ func (c *Curve) At(p float64) (time.Duration, bool) {
 	return 0, false
 }
 
-// UnmarshalJSON reads a curve and refuses one whose histogram can not be read.
+// UnmarshalJSON reads a curve and refuses one whose histogram cannot be read.
 func (c *Curve) UnmarshalJSON(p []byte) error {
 	type plain Curve
 	if err := json.Unmarshal(p, (*plain)(c)); err != nil {

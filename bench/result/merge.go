@@ -128,7 +128,7 @@ func (r *Run) mergeFloor(parts []Run) error {
 	}
 	merged := make([]*Curve, len(lists))
 	for k, list := range lists {
-		if len(list) == 0 { // nobody received
+		if len(list) == 0 { // no subscribers
 			continue
 		}
 		var err error

@@ -113,7 +113,7 @@ type Curves struct {
 	E2ESent     *Curve `json:"e2e_sent,omitempty"`
 }
 
-// Headline is the curve that a run is judged by, and its name: end to end if somebody receives, else until the
+// Headline is the curve that a run is judged by, and its name: end to end if there are subscribers, else until the
 // acknowledgement, from the intended time.
 func (c *Curves) Headline() (name string, curve *Curve) {
 	if c.E2EIntended != nil {
@@ -150,7 +150,7 @@ func (c *Curves) Named(name string) *Curve {
 
 // Generator is what the load generator did and used while measuring.
 type Generator struct {
-	Lag    Curve `json:"lag"`     // from the intended time to the send, whoever is to blame
+	Lag    Curve `json:"lag"`     // from the intended time to the send, whatever the cause
 	OwnLag Curve `json:"own_lag"` // the part that the generator itself is to blame for
 	Inside Curve `json:"inside"`  // time inside the driver's Publish
 	Jitter Curve `json:"jitter"`  // how much too long a sleep of 5 ms took, all through the run

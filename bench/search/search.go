@@ -120,7 +120,7 @@ type Options struct {
 	Confirm   int           // how many long runs must hold at the rate that is found
 	// Measure does a run at a rate; a long one to confirm.
 	Measure func(ctx context.Context, rate workload.Rate, long bool) (*result.Run, error)
-	// Tried is called after every run with its verdict as Judge gives it; nil for nobody.
+	// Tried is called after every run with its verdict as Judge gives it; nil for none.
 	Tried func(rate workload.Rate, why string)
 }
 
@@ -213,7 +213,7 @@ func (o *Options) try(ctx context.Context, rate workload.Rate, long bool) (bool,
 	return why == "", nil
 }
 
-// round drops what nobody would write: all but three digits, down.
+// round rounds down to three digits.
 func round(r workload.Rate) workload.Rate {
 	if r < 1000 {
 		return r

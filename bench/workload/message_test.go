@@ -34,7 +34,7 @@ func TestDecode(t *testing.T) {
 		for i := range p {
 			p[i] ^= 0x10
 			if _, err := workload.DecodeMessage(p); err == nil {
-				t.Errorf("byte %d changed and nobody noticed", i)
+				t.Errorf("byte %d changed without an error", i)
 			}
 			p[i] ^= 0x10
 		}

@@ -15,7 +15,7 @@ type SequenceSet struct {
 	n     uint64
 }
 
-// Add adds a number and says whether it was missing. Whoever calls it bounds seq: memory grows with it.
+// Add adds a number and says whether it was missing. The caller bounds seq, because memory grows with it.
 func (s *SequenceSet) Add(seq uint64) bool {
 	i, bit := seq/64, uint64(1)<<(seq%64)
 	if i >= uint64(len(s.words)) {
@@ -112,7 +112,7 @@ type Tracker struct {
 	next uint64 // one above the highest that was here
 }
 
-// Saw judges a message that has arrived. Whoever calls it has checked that seq was sent.
+// Saw judges a message that has arrived. The caller has checked that seq was sent.
 func (t *Tracker) Saw(seq uint64) Verdict {
 	if !t.seen.Add(seq) {
 		return Duplicate

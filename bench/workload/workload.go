@@ -32,7 +32,7 @@ type Workload struct {
 	Topics      int  `yaml:"topics" json:"topics"`           // publishers take them in turns
 	Partitions  int  `yaml:"partitions" json:"partitions"`   // of each topic
 	Publishers  int  `yaml:"publishers" json:"publishers"`   // connections
-	Subscribers int  `yaml:"subscribers" json:"subscribers"` // connections of each topic; 0: nobody receives
+	Subscribers int  `yaml:"subscribers" json:"subscribers"` // connections of each topic; 0: no receivers
 	Shared      bool `yaml:"shared" json:"shared"`           // subscribers of a topic share its messages instead of each getting all
 	InFlight    int  `yaml:"in-flight" json:"in_flight"`     // messages without an acknowledgement, of all publishers together
 

@@ -16,7 +16,7 @@ type meters struct {
 	deferred *metrics.Counter
 	dropped  *metrics.Counter
 	paused   *metrics.Counter
-	seconds  *metrics.Histogram
+	seconds  *metrics.PrometheusHistogram
 
 	inflight atomic.Int64
 	pending  atomic.Int64
@@ -29,7 +29,7 @@ func newMeters(o *Options) *meters {
 		outcomes: map[webhook.Kind]*metrics.Counter{}, dead: s.NewCounter("seb_deliveries_dead_total"),
 		deferred: s.NewCounter("seb_deliveries_deferred_total"), dropped: s.NewCounter("seb_deliveries_cancelled_total"),
 		paused:  s.NewCounter("seb_deliveries_triggers_paused_total"),
-		seconds: s.NewHistogram("seb_deliveries_attempt_seconds"),
+		seconds: s.NewPrometheusHistogram("seb_deliveries_attempt_seconds"),
 	}
 	for _, k := range []webhook.Kind{webhook.Delivered, webhook.Retry, webhook.Permanent, webhook.Stopped} {
 		m.outcomes[k] = s.NewCounter(`seb_deliveries_attempts_total{outcome="` + k.String() + `"}`)

@@ -119,7 +119,7 @@ var damages = []struct {
 	}},
 }
 
-// needed names an object that nobody may lose: not the last, which could pass for the end of the log.
+// needed names an object whose loss is damage: not the last, which could pass for the end of the log.
 func needed(t *testing.T, s objstore.Store) string {
 	all := withData(t, s)
 	return all[len(all)-2]
@@ -186,7 +186,7 @@ func TestLostRecords(t *testing.T) {
 	}
 }
 
-// TestDamageThatMattersNot: what nobody needs any more may be broken.
+// TestDamageThatMattersNot: objects that are not needed any more may be damaged.
 func TestDamageThatMattersNot(t *testing.T) {
 	s := objstore.NewMemory()
 	live(t, s, 1000)
@@ -312,7 +312,7 @@ func TestHole(t *testing.T) {
 }
 
 // orphans plants what zombies and killed brokers leave, in a bucket with at least two snapshots, and returns the names
-// by whether they are garbage for ever.
+// by whether they are permanent garbage.
 func orphans(t *testing.T, s objstore.Store) (garbage, stays []string) {
 	t.Helper()
 	st, err := state.DecodeSnapshot(read(t, s, snapshots(t, s)[0]))
@@ -431,7 +431,7 @@ func TestRepairBesideABroker(t *testing.T) {
 	}
 }
 
-// TestRepairBesideAnIdleLeader: a leader that is idle can not be seen, and comes to no harm.
+// TestRepairBesideAnIdleLeader: a leader that is idle cannot be seen and is not harmed.
 func TestRepairBesideAnIdleLeader(t *testing.T) {
 	for name, snapshotSlots := range map[string]int{"with snapshots of its own": 2, "with those of others": 1000} {
 		t.Run(name, func(t *testing.T) {

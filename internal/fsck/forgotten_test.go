@@ -29,7 +29,7 @@ func manyStarts(t *testing.T) objstore.Store {
 		if run == 0 {
 			create(t, b, "a", 1)
 			create(t, b, "kept", 1)
-			produce(t, b, "kept", 0, "for ever")
+			produce(t, b, "kept", 0, "permanent")
 		}
 		for i := range 3 {
 			produce(t, b, "a", 0, fmt.Sprint(run, i))

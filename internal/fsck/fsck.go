@@ -20,7 +20,7 @@ type Severity string
 
 // The severities.
 const (
-	Damage Severity = "damage" // the log, or records that somebody can still read, are not what was written (rule R9)
+	Damage Severity = "damage" // the log, or records that can still be read, are not what was written (rule R9)
 	Orphan Severity = "orphan" // an object that nothing refers to: no harm
 	Note   Severity = "note"   // worth knowing, no harm
 )
@@ -34,7 +34,7 @@ type Finding struct {
 	Key string `json:"key,omitempty"`
 	// Text says more, for people.
 	Text string `json:"text,omitempty"`
-	// Lost are the records that can not be read because of it.
+	// Lost are the records that cannot be read because of it.
 	Lost []Records `json:"lost,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type Report struct {
 	Slot       uint64 `json:"slot"`
 	Listed     Count  `json:"listed"`     // everything below the bucket's prefix
 	Verified   Count  `json:"verified"`   // objects read whole, all checksums right
-	Superseded Count  `json:"superseded"` // below the newest snapshot, needed by nobody: a broker collects them (rule R7)
+	Superseded Count  `json:"superseded"` // below the newest snapshot, not needed: a broker collects them (rule R7)
 	Orphans    Count  `json:"orphans"`
 	Deleted    Count  `json:"deleted"`
 	Packs      int    `json:"packs"`     // that the state refers to
@@ -94,7 +94,7 @@ type Options struct {
 	// MemoryBytes bounds the objects that are held at a time; one larger than it is held alone. 256 MiB. The state itself
 	// comes on top: some 100 bytes for each range.
 	MemoryBytes int64
-	// Repair removes orphans that are garbage for ever. See Run.
+	// Repair removes orphans that are permanent garbage. See Run.
 	Repair bool
 	// Discard removes what lost branches hold that a recovery has cut off the log: see Recover.
 	Discard bool
@@ -114,10 +114,10 @@ var ErrDamaged = errors.New("nothing was removed: the bucket is damaged")
 // Run checks a bucket. The report is filled in as far as the run came. An error says that the check itself could not be
 // done (objstore's errors, ErrNoLog, state.ErrNewer); damage is no error but counted in the report.
 //
-// With Repair it then removes what is garbage for ever by rule R7, as seen from the two newest snapshots, both of which
+// With Repair it then removes permanent garbage by rule R7, as seen from the two newest snapshots, both of which
 // it has found to be on the log; and leftovers of store checks that were there all the time. It refuses with ErrActive
-// or ErrDamaged. A SEAL and a name of a newer epoch are never removed. A leader that is idle makes no request, so it can
-// not be seen; nor need it: what is garbage for ever is of no use to it either, whatever it does next.
+// or ErrDamaged. A SEAL and a name of a newer epoch are never removed. A leader that is idle makes no request, so it cannot
+// be seen. It need not be: no leader can still use permanent garbage.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	c := newChecker(o)
 	err := c.run(ctx)

@@ -272,7 +272,7 @@ func put(t testing.TB, s objstore.Store, key string, b []byte) {
 	}
 }
 
-// change puts other bytes under a name, which nobody of Seb ever does.
+// change puts other bytes under a name, which no part of Seb ever does.
 func change(t testing.TB, s objstore.Store, key string, f func([]byte) []byte) {
 	t.Helper()
 	b := f(read(t, s, key))

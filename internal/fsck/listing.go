@@ -24,7 +24,7 @@ const (
 )
 
 // listing goes over every name of the bucket: it reads what the state refers to and the walk has not come by, and says
-// what nobody refers to.
+// what has no reference.
 type listing struct {
 	c      *checker
 	epochs map[record.ID]state.Epoch // of the log
@@ -66,7 +66,7 @@ type job struct {
 type jobKind uint8
 
 const (
-	readData jobKind = iota + 1 // data that somebody can read
+	readData jobKind = iota + 1 // data that readers can reach
 	readSeal                    // the SEAL of an epoch of the log
 	readVoid                    // a slot of no use: only its head
 	readOld                     // a slot of an epoch that is forgotten
@@ -195,7 +195,7 @@ func (l *listing) slot(e objstore.Entry, n slotName) {
 	case on && !last && n.slot == epoch.Seal:
 		j.kind = readSeal
 	case on && (last || n.slot < epoch.Seal):
-		c.superseded(e.Size) // data that nobody refers to
+		c.superseded(e.Size) // data without a reference
 		return
 	case l.forgotten(n.epoch):
 		j.kind = readOld
@@ -385,7 +385,7 @@ func (l *listing) settle(ctx context.Context) error {
 		key := c.st.RangeKey(&places[0].r)
 		if _, gone, err := c.readHead(ctx, key); !gone {
 			if err == nil || errors.Is(err, record.ErrCorrupt) {
-				err = fmt.Errorf("%s was missing in a listing and is there: the store can not be relied on", key)
+				err = fmt.Errorf("%s was missing in a listing and is there: the store is not reliable", key)
 			}
 			return err
 		}

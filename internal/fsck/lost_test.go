@@ -248,7 +248,7 @@ func start(t testing.TB, s objstore.Store, readOnly bool) (r result) {
 	return r
 }
 
-// verdict says what is wrong with how a role started, and whether the loss is one that nobody can see.
+// verdict says what is wrong with how a role started, and whether the loss is one that cannot be seen.
 func (h *history) verdict(left bucket, r result) (wrong string, unseen bool) {
 	slot, proven, needed := h.cut(left)
 	switch {

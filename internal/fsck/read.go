@@ -134,7 +134,7 @@ func (o *object) decode(b []byte) error {
 	return nil
 }
 
-// readHead reads the head of a commit object that nobody refers to. missing says that it is gone.
+// readHead reads the head of a commit object without a reference. missing says that it is gone.
 func (c *checker) readHead(ctx context.Context, key string) (h record.Head, missing bool, err error) {
 	err = patiently(ctx, func() error {
 		b, _, err := c.readUpTo(ctx, key, record.HeadSize)
@@ -225,12 +225,12 @@ type ahead struct {
 	got    map[uint64]chan *object
 }
 
-// restart begins anew at a position.
+// restart continues at another position.
 func (a *ahead) restart(at state.Position, nonce record.ID) {
 	a.epoch, a.nonce, a.issued, a.window, a.got = at.Epoch, nonce, at.Slot, 1, map[uint64]chan *object{}
 }
 
-// get returns the object in the slot after the one it returned last. What nobody asks for ends with ctx.
+// get returns the object in the slot after the one it returned last. Objects that are not asked for end with ctx.
 func (a *ahead) get(ctx context.Context, slot uint64) *object {
 	for ; a.issued < slot+a.window; a.issued++ {
 		key, answer := state.SlotKey(a.c.o.Shard, a.epoch, a.nonce, a.issued), make(chan *object, 1)

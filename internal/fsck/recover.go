@@ -360,7 +360,7 @@ func (r *recovery) sealHead() record.Head {
 // putSeal puts the SEAL at the end of the walk, and a snapshot of the state behind it.
 func (r *recovery) putSeal(ctx context.Context, h *record.Head, recs []state.Record) error {
 	key := r.cut.key
-	if !r.cut.missing() { // the name is taken, by bytes that nobody can read: nothing is deleted
+	if !r.cut.missing() { // the name is taken, by unreadable bytes: nothing is deleted
 		key = state.RecoveryKey(r.o.Shard, h.Epoch, h.Nonce, h.Slot)
 	}
 	done, err := r.put(ctx, key, h, recs)

@@ -16,7 +16,7 @@ import (
 // deleteAtOnce is what one request deletes.
 const deleteAtOnce = 1000
 
-// repair removes what is garbage for ever: by the four tests of rule R7, from the older of the two newest snapshots. A
+// repair removes permanent garbage, by the four tests of rule R7, from the older of the two newest snapshots. A
 // leader wants both to be its own, because only those it knows to be on the log; here the walk has come by both.
 func (c *checker) repair(ctx context.Context) error {
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// settle says which of the objects that are not right are damage: what somebody can still read, and what a broker may
+// settle says which of the objects that are not right are damage: what readers can still reach, and what a broker may
 // still have to walk over. The rest is garbage that is also broken.
 func (c *checker) settle() {
 	at := map[ref]bool{}
@@ -21,7 +21,7 @@ func (c *checker) settle() {
 		lost := places[s.at]
 		onWay := !s.body && !s.at.pack && !s.at.Less(c.floor)
 		if len(lost) == 0 && !onWay && !c.isSeal(s.at) {
-			c.note(s.kind, s.key, "nobody needs it any more: %v", s.err)
+			c.note(s.kind, s.key, "not needed any more: %v", s.err)
 			continue
 		}
 		text := s.err.Error()

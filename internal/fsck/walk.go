@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// follow walks along the chain, from where the fold is to the end of the log, or to where it can not go on.
+// follow walks along the chain, from where the fold is to the end of the log, or to where it cannot continue.
 func (c *checker) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -130,7 +130,7 @@ func (c *checker) onChain(nonce record.ID, at state.Position) bool {
 	return known && e.Nonce == nonce && (at.Epoch == c.st.Pos.Epoch || at.Slot <= e.Seal)
 }
 
-// jump goes on at the next snapshot when the walk can not go on at o.
+// jump continues at the next snapshot when the walk cannot continue at o.
 func (c *checker) jump(ctx context.Context, o *object) (bool, error) {
 	for len(c.snaps) > 0 {
 		s := c.snaps[0]

@@ -368,7 +368,7 @@ type stepped struct {
 	logs *sebtest.Log
 
 	counts time.Duration // of a delivery (Options.CapSpan)
-	park   func()        // what happens while somebody waits; nil: the engine goes on
+	park   func()        // runs while a caller waits; nil: the engine continues
 }
 
 func step(t testing.TB, b *aBroker, path string) *stepped {

@@ -51,7 +51,7 @@ type world struct {
 	delivered map[handed]bool // of which the log says so
 	saved     *bucket         // with copies of files; nil: there is none
 
-	trimmed bool   // what was there before can not be read any more
+	trimmed bool   // what was there before cannot be read any more
 	lost    uint64 // files that were there again
 }
 
@@ -100,7 +100,7 @@ func (w *world) act() {
 		w.post()
 	case n < 55:
 		w.log.advance(time.Duration(w.r.IntN(12_000)) * time.Microsecond)
-	case n < 57: // nobody is there for a while
+	case n < 57: // no broker runs for a while
 		w.log.advance(time.Duration(w.r.IntN(80)) * time.Millisecond)
 	case n < 80:
 		for range 1 + w.r.IntN(6) {
@@ -311,7 +311,7 @@ func (w *world) change(f func(ctx context.Context, n *stepped) error) error {
 	n.park = func() {
 		switch k := w.r.IntN(200); {
 		case turns > 10_000:
-			w.t.Errorf("it waits for ever\n%s", n.logs)
+			w.t.Errorf("it waits without end\n%s", n.logs)
 			stop()
 		case k < 120:
 			n.w.Step(ctx)

@@ -41,7 +41,7 @@ func TestAnIDCountsOnceThoughAnotherPartitionIsAhead(t *testing.T) {
 	}
 }
 
-// TestAnIDIsKeptWhileOlderEventsMayCome: the main reader can not read a partition for a while, and a reader of the history has
+// TestAnIDIsKeptWhileOlderEventsMayCome: the main reader cannot read a partition for a while, and a reader of the history has
 // read days of the other partition meanwhile. An event whose id was there an hour before is a duplicate to both.
 func TestAnIDIsKeptWhileOlderEventsMayCome(t *testing.T) {
 	b := newLog().broker(true)

@@ -201,7 +201,7 @@ func TestWhatWasTrimmedIsKnown(t *testing.T) {
 	}
 }
 
-// TestNothingNewIsNotSaved: whoever is idle makes no request.
+// TestNothingNewIsNotSaved: an idle engine makes no request.
 func TestNothingNewIsNotSaved(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
 	counter := fault.NewCounter(b.store)
@@ -338,7 +338,7 @@ func TestADamagedFileComesBack(t *testing.T) {
 	same(t, s.fires(), []string{"x u7 +9000 pending"})
 }
 
-// TestACopyFindsDamage that nobody has come by: the file is made anew from the copy before, which does not have it.
+// TestACopyFindsDamage that no reader has met: the file is rebuilt from the copy before, which does not have it.
 func TestACopyFindsDamage(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
 	s := b.step(t, log, "")
@@ -408,7 +408,7 @@ func TestSnapshotsThatFail(t *testing.T) {
 	if left, _ := filepath.Glob(s.path + ".*"); len(left) != 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	// A bucket that does not answer is no reason to begin anew.
+	// A bucket that does not answer is no reason to rebuild.
 	lose(t, s)
 	faulty.SetConfig(fault.Config{Get: fault.Rates{fault.Before: 1}})
 	s = b.step(t, log, s.path, hourly)
@@ -424,7 +424,7 @@ func TestSnapshotsThatFail(t *testing.T) {
 	}
 }
 
-// TestLostFilesOfTrimmedLogs lets files be lost of which the beginning of the log can not be read any more: what fires is
+// TestLostFilesOfTrimmedLogs lets files be lost of which the beginning of the log cannot be read any more: what fires is
 // what would have fired if they had not been.
 func TestLostFilesOfTrimmedLogs(t *testing.T) {
 	trims, restores := 0, uint64(0)

@@ -1,7 +1,6 @@
 package tidy
 
 import (
-	_ "embed" // the list of exempt files
 	"fmt"
 	"path"
 	"regexp"
@@ -11,17 +10,9 @@ import (
 // forbiddenWords have a plainer replacement: name the component or the caller; cannot, again, permanently, fixed.
 var forbiddenWords = regexp.MustCompile(`\b(?:(?i:who(?:so)?ever|somebody|anew|can not|for ever|mended)|[Nn]obody)\b`)
 
-// wordsExempt lists the files that still have forbidden words, a path on each line. It only shrinks.
-//
-//go:embed words_exempt.txt
-var wordsExempt string
-
 // checkWords reports forbidden words in Go files and documents, strings and the names of tests included.
 func checkWords(t *Tree) []Finding {
 	exempt := map[string]bool{"test/tidy/words.go": true, "test/tidy/words_test.go": true}
-	for name := range strings.FieldsSeq(wordsExempt) {
-		exempt[name] = true
-	}
 	var found []Finding
 	for _, name := range t.names() {
 		if ext := path.Ext(name); exempt[name] || ext != ".go" && ext != ".md" {

@@ -20,9 +20,9 @@ const headerBytesMax = 16 << 10
 // queued in Accept, and later ones in the kernel. While one is queued, Connections makes room in
 // this order:
 //
-//    1. idle: a connection without a request, longest first; after an authorized request only after KeepIdle
-//    2. finishing: a connection whose request has ended and whose response or body does not end
-//    3. slow: the request whose body arrives too slowly, longest first
+//  1. idle: a connection without a request, longest first; after an authorized request only after KeepIdle
+//  2. finishing: a connection whose request has ended and whose response or body does not end
+//  3. slow: the request whose body arrives too slowly, longest first
 //
 // If a connection is queued for QueueWait, it is accepted only to be refused: see ConnSlot.Refused.
 // Set the exported fields before Server; all are required.

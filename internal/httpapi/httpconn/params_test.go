@@ -21,9 +21,9 @@ func TestParamsFaultNamesParameter(t *testing.T) {
 		return got, q.Fault
 	}
 	for raw, want := range map[string]string{
-		"topic-name=a&offset=5":                               "a5 10 10s -1 false",
-		"topic-name=a.B_-9&offset=0&max-records=0&timeout=0s": "a.B_-9 0 0 0s -1 false",
-		"topic-name=a&offset=9223372036854775807&timeout=1000h":  "a9223372036854775807 10 5m0s -1 false",
+		"topic-name=a&offset=5":                                 "a5 10 10s -1 false",
+		"topic-name=a.B_-9&offset=0&max-records=0&timeout=0s":   "a.B_-9 0 0 0s -1 false",
+		"topic-name=a&offset=9223372036854775807&timeout=1000h": "a9223372036854775807 10 5m0s -1 false",
 		// Offsets from 2^63 on are beyond any end.
 		"topic-name=a&offset=9223372036854775808":                "a9223372036854775807 10 10s -1 false",
 		"topic-name=a&offset=18446744073709551615":               "a9223372036854775807 10 10s -1 false",
