@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// fill appends events of random entities, a thousand to a slot, a millisecond apart.
+// fill appends events of random entities, a thousand per slot, one slot per millisecond.
 func fill(b testing.TB, s *stepped, n, entities, names int) (total int) {
 	t, _ := s.b.Topic("events")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -40,15 +40,15 @@ func fill(b testing.TB, s *stepped, n, entities, names int) (total int) {
 	return total
 }
 
-func usual(b testing.TB) *stepped {
+func benchEngine(b testing.TB) *stepped {
 	return stepBy(b, newLog().broker(true), filepath.Join(b.TempDir(), "triggers.db"), nil)
 }
 
-// BenchmarkEvents is what an event costs with 100 triggers of which 3 mention it.
+// BenchmarkEvents measures an event with 100 triggers, three of which mention it.
 func BenchmarkEvents(b *testing.B) {
 	for _, entities := range []int{10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("entities=%d", entities), func(b *testing.B) {
-			s := usual(b)
+			s := benchEngine(b)
 			const names = 66 // each trigger mentions two
 			for i := range 100 {
 				expr := fmt.Sprintf(`"event-%d" THEN (NOT "event-%d" WITHIN 7 days)`, i*2%names, (i*2+1)%names)
@@ -69,11 +69,11 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// BenchmarkInstances is what a live instance takes on the disk.
+// BenchmarkInstances measures an instance on disk.
 func BenchmarkInstances(b *testing.B) {
 	const entities = 1_000_000
 	for b.Loop() {
-		s := usual(b)
+		s := benchEngine(b)
 		s.put(s.definition("week", `signup THEN (NOT use WITHIN 7 days)`, func(d *rule.Definition) { d.Fire = rule.OnEdge }))
 		s.settle()
 		t, _ := s.b.Topic("events")
@@ -117,12 +117,13 @@ func BenchmarkInstances(b *testing.B) {
 	}
 }
 
-// BenchmarkDeadline is how long after its instant a firing that time alone makes is recorded, on a log without latency.
+// BenchmarkDeadline measures the delay between a deadline and the record of its firing, on a log
+// without latency.
 func BenchmarkDeadline(b *testing.B) {
 	log := newLog().broker(true)
 	stop, done := make(chan struct{}), make(chan struct{})
 	began := time.Now()
-	go func() { // the log's clock is the real one
+	go func() { // the log uses the real clock
 		defer close(done)
 		for {
 			select {
@@ -137,12 +138,12 @@ func BenchmarkDeadline(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	put(b, e, aDefinition(b, "t", "A THEN (NOT B WITHIN 50 ms)"))
+	put(b, e, newDefinition(b, "t", "A THEN (NOT B WITHIN 50 ms)"))
 	most, n := int64(0), 0
 	for b.Loop() {
 		n++
 		log.post(ev(fmt.Sprint("user", n), "A"))
-		for recorded := false; !recorded; { // without waking it
+		for recorded := false; !recorded; { // without waking the engine
 			changed := e.Changed()
 			list, err := e.Firings(b.Context(), FiringQuery{After: int64(n - 1), Limit: 1})
 			if recorded = err == nil && len(list) > 0 && list[0].Recorded != 0; recorded {

@@ -12,8 +12,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// spoil changes bytes of the batch that holds an offset, as no check has found it; heal undoes that.
-func (l *aLog) spoil(name string, part uint32, offset int64, how func(b []byte)) (heal func()) {
+// corrupt changes bytes of the batch with an offset. repair reverts that.
+func (l *fakeLog) corrupt(name string, part uint32, offset int64, how func(b []byte)) (repair func()) {
 	t, _ := l.Topic(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -30,12 +30,12 @@ func (l *aLog) spoil(name string, part uint32, offset int64, how func(b []byte))
 	}
 }
 
-var spoils = map[string]func(b []byte){
+var corruptions = map[string]func(b []byte){
 	"length":  func(b []byte) { b[8] ^= 0x40 },
-	"records": func(b []byte) { b[len(b)-1-len(b)/4] ^= 0xff; b[61] = 1 }, // the first record has a negative length
+	"records": func(b []byte) { b[len(b)-1-len(b)/4] ^= 0xff; b[61] = 1 }, // the first record gets a negative length
 }
 
-// calm has the engine do what it can, up to where it waits.
+// calm runs the engine until it waits.
 func (s *stepped) calm() {
 	s.t.Helper()
 	for range 10_000 {
@@ -43,13 +43,13 @@ func (s *stepped) calm() {
 			return
 		}
 	}
-	s.t.Fatalf("it does not come to rest\n%s", s.logs)
+	s.t.Fatalf("the engine does not become idle\n%s", s.logs)
 }
 
-// TestABatchOfEventsThatIsNone holds up its topic's time, and nothing else: no trigger may take an event for absent that
-// no reader could read.
-func TestABatchOfEventsThatIsNone(t *testing.T) {
-	for name, how := range spoils {
+// TestUnreadableEventBatch: an unreadable batch blocks the time of its topic and nothing else. An
+// event that no reader could read must not count as absent.
+func TestUnreadableEventBatch(t *testing.T) {
+	for name, how := range corruptions {
 		t.Run(name, func(t *testing.T) { unreadableEvents(t, how, nil) })
 	}
 	t.Run("not read", func(t *testing.T) {
@@ -77,38 +77,38 @@ func unreadableEvents(t *testing.T, how func(b []byte), ill func(topic string, p
 	for _, e := range []string{"X", "A", "B", "A"} {
 		b.post(ev(one, e))
 	}
-	heal := func() { b.ill = nil }
+	repair := func() { b.readFault = nil }
 	if how != nil {
-		heal = b.spoil("events", part, 2, how)
+		repair = b.corrupt("events", part, 2, how)
 	} else {
-		b.ill = ill
+		b.readFault = ill
 	}
 	b.post(ev(two, "A"))
 	b.postTo("others", ev("zoe", "A"))
 	want := []string{"a a +0 pending", "a " + two + " +0 pending", "other zoe +10 pending"}
 	for range 50 {
-		b.advance(11 * time.Millisecond) // of a minute: small.RetryMax
+		b.advance(11 * time.Millisecond) // retries within a minute: small.Retry
 		b.postTo("others", ev("x", "X"))
 		s.calm()
 	}
 	same(t, s.fires(), want)
 	log := s.logs.String()
 	if says := fmt.Sprintf("topic=events partition=%d offset=2", part); strings.Count(log, says) != 1 {
-		t.Errorf("the log does not say %q once:\n%s", says, log)
+		t.Errorf("want %q once in the log:\n%s", says, log)
 	}
-	if n := s.counted("rebuilds_total"); n != 0 || strings.Contains(log, "file rebuilt") {
+	if n := s.counted("rebuilds_total"); n != 0 || strings.Contains(log, "trigger file rebuilt") {
 		t.Errorf("%d files rebuilt, want 0\n%s", n, log)
 	}
 	if p, _, err := s.follower.Peek(); err != nil || p.Unreadable != 1 || p.Lag != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	heal()
+	repair()
 	b.advance(20 * time.Millisecond)
 	s.settle()
 	list := s.fires()
 	for _, x := range append(want, "quiet "+two+" +10 pending", "quiet a +10 pending") { // the second A
 		if !slices.Contains(list, x) {
-			t.Errorf("%s is missing in %q", x, list)
+			t.Errorf("%s is not in %q", x, list)
 		}
 	}
 	if p, _, err := s.follower.Peek(); err != nil || p.Unreadable != 0 || p.Lag != 0 || !strings.Contains(s.logs.String(), "readable again") {
@@ -116,8 +116,9 @@ func unreadableEvents(t *testing.T, how func(b []byte), ill func(topic string, p
 	}
 }
 
-// TestATopicThatIsTrimmedBeyondABatchThatIsNone goes on, for a trigger that reads the history too.
-func TestATopicThatIsTrimmedBeyondABatchThatIsNone(t *testing.T) {
+// TestTrimPastUnreadableBatch: after a trim past an unreadable batch the engine continues, also for
+// a trigger that reads the history.
+func TestTrimPastUnreadableBatch(t *testing.T) {
 	b := newLog().broker(true)
 	s := step(t, b, "")
 	s.put(s.definition("a", "A", nil))
@@ -127,7 +128,7 @@ func TestATopicThatIsTrimmedBeyondABatchThatIsNone(t *testing.T) {
 	s.settle()
 	topic, _ := b.Topic("events")
 	part := b.partOf(topic, "e")
-	b.spoil("events", part, 1, spoils["records"])
+	b.corrupt("events", part, 1, corruptions["records"])
 	s.put(s.definition("c", "C", nil))
 	b.post(ev("e", "D"))
 	s.calm()
@@ -140,8 +141,9 @@ func TestATopicThatIsTrimmedBeyondABatchThatIsNone(t *testing.T) {
 	same(t, s.fires(), []string{"a e +0 pending", "c e +0 historic"})
 }
 
-// TestADefinitionThatCanNotBeRead has the engine stand still, with its file open: nothing may be delivered without it.
-func TestADefinitionThatCanNotBeRead(t *testing.T) {
+// TestUnreadableDefinition: without all definitions and firings the engine delivers nothing. Its
+// file stays open.
+func TestUnreadableDefinition(t *testing.T) {
 	for _, topic := range []string{"triggers", "firings"} {
 		t.Run(topic, func(t *testing.T) {
 			b := newLog().broker(true)
@@ -157,18 +159,18 @@ func TestADefinitionThatCanNotBeRead(t *testing.T) {
 			next := b.topicLocked(id.ID).parts[0].next
 			b.appendLocked(id.ID, 0, []record.Record{{Key: []byte("a")}})
 			b.mu.Unlock()
-			heal := b.spoil(topic, 0, next, spoils["records"])
+			repair := b.corrupt(topic, 0, next, corruptions["records"])
 			for range 20 {
 				b.advance(20 * time.Millisecond)
 				s.calm()
 			}
 			if ids, _, err := s.Due(t.Context(), b.now()); !errors.Is(err, ErrUnavailable) || len(ids) != 0 {
-				t.Errorf("to be delivered are %v, %v", ids, err)
+				t.Errorf("%v are due, %v", ids, err)
 			}
 			if !strings.Contains(s.logs.String(), fmt.Sprintf("topic %s, partition 0, offset %d", id.ID, next)) || s.counted("rebuilds_total") != 0 {
 				t.Errorf("%s", s.logs)
 			}
-			heal()
+			repair()
 			b.advance(20 * time.Millisecond)
 			s.calm()
 			list, err := s.Triggers()

@@ -7,12 +7,12 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// define puts a trigger through the engine. The clock stands still meanwhile.
+// define puts a trigger through the engine. The clock does not move meanwhile.
 func (s *stepped) define(id, expr string, change func(d *rule.Definition)) {
 	s.t.Helper()
 	s.park = func() { s.w.Step(s.t.Context()) }
 	defer func() { s.park = nil }()
-	d := aDefinition(s.t, id, expr)
+	d := newDefinition(s.t, id, expr)
 	if change != nil {
 		change(&d)
 	}
@@ -29,10 +29,10 @@ func (s *stepped) topics() {
 	}
 }
 
-// TestTheBorderAndTheLog: what the log has when a definition is appended, and what it has later.
-func TestTheBorderAndTheLog(t *testing.T) {
+// TestBorder: events before and after the append of a definition.
+func TestBorder(t *testing.T) {
 	const window = "A THEN (NOT B WITHIN 10ms)"
-	t.Run("time passes between the last look at the log and the append", func(t *testing.T) {
+	t.Run("time passes between the last read and the append", func(t *testing.T) {
 		l := newLog()
 		b := l.broker(true)
 		s := step(t, b, "")

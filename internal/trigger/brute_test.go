@@ -11,23 +11,23 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// happening is an event of an entity as the log has it; an erasure has no name.
-type happening struct {
+// logEvent is an event of an entity in the log; an erasure has no name.
+type logEvent struct {
 	rule.Event
 	at, offset int64
 }
 
-// histories are the events of each entity of a partition, without those that came twice.
-func (l *aLog) histories(t testing.TB, part uint32) map[string][]happening {
+// histories returns the events of each entity of a partition, without duplicates.
+func (l *fakeLog) histories(t testing.TB, part uint32) map[string][]logEvent {
 	topic, _ := l.Topic("events")
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all, seen := map[string][]happening{}, map[[2]string]int64{}
+	all, seen := map[string][]logEvent{}, map[[2]string]int64{}
 	var r record.Reader
 	for _, b := range l.topicLocked(topic.ID).parts[part].batches {
 		for r.Reset(b, 0); r.Next(); {
 			rec := r.Record()
-			h := happening{at: rec.Timestamp, offset: rec.Offset}
+			h := logEvent{at: rec.Timestamp, offset: rec.Offset}
 			if rec.Value != nil {
 				var err error
 				if h.Event, err = rule.ParseEvent(rec.Key, rec.Value); err != nil {
@@ -48,39 +48,39 @@ func (l *aLog) histories(t testing.TB, part uint32) map[string][]happening {
 	return all
 }
 
-// expected is a firing by the definition.
+// expected is a firing that follows from the definition.
 type expected struct {
 	entity, cause string
-	at, taken     int64
+	at, retracted int64
 	state         rule.State
-	erased        bool // the entity was erased later: it may be in the log
+	erased        bool // the entity was erased later: the firing may be recorded
 }
 
-// bruteForce finds what a version fires by looking at every millisecond up to an instant. It shares nothing with the engine
-// but the monitor, of which it uses neither states nor next instants.
+// bruteForce finds the firings of a version by evaluating every millisecond up to an instant. It
+// shares only the monitor with the engine, and uses neither its states nor its deadlines.
 type bruteForce struct {
-	d       rule.Definition
-	part    uint32
-	program *monitor.Program
-	m       *monitor.Monitor
-	out     bool
-	fired   bool
-	crossed bool
-	last    int64
-	rise    *expected
-	found   []*expected
-	entity  string
+	d            rule.Definition
+	part         uint32
+	program      *monitor.Program
+	m            *monitor.Monitor
+	value        bool
+	fired        bool
+	startChecked bool
+	last         int64
+	retractable  *expected
+	found        []*expected
+	entity       string
 }
 
-func (b *bruteForce) run(history []happening, until int64) []*expected {
+func (b *bruteForce) run(history []logEvent, until int64) []*expected {
 	b.reset()
 	i := 0
-	for t := history[0].at; t <= until+1; t++ { // of the instant behind, events may be there that are not all
+	for t := history[0].at; t <= until+1; t++ { // the next instant may have only some of its events
 		for ; i < len(history) && history[i].at == t; i++ {
 			h := history[i]
 			past := h.at <= b.d.At || int(b.part) < len(b.d.From) && h.offset < b.d.From[b.part]
 			if !past {
-				b.cross()
+				b.checkStart()
 			}
 			if h.Name == "" {
 				b.erase()
@@ -91,24 +91,24 @@ func (b *bruteForce) run(history []happening, until int64) []*expected {
 			}
 			if k := b.program.Match(h.Name, h.Data); k != 0 {
 				b.m.Step(k, t, uint64(h.offset))
-				b.look(t, rule.EventCause(b.part, h.offset), past)
+				b.observe(t, rule.EventCause(b.part, h.offset), past)
 			}
 		}
 		if t > until {
 			break
 		}
 		if t > b.d.At {
-			b.cross()
+			b.checkStart()
 		}
 		b.m.Advance(t)
-		b.look(t, rule.DeadlineCause(t, b.part), t <= b.d.At)
+		b.observe(t, rule.DeadlineCause(t, b.part), t <= b.d.At)
 	}
 	return b.found
 }
 
 func (b *bruteForce) reset() {
 	b.m = monitor.New(b.program)
-	b.out, b.fired, b.last, b.rise = false, false, 0, nil
+	b.value, b.fired, b.last, b.retractable = false, false, 0, nil
 }
 
 func (b *bruteForce) erase() {
@@ -116,28 +116,28 @@ func (b *bruteForce) erase() {
 		x.erased = true
 	}
 	b.reset()
-	b.crossed = false
+	b.startChecked = false
 }
 
-func (b *bruteForce) cross() {
-	if b.d.Backfill != rule.Current || b.crossed {
+func (b *bruteForce) checkStart() {
+	if b.d.Backfill != rule.Current || b.startChecked {
 		return
 	}
-	b.crossed = true
-	if b.out {
+	b.startChecked = true
+	if b.value {
 		b.fire(b.d.At, rule.StartCause(b.d.At, b.part, b.d.From[b.part]), false)
 	}
 }
 
-func (b *bruteForce) look(at int64, cause string, past bool) {
+func (b *bruteForce) observe(at int64, cause string, past bool) {
 	is := b.m.Value() == monitor.True
-	if is && !b.out && (b.d.Fire != rule.Once || !b.fired) {
+	if is && !b.value && (b.d.Fire != rule.Once || !b.fired) {
 		b.fire(at, cause, past)
 	}
-	if !is && b.out && b.rise != nil {
-		b.rise.taken, b.rise = at, nil
+	if !is && b.value && b.retractable != nil {
+		b.retractable.retracted, b.retractable = at, nil
 	}
-	b.out = b.m.Value() == monitor.True // a reset may have changed it
+	b.value = b.m.Value() == monitor.True // a reset may have changed the value
 }
 
 func (b *bruteForce) fire(at int64, cause string, past bool) {
@@ -149,7 +149,7 @@ func (b *bruteForce) fire(at int64, cause string, past bool) {
 	case cool:
 		x.state = rule.Suppressed
 	case b.d.OnRetract == rule.Notify:
-		b.rise = x
+		b.retractable = x
 	}
 	if !cool {
 		b.last = at
@@ -161,8 +161,8 @@ func (b *bruteForce) fire(at int64, cause string, past bool) {
 	}
 }
 
-// expect is all that a version is to fire by an instant, by id.
-func (l *aLog) expect(t testing.TB, d rule.Definition, until int64) map[rule.ID]*expected {
+// expect returns all firings that a version must have by an instant, by ID.
+func (l *fakeLog) expect(t testing.TB, d rule.Definition, until int64) map[rule.ID]*expected {
 	program, err := monitor.Compile(d.Expr, monitor.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// running is an engine that goes on by itself. Its clock is the log's, which the test moves.
-func running(t testing.TB, b *aBroker, path string) *Engine {
+// running returns an engine with its own goroutine. Its clock is the log's, which the test moves.
+func running(t testing.TB, b *fakeBroker, path string) *Engine {
 	t.Helper()
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "triggers.db")
@@ -35,7 +35,7 @@ func running(t testing.TB, b *aBroker, path string) *Engine {
 	return e
 }
 
-func aDefinition(t testing.TB, id, expr string) rule.Definition {
+func newDefinition(t testing.TB, id, expr string) rule.Definition {
 	t.Helper()
 	x, err := driplang.Parse(expr)
 	if err != nil {
@@ -53,12 +53,12 @@ func put(t testing.TB, e *Engine, d rule.Definition) Put {
 	return p
 }
 
-// until polls for what comes about in another goroutine.
+// until polls for a condition that another goroutine meets.
 func until(t testing.TB, e *Engine, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !f(); {
 		if time.Now().After(end) {
-			t.Fatal("it does not come about")
+			t.Fatal("timeout")
 		}
 		select {
 		case <-e.Changed():
@@ -80,7 +80,7 @@ func states(t testing.TB, e *Engine) (list []string) {
 	return list
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestInvalidArguments(t *testing.T) {
 	b := newLog().broker(true)
 	e := running(t, b, "")
 	if err := b.Create(t.Context(), "old", 1, nil); err != nil {
@@ -105,7 +105,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"timestamp-type=append", func(d *rule.Definition) { d.Topic = "old" }},
 		{"does not hold events", func(d *rule.Definition) { d.Topic = "firings" }},
 	} {
-		d := aDefinition(t, "t", "A")
+		d := newDefinition(t, "t", "A")
 		c.change(&d)
 		if _, err := e.Put(t.Context(), d); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.want, err)
@@ -113,15 +113,15 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 	for _, a := range []Attempt{{State: "well"}, {State: rule.Dead, Outcome: []byte("{")}, {State: rule.Dead, Outcome: make([]byte, 20_000)}} {
 		if err := e.Report(t.Context(), rule.ID{1}, a); !errors.Is(err, ErrInvalid) {
-			t.Errorf("an outcome of %d bytes, state %s: %v", len(a.Outcome), a.State, err)
+			t.Errorf("outcome of %d bytes, state %s: %v", len(a.Outcome), a.State, err)
 		}
 	}
-	put(t, e, aDefinition(t, "t", "A")) // creates the topics
+	put(t, e, newDefinition(t, "t", "A")) // creates the topics
 	if err := e.Resend(t.Context(), rule.ID{1}); !errors.Is(err, ErrUnknownFiring) {
 		t.Error(err)
 	}
 	b.takeOver(b.broker(false))
-	if _, err := e.Put(t.Context(), aDefinition(t, "t", "A")); !errors.Is(err, ErrNotLeader) {
+	if _, err := e.Put(t.Context(), newDefinition(t, "t", "A")); !errors.Is(err, ErrNotLeader) {
 		t.Error(err)
 	}
 }
@@ -129,7 +129,7 @@ func TestWhatIsRefused(t *testing.T) {
 func TestExplainDryRunAndErase(t *testing.T) {
 	b := newLog().broker(true)
 	e := running(t, b, "")
-	put(t, e, aDefinition(t, "week", "signup THEN (NOT use WITHIN 7 days)"))
+	put(t, e, newDefinition(t, "week", "signup THEN (NOT use WITHIN 7 days)"))
 	b.post(ev("ann", "signup"))
 	b.post(ev("bob", "signup"))
 	b.post(ev("bob", "use"))
@@ -146,21 +146,21 @@ func TestExplainDryRunAndErase(t *testing.T) {
 		x.Waits != "it becomes true at 1970-01-08T00:16:40Z unless use comes before" {
 		t.Errorf("%+v", x)
 	}
-	if x := explain("bob"); x.Known { // he is as one of whom nothing has happened
+	if x := explain("bob"); x.Known { // no state is left
 		t.Errorf("%+v", x)
 	}
 	if x := explain("zoe"); x.Known || fmt.Sprint(x.MustCome, x.MustNotCome) != "[signup] []" ||
 		x.Waits != "no event so far matters; it waits for signup" {
 		t.Errorf("%+v", x)
 	}
-	if _, err := e.DryRun(t.Context(), aDefinition(t, "", "signup"), 100); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "than 100 bytes") {
+	if _, err := e.DryRun(t.Context(), newDefinition(t, "", "signup"), 100); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "than 100 bytes") {
 		t.Error(err)
 	}
-	run, err := e.DryRun(t.Context(), aDefinition(t, "", "signup"), 1<<20)
+	run, err := e.DryRun(t.Context(), newDefinition(t, "", "signup"), 1<<20)
 	if err != nil || run.Firings != 2 || run.Events != 3 || run.Matched != 2 || run.Days["1970-01-01"] != 2 || len(run.Samples) != 2 {
 		t.Errorf("%+v, %v", run, err)
 	}
-	if run, err = e.DryRun(t.Context(), aDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), 1<<20); err != nil || run.Waiting != 1 || run.Next != start+week {
+	if run, err = e.DryRun(t.Context(), newDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), 1<<20); err != nil || run.Waiting != 1 || run.Next != start+week {
 		t.Errorf("%+v, %v", run, err)
 	}
 	if err := e.Erase(t.Context(), "events", "ann"); err != nil {
@@ -169,22 +169,22 @@ func TestExplainDryRunAndErase(t *testing.T) {
 	if x := explain("ann"); x.Known {
 		t.Errorf("erased: %+v", x)
 	}
-	if run, err = e.DryRun(t.Context(), aDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), 1<<20); err != nil || run.Waiting != 0 {
+	if run, err = e.DryRun(t.Context(), newDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), 1<<20); err != nil || run.Waiting != 0 {
 		t.Errorf("erased: %+v, %v", run, err)
 	}
 	b.advance(8 * day)
 	b.post(ev("zoe", "signup"))
 	until(t, e, func() bool { return explain("zoe").Known && e.Lag() == 0 })
 	if list := states(t, e); len(list) != 0 {
-		t.Errorf("erased, and %v", list)
+		t.Errorf("firings after the erasure: %v", list)
 	}
 }
 
-func TestADamagedFileIsMadeAnew(t *testing.T) {
+func TestDamagedFileIsRebuilt(t *testing.T) {
 	b := newLog().broker(true)
 	path := filepath.Join(t.TempDir(), "triggers.db")
 	e := running(t, b, path)
-	put(t, e, aDefinition(t, "t", "A"))
+	put(t, e, newDefinition(t, "t", "A"))
 	for i := range 50 {
 		b.post(ev(fmt.Sprint("user", i), "A"))
 	}
@@ -216,11 +216,11 @@ func TestADamagedFileIsMadeAnew(t *testing.T) {
 		e.Close()
 	}
 	if after := records(); after != before {
-		t.Errorf("%d records more", after-before)
+		t.Errorf("%d new records, want 0", after-before)
 	}
 }
 
-func topicID(t testing.TB, b *aBroker, name string) record.ID {
+func topicID(t testing.TB, b *fakeBroker, name string) record.ID {
 	t.Helper()
 	topic, ok := b.Topic(name)
 	if !ok {
@@ -229,25 +229,25 @@ func topicID(t testing.TB, b *aBroker, name string) record.ID {
 	return topic.ID
 }
 
-// TestALogThatCanNotBeRead keeps the file open, and goes on when it can.
-func TestALogThatCanNotBeRead(t *testing.T) {
+// TestUnreadableLog: the file stays open while the log cannot be read.
+func TestUnreadableLog(t *testing.T) {
 	b := newLog().broker(true)
 	s := step(t, b, "")
 	s.put(s.definition("t", "A", nil))
 	b.post(ev("ann", "A"))
 	s.settle()
-	b.setUnreadable(errFault)
+	b.setReadErr(errFault)
 	b.post(ev("bob", "A"))
 	if wait := s.w.Step(t.Context()); wait == 0 {
-		t.Errorf("waits %v", wait)
+		t.Errorf("wait %v, want more than 0", wait)
 	}
 	same(t, s.fires(), []string{"t ann +0 pending"})
-	b.setUnreadable(nil)
+	b.setReadErr(nil)
 	s.settle()
 	same(t, s.fires(), []string{"t ann +0 pending", "t bob +0 pending"})
 }
 
-func TestCloseEndsThoseWhoWait(t *testing.T) {
+func TestCloseEndsWait(t *testing.T) {
 	b := newLog().broker(true)
 	e := running(t, b, "")
 	done := make(chan error, 1)

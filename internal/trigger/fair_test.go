@@ -8,7 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// costlyExpr is an expression of 15 KB: hundreds of parts look at each A and B.
+// costlyExpr returns an expression of 15 KB: hundreds of its parts evaluate each A and B.
 func costlyExpr() string {
 	var parts []string
 	for i := range 480 {
@@ -17,8 +17,8 @@ func costlyExpr() string {
 	return strings.Join(parts, " OR ")
 }
 
-// fairly is an engine with a trigger of 15 KB and a simple one.
-func fairly(t *testing.T, path string) *stepped {
+// fairEngine returns an engine with a simple trigger and broker sizes.
+func fairEngine(t *testing.T, path string) *stepped {
 	sizes := DefaultSizes()
 	sizes.Unsafe = true
 	s := stepBy(t, newLog().broker(true), path, &sizes)
@@ -27,7 +27,8 @@ func fairly(t *testing.T, path string) *stepped {
 	return s
 }
 
-// backlog posts events that cost the trigger of 15 KB much, then one that the simple one waits on, and lets its time come.
+// backlog posts events that are costly for the trigger of 15 KB, then one that starts a deadline of
+// the simple trigger, and passes the deadline.
 func (s *stepped) backlog(n int) {
 	for i := range n {
 		s.b.post(ev(fmt.Sprint("u", i%50), "A"))
@@ -37,8 +38,8 @@ func (s *stepped) backlog(n int) {
 	s.b.post(ev("end", "X"))
 }
 
-// until steps until the simple trigger has fired so often, and returns how much work the largest turn and all of them did, in events that
-// the trigger of 15 KB took.
+// untilSimple runs the engine until the simple trigger has fired that often. It returns the work of
+// the largest turn and of all turns, in events of the costly trigger.
 func (s *stepped) untilSimple(fired int) (largest, all uint64) {
 	s.t.Helper()
 	for range 1000 {
@@ -61,12 +62,13 @@ func (s *stepped) untilSimple(fired int) (largest, all uint64) {
 	return 0, 0
 }
 
-// TestACostlyTriggerDoesNotHoldUpOthers: neither with what is new nor with the history. What it would have fired it fires later.
-func TestACostlyTriggerDoesNotHoldUpOthers(t *testing.T) {
-	const events, most = 3000, 1000 // of a turn's work some 300 go into one
+// TestCostlyTriggerDoesNotDelayOthers, neither with new events nor with the history. Its own
+// firings come later.
+func TestCostlyTriggerDoesNotDelayOthers(t *testing.T) {
+	const events, most = 3000, 1000 // the work of a turn is about 300 events
 	for _, first := range []bool{true, false} {
-		t.Run(fmt.Sprintf("made before the events=%t", first), func(t *testing.T) {
-			s := fairly(t, "")
+		t.Run(fmt.Sprintf("created before the events=%t", first), func(t *testing.T) {
+			s := fairEngine(t, "")
 			costly := func() {
 				s.put(s.definition("costly", costlyExpr(), nil))
 			}
@@ -82,7 +84,7 @@ func TestACostlyTriggerDoesNotHoldUpOthers(t *testing.T) {
 			}
 			largest, all := s.untilSimple(map[bool]int{true: 1, false: 2}[first])
 			if largest > most || all > 2*most {
-				t.Errorf("%d steps in a turn, %d until the simple trigger has fired, of %d", largest, all, events)
+				t.Errorf("%d steps in a turn, %d before the simple trigger fired, of %d", largest, all, events)
 			}
 			if h, err := s.Head("costly"); err != nil || h.Late != first || h.Backfilling == first {
 				t.Errorf("%+v, %v", h, err)
@@ -92,7 +94,7 @@ func TestACostlyTriggerDoesNotHoldUpOthers(t *testing.T) {
 			}
 			s.settle()
 			if h, err := s.Head("costly"); err != nil || h.Late || h.Backfilling {
-				t.Errorf("it does not catch up: %+v, %v", h, err)
+				t.Errorf("not caught up: %+v, %v", h, err)
 			}
 			if n := s.counted("steps_total"); n < events {
 				t.Errorf("%d steps of %d", n, events)
@@ -108,11 +110,11 @@ func TestACostlyTriggerDoesNotHoldUpOthers(t *testing.T) {
 	}
 }
 
-// TestALateTriggerIsTheSameAfterARestart: it goes on by itself, counts an event's id that was there before it was late once, and takes
-// a new version only when it has caught up.
-func TestALateTriggerIsTheSameAfterARestart(t *testing.T) {
+// TestLateTriggerAfterRestart: the trigger stays late, counts an event ID from before its lateness
+// once, and takes a new version only after it has caught up.
+func TestLateTriggerAfterRestart(t *testing.T) {
 	path := t.TempDir() + "/triggers.db"
-	s := fairly(t, path)
+	s := fairEngine(t, path)
 	s.put(s.definition("costly", "count(C) >= 2 OR ("+costlyExpr()[:14000][:strings.LastIndex(costlyExpr()[:14000], " OR ")]+")", nil))
 	s.settle()
 	c := ev("c", "C")
@@ -133,15 +135,15 @@ func TestALateTriggerIsTheSameAfterARestart(t *testing.T) {
 	if h, err := s.Head("costly"); err != nil || !h.Late || h.Backfilling {
 		t.Fatalf("after a restart: %+v, %v", h, err)
 	}
-	if _, err := s.Put(t.Context(), aDefinition(t, "costly", "A")); err != nil {
+	if _, err := s.Put(t.Context(), newDefinition(t, "costly", "A")); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.counted("steps_total"); n < 2000 {
-		t.Errorf("a new version after %d steps: what the earlier one has not read is lost", n)
+		t.Errorf("new version after %d steps: unread events of the earlier one are lost", n)
 	}
 	s.settle()
 	list, err := s.EntityFirings(t.Context(), "costly", "c", 10)
 	if err != nil || len(list) != 0 {
-		t.Errorf("an id counts twice: %+v, %v", list, err)
+		t.Errorf("duplicate counted: %+v, %v", list, err)
 	}
 }

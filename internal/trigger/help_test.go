@@ -28,64 +28,64 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// aLog is a log in memory: real batches of real partitions, in slots with append times.
-type aLog struct {
+// fakeLog is a log in memory: real batches of real partitions, in slots with append times.
+type fakeLog struct {
 	cluster record.ID
 
-	mu     sync.Mutex // guards the fields below
-	wall   int64      // µs
-	slots  []aSlot
-	topics []*aTopic
-	leader *aBroker
-	subs   []*aBroker
-	epoch  record.ID
-	bad    error                                               // of Read
-	ill    func(topic string, part uint32, offset int64) error // of Read too, of each batch
+	mu        sync.Mutex // guards the fields below
+	wall      int64      // µs
+	slots     []fakeSlot
+	topics    []*fakeTopic
+	leader    *fakeBroker
+	subs      []*fakeBroker
+	epoch     record.ID
+	readErr   error                                               // error of Read
+	readFault func(topic string, part uint32, offset int64) error // error of Read for a batch
 }
 
-func (l *aLog) setUnreadable(err error) {
+func (l *fakeLog) setReadErr(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bad = err
+	l.readErr = err
 }
 
-// aSlot is where all partitions end behind a slot.
-type aSlot struct {
+// fakeSlot is a committed slot: its time, and the ends of all partitions.
+type fakeSlot struct {
 	time int64
 	ends map[record.ID][]int64
 }
 
-type aTopic struct {
+type fakeTopic struct {
 	id    record.ID
 	name  string
 	stamp bool
-	parts []*aPartition
+	parts []*fakePartition
 }
 
-type aPartition struct {
+type fakePartition struct {
 	start, next int64
 	batches     []record.Batch
 	slots       []int // of batches
 	origins     []record.ID
 }
 
-func newLog() *aLog {
-	return &aLog{cluster: record.NewID(), epoch: record.NewID(), wall: 1_000_000_000}
+func newLog() *fakeLog {
+	return &fakeLog{cluster: record.NewID(), epoch: record.NewID(), wall: 1_000_000_000}
 }
 
-// aBroker is a broker on the log, which knows it up to a slot.
-type aBroker struct {
-	*aLog
+// fakeBroker is a broker that knows the log up to a slot.
+type fakeBroker struct {
+	*fakeLog
 	changed chan struct{}
 	seen    int                                // slots
 	behind  bool                               // learns of slots only by catchUp
-	fault   func(topic string) (kept, ok bool) // of the next appends: whether it is kept all the same, and whether it works
+	fault   func(topic string) (kept, ok bool) // of the next appends: stored, successful
 }
 
-func (l *aLog) broker(leads bool) *aBroker {
+func (l *fakeLog) broker(leads bool) *fakeBroker {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := &aBroker{aLog: l, changed: make(chan struct{}, 1), seen: len(l.slots)}
+	b := &fakeBroker{fakeLog: l, changed: make(chan struct{}, 1), seen: len(l.slots)}
 	if leads {
 		l.leader, l.epoch = b, record.NewID()
 	}
@@ -93,21 +93,21 @@ func (l *aLog) broker(leads bool) *aBroker {
 	return b
 }
 
-// takeOver makes b the leader, which knows all there is.
-func (l *aLog) takeOver(b *aBroker) {
+// takeOver makes b the leader, which knows the whole log.
+func (l *fakeLog) takeOver(b *fakeBroker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leader, l.epoch, b.seen, b.behind = b, record.NewID(), len(l.slots), false
 }
 
-func (b *aBroker) catchUp(slots int) {
+func (b *fakeBroker) catchUp(slots int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen = min(len(b.slots), b.seen+slots)
 }
 
-func (l *aLog) commitLocked() {
-	s := aSlot{time: l.wall, ends: map[record.ID][]int64{}}
+func (l *fakeLog) commitLocked() {
+	s := fakeSlot{time: l.wall, ends: map[record.ID][]int64{}}
 	if n := len(l.slots); n > 0 {
 		s.time = max(s.time, l.slots[n-1].time+1)
 	}
@@ -128,37 +128,37 @@ func (l *aLog) commitLocked() {
 	}
 }
 
-// advance moves the clock.
-func (l *aLog) advance(d time.Duration) {
+// advance moves the clock forward.
+func (l *fakeLog) advance(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wall += d.Microseconds()
 }
 
-// until moves the clock to a time since its start.
-func (l *aLog) until(d time.Duration) {
+// until sets the clock to a time since start.
+func (l *fakeLog) until(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wall = start*1000 + d.Microseconds()
 }
 
-func (l *aLog) now() time.Time {
+func (l *fakeLog) now() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.UnixMicro(l.wall)
 }
 
-func (l *aLog) topicLocked(id record.ID) *aTopic {
-	i := slices.IndexFunc(l.topics, func(t *aTopic) bool { return t.id == id })
+func (l *fakeLog) topicLocked(id record.ID) *fakeTopic {
+	i := slices.IndexFunc(l.topics, func(t *fakeTopic) bool { return t.id == id })
 	if i < 0 {
 		return nil
 	}
 	return l.topics[i]
 }
 
-func (l *aLog) Cluster() record.ID { return l.cluster }
+func (l *fakeLog) Cluster() record.ID { return l.cluster }
 
-func (l *aLog) Topic(name string) (Topic, bool) {
+func (l *fakeLog) Topic(name string) (Topic, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range l.topics {
@@ -169,22 +169,22 @@ func (l *aLog) Topic(name string) (Topic, bool) {
 	return Topic{}, false
 }
 
-func (l *aLog) Create(_ context.Context, name string, partitions int, settings map[string]string) error {
+func (l *fakeLog) Create(_ context.Context, name string, partitions int, settings map[string]string) error {
 	if _, ok := l.Topic(name); ok {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := &aTopic{id: record.NewID(), name: name, stamp: settings["timestamp-type"] == "append"}
+	t := &fakeTopic{id: record.NewID(), name: name, stamp: settings["timestamp-type"] == "append"}
 	for range partitions {
-		t.parts = append(t.parts, &aPartition{})
+		t.parts = append(t.parts, &fakePartition{})
 	}
 	l.topics = append(l.topics, t)
 	l.commitLocked()
 	return nil
 }
 
-func (l *aLog) Stamp(_ context.Context, name string) error {
+func (l *fakeLog) Stamp(_ context.Context, name string) error {
 	t, _ := l.Topic(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,14 +194,14 @@ func (l *aLog) Stamp(_ context.Context, name string) error {
 }
 
 // remove deletes a topic.
-func (l *aLog) remove(name string) {
+func (l *fakeLog) remove(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.topics = slices.DeleteFunc(l.topics, func(t *aTopic) bool { return t.name == name })
+	l.topics = slices.DeleteFunc(l.topics, func(t *fakeTopic) bool { return t.name == name })
 	l.commitLocked()
 }
 
-func (b *aBroker) Position(topics ...record.ID) (p follow.Position, known bool) {
+func (b *fakeBroker) Position(topics ...record.ID) (p follow.Position, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.Topics = make([][]follow.Span, len(topics))
@@ -221,7 +221,7 @@ func (b *aBroker) Position(topics ...record.ID) (p follow.Position, known bool) 
 	return p, true
 }
 
-func (l *aLog) Origin(id record.ID, part uint32, offset int64) record.ID {
+func (l *fakeLog) Origin(id record.ID, part uint32, offset int64) record.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t := l.topicLocked(id); t != nil && offset >= 0 && offset < t.parts[part].next {
@@ -230,12 +230,12 @@ func (l *aLog) Origin(id record.ID, part uint32, offset int64) record.ID {
 	return record.ID{}
 }
 
-func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
+func (l *fakeLog) Read(_ context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.topicLocked(id)
-	if t == nil || l.bad != nil {
-		return follow.Batches{}, cmp.Or(l.bad, errors.New("unknown topic"))
+	if t == nil || l.readErr != nil {
+		return follow.Batches{}, cmp.Or(l.readErr, errors.New("unknown topic"))
 	}
 	p := t.parts[part]
 	if offset < p.start {
@@ -246,8 +246,8 @@ func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, 
 	})
 	var out follow.Batches
 	for size := 0; i < len(p.batches) && (size == 0 || size+p.batches[i].Len() <= bytesMax); i++ {
-		if l.ill != nil {
-			if err := l.ill(t.name, part, p.batches[i].BaseOffset()); err != nil {
+		if l.readFault != nil {
+			if err := l.readFault(t.name, part, p.batches[i].BaseOffset()); err != nil {
 				return follow.Batches{}, err
 			}
 		}
@@ -257,9 +257,9 @@ func (l *aLog) Read(_ context.Context, id record.ID, part uint32, offset int64, 
 	return out, nil
 }
 
-var errFault = errors.New("a fault of the test")
+var errFault = errors.New("injected fault")
 
-func (b *aBroker) Append(_ context.Context, id record.ID, part uint32, recs []record.Record) (int64, error) {
+func (b *fakeBroker) Append(_ context.Context, id record.ID, part uint32, recs []record.Record) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.leader != b {
@@ -279,7 +279,7 @@ func (b *aBroker) Append(_ context.Context, id record.ID, part uint32, recs []re
 	return base, nil
 }
 
-func (l *aLog) appendLocked(id record.ID, part uint32, recs []record.Record) int64 {
+func (l *fakeLog) appendLocked(id record.ID, part uint32, recs []record.Record) int64 {
 	t := l.topicLocked(id)
 	p := t.parts[part]
 	data, _, err := record.Append(nil, recs, record.EncodeOptions{})
@@ -309,16 +309,16 @@ func (l *aLog) appendLocked(id record.ID, part uint32, recs []record.Record) int
 	return base
 }
 
-func (b *aBroker) Leads() bool {
+func (b *fakeBroker) Leads() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.leader == b
 }
 
-func (b *aBroker) Changed() <-chan struct{} { return b.changed }
+func (b *fakeBroker) Changed() <-chan struct{} { return b.changed }
 
-// trim makes an offset the first one of a partition.
-func (l *aLog) trim(name string, part uint32, to int64) {
+// trim sets the first offset of a partition.
+func (l *fakeLog) trim(name string, part uint32, to int64) {
 	t, _ := l.Topic(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -327,9 +327,9 @@ func (l *aLog) trim(name string, part uint32, to int64) {
 }
 
 // post appends events of one entity to the topic events.
-func (l *aLog) post(list ...rule.Event) { l.postTo("events", list...) }
+func (l *fakeLog) post(list ...rule.Event) { l.postTo("events", list...) }
 
-func (l *aLog) postTo(name string, list ...rule.Event) {
+func (l *fakeLog) postTo(name string, list ...rule.Event) {
 	t, _ := l.Topic(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -344,7 +344,7 @@ func (l *aLog) postTo(name string, list ...rule.Event) {
 	l.appendLocked(t.ID, l.partOf(t, list[0].EntityID), recs)
 }
 
-func (l *aLog) partOf(t Topic, entity string) uint32 {
+func (l *fakeLog) partOf(t Topic, entity string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(entity))
 	return h.Sum32() % uint32(t.Partitions)
@@ -358,25 +358,25 @@ var small = Sizes{
 	Retry: follow.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}, Unsafe: true,
 }
 
-// stepped is an engine that goes on only when the test says so.
+// stepped is an engine that runs only when the test calls it.
 type stepped struct {
 	*Engine
 	w    *Stepped
 	t    testing.TB
-	b    *aBroker
+	b    *fakeBroker
 	path string
 	logs *sebtest.Log
 
-	counts time.Duration // of a delivery (Options.CapSpan)
-	park   func()        // runs while a caller waits; nil: the engine continues
+	capSpan time.Duration // Options.CapSpan of every delivery
+	park    func()        // called while a caller waits; nil: run the engine
 }
 
-func step(t testing.TB, b *aBroker, path string) *stepped {
+func step(t testing.TB, b *fakeBroker, path string) *stepped {
 	t.Helper()
 	return stepBy(t, b, path, &small)
 }
 
-func stepBy(t testing.TB, b *aBroker, path string, sizes *Sizes, change ...func(o *Options)) *stepped {
+func stepBy(t testing.TB, b *fakeBroker, path string, sizes *Sizes, change ...func(o *Options)) *stepped {
 	t.Helper()
 	if path == "" {
 		path = filepath.Join(t.TempDir(), "triggers.db")
@@ -384,7 +384,7 @@ func stepBy(t testing.TB, b *aBroker, path string, sizes *Sizes, change ...func(
 	s := &stepped{t: t, b: b, path: path, logs: &sebtest.Log{}}
 	o := Options{
 		Path: path, Log: b, Now: b.now, Logger: slog.New(slog.NewTextHandler(s.logs, nil)), Sizes: sizes, EventPartitions: 2,
-		CapSpan: func(json.RawMessage) time.Duration { return s.counts },
+		CapSpan: func(json.RawMessage) time.Duration { return s.capSpan },
 	}
 	for _, f := range change {
 		f(&o)
@@ -398,7 +398,7 @@ func stepBy(t testing.TB, b *aBroker, path string, sizes *Sizes, change ...func(
 	return s
 }
 
-// parked is what happens while a caller waits for the engine.
+// parked runs while a caller waits for the engine.
 func (s *stepped) parked(ctx context.Context) {
 	if s.park != nil {
 		s.park()
@@ -407,10 +407,11 @@ func (s *stepped) parked(ctx context.Context) {
 	}
 }
 
-// end closes the file, as after a crash: nothing more is done.
+// end closes the file as after a crash.
 func (s *stepped) end() { s.w.Close() }
 
-// settle lets the engine do all there is to do now, moving the clock as deadlines of the log's past need it.
+// settle runs the engine until it has nothing to do. It moves the clock as retries and ticks need
+// it.
 func (s *stepped) settle() {
 	s.t.Helper()
 	for range 10_000 {
@@ -422,15 +423,15 @@ func (s *stepped) settle() {
 			s.b.advance(wait)
 		}
 	}
-	s.t.Fatalf("it does not settle\n%s", s.logs)
+	s.t.Fatalf("the engine does not settle\n%s", s.logs)
 }
 
-// counted is a counter of the engine.
+// counted returns a counter of the engine.
 func (s *stepped) counted(name string) uint64 {
 	return s.opt.Metrics.GetOrCreateCounter("seb_triggers_" + name).Get()
 }
 
-// settled is whether all that has fired is recorded, where this broker leads.
+// settled requires that the leader has recorded all firings.
 func (s *stepped) settled() {
 	s.t.Helper()
 	var last int64
@@ -439,11 +440,11 @@ func (s *stepped) settled() {
 		return err
 	})
 	if err != nil || last != 0 && s.b.Leads() {
-		s.t.Fatalf("not all is recorded (%d, %v)\n%s", last, err, s.logs)
+		s.t.Fatalf("unrecorded firings (%d, %v)\n%s", last, err, s.logs)
 	}
 }
 
-// definition is a trigger as Put would make it.
+// definition returns a trigger as Put would create it.
 func (s *stepped) definition(id, expr string, change func(d *rule.Definition)) rule.Definition {
 	s.t.Helper()
 	e, err := driplang.Parse(expr)
@@ -481,7 +482,7 @@ func (s *stepped) put(d rule.Definition) rule.Definition {
 	return d
 }
 
-// sorted is the firings that the engine knows, in the order of their instants.
+// sorted returns the firings of the engine in the order of their instants.
 func (s *stepped) sorted() []Firing {
 	s.t.Helper()
 	list, err := s.Firings(s.t.Context(), FiringQuery{Limit: LimitMax})
@@ -502,7 +503,7 @@ func (s *stepped) append(topic string, rec record.Record) {
 	s.b.appendLocked(t.ID, 0, []record.Record{rec})
 }
 
-// fires shows the firings that the engine knows.
+// fires shows the firings of the engine.
 func (s *stepped) fires() []string {
 	s.t.Helper()
 	list := s.sorted()
@@ -510,13 +511,13 @@ func (s *stepped) fires() []string {
 	for i, x := range list {
 		out[i] = fmt.Sprintf("%s %s +%d %s", x.Trigger, x.Entity, x.At-start, x.State)
 		if x.RetractedAt != 0 {
-			out[i] += fmt.Sprintf(" taken +%d", x.RetractedAt-start)
+			out[i] += fmt.Sprintf(" retracted +%d", x.RetractedAt-start)
 		}
 	}
 	return out
 }
 
-// start is when the clock of a log begins, ms.
+// start is the first time of a log's clock, ms.
 const start = 1_000_000
 
 const day = 24 * time.Hour
@@ -528,7 +529,7 @@ func same(t testing.TB, got, want []string) {
 	}
 }
 
-// seeded returns chance, and prints what repeats it.
+// seeded returns a random source, and logs its seed if the test fails.
 func seeded(t testing.TB, seed uint64) *rand.Rand {
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// heap is the bytes of it that are in use.
+// heap returns the bytes of the heap that are in use.
 func heap(keep any) int64 {
 	runtime.GC()
 	runtime.GC()
@@ -23,7 +23,7 @@ func heap(keep any) int64 {
 	return int64(m.HeapAlloc)
 }
 
-// many is an expression of n names, for a trigger with a number.
+// many returns an expression of n names that are unique to trigger i.
 func many(i, n int, between string) string {
 	var names []string
 	for j := range n {
@@ -42,14 +42,14 @@ var kinds = map[string]func(i int) (expr, deliver string){
 	"large":  func(i int) (string, string) { return "a", fmt.Sprintf(`{"topic":%q}`, strings.Repeat("x", 100<<10)) },
 }
 
-// TestTriggerMemory: triggers and rules take no more of the heap than they are said to, and not much less. The bodies of
-// deliveries are in the file.
+// TestTriggerMemory: triggers and rules use at most their estimate of heap, and not much less. The
+// deliver members are only in the file.
 func TestTriggerMemory(t *testing.T) {
 	const n = 500
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
-			s := stepBy(t, newLog().broker(true), "", &usualSizes, func(o *Options) { o.MemoryBytes = 4 })
-			s.definition("none", "a", nil) // makes the topics
+			s := stepBy(t, newLog().broker(true), "", &defaultSizes, func(o *Options) { o.MemoryBytes = 4 })
+			s.definition("none", "a", nil) // creates the topics
 			s.settle()
 			for i := range n {
 				expr, deliver := kind(i)
@@ -59,7 +59,7 @@ func TestTriggerMemory(t *testing.T) {
 			s.settle()
 			takes := (heap(s) - before) / n
 			if said := s.Memory() / n; takes > said || takes < said/3 {
-				t.Errorf("a trigger takes %d bytes, and is said to take %d", takes, said)
+				t.Errorf("a trigger uses %d bytes, the estimate is %d", takes, said)
 			}
 			var rules []*rule.Rule
 			before, said := heap(rules), int64(0)
@@ -72,17 +72,18 @@ func TestTriggerMemory(t *testing.T) {
 				rules, said = append(rules, r), said+r.Bytes()
 			}
 			if takes := heap(rules) - before; takes > said || takes < said/4 {
-				t.Errorf("a rule takes %d bytes, and is said to take %d", takes/n, said/n)
+				t.Errorf("a rule uses %d bytes, the estimate is %d", takes/n, said/n)
 			}
 		})
 	}
 }
 
-var usualSizes = DefaultSizes()
+var defaultSizes = DefaultSizes()
 
-// TestNoMoreTriggersThanMemory: what does not fit is refused before it is recorded, with the limit that is to be set. What is there
-// can be changed and deleted, and is there again without the file, with less memory too.
-func TestNoMoreTriggersThanMemory(t *testing.T) {
+// TestTriggersBeyondMemory: a definition beyond the limit is refused before it is recorded, with
+// the limit to set. Existing triggers can be changed and deleted, and a rebuild keeps them, even
+// with less memory.
+func TestTriggersBeyondMemory(t *testing.T) {
 	b := newLog().broker(true)
 	s := stepBy(t, b, "", &small, func(o *Options) { o.MemoryBytes = 64 << 10 })
 	put := func(id, text string) error {
@@ -97,14 +98,14 @@ func TestNoMoreTriggersThanMemory(t *testing.T) {
 	n := 0
 	for ; !errors.As(put(fmt.Sprint("t", n), many(n, 5, " OR ")), &full); n++ {
 		if n > 100 {
-			t.Fatal("it is never full")
+			t.Fatal("no FullError")
 		}
 	}
 	if full.Triggers != n || full.Held+full.Wanted <= full.Max || full.Max != 48<<10 || full.Limit < 1<<20 || full.Limit%(1<<20) != 0 {
 		t.Errorf("%+v", full)
 	}
 	if want := fmt.Sprintf("start with --memory-limit %dMiB", full.Limit>>20); !strings.HasSuffix(full.Error(), want) {
-		t.Errorf("%q, want that it ends with %q", full, want)
+		t.Errorf("%q, want the suffix %q", full, want)
 	}
 	topic, _ := b.Topic("triggers")
 	if p, _ := b.Position(topic.ID); p.Topics[0][0].Next != int64(n) {
@@ -120,7 +121,7 @@ func TestNoMoreTriggersThanMemory(t *testing.T) {
 	s = stepBy(t, b, "", &small, func(o *Options) { o.MemoryBytes = 1 << 10 })
 	s.settle()
 	if list, err := s.Triggers(); err != nil || len(list) != n || !errors.As(put("more", "A"), &full) {
-		t.Errorf("%d triggers are there, want %d; %v", len(list), n, err)
+		t.Errorf("%d triggers, want %d; %v", len(list), n, err)
 	}
 	b.post(ev("e", "A"))
 	s.settle()

@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	worlds = flag.Int("worlds", 30, "how many random worlds")
-	first  = flag.Uint64("world", 0, "the seed of the first")
+	worlds = flag.Int("worlds", 30, "number of random worlds")
+	first  = flag.Uint64("world", 0, "seed of the first world")
 )
 
 var expressions = []string{
@@ -33,58 +33,58 @@ var expressions = []string{
 	"B THEN (NOT (A THEN C) WITHIN 40ms)", "A THEN (C AFTER 10ms)",
 }
 
-// world is a log, two brokers with an engine each, and what happens to them.
+// world is a log and two brokers with an engine each, and the expectations of both.
 type world struct {
 	opened int // engines
 	t      *testing.T
 	r      *rand.Rand
-	log    *aLog
+	log    *fakeLog
 	nodes  [2]*stepped
 	lead   int
-	led    [2]bool           // since they were opened, or before
+	led    [2]bool           // since the engine was opened, or before
 	defs   []rule.Definition // all versions, in the order of the log
-	ends   []int64           // the last instant of each; 0: it goes on
+	ends   []int64           // the last instant of each; 0: current
 	until  []int64           // the time of the record that ended it
 
-	known     int // definitions of the log that are in defs, or in pauses
+	known     int // definitions of the log that are in defs or pauses
 	pauses    []pause
-	delivered map[handed]bool // of which the log says so
-	saved     *bucket         // with copies of files; nil: there is none
+	delivered map[message]bool // reported as delivered
+	saved     *bucket          // copies of files; nil: none
 
-	trimmed bool   // what was there before cannot be read any more
-	lost    uint64 // files that were there again
+	trimmed bool   // earlier events cannot be read any more
+	lost    uint64 // restored files
 }
 
-// pause is that a trigger was paused, or is no more, as of a slot of the log.
+// pause is a change of a trigger's status, or its deletion, at a slot of the log.
 type pause struct {
 	slot   int
 	id     string
 	paused bool
 }
 
-// handed is a message.
-type handed struct {
+// message identifies the message of a firing or of its retraction.
+type message struct {
 	id         rule.ID
 	retraction bool
 }
 
 func newWorld(t *testing.T, seed uint64, saved *bucket) *world {
-	w := &world{t: t, r: seeded(t, seed), log: newLog(), delivered: map[handed]bool{}, saved: saved}
+	w := &world{t: t, r: seeded(t, seed), log: newLog(), delivered: map[message]bool{}, saved: saved}
 	dir := t.TempDir()
 	for i := range w.nodes {
 		w.nodes[i] = w.open(w.log.broker(i == 0), filepath.Join(dir, fmt.Sprint(i, ".db")))
 	}
 	w.nodes[1].b.behind = true
 	w.led[0] = true
-	w.nodes[0].definition("x", "A", nil) // makes the topics
+	w.nodes[0].definition("x", "A", nil) // creates the topics
 	return w
 }
 
-// open opens an engine with much memory or with little, so that transactions end at other places.
-func (w *world) open(b *aBroker, path string) *stepped {
-	little := []int64{0, 1500, 4000}[w.opened%3]
+// open opens an engine with limit or much memory, so that transactions end at different records.
+func (w *world) open(b *fakeBroker, path string) *stepped {
+	limit := []int64{0, 1500, 4000}[w.opened%3]
 	w.opened++
-	change := func(o *Options) { o.RowBytes, o.MemoryBytes = little, 20*little }
+	change := func(o *Options) { o.RowBytes, o.MemoryBytes = limit, 20*limit }
 	if w.saved == nil {
 		return stepBy(w.t, b, path, &small, change)
 	}
@@ -93,14 +93,14 @@ func (w *world) open(b *aBroker, path string) *stepped {
 
 func (w *world) leader() *stepped { return w.nodes[w.lead] }
 
-// act does something.
+// act runs a random step.
 func (w *world) act() {
 	switch n := w.r.IntN(100); {
 	case n < 40:
 		w.post()
 	case n < 55:
 		w.log.advance(time.Duration(w.r.IntN(12_000)) * time.Microsecond)
-	case n < 57: // no broker runs for a while
+	case n < 57: // no engine runs for a while
 		w.log.advance(time.Duration(w.r.IntN(80)) * time.Millisecond)
 	case n < 80:
 		for range 1 + w.r.IntN(6) {
@@ -146,14 +146,14 @@ func (w *world) post() {
 	w.log.post(list...)
 }
 
-// crash ends an engine, which begins again with its file, or without.
+// crash ends an engine and opens it again, with or without its file.
 func (w *world) crash(i int) {
 	n := w.nodes[i]
 	n.end()
 	w.lost += n.counted("restores_total")
 	if w.r.IntN(2) == 0 {
 		if w.trimmed {
-			n.b.catchUp(1 << 30) // a copy that is newer than all it knows would be of no use
+			n.b.catchUp(1 << 30) // a copy newer than all it knows would not be usable
 		}
 		if err := store.Remove(n.path); err != nil {
 			w.t.Fatal(err)
@@ -163,8 +163,8 @@ func (w *world) crash(i int) {
 	w.nodes[i] = w.open(n.b, n.path)
 }
 
-// takeOver has the other broker lead; the one that led goes on for a while without knowing. If it is to lead again it has
-// ended before, as one that was fenced does.
+// takeOver makes the other broker the leader. The old leader continues for a while without knowing.
+// A fenced leader never leads again, so its engine is opened again first.
 func (w *world) takeOver() {
 	old := w.leader()
 	w.lead = 1 - w.lead
@@ -180,13 +180,14 @@ func (w *world) takeOver() {
 	old.b.mu.Lock()
 	old.b.behind = true
 	old.b.mu.Unlock()
-	w.leader().w.Step(w.t.Context()) // it is told
+	w.leader().w.Step(w.t.Context()) // the new leader reads its leadership
 	if w.r.IntN(2) == 0 {
 		old.w.Step(w.t.Context())
 	}
 }
 
-// fault has the leader's next append to the topic of firings fail: it comes about or not. Or the leader crashes in it.
+// fault fails the leader's next append to the topic of firings, with or without storing it.
+// Sometimes the leader crashes then.
 func (w *world) fault() {
 	n, kept, dies := w.leader(), w.r.IntN(2) == 0, w.r.IntN(2) == 0
 	hit := false
@@ -219,14 +220,14 @@ func (w *world) erase() {
 	}
 }
 
-// define makes a trigger, or a new version of one, or deletes one.
+// define creates a trigger or a new version.
 func (w *world) define() {
 	if w.trimmed {
-		return // it would be made from less than what there was
+		return // it would start from fewer events
 	}
 	id := fmt.Sprint("t", w.r.IntN(4))
 	n := w.leader()
-	n.settle() // as Put waits until all is recorded
+	n.settle() // as Put waits for the records
 	old := w.current(id)
 	d := n.definition(id, expressions[w.r.IntN(len(expressions))], w.vary)
 	for _, e := range w.defs {
@@ -241,7 +242,7 @@ func (w *world) define() {
 	w.learn()
 }
 
-// vary gives a definition some modes.
+// vary sets random options of a definition.
 func (w *world) vary(d *rule.Definition) {
 	d.Fire = []rule.Fire{rule.Once, rule.OnEdge, rule.OnReset}[w.r.IntN(3)]
 	d.Backfill = []rule.Backfill{rule.Silent, rule.Current, rule.Replay, rule.None}[w.r.IntN(4)]
@@ -254,7 +255,7 @@ func (w *world) vary(d *rule.Definition) {
 	}
 }
 
-// current is the version of a trigger that is followed; -1 if there is none.
+// current returns the index of a trigger's current version; -1 if there is none.
 func (w *world) current(id string) int {
 	for i, d := range w.defs {
 		if d.ID == id && w.ends[i] == 0 {
@@ -264,7 +265,7 @@ func (w *world) current(id string) int {
 	return -1
 }
 
-// learn takes note of the definitions that the log has got.
+// learn reads new definitions of the log.
 func (w *world) learn() {
 	t, _ := w.log.Topic("triggers")
 	w.log.mu.Lock()
@@ -292,7 +293,7 @@ func (w *world) learn() {
 	}
 }
 
-// paused is whether a trigger was when something was recorded in a slot.
+// paused reports whether a trigger was paused when a slot was written.
 func (w *world) paused(id string, slot int) (is bool) {
 	for _, p := range w.pauses {
 		if p.id == id && p.slot < slot {
@@ -302,7 +303,8 @@ func (w *world) paused(id string, slot int) (is bool) {
 	return is
 }
 
-// change has the leader's engine do something that waits, while other things happen; another broker may begin to lead.
+// change runs a call of the leader's engine that waits, with other steps meanwhile; sometimes the
+// other broker takes over.
 func (w *world) change(f func(ctx context.Context, n *stepped) error) error {
 	n := w.leader()
 	ctx, stop := context.WithCancel(w.t.Context())
@@ -311,7 +313,7 @@ func (w *world) change(f func(ctx context.Context, n *stepped) error) error {
 	n.park = func() {
 		switch k := w.r.IntN(200); {
 		case turns > 10_000:
-			w.t.Errorf("it waits without end\n%s", n.logs)
+			w.t.Errorf("the call does not return\n%s", n.logs)
 			stop()
 		case k < 120:
 			n.w.Step(ctx)
@@ -337,7 +339,7 @@ func (w *world) change(f func(ctx context.Context, n *stepped) error) error {
 	return err
 }
 
-// put makes a version as who asks for it does.
+// put creates a version through Put.
 func (w *world) put() {
 	if w.trimmed {
 		return // as in define
@@ -354,7 +356,7 @@ func (w *world) put() {
 	})
 }
 
-// pause pauses a trigger, or ends that.
+// pause pauses or resumes a trigger.
 func (w *world) pause() {
 	_ = w.change(func(ctx context.Context, n *stepped) error {
 		err := n.Pause(ctx, fmt.Sprint("t", w.r.IntN(4)), w.r.IntN(2) == 0)
@@ -365,7 +367,7 @@ func (w *world) pause() {
 	})
 }
 
-// deliver takes what is to be delivered, and reports some of it.
+// deliver takes the due firings, and reports some of them.
 func (w *world) deliver() {
 	n := w.leader()
 	ids, _, err := n.Due(w.t.Context(), w.log.now())
@@ -381,16 +383,16 @@ func (w *world) deliver() {
 			w.t.Fatal(err)
 		}
 		for _, x := range list {
-			message := handed{x.ID, x.Retraction}
-			if w.delivered[message] {
-				w.t.Fatalf("%+v was delivered, and is handed out again\n%s", x, n.logs)
+			m := message{x.ID, x.Retraction}
+			if w.delivered[m] {
+				w.t.Fatalf("%+v was delivered, and is pending again\n%s", x, n.logs)
 			}
 			if n != w.leader() || w.r.IntN(3) == 0 {
 				continue
 			}
 			_ = w.change(func(ctx context.Context, n *stepped) error {
 				err := n.Report(ctx, x.ID, Attempt{State: rule.Delivered, Retraction: x.Retraction})
-				if w.delivered[message] = err == nil; errors.Is(err, ErrUnknownFiring) { // its entity was erased
+				if w.delivered[m] = err == nil; errors.Is(err, ErrUnknownFiring) { // the entity was erased
 					return nil
 				}
 				return err
@@ -399,7 +401,7 @@ func (w *world) deliver() {
 	}
 }
 
-// finish lets everybody know everything, with the clock beyond all deadlines.
+// finish lets both engines read the whole log, with the clock after all deadlines.
 func (w *world) finish() {
 	for range 3 {
 		w.leader().settle()
@@ -411,12 +413,12 @@ func (w *world) finish() {
 	other.settle()
 }
 
-// record is the first record of a firing in the log.
+// firstRecord is the first record of a firing in the log.
 type firstRecord struct {
 	rule.Record
-	time  int64
-	slot  int
-	taken int64
+	time      int64
+	slot      int
+	retracted int64
 }
 
 func (w *world) records() map[rule.ID]*firstRecord {
@@ -433,17 +435,17 @@ func (w *world) records() map[rule.ID]*firstRecord {
 			switch x := all[id]; {
 			case rec.Kind == rule.FiredRecord && x == nil:
 				all[id] = &firstRecord{Record: rec, time: r.Record().Timestamp, slot: p.slots[i]}
-			case rec.Kind == rule.FiredRecord: // who records waits until all that was recorded is known
+			case rec.Kind == rule.FiredRecord: // a leader reads all records before it appends
 				w.t.Fatalf("%+v is recorded twice\n%s%s", rec, w.nodes[0].logs, w.nodes[1].logs)
-			case rec.Kind == rule.Retract && x.taken == 0:
-				x.taken = rec.At
+			case rec.Kind == rule.Retract && x.retracted == 0:
+				x.retracted = rec.At
 			}
 		}
 	}
 	return all
 }
 
-// check compares the log's firings, and what both engines know, with the definition.
+// check compares the log's firings, and those of both engines, with the definitions.
 func (w *world) check() {
 	records := w.records()
 	p, _ := w.leader().b.Position()
@@ -458,7 +460,7 @@ func (w *world) check() {
 			rec := records[id]
 			delete(left, id)
 			if rec == nil && w.ends[i] != 0 && (w.ends[i] == d.At || (&rule.Cut{Topic: d.TopicID, From: w.defs[w.after(i)].From, At: w.ends[i]}).After(x.cause, d.TopicID, x.at)) {
-				continue // of the next version, unless it came while that was made, or in the place of this one
+				continue // of the next version: it came at the end of this one, or replaced it
 			}
 			if x.erased || x.state == rule.Historic {
 				continue
@@ -484,11 +486,11 @@ func (w *world) check() {
 						w.t.Logf("%d: %+v", j, x)
 					}
 				}
-				w.t.Fatalf("%s v%d: %+v is not recorded\n%+v\n%s%s", d.ID, d.Version, x, d, w.story(x.entity), w.leader().logs)
+				w.t.Fatalf("%s v%d: %+v was not recorded\n%+v\n%s%s", d.ID, d.Version, x, d, w.story(x.entity), w.leader().logs)
 			case rec.State != x.state || rec.At != x.at || rec.time < x.at:
-				w.t.Fatalf("%s v%d: recorded is %+v, should be %+v\n%+v\n%s", d.ID, d.Version, rec, x, d, w.story(x.entity))
-			case w.ends[i] == 0 && x.state == rule.Pending && rec.taken != x.taken:
-				w.t.Fatalf("%s v%d: taken at %d, should be at %d", d.ID, d.Version, rec.taken, x.taken)
+				w.t.Fatalf("%s v%d: recorded %+v, want %+v\n%+v\n%s", d.ID, d.Version, rec, x, d, w.story(x.entity))
+			case w.ends[i] == 0 && x.state == rule.Pending && rec.retracted != x.retracted:
+				w.t.Fatalf("%s v%d: retracted at %d, want %d", d.ID, d.Version, rec.retracted, x.retracted)
 			}
 		}
 		if w.ends[i] == 0 {
@@ -501,11 +503,11 @@ func (w *world) check() {
 				w.t.Logf("%+v until %d", d, w.ends[i])
 			}
 		}
-		w.t.Fatalf("%s: %+v should not have fired\n%s", id, rec, w.story(rec.Entity))
+		w.t.Fatalf("%s: unexpected firing %+v\n%s", id, rec, w.story(rec.Entity))
 	}
 }
 
-// after is the version that follows one.
+// after returns the index of the next version of a trigger.
 func (w *world) after(i int) int {
 	for j := i + 1; j < len(w.defs); j++ {
 		if w.defs[j].ID == w.defs[i].ID {
@@ -515,13 +517,14 @@ func (w *world) after(i int) int {
 	return -1
 }
 
-// carried is whether an earlier version has fired in the place of x; unless it was forgotten with its entity.
+// carried reports whether an earlier version has fired in place of x; unless: that firing may be
+// erased.
 func (w *world) carried(records map[rule.ID]*firstRecord, d *rule.Definition, x *expected) (yes, unless bool) {
 	unless = true
 	for _, rec := range records {
 		if rec.Trigger == d.ID && rec.Version < d.Version && rec.Entity == x.entity && (d.Fire == rule.Once || rec.Cause == x.cause) {
 			yes = true
-			unless = unless && slices.ContainsFunc(w.log.histories(w.t, rec.Partition)[rec.Entity], func(h happening) bool {
+			unless = unless && slices.ContainsFunc(w.log.histories(w.t, rec.Partition)[rec.Entity], func(h logEvent) bool {
 				return h.Name == "" && rule.Before(rec.Cause, rec.At, rule.Mark{Offset: h.offset, At: h.at})
 			})
 		}
@@ -529,7 +532,8 @@ func (w *world) carried(records map[rule.ID]*firstRecord, d *rule.Definition, x 
 	return yes, yes && unless
 }
 
-// compare looks whether both engines know of a trigger's firings what is so, those too that are not recorded.
+// compare requires that both engines have exactly the firings of a trigger, including unrecorded
+// ones.
 func (w *world) compare(d *rule.Definition, want map[rule.ID]*expected) {
 	for i, n := range w.nodes {
 		list, err := n.Firings(w.t.Context(), FiringQuery{Trigger: d.ID, Limit: LimitMax})
@@ -544,7 +548,7 @@ func (w *world) compare(d *rule.Definition, want map[rule.ID]*expected) {
 			found++
 			e := want[x.ID]
 			if e == nil || e.erased || (x.State == rule.Historic) != (e.state == rule.Historic) {
-				w.t.Fatalf("engine %d knows %+v, should be %+v", i, x, e)
+				w.t.Fatalf("engine %d has %+v, want %+v", i, x, e)
 			}
 		}
 		for id, e := range want {
@@ -553,16 +557,16 @@ func (w *world) compare(d *rule.Definition, want map[rule.ID]*expected) {
 			}
 			found--
 			if !slices.ContainsFunc(list, func(x Firing) bool { return x.ID == id }) {
-				w.t.Fatalf("engine %d does not know %+v\n%+v\n%s", i, e, d, w.story(e.entity))
+				w.t.Fatalf("engine %d lacks %+v\n%+v\n%s", i, e, d, w.story(e.entity))
 			}
 		}
 		if found != 0 {
-			w.t.Fatalf("engine %d knows %d firings of %s v%d too many", i, found, d.ID, d.Version)
+			w.t.Fatalf("engine %d has %d unexpected firings of %s v%d", i, found, d.ID, d.Version)
 		}
 	}
 }
 
-// story is the events of an entity.
+// story returns the events of an entity as text.
 func (w *world) story(entity string) (text string) {
 	for part := range uint32(2) {
 		for _, h := range w.log.histories(w.t, part)[entity] {
@@ -572,10 +576,11 @@ func (w *world) story(entity string) (text string) {
 	return text
 }
 
-// TestEveryFiringOnceInEffect lets random things happen to random triggers, and compares what has fired with what should
-// have: exactly once, never early, never because of events that were not read yet, under the same ids.
-func TestEveryFiringOnceInEffect(t *testing.T) {
-	// Was erased in the millisecond after its trigger was made; a version was made in the millisecond of an event.
+// TestFiringsExactlyOnce runs random steps on random triggers, and compares the firings with the
+// expected ones: exactly once, never early, never on incomplete events, with the same IDs.
+func TestFiringsExactlyOnce(t *testing.T) {
+	// Found: erased in the millisecond after the trigger's creation; a version and an event in the
+	// same millisecond.
 	seeds := []uint64{20095, 2015, 2052}
 	for i := range sebtest.Runs(*worlds, *worlds/10) {
 		seeds = append(seeds, *first+uint64(i))

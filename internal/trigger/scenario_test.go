@@ -21,7 +21,7 @@ import (
 type scenario struct {
 	*stepped
 	sizes Sizes
-	shown map[rule.ID]string // firings as they were printed last
+	shown map[rule.ID]string // firings as last printed
 	made  Put
 	lines []string // outputs
 	// Of the command that is executed: NAME ARG... [MEMBER=VALUE...] [: EXPRESSION]
@@ -30,12 +30,12 @@ type scenario struct {
 	expr    string
 }
 
-// TestScenarios runs testdata/*.txt, each with engines that do little and much at a time. A line
-// is a command, or several with "; " between them; the table commands has them. Its outputs are
-// the answers and errors, then the firings that are new, changed or gone. "== name" begins with an
-// empty log and a new engine. To add a scenario, write a comment and commands, run "go test -run
-// Scenarios -update", and check each output against docs/driplang.md and docs/triggers.md: see
-// test/README.md.
+// TestScenarios runs testdata/*.txt with engines that do little, very little and much work at a
+// time. A line is a command, or several with "; " between them; see the table commands. Its output
+// is the answers and errors, then the firings that are new, changed or gone. "== name" starts with
+// an empty log and a new engine. To add a scenario, write a comment and commands, run "go test -run
+// Scenarios -update", and check each output against docs/reference/driplang.md and
+// docs/guide/triggers.md.
 func TestScenarios(t *testing.T) {
 	one, large := small, DefaultSizes()
 	one.Prune, one.Dues, one.Outbox, one.Sweep = 1, 1, 1, 1
@@ -51,8 +51,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// open ends the engine and opens one on b. Time passes only by commands.
-func (s *scenario) open(t testing.TB, b *aBroker, path string) {
+// open ends the engine and opens one on b. Only commands move the clock.
+func (s *scenario) open(t testing.TB, b *fakeBroker, path string) {
 	if s.stepped != nil {
 		s.end()
 	}
@@ -76,7 +76,7 @@ func (s *scenario) try(err error) {
 	}
 }
 
-// run executes a line, and prints the answers of its commands and what has become of the firings.
+// run executes a line, and returns the answers of its commands and the changed firings.
 func (s *scenario) run(line string) []string {
 	s.lines = nil
 	if strings.HasPrefix(line, "==") {
@@ -117,7 +117,7 @@ func (s *scenario) run(line string) []string {
 	return s.lines
 }
 
-// jsonOf is a value as JSON: @DURATION is a time, and what is not JSON a string.
+// jsonOf returns a value as JSON: @DURATION is a time, and other text that is not JSON a string.
 func jsonOf(value string) json.RawMessage {
 	if json.Valid([]byte(value)) {
 		return json.RawMessage(value)
@@ -129,7 +129,7 @@ func jsonOf(value string) json.RawMessage {
 	return fmt.Appendf(nil, "%q", value)
 }
 
-// into sets what the members of the command name.
+// into decodes the members of the command.
 func (s *scenario) into(v any) {
 	d := json.NewDecoder(bytes.NewReader(s.members))
 	d.DisallowUnknownFields()
@@ -146,7 +146,7 @@ func (s *scenario) duration(i int) time.Duration {
 	return d
 }
 
-// last is the last firing of TRIGGER for ENTITY, or with @TIME the one of that instant.
+// last returns the last firing of TRIGGER for ENTITY, or with @TIME the one of that instant.
 func (s *scenario) last() *Firing {
 	for _, x := range slices.Backward(s.sorted()) {
 		if x.Trigger == s.args[0] && x.Entity == s.args[1] && (s.args[2] == "" || s.args[2][0] != '@' || s.args[2] == since(x.At)) {
@@ -157,7 +157,7 @@ func (s *scenario) last() *Firing {
 	return nil
 }
 
-// since is a time as it is printed: since the start.
+// since formats a time relative to start.
 func since(ms int64) string {
 	if ms < start {
 		return "@-" + driplang.FormatDuration(time.Duration(start-ms)*time.Millisecond)
@@ -168,7 +168,7 @@ func since(ms int64) string {
 func show(x *Firing) string {
 	text := fmt.Sprintf("%s/%d %s %s %s", x.Trigger, x.Version, x.Entity, since(x.At), x.State)
 	if x.RetractedAt != 0 {
-		text += " taken " + since(x.RetractedAt)
+		text += " retracted " + since(x.RetractedAt)
 	}
 	if x.Retraction {
 		text += " retraction"
@@ -182,13 +182,13 @@ func show(x *Firing) string {
 var commands = map[string]func(s *scenario){
 	"advance": func(s *scenario) { s.b.advance(s.duration(0)) }, // DURATION
 	"at":      func(s *scenario) { s.b.until(s.duration(0)) },   // DURATION since the start
-	"calm":    func(s *scenario) { s.calm() },                   // does all that needs no time
-	"settle":  func(s *scenario) { s.settle() },                 // does all there is, and moves the clock by some milliseconds
+	"calm":    func(s *scenario) { s.calm() },                   // runs until it waits
+	"settle":  func(s *scenario) { s.settle() },                 // runs until idle; moves the clock by milliseconds
 	"restart": func(s *scenario) { s.open(s.t, s.b, s.path); s.settle() },
-	"crash":   func(s *scenario) { s.open(s.t, s.b, ""); s.settle() }, // loses the file
+	"crash":   func(s *scenario) { s.open(s.t, s.b, ""); s.settle() }, // without the file
 
 	"put": func(s *scenario) { // ID [MEMBER=VALUE...] : EXPRESSION
-		d := aDefinition(s.t, s.args[0], s.expr)
+		d := newDefinition(s.t, s.args[0], s.expr)
 		s.into(&d)
 		var err error
 		if s.made, err = s.Put(s.t.Context(), d); err == nil {
@@ -196,7 +196,7 @@ var commands = map[string]func(s *scenario){
 		}
 		s.try(err)
 	},
-	"answer": func(s *scenario) { // of the last put
+	"answer": func(s *scenario) { // the last put
 		s.print("events %s", strings.Join(s.made.Names, ", "))
 		for _, text := range s.made.Warnings {
 			s.print("warning: %s", text)
@@ -207,7 +207,7 @@ var commands = map[string]func(s *scenario){
 	"delete": func(s *scenario) { s.try(s.Delete(s.t.Context(), s.args[0])) },          // ID
 	"erase":  func(s *scenario) { s.try(s.Erase(s.t.Context(), "events", s.args[0])) }, // ENTITY
 	"resend": func(s *scenario) { s.try(s.Resend(s.t.Context(), s.last().ID)) },        // TRIGGER ENTITY
-	"deliver": func(s *scenario) { // all that is pending
+	"deliver": func(s *scenario) { // reports all pending firings as delivered
 		for _, x := range s.sorted() {
 			if x.State == rule.Pending {
 				s.try(s.Report(s.t.Context(), x.ID, Attempt{Retraction: x.Retraction, State: rule.Delivered}))
@@ -237,7 +237,7 @@ var commands = map[string]func(s *scenario){
 	"post-raw": func(s *scenario) { // ENTITY [VALUE]
 		s.append("events", record.Record{Key: []byte(s.args[0]), Value: []byte(s.args[1])})
 	},
-	"counted": func(s *scenario) { s.counts = s.duration(0) }, // DURATION that a delivery counts for a frequency cap
+	"counted": func(s *scenario) { s.capSpan = s.duration(0) }, // DURATION for frequency caps
 	"expire": func(s *scenario) { // trims all records of firings, a day later
 		s.b.advance(day + time.Second)
 		p, _ := s.b.Position(topicID(s.t, s.b, "firings"))
@@ -246,7 +246,7 @@ var commands = map[string]func(s *scenario){
 		s.b.trim("firings", 0, p.Topics[0][0].Next)
 		s.settle()
 	},
-	"topics": func(s *scenario) { s.topics() }, // creates those that a trigger needs
+	"topics": func(s *scenario) { s.topics() }, // creates the topics of a trigger
 	"create-topic": func(s *scenario) { // NAME partitions=N
 		var x struct{ Partitions int }
 		s.into(&x)
@@ -277,21 +277,21 @@ var commands = map[string]func(s *scenario){
 			s.print("next %s", since(next.UnixMilli()))
 		}
 	},
-	"witnesses": func(s *scenario) { // TRIGGER ENTITY: the events of the last firing
+	"witnesses": func(s *scenario) { // TRIGGER ENTITY: the matched events of the last firing
 		list, err := s.MatchedEvents(s.t.Context(), s.last())
 		s.try(err)
 		for _, w := range list {
 			s.print("%s %s %s", w.EntityID, w.Name, since(w.Time))
 		}
 	},
-	"after": func(s *scenario) { // TRIGGER ENTITY: what is listed behind the last firing
+	"after": func(s *scenario) { // TRIGGER ENTITY: the firings after the last one
 		list, err := s.Firings(s.t.Context(), FiringQuery{After: s.last().Seq, Limit: LimitMax})
 		s.try(err)
 		for i := range list {
 			s.print("%s", show(&list[i]))
 		}
 	},
-	"recorded": func(s *scenario) { // what fired by the records of firings, with those that were trimmed
+	"recorded": func(s *scenario) { // the records of firings, including trimmed ones
 		t, _ := s.b.Topic("firings")
 		var r record.Reader
 		for _, b := range s.b.topicLocked(t.ID).parts[0].batches {

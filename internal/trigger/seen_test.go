@@ -8,9 +8,9 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// TestAnIDCountsOnceThoughAnotherPartitionIsAhead: an engine that reads old events is further in one partition than in
-// another. An event that comes again must be known to it as to one that has read them as they came.
-func TestAnIDCountsOnceThoughAnotherPartitionIsAhead(t *testing.T) {
+// TestDuplicateWithUnevenPartitions: an engine that reads old events is further in one partition
+// than in another. It must find the same duplicates as an engine that reads events as they arrive.
+func TestDuplicateWithUnevenPartitions(t *testing.T) {
 	l := newLog()
 	s := step(t, l.broker(true), "")
 	s.put(s.definition("twice", "count(A) >= 5", nil))
@@ -19,7 +19,7 @@ func TestAnIDCountsOnceThoughAnotherPartitionIsAhead(t *testing.T) {
 	for i := byte('c'); l.partOf(topic, busy) == l.partOf(topic, quiet); i++ {
 		quiet = string(rune(i))
 	}
-	for _, one := range []string{busy, quiet} { // either of them may be read first
+	for _, one := range []string{busy, quiet} { // either may be read first
 		for day := range 4 {
 			for i := range 12 {
 				if i%6 == 0 {
@@ -41,9 +41,10 @@ func TestAnIDCountsOnceThoughAnotherPartitionIsAhead(t *testing.T) {
 	}
 }
 
-// TestAnIDIsKeptWhileOlderEventsMayCome: the main reader cannot read a partition for a while, and a reader of the history has
-// read days of the other partition meanwhile. An event whose id was there an hour before is a duplicate to both.
-func TestAnIDIsKeptWhileOlderEventsMayCome(t *testing.T) {
+// TestDuplicateDuringBackfill: the main reader cannot read one partition for a while, and a reader
+// of the history has read days of the other one. Both find a duplicate of an event of an hour
+// before.
+func TestDuplicateDuringBackfill(t *testing.T) {
 	b := newLog().broker(true)
 	s := step(t, b, "")
 	s.put(s.definition("main", "count(A) >= 2", nil))
@@ -55,7 +56,7 @@ func TestAnIDIsKeptWhileOlderEventsMayCome(t *testing.T) {
 	twice := ev(one, "A")
 	twice.ID = "1"
 	b.post(twice)
-	for range 60 { // by so much the reader of the history is behind the main reader
+	for range 60 { // the distance between both readers
 		b.post(ev(two, "X"))
 	}
 	s.settle()
@@ -66,7 +67,7 @@ func TestAnIDIsKeptWhileOlderEventsMayCome(t *testing.T) {
 		}
 		s.w.Step(t.Context())
 	}
-	b.ill = func(topic string, part uint32, offset int64) error {
+	b.readFault = func(topic string, part uint32, offset int64) error {
 		if topic == "events" && part == b.partOf(Topic{Partitions: 2}, one) && offset == 1 {
 			return errors.New("injected fault")
 		}
@@ -79,7 +80,7 @@ func TestAnIDIsKeptWhileOlderEventsMayCome(t *testing.T) {
 		b.post(ev(two, "X"))
 	}
 	for range 1000 {
-		if s.counted("events_total") >= 270 { // of 60 + 1 + 100 for each reader, and 1 that is not read
+		if s.counted("events_total") >= 270 { // 60 + 1 + 100 for each reader, and one unread
 			break
 		}
 		if s.w.Step(t.Context()) > 0 {
@@ -89,8 +90,8 @@ func TestAnIDIsKeptWhileOlderEventsMayCome(t *testing.T) {
 	if h, err := s.Head("history"); err != nil || !h.Backfilling {
 		t.Fatalf("%+v, %v, %d events", h, err, s.counted("events_total"))
 	}
-	b.ill = nil
-	b.advance(time.Minute) // it is tried again
+	b.readFault = nil
+	b.advance(time.Minute) // the engine retries
 	s.settle()
 	if h, err := s.Head("history"); err != nil || h.Backfilling {
 		t.Errorf("%+v, %v", h, err)

@@ -24,13 +24,13 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// bucket is where copies of files are kept.
+// bucket stores copies of files.
 type bucket struct {
 	store objstore.Store
 	saves int
-	// reached is how far the file of the last copy has read partitions, of all its readers the least.
+	// reached is the lowest position of all readers of the last copy, per partition.
 	reached map[store.CursorKey]int64
-	behind  bool // it has a trigger that has not caught up
+	behind  bool // a trigger has not caught up
 }
 
 func newBucket() *bucket { return &bucket{store: objstore.NewMemory()} }
@@ -40,10 +40,10 @@ type saver struct {
 	*snapshot.Snapshots
 	*bucket
 	t   testing.TB
-	log *aBroker
+	log *fakeBroker
 }
 
-func (b *bucket) saver(t testing.TB, log *aBroker, logger *slog.Logger) *saver {
+func (b *bucket) saver(t testing.TB, log *fakeBroker, logger *slog.Logger) *saver {
 	place := func() snapshot.LogPosition {
 		log.mu.Lock()
 		defer log.mu.Unlock()
@@ -56,7 +56,7 @@ func (b *bucket) saver(t testing.TB, log *aBroker, logger *slog.Logger) *saver {
 	}), b, t, log}
 }
 
-// Save looks at what is in the copy, too.
+// Save also reads the contents of the copy.
 func (s *saver) Save(ctx context.Context, path string, note snapshot.Note, only bool) (snapshot.Info, error) {
 	f, err := store.Open(ctx, store.Options{Path: path, Cluster: s.log.cluster.String(), Unsafe: true})
 	if err != nil {
@@ -90,15 +90,15 @@ func (s *saver) Save(ctx context.Context, path string, note snapshot.Note, only 
 	return info, err
 }
 
-// saving sizes have a copy saved often.
+// saving are sizes with frequent copies.
 var saving = func() Sizes {
 	s := small
 	s.SaveEvery, s.SaveRecords = 7200*time.Microsecond, 10
 	return s
 }()
 
-// step opens an engine that has copies of its file saved here, and takes them from here.
-func (b *bucket) step(t testing.TB, log *aBroker, path string, change ...func(o *Options)) *stepped {
+// step opens an engine that saves its copies in the bucket and restores from it.
+func (b *bucket) step(t testing.TB, log *fakeBroker, path string, change ...func(o *Options)) *stepped {
 	t.Helper()
 	return stepBy(t, log, path, &saving, append(change, func(o *Options) {
 		o.Snapshots = b.saver(t, log, o.Logger)
@@ -113,30 +113,30 @@ func lose(t testing.TB, s *stepped) {
 	}
 }
 
-// reads notes what is read of the log.
+// reads counts the records that are read.
 type reads struct {
-	*aBroker
+	*fakeBroker
 	records int64
 }
 
 func (r *reads) Read(ctx context.Context, id record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
-	b, err := r.aBroker.Read(ctx, id, part, offset, bytesMax)
+	b, err := r.fakeBroker.Read(ctx, id, part, offset, bytesMax)
 	for _, p := range b.Parts {
 		r.records += record.Batch(p).Span()
 	}
 	return b, err
 }
 
-// trimSaved trims what the last copy has read.
-func (b *bucket) trimSaved(log *aBroker) {
+// trimSaved trims the events that the last copy has read.
+func (b *bucket) trimSaved(log *fakeBroker) {
 	topic, _ := log.Topic("events")
 	for part := range uint32(topic.Partitions) {
 		log.trim("events", part, b.reached[store.CursorKey{Topic: topic.ID, Partition: part}])
 	}
 }
 
-// TestALostFileComesBack: it is what it was when it was saved, and only what came behind that is read.
-func TestALostFileComesBack(t *testing.T) {
+// TestLostFileIsRestored: the file has the state of its last copy, and only later records are read.
+func TestLostFileIsRestored(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
 	s := b.step(t, log, "")
 	s.put(s.definition("x", "A THEN (NOT B WITHIN 1 hour)", nil))
@@ -148,7 +148,7 @@ func TestALostFileComesBack(t *testing.T) {
 	log.post(ev("u1", "A"))
 	s.settle()
 	if b.saves == 0 {
-		t.Fatalf("nothing was saved\n%s", s.logs)
+		t.Fatalf("no copy was saved\n%s", s.logs)
 	}
 	lose(t, s)
 	b.trimSaved(log)
@@ -158,20 +158,20 @@ func TestALostFileComesBack(t *testing.T) {
 	}
 	log.until(3 * time.Second)
 	log.post(ev("u7", "A"))
-	r := &reads{aBroker: log}
+	r := &reads{fakeBroker: log}
 	s = b.step(t, log, s.path, func(o *Options) { o.Log = r })
 	s.settle()
 	if s.counted("restores_total") != 1 || r.records > 60 || r.records < 51 {
-		t.Fatalf("%d records were read\n%s", r.records, s.logs)
+		t.Fatalf("%d records read\n%s", r.records, s.logs)
 	}
 	log.until(2 * time.Hour)
 	s.settle()
 	same(t, s.fires(), []string{"x u7 +3603000 pending"})
 }
 
-// TestWhatWasTrimmedIsKnown by the snapshot: without it something fires that would not have fired with a file that was never
-// lost.
-func TestWhatWasTrimmedIsKnown(t *testing.T) {
+// TestSnapshotHasTrimmedEvents: without the snapshot, a trigger fires that would not fire with the
+// original file.
+func TestSnapshotHasTrimmedEvents(t *testing.T) {
 	for name, want := range map[string][]string{"snapshot": {}, "none": {"x ann +9000 pending"}} {
 		t.Run(name, func(t *testing.T) {
 			log, b := newLog().broker(true), newBucket()
@@ -182,7 +182,7 @@ func TestWhatWasTrimmedIsKnown(t *testing.T) {
 			saves := b.saves
 			log.until(time.Second)
 			topic, _ := log.Topic("events")
-			log.trim("events", log.partOf(topic, "ann"), 1) // that makes it worth a copy
+			log.trim("events", log.partOf(topic, "ann"), 1) // makes a copy due
 			s.settle()
 			if b.saves != saves+1 {
 				t.Fatalf("%d copies, then %d\n%s", saves, b.saves, s.logs)
@@ -201,8 +201,8 @@ func TestWhatWasTrimmedIsKnown(t *testing.T) {
 	}
 }
 
-// TestNothingNewIsNotSaved: an idle engine makes no request.
-func TestNothingNewIsNotSaved(t *testing.T) {
+// TestIdleSavesNoCopies: an idle engine makes no request.
+func TestIdleSavesNoCopies(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
 	counter := fault.NewCounter(b.store)
 	b.store = counter
@@ -216,26 +216,26 @@ func TestNothingNewIsNotSaved(t *testing.T) {
 	s.settle()
 	saves, before := b.saves, counter.Counts()
 	if saves == 0 || before.Puts == 0 {
-		t.Fatalf("nothing was saved\n%s", s.logs)
+		t.Fatalf("no copy was saved\n%s", s.logs)
 	}
 	for i := range 50 {
 		log.until(time.Duration(i+2) * time.Hour)
 		s.settle()
 	}
 	if after := counter.Counts(); after != before {
-		t.Errorf("requests without anything new: %+v, then %+v", before, after)
+		t.Errorf("requests of an idle engine: %+v, then %+v", before, after)
 	}
-	log.post(ev("u1", "A")) // too little
+	log.post(ev("u1", "A")) // too few records for a copy
 	s.settle()
 	log.advance(time.Hour)
 	s.settle()
 	if b.saves != saves {
-		t.Errorf("%d copies", b.saves-saves)
+		t.Errorf("%d copies, want 0", b.saves-saves)
 	}
 }
 
-// TestErasedIsNotKept: soon after an entity was erased no copy is left that knows of it.
-func TestErasedIsNotKept(t *testing.T) {
+// TestErasedEntityLeavesCopies: soon after an erasure no copy contains the entity.
+func TestErasedEntityLeavesCopies(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
 	s := b.step(t, log, "")
 	s.put(s.definition("x", "A THEN (NOT B WITHIN 1 hour)", nil))
@@ -249,7 +249,7 @@ func TestErasedIsNotKept(t *testing.T) {
 		s.settle()
 	}
 	if n := b.copiesWith(t, log, "forget-me"); n != 2 {
-		t.Fatalf("%d copies know of it", n)
+		t.Fatalf("%d copies contain it, want 2", n)
 	}
 	topic, _ := log.Topic("events")
 	log.mu.Lock()
@@ -260,12 +260,12 @@ func TestErasedIsNotKept(t *testing.T) {
 	log.advance(time.Second)
 	s.settle()
 	if n, other := b.copiesWith(t, log, "forget-me"), b.copiesWith(t, log, "known-as-8"); n != 0 || other != 1 {
-		t.Fatalf("%d copies know of it, %d of another\n%s", n, other, s.logs)
+		t.Fatalf("%d copies contain it, %d another one; want 0 and 1\n%s", n, other, s.logs)
 	}
 }
 
-// copiesWith is in how many copies a text is, as bytes.
-func (b *bucket) copiesWith(t *testing.T, log *aBroker, text string) (n int) {
+// copiesWith returns the number of copies that contain a text, as bytes.
+func (b *bucket) copiesWith(t *testing.T, log *fakeBroker, text string) (n int) {
 	t.Helper()
 	refused := map[string]bool{}
 	for {
@@ -288,8 +288,8 @@ func (b *bucket) copiesWith(t *testing.T, log *aBroker, text string) (n int) {
 	}
 }
 
-// TestADamagedFileComesBack from the copy, and from the one before if that is of no use either.
-func TestADamagedFileComesBack(t *testing.T) {
+// TestDamagedFileIsRestored from the copy, or from the previous one if that is not usable.
+func TestDamagedFileIsRestored(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
 	s := b.step(t, log, "")
 	s.put(s.definition("x", "A THEN B", nil))
@@ -303,7 +303,7 @@ func TestADamagedFileComesBack(t *testing.T) {
 	}
 	s.end()
 	for range 2 {
-		if err := os.WriteFile(s.path, []byte("what is this?"), 0o600); err != nil {
+		if err := os.WriteFile(s.path, []byte("not a database"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s = b.step(t, log, s.path)
@@ -313,7 +313,7 @@ func TestADamagedFileComesBack(t *testing.T) {
 		}
 		s.end()
 	}
-	// A copy whose rows are of another log: nothing but the cursors says so.
+	// A copy with rows of another log differs only in its cursors.
 	other, saves := log.Cluster(), b.saves
 	log.mu.Lock()
 	for _, topic := range log.topics {
@@ -330,7 +330,7 @@ func TestADamagedFileComesBack(t *testing.T) {
 		t.Fatalf("%d restores, %d rebuilds\n%s", s.counted("restores_total"), s.counted("rebuilds_total"), s.logs)
 	}
 	if b.saves != saves+1 {
-		t.Errorf("%d copies instead of those that are of no use", b.saves-saves)
+		t.Errorf("%d copies replaced the unusable ones, want 1", b.saves-saves)
 	}
 	log.until(9 * time.Second)
 	log.post(ev("u7", "B"))
@@ -338,8 +338,9 @@ func TestADamagedFileComesBack(t *testing.T) {
 	same(t, s.fires(), []string{"x u7 +9000 pending"})
 }
 
-// TestACopyFindsDamage that no reader has met: the file is rebuilt from the copy before, which does not have it.
-func TestACopyFindsDamage(t *testing.T) {
+// TestCopyFindsDamage that no read has found: the file is rebuilt from the previous copy, which is
+// not damaged.
+func TestCopyFindsDamage(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
 	s := b.step(t, log, "")
 	s.put(s.definition("x", "A THEN B", nil))
@@ -379,8 +380,8 @@ func TestACopyFindsDamage(t *testing.T) {
 	same(t, s.fires(), []string{"x u7 +3000 pending"})
 }
 
-// TestSnapshotsThatFail do not hold up what fires.
-func TestSnapshotsThatFail(t *testing.T) {
+// TestSnapshotFailures do not delay firings.
+func TestSnapshotFailures(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
 	faulty := fault.New(b.store, 1, fault.Config{Put: fault.Rates{fault.Refuse: 1}})
 	b.store = faulty
@@ -408,7 +409,7 @@ func TestSnapshotsThatFail(t *testing.T) {
 	if left, _ := filepath.Glob(s.path + ".*"); len(left) != 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	// A bucket that does not answer is no reason to rebuild.
+	// A bucket that does not answer is no reason to rebuild from the log.
 	lose(t, s)
 	faulty.SetConfig(fault.Config{Get: fault.Rates{fault.Before: 1}})
 	s = b.step(t, log, s.path, hourly)
@@ -420,12 +421,12 @@ func TestSnapshotsThatFail(t *testing.T) {
 	log.advance(time.Hour)
 	s.settle()
 	if s.counted("restores_total") != 1 {
-		t.Errorf("it was not restored\n%s", s.logs)
+		t.Errorf("not restored\n%s", s.logs)
 	}
 }
 
-// TestLostFilesOfTrimmedLogs lets files be lost of which the beginning of the log cannot be read any more: what fires is
-// what would have fired if they had not been.
+// TestLostFilesOfTrimmedLogs loses files whose log was trimmed: the firings are those of engines
+// with their files.
 func TestLostFilesOfTrimmedLogs(t *testing.T) {
 	trims, restores := 0, uint64(0)
 	n := sebtest.Runs(max(1, *worlds*2/3), 2)
@@ -451,8 +452,8 @@ func TestLostFilesOfTrimmedLogs(t *testing.T) {
 	}
 }
 
-// trim trims events that the last copy has read, if all readers have come that far, and it knows all triggers: one that was
-// made later would read its history again.
+// trim trims events that the last copy has read, if all readers have read them and the copy has all
+// triggers. A later trigger would read its history again.
 func (w *world) trim() bool {
 	defs, _ := w.log.Topic("triggers")
 	p, _ := w.leader().b.Position(defs.ID)

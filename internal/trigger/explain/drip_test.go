@@ -15,12 +15,12 @@ import (
 	"github.com/sebbroker/seb/test/driplang/cases"
 )
 
-// body is a question in JSON; expr is any value.
+// body returns a question as JSON; expr is any value.
 func body(t testing.TB, expr, events, at any) []byte {
 	t.Helper()
 	question := map[string]any{"expr": expr, "events": events, "at": at}
 	if v := reflect.ValueOf(events); v.Kind() == reflect.Slice && v.IsNil() {
-		delete(question, "events") // null is refused
+		delete(question, "events") // null is invalid
 	}
 	b, err := json.Marshal(question)
 	if err != nil {
@@ -42,7 +42,7 @@ func ask(t *testing.T, text []byte) *Answer {
 	return a
 }
 
-// TestCases: all rows of the table, with the expression as text and in JSON.
+// TestCases runs all rows of the table, with the expression as text and as JSON.
 func TestCases(t *testing.T) {
 	for _, c := range cases.Load(t) {
 		text := body(t, c.Expr, c.Events, c.At)
@@ -69,7 +69,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// day is a time of the examples.
+// day returns a time of the examples.
 func day(d float64) time.Time { return cases.Base.Add(time.Duration(d * 24 * float64(time.Hour))) }
 
 type happened struct {
@@ -79,7 +79,7 @@ type happened struct {
 	Data  json.RawMessage `json:"data,omitempty"`
 }
 
-func TestWhyIsForPeople(t *testing.T) {
+func TestWhy(t *testing.T) {
 	const onboarding = "user_created THEN (NOT use_x WITHIN 7 days)"
 	created := happened{Event: "user_created", At: day(0)}
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func TestWhyIsForPeople(t *testing.T) {
 	}
 }
 
-func TestOrderAndRepetition(t *testing.T) {
+func TestOrderAndDuplicates(t *testing.T) {
 	for name, c := range map[string]struct {
 		expr   string
 		events []happened
@@ -121,22 +121,22 @@ func TestOrderAndRepetition(t *testing.T) {
 		value  bool
 		trace  string
 	}{
-		"what is later does not count": {
+		"later events do not count": {
 			"A AND B", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(2)}}, 1, false, "0 0 0 false|2 1 3 false",
 		},
-		"an id counts once a day": {
+		"an ID counts once a day": {
 			"A THEN A", []happened{{Event: "A", At: day(0), ID: "k"}, {Event: "A", At: day(1), ID: "k"}}, 1, false, "0 0 0 false|1 1 2 false",
 		},
-		"and again after a day": {
+		"an ID counts again after a day": {
 			"A THEN A", []happened{{Event: "A", At: day(0), ID: "k"}, {Event: "A", At: day(1.25), ID: "k"}}, 2, true, "0 0 0 false|1.25 1 0 true",
 		},
-		"time does not run backwards": {
+		"time does not decrease": {
 			"A THEN (B WITHIN 1 day)", []happened{{Event: "A", At: day(3)}, {Event: "B", At: day(1)}, {Event: "C", At: day(4)}}, 5, true, "3 0 0 pending|3 1 0 true|4 2 1 true",
 		},
 		"an event comes before the deadline of its instant": {
 			"A THEN (NOT B WITHIN 1 day)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1)}}, 1, false, "0 0 0 pending|1 1 0 false",
 		},
-		"a deadline comes before the event behind it": {
+		"a deadline comes before a later event": {
 			"A THEN (NOT B WITHIN 1 day)", []happened{{Event: "A", At: day(0)}, {Event: "B", At: day(1.5)}}, 2, true, "0 0 0 pending|1 -1 0 true|1.5 1 0 true",
 		},
 	} {
@@ -216,8 +216,8 @@ func TestAnswerEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// FuzzQuestion: whatever is asked there is an answer or a fault, the answer does not depend on the form of the expression, and
-// what is said about the future is so.
+// FuzzQuestion: every input gives an answer or a fault. The answer does not depend on the form of
+// the expression, and its forecast is right.
 func FuzzQuestion(f *testing.F) {
 	for _, c := range cases.Load(f)[:40] {
 		f.Add(body(f, c.Expr, c.Events, c.At))
@@ -263,7 +263,7 @@ func FuzzQuestion(f *testing.F) {
 	})
 }
 
-// before is the events of a question that count.
+// before returns the events of a question that count.
 func before(q *Question) (events []Event) {
 	last := int64(-1 << 62)
 	for _, e := range q.Events {
@@ -275,7 +275,8 @@ func before(q *Question) (events []Event) {
 	return events
 }
 
-// TestReadEventsOfBroker: what `seb event -f` sends and `seb consume` prints, with the time and the entity that count.
+// TestReadEventsOfBroker: input of `seb event -f` and output of `seb consume`, with the applicable
+// time and entity.
 func TestReadEventsOfBroker(t *testing.T) {
 	const sent = `{"event":"A","entity_id":"u1","data":{"x":1},"id":"k","occurred_at":"2026-01-01T00:00:00Z"}`
 	record := func(offset, millis int64, entity, value string) string {
@@ -287,19 +288,19 @@ func TestReadEventsOfBroker(t *testing.T) {
 		lines, entity string
 		want, fault   string
 	}{
-		"sent":                  {lines: sent, want: "[{A u1 1767225600000 k [123 34 120 34 58 49 125]}]"},
-		"at comes first":        {lines: `{"event":"A","at":"1970-01-01T00:00:01Z","occurred_at":"2026-01-01T00:00:00Z"}`, want: "[{A  1000 null []}]"},
-		"append time":           {lines: record(0, 7000, "u1", sent), want: "[{A u1 7000 k [123 34 120 34 58 49 125]}]"},
-		"at beside it":          {lines: record(0, 7000, "u1", `{"event":"A","at":"1970-01-01T00:00:01Z"}`), want: "[{A  1000 null []}]"},
-		"erased":                {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + erased + record(2, 6, "u1", `{"event":"B","entity_id":"u1"}`), want: "[{B u1 6 null []}]"},
-		"one of several":        {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), entity: "u2", want: "[{B u2 5 null []}]"},
-		"several":               {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), fault: "entity_id: the events are of 2 entities (u1 and u2): choose one"},
-		"another":               {lines: sent, entity: "u3", fault: `entity_id: no event of "u3"; the events are of 1 entity (u1)`},
-		"occurred_at beside at": {lines: `{"event":"A","at":"1970-01-01T00:00:01Z","occurred_at":"AAA"}`, fault: `event 0: occurred_at: want RFC 3339, such as 2026-03-01T12:00:00Z, given "AAA"`},
-		"no time":               {lines: `{"event":"A","entity_id":"u1"}`, fault: "event 0: at: missing, and occurred_at too"},
-		"no text":               {lines: `{"offset":0,"timestamp":1,"key":"u1","value":null,"value_base64":"/w=="}`, fault: "event 0: value_base64: binary value: not an event"},
-		"no event":              {lines: record(0, 4, "u1", "x"), fault: "event 0: invalid character 'x' looking for beginning of value"},
-		"an unknown member":     {lines: `{"event":"A","entity":"u1"}`, fault: `event 0: unknown field "entity"`},
+		"sent":                {lines: sent, want: "[{A u1 1767225600000 k [123 34 120 34 58 49 125]}]"},
+		"at comes first":      {lines: `{"event":"A","at":"1970-01-01T00:00:01Z","occurred_at":"2026-01-01T00:00:00Z"}`, want: "[{A  1000 null []}]"},
+		"append time":         {lines: record(0, 7000, "u1", sent), want: "[{A u1 7000 k [123 34 120 34 58 49 125]}]"},
+		"at inside the value": {lines: record(0, 7000, "u1", `{"event":"A","at":"1970-01-01T00:00:01Z"}`), want: "[{A  1000 null []}]"},
+		"erased":              {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + erased + record(2, 6, "u1", `{"event":"B","entity_id":"u1"}`), want: "[{B u1 6 null []}]"},
+		"selected entity":     {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), entity: "u2", want: "[{B u2 5 null []}]"},
+		"several":             {lines: record(0, 4, "u1", `{"event":"A","entity_id":"u1"}`) + record(1, 5, "u2", `{"event":"B","entity_id":"u2"}`), fault: "entity_id: the events are of 2 entities (u1 and u2): choose one"},
+		"another":             {lines: sent, entity: "u3", fault: `entity_id: no event of "u3"; the events are of 1 entity (u1)`},
+		"at and occurred_at":  {lines: `{"event":"A","at":"1970-01-01T00:00:01Z","occurred_at":"AAA"}`, fault: `event 0: occurred_at: want RFC 3339, such as 2026-03-01T12:00:00Z, given "AAA"`},
+		"no time":             {lines: `{"event":"A","entity_id":"u1"}`, fault: "event 0: at: missing, and occurred_at too"},
+		"binary":              {lines: `{"offset":0,"timestamp":1,"key":"u1","value":null,"value_base64":"/w=="}`, fault: "event 0: value_base64: binary value: not an event"},
+		"no event":            {lines: record(0, 4, "u1", "x"), fault: "event 0: invalid character 'x' looking for beginning of value"},
+		"an unknown member":   {lines: `{"event":"A","entity":"u1"}`, fault: `event 0: unknown field "entity"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var q Question

@@ -42,7 +42,7 @@ func FuzzParseRecord(f *testing.F) {
 		}
 		again, id2, err := ParseRecord(r.Encode())
 		if err != nil || id2 != id || !bytes.Equal(again.Encode(), r.Encode()) {
-			t.Fatalf("%+v comes back as %+v, %v", r, again, err)
+			t.Fatalf("%+v decodes as %+v, %v", r, again, err)
 		}
 		if r.Kind == FiredRecord && (r.Trigger == "" || r.Entity == "" || MakeID(r.Trigger, r.Version, r.Entity, r.Cause) != id) {
 			t.Fatalf("%+v", r)
@@ -74,10 +74,10 @@ func TestCauses(t *testing.T) {
 		{StartCause(101, 1, 3), 101, true, true},
 	} {
 		if cut.After(c.cause, "t", c.happened) != c.behind || Before(c.cause, c.happened, mark) != c.before {
-			t.Errorf("%s at %d: behind %v, before %v", c.cause, c.happened, cut.After(c.cause, "t", c.happened), Before(c.cause, c.happened, mark))
+			t.Errorf("%s at %d: after %v, before %v", c.cause, c.happened, cut.After(c.cause, "t", c.happened), Before(c.cause, c.happened, mark))
 		}
 	}
 	if MakeID("a", 1, "bc", "d") == MakeID("ab", 1, "c", "d") {
-		t.Error("two firings with one id")
+		t.Error("two firings with one ID")
 	}
 }

@@ -30,7 +30,7 @@ func FuzzParseDefinition(f *testing.F) {
 		}
 		again, err := ParseDefinition(key, text)
 		if err != nil || !again.SameResults(&d) {
-			t.Fatalf("%s comes back as %+v: %v", text, again, err)
+			t.Fatalf("%s decodes as %+v: %v", text, again, err)
 		}
 		if other, _ := again.Encode(); !bytes.Equal(text, other) {
 			t.Fatalf("%s\n%s", text, other)
@@ -51,7 +51,7 @@ func FuzzRow(f *testing.F) {
 			return
 		}
 		if err := again.Decode(w.Encode(), 7); err != nil || !bytes.Equal(again.Encode(), w.Encode()) || again.Due != 7 {
-			t.Fatalf("%+v comes back as %+v, %v", w, again, err)
+			t.Fatalf("%+v decodes as %+v, %v", w, again, err)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 )
 
-func aTrial(t *testing.T, expr string, limit int64) *Trial {
+func newTrial(t *testing.T, expr string, limit int64) *Trial {
 	t.Helper()
 	x, err := driplang.Parse(expr)
 	if err != nil {
@@ -30,8 +30,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// happens applies an event of an entity that is named by a number, a millisecond after another.
-func (t *Trial) happens(entity, offset int, name string) error {
+// addEvent applies an event of a numbered entity; offset is also its time, in ms.
+func (t *Trial) addEvent(entity, offset int, name string) error {
 	e := Event{Name: name, EntityID: fmt.Sprintf("entity-%09d", entity), ID: "x"}
 	h := [16]byte{byte(offset), byte(offset >> 8), byte(offset >> 16), byte(offset >> 24)}
 	fresh, err := t.Fresh(h, &e, 0, int64(offset))
@@ -41,22 +41,22 @@ func (t *Trial) happens(entity, offset int, name string) error {
 	return t.Event(&e, 0, int64(offset), int64(offset))
 }
 
-func TestATrialKeepsToItsMemory(t *testing.T) {
+func TestTrialMemory(t *testing.T) {
 	const limit = 16 << 20
 	before := heap()
-	x := aTrial(t, "A THEN (NOT B WITHIN 7 days)", limit)
+	x := newTrial(t, "A THEN (NOT B WITHIN 7 days)", limit)
 	n := 0
 	for ; !x.Truncated; n++ {
-		if err := x.happens(n, n, "A"); err != nil {
+		if err := x.addEvent(n, n, "A"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if used := heap() - before; used > limit || used < limit/4 {
-		t.Errorf("%d entities take %d bytes, the limit is %d", len(x.rows), used, limit)
+		t.Errorf("%d entities use %d bytes, the limit is %d", len(x.rows), used, limit)
 	}
 	most := len(x.rows)
-	for i := range 2 * n { // of whom it knows it knows all
-		if err := x.happens(i, n+i, "B"); err != nil {
+	for i := range 2 * n { // the trial knows its entities completely
+		if err := x.addEvent(i, n+i, "B"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,14 +69,14 @@ func TestATrialKeepsToItsMemory(t *testing.T) {
 	runtime.KeepAlive(x)
 }
 
-// TestATrialThatDoesNotFitIsRefused has entities of which more and more is to be kept.
-func TestATrialThatDoesNotFitIsRefused(t *testing.T) {
+// TestTrialBeyondMemory: the state of the entities grows beyond the limit.
+func TestTrialBeyondMemory(t *testing.T) {
 	const limit = 1 << 20
-	x := aTrial(t, "A THEN ((B AND NOT C) WITHIN 7 days)", limit)
+	x := newTrial(t, "A THEN ((B AND NOT C) WITHIN 7 days)", limit)
 	var err error
 	offset := 0
 	for ; err == nil && offset < 1_000_000; offset++ {
-		err = x.happens(offset%3000, offset, "A")
+		err = x.addEvent(offset%3000, offset, "A")
 	}
 	if want := fmt.Sprintf("need more than %d bytes", limit); !errors.Is(err, ErrTrialMemory) || x.bytes <= limit {
 		t.Errorf("after %d events with %d bytes: %v, want %s", offset, x.bytes, err, want)
@@ -86,21 +86,21 @@ func TestATrialThatDoesNotFitIsRefused(t *testing.T) {
 		bytes += k.bytes() + int64(cap(row.State))
 	}
 	if bytes += int64(len(x.seen)) * trialID; bytes != x.bytes {
-		t.Errorf("it holds %d bytes and counts %d", bytes, x.bytes)
+		t.Errorf("%d bytes held, %d counted", bytes, x.bytes)
 	}
 	for k := range x.rows {
 		x.Erase(k.entity, k.partition)
 	}
 	x.forget(2 * Horizon)
 	if x.bytes != 0 || len(x.seen) != 0 {
-		t.Errorf("nothing is left, and it counts %d bytes", x.bytes)
+		t.Errorf("%d bytes counted without any state", x.bytes)
 	}
 }
 
-func TestATrialForgetsIdsOfYesterday(t *testing.T) {
-	x := aTrial(t, "A THEN B", 1<<20)
+func TestTrialForgetsOldIDs(t *testing.T) {
+	x := newTrial(t, "A THEN B", 1<<20)
 	for day := range 20 {
-		for i := range 8000 { // unmentioned
+		for i := range 8000 { // not in the expression
 			e := Event{Name: "X", EntityID: "e", ID: "x"}
 			h := [16]byte{byte(i), byte(i >> 8), byte(day)}
 			at := int64(day)*2*Horizon + int64(i)
@@ -113,6 +113,6 @@ func TestATrialForgetsIdsOfYesterday(t *testing.T) {
 		}
 	}
 	if x.Truncated {
-		t.Error("it is truncated")
+		t.Error("truncated")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// fillInsts makes rows of a trigger, a thousand in a transaction.
+// fillInsts writes rows of a trigger, a thousand per transaction.
 func fillInsts(t testing.TB, f *File, from, to int) {
 	t.Helper()
 	for ; from < to; from += 1000 {
@@ -78,7 +78,7 @@ func TestCopy(t *testing.T) {
 	if err != nil || cursors[CursorKey{Partition: 1}].Next != 7 {
 		t.Fatalf("%v, %v", cursors, err)
 	}
-	// It is a file like any other: its numbers go on.
+	// A copy is a complete file: its numbers continue.
 	again := Trigger{ID: "u", Version: 1, Status: Joined, Def: []byte("{}")}
 	err = c.Update(t.Context(), func(tx *Tx) error {
 		if err := tx.DropTrigger(1); err != nil {
@@ -90,12 +90,12 @@ func TestCopy(t *testing.T) {
 		t.Fatalf("number %d: %v", again.No, err)
 	}
 	if err := f.Copy(t.Context(), filepath.Join(dir, "b.db")); err == nil {
-		t.Fatal("a copy was written over a file")
+		t.Fatal("a copy overwrote a file")
 	}
 }
 
-// A row that is not right is not copied to where it would outlive the file.
-func TestCopyReadsAll(t *testing.T) {
+// An invalid row is not copied, because it would outlive the file.
+func TestCopyReadsAllRows(t *testing.T) {
 	for table, change := range map[string]string{
 		"inst": "UPDATE inst SET data = x'00112233445566778899' WHERE entity = (SELECT max(entity) FROM inst)",
 		"fire": "UPDATE fire SET data = x'7b7d'", "cursor": "UPDATE cursor SET next = 9", "trig": "UPDATE trig SET def = x'00'",
@@ -126,7 +126,7 @@ func TestCopyReadsAll(t *testing.T) {
 	}
 }
 
-func TestCopyIsGivenUp(t *testing.T) {
+func TestCanceledCopy(t *testing.T) {
 	dir := t.TempDir()
 	f := openCopy(t, filepath.Join(dir, "a.db"))
 	fillInsts(t, f, 0, 1000)
@@ -135,7 +135,7 @@ func TestCopyIsGivenUp(t *testing.T) {
 	if err := f.Copy(ctx, filepath.Join(dir, "b.db")); !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v", err)
 	}
-	fillInsts(t, f, 1000, 30_000) // it goes on
+	fillInsts(t, f, 1000, 30_000) // the file stays usable
 	for _, after := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		if err := f.Copy(ctx, filepath.Join(dir, "b.db")); err != nil && (ctx.Err() == nil || errors.Is(err, localdb.ErrDamaged)) {
@@ -149,8 +149,8 @@ func TestCopyIsGivenUp(t *testing.T) {
 	}
 }
 
-// BenchmarkCopy is how long a copy of a million instances takes, and how long a transaction of a thousand rows waits at most
-// beside it.
+// BenchmarkCopy measures a copy of a million instances, and the longest wait of a transaction of a
+// thousand rows meanwhile.
 func BenchmarkCopy(b *testing.B) {
 	dir := b.TempDir()
 	path := filepath.Join(dir, "a.db")

@@ -51,7 +51,7 @@ func fill(t *testing.T, f *File) {
 	})
 }
 
-func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
+func TestRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "triggers.db")
 	f := open(t, path)
 	fill(t, f)
@@ -59,14 +59,14 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 	f = open(t, path)
 	update(t, f, func(tx *Tx) error {
 		var keys []InstKey
-		for i := range 110 { // ten are not there
+		for i := range 110 { // ten do not exist
 			k, _ := inst(i)
 			keys = append(keys, k)
 		}
 		found := map[InstKey]Inst{}
 		err := tx.EachInst(keys, func(k InstKey, in Inst) error {
 			if _, ok := found[k]; ok {
-				t.Errorf("%+v comes twice", k)
+				t.Errorf("%+v returned twice", k)
 			}
 			found[k] = in
 			return nil
@@ -74,7 +74,7 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 		for i := range 100 {
 			k, want := inst(i)
 			if got, ok := found[k]; !ok || got.Due != want.Due || string(got.Data) != string(want.Data) {
-				t.Errorf("%+v is %+v, not %+v", k, got, want)
+				t.Errorf("%+v is %+v, want %+v", k, got, want)
 			}
 		}
 		if len(found) != 100 {
@@ -83,7 +83,7 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 		due, e := tx.Due(nil, 1, 2, 20)
 		for i, d := range due {
 			if d.At < 1 || d.At > 2 || i > 0 && d.At < due[i-1].At {
-				t.Errorf("row %d of those that are due is %+v", i, d)
+				t.Errorf("due row %d is %+v", i, d)
 			}
 		}
 		first, e2 := tx.FirstDue(1)
@@ -92,7 +92,7 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 		}
 		none, e3 := tx.FirstDue(2)
 		if none != math.MaxInt64 {
-			t.Errorf("of no rows the first is due at %d", none)
+			t.Errorf("first due of no rows: %d", none)
 		}
 		return errors.Join(err, e, e2, e3)
 	})
@@ -101,7 +101,7 @@ func TestRowsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestATransactionThatFailsChangesNothing(t *testing.T) {
+func TestFailedTransactionChangesNothing(t *testing.T) {
 	f := open(t, filepath.Join(t.TempDir(), "triggers.db"))
 	boom := errors.New("boom")
 	err := f.Update(t.Context(), func(tx *Tx) error {
@@ -116,7 +116,7 @@ func TestATransactionThatFailsChangesNothing(t *testing.T) {
 	}
 }
 
-func TestEventsAreSeenOnceWithinATime(t *testing.T) {
+func TestMarkSeen(t *testing.T) {
 	f := open(t, filepath.Join(t.TempDir(), "triggers.db"))
 	update(t, f, func(tx *Tx) error {
 		for i, c := range []struct {
@@ -141,11 +141,11 @@ func TestEventsAreSeenOnceWithinATime(t *testing.T) {
 	}
 	update(t, f, func(tx *Tx) error { return tx.PruneSeen(Main, 202, 10) })
 	if _, ok, err := f.SeenAt(t.Context(), Hash{1}); ok || err != nil {
-		t.Errorf("it was pruned and is there, %v", err)
+		t.Errorf("found after pruning, %v", err)
 	}
 }
 
-// TestDamageIsFound changes one value behind SQLite's back, which its own checks do not see.
+// TestDamageIsFound changes one value, which SQLite's own checks do not find.
 func TestDamageIsFound(t *testing.T) {
 	for _, c := range []struct {
 		change string
@@ -201,17 +201,17 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-func TestFilesOfOthersAreRefused(t *testing.T) {
+func TestForeignFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "triggers.db")
 	open(t, path).Close()
 	if _, err := Open(t.Context(), Options{Path: path, Cluster: "two"}); !errors.Is(err, localdb.ErrDamaged) {
-		t.Errorf("of another cluster: %v", err)
+		t.Errorf("another cluster: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("no database"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), Options{Path: path, Cluster: "one"}); !errors.Is(err, localdb.ErrDamaged) {
-		t.Errorf("of something else: %v", err)
+		t.Errorf("another application: %v", err)
 	}
 	if err := Remove(path); err != nil {
 		t.Fatal(err)

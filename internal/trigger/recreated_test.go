@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
-// missing is which triggers say that their topic is missing.
+// missing returns the triggers whose topic is missing.
 func (s *stepped) missing() (ids []string) {
 	s.t.Helper()
 	list, err := s.Triggers()
@@ -22,17 +22,17 @@ func (s *stepped) missing() (ids []string) {
 	return ids
 }
 
-// waits wants a trigger to wait for the end of an entity's window.
+// waits requires that a trigger waits for the end of an entity's window.
 func (s *stepped) waits(trigger, entity string) {
 	s.t.Helper()
 	if x, err := s.Explain(s.t.Context(), trigger, entity); err != nil || !x.Known || x.Next == 0 {
-		s.t.Errorf("%s: %+v, %v, want that it waits for the end of its window", entity, x, err)
+		s.t.Errorf("%s: %+v, %v, want it to wait for the end of its window", entity, x, err)
 	}
 }
 
-// TestATopicIsDeletedAndCreatedAgain: triggers say that their topic is missing, what they wait for goes on, and they follow the
-// next topic of that name from its beginning.
-func TestATopicIsDeletedAndCreatedAgain(t *testing.T) {
+// TestRecreatedTopic: triggers whose topic was deleted report that. They keep their state, and
+// follow the next topic of that name from its start.
+func TestRecreatedTopic(t *testing.T) {
 	restart := func(t *testing.T, _ *bucket, s *stepped) *stepped {
 		s.end()
 		return step(t, s.b, s.path)
@@ -46,12 +46,12 @@ func TestATopicIsDeletedAndCreatedAgain(t *testing.T) {
 		name           string
 		missing, again func(t *testing.T, from *bucket, s *stepped) *stepped
 	}{
-		{"the engine goes on", stays, stays},
+		{"no restart", stays, stays},
 		{"a restart while the topic is missing", restart, stays},
-		{"a restart after it was created again", stays, restart},
+		{"a restart after the topic was recreated", stays, restart},
 		{"restarts", restart, restart},
 		{"a new machine while the topic is missing", moved, stays},
-		{"a new machine after it was created again", stays, moved},
+		{"a new machine after the topic was recreated", stays, moved},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLog()
@@ -84,12 +84,12 @@ func TestATopicIsDeletedAndCreatedAgain(t *testing.T) {
 			l.post(ev("bob", "B"))
 			l.until(170 * time.Millisecond)
 			l.post(ev("zoe", "A"))
-			l.post(ev("ann", "A")) // as it was at the same offset of the topic before
+			l.post(ev("ann", "A")) // same offset as in the deleted topic
 			s.settle()
 			s = c.again(t, from, s)
 			s.settle()
 			if list := s.missing(); len(list) > 0 {
-				t.Errorf("%q say that their topic is missing", list)
+				t.Errorf("topics of %q are missing", list)
 			}
 			l.until(400 * time.Millisecond)
 			s.settle()
