@@ -92,7 +92,7 @@ func TestBadTopics(t *testing.T) {
 	}
 	for _, c := range []struct{ topic, body, field, says string }{
 		{"..%2f..%2fevil", `{}`, "topic-name", "evil"},
-		{"t", `{"partitions":1}`, "partitions", "fewer"},
+		{"t", `{"partitions":1}`, "partitions", "less than the current 2"},
 		{"t", `{"partitions":-1}`, "partitions", "-1"},
 		{"t", `{"partitions":1.5}`, "partitions", "want a whole number"},
 		{"t", `{"partition":1}`, "body", "partition"},
