@@ -73,7 +73,7 @@ func (k *kafkaServer) start(ctx context.Context, s *Server, o kafka.Options) (er
 			return
 		}
 		if err := k.server.Serve(ctx, k.listener); err != nil {
-			s.end(fmt.Errorf("Kafka listener: %w", err))
+			s.end(fmt.Errorf("listener of Kafka: %w", err))
 		}
 	})
 	return nil
@@ -125,7 +125,7 @@ func (k *kafkaServer) close(ctx context.Context) error {
 		return nil
 	}
 	if err := k.server.Close(ctx); err != nil {
-		return fmt.Errorf("Kafka requests in progress: %w", err)
+		return fmt.Errorf("requests in progress on the Kafka listener: %w", err)
 	}
 	return nil
 }
