@@ -13,8 +13,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Backup adds a restore point to a backup: everything acknowledged before the call. A broker may write meanwhile. When Backup
-// is interrupted, To holds the restore points that it held before, and the next call uses what was transferred.
+// Backup adds a restore point to a backup. The restore point holds every record acknowledged before
+// the call. A broker may write meanwhile. An interrupted Backup leaves the earlier restore points
+// intact, and the next call reuses the transferred objects.
 //
 // Errors: ErrNoLog, ErrDamaged, ErrIsBucket, ErrOtherLog, state.ErrNewer, and objstore's.
 func Backup(ctx context.Context, o CopyOptions) (*CopyReport, error) {
@@ -34,11 +35,12 @@ func Backup(ctx context.Context, o CopyOptions) (*CopyReport, error) {
 	return &c.out, c.prune(ctx)
 }
 
-// Restore makes To a bucket from a restore point of a backup. To must be empty, or hold an unfinished restore of the same
-// point. A decision of an operator ends the log there (rule R14): clients and data folders may know more of it than the backup
-// holds, so it continues above every epoch and offset that they can have seen.
+// Restore makes To a bucket from a restore point of a backup. To must be empty, or hold an
+// unfinished restore of the same point. Clients and data directories may know more of the log than
+// the backup holds. A recovery SEAL (rule R14) therefore continues the log above every epoch and
+// offset that they can have seen.
 //
-// Errors: ErrNoLog if From is no backup or has no such point, and those of Copy.
+// Errors: ErrNoLog if From is not a backup or lacks the restore point, and those of Copy.
 func Restore(ctx context.Context, o CopyOptions) (*CopyReport, *Recovery, error) {
 	c := newCopier(o)
 	if err := c.point(ctx); err != nil {
@@ -64,7 +66,7 @@ func Restore(ctx context.Context, o CopyOptions) (*CopyReport, *Recovery, error)
 	return &c.out, r, c.finish(ctx)
 }
 
-// point loads the restore point that is asked for.
+// point loads the requested restore point.
 func (c *copier) point(ctx context.Context) error {
 	cluster, err := c.readMark(ctx, BackupMark)
 	if errors.Is(err, objstore.ErrNotFound) {
@@ -94,8 +96,8 @@ func (c *copier) point(ctx context.Context) error {
 	return fmt.Errorf("%w at that position: seb backup --list shows the restore points", ErrNoLog)
 }
 
-// prune deletes the restore points beyond those to keep, and then the objects that no other restore point needs. A restore
-// point goes before its objects, so that each one that is left is whole.
+// prune deletes the restore points beyond Keep, and then the objects that no other restore point
+// needs. It deletes a restore point before its objects, so that each remaining one is complete.
 func (c *copier) prune(ctx context.Context) error {
 	var keep []snapshotObject
 	var drop []string
@@ -159,7 +161,8 @@ type RestorePoint struct {
 	Topics  int
 }
 
-// RestorePoints lists those of a backup, the newest first. Errors: ErrNoLog if it is none, and objstore's.
+// RestorePoints lists the restore points of a backup, newest first. Errors: ErrNoLog if s is not a
+// backup, and objstore's.
 func RestorePoints(ctx context.Context, s objstore.Store, shard uint32) (points []RestorePoint, err error) {
 	c := newCopier(CopyOptions{From: s, To: s, Shard: shard})
 	if _, err := c.readMark(ctx, BackupMark); errors.Is(err, objstore.ErrNotFound) {
@@ -186,8 +189,8 @@ func RestorePoints(ctx context.Context, s objstore.Store, shard uint32) (points 
 	return points, err
 }
 
-// Verify reads and verifies every object of a restore point; To is not used. Errors: record.ErrCorrupt and ErrDamaged for what
-// is wrong, and those of Restore.
+// Verify reads and verifies every object of a restore point. It ignores To. Errors:
+// record.ErrCorrupt for a corrupt object, ErrDamaged for a missing object, and those of Restore.
 func Verify(ctx context.Context, o CopyOptions) (*CopyReport, error) {
 	o.To = nil
 	c := newCopier(o)

@@ -8,16 +8,16 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// contents are the names that a copy at a state holds.
+// contents is the set of object names that a copy at a state holds.
 type contents struct {
 	shard  uint32
 	st     *state.State
-	epochs map[record.ID]bool // that the state knows
+	epochs map[record.ID]bool // epochs that the state knows, by nonce
 	must   map[string]bool    // slots and packs with records
-	may    map[string]bool    // SEALs and copies of views, if they are there
+	may    map[string]bool    // SEALs and copies of views, if they exist
 }
 
-// contentsAt returns those of a state. views are the copies of views in the store.
+// contentsAt returns the contents at a state. views lists the copies of views in the store.
 func contentsAt(st *state.State, views []snapshot.Found) *contents {
 	n := &contents{st.Shard, st, map[record.ID]bool{}, map[string]bool{}, map[string]bool{}}
 	for _, t := range st.Topics() {
@@ -44,8 +44,9 @@ func contentsAt(st *state.State, views []snapshot.Found) *contents {
 	return n
 }
 
-// forgotten reports whether key is a slot of an earlier epoch that the state does not know (rule R12). Of these a copy holds the
-// SEALs, which lead from epoch 0 to the epochs that it knows.
+// forgotten reports whether key is a slot of an earlier epoch that the state does not know (rule
+// R12). A copy holds the SEALs among these slots. They link epoch 0 to the epochs that the state
+// knows.
 func (n *contents) forgotten(key string) bool {
 	s, ok := parseSlot(n.shard, key)
 	return ok && s.epoch < n.st.Pos.Epoch && !n.epochs[s.nonce] && !n.st.OnLostBranch(s.pos())
@@ -53,7 +54,8 @@ func (n *contents) forgotten(key string) bool {
 
 func (n *contents) holds(key string) bool { return n.must[key] || n.may[key] || n.forgotten(key) }
 
-// viewsAt returns the newest whole copy of each view that is not ahead of a state. all has the newest of a view first.
+// viewsAt returns the newest complete copy of each view that is not ahead of a state. In all, the
+// newest copy of a view comes first.
 func viewsAt(st *state.State, all []snapshot.Found) (found []snapshot.Found) {
 	for _, f := range all {
 		on := slices.ContainsFunc(st.Epochs, func(e state.Epoch) bool { return e.Number == f.Epoch && e.Nonce == f.Nonce })

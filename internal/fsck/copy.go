@@ -28,61 +28,64 @@ import (
 //	the newest copy of each view that is not ahead of P
 //	a snapshot of the state at P, written last
 //
-// No slot below P is needed besides, because readers of the log begin at the snapshot. Objects never change, so a copy into a
-// place that holds an earlier one transfers only new objects. Several snapshots in one place are several restore points that
-// share their objects.
+// The copy needs no other slot below P, because readers of the log begin at the snapshot. Objects
+// never change, so a copy into a store that holds an earlier copy transfers only new objects.
+// Several snapshots in one store are several restore points that share their objects.
 //
-// A bucket has the object meta/cluster. A backup has meta/backup instead, and an unfinished restore or copy has meta/copy: no
-// broker starts on either, because it finds objects of a log and no meta/cluster.
+// A bucket has the object meta/cluster. A backup has meta/backup instead, and an unfinished restore
+// or copy has meta/copy. A broker refuses to start on either, because it finds objects of a log and
+// no meta/cluster.
 const (
 	BackupMark = "meta/backup"
 	CopyMark   = "meta/copy"
 )
 
-// CopyOptions say what to copy. From and To must be set.
+// CopyOptions configures Copy, Backup, Restore and Verify. From and To must be set.
 type CopyOptions struct {
 	From, To objstore.Store
 	Shard    uint32
-	// At is the restore point that Restore takes; nil takes the newest.
+	// At is the restore point to restore; nil selects the newest.
 	At *state.Position
-	// Keep is how many restore points Backup leaves; the newest ones stay. 0 keeps all.
+	// Keep is the number of restore points that Backup keeps, newest first. 0 keeps all.
 	Keep int
-	// Fence, if set, is called by Copy after a first pass, and a second pass follows. It makes sure that no broker writes to
-	// From any more.
+	// Copy calls Fence, if set, after the first pass, and then makes a second pass. After Fence
+	// returns, no broker writes to From.
 	Fence func(context.Context) error
-	// Progress is told how much of a pass is done, from one goroutine at a time.
+	// Progress, if set, receives the progress of a pass. Calls are not concurrent.
 	Progress func(done, total Count)
-	// Workers is how many objects are copied at a time; 8. MemoryBytes bounds their bytes; 256 MiB, or one object.
+	// Workers is the number of objects copied concurrently; default 8. MemoryBytes bounds their
+	// bytes; default 256 MiB, and always at least one object.
 	Workers     int
 	MemoryBytes int64
 }
 
-// CopyReport is what was copied.
+// CopyReport is the result of a copy.
 type CopyReport struct {
-	At      state.Position // the copy holds all of the log before this position
+	At      state.Position // the copy holds the log up to this position, exclusive
 	Time    time.Time      // append time of its last record; zero if there is none
 	Whole   Count          // objects of the copy
-	Copied  Count          // of these, transferred by this call
-	Deleted Count          // of restore points that were not kept
+	Copied  Count          // objects transferred by this call
+	Deleted Count          // objects of deleted restore points
 	Points  int            // restore points in the backup
 }
 
 var (
-	// ErrIsBucket says that the target of a backup, restore or copy holds a log.
+	// ErrIsBucket reports that the target of a backup, restore or copy holds a log.
 	ErrIsBucket = errors.New("a broker's log is there already")
-	// ErrIsBackup says that a bucket was expected, and a backup or an unfinished copy was found.
+	// ErrIsBackup reports that the store holds a backup or an unfinished copy instead of a bucket.
 	ErrIsBackup = errors.New("no bucket of a broker")
-	// ErrOtherLog says that the target holds a copy of another log.
+	// ErrOtherLog reports that the target holds a copy of another log.
 	ErrOtherLog = errors.New("it holds a copy of another log")
-	// errCollected: an object was collected since the state was read. There is a newer state that does not need it.
+	// errCollected reports that an object was collected after the state was read. A newer state
+	// exists that does not need it.
 	errCollected = errors.New("collected meanwhile")
 )
 
-// copyTries is how often the state is read again because objects were collected.
+// copyTries bounds the attempts to read the state when objects are collected meanwhile.
 const copyTries = 20
 
-// Copy makes To a bucket that continues the log in From. To must be empty, or hold an unfinished copy of the same log.
-// Errors: those of Backup, and Fence's.
+// Copy makes To a bucket that continues the log in From. To must be empty, or hold an unfinished
+// copy of the same log. Errors: those of Backup, and Fence's.
 func Copy(ctx context.Context, o CopyOptions) (*CopyReport, error) {
 	c := newCopier(o)
 	if err := c.source(ctx); err != nil {
@@ -115,8 +118,9 @@ func Copy(ctx context.Context, o CopyOptions) (*CopyReport, error) {
 	return &c.out, c.finish(ctx)
 }
 
-// unfinished accepts the snapshots of an unfinished copy at a position, which continues in an epoch. Those of another position
-// are an error: the two cannot be told apart once a broker runs.
+// unfinished returns a function that accepts snapshots of an unfinished copy at a position or in
+// the epoch that continues it. Any other snapshot is an error, because the two copies become
+// indistinguishable once a broker runs.
 func unfinished(at state.Position, epoch uint32) func(snapshotObject) error {
 	return func(s snapshotObject) error {
 		if s.pos != at && s.pos.Epoch != epoch {
@@ -126,12 +130,12 @@ func unfinished(at state.Position, epoch uint32) func(snapshotObject) error {
 	}
 }
 
-// copier is one call. Its checker reads From.
+// copier is the state of one call. Its checker reads From.
 type copier struct {
 	*checker
 	o   CopyOptions
 	out CopyReport
-	// contents and views are those of the last pass.
+	// contents and views belong to the last pass.
 	contents *contents
 	views    []snapshot.Found
 
@@ -156,7 +160,7 @@ func End(ctx context.Context, s objstore.Store, shard uint32) (*state.State, err
 	return c.st, err
 }
 
-// source learns whose log From holds.
+// source reads the cluster ID of From.
 func (c *copier) source(ctx context.Context) error {
 	if err := c.readMeta(ctx); err != nil {
 		return err
@@ -167,7 +171,8 @@ func (c *copier) source(ctx context.Context) error {
 	return nil
 }
 
-// mark makes sure that To is empty or a copy of this log, and marks it as one. Nothing else is written before.
+// mark verifies that To is empty or a copy of this log, and puts the mark. The mark is the first
+// object in To.
 func (c *copier) mark(ctx context.Context, name string) error {
 	to := newChecker(Options{Store: c.o.To, Shard: c.o.Shard})
 	var names []string
@@ -213,7 +218,7 @@ func (c *checker) readMark(ctx context.Context, name string) (cluster record.ID,
 	return cluster, err
 }
 
-// finish makes To a bucket: it gets the cluster's object, and loses the mark.
+// finish makes To a bucket: it puts meta/cluster and deletes the mark.
 func (c *copier) finish(ctx context.Context) error {
 	if err := c.put(ctx, core.MetaKey, core.EncodeMeta(c.cluster)); err != nil {
 		return err
@@ -221,7 +226,7 @@ func (c *copier) finish(ctx context.Context) error {
 	return patiently(ctx, func() error { return c.o.To.Delete(ctx, CopyMark) })
 }
 
-// put stores an object in To. If the name is taken, it must hold the same bytes: those of an earlier attempt.
+// put stores an object in To. An existing object must hold the same bytes, from an earlier attempt.
 func (c *copier) put(ctx context.Context, key string, b []byte) error {
 	err := patiently(ctx, func() error { return c.o.To.Put(ctx, key, objstore.NewBody(b)) })
 	if !errors.Is(err, objstore.ErrExists) {
@@ -240,8 +245,8 @@ func (c *copier) put(ctx context.Context, key string, b []byte) error {
 	return err
 }
 
-// pass reads the state at the end of the log and transfers what it needs. The end is any committed position at or after the
-// one at which the call began.
+// pass reads the state at the end of the log and transfers the objects that it needs. The end is
+// any committed position at or after the end at the start of the call.
 func (c *copier) pass(ctx context.Context) (err error) {
 	for range copyTries {
 		if err = c.walkToEnd(ctx); err != nil {
@@ -254,8 +259,8 @@ func (c *copier) pass(ctx context.Context) (err error) {
 	return fmt.Errorf("%w after %d attempts", err, copyTries)
 }
 
-// walkToEnd folds the log up to a missing slot that is no hole (rule R13): nothing refers to the log behind it, or it was
-// written since.
+// walkToEnd replays the log up to a missing slot that is not a hole (rule R13): no object refers to
+// the log after it, or a broker has written it since.
 func (c *copier) walkToEnd(ctx context.Context) error {
 	var before state.Position
 	for try := 0; ; try++ {
@@ -279,7 +284,8 @@ func (c *copier) walkToEnd(ctx context.Context) error {
 		} else if o.fatal() != nil {
 			return o.err
 		}
-		// The slot may have been collected between the look at the snapshots and at the slot: then there is a newer one.
+		// The slot may have been collected between the reads of the snapshots and of the slot. Then
+		// a newer snapshot exists.
 		if try > 0 && c.st.Pos == before {
 			return fmt.Errorf("%w: %s is missing: see seb fsck", ErrDamaged, r.cut.key)
 		}
@@ -287,8 +293,9 @@ func (c *copier) walkToEnd(ctx context.Context) error {
 	}
 }
 
-// refersBeyond reports whether an object shows that the log goes on behind the missing slot at its end (rule R13). It looks at
-// names behind that slot only, so its cost does not grow with the age of the log.
+// refersBeyond reports whether an object shows that the log continues after the missing slot at its
+// end (rule R13). It lists only names after that slot, so its cost does not grow with the age of
+// the log.
 func (c *checker) refersBeyond(ctx context.Context) (more bool, err error) {
 	at := c.st.Pos
 	for _, s := range c.snaps {
@@ -345,7 +352,7 @@ func (c *checker) listObjects(ctx context.Context) (sizes map[string]int64, view
 	return sizes, g.List, nil
 }
 
-// transfer copies what the state needs and To does not have. Without To it only reads and verifies.
+// transfer copies the objects that the state needs and To lacks. Without To it only verifies them.
 func (c *copier) transfer(ctx context.Context) error {
 	from, views, err := c.listObjects(ctx)
 	if err != nil {
@@ -391,7 +398,7 @@ func (c *copier) transfer(ctx context.Context) error {
 	return g.Wait()
 }
 
-// one copies an object, after it was verified.
+// one verifies an object and copies it.
 func (c *copier) one(ctx context.Context, e objstore.Entry) error {
 	c.memory.take(e.Size)
 	defer c.memory.give(e.Size)
@@ -416,11 +423,11 @@ func (c *copier) one(ctx context.Context, e objstore.Entry) error {
 	case errors.Is(err, objstore.ErrNotFound):
 		return fmt.Errorf("%s: %w", e.Key, errCollected)
 	case forgotten && errors.Is(err, record.ErrCorrupt):
-		return nil // no record is in it
+		return nil // it holds no record
 	case err != nil:
 		return fmt.Errorf("%s: %w", e.Key, err)
 	}
-	if c.o.To != nil && (kind == record.KindSeal || !forgotten) { // else garbage
+	if c.o.To != nil && (kind == record.KindSeal || !forgotten) { // otherwise it is garbage
 		if err := c.put(ctx, e.Key, b); err != nil {
 			return err
 		}
@@ -429,8 +436,8 @@ func (c *copier) one(ctx context.Context, e objstore.Entry) error {
 	return nil
 }
 
-// verify checks the sums of a slot or pack, and that it belongs under its name. Copies of views have sums of their own, which
-// the broker checks before it uses one.
+// verify checks the checksums and the name of a slot or pack. Copies of views have their own
+// checksums, which the broker verifies before use.
 func (c *checker) verify(key string, b []byte) (record.Kind, error) {
 	n, slot := parseSlot(c.o.Shard, strings.TrimSuffix(key, state.RecoverySuffix))
 	if !slot {
@@ -458,7 +465,7 @@ func (c *copier) step(size int64, copied bool) {
 	}
 }
 
-// putSnapshot writes the restore point. Everything that it refers to is in To.
+// putSnapshot writes the restore point. To already holds every object that it refers to.
 func (c *copier) putSnapshot(ctx context.Context) error {
 	c.out.At = c.st.Pos
 	if c.st.AppendTime > 0 {
@@ -469,7 +476,7 @@ func (c *copier) putSnapshot(ctx context.Context) error {
 	return c.put(ctx, state.SnapKey(c.o.Shard, c.st.Pos, c.st.Nonce), b)
 }
 
-// targetSnapshots calls f with the snapshots in To, the newest first.
+// targetSnapshots calls f with each snapshot in To, newest first.
 func (c *copier) targetSnapshots(ctx context.Context, f func(snapshotObject) error) error {
 	var failed error
 	to := newChecker(Options{Store: c.o.To, Shard: c.o.Shard})

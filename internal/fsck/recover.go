@@ -13,56 +13,57 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// RecoverOptions say how to recover. Store and Accept, or Store and Seen, must be set.
+// RecoverOptions configures Recover. Store and Accept, or Store and Seen, must be set.
 type RecoverOptions struct {
 	Store objstore.Store
 	Shard uint32
-	// Accept is the position of the slot that is lost or unreadable or, if a broker has continued without it, of the first object
-	// on the branch that was left; nil accepts no loss.
+	// Accept is the position of the lost or unreadable slot. If a broker has continued without that
+	// slot, Accept is the position of the first object on the lost branch. nil accepts no loss.
 	Accept *state.Position
-	// Seen is the last position that a data folder knows of this bucket; nil if there is none. With OlderCopy it is accepted
-	// that the bucket holds less.
+	// Seen is the last position that a data directory knows of this bucket; nil if there is none.
+	// OlderCopy accepts that the bucket holds less than that.
 	Seen      *core.Seen
 	OlderCopy bool
 }
 
-// Recovery is what a recovery did.
+// Recovery is the result of a recovery.
 type Recovery struct {
-	Meta   bool            // the cluster's object was missing, and was put back; nothing else was done if Epoch is 0
-	Level  uint32          // the format level of the bucket from now on
-	At     state.Position  // where the log was cut
-	Branch *state.Position // of the first object on a branch that brokers had left before; nil if there is none
-	Epoch  uint32          // in which it continues
-	Lost   []Records       // offsets that were given out on the lost branch and hold no records from now on
-	Slots  int             // commit objects on the lost branch that are left in the bucket
+	Meta   bool            // meta/cluster was missing and is restored; if Epoch is 0, nothing else changed
+	Level  uint32          // the new format level of the bucket
+	At     state.Position  // the end of the log that is kept
+	Branch *state.Position // of the first object on an earlier lost branch; nil if there is none
+	Epoch  uint32          // the epoch in which the log continues
+	Lost   []Records       // offsets that the lost branch assigned; they hold no records
+	Slots  int             // commit objects of the lost branch that remain in the bucket
 	Topics int             // topics that were created on the lost branch
 	Fenced []string        // names of the SEALs that end the lost branch
 }
 
 var (
-	// ErrNothingLost says that there is nothing to recover.
+	// ErrNothingLost reports that the log needs no recovery.
 	ErrNothingLost = errors.New("nothing to recover: the log is whole")
-	// ErrOtherLoss says that the accepted position is not where the log is cut.
+	// ErrOtherLoss reports that the accepted position is not the end of the intact log.
 	ErrOtherLoss = errors.New("that is not where the log is cut")
 )
 
-// unreadableSpan is how many offsets of each partition an object that is lost, or cannot be read, is taken to have given out:
-// more than fit into one by far.
+// unreadableSpan is the number of offsets of each partition that recovery reserves for a lost or
+// unreadable object. It is far more than one object can hold.
 const unreadableSpan = 1 << 24
 
-// unknownMax bounds how many missing objects count: a long branch has had most of its slots collected, and 2^40 offsets are more
-// than a partition gets in years.
+// unknownMax bounds the number of missing objects that count. Most slots of a long branch are
+// collected, and 2^40 offsets last a partition for years.
 const unknownMax = 1 << 16
 
-// Recover records in the log that committed objects are lost, so that brokers lead again. The decision is one object, a SEAL
-// in the place of the first lost slot (rule R14): it names an epoch above every epoch that any object or the data folder
-// names, and gives each partition a next offset above every offset that they name. Before it is put the lost branch is
-// fenced, so that a broker that still leads there stops. Nothing is deleted.
+// Recover records in the log that committed objects are lost, so that a broker can lead again. The
+// record is one object, a recovery SEAL in the first lost slot (rule R14). Its epoch is above every
+// epoch that an object or the data directory names. It sets the next offset of each partition above
+// every offset that they name. Recover fences the lost branch first, so that a broker that still
+// leads there stops. Recover deletes nothing.
 //
-// Where a broker has continued without the slot, and its epochs have overtaken those of the branch that it left, no slot is
-// missing at the end of the log. The decision is then put there.
+// If a broker has continued without the slot, and its epochs are above those of the lost branch, no
+// slot is missing. The recovery SEAL then takes the slot at the end of the log.
 //
-// The cluster's object is put back if it is missing, which needs no decision.
+// Recover also restores a missing meta/cluster. That needs no accepted loss.
 //
 // Errors: ErrNoLog, ErrNothingLost, ErrOtherLoss, state.ErrNewer, and objstore's.
 func Recover(ctx context.Context, o RecoverOptions) (*Recovery, error) {
@@ -81,7 +82,7 @@ func Recover(ctx context.Context, o RecoverOptions) (*Recovery, error) {
 	return r.run(ctx)
 }
 
-// meta puts the cluster's object back: what it holds is in the log, too.
+// meta restores a missing meta/cluster. The log holds its content too.
 func (r *recovery) meta(ctx context.Context) error {
 	switch {
 	case r.badMeta != nil:
@@ -97,16 +98,18 @@ func (r *recovery) meta(ctx context.Context) error {
 }
 
 const (
-	// restoreEpochs and restoreSpan are how many epochs, and offsets of each partition, the log is taken to have gone on after a
-	// backup: nothing that is left tells. Clients refuse an epoch that is not above those that they have seen.
+	// restoreEpochs and restoreSpan are the numbers of epochs, and of offsets of each partition,
+	// that a restore skips. The log may have used them after the backup, and no object tells.
+	// Clients refuse an epoch that is not above those that they have seen.
 	restoreEpochs = 1 << 16
 	restoreSpan   = math.MaxUint32 // one range without an object in each partition
 )
 
-// continueCopy ends the epoch in which a copy was made, at the copy's position, and stores the state behind that: a copy
-// continues in an epoch of its own, and the second snapshot is what an fsck expects where slots were collected. lossy says that
-// the log went on after the copy was made: then the SEAL is a decision of rule R14, above all that anyone can have seen. It may
-// be called again after an interruption.
+// continueCopy seals the epoch of a copy at the copy's position and stores a snapshot of the state
+// after the SEAL. The copy thus continues in its own epoch, and fsck finds the second snapshot that
+// it expects where slots were collected. lossy reports that the log may have continued after the
+// copy. The SEAL is then a recovery SEAL (rule R14), above every epoch and offset that a client can
+// have seen. The caller may repeat an interrupted call.
 func continueCopy(ctx context.Context, s objstore.Store, at *state.State, lossy bool) (*Recovery, error) {
 	c := newChecker(Options{Store: s, Shard: at.Shard})
 	c.cluster = at.Cluster
@@ -141,18 +144,18 @@ type recovery struct {
 	o         RecoverOptions
 	out       Recovery
 	cut       *object         // the slot at the end of the walk: missing or corrupt
-	lastEpoch uint32          // the highest that anything names
-	beyond    []slotName      // on the lost branch
-	first     *state.Position // on a branch that brokers have left before
-	proof     bool            // something shows that the log went on behind the cut (rule R13)
-	data      bool            // the slot at the cut held data: a later slot of its epoch saw it
+	lastEpoch uint32          // the highest that an object or the caller names
+	beyond    []slotName      // slots on the lost branch
+	first     *state.Position // first object of an earlier lost branch
+	proof     bool            // an object shows that the log continued after the cut (rule R13)
+	data      bool            // the slot at the cut held data, because a later slot of its epoch refers to it
 	damaged   int             // objects of the lost branch that cannot be read
 	next      map[partition]int64
 	topics    map[record.ID]bool // created on the lost branch
-	span      int64              // offsets of each partition that nothing names and that may have been given out all the same
+	span      int64              // offsets of each partition that no object names and that may be assigned
 }
 
-// walk goes to the end of the log as a candidate does: from the newest snapshot that can be read.
+// walk replays the log from the newest readable snapshot to its end, like a candidate.
 func (r *recovery) walk(ctx context.Context) error {
 	if err := r.listSnapshots(ctx); err != nil {
 		return err
@@ -221,7 +224,7 @@ func (r *recovery) run(ctx context.Context) (*Recovery, error) {
 	if err := r.fence(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.survey(ctx); err != nil { // with what a leader has stored until it was fenced
+	if err := r.survey(ctx); err != nil { // includes the objects that a leader stored before it was fenced
 		return nil, err
 	}
 	if older {
@@ -233,20 +236,20 @@ func (r *recovery) run(ctx context.Context) (*Recovery, error) {
 	return &r.out, nil
 }
 
-// fence puts a SEAL at the end of every epoch behind the cut, so that a broker that leads there stops.
+// fence puts a SEAL at the end of every epoch after the cut, so that a broker that leads it stops.
 func (r *recovery) fence(ctx context.Context) error {
 	type epoch struct {
 		number uint32
 		nonce  record.ID
 	}
-	ends := map[epoch]uint64{} // the slot behind the last
+	ends := map[epoch]uint64{} // the slot after the last
 	for _, n := range r.beyond {
 		e := epoch{n.epoch, n.nonce}
 		ends[e] = max(ends[e], n.slot+1)
 		o := r.readObject(ctx, state.SlotKey(r.o.Shard, n.epoch, n.nonce, n.slot))
 		if o.err == nil && o.head.Kind == record.KindSeal {
 			next := epoch{o.head.NextEpoch, o.head.NextNonce}
-			ends[next] = max(ends[next], 0) // it may be led, without a slot so far
+			ends[next] = max(ends[next], 0) // a leader may exist that has no slot yet
 		}
 	}
 	order := make([]epoch, 0, len(ends))
@@ -274,7 +277,7 @@ func (r *recovery) fence(ctx context.Context) error {
 	return nil
 }
 
-// put stores a SEAL under a free name, and says whether it did.
+// put stores a SEAL if its name is free, and reports whether it did.
 func (r *recovery) put(ctx context.Context, key string, h *record.Head, recs []state.Record) (bool, error) {
 	body, err := record.EncodeObject(h, state.EncodeRecords(nil, recs), nil, nil)
 	if err != nil {
@@ -282,14 +285,14 @@ func (r *recovery) put(ctx context.Context, key string, h *record.Head, recs []s
 	}
 	err = patiently(ctx, func() error { return r.o.Store.Put(ctx, key, objstore.NewBody(body)) })
 	if errors.Is(err, objstore.ErrExists) {
-		o := r.readObject(ctx, key) // perhaps an attempt of ours that had no answer
+		o := r.readObject(ctx, key) // may be an earlier attempt of this call that got no response
 		return o.err == nil && o.head.Kind == record.KindSeal && o.head.NextNonce == h.NextNonce, o.fatal()
 	}
 	return err == nil, err
 }
 
-// unknown counts the objects behind the cut, and in it, that were stored and whose offsets nothing names: those that cannot
-// be read, and those that are missing below others.
+// unknown counts the objects at and after the cut whose offsets are unknown: unreadable objects,
+// and missing objects below existing ones.
 func (r *recovery) unknown() (n int64) {
 	at := r.st.Pos
 	slots := map[record.ID]map[uint64]bool{}
@@ -306,18 +309,18 @@ func (r *recovery) unknown() (n int64) {
 		if nonce == r.st.Nonce {
 			first = at.Slot + 1
 		} else if i := slices.IndexFunc(r.st.Epochs, func(e state.Epoch) bool { return e.Nonce == nonce }); i >= 0 {
-			first = r.st.Epochs[i].Seal + 1 // of a leader that the lost SEAL had deposed
+			first = r.st.Epochs[i].Seal + 1 // of a leader that the lost SEAL fenced
 		}
 		n += int64(ends[nonce]+1-first) - int64(len(there))
 	}
 	n = min(n, unknownMax)
 	if r.data || len(r.beyond) == 0 && !r.cut.missing() {
-		n++ // the slot at the cut held data, or may have; else it held the SEAL of its epoch
+		n++ // the slot held data, or may have; otherwise it held the SEAL of its epoch
 	}
 	return n + int64(r.damaged)
 }
 
-// seal puts the decision.
+// seal puts the recovery SEAL.
 func (r *recovery) seal(ctx context.Context) error {
 	loss := &state.Loss{LastEpoch: r.lastEpoch}
 	unknown := r.unknown()
@@ -347,7 +350,7 @@ func (r *recovery) seal(ctx context.Context) error {
 	return r.putSeal(ctx, &h, recs)
 }
 
-// sealHead is the head of a SEAL at the end of the walk.
+// sealHead returns the head of a SEAL at the end of the walk.
 func (r *recovery) sealHead() record.Head {
 	at := r.st.Pos
 	return record.Head{
@@ -357,10 +360,10 @@ func (r *recovery) sealHead() record.Head {
 	}
 }
 
-// putSeal puts the SEAL at the end of the walk, and a snapshot of the state behind it.
+// putSeal puts the SEAL at the end of the walk, and a snapshot of the state after it.
 func (r *recovery) putSeal(ctx context.Context, h *record.Head, recs []state.Record) error {
 	key := r.cut.key
-	if !r.cut.missing() { // the name is taken, by unreadable bytes: nothing is deleted
+	if !r.cut.missing() { // unreadable bytes have the name, and recovery deletes nothing
 		key = state.RecoveryKey(r.o.Shard, h.Epoch, h.Nonce, h.Slot)
 	}
 	done, err := r.put(ctx, key, h, recs)
@@ -370,7 +373,7 @@ func (r *recovery) putSeal(ctx context.Context, h *record.Head, recs []state.Rec
 	if !done {
 		return fmt.Errorf("%w: %s was written meanwhile: run it again", ErrActive, key)
 	}
-	// From now on every start begins here: at no snapshot of a lost branch, whatever comes back of it.
+	// Every later start reads this snapshot, even if a snapshot of a lost branch reappears.
 	if err := r.st.Apply(h, recs, nil); err != nil {
 		return err
 	}

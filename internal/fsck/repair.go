@@ -13,11 +13,12 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// deleteAtOnce is what one request deletes.
+// deleteAtOnce is the number of objects that one request deletes.
 const deleteAtOnce = 1000
 
-// repair removes permanent garbage, by the four tests of rule R7, from the older of the two newest snapshots. A
-// leader wants both to be its own, because only those it knows to be on the log; here the walk has come by both.
+// repair deletes permanent garbage by the four tests of rule R7, with the older of the two newest
+// snapshots. A leader requires both snapshots to be its own, because it knows only those to be on
+// the log. Here the walk has verified both.
 func (c *checker) repair(ctx context.Context) error {
 	switch {
 	case c.report.Damages > 0:
@@ -50,7 +51,7 @@ func (c *checker) repair(ctx context.Context) error {
 	return r.flush(ctx)
 }
 
-// quiet waits, and looks whether anybody has written since the walk.
+// quiet waits, and returns ErrActive if a broker has written since the walk.
 func (c *checker) quiet(ctx context.Context) error {
 	t := time.NewTimer(c.o.Quiet)
 	defer t.Stop()
@@ -69,7 +70,7 @@ func (c *checker) quiet(ctx context.Context) error {
 	return c.still(ctx)
 }
 
-// still makes sure that the slot at the end of the log is still empty.
+// still returns ErrActive unless the slot at the end of the log is empty.
 func (c *checker) still(ctx context.Context) error {
 	_, missing, err := c.readHead(ctx, c.st.Key(c.st.Pos.Epoch, c.st.Pos.Slot))
 	switch {
@@ -81,7 +82,7 @@ func (c *checker) still(ctx context.Context) error {
 	return err
 }
 
-// judge returns the tests of rule R7, or nil if there are no two snapshots.
+// judge returns the tests of rule R7, or nil without two verified snapshots.
 func (c *checker) judge(ctx context.Context) (*core.Collector, error) {
 	n := len(c.proven)
 	if n < 2 || c.proven[n-1].key != c.newest || c.proven[n-2].pos != c.floor {
@@ -97,16 +98,16 @@ func (c *checker) judge(ctx context.Context) (*core.Collector, error) {
 	return core.NewCollector(older, nil), nil
 }
 
-// removal deletes what is judged to be garbage, some at a time.
+// removal deletes garbage in batches.
 type removal struct {
 	c     *checker
 	judge *core.Collector
 	names []objstore.Entry
-	asked map[string]objstore.Entry // whose heads were read
+	asked map[string]objstore.Entry // names whose heads were read
 	err   error
 }
 
-// list removes what is garbage of the names below a prefix that are wanted.
+// list removes the garbage among the wanted names below a prefix.
 func (r *removal) list(ctx context.Context, prefix string, wanted func(string) bool) error {
 	err := r.c.list(ctx, prefix, "", func(e objstore.Entry) bool {
 		if wanted(e.Key) && r.garbage(ctx, e) && r.err == nil {
@@ -117,7 +118,7 @@ func (r *removal) list(ctx context.Context, prefix string, wanted func(string) b
 	return cmp.Or(err, r.err)
 }
 
-// remove takes a name into the next request.
+// remove adds a name to the next request.
 func (r *removal) remove(ctx context.Context, e objstore.Entry) error {
 	r.names = append(r.names, e)
 	if len(r.names) < deleteAtOnce {
@@ -129,7 +130,7 @@ func (r *removal) remove(ctx context.Context, e objstore.Entry) error {
 func (r *removal) garbage(ctx context.Context, e objstore.Entry) bool {
 	key := e.Key
 	if r.c.probes[key] {
-		return true // it was there at the beginning: no check takes that long
+		return true // listed when fsck started; the probe of a live broker ends sooner
 	}
 	if r.judge == nil {
 		return false
@@ -139,7 +140,7 @@ func (r *removal) garbage(ctx context.Context, e objstore.Entry) bool {
 		h, missing, err := r.c.readHead(ctx, key)
 		switch {
 		case missing, errors.Is(err, record.ErrCorrupt):
-			return false // never deleted because it is unreadable (rule R9)
+			return false // an unreadable object is never deleted (rule R9)
 		case err != nil:
 			r.err = err
 			return false
@@ -150,7 +151,7 @@ func (r *removal) garbage(ctx context.Context, e objstore.Entry) bool {
 	return v == core.Delete && !r.forbidden(key)
 }
 
-// forbidden holds once more what must never happen: it does not rest on the judge.
+// forbidden reports whether a name must never be deleted. It does not depend on the judge.
 func (r *removal) forbidden(key string) bool {
 	n, ok := parseSlot(r.c.o.Shard, key)
 	p, pack := parsePack(r.c.o.Shard, key)
@@ -179,8 +180,8 @@ func (r *removal) flush(ctx context.Context) error {
 	return nil
 }
 
-// discard removes what lost branches hold that a recovery has cut off the log. SEALs stay: they fence. No name of them is ever
-// used again, so a DELETE that comes late does no harm.
+// discard deletes the objects of lost branches that a recovery has accepted. SEALs stay, because
+// they fence. The names are never used again, so a late DELETE is harmless.
 func (c *checker) discard(ctx context.Context) error {
 	if c.report.Damages > 0 {
 		return ErrDamaged

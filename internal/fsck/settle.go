@@ -9,8 +9,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// settle says which of the objects that are not right are damage: what readers can still reach, and what a broker may
-// still have to walk over. The rest is garbage that is also broken.
+// settle reports which suspects are damage: objects that readers can reach, and slots that a broker
+// may have to replay. The other suspects are garbage.
 func (c *checker) settle() {
 	at := map[ref]bool{}
 	for _, s := range c.suspects {
@@ -35,14 +35,14 @@ func (c *checker) settle() {
 	}
 }
 
-// isSeal says whether a slot is the end of an epoch of the log.
+// isSeal reports whether a slot is the end of an epoch of the log.
 func (c *checker) isSeal(at ref) bool {
 	e, known := c.epoch(at.Epoch)
 	return known && !at.pack && e.Number < c.st.Pos.Epoch && e.Seal == at.Slot
 }
 
-// checkSeals makes sure that each epoch but the last still has its SEAL: it fences the brokers of that epoch, and is
-// never deleted (rule R7).
+// checkSeals verifies that each epoch but the last has its SEAL. The SEAL fences the brokers of
+// that epoch and is never deleted (rule R7).
 func (c *checker) checkSeals(ctx context.Context) error {
 	for i, e := range c.chain {
 		key := state.SlotKey(c.o.Shard, e.Number, e.Nonce, e.Seal)
@@ -50,7 +50,7 @@ func (c *checker) checkSeals(ctx context.Context) error {
 		if !known || c.sealed[e.Nonce] || c.isSuspect(key) {
 			continue
 		}
-		// An epoch that ended after the listing.
+		// The epoch ended after the listing.
 		h, missing, err := c.readHead(ctx, key)
 		switch {
 		case missing:
@@ -81,7 +81,7 @@ func (c *checker) isSuspect(key string) bool {
 	return false
 }
 
-// checkOffsets makes sure that the ranges of each partition follow one another without a gap, from its start to its end.
+// checkOffsets verifies that the ranges of each partition are contiguous from its start to its end.
 func (c *checker) checkOffsets() {
 	for _, t := range c.st.Topics() {
 		for i, p := range t.Partitions.All() {

@@ -11,7 +11,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// survey lists what lies behind the cut and on branches that were left before, and notes every epoch and offset that it names.
+// survey lists the objects after the cut and on earlier lost branches, and notes every epoch and
+// offset that they name.
 func (r *recovery) survey(ctx context.Context) error {
 	at := r.st.Pos
 	r.beyond, r.first, r.damaged, r.topics = nil, nil, 0, map[record.ID]bool{}
@@ -50,7 +51,7 @@ func (r *recovery) survey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var packs *state.Position // of a branch of which nothing else is left
+	var packs *state.Position // of a branch that has no other objects
 	err = r.list(ctx, state.PackPrefix(r.o.Shard), "", func(e objstore.Entry) bool {
 		n, ok := parsePack(r.o.Shard, e.Key)
 		if behind := n.epoch > at.Epoch; ok && (behind || !v.judge.OnLog(n.nonce) && !r.st.LossAccepted(n.epoch)) {
@@ -74,12 +75,12 @@ func (r *recovery) onBranch(ctx context.Context, n slotName) error {
 	return r.note(ctx, state.SlotKey(r.o.Shard, n.epoch, n.nonce, n.slot))
 }
 
-// strays finds the slots that brokers left when they continued without a lost object: DATA in epochs that are not on the log,
-// and the SEALs between these epochs.
+// strays finds the slots of branches that brokers abandoned when they continued without a lost
+// object: DATA in epochs that are not on the log, and the SEALs between these epochs.
 type strays struct {
 	*recovery
 	judge *core.Collector
-	seals map[record.ID][]straySeal // of epochs that may be such, by nonce
+	seals map[record.ID][]straySeal // of epochs that may be on such a branch, by nonce
 }
 
 type straySeal struct {
@@ -87,9 +88,10 @@ type straySeal struct {
 	next record.ID
 }
 
-// look judges a name that is not behind the end of the log.
+// look judges a name that is not after the end of the log.
 func (v *strays) look(ctx context.Context, key string, n slotName) error {
-	// The judge keeps what is not below the state, which in an epoch that is not on the log means nothing.
+	// The judge keeps every slot that is not below the state. In an epoch that is not on the log,
+	// that comparison means nothing.
 	if n.epoch < v.st.Pos.Epoch && v.judge.Judge(key) != core.AskHead {
 		return nil
 	}
@@ -112,7 +114,7 @@ func (v *strays) look(ctx context.Context, key string, n slotName) error {
 	return nil
 }
 
-// note adds what was found to the lost branch.
+// note adds the strays to the lost branch.
 func (v *strays) note(ctx context.Context) error {
 	v.judge.Settle()
 	led := map[record.ID]bool{}
@@ -146,7 +148,7 @@ func (v *strays) note(ctx context.Context) error {
 	return nil
 }
 
-// note reads an object behind the cut and notes what it names.
+// note reads an object after the cut and notes the epochs and offsets that it names.
 func (r *recovery) note(ctx context.Context, key string) error {
 	o := r.readObject(ctx, key)
 	switch {
@@ -159,7 +161,7 @@ func (r *recovery) note(ctx context.Context, key string) error {
 		return nil
 	}
 	if n, slot := parseSlot(r.o.Shard, key); slot && r.place(&o.head, n) != nil {
-		r.damaged++ // what was stored under this name is not known; what is there now was stored somewhere
+		r.damaged++ // the original object of this name is unknown
 	}
 	if o.head.Kind == record.KindSeal {
 		r.lastEpoch = max(r.lastEpoch, o.head.NextEpoch)

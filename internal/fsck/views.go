@@ -7,7 +7,8 @@ import (
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 )
 
-// views reads the copies of views that the listing shows. None is needed to read a record, so there is no damage here.
+// views verifies the copies of views in the listing. Records are readable without them, so a
+// corrupt copy is not damage.
 func (l *listing) views(ctx context.Context) error {
 	c := l.c
 	for i := range l.copies.List {

@@ -9,13 +9,14 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// follow walks along the chain, from where the fold is to the end of the log, or to where it cannot continue.
+// follow replays the chain from the current state to the end of the log, or to the first slot that
+// it cannot pass.
 func (c *checker) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a := &ahead{c: c}
 	a.restart(c.st.Pos, c.st.Nonce)
-	looked := "-" // the newest snapshot when the missing slot at this position was looked for last
+	looked := "-" // the newest snapshot at the last check of the missing slot
 	for {
 		if err := c.passSnapshots(ctx); err != nil {
 			return err
@@ -29,7 +30,8 @@ func (c *checker) follow(ctx context.Context) error {
 			return err
 		}
 		if o.missing() {
-			// A broker may have written or collected it meanwhile: look again after the listing, until that stands still.
+			// A broker may have written or collected the slot meanwhile. Repeat until a listing
+			// shows no newer snapshot.
 			if err := c.listSnapshots(ctx); err != nil {
 				return err
 			}
@@ -54,7 +56,7 @@ func (c *checker) follow(ctx context.Context) error {
 	}
 }
 
-// apply applies a slot to the fold, if it may.
+// apply applies a slot to the state, and reports whether it did.
 func (c *checker) apply(o *object) bool {
 	if o.missing() {
 		return false
@@ -92,7 +94,7 @@ func (c *checker) sealSeen(nonce record.ID) {
 	}
 }
 
-// wasWalked says whether the walk has verified a slot.
+// wasWalked reports whether the walk has verified a slot.
 func (c *checker) wasWalked(nonce record.ID, slot uint64) bool {
 	for _, s := range c.walked[nonce] {
 		if s.from <= slot && slot < s.to {
@@ -102,7 +104,8 @@ func (c *checker) wasWalked(nonce record.ID, slot uint64) bool {
 	return false
 }
 
-// passSnapshots compares those at the fold's position, and reports those that the walk went past.
+// passSnapshots compares the snapshots at the current position with the state, and reports those
+// that the walk has passed and that are not on the log.
 func (c *checker) passSnapshots(ctx context.Context) error {
 	for len(c.snaps) > 0 && !c.st.Pos.Less(c.snaps[0].pos) {
 		s := c.snaps[0]
@@ -116,7 +119,7 @@ func (c *checker) passSnapshots(ctx context.Context) error {
 		case s.pos == c.st.Pos && s.nonce == c.st.Nonce:
 			c.compare(s, st)
 		case s.pos != c.st.Pos && c.onChain(s.nonce, s.pos):
-			// It came up in a later listing, when the walk was further.
+			// A later listing showed it, after the walk had passed its position.
 		default:
 			c.damage("snapshot off the log", s.key, "the log does not come by epoch %d slot %d with this nonce", s.pos.Epoch, s.pos.Slot)
 		}
@@ -124,7 +127,7 @@ func (c *checker) passSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// onChain says whether a position is one of the log's so far.
+// onChain reports whether a position is on the log up to the current position.
 func (c *checker) onChain(nonce record.ID, at state.Position) bool {
 	e, known := c.epoch(at.Epoch)
 	return known && e.Nonce == nonce && (at.Epoch == c.st.Pos.Epoch || at.Slot <= e.Seal)
@@ -149,7 +152,7 @@ func (c *checker) jump(ctx context.Context, o *object) (bool, error) {
 		if o.missing() && !c.st.Pos.Less(c.floor) {
 			c.damage("missing slot", o.key, "it is not there, and no broker can have collected it: that takes two newer snapshots")
 		}
-		// What the walk has seen does not bear this snapshot out: the listing compares it with the objects.
+		// The walk does not confirm this snapshot. The listing compares it with the objects.
 		clear(c.walked)
 		c.st = st
 		c.learnState()
@@ -159,7 +162,8 @@ func (c *checker) jump(ctx context.Context, o *object) (bool, error) {
 	return false, nil
 }
 
-// extends says whether a state's chain may be the walk's, and longer: epochs that both know must be the same.
+// extends reports whether a state's chain can extend the walk's chain: the epochs that both know
+// are equal.
 func (c *checker) extends(st *state.State) bool {
 	for _, e := range st.Epochs {
 		ours, known := c.epoch(e.Number)
@@ -170,11 +174,12 @@ func (c *checker) extends(st *state.State) bool {
 	return !st.Pos.Less(c.st.Pos)
 }
 
-// beyondMax bounds how many slots beyond the end are looked at: a window's worth and a few SEALs can be there.
+// beyondMax bounds the number of slots read after the end of the log. A window of slots and a few
+// SEALs can exist there.
 const beyondMax = 64
 
-// endOfWalk makes sure that the log ends where the walk does: a slot beyond a missing one that says by its `low` that
-// it was committed shows a hole (rule R5 (2)).
+// endOfWalk verifies that the log ends at the end of the walk. A later slot whose `low` is above
+// the missing slot proves that the missing slot was committed, which is a hole (rule R5 (2)).
 func (c *checker) endOfWalk(ctx context.Context, o *object) error {
 	at := c.st.Pos
 	if !o.missing() {
@@ -208,7 +213,7 @@ func (c *checker) endOfWalk(ctx context.Context, o *object) error {
 	return nil
 }
 
-// hole reports a slot that was committed and is missing, unless it has come meanwhile.
+// hole reports a committed slot that is missing, unless it exists by now.
 func (c *checker) hole(ctx context.Context, key, beyond string) error {
 	_, missing, err := c.readHead(ctx, key)
 	switch {
