@@ -19,7 +19,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestBackupOfViews: the newest copy of a view that is not ahead of the restore point is in it.
+// TestBackupOfViews: a restore point holds the newest copy of each view that is not ahead of it.
 func TestBackupOfViews(t *testing.T) {
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 1000)
@@ -56,7 +56,8 @@ func TestBackupOfViews(t *testing.T) {
 	}
 }
 
-// TestVersionedBucket: old versions of deleted objects change nothing, because a name is used once.
+// TestVersionedBucket: old versions of deleted objects have no effect, because each name is used
+// once.
 func TestVersionedBucket(t *testing.T) {
 	server := testenv.S3ForTest(t, "--versioning-dir", t.TempDir())
 	client := s3.New(s3.Options{
@@ -92,7 +93,7 @@ func TestVersionedBucket(t *testing.T) {
 	sameRecords(t, restored(t, to, nil), content(t, from))
 }
 
-// nonceOf is the nonce of an epoch, by the name of one of its objects.
+// nonceOf returns the nonce of an epoch from the name of one of its objects.
 func nonceOf(t testing.TB, s objstore.Store, epoch uint32) record.ID {
 	t.Helper()
 	for key := range keys(t, s) {

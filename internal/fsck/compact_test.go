@@ -15,7 +15,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// keyed appends records to topic c, "key=value" or "key" for a tombstone each.
+// keyed appends records to topic c: "key=value", or "key" for a tombstone.
 func keyed(t testing.TB, b *broker.Broker, codec record.Compression, texts ...string) {
 	t.Helper()
 	recs := make([]record.Record, len(texts))
@@ -35,13 +35,14 @@ func keyed(t testing.TB, b *broker.Broker, codec record.Compression, texts ...st
 	}
 }
 
-// compacted writes a topic c of which compaction leaves b=2 at offset 3, c=4 at offset 8, and nothing of the last three of its
-// twelve offsets, beside a topic of 3 records that is not compacted.
+// compacted writes a compacted topic c and a topic of 3 records that is not compacted. Of the
+// twelve offsets of c, compaction keeps b=2 at offset 3 and c=4 at offset 8, and none of the last
+// three.
 func compacted(t testing.TB, s objstore.Store, snapshotSlots int) {
 	t.Helper()
 	b := open(t, options(s, snapshotSlots))
 	if _, err := b.CreateTopic(t.Context(), "c", broker.TopicSpec{Settings: map[string]string{
-		"cleanup-policy": "compact", "delete-retention-time": "0s", "timestamp-type": "LogAppendTime", // plain keeps the times it is given
+		"cleanup-policy": "compact", "delete-retention-time": "0s", "timestamp-type": "LogAppendTime", // plain keeps the producer's timestamps
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func compacted(t testing.TB, s objstore.Store, snapshotSlots int) {
 		}
 		return n
 	}
-	for until := time.Now().Add(patience); left() != 2; {
+	for until := time.Now().Add(timeout); left() != 2; {
 		if _, err := m.Once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -71,8 +72,8 @@ func compacted(t testing.TB, s objstore.Store, snapshotSlots int) {
 	closeBroker(t, b)
 }
 
-// TestCleanAfterCompaction: emptied batches, gaps and tombstones that are gone are in order, and records are counted as they
-// are, also when the next broker has gone on.
+// TestCleanAfterCompaction: empty batches, gaps and removed tombstones are not damage. Record
+// counts are exact, also after the next broker has continued.
 func TestCleanAfterCompaction(t *testing.T) {
 	for _, snapshotSlots := range []int{4, 1000} {
 		for name, s := range map[string]objstore.Store{"memory": objstore.NewMemory(), "disk": disk(t)} {
@@ -96,8 +97,8 @@ func TestCleanAfterCompaction(t *testing.T) {
 	}
 }
 
-// TestDamagedCompactedPack: no byte of a pack that compaction has made can change without being found, but for the epochs in
-// the batches' heads, which nothing depends on, and what is lost is named.
+// TestDamagedCompactedPack: fsck finds a change of any byte of a compacted pack and names the lost
+// records. The unused epochs in the batch heads are the exception.
 func TestDamagedCompactedPack(t *testing.T) {
 	s := objstore.NewMemory()
 	compacted(t, s, 1000)
@@ -134,7 +135,7 @@ func TestDamagedCompactedPack(t *testing.T) {
 	clean(t, s)
 }
 
-// compactedPack returns the pack that holds topic c now.
+// compactedPack returns the current pack of topic c.
 func compactedPack(t testing.TB, s objstore.Store) (name string, b []byte) {
 	t.Helper()
 	br := open(t, options(s, 1000))
@@ -148,7 +149,7 @@ func compactedPack(t testing.TB, s objstore.Store) (name string, b []byte) {
 	return name, read(t, s, name)
 }
 
-// leftOf is the first entry of a pack's index.
+// leftOf returns the first entry of a pack's index.
 func leftOf(t testing.TB, b []byte) record.IndexEntry {
 	t.Helper()
 	o, err := record.DecodeObject(b)

@@ -18,7 +18,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// content is what clients see of a bucket. A broker takes it over for that.
+// content returns the records that clients read from a bucket. It starts a broker on the bucket.
 func content(t testing.TB, s objstore.Store) *reading {
 	t.Helper()
 	b := open(t, options(s, 1000))
@@ -26,7 +26,8 @@ func content(t testing.TB, s objstore.Store) *reading {
 	return readAll(t, b)
 }
 
-// sameRecords compares the records of a bucket with those that it must hold. A restored log has a gap behind them.
+// sameRecords compares the records of a bucket with the expected ones. A restored log has a gap
+// after them.
 func sameRecords(t testing.TB, s objstore.Store, want *reading) {
 	t.Helper()
 	got := content(t, s)
@@ -52,7 +53,7 @@ func backup(t testing.TB, from, to objstore.Store, keep int) *fsck.CopyReport {
 	return r
 }
 
-// restored makes a bucket of a restore point, and checks it.
+// restored restores a restore point to a new bucket and checks it.
 func restored(t testing.TB, from objstore.Store, at *state.Position) objstore.Store {
 	t.Helper()
 	to := objstore.NewMemory()
@@ -63,7 +64,8 @@ func restored(t testing.TB, from objstore.Store, at *state.Position) objstore.St
 	return to
 }
 
-// TestBackup: each restore point holds what was acknowledged when it was made, and a second one transfers what is new.
+// TestBackup: each restore point holds every record acknowledged before it. The second transfers
+// only new objects.
 func TestBackup(t *testing.T) {
 	for _, snapshotSlots := range []int{1000, 4} {
 		t.Run(fmt.Sprint(snapshotSlots), func(t *testing.T) {
@@ -113,7 +115,8 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestBackupOfABusyBroker: while a broker writes, merges and collects, each backup holds what was acknowledged before.
+// TestBackupOfABusyBroker: each backup holds every record acknowledged before it, while a broker
+// writes, merges and collects.
 func TestBackupOfABusyBroker(t *testing.T) {
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	b := open(t, options(from, 4))
@@ -159,12 +162,13 @@ func TestBackupOfABusyBroker(t *testing.T) {
 	if err != nil || len(points) != 3 {
 		t.Fatal(points, err)
 	}
-	for _, p := range points { // what is kept is whole
+	for _, p := range points { // each kept point is complete
 		restored(t, to, &p.Position)
 	}
 }
 
-// TestStartsWithoutTheSnapshotOfARecovery: the snapshot at the cut is the newest then. A broker leads at once.
+// TestStartsWithoutTheSnapshotOfARecovery: the snapshot at the cut is the newest, and a broker
+// leads at once.
 func TestStartsWithoutTheSnapshotOfARecovery(t *testing.T) {
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 4)
@@ -179,7 +183,7 @@ func TestStartsWithoutTheSnapshotOfARecovery(t *testing.T) {
 	}
 }
 
-// breaks is a store whose writes end after some.
+// breaks is a store that refuses writes after a number of them.
 type breaks struct {
 	objstore.Store
 	left atomic.Int64
@@ -199,8 +203,8 @@ func (s *breaks) Delete(ctx context.Context, keys ...string) error {
 	return s.Store.Delete(ctx, keys...)
 }
 
-// TestCopiesAreInterrupted: after each of its writes. What a backup held it holds, no broker starts on half a copy, and the
-// same call ends what was begun.
+// TestCopiesAreInterrupted interrupts each operation after each of its writes. A backup keeps its
+// restore points, a broker refuses an unfinished copy, and a repeated call completes the operation.
 func TestCopiesAreInterrupted(t *testing.T) {
 	from, whole := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 4)
@@ -248,7 +252,7 @@ func TestCopiesAreInterrupted(t *testing.T) {
 				}
 				interrupted(t, name, to.Store, first.At, want)
 				to.left.Store(1 << 40)
-				if err := f(from, to); err != nil && !errors.Is(err, fsck.ErrIsBucket) { // all but the mark was done
+				if err := f(from, to); err != nil && !errors.Is(err, fsck.ErrIsBucket) { // only the mark is left to delete
 					t.Fatalf("after %d writes, again: %v", after, err)
 				}
 				switch name {
@@ -266,7 +270,7 @@ func TestCopiesAreInterrupted(t *testing.T) {
 	}
 }
 
-// interrupted checks what an interrupted backup, restore or copy has left.
+// interrupted checks the objects that an interrupted backup, restore or copy leaves.
 func interrupted(t *testing.T, name string, to objstore.Store, first state.Position, want *reading) {
 	t.Helper()
 	if name == "backup" {
@@ -285,7 +289,7 @@ func interrupted(t *testing.T, name string, to objstore.Store, first state.Posit
 		return
 	}
 	if names := keys(t, to); len(names) < 2 || names[core.MetaKey] > 0 {
-		return // nothing, or all but the mark
+		return // no objects, or complete except for deleting the mark
 	}
 	if r := start(t, to, false); r.err == nil {
 		t.Fatalf("a broker leads half a %s", name)
@@ -295,7 +299,8 @@ func interrupted(t *testing.T, name string, to objstore.Store, first state.Posit
 	}
 }
 
-// TestCopy: the copy continues the log, without a gap, and the source is fenced before the second pass.
+// TestCopy: the copy continues the log without a gap. Copy fences the source before the second
+// pass.
 func TestCopy(t *testing.T) {
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 4)
@@ -311,7 +316,7 @@ func TestCopy(t *testing.T) {
 	}
 	a := broker.Append{Topic: "a", ExpectedOffset: -1}
 	a.Data, a.Summary, _ = record.Append(nil, []record.Record{{Value: []byte("lost")}}, record.EncodeOptions{})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	if r := b.Submit(ctx, []broker.Append{a}).Wait(ctx)[0]; r.Err == nil {
 		t.Error("the broker of the source has acknowledged a record after the copy")
@@ -324,7 +329,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestCopiesAreRefused: each with what is wrong, and nothing is written.
+// TestCopiesAreRefused: each error names the cause, and the call writes no object.
 func TestCopiesAreRefused(t *testing.T) {
 	good, other, target := objstore.NewMemory(), objstore.NewMemory(), objstore.NewMemory()
 	live(t, good, 4)
@@ -334,7 +339,7 @@ func TestCopiesAreRefused(t *testing.T) {
 	backup(t, good, target, 0)
 	data := withData(t, good)
 	lost := contentOf(t, good).store(t)
-	remove(t, lost, data[len(data)-3]) // above the newest snapshot or below: in either case records are in it
+	remove(t, lost, data[len(data)-3]) // above or below the newest snapshot, and with records in both cases
 	damaged := contentOf(t, good).store(t)
 	change(t, damaged, packs(t, good)[0], func(b []byte) []byte { b[len(b)-9] ^= 1; return b })
 	foreign := objstore.NewMemory()
@@ -388,7 +393,8 @@ func TestCopiesAreRefused(t *testing.T) {
 	}
 }
 
-// TestBackupOfManyEpochs: the state forgets epochs in which no record lies. Their SEALs are in the copy, their garbage is not.
+// TestBackupOfManyEpochs: the state forgets epochs without records. The copy holds their SEALs and
+// not their garbage.
 func TestBackupOfManyEpochs(t *testing.T) {
 	from, to := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 4)

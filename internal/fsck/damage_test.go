@@ -27,7 +27,7 @@ func flip(at int) func([]byte) []byte {
 	}
 }
 
-// metaLen is where the batches of an object begin.
+// metaLen returns the ends of the state records and of the index of an object.
 func metaLen(t *testing.T, b []byte) (stateEnd, indexEnd int) {
 	t.Helper()
 	h, st, index, need, err := record.DecodeMeta(b)
@@ -37,8 +37,8 @@ func metaLen(t *testing.T, b []byte) (stateEnd, indexEnd int) {
 	return record.HeadSize + len(st), record.HeadSize + len(st) + len(index)*record.IndexEntrySize
 }
 
-// damages are what can happen to a bucket, and how it is to be found. plant returns the names of which one at least is
-// to be named.
+// damages lists the kinds of damage and the expected findings. plant returns names, and the
+// findings must contain at least one of them.
 var damages = []struct {
 	name  string
 	kind  string
@@ -92,7 +92,7 @@ var damages = []struct {
 	{"seal deleted", "", func(t *testing.T, s objstore.Store) []string {
 		key := slots(t, s, record.KindSeal)[1]
 		remove(t, s, key)
-		// Without a snapshot beyond nothing names the epoch that it led to, but that one has data.
+		// Without a later snapshot no object names the next epoch, but that epoch has data.
 		next := strings.Replace(slots(t, s, record.KindData)[0], "/0000000001-", "/0000000002-", 1)
 		for _, k := range slots(t, s, record.KindData) {
 			if k[:20] == next[:20] {
@@ -119,7 +119,8 @@ var damages = []struct {
 	}},
 }
 
-// needed names an object whose loss is damage: not the last, which could pass for the end of the log.
+// needed returns an object whose loss is damage. Loss of the last object looks like the end of the
+// log.
 func needed(t *testing.T, s objstore.Store) string {
 	all := withData(t, s)
 	return all[len(all)-2]
@@ -159,7 +160,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestLostRecords: damage in data names the records that it costs.
+// TestLostRecords: a finding of damaged data names the lost records.
 func TestLostRecords(t *testing.T) {
 	for _, snapshotSlots := range []int{1000, 4} {
 		s := objstore.NewMemory()
@@ -186,7 +187,7 @@ func TestLostRecords(t *testing.T) {
 	}
 }
 
-// TestDamageThatMattersNot: objects that are not needed any more may be damaged.
+// TestDamageThatMattersNot: a damaged object that the log no longer needs is not damage.
 func TestDamageThatMattersNot(t *testing.T) {
 	s := objstore.NewMemory()
 	live(t, s, 1000)
@@ -296,7 +297,7 @@ func TestSnapshotDamage(t *testing.T) {
 	}
 }
 
-// TestHole: a slot in the middle that is missing is a hole where no snapshot lies beyond, and nothing else is.
+// TestHole: a missing slot in the middle is a hole only if no later snapshot exists.
 func TestHole(t *testing.T) {
 	s := objstore.NewMemory()
 	live(t, s, 1000)
@@ -311,8 +312,8 @@ func TestHole(t *testing.T) {
 	}
 }
 
-// orphans plants what zombies and killed brokers leave, in a bucket with at least two snapshots, and returns the names
-// by whether they are permanent garbage.
+// orphans plants the orphans of fenced and killed brokers in a bucket with at least two snapshots.
+// garbage lists the permanent garbage, and stays lists the others.
 func orphans(t *testing.T, s objstore.Store) (garbage, stays []string) {
 	t.Helper()
 	st, err := state.DecodeSnapshot(read(t, s, snapshots(t, s)[0]))
@@ -401,7 +402,7 @@ func readable(t *testing.T, b *broker.Broker) (n int64) {
 	return n
 }
 
-// TestRepairBesideABroker: a leader that writes during the check keeps fsck from removing anything.
+// TestRepairBesideABroker: fsck deletes no object if a leader writes during the check.
 func TestRepairBesideABroker(t *testing.T) {
 	s := objstore.NewMemory()
 	live(t, s, 4)
@@ -431,7 +432,7 @@ func TestRepairBesideABroker(t *testing.T) {
 	}
 }
 
-// TestRepairBesideAnIdleLeader: a leader that is idle cannot be seen and is not harmed.
+// TestRepairBesideAnIdleLeader: fsck cannot detect an idle leader and does not harm it.
 func TestRepairBesideAnIdleLeader(t *testing.T) {
 	for name, snapshotSlots := range map[string]int{"with snapshots of its own": 2, "with those of others": 1000} {
 		t.Run(name, func(t *testing.T) {

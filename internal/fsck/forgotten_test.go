@@ -15,10 +15,11 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// starts is how many brokers manyStarts lets live one after another: many more than a state remembers.
+// starts is the number of consecutive brokers in manyStarts, far above the epochs that a state
+// holds.
 const starts = 60
 
-// manyStarts leaves a log that has had many leaders. What the first of them wrote is deleted but for one record.
+// manyStarts makes a log that has had many leaders. Only one record of the first leader remains.
 func manyStarts(t *testing.T) objstore.Store {
 	t.Helper()
 	s := objstore.NewMemory()
@@ -115,7 +116,8 @@ func TestDamageInForgottenEpochs(t *testing.T) {
 	}
 }
 
-// TestOrphansInForgottenEpochs: DATA in flight when its epoch ended is garbage, a SEAL stays, wherever it lies.
+// TestOrphansInForgottenEpochs: DATA in flight at the end of its epoch is garbage. SEALs always
+// stay.
 func TestOrphansInForgottenEpochs(t *testing.T) {
 	s := manyStarts(t)
 	st := newest(t, s)

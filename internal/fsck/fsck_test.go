@@ -83,7 +83,7 @@ func TestNoLog(t *testing.T) {
 	}
 }
 
-// TestFaultyStore: a store that drops answers and cuts reads off is no damage.
+// TestFaultyStore: dropped responses and truncated reads are not damage.
 func TestFaultyStore(t *testing.T) {
 	s := objstore.NewMemory()
 	live(t, s, 4)
@@ -95,7 +95,8 @@ func TestFaultyStore(t *testing.T) {
 	}
 }
 
-// TestBesideABroker: what a broker writes, snapshots, trims and collects meanwhile is no damage.
+// TestBesideABroker: concurrent writes, snapshots, trims and collections of a broker are not
+// damage.
 func TestBesideABroker(t *testing.T) {
 	s := objstore.NewMemory()
 	b := open(t, options(s, 6))
@@ -109,7 +110,7 @@ func TestBesideABroker(t *testing.T) {
 				return
 			default:
 			}
-			time.Sleep(time.Millisecond) // as a store would have it take
+			time.Sleep(time.Millisecond) // the latency of a store
 			produce(t, b, "t", 0, "value")
 			if i%10 == 9 {
 				if _, err := b.Trim(context.Background(), "t", 0, int64(i-3)); err != nil {
@@ -138,7 +139,7 @@ func TestBesideABroker(t *testing.T) {
 	clean(t, s)
 }
 
-// slow is a store that others overtake.
+// slow is a store with slow requests.
 type slow struct{ objstore.Store }
 
 func (s slow) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
@@ -146,7 +147,7 @@ func (s slow) Get(ctx context.Context, key string, r objstore.Range) (objstore.O
 	return s.Store.Get(ctx, key, r)
 }
 
-// TestAfterKills: brokers that are killed in the middle of everything leave a clean bucket.
+// TestAfterKills: brokers killed at any time leave a clean bucket.
 func TestAfterKills(t *testing.T) {
 	for _, s := range []objstore.Store{objstore.NewMemory(), disk(t)} {
 		for run := range 12 {

@@ -23,8 +23,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// patience is far beyond what anything here takes on a slow day.
-const patience = time.Minute
+// timeout is far above the duration of any step on a slow machine.
+const timeout = time.Minute
 
 func options(s objstore.Store, snapshotSlots int) broker.Options {
 	const ms = core.Duration(time.Millisecond)
@@ -37,7 +37,7 @@ func options(s objstore.Store, snapshotSlots int) broker.Options {
 
 func open(t testing.TB, o broker.Options) *broker.Broker {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	b, err := broker.Open(ctx, o)
 	if err != nil {
@@ -56,7 +56,7 @@ func kill(b *broker.Broker) {
 
 func closeBroker(t testing.TB, b *broker.Broker) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := b.Close(ctx); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func produce(t testing.TB, b *broker.Broker, topic string, partition int, values
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	a := broker.Append{Topic: topic, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1}
 	if r := b.Submit(ctx, []broker.Append{a}).Wait(ctx)[0]; r.Err != nil {
@@ -88,8 +88,8 @@ func create(t testing.TB, b *broker.Broker, topic string, partitions int) {
 	}
 }
 
-// live writes what a broker's life leaves: three epochs, topics that come and go, trims, consumer offsets. It returns
-// how many records can be read.
+// live writes three epochs with created and deleted topics, trims and consumer offsets. It returns
+// the number of readable records.
 func live(t testing.TB, s objstore.Store, snapshotSlots int) (records int64) {
 	t.Helper()
 	ctx := t.Context()
@@ -130,8 +130,8 @@ func live(t testing.TB, s objstore.Store, snapshotSlots int) (records int64) {
 		if snapshotSlots < 100 && run == 1 {
 			merged(t, b, s)
 		}
-		// A closing broker does not wait for its snapshots, and on a slow day they have not come by now.
-		for until := time.Now().Add(patience); run == 2 && snapshotSlots < 100 && snapshotsOf(t, s, b.Epoch()) < 2; records++ {
+		// A closing broker does not wait for its snapshots, so they may not exist yet.
+		for until := time.Now().Add(timeout); run == 2 && snapshotSlots < 100 && snapshotsOf(t, s, b.Epoch()) < 2; records++ {
 			if time.Now().After(until) {
 				t.Fatal("no snapshots come")
 			}
@@ -157,7 +157,7 @@ func snapshotsOf(t testing.TB, s objstore.Store, epoch uint32) (n int) {
 	return n
 }
 
-// merged makes packs of whatever can be merged.
+// merged merges into packs every object that the merger accepts.
 func merged(t testing.TB, b *broker.Broker, s objstore.Store) {
 	t.Helper()
 	m := compactor.Open(compactor.Options{
@@ -179,18 +179,18 @@ func packs(t testing.TB, s objstore.Store) []string {
 	return slices.DeleteFunc(all, func(k string) bool { return !strings.HasPrefix(k, "s0000/pack/") })
 }
 
-// check runs fsck and returns the report and what it found.
+// check runs fsck and returns the report and the findings.
 func check(t testing.TB, o fsck.Options) (*fsck.Report, []fsck.Finding, error) {
 	t.Helper()
 	var found []fsck.Finding
 	o.Found = func(f fsck.Finding) { found = append(found, f) }
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	r, err := fsck.Run(ctx, o)
 	return r, found, err
 }
 
-// clean runs fsck on a bucket that has to be in order, and may hold orphans.
+// clean runs fsck on a bucket that must be undamaged and may hold orphans.
 func clean(t testing.TB, s objstore.Store) *fsck.Report {
 	t.Helper()
 	r, found, err := check(t, fsck.Options{Store: s})
@@ -227,7 +227,7 @@ func keys(t testing.TB, s objstore.Store) map[string]int64 {
 	}
 }
 
-// settled waits until the last DELETE of a broker that is gone has arrived.
+// settled waits for the last DELETE of a stopped broker.
 func settled(t testing.TB, s objstore.Store) map[string]int64 {
 	t.Helper()
 	same := 0
@@ -272,7 +272,7 @@ func put(t testing.TB, s objstore.Store, key string, b []byte) {
 	}
 }
 
-// change puts other bytes under a name, which no part of Seb ever does.
+// change replaces the bytes of an object. Seb itself never does that.
 func change(t testing.TB, s objstore.Store, key string, f func([]byte) []byte) {
 	t.Helper()
 	b := f(read(t, s, key))

@@ -11,7 +11,8 @@ import (
 	"github.com/sebbroker/seb/test/forged"
 )
 
-// TestANewerBucketIsNotChecked: what a newer program wrote is no damage, with and without --repair.
+// TestANewerBucketIsNotChecked: objects of a newer format level are not damage, with and without
+// --repair.
 func TestANewerBucketIsNotChecked(t *testing.T) {
 	for _, c := range forged.Newer {
 		t.Run(c.Name, func(t *testing.T) {

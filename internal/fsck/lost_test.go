@@ -20,7 +20,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// bucket is the objects of a bucket by name.
+// bucket holds the objects of a bucket by name.
 type bucket map[string][]byte
 
 func contentOf(t testing.TB, s objstore.Store) bucket {
@@ -39,14 +39,16 @@ func (b bucket) store(t testing.TB) *objstore.Memory {
 	return s
 }
 
-// reading is what a reader sees of a broker: values by partition and offset, or the error that ends a partition.
+// reading holds the values that a reader gets by partition and offset, or the error that ends a
+// partition.
 type reading struct {
 	values map[string]string // by "topic/partition@offset"
 	next   map[string]int64  // by "topic/partition"
 	errs   map[string]error
 }
 
-// errNothing: a reader gets no records and no error, below the end. Only the offsets that a recovery skips are read so.
+// errNothing: a reader below the end gets no records and no error. Only offsets that a recovery
+// skips read so.
 var errNothing = errors.New("nothing to read")
 
 func readAll(t testing.TB, b *broker.Broker) *reading {
@@ -89,8 +91,8 @@ func (r *reading) partition(t testing.TB, b *broker.Broker, topic string, partit
 	}
 }
 
-// manyEpochs makes a small bucket that holds one of everything: epochs with and without data, one that ended with a kill, a pack, snapshots, and
-// epochs behind the newest snapshot.
+// manyEpochs makes a small bucket with epochs with and without data, one that ended with a kill, a
+// pack, snapshots, and epochs after the newest snapshot.
 func manyEpochs(t testing.TB) bucket {
 	s := objstore.NewMemory()
 	live(t, s, 12)
@@ -98,7 +100,7 @@ func manyEpochs(t testing.TB) bucket {
 	const never = 1000 // snapshots
 	for run := range 5 {
 		b := open(t, options(s, never))
-		if run != 1 && run != 3 { // two epochs hold their SEAL alone
+		if run != 1 && run != 3 { // two epochs hold only their SEAL
 			for i := range 2 {
 				produce(t, b, "a", i%2, fmt.Sprintf("late %d.%d", run, i))
 			}
@@ -112,7 +114,7 @@ func manyEpochs(t testing.TB) bucket {
 	return contentOf(t, s)
 }
 
-// history is a bucket's log before anything was lost.
+// history is the log of a bucket before a loss.
 type history struct {
 	whole  bucket
 	chain  []string // names of the slots on the log, in order
@@ -121,8 +123,8 @@ type history struct {
 	expect *reading
 }
 
-// refers says whether an object refers to the log behind a slot of it. It is rule R13, written once more from the references
-// between objects.
+// refers reports whether an object refers to the log after a slot. It implements rule R13
+// independently, from the references between objects.
 func (h *history) refers(key string, slot record.Head) bool {
 	if pos, _, ok := state.ParseSnapKey(0, key); ok {
 		return state.Position{Epoch: slot.Epoch, Slot: slot.Slot}.Less(pos)
@@ -178,7 +180,7 @@ func newHistory(t testing.TB, whole bucket) *history {
 	}
 }
 
-// collected says whether slots of the epoch follow.
+// collected reports whether later slots of the epoch exist.
 func (h *history) collected(pos state.Position, nonce record.ID) bool {
 	for _, head := range h.heads {
 		if head.Epoch == pos.Epoch && head.Nonce == nonce && head.Slot > pos.Slot {
@@ -188,8 +190,8 @@ func (h *history) collected(pos state.Position, nonce record.ID) bool {
 	return false
 }
 
-// cut returns the first slot that a walk needs and that is not in the bucket, and whether what remains refers to the log
-// behind it. ok is false if a walk needs no missing slot.
+// cut returns the first missing slot that a walk needs. proven reports whether a remaining object
+// refers to the log after it. ok is false if a walk needs no missing slot.
 func (h *history) cut(left bucket) (slot string, proven, ok bool) {
 	var from state.Position
 	for key, pos := range h.snaps {
@@ -212,17 +214,17 @@ func (h *history) cut(left bucket) (slot string, proven, ok bool) {
 	return "", false, false
 }
 
-// result is how a role started on a damaged bucket.
+// result is the result of starting a role on a damaged bucket.
 type result struct {
-	err  error // it refused
+	err  error // the refusal
 	seen *reading
-	at   map[string]int64 // offsets of the records that the leader took afterwards
+	at   map[string]int64 // offsets of the records that the leader accepted later
 }
 
 func start(t testing.TB, s objstore.Store, readOnly bool) (r result) {
 	o := options(s, 1000)
 	o.Core.ReadOnly = readOnly
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	b, err := broker.Open(ctx, o)
 	if err != nil {
@@ -248,7 +250,7 @@ func start(t testing.TB, s objstore.Store, readOnly bool) (r result) {
 	return r
 }
 
-// verdict says what is wrong with how a role started, and whether the loss is one that cannot be seen.
+// verdict returns the fault in a role's start, if any, and whether the loss is undetectable.
 func (h *history) verdict(left bucket, r result) (wrong string, unseen bool) {
 	slot, proven, needed := h.cut(left)
 	switch {
@@ -318,8 +320,9 @@ func damageCases(b bucket, pairs bool) (all []damageCase) {
 
 var allPairs = flag.Bool("pairs", false, "TestLostObjects takes every pair of objects, not every eighth")
 
-// TestLostObjects deletes, truncates and swaps every object of a small bucket, and deletes and swaps pairs. Each role then either
-// serves exactly what was acknowledged, or refuses and says why; and fsck finds the same.
+// TestLostObjects deletes, truncates and swaps every object of a small bucket, and deletes and
+// swaps pairs. Each role then serves exactly the acknowledged records, or refuses with the cause.
+// fsck finds the same.
 func TestLostObjects(t *testing.T) {
 	h := newHistory(t, manyEpochs(t))
 	cases := damageCases(h.whole, !testing.Short())
@@ -328,7 +331,7 @@ func TestLostObjects(t *testing.T) {
 	counts, unseenCases := map[string]int{}, []string{}
 	work := make(chan damageCase)
 	var workers sync.WaitGroup
-	for range 64 { // what a start does most of the time is to wait before it reads something once more
+	for range 64 { // a start mostly waits between reads
 		workers.Go(func() {
 			for c := range work {
 				left := maps.Clone(h.whole)
@@ -389,11 +392,11 @@ func (h *history) try(t testing.TB, name string, left bucket) (outcomes []string
 	return outcomes, unseen
 }
 
-// ends runs the command that a refusal names, and starts a leader again: it serves nothing that was not written, and gives out no
-// offset twice.
+// ends runs the command that a refusal names, and starts a leader again. The leader serves only
+// written records and assigns no offset twice.
 func (h *history) ends(t testing.TB, name string, left bucket, refusal error) (outcome string) {
 	s := left.store(t)
-	_, ends := left[h.chain[len(h.chain)-1]] // of that one no other object knows
+	_, ends := left[h.chain[len(h.chain)-1]] // no other object refers to the last slot
 	if strings.Contains(refusal.Error(), "delete it") {
 		remove(t, s, core.MetaKey)
 	}
@@ -407,7 +410,7 @@ func (h *history) ends(t testing.TB, name string, left bucket, refusal error) (o
 		t.Errorf("%s: %v: no command", name, refusal)
 	}
 	_, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: at})
-	if _, command, next := strings.Cut(fmt.Sprint(err), "--accept-loss "); next && at == nil { // what was lost beside meta/cluster
+	if _, command, next := strings.Cut(fmt.Sprint(err), "--accept-loss "); next && at == nil { // another loss besides meta/cluster
 		at = &state.Position{}
 		if _, err := fmt.Sscanf(command, "%d:%d", &at.Epoch, &at.Slot); err != nil {
 			t.Errorf("%s: %v: %v", name, refusal, err)
@@ -436,12 +439,13 @@ func (h *history) ends(t testing.TB, name string, left bucket, refusal error) (o
 	return "a refusal ends with its command"
 }
 
-// TestForkedBucket: a program without rule R13 has led a fork of the log, and overtaken the lost branch. No broker sees that
-// at its start any more; the check says it, however many starts there were, and nothing of the branch is deleted.
+// TestForkedBucket: a program without rule R13 has led a fork of the log to epochs above those of
+// the lost branch. A starting broker cannot detect that. fsck reports it after any number of
+// starts, and no object of the branch is deleted.
 func TestForkedBucket(t *testing.T) {
 	whole := manyEpochs(t)
 	h := newHistory(t, whole)
-	var seal string // the last but two: behind the snapshots
+	var seal string // the third from the end: after the snapshots
 	for _, key := range h.chain {
 		if head := h.heads[key]; head.Kind == record.KindSeal && head.Epoch == 5 {
 			seal = key
@@ -450,14 +454,15 @@ func TestForkedBucket(t *testing.T) {
 	pos := h.heads[seal]
 	s := whole.store(t)
 	remove(t, s, seal)
-	head := pos // what the old program put in its place
+	head := pos // the object that the old program put in the same slot
 	head.NextNonce = record.NewID()
 	b, err := record.EncodeObject(&head, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(t, s, seal, b)
-	// The old program leads, and is killed, until its epochs are higher than those of the branch: a hidden end has the same effect.
+	// The old program leads and is killed until its epochs are above those of the branch. A hidden
+	// end has the same effect.
 	hidden := bucket{}
 	for key, head := range h.heads {
 		if head.Epoch > pos.Epoch {
@@ -494,7 +499,7 @@ func TestForkedBucket(t *testing.T) {
 	h.acceptBranch(t, s, found[i], hidden)
 }
 
-// alarmed leads a bucket with a fork until a broker has raised an alarm about the lost branch.
+// alarmed leads a bucket with a fork until a broker raises an alarm about the lost branch.
 func alarmed(t *testing.T, s objstore.Store) {
 	var log sebtest.Log
 	o := options(s, 4)
@@ -516,7 +521,7 @@ func alarmed(t *testing.T, s objstore.Store) {
 	closeBroker(t, b)
 }
 
-// acceptBranch recovers a bucket with a branch that brokers have left, by the command of the check's finding.
+// acceptBranch recovers a bucket with a lost branch by the command that fsck's finding names.
 func (h *history) acceptBranch(t *testing.T, s objstore.Store, f fsck.Finding, branch bucket) {
 	b := open(t, options(s, 4))
 	fork := readAll(t, b)
@@ -584,8 +589,8 @@ func (h *history) acceptBranch(t *testing.T, s objstore.Store, f fsck.Finding, b
 	closeBroker(t, b)
 }
 
-// TestRecover: a bucket in which a slot is lost or unreadable is led again once an operator accepts the loss. What the log
-// held before the slot is served, and no offset is given out twice.
+// TestRecover: a broker leads a bucket with a lost or unreadable slot once an operator accepts the
+// loss. It serves the records before the slot and assigns no offset twice.
 func TestRecover(t *testing.T) {
 	h := newHistory(t, manyEpochs(t))
 	for _, kind := range []record.Kind{record.KindData, record.KindSeal} {
@@ -643,8 +648,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// continues starts a leader after a recovery: it serves what was there before the loss, gives out no offset twice, and readers
-// get over the gap.
+// continues starts a leader after a recovery. The leader serves the records before the loss and
+// assigns no offset twice. Readers pass the gap.
 func (h *history) continues(t *testing.T, s objstore.Store) {
 	b := open(t, options(s, 4))
 	seen := readAll(t, b)
@@ -667,7 +672,7 @@ func (h *history) continues(t *testing.T, s objstore.Store) {
 		produce(t, b, "a", i%2, "after")
 	}
 	for i := range 2 { // over the gap, from before it
-		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", Partition: int32(i), Offset: seen.next[fmt.Sprintf("a/%d", i)] - 1}}, 1, patience)
+		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", Partition: int32(i), Offset: seen.next[fmt.Sprintf("a/%d", i)] - 1}}, 1, timeout)
 		if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 {
 			t.Errorf("a reader in the gap: %v %+v", err, f)
 		}

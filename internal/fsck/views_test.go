@@ -16,7 +16,7 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// TestCopiesOfViews: they are counted and read; what is wrong with them costs no record.
+// TestCopiesOfViews: fsck counts and reads copies of views. A fault in a copy loses no record.
 func TestCopiesOfViews(t *testing.T) {
 	store := objstore.NewMemory()
 	live(t, store, 1000)
