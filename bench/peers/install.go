@@ -13,7 +13,8 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// command runs a program to its end; an error has the end of what it said.
+// command runs a program until it exits and returns its standard output. An error contains the
+// end of its output.
 func command(ctx context.Context, dir string, env []string, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir, c.Env = dir, append(os.Environ(), env...)
@@ -30,14 +31,15 @@ func command(ctx context.Context, dir string, env []string, program string, args
 	return out.String(), nil
 }
 
-// once calls make with a new folder that takes its place in the cache when make has succeeded, if it is not there yet.
+// once creates the folder name in the cache unless it exists. build fills a temporary folder, which
+// is renamed to name after build succeeds.
 func (o *Options) once(name, what string, build func(dir string) error) error {
-	place := filepath.Join(o.Cache, name)
-	if _, err := os.Stat(place); err == nil {
+	dest := filepath.Join(o.Cache, name)
+	if _, err := os.Stat(dest); err == nil {
 		return nil
 	}
 	began := time.Now()
-	o.say("%s: %s, into %s", name, what, place)
+	o.say("%s: %s, into %s", name, what, dest)
 	dir, err := os.MkdirTemp(o.Cache, name+"-new-*")
 	if err != nil {
 		return err
@@ -45,14 +47,15 @@ func (o *Options) once(name, what string, build func(dir string) error) error {
 	if err := build(dir); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := os.Rename(dir, place); err != nil {
+	if err := os.Rename(dir, dest); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	o.say("%s: installed in %.1f s", name, time.Since(began).Seconds())
 	return nil
 }
 
-// debian unpacks Debian packages into a folder of the cache: nothing of them runs, and no service starts.
+// debian unpacks Debian packages into a folder of the cache. It runs no package scripts and starts
+// no services.
 func (o *Options) debian(ctx context.Context, name, program string, packages []string) error {
 	return o.once(name, "unpacking Debian packages", func(dir string) error {
 		for _, tool := range []string{"apt-get", "dpkg"} {
@@ -93,13 +96,15 @@ func download(ctx context.Context, o *Options, dir string, packages []string) er
 	return err
 }
 
-// libraries is the environment in which programs of unpacked packages find theirs.
+// libraries returns the environment in which programs of unpacked packages find their shared
+// libraries.
 func libraries(dir string) []string {
-	list, _ := filepath.Glob(filepath.Join(dir, "usr/lib/*-linux-gnu*")) // the pattern is right
+	list, _ := filepath.Glob(filepath.Join(dir, "usr/lib/*-linux-gnu*")) // the pattern is valid
 	return []string{"LD_LIBRARY_PATH=" + strings.Join(append(list, filepath.Join(dir, "usr/lib")), ":")}
 }
 
-// needs wants programs in the PATH and says where they come from.
+// needs returns an error if a program is missing from the PATH. programs maps each program to its
+// source.
 func needs(what string, programs map[string]string) error {
 	for program, from := range programs {
 		if _, err := exec.LookPath(program); err != nil {

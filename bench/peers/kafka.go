@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// kafkaVersion is the newest of which Maven Central has all jars.
+// kafkaVersion is the newest version with all jars in Maven Central.
 const kafkaVersion = "4.3.1"
 
 const kafkaFolder = "kafka-" + kafkaVersion
@@ -25,7 +25,7 @@ var kafkaKinds = []kind{
 
 func kafkaKind(name, doc, more string) kind {
 	return kind{
-		name: name, doc: doc, patience: 3 * time.Minute,
+		name: name, doc: doc, timeout: 3 * time.Minute,
 		install: installKafka,
 		start:   func(ctx context.Context, p *Peer) error { return startKafka(ctx, p, more) },
 		ready:   askKafka,
@@ -39,7 +39,7 @@ const kafkaPom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersi
 </dependencies></project>
 `
 
-// copyGoal is Maven's plugin that fetches what a pom needs.
+// copyGoal is the goal of the Maven plugin that downloads the dependencies of a POM.
 const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 func installKafka(ctx context.Context, o *Options) error {
@@ -95,10 +95,11 @@ func startKafka(ctx context.Context, p *Peer, more string) error {
 		return err
 	}
 	jars := filepath.Join(p.o.Cache, kafkaFolder, "lib", "*")
-	// What random-uuid would say, without seconds of a virtual machine.
+	// The same format as the output of kafka-storage random-uuid, without starting a JVM for
+	// seconds.
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
-	id[0] &= 0x7f           // a leading dash would be taken for a flag
+	id[0] &= 0x7f           // a leading dash would be parsed as a flag
 	cluster := strings.TrimLeft(base64.RawURLEncoding.EncodeToString(id[:]), "-")
 	if _, err := command(ctx, p.Dir, nil, "java", "-Xmx256m", "-cp", jars, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", config); err != nil {
 		return err

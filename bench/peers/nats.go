@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// natsVersion is the server that is built; Debian's is years older.
+// natsVersion is the version of the server to build. Debian's version is years older.
 const natsVersion = "v2.15.2"
 
 const natsFolder = "nats-" + natsVersion
@@ -23,7 +23,7 @@ var natsKinds = []kind{
 
 func natsKind(name, doc, sync, storage string) kind {
 	return kind{
-		name: name, doc: doc, patience: 20 * time.Second,
+		name: name, doc: doc, timeout: 20 * time.Second,
 		install: installNATS,
 		start:   func(_ context.Context, p *Peer) error { return startNATS(p, sync, storage) },
 		ready:   askNATS,
@@ -40,7 +40,7 @@ func installNATS(ctx context.Context, o *Options) error {
 	})
 }
 
-// natsProgram is the server in the cache.
+// natsProgram returns the path of the server in the cache.
 func natsProgram(o *Options) (string, error) {
 	return exec.LookPath(filepath.Join(o.Cache, natsFolder, "nats-server"))
 }
@@ -67,7 +67,7 @@ jetstream { store_dir: %q, max_memory_store: 8GB, max_file_store: 100GB, sync_in
 	p.address = loopback(ports[0])
 	url, monitor := "nats://"+p.address, "http://"+loopback(ports[1])
 	stream := Target{Driver: "nats-jetstream", Address: url, Options: map[string]string{"storage": storage, "monitor": monitor}}
-	if storage == "memory" { // core has nothing to flush
+	if storage == "memory" { // NATS core stores no messages, so it has no fsync variant
 		p.Targets = append(p.Targets, Target{Driver: "nats", Address: url})
 	}
 	p.Targets = append(p.Targets, stream)

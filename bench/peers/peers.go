@@ -1,5 +1,5 @@
-// Package peers installs brokers, starts them on loopback with data folders of their own, and stops them again. Nothing
-// is installed system-wide: programs are taken from the PATH, or put into a cache folder.
+// Package peers installs, starts and stops brokers. Each broker listens on loopback and has its own
+// data folder. Nothing is installed system-wide: programs come from the PATH or a cache folder.
 package peers
 
 import (
@@ -14,65 +14,68 @@ import (
 	"time"
 )
 
-// Options say where things are. The zero Options are usable inside Seb's repository.
+// Options set the folders, flags and progress output. The zero Options are valid inside Seb's
+// repository.
 type Options struct {
-	// Repository is the folder of Seb's source; "": the nearest one above the working folder.
+	// Repository is the folder of Seb's source. "" means the result of the function Repository.
 	Repository string
-	// Cache is the folder of installed programs; "": bench/.cache in the repository.
+	// Cache is the folder of installed programs. "" means bench/.cache in the repository.
 	Cache string
-	// Data is the folder of what runs: data, logs, and the state file; "": run in Cache.
+	// Data is the folder of running peers: data, logs and the state file. "" means run in Cache.
 	Data string
-	// SebFlags are more flags of Seb's brokers, as in --batch-wait-time=25ms.
+	// SebFlags are additional flags of Seb's brokers, such as --batch-wait-time=25ms.
 	SebFlags []string
-	// Installed says that what is needed is in the cache already: nothing is installed or built before a start.
+	// Installed skips installing and building before a start, because the cache is complete.
 	Installed bool
-	// Progress gets a line for each step; nil: none.
+	// Progress receives a line for each step. nil disables it.
 	Progress io.Writer
 
-	built bool // Seb was, by this very call
+	built bool // this call has built Seb
 }
 
-// Target is how a driver reaches a peer.
+// Target contains the parameters with which a driver connects to a peer.
 type Target struct {
 	Driver  string            `json:"driver"`
 	Address string            `json:"address"`
 	Options map[string]string `json:"options,omitempty"`
 }
 
-// Peer is a broker that runs.
+// Peer is a started broker.
 type Peer struct {
-	Name      string        `json:"name"` // as in redis-fsync
+	Name      string        `json:"name"` // such as redis-fsync
 	Dir       string        `json:"dir"`  // its data and logs
 	PID       int           `json:"pid"`  // of the broker itself
 	Processes []Process     `json:"processes"`
 	Targets   []Target      `json:"targets"`
-	Start     time.Duration `json:"start_ns"` // how long it took until it answered
+	Start     time.Duration `json:"start_ns"` // from start to the first successful readiness check
 
 	address string       // host:port
-	follow  func() error // starts a broker that follows this one, which is Seb
+	follow  func() error // Seb only: starts a broker that follows this one
 	o       *Options
 }
 
-// kind is a broker at a grade of durability.
+// kind is a broker with a durability setting.
 type kind struct {
 	name, doc string
-	// install makes sure that the programs are there.
+	// install installs the programs if they are missing.
 	install func(ctx context.Context, o *Options) error
-	// start starts the processes of p, whose folder is there, and sets its PID, address and targets.
+	// start starts the processes of p and sets its PID, address and targets. The folder of p
+	// exists.
 	start func(ctx context.Context, p *Peer) error
-	// ready asks the broker something once.
+	// ready sends the broker one request and returns nil if the broker is ready.
 	ready func(ctx context.Context, p *Peer) error
-	// patience is how long it may take until the broker answers.
-	patience time.Duration
+	// timeout is the limit from start until the broker is ready.
+	timeout time.Duration
 }
 
-// kinds are all there are, in the order in which they are listed.
+// kinds are all kinds in listing order.
 var kinds = slices.Concat(redisKinds, natsKinds, rabbitKinds, kafkaKinds, sebKinds)
 
-// Kind names what Up can start.
+// Kind is a peer that Up can start.
 type Kind struct{ Name, Doc string }
 
-// Kinds lists what Up can start: names such as redis-fsync. What is before the dash stands for all of its grades.
+// Kinds returns all kinds, with names such as redis-fsync. The part before the dash selects all
+// kinds of that broker.
 func Kinds() []Kind {
 	list := make([]Kind, len(kinds))
 	for i, k := range kinds {
@@ -81,7 +84,7 @@ func Kinds() []Kind {
 	return list
 }
 
-// ErrUnknown says that there is no peer of a name.
+// ErrUnknown reports a name that matches no kind.
 var ErrUnknown = errors.New("no such peer")
 
 func find(names []string) ([]*kind, error) {
@@ -113,7 +116,8 @@ func allNames() []string {
 	return list
 }
 
-// resolve fills in the defaults; folders are absolute then.
+// resolve returns a copy with defaults set and absolute paths. It creates the cache and data
+// folders.
 func (o Options) resolve() (*Options, error) {
 	if o.Repository == "" {
 		root, err := Repository()
@@ -145,7 +149,8 @@ func (o Options) resolve() (*Options, error) {
 	return &o, nil
 }
 
-// Repository is the nearest folder above the working one, or that itself, that holds Seb's source.
+// Repository returns the folder of Seb's source: the working folder or its nearest parent that
+// contains it.
 func Repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -166,12 +171,12 @@ func Repository() (string, error) {
 
 func (o *Options) say(format string, args ...any) {
 	if o.Progress != nil {
-		_, _ = fmt.Fprintf(o.Progress, format+"\n", args...) // an error means only that the progress is not read
+		_, _ = fmt.Fprintf(o.Progress, format+"\n", args...) // progress is optional, so a write error is ignored
 	}
 }
 
-// Up installs and starts peers that do not run yet, one after the other, and returns all that were named. When one does not
-// come up, those before it stay. Names are those of Kinds.
+// Up installs and starts the named peers that are not running, in sequence, and returns all named
+// peers. If a start fails, earlier peers continue to run. Names are those of Kinds.
 func Up(ctx context.Context, options Options, names ...string) ([]Peer, error) {
 	o, err := options.resolve()
 	if err != nil {
@@ -195,7 +200,8 @@ func Up(ctx context.Context, options Options, names ...string) ([]Peer, error) {
 	return up, err
 }
 
-// Install installs what peers need, and starts nothing. It continues after a failure; faults has the peers that were not installed.
+// Install installs the programs of peers without starting them. It continues after a failure:
+// faults contains the error of each peer that was not installed.
 func Install(ctx context.Context, options Options, names ...string) (faults map[string]error, err error) {
 	o, err := options.resolve()
 	if err != nil {
@@ -214,7 +220,7 @@ func Install(ctx context.Context, options Options, names ...string) (faults map[
 	return faults, ctx.Err()
 }
 
-// Down stops peers and removes their data: all that run, without names.
+// Down stops the named peers and removes their data. Without names it stops all peers.
 func Down(ctx context.Context, options Options, names ...string) error {
 	o, err := options.resolve()
 	if err != nil {
@@ -242,7 +248,7 @@ func Down(ctx context.Context, options Options, names ...string) error {
 	})
 }
 
-// Running returns the peers that run.
+// Running returns the running peers.
 func Running(options Options) ([]Peer, error) {
 	o, err := options.resolve()
 	if err != nil {
@@ -260,8 +266,8 @@ func Running(options Options) ([]Peer, error) {
 	return list, err
 }
 
-// Start installs and starts one peer with its data in dir, noted nowhere: for who stops it with Stop or Kill. Only its
-// program is in the cache.
+// Start installs and starts one peer with its data in dir. The state file does not contain it, so
+// the caller must call Stop. Only the program is in the cache.
 func Start(ctx context.Context, options Options, name, dir string) (*Peer, error) {
 	o, err := options.resolve()
 	if err != nil {
@@ -277,7 +283,8 @@ func Start(ctx context.Context, options Options, name, dir string) (*Peer, error
 	return launch(ctx, o, list[0], dir)
 }
 
-// launch installs and starts a peer and waits until it answers. If it does not nothing of it is left running.
+// launch installs and starts a peer and waits until it is ready. After an error it stops all
+// processes of the peer.
 func launch(ctx context.Context, o *Options, k *kind, dir string) (*Peer, error) {
 	if !o.Installed {
 		if err := k.install(ctx, o); err != nil {
@@ -301,9 +308,10 @@ func launch(ctx context.Context, o *Options, k *kind, dir string) (*Peer, error)
 	return p, nil
 }
 
-// wait asks until the broker answers, ends, or has taken too long.
+// wait polls the broker until it is ready. It returns an error if a process exits or k.timeout
+// expires.
 func (p *Peer) wait(ctx context.Context, k *kind) error {
-	ctx, cancel := context.WithTimeout(ctx, k.patience)
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
 	for {
 		err := func() error {
@@ -321,7 +329,7 @@ func (p *Peer) wait(ctx context.Context, k *kind) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no answer within %v: %w; its log: %s", k.patience, err, p.Processes[len(p.Processes)-1].tail())
+			return fmt.Errorf("no answer within %v: %w; its log: %s", k.timeout, err, p.Processes[len(p.Processes)-1].tail())
 		case <-time.After(askEvery):
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/sebbroker/seb/bench/peers"
 )
 
-// options are those of a data folder of the test's own; programs are in the cache of the repository.
+// options returns Options with a temporary data folder and the cache of the repository.
 func options(t *testing.T) peers.Options {
 	t.Helper()
 	return peers.Options{Data: t.TempDir(), Progress: t.Output()}
@@ -97,7 +97,8 @@ func TestAPeerThatHasDiedIsStartedAnew(t *testing.T) {
 	}
 }
 
-// TestAnotherProcessOfTheNumberIsLeftAlone has a state whose process was born at another time.
+// TestAnotherProcessOfTheNumberIsLeftAlone changes the start time of the process in the state file
+// to simulate a reused PID.
 func TestAnotherProcessOfTheNumberIsLeftAlone(t *testing.T) {
 	o := options(t)
 	up, err := peers.Up(t.Context(), o, "seb-memory")

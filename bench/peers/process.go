@@ -18,13 +18,13 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// Process is one that was started, the first of a session of its own.
+// Process is a started process. It is the leader of its own session.
 type Process struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
-	Born uint64 `json:"born"` // clock ticks from the machine's start to the process's: another one may get its number
+	Born uint64 `json:"born"` // start time in clock ticks since boot, because the PID may be reused
 	Log  string `json:"log"`
-	// Command is how it was started, without its environment.
+	// Command is the command line, without the environment.
 	Command string `json:"command"`
 }
 
@@ -34,7 +34,7 @@ const (
 	tailMax  = 1500
 )
 
-// run starts a program that outlives this process, with its output in the peer's folder.
+// run starts a program that outlives this process. Its output is a log file in the peer's folder.
 func (p *Peer) run(name string, env []string, program string, args ...string) error {
 	log, err := os.Create(filepath.Join(p.Dir, name+".log"))
 	if err != nil {
@@ -56,10 +56,10 @@ func (p *Peer) run(name string, env []string, program string, args ...string) er
 	return c.Process.Release()
 }
 
-// stat is what is read of /proc/PID/stat.
+// stat contains fields of /proc/PID/stat.
 type stat struct {
 	name    string
-	dead    bool // it waits for its parent to notice
+	dead    bool // in state Z (zombie) or X (dead)
 	session int
 	born    uint64
 }
@@ -71,7 +71,7 @@ func readStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	// The name is in brackets and may hold anything.
+	// The name is in parentheses and may contain any byte.
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 0 || end < open {
 		return stat{}, errStat
@@ -89,7 +89,7 @@ func readStat(pid int) (stat, error) {
 	return s, err
 }
 
-// alive says whether this very process runs.
+// alive reports whether the process runs. A process with a reused PID does not count.
 func (o *Process) alive() bool {
 	s, err := readStat(o.PID)
 	if err != nil || s.born != o.Born {
@@ -97,13 +97,14 @@ func (o *Process) alive() bool {
 	}
 	if s.dead {
 		var status syscall.WaitStatus
-		_, _ = syscall.Wait4(o.PID, &status, syscall.WNOHANG, nil) // a child of this process is gone then
+		_, _ = syscall.Wait4(o.PID, &status, syscall.WNOHANG, nil) // reap it if it is a child of this process
 	}
 	return !s.dead
 }
 
-// members are the processes of its session that are alive, whose names fit, if one is given. When another process has got its
-// number the session is another one: as long as one of its own is left the number is not given away.
+// members returns the PIDs of the session's live processes, filtered by name unless it is "". If
+// the PID was reused, the session is empty: the kernel does not reuse the PID of a non-empty
+// session.
 func (o *Process) members(name string) []int {
 	if s, err := readStat(o.PID); err == nil && s.born != o.Born {
 		return nil
@@ -126,7 +127,7 @@ func (o *Process) members(name string) []int {
 	return list
 }
 
-// tail is the end of its log.
+// tail returns the end of the log.
 func (o *Process) tail() string {
 	text, err := os.ReadFile(o.Log)
 	if err != nil {
@@ -135,7 +136,8 @@ func (o *Process) tail() string {
 	return string(bytes.TrimSpace(text[max(0, len(text)-tailMax):]))
 }
 
-// end ends all processes of the session: asks, waits, and kills what is left.
+// end terminates all processes of the session: it sends SIGTERM, waits up to stopWait, then sends
+// SIGKILL.
 func (o *Process) end(ctx context.Context) error {
 	for _, step := range []struct {
 		signal syscall.Signal
@@ -144,13 +146,13 @@ func (o *Process) end(ctx context.Context) error {
 		ends := time.Now().Add(step.wait)
 		for first := true; ; first = false {
 			list := o.members("")
-			// A process that is ending is in no session any more.
+			// A process that is exiting no longer has a session.
 			if !o.alive() && len(list) == 0 {
 				return nil
 			}
 			if first || step.signal == syscall.SIGKILL {
 				for _, pid := range list {
-					_ = syscall.Kill(pid, step.signal) // it may be gone already
+					_ = syscall.Kill(pid, step.signal) // the process may have exited
 				}
 			}
 			if time.Now().After(ends) {
@@ -166,12 +168,12 @@ func (o *Process) end(ctx context.Context) error {
 	return fmt.Errorf("processes %v of %s do not end", o.members(""), o.Name)
 }
 
-// alive says whether all of the peer's processes run.
+// alive reports whether all processes of the peer run.
 func (p *Peer) alive() bool {
 	return len(p.Processes) > 0 && !slices.ContainsFunc(p.Processes, func(o Process) bool { return !o.alive() })
 }
 
-// stop ends the processes, the last one first.
+// stop terminates the processes in reverse start order.
 func (p *Peer) stop(ctx context.Context) error {
 	var faults []error
 	for _, one := range slices.Backward(p.Processes) {
@@ -180,13 +182,14 @@ func (p *Peer) stop(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// Stop ends the peer in order, and kills what does not end. Its data stay. It may be called twice.
+// Stop terminates the peer's processes and kills those that do not exit in time. It keeps the data.
+// Stop is idempotent.
 func (p *Peer) Stop(ctx context.Context) error { return p.stop(ctx) }
 
-// Kill kills the broker at once, as a crash does. What else belongs to the peer runs until Stop.
+// Kill sends SIGKILL to the broker to simulate a crash. Other processes of the peer run until Stop.
 func (p *Peer) Kill() error { return syscall.Kill(p.PID, syscall.SIGKILL) }
 
-// settle notes which process is the broker, where a script has started it.
+// settle sets the PID of the broker if a script has started it.
 func (p *Peer) settle() error {
 	if !strings.HasPrefix(p.Name, "rabbitmq") {
 		return nil
@@ -200,7 +203,7 @@ func (p *Peer) settle() error {
 	return nil
 }
 
-// MemoryBytes is how much memory the broker's process has, as the kernel counts it.
+// MemoryBytes returns the resident set size of the broker's process.
 func (p *Peer) MemoryBytes() (int64, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/statm")
 	if err != nil {
@@ -214,7 +217,7 @@ func (p *Peer) MemoryBytes() (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// freePorts returns free ports of the loopback address.
+// freePorts returns n free TCP ports of the loopback address.
 func freePorts(n int) ([]int, error) {
 	var list []int
 	for range n {
@@ -222,11 +225,11 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // all at the end, so that they differ
+		defer l.Close() // close all after the loop, so that the ports differ
 		list = append(list, l.Addr().(*net.TCPAddr).Port)
 	}
 	return list, nil
 }
 
-// loopback is an address of loopback.
+// loopback returns the loopback address with a port.
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -22,7 +22,7 @@ var rabbitKinds = []kind{
 
 const (
 	rabbitFolder = "rabbitmq-debian"
-	rabbitSystem = "/usr/lib/rabbitmq/bin/rabbitmq-server" // where Debian's package has it; what is in the PATH changes users
+	rabbitSystem = "/usr/lib/rabbitmq/bin/rabbitmq-server" // path in Debian's package; the script in the PATH switches users
 )
 
 var rabbitPackages = []string{
@@ -33,7 +33,7 @@ var rabbitPackages = []string{
 
 func rabbitKind(name, doc, driver string) kind {
 	return kind{
-		name: name, doc: doc, patience: 2 * time.Minute,
+		name: name, doc: doc, timeout: 2 * time.Minute,
 		install: func(ctx context.Context, o *Options) error {
 			if _, err := exec.LookPath(rabbitSystem); err == nil {
 				return nil
@@ -45,11 +45,11 @@ func rabbitKind(name, doc, driver string) kind {
 	}
 }
 
-// rabbit is where the programs are.
+// rabbit contains the paths of the programs and the PATH of the server.
 type rabbit struct{ server, epmd, path string }
 
-// findRabbit finds the programs. Those that were unpacked believe that they are in /usr/lib/erlang: an erl of our own says
-// where they are.
+// findRabbit returns the paths of the programs. Unpacked programs expect Erlang in /usr/lib/erlang,
+// so findRabbit writes an erl script with the actual path.
 func findRabbit(p *Peer) (rabbit, error) {
 	if server, err := exec.LookPath(rabbitSystem); err == nil {
 		epmd, err := exec.LookPath("epmd")
@@ -100,7 +100,7 @@ func startRabbit(p *Peer, driver string) error {
 	p.address = loopback(ports[0])
 	p.Targets = []Target{{Driver: driver, Address: "amqp://guest:guest@" + p.address + "/"}}
 	mapper := []string{"ERL_EPMD_ADDRESS=127.0.0.1", "ERL_EPMD_PORT=" + strconv.Itoa(ports[2])}
-	// If the server started it, it would be a daemon that Down does not stop.
+	// An epmd that the server starts is a daemon, which Down does not stop.
 	if err := p.run("epmd", mapper, programs.epmd); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func startRabbit(p *Peer, driver string) error {
 }
 
 func askRabbit(_ context.Context, p *Peer) error {
-	// A port of its own shows who else is there: RabbitMQ listens last of all.
+	// RabbitMQ opens its port last, so another process may have taken it: check the product.
 	c, err := amqp.DialConfig(p.Targets[0].Address, amqp.Config{Dial: amqp.DefaultDial(askWait)})
 	if err != nil {
 		return err

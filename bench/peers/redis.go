@@ -23,7 +23,7 @@ const redisFolder = "redis-debian"
 
 func redisKind(name, doc string, flags ...string) kind {
 	return kind{
-		name: name, doc: doc, patience: 20 * time.Second,
+		name: name, doc: doc, timeout: 20 * time.Second,
 		install: func(ctx context.Context, o *Options) error {
 			if _, err := exec.LookPath("redis-server"); err == nil {
 				return nil
@@ -49,14 +49,15 @@ func startRedis(p *Peer, flags []string) error {
 		unpacked := filepath.Join(p.o.Cache, redisFolder)
 		program, env = filepath.Join(unpacked, "usr/bin/redis-server"), libraries(unpacked)
 	}
-	// A subscriber that falls behind by 32 MB would be cut off after some time: with 1 MB messages that is a third of a second.
+	// By default Redis disconnects subscribers with a backlog of 32 MB. With 1 MB messages, a third
+	// of a second is enough for that.
 	args := append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(ports[0]), "--dir", p.Dir, "--client-output-buffer-limit", "pubsub 0 0 0",
 	}, flags...)
 	return p.run("redis", env, program, args...)
 }
 
-// askRedis speaks to the server itself: the client would log that it has to wait.
+// askRedis sends PING over a plain connection, because the Redis client logs each failed attempt.
 func askRedis(ctx context.Context, p *Peer) error {
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", p.address)
 	if err != nil {

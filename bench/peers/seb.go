@@ -22,12 +22,13 @@ var sebKinds = []kind{
 }
 
 func sebKind(name, doc string, install func(context.Context, *Options) error, start func(context.Context, *Peer) error) kind {
-	return kind{name: name, doc: doc, patience: time.Minute, install: install, start: start, ready: askSeb}
+	return kind{name: name, doc: doc, timeout: time.Minute, install: install, start: start, ready: askSeb}
 }
 
 var errNoRepository = errors.New("name the folder of Seb's source: it is built of it")
 
-// installSeb builds Seb for each call of Up, Start and Install: the source may have changed, and Go's cache makes it quick.
+// installSeb builds Seb once per call of Up, Start and Install, because the source may have
+// changed. Go's build cache keeps this fast.
 func installSeb(ctx context.Context, o *Options) error {
 	if o.Repository == "" {
 		return errNoRepository
@@ -41,7 +42,7 @@ func installSeb(ctx context.Context, o *Options) error {
 	began := time.Now()
 	args := []string{"build", "-trimpath", "-o", sebProgram(o)}
 	if _, err := command(ctx, o.Repository, nil, "git", "rev-parse", "HEAD"); err == nil {
-		args = append(args, "-buildvcs=auto") // the result names the commit; without git there is none
+		args = append(args, "-buildvcs=auto") // embeds the commit, which requires git
 	}
 	_, err := command(ctx, o.Repository, []string{"GOFLAGS=", "GOWORK=off"}, "go", append(args, "./cmd/seb")...)
 	if err == nil {
@@ -51,7 +52,7 @@ func installSeb(ctx context.Context, o *Options) error {
 	return err
 }
 
-// installSebS3 builds Seb and, once, the S3 server.
+// installSebS3 builds Seb, and the S3 server if it is missing.
 func installSebS3(ctx context.Context, o *Options) error {
 	if err := installSeb(ctx, o); err != nil {
 		return err
@@ -70,7 +71,7 @@ func installSebS3(ctx context.Context, o *Options) error {
 	return os.WriteFile(path, []byte(program), 0o600)
 }
 
-// s3Path is a file in the cache that says where the S3 server is.
+// s3Path is the file in the cache that contains the path of the S3 server.
 const s3Path = "s3server.path"
 
 func s3Program(o *Options) (string, error) {
@@ -86,7 +87,7 @@ func startSebDisk(_ context.Context, p *Peer) error {
 	return startSeb(p, filepath.Join(p.Dir, "bucket"), nil)
 }
 
-// The account of the S3 server.
+// Credentials and bucket of the S3 server.
 const (
 	s3Access = "benchaccess"
 	s3Secret = "benchsecret12"
@@ -140,8 +141,8 @@ func startSeb(p *Peer, bucket string, env []string) error {
 	return p.run("seb", env, sebProgram(p.o), append(sebArgs(p, bucket, "data", ports[0]), p.o.SebFlags...)...)
 }
 
-// sebArgs are the flags of a broker. It has more memory than the default, for the sake of 1 MB messages in flight, and
-// connections for many publishers. The port of Kafka's protocol is left to others.
+// sebArgs returns the flags of a broker. Memory limit and connections exceed the defaults for 1 MB
+// messages in flight and many publishers. Kafka's protocol is disabled, so its port stays free.
 func sebArgs(p *Peer, bucket, data string, port int) []string {
 	return []string{
 		"serve", "--bucket", bucket, "--data-dir", filepath.Join(p.Dir, data), "--http-port", strconv.Itoa(port),
@@ -149,7 +150,8 @@ func sebArgs(p *Peer, bucket, data string, port int) []string {
 	}
 }
 
-// followed starts a broker and then a second one that follows its bucket. The first stays the broker that is measured.
+// followed returns a start function for a broker and a follower of its bucket. PID remains that of
+// the first broker, which is the measured one.
 func followed(start func(context.Context, *Peer) error) func(context.Context, *Peer) error {
 	return func(ctx context.Context, p *Peer) error {
 		if err := start(ctx, p); err != nil {
@@ -157,7 +159,7 @@ func followed(start func(context.Context, *Peer) error) func(context.Context, *P
 		}
 		writer := p.PID
 		defer func() { p.PID = writer }()
-		// There is nothing to follow before.
+		// The follower requires the bucket of a ready broker.
 		if err := until(ctx, p, func(ctx context.Context) error { return askSeb(ctx, p) }); err != nil {
 			return err
 		}
@@ -168,7 +170,8 @@ func followed(start func(context.Context, *Peer) error) func(context.Context, *P
 	}
 }
 
-// until asks until there is an answer, one of the processes has ended, or it has taken too long.
+// until calls asking until it succeeds. It returns an error if the last process exits or followWait
+// expires.
 func until(ctx context.Context, p *Peer, asking func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, followWait)
 	defer cancel()
@@ -189,7 +192,7 @@ const followWait = 30 * time.Second
 
 func askSeb(ctx context.Context, p *Peer) error { return ask(ctx, "http://"+p.address+"/readyz") }
 
-// ask wants 200 from an address.
+// ask sends a GET request and returns an error unless the status is 200.
 func ask(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// state is what runs, in a file: so a later process can stop what an earlier one has started.
+// state is the list of started peers. It is stored in a file, so that a later process can stop
+// them.
 type state struct {
 	Peers []Peer `json:"peers"`
 
@@ -25,7 +26,7 @@ const (
 	lockFile  = "peers.lock"
 )
 
-// locked calls f with the state. Other processes wait meanwhile.
+// locked calls f with the state while it holds the lock file. Other processes wait for the lock.
 func (o *Options) locked(f func(*state) error) (err error) {
 	lock, err := os.OpenFile(filepath.Join(o.Data, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -51,7 +52,7 @@ func (o *Options) locked(f func(*state) error) (err error) {
 	return f(s)
 }
 
-// save writes the state; a crash leaves the old one or the new one.
+// save replaces the state file atomically: after a crash it contains the old or the new state.
 func (s *state) save() error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -67,7 +68,8 @@ func (s *state) remove(name string) {
 	s.Peers = slices.DeleteFunc(s.Peers, func(p Peer) bool { return p.Name == name })
 }
 
-// up returns the peer of a kind: the one that runs, or a new one. What is left of one that has died is stopped first.
+// up returns the running peer of a kind or starts a new one. It first stops the remaining processes
+// of a peer that has exited.
 func (s *state) up(ctx context.Context, o *Options, k *kind) (*Peer, error) {
 	if i := slices.IndexFunc(s.Peers, func(p Peer) bool { return p.Name == k.name }); i >= 0 {
 		if p := &s.Peers[i]; p.alive() {
