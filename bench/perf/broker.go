@@ -13,15 +13,15 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// broker is a broker of its own process.
+// broker is a broker in a separate process.
 type broker struct {
 	*testenv.Broker
 	url, key string
 	client   *client.Client
-	started  time.Duration // from its start until it took requests
+	started  time.Duration // from start until it accepts requests
 }
 
-// serve starts one on a bucket, with a data folder.
+// serve starts a broker with a bucket and a data folder.
 func (p *Place) serve(bucket, data string, args ...string) (*broker, error) {
 	began := time.Now()
 	run, err := testenv.Serve(p.Program, nil, append([]string{"--bucket", bucket, "--data-dir", data, "--http-port", "0"}, args...)...)
@@ -45,7 +45,7 @@ func (p *Place) serve(bucket, data string, args ...string) (*broker, error) {
 	return b, nil
 }
 
-// stop ends it in order.
+// stop stops the broker gracefully. It returns an error if the exit code is not 0.
 func (b *broker) stop() error {
 	b.client.Close()
 	if code := b.Stop(); code != 0 {
@@ -54,7 +54,8 @@ func (b *broker) stop() error {
 	return nil
 }
 
-// history writes so many objects of so many records of 100 bytes each, one after the other.
+// history writes objects in sequence, each with the given number of 100-byte records. It calls done
+// after each object.
 func (p *Place) history(ctx context.Context, bucket, data string, objects, records int, done func()) error {
 	b, err := p.serve(bucket, data, "--batch-wait-time", "0s", "--merge-interval", "24h")
 	if err != nil {

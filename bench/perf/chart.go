@@ -6,7 +6,7 @@ import (
 	"github.com/sebbroker/seb/bench/report"
 )
 
-// Chart shows the rates of a sweep's results, one for each of its points.
+// Chart returns a chart of the rates. results contains one result per point of the sweep.
 func (s *Sweep) Chart(results []*Result) (*report.Chart, error) {
 	seb := report.Trace{Name: "Seb", Colour: report.Colour(0)}
 	bare := report.Trace{Name: "bare server", Colour: report.Colour(1)}
@@ -23,7 +23,7 @@ func (s *Sweep) Chart(results []*Result) (*report.Chart, error) {
 	}, nil
 }
 
-// add is a point with its range.
+// add adds a point with the median of the samples and their range.
 func add(t *report.Trace, x float64, samples []Sample) {
 	s := spreadOf(samples, func(s Sample) float64 { return s.RecordsPerSecond })
 	t.X, t.Y, t.Low, t.High = append(t.X, x), append(t.Y, s.Middle), append(t.Low, s.Least), append(t.High, s.Most)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Size says how large the stripped program is.
+// Size checks the size of the stripped program.
 func (p *Place) Size(stripped string) (Check, error) {
 	info, err := os.Stat(stripped)
 	if err != nil {
@@ -20,7 +20,8 @@ func (p *Place) Size(stripped string) (Check, error) {
 	return Check{"program, stripped", "≤ 28 MiB", fmt.Sprintf("%.1f MiB", mib), mib <= 28}, nil
 }
 
-// Start measures n starts on an empty bucket in a folder, each in folders of its own, the check of the store included.
+// Start measures n starts on an empty disk bucket, including the store check. Each start has its
+// own folders.
 func (p *Place) Start(n int) (Check, error) {
 	var took []time.Duration
 	for range n {
@@ -40,7 +41,7 @@ func (p *Place) Start(n int) (Check, error) {
 	return Check{"ready after a start on an empty disk bucket", "≤ 50 ms", s.Format("%.0f ms"), s.Middle <= 50}, nil
 }
 
-// within runs f with folders of its own.
+// within calls f with temporary folders and removes them after f returns.
 func (p *Place) within(f func(tmpfs, disk string) error) (err error) {
 	tmpfs, disk, remove, err := p.folders()
 	if err != nil {
@@ -50,11 +51,12 @@ func (p *Place) within(f func(tmpfs, disk string) error) (err error) {
 	return f(tmpfs, disk)
 }
 
-// openMost is how long the start on a bucket with history may take.
+// openMost is the limit of the start time on a bucket with history.
 const openMost = 2 * time.Second
 
-// History compares a bucket with a history of so many objects of 1,000 records to an empty one: appends and reads near the
-// end, in turns, by CPU time a record; and says how long opening it takes. done is called now and then.
+// History compares a bucket with the given number of objects of 1,000 records to an empty bucket.
+// It alternates between both and compares CPU time per record of appends and of reads near the end.
+// It also measures the start time on the full bucket. It calls done after each object and each run.
 func (p *Place) History(ctx context.Context, objects, n int, done func()) (list []Check, err error) {
 	err = p.within(func(tmpfs, disk string) error {
 		full, data := "file:"+filepath.Join(tmpfs, "full")+"?fsync=false", filepath.Join(disk, "data")
@@ -84,7 +86,7 @@ func (p *Place) History(ctx context.Context, objects, n int, done func()) (list 
 			{"appends", []string{"benchmark", "-w", "16", "--batches", "1024"}},
 			{"reads near the end", []string{"benchmark-read", "-w", "16", "--batches", "512", "--requests", "16384", "--skew", "recent"}},
 		} {
-			check, err := p.beside(ctx, c.name, c.load, full, n, done)
+			check, err := p.compare(ctx, c.name, c.load, full, n, done)
 			if err != nil {
 				return err
 			}
@@ -95,8 +97,8 @@ func (p *Place) History(ctx context.Context, objects, n int, done func()) (list 
 	return list, err
 }
 
-// beside measures a load on a full bucket and on an empty one.
-func (p *Place) beside(ctx context.Context, what string, load []string, full string, n int, done func()) (Check, error) {
+// compare runs a load on an empty bucket and on a full bucket, n times in turn.
+func (p *Place) compare(ctx context.Context, what string, load []string, full string, n int, done func()) (Check, error) {
 	var rate, cpu []float64
 	for range n {
 		empty, err := p.measure(ctx, slices.Concat(load, []string{"--bucket", "file:{tmpfs}/empty?fsync=false"})...)

@@ -1,2 +1,3 @@
-// Package perf measures Seb beside a bare HTTP server, in turns: a table and pictures.
+// Package perf compares Seb with a bare HTTP server in alternating runs. It writes a table and
+// charts.
 package perf

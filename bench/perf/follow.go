@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	followWait  = 20 * time.Millisecond // the batch wait
-	followMore  = 5 * time.Millisecond  // what a record may take beyond batch wait and PUT
+	followWait  = 20 * time.Millisecond // the batch wait time
+	followMore  = 5 * time.Millisecond  // latency limit beyond batch wait time and PUT
 	followTopic = "busy"
-	followRate  = 5 * time.Millisecond // between two records of a producer
+	followRate  = 5 * time.Millisecond // interval between records of a producer
 	producers   = 4
 )
 
-// Follow measures how long it takes from a producer's call to a consumer that follows a busy topic, as server-sent events and
-// by long polls, for so long.
+// Follow measures the latency from a producer's call to a consumer that follows a busy topic. One
+// consumer uses server-sent events, the other long polls. The measurement takes d.
 func (p *Place) Follow(ctx context.Context, d time.Duration) (list []Check, err error) {
 	err = p.within(func(_, disk string) error {
 		b, err := p.serve("file:"+filepath.Join(disk, "bucket"), filepath.Join(disk, "data"), "--batch-wait-time", followWait.String())
@@ -65,12 +65,12 @@ func (p *Place) Follow(ctx context.Context, d time.Duration) (list []Check, err 
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// newLatencies is a histogram of microseconds.
+// newLatencies returns a histogram of latencies in microseconds.
 func newLatencies() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
 }
 
-// follow lets producers write for so long while two consumers note when what arrives.
+// follow runs the producers for d while two consumers record latencies.
 func (b *broker) follow(ctx context.Context, d time.Duration, events, polls *hdrhistogram.Histogram) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -110,7 +110,7 @@ func (b *broker) follow(ctx context.Context, d time.Duration, events, polls *hdr
 	return failed
 }
 
-// polls follows by the Go client.
+// polls follows the topic with long polls of the Go client.
 func (b *broker) polls(ctx context.Context, h *hdrhistogram.Histogram) error {
 	for r, err := range b.client.Records(ctx, followTopic, client.ReadOptions{Offset: client.Latest, Follow: true}) {
 		if err != nil {
@@ -123,7 +123,7 @@ func (b *broker) polls(ctx context.Context, h *hdrhistogram.Histogram) error {
 	return nil
 }
 
-// events follows a stream of server-sent events.
+// events follows the topic with server-sent events.
 func (b *broker) events(ctx context.Context, h *hdrhistogram.Histogram) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/records?topic-name="+followTopic+"&offset=0", nil)
 	if err != nil {
@@ -153,7 +153,7 @@ func (b *broker) events(ctx context.Context, h *hdrhistogram.Histogram) error {
 	}
 }
 
-// note takes a record that was sent at a time, in microseconds.
+// note adds the latency of a record. sent is its Unix time in microseconds.
 func note(h *hdrhistogram.Histogram, sent string) error {
 	at, err := strconv.ParseInt(sent, 10, 64)
 	if err != nil {
@@ -162,7 +162,7 @@ func note(h *hdrhistogram.Histogram, sent string) error {
 	return h.RecordValue(max(1, time.Now().UnixMicro()-at))
 }
 
-// put99 is how long 99 of 100 PUTs took at most, by the broker's own metrics, linear within a bucket.
+// put99 returns the 99th percentile of PUT durations from the broker's metrics.
 func (b *broker) put99(ctx context.Context) (time.Duration, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/metrics", nil)
 	if err != nil {
@@ -181,7 +181,8 @@ func (b *broker) put99(ctx context.Context) (time.Duration, error) {
 	return quantile(string(text), "seb_store_put_seconds", 0.99)
 }
 
-// quantile reads a histogram in Prometheus's text form.
+// quantile returns a quantile of a histogram in Prometheus's text format. It interpolates linearly
+// within a bucket.
 func quantile(text, name string, q float64) (time.Duration, error) {
 	type bucket struct{ most, count float64 }
 	var all []bucket

@@ -15,25 +15,26 @@ import (
 	"github.com/sebbroker/seb/bench/report"
 )
 
-// Pair is a load that Seb and the bare server are given in turns.
+// Pair is a load that Seb and the bare server process in alternating runs.
 type Pair struct {
 	Name string `json:"name"`
-	// Load is the command and what both get; Seb and Bare are what only one gets. {tmpfs} and {disk} stand for folders that
-	// each run has for itself.
+	// Load is the command with the arguments of both. Seb and Bare are the additional arguments of
+	// one. {tmpfs} and {disk} are replaced by folders of the run.
 	Load []string `json:"load"`
 	Seb  []string `json:"seb"`
 	Bare []string `json:"bare"`
-	// Ratio is how much of the bare server's rate Seb is to reach; CPU is how much CPU time a record may take, in
-	// microseconds, 0 for any.
+	// Ratio is the minimum rate of Seb relative to the bare server. CPU is the maximum CPU time per
+	// record in microseconds; 0 means no limit.
 	Ratio float64 `json:"target_ratio"`
 	CPU   float64 `json:"target_cpu_us_per_record,omitempty"`
-	// OwnMemory says that the memory limit is the default one, so that the peak is judged by it.
+	// OwnMemory means that Seb uses its default memory limit. The peak must not exceed that limit
+	// by more than memoryBeyond.
 	OwnMemory bool `json:"default_memory_limit"`
-	// Bound says what limits the rate.
+	// Bound is the resource that limits the rate.
 	Bound string `json:"bound"`
 }
 
-// Sample is what one run of `seb benchmark` reports, load generator included.
+// Sample is the report of one run of `seb benchmark`, including the load generator.
 type Sample struct {
 	RecordsPerSecond float64 `json:"records_per_second"`
 	CPU              float64 `json:"cpu_us_per_record"`
@@ -45,14 +46,14 @@ type Sample struct {
 	P99              float64 `json:"latency_p99_ms"`
 }
 
-// Place is where things are measured.
+// Place contains the program and the folders of the measurements.
 type Place struct {
 	Program string // the built seb
 	TmpFS   string // a folder in memory
 	Disk    string // a folder on a disk
 }
 
-// folders gives a run folders of its own, and what removes them.
+// folders creates temporary folders for a run and returns a function that removes them.
 func (p *Place) folders() (tmpfs, disk string, remove func() error, err error) {
 	if tmpfs, err = os.MkdirTemp(p.TmpFS, "seb-perf-"); err != nil {
 		return "", "", nil, err
@@ -63,7 +64,7 @@ func (p *Place) folders() (tmpfs, disk string, remove func() error, err error) {
 	return tmpfs, disk, func() error { return errors.Join(os.RemoveAll(tmpfs), os.RemoveAll(disk)) }, nil
 }
 
-// measure runs the program once, in folders of its own.
+// measure runs the program once with temporary folders.
 func (p *Place) measure(ctx context.Context, args ...string) (s Sample, err error) {
 	tmpfs, disk, remove, err := p.folders()
 	if err != nil {
@@ -110,15 +111,14 @@ func parse(out []byte) (Sample, error) {
 	}, nil
 }
 
-// Result is a pair with its samples: the first of Seb and the first of the bare server were taken one after the other, and so
-// on.
+// Result is a pair with its samples. Samples with the same index come from consecutive runs.
 type Result struct {
 	Pair
 	SebSamples  []Sample `json:"seb_samples"`
 	BareSamples []Sample `json:"bare_samples"`
 }
 
-// Run takes n samples of each, in turns. done is called after each.
+// Run takes n samples of each server in alternating runs. It calls done after each sample.
 func (p *Pair) Run(ctx context.Context, at *Place, n int, done func()) (*Result, error) {
 	r := &Result{Pair: *p}
 	for range n {
@@ -137,8 +137,8 @@ func (p *Pair) Run(ctx context.Context, at *Place, n int, done func()) (*Result,
 	return r, nil
 }
 
-// ratios are those of the samples that were taken one after the other: what slows the machine down for a while slows down
-// both.
+// ratios returns the ratio of rates for each pair of consecutive samples, because a temporary
+// slowdown of the machine affects both.
 func (r *Result) ratios() []float64 {
 	var out []float64
 	for i := range r.SebSamples {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Pairs are the rows of the table: the loads of the original's own commands, and single records. scale is a part of their
-// size, 1 for the table.
+// Pairs returns the rows of the table: the loads of the original's commands, and single records.
+// scale multiplies the number of batches and requests; the table uses 1.
 func Pairs(scale float64) []Pair {
 	n := func(v int) string { return strconv.Itoa(max(32, int(float64(v)*scale))) }
 	write := []string{"benchmark", "-w", "16", "--batches", n(4096)}
@@ -35,15 +35,16 @@ func Pairs(scale float64) []Pair {
 	return pairs
 }
 
-// Sweep is a picture's line: the same load over a range of something.
+// Sweep is a chart of one load over a range of one parameter.
 type Sweep struct {
 	Title  string
-	Label  string // of the points
+	Label  string // axis label of the points
 	Points []string
 	Pairs  []Pair
 }
 
-// Sweeps are writes and reads over the number of workers and the size of records, as in the original author's article.
+// Sweeps returns writes and reads over the number of workers and over the record size, as in the
+// original author's article.
 func Sweeps(scale float64) []Sweep {
 	n := func(v int) string { return strconv.Itoa(max(32, int(float64(v)*scale))) }
 	workers := []string{"1", "2", "4", "8", "16", "32", "64"}
@@ -65,7 +66,7 @@ func Sweeps(scale float64) []Sweep {
 			if i < 2 {
 				load = append(load, "-w", at)
 			} else {
-				size, _ := strconv.Atoi(at) // one of those above
+				size, _ := strconv.Atoi(at) // sizes contains only integers
 				count := strconv.Itoa(1 << 20 / size)
 				load = append(load, "-w", "16", "--record-size", at, "--records-per-batch", count)
 				if reads {

@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestPairsRun: every load of the table runs, on the built program, and leaves nothing behind.
+// TestPairsRun runs every load of the table with the built program.
 func TestPairsRun(t *testing.T) {
 	program, err := testenv.Build(t.TempDir())
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// Report is all that was measured: the JSON document beside the table.
+// Report contains all measurements. It is the JSON document that accompanies the table.
 type Report struct {
 	Started time.Time    `json:"started"`
 	Version string       `json:"version"`
 	Machine machine.Info `json:"machine"`
 	Results []*Result    `json:"results"`
 	Checks  []Check      `json:"checks"`
-	Swept   []*Result    `json:"swept,omitempty"` // what the pictures show
+	Swept   []*Result    `json:"swept,omitempty"` // results of the charts
 }
 
-// Check is a measurement without a counterpart.
+// Check is a measurement without a bare server run.
 type Check struct {
 	Name   string `json:"name"`
 	Target string `json:"target"`
@@ -29,17 +29,19 @@ type Check struct {
 	Met    bool   `json:"met"`
 }
 
-// memoryBeyond is by how much a process may go beyond its memory limit.
+// memoryBeyond is the allowed excess of peak memory over the memory limit, in bytes.
 const memoryBeyond = 32 << 20
 
-// met says whether all targets of a pair are reached, by the middle of the samples.
+// met reports whether a pair meets all targets. Rate and CPU use the median of the samples, memory
+// the maximum.
 func (r *Result) met() bool {
 	cpu := spreadOf(r.SebSamples, func(s Sample) float64 { return s.CPU })
 	return spreadOf(r.ratios(), func(v float64) float64 { return v }).Middle >= r.Ratio &&
 		(r.CPU == 0 || cpu.Middle <= r.CPU) && (!r.OwnMemory || r.overMemory() <= memoryBeyond)
 }
 
-// overMemory is by how many bytes the peak of a sample was over the memory limit, at most.
+// overMemory returns the maximum excess of the samples' peak memory over the memory limit, in
+// bytes.
 func (r *Result) overMemory() int64 {
 	over := int64(0)
 	for _, s := range r.SebSamples {
@@ -87,7 +89,7 @@ func verdict(met bool) string {
 	return "**missed**"
 }
 
-// rates are in thousands.
+// rates formats a spread in thousands.
 func rates(s report.Spread) string {
 	return report.Spread{Least: s.Least / 1000, Middle: s.Middle / 1000, Most: s.Most / 1000}.Format("%.0f k")
 }
