@@ -17,7 +17,7 @@ import (
 // metaMax bounds the cluster object.
 const metaMax = 4096
 
-// begin finds out whose log this is, and where the walk may start.
+// begin reads the cluster's id, lists the probes and snapshots, and sets the genesis state.
 func (c *checker) begin(ctx context.Context) error {
 	if err := c.readMeta(ctx); err != nil {
 		return err
@@ -35,7 +35,8 @@ func (c *checker) begin(ctx context.Context) error {
 	return c.listSnapshots(ctx)
 }
 
-// readMeta learns the cluster's id: from its object, or if that is not right from the log.
+// readMeta reads the cluster's id from the cluster object. If that object is missing or corrupt,
+// the id comes from the log.
 func (c *checker) readMeta(ctx context.Context) error {
 	var b []byte
 	err := patiently(ctx, func() (err error) {
@@ -83,7 +84,8 @@ func (c *checker) readMeta(ctx context.Context) error {
 	return nil
 }
 
-// clusterOfLog learns the cluster's id from the log: it is the nonce of epoch 0, and every object names it.
+// clusterOfLog reads the cluster's id from the log. The id is the nonce of epoch 0, and every head
+// holds it.
 func (c *checker) clusterOfLog(ctx context.Context) (known bool, err error) {
 	var failed error
 	err = c.list(ctx, core.WALPrefix(c.o.Shard), "", func(e objstore.Entry) bool {
@@ -107,7 +109,7 @@ func (c *checker) clusterOfLog(ctx context.Context) (known bool, err error) {
 	return known, errors.Join(err, failed)
 }
 
-// listSnapshots lists the snapshots that lie at or beyond the walk's position, and sets the floor.
+// listSnapshots lists the snapshots that were not read yet, and sets newest and floor.
 func (c *checker) listSnapshots(ctx context.Context) error {
 	c.snaps, c.gone = c.snaps[:0], false
 	c.floor, c.newest = state.Position{}, ""
@@ -132,13 +134,14 @@ func (c *checker) listSnapshots(ctx context.Context) error {
 	return err
 }
 
-// readSnapshot reads a snapshot; nil if it is gone or not right, which is reported.
+// readSnapshot reads a snapshot. It returns nil if the snapshot was deleted meanwhile or is
+// damaged; damage is reported.
 func (c *checker) readSnapshot(ctx context.Context, s snapshotObject) (*state.State, error) {
 	c.seen[s.key] = true
 	st, size, err := c.loadSnapshot(ctx, s)
 	switch {
 	case errors.Is(err, objstore.ErrNotFound):
-		c.gone = true // collected meanwhile: there are newer ones
+		c.gone = true // collected meanwhile: newer snapshots exist
 		return nil, nil
 	case errors.Is(err, state.ErrSnapshot):
 		c.damage("corrupt snapshot", s.key, "%v", err)
@@ -158,7 +161,8 @@ func (c *checker) readSnapshot(ctx context.Context, s snapshotObject) (*state.St
 	return st, nil
 }
 
-// loadSnapshot reads and decodes a snapshot of whatever log.
+// loadSnapshot reads and decodes a snapshot. It does not check the snapshot's cluster, shard or
+// position.
 func (c *checker) loadSnapshot(ctx context.Context, s snapshotObject) (st *state.State, size int64, err error) {
 	var b []byte
 	err = patiently(ctx, func() (err error) {
@@ -171,7 +175,7 @@ func (c *checker) loadSnapshot(ctx context.Context, s snapshotObject) (st *state
 	return st, max(size, int64(len(b))), err
 }
 
-// compare compares a snapshot at the walk's position with the fold.
+// compare reports damage if a snapshot at the walk's position differs from the fold.
 func (c *checker) compare(s snapshotObject, st *state.State) {
 	if !bytes.Equal(state.EncodeSnapshot(st), state.EncodeSnapshot(c.st)) {
 		c.damage("snapshot differs", s.key, "%s", difference(st, c.st))
@@ -181,7 +185,7 @@ func (c *checker) compare(s snapshotObject, st *state.State) {
 	c.proven = append(c.proven, s)
 }
 
-// difference says in what a snapshot differs from the fold.
+// difference describes how a snapshot differs from the fold.
 func difference(snap, fold *state.State) string {
 	if snap.PrevCRC != fold.PrevCRC || snap.AppendTime != fold.AppendTime || !slices.Equal(snap.Epochs, fold.Epochs) {
 		return "it is not of this log: the slot before it, or the epochs, are others"

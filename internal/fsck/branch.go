@@ -9,8 +9,9 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// lostBranch reports DATA or a pack that is not on the log. Only leaders write them, so the log led there once: a SEAL or a
-// slot was lost, and a broker went on without it. Of each epoch one object is reported as damage.
+// lostBranch reports DATA or a pack that is not on the log. Only leaders write such objects, so the
+// log once included their epoch: a SEAL or a slot was lost, and a broker continued without it. The
+// first object of each epoch is reported as damage, the others as orphans.
 func (c *checker) lostBranch(key string, size int64, n slotName) {
 	if c.st.LossAccepted(n.epoch) {
 		c.mu.Lock()
@@ -32,8 +33,9 @@ func (c *checker) lostBranch(key string, size int64, n slotName) {
 		"continued without it. What this branch holds was acknowledged; nothing of it is deleted", n.epoch)
 }
 
-// behind says which records lie behind the damage at which the log ends: those that its slots there name. What a lost slot
-// held itself nothing names, unless a later slot of the partition does.
+// behind reports the records after the damage at which the log ends, from the indexes of the slots
+// there. The records of a lost slot are included only if a later slot holds records of the same
+// partition.
 func (l *listing) behind(ctx context.Context) error {
 	c := l.c
 	var keys []string
@@ -56,15 +58,16 @@ func (l *listing) behind(ctx context.Context) error {
 	}
 	f.Text = fmt.Sprintf("behind epoch %d slot %d lie %d objects in %d epochs, which no broker reads; %d topics were created there. "+
 		"Bring the lost object back, or accept the loss: seb recover --accept-loss %d:%d",
-		c.st.Pos.Epoch, c.st.Pos.Slot, len(keys), len(t.epochs), t.made, c.st.Pos.Epoch, c.st.Pos.Slot)
+		c.st.Pos.Epoch, c.st.Pos.Slot, len(keys), len(t.epochs), t.created, c.st.Pos.Epoch, c.st.Pos.Slot)
 	c.found(f)
 	return nil
 }
 
-// branched says which records lie on branches that brokers have left, and how to accept that.
+// branched reports the records on branches that brokers have left, and the command that accepts
+// their loss.
 func (c *checker) branched(ctx context.Context) error {
 	if len(c.strays) == 0 || c.stopped {
-		return nil // a recovery from the damage at the end takes the branch along
+		return nil // a recovery from the damage at the end covers the branch too
 	}
 	t, err := c.tell(ctx, c.strays)
 	if err != nil {
@@ -95,19 +98,19 @@ func (c *checker) branched(ctx context.Context) error {
 	f.Text = fmt.Sprintf("on a branch that brokers have left lie %d objects in %d epochs, from epoch %d slot %d on, which no broker reads; "+
 		"%d topics were created there. The log may have given out the same offsets again since. "+
 		"Accept the loss, so that offsets continue above them: seb recover --accept-loss %d:%d",
-		len(c.strays), len(t.epochs), first.Epoch, first.Slot, t.made, first.Epoch, first.Slot)
+		len(c.strays), len(t.epochs), first.Epoch, first.Slot, t.created, first.Epoch, first.Slot)
 	c.found(f)
 	return nil
 }
 
-// told is what objects off the log name.
+// told sums up the indexes and state records of objects that are not on the log.
 type told struct {
 	epochs      map[uint32]bool
 	first, next map[partition]int64 // offsets
-	made        int                 // topics
+	created     int                 // topics
 }
 
-// tell reads objects that are off the log.
+// tell reads objects that are not on the log and sums them up.
 func (c *checker) tell(ctx context.Context, keys []string) (*told, error) {
 	t := &told{epochs: map[uint32]bool{}, first: map[partition]int64{}, next: map[partition]int64{}}
 	for _, key := range keys {
@@ -130,7 +133,7 @@ func (c *checker) tell(ctx context.Context, keys []string) (*told, error) {
 		}
 		for i := range o.recs {
 			if o.recs[i].Kind == state.TopicCreate {
-				t.made++
+				t.created++
 			}
 		}
 	}

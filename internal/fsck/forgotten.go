@@ -11,25 +11,26 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// A state forgets the epochs in which nothing lies any more; what is left of them are their SEALs. Where the walk began
-// at a snapshot, those before it are known only if the state still knew them. The others are found by their SEALs: each
-// names the epoch after it, so they lead back from the first that is known.
+// The state drops an epoch once its names are not needed; only the epoch's SEAL remains in the
+// store. If the walk began at a snapshot, an earlier epoch is known only if the snapshot lists it.
+// The other epochs are found by their SEALs: each SEAL names the next epoch, so the chain is
+// followed back from the first known epoch.
 
-// learnSeal notes the epoch that the walk has just come to the end of, and the one that begins.
+// learnSeal adds to the chain the epoch that the walk just finished, and the epoch that begins.
 func (c *checker) learnSeal() {
 	n := len(c.st.Epochs)
 	c.chain[len(c.chain)-1] = c.st.Epochs[n-2]
 	c.chain = append(c.chain, c.st.Epochs[n-1])
 }
 
-// learnState adds the epochs of a snapshot at which the walk goes on.
+// learnState adds to the chain the epochs of the snapshot at which the walk continues.
 func (c *checker) learnState() {
 	chain := slices.Clone(c.st.Epochs)
 	told := map[uint32]bool{}
 	for _, e := range chain {
 		told[e.Number] = true
 	}
-	for _, e := range c.chain[:len(c.chain)-1] { // of the last it is not known where it ends
+	for _, e := range c.chain[:len(c.chain)-1] { // the end of the last epoch is unknown
 		if !told[e.Number] {
 			chain = append(chain, e)
 		}
@@ -38,7 +39,7 @@ func (c *checker) learnState() {
 	slices.SortFunc(c.chain, func(a, b state.Epoch) int { return cmp.Compare(a.Number, b.Number) })
 }
 
-// epoch returns the epoch of the log of that number, if it is known.
+// epoch returns the log's epoch of that number, if it is known.
 func (c *checker) epoch(number uint32) (state.Epoch, bool) {
 	i, ok := slices.BinarySearchFunc(c.chain, number, func(e state.Epoch, n uint32) int { return cmp.Compare(e.Number, n) })
 	if !ok {
@@ -47,7 +48,7 @@ func (c *checker) epoch(number uint32) (state.Epoch, bool) {
 	return c.chain[i], true
 }
 
-// next returns the epoch after the i-th that is known, if that is known too.
+// next returns the epoch after the i-th of the chain, if it is known.
 func (c *checker) next(i int) (state.Epoch, bool) {
 	if i+1 == len(c.chain) || c.chain[i+1].Number != c.chain[i].Number+1 {
 		return state.Epoch{}, false
@@ -55,7 +56,7 @@ func (c *checker) next(i int) (state.Epoch, bool) {
 	return c.chain[i+1], true
 }
 
-// oldSeal is a SEAL in an epoch of which only the number is known.
+// oldSeal is a SEAL in a forgotten epoch.
 type oldSeal struct {
 	name slotName
 	key  string
@@ -63,19 +64,20 @@ type oldSeal struct {
 	next uint32
 }
 
-// oldData is a DATA in an epoch of which only the number is known.
+// oldData is a DATA object in a forgotten epoch.
 type oldData struct {
 	job
 	low uint64
 }
 
-// forgotten says whether an epoch of that number was part of the log, and is not known.
+// forgotten reports whether the log had an epoch of that number that is not known.
 func (l *listing) forgotten(number uint32) bool {
 	_, known := l.numbers[number]
 	return !known && number < l.end
 }
 
-// old reads a slot of an epoch that is forgotten. DATA there is garbage if the epoch was on the log, which link finds out.
+// old reads a slot of a forgotten epoch. DATA there is garbage if the epoch was on the log; link
+// decides that.
 func (l *listing) old(ctx context.Context, j job) error {
 	h, missing, err := l.c.readHead(ctx, j.key)
 	switch {
@@ -120,7 +122,8 @@ func (c *checker) place(h *record.Head, n slotName) error {
 	return nil
 }
 
-// link finds the forgotten epochs by their SEALs, and says which SEALs are of no use.
+// link finds the forgotten epochs by their SEALs, and reports the SEALs that are not on the log as
+// orphans.
 func (l *listing) link() {
 	c := l.c
 	var found []state.Epoch
@@ -145,12 +148,13 @@ func (l *listing) link() {
 	}
 }
 
-// skips says whether a recovery made the log continue in an epoch behind another one.
+// skips reports whether a recovery made the log continue in epoch to after epoch from.
 func (c *checker) skips(from, to uint32) bool {
 	return slices.ContainsFunc(c.st.LostBranches, func(b state.LostBranch) bool { return b.From.Epoch == from && b.LastEpoch == to-1 })
 }
 
-// linkBack follows the SEALs back from an epoch, until it comes to one that is known.
+// linkBack follows the SEALs back from an epoch to the nearest known epoch, and returns the epochs
+// between.
 func (l *listing) linkBack(e state.Epoch) (found []state.Epoch) {
 	c := l.c
 	for e.Number > 0 {
@@ -159,7 +163,7 @@ func (l *listing) linkBack(e state.Epoch) (found []state.Epoch) {
 		}
 		s, there := l.seals[e.Nonce]
 		if !there || s.next != e.Number {
-			if e.Number-1 < l.end { // else it was put after the listing
+			if e.Number-1 < l.end { // otherwise it was written after the listing
 				c.damage("missing seal", state.SlotPrefix(c.o.Shard, e.Number, e.Nonce),
 					"no seal of epoch %d leads here: it is never deleted", e.Number-1)
 			}

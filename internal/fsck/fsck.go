@@ -1,6 +1,7 @@
-// Package fsck walks a bucket without a broker: every object is read whole and every checksum verified, the log is
-// folded from its beginning or its oldest snapshot to its end, and what the fold says is compared with what the bucket
-// holds. It writes nothing unless asked to remove garbage, and may run beside a broker: a log that grows is no fault.
+// Package fsck checks a bucket without a broker. It reads every object that the log needs whole and
+// verifies its checksums. It folds the log from its beginning or its oldest snapshot to its end,
+// and compares the resulting state with the objects in the bucket. Without Repair and Discard, Run
+// writes nothing. It may run alongside a broker, because growth of the log is not damage.
 package fsck
 
 import (
@@ -15,26 +16,26 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Severity says what a finding means.
+// Severity classifies a finding.
 type Severity string
 
 // The severities.
 const (
-	Damage Severity = "damage" // the log, or records that can still be read, are not what was written (rule R9)
-	Orphan Severity = "orphan" // an object that nothing refers to: no harm
-	Note   Severity = "note"   // worth knowing, no harm
+	Damage Severity = "damage" // the log or readable records differ from the written data (rule R9)
+	Orphan Severity = "orphan" // an object without a reference: harmless
+	Note   Severity = "note"   // information only: harmless
 )
 
-// Finding is one thing found.
+// Finding is one result of a check.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Kind is a short stable name of what is wrong, such as "corrupt object" or "beyond the seal".
+	// Kind is a short stable name of the problem, such as "corrupt object" or "beyond the seal".
 	Kind string `json:"kind"`
-	// Key is the object's name; empty if it is about no single object.
+	// Key is the object's name; empty if the finding is not about a single object.
 	Key string `json:"key,omitempty"`
-	// Text says more, for people.
+	// Text is a description for people.
 	Text string `json:"text,omitempty"`
-	// Lost are the records that cannot be read because of it.
+	// Lost are the records that cannot be read because of the finding.
 	Lost []Records `json:"lost,omitempty"`
 }
 
@@ -63,61 +64,65 @@ type Report struct {
 	Cluster    string `json:"cluster"`
 	Epoch      uint32 `json:"epoch"` // the end of the log: the next slot to be written
 	Slot       uint64 `json:"slot"`
-	Listed     Count  `json:"listed"`     // everything below the bucket's prefix
-	Verified   Count  `json:"verified"`   // objects read whole, all checksums right
-	Superseded Count  `json:"superseded"` // below the newest snapshot, not needed: a broker collects them (rule R7)
+	Listed     Count  `json:"listed"`     // all objects below the bucket's prefix
+	Verified   Count  `json:"verified"`   // objects read whole whose checksums match
+	Superseded Count  `json:"superseded"` // no longer needed: a broker collects them (rule R7)
 	Orphans    Count  `json:"orphans"`
 	Deleted    Count  `json:"deleted"`
-	Packs      int    `json:"packs"`     // that the state refers to
-	Snapshots  int    `json:"snapshots"` // read and right
-	Compared   int    `json:"compared"`  // of these, equal to the fold of the log
-	Views      int    `json:"views"`     // copies of views that are whole and right
+	Packs      int    `json:"packs"`     // with a reference in the state
+	Snapshots  int    `json:"snapshots"` // read and valid
+	Compared   int    `json:"compared"`  // snapshots equal to the fold of the log
+	Views      int    `json:"views"`     // copies of views that are complete and valid
 	Seals      int    `json:"seals"`
 	Topics     int    `json:"topics"`
 	Partitions int    `json:"partitions"`
 	Ranges     int    `json:"ranges"`
-	Records    int64  `json:"records"` // that can be read, by the index
+	Records    int64  `json:"records"` // readable records, by the index
 	Damages    int    `json:"damages"`
 	Grew       bool   `json:"grew"` // a broker wrote meanwhile
 }
 
-// Options say how to run. Store must be set.
+// Options configure a run. Store must be set.
 type Options struct {
 	Store objstore.Store
 	Shard uint32
-	// Found is told of each finding as it comes, from one goroutine at a time.
+	// Found is called with each finding, from one goroutine at a time.
 	Found func(Finding)
-	// Progress is told of the size of each object that was checked, from one goroutine at a time.
+	// Progress is called with the size of each checked object, from one goroutine at a time.
 	Progress func(bytes int64)
-	// Readers is how many objects are read at a time; 8.
+	// Readers is the number of objects read at a time; default 8.
 	Readers int
-	// MemoryBytes bounds the objects that are held at a time; one larger than it is held alone. 256 MiB. The state itself
-	// comes on top: some 100 bytes for each range.
+	// MemoryBytes bounds the bytes of objects held at a time; default 256 MiB. A larger object is
+	// held alone. The state needs some 100 bytes for each range in addition.
 	MemoryBytes int64
-	// Repair removes orphans that are permanent garbage. See Run.
+	// Repair removes permanent garbage. See Run.
 	Repair bool
-	// Discard removes what lost branches hold that a recovery has cut off the log: see Recover.
+	// Discard removes the objects of lost branches that a recovery has cut off the log. See
+	// Recover.
 	Discard bool
-	// Quiet is how long the log has to stand still before anything is removed; 10 seconds.
+	// Quiet is how long the log must not grow before objects are removed; default 10 seconds.
 	Quiet time.Duration
 }
 
-// ErrNoLog says that there is no log in the bucket.
+// ErrNoLog reports that the bucket holds no log.
 var ErrNoLog = errors.New("the bucket holds no Seb log")
 
-// ErrActive says that nothing was removed because a broker is at work.
+// ErrActive reports that no object was removed because a broker is writing to the bucket.
 var ErrActive = errors.New("nothing was removed: a broker is writing to the bucket; stop it first")
 
-// ErrDamaged says that nothing was removed because there is damage: whatever is left may be needed (rule R9).
+// ErrDamaged reports that no object was removed because the bucket is damaged: any remaining object
+// may be needed (rule R9).
 var ErrDamaged = errors.New("nothing was removed: the bucket is damaged")
 
-// Run checks a bucket. The report is filled in as far as the run came. An error says that the check itself could not be
-// done (objstore's errors, ErrNoLog, state.ErrNewer); damage is no error but counted in the report.
+// Run checks a bucket. The report covers the run up to its end or its first error. An error means
+// that the check could not be completed (objstore's errors, ErrNoLog, state.ErrNewer). Damage is
+// not an error; the report counts it.
 //
-// With Repair it then removes permanent garbage by rule R7, as seen from the two newest snapshots, both of which
-// it has found to be on the log; and leftovers of store checks that were there all the time. It refuses with ErrActive
-// or ErrDamaged. A SEAL and a name of a newer epoch are never removed. A leader that is idle makes no request, so it cannot
-// be seen. It need not be: no leader can still use permanent garbage.
+// With Repair, Run then removes permanent garbage by rule R7, relative to the two newest snapshots,
+// both of which it has found to be on the log. It also removes leftovers of store checks that
+// existed during the whole run. It refuses with ErrActive or ErrDamaged. It never removes a SEAL or
+// an object of a newer epoch. Run cannot detect an idle leader, because such a leader makes no
+// request. Removal is still safe, because no leader can use permanent garbage.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	c := newChecker(o)
 	err := c.run(ctx)
@@ -144,50 +149,51 @@ func newChecker(o Options) *checker {
 	}
 }
 
-// checker is one run. Its fields belong to the goroutine of Run but for those that mu guards.
+// checker is one run. The goroutine of Run owns its fields, except those that mu guards.
 type checker struct {
 	o      Options
 	memory *gate
-	// readers are the reads of the walk under way.
+	// readers counts the reads of the walk in progress.
 	readers sync.WaitGroup
 
 	mu     sync.Mutex // guards report, and calls of Found and Progress
 	report Report
 
 	cluster record.ID
-	noMeta  bool         // the cluster's object is missing
-	badMeta error        // or cannot be read
-	st      *state.State // the fold, from wherever it could begin
-	// chain are the epochs of the log that are known, ascending: those the walk came by, and those snapshots told of.
+	noMeta  bool         // the cluster object is missing
+	badMeta error        // the cluster object is corrupt
+	st      *state.State // the fold, from the first position at which it could begin
+	// chain are the known epochs of the log, ascending: from the walk, the snapshots and the SEALs.
 	chain   []state.Epoch
-	stopped bool // the walk could not go on to the end of the log
-	// floor is the second newest snapshot: nothing at or above it can have been collected (rule R7).
+	stopped bool // the walk could not continue to the end of the log
+	// floor is the position of the second newest snapshot: no object at or above it can have been
+	// collected (rule R7).
 	floor    state.Position
-	newest   string               // snapshot of the last listing
+	newest   string               // newest snapshot of the last listing
 	snaps    []snapshotObject     // not yet reached, ascending
 	seen     map[string]bool      // snapshots that were read
-	gone     bool                 // a snapshot of the last listing is not there any more
+	gone     bool                 // a snapshot of the last listing no longer exists
 	proven   []snapshotObject     // found to be on the log, ascending
 	walked   map[record.ID][]span // slots that the walk has verified, by the epoch's nonce
 	sealed   map[record.ID]bool   // epochs whose SEAL was seen
 	suspects []suspect
-	probes   map[string]bool    // names below probe/ that the first listing showed
-	accepted []objstore.Entry   // of lost branches that were accepted
-	branches map[record.ID]bool // epochs that are reported as lost branches
-	strays   []string           // what lies there
+	probes   map[string]bool    // names below probe/ in the first listing
+	accepted []objstore.Entry   // objects of lost branches whose loss was accepted
+	branches map[record.ID]bool // epochs reported as lost branches, by nonce
+	strays   []string           // the objects of those epochs
 }
 
 // span is the slots [from, to) of an epoch.
 type span struct{ from, to uint64 }
 
-// suspect is an object of the log that is not right. Whether that is damage is known at the end: what is garbage may
-// be anything.
+// suspect is an object of the log that is corrupt or has the wrong content. The end of the run
+// decides whether that is damage, because garbage may have any content.
 type suspect struct {
 	key  string
 	at   ref
 	kind string
 	err  error
-	body bool // only its batches are wrong
+	body bool // only its batches are corrupt
 }
 
 func (c *checker) run(ctx context.Context) error {
@@ -206,7 +212,7 @@ func (c *checker) run(ctx context.Context) error {
 	}
 	end := c.st.Pos
 	if !c.stopped {
-		// What was written and collected meanwhile explains what seems to be missing.
+		// Objects that seem to be missing may have been collected meanwhile.
 		if err := c.follow(ctx); err != nil {
 			return err
 		}
@@ -232,7 +238,7 @@ func (c *checker) run(ctx context.Context) error {
 	return nil
 }
 
-// found counts and hands on a finding.
+// found counts a finding and passes it to Found.
 func (c *checker) found(f Finding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +265,7 @@ func (c *checker) orphan(kind, key string, bytes int64, format string, args ...a
 	c.found(Finding{Severity: Orphan, Kind: kind, Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
-// verified counts an object that is right in all its parts, or read at least.
+// verified counts an object if it is right, and reports its size as progress in any case.
 func (c *checker) verified(bytes int64, right bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,21 +16,23 @@ import (
 )
 
 const (
-	// probesMax bounds the leftovers of store checks that are remembered.
+	// probesMax bounds the leftovers of store checks that are kept in memory.
 	probesMax = 10_000
-	// pendingMax bounds the names beyond the end of the log that are remembered. A window of slots and some SEALs are
-	// expected; whatever is beyond it lies behind damage.
+	// pendingMax bounds the names beyond the end of the log that are kept in memory. A window of
+	// slots and some SEALs are expected; any further name follows damage.
 	pendingMax = 10_000
 )
 
-// listing goes over every name of the bucket: it reads what the state refers to and the walk has not come by, and says
-// what has no reference.
+// listing lists every object of the bucket. It reads the objects that the state refers to and the
+// walk has not read, and reports the objects without a reference.
 type listing struct {
 	c      *checker
 	epochs map[record.ID]state.Epoch // of the log
-	// wanted are the slots and packs with data that the walk has not come by, with what the state says of them.
+	// wanted are the slots and packs that the state refers to and the walk has not read, with their
+	// ranges.
 	wanted map[ref][]place
-	// pending are names at or beyond the end of the log: a broker may be about to write there.
+	// pending are the slots at or beyond the end of the log, where a broker may be writing, and the
+	// packs that were not wanted.
 	pending []objstore.Entry
 	numbers map[uint32]struct{} // of epochs
 	end     uint32              // the epoch in which the log ended when the listing began
@@ -44,7 +46,7 @@ type listing struct {
 	oldData []oldData             // in forgotten epochs
 }
 
-// place is a range of the state with where it belongs.
+// place is a range of the state with its topic and partition.
 type place struct {
 	topic     *state.Topic
 	partition int
@@ -68,11 +70,11 @@ type jobKind uint8
 const (
 	readData jobKind = iota + 1 // data that readers can reach
 	readSeal                    // the SEAL of an epoch of the log
-	readVoid                    // a slot of no use: only its head
-	readOld                     // a slot of an epoch that is forgotten
+	readVoid                    // a slot that is not on the log: only its head is read
+	readOld                     // a slot of a forgotten epoch
 )
 
-// places lists the ranges in the objects that are wanted.
+// places returns the ranges of the state in the objects for which wanted returns true.
 func (c *checker) places(wanted func(ref, record.ID) bool) map[ref][]place {
 	found := map[ref][]place{}
 	nonces := map[uint32]record.ID{}
@@ -107,7 +109,7 @@ func newListing(c *checker) *listing {
 	return l
 }
 
-// run lists and reads everything.
+// run lists the bucket and reads the objects, in Readers goroutines.
 func (l *listing) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -142,7 +144,7 @@ func (l *listing) run(ctx context.Context) error {
 	return err
 }
 
-// add sorts a name.
+// add classifies a listed object by its name.
 func (l *listing) add(e objstore.Entry) {
 	c := l.c
 	c.mu.Lock()
@@ -163,7 +165,7 @@ func (l *listing) add(e objstore.Entry) {
 	case ok, e.Key == core.MetaKey:
 	case isView(c.o.Shard, e.Key):
 		l.copies.Add(e)
-	case strings.HasSuffix(e.Key, state.RecoverySuffix): // read where its slot cannot be
+	case strings.HasSuffix(e.Key, state.RecoverySuffix): // read if its slot cannot be read
 	case strings.HasPrefix(e.Key, probePrefix):
 		c.orphan("probe", e.Key, e.Size, "left over from a check of the store, unless one is running")
 	default:
@@ -177,7 +179,7 @@ func (c *checker) superseded(bytes int64) {
 	c.report.Superseded.add(bytes)
 }
 
-// slot sorts the name of a commit object.
+// slot classifies a commit object by its name.
 func (l *listing) slot(e objstore.Entry, n slotName) {
 	c := l.c
 	epoch, on := l.epochs[n.nonce]
@@ -211,17 +213,17 @@ func (l *listing) later(e objstore.Entry) {
 	}
 }
 
-// pack sorts the name of a pack.
+// pack classifies a pack by its name.
 func (l *listing) pack(e objstore.Entry, n slotName) {
 	at := ref{n.pos(), true}
 	if epoch, on := l.epochs[n.nonce]; !on || epoch.Number != n.epoch || l.wanted[at] == nil {
-		l.later(e) // it may be installed meanwhile
+		l.later(e) // a broker may install it meanwhile
 		return
 	}
 	l.jobs <- job{key: e.Key, name: n, at: at, size: e.Size, kind: readData}
 }
 
-// read does a job. It runs in several goroutines.
+// read runs a job. It may be called concurrently.
 func (l *listing) read(ctx context.Context, j job) error {
 	switch j.kind {
 	case readVoid:
@@ -256,7 +258,7 @@ func (l *listing) read(ctx context.Context, j job) error {
 	return nil
 }
 
-// suspect remembers an object that is not right.
+// suspect records an object for settle, once per key.
 func (c *checker) suspect(s suspect) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,7 +270,7 @@ func (c *checker) suspect(s suspect) {
 	c.suspects = append(c.suspects, s)
 }
 
-// check compares an object with its name and with what the state says of it.
+// check compares an object with its name and with the ranges that the state has for it.
 func (l *listing) check(j job, o *object) error {
 	h := &o.head
 	if err := l.c.place(h, j.name); err != nil {
@@ -288,7 +290,8 @@ func (l *listing) check(j job, o *object) error {
 	return nil
 }
 
-// checkPlace compares what the state says of a range with the index of the object: of a pack it covers several entries.
+// checkPlace compares a range of the state with the index of the object. A range in a pack may
+// cover several entries.
 func checkPlace(index []record.IndexEntry, p place) error {
 	first := slices.IndexFunc(index, func(e record.IndexEntry) bool {
 		return e.Topic == p.topic.ID && e.Partition == uint32(p.partition) && e.Base == p.r.Base
@@ -311,13 +314,13 @@ func checkPlace(index []record.IndexEntry, p place) error {
 	return nil
 }
 
-// checkSeal makes sure that an epoch of the log ends with a SEAL that names the next.
+// checkSeal returns an error unless the head is a SEAL that names the next epoch of the log.
 func (l *listing) checkSeal(h *record.Head) error {
 	next, known := l.c.epoch(h.Epoch + 1)
 	if i := slices.IndexFunc(l.c.chain, func(e state.Epoch) bool { return e.Number > h.Epoch }); i >= 0 && h.Flags&record.FlagRecovery != 0 {
 		next, known = l.c.chain[i], true
 	}
-	if !known { // forgotten: checkSeals looks at it again
+	if !known { // forgotten: checkSeals checks it again
 		next = state.Epoch{Number: h.Epoch + 1, Nonce: h.NextNonce}
 	}
 	if !sealOf(h, next) {
@@ -326,7 +329,7 @@ func (l *listing) checkSeal(h *record.Head) error {
 	return nil
 }
 
-// void looks at a slot that can never be part of the log.
+// void reads the head of a slot that can never be part of the log, and reports the slot.
 func (l *listing) void(ctx context.Context, j job) error {
 	h, missing, err := l.c.readHead(ctx, j.key)
 	switch {
@@ -352,7 +355,7 @@ func (l *listing) void(ctx context.Context, j job) error {
 	return nil
 }
 
-// settle judges what could not be judged before the log was followed to its end once more.
+// settle judges the pending and missing objects, after the log was followed to its end once more.
 func (l *listing) settle(ctx context.Context) error {
 	c := l.c
 	l.link()
@@ -362,7 +365,7 @@ func (l *listing) settle(ctx context.Context) error {
 		n, slot := parseSlot(c.o.Shard, e.Key)
 		switch {
 		case !slot:
-			l.looseEnd(e, installed)
+			l.unreferencedPack(e, installed)
 		case c.wasWalked(n.nonce, n.slot) || n.pos().Less(c.st.Pos):
 		case n.epoch > c.st.Pos.Epoch:
 			if err := l.higher(ctx, e, n, led); err != nil {
@@ -394,20 +397,20 @@ func (l *listing) settle(ctx context.Context) error {
 	return nil
 }
 
-// linked says whether an epoch that was forgotten has been found to be on the log.
+// linked reports whether a forgotten epoch was found to be on the log.
 func (l *listing) linked(n slotName) bool {
 	e, known := l.c.epoch(n.epoch)
 	return known && e.Nonce == n.nonce
 }
 
-// looseEnd judges a pack that was not wanted when it was listed.
-func (l *listing) looseEnd(e objstore.Entry, installed map[ref][]place) {
+// unreferencedPack judges a pack that was not wanted when it was listed.
+func (l *listing) unreferencedPack(e objstore.Entry, installed map[ref][]place) {
 	c := l.c
 	n, _ := parsePack(c.o.Shard, e.Key)
 	epoch, on := l.epochs[n.nonce]
 	switch {
 	case on && installed[ref{n.pos(), true}] != nil:
-		// Made meanwhile.
+		// Installed meanwhile.
 	case n.nonce == c.st.Nonce:
 		if _, known := c.st.PackOf(state.PackID{Epoch: n.epoch, ID: n.slot}); known {
 			c.superseded(e.Size)
@@ -421,8 +424,8 @@ func (l *listing) looseEnd(e objstore.Entry, installed map[ref][]place) {
 	}
 }
 
-// higher judges a name of an epoch beyond the log's last. Only the epoch that the log leads to ever holds data: if there
-// is any, then a seal is lost.
+// higher judges an object of an epoch after the log's last. Only an epoch that the log leads to
+// holds data, so data there means that a SEAL is lost.
 func (l *listing) higher(ctx context.Context, e objstore.Entry, n slotName, led map[record.ID]bool) error {
 	h, missing, err := l.c.readHead(ctx, e.Key)
 	switch {
@@ -440,7 +443,7 @@ func (l *listing) higher(ctx context.Context, e objstore.Entry, n slotName, led 
 	return nil
 }
 
-// lost reports damage with the records that it costs.
+// lost reports damage together with the records that cannot be read because of it.
 func (c *checker) lost(kind, key, text string, places []place) {
 	f := Finding{Severity: Damage, Kind: kind, Key: key, Text: text}
 	for _, p := range places {

@@ -15,7 +15,7 @@ const (
 	metaPrefix  = "meta/"
 )
 
-// slotName is a commit object's name taken apart.
+// slotName holds the parts of a commit object's name.
 type slotName struct {
 	epoch uint32
 	nonce record.ID
@@ -24,21 +24,21 @@ type slotName struct {
 
 func (n slotName) pos() state.Position { return state.Position{Epoch: n.epoch, Slot: n.slot} }
 
-// parseSlot takes a commit object's name apart; ok is false for any other name.
+// parseSlot parses a commit object's name; ok is false for any other name.
 func parseSlot(shard uint32, key string) (n slotName, ok bool) {
 	n.epoch, n.nonce, n.slot, ok = state.ParseSlotKey(shard, key)
 	return n, ok
 }
 
-// parsePack takes a pack's name apart, with its number as the slot; ok is false for any other name.
+// parsePack parses a pack's name, with its number as the slot; ok is false for any other name.
 func parsePack(shard uint32, key string) (n slotName, ok bool) {
 	n.epoch, n.nonce, n.slot, ok = state.ParsePackKey(shard, key)
 	return n, ok
 }
 
-// ref names an object that holds data: a slot, or a pack.
+// ref identifies a data object: a slot or a pack.
 type ref struct {
-	state.Position // of a pack its epoch and number
+	state.Position // for a pack its epoch and number
 	pack           bool
 }
 
@@ -46,14 +46,14 @@ func refOf(r *state.Range) ref {
 	return ref{state.Position{Epoch: r.Epoch, Slot: r.Slot}, r.Pack}
 }
 
-// snapshot is a snapshot's name taken apart.
+// snapshotObject holds a snapshot's key and the parts of its name.
 type snapshotObject struct {
 	key   string
 	pos   state.Position
 	nonce record.ID
 }
 
-// parseSnapshot takes a snapshot's name apart; ok is false for any other name.
+// parseSnapshot parses a snapshot's name; ok is false for any other name.
 func parseSnapshot(shard uint32, key string) (s snapshotObject, ok bool) {
 	rest, found := strings.CutPrefix(key, core.SnapPrefix(shard))
 	f := strings.SplitN(rest, "-", 3)

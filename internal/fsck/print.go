@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// orphansShown is how many orphans and notes of each kind are printed without --all.
+// orphansShown is the number of orphans and notes of each kind that are printed without --all.
 const orphansShown = 5
 
-// Printer prints findings as they come, and then the summary, for people or programs.
+// Printer prints each finding and then the summary, as text or JSON.
 type Printer struct {
 	W     io.Writer
-	JSON  bool           // a line of JSON for each finding, and last one with the summary
+	JSON  bool           // a line of JSON for each finding, and a last line with the summary
 	All   bool           // every orphan and note; otherwise the first few of each kind
-	kinds map[string]int // findings that are no damage, by kind
+	kinds map[string]int // findings other than damage, by kind
 }
 
 // Found prints a finding.
@@ -58,7 +58,7 @@ func (p *Printer) Found(f Finding) {
 	fmt.Fprintln(p.W, line)
 }
 
-// Summary prints what a run of the bucket named store came to.
+// Summary prints the report of a run. store names the bucket.
 func (p *Printer) Summary(store string, r *Report, took time.Duration) {
 	if p.JSON {
 		_ = json.NewEncoder(p.W).Encode(map[string]any{"summary": r})

@@ -13,23 +13,25 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// object is what stays of an object of the log after all of it was read and verified.
+// object is the decoded part of an object of the log that was read whole and verified, without its
+// batches.
 type object struct {
 	key   string
 	size  int64
 	head  record.Head
 	recs  []state.Record
 	index []record.IndexEntry
-	// err: the object is missing (objstore.ErrNotFound), or its head, state records or index are not right
-	// (record.ErrCorrupt): nothing else of it counts. Any other error ends the run.
+	// err is objstore.ErrNotFound if the object is missing, and record.ErrCorrupt if its head,
+	// state records or index are corrupt. Only key and size are then valid. Any other error ends
+	// the run.
 	err error
-	// body: its batches are not right.
+	// body is the error of corrupt batches.
 	body error
 }
 
 func (o *object) missing() bool { return errors.Is(o.err, objstore.ErrNotFound) }
 
-// fatal is an error that says nothing of the object.
+// fatal returns err unless it means that the object is missing or corrupt.
 func (o *object) fatal() error {
 	if o.err == nil || o.missing() || errors.Is(o.err, record.ErrCorrupt) {
 		return nil
@@ -37,10 +39,10 @@ func (o *object) fatal() error {
 	return o.err
 }
 
-// tries is how often a request is made that the store does not answer.
+// tries is the number of attempts of a request that fails with ErrNoVerdict.
 const tries = 6
 
-// patiently repeats f while the store gives no verdict.
+// patiently retries f with exponential backoff while it returns objstore.ErrNoVerdict.
 func patiently(ctx context.Context, f func() error) error {
 	pause := 100 * time.Millisecond
 	for try := 1; ; try++ {
@@ -66,7 +68,8 @@ func (c *checker) readObject(ctx context.Context, key string) *object {
 	return o
 }
 
-// readSlot reads a commit object, or if it is not right the SEAL that a recovery has put beside it (rule R14).
+// readSlot reads a commit object. If it is corrupt or its head does not match its name, readSlot
+// returns the SEAL that a recovery wrote for the same slot, if there is one (rule R14).
 func (c *checker) readSlot(ctx context.Context, key string) *object {
 	o := c.readObject(ctx, key)
 	n, _ := parseSlot(c.o.Shard, key)
@@ -98,7 +101,7 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 	if got.Size >= 0 && uint64(got.Size) != h.ObjectLen {
 		return &record.CorruptError{What: "object length", Want: int64(h.ObjectLen), Got: got.Size}
 	}
-	// A head that is right has bounded the length.
+	// ObjectLen is bounded, because DecodeHead has checked it.
 	c.memory.take(int64(h.ObjectLen))
 	defer c.memory.give(int64(h.ObjectLen))
 	b := make([]byte, h.ObjectLen)
@@ -113,7 +116,7 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 
 func ended(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
 
-// decode verifies the bytes and keeps a copy of what counts.
+// decode verifies the bytes and keeps copies of the head, the state records and the index.
 func (o *object) decode(b []byte) error {
 	h, encoded, index, need, err := record.DecodeMeta(b)
 	if err == nil && need > 0 {
@@ -134,7 +137,7 @@ func (o *object) decode(b []byte) error {
 	return nil
 }
 
-// readHead reads the head of a commit object without a reference. missing says that it is gone.
+// readHead reads the head of a commit object. missing reports that the object does not exist.
 func (c *checker) readHead(ctx context.Context, key string) (h record.Head, missing bool, err error) {
 	err = patiently(ctx, func() error {
 		b, _, err := c.readUpTo(ctx, key, record.HeadSize)
@@ -146,7 +149,8 @@ func (c *checker) readHead(ctx context.Context, key string) (h record.Head, miss
 	return h, errors.Is(err, objstore.ErrNotFound), err
 }
 
-// readUpTo reads the beginning of an object; size is that of all of it, -1 if the store does not say.
+// readUpTo reads at most limit bytes from the beginning of an object. size is the size of the whole
+// object, or -1 if the store does not report it.
 func (c *checker) readUpTo(ctx context.Context, key string, limit int64) (b []byte, size int64, err error) {
 	got, err := c.o.Store.Get(ctx, key, objstore.Range{Length: limit})
 	if err != nil {
@@ -160,7 +164,8 @@ func (c *checker) readUpTo(ctx context.Context, key string, limit int64) (b []by
 	return b, got.Size, nil
 }
 
-// list calls f with every name that begins with prefix and comes after a name, until f returns false.
+// list calls f with every object whose key begins with prefix and sorts behind after, until f
+// returns false.
 func (c *checker) list(ctx context.Context, prefix, after string, f func(objstore.Entry) bool) error {
 	o := objstore.ListOptions{Prefix: prefix, After: after}
 	for {
@@ -185,7 +190,8 @@ func (c *checker) list(ctx context.Context, prefix, after string, f func(objstor
 	}
 }
 
-// gate bounds the bytes that are held at a time. Who takes more than there ever is gets all of it, alone.
+// gate is a semaphore that bounds the bytes held at a time. A request above the limit takes the
+// whole limit.
 type gate struct {
 	mu    sync.Mutex // guards free
 	cond  *sync.Cond
@@ -215,7 +221,7 @@ func (g *gate) give(n int64) {
 	g.cond.Broadcast()
 }
 
-// ahead reads the slots of an epoch in order, some of them before they are asked for.
+// ahead reads the slots of an epoch in order, with read-ahead.
 type ahead struct {
 	c      *checker
 	epoch  uint32
@@ -225,12 +231,13 @@ type ahead struct {
 	got    map[uint64]chan *object
 }
 
-// restart continues at another position.
+// restart continues at another position, with a window of one slot.
 func (a *ahead) restart(at state.Position, nonce record.ID) {
 	a.epoch, a.nonce, a.issued, a.window, a.got = at.Epoch, nonce, at.Slot, 1, map[uint64]chan *object{}
 }
 
-// get returns the object in the slot after the one it returned last. Objects that are not asked for end with ctx.
+// get returns the object in the slot after the last returned one. Cancelling ctx ends the other
+// reads.
 func (a *ahead) get(ctx context.Context, slot uint64) *object {
 	for ; a.issued < slot+a.window; a.issued++ {
 		key, answer := state.SlotKey(a.c.o.Shard, a.epoch, a.nonce, a.issued), make(chan *object, 1)
