@@ -9,17 +9,17 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// Axis is how values stand along a side of a chart.
+// Axis is the scale of a chart's axis.
 type Axis string
 
 // The axes.
 const (
 	Linear Axis = "linear"
 	Log    Axis = "log"
-	Nines  Axis = "nines" // of a fraction p: log10(1/(1-p)), so that each nine of a percentile takes the same room
+	Nines  Axis = "nines" // of a fraction p: log10(1/(1-p)), so that the nines of a percentile are equally wide
 )
 
-// Chart is a picture of some lines, before it is drawn: as SVG, or by the page.
+// Chart is the data of a line chart. SVG or the script of the HTML page draws it.
 type Chart struct {
 	Title  string  `json:"title"`
 	Note   string  `json:"note,omitempty"`
@@ -27,11 +27,11 @@ type Chart struct {
 	YLabel string  `json:"yLabel"`
 	X      Axis    `json:"x"`
 	Y      Axis    `json:"y"`
-	YTime  bool    `json:"yTime"` // its values are nanoseconds
+	YTime  bool    `json:"yTime"` // the values are nanoseconds
 	Lines  []Trace `json:"lines"`
 }
 
-// Trace is one line. Points are by X; Low and High are nil, or the range around each.
+// Trace is one line. Points are sorted by X; Low and High are nil, or the range around each point.
 type Trace struct {
 	Name   string    `json:"name"`
 	Colour string    `json:"colour"`
@@ -42,19 +42,20 @@ type Trace struct {
 	High   []float64 `json:"high,omitempty"`
 }
 
-// colours tell lines apart, also for people who see fewer of them (Okabe and Ito's, without the yellow; more behind them for large charts).
+// colours starts with Okabe and Ito's colours for colour-blind readers, without the yellow. The others
+// are for large charts.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#444444", "#7a5195", "#8c564b", "#17becf", "#bcbd22", "#a6004f", "#3f7f3f", "#9aa0a6"}
 
-// Colour is that of the i-th line.
+// Colour returns the colour of the i-th line.
 func Colour(i int) string { return colours[i%len(colours)] }
 
-// The resolution and the end of the axis of percentiles, in nines.
+// The resolution and the end of the percentile axis, in nines.
 const (
 	ninesStep = 0.02
 	ninesMax  = 7.0
 )
 
-// curveNames are the curves as people read them.
+// curveNames are the display names of the curves.
 var curveNames = map[string]string{
 	result.E2EIntended: "end to end, from when the message was due",
 	result.E2ESent:     "end to end, from when the message was sent",
@@ -62,8 +63,8 @@ var curveNames = map[string]string{
 	result.AckSent:     "until acknowledged, from when the message was sent",
 }
 
-// Percentiles draws the whole distribution of a curve, a line for each system, with the range of its repeats. sent is the
-// curve that is drawn dashed beside it, or "".
+// Percentiles draws the whole distribution of a curve, a line for each system, with the range of
+// its repeats. The curve sent is drawn dashed as well, unless it is "".
 func (w *Work) Percentiles(curve, sent string) *Chart {
 	c := &Chart{
 		Title: w.Title(), XLabel: "percentile", YLabel: curveNames[curve], X: Nines, Y: Log, YTime: true, Note: w.note(),
@@ -82,7 +83,7 @@ func (w *Work) Percentiles(curve, sent string) *Chart {
 	return c
 }
 
-// note says what must be known to read a chart of the work.
+// note returns the remarks that a reader needs for a chart of the work.
 func (w *Work) note() string {
 	var notes []string
 	if n := len(w.Lines[0].Runs); n > 1 {
@@ -100,7 +101,7 @@ func (w *Work) note() string {
 	return strings.Join(notes, "; ")
 }
 
-// trace is a curve over percentiles, as far as enough samples stand behind them.
+// trace returns a curve over the percentiles that have enough samples.
 func (l *Line) trace(curve string) (t Trace, ok bool) {
 	t.Name = l.Name()
 	for x := 0.0; x < ninesMax; x += ninesStep {
@@ -119,7 +120,7 @@ func (l *Line) trace(curve string) (t Trace, ok bool) {
 	return t, len(t.X) > 0
 }
 
-// Seconds draws a percentile of every second of each system's first run: what happened when.
+// Seconds draws a percentile of every second of each system's first run.
 func (w *Work) Seconds(p float64) *Chart {
 	c := &Chart{
 		Title: w.Title(), XLabel: "seconds from the first message", X: Linear, Y: Log, YTime: true,
@@ -136,7 +137,7 @@ func (w *Work) Seconds(p float64) *Chart {
 				continue
 			}
 			d, shown := of.At(p)
-			if !shown { // of few samples the longest stands for it
+			if !shown { // too few samples: the longest one replaces the percentile
 				d = time.Duration(of.MaxNs)
 			}
 			t.X, t.Y = append(t.X, s.At), append(t.Y, float64(max(d, time.Microsecond)))
@@ -148,5 +149,5 @@ func (w *Work) Seconds(p float64) *Chart {
 	return c
 }
 
-// percentName is as in p99.9.
+// percentName formats a percentile, as in p99.9.
 func percentName(p float64) string { return fmt.Sprintf("p%v", p) }

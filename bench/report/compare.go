@@ -8,22 +8,23 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// Change is a figure of one system doing one work, before and after.
+// Change is a figure of one system under one workload, before and after.
 type Change struct {
-	Work          string // what was done
-	Label         string // who did it
-	Figure        string // as conditions name it
-	Nanos         bool   // its values are nanoseconds
+	Work          string // title of the workload
+	Label         string // label of the target
+	Figure        string // name, as in conditions
+	Nanos         bool   // the values are nanoseconds
 	Before, After Spread
-	// P is how likely a difference like this one is when nothing has changed, by the ranks of the repeats. 1 if one side has
-	// a single run.
+	// P is the p-value of the Mann-Whitney test over the repeats. It is 1 if one side has a single
+	// run.
 	P float64
-	// Apart says that the difference is more than noise: P is below 5 %, or too few repeats were made for P to get there and
-	// the two ranges (of single runs: the intervals that hold the true percentile with 95 %) do not touch.
+	// Apart reports whether the difference is significant: P is below 5 %. With too few repeats to
+	// reach 5 %, the two ranges must be disjoint instead. The range of a single run is the 95 %
+	// confidence interval of the percentile.
 	Apart bool
 }
 
-// Ratio is After over Before; NaN if Before is zero.
+// Ratio returns After divided by Before; NaN if Before is zero.
 func (c *Change) Ratio() float64 {
 	if c.Before.Middle == 0 {
 		return math.NaN()
@@ -31,7 +32,8 @@ func (c *Change) Ratio() float64 {
 	return c.After.Middle / c.Before.Middle
 }
 
-// figure is something that is compared. values are of each run; low and high are what single runs leave open.
+// figure is a compared quantity. values has one value per run; low and high are the confidence
+// interval of a single run.
 type figure struct {
 	name   string
 	nanos  bool
@@ -65,7 +67,7 @@ func comparePlain(name string, nanos bool, of func(r *result.Run, curve string) 
 		for _, r := range l.Runs {
 			x := interval{value: of(r, curve)}
 			x.low, x.high = x.value, x.value
-			if nanos || name == moreIsBetter { // a single run does not say how it varies; a message that is lost is lost
+			if nanos || name == moreIsBetter { // a single run has no known variance; a count of lost messages is exact
 				x.low, x.high = math.Inf(-1), math.Inf(1)
 			}
 			list = append(list, x)
@@ -74,7 +76,7 @@ func comparePlain(name string, nanos bool, of func(r *result.Run, curve string) 
 	}}
 }
 
-// figures are all that are compared, in the order in which they are shown.
+// figures are all compared quantities, in display order.
 var figures = []figure{
 	percentile(50), percentile(75), percentile(90), percentile(95), percentile(99), percentile(99.9), percentile(99.99),
 	percentile(99.999), percentile(99.9999),
@@ -99,7 +101,7 @@ var figures = []figure{
 	}),
 }
 
-// Figures are the names of what is compared.
+// Figures returns the names of the compared figures.
 func Figures() (names []string) {
 	for _, f := range figures {
 		names = append(names, f.name)
@@ -107,8 +109,8 @@ func Figures() (names []string) {
 	return names
 }
 
-// Compare pairs the lines of two results: the same work, done by a target of the same label. Unpaired are those that only
-// one of them has.
+// Compare pairs the lines of two results that have the same workload and target label. Unpaired
+// lists the lines that only one result has.
 func Compare(before, after *result.File) (changes []Change, unpaired []string, err error) {
 	old, err := Works(before)
 	if err != nil {
@@ -151,7 +153,7 @@ func Compare(before, after *result.File) (changes []Change, unpaired []string, e
 	return changes, unpaired, nil
 }
 
-// counterpart is the one of works that is the same as w but for its name; nil if there is none.
+// counterpart returns the element of works that equals w except for its name; nil if there is none.
 func counterpart(works []*Work, w *Work) (*Work, error) {
 	want, err := Key(&w.Workload)
 	if err != nil {
@@ -169,10 +171,10 @@ func counterpart(works []*Work, w *Work) (*Work, error) {
 	return nil, nil
 }
 
-// moreIsBetter is the figure of which more is better.
+// moreIsBetter is the only figure for which a higher value is better.
 const moreIsBetter = "rate"
 
-// Verdict is the change in a word or two: better, worse, the same, or not significant.
+// Verdict summarizes the change: better, worse, the same, or not significant.
 func (c *Change) Verdict() string {
 	switch {
 	case c.Before == c.After && c.Before.Least == c.Before.Most:
@@ -195,17 +197,18 @@ func compareLines(w *Work, before, after *Line) (changes []Change) {
 		if len(a) > 1 && len(b) > 1 {
 			c.P = MannWhitney(plainValues(a), plainValues(b))
 		}
-		c.Apart = c.P < significant || (fewest(len(a), len(b)) >= significant && disjoint(a, b))
+		c.Apart = c.P < significant || (lowestP(len(a), len(b)) >= significant && disjoint(a, b))
 		changes = append(changes, c)
 	}
 	return changes
 }
 
-// significant is below which probability a difference is taken for one.
+// significant is the significance level: a difference with a lower P counts.
 const significant = 0.05
 
-// fewest is the least P that so many repeats can have: both samples apart, in either order.
-func fewest(n, m int) float64 {
+// lowestP returns the lowest possible P for these numbers of repeats: the samples are disjoint, in
+// either order.
+func lowestP(n, m int) float64 {
 	if n < 2 || m < 2 {
 		return 1
 	}
@@ -226,7 +229,7 @@ func plainValues(list []interval) []float64 {
 
 func spread(list []interval) Spread { return SpreadOf(plainValues(list)) }
 
-// disjoint says whether two samples' ranges do not touch.
+// disjoint reports whether the ranges of two samples do not overlap.
 func disjoint(a, b []interval) bool {
 	aLow, aHigh := rangeOf(a)
 	bLow, bHigh := rangeOf(b)

@@ -32,7 +32,8 @@ func TestMannWhitney(t *testing.T) {
 	}
 }
 
-// TestMannWhitneyLevel draws both samples from one population: what is called significant at 5 % must be so about that often.
+// TestMannWhitneyLevel draws both samples from one population. About 5 % of the pairs must be
+// significant at 5 %.
 func TestMannWhitneyLevel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{5, 8, 30} { // exact, exact, approximate
@@ -149,7 +150,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestWorksThatLookAlike: works that differ in what their titles do not say are not taken for each other.
+// TestWorksThatLookAlike: works with equal titles and different workloads are not paired.
 func TestWorksThatLookAlike(t *testing.T) {
 	before, after := file(t, time.Millisecond, 2, 0), file(t, time.Millisecond, 2, 0)
 	for i := range after.Runs {
@@ -166,7 +167,7 @@ func TestCompareUnpaired(t *testing.T) {
 	before.Runs = append(before.Runs, compareRun(t, "gone", 1, time.Millisecond, 0))
 	after.Runs = append(after.Runs, compareRun(t, "new", 1, time.Millisecond, 0))
 	after.Runs = append(after.Runs, compareRun(t, "a", 1, time.Millisecond, 0))
-	after.Runs[2].Workload.Rate *= 2 // another work
+	after.Runs[2].Workload.Rate *= 2 // a different work
 	_, unpaired, err := Compare(before, after)
 	if err != nil || len(unpaired) != 3 || !strings.HasPrefix(unpaired[0], "only in the first: gone (fsync)") {
 		t.Errorf("unpaired: %q, %v", unpaired, err)

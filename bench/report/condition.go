@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Condition is what a comparison fails on, as in p99>10% (the second median is more than a tenth above the first), p99>5ms
-// (it is above 5 ms), rate<-5%, lost>0.
+// Condition makes a comparison fail. Examples: p99>10% (the second median is more than a tenth
+// above the first), p99>5ms (it is above 5 ms), rate<-5%, lost>0.
 type Condition struct {
 	text     string
 	figure   string
@@ -19,10 +19,10 @@ type Condition struct {
 	relative bool // limit is a fraction of the first median, else a value of the second
 }
 
-// String is the condition as it was given.
+// String returns the condition as it was given.
 func (c *Condition) String() string { return c.text }
 
-// ParseCondition reads a condition.
+// ParseCondition parses a condition.
 func ParseCondition(s string) (Condition, error) {
 	fail := func(why string) (Condition, error) {
 		return Condition{}, fmt.Errorf("condition %q: %s; want FIGURE>LIMIT or FIGURE<LIMIT, as in p99>10%%, p99.9>5ms, rate<-5%%, lost>0", s, why)
@@ -62,10 +62,11 @@ func ParseCondition(s string) (Condition, error) {
 	return c, nil
 }
 
-// About says whether a change is of the condition's figure.
+// About reports whether a change is of the condition's figure.
 func (c *Condition) About(x *Change) bool { return x.Figure == c.figure }
 
-// Met says whether a change is what the condition is about. A relative one is only met by a change that is more than noise.
+// Met reports whether a change meets the condition. Only a significant change meets a relative
+// condition.
 func (c *Condition) Met(x *Change) bool {
 	if !c.About(x) {
 		return false
@@ -76,7 +77,7 @@ func (c *Condition) Met(x *Change) bool {
 			return false
 		}
 		value = x.Ratio() - 1
-		if x.Before.Middle == 0 { // from nothing to something is more than any part
+		if x.Before.Middle == 0 { // an increase from zero exceeds every fraction
 			value = math.Inf(1)
 			if x.After.Middle == 0 {
 				value = 0

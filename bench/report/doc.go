@@ -1,4 +1,3 @@
-// Package report turns results into what people look at: tables in Markdown, pictures as SVG, and
-// one HTML file that needs nothing else. It also compares two results: what has changed, and
-// whether that is more than noise.
+// Package report renders results as Markdown tables, SVG charts and one self-contained HTML file.
+// It also compares two results and tests whether the differences are significant.
 package report

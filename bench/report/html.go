@@ -18,25 +18,25 @@ var assets embed.FS
 func asset(name string) string {
 	b, err := assets.ReadFile("assets/" + name)
 	if err != nil {
-		panic(err) // it was there when the program was built
+		panic(err) // embedded at build time
 	}
 	return string(b)
 }
 
 var page = template.Must(template.New("page").Parse(asset("page.html")))
 
-// section is a work on the page.
+// section is the part of the page about one work.
 type section struct {
 	Title  string
 	Curve  string
 	Note   string
 	Head   []string
 	Rows   [][]string
-	Charts []int // numbers of the page's charts
+	Charts []int // indexes of the page's charts
 	Runs   []runInfo
 }
 
-// runInfo is what the page says about a run.
+// runInfo is the page's data about a run.
 type runInfo struct {
 	Label, Repeat string
 	Valid         bool
@@ -56,10 +56,10 @@ type pageData struct {
 	License     string
 }
 
-// HTML writes one file with everything that works show; a browser needs nothing else to draw it.
+// HTML writes all charts and tables of works as one self-contained file.
 func HTML(out io.Writer, works []*Work, tool result.Tool) error {
 	d := pageData{
-		Tool: tool, Style: template.CSS(asset("uPlot.min.css") + asset("page.css")), // ours, as was built in
+		Tool: tool, Style: template.CSS(asset("uPlot.min.css") + asset("page.css")), // trusted: embedded at build time
 		UPlot: template.JS(asset("uPlot.iife.min.js")), Code: template.JS(asset("page.js")), License: asset("uPlot.LICENSE"),
 	}
 	var charts []*Chart
@@ -82,7 +82,7 @@ func HTML(out io.Writer, works []*Work, tool result.Tool) error {
 		curve := w.Headline()
 		rows := w.Table(curve)
 		s := section{Title: w.Title(), Curve: curveNames[curve], Note: w.note(), Head: rows[0], Rows: rows[1:]}
-		s.Charts = append(s.Charts, draw(w.Percentiles(curve, sentBeside(curve))))
+		s.Charts = append(s.Charts, draw(w.Percentiles(curve, sentCurve(curve))))
 		if curve == result.E2EIntended {
 			s.Charts = append(s.Charts, draw(w.Percentiles(result.AckIntended, result.AckSent)))
 		}
@@ -94,7 +94,7 @@ func HTML(out io.Writer, works []*Work, tool result.Tool) error {
 		}
 		d.Sections = append(d.Sections, s)
 	}
-	data, err := json.Marshal(charts) // escapes <, > and &, so that it may stand in a script
+	data, err := json.Marshal(charts) // escapes <, > and &, so that it is safe inside a script element
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func HTML(out io.Writer, works []*Work, tool result.Tool) error {
 	return page.Execute(out, d)
 }
 
-// sentBeside is the curve from the send that belongs to one from the intended time.
-func sentBeside(curve string) string {
+// sentCurve returns the curve from the send time that matches a curve from the intended time.
+func sentCurve(curve string) string {
 	if curve == result.E2EIntended {
 		return result.E2ESent
 	}

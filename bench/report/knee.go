@@ -9,8 +9,8 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// Knees draws, for works that differ in nothing but their rate, how a percentile grows with it: one chart for each such
-// set of two works and more.
+// Knees draws a percentile over the rate for works that differ only in their rate: one chart for
+// each such set of at least two works.
 func Knees(works []*Work, p float64) (charts []*Chart, err error) {
 	var keys []string
 	sets := map[string][]*Work{}
@@ -68,7 +68,8 @@ func knee(set []*Work, p float64) *Chart {
 	return c
 }
 
-// Omission draws, for works that differ in nothing but whether the schedule waits, both curves: what a closed loop hides.
+// Omission draws both curves of two works that differ only in their loop, open or closed. It shows
+// the coordinated omission of a closed loop.
 func Omission(open, closed *Work) *Chart {
 	c := open.Percentiles(open.Headline(), "")
 	c.Title = open.Title() + ": open and closed loop"
@@ -84,7 +85,7 @@ func Omission(open, closed *Work) *Chart {
 	return c
 }
 
-// Omissions draws Omission for each work of an open loop whose like of a closed loop is there too.
+// Omissions draws Omission for each open-loop work that has a closed-loop counterpart.
 func Omissions(works []*Work) (charts []*Chart, err error) {
 	closed := map[string]*Work{}
 	for _, w := range works {

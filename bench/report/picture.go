@@ -7,13 +7,14 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// Picture is a chart with a name for its file, without an ending.
+// Picture is a chart with the name of its file, without an extension.
 type Picture struct {
 	Name  string
 	Chart *Chart
 }
 
-// Pictures are all charts of works: those of each, and those of several together. No two have one name.
+// Pictures returns all charts of works: those of each, and those of several together. Their names
+// are unique.
 func Pictures(works []*Work) (list []Picture, err error) {
 	taken := map[string]int{}
 	add := func(name string, c *Chart) {

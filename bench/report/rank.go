@@ -5,11 +5,12 @@ import (
 	"slices"
 )
 
-// exactMax is up to how many values in both samples together their orders are counted one by one: C(20, 10) = 184,756.
+// exactMax is the most values in both samples together for an exact count of all orders: C(20, 10)
+// = 184,756.
 const exactMax = 20
 
-// MannWhitney is the probability that two samples of one population differ in rank at least as much as a and b do (two
-// sided); 1 if one is empty. Up to 20 values in all it is exact, above that a normal approximation; ties count half.
+// MannWhitney returns the two-sided p-value of the Mann-Whitney U test of a and b; 1 if one is
+// empty. It is exact for up to 20 values in all, and a normal approximation above. Ties count half.
 func MannWhitney(a, b []float64) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 1
@@ -35,7 +36,7 @@ func MannWhitney(a, b []float64) float64 {
 	return float64(extreme) / float64(orders)
 }
 
-// ranksOf are the ranks of values, from 1; equal ones share the mean of theirs.
+// ranksOf returns the ranks of values, from 1. Equal values get the mean of their ranks.
 func ranksOf(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
@@ -75,7 +76,7 @@ func choose(ranks []float64, n int, sum float64, f func(float64)) {
 	}
 }
 
-// approximate is the normal approximation, with the correction for ties.
+// approximate returns the normal approximation, with the correction for ties.
 func approximate(ranks []float64, n, m int, distance float64) float64 {
 	total := float64(n + m)
 	squares, mean := 0.0, (total+1)/2

@@ -135,7 +135,7 @@ func TestPercentilesEnd(t *testing.T) {
 	}
 }
 
-// TestSVG: pictures are well-formed, whatever labels hold, and all points are inside.
+// TestSVG: pictures are well-formed with any label, and all points are inside the frame.
 func TestSVG(t *testing.T) {
 	all := works(t)
 	knees, err := Knees(all, 99)
@@ -158,7 +158,8 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-// TestLoops: a work and its like of a closed loop become one picture, with what the closed one measured from the send.
+// TestLoops: an open-loop work and its closed-loop counterpart share one picture, which includes
+// the closed loop's curve from the send time.
 func TestLoops(t *testing.T) {
 	f := &result.File{}
 	for i := range 2 {
@@ -190,7 +191,7 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// TestNarrowSVG: values that are almost the same have an axis all the same.
+// TestNarrowSVG: almost equal values still get an axis.
 func TestNarrowSVG(t *testing.T) {
 	for _, axis := range []Axis{Linear, Log} {
 		for _, x := range []float64{0, 0.12, 1e9} {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The places in a picture.
+// The layout of a picture.
 const (
 	marginLeft   = 70.0
 	marginRight  = 20.0
@@ -17,22 +17,22 @@ const (
 	legendLine   = 17.0
 )
 
-// tick is a mark of an axis.
+// tick is a labelled position on an axis.
 type tick struct {
 	at    float64
 	label string
 }
 
-// frame maps values to places.
+// frame maps values to coordinates.
 type frame struct {
-	x0, x1, y0, y1 float64 // ranges of the axes, after the logarithm where there is one
+	x0, x1, y0, y1 float64 // ranges of the axes, after the logarithm of logarithmic axes
 	logX, logY     bool
 	width, height  float64 // of the picture, without the legend
 }
 
 func (f *frame) px(v float64) float64 {
 	if f.logX {
-		v = max(math.Log10(v), f.x0) // what is zero stands at the edge
+		v = max(math.Log10(v), f.x0) // zero is drawn at the edge
 	}
 	return marginLeft + (v-f.x0)/(f.x1-f.x0)*(f.width-marginLeft-marginRight)
 }
@@ -44,12 +44,12 @@ func (f *frame) py(v float64) float64 {
 	return f.height - marginBottom - (v-f.y0)/(f.y1-f.y0)*(f.height-marginTop-marginBottom)
 }
 
-// fit finds the ranges of a chart's values; ok is false if there are none.
+// fit computes the ranges of a chart's values; ok is false if there are none.
 func (c *Chart) fit() (frame, bool) {
 	f := frame{x0: math.Inf(1), x1: math.Inf(-1), y0: math.Inf(1), y1: math.Inf(-1), logX: c.X == Log, logY: c.Y == Log}
 	within := func(from, to *float64, log bool, v float64) {
 		if log && v <= 0 {
-			return // has no place on such an axis
+			return // a logarithmic axis cannot show it
 		}
 		if log {
 			v = math.Log10(v)
@@ -82,7 +82,7 @@ func (c *Chart) fit() (frame, bool) {
 	return f, true
 }
 
-// widen gives a range that is too narrow to be divided some width.
+// widen widens a range that is too narrow to be divided.
 func widen(from, to float64) (float64, float64) {
 	if to-from <= 1e-9*max(math.Abs(from), math.Abs(to)) {
 		return from - 0.5, to + 0.5
@@ -98,13 +98,13 @@ type Sheet struct {
 	Caption       string // below them
 }
 
-// SVG draws the chart as a picture that needs nothing else.
+// SVG draws the chart as a self-contained picture.
 func (c *Chart) SVG(w io.Writer) error {
 	s := Sheet{Columns: 1, Width: 760, Height: 430, Charts: []*Chart{c}}
 	return s.SVG(w)
 }
 
-// SVG draws the charts as a picture that needs nothing else.
+// SVG draws the charts as a self-contained picture.
 func (s *Sheet) SVG(w io.Writer) error {
 	row := 0.0 // the height of each
 	for _, c := range s.Charts {
@@ -181,7 +181,7 @@ func (t *Trace) draw(b *strings.Builder, f *frame) {
 		path[i] = place(t.X[i], t.Y[i])
 	}
 	fmt.Fprintf(b, `<polyline class="line" stroke="%s"%s points="%s"/>`+"\n", t.Colour, t.dash(), strings.Join(path, " "))
-	if len(path) < 20 { // few points are shown as such
+	if len(path) < 20 { // few points also get markers
 		for i := range t.X {
 			fmt.Fprintf(b, `<circle fill="%s" cx="%.1f" cy="%.1f" r="3"/>`+"\n", t.Colour, f.px(t.X[i]), f.py(t.Y[i]))
 		}
@@ -203,7 +203,7 @@ func (c *Chart) legendHeight() float64 {
 	return height
 }
 
-// legend names the lines below a chart of this height.
+// legend draws the names of the lines below a chart of this height.
 func (c *Chart) legend(b *strings.Builder, height float64) {
 	y := height + 4
 	for _, t := range c.Lines {
@@ -216,7 +216,7 @@ func (c *Chart) legend(b *strings.Builder, height float64) {
 	}
 }
 
-// xTicks are the marks of the lower side.
+// xTicks returns the ticks of the x axis.
 func (c *Chart) xTicks(f *frame) (ticks []tick) {
 	switch {
 	case c.X == Nines:
@@ -231,7 +231,7 @@ func (c *Chart) xTicks(f *frame) (ticks []tick) {
 	return steps(f.x0, f.x1, number)
 }
 
-// yTicks are the marks of the left side.
+// yTicks returns the ticks of the y axis.
 func (c *Chart) yTicks(f *frame) []tick {
 	text := number
 	if c.YTime {
@@ -243,7 +243,7 @@ func (c *Chart) yTicks(f *frame) []tick {
 	return steps(f.y0, f.y1, text)
 }
 
-// nines is the percentile of so many nines: 90 %, 99 %, 99.9 %.
+// nines formats the percentile with n nines: 90 %, 99 %, 99.9 %.
 func nines(n int) string {
 	switch n {
 	case 1:
@@ -254,7 +254,7 @@ func nines(n int) string {
 	return "99." + strings.Repeat("9", n-2) + " %"
 }
 
-// decades are marks at 1, 2 and 5 times each power of ten between two logarithms.
+// decades returns ticks at 1, 2 and 5 times each power of ten between two logarithms.
 func decades(from, to float64, text func(float64) string) (ticks []tick) {
 	for e := math.Floor(from); e <= to; e++ {
 		for _, m := range []float64{1, 2, 5} {
@@ -268,7 +268,7 @@ func decades(from, to float64, text func(float64) string) (ticks []tick) {
 	return ticks
 }
 
-// steps are marks at round distances.
+// steps returns ticks at round distances.
 func steps(from, to float64, text func(float64) string) (ticks []tick) {
 	step := math.Pow(10, math.Floor(math.Log10(to-from)))
 	for _, m := range []float64{0.1, 0.2, 0.5, 1, 2} {
@@ -283,7 +283,7 @@ func steps(from, to float64, text func(float64) string) (ticks []tick) {
 	return ticks
 }
 
-// number is a count as people write it.
+// number formats a count for display.
 func number(v float64) string {
 	switch {
 	case math.Abs(v) >= 1e6:
@@ -294,7 +294,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// duration is nanoseconds with three digits and a unit.
+// duration formats nanoseconds with three digits and a unit.
 func duration(ns float64) string {
 	switch {
 	case ns >= 1e9:

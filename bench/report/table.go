@@ -8,10 +8,10 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 )
 
-// tablePercentiles are those that tables have a column for, if any line has them.
+// tablePercentiles are the percentiles with a column in tables, if any line has them.
 var tablePercentiles = []float64{50, 99, 99.9, 99.99, 99.999, 99.9999}
 
-// Table is a work's figures as rows of text: the first row names the columns.
+// Table returns a work's figures as rows of text: the first row names the columns.
 func (w *Work) Table(curve string) (rows [][]string) {
 	var percentiles []float64
 	for _, p := range tablePercentiles {
@@ -62,8 +62,8 @@ func (l *Line) row(curve string, percentiles []float64) []string {
 		}
 	}
 	if cpu, rss := l.Of(brokerCPU), l.Of(brokerRSS); rss.Middle > 0 {
-		row = append(row, three(cpu.Middle), fmt.Sprintf("%.0f", rss.Middle/1e6))
-	} else { // not a process of its own on this machine
+		row = append(row, threeDigits(cpu.Middle), fmt.Sprintf("%.0f", rss.Middle/1e6))
+	} else { // not a separate process on this machine
 		row = append(row, "–", "–")
 	}
 	faults := strings.Join(l.Faults(), ", ")
@@ -73,7 +73,8 @@ func (l *Line) row(curve string, percentiles []float64) []string {
 	return append(row, faults)
 }
 
-// Text is the middle of durations in nanoseconds, and the range if there are several; "–" where too few samples stand behind it.
+// Text formats the median of durations in nanoseconds, and the range if there are several; "–" if
+// there are too few samples.
 func (s Spread) Text(ok bool) string {
 	switch {
 	case !ok:
@@ -84,15 +85,15 @@ func (s Spread) Text(ok bool) string {
 	return fmt.Sprintf("%s (%s to %s)", duration(s.Middle), duration(s.Least), duration(s.Most))
 }
 
-// three is a figure with three digits, or all those before the point.
-func three(v float64) string {
+// threeDigits formats a figure with three digits, or with all digits before the decimal point.
+func threeDigits(v float64) string {
 	if v >= 100 {
 		return fmt.Sprintf("%.0f", v)
 	}
 	return fmt.Sprintf("%.3g", v)
 }
 
-// brokerCPU is the broker's CPU time for each message that was sent in the seconds that were measured, µs.
+// brokerCPU returns the broker's CPU time per message sent in the measured seconds, in µs.
 func brokerCPU(r *result.Run) float64 {
 	var cpu float64
 	var sent int64
@@ -110,7 +111,7 @@ func brokerCPU(r *result.Run) float64 {
 	return cpu / float64(sent) * 1e6
 }
 
-// brokerRSS is the most memory that the broker had resident at the end of any second, bytes.
+// brokerRSS returns the broker's highest resident memory at the end of any second, in bytes.
 func brokerRSS(r *result.Run) float64 {
 	most := int64(0)
 	for _, s := range r.Seconds {
@@ -119,7 +120,7 @@ func brokerRSS(r *result.Run) float64 {
 	return float64(most)
 }
 
-// MarkdownTable is rows as a table of Markdown, of which the first is the head.
+// MarkdownTable formats rows as a Markdown table; the first row is the header.
 func MarkdownTable(rows [][]string) string {
 	var b strings.Builder
 	for i, row := range rows {
@@ -146,7 +147,7 @@ func Markdown(out io.Writer, works []*Work) error {
 	return err
 }
 
-// join puts those of the texts that are not empty into one.
+// join concatenates the texts that are not empty.
 func join(texts ...string) string {
 	var list []string
 	for _, s := range texts {

@@ -14,20 +14,20 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// Work is what was asked of several systems: runs whose workloads differ in nothing but their name.
+// Work is the runs of several systems whose workloads differ only in their name.
 type Work struct {
 	Workload workload.Workload
-	Lines    []*Line // in the order in which they were first met
+	Lines    []*Line // in the order of their first runs
 }
 
-// Line is all repeats of one system doing one work.
+// Line is all repeats of one system under one work.
 type Line struct {
 	Label string
 	Runs  []*result.Run
-	hists map[string][]*result.Histogram // by the name of the curve, one for each run that has it
+	hists map[string][]*result.Histogram // by name of the curve, one for each run that has it
 }
 
-// Works sorts runs by what they did. Error: a histogram that cannot be read.
+// Works groups runs by their workload. The error is of a histogram that cannot be decoded.
 func Works(files ...*result.File) ([]*Work, error) {
 	var works []*Work
 	byKey := map[string]*Work{}
@@ -52,7 +52,7 @@ func Works(files ...*result.File) ([]*Work, error) {
 	return works, nil
 }
 
-// Key tells workloads apart, whatever they are called.
+// Key identifies a workload without its name.
 func Key(w *workload.Workload) (string, error) {
 	same := *w
 	same.Name = ""
@@ -84,7 +84,7 @@ func (w *Work) add(r *result.Run) error {
 	return nil
 }
 
-// Title says what the work is, in a line.
+// Title describes the work in one line.
 func (w *Work) Title() string {
 	x := &w.Workload
 	parts := []string{}
@@ -110,7 +110,8 @@ func (w *Work) Title() string {
 	return strings.Join(parts, ", ")
 }
 
-// Headline is the name of the curve that the work is judged by: end to end if there are subscribers.
+// Headline returns the name of the curve that the work is judged by: end to end if there are
+// subscribers.
 func (w *Work) Headline() string {
 	if w.Workload.Subscribers > 0 {
 		return result.E2EIntended
@@ -118,7 +119,8 @@ func (w *Work) Headline() string {
 	return result.AckIntended
 }
 
-// Unlike says whether its systems keep messages in different ways, so that their figures are not of the same thing.
+// Unlike reports whether the systems store messages with different durability, so that their
+// figures are not comparable.
 func (w *Work) Unlike() bool {
 	for _, l := range w.Lines {
 		if l.Durability() != w.Lines[0].Durability() {
@@ -128,10 +130,10 @@ func (w *Work) Unlike() bool {
 	return false
 }
 
-// Durability is what its acknowledgements are worth.
+// Durability returns the durability of acknowledged messages.
 func (l *Line) Durability() sut.Durability { return l.Runs[0].System.Durability }
 
-// Name is the line's label with what its acknowledgements are worth.
+// Name returns the line's label with its durability.
 func (l *Line) Name() string { return l.Label + " (" + string(l.Durability()) + ")" }
 
 // Spread is a figure over the repeats of a line. N of them have it.
@@ -140,7 +142,7 @@ type Spread struct {
 	N                   int
 }
 
-// SpreadOf is the spread of values; NaN of none. It sorts them.
+// SpreadOf returns the spread of values; NaN if there are none. It sorts them.
 func SpreadOf(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{Middle: math.NaN(), Least: math.NaN(), Most: math.NaN()}
@@ -150,7 +152,7 @@ func SpreadOf(values []float64) Spread {
 	return Spread{(values[(n-1)/2] + values[n/2]) / 2, values[0], values[n-1], n}
 }
 
-// Format is the middle, and the range if there is one, each by a format of package fmt.
+// Format formats the median, and the range if there is one, with a format of package fmt.
 func (s Spread) Format(format string) string {
 	if s.Least == s.Most {
 		return fmt.Sprintf(format, s.Middle)
@@ -158,7 +160,7 @@ func (s Spread) Format(format string) string {
 	return fmt.Sprintf(format+" ("+format+" to "+format+")", s.Middle, s.Least, s.Most)
 }
 
-// Of is a figure of every run.
+// Of returns the spread of a figure over the runs.
 func (l *Line) Of(figure func(*result.Run) float64) Spread {
 	values := make([]float64, len(l.Runs))
 	for i, r := range l.Runs {
@@ -167,8 +169,8 @@ func (l *Line) Of(figure func(*result.Run) float64) Spread {
 	return SpreadOf(values)
 }
 
-// Percentile is a percentile (0 to 100) of a curve over the repeats, in nanoseconds. ok is false unless all repeats have
-// enough samples above it.
+// Percentile returns a percentile (0 to 100) of a curve over the repeats, in nanoseconds. ok is
+// false unless all repeats have enough samples above it.
 func (l *Line) Percentile(curve string, p float64) (s Spread, ok bool) {
 	var values []float64
 	for _, h := range l.hists[curve] {
@@ -181,7 +183,8 @@ func (l *Line) Percentile(curve string, p float64) (s Spread, ok bool) {
 	return SpreadOf(values), len(values) > 0
 }
 
-// Max is the longest time of a curve over the repeats, in nanoseconds; ok is false if no run has it.
+// Max returns the longest time of a curve over the repeats, in nanoseconds; ok is false if no run
+// has it.
 func (l *Line) Max(curve string) (s Spread, ok bool) {
 	var values []float64
 	for _, h := range l.hists[curve] {
@@ -190,13 +193,13 @@ func (l *Line) Max(curve string) (s Spread, ok bool) {
 	return SpreadOf(values), len(values) > 0
 }
 
-// behind says whether a run ended while messages were still coming.
+// behind reports whether a run ended while messages were still arriving.
 func behind(r *result.Run) bool {
-	last := r.Seconds[max(0, len(r.Seconds)-2):] // of which one is a part of a second
+	last := r.Seconds[max(0, len(r.Seconds)-2):] // the last one is partial
 	return r.Counts.Unanswered+r.Counts.Unsent > 0 || slices.ContainsFunc(last, func(s result.Second) bool { return s.Received > 0 })
 }
 
-// Faults are what is wrong with the line's runs, in words; none if nothing is.
+// Faults describes the problems of the line's runs; empty without problems.
 func (l *Line) Faults() (list []string) {
 	var invalid int
 	sum := map[string]int64{}
@@ -206,7 +209,7 @@ func (l *Line) Faults() (list []string) {
 		}
 		c := &r.Counts
 		lost := "lost"
-		if behind(r) { // who knows what would have come
+		if behind(r) { // the missing messages may still have been on their way
 			lost = "not delivered by the end"
 		}
 		for name, n := range map[string]int64{
