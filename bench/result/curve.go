@@ -9,24 +9,24 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Percentiles are those that a result names.
+// Percentiles are the percentiles that a result lists.
 var Percentiles = []float64{50, 75, 90, 95, 99, 99.9, 99.99, 99.999, 99.9999}
 
-// Curve is a histogram as it stands in a result: what people read, and all of it for programs.
+// Curve is a histogram in a result: summary figures, and the complete encoded histogram for
+// programs.
 type Curve struct {
 	Count       int64   `json:"n"`
 	MinNs       int64   `json:"min_ns"`
 	MeanNs      int64   `json:"mean_ns"`
 	MaxNs       int64   `json:"max_ns"`
-	Overflow    int64   `json:"overflow"` // samples above 120 s, counted there
+	Overflow    int64   `json:"overflow"` // samples above 120 s, counted as 120 s
 	Negative    int64   `json:"negative"` // samples below zero, counted as zero
 	Percentiles []Point `json:"percentiles"`
 	// HDR is the histogram, in nanoseconds, in the compressed V2 encoding of HdrHistogram, base64.
 	HDR string `json:"hdr"`
 }
 
-// Point is a percentile with at least ten samples above it, and the interval that holds the true one with a probability
-// of 95 %.
+// Point is a percentile with at least ten samples above it, and its 95 % confidence interval.
 type Point struct {
 	Percentile float64 `json:"p"`
 	Ns         int64   `json:"ns"`
@@ -34,7 +34,7 @@ type Point struct {
 	HighNs     int64   `json:"high_ns"`
 }
 
-// Curve writes the histogram down.
+// Curve encodes the histogram.
 func (l *Histogram) Curve() (Curve, error) {
 	hdr, err := l.h.EncodeV2()
 	if err != nil {
@@ -53,7 +53,7 @@ func (l *Histogram) Curve() (Curve, error) {
 	return c, nil
 }
 
-// Histogram reads the curve's histogram back.
+// Histogram decodes the curve's histogram.
 func (c *Curve) Histogram() (*Histogram, error) {
 	h, err := hdrhistogram.Decode([]byte(c.HDR))
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Curve) Histogram() (*Histogram, error) {
 	return l, nil
 }
 
-// At is a percentile of the curve, and false if too few samples stand behind it.
+// At returns a percentile of the curve, and false if there are too few samples.
 func (c *Curve) At(p float64) (time.Duration, bool) {
 	for _, point := range c.Percentiles {
 		if point.Percentile == p {
@@ -83,7 +83,7 @@ func (c *Curve) At(p float64) (time.Duration, bool) {
 	return 0, false
 }
 
-// UnmarshalJSON reads a curve and refuses one whose histogram cannot be read.
+// UnmarshalJSON decodes a curve and refuses one whose histogram cannot be decoded.
 func (c *Curve) UnmarshalJSON(p []byte) error {
 	type plain Curve
 	if err := json.Unmarshal(p, (*plain)(c)); err != nil {
@@ -93,12 +93,12 @@ func (c *Curve) UnmarshalJSON(p []byte) error {
 	return err
 }
 
-// HistogramLog writes histograms of intervals, one after the other, as HdrHistogram's log format (.hlog).
+// HistogramLog writes histograms of successive intervals in HdrHistogram's log format (.hlog).
 type HistogramLog struct {
 	w *hdrhistogram.HistogramLogWriter
 }
 
-// NewHistogramLog begins a log; times in it are relative to base.
+// NewHistogramLog starts a log; times in it are relative to base.
 func NewHistogramLog(w io.Writer, base time.Time) (*HistogramLog, error) {
 	l := &HistogramLog{hdrhistogram.NewHistogramLogWriter(w)}
 	if err := l.w.OutputComment("latencies in nanoseconds, seconds by when samples were taken"); err != nil {
@@ -113,7 +113,7 @@ func NewHistogramLog(w io.Writer, base time.Time) (*HistogramLog, error) {
 	return l, l.w.OutputLegend()
 }
 
-// Add writes the samples of one interval, tagged with the curve they belong to.
+// Add writes the samples of one interval, tagged with the name of their curve.
 func (l *HistogramLog) Add(tag string, from, to time.Time, h *Histogram) error {
 	h.h.SetTag(tag)
 	h.h.SetStartTimeMs(from.UnixMilli())

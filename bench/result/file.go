@@ -12,16 +12,16 @@ import (
 // fileMax is the largest file that is read.
 const fileMax = 1 << 30
 
-// ErrSchema says that a file has another form than this program reads.
+// ErrSchema means that a file has a schema that this program does not read.
 var ErrSchema = errors.New("unknown form of a result")
 
-// Write writes a file, whole or not at all.
+// Write writes a file atomically.
 func (f *File) Write(path string) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return fmt.Errorf("write result: %w", err)
 	}
-	defer os.Remove(tmp.Name()) // gone by then if all went well
+	defer os.Remove(tmp.Name()) // already renamed on success
 	err = f.encode(tmp)
 	if err == nil {
 		err = tmp.Chmod(0o644)
@@ -43,7 +43,7 @@ func (f *File) encode(w io.Writer) error {
 	return e.Encode(f)
 }
 
-// Read reads a file that Write has written. The error is ErrSchema if it has another form.
+// Read reads a file that Write wrote. The error is ErrSchema if its schema differs.
 func Read(path string) (*File, error) {
 	in, err := os.Open(path)
 	if err != nil {
@@ -64,7 +64,7 @@ func Read(path string) (*File, error) {
 	return f, nil
 }
 
-// Parse reads the text of a file.
+// Parse decodes the text of a file.
 func Parse(text []byte) (*File, error) {
 	var form struct {
 		Schema int `json:"schema"`

@@ -1,5 +1,5 @@
-// Distributions of durations: HDR histograms whose percentiles are only given when enough samples
-// lie above them.
+// Distributions of durations: HDR histograms that report a percentile only if enough samples are
+// above it.
 
 package result
 
@@ -12,8 +12,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The range of a histogram. Shorter durations are counted with the shortest; longer ones at the
-// top, as overflow.
+// The range of a histogram. Shorter durations count as Lowest; longer ones count as Highest and as
+// overflow.
 const (
 	Lowest  = time.Microsecond
 	Highest = 120 * time.Second
@@ -33,8 +33,8 @@ func NewHistogram() *Histogram {
 	return &Histogram{h: hdrhistogram.New(int64(Lowest), int64(Highest), digits)}
 }
 
-// Record adds a duration. One above Highest is counted there and as overflow; a negative one, of
-// clocks that do not agree, as zero and as negative.
+// Record adds a duration. A duration above Highest counts as Highest and as overflow. A negative
+// duration, caused by different clocks, counts as zero and as negative.
 func (l *Histogram) Record(ns int64) {
 	switch {
 	case ns > int64(Highest):
@@ -45,11 +45,11 @@ func (l *Histogram) Record(ns int64) {
 		ns = 0
 	}
 	if err := l.h.RecordValue(ns); err != nil {
-		panic("histogram: " + err.Error()) // ns is in its range
+		panic("histogram: " + err.Error()) // ns is in the range
 	}
 }
 
-// Merge adds all samples of other: the result is what one histogram of both would hold.
+// Merge adds all samples of other. The result equals one histogram of both.
 func (l *Histogram) Merge(other *Histogram) {
 	if dropped := l.h.Merge(other.h); dropped != 0 {
 		panic(fmt.Sprintf("histogram: %d samples do not fit one of the same range", dropped))
@@ -66,16 +66,16 @@ func (l *Histogram) Reset() {
 	l.overflow, l.negative = 0, 0
 }
 
-// Count is the number of samples.
+// Count returns the number of samples.
 func (l *Histogram) Count() int64 { return l.h.TotalCount() }
 
-// Overflow is how many samples were longer than Highest; they are in Count.
+// Overflow returns the number of samples above Highest; Count includes them.
 func (l *Histogram) Overflow() int64 { return l.overflow }
 
-// Negative is how many samples were below zero; they are in Count.
+// Negative returns the number of samples below zero; Count includes them.
 func (l *Histogram) Negative() int64 { return l.negative }
 
-// Max is the longest duration, to three digits; 0 without samples.
+// Max returns the longest duration, to three digits; 0 without samples.
 func (l *Histogram) Max() time.Duration {
 	if l.Count() == 0 {
 		return 0
@@ -83,7 +83,7 @@ func (l *Histogram) Max() time.Duration {
 	return l.value(l.h.Max())
 }
 
-// Min is the shortest duration, to three digits; 0 without samples.
+// Min returns the shortest duration, to three digits; 0 without samples.
 func (l *Histogram) Min() time.Duration {
 	if l.Count() == 0 {
 		return 0
@@ -91,24 +91,24 @@ func (l *Histogram) Min() time.Duration {
 	return l.value(l.h.Min())
 }
 
-// Mean is the mean of the samples.
+// Mean returns the mean of the samples.
 func (l *Histogram) Mean() time.Duration { return time.Duration(l.h.Mean()) }
 
-// value is a duration the histogram gives, which may be a little above Highest for those counted at
-// the top.
+// value limits a duration from the histogram to Highest, because the top bucket ends slightly above
+// it.
 func (l *Histogram) value(ns int64) time.Duration { return min(time.Duration(ns), Highest) }
 
-// Above is how many samples must be longer than a percentile for it to be worth showing.
+// Above is the number of samples that must be longer than a percentile for it to be shown.
 const Above = 10
 
-// Shown says whether n samples are enough for percentile p (0 to 100).
+// Shown reports whether n samples are enough for percentile p (0 to 100).
 func Shown(p float64, n int64) bool {
-	// Rounded, because 100-99.9 is a little less than it should be.
+	// Rounded, because 100-99.9 is slightly less than 0.1 in floating point.
 	return math.Round(float64(n)*(100-p)*1e4)/1e6 >= Above
 }
 
-// Percentile is the duration that p percent of the samples do not exceed, and whether it is worth
-// showing; 0 without samples.
+// Percentile returns the duration that p percent of the samples do not exceed, and whether enough
+// samples are above it; 0 without samples.
 func (l *Histogram) Percentile(p float64) (d time.Duration, shown bool) {
 	if l.Count() == 0 {
 		return 0, false
@@ -119,9 +119,8 @@ func (l *Histogram) Percentile(p float64) (d time.Duration, shown bool) {
 // z95 is the number of standard deviations on either side that hold 95 % of a normal distribution.
 const z95 = 1.959964
 
-// Interval is between which durations percentile p of the whole population lies with a probability
-// of 95 %, as the ranks of a binomial distribution say; it needs no assumption about the shape, but
-// that samples do not depend on one another.
+// Interval returns the 95 % confidence interval of percentile p, from the ranks of a binomial
+// distribution. It assumes independent samples and no shape of the distribution.
 func (l *Histogram) Interval(p float64) (low, high time.Duration) {
 	n := float64(l.Count())
 	if n == 0 {
@@ -133,7 +132,7 @@ func (l *Histogram) Interval(p float64) (low, high time.Duration) {
 	return low, high
 }
 
-// WritePercentiles writes the distribution as the text that HDR plotters read (.hgrm), in
+// WritePercentiles writes the distribution in the text format of HDR plotters (.hgrm), in
 // milliseconds.
 func (l *Histogram) WritePercentiles(w io.Writer) error {
 	const ticks = 5 // lines for each halving of the distance to 100 %
@@ -141,18 +140,18 @@ func (l *Histogram) WritePercentiles(w io.Writer) error {
 	return err
 }
 
-// Equal says whether two histograms hold the same.
+// Equal reports whether two histograms are equal.
 func (l *Histogram) Equal(other *Histogram) bool {
 	return l.h.Equals(other.h) && l.overflow == other.overflow && l.negative == other.negative
 }
 
-// Bar is the samples that a histogram does not tell apart.
+// Bar is one bucket of a histogram.
 type Bar struct {
-	To    time.Duration // none of them is longer
+	To    time.Duration // the longest duration of the bucket
 	Count int64
 }
 
-// Bars are the parts of the histogram that hold samples, the shortest first.
+// Bars returns the buckets of the histogram that hold samples, the shortest first.
 func (l *Histogram) Bars() []Bar {
 	var bars []Bar
 	for _, b := range l.h.Distribution() {

@@ -113,7 +113,7 @@ func TestShown(t *testing.T) {
 }
 
 func TestInterval(t *testing.T) {
-	// 10,000 samples of a uniform distribution over a second: the median's rank lies within 98 of 5,000.
+	// 10,000 samples of a uniform distribution: the median's rank is within 98 of 5,000.
 	h := result.NewHistogram()
 	for i := range int64(10_000) {
 		h.Record(i * 100_000)

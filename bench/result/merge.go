@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// Merge makes one run of the parts that several machines have done of it, each with messages of its own. Its histograms
-// hold exactly the samples of all; what describes the system and the machine is the first part's.
+// Merge combines the parts of a run by several machines with separate messages into one run. Its
+// histograms hold exactly the samples of all parts. The descriptions of the system and the machine
+// are those of the first part.
 func Merge(parts []Run) (Run, error) {
 	if len(parts) == 0 {
 		return Run{}, errors.New("merge results: there are none")
@@ -72,7 +73,7 @@ func (c *Counts) add(o *Counts) {
 	c.ReceivedRate += o.ReceivedRate
 }
 
-// mergeCurves merges every histogram of a run but those of its seconds and floor.
+// mergeCurves merges every histogram of a run except those of its seconds and floor.
 func (r *Run) mergeCurves(parts []Run) error {
 	var e2eIntended, e2eSent []*Curve
 	lists := make([][]*Curve, 6)
@@ -152,7 +153,7 @@ func (g *GC) add(o *GC) {
 	g.HeapBytes += o.HeapBytes
 }
 
-// mergeAll is one curve of the samples of all.
+// mergeAll returns one curve with the samples of all curves.
 func mergeAll(list []*Curve) (*Curve, error) {
 	sum := NewHistogram()
 	for _, c := range list {
@@ -189,7 +190,7 @@ func (r *Run) mergeValidity(parts []Run) {
 	}
 }
 
-// mergeSeconds adds the n-th seconds of all parts, whose schedules began together.
+// mergeSeconds adds up the n-th seconds of all parts, because their schedules started together.
 func (r *Run) mergeSeconds(parts []Run) error {
 	for n := 0; ; n++ {
 		var row *Second
@@ -227,7 +228,7 @@ func (r *Run) mergeSeconds(parts []Run) error {
 	}
 }
 
-// add adds all but the curves.
+// add adds everything except the curves.
 func (s *Second) add(o *Second) {
 	s.Sent += o.Sent
 	s.Acked += o.Acked

@@ -95,7 +95,7 @@ func TestMergeFloors(t *testing.T) {
 	})
 }
 
-// TestMergeCounts notices a count that is forgotten.
+// TestMergeCounts fails if Merge omits a count.
 func TestMergeCounts(t *testing.T) {
 	one := newRun(t, "a", time.Second)
 	counts := reflect.ValueOf(&one.Counts).Elem()

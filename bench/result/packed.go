@@ -2,8 +2,8 @@ package result
 
 import "github.com/HdrHistogram/hdrhistogram-go"
 
-// Packed is a histogram in little memory that was made in little time: encoding one costs milliseconds, which a run cannot
-// spare every second.
+// Packed is a compact histogram that is cheap to make. Encoding a histogram takes milliseconds,
+// which is too slow for every second of a run.
 type Packed struct {
 	counts   []packedCount
 	overflow int64
@@ -32,7 +32,7 @@ func (l *Histogram) Pack() Packed {
 	return p
 }
 
-// Histogram is what was packed.
+// Histogram returns the packed histogram.
 func (p *Packed) Histogram() *Histogram {
 	l := NewHistogram()
 	s := l.h.Export()

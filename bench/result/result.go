@@ -1,5 +1,5 @@
-// Package result is what a run leaves behind: one JSON file, with a version of its form, that holds all that a report, a
-// comparison or another program needs to know.
+// Package result defines the result of a run: one JSON file with a schema version. It holds all
+// data for reports, comparisons and other programs.
 package result
 
 import (
@@ -10,10 +10,11 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 )
 
-// Schema is the version of the form. It grows when a reader of the one before would misunderstand a file.
+// Schema is the version of the schema. It increases when a reader of the previous version would
+// misread a file.
 const Schema = 1
 
-// File is one or more runs: repeats, targets, the steps of a sweep or of a search.
+// File is one or more runs: repeats, targets, and the steps of a sweep or search.
 type File struct {
 	Schema   int       `json:"schema"`
 	Tool     Tool      `json:"tool"`
@@ -21,14 +22,14 @@ type File struct {
 	Failures []Failure `json:"failures,omitempty"`
 }
 
-// Failure is a run that could not be done, and why.
+// Failure is a run that could not be completed, and the reason.
 type Failure struct {
 	Label    string            `json:"label"`
 	Workload workload.Workload `json:"workload"`
 	Error    string            `json:"error"`
 }
 
-// Run is one workload done once to one target.
+// Run is one execution of one workload against one target.
 type Run struct {
 	ID       string            `json:"id"`     // 16 hexadecimal digits; messages carry it
 	Label    string            `json:"label"`  // of the target
@@ -38,9 +39,10 @@ type Run struct {
 	Workload workload.Workload `json:"workload"`
 	System   sut.Info          `json:"system"`
 	Machine  machine.Detail    `json:"machine"` // of the generator, before the run
-	// Colocated says that broker and generator share this machine's cores. Such results say nothing about machines apart.
+	// Colocated means that broker and generator share this machine's cores. Such results do not
+	// apply to separate machines.
 	Colocated  bool   `json:"colocated"`
-	Filesystem string `json:"filesystem,omitempty"` // of the target's data folder
+	Filesystem string `json:"filesystem,omitempty"` // of the target's data directory
 
 	Counts    Counts    `json:"counts"`
 	Errors    []Problem `json:"errors,omitempty"`
@@ -51,61 +53,61 @@ type Run struct {
 	Seconds   []Second  `json:"seconds"`
 	Faults    []Fault   `json:"faults,omitempty"`
 
-	// Agents are the load machines that shared the run; none: one alone did it. Machine and Workload are then the first one's and
-	// that of all.
+	// Agents are the load machines that shared the run; empty for a single machine. With agents,
+	// Machine is that of the first agent, and Workload is the total of all.
 	Agents     []Agent           `json:"agents,omitempty"`
-	StartApart workload.Duration `json:"start_apart,omitempty"` // they began within this of one another
+	StartApart workload.Duration `json:"start_apart,omitempty"` // upper bound of the time between the starts of the agents
 }
 
-// Agent is a load machine of several.
+// Agent is one of several load machines.
 type Agent struct {
 	Address  string         `json:"address"`
-	Commit   string         `json:"commit"` // that it was built of
+	Commit   string         `json:"commit"` // of its build
 	Machine  machine.Detail `json:"machine"`
 	Counts   Counts         `json:"counts"`
 	Measured int64          `json:"measured"` // samples of its headline curve
 }
 
-// Counts is what became of the messages, warm-up and cool-down included.
+// Counts are the outcomes of all messages, including warm-up and cool-down.
 type Counts struct {
 	Sent       int64 `json:"sent"`
 	Acked      int64 `json:"acked"`
 	Failed     int64 `json:"failed"`     // publishes that ended with an error
-	Unanswered int64 `json:"unanswered"` // publishes that had no answer at the end
-	Unsent     int64 `json:"unsent"`     // messages that were due and could not be sent before the end
+	Unanswered int64 `json:"unanswered"` // publishes without an answer at the end
+	Unsent     int64 `json:"unsent"`     // messages that were due and not sent before the end
 	Measured   int64 `json:"measured"`   // of Sent, those due in the workload's duration
 	Waited     int64 `json:"waited"`     // sends that waited because too many messages were in flight
-	DoneTwice  int64 `json:"done_twice"` // a fault of the driver: publishes that were answered again
+	DoneTwice  int64 `json:"done_twice"` // publishes that the driver answered more than once, a bug of the driver
 
-	Expected   int64 `json:"expected"`   // deliveries of acknowledged messages, one for each subscriber that gets all
+	Expected   int64 `json:"expected"`   // deliveries of acknowledged messages, one for each subscriber that receives all
 	Received   int64 `json:"received"`   // deliveries, the first of each message to each such subscriber
-	Lost       int64 `json:"lost"`       // of Expected, those that never came
+	Lost       int64 `json:"lost"`       // of Expected, those that never arrived
 	Unexpected int64 `json:"unexpected"` // of Received, those of messages that were not acknowledged
 	Duplicates int64 `json:"duplicates"` // deliveries after the first
 	Reordered  int64 `json:"reordered"`  // deliveries after that of a later message of the same publisher
-	Corrupt    int64 `json:"corrupt"`    // deliveries that are not as they were sent
+	Corrupt    int64 `json:"corrupt"`    // deliveries whose payload differs from the sent one
 	Foreign    int64 `json:"foreign"`    // deliveries of another run or topic
-	Others     int64 `json:"others"`     // of Received, those of messages that another machine has sent: counted, not measured
+	Others     int64 `json:"others"`     // of Received, those of messages that another machine sent: counted, not measured
 
-	SentRate     float64 `json:"sent_rate"`     // of messages due in the duration, a second, by when they were sent
-	ReceivedRate float64 `json:"received_rate"` // of their first deliveries, a second, by when they came
+	SentRate     float64 `json:"sent_rate"`     // of messages due in the duration, per second, by time of sending
+	ReceivedRate float64 `json:"received_rate"` // of their first deliveries, per second, by time of arrival
 }
 
-// Clean says whether every message arrived as it was sent, once. The order is not looked at: partitions and shared
-// subscriptions promise none.
+// Clean reports whether every message arrived unchanged and exactly once. It ignores the order,
+// because partitions and shared subscriptions guarantee none.
 func (c *Counts) Clean() bool {
 	return c.Failed+c.Unanswered+c.Unsent+c.DoneTwice+c.Lost+c.Duplicates+c.Corrupt+c.Foreign == 0
 }
 
-// Problem is an error and how often it was seen.
+// Problem is an error and the number of its occurrences.
 type Problem struct {
 	Text  string `json:"text"`
 	Count int64  `json:"count"`
 }
 
-// Curves are the four distributions of a run: until the acknowledgement and until the delivery, each from the time that the
-// schedule intended and from the time that the message was handed to the driver. Failed, unanswered, unsent and lost
-// messages stand in them with the time until it was clear, at least the workload's timeout.
+// Curves are the four distributions of a run: time to the acknowledgement and to the delivery, each
+// from the scheduled time and from the call of the driver. Failed, unanswered, unsent and lost
+// messages count with the time until the failure was known, at least the workload's timeout.
 type Curves struct {
 	AckIntended Curve  `json:"ack_intended"`
 	AckSent     Curve  `json:"ack_sent"`
@@ -113,8 +115,8 @@ type Curves struct {
 	E2ESent     *Curve `json:"e2e_sent,omitempty"`
 }
 
-// Headline is the curve that a run is judged by, and its name: end to end if there are subscribers, else until the
-// acknowledgement, from the intended time.
+// Headline returns the curve that a run is judged by, and its name. It is end to end if there are
+// subscribers, else to the acknowledgement. Both are from the intended time.
 func (c *Curves) Headline() (name string, curve *Curve) {
 	if c.E2EIntended != nil {
 		return E2EIntended, c.E2EIntended
@@ -130,10 +132,10 @@ const (
 	E2ESent     = "e2e_sent"
 )
 
-// Names are the names of the curves, in the order in which people are shown them.
+// Names are the names of the curves, in display order.
 func Names() []string { return []string{E2EIntended, E2ESent, AckIntended, AckSent} }
 
-// Named is a curve by its name, nil if the run has none.
+// Named returns a curve by its name; nil if the run does not have it.
 func (c *Curves) Named(name string) *Curve {
 	switch name {
 	case AckIntended:
@@ -148,21 +150,21 @@ func (c *Curves) Named(name string) *Curve {
 	return nil
 }
 
-// Generator is what the load generator did and used while measuring.
+// Generator is the timing and resource use of the load generator in the measured time.
 type Generator struct {
 	Lag    Curve `json:"lag"`     // from the intended time to the send, whatever the cause
-	OwnLag Curve `json:"own_lag"` // the part that the generator itself is to blame for
+	OwnLag Curve `json:"own_lag"` // the part that the generator itself causes
 	Inside Curve `json:"inside"`  // time inside the driver's Publish
-	Jitter Curve `json:"jitter"`  // how much too long a sleep of 5 ms took, all through the run
+	Jitter Curve `json:"jitter"`  // excess time of sleeps of 5 ms, throughout the run
 
-	Spin       workload.Duration `json:"spin"`       // how long before a send the time is polled instead of slept
+	Spin       workload.Duration `json:"spin"`       // time before a send that the generator polls the clock instead of sleeping
 	Scheduling string            `json:"scheduling"` // as in "nice 0" or "fifo 1"
 	GOMAXPROCS int               `json:"gomaxprocs"`
 	GC         GC                `json:"gc"`
 	CPUSeconds float64           `json:"cpu_seconds"`
 }
 
-// GC is the garbage collector's work in the generator.
+// GC is the activity of the generator's garbage collector.
 type GC struct {
 	Count      uint32 `json:"count"`
 	PauseNs    int64  `json:"pause_ns"`
@@ -172,7 +174,8 @@ type GC struct {
 	HeapBytes  uint64 `json:"heap_bytes"` // at the end
 }
 
-// Floor is the same load on no system at all, right before: what the generator adds by itself. Nothing is subtracted.
+// Floor is the same load without a system, measured directly before the run: the overhead of the
+// generator. It is not subtracted.
 type Floor struct {
 	Duration workload.Duration `json:"duration"`
 	Curves   Curves            `json:"curves"`
@@ -180,18 +183,18 @@ type Floor struct {
 	SentRate float64           `json:"sent_rate"`
 }
 
-// Validity says whether the figures are the system's.
+// Validity reports whether the figures measure the system and not the generator.
 type Validity struct {
 	Valid   bool     `json:"valid"`
-	Reasons []string `json:"reasons,omitempty"` // why not
-	Notes   []string `json:"notes,omitempty"`   // what else to know
-	Curve   string   `json:"curve"`             // that the lag was compared with
+	Reasons []string `json:"reasons,omitempty"` // why it is invalid
+	Notes   []string `json:"notes,omitempty"`   // further remarks
+	Curve   string   `json:"curve"`             // the curve that the lag was compared with
 	LagNs   int64    `json:"lag_p99_ns"`        // of OwnLag
 	P99Ns   int64    `json:"p99_ns"`            // of Curve
 	Limit   float64  `json:"limit_percent"`
 }
 
-// Second is a second of a run, by the time at which things happened. Its curves hold warm-up and cool-down too.
+// Second is a second of a run, by the time of each event. Its curves include warm-up and cool-down.
 type Second struct {
 	At       float64 `json:"at"`    // seconds from the first message due to the end of this one
 	Phase    string  `json:"phase"` // at its end
@@ -218,7 +221,7 @@ const (
 	Drain    = "drain"
 )
 
-// Fault is a fault that was done, in seconds from the first message due.
+// Fault is an injected fault, with times in seconds from the first message due.
 type Fault struct {
 	Fault workload.Fault `json:"fault"`
 	From  float64        `json:"from"`

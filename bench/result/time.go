@@ -2,7 +2,7 @@ package result
 
 import "time"
 
-// Time is a figure in nanoseconds as people read it, to three digits.
+// Time formats nanoseconds for display, to three digits.
 func Time(ns float64) string {
 	d := time.Duration(ns)
 	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
@@ -13,7 +13,8 @@ func Time(ns float64) string {
 	return d.String()
 }
 
-// pow10 is 1, 10 or 100: by how much digits behind the point are too many beside n before it.
+// pow10 returns the factor 1, 10 or 100 for rounding to three digits, given n digits before the
+// decimal point.
 func pow10(n time.Duration) time.Duration {
 	switch {
 	case n >= 100:

@@ -5,16 +5,16 @@ import (
 	"runtime/debug"
 )
 
-// Tool is the program that measured.
+// Tool is the program that made the measurement.
 type Tool struct {
 	Version string            `json:"version"`
 	Commit  string            `json:"commit"`
-	Dirty   bool              `json:"dirty"` // built from a tree with changes of its own
+	Dirty   bool              `json:"dirty"` // built from a tree with uncommitted changes
 	Go      string            `json:"go"`
-	Modules map[string]string `json:"modules,omitempty"` // path and version of every library in it
+	Modules map[string]string `json:"modules,omitempty"` // path and version of every module in the build
 }
 
-// ThisTool describes the running program; version is what its build was given, or "".
+// ThisTool describes the running program; version is the version set at build time, or "".
 func ThisTool(version string) Tool {
 	t := Tool{Version: version, Commit: "unknown", Go: runtime.Version(), Modules: map[string]string{}}
 	info, ok := debug.ReadBuildInfo()

@@ -1,4 +1,4 @@
-// Package search finds the highest rate at which a system keeps an objective.
+// Package search finds the highest rate at which a system meets an objective.
 package search
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// Objective is what a percentile of the headline curve must not exceed.
+// Objective is an upper limit of a percentile of the headline curve.
 type Objective struct {
 	Percentile float64
 	Limit      time.Duration
 }
 
-// ParseObjective reads an objective, as in p99=50ms.
+// ParseObjective parses an objective, as in p99=50ms.
 func ParseObjective(s string) (Objective, error) {
 	name, limit, ok := strings.Cut(s, "=")
 	number, isP := strings.CutPrefix(name, "p")
@@ -35,17 +35,17 @@ func ParseObjective(s string) (Objective, error) {
 	return Objective{p, d}, nil
 }
 
-// String is the objective as ParseObjective reads it.
+// String returns the objective in the form of ParseObjective.
 func (o Objective) String() string { return fmt.Sprintf("p%v=%v", o.Percentile, o.Limit) }
 
-// rateMin is the fraction of the rate that must have been reached.
+// rateMin is the fraction of the rate that a run must reach.
 const rateMin = 0.99
 
-// backlogMax is by what fraction of the messages sent the backlog may have grown.
+// backlogMax is the largest growth of the backlog, as a fraction of the sent messages.
 const backlogMax = 0.01
 
-// Judge returns why a run does not keep the objective, "" if it does: its percentile, the rate reached, messages that went
-// wrong, a backlog that grows, and a generator that was too slow to tell.
+// Judge returns the reason why a run does not meet the objective; "" if it does. It checks the
+// percentile, the reached rate, failed messages, a growing backlog and the lag of the generator.
 func (o Objective) Judge(r *result.Run) string {
 	name, curve := r.Curves.Headline()
 	h, err := curve.Histogram()
@@ -74,7 +74,8 @@ func (o Objective) Judge(r *result.Run) string {
 	return ""
 }
 
-// backlog is by how many messages the backlog grew while measuring, by the slope of a line through the seconds.
+// backlog returns the growth of the backlog in the measured time in messages, from the slope of a
+// line through the seconds.
 func backlog(r *result.Run) float64 {
 	fan := int64(0)
 	if r.Curves.E2EIntended != nil {
@@ -99,7 +100,7 @@ func backlog(r *result.Run) float64 {
 	return slope(x, y) * r.Workload.Duration.Seconds()
 }
 
-// slope is that of the line with the least squares through the points; 0 for fewer than three.
+// slope returns the slope of the least-squares line through the points; 0 for fewer than three.
 func slope(x, y []float64) float64 {
 	n := float64(len(x))
 	if n < 3 {
@@ -112,22 +113,22 @@ func slope(x, y []float64) float64 {
 	return (n*sxy - sx*sy) / (n*sxx - sx*sx)
 }
 
-// Options are what Max needs to know.
+// Options are the options of Max.
 type Options struct {
 	Objective Objective
 	From, To  workload.Rate // the first rate tried, and the highest
-	Tolerance float64       // how far apart the last rates that hold and do not may be, as a fraction of the rate
-	Confirm   int           // how many long runs must hold at the rate that is found
-	// Measure does a run at a rate; a long one to confirm.
+	Tolerance float64       // largest distance between the last good and the last bad rate, as a fraction of the rate
+	Confirm   int           // number of long runs that must meet the objective at the found rate
+	// Measure does a run at a rate; a long run confirms a rate.
 	Measure func(ctx context.Context, rate workload.Rate, long bool) (*result.Run, error)
-	// Tried is called after every run with its verdict as Judge gives it; nil for none.
+	// Tried, unless nil, is called after every run with the verdict of Judge.
 	Tried func(rate workload.Rate, why string)
 }
 
-// ErrNone says that not even the first rate holds.
+// ErrNone means that even the first rate does not meet the objective.
 var ErrNone = errors.New("the first rate does not keep the objective")
 
-// Validate names what is wrong with the options.
+// Validate returns an error that names the first invalid option.
 func (o *Options) Validate() error {
 	switch {
 	case o.From < 1 || o.From > o.To || o.To > workload.RateMax:
@@ -140,9 +141,10 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Max returns the highest rate that keeps the objective: it doubles the rate until one does not, halves the distance until
-// the tolerance is reached, and confirms the rate with long runs; one that does not hold then is lowered and confirmed
-// again. The error is ErrNone if no rate from the first on does.
+// Max returns the highest rate that meets the objective. It doubles the rate until a run misses the
+// objective, then bisects down to the tolerance. Long runs confirm the rate; Max lowers a rate that
+// they do not confirm, and tries again. The error is ErrNone if no rate from the first one up meets
+// the objective.
 func Max(ctx context.Context, o Options) (workload.Rate, error) {
 	if err := o.Validate(); err != nil {
 		return 0, err
@@ -180,7 +182,8 @@ func Max(ctx context.Context, o Options) (workload.Rate, error) {
 	return o.confirm(ctx, holds)
 }
 
-// confirm returns the rate at which all long runs hold, the given one or a little lower.
+// confirm returns the rate at which all long runs meet the objective: the given one or slightly
+// lower.
 func (o *Options) confirm(ctx context.Context, rate workload.Rate) (workload.Rate, error) {
 	for ; rate >= o.From; rate = round(workload.Rate(float64(rate) * (1 - o.Tolerance))) {
 		held := 0
@@ -222,13 +225,13 @@ func round(r workload.Rate) workload.Rate {
 	return r / unit * unit
 }
 
-// Sweep is the rates and sizes of workloads to be measured one after the other.
+// Sweep is the rates and sizes of workloads that are measured in sequence.
 type Sweep struct {
 	Rates []workload.Rate  // none: the workload's
 	Sizes []workload.Sizes // none: the workload's
 }
 
-// Workloads are the base in every combination of a rate and a size.
+// Workloads returns the base with every combination of a rate and a size.
 func (s Sweep) Workloads(base workload.Workload) []workload.Workload {
 	rates, sizes := s.Rates, s.Sizes
 	if len(rates) == 0 {

@@ -13,7 +13,8 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// run is that of a system which serves so many messages a second, one after the other, computed from its schedule.
+// run computes from the schedule the run of a system that serves capacity messages per second in
+// sequence.
 func run(t *testing.T, rate workload.Rate, capacity float64) *result.Run {
 	t.Helper()
 	w := workload.Default()
