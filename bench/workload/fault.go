@@ -9,24 +9,25 @@ import (
 // The kinds of faults.
 const (
 	Pause   = "pause"   // the broker's process is stopped for a while (SIGSTOP, SIGCONT)
-	Slow    = "slow"    // every subscriber takes so long for each message, for a while
-	Hold    = "hold"    // every subscriber takes nothing for a while, then what has piled up
-	Command = "command" // a command of the shell, such as one that cuts the network
+	Slow    = "slow"    // every subscriber delays each message, for a while
+	Hold    = "hold"    // every subscriber receives nothing for a while, then the backlog
+	Command = "command" // a shell command, for example one that disconnects the network
 	Restart = "restart" // the broker's process is killed (SIGKILL), then a command starts it again
 )
 
-// Fault is what goes wrong at some time of a run. It is written as "KIND at=10s", with for=1s (pause, slow, hold),
-// delay=1ms (slow), and at the end run=COMMAND (command, restart). A command gets the broker's process id as $PID; the last
-// line it prints, if it is a number, is the id from then on.
+// Fault is a fault to inject during a run. Its text form is "KIND at=10s", with for=1s (pause,
+// slow, hold), delay=1ms (slow), and at the end run=COMMAND (command, restart). A command gets the
+// broker's process ID as $PID. If the last line of its output is a number, that is the new process
+// ID.
 type Fault struct {
 	Kind  string
-	At    time.Duration // after measuring has begun
+	At    time.Duration // after the start of the measured time
 	For   time.Duration
 	Delay time.Duration
 	Run   string
 }
 
-// ParseFault reads a fault as it is written.
+// ParseFault parses the text form of a fault.
 func ParseFault(s string) (Fault, error) {
 	text, run, _ := strings.Cut(s, " run=")
 	words := strings.Fields(text)
@@ -76,10 +77,10 @@ func (f *Fault) validate() error {
 	return nil
 }
 
-// NeedsPID says whether the fault is done to the broker's process.
+// NeedsPID reports whether the fault acts on the broker's process.
 func (f *Fault) NeedsPID() bool { return f.Kind == Pause || f.Kind == Restart }
 
-// String is the fault as ParseFault reads it.
+// String returns the fault in the form of ParseFault.
 func (f Fault) String() string {
 	s := fmt.Sprintf("%s at=%v", f.Kind, f.At)
 	if f.For > 0 {
@@ -97,7 +98,7 @@ func (f Fault) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (f Fault) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler, as ParseFault.
+// UnmarshalText implements encoding.TextUnmarshaler with ParseFault.
 func (f *Fault) UnmarshalText(text []byte) error {
 	fault, err := ParseFault(string(text))
 	if err == nil {

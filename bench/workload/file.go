@@ -11,18 +11,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// File is what a YAML file says: a workload and who is to do it.
+// File is the content of a YAML file: a workload and its targets.
 type File struct {
 	Workload `yaml:",inline"`
-	Preset   string   `yaml:"preset"` // whose workload the file changes
+	Preset   string   `yaml:"preset"` // name of the preset that the file changes
 	Targets  []Target `yaml:"targets"`
 }
 
 // fileMax is the largest file that is read.
 const fileMax = 1 << 20
 
-// Read reads a preset by its name, or else the file of that name. What it does not say is as in Default. Nothing is
-// validated yet, because flags may still change it.
+// Read reads the preset of the given name, or else the file of that name. Missing fields are as in
+// Default. Read does not validate the workload, because flags may still change it.
 func Read(name string) (File, error) {
 	if w, ok := Preset(name); ok {
 		return File{Workload: w, Preset: name}, nil
@@ -49,7 +49,7 @@ func Read(name string) (File, error) {
 	return file, nil
 }
 
-// Parse reads the text of a file.
+// Parse decodes the text of a file.
 func Parse(text []byte) (File, error) {
 	var base struct {
 		Preset string `yaml:"preset"`
@@ -65,7 +65,7 @@ func Parse(text []byte) (File, error) {
 		}
 		file.Workload = w
 	}
-	if err := errors.Join(strict(text, &file), whole(text)); err != nil {
+	if err := errors.Join(strict(text, &file), checkIntegers(text)); err != nil {
 		return File{}, err
 	}
 	for i := range file.Targets {
@@ -86,11 +86,11 @@ func strict(text []byte, into any) error {
 	return nil
 }
 
-// whole refuses fractions in fields that are whole numbers: the decoder drops what is behind the point.
-func whole(text []byte) error {
+// checkIntegers refuses fractions in integer fields, because the decoder truncates them.
+func checkIntegers(text []byte) error {
 	var fields map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &fields); err != nil {
-		return nil // the decoder says what is wrong with it
+		return nil // the decoder reports the error
 	}
 	var faults []error
 	for _, name := range []string{"seed", "keys", "topics", "partitions", "publishers", "subscribers", "in-flight"} {
@@ -101,7 +101,7 @@ func whole(text []byte) error {
 	return errors.Join(faults...)
 }
 
-// Set changes one field by its name in YAML, as a flag does.
+// Set changes one field by its YAML name, for a flag.
 func (w *Workload) Set(field, value string) error {
 	doc := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
 		{Kind: yaml.ScalarNode, Tag: "!!str", Value: field},
@@ -109,7 +109,7 @@ func (w *Workload) Set(field, value string) error {
 	}}
 	text, err := yaml.Marshal(doc)
 	if err == nil {
-		err = errors.Join(strict(text, w), whole(text))
+		err = errors.Join(strict(text, w), checkIntegers(text))
 	}
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", field, value, err)

@@ -1,5 +1,5 @@
-// What the bench sends: a payload that names its run, producer and sequence number, when it was due
-// and when it was sent, with a checksum over all of it.
+// The payload of a message: run, producer, sequence number, intended time and time of sending, with
+// a checksum over everything.
 
 package workload
 
@@ -22,7 +22,7 @@ import (
 //	40  sent         8 bytes, as intended
 //	48  filler
 //
-// The filler stands first in the checksum so that it is computed once for a buffer that is sent
+// The filler comes first in the checksum, so that it is computed once for a buffer that is sent
 // many times.
 const MessageHeaderBytes = 48
 
@@ -30,16 +30,16 @@ const magic = 0x6d424553 // "SEBm"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// MessageHeader is what a message says about itself.
+// MessageHeader is the decoded header of a message.
 type MessageHeader struct {
 	Run      uint64
 	Producer uint32
 	Sequence uint64
-	Intended int64 // when the schedule wanted it sent, nanoseconds from the start of the run
-	Sent     int64 // when it was
+	Intended int64 // scheduled time, nanoseconds from the start of the run
+	Sent     int64 // time of sending, as Intended
 }
 
-// The ways in which a payload is not a message of any run.
+// The errors of DecodeMessage.
 var (
 	ErrShort    = errors.New("shorter than a header")
 	ErrForeign  = errors.New("not a message of this bench")
@@ -47,15 +47,15 @@ var (
 	ErrChecksum = errors.New("checksum does not match")
 )
 
-// MessageBuffer is room for one message at a time. It is used by one goroutine at a time.
+// MessageBuffer encodes one message at a time. It is not for concurrent use.
 type MessageBuffer struct {
 	bytes  []byte
-	length int    // that sum is of
+	length int    // message length that sum belongs to
 	sum    uint32 // checksum of the filler
 }
 
-// NewMessageBuffer returns room for messages of up to size bytes, at least HeaderBytes. Of its
-// filler the fraction compressible (0 to 1) repeats; the rest is random, drawn from seed.
+// NewMessageBuffer returns a buffer for messages of up to size bytes, at least MessageHeaderBytes.
+// The fraction compressible (0 to 1) of its filler repeats; the rest is random, from seed.
 func NewMessageBuffer(size int, compressible float64, seed uint64) *MessageBuffer {
 	b := &MessageBuffer{bytes: make([]byte, max(size, MessageHeaderBytes)), length: -1}
 	fill(b.bytes[MessageHeaderBytes:], compressible, seed)
@@ -63,8 +63,8 @@ func NewMessageBuffer(size int, compressible float64, seed uint64) *MessageBuffe
 	return b
 }
 
-// fillUnit is the stretch of which a fraction is compressible, so that any part of a payload is as
-// compressible as all.
+// fillUnit is the length of the units that each hold the same compressible fraction, so that every
+// part of a payload is equally compressible.
 const fillUnit = 256
 
 func fill(p []byte, compressible float64, seed uint64) {
@@ -84,8 +84,8 @@ func fill(p []byte, compressible float64, seed uint64) {
 	}
 }
 
-// Prepare makes the next message length bytes long, header included. It is worth calling before the
-// time is taken: what it computes grows with the length.
+// Prepare sets the length of the next message in bytes, including the header. Call it before
+// reading the clock, because its cost grows with the length.
 func (b *MessageBuffer) Prepare(length int) {
 	if length != b.length {
 		b.length = length
@@ -93,7 +93,7 @@ func (b *MessageBuffer) Prepare(length int) {
 	}
 }
 
-// Encode returns the message, valid until the next call. Prepare has been called.
+// Encode returns the message, valid until the next call. The caller must call Prepare first.
 func (b *MessageBuffer) Encode(h MessageHeader) []byte {
 	p := b.bytes[:b.length]
 	binary.LittleEndian.PutUint64(p[8:], h.Run)

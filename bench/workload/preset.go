@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// presets are the five runs of the article "Benchmarking Message Queue Latency" (Tyler Treat, 2016), as far as a request
-// there, a message out and the same back, is a message here: a publisher and a subscriber for each of its connections. Its
-// sizes are taken as powers of two.
+// presets are the five runs of the article "Benchmarking Message Queue Latency" (Tyler Treat,
+// 2016). A request there, a message and its echo, is one message here. Each of its connections is a
+// publisher and a subscriber. Its sizes are read as powers of two.
 var presets = map[string]func(*Workload){
 	"article-a": func(w *Workload) { w.Rate, w.Size = 3000*PerSecond, FixedSize(256) },
 	"article-b": func(w *Workload) { w.Rate, w.Size = 3000*PerSecond, FixedSize(1<<10) },
@@ -20,7 +20,7 @@ var presets = map[string]func(*Workload){
 	"article-e": func(w *Workload) { w.Rate, w.Size = 100*PerSecond, FixedSize(1<<20) },
 }
 
-// Preset is a workload by its name.
+// Preset returns a workload by its name.
 func Preset(name string) (Workload, bool) {
 	change, ok := presets[name]
 	if !ok {
@@ -33,5 +33,5 @@ func Preset(name string) (Workload, bool) {
 	return w, true
 }
 
-// Presets are the names that Preset knows.
+// Presets returns the names that Preset accepts.
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }

@@ -1,5 +1,5 @@
-// When messages are to be sent, computed before the first one is: a slow system does not move the
-// times of later messages.
+// The times at which messages are due, computed in advance, so that a slow system does not delay
+// the times of later messages.
 
 package workload
 
@@ -12,16 +12,17 @@ import (
 	"time"
 )
 
-// Rate is a number of messages in a million seconds: 2.5 messages a second are 2,500,000.
+// Rate is a number of messages per million seconds: 2.5 messages per second are 2,500,000.
 type Rate uint64
 
-// PerSecond is one message a second.
+// PerSecond is one message per second.
 const PerSecond Rate = 1_000_000
 
-// RateMax is the highest rate, 100 million messages a second.
+// RateMax is the highest rate, 100 million messages per second.
 const RateMax = 100_000_000 * PerSecond
 
-// ParseRate reads messages a second, such as 3000 or 0.25. Digits below a millionth are an error.
+// ParseRate parses messages per second, such as 3000 or 0.25. Digits below a millionth are an
+// error.
 func ParseRate(s string) (Rate, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -38,26 +39,26 @@ func ParseRate(s string) (Rate, error) {
 	return r, nil
 }
 
-// String is messages a second, as ParseRate reads it.
+// String returns messages per second, in the form of ParseRate.
 func (r Rate) String() string { return strconv.FormatFloat(r.Float(), 'f', -1, 64) }
 
-// Float is messages a second.
+// Float returns messages per second.
 func (r Rate) Float() float64 { return float64(r) / float64(PerSecond) }
 
-// ScheduleOptions say what a schedule holds.
+// ScheduleOptions are the options of a schedule.
 type ScheduleOptions struct {
 	Start  int64         // of the first message, nanoseconds
-	Length time.Duration // messages are due from Start up to, and not at, Start+Length
+	Length time.Duration // messages are due from Start to Start+Length, exclusive
 	Rate   Rate          // of all parts together
-	// Part of Parts: each of several senders has a schedule of its own. With a fixed rate they take
-	// turns.
+	// Part is the index of a sender among Parts senders, each with a separate schedule. With a
+	// fixed rate the senders alternate.
 	Part, Parts int
-	// Poisson draws the gaps from an exponential distribution, from Seed and Part.
+	// Poisson draws the gaps from an exponential distribution, seeded with Seed and Part.
 	Poisson bool
 	Seed    uint64
 }
 
-// Schedule gives the times of a sender's messages, in order. It is used by one goroutine.
+// Schedule returns the times of a sender's messages, in order. It is not for concurrent use.
 type Schedule struct {
 	o    ScheduleOptions
 	next uint64 // fixed: the number of the next message, among those of all parts
@@ -66,8 +67,7 @@ type Schedule struct {
 	mean float64
 }
 
-// NewSchedule returns a schedule at its beginning. Two schedules of the same options give the same
-// times.
+// NewSchedule returns a schedule at its start. Schedules with equal options return equal times.
 func NewSchedule(o ScheduleOptions) *Schedule {
 	if o.Parts < 1 || o.Part < 0 || o.Part >= o.Parts || o.Rate < 1 || o.Rate > RateMax {
 		panic(fmt.Sprintf("schedule: part %d of %d at rate %d", o.Part, o.Parts, o.Rate))
@@ -94,8 +94,9 @@ func (s *Schedule) Next() (int64, bool) {
 	return s.o.Start + after, after < int64(s.o.Length)
 }
 
-// After is when message n is due, in nanoseconds after the first (number 0), rounded down:
-// n·10⁹/rate with all its digits, so that no remainder adds up. What lies beyond 292 years is that.
+// After returns the time at which message n is due, in nanoseconds after the first (number 0),
+// rounded down. It computes n·10⁹/rate exactly, so that rounding errors do not accumulate. The
+// result is limited to 292 years.
 func (r Rate) After(n uint64) int64 {
 	hi, lo := bits.Mul64(n, uint64(time.Second)*uint64(PerSecond))
 	if hi >= uint64(r) {
@@ -105,15 +106,15 @@ func (r Rate) After(n uint64) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
-// Within is how many messages are due in d at a fixed rate.
+// Within returns the number of messages that are due in d at a fixed rate.
 func (r Rate) Within(d time.Duration) uint64 {
 	hi, lo := bits.Mul64(uint64(max(d, 0)), uint64(r))
 	q, rest := bits.Div64(hi, lo, uint64(time.Second)*uint64(PerSecond))
 	if rest > 0 {
 		q++
 	}
-	// Rounding down makes a message due in d that by all its digits comes less than a nanosecond
-	// later.
+	// Because After rounds down, a message is due within d if its exact time is less than a
+	// nanosecond after d.
 	for r.After(q) < int64(d) {
 		q++
 	}
@@ -123,7 +124,7 @@ func (r Rate) Within(d time.Duration) uint64 {
 // MarshalText implements encoding.TextMarshaler.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler, as ParseRate.
+// UnmarshalText implements encoding.TextUnmarshaler with ParseRate.
 func (r *Rate) UnmarshalText(text []byte) error {
 	rate, err := ParseRate(string(text))
 	if err == nil {

@@ -7,27 +7,28 @@ import (
 	"strings"
 )
 
-// Sizes is how long messages are, header included.
+// Sizes is the distribution of message sizes, including the header.
 type Sizes struct {
 	parts []sizePart
 	total int // of the weights
 }
 
-// sizePart is messages of min to max bytes, all equally likely.
+// sizePart is a uniform distribution of sizes from min to max bytes.
 type sizePart struct{ min, max, weight int }
 
-// FixedSize is messages of one size.
+// FixedSize returns the distribution of a single size.
 func FixedSize(bytes int) Sizes {
 	return Sizes{parts: []sizePart{{bytes, bytes, 1}}, total: 1}
 }
 
-// sizePartsMax keeps the draw of a size short.
+// sizePartsMax limits the cost of drawing a size.
 const sizePartsMax = 64
 
 // weightMax is the highest weight of a part.
 const weightMax = 1_000_000
 
-// ParseSizes reads a size (1KiB), a range (256B..4KiB), or several of them with weights (256B:90,1MiB:10).
+// ParseSizes parses a size (1KiB), a range (256B..4KiB), or several of them with weights
+// (256B:90,1MiB:10).
 func ParseSizes(s string) (Sizes, error) {
 	var z Sizes
 	list := strings.Split(s, ",")
@@ -62,13 +63,13 @@ func ParseSizes(s string) (Sizes, error) {
 	return z, nil
 }
 
-// units are those of sizes, the longest names first.
+// units are the units of sizes, the longest names first.
 var units = []struct {
 	name  string
 	bytes int
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"KB", 1000}, {"MB", 1_000_000}, {"B", 1}, {"", 1}}
 
-// SizeMax is the longest message.
+// SizeMax is the largest message size.
 const SizeMax = 64 << 20
 
 func parseBytes(s string) (int, error) {
@@ -99,7 +100,7 @@ func formatBytes(n int) string {
 	return strconv.Itoa(n) + "B"
 }
 
-// String is what ParseSizes reads.
+// String returns the sizes in the form of ParseSizes.
 func (z Sizes) String() string {
 	var list []string
 	for _, p := range z.parts {
@@ -118,7 +119,7 @@ func (z Sizes) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (z Sizes) MarshalText() ([]byte, error) { return []byte(z.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler, as ParseSizes.
+// UnmarshalText implements encoding.TextUnmarshaler with ParseSizes.
 func (z *Sizes) UnmarshalText(text []byte) error {
 	sizes, err := ParseSizes(string(text))
 	if err == nil {
@@ -127,7 +128,7 @@ func (z *Sizes) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Draw picks the size of a message. It draws nothing when there is one.
+// Draw returns a random message size. It uses no random number if there is only one size.
 func (z *Sizes) Draw(rng *rand.Rand) int {
 	p := z.parts[0]
 	if len(z.parts) > 1 {
@@ -143,7 +144,7 @@ func (z *Sizes) Draw(rng *rand.Rand) int {
 	return p.min + rng.IntN(p.max-p.min+1)
 }
 
-// Max is the longest of them, bytes.
+// Max returns the largest size in bytes.
 func (z Sizes) Max() int {
 	n := 0
 	for _, p := range z.parts {
@@ -152,7 +153,7 @@ func (z Sizes) Max() int {
 	return n
 }
 
-// Min is the shortest of them, bytes; 0 if there are none.
+// Min returns the smallest size in bytes; 0 if there are none.
 func (z Sizes) Min() int {
 	if len(z.parts) == 0 {
 		return 0
@@ -164,7 +165,7 @@ func (z Sizes) Min() int {
 	return n
 }
 
-// Mean is their mean, bytes.
+// Mean returns the mean size in bytes.
 func (z Sizes) Mean() float64 {
 	var sum float64
 	for _, p := range z.parts {

@@ -8,19 +8,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Target is a system to be measured.
+// Target is a system to measure.
 type Target struct {
-	Label   string            `yaml:"label" json:"label"` // in results and pictures; the driver's name if there is none
+	Label   string            `yaml:"label" json:"label"` // in results and pictures; the driver's name if empty
 	Driver  string            `yaml:"driver" json:"driver"`
 	Address string            `yaml:"address" json:"address,omitempty"` // in the driver's form; its default on loopback if empty
 	PID     int               `yaml:"pid" json:"pid,omitempty"`         // of the broker, on this machine
-	Data    string            `yaml:"data" json:"data,omitempty"`       // folder of the broker's data: the result names its file system
-	Start   string            `yaml:"start" json:"start,omitempty"`     // how the broker was started, for the result
-	Options map[string]string `yaml:"options" json:"options,omitempty"` // the driver's own
+	Data    string            `yaml:"data" json:"data,omitempty"`       // data directory of the broker; the result names its file system
+	Start   string            `yaml:"start" json:"start,omitempty"`     // command that started the broker, for the result
+	Options map[string]string `yaml:"options" json:"options,omitempty"` // specific to the driver
 }
 
-// ParseTarget reads a target as flags have it: the driver's name, then label=, address=, pid=, data= and the driver's
-// options, with spaces between.
+// ParseTarget parses a target in the form of flags: the driver's name, then label=, address=, pid=,
+// data= and the driver's options, separated by spaces.
 func ParseTarget(s string) (Target, error) {
 	words := strings.Fields(s)
 	if len(words) == 0 || strings.Contains(words[0], "=") {
@@ -54,7 +54,7 @@ func ParseTarget(s string) (Target, error) {
 	return t, t.Validate()
 }
 
-// Validate names what is wrong with a target.
+// Validate returns an error that names the first invalid field.
 func (t *Target) Validate() error {
 	if t.Driver == "" {
 		return fmt.Errorf("targets: %q has no driver", t.Label)
@@ -65,7 +65,7 @@ func (t *Target) Validate() error {
 	return nil
 }
 
-// Name is what results call the target.
+// Name returns the target's name in results.
 func (t *Target) Name() string {
 	if t.Label != "" {
 		return t.Label
@@ -73,7 +73,7 @@ func (t *Target) Name() string {
 	return t.Driver
 }
 
-// UnmarshalYAML reads a mapping, or a target as flags have it.
+// UnmarshalYAML decodes a mapping, or a target in the form of flags.
 func (t *Target) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		target, err := ParseTarget(n.Value)
@@ -81,7 +81,7 @@ func (t *Target) UnmarshalYAML(n *yaml.Node) error {
 		return err
 	}
 	type plain Target
-	// A decoder of its own is the only way to refuse unknown fields here.
+	// Only a separate decoder can refuse unknown fields here.
 	text, err := yaml.Marshal(n)
 	if err != nil {
 		return err
@@ -89,10 +89,11 @@ func (t *Target) UnmarshalYAML(n *yaml.Node) error {
 	return strict(text, (*plain)(t))
 }
 
-// secrets are parts of the names of options whose values are kept out of results.
+// secrets are parts of the names of options whose values are not written to results.
 var secrets = []string{"key", "token", "password", "secret", "user"}
 
-// Public is the target without secrets: options that may be one have no value, and an address no password.
+// Public returns the target without secrets: it hides the values of options that may be secret, and
+// removes the credentials of the address.
 func (t Target) Public() Target {
 	options := make(map[string]string, len(t.Options))
 	for name, value := range t.Options {

@@ -9,13 +9,15 @@ import (
 	"math/bits"
 )
 
-// SequenceSet is a set of sequence numbers, a bit for each up to the highest: 1.25 MB for ten million. It is not for concurrent use.
+// SequenceSet is a bitmap of sequence numbers up to the highest: 1.25 MB for ten million. It is not
+// for concurrent use.
 type SequenceSet struct {
 	words []uint64
 	n     uint64
 }
 
-// Add adds a number and says whether it was missing. The caller bounds seq, because memory grows with it.
+// Add adds a number and reports whether it was missing. The caller must limit seq, because memory
+// grows with it.
 func (s *SequenceSet) Add(seq uint64) bool {
 	i, bit := seq/64, uint64(1)<<(seq%64)
 	if i >= uint64(len(s.words)) {
@@ -29,16 +31,16 @@ func (s *SequenceSet) Add(seq uint64) bool {
 	return true
 }
 
-// Has says whether a number is in the set.
+// Has reports whether a number is in the set.
 func (s *SequenceSet) Has(seq uint64) bool {
 	i := seq / 64
 	return i < uint64(len(s.words)) && s.words[i]&(1<<(seq%64)) != 0
 }
 
-// Len is how many numbers are in the set.
+// Len returns the number of elements.
 func (s *SequenceSet) Len() uint64 { return s.n }
 
-// Without is how many numbers of s are not in other.
+// Without returns the count of numbers in s that are not in other.
 func (s *SequenceSet) Without(other *SequenceSet) uint64 {
 	var n int
 	for i, w := range s.words {
@@ -50,7 +52,7 @@ func (s *SequenceSet) Without(other *SequenceSet) uint64 {
 	return uint64(n)
 }
 
-// Join adds all numbers of other, and returns how many of them were there already.
+// Join adds all numbers of other, and returns the count of those that s already had.
 func (s *SequenceSet) Join(other *SequenceSet) (common uint64) {
 	if n := len(other.words); n > len(s.words) {
 		s.words = append(s.words, make([]uint64, n-len(s.words))...)
@@ -63,7 +65,7 @@ func (s *SequenceSet) Join(other *SequenceSet) (common uint64) {
 	return common
 }
 
-// Pack writes the set down, compressed: what has few holes is small.
+// Pack returns the compressed set. A set with few gaps is small.
 func (s *SequenceSet) Pack() []byte {
 	var out bytes.Buffer
 	z, err := flate.NewWriter(&out, flate.BestSpeed)
@@ -71,16 +73,16 @@ func (s *SequenceSet) Pack() []byte {
 		err = binary.Write(z, binary.LittleEndian, s.words)
 	}
 	if err = errors.Join(err, z.Close()); err != nil {
-		panic("pack a set: " + err.Error()) // the level is one there is, and memory takes all
+		panic("pack a set: " + err.Error()) // the level is valid, and writes to memory succeed
 	}
 	return out.Bytes()
 }
 
-// ErrSequenceSet says that bytes are not those of a set below its limit.
+// ErrSequenceSet means that the bytes are not a packed set below the limit.
 var ErrSequenceSet = errors.New("not a set of sequence numbers, or one beyond its limit")
 
-// UnpackSequenceSet reads what Pack has written. It takes no more memory than a set of numbers below limit, and the error is ErrSet if
-// there are others.
+// UnpackSequenceSet decodes the output of Pack. It uses no more memory than a set of numbers below
+// limit. The error is ErrSequenceSet if a number is not below limit.
 func UnpackSequenceSet(p []byte, limit uint64) (*SequenceSet, error) {
 	room := int64(limit/64+1) * 8
 	raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(p)), room+1))
@@ -95,24 +97,24 @@ func UnpackSequenceSet(p []byte, limit uint64) (*SequenceSet, error) {
 	return s, nil
 }
 
-// Verdict is what a Tracker finds about a message that arrives.
+// Verdict is a Tracker's classification of an arriving message.
 type Verdict uint8
 
 // The verdicts.
 const (
-	InOrder   Verdict = iota // the first time, and no later message of its producer was here before
-	Reordered                // the first time, after a later one of its producer
+	InOrder   Verdict = iota // the first time, and before all later messages of its producer
+	Reordered                // the first time, after a later message of its producer
 	Duplicate                // not the first time
 )
 
-// Tracker follows the messages of one producer as one consumer, or several that share, get them. It is not for concurrent
-// use.
+// Tracker classifies the messages of one producer that one consumer, or several sharing consumers,
+// receive. It is not for concurrent use.
 type Tracker struct {
 	seen SequenceSet
-	next uint64 // one above the highest that was here
+	next uint64 // one above the highest number that arrived
 }
 
-// Saw judges a message that has arrived. The caller has checked that seq was sent.
+// Saw classifies a message that arrived. The caller must check that seq was sent.
 func (t *Tracker) Saw(seq uint64) Verdict {
 	if !t.seen.Add(seq) {
 		return Duplicate
@@ -124,5 +126,5 @@ func (t *Tracker) Saw(seq uint64) Verdict {
 	return InOrder
 }
 
-// Seen is what has arrived. It is the tracker's.
+// Seen returns the set of arrived numbers. The tracker owns it.
 func (t *Tracker) Seen() *SequenceSet { return &t.seen }

@@ -1,5 +1,5 @@
-// Package workload says what a run does: how many messages of which size at which rate, by whom to whom, for how long,
-// and what goes wrong meanwhile. It comes from a YAML file, flags or a preset.
+// Package workload defines the work of a run: messages, sizes, rate, publishers, subscribers,
+// duration and faults. It comes from a YAML file, flags or a preset.
 package workload
 
 import (
@@ -8,44 +8,44 @@ import (
 	"time"
 )
 
-// Workload is the work that every target of a comparison is given.
+// Workload is the work that every target of a comparison does.
 type Workload struct {
 	Name string `yaml:"name" json:"name"`
 
 	// The schedule.
-	Rate     Rate     `yaml:"rate" json:"rate"`         // messages a second, of all publishers together
+	Rate     Rate     `yaml:"rate" json:"rate"`         // messages per second, of all publishers together
 	Arrivals string   `yaml:"arrivals" json:"arrivals"` // Fixed or Poisson
 	Seed     uint64   `yaml:"seed" json:"seed"`         // of arrivals, sizes, keys and fillers
 	Loop     string   `yaml:"loop" json:"loop"`         // Open or Closed
 	Warmup   Duration `yaml:"warmup" json:"warmup"`     // messages due in it are sent and not measured
 	Duration Duration `yaml:"duration" json:"duration"` // messages due in it are measured
 	Cooldown Duration `yaml:"cooldown" json:"cooldown"` // messages due in it keep the load up, and are not measured
-	Timeout  Duration `yaml:"timeout" json:"timeout"`   // how long after the last message the rest may arrive
+	Timeout  Duration `yaml:"timeout" json:"timeout"`   // time after the last message in which the rest may arrive
 
 	// The messages.
 	Size         Sizes   `yaml:"size" json:"size"`
 	Compressible float64 `yaml:"compressible" json:"compressible"` // fraction of a message that repeats, 0 to 1
-	Keys         int     `yaml:"keys" json:"keys"`                 // how many different keys; 0: messages have none
-	KeySkew      float64 `yaml:"key-skew" json:"key_skew"`         // exponent of a Zipf distribution of keys, above 1; 0: all alike
+	Keys         int     `yaml:"keys" json:"keys"`                 // number of different keys; 0: messages have no key
+	KeySkew      float64 `yaml:"key-skew" json:"key_skew"`         // exponent of a Zipf distribution of keys, above 1; 0: uniform
 
-	// Who sends and receives.
-	Topics      int  `yaml:"topics" json:"topics"`           // publishers take them in turns
+	// The publishers and subscribers.
+	Topics      int  `yaml:"topics" json:"topics"`           // publishers use them in turn
 	Partitions  int  `yaml:"partitions" json:"partitions"`   // of each topic
 	Publishers  int  `yaml:"publishers" json:"publishers"`   // connections
 	Subscribers int  `yaml:"subscribers" json:"subscribers"` // connections of each topic; 0: no receivers
-	Shared      bool `yaml:"shared" json:"shared"`           // subscribers of a topic share its messages instead of each getting all
+	Shared      bool `yaml:"shared" json:"shared"`           // subscribers of a topic share its messages instead of each receiving all
 	InFlight    int  `yaml:"in-flight" json:"in_flight"`     // messages without an acknowledgement, of all publishers together
 
-	LagLimit float64 `yaml:"lag-limit" json:"lag_limit"` // percent of the measured p99 that the generator's own lag may have
+	LagLimit float64 `yaml:"lag-limit" json:"lag_limit"` // largest lag of the generator itself, in percent of the measured p99
 	Faults   []Fault `yaml:"faults" json:"faults,omitempty"`
 }
 
-// How messages arrive, and whether the schedule waits for them.
+// The values of Arrivals and Loop.
 const (
 	Fixed   = "fixed"   // at equal distances
 	Poisson = "poisson" // as from many independent senders
-	Open    = "open"    // messages are due whether or not those before were acknowledged
-	Closed  = "closed"  // a publisher waits for its last message before the next is due: hides what a stall costs; to show it
+	Open    = "open"    // messages are due independently of earlier acknowledgements
+	Closed  = "closed"  // the next message is due after the acknowledgement of the previous one: demonstrates coordinated omission
 )
 
 // Default is the workload that files, presets and flags change.
@@ -60,7 +60,7 @@ func Default() Workload {
 // The limits of a workload.
 const (
 	connectionsMax = 10_000
-	pairsMax       = 1_000_000 // of a publisher and a subscriber that gets all
+	pairsMax       = 1_000_000 // of a publisher and a subscriber that receives all
 	keysMax        = 10_000_000
 	inFlightMax    = 10_000_000
 	lengthMax      = 7 * 24 * time.Hour
@@ -68,14 +68,14 @@ const (
 	memoryMax      = 4 << 30 // of the messages in flight
 )
 
-// InFlightBytes is what the messages in flight may take when nothing else is said.
+// InFlightBytes is the default limit of the bytes in flight.
 const InFlightBytes = 256 << 20
 
-// inFlightDefault is the most messages in flight when nothing else is said.
+// inFlightDefault is the default limit of the messages in flight.
 const inFlightDefault = 20_000
 
-// Window is the most messages in flight for each publisher: InFlight, or what 256 MiB hold but not more than 20,000, divided
-// among them.
+// Window returns the most messages in flight for each publisher: InFlight divided by the
+// publishers. The default of InFlight is as many messages as fit 256 MiB, at most 20,000.
 func (w *Workload) Window() int {
 	n := w.InFlight
 	if n == 0 {
@@ -87,12 +87,12 @@ func (w *Workload) Window() int {
 	return max(1, n/max(w.Publishers, 1))
 }
 
-// Length is how long messages are due.
+// Length returns the total time in which messages are due.
 func (w *Workload) Length() time.Duration {
 	return time.Duration(w.Warmup + w.Duration + w.Cooldown)
 }
 
-// Validate names every fault, with the field, the limit and the value.
+// Validate returns an error that names every invalid field with its limit and value.
 func (w *Workload) Validate() error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
@@ -161,13 +161,13 @@ func (w *Workload) validateConnections() []error {
 	return faults
 }
 
-// Duration is a time.Duration that is written as in 30s.
+// Duration is a time.Duration with a text form as in 30s.
 type Duration time.Duration
 
-// String is as in 30s.
+// String returns the text form, as in 30s.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// Seconds is the duration in seconds.
+// Seconds returns the duration in seconds.
 func (d Duration) Seconds() float64 { return time.Duration(d).Seconds() }
 
 // MarshalText implements encoding.TextMarshaler.
