@@ -42,8 +42,8 @@ type Trace struct {
 	High   []float64 `json:"high,omitempty"`
 }
 
-// colours starts with Okabe and Ito's colours for colour-blind readers, without the yellow. The others
-// are for large charts.
+// colours starts with Okabe and Ito's colours for colour-blind readers, without the yellow.
+// The others are for large charts.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#444444", "#7a5195", "#8c564b", "#17becf", "#bcbd22", "#a6004f", "#3f7f3f", "#9aa0a6"}
 
 // Colour returns the colour of the i-th line.
