@@ -187,7 +187,10 @@ func (s *soak) garbage(names []string) (garbage []string) {
 		}
 	}
 	for _, name := range names {
-		if !needed[name] && !strings.HasPrefix(name, "probe/") && !s.p.isSeal(name) {
+		// A pack of the running epoch may have been installed after the snapshot.
+		epoch, _, _, pack := state.ParsePackKey(0, name)
+		own := pack && epoch == st.Pos.Epoch
+		if !needed[name] && !own && !strings.HasPrefix(name, "probe/") && !s.p.isSeal(name) {
 			garbage = append(garbage, name)
 		}
 	}
