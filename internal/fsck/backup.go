@@ -125,7 +125,9 @@ func (c *copier) prune(ctx context.Context) error {
 		}
 		n := contentsAt(st, views)
 		for key := range there { //tidy:unordered a set
-			if n.holds(key) {
+			// Objects behind the oldest point may belong to a backup in progress. Objects before it that
+			// it does not need are not needed later either.
+			if n.holds(key) || !n.before(key) {
 				delete(there, key)
 			}
 		}

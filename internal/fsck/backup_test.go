@@ -104,3 +104,26 @@ func nonceOf(t testing.TB, s objstore.Store, epoch uint32) record.ID {
 	t.Fatal("no object of the epoch")
 	return record.ID{}
 }
+
+// TestBackupsSideBySide: pruning leaves the objects that another backup has transferred so far, and
+// deletes those of dropped restore points.
+func TestBackupsSideBySide(t *testing.T) {
+	from, to := objstore.NewMemory(), objstore.NewMemory()
+	live(t, from, 4)
+	settled(t, from)
+	first := backup(t, from, to, 1)
+	other := state.SlotKey(0, first.At.Epoch+5, record.ID{1}, 0)
+	put(t, to, other, []byte("transferred by another backup"))
+	b := open(t, options(from, 4))
+	for range 10 {
+		produce(t, b, "a", 0, "later")
+	}
+	closeBroker(t, b)
+	settled(t, from)
+	if r := backup(t, from, to, 1); r.Points != 1 || r.Deleted.Objects == 0 {
+		t.Errorf("%+v", r)
+	}
+	if keys(t, to)[other] == 0 {
+		t.Error("an object of the other backup was deleted")
+	}
+}

@@ -2,6 +2,7 @@ package fsck
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -53,6 +54,20 @@ func (n *contents) forgotten(key string) bool {
 }
 
 func (n *contents) holds(key string) bool { return n.must[key] || n.may[key] || n.forgotten(key) }
+
+// before reports whether an object was written before the state, so that a later state needs it only
+// if this one does.
+func (n *contents) before(key string) bool {
+	if s, ok := parseSlot(n.shard, strings.TrimSuffix(key, state.RecoverySuffix)); ok {
+		return s.pos().Less(n.st.Pos)
+	}
+	if p, ok := parsePack(n.shard, key); ok {
+		_, installed := n.st.PackOf(state.PackID{Epoch: p.epoch, ID: p.slot})
+		return p.epoch < n.st.Pos.Epoch || installed
+	}
+	at, ok := state.ParseViewPosition(n.shard, key)
+	return ok && at.Less(n.st.Pos)
+}
 
 // viewsAt returns the newest complete copy of each view that is not ahead of a state. In all, the
 // newest copy of a view comes first.
