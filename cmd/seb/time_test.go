@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/log/logtime"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/node"
 )
 
@@ -15,8 +15,8 @@ import (
 // is reset.
 func TestTimeCommand(t *testing.T) {
 	p := newWorkDir(t)
-	n, err := node.Open(t.Context(), node.Options{Bucket: filepath.Join(p.dir, "bucket"), Clocks: func() logtime.Reading {
-		return logtime.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().AddDate(10, 0, 0).UnixMicro()}
+	n, err := node.Open(t.Context(), node.Options{Bucket: filepath.Join(p.dir, "bucket"), Clocks: func() log.Reading {
+		return log.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().AddDate(10, 0, 0).UnixMicro()}
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/compactor"
-	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -143,7 +143,7 @@ func TestTombstonesAreRemovedByLogTime(t *testing.T) {
 		time.Sleep(10 * 365 * 24 * time.Hour)
 		wall.Store(time.Now().UnixMicro())
 		o := options(objstore.NewMemory())
-		o.Clocks = func() logtime.Reading { return logtime.Reading{Mono: mono.Add(1e6), Wall: wall.Load()} }
+		o.Clocks = func() log.Reading { return log.Reading{Mono: mono.Add(1e6), Wall: wall.Load()} }
 		b := open(t, o)
 		settings := map[string]string{"cleanup-policy": "compact", "delete-retention-time": "24h"}
 		if _, err := b.CreateTopic(t.Context(), "k", broker.TopicSpec{Partitions: 1, Settings: settings}); err != nil {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/internal/log"
-	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -42,7 +41,7 @@ var (
 	ErrNotSent        = log.ErrNotSent
 	// ErrClock: the machine's clock contradicts the store's or the log's time, so the broker
 	// commits nothing.
-	ErrClock = logtime.ErrClock
+	ErrClock = log.ErrClock
 	// ErrLevel: the bucket's format level is too low for the request.
 	ErrLevel = state.ErrLevel
 	// ErrNewer: a newer program has raised the bucket to a format level that this program does not

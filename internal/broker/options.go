@@ -11,7 +11,6 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -29,7 +28,7 @@ type Options struct {
 	// time (rule R15).
 	AcceptClock bool
 	// Clocks reads the clocks; default: those of the machine and the store.
-	Clocks func() logtime.Reading
+	Clocks func() log.Reading
 	// Timeouts limit single store requests.
 	Timeouts log.Timeouts
 	// Budget is the memory; default 256 MiB.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/log/logtime"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -18,9 +18,9 @@ type wrongClock struct {
 	store atomic.Bool // the store's clock is known, and right
 }
 
-func (c *wrongClock) show() logtime.Reading {
+func (c *wrongClock) show() log.Reading {
 	off := time.Duration(c.off.Load())
-	return logtime.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().Add(off).UnixMicro(), Store: c.store.Load(), Skew: off}
+	return log.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().Add(off).UnixMicro(), Store: c.store.Load(), Skew: off}
 }
 
 // waits checks that a record is not stored, and that its result says why.

@@ -14,8 +14,8 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/doctor"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -103,7 +103,7 @@ func logAt(t *testing.T, cfg *config.Config, ahead time.Duration) {
 	defer store.Close()
 	b, err := broker.Open(t.Context(), broker.Options{
 		Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler),
-		Clocks: func() logtime.Reading { return logtime.Reading{Wall: time.Now().Add(ahead).UnixMicro()} },
+		Clocks: func() log.Reading { return log.Reading{Wall: time.Now().Add(ahead).UnixMicro()} },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 )
@@ -24,15 +23,15 @@ const (
 // clock is the log's clock, shared by all goroutines.
 type clock struct {
 	mu   sync.Mutex // guards time
-	time logtime.Clock
+	time Clock
 }
 
 // reading returns the current readings of the clocks.
-func (l *Log) reading() logtime.Reading {
+func (l *Log) reading() Reading {
 	if l.opt.Clocks != nil {
 		return l.opt.Clocks()
 	}
-	r := logtime.Reading{Mono: mono(), Wall: time.Now().UnixMicro()}
+	r := Reading{Mono: mono(), Wall: time.Now().UnixMicro()}
 	if c, ok := objstore.As[objstore.Clocked](l.opt.Store); ok {
 		r.Skew, r.Store = c.ClockSkew()
 	}
@@ -93,7 +92,7 @@ func (o *owner) clockHolds(ctx context.Context) bool {
 			o.opt.Logger.Info("writes continue: the clock is right", "shard", o.opt.Core.Shard)
 		}
 	}
-	var e *logtime.Error
+	var e *ClockError
 	if now := o.now(); errors.As(err, &e) && e.Skew != 0 && now >= o.askAt {
 		o.askAt = now + int64(askEvery)
 		o.gets.run(func() { o.askTime(ctx) })

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
@@ -27,7 +26,7 @@ type Options struct {
 	AcceptClock bool
 	// Clocks reads the clocks. Default: the machine's clock, and the store's if it is
 	// objstore.Clocked.
-	Clocks func() logtime.Reading
+	Clocks func() Reading
 	// QueueBytes bounds the appends that wait to be frozen; further ones are rejected with
 	// ErrQueueFull. 64 MiB.
 	QueueBytes int64

@@ -9,7 +9,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/log/logtime"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 )
@@ -36,7 +36,7 @@ type Options struct {
 	// (rule R15).
 	AcceptClock bool
 	// Clocks returns the readings of the clocks; nil reads the machine's and the store's.
-	Clocks func() logtime.Reading
+	Clocks func() log.Reading
 	// NoAutoCreate refuses records for unknown topics instead of creating the topic.
 	NoAutoCreate bool
 	// DefaultPartitions is the partition count of a topic that a record creates, or a Kafka client

@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/follow"
-	"github.com/sebbroker/seb/internal/log/logtime"
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/internal/trigger"
@@ -221,9 +221,9 @@ func TestTriggersAfterATimeReset(t *testing.T) {
 	dir := t.TempDir()
 	var off atomic.Int64
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
-	o.Clocks = func() logtime.Reading {
+	o.Clocks = func() log.Reading {
 		now := time.Now().Add(time.Duration(off.Load()))
-		return logtime.Reading{Mono: time.Now().UnixNano(), Wall: now.UnixMicro()}
+		return log.Reading{Mono: time.Now().UnixNano(), Wall: now.UnixMicro()}
 	}
 	n := open(t, o)
 	expr, err := driplang.Parse("a THEN (NOT b WITHIN 1 second)")

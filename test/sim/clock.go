@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
-	"github.com/sebbroker/seb/internal/log/logtime"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -15,7 +15,7 @@ import (
 // clock is a process's view of time, and what the checker knows about it. In runs without
 // Config.Clocks the store agrees with any clock.
 type clock struct {
-	logtime.Clock
+	log.Clock
 	dates    bool  // the store reports the time to this run
 	date     *date // from its newest answer; nil: none
 	begun    bool
@@ -153,9 +153,9 @@ func (r *run) startClock() {
 	}
 }
 
-func (r *run) reading() logtime.Reading {
+func (r *run) reading() log.Reading {
 	now := r.n.moment()
-	v := logtime.Reading{Mono: now.mono, Wall: now.wall, Store: !r.n.w.cfg.Clocks}
+	v := log.Reading{Mono: now.mono, Wall: now.wall, Store: !r.n.w.cfg.Clocks}
 	if d := r.clock.date; d != nil {
 		v.Store, v.Skew = true, time.Duration(now.wall*1000-(d.date+now.mono-d.at))
 	}
@@ -205,7 +205,7 @@ func (r *run) held() bool {
 		c.looks = true
 		w.after(heldLook, func() { r.deliver(func() { c.looks = false }) })
 	}
-	if e := (*logtime.Error)(nil); errors.As(err, &e) && e.Skew != 0 && w.now >= c.askAt {
+	if e := (*log.ClockError)(nil); errors.As(err, &e) && e.Skew != 0 && w.now >= c.askAt {
 		c.askAt = w.now + int64(askEvery)
 		w.stats.Clock.Asks++
 		arrives := r.asksTime()
@@ -340,7 +340,7 @@ func (c *checker) frozen(r *run, f *core.Frozen) {
 	}
 	if k.first && !k.dates && !k.accepted && after >= countsFrom {
 		leap := time.Duration(k.base.wall+(now.mono-k.base.mono)/1000-after) * time.Microsecond
-		if waited := time.Duration(now.mono - k.ledAt.mono); leap <= 0 || leap > logtime.LeapMax+waited {
+		if waited := time.Duration(now.mono - k.ledAt.mono); leap <= 0 || leap > log.LeapMax+waited {
 			c.w.fail("R15: node %d appends slot %d with a clock %v ahead of log time at its start", r.n.id, f.Head.Slot, leap)
 		}
 	}
@@ -353,7 +353,7 @@ func (k *clock) bounds(rate int64, now instant) (low, high time.Duration) {
 		return time.Duration((now.mono-since)*max(rate, -rate)/980_000 + 2000)
 	}
 	if d := k.date; d != nil {
-		most := logtime.SkewMax + time.Duration(d.at-d.begun) + 500*time.Millisecond + drift(d.begun)
+		most := log.SkewMax + time.Duration(d.at-d.begun) + 500*time.Millisecond + drift(d.begun)
 		return -most, most
 	}
 	off := time.Duration(k.base.wall-k.base.truth) * time.Microsecond

@@ -5,7 +5,7 @@
 // same seed gives the same run.
 //
 // In seeds from Clocks on the brokers' clocks are wrong, and each run checks its own as a broker
-// does (package logtime). In seeds from Losses on the bucket loses objects.
+// does (log.Clock). In seeds from Losses on the bucket loses objects.
 //
 // Seeds from Months on take a month. Each broker also runs the trigger engine; see package watch.
 package sim

@@ -235,8 +235,8 @@ var figures = []figure{
 	{"docs/reference/protocol", `every (\w+ minutes) while garbage`, "internal/log/core.GarbageWait"},
 	{"docs/reference/protocol", `nothing was committed for (a minute)`, "internal/log/core.IdleCheck"},
 	{"docs/reference/protocol", `newest (\d+) epochs`, "internal/log/state.EpochsKept"},
-	{"docs/reference/protocol", `differs by at most (\d+ s)`, "internal/log/logtime.SkewMax"},
-	{"docs/reference/protocol", `at most (\d+ days) ahead`, "internal/log/logtime.LeapMax"},
+	{"docs/reference/protocol", `differs by at most (\d+ s)`, "internal/log.SkewMax"},
+	{"docs/reference/protocol", `at most (\d+ days) ahead`, "internal/log.LeapMax"},
 
 	{"docs/reference/formats", `first write of a client (\d+ minutes)`, "internal/log/core.RaiseAfter"},
 

@@ -54,7 +54,6 @@ var levels = map[string]int{
 	"internal/log/state":           1,
 	"internal/objstore/cache":      1,
 	"internal/follow":              1,
-	"internal/log/logtime":         1,
 	"internal/objstore/storecheck": 1,
 	"internal/objstore/fault":      1,
 	"internal/httpapi/encoding":    1,

@@ -1,4 +1,4 @@
-package logtime
+package log
 
 import (
 	"errors"
@@ -96,7 +96,7 @@ func TestStoreClock(t *testing.T) {
 	}
 	for _, skew := range []time.Duration{SkewMax + 1, -SkewMax - 1, 3650 * 24 * time.Hour} {
 		r.Skew = skew
-		var wrong *Error
+		var wrong *ClockError
 		if _, err := c.Time(r); !errors.As(err, &wrong) || wrong.Skew != skew {
 			t.Errorf("%v: %v", skew, err)
 		}

@@ -1,5 +1,4 @@
-// Package logtime is the clock of a leader's commits (rule R15).
-package logtime
+package log
 
 import (
 	"errors"
@@ -13,8 +12,8 @@ const (
 	SkewMax = 60 * time.Second
 	// LeapMax is how far ahead of the log's last time a clock may be at a start.
 	LeapMax = 400 * 24 * time.Hour
-	// LeapDistrust is the leap at a start from which retention distrusts the clock at first.
-	LeapDistrust = 24 * time.Hour
+	// leapDistrust is the leap at a start from which retention distrusts the clock at first.
+	leapDistrust = 24 * time.Hour
 	// never is a time (µs, in 2001) below which a log holds only empty slots, which count from 0.
 	never = 1e15
 )
@@ -42,11 +41,11 @@ type Clock struct {
 	leap    time.Duration
 }
 
-// ErrClock matches every *Error.
+// ErrClock matches every *ClockError.
 var ErrClock = errors.New("the clock is wrong")
 
-// Error is why no commit may get the time of the clocks.
-type Error struct {
+// ClockError is why no commit may get the time of the clocks.
+type ClockError struct {
 	// Skew is how far the machine's clock is ahead of the store's; 0 if it contradicts the log
 	// instead.
 	Skew time.Duration
@@ -56,7 +55,7 @@ type Error struct {
 	Leap time.Duration
 }
 
-func (e *Error) Error() string {
+func (e *ClockError) Error() string {
 	switch {
 	case e.Skew != 0:
 		return fmt.Sprintf("clock is %v off the store's (at most %v is allowed), and writes wait: set the machine's clock",
@@ -70,12 +69,12 @@ func (e *Error) Error() string {
 }
 
 // Is reports whether target is ErrClock.
-func (e *Error) Is(target error) bool { return target == ErrClock }
+func (e *ClockError) Is(target error) bool { return target == ErrClock }
 
 // Lead sets the log's last time, µs, when this run becomes leader.
 func (c *Clock) Lead(last int64) { c.last = last }
 
-// Time is the time of a commit that is made now, µs since 1970. With a *Error no commit may be
+// Time is the time of a commit that is made now, µs since 1970. With a *ClockError no commit may be
 // made; the time is returned nevertheless.
 func (c *Clock) Time(r Reading) (int64, error) {
 	if !c.begun {
@@ -84,7 +83,7 @@ func (c *Clock) Time(r Reading) (int64, error) {
 	at := r.Wall
 	if r.Store {
 		if r.Skew.Abs() > SkewMax {
-			return at, &Error{Skew: r.Skew}
+			return at, &ClockError{Skew: r.Skew}
 		}
 	} else {
 		at = c.started.Wall + (r.Mono-c.started.Mono)/1000
@@ -94,7 +93,7 @@ func (c *Clock) Time(r Reading) (int64, error) {
 	}
 	leap := leap(at, c.last)
 	if !r.Store && !c.Accept && (leap <= 0 || leap > LeapMax) {
-		return at, &Error{Last: time.UnixMicro(c.last), Leap: leap}
+		return at, &ClockError{Last: time.UnixMicro(c.last), Leap: leap}
 	}
 	c.settled, c.leap = true, leap
 	return at, nil
@@ -108,13 +107,13 @@ func leap(to, from int64) time.Duration {
 
 // Leapt reports whether the clock was so far ahead of the log's last time, when this run became
 // leader, that it may be wrong.
-func (c *Clock) Leapt() bool { return c.leap > LeapDistrust }
+func (c *Clock) Leapt() bool { return c.leap > leapDistrust }
 
-// Set trusts the machine's current clock, as an operator has confirmed. Error: the store's clock
-// contradicts it.
+// Set trusts the machine's current clock, as an operator has confirmed. A *ClockError means that
+// the store's clock contradicts it.
 func (c *Clock) Set(r Reading) (int64, error) {
 	if r.Store && r.Skew.Abs() > SkewMax {
-		return 0, &Error{Skew: r.Skew}
+		return 0, &ClockError{Skew: r.Skew}
 	}
 	if c.begun, c.started = true, r; !c.settled && c.last >= never {
 		c.leap = leap(r.Wall, c.last)
