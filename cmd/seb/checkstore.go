@@ -8,7 +8,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/storecheck"
 	"github.com/spf13/cobra"
 )
 
@@ -44,7 +43,7 @@ store's documentation for whether an acknowledged object survives the loss of po
 				return usageError{err}
 			}
 			start := time.Now()
-			if err := storecheck.Run(cmd.Context(), store, storecheck.Options{}); err != nil {
+			if err := objstore.Check(cmd.Context(), store, objstore.CheckOptions{}); err != nil {
 				return fmt.Errorf("%s: %w", store, err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s passes all checks (%v); they do not cover the loss of power or of a disk\n",

@@ -14,7 +14,6 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/storecheck"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 )
@@ -57,7 +56,7 @@ func (e usageError) Unwrap() error { return e.error }
 func exitCode(err error) int {
 	var usage usageError
 	var faults config.Faults
-	var check *storecheck.Error
+	var check *objstore.CheckError
 	switch {
 	case err == nil:
 		return exitOK

@@ -44,7 +44,7 @@ type Node struct {
 	rest func() error // closes the components below the broker, once
 }
 
-// Open opens the bucket, checks the store if necessary (storecheck.Error), and waits until the
+// Open opens the bucket, checks the store if necessary (objstore.CheckError), and waits until the
 // broker leads or, with ReadOnly, follows. If ctx ends first, Open closes everything. The node does
 // not use ctx after Open has returned.
 func Open(ctx context.Context, o Options) (*Node, error) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/storecheck"
 )
 
 // openStore opens the bucket, or returns the given store.
@@ -66,7 +65,7 @@ func (g *checkedStore) check(ctx context.Context, refused error, o *Options, f *
 		return fmt.Errorf("%s: %w", name, refused)
 	}
 	o.Logger.Info("store check started", "store", name)
-	if err := storecheck.Run(ctx, g.Store, storecheck.Options{}); err != nil {
+	if err := objstore.Check(ctx, g.Store, objstore.CheckOptions{}); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	failpoint.Hit("start.checked")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/storecheck"
 	"github.com/sebbroker/seb/test/forged"
 )
 
@@ -66,8 +65,8 @@ func TestNothingIsWrittenBeforeTheStoreHasPassed(t *testing.T) {
 func TestStoreThatFailsTheCheckIsNotWritten(t *testing.T) {
 	store := &far{Store: objstore.NewMemory(), lies: true}
 	_, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()})
-	var failed *storecheck.Error
-	if !errors.As(err, &failed) || failed.Check != storecheck.PutIfAbsent {
+	var failed *objstore.CheckError
+	if !errors.As(err, &failed) || failed.Check != objstore.CheckPutIfAbsent {
 		t.Errorf("got %v", err)
 	}
 	if puts, _ := store.log(); len(puts) > 0 {
@@ -103,7 +102,7 @@ func TestCanceledOpenNamesTheStoreCheck(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stop)
 	_, err := Open(ctx, Options{Store: &far{Store: objstore.NewMemory()}})
-	var failed *storecheck.Error
+	var failed *objstore.CheckError
 	if !errors.Is(err, stop) || errors.As(err, &failed) {
 		t.Errorf("got %v", err)
 	}

@@ -77,7 +77,7 @@ func (s *Server) Alive(ctx context.Context) error { return s.node.Broker.Alive(c
 
 // Start starts a broker with cfg. It returns when the broker leads (or follows, if read-only) and
 // accepts requests. It sets the process's soft memory limit. Errors: config.Faults,
-// storecheck.Error, node.ErrFolderInUse, and others.
+// objstore.CheckError, node.ErrFolderInUse, and others.
 func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

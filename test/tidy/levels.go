@@ -51,13 +51,12 @@ var levels = map[string]int{
 	"internal/trigger/rule":     2,
 	"internal/trigger/store":    3,
 
-	"internal/log/state":           1,
-	"internal/objstore/cache":      1,
-	"internal/follow":              1,
-	"internal/objstore/storecheck": 1,
-	"internal/objstore/fault":      1,
-	"internal/httpapi/encoding":    1,
-	"internal/delivery/template":   1,
+	"internal/log/state":         1,
+	"internal/objstore/cache":    1,
+	"internal/follow":            1,
+	"internal/objstore/fault":    1,
+	"internal/httpapi/encoding":  1,
+	"internal/delivery/template": 1,
 
 	"driplang/monitor": 1,
 

@@ -1,6 +1,4 @@
-// Package storecheck checks the properties of an object store that Seb relies on (rule R10), before
-// it is trusted.
-package storecheck
+package objstore
 
 import (
 	"bytes"
@@ -11,45 +9,42 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// The checks of Run, as named in Error.
+// The checks of Check, as named in a CheckError.
 const (
-	PutIfAbsent     = "put-if-absent"
-	Racers          = "concurrent puts of one name"
-	ReadAfterWrite  = "read-after-write by GET"
-	ListAfterWrite  = "read-after-write by LIST"
-	ListAfterDelete = "LIST after DELETE"
-	Ranges          = "range reads"
-	Missing         = "GET of a missing name"
+	CheckPutIfAbsent     = "put-if-absent"
+	CheckRacers          = "concurrent puts of one name"
+	CheckReadAfterWrite  = "read-after-write by GET"
+	CheckListAfterWrite  = "read-after-write by LIST"
+	CheckListAfterDelete = "LIST after DELETE"
+	CheckRanges          = "range reads"
+	CheckMissing         = "GET of a missing name"
 )
 
-// Options set the size of the check. Zero means the value of rule R10.
-type Options struct {
+// CheckOptions set the size of the check. Zero means the value of rule R10.
+type CheckOptions struct {
 	Racers int // concurrent puts of one name; default 16
 	Rounds int // number of races and of write-read pairs; default 20
 }
 
-// Error names the check that a store failed. If it wraps objstore.ErrNoVerdict or
-// objstore.ErrRefused, a request of the check failed even when repeated: the store is unreachable
-// or cannot perform the request.
-type Error struct {
+// CheckError names the check that a store failed. If it wraps ErrNoVerdict or ErrRefused, a request
+// of the check failed even when repeated: the store is unreachable or cannot perform the request.
+type CheckError struct {
 	Check string // one of the Check constants
 	Err   error
 }
 
 // Error implements error.
-func (e *Error) Error() string { return "store check: " + e.Check + ": " + e.Err.Error() }
+func (e *CheckError) Error() string { return "store check: " + e.Check + ": " + e.Err.Error() }
 
 // Unwrap gives Err.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *CheckError) Unwrap() error { return e.Err }
 
-// Run checks the properties that Seb relies on (rule R10). It works under probe/<random> and
+// Check checks the properties that Seb relies on (rule R10). It works under probe/<random> and
 // removes its objects. It makes some 550 requests, up to about 100 at a time, because a broker that
-// starts on an empty disk waits for it. It returns one of the failed checks as a *Error.
-func Run(ctx context.Context, s objstore.Store, o Options) error {
+// starts on an empty disk waits for it. It returns one of the failed checks as a *CheckError.
+func Check(ctx context.Context, s Store, o CheckOptions) error {
 	if o.Racers <= 0 {
 		o.Racers = 16
 	}
@@ -62,17 +57,17 @@ func Run(ctx context.Context, s objstore.Store, o Options) error {
 		name string
 		run  func(context.Context) error
 	}{
-		{PutIfAbsent, p.putIfAbsent},
-		{Missing, p.missing},
-		{ReadAfterWrite, p.readAfterWrite},
-		{ListAfterWrite, p.listAfterWrite},
-		{ListAfterDelete, p.listAfterDelete},
-		{Ranges, p.ranges},
-		{Racers, p.racers},
+		{CheckPutIfAbsent, p.putIfAbsent},
+		{CheckMissing, p.missing},
+		{CheckReadAfterWrite, p.readAfterWrite},
+		{CheckListAfterWrite, p.listAfterWrite},
+		{CheckListAfterDelete, p.listAfterDelete},
+		{CheckRanges, p.ranges},
+		{CheckRacers, p.racers},
 	}
 	return worst(atOnce(len(checks), func(i int) error {
 		if err := checks[i].run(ctx); err != nil {
-			return &Error{Check: checks[i].name, Err: err}
+			return &CheckError{Check: checks[i].name, Err: err}
 		}
 		return nil
 	}))
@@ -82,7 +77,7 @@ func Run(ctx context.Context, s objstore.Store, o Options) error {
 // without response, or nil.
 func worst(faults []error) (unanswered error) {
 	for _, err := range faults {
-		if err != nil && !errors.Is(err, objstore.ErrNoVerdict) {
+		if err != nil && !errors.Is(err, ErrNoVerdict) {
 			return err
 		}
 		if unanswered == nil {
@@ -106,8 +101,8 @@ func atOnce(n int, f func(i int) error) []error {
 // prober runs the checks. It obeys rule R1: a name is put with one content by one writer, and never
 // after its DELETE.
 type prober struct {
-	store   objstore.Store
-	options Options
+	store   Store
+	options CheckOptions
 	prefix  string
 	pause   time.Duration
 
@@ -130,7 +125,7 @@ func (p *prober) retry(ctx context.Context, request func() error) (doubt bool, e
 	const triesMax = 6
 	for try := 0; ; try++ {
 		err = request()
-		if !errors.Is(err, objstore.ErrNoVerdict) || try == triesMax-1 {
+		if !errors.Is(err, ErrNoVerdict) || try == triesMax-1 {
 			return doubt, err
 		}
 		doubt = true
@@ -145,8 +140,8 @@ func (p *prober) retry(ctx context.Context, request func() error) (doubt bool, e
 // put reports whether the store accepted our value for a name. After an attempt without verdict
 // "exists" may be our own object.
 func (p *prober) put(ctx context.Context, key, value string) (won, doubt bool, err error) {
-	doubt, err = p.retry(ctx, func() error { return p.store.Put(ctx, key, objstore.NewBody([]byte(value))) })
-	if errors.Is(err, objstore.ErrExists) {
+	doubt, err = p.retry(ctx, func() error { return p.store.Put(ctx, key, NewBody([]byte(value))) })
+	if errors.Is(err, ErrExists) {
 		return false, doubt, nil
 	}
 	return err == nil, doubt, err
@@ -161,7 +156,7 @@ func (p *prober) putNew(ctx context.Context, key, value string) error {
 	return err
 }
 
-func (p *prober) get(ctx context.Context, key string, r objstore.Range) (value string, err error) {
+func (p *prober) get(ctx context.Context, key string, r Range) (value string, err error) {
 	_, err = p.retry(ctx, func() error {
 		object, err := p.store.Get(ctx, key, r)
 		if err != nil {
@@ -176,7 +171,7 @@ func (p *prober) get(ctx context.Context, key string, r objstore.Range) (value s
 
 // want reads a value and compares it.
 func (p *prober) want(ctx context.Context, key, value string) error {
-	got, err := p.get(ctx, key, objstore.Whole)
+	got, err := p.get(ctx, key, Whole)
 	if err != nil {
 		return err
 	}
@@ -188,9 +183,9 @@ func (p *prober) want(ctx context.Context, key, value string) error {
 
 func (p *prober) list(ctx context.Context, prefix string) (map[string]int64, error) {
 	names := map[string]int64{}
-	o := objstore.ListOptions{Prefix: prefix}
+	o := ListOptions{Prefix: prefix}
 	for {
-		var page []objstore.Entry
+		var page []Entry
 		var more bool
 		_, err := p.retry(ctx, func() (err error) {
 			page, more, err = p.store.List(ctx, o)
@@ -258,10 +253,10 @@ func (p *prober) race(ctx context.Context, key string) error {
 		o.won, o.doubt, o.err = p.put(ctx, key, value(i))
 		return nil
 	})
-	stored, err := p.get(ctx, key, objstore.Whole)
+	stored, err := p.get(ctx, key, Whole)
 	faults := []error{err}
 	for _, o := range outcomes {
-		if faults = append(faults, o.err); errors.Is(o.err, objstore.ErrNoVerdict) {
+		if faults = append(faults, o.err); errors.Is(o.err, ErrNoVerdict) {
 			faults[0] = nil // possibly nothing was stored
 		}
 	}
@@ -345,7 +340,7 @@ func (p *prober) ranges(ctx context.Context) error {
 	if err := p.putNew(ctx, key, whole); err != nil {
 		return err
 	}
-	for _, r := range []objstore.Range{objstore.Whole, {Offset: 0, Length: 1}, {Offset: 5000, Length: 333}, {Offset: 16_999, Length: 1}, {Offset: 16_000, Length: 5000}, {Offset: 9000, Length: -1}} {
+	for _, r := range []Range{Whole, {Offset: 0, Length: 1}, {Offset: 5000, Length: 333}, {Offset: 16_999, Length: 1}, {Offset: 16_000, Length: 5000}, {Offset: 9000, Length: -1}} {
 		got, err := p.get(ctx, key, r)
 		if err != nil {
 			return fmt.Errorf("%d bytes from %d: %w", r.Length, r.Offset, err)
@@ -358,14 +353,14 @@ func (p *prober) ranges(ctx context.Context) error {
 			return fmt.Errorf("%d bytes from %d: got %d bytes with other content", r.Length, r.Offset, len(got))
 		}
 	}
-	if _, err := p.get(ctx, key, objstore.Range{Offset: int64(len(whole)), Length: 1}); !errors.Is(err, objstore.ErrRefused) {
+	if _, err := p.get(ctx, key, Range{Offset: int64(len(whole)), Length: 1}); !errors.Is(err, ErrRefused) {
 		return fmt.Errorf("range beyond the end: %w, want a refusal", orNothing(err))
 	}
 	return nil
 }
 
 func (p *prober) missing(ctx context.Context) error {
-	if _, err := p.get(ctx, p.key("missing", 0), objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
+	if _, err := p.get(ctx, p.key("missing", 0), Whole); !errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("got %w", orNothing(err))
 	}
 	return nil

@@ -1,4 +1,4 @@
-package storecheck_test
+package objstore_test
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/fault"
-	"github.com/sebbroker/seb/internal/objstore/storecheck"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -93,13 +92,13 @@ var lies = map[string]struct {
 }{
 	"the condition is ignored": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
 		return overwrite(l, key, b)
-	}}, storecheck.PutIfAbsent},
+	}}, objstore.CheckPutIfAbsent},
 	"the second put is a success without effect": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
 		if try > 1 {
 			return nil
 		}
 		return errTruth
-	}}, storecheck.PutIfAbsent},
+	}}, objstore.CheckPutIfAbsent},
 	"equal bytes are accepted": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
 		if o, err := l.Memory.Get(context.Background(), key, objstore.Whole); err == nil {
 			old, _ := io.ReadAll(o.Body)
@@ -108,34 +107,34 @@ var lies = map[string]struct {
 			}
 		}
 		return errTruth
-	}}, storecheck.PutIfAbsent},
-	"a new name exists": {&liar{put: func(*liar, string, int, objstore.Body) error { return objstore.ErrExists }}, storecheck.PutIfAbsent},
+	}}, objstore.CheckPutIfAbsent},
+	"a new name exists": {&liar{put: func(*liar, string, int, objstore.Body) error { return objstore.ErrExists }}, objstore.CheckPutIfAbsent},
 	"the second put is stored and refused": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
 		if try > 1 {
 			_ = overwrite(l, key, b)
 			return objstore.ErrExists
 		}
 		return errTruth
-	}}, storecheck.PutIfAbsent},
+	}}, objstore.CheckPutIfAbsent},
 	"two concurrent puts sometimes succeed": {&liar{put: func(l *liar, key string, try int, b objstore.Body) error {
 		if try == 9 {
 			return overwrite(l, key, b)
 		}
 		return errTruth
-	}}, storecheck.Racers},
+	}}, objstore.CheckRacers},
 	"two concurrent puts report success": {&liar{put: func(_ *liar, _ string, try int, _ objstore.Body) error {
 		if try == 16 {
 			return nil
 		}
 		return errTruth
-	}}, storecheck.Racers},
+	}}, objstore.CheckRacers},
 	"all racers lose": {&liar{put: func(l *liar, key string, _ int, b objstore.Body) error {
 		if strings.Contains(key, "race") {
 			_ = l.Memory.Put(context.Background(), key, b)
 			return objstore.ErrExists
 		}
 		return errTruth
-	}}, storecheck.Racers},
+	}}, objstore.CheckRacers},
 	"the first get is too early": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -144,49 +143,49 @@ var lies = map[string]struct {
 			return objstore.Object{}, objstore.ErrNotFound
 		}
 		return objstore.Object{}, errTruth
-	}}, storecheck.ReadAfterWrite},
+	}}, objstore.CheckReadAfterWrite},
 	"list hides the newest": {&liar{list: func(e []objstore.Entry) []objstore.Entry {
 		return e[:max(0, len(e)-1)]
-	}}, storecheck.ListAfterWrite},
-	"delete does nothing": {&liar{delete: func(*liar, []string) error { return nil }}, storecheck.ListAfterDelete},
+	}}, objstore.CheckListAfterWrite},
+	"delete does nothing": {&liar{delete: func(*liar, []string) error { return nil }}, objstore.CheckListAfterDelete},
 	"delete removes only the first of many names": {&liar{delete: func(l *liar, keys []string) error {
 		return l.Memory.Delete(context.Background(), keys[:1]...)
-	}}, storecheck.ListAfterDelete},
+	}}, objstore.CheckListAfterDelete},
 	"ranges are ignored": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
 		return l.Memory.Get(context.Background(), key, objstore.Whole)
-	}}, storecheck.Ranges},
+	}}, objstore.CheckRanges},
 	"ranges are off by one": {&liar{get: func(l *liar, key string, r objstore.Range) (objstore.Object, error) {
 		if r.Offset > 0 && r.Length > 0 {
 			r.Length++
 		}
 		return l.Memory.Get(context.Background(), key, r)
-	}}, storecheck.Ranges},
+	}}, objstore.CheckRanges},
 	"a range beyond the end is empty": {&liar{get: func(_ *liar, _ string, r objstore.Range) (objstore.Object, error) {
 		if r.Offset == 17_000 {
 			return object(""), nil
 		}
 		return objstore.Object{}, errTruth
-	}}, storecheck.Ranges},
+	}}, objstore.CheckRanges},
 	"a missing name is empty": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
 		if !l.tried(key) {
 			return object(""), nil
 		}
 		return objstore.Object{}, errTruth
-	}}, storecheck.Missing},
+	}}, objstore.CheckMissing},
 	"a missing name is refused": {&liar{get: func(l *liar, key string, _ objstore.Range) (objstore.Object, error) {
 		if !l.tried(key) {
 			return objstore.Object{}, objstore.ErrRefused
 		}
 		return objstore.Object{}, errTruth
-	}}, storecheck.Missing},
+	}}, objstore.CheckMissing},
 }
 
 func TestCheckNamesTheFault(t *testing.T) {
 	for name, c := range lies {
 		t.Run(name, func(t *testing.T) {
 			c.store.Memory = objstore.NewMemory()
-			err := storecheck.Run(t.Context(), c.store, storecheck.Options{})
-			var failed *storecheck.Error
+			err := objstore.Check(t.Context(), c.store, objstore.CheckOptions{})
+			var failed *objstore.CheckError
 			if !errors.As(err, &failed) || failed.Check != c.want {
 				t.Fatalf("got %v, want the check %q to fail", err, c.want)
 			}
@@ -235,7 +234,7 @@ func closed(t *testing.T, s interface {
 func checkPasses(t *testing.T, store objstore.Store) {
 	t.Helper()
 	counter := fault.NewCounter(store)
-	if err := storecheck.Run(t.Context(), counter, storecheck.Options{}); err != nil {
+	if err := objstore.Check(t.Context(), counter, objstore.CheckOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := counter.Counts().Puts; n < 20*16 {
@@ -277,7 +276,7 @@ func TestCheckOfUnreachableStore(t *testing.T) {
 	for name, faults := range map[string]fault.Rates{"before": {fault.Before: 1}, "lost": {fault.Lost: 1}, "throttled": {fault.Throttle: 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				err := storecheck.Run(t.Context(), fault.New(objstore.NewMemory(), 1, fault.All(faults)), storecheck.Options{})
+				err := objstore.Check(t.Context(), fault.New(objstore.NewMemory(), 1, fault.All(faults)), objstore.CheckOptions{})
 				if !errors.Is(err, objstore.ErrNoVerdict) {
 					t.Errorf("got %v", err)
 				}
@@ -288,8 +287,8 @@ func TestCheckOfUnreachableStore(t *testing.T) {
 
 func TestCheckOfRefusingStore(t *testing.T) {
 	store := fault.New(objstore.NewMemory(), 1, fault.All(fault.Rates{fault.Refuse: 1}))
-	err := storecheck.Run(t.Context(), store, storecheck.Options{})
-	var failed *storecheck.Error
+	err := objstore.Check(t.Context(), store, objstore.CheckOptions{})
+	var failed *objstore.CheckError
 	if !errors.Is(err, objstore.ErrRefused) || !errors.As(err, &failed) {
 		t.Fatalf("got %v", err)
 	}
