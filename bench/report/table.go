@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/sebbroker/seb/bench/result"
 )
@@ -134,6 +135,26 @@ func MarkdownTable(rows [][]string) string {
 		}
 	}
 	return b.String()
+}
+
+// AlignedTable writes rows as a Markdown table with aligned columns; the first row is the header.
+func AlignedTable(out io.Writer, rows [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	for i, row := range rows {
+		fmt.Fprintln(w, "| "+strings.Join(row, "\t| ")+"\t|")
+		if i == 0 {
+			fmt.Fprintln(w, strings.Repeat("| ---\t", len(row))+"|")
+		}
+	}
+	return w.Flush()
+}
+
+// Verdict is the cell of a table that says whether a target is met.
+func Verdict(met bool) string {
+	if met {
+		return "met"
+	}
+	return "**missed**"
 }
 
 // Markdown writes the tables of works, one after the other.

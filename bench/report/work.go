@@ -152,6 +152,15 @@ func SpreadOf(values []float64) Spread {
 	return Spread{(values[(n-1)/2] + values[n/2]) / 2, values[0], values[n-1], n}
 }
 
+// SpreadBy returns the spread of a figure of each element of a list.
+func SpreadBy[T any](list []T, figure func(T) float64) Spread {
+	values := make([]float64, len(list))
+	for i, e := range list {
+		values[i] = figure(e)
+	}
+	return SpreadOf(values)
+}
+
 // Format formats the median, and the range if there is one, with a format of package fmt.
 func (s Spread) Format(format string) string {
 	if s.Least == s.Most {
@@ -162,11 +171,7 @@ func (s Spread) Format(format string) string {
 
 // Of returns the spread of a figure over the runs.
 func (l *Line) Of(figure func(*result.Run) float64) Spread {
-	values := make([]float64, len(l.Runs))
-	for i, r := range l.Runs {
-		values[i] = figure(r)
-	}
-	return SpreadOf(values)
+	return SpreadBy(l.Runs, figure)
 }
 
 // Percentile returns a percentile (0 to 100) of a curve over the repeats, in nanoseconds. ok is

@@ -87,7 +87,6 @@ var levels = map[string]int{
 
 	// The latency bench, a separate module.
 	"bench/cmd/seb-bench":    13,
-	"bench/search":           12,
 	"bench/report":           11,
 	"bench/campaign":         12,
 	"bench/agent":            12,
@@ -112,7 +111,6 @@ var support = []string{
 	"examples",
 	"test/storetest",
 	"test/tidy",
-	"bench/perf",
 	"bench/cmd/kafkaperf",
 	"bench/cmd/peers",
 	"bench/cmd/peers-test",

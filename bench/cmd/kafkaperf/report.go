@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	stats "github.com/sebbroker/seb/bench/report"
@@ -23,18 +21,18 @@ type report struct {
 
 // result is the turns of one broker, in order.
 type result struct {
-	System  string   `json:"system"`
-	Samples []sample `json:"samples"`
+	System  string    `json:"system"`
+	Samples []*sample `json:"samples"`
 }
 
 func (r *report) add(name string, s *sample) {
 	for _, one := range r.Results {
 		if one.System == name {
-			one.Samples = append(one.Samples, *s)
+			one.Samples = append(one.Samples, s)
 			return
 		}
 	}
-	r.Results = append(r.Results, &result{name, []sample{*s}})
+	r.Results = append(r.Results, &result{name, []*sample{s}})
 }
 
 func (r *report) of(name string) *result {
@@ -46,25 +44,15 @@ func (r *report) of(name string) *result {
 	return nil
 }
 
-// values returns a figure of each turn.
-func (r *result) values(of func(*sample) float64) []float64 {
-	list := make([]float64, len(r.Samples))
-	for i := range r.Samples {
-		list[i] = of(&r.Samples[i])
-	}
-	return list
-}
-
 // spread returns the spread of a figure over the turns.
-func (r *result) spread(of func(*sample) float64) stats.Spread { return stats.SpreadOf(r.values(of)) }
+func (r *result) spread(of func(*sample) float64) stats.Spread { return stats.SpreadBy(r.Samples, of) }
 
 // ratios compares turns of the same round, because a temporary slowdown of the machine affects
 // both.
 func ratios(a, b *result, of func(*sample) float64) stats.Spread {
-	x, y := a.values(of), b.values(of)
 	var list []float64
-	for i := range min(len(x), len(y)) {
-		list = append(list, x[i]/y[i])
+	for i := range min(len(a.Samples), len(b.Samples)) {
+		list = append(list, of(a.Samples[i])/of(b.Samples[i]))
 	}
 	return stats.SpreadOf(list)
 }
@@ -89,8 +77,6 @@ func (r *report) write(out io.Writer) error {
 	fmt.Fprintf(out, "%d turns of each, in turns, each on a new broker after %d records: kafka-producer-perf-test with %d records of %d bytes, %d partitions, %s;\n",
 		o.Rounds, o.Warmup, o.Records, o.Size, o.Partitions, strings.Join(strings.Fields(o.Properties), ", "))
 	fmt.Fprintf(out, "kafka-consumer-perf-test, %s, without the time to join its group. Seb with %q. Median, and range.\n\n", o.Consumer, o.SebFlags)
-	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
-	row := func(cells ...string) { fmt.Fprintln(w, "| "+strings.Join(cells, "\t| ")+"\t|") }
 	cells := []string{
 		"broker", "written, records/s", "broker's CPU, µs/record", "batch, KiB", "answered after, ms",
 		"read, records/s", "broker's CPU, µs/record", "resident MiB", "peak MiB",
@@ -98,21 +84,20 @@ func (r *report) write(out io.Writer) error {
 	if o.Settle > 0 {
 		cells = append(cells, fmt.Sprintf("CPU in %v afterwards, µs/record", o.Settle))
 	}
-	row(cells...)
-	row(slices.Repeat([]string{"---"}, len(cells))...)
+	rows := [][]string{cells}
 	for _, one := range r.Results {
 		s, err := find(one.System)
 		if err != nil {
 			return err
 		}
-		row([]string{
+		rows = append(rows, []string{
 			s.title, one.spread(writeRate).Format("%.0f k"), one.spread(writeCPU).Format("%.2f"),
 			one.spread(batch).Format("%.0f"), one.spread(request).Format("%.1f"),
 			one.spread(readRate).Format("%.0f k"), one.spread(readCPU).Format("%.2f"),
 			one.spread(rss).Format("%.0f"), one.spread(peak).Format("%.0f"), one.spread(later).Format("%.2f"),
-		}[:len(cells)]...)
+		}[:len(cells)])
 	}
-	if err := w.Flush(); err != nil {
+	if err := stats.AlignedTable(out, rows); err != nil {
 		return err
 	}
 	return r.verdicts(out)
@@ -125,15 +110,10 @@ func (r *report) verdicts(out io.Writer) error {
 		return nil
 	}
 	fmt.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	rows := [][]string{{"Seb with fsync, of Kafka without", "measured", "target", ""}}
 	row := func(what, measured, target string, met bool) {
-		verdict := "**missed**"
-		if met {
-			verdict = "met"
-		}
-		fmt.Fprintln(w, "| "+strings.Join([]string{what, measured, target, verdict}, "\t| ")+"\t|")
+		rows = append(rows, []string{what, measured, target, stats.Verdict(met)})
 	}
-	fmt.Fprintln(w, "| Seb with fsync, of Kafka without\t| measured\t| target\t| \t|\n| ---\t| ---\t| ---\t| ---\t|")
 	rate := ratios(ours, theirs, writeRate)
 	row("records/s written", rate.Format("%.2f"), "≥ 1.00", rate.Middle >= 1)
 	for _, c := range []struct {
@@ -145,5 +125,5 @@ func (r *report) verdicts(out io.Writer) error {
 	}
 	resident := ours.spread(func(s *sample) float64 { return float64(s.RSS) / 1e6 })
 	row("resident memory of Seb, MB", resident.Format("%.0f"), "≤ 128", resident.Middle <= 128)
-	return w.Flush()
+	return stats.AlignedTable(out, rows)
 }

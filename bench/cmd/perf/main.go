@@ -22,7 +22,6 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/sebbroker/seb/bench/perf"
 	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/test/campaign"
@@ -36,7 +35,7 @@ type options struct {
 	run     *regexp.Regexp
 	repeat  int
 	scale   float64
-	place   perf.Place
+	place   place
 	picture string
 	json    string
 	version string
@@ -47,8 +46,8 @@ func main() {
 	run := flag.String("run", ".", "run only rows whose name matches")
 	flag.IntVar(&o.repeat, "repeat", 5, "samples of each row")
 	flag.Float64Var(&o.scale, "scale", 1, "factor of the loads' size")
-	flag.StringVar(&o.place.TmpFS, "tmpfs", "/dev/shm", "folder in memory")
-	flag.StringVar(&o.place.Disk, "disk", "bin", "folder on a disk")
+	flag.StringVar(&o.place.tmpfs, "tmpfs", "/dev/shm", "folder in memory")
+	flag.StringVar(&o.place.disk, "disk", "bin", "folder on a disk")
 	flag.StringVar(&o.picture, "picture", "", "file for a picture of throughput over workers and record sizes")
 	flag.StringVar(&o.json, "json", "bin/perf.json", "file for all samples")
 	flag.StringVar(&o.version, "version", "", "version in the report (empty: from git describe)")
@@ -70,10 +69,10 @@ func (o *options) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if o.place.Program, err = testenv.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
+	if o.place.program, err = testenv.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
 		return err
 	}
-	r := perf.Report{Started: time.Now(), Version: o.version, Machine: machine.Here()}
+	r := Report{Started: time.Now(), Version: o.version, Machine: machine.Here()}
 	if err := o.pairs(ctx, &r); err != nil {
 		return err
 	}
@@ -98,8 +97,8 @@ func (o *options) measure(ctx context.Context) (err error) {
 	return os.WriteFile(o.json, append(text, '\n'), 0o644)
 }
 
-func (o *options) pairs(ctx context.Context, r *perf.Report) error {
-	for _, p := range perf.Pairs(o.scale) {
+func (o *options) pairs(ctx context.Context, r *Report) error {
+	for _, p := range pairs(o.scale) {
 		if !o.run.MatchString(p.Name) {
 			continue
 		}
@@ -116,20 +115,19 @@ func (o *options) pairs(ctx context.Context, r *perf.Report) error {
 
 // checks are the measurements without a counterpart: run chooses among size, start, follow and
 // history.
-func (o *options) checks(ctx context.Context, r *perf.Report) error {
-	one := func(c perf.Check, err error) ([]perf.Check, error) { return []perf.Check{c}, err }
-	objects := max(10, int(10_000*o.scale))
+func (o *options) checks(ctx context.Context, r *Report) error {
+	one := func(c Check, err error) ([]Check, error) { return []Check{c}, err }
 	for _, c := range []struct {
 		name string
 		n    int
-		do   func(done func()) ([]perf.Check, error)
+		do   func(done func()) ([]Check, error)
 	}{
-		{"size", 1, func(func()) ([]perf.Check, error) { return one(o.place.Size(o.place.Program)) }},
-		{"start", 1, func(func()) ([]perf.Check, error) { return one(o.place.Start(max(3, int(30*o.scale)))) }},
-		{"follow", 1, func(func()) ([]perf.Check, error) {
-			return o.place.Follow(ctx, time.Duration(o.scale*float64(30*time.Second)))
+		{"size", 1, func(func()) ([]Check, error) { return one(o.place.size(o.place.program)) }},
+		{"start", 1, func(func()) ([]Check, error) { return one(o.place.start(max(3, int(30*o.scale)))) }},
+		{"follow", 1, func(func()) ([]Check, error) {
+			return o.place.follow(ctx, time.Duration(o.scale*float64(30*time.Second)))
 		}},
-		{"history", objects + 4*o.repeat, func(done func()) ([]perf.Check, error) { return o.place.History(ctx, objects, o.repeat, done) }},
+		{"history", historyObjects(o.scale) + 4*o.repeat, func(done func()) ([]Check, error) { return o.place.history(ctx, o.scale, o.repeat, done) }},
 	} {
 		if !o.run.MatchString(c.name) {
 			continue
@@ -145,12 +143,11 @@ func (o *options) checks(ctx context.Context, r *perf.Report) error {
 	return nil
 }
 
-func (o *options) draw(ctx context.Context, r *perf.Report) error {
-	sweeps := perf.Sweeps(o.scale)
+func (o *options) draw(ctx context.Context, r *Report) error {
 	repeat := min(3, o.repeat)
 	sheet := report.Sheet{Columns: 2, Width: 420, Height: 290}
-	for _, s := range sweeps {
-		var results []*perf.Result
+	for _, s := range sweeps(o.scale) {
+		var results []*Result
 		bar := progress(2*repeat*len(s.Pairs), s.Title)
 		for _, p := range s.Pairs {
 			result, err := p.Run(ctx, &o.place, repeat, func() { _ = bar.Add(1) })
@@ -161,7 +158,7 @@ func (o *options) draw(ctx context.Context, r *perf.Report) error {
 		}
 		_ = bar.Finish()
 		r.Swept = append(r.Swept, results...)
-		c, err := s.Chart(results)
+		c, err := s.chart(results)
 		if err != nil {
 			return err
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/bench/search"
 	"github.com/sebbroker/seb/bench/workload"
 )
 
@@ -28,7 +28,7 @@ result file has a curve of latency over rate.`,
 			if err := s.open(cmd, args); err != nil {
 				return err
 			}
-			var sw search.Sweep
+			var sw load.Sweep
 			for _, text := range rates {
 				rate, err := workload.ParseRate(strings.TrimSpace(text))
 				if err != nil {
@@ -62,7 +62,7 @@ func newMax() *cobra.Command {
 	var s session
 	var slo, from, to string
 	var long time.Duration
-	o := search.Options{}
+	o := load.Search{}
 	cmd := &cobra.Command{
 		Use:   "max [FILE|PRESET] --slo p99=50ms",
 		Short: "Find the highest rate at which each target stays within a latency limit",
@@ -78,7 +78,7 @@ subscribers. Every step is in the result file.`,
 			if err = s.open(cmd, args); err != nil {
 				return err
 			}
-			if o.Objective, err = search.ParseObjective(slo); err != nil {
+			if o.Objective, err = load.ParseObjective(slo); err != nil {
 				return fmt.Errorf("--slo: %w", err)
 			}
 			if o.From, err = workload.ParseRate(from); err != nil {
@@ -105,7 +105,7 @@ subscribers. Every step is in the result file.`,
 }
 
 // max searches for each target.
-func (s *session) max(ctx context.Context, o search.Options, long time.Duration) error {
+func (s *session) max(ctx context.Context, o load.Search, long time.Duration) error {
 	if long <= 0 {
 		return fmt.Errorf("--long: want more than 0, given %v", long)
 	}
@@ -125,11 +125,11 @@ func (s *session) max(ctx context.Context, o search.Options, long time.Duration)
 			}
 			fmt.Fprintf(s.print, "%s at %v/s: %s\n", t.Name(), rate, why)
 		}
-		rate, err := search.Max(ctx, o)
+		rate, err := o.Max(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, search.ErrNone):
+		case errors.Is(err, load.ErrNoRate):
 			found[i] = err.Error()
 		case err != nil:
 			found[i] = "NOT MEASURED: " + err.Error()

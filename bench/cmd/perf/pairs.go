@@ -1,22 +1,27 @@
-package perf
+package main
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/sebbroker/seb/bench/report"
 )
 
-// Pairs returns the rows of the table: the loads of the original's commands, and single records.
+// scaled returns a number of batches or requests, multiplied by scale.
+func scaled(n int, scale float64) string { return strconv.Itoa(max(32, int(float64(n)*scale))) }
+
+// pairs returns the rows of the table: the loads of the original's commands, and single records.
 // scale multiplies the number of batches and requests; the table uses 1.
-func Pairs(scale float64) []Pair {
-	n := func(v int) string { return strconv.Itoa(max(32, int(float64(v)*scale))) }
+func pairs(scale float64) []Pair {
+	n := func(v int) string { return scaled(v, scale) }
 	write := []string{"benchmark", "-w", "16", "--batches", n(4096)}
 	read := []string{"benchmark-read", "-w", "16", "--batches", n(4096), "--requests", n(20000), "--records-per-request", "1024"}
 	batches := func(load []string) []string { return slices.Concat(load, []string{"--format", "recordbatch"}) }
 	tmpfs := []string{"--bucket", "file:{tmpfs}/bucket?fsync=false"}
 	disk := []string{"--bucket", "file:{disk}/bucket"}
 	bare := func(kind, dir string) []string { return []string{"--bare", kind, "--bare-dir", dir} }
-	pairs := []Pair{
+	list := []Pair{
 		{Name: "write, multipart, tmpfs, no fsync", Load: write, Seb: tmpfs, Bare: bare("file", "{tmpfs}"), Ratio: 1, CPU: 2.8, OwnMemory: true},
 		{Name: "write, multipart, disk, fsync", Load: write, Seb: disk, Bare: bare("sync", "{disk}"), Ratio: 0.85, OwnMemory: true},
 		{Name: "write, RecordBatch, tmpfs, no fsync", Load: batches(write), Seb: tmpfs, Bare: bare("file", "{tmpfs}"), Ratio: 1.3, CPU: 2, OwnMemory: true},
@@ -26,13 +31,13 @@ func Pairs(scale float64) []Pair {
 		{Name: "read, RecordBatch", Load: batches(read), Seb: tmpfs, Bare: bare("file", "{tmpfs}"), Ratio: 0.85, OwnMemory: true},
 	}
 	for _, workers := range []int{600, 2400, 4800} {
-		pairs = append(pairs, Pair{
+		list = append(list, Pair{
 			Name: fmt.Sprintf("write, 1 record a request, %d workers", workers),
 			Load: []string{"benchmark", "-b", "1", "-w", strconv.Itoa(workers), "--batches", n(200_000)},
 			Seb:  tmpfs, Bare: bare("none", "{tmpfs}"), Ratio: 0.8,
 		})
 	}
-	return pairs
+	return list
 }
 
 // Sweep is a chart of one load over a range of one parameter.
@@ -43,10 +48,10 @@ type Sweep struct {
 	Pairs  []Pair
 }
 
-// Sweeps returns writes and reads over the number of workers and over the record size, as in the
+// sweeps returns writes and reads over the number of workers and over the record size, as in the
 // original author's article.
-func Sweeps(scale float64) []Sweep {
-	n := func(v int) string { return strconv.Itoa(max(32, int(float64(v)*scale))) }
+func sweeps(scale float64) []Sweep {
+	n := func(v int) string { return scaled(v, scale) }
 	workers := []string{"1", "2", "4", "8", "16", "32", "64"}
 	sizes := []string{"64", "256", "1024", "4096", "16384"}
 	out := []Sweep{
@@ -80,4 +85,27 @@ func Sweeps(scale float64) []Sweep {
 		}
 	}
 	return out
+}
+
+// chart returns a chart of the rates. results contains one result per point of the sweep.
+func (s *Sweep) chart(results []*Result) (*report.Chart, error) {
+	seb := report.Trace{Name: "Seb", Colour: report.Colour(0)}
+	bare := report.Trace{Name: "bare server", Colour: report.Colour(1)}
+	for i, r := range results {
+		x, err := strconv.ParseFloat(s.Points[i], 64)
+		if err != nil {
+			return nil, err
+		}
+		add(&seb, x, r.SebSamples)
+		add(&bare, x, r.BareSamples)
+	}
+	return &report.Chart{
+		Title: s.Title, XLabel: s.Label, YLabel: "records/s", X: report.Log, Y: report.Linear, Lines: []report.Trace{seb, bare},
+	}, nil
+}
+
+// add adds a point with the median of the samples and their range.
+func add(t *report.Trace, x float64, samples []Sample) {
+	s := report.SpreadBy(samples, func(s Sample) float64 { return s.RecordsPerSecond })
+	t.X, t.Y, t.Low, t.High = append(t.X, x), append(t.Y, s.Middle), append(t.Low, s.Least), append(t.High, s.Most)
 }

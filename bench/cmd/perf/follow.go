@@ -1,4 +1,4 @@
-package perf
+package main
 
 import (
 	"bufio"
@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
+	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/client"
 )
 
@@ -26,9 +24,9 @@ const (
 	producers   = 4
 )
 
-// Follow measures the latency from a producer's call to a consumer that follows a busy topic. One
+// follow measures the latency from a producer's call to a consumer that follows a busy topic. One
 // consumer uses server-sent events, the other long polls. The measurement takes d.
-func (p *Place) Follow(ctx context.Context, d time.Duration) (list []Check, err error) {
+func (p *place) follow(ctx context.Context, d time.Duration) (list []Check, err error) {
 	err = p.within(func(_, disk string) error {
 		b, err := p.serve("file:"+filepath.Join(disk, "bucket"), filepath.Join(disk, "data"), "--batch-wait-time", followWait.String())
 		if err != nil {
@@ -38,7 +36,7 @@ func (p *Place) Follow(ctx context.Context, d time.Duration) (list []Check, err 
 		if _, err := b.client.PutTopic(ctx, followTopic, client.TopicSpec{Partitions: 1}); err != nil {
 			return err
 		}
-		events, polls := newLatencies(), newLatencies()
+		events, polls := result.NewHistogram(), result.NewHistogram()
 		if err := b.follow(ctx, d, events, polls); err != nil {
 			return err
 		}
@@ -48,14 +46,15 @@ func (p *Place) Follow(ctx context.Context, d time.Duration) (list []Check, err 
 		}
 		for _, c := range []struct {
 			name string
-			h    *hdrhistogram.Histogram
+			h    *result.Histogram
 		}{{"server-sent events", events}, {"long polls", polls}} {
-			p99 := time.Duration(c.h.ValueAtQuantile(99)) * time.Microsecond
+			p50, _ := c.h.Percentile(50)
+			p99, _ := c.h.Percentile(99)
 			most := followWait + put + followMore
 			list = append(list, Check{
 				"from producer to consumer by " + c.name + ", p99",
 				fmt.Sprintf("≤ %.1f ms: batch wait %v, PUT p99 %.1f ms, and %v", ms(most), followWait, ms(put), followMore),
-				fmt.Sprintf("%.1f ms (p50 %.1f, %d records)", ms(p99), float64(c.h.ValueAtQuantile(50))/1000, c.h.TotalCount()), p99 <= most,
+				fmt.Sprintf("%.1f ms (p50 %.1f, %d records)", ms(p99), ms(p50), c.h.Count()), p99 <= most,
 			})
 		}
 		return b.stop()
@@ -65,13 +64,8 @@ func (p *Place) Follow(ctx context.Context, d time.Duration) (list []Check, err 
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// newLatencies returns a histogram of latencies in microseconds.
-func newLatencies() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
-}
-
 // follow runs the producers for d while two consumers record latencies.
-func (b *broker) follow(ctx context.Context, d time.Duration, events, polls *hdrhistogram.Histogram) error {
+func (b *broker) follow(ctx context.Context, d time.Duration, events, polls *result.Histogram) error {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -111,7 +105,7 @@ func (b *broker) follow(ctx context.Context, d time.Duration, events, polls *hdr
 }
 
 // polls follows the topic with long polls of the Go client.
-func (b *broker) polls(ctx context.Context, h *hdrhistogram.Histogram) error {
+func (b *broker) polls(ctx context.Context, h *result.Histogram) error {
 	for r, err := range b.client.Records(ctx, followTopic, client.ReadOptions{Offset: client.Latest, Follow: true}) {
 		if err != nil {
 			return err
@@ -124,21 +118,12 @@ func (b *broker) polls(ctx context.Context, h *hdrhistogram.Histogram) error {
 }
 
 // events follows the topic with server-sent events.
-func (b *broker) events(ctx context.Context, h *hdrhistogram.Histogram) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/records?topic-name="+followTopic+"&offset=0", nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Accept", "text/event-stream")
-	req.Header.Set("Authorization", "Bearer "+b.key)
-	resp, err := http.DefaultClient.Do(req)
+func (b *broker) events(ctx context.Context, h *result.Histogram) error {
+	resp, err := b.get(ctx, "/records?topic-name="+followTopic+"&offset=0", "text/event-stream")
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("follow by events: %s", resp.Status)
-	}
 	for in := bufio.NewScanner(resp.Body); ; {
 		if !in.Scan() {
 			return errors.Join(in.Err(), errors.New("the stream of events ended"))
@@ -154,22 +139,18 @@ func (b *broker) events(ctx context.Context, h *hdrhistogram.Histogram) error {
 }
 
 // note adds the latency of a record. sent is its Unix time in microseconds.
-func note(h *hdrhistogram.Histogram, sent string) error {
+func note(h *result.Histogram, sent string) error {
 	at, err := strconv.ParseInt(sent, 10, 64)
 	if err != nil {
 		return err
 	}
-	return h.RecordValue(max(1, time.Now().UnixMicro()-at))
+	h.Record(time.Since(time.UnixMicro(at)).Nanoseconds())
+	return nil
 }
 
 // put99 returns the 99th percentile of PUT durations from the broker's metrics.
 func (b *broker) put99(ctx context.Context) (time.Duration, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("Authorization", "Bearer "+b.key)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := b.get(ctx, "/metrics", "*/*")
 	if err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package perf
+package main
 
 import (
 	"encoding/xml"
@@ -18,14 +18,14 @@ func TestPairsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place := &Place{Program: program, TmpFS: t.TempDir(), Disk: t.TempDir()}
-	pairs := Pairs(0)
-	for i := range pairs {
+	at := &place{program: program, tmpfs: t.TempDir(), disk: t.TempDir()}
+	list := pairs(0)
+	for i := range list {
 		if testing.Short() && i > 0 {
 			break
 		}
-		p := &pairs[i]
-		r, err := p.Run(t.Context(), place, 1, func() {})
+		p := &list[i]
+		r, err := p.Run(t.Context(), at, 1, func() {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,15 +39,15 @@ func TestPairsRun(t *testing.T) {
 			t.Errorf("%v: %s", err, &out)
 		}
 	}
-	checks, err := place.History(t.Context(), 5, 1, func() {})
-	if err != nil || len(checks) != 3 || !strings.Contains(checks[0].Name, "5000 records in 5 objects") {
+	checks, err := at.history(t.Context(), 0, 1, func() {})
+	if err != nil || len(checks) != 3 || !strings.Contains(checks[0].Name, "10000 records in 10 objects") {
 		t.Errorf("history: %+v, %v", checks, err)
 	}
-	checks, err = place.Follow(t.Context(), 300*time.Millisecond)
+	checks, err = at.follow(t.Context(), 300*time.Millisecond)
 	if err != nil || len(checks) != 2 || strings.Contains(checks[0].Value, " 0 records") || strings.Contains(checks[1].Value, " 0 records") {
 		t.Errorf("follow: %+v, %v", checks, err)
 	}
-	if check, err := place.Start(1); err != nil || !strings.HasSuffix(check.Value, " ms") {
+	if check, err := at.start(1); err != nil || !strings.HasSuffix(check.Value, " ms") {
 		t.Errorf("start: %+v, %v", check, err)
 	}
 }
@@ -88,7 +88,7 @@ func TestQuantile(t *testing.T) {
 
 func TestPictureIsXML(t *testing.T) {
 	sheet := report.Sheet{Columns: 2, Width: 420, Height: 290, Caption: "<caption>"}
-	for _, s := range Sweeps(1) {
+	for _, s := range sweeps(1) {
 		if len(s.Pairs) != len(s.Points) {
 			t.Errorf("%s: %d pairs for %d points", s.Title, len(s.Pairs), len(s.Points))
 		}
@@ -97,7 +97,7 @@ func TestPictureIsXML(t *testing.T) {
 			v := 1e5 * float64(1+i)
 			results = append(results, &Result{SebSamples: []Sample{{RecordsPerSecond: v}, {RecordsPerSecond: 2 * v}}, BareSamples: []Sample{{RecordsPerSecond: v}}})
 		}
-		c, err := s.Chart(results)
+		c, err := s.chart(results)
 		if err != nil {
 			t.Fatal(err)
 		}

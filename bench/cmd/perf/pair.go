@@ -1,18 +1,10 @@
-package perf
+package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
-
-	"github.com/sebbroker/seb/bench/report"
 )
 
 // Pair is a load that Seb and the bare server process in alternating runs.
@@ -44,47 +36,6 @@ type Sample struct {
 	Bytes            float64 `json:"bytes_per_request"`
 	P50              float64 `json:"latency_p50_ms"`
 	P99              float64 `json:"latency_p99_ms"`
-}
-
-// Place contains the program and the folders of the measurements.
-type Place struct {
-	Program string // the built seb
-	TmpFS   string // a folder in memory
-	Disk    string // a folder on a disk
-}
-
-// folders creates temporary folders for a run and returns a function that removes them.
-func (p *Place) folders() (tmpfs, disk string, remove func() error, err error) {
-	if tmpfs, err = os.MkdirTemp(p.TmpFS, "seb-perf-"); err != nil {
-		return "", "", nil, err
-	}
-	if disk, err = os.MkdirTemp(p.Disk, "seb-perf-"); err != nil {
-		return "", "", nil, errors.Join(err, os.RemoveAll(tmpfs))
-	}
-	return tmpfs, disk, func() error { return errors.Join(os.RemoveAll(tmpfs), os.RemoveAll(disk)) }, nil
-}
-
-// measure runs the program once with temporary folders.
-func (p *Place) measure(ctx context.Context, args ...string) (s Sample, err error) {
-	tmpfs, disk, remove, err := p.folders()
-	if err != nil {
-		return s, err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
-	in := strings.NewReplacer("{tmpfs}", tmpfs, "{disk}", disk)
-	full := []string{}
-	for _, a := range args {
-		full = append(full, in.Replace(a))
-	}
-	cmd := exec.CommandContext(ctx, p.Program, append(full, "--json")...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+disk)
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		return s, fmt.Errorf("%s %s: %w\n%.2000s", filepath.Base(p.Program), strings.Join(full, " "), err, errs.String())
-	}
-	return parse(out)
 }
 
 // parse reads the report of one run.
@@ -119,7 +70,7 @@ type Result struct {
 }
 
 // Run takes n samples of each server in alternating runs. It calls done after each sample.
-func (p *Pair) Run(ctx context.Context, at *Place, n int, done func()) (*Result, error) {
+func (p *Pair) Run(ctx context.Context, at *place, n int, done func()) (*Result, error) {
 	r := &Result{Pair: *p}
 	for range n {
 		bare, err := at.measure(ctx, slices.Concat(p.Load, p.Bare)...)
@@ -145,12 +96,4 @@ func (r *Result) ratios() []float64 {
 		out = append(out, r.SebSamples[i].RecordsPerSecond/r.BareSamples[i].RecordsPerSecond)
 	}
 	return out
-}
-
-func spreadOf[T any](list []T, of func(T) float64) report.Spread {
-	values := make([]float64, len(list))
-	for i, e := range list {
-		values[i] = of(e)
-	}
-	return report.SpreadOf(values)
 }

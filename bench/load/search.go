@@ -1,5 +1,4 @@
-// Package search finds the highest rate at which a system meets an objective.
-package search
+package load
 
 import (
 	"context"
@@ -113,8 +112,8 @@ func slope(x, y []float64) float64 {
 	return (n*sxy - sx*sy) / (n*sxx - sx*sx)
 }
 
-// Options are the options of Max.
-type Options struct {
+// Search is the search for the highest rate at which a system meets an objective.
+type Search struct {
 	Objective Objective
 	From, To  workload.Rate // the first rate tried, and the highest
 	Tolerance float64       // largest distance between the last good and the last bad rate, as a fraction of the rate
@@ -125,11 +124,11 @@ type Options struct {
 	Tried func(rate workload.Rate, why string)
 }
 
-// ErrNone means that even the first rate does not meet the objective.
-var ErrNone = errors.New("the first rate does not keep the objective")
+// ErrNoRate means that even the first rate does not meet the objective.
+var ErrNoRate = errors.New("the first rate does not keep the objective")
 
 // Validate returns an error that names the first invalid option.
-func (o *Options) Validate() error {
+func (o *Search) Validate() error {
 	switch {
 	case o.From < 1 || o.From > o.To || o.To > workload.RateMax:
 		return fmt.Errorf("from, to: want rates that grow, up to %v, have %v and %v", workload.RateMax, o.From, o.To)
@@ -143,40 +142,37 @@ func (o *Options) Validate() error {
 
 // Max returns the highest rate that meets the objective. It doubles the rate until a run misses the
 // objective, then bisects down to the tolerance. Long runs confirm the rate; Max lowers a rate that
-// they do not confirm, and tries again. The error is ErrNone if no rate from the first one up meets
-// the objective.
-func Max(ctx context.Context, o Options) (workload.Rate, error) {
+// they do not confirm, and tries again. The error is ErrNoRate if no rate from the first one up
+// meets the objective.
+func (o *Search) Max(ctx context.Context) (workload.Rate, error) {
 	if err := o.Validate(); err != nil {
 		return 0, err
 	}
 	var holds, fails workload.Rate
-	for rate := o.From; fails == 0 && holds < o.To; rate = min(2*rate, o.To) {
+	try := func(rate workload.Rate) error {
 		ok, err := o.try(ctx, rate, false)
-		if err != nil {
-			return 0, err
-		}
 		if ok {
 			holds = rate
 		} else {
 			fails = rate
 		}
+		return err
+	}
+	for rate := o.From; fails == 0 && holds < o.To; rate = min(2*rate, o.To) {
+		if err := try(rate); err != nil {
+			return 0, err
+		}
 	}
 	if holds == 0 {
-		return 0, fmt.Errorf("%w: %v/s, %v", ErrNone, o.From, o.Objective)
+		return 0, fmt.Errorf("%w: %v/s, %v", ErrNoRate, o.From, o.Objective)
 	}
 	for fails != 0 && float64(fails-holds) > o.Tolerance*float64(holds) {
 		middle := round(holds + (fails-holds)/2)
 		if middle <= holds || middle >= fails {
 			break
 		}
-		ok, err := o.try(ctx, middle, false)
-		if err != nil {
+		if err := try(middle); err != nil {
 			return 0, err
-		}
-		if ok {
-			holds = middle
-		} else {
-			fails = middle
 		}
 	}
 	return o.confirm(ctx, holds)
@@ -184,7 +180,7 @@ func Max(ctx context.Context, o Options) (workload.Rate, error) {
 
 // confirm returns the rate at which all long runs meet the objective: the given one or slightly
 // lower.
-func (o *Options) confirm(ctx context.Context, rate workload.Rate) (workload.Rate, error) {
+func (o *Search) confirm(ctx context.Context, rate workload.Rate) (workload.Rate, error) {
 	for ; rate >= o.From; rate = round(workload.Rate(float64(rate) * (1 - o.Tolerance))) {
 		held := 0
 		for held < o.Confirm {
@@ -201,10 +197,10 @@ func (o *Options) confirm(ctx context.Context, rate workload.Rate) (workload.Rat
 			return rate, nil
 		}
 	}
-	return 0, fmt.Errorf("%w in long runs: %v/s, %v", ErrNone, o.From, o.Objective)
+	return 0, fmt.Errorf("%w in long runs: %v/s, %v", ErrNoRate, o.From, o.Objective)
 }
 
-func (o *Options) try(ctx context.Context, rate workload.Rate, long bool) (bool, error) {
+func (o *Search) try(ctx context.Context, rate workload.Rate, long bool) (bool, error) {
 	run, err := o.Measure(ctx, rate, long)
 	if err != nil {
 		return false, fmt.Errorf("measure %v/s: %w", rate, err)

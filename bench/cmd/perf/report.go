@@ -1,10 +1,8 @@
-package perf
+package main
 
 import (
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/sebbroker/seb/bench/report"
@@ -35,8 +33,8 @@ const memoryBeyond = 32 << 20
 // met reports whether a pair meets all targets. Rate and CPU use the median of the samples, memory
 // the maximum.
 func (r *Result) met() bool {
-	cpu := spreadOf(r.SebSamples, func(s Sample) float64 { return s.CPU })
-	return spreadOf(r.ratios(), func(v float64) float64 { return v }).Middle >= r.Ratio &&
+	cpu := report.SpreadBy(r.SebSamples, func(s Sample) float64 { return s.CPU })
+	return report.SpreadOf(r.ratios()).Middle >= r.Ratio &&
 		(r.CPU == 0 || cpu.Middle <= r.CPU) && (!r.OwnMemory || r.overMemory() <= memoryBeyond)
 }
 
@@ -50,13 +48,12 @@ func (r *Result) overMemory() int64 {
 	return over
 }
 
-// Write prints the table as Markdown, with aligned columns.
+// Write prints the tables as Markdown, with aligned columns.
 func (r *Report) Write(out io.Writer) error {
 	fmt.Fprintf(out, "%s, %s, %s\n\n", r.Version, r.Started.UTC().Format(time.DateOnly), r.Machine)
-	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
-	row := func(cells ...string) { fmt.Fprintln(w, "| "+strings.Join(cells, "\t| ")+"\t|") }
-	row("path", "Seb, records/s", "bare server", "ratio", "target", "CPU µs/record", "of the bare server", "peak MiB", "objects a request", "")
-	row("---", "---", "---", "---", "---", "---", "---", "---", "---", "---")
+	rows := [][]string{{
+		"path", "Seb, records/s", "bare server", "ratio", "target", "CPU µs/record", "of the bare server", "peak MiB", "objects a request", "",
+	}}
 	for _, p := range r.Results {
 		target := fmt.Sprintf("≥ %.2f", p.Ratio)
 		if p.CPU > 0 {
@@ -64,29 +61,22 @@ func (r *Report) Write(out io.Writer) error {
 		}
 		rate := func(s Sample) float64 { return s.RecordsPerSecond }
 		cpu := func(s Sample) float64 { return s.CPU }
-		row(p.Name, rates(spreadOf(p.SebSamples, rate)), rates(spreadOf(p.BareSamples, rate)),
-			spreadOf(p.ratios(), func(v float64) float64 { return v }).Format("%.2f"), target,
-			spreadOf(p.SebSamples, cpu).Format("%.2f"), spreadOf(p.BareSamples, cpu).Format("%.2f"),
-			fmt.Sprintf("%.0f", spreadOf(p.SebSamples, func(s Sample) float64 { return float64(s.RSS) }).Most/(1<<20)),
-			fmt.Sprintf("%.0f", spreadOf(p.SebSamples, func(s Sample) float64 { return s.Objects }).Middle), verdict(p.met()))
+		rows = append(rows, []string{
+			p.Name, rates(report.SpreadBy(p.SebSamples, rate)), rates(report.SpreadBy(p.BareSamples, rate)), report.SpreadOf(p.ratios()).Format("%.2f"), target,
+			report.SpreadBy(p.SebSamples, cpu).Format("%.2f"), report.SpreadBy(p.BareSamples, cpu).Format("%.2f"),
+			fmt.Sprintf("%.0f", report.SpreadBy(p.SebSamples, func(s Sample) float64 { return float64(s.RSS) }).Most/(1<<20)),
+			fmt.Sprintf("%.0f", report.SpreadBy(p.SebSamples, func(s Sample) float64 { return s.Objects }).Middle), report.Verdict(p.met()),
+		})
 	}
-	if err := w.Flush(); err != nil || len(r.Checks) == 0 {
+	if err := report.AlignedTable(out, rows); err != nil || len(r.Checks) == 0 {
 		return err
 	}
 	fmt.Fprintln(out)
-	row("", "measured", "target", "")
-	row("---", "---", "---", "---")
+	rows = [][]string{{"", "measured", "target", ""}}
 	for _, c := range r.Checks {
-		row(c.Name, c.Value, c.Target, verdict(c.Met))
+		rows = append(rows, []string{c.Name, c.Value, c.Target, report.Verdict(c.Met)})
 	}
-	return w.Flush()
-}
-
-func verdict(met bool) string {
-	if met {
-		return "met"
-	}
-	return "**missed**"
+	return report.AlignedTable(out, rows)
 }
 
 // rates formats a spread in thousands.

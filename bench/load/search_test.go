@@ -1,4 +1,4 @@
-package search_test
+package load_test
 
 import (
 	"context"
@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/result"
-
-	"github.com/sebbroker/seb/bench/search"
+	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/workload"
 )
 
-// run computes from the schedule the run of a system that serves capacity messages per second in
+// served computes from the schedule the run of a system that serves capacity messages per second in
 // sequence.
-func run(t *testing.T, rate workload.Rate, capacity float64) *result.Run {
+func served(t *testing.T, rate workload.Rate, capacity float64) *result.Run {
 	t.Helper()
 	w := workload.Default()
 	w.Rate, w.Duration = rate, workload.Duration(10*time.Second)
@@ -46,19 +45,19 @@ func run(t *testing.T, rate workload.Rate, capacity float64) *result.Run {
 	return r
 }
 
-func options(t *testing.T, capacity float64) search.Options {
-	return search.Options{
-		Objective: search.Objective{Percentile: 99, Limit: 50 * time.Millisecond},
+func searchOf(t *testing.T, capacity float64) load.Search {
+	return load.Search{
+		Objective: load.Objective{Percentile: 99, Limit: 50 * time.Millisecond},
 		From:      100 * workload.PerSecond, To: 100_000 * workload.PerSecond, Tolerance: 0.02, Confirm: 3,
 		Measure: func(_ context.Context, rate workload.Rate, _ bool) (*result.Run, error) {
-			return run(t, rate, capacity), nil
+			return served(t, rate, capacity), nil
 		},
 	}
 }
 
 func TestMax(t *testing.T) {
 	t.Run("finds what a server can do", func(t *testing.T) {
-		o := options(t, 5000)
+		o := searchOf(t, 5000)
 		tried := 0
 		o.Tried = func(rate workload.Rate, why string) {
 			tried++
@@ -66,7 +65,7 @@ func TestMax(t *testing.T) {
 				t.Errorf("%v/s: %q", rate, why)
 			}
 		}
-		rate, err := search.Max(t.Context(), o)
+		rate, err := o.Max(t.Context())
 		if err != nil || rate.Float() < 4900 || rate.Float() > 5030 {
 			t.Errorf("%v/s, error %v", rate, err)
 		}
@@ -75,37 +74,37 @@ func TestMax(t *testing.T) {
 		}
 	})
 	t.Run("stops at the highest rate that is asked for", func(t *testing.T) {
-		o := options(t, 1e6)
+		o := searchOf(t, 1e6)
 		o.To = 3000 * workload.PerSecond
-		if rate, err := search.Max(t.Context(), o); err != nil || rate != o.To {
+		if rate, err := o.Max(t.Context()); err != nil || rate != o.To {
 			t.Errorf("%v/s, error %v", rate, err)
 		}
 	})
 	t.Run("says when nothing holds", func(t *testing.T) {
-		if _, err := search.Max(t.Context(), options(t, 50)); !errors.Is(err, search.ErrNone) {
+		if _, err := new(searchOf(t, 50)).Max(t.Context()); !errors.Is(err, load.ErrNoRate) {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("goes down when long runs do not hold", func(t *testing.T) {
-		o := options(t, 5000)
+		o := searchOf(t, 5000)
 		o.Measure = func(_ context.Context, rate workload.Rate, long bool) (*result.Run, error) {
 			if long {
-				return run(t, rate, 4000), nil
+				return served(t, rate, 4000), nil
 			}
-			return run(t, rate, 5000), nil
+			return served(t, rate, 5000), nil
 		}
-		if rate, err := search.Max(t.Context(), o); err != nil || rate.Float() < 3850 || rate.Float() > 4030 {
+		if rate, err := o.Max(t.Context()); err != nil || rate.Float() < 3850 || rate.Float() > 4030 {
 			t.Errorf("%v/s, error %v", rate, err)
 		}
 	})
 	t.Run("refuses options that make no sense", func(t *testing.T) {
-		for _, change := range []func(*search.Options){
-			func(o *search.Options) { o.From = 0 }, func(o *search.Options) { o.To = 1 }, func(o *search.Options) { o.Tolerance = 0 },
-			func(o *search.Options) { o.Confirm = -1 },
+		for _, change := range []func(*load.Search){
+			func(o *load.Search) { o.From = 0 }, func(o *load.Search) { o.To = 1 }, func(o *load.Search) { o.Tolerance = 0 },
+			func(o *load.Search) { o.Confirm = -1 },
 		} {
-			o := options(t, 1)
+			o := searchOf(t, 1)
 			change(&o)
-			if _, err := search.Max(t.Context(), o); err == nil || errors.Is(err, search.ErrNone) {
+			if _, err := o.Max(t.Context()); err == nil || errors.Is(err, load.ErrNoRate) {
 				t.Errorf("error %v", err)
 			}
 		}
@@ -113,7 +112,7 @@ func TestMax(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	o := search.Objective{Percentile: 99, Limit: 50 * time.Millisecond}
+	o := load.Objective{Percentile: 99, Limit: 50 * time.Millisecond}
 	for word, change := range map[string]func(*result.Run){
 		"":         func(*result.Run) {},
 		"a second": func(r *result.Run) { r.Counts.SentRate = 900 },
@@ -125,36 +124,36 @@ func TestJudge(t *testing.T) {
 		},
 		"p99.9999 ": func(*result.Run) { o.Percentile = 99.9999 },
 	} {
-		r := run(t, 1000*workload.PerSecond, 2000)
+		r := served(t, 1000*workload.PerSecond, 2000)
 		o.Percentile = 99
 		change(r)
 		if why := o.Judge(r); (why == "") != (word == "") || !strings.Contains(why, word) {
 			t.Errorf("%q, want %q", why, word)
 		}
 	}
-	if why := o.Judge(run(t, 1000*workload.PerSecond, 900)); !strings.Contains(why, "p99") {
+	if why := o.Judge(served(t, 1000*workload.PerSecond, 900)); !strings.Contains(why, "p99") {
 		t.Errorf("%q", why)
 	}
 }
 
 func TestParseObjective(t *testing.T) {
-	if o, err := search.ParseObjective("p99.9=20ms"); err != nil || o != (search.Objective{Percentile: 99.9, Limit: 20 * time.Millisecond}) || o.String() != "p99.9=20ms" {
+	if o, err := load.ParseObjective("p99.9=20ms"); err != nil || o != (load.Objective{Percentile: 99.9, Limit: 20 * time.Millisecond}) || o.String() != "p99.9=20ms" {
 		t.Errorf("%v, error %v", o, err)
 	}
 	for _, s := range []string{"", "p99", "99=1s", "p=1s", "p100=1s", "p0=1s", "p99=x", "p99=-1s", "pNaN=1s"} {
-		if _, err := search.ParseObjective(s); err == nil {
+		if _, err := load.ParseObjective(s); err == nil {
 			t.Errorf("%q is taken", s)
 		}
 	}
 }
 
 func TestSweep(t *testing.T) {
-	s := search.Sweep{Rates: []workload.Rate{1, 2, 3}, Sizes: []workload.Sizes{workload.FixedSize(100), workload.FixedSize(200)}}
+	s := load.Sweep{Rates: []workload.Rate{1, 2, 3}, Sizes: []workload.Sizes{workload.FixedSize(100), workload.FixedSize(200)}}
 	all := s.Workloads(workload.Default())
 	if len(all) != 6 || all[0].Rate != 1 || all[5].Rate != 3 || all[5].Size.Max() != 200 {
 		t.Errorf("%d workloads", len(all))
 	}
-	if all := (search.Sweep{}).Workloads(workload.Default()); len(all) != 1 || all[0].Rate != workload.Default().Rate {
+	if all := (load.Sweep{}).Workloads(workload.Default()); len(all) != 1 || all[0].Rate != workload.Default().Rate {
 		t.Errorf("%d workloads of nothing", len(all))
 	}
 }
