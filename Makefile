@@ -32,6 +32,7 @@ test: s3server vet ## every test, the S3 server included
 	$(GO) test -vet=off -timeout $(TIMEOUT) ./test/pressure  # by itself: it measures memory to the MiB
 	$(GO) test -tags failpoints ./internal/failpoint
 	cd bench && $(GO) test -vet=off -timeout $(TIMEOUT) ./...
+	cd packaging && $(GO) test -vet=off ./...  # licences of all modules; SBOM and files of a small release
 
 check: vet ## vet, house rules and the short tests, without the S3 server
 	$(GO) test -vet=off -p 8 -short ./...

@@ -19,8 +19,8 @@ func (r *release) documents() error {
 	if err := os.MkdirAll(filepath.Join(dir, "completions"), 0o755); err != nil {
 		return err
 	}
-	seb := filepath.Join(r.work, "seb")
-	if err := r.build(platform{runtime.GOOS, runtime.GOARCH}, r.root, "./cmd/seb", seb); err != nil {
+	seb, err := r.build(platform{runtime.GOOS, runtime.GOARCH}, "seb")
+	if err != nil {
 		return err
 	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {

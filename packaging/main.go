@@ -1,6 +1,6 @@
 // Command packaging makes a release: archives for Linux and macOS, deb packages, an image for
-// containers, a list of all modules with their licences (SBOM), and checksums. The same commit and
-// version give the same bytes.
+// containers, lists of all modules with their licences (SBOM), and checksums. The same commit and
+// version give the same bytes. A module without an allowed licence is an error.
 //
 //	make release VERSION=0.1.0
 package main
@@ -33,7 +33,7 @@ var platforms = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "a
 type release struct {
 	ctx       context.Context
 	version   string
-	root      string // of the repository
+	root      string // of the repository: its main module
 	out       string // folder of the artefacts
 	work      string // folder of a platform's files, STAGE in nfpm.yaml
 	platforms []platform
@@ -69,8 +69,10 @@ func (r *release) run() (err error) {
 	if !semver.MatchString(r.version) {
 		return fmt.Errorf("-version %q: want MAJOR.MINOR.PATCH, such as 0.1.0", r.version)
 	}
-	if r.root, err = r.output("git", "rev-parse", "--show-toplevel"); err != nil {
-		return err
+	if r.root == "" {
+		if r.root, err = r.output("git", "rev-parse", "--show-toplevel"); err != nil {
+			return err
+		}
 	}
 	if r.time, err = r.commitTime(); err != nil {
 		return err
@@ -85,6 +87,9 @@ func (r *release) run() (err error) {
 		return err
 	}
 	defer os.RemoveAll(r.work)
+	if err := r.licences(); err != nil {
+		return fmt.Errorf("licences: %w", err)
+	}
 	if err := r.documents(); err != nil {
 		return fmt.Errorf("man page and completions: %w", err)
 	}
@@ -101,8 +106,10 @@ func (r *release) run() (err error) {
 	if err := r.image(images); err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
-	if err := r.sbom(filepath.Join(r.stage(r.platforms[0]), "seb")); err != nil {
-		return fmt.Errorf("SBOM: %w", err)
+	for name := range programs {
+		if err := r.sbom(filepath.Join(r.stage(r.platforms[0]), name)); err != nil {
+			return fmt.Errorf("SBOM of %s: %w", name, err)
+		}
 	}
 	return r.checksums()
 }
@@ -131,8 +138,8 @@ func (r *release) platform(p platform) error {
 	if err := os.CopyFS(stage, os.DirFS(filepath.Join(r.work, "documents"))); err != nil {
 		return err
 	}
-	for name, dir := range map[string]string{"seb": r.root, "seb-bench": filepath.Join(r.root, "bench")} {
-		if err := r.build(p, dir, "./cmd/"+name, filepath.Join(stage, name)); err != nil {
+	for name := range programs {
+		if _, err := r.build(p, name); err != nil {
 			return err
 		}
 	}
@@ -154,15 +161,22 @@ func (r *release) platform(p platform) error {
 	return r.deb(p, stage)
 }
 
-// build builds one program.
-func (r *release) build(p platform, dir, pkg, out string) error {
-	cmd := exec.CommandContext(r.ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+r.version, "-o", out, pkg)
-	cmd.Dir = dir
+// programs are the programs of a release, with the folders of their modules.
+var programs = map[string]string{"seb": ".", "seb-bench": "bench"}
+
+// build builds a program once and returns its path.
+func (r *release) build(p platform, name string) (string, error) {
+	out := filepath.Join(r.stage(p), name)
+	if _, err := os.Stat(out); err == nil {
+		return out, nil
+	}
+	cmd := exec.CommandContext(r.ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+r.version, "-o", out, "./cmd/"+name)
+	cmd.Dir = filepath.Join(r.root, programs[name])
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=")
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", pkg, err, text)
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, text)
 	}
-	return nil
+	return out, nil
 }
 
 // checksums writes checksums.txt, which `sha256sum -c` reads.
@@ -184,8 +198,13 @@ func (r *release) checksums() error {
 
 // output runs a command in the repository and returns its stdout, without the last newline.
 func (r *release) output(name string, args ...string) (string, error) {
+	return r.outputIn(r.root, name, args...)
+}
+
+// outputIn is output in another folder.
+func (r *release) outputIn(dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(r.ctx, name, args...)
-	cmd.Dir = r.root
+	cmd.Dir = dir
 	var fault strings.Builder
 	cmd.Stderr = &fault
 	out, err := cmd.Output()

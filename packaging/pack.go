@@ -60,13 +60,9 @@ func (r *release) add(w *tar.Writer, name, path string) error {
 
 // deb builds the package of a platform from nfpm.yaml.
 func (r *release) deb(p platform, stage string) error {
-	values := map[string]string{"VERSION": r.version, "ARCH": p.arch, "STAGE": stage}
-	folder := filepath.Join(r.root, "packaging")
-	text, err := os.ReadFile(filepath.Join(folder, "nfpm.yaml"))
+	values := map[string]string{"VERSION": r.version, "ARCH": p.arch, "STAGE": stage, "ROOT": r.root}
+	text, err := os.ReadFile(filepath.Join(r.root, "packaging", "nfpm.yaml"))
 	if err != nil {
-		return err
-	}
-	if err := os.Chdir(folder); err != nil { // paths in nfpm.yaml are relative to it
 		return err
 	}
 	config, err := nfpm.Parse(strings.NewReader(os.Expand(string(text), func(name string) string { return values[name] })))
