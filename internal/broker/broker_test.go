@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 func stores(t *testing.T, f func(t *testing.T, s objstore.Store)) {
@@ -85,11 +85,11 @@ func follow(ctx context.Context, t *testing.T, b *broker.Broker, topic string, p
 // TestFaultyStore: producers and readers on a store with all faults, while brokers are killed and
 // fenced.
 func TestFaultyStore(t *testing.T) {
-	rates := fault.Rates{fault.Before: .05, fault.Lost: .08, fault.Late: .05, fault.Hang: .01, fault.Throttle: .03, fault.Truncate: .05}
+	rates := storetest.Rates{storetest.Before: .05, storetest.Lost: .08, storetest.Late: .05, storetest.Hang: .01, storetest.Throttle: .03, storetest.Truncate: .05}
 	stores(t, func(t *testing.T, inner objstore.Store) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
-		s := fault.New(inner, seed, fault.Config{Put: rates, Get: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond})
+		s := storetest.NewFaulty(inner, seed, storetest.Faults{Put: rates, Get: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond})
 		l := newLedger()
 		for run := range 6 {
 			o := options(s)
@@ -114,7 +114,7 @@ func TestFaultyStore(t *testing.T) {
 				cancel()
 			}
 		}
-		s.SetConfig(fault.Config{})
+		s.SetFaults(storetest.Faults{})
 		s.Settle()
 		b := open(t, options(inner))
 		l.check(t, b)

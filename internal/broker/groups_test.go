@@ -13,7 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 func commit(t testing.TB, b *broker.Broker, group string, c ...broker.OffsetCommit) []error {
@@ -245,11 +245,11 @@ func TestOffsetsUseTheNextObject(t *testing.T) {
 
 // TestOffsetsOnFaultyStore: an acknowledged offset is never lost, and never decreases.
 func TestOffsetsOnFaultyStore(t *testing.T) {
-	rates := fault.Rates{fault.Before: .05, fault.Lost: .1, fault.Late: .05, fault.Hang: .01, fault.Throttle: .03, fault.Truncate: .05}
+	rates := storetest.Rates{storetest.Before: .05, storetest.Lost: .1, storetest.Late: .05, storetest.Hang: .01, storetest.Throttle: .03, storetest.Truncate: .05}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	inner := objstore.NewMemory()
-	s := fault.New(inner, seed, fault.Config{Put: rates, Get: rates, Delete: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond})
+	s := storetest.NewFaulty(inner, seed, storetest.Faults{Put: rates, Get: rates, Delete: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond})
 	var acked, sent int64
 	for run := range 8 {
 		o := options(s)

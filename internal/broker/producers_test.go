@@ -13,8 +13,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // idempotent is a producer's batch of one record for topic a.
@@ -164,12 +164,12 @@ func TestSummaryWithAnotherProducerIsRefused(t *testing.T) {
 // at a time, on a store with all faults. Meanwhile brokers are killed and replaced. Each record is
 // stored exactly once, in order.
 func TestIdempotentProducersOnFaultyStore(t *testing.T) {
-	rates := fault.Rates{fault.Before: .05, fault.Lost: .1, fault.Late: .05, fault.Hang: .01, fault.Throttle: .03, fault.Truncate: .05}
+	rates := storetest.Rates{storetest.Before: .05, storetest.Lost: .1, storetest.Late: .05, storetest.Hang: .01, storetest.Throttle: .03, storetest.Truncate: .05}
 	const producers, batches = 4, 60
 	stores(t, func(t *testing.T, inner objstore.Store) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
-		s := fault.New(inner, seed, fault.Config{Put: rates, Get: rates, Delete: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond})
+		s := storetest.NewFaulty(inner, seed, storetest.Faults{Put: rates, Get: rates, Delete: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond})
 		next := func() *broker.Broker {
 			o := options(s)
 			o.Core.SnapshotSlots = 20
@@ -197,7 +197,7 @@ func TestIdempotentProducersOnFaultyStore(t *testing.T) {
 			now.Store(next())
 		}
 		wg.Wait()
-		s.SetConfig(fault.Config{})
+		s.SetFaults(storetest.Faults{})
 		s.Settle()
 		b := open(t, options(inner))
 		counts := map[int]int{}

@@ -13,7 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 func TestKeepFrom(t *testing.T) {
@@ -97,7 +97,7 @@ func partition(t testing.TB, b *broker.Broker, topic string, i int) broker.Parti
 
 func TestRetention(t *testing.T) {
 	stores(t, func(t *testing.T, inner objstore.Store) {
-		s := fault.NewCounter(inner)
+		s := storetest.NewCounter(inner)
 		c := &clock{}
 		o := options(s)
 		o.Now, o.RetentionEvery = c.now, time.Millisecond
@@ -208,7 +208,7 @@ func wantBelow(t testing.TB, part broker.FetchedPart, offset, start int64) {
 
 func TestTrim(t *testing.T) {
 	stores(t, func(t *testing.T, inner objstore.Store) {
-		s := fault.NewCounter(inner)
+		s := storetest.NewCounter(inner)
 		b := open(t, options(s))
 		ctx := context.Background()
 		create(t, b, "a", 1)

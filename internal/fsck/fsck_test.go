@@ -14,8 +14,8 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -87,10 +87,10 @@ func TestNoLog(t *testing.T) {
 func TestFaultyStore(t *testing.T) {
 	s := objstore.NewMemory()
 	live(t, s, 4)
-	rates := fault.Rates{fault.Before: .03, fault.Lost: .03, fault.Throttle: .03, fault.Truncate: .05}
-	f := fault.New(s, 1, fault.Config{Get: rates, List: rates})
+	rates := storetest.Rates{storetest.Before: .03, storetest.Lost: .03, storetest.Throttle: .03, storetest.Truncate: .05}
+	f := storetest.NewFaulty(s, 1, storetest.Faults{Get: rates, List: rates})
 	clean(t, f)
-	if f.Injected(fault.Before)+f.Injected(fault.Lost)+f.Injected(fault.Truncate)+f.Injected(fault.Throttle) == 0 {
+	if f.Injected(storetest.Before)+f.Injected(storetest.Lost)+f.Injected(storetest.Truncate)+f.Injected(storetest.Throttle) == 0 {
 		t.Error("no fault came up")
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // eventServer is a broker on a folder with a trigger engine.
@@ -203,16 +203,16 @@ func TestDuplicateEvents(t *testing.T) {
 // TestEventsWithoutAStore: events that were sent to the store have an unknown outcome; others are
 // rejected.
 func TestEventsWithoutAStore(t *testing.T) {
-	var store *fault.Store
+	var store *storetest.Faulty
 	s := eventServer(t, func(c *setup) {
-		store = fault.New(c.store, 1, fault.Config{})
+		store = storetest.NewFaulty(c.store, 1, storetest.Faults{})
 		c.store = store
 		c.broker.Timeouts.Put, c.broker.Core.Window = 200*time.Millisecond, 1
 	})
 	event := func(n int) string { return fmt.Sprintf(`{"event":"e%d","entity_id":"1"}`, n) }
 	s.must(201, s.event("", "", event(0)), nil)
-	store.SetConfig(fault.Config{Put: fault.Rates{fault.Hang: 1}})
-	defer store.SetConfig(fault.Config{})
+	store.SetFaults(storetest.Faults{Put: storetest.Rates{storetest.Hang: 1}})
+	defer store.SetFaults(storetest.Faults{})
 	for i, c := range []struct {
 		query, kind string
 		code        api.Code
@@ -226,7 +226,7 @@ func TestEventsWithoutAStore(t *testing.T) {
 			t.Errorf("%s: %+v", c.query, p)
 		}
 	}
-	store.SetConfig(fault.Config{})
+	store.SetFaults(storetest.Faults{})
 	sebtest.Eventually(t, "the store works again", func() bool { return s.get("/readyz").status == 200 })
 	s.must(201, s.event("", "", event(9)), nil)
 	for _, r := range s.records("events", 0) {

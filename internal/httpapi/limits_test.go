@@ -14,8 +14,8 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 func TestBadBodies(t *testing.T) {
@@ -255,14 +255,14 @@ func TestOriginalClientIsCut(t *testing.T) {
 }
 
 func TestHangingStore(t *testing.T) {
-	store := fault.New(objstore.NewMemory(), 1, fault.Config{})
+	store := storetest.NewFaulty(objstore.NewMemory(), 1, storetest.Faults{})
 	s := start(t, func(c *setup) {
 		c.store = store
 		c.broker.Timeouts.Put, c.broker.Core.Window = 200*time.Millisecond, 1
 	})
 	s.mustPost("topic-name=t", api.TextPlain, "a")
-	store.SetConfig(fault.Config{Put: fault.Rates{fault.Hang: 1}})
-	defer store.SetConfig(fault.Config{})
+	store.SetFaults(storetest.Faults{Put: storetest.Rates{storetest.Hang: 1}})
+	defer store.SetFaults(storetest.Faults{})
 
 	// The first request is sent and has an unknown outcome. The window is one slot, so later ones
 	// are rejected.
@@ -283,7 +283,7 @@ func TestHangingStore(t *testing.T) {
 	if a := s.get("/healthz"); a.status != 200 {
 		t.Errorf("healthy: %s", a)
 	}
-	store.SetConfig(fault.Config{})
+	store.SetFaults(storetest.Faults{})
 	sebtest.Eventually(t, "the store works again", func() bool { return s.get("/readyz").status == 200 })
 	s.mustPost("topic-name=t", api.TextPlain, "e")
 	if got := strings.Join(s.values("t", 0), ""); got != "abe" && got != "ae" {
@@ -364,7 +364,7 @@ func TestFollowerSeesNewNames(t *testing.T) {
 	memory := objstore.NewMemory()
 	leader := start(t, func(c *setup) { c.store = memory })
 	leader.mustPost("topic-name=old", api.TextPlain, "a")
-	counted := fault.NewCounter(memory)
+	counted := storetest.NewCounter(memory)
 	follow := func() *server {
 		return start(t, func(c *setup) { c.store, c.broker.Core.ReadOnly = counted, true })
 	}

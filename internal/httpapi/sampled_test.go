@@ -13,8 +13,8 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // TestSampledLines checks that six hundred similar requests cause one line.
@@ -36,7 +36,7 @@ func TestSampledLines(t *testing.T) {
 
 // TestDisconnectsAreNotErrors checks that disconnected clients are logged once, at level info.
 func TestDisconnectsAreNotErrors(t *testing.T) {
-	store := fault.New(objstore.NewMemory(), 1, fault.Config{})
+	store := storetest.NewFaulty(objstore.NewMemory(), 1, storetest.Faults{})
 	s := start(t, func(c *setup) {
 		c.store = store
 		c.broker.Timeouts.Put, c.broker.Core.Window = 100*time.Millisecond, 1
@@ -46,15 +46,15 @@ func TestDisconnectsAreNotErrors(t *testing.T) {
 	mp, kind := form("a")
 	original := fmt.Sprintf("%sContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", strings.TrimSuffix(head, "Content-Length: 1\r\n"), kind, len(mp), mp)
 	for _, request := range []string{head + "Content-Type: text/plain\r\n\r\nx", original, head + "Accept: */*\r\nContent-Type: text/plain\r\n\r\nx"} {
-		hung := store.Injected(fault.Hang)
-		store.SetConfig(fault.Config{Put: fault.Rates{fault.Hang: 1}})
+		hung := store.Injected(storetest.Hang)
+		store.SetFaults(storetest.Faults{Put: storetest.Rates{storetest.Hang: 1}})
 		conn := s.dial()
 		fmt.Fprint(conn, request)
-		sebtest.Eventually(t, "the records are sent to the store", func() bool { return store.Injected(fault.Hang) > hung })
+		sebtest.Eventually(t, "the records are sent to the store", func() bool { return store.Injected(storetest.Hang) > hung })
 		conn.Close()
 		s.client.CloseIdleConnections()
 		sebtest.Eventually(t, "the client has left", func() bool { return s.api.metrics.connections.Get() == 0 })
-		store.SetConfig(fault.Config{})
+		store.SetFaults(storetest.Faults{})
 		s.mustPost("topic-name=t", api.TextPlain, "b")
 	}
 	stream := s.dial()

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // triggerServer is a broker with a trigger engine.
@@ -339,20 +339,20 @@ func TestBrokersWithoutTriggers(t *testing.T) {
 // TestTriggersWithoutAStore: a change that may have been stored has an unknown outcome and can be
 // repeated.
 func TestTriggersWithoutAStore(t *testing.T) {
-	var store *fault.Store
+	var store *storetest.Faulty
 	s := triggerServer(t, func(c *setup) {
-		store = fault.New(c.store, 1, fault.Config{})
+		store = storetest.NewFaulty(c.store, 1, storetest.Faults{})
 		c.store, c.http.AckTimeout = store, 300*time.Millisecond
 	})
 	s.putTrigger(201, "t", `{"expr":"a"}`)
-	store.SetConfig(fault.Config{Put: fault.Rates{fault.Before: 1}})
+	store.SetFaults(storetest.Faults{Put: storetest.Rates{storetest.Before: 1}})
 	for _, c := range [][3]string{{"PUT", "/triggers/t", `{"expr":"b"}`}, {"POST", "/triggers/t/pause", ""}, {"DELETE", "/entities/u", ""}} {
 		p := s.send(c[0], c[1], c[2]).problem(t)
 		if p.Code != api.OutcomeUnknown && p.Code != api.StoreUnavailable {
 			t.Errorf("%s %s: %+v", c[0], c[1], p)
 		}
 	}
-	store.SetConfig(fault.Config{})
+	store.SetFaults(storetest.Faults{})
 	sebtest.Eventually(t, "the change is made", func() bool {
 		a := s.send("PUT", "/triggers/t", `{"expr":"c","status":"active"}`)
 		var out api.TriggerStored

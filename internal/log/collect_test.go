@@ -18,8 +18,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // names lists the names below a prefix.
@@ -167,17 +167,17 @@ func TestCollection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer disk.Close()
-	rates := fault.Rates{fault.Before: .05, fault.Lost: .08, fault.Late: .05, fault.Hang: .01, fault.Throttle: .05, fault.Truncate: .05}
-	faults := fault.All(rates)
+	rates := storetest.Rates{storetest.Before: .05, storetest.Lost: .08, storetest.Late: .05, storetest.Hang: .01, storetest.Throttle: .05, storetest.Truncate: .05}
+	faults := storetest.All(rates)
 	faults.LateMax = 20 * time.Millisecond
 	for name, c := range map[string]struct {
 		inner  objstore.Store
-		faults fault.Config
-	}{"memory": {objstore.NewMemory(), fault.Config{}}, "disk": {disk, fault.Config{}}, "faults": {objstore.NewMemory(), faults}} {
+		faults storetest.Faults
+	}{"memory": {objstore.NewMemory(), storetest.Faults{}}, "disk": {disk, storetest.Faults{}}, "faults": {objstore.NewMemory(), faults}} {
 		t.Run(name, func(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
-			s := fault.New(c.inner, seed, c.faults)
+			s := storetest.NewFaulty(c.inner, seed, c.faults)
 			o := options(s)
 			o.Core.SnapshotSlots = slotsBetween
 			o.Timeouts.Put, o.Timeouts.Read = 50*time.Millisecond, 50*time.Millisecond
@@ -207,7 +207,7 @@ func TestCollection(t *testing.T) {
 				}
 				l = open(t, o)
 			}
-			s.SetConfig(fault.Config{})
+			s.SetFaults(storetest.Faults{})
 			s.Settle()
 			settle(t, l, c.inner, parts[0])
 			check := func() {

@@ -10,8 +10,8 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // warm initializes process-wide state outside of any synctest bubble.
@@ -45,7 +45,7 @@ func propose(t testing.TB, l *log.Log, r state.Record) {
 }
 
 // silent lets an hour pass without any request.
-func silent(t *testing.T, s *fault.Counter) {
+func silent(t *testing.T, s *storetest.Counter) {
 	t.Helper()
 	before := s.Counts()
 	time.Sleep(time.Hour)
@@ -72,7 +72,7 @@ func TestIdleLogFreesSpace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			warm(t)
 			synctest.Test(t, func(t *testing.T) {
-				s := fault.NewCounter(objstore.NewMemory())
+				s := storetest.NewCounter(objstore.NewMemory())
 				l := open(t, options(s))
 				freed, kept := newHistory(topic(t, l, "freed", 1), 0), newHistory(topic(t, l, "kept", 1), 0)
 				for i := range 20 {
@@ -101,7 +101,7 @@ func TestIdleLogFreesSpace(t *testing.T) {
 func TestNextLeaderFreesSpace(t *testing.T) {
 	warm(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := fault.NewCounter(objstore.NewMemory())
+		s := storetest.NewCounter(objstore.NewMemory())
 		l := open(t, options(s))
 		h := newHistory(topic(t, l, "a", 1), 0)
 		for i := range 20 {
@@ -133,7 +133,7 @@ func TestNextLeaderFreesSpace(t *testing.T) {
 func TestBusyRetentionIsCheap(t *testing.T) {
 	warm(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := fault.NewCounter(objstore.NewMemory())
+		s := storetest.NewCounter(objstore.NewMemory())
 		l := open(t, options(s))
 		h := newHistory(topic(t, l, "a", 1), 0)
 		for i := range 2 * 3600 {
@@ -169,7 +169,7 @@ func (noDelete) Delete(context.Context, ...string) error {
 func TestFutileCollectionBacksOff(t *testing.T) {
 	warm(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := fault.NewCounter(noDelete{objstore.NewMemory()})
+		s := storetest.NewCounter(noDelete{objstore.NewMemory()})
 		l := open(t, options(s))
 		h := newHistory(topic(t, l, "a", 1), 0)
 		h.append(t, l, "x")
@@ -191,7 +191,7 @@ func TestSealsAreReadOnce(t *testing.T) {
 	const starts = 60
 	warm(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := fault.NewCounter(objstore.NewMemory())
+		s := storetest.NewCounter(objstore.NewMemory())
 		var l *log.Log
 		for range starts {
 			if l != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 func put(t *testing.T, s objstore.Store, key string, b []byte) {
@@ -92,8 +92,8 @@ func TestReadAndWrite(t *testing.T) {
 // other content is still detected.
 func TestFaultyStore(t *testing.T) {
 	inner := objstore.NewMemory()
-	rates := fault.Rates{fault.Before: .04, fault.Lost: .08, fault.Throttle: .04, fault.Truncate: .04}
-	s := fault.New(inner, 7, fault.Config{Put: rates, Get: rates, List: rates})
+	rates := storetest.Rates{storetest.Before: .04, storetest.Lost: .08, storetest.Throttle: .04, storetest.Truncate: .04}
+	s := storetest.NewFaulty(inner, 7, storetest.Faults{Put: rates, Get: rates, List: rates})
 	want := bytes.Repeat([]byte("v"), 100_000)
 	for i := range int64(20) {
 		f := migration.Batch{TimeMicros: i, Values: [][]byte{want}, Gzipped: true}

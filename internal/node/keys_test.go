@@ -21,9 +21,9 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // createKeyed creates a topic with a key index.
@@ -198,7 +198,7 @@ func TestIdleViewAsksTheBucketForNothing(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		memory := objstore.NewMemory()
-		store, other := fault.NewCounter(memory), fault.NewCounter(memory)
+		store, other := storetest.NewCounter(memory), storetest.NewCounter(memory)
 		n := open(t, Options{Store: store, DataDir: filepath.Join(dir, "leader"), BatchWait: BatchNone})
 		topic := createKeyed(t, n, "t", 1)
 		last := put(t, n, "t", 0, "a", "1", "2", "3")

@@ -14,8 +14,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // term is the lifetime of one broker with the results of its clients.
@@ -49,11 +49,11 @@ type ledger struct {
 // records that each one counted equal the growth of the log while it led, except for stored records
 // whose outcome was unknown to it and to its clients.
 func TestMetricsAgreeWithTheLog(t *testing.T) {
-	rates := fault.Rates{fault.Before: .05, fault.Lost: .1, fault.Late: .05, fault.Throttle: .03}
-	faults := fault.Config{Put: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond}
+	rates := storetest.Rates{storetest.Before: .05, storetest.Lost: .1, storetest.Late: .05, storetest.Throttle: .03}
+	faults := storetest.Faults{Put: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	s := fault.New(objstore.NewMemory(), seed, fault.Config{})
+	s := storetest.NewFaulty(objstore.NewMemory(), seed, storetest.Faults{})
 	log := &ledger{there: map[string]position{}}
 	l := log.begin(t, s)
 	if _, err := l.n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: agreeParts}); err != nil {
@@ -63,7 +63,7 @@ func TestMetricsAgreeWithTheLog(t *testing.T) {
 	for run := range 8 {
 		quiet := run%4 == 0
 		if !quiet {
-			s.SetConfig(faults)
+			s.SetFaults(faults)
 		}
 		l.load(t, run, quiet)
 		log.see(t, l.n)
@@ -74,7 +74,7 @@ func TestMetricsAgreeWithTheLog(t *testing.T) {
 		case 2:
 			kill(l.n)
 		}
-		s.SetConfig(fault.Config{})
+		s.SetFaults(storetest.Faults{})
 		next := log.begin(t, s) // in run 3 it takes over from a running broker
 		kill(l.n)
 		log.check(t, run, l, next.first)

@@ -14,9 +14,9 @@ import (
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/storetest"
 
 	"github.com/sebbroker/seb/record"
 )
@@ -24,7 +24,7 @@ import (
 // TestNoTriggers: without triggers there is no file, and no request other than those for records.
 func TestNoTriggers(t *testing.T) {
 	dir := t.TempDir()
-	store := fault.NewCounter(objstore.NewMemory())
+	store := storetest.NewCounter(objstore.NewMemory())
 	n := open(t, Options{Store: store, DataDir: dir, BatchWait: BatchNone, NoMerge: true})
 	produce(t, n, []byte("x"))
 	before := store.Counts()

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -233,15 +233,15 @@ func closed(t *testing.T, s interface {
 
 func checkPasses(t *testing.T, store objstore.Store) {
 	t.Helper()
-	counter := fault.NewCounter(store)
+	counter := storetest.NewCounter(store)
 	if err := objstore.Check(t.Context(), counter, objstore.CheckOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := counter.Counts().Puts; n < 20*16 {
 		t.Fatalf("only %d puts", n)
 	}
-	if faulty, ok := store.(*fault.Store); ok {
-		faulty.SetConfig(fault.Config{})
+	if faulty, ok := store.(*storetest.Faulty); ok {
+		faulty.SetFaults(storetest.Faults{})
 	}
 	left, _, err := store.List(t.Context(), objstore.ListOptions{})
 	if err != nil || len(left) != 0 {
@@ -260,10 +260,10 @@ func TestCheckToleratesTransientErrors(t *testing.T) {
 	}}
 	// The check tries six times: one request in 20 fails, so six consecutive failures occur once in
 	// 30,000 runs.
-	rates := fault.Rates{fault.Before: 0.02, fault.Lost: 0.015, fault.Throttle: 0.01, fault.Truncate: 0.01}
+	rates := storetest.Rates{storetest.Before: 0.02, storetest.Lost: 0.015, storetest.Throttle: 0.01, storetest.Truncate: 0.01}
 	for name, store := range map[string]objstore.Store{
 		"409 to losers": conflicts,
-		"lost answers":  fault.New(objstore.NewMemory(), 1, fault.All(rates)),
+		"lost answers":  storetest.NewFaulty(objstore.NewMemory(), 1, storetest.All(rates)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { checkPasses(t, store) })
@@ -273,10 +273,10 @@ func TestCheckToleratesTransientErrors(t *testing.T) {
 
 // TestCheckOfUnreachableStore: missing responses are no fault of the store.
 func TestCheckOfUnreachableStore(t *testing.T) {
-	for name, faults := range map[string]fault.Rates{"before": {fault.Before: 1}, "lost": {fault.Lost: 1}, "throttled": {fault.Throttle: 1}} {
+	for name, faults := range map[string]storetest.Rates{"before": {storetest.Before: 1}, "lost": {storetest.Lost: 1}, "throttled": {storetest.Throttle: 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				err := objstore.Check(t.Context(), fault.New(objstore.NewMemory(), 1, fault.All(faults)), objstore.CheckOptions{})
+				err := objstore.Check(t.Context(), storetest.NewFaulty(objstore.NewMemory(), 1, storetest.All(faults)), objstore.CheckOptions{})
 				if !errors.Is(err, objstore.ErrNoVerdict) {
 					t.Errorf("got %v", err)
 				}
@@ -286,7 +286,7 @@ func TestCheckOfUnreachableStore(t *testing.T) {
 }
 
 func TestCheckOfRefusingStore(t *testing.T) {
-	store := fault.New(objstore.NewMemory(), 1, fault.All(fault.Rates{fault.Refuse: 1}))
+	store := storetest.NewFaulty(objstore.NewMemory(), 1, storetest.All(storetest.Rates{storetest.Refuse: 1}))
 	err := objstore.Check(t.Context(), store, objstore.CheckOptions{})
 	var failed *objstore.CheckError
 	if !errors.Is(err, objstore.ErrRefused) || !errors.As(err, &failed) {

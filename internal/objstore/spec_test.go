@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 func TestSpecs(t *testing.T) {
@@ -88,7 +88,7 @@ func TestOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if objstore.IsLocal(fault.NewCounter(s)) != local {
+		if objstore.IsLocal(storetest.NewCounter(s)) != local {
 			t.Errorf("%s: local is %v", s, !local)
 		}
 		if _, err := objstore.ParseSpec(s.String()); err != nil {
@@ -106,8 +106,8 @@ func TestOpen(t *testing.T) {
 	if _, err := objstore.Open(t.Context(), "s3://b?region=r", objstore.Options{AccessKey: "only one"}); err == nil {
 		t.Error("an access key without a secret key is accepted")
 	}
-	wrapped := fault.NewCounter(fault.New(objstore.NewMemory(), 1, fault.Config{}))
-	if _, ok := objstore.As[*fault.Store](wrapped); !ok {
+	wrapped := storetest.NewCounter(storetest.NewFaulty(objstore.NewMemory(), 1, storetest.Faults{}))
+	if _, ok := objstore.As[*storetest.Faulty](wrapped); !ok {
 		t.Error("a wrapped store is not found")
 	}
 	if _, ok := objstore.As[objstore.Clocked](wrapped); ok {

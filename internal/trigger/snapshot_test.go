@@ -17,7 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/test/storetest"
 
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -204,7 +204,7 @@ func TestSnapshotHasTrimmedEvents(t *testing.T) {
 // TestIdleSavesNoCopies: an idle engine makes no request.
 func TestIdleSavesNoCopies(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
-	counter := fault.NewCounter(b.store)
+	counter := storetest.NewCounter(b.store)
 	b.store = counter
 	s := b.step(t, log, "")
 	s.put(s.definition("x", "A", nil))
@@ -383,7 +383,7 @@ func TestCopyFindsDamage(t *testing.T) {
 // TestSnapshotFailures do not delay firings.
 func TestSnapshotFailures(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
-	faulty := fault.New(b.store, 1, fault.Config{Put: fault.Rates{fault.Refuse: 1}})
+	faulty := storetest.NewFaulty(b.store, 1, storetest.Faults{Put: storetest.Rates{storetest.Refuse: 1}})
 	b.store = faulty
 	sizes := saving
 	sizes.SaveEvery = time.Hour
@@ -399,7 +399,7 @@ func TestSnapshotFailures(t *testing.T) {
 	if n := s.counted("snapshot_failures_total"); n == 0 || b.saves != 0 {
 		t.Errorf("%d failures, %d copies", n, b.saves)
 	}
-	faulty.SetConfig(fault.Config{})
+	faulty.SetFaults(storetest.Faults{})
 	log.advance(time.Hour)
 	log.post(ev("bob", "A"))
 	s.settle()
@@ -411,13 +411,13 @@ func TestSnapshotFailures(t *testing.T) {
 	}
 	// A bucket that does not answer is no reason to rebuild from the log.
 	lose(t, s)
-	faulty.SetConfig(fault.Config{Get: fault.Rates{fault.Before: 1}})
+	faulty.SetFaults(storetest.Faults{Get: storetest.Rates{storetest.Before: 1}})
 	s = b.step(t, log, s.path, hourly)
 	s.w.Step(t.Context())
 	if _, err := s.Firings(t.Context(), FiringQuery{Limit: 1}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
-	faulty.SetConfig(fault.Config{})
+	faulty.SetFaults(storetest.Faults{})
 	log.advance(time.Hour)
 	s.settle()
 	if s.counted("restores_total") != 1 {

@@ -1,5 +1,6 @@
-// Package storetest is the contract of objstore.Store as a test suite. Every store and every
-// wrapper of a store must pass it.
+// Package storetest tests stores and their callers. Run is the contract of objstore.Store as a test
+// suite: every store and every wrapper of a store must pass it. Faulty and Counter wrap a store to
+// inject faults and to count requests.
 package storetest
 
 import (

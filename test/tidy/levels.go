@@ -54,7 +54,6 @@ var levels = map[string]int{
 	"internal/log/state":         1,
 	"internal/objstore/cache":    1,
 	"internal/follow":            1,
-	"internal/objstore/fault":    1,
 	"internal/httpapi/encoding":  1,
 	"internal/delivery/template": 1,
 
@@ -118,9 +117,6 @@ var support = []string{
 	"bench/drivers/contract",
 	"bench/peers/peerstest",
 }
-
-// faultPackage injects errors into a store; tests of any level use it.
-const faultPackage = "internal/objstore/fault"
 
 // onlyFrom restricts the importers of a package in addition to the levels.
 var onlyFrom = map[string][]string{
@@ -195,15 +191,15 @@ func (t *Tree) refuse(g *goFile, imported string) string {
 	return refuseLevel(g, to)
 }
 
-// refuseLevel compares levels. A test may also import sideways (a front end's test runs a real
-// broker) and use faultPackage.
+// refuseLevel compares levels. A test may also import sideways: a front end's test runs a real
+// broker.
 func refuseLevel(g *goFile, to string) string {
 	fromLevel, known := levels[g.dir]
 	toLevel, knownTo := levels[to]
 	switch {
 	case !known || !knownTo: // reported as a package without a level, or test support
 		return ""
-	case g.test && (toLevel == fromLevel || to == faultPackage):
+	case g.test && toLevel == fromLevel:
 		return ""
 	case toLevel == fromLevel:
 		return fmt.Sprintf("import points sideways: %q and %q are both on level %d", g.dir, to, toLevel)

@@ -85,10 +85,9 @@ func TestImports(t *testing.T) {
 		{"a test imports test support", source{"internal/node/a_test.go": imports("node", m+"test/storetest")}, nil},
 		{"a test looks sideways", source{"internal/httpapi/a_test.go": imports("httpapi", m+"internal/node")}, nil},
 		{"a test looks down", source{"internal/httpapi/a_test.go": imports("httpapi", m+"internal/objstore")}, nil},
-		{"a test injects faults", source{"internal/objstore/a_test.go": imports("objstore", m+"internal/objstore/fault")}, nil},
 		{"a test looks up", source{"internal/log/state/a_test.go": imports("state", m+"internal/broker")}, []string{"points up"}},
 		{"test support with a level keeps to it", source{"test/sim/a.go": imports("sim", m+"cmd/seb")}, []string{"points up"}},
-		{"test support with a level imports down", source{"test/sim/a.go": imports("sim", m+"internal/objstore/fault")}, nil},
+		{"test support with a level imports down", source{"test/sim/a.go": imports("sim", m+"internal/objstore/cache")}, nil},
 		{"the cache is the wiring's", source{
 			"internal/broker/a.go": imports("broker", m+"internal/objstore/cache"),
 			"internal/node/a.go":   imports("node", m+"internal/objstore/cache"),

@@ -23,7 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // The original's Go client takes every status except 401, 404 and 413 for success, and ignores the
@@ -562,7 +562,7 @@ func (w *acked) check(t *testing.T, c *original) {
 // TestOriginalOnFailingStore: on a store that fails, throttles and loses answers, requests are
 // rejected or have an unknown outcome. Success is only reported for stored records.
 func TestOriginalOnFailingStore(t *testing.T) {
-	store := fault.New(objstore.NewMemory(), 7, fault.Config{})
+	store := storetest.NewFaulty(objstore.NewMemory(), 7, storetest.Faults{})
 	s := serve(t, node.Options{Store: store, BatchWait: node.BatchNone},
 		httpapi.Options{AckTimeout: 30 * time.Millisecond, BudgetWait: 30 * time.Millisecond})
 	c := newOriginal(t, s.url)
@@ -575,17 +575,17 @@ func TestOriginalOnFailingStore(t *testing.T) {
 	wait := w.write(c, 8, enough)
 	// Bad and good periods alternate. Each lasts until writers have noticed it.
 	for !enough() {
-		store.SetConfig(fault.Config{Put: fault.Rates{fault.Before: 0.5, fault.Lost: 0.3, fault.Throttle: 0.15}})
+		store.SetFaults(storetest.Faults{Put: storetest.Rates{storetest.Before: 0.5, storetest.Lost: 0.3, storetest.Throttle: 0.15}})
 		for failed := w.failed.Load(); w.failed.Load() < failed+20 && !enough(); {
 			time.Sleep(time.Millisecond)
 		}
-		store.SetConfig(fault.Config{})
+		store.SetFaults(storetest.Faults{})
 		for stored := w.count(); w.count() < stored+60 && !enough(); {
 			time.Sleep(time.Millisecond)
 		}
 	}
 	wait()
-	store.SetConfig(fault.Config{})
+	store.SetFaults(storetest.Faults{})
 	if w.failed.Load() == 0 || w.count() == 0 {
 		t.Fatalf("%d stored, %d failed: want both", w.count(), w.failed.Load())
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // TestOffsetsOverTakeoversOnAFaultyStore: coordinators take over from each other. Some deposed ones
 // continue with a member that commits to them. The next coordinator starts with the offset
 // acknowledged last or a later one that was sent, and no deposed coordinator acknowledges a commit.
 func TestOffsetsOverTakeoversOnAFaultyStore(t *testing.T) {
-	rates := fault.Rates{fault.Before: .03, fault.Lost: .05, fault.Late: .05}
+	rates := storetest.Rates{storetest.Before: .03, storetest.Lost: .05, storetest.Late: .05}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	s := fault.New(objstore.NewMemory(), seed, fault.Config{Put: rates, Get: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond})
+	s := storetest.NewFaulty(objstore.NewMemory(), seed, storetest.Faults{Put: rates, Get: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond})
 	acked, sent := int64(-1), int64(0)
 	var zombies sync.WaitGroup
 	for run := range 5 {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -227,8 +227,8 @@ func (l *limited) Put(ctx context.Context, key string, body objstore.Body) error
 func TestFaults(t *testing.T) {
 	for seed := range uint64(20) {
 		inner := objstore.NewMemory()
-		store := fault.New(inner, seed, fault.All(fault.Rates{
-			fault.Before: 0.1, fault.Lost: 0.1, fault.Late: 0.1, fault.Throttle: 0.05, fault.Refuse: 0.01, fault.Truncate: 0.1,
+		store := storetest.NewFaulty(inner, seed, storetest.All(storetest.Rates{
+			storetest.Before: 0.1, storetest.Lost: 0.1, storetest.Late: 0.1, storetest.Throttle: 0.05, storetest.Refuse: 0.01, storetest.Truncate: 0.1,
 		}))
 		m := newMachine(t, store, 2, 5)
 		saved := map[int64][]byte{}
@@ -408,13 +408,13 @@ func TestRefusedSnapshotIsNotUsed(t *testing.T) {
 
 // TestStoreThatFails checks that errors of the store are not taken for a missing snapshot.
 func TestStoreThatFails(t *testing.T) {
-	store := fault.New(objstore.NewMemory(), 1, fault.Config{})
+	store := storetest.NewFaulty(objstore.NewMemory(), 1, storetest.Faults{})
 	m := newMachine(t, store, 2, 5)
 	m.mustSave(1500)
-	for name, c := range map[string]fault.Config{
-		"list": {List: fault.Rates{fault.Before: 1}}, "get": {Get: fault.Rates{fault.Before: 1}}, "refused": {Get: fault.Rates{fault.Refuse: 1}},
+	for name, c := range map[string]storetest.Faults{
+		"list": {List: storetest.Rates{storetest.Before: 1}}, "get": {Get: storetest.Rates{storetest.Before: 1}}, "refused": {Get: storetest.Rates{storetest.Refuse: 1}},
 	} {
-		store.SetConfig(c)
+		store.SetFaults(c)
 		_, ok, err := m.Restore(t.Context(), filepath.Join(m.dir, "file"), true, nil)
 		if ok || !errors.Is(err, objstore.ErrNoVerdict) && !errors.Is(err, objstore.ErrRefused) {
 			t.Errorf("%s: %v, %v", name, ok, err)

@@ -1,6 +1,4 @@
-// Package fault wraps stores: Store injects the failures of object stores, chosen by a seed, and
-// Counter counts requests.
-package fault
+package storetest
 
 import (
 	"context"
@@ -16,15 +14,15 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// Kind is a kind of fault.
-type Kind int
+// Fault is a kind of fault.
+type Fault int
 
 // The kinds of faults.
 const (
-	None   Kind = iota
-	Before      // no verdict and no effect (a reset, a 500, a 409)
-	Lost        // effect, but the response is lost: no verdict
-	// no verdict, and the effect happens later, at most Config.LateMax after the response (Put and
+	None   Fault = iota
+	Before       // no verdict and no effect (a reset, a 500, a 409)
+	Lost         // effect, but the response is lost: no verdict
+	// no verdict, and the effect happens later, at most Faults.LateMax after the response (Put and
 	// Delete)
 	Late
 	Hang     // no response until the context ends; the effect is random
@@ -39,8 +37,8 @@ const (
 // to Get.
 type Rates [kinds]float64
 
-// Config sets the faults and delays of a Store.
-type Config struct {
+// Faults sets the faults and delays of a Faulty.
+type Faults struct {
 	Put, Get, List, Delete Rates
 
 	// LatencyMin and LatencyMax bound the random delay of every request, a part of which comes
@@ -51,15 +49,15 @@ type Config struct {
 }
 
 // All gives every operation the same rates.
-func All(r Rates) Config { return Config{Put: r, Get: r, List: r, Delete: r} }
+func All(r Rates) Faults { return Faults{Put: r, Get: r, List: r, Delete: r} }
 
-// Store is a store with faults. The fault of a request depends on the seed, the operation, the name
-// and the number of earlier such requests, but not on the order in which goroutines run. Safe for
-// concurrent use.
-type Store struct {
+// Faulty is a store with the failures of object stores. The fault of a request depends on the seed,
+// the operation, the name and the number of earlier such requests, but not on the order in which
+// goroutines run. Safe for concurrent use.
+type Faulty struct {
 	inner    objstore.Store
 	seed     uint64
-	config   atomic.Pointer[Config]
+	faults   atomic.Pointer[Faults]
 	injected [kinds]atomic.Int64
 	late     sync.WaitGroup
 
@@ -73,31 +71,31 @@ type request struct {
 	name string
 }
 
-// New wraps inner.
-func New(inner objstore.Store, seed uint64, c Config) *Store {
-	s := &Store{inner: inner, seed: seed, asked: map[request]uint64{}}
-	s.SetConfig(c)
+// NewFaulty wraps inner.
+func NewFaulty(inner objstore.Store, seed uint64, c Faults) *Faulty {
+	s := &Faulty{inner: inner, seed: seed, asked: map[request]uint64{}}
+	s.SetFaults(c)
 	return s
 }
 
-// SetConfig changes the faults of later requests. The zero Config has no faults.
-func (s *Store) SetConfig(c Config) { s.config.Store(&c) }
+// SetFaults changes the faults of later requests. The zero Faults has no faults.
+func (s *Faulty) SetFaults(c Faults) { s.faults.Store(&c) }
 
 // Injected is how many requests had a fault of a kind; None counts those without a fault.
-func (s *Store) Injected(k Kind) int64 { return s.injected[k].Load() }
+func (s *Faulty) Injected(k Fault) int64 { return s.injected[k].Load() }
 
 // Settle waits for all Late effects. No request may start meanwhile.
-func (s *Store) Settle() { s.late.Wait() }
+func (s *Faulty) Settle() { s.late.Wait() }
 
 // Unwrap implements objstore.Unwrapper.
-func (s *Store) Unwrap() objstore.Store { return s.inner }
+func (s *Faulty) Unwrap() objstore.Store { return s.inner }
 
 // String implements objstore.Store.
-func (s *Store) String() string { return s.inner.String() }
+func (s *Faulty) String() string { return s.inner.String() }
 
 // fate is the random decision for one request.
 type fate struct {
-	kind          Kind
+	kind          Fault
 	before, after time.Duration // latency
 	late          time.Duration
 	effect        bool    // whether a Hang has an effect
@@ -105,7 +103,7 @@ type fate struct {
 }
 
 // draw decides the fate of a request.
-func (s *Store) draw(c *Config, rates *Rates, r request) fate {
+func (s *Faulty) draw(c *Faults, rates *Rates, r request) fate {
 	s.mu.Lock()
 	n := s.asked[r]
 	s.asked[r]++
@@ -150,7 +148,7 @@ var (
 
 // run performs one request according to its fate. later returns its effect without the caller, nil
 // if there is none.
-func (s *Store) run(ctx context.Context, f fate, effect func() error, later func() func()) error {
+func (s *Faulty) run(ctx context.Context, f fate, effect func() error, later func() func()) error {
 	if err := sleep(ctx, f.before); err != nil {
 		return err
 	}
@@ -182,7 +180,7 @@ func (s *Store) run(ctx context.Context, f fate, effect func() error, later func
 	return err
 }
 
-func (s *Store) postpone(delay time.Duration, effect func()) {
+func (s *Faulty) postpone(delay time.Duration, effect func()) {
 	s.late.Add(1)
 	time.AfterFunc(delay, func() {
 		defer s.late.Done()
@@ -211,8 +209,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // Put implements objstore.Store.
-func (s *Store) Put(ctx context.Context, key string, body objstore.Body) error {
-	c := s.config.Load()
+func (s *Faulty) Put(ctx context.Context, key string, body objstore.Body) error {
+	c := s.faults.Load()
 	return s.run(ctx, s.draw(c, &c.Put, request{"put", key}),
 		func() error { return s.inner.Put(ctx, key, body) },
 		func() func() {
@@ -227,8 +225,8 @@ func (s *Store) Put(ctx context.Context, key string, body objstore.Body) error {
 }
 
 // Get implements objstore.Store.
-func (s *Store) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
-	c := s.config.Load()
+func (s *Faulty) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	c := s.faults.Load()
 	f := s.draw(c, &c.Get, request{"get", key})
 	var object objstore.Object
 	err := s.run(ctx, f, func() (err error) {
@@ -279,8 +277,8 @@ func (t *truncated) Read(p []byte) (int, error) {
 func (t *truncated) Close() error { return t.inner.Close() }
 
 // List implements objstore.Store.
-func (s *Store) List(ctx context.Context, o objstore.ListOptions) (entries []objstore.Entry, more bool, err error) {
-	c := s.config.Load()
+func (s *Faulty) List(ctx context.Context, o objstore.ListOptions) (entries []objstore.Entry, more bool, err error) {
+	c := s.faults.Load()
 	f := s.draw(c, &c.List, request{"list", o.Prefix + "\x00" + o.After})
 	err = s.run(ctx, f, func() (err error) {
 		entries, more, err = s.inner.List(ctx, o)
@@ -293,8 +291,8 @@ func (s *Store) List(ctx context.Context, o objstore.ListOptions) (entries []obj
 }
 
 // Delete implements objstore.Store.
-func (s *Store) Delete(ctx context.Context, keys ...string) error {
-	c := s.config.Load()
+func (s *Faulty) Delete(ctx context.Context, keys ...string) error {
+	c := s.faults.Load()
 	name := ""
 	if len(keys) > 0 {
 		name = keys[0]

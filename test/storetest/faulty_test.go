@@ -1,4 +1,4 @@
-package fault_test
+package storetest_test
 
 import (
 	"context"
@@ -12,16 +12,17 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/internal/objstore/fault"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
 func TestWrappersKeepTheContract(t *testing.T) {
 	t.Run("no faults", func(t *testing.T) {
-		storetest.Run(t, func(*testing.T) objstore.Store { return fault.New(objstore.NewMemory(), 1, fault.Config{}) })
+		storetest.Run(t, func(*testing.T) objstore.Store {
+			return storetest.NewFaulty(objstore.NewMemory(), 1, storetest.Faults{})
+		})
 	})
 	t.Run("counter", func(t *testing.T) {
-		storetest.Run(t, func(*testing.T) objstore.Store { return fault.NewCounter(objstore.NewMemory()) })
+		storetest.Run(t, func(*testing.T) objstore.Store { return storetest.NewCounter(objstore.NewMemory()) })
 	})
 }
 
@@ -32,28 +33,28 @@ func read(o objstore.Object) (string, error) {
 	return string(data), errors.Join(err, o.Body.Close())
 }
 
-func only(k fault.Kind) fault.Config {
-	var r fault.Rates
+func only(k storetest.Fault) storetest.Faults {
+	var r storetest.Rates
 	r[k] = 1
-	return fault.All(r)
+	return storetest.All(r)
 }
 
 func TestEachKindOfFault(t *testing.T) {
 	for _, c := range []struct {
-		kind   fault.Kind
+		kind   storetest.Fault
 		class  error
 		effect bool
 	}{
-		{fault.None, nil, true},
-		{fault.Before, objstore.ErrNoVerdict, false},
-		{fault.Lost, objstore.ErrNoVerdict, true},
-		{fault.Throttle, objstore.ErrThrottled, false},
-		{fault.Refuse, objstore.ErrRefused, false},
-		{fault.Truncate, nil, true}, // Truncate does not apply to a put
+		{storetest.None, nil, true},
+		{storetest.Before, objstore.ErrNoVerdict, false},
+		{storetest.Lost, objstore.ErrNoVerdict, true},
+		{storetest.Throttle, objstore.ErrThrottled, false},
+		{storetest.Refuse, objstore.ErrRefused, false},
+		{storetest.Truncate, nil, true}, // Truncate does not apply to a put
 	} {
 		t.Run(fmt.Sprint(c.kind), func(t *testing.T) {
 			inner := objstore.NewMemory()
-			s := fault.New(inner, 7, only(c.kind))
+			s := storetest.NewFaulty(inner, 7, only(c.kind))
 			err := s.Put(t.Context(), "key", body("value"))
 			if !errors.Is(err, c.class) {
 				t.Fatalf("put gives %v", err)
@@ -69,7 +70,7 @@ func TestEachKindOfFault(t *testing.T) {
 			if err := s.Delete(t.Context(), "key"); !errors.Is(err, c.class) {
 				t.Fatalf("delete gives %v", err)
 			}
-			if c.kind != fault.Truncate && s.Injected(c.kind) != 3 {
+			if c.kind != storetest.Truncate && s.Injected(c.kind) != 3 {
 				t.Fatalf("%d faults counted", s.Injected(c.kind))
 			}
 		})
@@ -78,7 +79,7 @@ func TestEachKindOfFault(t *testing.T) {
 
 func TestTruncatedBodies(t *testing.T) {
 	inner := objstore.NewMemory()
-	s := fault.New(inner, 7, only(fault.Truncate))
+	s := storetest.NewFaulty(inner, 7, only(storetest.Truncate))
 	const value = "a value that is long enough to be cut"
 	if err := s.Put(t.Context(), "key", body(value)); err != nil {
 		t.Fatal(err)
@@ -103,9 +104,9 @@ func TestTruncatedBodies(t *testing.T) {
 func TestLateEffectsComeAfterTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := objstore.NewMemory()
-		c := only(fault.Late)
+		c := only(storetest.Late)
 		c.LateMax = time.Minute
-		s := fault.New(inner, 7, c)
+		s := storetest.NewFaulty(inner, 7, c)
 		buffer := []byte("value")
 		if err := s.Put(t.Context(), "key", objstore.NewBody(buffer)); !errors.Is(err, objstore.ErrNoVerdict) {
 			t.Fatalf("put gives %v", err)
@@ -135,7 +136,7 @@ func TestLateEffectsComeAfterTheAnswer(t *testing.T) {
 func TestHangEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := objstore.NewMemory()
-		s := fault.New(inner, 7, only(fault.Hang))
+		s := storetest.NewFaulty(inner, 7, only(storetest.Hang))
 		effects := 0
 		for i := range 40 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -158,7 +159,7 @@ func TestHangEndsWithTheContext(t *testing.T) {
 
 func TestLatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := fault.New(objstore.NewMemory(), 7, fault.Config{LatencyMin: time.Second, LatencyMax: 3 * time.Second})
+		s := storetest.NewFaulty(objstore.NewMemory(), 7, storetest.Faults{LatencyMin: time.Second, LatencyMax: 3 * time.Second})
 		for i := range 20 {
 			begin := time.Now()
 			if err := s.Put(t.Context(), fmt.Sprint(i), body("x")); err != nil {
@@ -178,7 +179,7 @@ func TestLatency(t *testing.T) {
 
 // outcomes makes the same requests from several goroutines and lists their outcomes.
 func outcomes(t *testing.T, seed uint64) []string {
-	s := fault.New(objstore.NewMemory(), seed, fault.All(fault.Rates{fault.Before: 0.2, fault.Lost: 0.2, fault.Throttle: 0.1, fault.Refuse: 0.1}))
+	s := storetest.NewFaulty(objstore.NewMemory(), seed, storetest.All(storetest.Rates{storetest.Before: 0.2, storetest.Lost: 0.2, storetest.Throttle: 0.1, storetest.Refuse: 0.1}))
 	var mu sync.Mutex
 	var all []string
 	var wg sync.WaitGroup
@@ -208,12 +209,12 @@ func TestTheSeedDecides(t *testing.T) {
 	}
 }
 
-func TestConfigChangesAtRunTime(t *testing.T) {
-	s := fault.New(objstore.NewMemory(), 1, only(fault.Refuse))
+func TestFaultsChangeAtRunTime(t *testing.T) {
+	s := storetest.NewFaulty(objstore.NewMemory(), 1, only(storetest.Refuse))
 	if err := s.Put(t.Context(), "a", body("x")); !errors.Is(err, objstore.ErrRefused) {
 		t.Fatal(err)
 	}
-	s.SetConfig(fault.Config{})
+	s.SetFaults(storetest.Faults{})
 	if err := s.Put(t.Context(), "a", body("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func TestCounter(t *testing.T) {
 	}
 	defer disk.Close()
 	for _, inner := range []objstore.Store{objstore.NewMemory(), disk} {
-		c := fault.NewCounter(inner)
+		c := storetest.NewCounter(inner)
 		if err := c.Put(t.Context(), "a", body("12345")); err != nil {
 			t.Fatal(err)
 		}
@@ -247,11 +248,11 @@ func TestCounter(t *testing.T) {
 		if err := c.Delete(t.Context(), "a", "b", "c"); err != nil {
 			t.Fatal(err)
 		}
-		want := fault.Counts{Puts: 1, Gets: 1, Lists: 1, Deletes: 1, KeysDeleted: 3, BytesPut: 2, BytesGot: 3}
+		want := storetest.Counts{Puts: 1, Gets: 1, Lists: 1, Deletes: 1, KeysDeleted: 3, BytesPut: 2, BytesGot: 3}
 		if got := c.Counts().Sub(earlier); got != want || got.Requests() != 4 {
 			t.Fatalf("%+v, want %+v", got, want)
 		}
-		if !objstore.IsLocal(fault.New(c, 1, fault.Config{})) {
+		if !objstore.IsLocal(storetest.NewFaulty(c, 1, storetest.Faults{})) {
 			t.Fatal("wrappers hide that the store is local")
 		}
 	}
