@@ -30,6 +30,8 @@ type Broker struct {
 
 	fresh freshness
 
+	access accessChanges
+
 	closing chan struct{} // closed by the first Close
 	closed  sync.Once
 	stop    context.CancelFunc // cancels the background goroutines
@@ -58,7 +60,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	log, err := log.Open(ctx, log.Options{
 		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
 		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics,
-		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, FillCache: o.FillCache},
+		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, AccessChanged: b.accessChanged, FillCache: o.FillCache},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)

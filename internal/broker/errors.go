@@ -39,6 +39,8 @@ var (
 	ErrSequenceGap    = state.ErrSequenceGap
 	ErrProducerFenced = state.ErrProducerFenced
 	ErrNotSent        = log.ErrNotSent
+	// ErrUnauthorized: the principal has no right to the request.
+	ErrUnauthorized = state.ErrUnauthorized
 	// ErrClock: the machine's clock contradicts the store's or the log's time, so the broker
 	// commits nothing.
 	ErrClock = log.ErrClock

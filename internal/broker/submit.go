@@ -100,7 +100,7 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 	h := core.Append{
 		Partition: uint32(a.Partition), Span: uint32(a.Summary.Span), Records: uint32(a.Summary.Records),
 		Bytes: uint32(len(a.Data)), MinTime: a.Summary.MinTimestamp, MaxTime: a.Summary.MaxTimestamp,
-		Expected: max(a.ExpectedOffset, -1),
+		Expected: max(a.ExpectedOffset, -1), Check: a.Check,
 	}
 	rules, err := b.rules(a.Topic, a.Partition)
 	if err != nil {

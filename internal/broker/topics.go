@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -227,7 +228,7 @@ func (b *Broker) propose(ctx context.Context, r state.Record) error {
 	if err := b.refuses(ctx); err != nil {
 		return err
 	}
-	return b.log.Propose(r).Wait(ctx)[0].Err()
+	return b.log.ProposeAll([]core.Op{{Record: r, Check: checkOf(ctx)}}).Wait(ctx)[0].Err()
 }
 
 // AutoCreates reports whether EnsureTopic creates topics.

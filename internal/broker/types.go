@@ -3,6 +3,7 @@ package broker
 import (
 	"time"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 
 	"github.com/sebbroker/seb/record"
@@ -29,6 +30,9 @@ type Append struct {
 	// ClientMade means that a client made the batches: the topic's max-batch-bytes limits each of
 	// them. Seb itself cuts batches at record.BatchTarget, and a larger record gets its own batch.
 	ClientMade bool
+	// Check is the authority of the client; nil: the root key, or Seb itself. If the state of the
+	// slot no longer allows the append, it is refused with ErrUnauthorized.
+	Check *access.Check
 	// ExpectedOffset, if >= 0, refuses the append unless it is the partition's next offset
 	// (OffsetMismatchError).
 	ExpectedOffset int64

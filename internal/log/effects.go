@@ -49,8 +49,25 @@ func (o *owner) stepLocked(ev *core.Event) {
 			o.status.Store(&s)
 		}
 	}
+	o.publishAccess()
 	if advanced && o.opt.Hooks.Advanced != nil {
 		o.opt.Hooks.Advanced()
+	}
+}
+
+// publishAccess publishes the committed principals and rules if they have changed, or if the state
+// was loaded again. It runs before the answer to the change, so no request that begins after the
+// answer is judged by the previous ones.
+func (o *owner) publishAccess() {
+	s := o.core.State()
+	if s == nil || s == o.accessOf && s.Access.Version == o.access.Load().Version {
+		return
+	}
+	o.accessOf = s
+	t := s.Access.Share()
+	o.access.Store(&t)
+	if o.opt.Hooks.AccessChanged != nil {
+		o.opt.Hooks.AccessChanged()
 	}
 }
 

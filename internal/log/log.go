@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -28,10 +29,11 @@ type Log struct {
 	proven  core.Proven // for collect: one pass runs at a time
 	branch  string      // for collect: the object that an alarm was raised for
 	status  atomic.Pointer[Status]
-	decided chan struct{} // closed when the role is no longer RoleStarting
-	done    chan struct{} // closed when the log has ended: fenced, stopped or closed
-	ended   chan struct{} // closed when the owner and all its goroutines have returned
-	closing chan struct{} // closed by the first Close
+	access  atomic.Pointer[access.Table] // the committed principals and rules
+	decided chan struct{}                // closed when the role is no longer RoleStarting
+	done    chan struct{}                // closed when the log has ended: fenced, stopped or closed
+	ended   chan struct{}                // closed when the owner and all its goroutines have returned
+	closing chan struct{}                // closed by the first Close
 	clock   clock
 	closed  sync.Once
 	kill    context.CancelFunc // cancels running requests
@@ -63,6 +65,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	l.clock.time.Accept = o.AcceptClock
 	_, _ = l.time() // starts the clock
 	l.status.Store(&Status{})
+	l.access.Store(&access.Table{})
 	l.met = newMeters(l)
 	run, kill := context.WithCancel(context.WithoutCancel(ctx))
 	l.kill = kill
@@ -104,6 +107,9 @@ func (l *Log) Read(f func(*state.State)) {
 		f(s)
 	}
 }
+
+// Access returns the committed principals and rules, which do not change. It is never nil.
+func (l *Log) Access() *access.Table { return l.access.Load() }
 
 // Status returns the current status.
 func (l *Log) Status() Status { return *l.status.Load() }

@@ -60,6 +60,8 @@ type Hooks struct {
 	// Advanced is called when the committed state has grown by slots of other leaders or was loaded
 	// again.
 	Advanced func()
+	// AccessChanged is called when the principals and rules have changed, while the state is locked.
+	AccessChanged func()
 	// FillCache, if not nil, gets each committed object, for a cache. It runs in its own goroutine,
 	// one call at a time; the parts are valid until it returns. Objects that commit while too many
 	// wait are skipped.

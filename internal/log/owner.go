@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // owner is the state of the goroutine that holds the core. Only that goroutine accesses it.
@@ -29,6 +30,7 @@ type owner struct {
 	held     bool  // writes wait for the clock
 	askAt    int64 // when the store may be asked for its time again
 	feeder   cacheFeeder
+	accessOf *state.State // the state whose principals and rules are published
 
 	decide, finish sync.Once
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -99,6 +100,9 @@ type Append struct {
 	// Idempotent: Producer identifies the producer and the batch.
 	Idempotent bool
 	Producer   state.ProducerBatch
+	// Check is the authority of the client. It is examined again at freeze, in the state of the
+	// slot: a principal whose right was revoked in an earlier slot appends nothing.
+	Check *access.Check
 
 	Base int64 // set at freeze: first offset; with ErrDuplicate that of the original
 	// Err is set at freeze: nil, or why the append is not in the slot. It is a refusal of package
@@ -116,6 +120,8 @@ type Op struct {
 	// Own: the broker proposes the record itself, not for a client. Such a record alone does not
 	// raise the bucket's format level.
 	Own bool
+	// Check is the authority of the client, as in Append.
+	Check *access.Check
 
 	Err error // set at freeze: nil, or a refusal of package state
 }

@@ -160,6 +160,10 @@ func (c *Core) checkOps(p *Proposal) []state.Record {
 	var records []state.Record
 	for i := range p.Ops {
 		op := &p.Ops[i]
+		if !c.lead.overlay.Access.Permits(op.Check) {
+			op.Err = state.ErrUnauthorized
+			continue
+		}
 		if c.conditionFails(op) {
 			continue
 		}
@@ -189,6 +193,10 @@ func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Reco
 	overlay := c.lead.overlay
 	for i := range p.Appends {
 		a := &p.Appends[i]
+		if !overlay.Access.Permits(a.Check) {
+			a.Err = state.ErrUnauthorized
+			continue
+		}
 		if a.Idempotent && c.refusesBatch(a) {
 			continue
 		}

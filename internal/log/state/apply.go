@@ -175,6 +175,10 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 			if s.Level < LevelRecovery {
 				return fail("record %d: a %s at format level %d", i, r.Kind, s.Level)
 			}
+		case AccessChange:
+			if s.Level < LevelAccess && !raised(recs[:i]) {
+				return fail("record %d: a %s at format level %d", i, r.Kind, s.Level)
+			}
 		case PackInstall:
 			if r.Pack == nil || r.Pack.ID == 0 || s.packs[PackID{h.Epoch, r.Pack.ID}].Installed {
 				return fail("record %d: pack cannot be installed", i)
@@ -184,6 +188,12 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 		}
 	}
 	return s.validateIndex(fail, parts, index)
+}
+
+// raised reports whether one of the records raises the format level so far that an AccessChange may
+// follow.
+func raised(recs []Record) bool {
+	return slices.ContainsFunc(recs, func(r Record) bool { return r.Kind == FormatLevel && r.Level >= LevelAccess })
 }
 
 func (s *State) validateIndex(fail func(string, ...any) error, parts func(record.ID) uint32, index []record.IndexEntry) error {
@@ -256,6 +266,8 @@ func (s *State) applyRecord(r *Record) {
 		s.Level = r.Level
 	case TimeReset:
 		s.AppendTime = r.Time
+	case AccessChange:
+		s.Access.Apply(r.Access)
 	case CompactionDone:
 		p := s.partitionForWrite(s.topicForWrite(r.Topic), r.Partition)
 		s.tally.starts -= len(p.Marks)

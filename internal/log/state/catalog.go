@@ -48,6 +48,10 @@ func (s *State) Propose(r *Record) error {
 		if r.Time >= s.AppendTime {
 			return ErrNotLater
 		}
+	case AccessChange:
+		if err := s.proposeAccess(r.Access); err != nil {
+			return err
+		}
 	case OffsetDelete:
 		if s.groups[r.Name] == nil {
 			return ErrUnknownGroup

@@ -6,7 +6,7 @@ var kindNames = map[RecordKind]string{
 	TopicCreate: "topic create", TopicDelete: "topic delete", TopicChange: "topic change", LeaderHint: "leader",
 	TopicTrim: "topic trim", OffsetCommit: "offset commit", OffsetDelete: "offset delete", ProducerAppend: "producer append",
 	PackInstall: "pack install", CompactionDone: "compaction done",
-	FormatLevel: "format level", LossAccepted: "loss accepted", TimeReset: "time reset",
+	FormatLevel: "format level", LossAccepted: "loss accepted", TimeReset: "time reset", AccessChange: "access change",
 }
 
 // String names a kind for people.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -20,6 +21,8 @@ func TestEveryKindHasAName(t *testing.T) {
 			rec.Level = state.LevelMax
 		case state.LossAccepted:
 			rec.Loss = &state.Loss{}
+		case state.AccessChange:
+			rec.Access = &access.Change{}
 		}
 		_, err := state.DecodeRecords(state.EncodeRecords(nil, []state.Record{rec}))
 		if known := err == nil; known == strings.HasPrefix(kind.String(), "kind ") || seen[kind.String()] {

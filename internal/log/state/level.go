@@ -16,8 +16,10 @@ const (
 	// LevelRecovery adds FormatLevel, LossAccepted and TimeReset, and SEALs that skip epochs
 	// (FlagRecovery).
 	LevelRecovery = 2
+	// LevelAccess adds AccessChange: principals and rules.
+	LevelAccess = 3
 	// LevelMax is the highest level that this program reads and writes.
-	LevelMax = LevelRecovery
+	LevelMax = LevelAccess
 
 	// Layout is the bucket layout that this program reads and writes, the "format" in meta/cluster.
 	Layout = 1
@@ -25,7 +27,7 @@ const (
 
 // levelVersions are the first versions of Seb that read a level. A FormatLevel record carries its
 // version, so that an older program can name the version that it needs.
-var levelVersions = map[uint32]string{LevelRecovery: "0.1.0"}
+var levelVersions = map[uint32]string{LevelRecovery: "0.1.0", LevelAccess: "0.1.0"}
 
 // RaiseTo is the record that raises a bucket to a level.
 func RaiseTo(level uint32) Record {

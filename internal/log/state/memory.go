@@ -42,7 +42,7 @@ func (s *State) Memory() Memory {
 	return Memory{
 		Tables: int64(len(s.topics))*topicMemory + int64(n.partitions)*partitionMemory + int64(n.written)*writtenMemory +
 			int64(len(s.groups))*groupMemory + int64(n.offsets)*offsetMemory + int64(n.producers)*producerMemory +
-			int64(n.settings)*settingMemory + int64(n.text),
+			int64(n.settings)*settingMemory + int64(n.text) + s.Access.Memory(),
 		Ranges: int64(n.ranges)*RangeMemory + int64(n.starts)*startMemory + int64(len(s.packs))*packMemory,
 	}
 }
@@ -82,6 +82,8 @@ func (s *State) growth(r *Record) int64 {
 			return offsetMemory + int64(len(r.Metadata))
 		}
 		return max(0, int64(len(r.Metadata)-len(c.Metadata)))
+	case AccessChange:
+		return s.Access.Growth(r.Access)
 	}
 	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -52,6 +53,18 @@ func TestMemory(t *testing.T) {
 		{"producers", func(l *log) { l.must([]state.Record{create(1, "t", 100)}) }, many(8000, func(i int) state.Record {
 			return state.Record{Kind: state.ProducerAppend, Topic: record.ID{1}, Partition: uint32(i % 100), Producer: state.ProducerBatch{ID: int64(i), Span: 1}}
 		})},
+		{"principals", atAccess, many(2000, func(i int) state.Record {
+			p := access.Principal{ID: fmt.Sprint("service-", i), Created: 1, Secrets: []access.Secret{{ID: uint64(i + 1), Hash: [32]byte{1}}}}
+			for _, m := range []access.Mechanism{access.SCRAMSHA256, access.SCRAMSHA512} {
+				key := make([]byte, 32*int(m))
+				p.Secrets[0].Scram = append(p.Secrets[0].Scram, access.Scram{Mechanism: m, Iterations: 8192, Salt: make([]byte, 16), StoredKey: key, ServerKey: key})
+			}
+			return state.Record{Kind: state.AccessChange, Access: &access.Change{Put: []access.Principal{p}}}
+		})},
+		{"rules", atAccess, many(5000, func(i int) state.Record {
+			r := access.Rule{Principal: fmt.Sprint("service-", i/5), Resource: access.Topic, Name: fmt.Sprint("topic-", i), Operation: access.Read, Host: access.Any}
+			return state.Record{Kind: state.AccessChange, Access: &access.Change{PutRules: []access.Rule{r}}}
+		})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLog(t)
@@ -73,6 +86,8 @@ func TestMemory(t *testing.T) {
 		})
 	}
 }
+
+func atAccess(l *log) { l.must([]state.Record{state.RaiseTo(state.LevelMax)}) }
 
 // heap is the size of the heap after a garbage collection.
 func heap() int64 {

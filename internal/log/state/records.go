@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -33,6 +34,7 @@ const (
 	recClean      = 12 // to, swept, tombstones, time: packed varints
 	recLevel      = 13
 	recLoss       = 14 // message (recovery.go)
+	recAccess     = 15 // message (access.go)
 	settingKey    = 1
 	settingValue  = 2
 )
@@ -84,6 +86,9 @@ func encodeRecord(r *Record) []byte {
 	if r.Loss != nil {
 		b = appendBytes(b, recLoss, encodeLoss(r.Loss))
 	}
+	if r.Access != nil {
+		b = appendBytes(b, recAccess, encodeChange(r.Access))
+	}
 	return b
 }
 
@@ -117,7 +122,7 @@ func decodeRecord(b []byte) (Record, error) {
 		switch num {
 		case recKind:
 			r.Kind = RecordKind(v)
-			if v < uint64(TopicCreate) || v > uint64(TimeReset) {
+			if v < uint64(TopicCreate) || v > uint64(AccessChange) {
 				return fmt.Errorf("kind %d: written by a newer version", v)
 			}
 		case recTopic:
@@ -158,6 +163,9 @@ func decodeRecord(b []byte) (Record, error) {
 		case recLoss:
 			r.Loss = &Loss{}
 			return decodeLoss(r.Loss, s)
+		case recAccess:
+			r.Access = &access.Change{}
+			return decodeChange(r.Access, s)
 		}
 		return err
 	})
@@ -168,7 +176,7 @@ func decodeRecord(b []byte) (Record, error) {
 		r.Offset |= math.MinInt64
 	}
 	if err == nil && (producer != (r.Kind == ProducerAppend) || clean != (r.Kind == CompactionDone) || (r.Pack != nil) != (r.Kind == PackInstall) ||
-		(r.Level != 0) != (r.Kind == FormatLevel) || (r.Loss != nil) != (r.Kind == LossAccepted)) {
+		(r.Level != 0) != (r.Kind == FormatLevel) || (r.Loss != nil) != (r.Kind == LossAccepted) || (r.Access != nil) != (r.Kind == AccessChange)) {
 		err = fmt.Errorf("kind %d lacks its field or has another kind's: %w", r.Kind, errWire)
 	}
 	if err == nil && r.Kind == 0 {
@@ -234,7 +242,7 @@ func schemaOf(last protowire.Number, varints ...protowire.Number) schema {
 }
 
 var (
-	recordFields  = schemaOf(recLoss, recKind, recPartitions, recPartition, recOffset, recTime, recLevel)
+	recordFields  = schemaOf(recAccess, recKind, recPartitions, recPartition, recOffset, recTime, recLevel)
 	settingFields = schemaOf(settingValue)
 )
 

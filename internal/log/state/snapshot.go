@@ -92,6 +92,7 @@ const (
 	snapLevel // message (level.go), first in a snapshot; absent at level 1
 	snapLost  // packed varints: epoch, slot, last epoch of each lost branch
 	snapLatest
+	snapAccess // message (access.go): principals and rules
 )
 
 const (
@@ -151,6 +152,9 @@ func EncodeMessage(s *State) []byte {
 	}
 	if s.Latest > s.AppendTime {
 		b = appendVarint(b, snapLatest, uint64(s.Latest))
+	}
+	if s.Access.Version > 0 {
+		b = appendBytes(b, snapAccess, encodeTable(&s.Access))
 	}
 	return b
 }

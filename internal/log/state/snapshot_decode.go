@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	snapFields  = schemaOf(snapLatest, snapShard, snapEpoch, snapSlot, snapPrevCRC, snapAppendTime, snapLatest)
+	snapFields  = schemaOf(snapAccess, snapShard, snapEpoch, snapSlot, snapPrevCRC, snapAppendTime, snapLatest)
 	chainFields = schemaOf(chainSeal, chainNumber, chainSeal)
 	topicFields = schemaOf(topicPartition)
 	groupFields = schemaOf(groupOffset)
@@ -51,6 +51,8 @@ func DecodeMessage(b []byte) (*State, error) {
 			s.LostBranches, err = decodeLost(m)
 		case snapLatest:
 			s.Latest = int64(v)
+		case snapAccess:
+			return s.decodeTable(m)
 		}
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -26,6 +27,8 @@ type State struct {
 	LostBranches []LostBranch
 	// Latest is the newest append time ever, µs: above AppendTime after a TimeReset.
 	Latest int64
+	// Access holds principals and rules.
+	Access access.Table
 	// Room bounds the growth that Propose and Reserve accept in a catalog; the zero value is
 	// unlimited. Apply ignores it, because the log is already written.
 	Room Room
@@ -75,6 +78,7 @@ func (s *State) Len() int { return len(s.topics) }
 func (s *State) View() *State {
 	v := *s
 	v.frozen = true
+	v.Access = s.Access.Share()
 	v.topics, v.names, v.groups = maps.Clone(s.topics), maps.Clone(s.names), maps.Clone(s.groups)
 	v.Epochs = slices.Clip(s.Epochs)
 	s.Epochs = slices.Clip(s.Epochs)
@@ -87,6 +91,7 @@ func (s *State) View() *State {
 func (s *State) Catalog() *State {
 	c := *s
 	c.frozen, c.noRange = false, true
+	c.Access = s.Access.Share()
 	c.Epochs = slices.Clone(s.Epochs)
 	c.topics = make(map[record.ID]*Topic, len(s.topics))
 	c.names = make(map[string]*Topic, len(s.topics))

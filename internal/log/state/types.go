@@ -1,9 +1,10 @@
 // Package state is the fold of the committed log: topics, partitions, object ranges, groups,
-// producers, the chain of epochs. Apply is pure (rule R12): without clock and randomness, equal
+// producers, principals and rules, the chain of epochs. Apply is pure (rule R12): without clock and randomness, equal
 // objects give equal states.
 package state
 
 import (
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -40,6 +41,8 @@ const (
 	LossAccepted RecordKind = 12
 	// TimeReset: Time. The log time, which a wrong clock had set too late, goes back to Time.
 	TimeReset RecordKind = 13
+	// AccessChange: Access. Principals and rules change as a whole.
+	AccessChange RecordKind = 14
 )
 
 // Record is one change of the state other than data; Kind says which fields are set.
@@ -58,6 +61,7 @@ type Record struct {
 	Clean      Compaction
 	Level      uint32
 	Loss       *Loss
+	Access     *access.Change
 }
 
 // Compaction is the result of a finished compaction of a partition.

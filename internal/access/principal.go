@@ -1,0 +1,134 @@
+package access
+
+import (
+	"crypto/sha256"
+	"slices"
+)
+
+const (
+	// PrincipalsMax and RulesMax bound a Table.
+	PrincipalsMax = 10_000
+	RulesMax      = 10_000
+	// IDMax bounds the ID of a principal, bytes.
+	IDMax = 64
+	// TokensMax bounds the tokens of a principal that are valid at the same time: two, while one
+	// replaces the other.
+	TokensMax = 2
+	// IterationsMin and IterationsMax bound the iterations of a SCRAM verifier.
+	IterationsMin = 4096
+	IterationsMax = 100_000
+	// TokenIterations is the number of iterations of the SCRAM verifiers of a token.
+	TokenIterations = 8192
+)
+
+// Mechanism is a SASL mechanism with stored verifiers. The values are those of Kafka's protocol.
+type Mechanism uint8
+
+// The mechanisms.
+const (
+	SCRAMSHA256 Mechanism = 1
+	SCRAMSHA512 Mechanism = 2
+)
+
+// String is the mechanism's name in SASL.
+func (m Mechanism) String() string {
+	switch m {
+	case SCRAMSHA256:
+		return "SCRAM-SHA-256"
+	case SCRAMSHA512:
+		return "SCRAM-SHA-512"
+	}
+	return "unknown"
+}
+
+// Principal is a client with rights of its own. A stored principal is never changed in place. Times
+// are µs since 1970; 0 is none.
+type Principal struct {
+	ID      string
+	Issuer  string // the principal that created it; "" is the root key
+	Created int64
+	Expires int64    // no secret is valid from then on
+	Secrets []Secret // the newest first
+}
+
+// Secret is one way for a principal to authenticate: a token, or a password that was set as SCRAM
+// verifiers.
+type Secret struct {
+	ID      uint64            // random, so that a secret is never taken for a later one
+	Hash    [sha256.Size]byte // SHA-256 of the token; zero for a password
+	Created int64
+	Expires int64
+	Used    int64 // the last use, at most an hour old
+	// Scram has a verifier per mechanism. The tokens of a principal share salt and iterations,
+	// because the server sends them before it knows which token the client has.
+	Scram []Scram
+}
+
+// Scram is the verifier of a password (RFC 5802).
+type Scram struct {
+	Mechanism            Mechanism
+	Iterations           uint32
+	Salt                 []byte
+	StoredKey, ServerKey []byte
+}
+
+// IsToken reports whether the secret is a token.
+func (s *Secret) IsToken() bool { return s.Hash != [sha256.Size]byte{} }
+
+// Verifier returns the verifier for a mechanism, or nil.
+func (s *Secret) Verifier(m Mechanism) *Scram {
+	for i := range s.Scram {
+		if s.Scram[i].Mechanism == m {
+			return &s.Scram[i]
+		}
+	}
+	return nil
+}
+
+// Secret returns a secret by ID, or nil.
+func (p *Principal) Secret(id uint64) *Secret {
+	for i := range p.Secrets {
+		if p.Secrets[i].ID == id {
+			return &p.Secrets[i]
+		}
+	}
+	return nil
+}
+
+// ExpiresAt is when a secret of the principal ends, or 0 if it does not.
+func (p *Principal) ExpiresAt(s *Secret) int64 {
+	if p.Expires == 0 || s.Expires != 0 && s.Expires < p.Expires {
+		return s.Expires
+	}
+	return p.Expires
+}
+
+// Clone returns a copy whose Secrets can be changed. Verifiers stay shared.
+func (p *Principal) Clone() *Principal {
+	c := *p
+	c.Secrets = slices.Clone(p.Secrets)
+	for i := range c.Secrets {
+		c.Secrets[i].Scram = slices.Clone(p.Secrets[i].Scram)
+	}
+	return &c
+}
+
+// ValidID reports whether an ID can name a principal: 1 to IDMax bytes of printable ASCII without
+// space, '*', ',', '=', ':', '"' and '\'. The ID "seb" is the user name of the root key.
+func ValidID(id string) bool {
+	if len(id) == 0 || len(id) > IDMax || id == RootID {
+		return false
+	}
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c <= ' ' || c > '~':
+			return false
+		case c == '*' || c == ',' || c == '=' || c == ':' || c == '"' || c == '\\':
+			return false
+		}
+	}
+	return true
+}
+
+// RootID is the user name of the root key.
+const RootID = "seb"
