@@ -206,9 +206,13 @@ func (p *patterns) prefixes(name string) (ops operations) {
 
 // denies reports whether a denial excludes any part of what a permission allows.
 func (g *Grants) denies(r *Rule, q *Request, literal bool) bool {
-	excludes := func(ops operations) bool {
-		return ops&denying(r.Operation) != 0 || r.Operation == All && ops != 0
+	excluding := setOf(All) // denials of what the permission allows, implied operations included
+	for _, o := range operationsOf[r.Resource] {
+		if implying(o)&setOf(r.Operation) != 0 {
+			excluding |= setOf(o)
+		}
 	}
+	excludes := func(ops operations) bool { return ops&excluding != 0 }
 	for i := range g.local {
 		d := &g.local[i]
 		if d.Deny && d.Resource == r.Resource && excludes(setOf(d.Operation)) && (!literal || d.matches(q)) {

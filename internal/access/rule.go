@@ -156,3 +156,6 @@ func (r Rule) String() string {
 	}
 	return text
 }
+
+// OperationsOf returns the operations that exist on a type of resource, except All.
+func OperationsOf(t ResourceType) []Operation { return operationsOf[t] }

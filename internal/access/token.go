@@ -11,11 +11,12 @@ import (
 // separator, as eight hexadecimal digits, so that a client or a scanner recognizes a mistyped token
 // without a broker.
 const (
-	tokenPrefix = "seb_"
+	// TokenPrefix begins every token.
+	TokenPrefix = "seb_"
 	secretChars = 26 // at least 128 bits in base32
 	checkChars  = 8
 	// tokenMax bounds a token, bytes.
-	tokenMax = len(tokenPrefix) + IDMax + 1 + 64 + 1 + checkChars
+	tokenMax = len(TokenPrefix) + IDMax + 1 + 64 + 1 + checkChars
 )
 
 // The errors of ParseToken.
@@ -31,7 +32,7 @@ func FormatToken(id, secret string) string {
 	if !ValidTokenID(id) || len(secret) < secretChars || strings.Contains(secret, "_") {
 		panic(fmt.Sprintf("access: token of ID %q and a secret of %d characters", id, len(secret)))
 	}
-	text := tokenPrefix + id + "_" + secret
+	text := TokenPrefix + id + "_" + secret
 	return text + "_" + check(text)
 }
 
@@ -40,7 +41,7 @@ func check(text string) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([
 // ParseToken returns the ID of a token's principal. It does not tell whether the token is valid.
 // Errors: ErrNotToken, ErrMistyped.
 func ParseToken(token string) (id string, err error) {
-	rest, ok := strings.CutPrefix(token, tokenPrefix)
+	rest, ok := strings.CutPrefix(token, TokenPrefix)
 	if !ok {
 		return "", ErrNotToken
 	}

@@ -21,7 +21,10 @@ type freshness struct {
 // Concurrent calls share one confirmation. A call that waits for the semaphore behind a
 // confirmation finds at within freshFor of its own start, and reuses that result. Errors: those of
 // Confirm.
-func (b *Broker) Fresh(ctx context.Context) error {
+func (b *Broker) Fresh(ctx context.Context) error { return b.FreshWithin(ctx, freshFor) }
+
+// FreshWithin is Fresh with another age of the state.
+func (b *Broker) FreshWithin(ctx context.Context, age time.Duration) error {
 	if !b.ReadOnly() {
 		return nil
 	}
@@ -32,7 +35,7 @@ func (b *Broker) Fresh(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if called.Sub(b.fresh.at) < freshFor {
+	if called.Sub(b.fresh.at) < age {
 		return nil
 	}
 	began := time.Now()

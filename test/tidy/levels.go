@@ -66,6 +66,8 @@ var levels = map[string]int{
 	"internal/objstore": 0,
 	"internal/config":   0,
 	"internal/budget":   0,
+	"internal/access":   -1,
+	"internal/auth":     5,
 	"internal/flight":   0,
 	"internal/quiet":    0,
 	"internal/machine":  0,

@@ -1,0 +1,237 @@
+package access_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/access"
+)
+
+func rule(principal string, t access.ResourceType, pattern string, o access.Operation) access.Rule {
+	name, prefix := strings.CutSuffix(pattern, "*")
+	if name == "" {
+		name, prefix = access.Any, false
+	}
+	return access.Rule{Principal: principal, Resource: t, Name: name, Prefix: prefix, Operation: o, Host: access.Any}
+}
+
+func deny(r access.Rule) access.Rule { r.Deny = true; return r }
+
+func from(r access.Rule, host string) access.Rule { r.Host = host; return r }
+
+func tableOf(rules ...access.Rule) *access.Table {
+	t := &access.Table{}
+	t.Apply(&access.Change{Put: []access.Principal{{ID: "ann", Secrets: []access.Secret{{ID: 1}}}}, PutRules: rules})
+	return t
+}
+
+func TestRules(t *testing.T) {
+	const topic, group = access.Topic, access.Group
+	for _, c := range []struct {
+		name    string
+		rules   []access.Rule
+		allowed []string // operation type/name
+		refused []string
+	}{
+		{"nothing is allowed without a rule", nil, nil, []string{"read topic/a", "describe topic/a"}},
+		{"an exact name", []access.Rule{rule("ann", topic, "a", access.Read)}, []string{"read topic/a", "describe topic/a"}, []string{"write topic/a", "read topic/ab", "read group/a"}},
+		{"a prefix", []access.Rule{rule("ann", topic, "a.*", access.Write)}, []string{"write topic/a.", "write topic/a.b", "describe topic/a.b"}, []string{"write topic/a", "read topic/a.b"}},
+		{"every name", []access.Rule{rule("ann", group, "*", access.Read)}, []string{"read group/x"}, []string{"read topic/x", "delete group/x"}},
+		{"all operations", []access.Rule{rule("ann", topic, "a", access.All)}, []string{"read topic/a", "delete topic/a", "alter-configs topic/a"}, []string{"read topic/b"}},
+		{"rules for every principal", []access.Rule{rule("*", topic, "a", access.Read)}, []string{"read topic/a"}, nil},
+		{"rules for another principal", []access.Rule{rule("bob", topic, "a", access.Read)}, nil, []string{"read topic/a"}},
+		{
+			"a denial wins", []access.Rule{rule("ann", topic, "*", access.All), deny(rule("ann", topic, "secret.*", access.Read))},
+			[]string{"read topic/a", "write topic/secret.x", "describe topic/secret.x"}, []string{"read topic/secret.x"},
+		},
+		{
+			"a denial for every principal wins", []access.Rule{rule("ann", topic, "a", access.Read), deny(rule("*", topic, "*", access.All))},
+			nil, []string{"read topic/a", "describe topic/a"},
+		},
+		{
+			"internal topics need their name", []access.Rule{rule("ann", topic, "*", access.Read), rule("ann", topic, "fir*", access.Read)},
+			[]string{"read topic/fir"}, []string{"read topic/firings"},
+		},
+		{"internal topics by name", []access.Rule{rule("ann", topic, "firings", access.Read)}, []string{"read topic/firings"}, nil},
+		{"rules of another host", []access.Rule{from(rule("ann", topic, "a", access.Read), "192.0.2.9")}, nil, []string{"read topic/a"}},
+		{"rules of the host", []access.Rule{from(rule("ann", topic, "a*", access.Read), "192.0.2.1")}, []string{"read topic/ab"}, nil},
+		{
+			"a denial of the host", []access.Rule{rule("ann", topic, "a", access.Read), deny(from(rule("ann", topic, "a", access.Read), "192.0.2.1"))},
+			nil, []string{"read topic/a"},
+		},
+		{"implied configs", []access.Rule{rule("ann", topic, "a", access.AlterConfigs)}, []string{"describe-configs topic/a"}, []string{"describe topic/a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := tableOf(c.rules...)
+			g := table.Compile("ann")
+			for want, list := range map[bool][]string{true: c.allowed, false: c.refused} {
+				for _, text := range list {
+					q := request(t, text)
+					if got := g.Allow(q, "192.0.2.1"); got != want {
+						t.Errorf("%s: allowed %v, want %v", text, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func request(t *testing.T, text string) access.Request {
+	op, resource, _ := strings.Cut(text, " ")
+	typ, name, _ := strings.Cut(resource, "/")
+	o, err := access.ParseOperation(op)
+	r, err2 := access.ParseResourceType(typ)
+	if err = errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	return access.Request{Operation: o, Resource: r, Name: name, Internal: r == access.Topic && internal(name)}
+}
+
+func internal(topic string) bool { return topic == "firings" }
+
+// TestCoversIsWhatIsAllowed compares Covers with decisions about every name of a small alphabet: a
+// rule is covered only if the principal may do everything that the rule alone allows.
+func TestCoversIsWhatIsAllowed(t *testing.T) {
+	const seed = 22
+	r := rand.New(rand.NewPCG(seed, 0))
+	names := []string{"a", "b", "aa", "ab", "ba", "bb", "aab", "firings"}
+	patterns := append([]string{"*", "a*", "b*", "aa*", "fir*"}, names...)
+	ops := []access.Operation{access.Read, access.Write, access.Describe, access.All}
+	random := func(principal string) access.Rule {
+		return rule(principal, access.Topic, patterns[r.IntN(len(patterns))], ops[r.IntN(len(ops))])
+	}
+	covered := 0
+	for range 50_000 {
+		var rules []access.Rule
+		for range r.IntN(4) {
+			rules = append(rules, random("ann"))
+		}
+		for range r.IntN(3) {
+			d := deny(random("ann"))
+			if r.IntN(4) == 0 {
+				d.Host = "192.0.2.1"
+			}
+			rules = append(rules, d)
+		}
+		given := random("bob")
+		ann, bob := tableOf(rules...).Compile("ann"), tableOf(given).Compile("bob")
+		if !ann.Covers(&given, internal) {
+			continue
+		}
+		covered++
+		for _, name := range names {
+			for _, o := range access.OperationsOf(access.Topic) {
+				q := access.Request{Operation: o, Resource: access.Topic, Name: name, Internal: internal(name)}
+				if bob.Allow(q, "192.0.2.1") && !ann.Allow(q, "192.0.2.1") {
+					t.Fatalf("%s covers %s, but only the latter allows %s of %q (seed %d)", fmt.Sprint(rules), given, o, name, seed)
+				}
+			}
+		}
+	}
+	if covered < 1000 {
+		t.Errorf("only %d of the rules were covered: the test examines too little", covered)
+	}
+}
+
+func TestChecksOfStoredRequests(t *testing.T) {
+	q := access.Request{Operation: access.Write, Resource: access.Topic, Name: "a"}
+	write := rule("ann", access.Topic, "a", access.Write)
+	for _, c := range []struct {
+		name   string
+		change access.Change
+		want   bool
+	}{
+		{"no change", access.Change{Used: []access.Use{{Principal: "ann", Secret: 1, Time: 5}}}, true},
+		{"an unrelated rule", access.Change{PutRules: []access.Rule{rule("bob", access.Topic, "b", access.Read)}}, true},
+		{"the principal is deleted", access.Change{Delete: []string{"ann"}}, false},
+		{"the rule is deleted", access.Change{DeleteRules: []access.Rule{write}}, false},
+		{"a denial", access.Change{PutRules: []access.Rule{deny(rule("*", access.Topic, "*", access.Write))}}, false},
+		{"another secret", access.Change{Put: []access.Principal{{ID: "ann", Secrets: []access.Secret{{ID: 2}}}}}, false},
+		{"a new principal of the same name", access.Change{Delete: []string{"ann"}, Put: []access.Principal{{ID: "ann", Secrets: []access.Secret{{ID: 3}}}}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := tableOf(write)
+			check := &access.Check{Principal: "ann", Secret: 1, Version: table.Version, Host: "h", Request: q}
+			committed := table.Share()
+			table.Apply(&c.change)
+			if got := table.Permits(check); got != c.want {
+				t.Errorf("permitted %v, want %v", got, c.want)
+			}
+			if table.Permits(check) != c.want || !table.Permits(nil) {
+				t.Error("the second decision differs")
+			}
+			if !committed.Compile("ann").Allow(q, "h") {
+				t.Error("the change reached a shared copy")
+			}
+		})
+	}
+}
+
+func TestTokens(t *testing.T) {
+	secret := "abcdefghijklmnopqrstuvwxyz234567"
+	token := access.FormatToken("orders-1.x", secret)
+	if id, err := access.ParseToken(token); err != nil || id != "orders-1.x" {
+		t.Fatalf("ParseToken(%q) = %q, %v", token, id, err)
+	}
+	for i := range len(token) { // a wrong character
+		bad := token[:i] + "!" + token[i+1:]
+		want := access.ErrMistyped
+		if i < len(access.TokenPrefix) {
+			want = access.ErrNotToken
+		}
+		if _, err := access.ParseToken(bad); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", bad, err, want)
+		}
+		if i >= len(access.TokenPrefix) { // cut off
+			if _, err := access.ParseToken(token[:i]); !errors.Is(err, access.ErrMistyped) {
+				t.Errorf("%q: %v", token[:i], err)
+			}
+		}
+	}
+	for _, bad := range []string{"", "seb_", "seb___", "key", token + "0", strings.Repeat("seb_a", 100)} {
+		if _, err := access.ParseToken(bad); err == nil {
+			t.Errorf("%q is a token", bad)
+		}
+	}
+	for id, want := range map[string]bool{"seb": false, "": false, "a": true, "A": false, "a_b": false, strings.Repeat("a", 65): false} {
+		if access.ValidTokenID(id) != want {
+			t.Errorf("ID %q: valid %v", id, !want)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	table := &access.Table{}
+	for i := range access.RulesMax {
+		table.Apply(&access.Change{PutRules: []access.Rule{rule("ann", access.Topic, fmt.Sprint("t", i), access.Read)}})
+	}
+	more := access.Change{PutRules: []access.Rule{rule("ann", access.Topic, "more", access.Read)}}
+	same := access.Change{PutRules: []access.Rule{rule("ann", access.Topic, "t0", access.Read)}}
+	if table.Fits(&more) || !table.Fits(&same) {
+		t.Errorf("%d rules: one more fits %v, a known one %v", access.RulesMax, table.Fits(&more), table.Fits(&same))
+	}
+	if principals, rules := table.Len(); principals != 0 || rules != access.RulesMax {
+		t.Errorf("%d principals, %d rules", principals, rules)
+	}
+}
+
+func BenchmarkAllow(b *testing.B) {
+	for _, n := range []int{1, 1000} {
+		b.Run(fmt.Sprint("rules=", n), func(b *testing.B) {
+			table := tableOf(rule("ann", access.Topic, "orders.*", access.Read))
+			for i := range n - 1 {
+				table.Apply(&access.Change{PutRules: []access.Rule{rule("ann", access.Topic, fmt.Sprintf("topic-%d.*", i), access.Read)}})
+			}
+			g := table.Compile("ann")
+			q := access.Request{Operation: access.Read, Resource: access.Topic, Name: "orders.created"}
+			for b.Loop() {
+				if !g.Allow(q, "192.0.2.1") {
+					b.Fatal("refused")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sebbroker/seb/internal/access"
+)
+
+// Broker is what an Authority needs of a broker (package broker).
+type Broker interface {
+	Access() *access.Table
+	ChangeAccess(ctx context.Context, plan func(*access.Table) (access.Change, error)) error
+	RecordUse(ctx context.Context, uses []access.Use) error
+	OnAccessChange(f func()) (stop func())
+	FreshWithin(ctx context.Context, age time.Duration) error
+	ReadOnly() bool
+}
+
+// The errors of a login.
+var (
+	// ErrUnauthenticated: the key, token or password is wrong.
+	ErrUnauthenticated = errors.New("invalid or missing API key")
+	// ErrExpired: the token was valid once.
+	ErrExpired = errors.New("token has expired")
+)
+
+// followerAge is the largest age of the state by which a follower accepts a login.
+const followerAge = 5 * time.Second
+
+// Options configure an Authority. Broker and RootKey are required.
+type Options struct {
+	Broker  Broker
+	RootKey string
+	// Internal are topics of Seb itself, such as that of firings. Only rules with the exact name
+	// match them.
+	Internal []string
+	Now      func() time.Time // nil: time.Now
+	Logger   *slog.Logger     // nil: none
+}
+
+// Authority authenticates clients. Its methods may be called concurrently.
+type Authority struct {
+	b        Broker
+	root     [sha256.Size]byte // digest of the root key
+	internal []string
+	now      func() time.Time
+	log      *slog.Logger
+	compiled atomic.Pointer[compiled]
+	uses     uses
+	watches  watches
+}
+
+// New returns an Authority. The caller closes it before the broker.
+func New(o Options) *Authority {
+	a := &Authority{b: o.Broker, root: sha256.Sum256([]byte(o.RootKey)), internal: o.Internal, now: o.Now, log: o.Logger}
+	if a.now == nil {
+		a.now = time.Now
+	}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	a.compiled.Store(&compiled{table: &access.Table{}})
+	a.start()
+	return a
+}
+
+// compiled caches the rules of principals, arranged for decisions, for one table.
+type compiled struct {
+	table  *access.Table
+	grants sync.Map // string to *access.Grants
+}
+
+// current returns the compiled rules of the newest committed table.
+func (a *Authority) current() *compiled {
+	t, c := a.b.Access(), a.compiled.Load()
+	if c.table != t {
+		c = &compiled{table: t}
+		a.compiled.Store(c)
+	}
+	return c
+}
+
+func (c *compiled) of(id string) *access.Grants {
+	if g, ok := c.grants.Load(id); ok {
+		return g.(*access.Grants)
+	}
+	g, _ := c.grants.LoadOrStore(id, c.table.Compile(id))
+	return g.(*access.Grants)
+}
+
+// Bearer authenticates an HTTP request by its Authorization headers: the root key or a token, as
+// "Bearer <key>" or alone. More than one header is refused, because a proxy may have checked
+// another one. The comparisons take constant time. Errors: ErrUnauthenticated, access.ErrMistyped,
+// ErrExpired; of a follower also those of FreshWithin.
+func (a *Authority) Bearer(ctx context.Context, headers []string, remote string) (*Identity, error) {
+	if len(headers) != 1 {
+		return nil, ErrUnauthenticated
+	}
+	return a.Key(ctx, strings.TrimPrefix(headers[0], "Bearer "), remote)
+}
+
+// Key authenticates a client by the root key or a token. Errors: as Bearer.
+func (a *Authority) Key(ctx context.Context, key, remote string) (*Identity, error) {
+	given := sha256.Sum256([]byte(key))
+	if subtle.ConstantTimeCompare(given[:], a.root[:]) == 1 {
+		return a.Root(), nil
+	}
+	id, ok := strings.CutPrefix(key, access.TokenPrefix)
+	if !ok {
+		return nil, ErrUnauthenticated
+	}
+	id, _, _ = strings.Cut(id, "_")
+	if err := a.fresh(ctx); err != nil {
+		return nil, err
+	}
+	p := a.b.Access().Principal(id)
+	if p != nil {
+		for i := range p.Secrets {
+			if s := &p.Secrets[i]; s.IsToken() && subtle.ConstantTimeCompare(given[:], s.Hash[:]) == 1 {
+				return a.accept(p, s, remote)
+			}
+		}
+	}
+	if _, err := access.ParseToken(key); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
+	}
+	return nil, ErrUnauthenticated
+}
+
+// fresh makes a follower confirm its state before it accepts a login, so that a revoked token is
+// valid there for at most followerAge.
+func (a *Authority) fresh(ctx context.Context) error {
+	if !a.b.ReadOnly() {
+		return nil
+	}
+	return a.b.FreshWithin(ctx, followerAge)
+}
+
+// accept returns the identity of a principal that has proved a secret.
+func (a *Authority) accept(p *access.Principal, s *access.Secret, remote string) (*Identity, error) {
+	i := &Identity{a: a, id: p.ID, secret: s.ID, expires: p.ExpiresAt(s), host: hostOf(remote)}
+	now := a.now().UnixMicro()
+	if i.expires != 0 && now >= i.expires {
+		return nil, fmt.Errorf("%w: %w", ErrUnauthenticated, ErrExpired)
+	}
+	a.uses.note(p.ID, s.ID, now)
+	return i, nil
+}
+
+func hostOf(remote string) string {
+	if host, _, err := net.SplitHostPort(remote); err == nil {
+		return host
+	}
+	return remote
+}
+
+// Root is the identity of the root key.
+func (a *Authority) Root() *Identity { return &Identity{a: a} }
+
+// Internal reports whether a topic is one of Seb itself.
+func (a *Authority) Internal(topic string) bool { return slices.Contains(a.internal, topic) }

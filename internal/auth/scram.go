@@ -1,0 +1,147 @@
+package auth
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/subtle"
+	"fmt"
+	"hash"
+
+	"github.com/sebbroker/seb/internal/access"
+)
+
+// saltBytes is the length of a generated salt.
+const saltBytes = 16
+
+func hashOf(m access.Mechanism) func() hash.Hash {
+	if m == access.SCRAMSHA512 {
+		return sha512.New
+	}
+	return sha256.New
+}
+
+// verifier makes the verifier of a salted password (RFC 5802).
+func verifier(m access.Mechanism, salt []byte, iterations uint32, salted []byte) access.Scram {
+	h := hashOf(m)
+	mac := func(text string) []byte {
+		w := hmac.New(h, salted)
+		w.Write([]byte(text))
+		return w.Sum(nil)
+	}
+	stored := h()
+	stored.Write(mac("Client Key"))
+	return access.Scram{Mechanism: m, Iterations: iterations, Salt: salt, StoredKey: stored.Sum(nil), ServerKey: mac("Server Key")}
+}
+
+func saltedPassword(m access.Mechanism, password string, salt []byte, iterations uint32) ([]byte, error) {
+	h := hashOf(m)
+	return pbkdf2.Key(h, password, salt, int(iterations), h().Size())
+}
+
+// verifiersOf makes the verifiers of a token. With a principal that has a token they have its salt
+// and iterations.
+func verifiersOf(token string, p *access.Principal) (list []access.Scram, err error) {
+	for _, m := range []access.Mechanism{access.SCRAMSHA256, access.SCRAMSHA512} {
+		salt, iterations := make([]byte, saltBytes), uint32(access.TokenIterations)
+		_, _ = rand.Read(salt) // never fails
+		if old := tokenVerifier(p, m); old != nil {
+			salt, iterations = old.Salt, old.Iterations
+		}
+		salted, err := saltedPassword(m, token, salt, iterations)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m, err)
+		}
+		list = append(list, verifier(m, salt, iterations, salted))
+	}
+	return list, nil
+}
+
+func tokenVerifier(p *access.Principal, m access.Mechanism) *access.Scram {
+	for i := range secretsOf(p) {
+		if s := &p.Secrets[i]; s.IsToken() && s.Verifier(m) != nil {
+			return s.Verifier(m)
+		}
+	}
+	return nil
+}
+
+func secretsOf(p *access.Principal) []access.Secret {
+	if p == nil {
+		return nil
+	}
+	return p.Secrets
+}
+
+// Candidate is one secret by which a SCRAM client may prove its identity.
+type Candidate struct {
+	Scram  *access.Scram
+	secret *access.Secret
+}
+
+// Candidates returns the secrets of a user for a mechanism, with the same salt and iterations: its
+// password if it has one, else its tokens. known is false if there is no principal with that name;
+// the user then authenticates with the root key. Errors: of a follower those of FreshWithin.
+func (a *Authority) Candidates(ctx context.Context, user string, m access.Mechanism) (p *access.Principal, list []Candidate, err error) {
+	if err := a.fresh(ctx); err != nil {
+		return nil, nil, err
+	}
+	if p = a.b.Access().Principal(user); p == nil {
+		return nil, nil, nil
+	}
+	for i := range p.Secrets {
+		s := &p.Secrets[i]
+		v := s.Verifier(m)
+		switch {
+		case v == nil:
+		case !s.IsToken():
+			return p, []Candidate{{v, s}}, nil
+		default:
+			list = append(list, Candidate{v, s})
+		}
+	}
+	return p, list, nil
+}
+
+// Accept returns the identity of a client that has proved a candidate. Errors: ErrExpired.
+func (a *Authority) Accept(p *access.Principal, c Candidate, remote string) (*Identity, error) {
+	return a.accept(p, c.secret, remote)
+}
+
+// Password authenticates a user by name and password (SASL PLAIN): a principal by one of its tokens
+// or its password, any other name by the root key. Errors: as Key.
+func (a *Authority) Password(ctx context.Context, user, password, remote string) (*Identity, error) {
+	if err := a.fresh(ctx); err != nil {
+		return nil, err
+	}
+	p := a.b.Access().Principal(user)
+	if p == nil {
+		i, err := a.Key(ctx, password, remote)
+		if err == nil && !i.Root() {
+			return nil, fmt.Errorf("%w: the user name must be the ID of the token", ErrUnauthenticated)
+		}
+		return i, err
+	}
+	for i := range p.Secrets {
+		s := &p.Secrets[i]
+		if s.IsToken() || len(s.Scram) == 0 {
+			continue
+		}
+		v := &s.Scram[0]
+		salted, err := saltedPassword(v.Mechanism, password, v.Salt, v.Iterations)
+		if err != nil {
+			return nil, err
+		}
+		if given := verifier(v.Mechanism, v.Salt, v.Iterations, salted); subtle.ConstantTimeCompare(given.StoredKey, v.StoredKey) == 1 {
+			return a.accept(p, s, remote)
+		}
+	}
+	i, err := a.Key(ctx, password, remote)
+	if err == nil && i.id != p.ID {
+		return nil, ErrUnauthenticated
+	}
+	return i, err
+}

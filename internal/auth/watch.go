@@ -1,0 +1,174 @@
+package auth
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sebbroker/seb/internal/access"
+)
+
+// Watch calls end, once and in a goroutine of its own, when the identity is no longer valid, or
+// when allowed, called after each change of rules, returns false. A nil allowed is always true.
+// After stop, end is no longer called; it may still be running.
+//
+// Watch ends a connection or stream soon after a revocation. An answer that must not follow the
+// revocation needs a check of its own immediately before it is sent.
+func (i *Identity) Watch(allowed func() bool, end func()) (stop func()) {
+	if i.Root() {
+		return func() {}
+	}
+	w := &watch{i: i, allowed: allowed, end: sync.OnceFunc(end)}
+	if i.expires != 0 {
+		w.timer = time.AfterFunc(time.UnixMicro(i.expires).Sub(i.a.now()), w.end)
+	}
+	i.a.watches.add(w)
+	w.examine() // a change may have come before add
+	return func() {
+		if w.timer != nil {
+			w.timer.Stop()
+		}
+		i.a.watches.remove(w)
+	}
+}
+
+type watch struct {
+	i       *Identity
+	allowed func() bool
+	end     func()
+	timer   *time.Timer
+}
+
+func (w *watch) examine() {
+	if !w.i.Valid() || w.allowed != nil && !w.allowed() {
+		go w.end()
+	}
+}
+
+// watches are the watched identities.
+type watches struct {
+	mu     sync.Mutex // guards all
+	all    map[*watch]struct{}
+	wake   chan struct{} // capacity 1: rules have changed
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	stop   func()
+}
+
+func (s *watches) add(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[w] = struct{}{}
+}
+
+func (s *watches) remove(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, w)
+}
+
+func (s *watches) list() []*watch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*watch, 0, len(s.all))
+	for w := range s.all {
+		list = append(list, w)
+	}
+	return list
+}
+
+// useInterval is how often uses are stored, so that an idle broker makes no request for them.
+const useInterval = time.Hour
+
+func (a *Authority) start() {
+	s := &a.watches
+	s.all, s.wake = map[*watch]struct{}{}, make(chan struct{}, 1)
+	s.stop = a.b.OnAccessChange(func() {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.ended.Go(func() { a.run(ctx) })
+}
+
+func (a *Authority) run(ctx context.Context) {
+	hourly := time.NewTicker(useInterval)
+	defer hourly.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.watches.wake:
+			for _, w := range a.watches.list() {
+				w.examine()
+			}
+		case <-hourly.C:
+			a.storeUses(ctx)
+		}
+	}
+}
+
+// Close stops watching. It may be called twice. Uses of the last hour that were not stored are
+// lost.
+func (a *Authority) Close() {
+	a.watches.stop()
+	a.watches.cancel()
+	a.watches.ended.Wait()
+}
+
+// uses are the last uses of secrets since the start.
+type uses struct{ last sync.Map } // useKey to *atomic.Int64, µs
+
+type useKey struct {
+	principal string
+	secret    uint64
+}
+
+func (u *uses) note(principal string, secret uint64, now int64) {
+	k := useKey{principal, secret}
+	v, ok := u.last.Load(k)
+	if !ok {
+		v, _ = u.last.LoadOrStore(k, &atomic.Int64{})
+	}
+	v.(*atomic.Int64).Store(now)
+}
+
+// LastUse is when a secret was last used: as stored, or since the start of this broker; 0 if never.
+func (a *Authority) LastUse(p *access.Principal, s *access.Secret) int64 {
+	if v, ok := a.uses.last.Load(useKey{p.ID, s.ID}); ok {
+		return max(s.Used, v.(*atomic.Int64).Load())
+	}
+	return s.Used
+}
+
+// storeUses stores the uses that are newer than the stored ones by an interval, and forgets those
+// of secrets that are gone.
+func (a *Authority) storeUses(ctx context.Context) {
+	if a.b.ReadOnly() {
+		return
+	}
+	t := a.b.Access()
+	var list []access.Use
+	a.uses.last.Range(func(k, v any) bool {
+		key, at := k.(useKey), v.(*atomic.Int64).Load()
+		p := t.Principal(key.principal)
+		if p == nil || p.Secret(key.secret) == nil {
+			a.uses.last.Delete(k)
+			return true
+		}
+		if at > p.Secret(key.secret).Used {
+			list = append(list, access.Use{Principal: key.principal, Secret: key.secret, Time: at})
+		}
+		return true
+	})
+	if len(list) == 0 {
+		return
+	}
+	if err := a.b.RecordUse(ctx, list); err != nil {
+		a.log.Warn("last use of tokens not stored", "tokens", len(list), "err", err)
+	}
+}
