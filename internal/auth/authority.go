@@ -15,17 +15,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/broker"
 )
-
-// Broker is what an Authority needs of a broker (package broker).
-type Broker interface {
-	Access() *access.Table
-	ChangeAccess(ctx context.Context, plan func(*access.Table) (access.Change, error)) error
-	RecordUse(ctx context.Context, uses []access.Use) error
-	OnAccessChange(f func()) (stop func())
-	FreshWithin(ctx context.Context, age time.Duration) error
-	ReadOnly() bool
-}
 
 // The errors of a login.
 var (
@@ -40,7 +31,7 @@ const followerAge = 5 * time.Second
 
 // Options configure an Authority. Broker and RootKey are required.
 type Options struct {
-	Broker  Broker
+	Broker  *broker.Broker
 	RootKey string
 	// Internal are topics of Seb itself, such as that of firings. Only rules with the exact name
 	// match them.
@@ -51,7 +42,7 @@ type Options struct {
 
 // Authority authenticates clients. Its methods may be called concurrently.
 type Authority struct {
-	b        Broker
+	b        *broker.Broker
 	root     [sha256.Size]byte // digest of the root key
 	internal []string
 	now      func() time.Time

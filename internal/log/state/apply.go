@@ -167,17 +167,9 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 				return fail("record %d: no partition %s/%d", i, r.Topic, r.Partition)
 			}
 		case OffsetDelete:
-		case FormatLevel:
-			if r.Level <= s.Level {
-				return fail("record %d: format level %d, but the bucket is at %d", i, r.Level, s.Level)
-			}
-		case TimeReset:
-			if s.Level < LevelRecovery {
-				return fail("record %d: a %s at format level %d", i, r.Kind, s.Level)
-			}
-		case AccessChange:
-			if s.Level < LevelAccess && !raised(recs[:i]) {
-				return fail("record %d: a %s at format level %d", i, r.Kind, s.Level)
+		case FormatLevel, TimeReset, AccessChange:
+			if err := s.validateLevel(fail, recs, i); err != nil {
+				return err
 			}
 		case PackInstall:
 			if r.Pack == nil || r.Pack.ID == 0 || s.packs[PackID{h.Epoch, r.Pack.ID}].Installed {
@@ -190,10 +182,28 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 	return s.validateIndex(fail, parts, index)
 }
 
-// raised reports whether one of the records raises the format level so far that an AccessChange may
-// follow.
-func raised(recs []Record) bool {
-	return slices.ContainsFunc(recs, func(r Record) bool { return r.Kind == FormatLevel && r.Level >= LevelAccess })
+// validateLevel checks a record that raises the format level, or that needs a level. The level may
+// have been raised earlier in the object.
+func (s *State) validateLevel(fail func(string, ...any) error, recs []Record, i int) error {
+	level, needs := s.Level, uint32(LevelRecovery)
+	for j := range recs[:i] {
+		if recs[j].Kind == FormatLevel {
+			level = recs[j].Level
+		}
+	}
+	switch r := &recs[i]; r.Kind {
+	case FormatLevel:
+		if r.Level <= level {
+			return fail("record %d: format level %d, but the bucket is at %d", i, r.Level, level)
+		}
+		return nil
+	case AccessChange:
+		needs = LevelAccess
+	}
+	if level < needs {
+		return fail("record %d: a %s at format level %d", i, recs[i].Kind, level)
+	}
+	return nil
 }
 
 func (s *State) validateIndex(fail func(string, ...any) error, parts func(record.ID) uint32, index []record.IndexEntry) error {

@@ -15,13 +15,6 @@ import (
 // catalog.
 func TestMemory(t *testing.T) {
 	topic := func(i int) record.ID { return record.ID{byte(i >> 8), byte(i), 1} }
-	many := func(n int, f func(i int) state.Record) func(l *log) {
-		return func(l *log) {
-			for i := range n {
-				l.must([]state.Record{f(i)})
-			}
-		}
-	}
 	numbered := func(i, parts int) state.Record {
 		return state.Record{
 			Kind: state.TopicCreate, Topic: topic(i), Name: fmt.Sprint("topic-", i), Partitions: uint32(parts),
@@ -53,18 +46,8 @@ func TestMemory(t *testing.T) {
 		{"producers", func(l *log) { l.must([]state.Record{create(1, "t", 100)}) }, many(8000, func(i int) state.Record {
 			return state.Record{Kind: state.ProducerAppend, Topic: record.ID{1}, Partition: uint32(i % 100), Producer: state.ProducerBatch{ID: int64(i), Span: 1}}
 		})},
-		{"principals", atAccess, many(2000, func(i int) state.Record {
-			p := access.Principal{ID: fmt.Sprint("service-", i), Created: 1, Secrets: []access.Secret{{ID: uint64(i + 1), Hash: [32]byte{1}}}}
-			for _, m := range []access.Mechanism{access.SCRAMSHA256, access.SCRAMSHA512} {
-				key := make([]byte, 32*int(m))
-				p.Secrets[0].Scram = append(p.Secrets[0].Scram, access.Scram{Mechanism: m, Iterations: 8192, Salt: make([]byte, 16), StoredKey: key, ServerKey: key})
-			}
-			return state.Record{Kind: state.AccessChange, Access: &access.Change{Put: []access.Principal{p}}}
-		})},
-		{"rules", atAccess, many(5000, func(i int) state.Record {
-			r := access.Rule{Principal: fmt.Sprint("service-", i/5), Resource: access.Topic, Name: fmt.Sprint("topic-", i), Operation: access.Read, Host: access.Any}
-			return state.Record{Kind: state.AccessChange, Access: &access.Change{PutRules: []access.Rule{r}}}
-		})},
+		{"principals", atAccess, many(2000, principal)},
+		{"rules", atAccess, many(5000, rule)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLog(t)
@@ -88,6 +71,31 @@ func TestMemory(t *testing.T) {
 }
 
 func atAccess(l *log) { l.must([]state.Record{state.RaiseTo(state.LevelMax)}) }
+
+// many grows a log by n records.
+func many(n int, f func(i int) state.Record) func(l *log) {
+	return func(l *log) {
+		for i := range n {
+			l.must([]state.Record{f(i)})
+		}
+	}
+}
+
+// principal creates a principal with a token and its verifiers.
+func principal(i int) state.Record {
+	p := access.Principal{ID: fmt.Sprint("service-", i), Created: 1, Secrets: []access.Secret{{ID: uint64(i + 1), Hash: [32]byte{1}}}}
+	for _, m := range []access.Mechanism{access.SCRAMSHA256, access.SCRAMSHA512} {
+		key := make([]byte, 32*int(m))
+		p.Secrets[0].Scram = append(p.Secrets[0].Scram, access.Scram{Mechanism: m, Iterations: 8192, Salt: make([]byte, 16), StoredKey: key, ServerKey: key})
+	}
+	return state.Record{Kind: state.AccessChange, Access: &access.Change{Put: []access.Principal{p}}}
+}
+
+// rule allows one of the principals to read a topic.
+func rule(i int) state.Record {
+	r := access.Rule{Principal: fmt.Sprint("service-", i/5), Resource: access.Topic, Name: fmt.Sprint("topic-", i), Operation: access.Read, Host: access.Any}
+	return state.Record{Kind: state.AccessChange, Access: &access.Change{PutRules: []access.Rule{r}}}
+}
 
 // heap is the size of the heap after a garbage collection.
 func heap() int64 {
