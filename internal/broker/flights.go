@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
-	"github.com/sebbroker/seb/internal/flight"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
 )
 
 // flightKey names a read. Reads with equal keys return the same bytes.
@@ -25,7 +25,7 @@ type flights struct {
 	wg sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
-	of      flight.Group[flightKey, shared]
+	of      objstore.Flights[flightKey, shared]
 	stopped bool
 }
 
@@ -55,7 +55,7 @@ func (r *Reader) readShared(ctx context.Context, p *Piece) error {
 // The lock is held from the lookup to JoinLocked, so the flight cannot finish without this reader.
 // The flight has its own context and its own copy of the piece, because the reader that began it
 // may leave before it ends.
-func (r *Reader) join(ctx context.Context, p *Piece) *flight.Flight[flightKey, shared] {
+func (r *Reader) join(ctx context.Context, p *Piece) *objstore.Flight[flightKey, shared] {
 	s := &r.flights
 	s.mu.Lock()
 	defer s.mu.Unlock()

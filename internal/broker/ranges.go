@@ -16,7 +16,6 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/flight"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -53,7 +52,7 @@ func openRanges(o rangesOptions) *Reader {
 		gets:  o.Metrics.GetOrCreateCounter(`seb_broker_store_reads_total`),
 		bytes: o.Metrics.GetOrCreateCounter(`seb_broker_store_read_bytes_total`),
 	}
-	r.flights.of = flight.Group[flightKey, shared]{
+	r.flights.of = objstore.Flights[flightKey, shared]{
 		Lock:    &r.flights.mu,
 		Retain:  func(s shared, uses int) { s.mem.retain(uses) },
 		Release: func(s shared) { s.mem.release() },

@@ -68,7 +68,6 @@ var levels = map[string]int{
 	"internal/budget":   0,
 	"internal/access":   -1,
 	"internal/auth":     5,
-	"internal/flight":   0,
 	"internal/quiet":    0,
 	"internal/machine":  0,
 

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/flight"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -89,7 +88,7 @@ type Cache struct {
 
 	mu      sync.Mutex // guards the fields below
 	index   map[name]*block
-	flights flight.Group[name, *block]
+	flights objstore.Flights[name, *block]
 	filling map[*fill]struct{}
 	recent  lru // indexed blocks, newest use first
 	opened  lru // indexed blocks whose file is open, newest use first
@@ -138,7 +137,7 @@ func open(dir string, remote objstore.Store, o Options, t tuning) (*Cache, error
 		slots: make(chan struct{}, cmp.Or(o.Fetches, fetches)), asks: make(chan struct{}, asksMax), queue: make(chan *kept, queueMax),
 		index: make(map[name]*block), filling: make(map[*fill]struct{}),
 	}
-	c.flights = flight.Group[name, *block]{
+	c.flights = objstore.Flights[name, *block]{
 		Lock: &c.mu, Retain: func(b *block, uses int) { b.refs += uses }, Release: c.releaseLocked,
 	}
 	if c.buffers == nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/sebbroker/seb/internal/flight"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -21,7 +20,7 @@ type fill struct {
 }
 
 // blockFlight is the single-flight of one block.
-type blockFlight = flight.Flight[name, *block]
+type blockFlight = objstore.Flight[name, *block]
 
 // span is the blocks first to last of an object that a reader wants.
 type span struct {

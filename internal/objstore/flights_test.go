@@ -1,4 +1,4 @@
-package flight_test
+package objstore_test
 
 import (
 	"context"
@@ -7,14 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/sebbroker/seb/internal/flight"
+	"github.com/sebbroker/seb/internal/objstore"
 )
 
 // result counts its uses.
 type result struct{ uses int }
 
-func group() *flight.Group[string, *result] {
-	return &flight.Group[string, *result]{
+func group() *objstore.Flights[string, *result] {
+	return &objstore.Flights[string, *result]{
 		Lock:    &sync.Mutex{},
 		Retain:  func(r *result, uses int) { r.uses += uses },
 		Release: func(r *result) { r.uses-- },

@@ -1,41 +1,42 @@
-// Package flight is a single-flight: concurrent callers that want the same value share one
-// computation. Unlike golang.org/x/sync/singleflight it counts the uses of a result, which may be
-// memory or an open file.
-package flight
+package objstore
 
 import (
 	"context"
 	"sync"
 )
 
-// Group holds the flights in progress, at most one for each key. Lock, Retain and Release are set
-// before the first use. Each caller that waited for a result owns one use of it. An error is not
-// kept: the next caller starts another flight.
-type Group[K comparable, V any] struct {
+// Flights is a single-flight: concurrent callers that want the same data of a store share one read.
+// It holds the flights in progress, at most one for each key. Lock, Retain and Release are set
+// before the first use.
+//
+// Unlike golang.org/x/sync/singleflight it counts the uses of a result, which may be memory or an
+// open file. Each caller that waited for a result owns one use of it. An error is not kept: the
+// next caller starts another flight.
+type Flights[K comparable, V any] struct {
 	of map[K]*Flight[K, V]
 
-	// Lock belongs to the owner, which holds it while it calls a method that ends in Locked. Group
-	// takes it where it calls Retain and Release.
+	// Lock belongs to the owner, which holds it while it calls a method that ends in Locked. Wait
+	// takes it where it calls Release.
 	Lock sync.Locker
 	// Retain adds uses to a result. Release ends one use.
 	Retain  func(v V, uses int)
 	Release func(v V)
 }
 
-// Flight is one computation in progress and then its result.
+// Flight is one read in progress and then its result.
 type Flight[K comparable, V any] struct {
 	Key K
 
 	done    chan struct{} // closed once value and err are set
 	value   V
 	err     error
-	waiting int    // callers of Wait; guarded by the group's lock until done is closed
+	waiting int    // callers of Wait; guarded by Flights.Lock until done is closed
 	cancel  func() // nil: the flight continues when all callers have left
 }
 
 // BeginLocked starts a flight for a key that has none, without callers. cancel, if not nil, is
 // called when all callers have left, and by CancelLocked.
-func (g *Group[K, V]) BeginLocked(key K, cancel func()) *Flight[K, V] {
+func (g *Flights[K, V]) BeginLocked(key K, cancel func()) *Flight[K, V] {
 	if g.of == nil {
 		g.of = map[K]*Flight[K, V]{}
 	}
@@ -45,7 +46,7 @@ func (g *Group[K, V]) BeginLocked(key K, cancel func()) *Flight[K, V] {
 }
 
 // FindLocked returns the flight in progress for a key, or nil.
-func (g *Group[K, V]) FindLocked(key K) *Flight[K, V] { return g.of[key] }
+func (g *Flights[K, V]) FindLocked(key K) *Flight[K, V] { return g.of[key] }
 
 // JoinLocked adds a caller to a flight in progress. The caller must call Wait.
 func (f *Flight[K, V]) JoinLocked() { f.waiting++ }
@@ -55,7 +56,7 @@ func (f *Flight[K, V]) JoinLocked() { f.waiting++ }
 //
 // Where both happen, Wait checks done again under the lock. FinishLocked has counted this caller
 // then, so Wait ends that use itself.
-func (g *Group[K, V]) Wait(ctx context.Context, f *Flight[K, V]) (v V, finished bool, err error) {
+func (g *Flights[K, V]) Wait(ctx context.Context, f *Flight[K, V]) (v V, finished bool, err error) {
 	select {
 	case <-f.done:
 		return f.value, true, f.err
@@ -79,7 +80,7 @@ func (g *Group[K, V]) Wait(ctx context.Context, f *Flight[K, V]) (v V, finished 
 
 // FinishLocked ends a flight. Without an error each caller gets a use of v, and the use of
 // FinishLocked's caller ends.
-func (g *Group[K, V]) FinishLocked(f *Flight[K, V], v V, err error) {
+func (g *Flights[K, V]) FinishLocked(f *Flight[K, V], v V, err error) {
 	if g.of[f.Key] == f {
 		delete(g.of, f.Key)
 	}
@@ -92,7 +93,7 @@ func (g *Group[K, V]) FinishLocked(f *Flight[K, V], v V, err error) {
 }
 
 // CancelLocked cancels all flights that have a cancel function.
-func (g *Group[K, V]) CancelLocked() {
+func (g *Flights[K, V]) CancelLocked() {
 	for _, f := range g.of {
 		if f.cancel != nil {
 			f.cancel()
