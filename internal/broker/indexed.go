@@ -109,16 +109,31 @@ func (b *Broker) Origin(topic record.ID, partition uint32, offset int64) (nonce 
 // ReadIndexed reads committed batches of a partition from an offset on, like Fetch without waiting.
 // It takes the topic's id, and does not count as a reader of rule R11: it does not make a follower
 // continue to follow.
-func (b *Broker) ReadIndexed(ctx context.Context, topic record.ID, w Want) (*Fetched, error) {
+//
+// from is the wanted offset, or the end of the offsets without records that hold it.
+func (b *Broker) ReadIndexed(ctx context.Context, topic record.ID, w Want) (f *Fetched, from int64, err error) {
 	p := newPlan([]Want{w})
 	p.parts[0].err = ErrUnknownTopic
+	from = w.Offset
 	b.log.Read(func(s *state.State) {
 		if t := s.Topic(topic); t != nil {
 			p.wants[0].Topic, p.parts[0].err = t.Name, nil
 			p.parts[0].look(s, &p.wants[0])
+			if p.parts[0].err == nil {
+				from = afterLost(t.Partitions.At(int(w.Partition)), from)
+			}
 		}
 	})
-	return b.read(ctx, p)
+	f, err = b.read(ctx, p)
+	return f, from, err
+}
+
+// afterLost returns the offset, or the end of the ranges without an object that hold it.
+func afterLost(p *state.Partition, offset int64) int64 {
+	for i := p.Find(offset); i >= 0 && i < len(p.Ranges) && p.Ranges[i].Lost(); i++ {
+		offset = p.Ranges[i].End()
+	}
+	return offset
 }
 
 // Queried counts as a reader for a while, so that a follower continues to follow.

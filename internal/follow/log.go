@@ -16,7 +16,8 @@ type Log interface {
 	// that is unknown.
 	Origin(topic record.ID, partition uint32, offset int64) record.ID
 	// Read returns whole committed batches: first the one that holds offset, then later ones up to
-	// about bytesMax. It returns none if offset is not committed yet.
+	// about bytesMax. It returns none if offset is not committed yet, or if a recovery has skipped
+	// the offsets from there to the end.
 	Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (Batches, error)
 	// Changed has an element whenever the committed state may have changed since it was last
 	// received from (capacity 1). Waiting on it makes no request to the store.
@@ -25,6 +26,8 @@ type Log interface {
 
 // Batches are whole batches of one partition in offset order.
 type Batches struct {
+	// From is the offset of the read. If a recovery has skipped the offsets there, it is their end.
+	From  int64
 	Parts [][]byte // each holds whole batches; read-only, valid until Release
 	Free  func()   // returns the memory; nil if there is none to return
 }

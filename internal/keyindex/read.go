@@ -111,7 +111,9 @@ func (w *follower) readPartition(ctx context.Context, p *follow.Partition, from 
 	if pos.next = from; w.recheck(p, &pos) {
 		return from, nil // the next turn sees the same
 	}
-	next = from
+	if next = max(from, b.From); next > from {
+		w.reached(p, next)
+	}
 	var r record.Reader
 	for one, err := range b.All() {
 		if err != nil {

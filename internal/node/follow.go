@@ -48,7 +48,7 @@ func (l *followed) notify(topics bool) {
 func (l *followed) Changed() <-chan struct{} { return l.changed }
 
 func (l *followed) Read(ctx context.Context, topic record.ID, partition uint32, offset int64, bytesMax int) (follow.Batches, error) {
-	f, err := l.ReadIndexed(ctx, topic, broker.Want{Partition: int32(partition), Offset: offset, MaxBytes: bytesMax})
+	f, from, err := l.ReadIndexed(ctx, topic, broker.Want{Partition: int32(partition), Offset: offset, MaxBytes: bytesMax})
 	if err != nil {
 		return follow.Batches{}, err
 	}
@@ -56,6 +56,7 @@ func (l *followed) Read(ctx context.Context, topic record.ID, partition uint32, 
 	if err != nil {
 		f.Release()
 	}
+	b.From = from
 	return b, err
 }
 

@@ -113,7 +113,7 @@ func (x *dry) partition(ctx context.Context, log Log, at partitionKey, span foll
 // batches applies the records of a read within a span, and returns the offset after the last one.
 func (x *dry) batches(b *follow.Batches, at partitionKey, clock *int64, span follow.Span) (next int64, err error) {
 	var r record.Reader
-	next = span.Start
+	next = max(span.Start, b.From)
 	for one, err := range b.All() {
 		if err != nil {
 			return next, err

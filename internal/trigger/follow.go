@@ -38,7 +38,7 @@ func (w *worker) readAt(ctx context.Context, key store.CursorKey, span follow.Sp
 		return nil, &unreadable{key: key, offset: from, err: err}
 	}
 	p = &piece{Batches: b, key: key, cursor: w.cursors[key], to: span.Next}
-	p.cursor.Next = from
+	p.cursor.Next = min(max(from, b.From), p.to)
 	s := w.blocked[key]
 	for one, err := range b.All() {
 		if err != nil && p.cursor.Next == from { // else the batches before it come first
