@@ -3,7 +3,6 @@ package history
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"slices"
 	"testing"
 	"time"
@@ -85,10 +84,6 @@ func lines(t testing.TB, events []Event) []byte {
 		b.Write(append(line, '\n'))
 	}
 	return b.Bytes()
-}
-
-func reader(b []byte) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 }
 
 // linear returns the result of Linear.

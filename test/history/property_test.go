@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -188,31 +187,30 @@ func TestBrokenHistoriesAreRejected(t *testing.T) {
 	}
 }
 
-func TestViolationsAreDrawn(t *testing.T) {
-	x := idealHistory(7, 120)
+func TestExcerptHasTheViolation(t *testing.T) {
+	x := idealHistory(7, 2000)
+	x.put(Event{Note: "SIGKILL", Lane: "broker 1"})
+	x.both(Event{Do: Read, Client: 93, From: 0}, Event{Is: OK, Epoch: x.epoch, End: 1, Bad: "x"})
+	x.both(Event{Do: Read, Client: 94, Part: 1}, Event{Is: Failed})
 	c := NewChecker()
-	x.put(Event{Note: "SIGKILL <pid>", Lane: "broker 1"})
-	x.both(Event{Do: Read, Client: 93, From: 0}, Event{Is: OK, Epoch: x.epoch, End: 1, Bad: "<script>"})
 	for i := range x.events {
 		c.Add(&x.events[i])
 	}
-	path := filepath.Join(t.TempDir(), "page.html")
-	if err := WritePage(path, "a <title>", reader(lines(t, x.events)), c.Violations()); err != nil {
+	dir := t.TempDir()
+	whole, part := filepath.Join(dir, "history"), filepath.Join(dir, "excerpt")
+	if err := os.WriteFile(whole, lines(t, x.events), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(path)
+	if err := WriteExcerpt(part, whole, c.Violations()[0]); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(part)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<svg", "&lt;script&gt;", "SIGKILL &lt;pid&gt;", RuleForeign, "client 93", "a &lt;title&gt;"} {
-		if !bytes.Contains(page, []byte(want)) {
-			t.Errorf("the page has no %q", want)
-		}
-	}
-	for _, never := range []string{"<script", "http://", "https://", "src="} {
-		if strings.Contains(string(page), never) {
-			t.Errorf("the page has %q", never)
-		}
+	end := lines(t, x.events[len(x.events)-5:len(x.events)-2])
+	if n := bytes.Count(text, []byte("\n")); n != excerptBefore || !bytes.HasSuffix(text, end) {
+		t.Errorf("%d lines, which end in\n%s\nwant\n%s", n, text[max(0, len(text)-500):], end)
 	}
 }
 

@@ -88,7 +88,7 @@ func ServeInterop(t testing.TB, args ...string) *InteropBroker {
 	}
 	t.Cleanup(b.finish)
 	for range startsMax {
-		if b.Address, err = freeAddress(); err != nil {
+		if b.Address, err = FreeAddress(); err != nil {
 			t.Fatal(err)
 		}
 		if err = b.start(); err == nil {

@@ -110,6 +110,17 @@ func (b *Broker) CPU() time.Duration {
 	return b.cmd.ProcessState.UserTime() + b.cmd.ProcessState.SystemTime()
 }
 
+// Status returns a number of bytes from /proc/PID/status, 0 if it is unknown.
+func (b *Broker) Status(field string) (bytes int64) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.Pid()))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), field+":")
+	_, _ = fmt.Sscanf(rest, "%d kB", &bytes)
+	return bytes << 10
+}
+
 // Done is closed when the process has ended.
 func (b *Broker) Done() <-chan struct{} { return b.done }
 

@@ -9,9 +9,11 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 )
 
@@ -19,6 +21,7 @@ import (
 type S3Proxy struct {
 	server *httptest.Server
 	delay  atomic.Int64 // nanoseconds
+	dir    string       // of the server
 
 	mu     sync.Mutex // guards the fields below
 	counts S3Counts
@@ -57,6 +60,24 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	}))
 	return p, nil
 }
+
+// CountedS3 starts a server behind a proxy for a test, and sets the server's keys in the environment.
+func CountedS3(t testing.TB) *S3Proxy {
+	t.Helper()
+	server := S3ForTest(t)
+	p, err := NewS3Proxy(server.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	p.dir = server.dir
+	t.Setenv("AWS_ACCESS_KEY_ID", AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", SecretKey)
+	return p
+}
+
+// Folder returns the folder with the objects of a prefix. The proxy must be of CountedS3.
+func (p *S3Proxy) Folder(prefix string) string { return filepath.Join(p.dir, Bucket, prefix) }
 
 // Close ends the proxy after the running requests.
 func (p *S3Proxy) Close() { p.server.Close() }

@@ -24,6 +24,9 @@ const (
 	Bucket    = "seb"
 )
 
+// S3Keys are the environment variables of the keys.
+var S3Keys = []string{"AWS_ACCESS_KEY_ID=" + AccessKey, "AWS_SECRET_ACCESS_KEY=" + SecretKey}
+
 const (
 	readyWait = 20 * time.Second
 	stopWait  = 5 * time.Second
@@ -53,7 +56,7 @@ func StartS3(ctx context.Context, dir string, args ...string) (*S3Server, error)
 	}
 	var faults []error
 	for range startsMax {
-		address, err := freeAddress()
+		address, err := FreeAddress()
 		if err != nil {
 			return nil, fmt.Errorf("start s3 server: %w", err)
 		}
@@ -172,7 +175,8 @@ func (s *S3Server) Stop() error {
 // Pid returns the server's process ID, for tests that stop and continue it.
 func (s *S3Server) Pid() int { return s.child.command.Process.Pid }
 
-func freeAddress() (string, error) {
+// FreeAddress returns a free address, which another process may take.
+func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

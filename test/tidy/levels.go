@@ -17,9 +17,7 @@ var levels = map[string]int{
 	"internal/benchmark": 7,
 	"":                   7,
 	"test/sim":           7,
-	"test/torture":       7,
-	"test/soak":          7,
-	"test/backup":        8,
+	"test/torture":       8,
 	"test/pressure":      7,
 
 	"internal/httpapi": 6,

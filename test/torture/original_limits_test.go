@@ -20,7 +20,7 @@ func TestOriginalWithMoreWritersThanConnections(t *testing.T) {
 	const writers, connections, n = 64, 8, 1500
 	s := serve(t, node.Options{Bucket: "mem:", BatchWait: time.Millisecond}, httpapi.Options{Connections: connections})
 	c := newOriginal(t, s.url)
-	var w acked
+	var w outcomes
 	w.write(c, writers, func() bool { return w.count()+int(w.failed.Load()) >= n })()
 	c.client.CloseIdleConnections()
 	if w.count() == 0 {

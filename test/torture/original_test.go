@@ -505,15 +505,15 @@ func TestOriginalWritersWaitForMemory(t *testing.T) {
 	}
 }
 
-// acked are the records that were reported as stored to a writer.
-type acked struct {
+// outcomes are the records that were reported as stored to a writer.
+type outcomes struct {
 	mu     sync.Mutex // guards stored
 	stored []string
 	failed atomic.Int64
 }
 
 // write adds numbered records until enough returns true.
-func (w *acked) write(c *original, workers int, enough func() bool) (wait func()) {
+func (w *outcomes) write(c *original, workers int, enough func() bool) (wait func()) {
 	var wg sync.WaitGroup
 	for i := range workers {
 		wg.Go(func() {
@@ -532,7 +532,7 @@ func (w *acked) write(c *original, workers int, enough func() bool) (wait func()
 	return wg.Wait
 }
 
-func (w *acked) count() int {
+func (w *outcomes) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.stored)
@@ -540,7 +540,7 @@ func (w *acked) count() int {
 
 // check reads everything and looks for missing acknowledged records and for duplicates, because
 // this client never retries.
-func (w *acked) check(t *testing.T, c *original) {
+func (w *outcomes) check(t *testing.T, c *original) {
 	t.Helper()
 	seen := map[string]int{}
 	for _, v := range c.all(t, "t", reads{max: 1000, buffer: 1 << 20}) {
@@ -569,7 +569,7 @@ func TestOriginalOnFailingStore(t *testing.T) {
 	if err := c.add("t", []byte("first")); err != nil {
 		t.Fatal(err)
 	}
-	var w acked
+	var w outcomes
 	deadline := time.Now().Add(time.Minute)
 	enough := func() bool { return w.failed.Load() >= 100 && w.count() >= 300 || time.Now().After(deadline) }
 	wait := w.write(c, 8, enough)
@@ -600,7 +600,7 @@ func TestOriginalAtStopAndTakeover(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			s := serve(t, node.Options{Store: store, BatchWait: time.Millisecond}, httpapi.Options{})
 			c := newOriginal(t, s.url)
-			var w acked
+			var w outcomes
 			deadline := time.Now().Add(time.Minute)
 			wait := w.write(c, 4, func() bool { return w.failed.Load() >= 20 || time.Now().After(deadline) })
 			for w.count() < 50 && time.Now().Before(deadline) {

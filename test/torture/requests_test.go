@@ -27,17 +27,7 @@ type counted struct {
 	last testenv.S3Counts
 }
 
-func newCounted(t *testing.T) *counted {
-	s := testenv.S3ForTest(t)
-	proxy, err := testenv.NewS3Proxy(s.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
-	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
-	return &counted{S3Proxy: proxy}
-}
+func newCounted(t *testing.T) *counted { return &counted{S3Proxy: testenv.CountedS3(t)} }
 
 // take returns the counts since the last call.
 func (c *counted) take() testenv.S3Counts {

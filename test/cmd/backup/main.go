@@ -20,6 +20,6 @@ func main() {
 	flag.Uint64("seed", 0, "seed of the random times; 0 draws one")
 	campaign.Main(source, func(ctx context.Context) ([]campaign.Step, error) {
 		args := append(campaign.Flags("seed"), "-life="+life.String())
-		return []campaign.Step{campaign.Test("test/backup", "TestBackup", args...)}, campaign.S3(ctx)
+		return []campaign.Step{campaign.Test("test/torture", "^TestBackup$", args...)}, campaign.S3(ctx)
 	})
 }

@@ -19,6 +19,6 @@ var source string
 func main() {
 	flag.Duration("life", 25*time.Minute, "duration of the load")
 	campaign.Main(source, func(ctx context.Context) ([]campaign.Step, error) {
-		return []campaign.Step{campaign.Test("test/soak", ".", append([]string{"-args", "-long"}, campaign.Flags("life")...)...)}, campaign.S3(ctx)
+		return []campaign.Step{campaign.Test("test/torture", "^(TestSoak|TestStart|TestFollower)$", append([]string{"-args", "-long"}, campaign.Flags("life")...)...)}, campaign.S3(ctx)
 	})
 }

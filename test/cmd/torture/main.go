@@ -28,6 +28,6 @@ func main() {
 		if *seed == 0 && *kills == 0 && *d == 0 {
 			*d = 30 * time.Second
 		}
-		return []campaign.Step{campaign.Test("test/torture/campaign", "^TestTorture$", campaign.Flags("seed", "kills", "time")...)}, campaign.S3(ctx)
+		return []campaign.Step{campaign.Test("test/torture", "^TestTorture$", campaign.Flags("seed", "kills", "time")...)}, campaign.S3(ctx)
 	})
 }

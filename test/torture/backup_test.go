@@ -1,14 +1,11 @@
-// Package backup kills a broker, and the backups of its bucket, at random times. Each restored copy
-// holds every record that was acknowledged before its backup began, once, at its offset.
-package backup
+package torture
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,34 +21,13 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-var (
-	life = flag.Duration("life", 6*time.Second, "how long a broker is killed and backed up, for each kind of bucket")
-	seed = flag.Uint64("seed", 0, "seed of the random times; 0 draws one")
-)
-
-var program string
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "seb-backup")
-	if err == nil {
-		program, err = testenv.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
-
 // writers is the number of topics that are written, each by one goroutine.
 const writers = 4
 
-// run is the lifetime of a bucket.
-type run struct {
+// backupRun is the lifetime of a bucket.
+type backupRun struct {
 	t              *testing.T
+	program        string
 	rng            *rand.Rand
 	env            []string
 	bucket, backup string
@@ -66,10 +42,8 @@ type run struct {
 }
 
 func TestBackup(t *testing.T) {
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-seed %d", *seed)
+	life, seed := cmp.Or(*lifeFlag, 6*time.Second), cmp.Or(*seedFlag, uint64(time.Now().UnixNano()))
+	t.Logf("-seed %d", seed)
 	for name, places := range map[string]func(t *testing.T, s3 *testenv.S3Server, dir string) (bucket, backup string){
 		"S3 to folder": func(_ *testing.T, s3 *testenv.S3Server, dir string) (string, string) {
 			return s3.Spec("live"), filepath.Join(dir, "backup")
@@ -81,20 +55,18 @@ func TestBackup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s3 := testenv.S3ForTest(t)
-			r := &run{
-				t: t, rng: rand.New(rand.NewPCG(*seed, 1)), dir: t.TempDir(), port: 0,
-				env: append(os.Environ(), "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey,
-					"SEB_API_KEY="+testenv.InteropKey),
+			r := &backupRun{
+				t: t, program: built(t, delivered), rng: stream(seed, streamPlan), dir: t.TempDir(), port: freePort(t), env: environment(apiKey),
 			}
 			r.bucket, r.backup = places(t, s3, r.dir)
-			r.life()
+			r.live(life, stream(seed, streamNemesis))
 		})
 	}
 }
 
 // serve starts the broker, on the port of its first start.
-func (r *run) serve() {
-	b, err := testenv.Serve(program, r.env,
+func (r *backupRun) serve() {
+	b, err := testenv.Serve(r.program, r.env,
 		"--bucket", r.bucket, "--data-dir", filepath.Join(r.dir, "data"), "--http-port", strconv.Itoa(r.port), "--kafka-listen", "",
 		"--batch-wait-time", "2ms", "--pack-bytes", "65536", "--pack-age", "100ms", "--merge-interval", "200ms", "--snapshot-slots", "50")
 	if err == nil {
@@ -109,19 +81,17 @@ func (r *run) serve() {
 	r.mu.Unlock()
 }
 
-func (r *run) life() {
-	r.port = freePort(r.t)
+func (r *backupRun) live(life time.Duration, kills *rand.Rand) {
 	r.serve()
 	if r.t.Failed() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.t.Context(), *life)
+	ctx, cancel := context.WithTimeout(r.t.Context(), life)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range writers {
 		wg.Go(func() { r.write(ctx, i) })
 	}
-	kills := rand.New(rand.NewPCG(*seed, 2))
 	wg.Go(func() {
 		for sleep(ctx, 300*time.Millisecond+time.Duration(kills.Int64N(int64(1500*time.Millisecond)))) {
 			r.broker.Kill()
@@ -134,12 +104,12 @@ func (r *run) life() {
 	}
 	wg.Wait()
 	r.broker.Kill()
-	r.finish()
+	r.finish(life)
 }
 
 // write produces values, and counts which were acknowledged.
-func (r *run) write(ctx context.Context, i int) {
-	c, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", r.port), client.Options{APIKey: testenv.InteropKey, RetryTime: time.Minute})
+func (r *backupRun) write(ctx context.Context, i int) {
+	c, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", r.port), client.Options{APIKey: apiKey, RetryTime: time.Minute})
 	if err != nil {
 		r.t.Error(err)
 		return
@@ -165,15 +135,15 @@ func (r *run) write(ctx context.Context, i int) {
 }
 
 // seb runs a command; after a time it is killed.
-func (r *run) seb(killAfter time.Duration, args ...string) (out string, killed bool) {
+func (r *backupRun) seb(killAfter time.Duration, args ...string) (out string, killed bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Minute)
 	if killAfter > 0 {
 		ctx, cancel = context.WithTimeout(r.t.Context(), killAfter)
 	}
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...) // ends it with SIGKILL
-	cmd.Env = r.env
+	cmd := exec.CommandContext(ctx, r.program, args...) // ends it with SIGKILL
+	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), r.env...)
 	b, err := cmd.CombinedOutput()
 	if err != nil && (killAfter == 0 || ctx.Err() == nil) {
 		r.t.Errorf("seb %s: %v\n%s", strings.Join(args, " "), err, b)
@@ -182,7 +152,7 @@ func (r *run) seb(killAfter time.Duration, args ...string) (out string, killed b
 }
 
 // once makes a backup, possibly an interrupted one, and checks the restore points.
-func (r *run) once() {
+func (r *backupRun) once() {
 	least := r.acknowledged()
 	var after time.Duration
 	if r.rng.IntN(2) == 0 {
@@ -196,7 +166,7 @@ func (r *run) once() {
 	r.check("", least)
 }
 
-func (r *run) acknowledged() [writers]int64 {
+func (r *backupRun) acknowledged() [writers]int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.acked
@@ -204,7 +174,7 @@ func (r *run) acknowledged() [writers]int64 {
 
 // check restores a restore point, the newest if it is not named, and compares it with what was
 // acknowledged before.
-func (r *run) check(at string, least [writers]int64) {
+func (r *backupRun) check(at string, least [writers]int64) {
 	r.restores++
 	to := filepath.Join(r.dir, fmt.Sprintf("restored-%d", r.restores))
 	defer os.RemoveAll(to)
@@ -245,7 +215,7 @@ func (r *run) check(at string, least [writers]int64) {
 
 // finish checks a last backup and the restore points before it, and moves the log to a third
 // bucket.
-func (r *run) finish() {
+func (r *backupRun) finish(life time.Duration) {
 	if r.t.Failed() {
 		return
 	}
@@ -257,29 +227,9 @@ func (r *run) finish() {
 	}
 	r.check("", r.acknowledged())
 	acked := r.acknowledged()
-	r.t.Logf("%v: %d records acknowledged, %d kills of the broker, %d backups, %d of them killed, %d restored copies", *life,
+	r.t.Logf("%v: %d records acknowledged, %d kills of the broker, %d backups, %d of them killed, %d restored copies", life,
 		acked[0]+acked[1]+acked[2]+acked[3], r.kills, r.backups, r.killed, r.restores)
 	if r.kills == 0 || r.killed == 0 || r.restores < 3 || acked[0] == 0 {
 		r.t.Log("the run is too short to cover much")
 	}
-}
-
-// sleep waits, and reports whether ctx lives.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

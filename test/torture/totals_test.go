@@ -1,4 +1,4 @@
-package campaign
+package torture
 
 import (
 	"context"
@@ -101,7 +101,7 @@ func (c *campaign) long() bool { return c.time > 0 || c.kills > 0 }
 
 // one executes one plan and checks it.
 func (c *campaign) one(ctx context.Context, p *plan) {
-	repeat := fmt.Sprintf("go test ./test/torture/campaign -run '^TestTorture$' -v -seed=%d -length=%v\n%v", p.seed, p.length, p)
+	repeat := fmt.Sprintf("go test ./test/torture -run '^TestTorture$' -v -seed=%d -length=%v\n%v", p.seed, p.length, p)
 	if !c.long() {
 		c.t.Log(repeat)
 	}

@@ -1,4 +1,4 @@
-package campaign
+package torture
 
 import (
 	"context"
@@ -119,15 +119,14 @@ func (s *slot) pauseTime() time.Duration {
 	return span(stream(uint64(time.Now().UnixNano()), 1), time.Millisecond, s.r.p.stopMax)
 }
 
-// sleep waits, unless ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
+// sleep waits, and reports whether ctx lives.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
+		return false
 	case <-t.C:
+		return true
 	}
 }

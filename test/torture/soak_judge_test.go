@@ -1,4 +1,4 @@
-package soak
+package torture
 
 import (
 	"maps"
@@ -29,23 +29,25 @@ func keyed(name string) (first, second, tombstone int) {
 // A judge that finds nothing would make the soak worthless.
 func TestJudgeFindsEveryFault(t *testing.T) {
 	now := time.Now()
-	plain := func() *topic {
-		return &topic{name: "plain", acked: []acked{{0, 10, 2, now}, {3, 13, 1, now}}, unknown: map[int]bool{12: true}, next: 14}
+	plain := func() *ledger {
+		return &ledger{name: "plain", acked: []acked{{0, 10, 2, now}, {3, 13, 1, now}}, unknown: map[int]bool{12: true}, next: 14}
 	}
 	cut := plain()
 	cut.partial = true
 	trimmed := plain()
 	trimmed.partial, trimmed.trimmed = true, 3
+	ordered := plain()
+	ordered.ordered = true
 	a, b, x := keyed("k")
-	compact := &topic{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, b, 1, now}}, unknown: map[int]bool{}}
-	removed := &topic{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, x, 1, now}}, unknown: map[int]bool{}}
-	perhaps := &topic{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, b, 1, now}}, unknown: map[int]bool{x: true}}
+	compact := &ledger{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, b, 1, now}}, unknown: map[int]bool{}}
+	removed := &ledger{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, x, 1, now}}, unknown: map[int]bool{}}
+	perhaps := &ledger{name: "k", keyed: true, acked: []acked{{0, a, 1, now}, {1, b, 1, now}}, unknown: map[int]bool{x: true}}
 	type at struct {
 		offset int64
 		seq    int
 	}
 	for name, c := range map[string]struct {
-		p     *topic
+		p     *ledger
 		start int64
 		seen  []at
 		want  []string
@@ -54,6 +56,7 @@ func TestJudgeFindsEveryFault(t *testing.T) {
 		"the last is missing":          {plain(), 0, []at{{0, 10}, {1, 11}, {2, 12}}, []string{faultMissing}},
 		"one in the middle is":         {plain(), 0, []at{{0, 10}, {2, 12}, {3, 13}}, []string{faultGap}},
 		"two swapped":                  {plain(), 0, []at{{0, 11}, {1, 10}, {2, 12}, {3, 13}}, []string{faultMoved}},
+		"the unknown one too late":     {ordered, 0, []at{{0, 10}, {1, 11}, {2, 99}, {3, 13}, {4, 12}}, []string{faultOrder, faultForeign}},
 		"a rejected one":               {plain(), 0, []at{{0, 10}, {1, 11}, {2, 99}, {3, 13}}, []string{faultForeign}},
 		"the unknown twice":            {plain(), 0, []at{{0, 10}, {1, 11}, {2, 12}, {3, 13}, {4, 12}}, []string{faultTwice}},
 		"begins too late":              {plain(), 3, []at{{3, 13}}, []string{faultTooEarly}},

@@ -1,14 +1,13 @@
-package soak
+package torture
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
-	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,59 +20,21 @@ import (
 
 var long = flag.Bool("long", false, "the long versions, as go run ./test/cmd/soak runs them")
 
-// seb is the built broker; TestMain sets it.
-var seb string
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "seb-soak-bin-*")
-	if err != nil {
-		panic(err)
-	}
-	if seb, err = testenv.Build(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-const (
-	apiKey = "soak-key"
-	prefix = "soak"
-)
+const prefix = "soak"
 
 // fixture is a bucket on a real S3 server behind a proxy, and a data directory for one broker at a
 // time.
 type fixture struct {
 	t     *testing.T
+	seb   string // the program
 	dir   string
 	proxy *testenv.S3Proxy
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: no S3 server")
-	}
-	p := &fixture{t: t, dir: t.TempDir()}
-	if err := os.Mkdir(filepath.Join(p.dir, "s3"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	server, err := testenv.StartS3(t.Context(), filepath.Join(p.dir, "s3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Stop() })
-	if p.proxy, err = testenv.NewS3Proxy(server.Endpoint); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.proxy.Close)
-	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
 	t.Setenv("SEB_API_KEY", apiKey)
-	return p
+	return &fixture{t: t, seb: built(t, delivered), dir: t.TempDir(), proxy: testenv.CountedS3(t)}
 }
 
 func (p *fixture) dataDir() string { return filepath.Join(p.dir, "data") }
@@ -94,7 +55,7 @@ type process struct {
 // launch starts a broker.
 func (p *fixture) launch(args ...string) *testenv.Broker {
 	p.t.Helper()
-	b, err := testenv.Serve(seb, nil, append([]string{
+	b, err := testenv.Serve(p.seb, nil, append([]string{
 		"--bucket", p.proxy.Spec(prefix), "--data-dir", p.dataDir(), "--http-port", "0",
 	}, args...)...)
 	if err != nil {
@@ -114,37 +75,6 @@ func (p *fixture) serve(args ...string) *process {
 		p.t.Fatal(err)
 	}
 	return &process{b, address, time.Since(begin)}
-}
-
-// memory returns a process's memory in bytes; 0 if unknown.
-func (b *process) memory() (n int64) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.Pid()))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &n); err == nil {
-			return n << 10
-		}
-	}
-	return 0
-}
-
-// cpu returns a process's CPU time; 0 if unknown.
-func (b *process) cpu() time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.Pid()))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may contain anything
-	fields := strings.Fields(rest)
-	const user, system, perSecond = 11, 12, 100
-	if len(fields) <= system {
-		return 0
-	}
-	u, _ := strconv.Atoi(fields[user])
-	s, _ := strconv.Atoi(fields[system])
-	return time.Duration(u+s) * time.Second / perSecond
 }
 
 // objects are counts and bytes of the objects in the bucket, by part of the log.
@@ -179,7 +109,7 @@ func (o objects) String() string {
 // may be counted.
 func (p *fixture) objects() objects {
 	o := noObjects()
-	root := filepath.Join(p.dir, "s3", testenv.Bucket, prefix)
+	root := p.proxy.Folder(prefix)
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil // deleted meanwhile
@@ -203,7 +133,7 @@ func (p *fixture) objects() objects {
 
 // newestSnapshot returns the position of the newest snapshot in the bucket; zeros if there is none.
 func (p *fixture) newestSnapshot() (epoch uint32, slot uint64) {
-	all, _ := os.ReadDir(filepath.Join(p.dir, "s3", testenv.Bucket, prefix, "s0000", "snap"))
+	all, _ := os.ReadDir(filepath.Join(p.proxy.Folder(prefix), "s0000", "snap"))
 	if len(all) == 0 {
 		return 0, 0
 	}
@@ -214,31 +144,13 @@ func (p *fixture) newestSnapshot() (epoch uint32, slot uint64) {
 	return math.MaxUint32 - epoch, math.MaxUint64 - slot
 }
 
-// until polls for at most most and reports whether done returned true.
-func until(ctx context.Context, most time.Duration, done func() bool) bool {
-	end := time.After(most)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-end:
-			return false
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
-}
-
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return int(netip.MustParseAddrPort(address).Port())
 }
 
 // metrics returns a broker's metrics as text.

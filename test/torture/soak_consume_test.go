@@ -1,4 +1,4 @@
-package soak
+package torture
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // check compares a record with its id.
-func check(p *topic, r *record.Record) error {
+func check(p *ledger, r *record.Record) error {
 	i, err := idOf(r)
 	if err != nil || i.topic != p.name || !same(r, i, p.keyed) {
 		return fmt.Errorf("%s returned at offset %d: %.80q", p.name, r.Offset, r.Value)
@@ -22,7 +22,7 @@ func check(p *topic, r *record.Record) error {
 
 // follow reads a topic for a group until ctx ends, and commits. It starts a new session regularly,
 // like another consumer.
-func (l *load) follow(ctx context.Context, p *topic, group string, session time.Duration) {
+func (l *load) follow(ctx context.Context, p *ledger, group string, session time.Duration) {
 	l.others.Go(func() {
 		finished := int64(0) // offset after the last processed record
 		for ctx.Err() == nil {
@@ -34,7 +34,7 @@ func (l *load) follow(ctx context.Context, p *topic, group string, session time.
 	})
 }
 
-func (l *load) session(ctx context.Context, p *topic, group string, session time.Duration, finished *int64) error {
+func (l *load) session(ctx context.Context, p *ledger, group string, session time.Duration, finished *int64) error {
 	k, err := l.reader.Consumer(ctx, group, p.name, client.ConsumerOptions{Follow: true, CommitEvery: 500 * time.Millisecond})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -74,7 +74,7 @@ func (l *load) session(ctx context.Context, p *topic, group string, session time
 }
 
 // skip moves a group to the start of its topic, after its next records were trimmed.
-func (l *load) skip(p *topic, group string) error {
+func (l *load) skip(p *ledger, group string) error {
 	t, err := l.reader.Topic(context.Background(), p.name)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (l *load) read(ctx context.Context, seed uint64, pause time.Duration) {
 	})
 }
 
-func (l *load) readOnce(ctx context.Context, p *topic) error {
+func (l *load) readOnce(ctx context.Context, p *ledger) error {
 	count, at := 0, int64(-1)
 	for r, err := range l.reader.Records(ctx, p.name, client.ReadOptions{Offset: client.Earliest}) {
 		switch {

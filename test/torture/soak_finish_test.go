@@ -1,25 +1,18 @@
-package soak
+package torture
 
 import (
-	"bufio"
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/testenv"
 )
 
 // finish reads everything back from the bucket alone, lets the garbage collections run, and checks
@@ -58,7 +51,7 @@ func (s *soak) finish() {
 // verify compares all topics with their writers' acknowledgements.
 func (s *soak) verify(when string) {
 	begin := time.Now()
-	jobs := make(chan *topic, len(s.l.topics))
+	jobs := make(chan *ledger, len(s.l.topics))
 	for _, p := range s.l.topics {
 		jobs <- p
 	}
@@ -96,7 +89,7 @@ func (s *soak) verify(when string) {
 }
 
 // judge reads a topic. Retention may trim the topic meanwhile; then it reads again.
-func (s *soak) judge(p *topic) (*judge, error) {
+func (s *soak) judge(p *ledger) (*judge, error) {
 	for {
 		t, err := s.l.reader.Topic(s.t.Context(), p.name)
 		if err != nil {
@@ -201,7 +194,7 @@ func (s *soak) garbage(names []string) (garbage []string) {
 
 // names lists the bucket.
 func (p *fixture) names() (all []string) {
-	root := filepath.Join(p.dir, "s3", testenv.Bucket, prefix)
+	root := p.proxy.Folder(prefix)
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			name, err := filepath.Rel(root, path)
@@ -240,7 +233,7 @@ func (p *fixture) isSeal(name string) bool {
 	if !strings.Contains(name, "/wal/") {
 		return false
 	}
-	f, err := os.Open(filepath.Join(p.dir, "s3", testenv.Bucket, prefix, filepath.FromSlash(name)))
+	f, err := os.Open(filepath.Join(p.proxy.Folder(prefix), filepath.FromSlash(name)))
 	if err != nil {
 		return false
 	}
@@ -255,7 +248,7 @@ func (p *fixture) isSeal(name string) bool {
 
 // snapshot decodes the newest snapshot.
 func (p *fixture) snapshot() (name string, st *state.State) {
-	dir := filepath.Join(p.dir, "s3", testenv.Bucket, prefix, "s0000", "snap")
+	dir := filepath.Join(p.proxy.Folder(prefix), "s0000", "snap")
 	all, err := os.ReadDir(dir)
 	if err != nil || len(all) == 0 {
 		p.t.Fatalf("no snapshot: %v", err)
@@ -272,31 +265,16 @@ func (p *fixture) snapshot() (name string, st *state.State) {
 
 // fsck verifies the bucket with the program.
 func (s *soak) fsck() {
-	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(context.Background(), seb, "fsck", "--json", "--bucket", s.p.proxy.Spec(prefix))
-	cmd.Stdout, cmd.Stderr = &out, &errs
 	begin := time.Now()
-	if err := cmd.Run(); err != nil {
-		s.t.Errorf("fsck: %v\n%s%s", err, out.String(), errs.String())
+	r, kinds, err := fsckBucket(s.t.Context(), s.p.seb, s.p.proxy.Spec(prefix), nil)
+	if err != nil {
+		s.t.Error(err)
 	}
-	var last struct{ Summary fsck.Report }
-	kinds := map[string]int{}
-	for lines := bufio.NewScanner(&out); lines.Scan(); {
-		var found fsck.Finding
-		if json.Unmarshal(lines.Bytes(), &found) == nil && found.Kind != "" {
-			kinds[string(found.Severity)+": "+found.Kind]++
-			continue
-		}
-		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
-			s.t.Errorf("fsck prints %q: %v", lines.Text(), err)
-		}
-	}
-	r := &last.Summary
-	s.t.Logf("fsck, %v: %+v; findings: %v", time.Since(begin).Round(time.Millisecond), *r, kinds)
+	s.t.Logf("fsck, %v: %+v; findings: %v", time.Since(begin).Round(time.Millisecond), r, kinds)
 	// Allowed orphans are probes of killed store checks, and packs that became garbage after the
 	// load: replaced ones of earlier epochs, and one that was stored but not installed (rule R7).
 	probes := s.p.objects().count["probe"]
-	if r.Damages > 0 || r.Orphans.Objects != int64(probes+kinds["orphan: pack"]) {
+	if r.Damages > 0 || r.Orphans.Objects != int64(probes)+kinds["orphan pack"] {
 		s.t.Errorf("fsck found %d damaged objects and %d orphans, %d of them probes", r.Damages, r.Orphans.Objects, probes)
 	}
 	if r.Topics != s.z.topics || int(r.Epoch) > s.starts {

@@ -1,4 +1,4 @@
-package campaign
+package torture
 
 import (
 	"context"
@@ -48,7 +48,7 @@ type run struct {
 	failed atomic.Bool
 
 	users []*user
-	kept  kept
+	kept  ledger // of keptTopic
 	began time.Time
 	leads []time.Duration // start times; guarded by mu
 
@@ -102,7 +102,7 @@ func newRun(w *shared, p *plan) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{shared: w, p: p, dir: dir, end: func() {}}
+	r := &run{shared: w, p: p, dir: dir, end: func() {}, kept: ledger{name: keptTopic, keyed: true, ordered: true, unknown: map[int]bool{}}}
 	if r.rec, err = history.NewRecorder(r.historyFile()); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (r *run) key() string { return apiKey + r.bucket }
 
 // environment returns the environment of every broker with a key.
 func environment(key string) []string {
-	return []string{"SEB_API_KEY=" + key, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
+	return append([]string{"SEB_API_KEY=" + key}, testenv.S3Keys...)
 }
 
 // storeFaults counts the faults between brokers and store, by kind.

@@ -1,4 +1,4 @@
-package soak
+package torture
 
 import (
 	"fmt"
@@ -71,13 +71,14 @@ type acked struct {
 	sent  time.Time // before the request
 }
 
-// topic is one topic of the load, with the acknowledgements of its only writer.
-type topic struct {
+// ledger is one topic of the load, with the acknowledgements of its only writer.
+type ledger struct {
 	name     string
 	settings map[string]string
 	partial  bool // starts later than at 0, by trims or retention
 	keyed    bool // compacted
 	renewed  bool // deleted and recreated
+	ordered  bool // records of unknown outcome are in order too
 
 	mu      sync.Mutex // guards the fields below
 	life    int
@@ -87,13 +88,13 @@ type topic struct {
 	trimmed int64        // highest requested trim
 }
 
-func (p *topic) note(a acked) {
+func (p *ledger) note(a acked) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.acked = append(p.acked, a)
 }
 
-func (p *topic) noteUnknown(seq, count int) {
+func (p *ledger) noteUnknown(seq, count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range count {
@@ -102,14 +103,14 @@ func (p *topic) noteUnknown(seq, count int) {
 }
 
 // again starts the next incarnation of the topic.
-func (p *topic) again() {
+func (p *ledger) again() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.life, p.next, p.acked, p.unknown, p.trimmed = p.life+1, 0, nil, map[int]bool{}, 0
 }
 
 // end returns the offset after the last acknowledged record.
-func (p *topic) end() int64 {
+func (p *ledger) end() int64 {
 	if n := len(p.acked); n > 0 {
 		return p.acked[n-1].base + int64(p.acked[n-1].count)
 	}
@@ -120,6 +121,7 @@ func (p *topic) end() int64 {
 const (
 	faultMissing  = "acknowledged record is missing"
 	faultMoved    = "record is not where its acknowledgement said"
+	faultOrder    = "record comes after a later one"
 	faultContent  = "record differs from what was sent"
 	faultForeign  = "record that was rejected, or never sent"
 	faultTwice    = "record is there twice"
@@ -131,16 +133,17 @@ const (
 
 // judge compares a topic's records with its writer's acknowledgements.
 type judge struct {
-	p      *topic
+	p      *ledger
 	at     int64 // next offset
 	entry  int   // of p.acked: the first that may contain it
+	newest int   // highest seq so far
 	last   map[string]int64
 	found  map[int]bool // unknown seqs
 	faults map[string][]string
 	count  int
 }
 
-func newJudge(p *topic, start int64) *judge {
+func newJudge(p *ledger, start int64) *judge {
 	j := &judge{p: p, at: start, last: map[string]int64{}, found: map[int]bool{}, faults: map[string][]string{}}
 	if start > 0 && !p.partial {
 		j.fault(faultTooEarly, "%s begins at %d", p.name, start)
@@ -171,6 +174,10 @@ func (j *judge) see(r *record.Record) {
 	if p.keyed {
 		j.last[string(r.Key)] = r.Offset
 	}
+	if p.ordered && i.seq < j.newest {
+		j.fault(faultOrder, "%v at offset %d, after %d", i, r.Offset, j.newest)
+	}
+	j.newest = max(j.newest, i.seq)
 	for ; j.entry < len(p.acked) && p.acked[j.entry].base+int64(p.acked[j.entry].count) <= r.Offset; j.entry++ {
 	}
 	switch e := j.entry; {
@@ -230,7 +237,7 @@ func (j *judge) end(start int64, kept time.Time) {
 
 // mayHaveRemoved reports whether a tombstone of the key with unknown outcome was sent after a
 // record. It may have hidden that record before it was removed itself.
-func (p *topic) mayHaveRemoved(key string, after int) bool {
+func (p *ledger) mayHaveRemoved(key string, after int) bool {
 	for seq := range p.unknown {
 		if r := (id{p.name, p.life, seq}).record(true); seq > after && r.Value == nil && string(r.Key) == key {
 			return true

@@ -1,11 +1,9 @@
-package campaign
+package torture
 
 import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -26,6 +24,7 @@ var (
 	lengthFlag  = flag.Duration("length", 20*time.Second, "how long the chaos of one run lasts")
 	historyFlag = flag.String("history", "", "judge this history again")
 	atOnceFlag  = flag.Int("at-once", 2, "number of concurrent runs with -time or -kills; otherwise one")
+	lifeFlag    = flag.Duration("life", 0, "how long TestBackup kills (0: 6s), or TestSoak with -long keeps up its load (0: 25m)")
 	keepFlag    = flag.String("keep", "", "folder for the files of a failed run (default: a temporary one)")
 )
 
@@ -164,10 +163,11 @@ func (r *run) exact() (*history.Linearity, error) {
 // report prints the faults and the paths of the kept files.
 func (w *shared) report(t *testing.T, r *run, violations []history.Violation) {
 	t.Helper()
-	page := filepath.Join(r.dir, "page.html")
-	open := func() (io.ReadCloser, error) { return os.Open(r.historyFile()) }
-	if err := history.WritePage(page, fmt.Sprintf("seed %d", r.p.seed), open, violations); err != nil {
-		t.Error(err)
+	excerpt := filepath.Join(r.dir, "excerpt.jsonl")
+	if len(violations) > 0 {
+		if err := history.WriteExcerpt(excerpt, r.historyFile(), violations[0]); err != nil {
+			t.Error(err)
+		}
 	}
 	_ = os.WriteFile(filepath.Join(r.dir, "plan.txt"), []byte(r.p.String()+"\n"), 0o600)
 	if !r.p.disk {
@@ -181,7 +181,7 @@ func (w *shared) report(t *testing.T, r *run, violations []history.Violation) {
 	for _, f := range r.faults {
 		t.Error(f)
 	}
-	t.Errorf("seed %d: history %s, time line %s, logs and objects in the same folder", r.p.seed, r.historyFile(), page)
+	t.Errorf("seed %d: history %s, the operations around the first violation in %s, logs and objects in the same folder", r.p.seed, r.historyFile(), excerpt)
 }
 
 // TestHistory checks a kept history.

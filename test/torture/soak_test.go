@@ -1,11 +1,10 @@
-package soak
+package torture
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,10 +12,9 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
-
-var lifeTime = flag.Duration("life", 25*time.Minute, "with -long: how long TestSoak keeps up its load")
 
 // size sets the parameters of a soak. An hour at the default batch wait of 250 ms is 14,400 slots;
 // at 100 ms that takes 24 minutes. The rest is compressed more: in an hour a broker with default
@@ -34,8 +32,9 @@ type size struct {
 
 func sizes() size {
 	if *long {
+		life := cmp.Or(*lifeFlag, 25*time.Minute)
 		return size{
-			topics: 1000, hot: 10, warm: 90, life: *lifeTime, sample: time.Minute, kills: max(12, int(*lifeTime/(2*time.Minute))),
+			topics: 1000, hot: 10, warm: 90, life: life, sample: time.Minute, kills: max(12, int(life/(2*time.Minute))),
 			wait: 100 * time.Millisecond, mergeEvery: 2 * time.Second, packAge: 5 * time.Second, retainEvery: 2 * time.Second,
 			packBytes: 1 << 20, slots: 100, retentionTime: 40 * time.Second,
 		}
@@ -48,9 +47,9 @@ func sizes() size {
 }
 
 // makeTopics returns topics of every kind.
-func makeTopics(z *size) (all []*topic) {
+func makeTopics(z *size) (all []*ledger) {
 	for i := range z.topics {
-		p := &topic{name: topicName(i), unknown: map[int]bool{}, settings: map[string]string{}}
+		p := &ledger{name: topicName(i), unknown: map[int]bool{}, settings: map[string]string{}}
 		switch i % 10 {
 		case 0, 1:
 			p.settings["retention-time"] = z.retentionTime.String()
@@ -112,14 +111,8 @@ func (s *soak) start() {
 // TestSoak runs a broker's life; see the package comment.
 func TestSoak(t *testing.T) {
 	z := sizes()
-	seed := uint64(time.Now().UnixNano())
-	if v := os.Getenv("SEB_SOAK_SEED"); v != "" {
-		var err error
-		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
-			t.Fatalf("SEB_SOAK_SEED: %v", err)
-		}
-	}
-	t.Logf("SEB_SOAK_SEED=%d, %d topics, %v, %d kills, on %v", seed, z.topics, z.life, z.kills, machine.Here())
+	seed := cmp.Or(*seedFlag, uint64(time.Now().UnixNano()))
+	t.Logf("-seed %d, %d topics, %v, %d kills, on %v", seed, z.topics, z.life, z.kills, machine.Here())
 	s := &soak{t: t, z: z, p: newFixture(t), rng: rand.New(rand.NewPCG(seed, 1)), port: freePort(t), most: noObjects(), totals: map[string]float64{}}
 	s.start()
 	topics := makeTopics(&z)
@@ -140,7 +133,7 @@ func TestSoak(t *testing.T) {
 
 // create creates the topics, several at a time, because each waits for a slot.
 func (s *soak) create() {
-	jobs := make(chan *topic, len(s.l.topics))
+	jobs := make(chan *ledger, len(s.l.topics))
 	for _, p := range s.l.topics {
 		jobs <- p
 	}
@@ -158,8 +151,8 @@ func (s *soak) create() {
 }
 
 // groups are the consumers that keep up: each follows a busy topic.
-func (s *soak) groups() map[string]*topic {
-	all := map[string]*topic{}
+func (s *soak) groups() map[string]*ledger {
+	all := map[string]*ledger{}
 	for i, p := range s.l.topics[:s.z.hot] {
 		if i >= 2 {
 			all["follow-"+strconv.Itoa(i)] = p
@@ -173,8 +166,8 @@ func (s *soak) begin(ctx context.Context) {
 	z, l := &s.z, s.l
 	s.began = time.Now()
 	s.counts = s.p.proxy.Counts()
-	hot, warm, cold := l.topics[:z.hot], l.topics[z.hot:z.hot+z.warm], []*topic(nil)
-	var cut, renewed []*topic
+	hot, warm, cold := l.topics[:z.hot], l.topics[z.hot:z.hot+z.warm], []*ledger(nil)
+	var cut, renewed []*ledger
 	for i, p := range l.topics {
 		switch {
 		case p.renewed:
@@ -187,10 +180,10 @@ func (s *soak) begin(ctx context.Context) {
 		}
 	}
 	for i, p := range hot {
-		l.every([]*topic{p}, []*client.Client{l.safe, l.plain}[i%2], 30, 0)
+		l.every([]*ledger{p}, []*client.Client{l.safe, l.plain}[i%2], 30, 0)
 	}
 	for i := range 4 {
-		part := func(all []*topic) []*topic { return all[i*len(all)/4 : (i+1)*len(all)/4] }
+		part := func(all []*ledger) []*ledger { return all[i*len(all)/4 : (i+1)*len(all)/4] }
 		l.every(part(warm), []*client.Client{l.safe, l.plain}[i%2], 5, z.pause)
 		l.every(part(cold), []*client.Client{l.safe, l.plain}[i%2], 3, z.pause)
 	}
@@ -255,7 +248,7 @@ func (s *soak) kill(n int) {
 
 // sample prints a line and checks the bounds of the bucket.
 func (s *soak) sample() {
-	o, rss := s.p.objects(), s.current.memory()
+	o, rss := s.p.objects(), s.current.Status("VmRSS")
 	s.rssMax = max(s.rssMax, rss)
 	counts := s.p.proxy.Counts()
 	s.t.Logf("%v: %v; %d MiB of memory; %d records acknowledged, %d consumed, %d read again, %d unknown, %d trims, %d topics renewed; since the last line: %v",
@@ -315,14 +308,10 @@ func (s *soak) liveBytes() (n int64) {
 // settleGroups waits until the consumers have read everything, and ends them.
 func (s *soak) settleGroups(cancel context.CancelFunc) {
 	for group, p := range s.groups() {
-		ok := until(s.t.Context(), time.Minute, func() bool {
+		sebtest.Eventually(s.t, fmt.Sprintf("group %s has reached offset %d", group, p.end()), func() bool {
 			g, err := s.l.reader.Group(s.t.Context(), group)
 			return err == nil && len(g.Offsets) == 1 && g.Offsets[0].Offset >= p.end()
 		})
-		if !ok {
-			g, err := s.l.reader.Group(s.t.Context(), group)
-			s.t.Errorf("group %s has not caught up with %d: %+v %v", group, p.end(), g, err)
-		}
 	}
 	cancel()
 	s.l.others.Wait()

@@ -1,4 +1,4 @@
-package campaign
+package torture
 
 import (
 	"bufio"
@@ -308,26 +308,37 @@ func (r *run) readByFollower(ctx context.Context) {
 
 // fsck verifies the bucket with the program.
 func (r *run) fsck(ctx context.Context) {
-	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, r.shared.plain, "fsck", "--json", "--bucket", r.spec())
-	cmd.Env = append(os.Environ(), environment(r.key())...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		r.fault("fsck: %v\n%.4000s%s", err, out.String(), errs.String())
+	sum, kinds, err := fsckBucket(ctx, r.shared.plain, r.spec(), environment(r.key()))
+	if err != nil {
+		r.fault("%v", err)
 		return
 	}
+	for kind, n := range kinds {
+		r.counts.add("fsck "+kind, n)
+	}
+	if sum.Damages > 0 || sum.Topics != len(r.topics()) {
+		r.fault("fsck: %+v", sum)
+	}
+}
+
+// fsckBucket runs seb fsck. It returns its summary, and the findings by severity and kind.
+func fsckBucket(ctx context.Context, seb, bucket string, env []string) (sum fsck.Report, kinds map[string]int64, err error) {
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, seb, "fsck", "--json", "--bucket", bucket)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return sum, nil, fmt.Errorf("fsck: %w\n%.4000s%s", err, out.String(), errs.String())
+	}
 	var last struct{ Summary fsck.Report }
+	kinds = map[string]int64{}
 	for lines := bufio.NewScanner(&out); lines.Scan(); {
 		var found fsck.Finding
 		if json.Unmarshal(lines.Bytes(), &found) == nil && found.Kind != "" {
-			r.counts.add("fsck "+string(found.Severity)+" "+found.Kind, 1)
-			continue
-		}
-		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
-			r.fault("fsck prints %q: %v", lines.Text(), err)
+			kinds[string(found.Severity)+" "+found.Kind]++
+		} else if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
+			return sum, nil, fmt.Errorf("fsck prints %q: %w", lines.Text(), err)
 		}
 	}
-	if last.Summary.Damages > 0 || last.Summary.Topics != len(r.topics()) {
-		r.fault("fsck: %+v", last.Summary)
-	}
+	return last.Summary, kinds, nil
 }

@@ -1,4 +1,4 @@
-package soak
+package torture
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // load is the load on a broker: producers, consumers, trims, and topics that are created and
 // deleted. Its clients use one address for all brokers.
 type load struct {
-	topics []*topic
+	topics []*ledger
 	safe   *client.Client // idempotent, retries across restarts
 	plain  *client.Client // reports every unknown outcome
 	reader *client.Client
@@ -31,7 +31,7 @@ type load struct {
 	resumed                             atomic.Int64 // sessions of consumers
 }
 
-func newLoad(address string, topics []*topic) (*load, error) {
+func newLoad(address string, topics []*ledger) (*load, error) {
 	l := &load{topics: topics, failed: make(chan error, 1)}
 	for _, c := range []struct {
 		to **client.Client
@@ -58,7 +58,7 @@ func (l *load) fail(err error) {
 }
 
 // every writes batches to its topics in turn until the load stops.
-func (l *load) every(topics []*topic, c *client.Client, most int, pause time.Duration) {
+func (l *load) every(topics []*ledger, c *client.Client, most int, pause time.Duration) {
 	rng := rand.New(rand.NewPCG(uint64(len(topics)), uint64(most)))
 	l.writers.Go(func() {
 		for n := 0; !l.stop.Load(); n++ {
@@ -79,7 +79,7 @@ func (l *load) rest(d time.Duration) {
 }
 
 // records returns the next records of a topic.
-func records(p *topic, count int) []record.Record {
+func records(p *ledger, count int) []record.Record {
 	list := make([]record.Record, count)
 	for i := range list {
 		list[i] = id{p.name, p.life, p.next + i}.record(p.keyed)
@@ -91,7 +91,7 @@ const rejectedPause = 20 * time.Millisecond
 
 // send writes the next records of a topic. Rejected records are sent again with the same ids; they
 // are found twice if they were stored.
-func (l *load) send(p *topic, c *client.Client, count int) error {
+func (l *load) send(p *ledger, c *client.Client, count int) error {
 	records := records(p, count)
 	partition := int32(0)
 	for {
@@ -126,7 +126,7 @@ func isRefusal(err error) bool {
 }
 
 // renew deletes and recreates each topic after a few batches.
-func (l *load) renew(topics []*topic, pause time.Duration) {
+func (l *load) renew(topics []*ledger, pause time.Duration) {
 	l.writers.Go(func() {
 		for n := 0; !l.stop.Load(); n++ {
 			p := topics[n%len(topics)]
@@ -139,7 +139,7 @@ func (l *load) renew(topics []*topic, pause time.Duration) {
 	})
 }
 
-func (l *load) renewOnce(p *topic) error {
+func (l *load) renewOnce(p *ledger) error {
 	for range 3 {
 		if err := l.send(p, l.plain, 3); err != nil {
 			return err
@@ -158,7 +158,7 @@ func (l *load) renewOnce(p *topic) error {
 }
 
 // create creates a topic. It retries after an unknown outcome or while no broker is available.
-func (l *load) create(p *topic) error {
+func (l *load) create(p *ledger) error {
 	for {
 		_, err := l.safe.PutTopic(context.Background(), p.name, client.TopicSpec{Settings: p.settings})
 		if err == nil || isRefusal(err) {
@@ -169,7 +169,7 @@ func (l *load) create(p *topic) error {
 }
 
 // trim trims topics, each in the middle of its records.
-func (l *load) trim(topics []*topic, pause time.Duration) {
+func (l *load) trim(topics []*ledger, pause time.Duration) {
 	l.others.Go(func() {
 		for n := 0; !l.stop.Load(); n++ {
 			l.rest(pause)
