@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/forged"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestFinalizeUpgrade: the bucket of an older program keeps its format level until the embedding
@@ -18,7 +18,7 @@ func TestFinalizeUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := forged.Old(t.Context(), store); err != nil {
+	if _, err := testenv.OldBucket(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	b, err := seb.Open(t.Context(), seb.Options{Bucket: dir, HoldUpgrade: true})

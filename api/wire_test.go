@@ -3,7 +3,6 @@ package api_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,9 +15,8 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/sebtest"
 )
-
-var update = flag.Bool("update", false, "rewrite testdata")
 
 // wire has every type of the API.
 var wire = []any{
@@ -82,7 +80,7 @@ func TestWire(t *testing.T) {
 			fill(full.Elem(), typ.Name())
 			got := encode(t, golden{encode(t, full.Interface()), encode(t, zero)})
 			file := filepath.Join("testdata", typ.Name()+".json")
-			if *update {
+			if *sebtest.Update {
 				if err := os.WriteFile(file, got, 0o644); err != nil {
 					t.Fatal(err)
 				}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // wire sends the same answer to every request.
@@ -26,7 +26,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = r.Body.Close()
 	}
 	return &http.Response{
-		StatusCode: w.status, Header: w.header, ContentLength: -1, Request: r, Body: fuzzing.Cut(w.body, w.cuts),
+		StatusCode: w.status, Header: w.header, ContentLength: -1, Request: r, Body: sebtest.Cut(w.body, w.cuts),
 	}, nil
 }
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // parseBound bounds the allocations of parsing: the tree, its canonical text, and the normal form
@@ -27,7 +27,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var e driplang.Expr
 		var err error
-		fuzzing.Allocates(t, parseBound(text), []byte(text), func() { e, err = driplang.Parse(text) })
+		sebtest.Allocates(t, parseBound(text), []byte(text), func() { e, err = driplang.Parse(text) })
 		check(t, text, e, err)
 	})
 }
@@ -46,7 +46,7 @@ func FuzzParseJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var e, original driplang.Expr
 		var err, originalErr error
-		fuzzing.Allocates(t, 2*parseBound(string(text)), text, func() {
+		sebtest.Allocates(t, 2*parseBound(string(text)), text, func() {
 			e, err = driplang.ParseJSON(text)
 			original, originalErr = driplang.ParseOriginal(text)
 		})

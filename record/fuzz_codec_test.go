@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/snappy"
 
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // inBatch puts records, compressed if codec says so, into a batch with a correct header.
@@ -78,7 +78,7 @@ func FuzzFrame(f *testing.F) {
 			}
 			t.Fatal(err)
 		}
-		r := fuzzing.Cut(body, cuts)
+		r := sebtest.Cut(body, cuts)
 		n, err := frame.ReadFrom(r)
 		got, gotSum, finishErr := frame.Finish()
 		if sum > len(body) {
@@ -178,7 +178,7 @@ func FuzzCompactor(f *testing.F) {
 func TestSnappyBlockBeyondTheLimit(t *testing.T) {
 	block := snappy.Encode(nil, make([]byte, 1<<20))
 	b := inBatch(Snappy, 1, 0, block)
-	fuzzing.Allocates(t, 32<<10, nil, func() {
+	sebtest.Allocates(t, 32<<10, nil, func() {
 		if _, err := Check(b, Limits{DecompressedBytes: 100 << 10}); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("not too large: %v", err)
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // objectParts is an object before it is encoded.
@@ -20,9 +20,9 @@ type objectParts struct {
 }
 
 // makeObject derives an object from any bytes: a kind, entries with batches, state.
-func makeObject(src *fuzzing.Source) *objectParts {
+func makeObject(src *sebtest.Source) *objectParts {
 	o := &objectParts{head: Head{
-		Kind: fuzzing.Pick(src, KindData, KindPack, KindSeal), Time: int64(src.Uint64()), Cluster: ID{src.Byte()}, Shard: uint32(src.Uint64()),
+		Kind: sebtest.Pick(src, KindData, KindPack, KindSeal), Time: int64(src.Uint64()), Cluster: ID{src.Byte()}, Shard: uint32(src.Uint64()),
 		Epoch: uint32(src.Uint64()), Nonce: ID{src.Byte()}, Slot: src.Uint64(), PrevCRC: uint32(src.Uint64()),
 	}}
 	h := &o.head
@@ -41,7 +41,7 @@ func makeObject(src *fuzzing.Source) *objectParts {
 }
 
 // entry adds one or two batches of another partition.
-func (o *objectParts) entry(src *fuzzing.Source, partition uint32) {
+func (o *objectParts) entry(src *sebtest.Source, partition uint32) {
 	base := int64(src.Uint64() >> 2)
 	e := IndexEntry{Topic: ID{7}, Partition: partition, Base: base, AppendTime: int64(src.Uint64())}
 	var whole []byte
@@ -71,7 +71,7 @@ func FuzzObject(f *testing.F) {
 	f.Add([]byte("\x01\x01\x05\x01\x09\x02\x03\x00\x01\x20\x01ab\x02\x03\x04value\x05key and so on and so on and so on"), uint32(3000))
 	f.Add([]byte("\x02\x01\x05"), uint32(77))
 	f.Fuzz(func(t *testing.T, b []byte, bit uint32) {
-		o := makeObject(&fuzzing.Source{B: b})
+		o := makeObject(&sebtest.Source{B: b})
 		prefix, err := EncodeObject(&o.head, o.state, o.index, o.parts)
 		if err != nil {
 			if o.head.Kind == KindData && o.head.Epoch > math.MaxInt32 {
@@ -127,12 +127,12 @@ func TestClaimsOfObjectsAreNotBelieved(t *testing.T) {
 					le.PutUint64(b[88:], max(le.Uint64(b[88:]), uint64(claim)))
 					le.PutUint32(b[headCRCPos:], headCRC(b[:HeadSize]))
 				}
-				fuzzing.Allocates(t, fuzzing.DecoderBound(b), nil, func() {
+				sebtest.Allocates(t, sebtest.DecoderBound(b), nil, func() {
 					if _, err := DecodeObject(b); !errors.Is(err, ErrCorrupt) {
 						t.Errorf("%d at %d in %d bytes: %v", claim, field, size, err)
 					}
 				})
-				fuzzing.Allocates(t, fuzzing.DecoderBound(b), nil, func() { _, _, _, _, _ = DecodeMeta(b) })
+				sebtest.Allocates(t, sebtest.DecoderBound(b), nil, func() { _, _, _, _, _ = DecodeMeta(b) })
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func TestClaimsOfObjectsAreNotBelieved(t *testing.T) {
 		copy(b, magic)
 		le.PutUint16(b[versionPos:], version1)
 		le.PutUint32(b[14:], 16<<20)
-		fuzzing.Allocates(t, fuzzing.DecoderBound(b), nil, func() {
+		sebtest.Allocates(t, sebtest.DecoderBound(b), nil, func() {
 			_, err := DecodeV1(b, 0)
 			_, err2 := DecodeOffsetsV1(b)
 			if !errors.Is(err, ErrCorrupt) || !errors.Is(err2, ErrCorrupt) {

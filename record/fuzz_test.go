@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // seed adds the golden files with this prefix, and some hostile inputs.
@@ -58,7 +58,7 @@ func fuzzLimits() Limits { return Limits{DecompressedBytes: 2 << 20} }
 func FuzzSplit(f *testing.F) {
 	seed(f, "batch-")
 	f.Fuzz(func(t *testing.T, b []byte) {
-		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() { Split(b) })
+		sebtest.Allocates(t, sebtest.DecoderBound(b), b, func() { Split(b) })
 		first, rest, err := Split(b)
 		if err != nil {
 			if !errors.Is(err, ErrInvalid) || first != nil {
@@ -83,7 +83,7 @@ func FuzzCheck(f *testing.F) {
 		var err error
 		check := func() { sum, err = Check(b, fuzzLimits()) }
 		if plain {
-			fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, check)
+			sebtest.Allocates(t, sebtest.DecoderBound(b), b, check)
 		} else {
 			check()
 		}
@@ -163,7 +163,7 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
 		repairBatches(b)
-		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() { Verify(b) })
+		sebtest.Allocates(t, sebtest.DecoderBound(b), b, func() { Verify(b) })
 		if s, err := Verify(b); err == nil && (s.Batches == 0 || int64(s.Records) > s.Span) || err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("%+v, %v", s, err)
 		}
@@ -187,7 +187,7 @@ func FuzzReader(f *testing.F) {
 			return n, r.Err()
 		}
 		if plain {
-			fuzzing.Allocates(t, fuzzing.DecoderBound(b)+2*40*HeadersMax, b, func() { read() })
+			sebtest.Allocates(t, sebtest.DecoderBound(b)+2*40*HeadersMax, b, func() { read() })
 		}
 		n, err := read()
 		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrTooLarge) {
@@ -236,7 +236,7 @@ func FuzzDecodeHead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
 		repairObject(b)
-		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() { DecodeHead(b) })
+		sebtest.Allocates(t, sebtest.DecoderBound(b), b, func() { DecodeHead(b) })
 		h, err := DecodeHead(b)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
@@ -255,7 +255,7 @@ func FuzzDecodeMeta(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
 		repairObject(b)
-		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() { DecodeMeta(b) })
+		sebtest.Allocates(t, sebtest.DecoderBound(b), b, func() { DecodeMeta(b) })
 		h, state, index, need, err := DecodeMeta(b)
 		switch {
 		case err != nil:
@@ -283,7 +283,7 @@ func FuzzDecodeObject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
 		repairObject(b)
-		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() { DecodeObject(b) })
+		sebtest.Allocates(t, sebtest.DecoderBound(b), b, func() { DecodeObject(b) })
 		o, err := DecodeObject(b)
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {

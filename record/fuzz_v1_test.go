@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func sameV1(a, b *FileV1) bool {
@@ -40,7 +40,7 @@ func FuzzDecodeV1(f *testing.F) {
 		var err error
 		decode := func() { file, err = DecodeV1(b, 1<<20) }
 		if len(b) < 2 || b[0] != 0x1f {
-			fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, decode)
+			sebtest.Allocates(t, sebtest.DecoderBound(b), b, decode)
 		} else {
 			decode()
 		}
@@ -103,7 +103,7 @@ func FuzzDecodeOffsetsV1(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var file OffsetsV1
 		var err error
-		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() { file, err = DecodeOffsetsV1(b) })
+		sebtest.Allocates(t, sebtest.DecoderBound(b), b, func() { file, err = DecodeOffsetsV1(b) })
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
 				t.Fatal(err)

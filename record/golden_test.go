@@ -3,7 +3,6 @@ package record
 import (
 	"bytes"
 	"encoding/hex"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,16 +10,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files; those of released versions must never change")
+	"github.com/sebbroker/seb/test/sebtest"
+)
 
 // golden returns the bytes of testdata/name.hex: hex digits, with comments from # to the end of the
 // line. With -update it first writes b.
 func golden(t *testing.T, name string, b []byte) []byte {
 	t.Helper()
 	path := filepath.Join("testdata", name+".hex")
-	if *update {
+	if *sebtest.Update {
 		var s strings.Builder
 		for i := 0; i < len(b); i += 16 {
 			fmt.Fprintf(&s, "% -48x # %d\n", b[i:min(i+16, len(b))], i)

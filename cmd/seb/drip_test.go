@@ -9,7 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/test/driplang/cases"
+	"github.com/sebbroker/seb/test/driplangtest"
 )
 
 func dripped(t *testing.T, in string, args ...string) ran {
@@ -20,7 +20,7 @@ func dripped(t *testing.T, in string, args ...string) ran {
 // TestEvalCases runs all rows of the table, with the expression as an argument, from a file and in
 // JSON, and the events from a file and from stdin.
 func TestEvalCases(t *testing.T) {
-	for _, c := range cases.Load(t) {
+	for _, c := range driplangtest.Cases(t) {
 		var lines strings.Builder
 		enc := json.NewEncoder(&lines)
 		for _, e := range c.Events {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/forged"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // folder opens the bucket in a folder.
@@ -24,7 +24,7 @@ func folder(t *testing.T, dir string) objstore.Store {
 
 func contents(t *testing.T, store objstore.Store) map[string]uint32 {
 	t.Helper()
-	sums, err := forged.Contents(t.Context(), store)
+	sums, err := testenv.Checksums(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +44,8 @@ func newest(objects map[string]uint32) string {
 
 // TestCommandsRefuseANewerBucket: with one sentence and exit code 2, and without writing.
 func TestCommandsRefuseANewerBucket(t *testing.T) {
-	found := map[string]func(context.Context, objstore.Store) error{"in its layout": forged.NewerLayout}
-	for _, n := range forged.Newer {
+	found := map[string]func(context.Context, objstore.Store) error{"in its layout": testenv.NewerLayout}
+	for _, n := range testenv.NewerBuckets {
 		found[n.Name] = n.Found
 	}
 	for name, f := range found {
@@ -80,7 +80,7 @@ func TestCommandsRefuseANewerBucket(t *testing.T) {
 
 func TestUpgradeCommand(t *testing.T) {
 	p := newWorkDir(t)
-	if _, err := forged.Old(t.Context(), folder(t, filepath.Join(p.dir, "bucket"))); err != nil {
+	if _, err := testenv.OldBucket(t.Context(), folder(t, filepath.Join(p.dir, "bucket"))); err != nil {
 		t.Fatal(err)
 	}
 	flags := []string{"--kafka-listen", "", "--bucket", "./bucket"}

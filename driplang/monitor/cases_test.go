@@ -1,84 +1,33 @@
 package monitor
 
 import (
-	"encoding/json"
 	"errors"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/driplangtest"
 )
 
-// testCase is a row of testdata/cases.json.
-type testCase struct {
-	ID, Source, Expr string
-	Events           [][]string
-	At               string
-	Value            bool
-	Fires            *[]string
-	Next             json.RawMessage
-	Policy, Order    string
-	Vacuous          bool
-	Error, Why       string
-}
+// millis returns a time of a case in ms since the table's time zero.
+func millis(at time.Time) int64 { return at.Sub(driplangtest.Base).Milliseconds() }
 
-func loadCases(t testing.TB) []testCase {
-	text, err := os.ReadFile("testdata/cases.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct{ Cases []testCase }
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	return file.Cases
-}
-
-// offset is a time of a row: 7d, 6d23h59m59s999ms, 0s.
-func offset(t testing.TB, text string) int64 {
-	var millis int64
-	for rest := text; rest != ""; {
-		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
-		rest = rest[len(digits):]
-		unit := rest[:len(rest)-len(strings.TrimLeft(rest, "dhms"))]
-		rest = rest[len(unit):]
-		n, err := strconv.ParseInt(digits, 10, 64)
-		per := map[string]int64{"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}[unit]
-		if err != nil || per == 0 {
-			t.Fatalf("offset %q", text)
-		}
-		millis += n * per
-	}
-	return millis
-}
-
-func (c testCase) history(t testing.TB) []testEvent {
-	var history []testEvent
-	seen := map[string]bool{}
+// caseHistory returns the events of a case without duplicates, which the engine drops.
+func caseHistory(c *driplangtest.Case) (history []testEvent) {
+	seen := map[string]bool{"": false}
 	for _, e := range c.Events {
-		if len(e) > 2 {
-			if seen[e[2]] {
-				continue // the engine drops duplicates
-			}
-			seen[e[2]] = true
+		if !seen[e.ID] {
+			history = append(history, testEvent{name: e.Event, at: millis(e.At)})
+			seen[e.ID] = e.ID != ""
 		}
-		history = append(history, testEvent{name: e[0], at: offset(t, e[1])})
-	}
-	if c.Order == "event_time" { // as the engine's buffer orders events
-		slices.SortStableFunc(history, func(a, b testEvent) int { return int(a.at - b.at) })
 	}
 	return history
 }
 
 func TestCases(t *testing.T) {
-	cases := loadCases(t)
-	if len(cases) != 108 {
-		t.Fatalf("%d rows, want 108", len(cases))
-	}
-	for _, c := range cases {
+	for _, c := range driplangtest.Cases(t) {
 		t.Run(c.ID, func(t *testing.T) {
 			e, err := driplang.Parse(c.Expr)
 			if c.Error != "" {
@@ -91,42 +40,35 @@ func TestCases(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", c.Expr, err)
 			}
-			c.check(t, e)
+			checkCase(t, e, &c)
 		})
 	}
 }
 
-func (c testCase) check(t *testing.T, e driplang.Expr) {
+func checkCase(t *testing.T, e driplang.Expr, c *driplangtest.Case) {
 	p, err := Compile(e, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if (p.Initially() == True) != c.Vacuous {
+	if (p.Initially() == True) != c.Initially {
 		t.Errorf("initially %v", p.Initially())
 	}
-	at := offset(t, c.At)
 	f := &follower{m: New(p), policy: c.Policy}
-	f.follow(c.history(t), at)
+	f.follow(caseHistory(c), millis(c.At))
 	plain := &follower{m: New(p)}
-	plain.follow(c.history(t), at)
+	plain.follow(caseHistory(c), millis(c.At))
 	if got := plain.m.Value() == True; got != c.Value {
 		t.Errorf("%s at %s is %v: %s", c.Expr, c.At, plain.m.Value(), c.Why)
 	}
-	if c.Fires != nil {
-		want := []int64{}
-		for _, fire := range *c.Fires {
-			want = append(want, offset(t, fire))
-		}
-		if !slices.Equal(append([]int64{}, f.fires...), want) {
-			t.Errorf("%s fires at %v, want %v: %s", c.Expr, f.fires, want, c.Why)
-		}
+	var fires []time.Time
+	for _, at := range f.fires {
+		fires = append(fires, time.UnixMilli(driplangtest.Base.UnixMilli()+at).UTC())
 	}
-	if c.Next != nil {
-		next, ok := f.m.Next()
-		want := strings.Trim(string(c.Next), `"`)
-		if (want != "null") != ok || ok && next != offset(t, want) {
-			t.Errorf("%s: next change at %d, %v, want %s: %s", c.Expr, next, ok, want, c.Why)
-		}
+	if c.FiresKnown && !slices.Equal(fires, c.Fires) {
+		t.Errorf("%s fires at %v, want %v: %s", c.Expr, fires, c.Fires, c.Why)
+	}
+	if next, ok := f.m.Next(); c.NextKnown && ((c.Next != nil) != ok || ok && next != millis(*c.Next)) {
+		t.Errorf("%s: next change at %d, %v, want %v: %s", c.Expr, next, ok, c.Next, c.Why)
 	}
 }
 

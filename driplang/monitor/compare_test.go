@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/test/driplang/reference"
+	"github.com/sebbroker/seb/test/driplangtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -18,11 +18,11 @@ var compareTime = flag.Duration("comparetime", 0, "time to compare monitor and d
 // comparison evaluates one history with the monitor and with the reference evaluator.
 type comparison struct {
 	expr    driplang.Expr
-	ref     *reference.Expr
+	ref     *driplangtest.Expr
 	history []testEvent
-	events  []reference.Event // the same
-	plain   *Monitor          // as used by triggers
-	pending *Monitor          // with exact pending
+	events  []driplangtest.Event // the same
+	plain   *Monitor             // as used by triggers
+	pending *Monitor             // with exact pending
 	choose  *chooser
 	out     bool
 	fires   []int64
@@ -51,7 +51,7 @@ func compareHistory(text string, history []testEvent, choose *chooser) error {
 	}
 	exact, _ := Compile(e, Options{Pending: true})
 	c := &comparison{
-		expr: e, ref: reference.Of(e), history: history, events: given(history), plain: New(p), pending: New(exact), choose: choose,
+		expr: e, ref: driplangtest.Of(e), history: history, events: given(history), plain: New(p), pending: New(exact), choose: choose,
 	}
 	if c.out = p.Initially() == True; exact.Initially() != c.at(point{0, -1, true}) {
 		return fmt.Errorf("initially %v, by definition %v", exact.Initially(), c.at(point{0, -1, true}))
@@ -241,7 +241,7 @@ func (c *comparison) checkFires() error {
 	}
 	// Evaluation at fewer instants finds the same edges.
 	var few []int64
-	for _, f := range c.ref.Firings(c.events, reference.Edge) {
+	for _, f := range c.ref.Firings(c.events, driplangtest.Edge) {
 		few = append(few, f.At)
 	}
 	if !slices.Equal(few, want) {

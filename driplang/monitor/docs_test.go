@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/driplangtest"
 )
 
 // docRow is an example in docs/reference/driplang.md: expression, events with their times in seconds or as a duration, value.
@@ -37,8 +38,8 @@ func TestExamplesOfDocs(t *testing.T) {
 			if !strings.HasSuffix(at, "m") {
 				at += "s"
 			}
-			f.advance(offset(t, at) - 1)
-			f.step(testEvent{name: name, at: offset(t, at)})
+			f.advance(millis(driplangtest.Instant(t, at)) - 1)
+			f.step(testEvent{name: name, at: millis(driplangtest.Instant(t, at))})
 		}
 		if got := f.m.Value().String(); got != row[3] {
 			t.Errorf("%s after %s is %s", row[0], row[2], got)

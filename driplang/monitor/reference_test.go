@@ -1,6 +1,6 @@
 package monitor
 
-import "github.com/sebbroker/seb/test/driplang/reference"
+import "github.com/sebbroker/seb/test/driplangtest"
 
 // testEvent is an event of a history.
 type testEvent struct {
@@ -18,15 +18,15 @@ type point struct {
 }
 
 // given converts a history for the reference evaluator.
-func given(history []testEvent) []reference.Event {
-	events := make([]reference.Event, len(history))
+func given(history []testEvent) []driplangtest.Event {
+	events := make([]driplangtest.Event, len(history))
 	for i, e := range history {
-		events[i] = reference.Event{Name: e.name, At: e.at, Data: e.data}
+		events[i] = driplangtest.Event{Name: e.name, At: e.at, Data: e.data}
 	}
 	return events
 }
 
 // byDefinition returns the value of an expression at a point, according to the reference evaluator.
-func byDefinition(x *reference.Expr, events []reference.Event, p point) Value {
-	return Value(x.Value(events, reference.Point{Events: p.k, At: p.t, Done: p.done}))
+func byDefinition(x *driplangtest.Expr, events []driplangtest.Event, p point) Value {
+	return Value(x.Value(events, driplangtest.Point{Events: p.k, At: p.t, Done: p.done}))
 }

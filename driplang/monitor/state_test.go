@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestStateIsSmall(t *testing.T) {
@@ -181,7 +181,7 @@ func FuzzLoad(f *testing.F) {
 		state := append([]byte{flags, byte(p.print), byte(p.print >> 8)}, body...)
 		m := New(p)
 		var err error
-		fuzzing.Allocates(t, 8<<10+1000*len(state), state, func() { err = m.Load(state) })
+		sebtest.Allocates(t, 8<<10+1000*len(state), state, func() { err = m.Load(state) })
 		if err != nil {
 			if !errors.Is(err, ErrState) {
 				t.Fatal(err)

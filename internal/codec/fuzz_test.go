@@ -5,7 +5,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // inflatedBound is what each codec may allocate in addition to its output: windows, blocks and
@@ -29,7 +29,7 @@ func FuzzInflate(f *testing.F) {
 		codec := 1 + Kind(which)%Zstd
 		var n int
 		var err error
-		fuzzing.Allocates(t, inflatedBound[codec]+2*(len(b)+int(limit)), b, func() {
+		sebtest.Allocates(t, inflatedBound[codec]+2*(len(b)+int(limit)), b, func() {
 			n = 0
 			var i *Inflater
 			if i, err = Open(codec, b, int64(limit)); err != nil {

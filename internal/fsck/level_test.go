@@ -8,13 +8,13 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/forged"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestANewerBucketIsNotChecked: objects of a newer format level are not damage, with and without
 // --repair.
 func TestANewerBucketIsNotChecked(t *testing.T) {
-	for _, c := range forged.Newer {
+	for _, c := range testenv.NewerBuckets {
 		t.Run(c.Name, func(t *testing.T) {
 			store := objstore.NewMemory()
 			if err := c.Found(t.Context(), store); err != nil {
@@ -25,7 +25,7 @@ func TestANewerBucketIsNotChecked(t *testing.T) {
 	}
 	t.Run("in its layout", func(t *testing.T) {
 		store := objstore.NewMemory()
-		if err := forged.NewerLayout(t.Context(), store); err != nil {
+		if err := testenv.NewerLayout(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}
 		notChecked(t, store)
@@ -34,7 +34,7 @@ func TestANewerBucketIsNotChecked(t *testing.T) {
 
 func notChecked(t *testing.T, store objstore.Store) {
 	t.Helper()
-	before, err := forged.Contents(t.Context(), store)
+	before, err := testenv.Checksums(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func notChecked(t *testing.T, store objstore.Store) {
 			t.Errorf("repair %v: %d damages, %v", repair, r.Damages, err)
 		}
 	}
-	if after, err := forged.Contents(t.Context(), store); err != nil || !maps.Equal(before, after) {
+	if after, err := testenv.Checksums(t.Context(), store); err != nil || !maps.Equal(before, after) {
 		t.Errorf("there was %v and is %v, %v", before, after, err)
 	}
 }

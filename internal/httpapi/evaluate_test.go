@@ -8,7 +8,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/explain"
-	"github.com/sebbroker/seb/test/driplang/cases"
+	"github.com/sebbroker/seb/test/driplangtest"
 )
 
 func (s *server) evaluation(question any) *answered {
@@ -23,7 +23,7 @@ func (s *server) evaluation(question any) *answered {
 // TestEvaluateCases runs all rows of the table over HTTP, as text and as JSON.
 func TestEvaluateCases(t *testing.T) {
 	s := start(t)
-	for _, c := range cases.Load(t) {
+	for _, c := range driplangtest.Cases(t) {
 		question := map[string]any{"expr": c.Expr, "events": c.Events, "at": c.At}
 		if c.Events == nil {
 			delete(question, "events") // absent instead of null

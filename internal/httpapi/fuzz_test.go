@@ -20,7 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // handler returns the API of a real broker, without a listener. Topic t has a partition and some
@@ -145,14 +145,14 @@ func FuzzProduce(f *testing.F) {
 		if len(b) == 0 {
 			return // an empty body has different messages
 		}
-		if cut := produceOnce(t, a, make(cuts, int64(len(b)), fuzzing.Cut(b, cuts))); cut != whole {
+		if cut := produceOnce(t, a, make(cuts, int64(len(b)), sebtest.Cut(b, cuts))); cut != whole {
 			t.Fatalf("in pieces (%d): %+v, in one piece: %+v", cuts, cut, whole)
 		}
-		if unknown := produceOnce(t, a, make(cuts, -1, fuzzing.Cut(b, cuts))); unknown != whole {
+		if unknown := produceOnce(t, a, make(cuts, -1, sebtest.Cut(b, cuts))); unknown != whole {
 			t.Fatalf("of unknown length, in pieces (%d): %+v, in one piece: %+v", cuts, unknown, whole)
 		}
 		if n := int(missing) % len(b); n > 0 {
-			short := io.MultiReader(fuzzing.Cut(b[:len(b)-n], cuts), broken{})
+			short := io.MultiReader(sebtest.Cut(b[:len(b)-n], cuts), broken{})
 			if got := produceOnce(t, a, make(cuts, int64(len(b)), io.NopCloser(short))); got.err == "" {
 				t.Fatalf("%d bytes are missing without a fault: %+v", n, got)
 			}
@@ -194,12 +194,12 @@ func FuzzRequest(f *testing.F) {
 	cancel()
 	before := a.b.Epoch()
 	f.Fuzz(func(t *testing.T, which uint8, query, header string, b []byte, cuts uint64) {
-		rt := route{method: fuzzing.Pick(&fuzzing.Source{B: b}, "GET", "PATCH", "HEAD"), path: "/nowhere"}
+		rt := route{method: sebtest.Pick(&sebtest.Source{B: b}, "GET", "PATCH", "HEAD"), path: "/nowhere"}
 		if int(which) < len(routes) {
 			rt = routes[which]
 		}
 		r := &http.Request{
-			Method: rt.method, URL: &url.URL{Path: rt.path, RawQuery: query}, Header: http.Header{}, ContentLength: -1, Body: fuzzing.Cut(b, cuts),
+			Method: rt.method, URL: &url.URL{Path: rt.path, RawQuery: query}, Header: http.Header{}, ContentLength: -1, Body: sebtest.Cut(b, cuts),
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		}
 		for line := range strings.Lines(header) {

@@ -9,14 +9,14 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/forged"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // oldServer is a server on a bucket at format level 1.
 func oldServer(t *testing.T, change ...func(*setup)) *server {
 	t.Helper()
 	store := objstore.NewMemory()
-	if _, err := forged.Old(t.Context(), store); err != nil {
+	if _, err := testenv.OldBucket(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	return start(t, append(change, func(c *setup) { c.store = store })...)

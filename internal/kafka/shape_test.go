@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // filler fills requests with random values.
@@ -105,7 +105,7 @@ func TestShapes(t *testing.T) {
 				if err != nil || len(rest) != 1 {
 					t.Fatalf("%s v%d: %v, rest of %d bytes, request %x", a.key.Name(), version, err, len(rest), body)
 				}
-				fuzzing.Allocates(t, int(cost)+4<<10, body, func() {
+				sebtest.Allocates(t, int(cost)+4<<10, body, func() {
 					if err := decoded(&a, version, body); err != nil {
 						t.Fatal(err)
 					}
@@ -186,6 +186,6 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		fuzzing.Allocates(t, int(cost)+4<<10, body, func() { _ = decoded(a, version, body) })
+		sebtest.Allocates(t, int(cost)+4<<10, body, func() { _ = decoded(a, version, body) })
 	})
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/forged"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 func contentsOf(t *testing.T, store objstore.Store) map[string]uint32 {
 	t.Helper()
-	c, err := forged.Contents(t.Context(), store)
+	c, err := testenv.Checksums(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestNewerBucketIsRefused(t *testing.T) {
 		Name  string
 		Found func(context.Context, objstore.Store) error
 	}
-	buckets := append([]bucket{{"in its layout", forged.NewerLayout}}, forged.Newer...)
+	buckets := append([]bucket{{"in its layout", testenv.NewerLayout}}, testenv.NewerBuckets...)
 	for _, c := range buckets {
 		for _, readOnly := range []bool{false, true} {
 			t.Run(c.Name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestNewerBucketIsRefused(t *testing.T) {
 // raises the bucket.
 func TestFollowerStopsAtUnknownLevel(t *testing.T) {
 	store := objstore.NewMemory()
-	b, err := forged.Old(t.Context(), store)
+	b, err := testenv.OldBucket(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestFollowerStopsAtUnknownLevel(t *testing.T) {
 func oldLog(t *testing.T, after time.Duration) (*log.Log, *hooked) {
 	t.Helper()
 	store := newHooked(objstore.NewMemory())
-	if _, err := forged.Old(t.Context(), store.Store); err != nil {
+	if _, err := testenv.OldBucket(t.Context(), store.Store); err != nil {
 		t.Fatal(err)
 	}
 	o := options(store)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/forged"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // far is a store in memory that looks like a remote one, and records PUTs.
@@ -77,20 +77,20 @@ func TestStoreThatFailsTheCheckIsNotWritten(t *testing.T) {
 // TestANewerBucketIsNotEvenChecked: on a remote store that this data folder does not know, nothing
 // is written, not even a probe.
 func TestANewerBucketIsNotEvenChecked(t *testing.T) {
-	for _, newer := range forged.Newer {
+	for _, newer := range testenv.NewerBuckets {
 		t.Run(newer.Name, func(t *testing.T) {
 			store := &far{Store: objstore.NewMemory()}
 			if err := newer.Found(t.Context(), store.Store); err != nil {
 				t.Fatal(err)
 			}
-			before, err := forged.Contents(t.Context(), store.Store)
+			before, err := testenv.Checksums(t.Context(), store.Store)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()}); !errors.Is(err, state.ErrNewer) {
 				t.Errorf("got %v", err)
 			}
-			if after, err := forged.Contents(t.Context(), store.Store); err != nil || len(store.puts) > 0 || !maps.Equal(before, after) {
+			if after, err := testenv.Checksums(t.Context(), store.Store); err != nil || len(store.puts) > 0 || !maps.Equal(before, after) {
 				t.Errorf("put %q; before %v, after %v, %v", store.puts, before, after, err)
 			}
 		})

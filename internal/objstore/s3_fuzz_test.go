@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // wire is a transport that answers every request with the same bytes.
@@ -34,7 +34,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	answer = append(append(answer, "\r\n"...), w.body...)
-	return http.ReadResponse(bufio.NewReader(fuzzing.Cut(answer, w.cuts|2)), r)
+	return http.ReadResponse(bufio.NewReader(sebtest.Cut(answer, w.cuts|2)), r)
 }
 
 // wired returns a store that uses w.

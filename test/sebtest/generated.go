@@ -23,7 +23,7 @@ func Generated(t *testing.T, file, name, want string) {
 		t.Fatalf("%s lacks the marks %q and %q", file, begin, end)
 	}
 	want = "\n" + strings.TrimSpace(want) + "\n\n"
-	if *update && got != want {
+	if *Update && got != want {
 		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}

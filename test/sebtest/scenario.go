@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the outputs in testdata/*.txt; keep inputs and comments")
+// Update is the flag -update: a test writes the expected outputs in its files instead of comparing them.
+var Update = flag.Bool("update", false, "rewrite expected outputs; golden files of released versions must never change")
 
 // Command is an input line of a scenario: a verb, arguments, and options of the form name=value.
 type Command struct {
@@ -49,7 +50,7 @@ func Scenarios(t *testing.T, start func(t *testing.T) (perform func(c *Command) 
 				t.Fatal(err)
 			}
 			got := play(t, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), start(t))
-			if *update {
+			if *Update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}

@@ -1,5 +1,5 @@
 // Package sebtest has helpers for the tests of many packages: waiting for a condition, readable
-// logs, scenarios in text files, and shorter runs with -short. It imports nothing of Seb, so every
+// logs, scenarios in text files, helpers for fuzz targets, and shorter runs with -short. It imports nothing of Seb, so every
 // package's tests can use it. Package testenv starts programs and stores.
 package sebtest
 

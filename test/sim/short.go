@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // chances is a random source that uses a fuzzer's bytes first, then a generator. It copies each
@@ -26,8 +26,8 @@ func (c *chances) Uint64() uint64 {
 
 // fuzzedConfig draws the configuration of a short run from bytes: few brokers, few seconds, and the
 // probabilities of faults.
-func fuzzedConfig(src *fuzzing.Source) Config {
-	ms := func(choices ...time.Duration) time.Duration { return fuzzing.Pick(src, choices...) * time.Millisecond }
+func fuzzedConfig(src *sebtest.Source) Config {
+	ms := func(choices ...time.Duration) time.Duration { return sebtest.Pick(src, choices...) * time.Millisecond }
 	rate := func(top float64) float64 { return float64(src.Byte()>>4) / 15 * top }
 	c := Config{
 		Chaos: 4 * time.Second, Calm: 8 * time.Second,
@@ -40,13 +40,13 @@ func fuzzedConfig(src *fuzzing.Source) Config {
 	c.CutEvery, c.Ghosts, c.ClockEvery = ms(0, 500, 2000), ms(0, 100, 1000), ms(0, 1000)
 	// These use none of the bytes, so that kept inputs stay valid.
 	c.Stamped, c.RetypeEvery = (c.Compacted+c.Window)%(c.Topics+1), c.GarbageWait/2*time.Duration(c.Window%2)
-	c.ClockSkew = fuzzing.Pick(src, 0, time.Second, 365*24*time.Hour)
+	c.ClockSkew = sebtest.Pick(src, 0, time.Second, 365*24*time.Hour)
 	return c
 }
 
 // RunBytes performs a short run that b determines: first the configuration, then the decisions.
 func RunBytes(b []byte) Result {
-	src := fuzzing.Source{B: b}
+	src := sebtest.Source{B: b}
 	cfg := fuzzedConfig(&src)
 	part := len(src.B) / 4
 	return runOn(cfg, nil, func(n uint64) *rand.Rand {

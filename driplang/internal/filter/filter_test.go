@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func number(t testing.TB, text string) Literal {
@@ -88,7 +88,7 @@ func FuzzFind(f *testing.F) {
 	f.Add([]byte(`{"":{"":null}}`), "", "")
 	f.Fuzz(func(t *testing.T, data []byte, first, second string) {
 		var v value
-		fuzzing.Allocates(t, 4<<10+4*len(data), data, func() { v = find(data, []string{first, second}) })
+		sebtest.Allocates(t, 4<<10+4*len(data), data, func() { v = find(data, []string{first, second}) })
 		if !json.Valid(data) || !utf8.Valid(data) || !utf8.ValidString(first+second) || deep(data) {
 			return
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/problem"
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func oneEvent(body string) (Event, *api.Problem) {
@@ -150,7 +150,7 @@ func FuzzEvent(f *testing.F) {
 		var e Event
 		var p *api.Problem
 		own := bytes.Clone(b)
-		fuzzing.Allocates(t, fuzzing.DecoderBound(b), b, func() {
+		sebtest.Allocates(t, sebtest.DecoderBound(b), b, func() {
 			copy(own, b)
 			s := NewEventBody(own, testNow, false)
 			_, p = s.Next()

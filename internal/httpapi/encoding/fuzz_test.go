@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // all reads a source to its end or its first fault.
@@ -64,7 +64,7 @@ func FuzzNDJSON(f *testing.F) {
 		lines := bytes.Clone(b)
 		// A record allocates headers, whose names have at least a byte, and a fault allocates its
 		// text.
-		fuzzing.Allocates(t, 8*fuzzing.DecoderBound(b), b, func() {
+		sebtest.Allocates(t, 8*sebtest.DecoderBound(b), b, func() {
 			copy(lines, b)
 			for s := NewNDJSON(lines, testNow); ; {
 				if rec, p := s.Next(); rec == nil || p != nil {
@@ -87,7 +87,7 @@ func FuzzNDJSON(f *testing.F) {
 }
 
 // makeRecord returns a random record that JSON can represent.
-func makeRecord(src *fuzzing.Source) record.Record {
+func makeRecord(src *sebtest.Source) record.Record {
 	r := record.Record{Offset: int64(src.Uint64() >> 1), Timestamp: int64(src.Uint64() >> 22), Key: src.Bytes(20), Value: src.Bytes(200)}
 	for range src.Int(4) {
 		r.Headers = append(r.Headers, record.Header{Key: strings.ToValidUTF8(string(src.Bytes(8)), "?"), Value: src.Bytes(20)})
@@ -101,7 +101,7 @@ func FuzzRecordJSON(f *testing.F) {
 	f.Add([]byte("\x02\x01\x02\x02\x05\x06\x03key\x07a \"value\"\x02\x03name\x02\xff\xfe"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r := makeRecord(&fuzzing.Source{B: b})
+		r := makeRecord(&sebtest.Source{B: b})
 		text := appendRecordJSON(nil, &r)
 		if len(text) > recordJSONMax(&r) || len(text) > recordJSONLen(&r) {
 			t.Fatalf("%s: %d bytes, bounds %d and %d", text, len(text), recordJSONMax(&r), recordJSONLen(&r))

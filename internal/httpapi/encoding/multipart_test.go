@@ -18,7 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/problem"
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, HeadMax) }}
@@ -228,7 +228,7 @@ func FuzzMultipart(f *testing.F) {
 			return
 		}
 		sizes, records, err := parseMultipart(bytes.NewReader(b), boundary, 1000)
-		sizes1, records1, err1 := parseMultipart(fuzzing.Cut(b, cuts), boundary, 1000)
+		sizes1, records1, err1 := parseMultipart(sebtest.Cut(b, cuts), boundary, 1000)
 		if fmt.Sprint(err) != fmt.Sprint(err1) || !slices.Equal(sizes, sizes1) || !bytes.Equal(records, records1) {
 			t.Fatalf("whole: %v %v %q; cut: %v %v %q", err, sizes, records, err1, sizes1, records1)
 		}

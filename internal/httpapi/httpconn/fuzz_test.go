@@ -20,7 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // parsed holds all that Params returns for a query and headers.
@@ -118,7 +118,7 @@ func FuzzAccept(f *testing.F) {
 
 // request returns a request whose body arrives in pieces. declared sets its Content-Length.
 func request(body []byte, cuts uint64, declared bool) *http.Request {
-	r := &http.Request{Body: fuzzing.Cut(body, cuts), ContentLength: -1, Header: http.Header{}}
+	r := &http.Request{Body: sebtest.Cut(body, cuts), ContentLength: -1, Header: http.Header{}}
 	if declared {
 		r.ContentLength = int64(len(body))
 	}

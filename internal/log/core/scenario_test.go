@@ -18,8 +18,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/forged"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestScenarios drives several cores on one bucket. The outputs of an input are the effects of all
@@ -433,7 +433,7 @@ func position(key string) string {
 func oldBucket(t *testing.T) map[string][]byte {
 	t.Helper()
 	store := objstore.NewMemory()
-	if _, err := forged.Old(t.Context(), store); err != nil {
+	if _, err := testenv.OldBucket(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	entries, _, err := store.List(context.Background(), objstore.ListOptions{})

@@ -17,13 +17,13 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // rich returns a log with every kind of state record.
 func rich(t testing.TB) *log {
 	l := newLog(t)
-	src := fuzzing.Source{B: bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 200)}
+	src := sebtest.Source{B: bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 200)}
 	for range 40 {
 		l.step(&src)
 	}
@@ -32,9 +32,9 @@ func rich(t testing.TB) *log {
 
 // proposal returns an arbitrary record that a broker may propose. It draws from few topics,
 // partitions and groups, so that records interact.
-func proposal(src *fuzzing.Source, c *state.State) state.Record {
+func proposal(src *sebtest.Source, c *state.State) state.Record {
 	r := state.Record{
-		Kind: fuzzing.Pick(src, state.TopicCreate, state.TopicDelete, state.TopicChange, state.TopicTrim, state.OffsetCommit, state.OffsetDelete,
+		Kind: sebtest.Pick(src, state.TopicCreate, state.TopicDelete, state.TopicChange, state.TopicTrim, state.OffsetCommit, state.OffsetDelete,
 			state.PackInstall, state.CompactionDone),
 		Topic: topicOf(src, c), Partition: uint32(src.Int(3)),
 	}
@@ -43,16 +43,16 @@ func proposal(src *fuzzing.Source, c *state.State) state.Record {
 		for r.Topic = (record.ID{1 + src.Byte(), byte(c.Pos.Slot), byte(c.Pos.Epoch)}); c.Topic(r.Topic) != nil; {
 			r.Topic[3]++ // topic IDs are unique
 		}
-		r.Name, r.Partitions = fuzzing.Pick(src, "a", "b", "c"), 1+uint32(src.Int(3))
-		r.Settings = map[string]string{"compression": fuzzing.Pick(src, "zstd", "none")}
+		r.Name, r.Partitions = sebtest.Pick(src, "a", "b", "c"), 1+uint32(src.Int(3))
+		r.Settings = map[string]string{"compression": sebtest.Pick(src, "zstd", "none")}
 	case state.TopicChange:
 		r.Partitions = uint32(src.Int(5))
 	case state.TopicTrim:
 		r.Offset = int64(src.Int(20))
 	case state.OffsetCommit:
-		r.Name, r.Offset, r.Metadata, r.Time = fuzzing.Pick(src, "g", "h"), int64(src.Uint64()>>1), string(src.Bytes(3)), int64(src.Byte())
+		r.Name, r.Offset, r.Metadata, r.Time = sebtest.Pick(src, "g", "h"), int64(src.Uint64()>>1), string(src.Bytes(3)), int64(src.Byte())
 	case state.OffsetDelete:
-		if r.Name = fuzzing.Pick(src, "g", "h"); src.Bool() {
+		if r.Name = sebtest.Pick(src, "g", "h"); src.Bool() {
 			r.Topic = record.ID{}
 		}
 	case state.PackInstall:
@@ -64,7 +64,7 @@ func proposal(src *fuzzing.Source, c *state.State) state.Record {
 }
 
 // topicOf returns the ID of one of the topics, or an unknown ID.
-func topicOf(src *fuzzing.Source, s *state.State) record.ID {
+func topicOf(src *sebtest.Source, s *state.State) record.ID {
 	topics := s.Topics()
 	if i := src.Int(len(topics) + 1); i < len(topics) {
 		return topics[i].ID
@@ -73,7 +73,7 @@ func topicOf(src *fuzzing.Source, s *state.State) record.ID {
 }
 
 // pack adds sources that lie in the state, or that it no longer contains.
-func (l *log) pack(src *fuzzing.Source, c *state.PackContent) {
+func (l *log) pack(src *sebtest.Source, c *state.PackContent) {
 	for _, t := range l.s.Topics() {
 		for i, p := range t.Partitions.All() {
 			n := len(p.Ranges)
@@ -101,7 +101,7 @@ func (l *log) pack(src *fuzzing.Source, c *state.PackContent) {
 }
 
 // step writes one slot with data and with the records that a catalog accepts.
-func (l *log) step(src *fuzzing.Source) {
+func (l *log) step(src *sebtest.Source) {
 	if src.Int(8) == 0 {
 		l.seal(1 + src.Byte())
 		return
@@ -201,7 +201,7 @@ func FuzzFold(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 10))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := newLog(t)
-		src := fuzzing.Source{B: b}
+		src := sebtest.Source{B: b}
 		var view *state.State
 		var then []byte
 		for i := 0; !src.Done() && i < 40; i++ {
@@ -239,7 +239,7 @@ func FuzzDecodeMessage(f *testing.F) {
 		var err error
 		// A partition of two bytes becomes a struct, a range of eleven bytes another; an empty
 		// state has some maps.
-		fuzzing.Allocates(t, 160*len(b)+16<<10, b, func() { s, err = state.DecodeMessage(b) })
+		sebtest.Allocates(t, 160*len(b)+16<<10, b, func() { s, err = state.DecodeMessage(b) })
 		if err != nil {
 			return
 		}
@@ -293,7 +293,7 @@ func FuzzDecodeSnapshot(f *testing.F) {
 				bound = math.MaxInt // decoded as a stream
 			}
 		}
-		fuzzing.Allocates(t, bound, b, func() { s, err = state.DecodeSnapshot(b) })
+		sebtest.Allocates(t, bound, b, func() { s, err = state.DecodeSnapshot(b) })
 		if err != nil {
 			if !errors.Is(err, state.ErrSnapshot) {
 				t.Fatal(err)
@@ -332,7 +332,7 @@ func TestSnapshotWithHugeClaim(t *testing.T) {
 			if name == "a bomb" && claim == 512<<20 {
 				continue // decoded as a stream up to the actual size
 			}
-			fuzzing.Allocates(t, 6<<20, nil, func() {
+			sebtest.Allocates(t, 6<<20, nil, func() {
 				if _, err := state.DecodeSnapshot(b); !errors.Is(err, state.ErrSnapshot) {
 					t.Errorf("%s, %d bytes claimed: %v", name, claim, err)
 				}
@@ -344,7 +344,7 @@ func TestSnapshotWithHugeClaim(t *testing.T) {
 // FuzzDecodeRecords checks that decoded records encode to the same bytes, in memory bounded by the
 // input.
 func FuzzDecodeRecords(f *testing.F) {
-	src := fuzzing.Source{B: bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 30)}
+	src := sebtest.Source{B: bytes.Repeat([]byte{3, 7, 1, 9, 4, 2, 250, 11, 5, 6, 8, 17, 200}, 30)}
 	l := rich(f)
 	for range 8 {
 		var recs []state.Record
@@ -365,7 +365,7 @@ func FuzzDecodeRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var recs []state.Record
 		var err error
-		fuzzing.Allocates(t, 200*len(b)+8<<10, b, func() { recs, err = state.DecodeRecords(b) })
+		sebtest.Allocates(t, 200*len(b)+8<<10, b, func() { recs, err = state.DecodeRecords(b) })
 		if err != nil {
 			return
 		}

@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"testing"
 
-	"github.com/sebbroker/seb/test/fuzzing"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // fuzzCache is a cache that can write and verify files.
@@ -37,7 +37,7 @@ func FuzzTrailer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		var got trailerFields
 		var err error
-		fuzzing.Allocates(t, 512, file, func() { got, err = judge(c, file, "k", x.name) })
+		sebtest.Allocates(t, 512, file, func() { got, err = judge(c, file, "k", x.name) })
 		if err != nil {
 			if !errors.Is(err, errDamaged) {
 				t.Fatal(err)

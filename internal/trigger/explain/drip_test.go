@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/test/driplang/cases"
+	"github.com/sebbroker/seb/test/driplangtest"
 )
 
 // body returns a question as JSON; expr is any value.
@@ -44,7 +44,7 @@ func ask(t *testing.T, text []byte) *Answer {
 
 // TestCases runs all rows of the table, with the expression as text and as JSON.
 func TestCases(t *testing.T) {
-	for _, c := range cases.Load(t) {
+	for _, c := range driplangtest.Cases(t) {
 		text := body(t, c.Expr, c.Events, c.At)
 		if c.Error != "" {
 			_, err := Parse(text)
@@ -70,7 +70,9 @@ func TestCases(t *testing.T) {
 }
 
 // day returns a time of the examples.
-func day(d float64) time.Time { return cases.Base.Add(time.Duration(d * 24 * float64(time.Hour))) }
+func day(d float64) time.Time {
+	return driplangtest.Base.Add(time.Duration(d * 24 * float64(time.Hour)))
+}
 
 type happened struct {
 	Event string          `json:"event"`
@@ -146,7 +148,7 @@ func TestOrderAndDuplicates(t *testing.T) {
 		}
 		var trace []string
 		a, err := q.Answer(t.Context(), func(m Moment) {
-			trace = append(trace, fmt.Sprint(time.UnixMilli(m.At).Sub(cases.Base).Hours()/24, m.Event, m.Skip, " ", m.Value))
+			trace = append(trace, fmt.Sprint(time.UnixMilli(m.At).Sub(driplangtest.Base).Hours()/24, m.Event, m.Skip, " ", m.Value))
 		})
 		if err != nil || a.Value != c.value || strings.ReplaceAll(strings.Join(trace, "|"), "  ", " ") != c.trace {
 			t.Errorf("%s: %v, %q, %v", name, a.Value, strings.Join(trace, "|"), err)
@@ -195,7 +197,7 @@ func TestFaults(t *testing.T) {
 func TestReadEvents(t *testing.T) {
 	q := &Question{}
 	err := q.ReadEvents(strings.NewReader("\n{\"event\":\"A\",\"at\":\"2026-01-01T00:00:00.0019Z\"}\r\n \n{\"event\":\"B\",\"at\":\"2026-01-01T01:00:00+01:00\",\"data\":{\"x\":1}}"), "")
-	if err != nil || len(q.Events) != 2 || q.Events[0].At != cases.Base.UnixMilli()+1 || q.Events[1].At != cases.Base.UnixMilli() || string(q.Events[1].Data) != `{"x":1}` {
+	if err != nil || len(q.Events) != 2 || q.Events[0].At != driplangtest.Base.UnixMilli()+1 || q.Events[1].At != driplangtest.Base.UnixMilli() || string(q.Events[1].Data) != `{"x":1}` {
 		t.Errorf("%+v, %v", q.Events, err)
 	}
 	var fault *Fault
@@ -219,7 +221,7 @@ func TestAnswerEndsWithItsContext(t *testing.T) {
 // FuzzQuestion: every input gives an answer or a fault. The answer does not depend on the form of
 // the expression, and its forecast is right.
 func FuzzQuestion(f *testing.F) {
-	for _, c := range cases.Load(f)[:40] {
+	for _, c := range driplangtest.Cases(f)[:40] {
 		f.Add(body(f, c.Expr, c.Events, c.At))
 	}
 	f.Add([]byte(`{"expr":{"then":[{"event":"A"},{"within":{"not":{"event":"B"}},"for":"1d"}]},"events":[{"event":"A","at":"2026-01-01T00:00:00Z","id":"x","data":{"y":[1]}}],"at":"2026-01-01T12:00:00Z"}`))

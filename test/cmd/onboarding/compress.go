@@ -13,14 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sebbroker/seb/driplang"
-	"github.com/sebbroker/seb/test/driplang/reference"
+	"github.com/sebbroker/seb/test/driplangtest"
 )
 
 // rule is a trigger for the comparison.
 type rule struct {
 	id       string
-	expr     *reference.Expr
-	mode     reference.Mode
+	expr     *driplangtest.Expr
+	mode     driplangtest.Mode
 	cooldown int64 // ms
 	notify   bool  // of a retraction
 }
@@ -86,9 +86,9 @@ func (r *rule) read(members map[string]any) error {
 	if err != nil {
 		return err
 	}
-	r.expr, r.mode = reference.Of(e), reference.Once
+	r.expr, r.mode = driplangtest.Of(e), driplangtest.Once
 	if fire, ok := members["fire"].(string); ok {
-		r.mode = reference.Mode(fire)
+		r.mode = driplangtest.Mode(fire)
 	}
 	if text, ok := members["cooldown"].(string); ok {
 		d, err := driplang.ParseDuration(text)

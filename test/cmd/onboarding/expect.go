@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/test/driplang/reference"
+	"github.com/sebbroker/seb/test/driplangtest"
 )
 
 // mail identifies a mail: a trigger sends at most one for a user and an instant.
@@ -18,7 +18,7 @@ type mail struct {
 
 // logged are the events in the log.
 type logged struct {
-	histories map[string][]reference.Event // by user, without duplicates
+	histories map[string][]driplangtest.Event // by user, without duplicates
 	records   int
 	events    int
 	last      time.Time        // append time of the last event
@@ -34,7 +34,7 @@ func readBack(ctx context.Context, c *client.Client) (*logged, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &logged{histories: map[string][]reference.Event{}, user: map[int32]string{}}
+	l := &logged{histories: map[string][]driplangtest.Event{}, user: map[int32]string{}}
 	seen := map[[2]string]int64{}
 	for _, p := range t.Partitions {
 		for r, err := range c.Records(ctx, eventsFor, client.ReadOptions{Partition: p.Partition, Offset: client.Earliest}) {
@@ -56,14 +56,14 @@ func readBack(ctx context.Context, c *client.Client) (*logged, error) {
 			seen[key] = r.Timestamp
 			l.events++
 			l.user[p.Partition] = e.EntityID
-			l.histories[e.EntityID] = append(l.histories[e.EntityID], reference.Event{Name: e.Name, At: r.Timestamp, Data: string(e.Data)})
+			l.histories[e.EntityID] = append(l.histories[e.EntityID], driplangtest.Event{Name: e.Name, At: r.Timestamp, Data: string(e.Data)})
 		}
 	}
 	return l, nil
 }
 
 // expected returns all mails by the definitions of the expressions, each with its retraction or nil.
-func expected(rules []rule, histories map[string][]reference.Event) map[mail]*mail {
+func expected(rules []rule, histories map[string][]driplangtest.Event) map[mail]*mail {
 	all := map[mail]*mail{}
 	for i := range rules {
 		r := &rules[i]

@@ -6,12 +6,12 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/rule"
-	"github.com/sebbroker/seb/test/driplang/reference"
+	"github.com/sebbroker/seb/test/driplangtest"
 )
 
 // historyEvent is an event of an entity in the log.
 type historyEvent struct {
-	reference.Event
+	driplangtest.Event
 	topic  string // its ID
 	offset int64
 }
@@ -27,13 +27,13 @@ type expected struct {
 // meaning is an expression, and the durations after an event at which its value may change by time
 // alone.
 type meaning struct {
-	ref   *reference.Expr
+	ref   *driplangtest.Expr
 	names []string
 	sums  []int64 // ms
 }
 
 func meaningOf(e driplang.Expr) meaning {
-	m := meaning{ref: reference.Of(e), names: e.Names(), sums: []int64{0}}
+	m := meaning{ref: driplangtest.Of(e), names: e.Names(), sums: []int64{0}}
 	text := e.String()
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '(' || r == ')' }) {
 		d, err := driplang.ParseDuration(word)
@@ -58,7 +58,7 @@ type evaluation struct {
 	part    uint32
 	entity  string
 	read    int // of the history
-	events  []reference.Event
+	events  []driplangtest.Event
 	from    int     // the first that counts: earlier ones came before a reset
 	instant []int64 // future ones, ascending
 
@@ -125,7 +125,7 @@ func (k *evaluation) event(h *historyEvent) {
 	if h.topic != k.d.TopicID {
 		cause += ":" + h.topic
 	}
-	k.evaluateAt(reference.Point{At: h.At}, cause, past)
+	k.evaluateAt(driplangtest.Point{At: h.At}, cause, past)
 }
 
 // past reports whether an event is older than the version: it was in the log by the border, or its
@@ -138,12 +138,12 @@ func (k *evaluation) deadline(at int64) {
 	if at > k.d.At {
 		k.cross()
 	}
-	k.evaluateAt(reference.Point{At: at, Done: true}, rule.DeadlineCause(at, k.part), at <= k.d.At)
+	k.evaluateAt(driplangtest.Point{At: at, Done: true}, rule.DeadlineCause(at, k.part), at <= k.d.At)
 }
 
-func (k *evaluation) evaluateAt(p reference.Point, cause string, past bool) {
+func (k *evaluation) evaluateAt(p driplangtest.Point, cause string, past bool) {
 	p.Events = len(k.events) - k.from
-	is := k.m.ref.Value(k.events[k.from:], p) == reference.True
+	is := k.m.ref.Value(k.events[k.from:], p) == driplangtest.True
 	if is && !k.out && (k.d.Fire != rule.Once || !k.fired) {
 		k.fire(p.At, cause, past)
 		if k.d.Fire == rule.OnReset {

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
-	"github.com/sebbroker/seb/test/driplang/reference"
+	"github.com/sebbroker/seb/test/driplangtest"
 
 	"github.com/sebbroker/seb/record"
 )
@@ -107,7 +107,7 @@ func (t *truth) event(topic string, part uint32, r *record.Record) {
 	if t.history[k] == nil {
 		t.subjects = append(t.subjects, k)
 	}
-	t.history[k] = append(t.history[k], historyEvent{reference.Event{Name: e.Name, At: r.Timestamp, Data: string(e.Data)}, topic, r.Offset})
+	t.history[k] = append(t.history[k], historyEvent{driplangtest.Event{Name: e.Name, At: r.Timestamp, Data: string(e.Data)}, topic, r.Offset})
 }
 
 // define follows the topic of triggers. The first definition of a version counts; later ones change

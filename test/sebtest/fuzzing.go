@@ -1,6 +1,7 @@
-// Package fuzzing has helpers for fuzz targets: bodies cut into arbitrary reads, a bound on a
-// decoder's allocations, and structured values from a fuzzer's bytes. Only tests use it.
-package fuzzing
+// Helpers for fuzz targets: bodies cut into arbitrary reads, a bound on a decoder's allocations, and
+// structured values from a fuzzer's bytes.
+
+package sebtest
 
 import (
 	"encoding/binary"

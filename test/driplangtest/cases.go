@@ -1,12 +1,8 @@
-// Package cases is the table of driplang's test cases, for tests of all code that evaluates
-// expressions.
-package cases
+package driplangtest
 
 import (
+	_ "embed"
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,11 +10,14 @@ import (
 	"time"
 )
 
+//go:embed cases.json
+var table []byte
+
 // Base is time zero of the table.
 var Base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Event is an event of a case.
-type Event struct {
+// CaseEvent is an event of a case.
+type CaseEvent struct {
 	Event string    `json:"event"`
 	At    time.Time `json:"at"`
 	ID    string    `json:"id,omitempty"`
@@ -28,30 +27,30 @@ type Event struct {
 // expression's error.
 type Case struct {
 	ID, Expr, Error, Why string
-	Events               []Event
+	Events               []CaseEvent
 	At                   time.Time
 	Value                bool
+	Initially            bool       // its value without events
 	Next                 *time.Time // nil: never
 	NextKnown            bool       // the table has Next
+	Policy               string     // how often it fires
+	Fires                []time.Time
+	FiresKnown           bool // the table has Fires
 }
 
-// Load returns all 108 rows.
-func Load(t testing.TB) []Case {
+// Cases returns all 108 rows.
+func Cases(t testing.TB) []Case {
 	t.Helper()
-	_, own, _, _ := runtime.Caller(0)
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(own), "../../../driplang/monitor/testdata/cases.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var file struct {
 		Cases []struct {
-			ID, Expr, At, Error, Order, Why string
-			Events                          [][]string
-			Value                           bool
-			Next                            json.RawMessage
+			ID, Expr, At, Error, Order, Why, Policy string
+			Events                                  [][]string
+			Value, Vacuous                          bool
+			Next                                    json.RawMessage
+			Fires                                   *[]string
 		}
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
+	if err := json.Unmarshal(table, &file); err != nil {
 		t.Fatal(err)
 	}
 	if len(file.Cases) != 108 {
@@ -59,24 +58,31 @@ func Load(t testing.TB) []Case {
 	}
 	list := make([]Case, len(file.Cases))
 	for i, r := range file.Cases {
-		c := Case{ID: r.ID, Expr: r.Expr, Error: r.Error, Why: r.Why, At: instant(t, r.At), Value: r.Value, NextKnown: r.Next != nil}
+		c := Case{
+			ID: r.ID, Expr: r.Expr, Error: r.Error, Why: r.Why, At: Instant(t, r.At), Value: r.Value, Initially: r.Vacuous,
+			NextKnown: r.Next != nil, Policy: r.Policy, FiresKnown: r.Fires != nil,
+		}
 		for _, e := range r.Events {
-			c.Events = append(c.Events, Event{Event: e[0], At: instant(t, e[1]), ID: strings.Join(e[2:], "")})
+			c.Events = append(c.Events, CaseEvent{Event: e[0], At: Instant(t, e[1]), ID: strings.Join(e[2:], "")})
 		}
 		if r.Order == "event_time" { // like the engine's buffer
-			slices.SortStableFunc(c.Events, func(a, b Event) int { return a.At.Compare(b.At) })
+			slices.SortStableFunc(c.Events, func(a, b CaseEvent) int { return a.At.Compare(b.At) })
 		}
 		if next := strings.Trim(string(r.Next), `"`); c.NextKnown && next != "null" {
-			at := instant(t, next)
-			c.Next = &at
+			c.Next = new(Instant(t, next))
+		}
+		if c.FiresKnown {
+			for _, at := range *r.Fires {
+				c.Fires = append(c.Fires, Instant(t, at))
+			}
 		}
 		list[i] = c
 	}
 	return list
 }
 
-// instant parses a time of the table, such as 6d23h59m59s999ms.
-func instant(t testing.TB, text string) time.Time {
+// Instant parses a time of the table, such as 6d23h59m59s999ms.
+func Instant(t testing.TB, text string) time.Time {
 	at := Base
 	for rest := text; rest != ""; {
 		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]

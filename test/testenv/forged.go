@@ -1,5 +1,6 @@
-// Package forged makes buckets of older and newer versions of Seb, for tests of compatibility.
-package forged
+// Buckets of older and newer versions of Seb, for tests of compatibility.
+
+package testenv
 
 import (
 	"context"
@@ -21,16 +22,16 @@ import (
 // NewerVersion is the version of Seb that a newer bucket names.
 const NewerVersion = "9.9.9"
 
-// Bucket is a bucket and the position of its log's end.
-type Bucket struct {
+// Forged is a bucket and the position of its log's end.
+type Forged struct {
 	store objstore.Store
 	end   *state.State
 }
 
-// Old creates a bucket at format level 1, like versions before format levels.
-func Old(ctx context.Context, store objstore.Store) (*Bucket, error) {
+// OldBucket creates a bucket at format level 1, like versions before format levels.
+func OldBucket(ctx context.Context, store objstore.Store) (*Forged, error) {
 	id := record.ID{0x0f, 0x01}
-	b := &Bucket{store: store, end: state.Genesis(id, 0)}
+	b := &Forged{store: store, end: state.Genesis(id, 0)}
 	if err := b.put(ctx, core.MetaKey, core.EncodeMeta(id)); err != nil {
 		return nil, err
 	}
@@ -38,41 +39,41 @@ func Old(ctx context.Context, store objstore.Store) (*Bucket, error) {
 }
 
 // Raise writes a slot that raises the bucket to the level after state.LevelMax.
-func (b *Bucket) Raise(ctx context.Context) error { return b.data(ctx, NewerRecords()) }
+func (b *Forged) Raise(ctx context.Context) error { return b.data(ctx, NewerRecords()) }
 
-// Newer are buckets that a newer version has raised to the level after state.LevelMax, each in a
+// NewerBuckets are buckets that a newer version has raised to the level after state.LevelMax, each in a
 // different object. After the level come kinds and fields that this version does not know.
-var Newer = []struct {
+var NewerBuckets = []struct {
 	Name  string
 	Found func(ctx context.Context, store objstore.Store) error
 }{
 	{"in the first seal", func(ctx context.Context, store objstore.Store) error {
 		id := record.ID{0x0f, 0x02}
-		b := &Bucket{store: store, end: state.Genesis(id, 0)}
+		b := &Forged{store: store, end: state.Genesis(id, 0)}
 		if err := b.put(ctx, core.MetaKey, core.EncodeMeta(id)); err != nil {
 			return err
 		}
 		return b.seal(ctx, NewerRecords())
 	}},
 	{"in a slot", func(ctx context.Context, store objstore.Store) error {
-		b, err := Old(ctx, store)
+		b, err := OldBucket(ctx, store)
 		if err != nil {
 			return err
 		}
 		return b.Raise(ctx)
 	}},
 	{"in a snapshot", func(ctx context.Context, store objstore.Store) error {
-		b, err := Old(ctx, store)
+		b, err := OldBucket(ctx, store)
 		if err != nil {
 			return err
 		}
-		return b.put(ctx, state.SnapKey(0, b.end.Pos, b.end.Nonce), Frame(NewerMessage(b.end)))
+		return b.put(ctx, state.SnapKey(0, b.end.Pos, b.end.Nonce), SnapshotFrame(NewerMessage(b.end)))
 	}},
 }
 
 // NewerLayout creates a bucket whose meta/cluster has a later layout.
 func NewerLayout(ctx context.Context, store objstore.Store) error {
-	b := &Bucket{store: store}
+	b := &Forged{store: store}
 	text := fmt.Sprintf(`{"format":%d,"cluster":"not what it was"}`, state.Layout+1)
 	return b.put(ctx, core.MetaKey, []byte(text))
 }
@@ -99,8 +100,8 @@ func NewerMessage(s *state.State) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, 300, protowire.VarintType), 1)
 }
 
-// Frame wraps a message in the frame of a snapshot.
-func Frame(message []byte) []byte {
+// SnapshotFrame wraps a message in the frame of a snapshot.
+func SnapshotFrame(message []byte) []byte {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		panic(err)
@@ -116,8 +117,8 @@ func Frame(message []byte) []byte {
 	return append(b, body...)
 }
 
-// Contents returns the checksums of all objects of a bucket by name.
-func Contents(ctx context.Context, store objstore.Store) (map[string]uint32, error) {
+// Checksums returns the checksums of all objects of a bucket by name.
+func Checksums(ctx context.Context, store objstore.Store) (map[string]uint32, error) {
 	sums := map[string]uint32{}
 	entries, more, err := store.List(ctx, objstore.ListOptions{})
 	if err != nil {
@@ -145,7 +146,7 @@ func hint() []byte {
 }
 
 // seal ends the epoch with a SEAL of encoded state records and moves to the next epoch.
-func (b *Bucket) seal(ctx context.Context, records []byte) error {
+func (b *Forged) seal(ctx context.Context, records []byte) error {
 	h := b.head(record.KindSeal)
 	h.NextEpoch, h.NextNonce = h.Epoch+1, record.ID{0x0f, byte(h.Epoch + 1)}
 	if err := b.object(ctx, &h, records); err != nil {
@@ -155,7 +156,7 @@ func (b *Bucket) seal(ctx context.Context, records []byte) error {
 }
 
 // data writes a slot of encoded state records without batches.
-func (b *Bucket) data(ctx context.Context, records []byte) error {
+func (b *Forged) data(ctx context.Context, records []byte) error {
 	h := b.head(record.KindData)
 	if err := b.object(ctx, &h, records); err != nil {
 		return err
@@ -163,7 +164,7 @@ func (b *Bucket) data(ctx context.Context, records []byte) error {
 	return b.end.Apply(&h, nil, nil)
 }
 
-func (b *Bucket) head(kind record.Kind) record.Head {
+func (b *Forged) head(kind record.Kind) record.Head {
 	s := b.end
 	return record.Head{
 		Kind: kind, Time: s.AppendTime + 1, Cluster: s.Cluster, Shard: s.Shard, Epoch: s.Pos.Epoch, Nonce: s.Nonce, Slot: s.Pos.Slot,
@@ -171,7 +172,7 @@ func (b *Bucket) head(kind record.Kind) record.Head {
 	}
 }
 
-func (b *Bucket) object(ctx context.Context, h *record.Head, records []byte) error {
+func (b *Forged) object(ctx context.Context, h *record.Head, records []byte) error {
 	body, err := record.EncodeObject(h, records, nil, nil)
 	if err != nil {
 		return err
@@ -179,6 +180,6 @@ func (b *Bucket) object(ctx context.Context, h *record.Head, records []byte) err
 	return b.put(ctx, state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), body)
 }
 
-func (b *Bucket) put(ctx context.Context, key string, body []byte) error {
+func (b *Forged) put(ctx context.Context, key string, body []byte) error {
 	return b.store.Put(ctx, key, objstore.NewBody(body))
 }

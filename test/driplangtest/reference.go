@@ -1,7 +1,8 @@
-// Package reference evaluates expressions directly from their definitions in
-// docs/reference/driplang.md. It evaluates a whole history for one point at a time, without state.
-// It shares only the parsed expression with driplang/monitor. Tests compare the monitor with it.
-package reference
+// Package driplangtest has a table of test cases of driplang, and a second implementation for tests to
+// compare with. The second evaluates expressions directly from their definitions in
+// docs/reference/driplang.md: a whole history for one point at a time, without state. It shares only
+// the parsed expression with driplang/monitor.
+package driplangtest
 
 import "math"
 
