@@ -18,7 +18,13 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.InteropMain(m)) }
+func TestMain(m *testing.M) {
+	code := testenv.InteropMain(m)
+	if compiled.dir != "" {
+		_ = os.RemoveAll(compiled.dir)
+	}
+	os.Exit(code)
+}
 
 // report is testenv.Report for a test that has not failed.
 func report(t *testing.T, client, what string, took time.Duration, figures ...string) {

@@ -23,7 +23,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/test/campaign"
-	"github.com/sebbroker/seb/test/interop/java"
+	"github.com/sebbroker/seb/test/interop"
 )
 
 //go:embed main.go
@@ -55,7 +55,7 @@ func main() {
 	flag.StringVar(&o.Bench, "bench", "", "path of seb-bench, which starts Kafka (empty: build bin/seb-bench)")
 	flag.StringVar(&o.Dir, "dir", ".cache/interop/speed", "folder on the measured disk; each turn uses a subfolder")
 	flag.StringVar(&o.JSON, "json", "bin/kafkaperf.json", "file for all samples")
-	flag.StringVar(&o.Pom, "pom", "test/interop/java/pom.xml", "pom of the tools")
+	flag.StringVar(&o.Pom, "pom", "test/interop/testdata/java/pom.xml", "pom of the tools")
 	flag.StringVar(&o.Version, "version", "", "version in the report (empty: from git describe)")
 	systems := flag.String("systems", strings.Join(names(), ","), "brokers, in the order of each round")
 	flag.IntVar(&o.Rounds, "rounds", 3, "turns of each broker")
@@ -107,7 +107,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	tools, err := java.Tools(ctx, pom)
+	tools, err := interop.JavaTools(ctx, pom)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func main() {
 	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
 		return []campaign.Step{{
 			Env:  []string{"SEB_INTEROP=1", "SEB_OPENAPI_TIME=" + d.String()},
-			Args: []string{"go", "test", "./test/interop/openapi", "-count=1", "-timeout", "0"},
+			Args: []string{"go", "test", "./test/interop", "-run", "OpenAPI", "-count=1", "-timeout", "0"},
 		}}, nil
 	})
 }

@@ -1,4 +1,4 @@
-package java
+package interop
 
 import (
 	"os"
@@ -19,7 +19,7 @@ var examples = []struct{ class, prints string }{
 
 // TestExamplesInDocs: the programs of docs/guide/kafka.md are the files that TestExamples runs.
 func TestExamplesInDocs(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/guide/kafka.md")
+	doc, err := os.ReadFile("../../docs/guide/kafka.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestExamplesInDocs(t *testing.T) {
 	}
 	var want []string
 	for _, e := range examples {
-		text, err := os.ReadFile(filepath.Join("examples", e.class+".java"))
+		text, err := os.ReadFile(filepath.Join("testdata/java/examples", e.class+".java"))
 		if err != nil {
 			t.Fatal(err)
 		}

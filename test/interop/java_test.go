@@ -1,4 +1,4 @@
-package java
+package interop
 
 import (
 	_ "embed"
@@ -14,22 +14,14 @@ import (
 )
 
 var (
-	//go:embed pom.xml
+	//go:embed testdata/java/pom.xml
 	toolsPom []byte
-	//go:embed clients.xml
+	//go:embed testdata/java/clients.xml
 	clientsPom []byte
 )
 
-func TestMain(m *testing.M) {
-	code := testenv.InteropMain(m)
-	if compiled.dir != "" {
-		_ = os.RemoveAll(compiled.dir)
-	}
-	os.Exit(code)
-}
-
-// client is the name in reports.
-const client = "Java " + Version
+// javaClient is the name in reports.
+const javaClient = "Java " + JavaVersion
 
 // compiled is the program of the folders src and examples, compiled on first use.
 var compiled struct {
@@ -44,7 +36,7 @@ func classes(t testing.TB) string {
 	t.Helper()
 	testenv.InteropWanted(t)
 	compiled.once.Do(func() {
-		tools, err := Tools(t.Context(), toolsPom)
+		tools, err := JavaTools(t.Context(), toolsPom)
 		if err == nil {
 			compiled.dir, err = os.MkdirTemp("", "seb-interop-java-*")
 		}
@@ -63,7 +55,7 @@ func classes(t testing.TB) string {
 func compile(t testing.TB, path, into string, folders ...string) error {
 	args := []string{"-Xlint:all,-deprecation", "-Werror", "-cp", path, "-d", into}
 	for _, folder := range folders {
-		list, err := filepath.Glob(filepath.Join(folder, "*.java"))
+		list, err := filepath.Glob(filepath.Join("testdata/java", folder, "*.java"))
 		if err != nil || len(list) == 0 {
 			return fmt.Errorf("sources in %s: %d, %w", folder, len(list), err)
 		}
@@ -103,7 +95,7 @@ type java struct {
 // start starts a class with arguments. line, if not nil, gets each line of output.
 func start(t testing.TB, path string, line func(string), class string, args ...string) *java {
 	t.Helper()
-	p, err := testenv.StartProgram("java", nil, line, append(append(Flags(path), class), args...)...)
+	p, err := testenv.StartProgram("java", nil, line, append(append(JavaFlags(path), class), args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +128,7 @@ func scene(t *testing.T, b *testenv.InteropBroker, what, name string, args ...st
 		t.Log(p.Log())
 	}
 	if what != "" {
-		testenv.Report(client, what, time.Since(begin))
+		testenv.Report(javaClient, what, time.Since(begin))
 	}
 }
 

@@ -1,4 +1,4 @@
-package java
+package interop
 
 import (
 	"context"
@@ -11,25 +11,25 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// Version is the version of the tools and of the client that most tests use.
-const Version = "4.3.1"
+// JavaVersion is the version of the tools and of the client that most tests use.
+const JavaVersion = "4.3.1"
 
 // copyGoal is the Maven plugin that downloads the dependencies of a pom.
 const copyGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
-// Tools returns the class path of Kafka's clients and tools, and downloads them on first use. pom
+// JavaTools returns the class path of Kafka's clients and tools, and downloads them on first use. pom
 // is the text of pom.xml.
-func Tools(ctx context.Context, pom []byte) (string, error) {
-	return fetch(ctx, "kafka-tools", Version, pom)
+func JavaTools(ctx context.Context, pom []byte) (string, error) {
+	return fetch(ctx, "kafka-tools", JavaVersion, pom)
 }
 
-// Clients is Tools for the clients alone, of any version. pom is the text of clients.xml.
-func Clients(ctx context.Context, version string, pom []byte) (string, error) {
+// JavaClients is JavaTools for the clients alone, of any version. pom is the text of clients.xml.
+func JavaClients(ctx context.Context, version string, pom []byte) (string, error) {
 	return fetch(ctx, "kafka-clients", version, pom)
 }
 
 func fetch(ctx context.Context, name, version string, pom []byte) (string, error) {
-	if err := needs("java", "javac", "mvn"); err != nil {
+	if err := needsJava("java", "javac", "mvn"); err != nil {
 		return "", err
 	}
 	dir, err := testenv.Install("interop/"+name+"-"+version, name+" "+version+" from Maven Central", func(dir string) error {
@@ -42,8 +42,8 @@ func fetch(ctx context.Context, name, version string, pom []byte) (string, error
 	return filepath.Join(dir, "lib", "*"), err
 }
 
-// needs returns an error if programs are not in the PATH.
-func needs(programs ...string) error {
+// needsJava returns an error if programs are not in the PATH.
+func needsJava(programs ...string) error {
 	var faults []error
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
@@ -53,8 +53,8 @@ func needs(programs ...string) error {
 	return errors.Join(faults...)
 }
 
-// Flags returns flags for small Java programs that share a machine of few cores with a broker.
-func Flags(class string) []string {
+// JavaFlags returns flags for small Java programs that share a machine of few cores with a broker.
+func JavaFlags(class string) []string {
 	return []string{
 		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", class,
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true",

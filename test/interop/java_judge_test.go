@@ -1,4 +1,4 @@
-package java
+package interop
 
 import (
 	"strings"

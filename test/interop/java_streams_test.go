@@ -1,4 +1,4 @@
-package java
+package interop
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-//go:embed streams.xml
+//go:embed testdata/java/streams.xml
 var streamsPom []byte
 
 // words is the number of different words.
@@ -72,7 +72,7 @@ func counted(t *testing.T, c *kgo.Client, last map[string]int, want int) (above 
 func TestStreams(t *testing.T) {
 	testenv.InteropWanted(t)
 	begin := time.Now()
-	lib, err := fetch(t.Context(), "kafka-streams", Version, streamsPom)
+	lib, err := fetch(t.Context(), "kafka-streams", JavaVersion, streamsPom)
 	if err != nil {
 		t.Fatal(err)
 	}

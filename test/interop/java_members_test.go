@@ -1,4 +1,4 @@
-package java
+package interop
 
 import (
 	"fmt"
@@ -20,8 +20,8 @@ const (
 	serverAssignor      = "uniform" // of the consumer protocol
 )
 
-// event is a line of a member's output.
-type event struct {
+// javaEvent is a line of a member's output.
+type javaEvent struct {
 	at          int64 // the machine's monotonic clock, nanoseconds
 	member      string
 	what        string
@@ -36,7 +36,7 @@ const closedFirst = "could not be completed before the consumer closed"
 // diary is the output of all members of a group, and their kills.
 type diary struct {
 	mu     sync.Mutex
-	events []event
+	events []javaEvent
 	faults []string // unexpected lines
 }
 
@@ -58,7 +58,7 @@ func (d *diary) line(member, text string) {
 	if err != nil {
 		return
 	}
-	e := event{at: at, member: member, what: f[1]}
+	e := javaEvent{at: at, member: member, what: f[1]}
 	e.part, _ = strconv.Atoi(f[2]) // always a number
 	if e.what == "joined" {
 		e.id = f[3]
@@ -81,17 +81,17 @@ func (d *diary) killed(member string) {
 			last = e.at
 		}
 	}
-	d.events = append(d.events, event{at: last + 1, member: member, what: "killed"})
+	d.events = append(d.events, javaEvent{at: last + 1, member: member, what: "killed"})
 }
 
-func (d *diary) sorted() []event {
+func (d *diary) sorted() []javaEvent {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.SortedStableFunc(slices.Values(d.events), func(a, b event) int { return int(min(max(a.at-b.at, -1), 1)) })
+	return slices.SortedStableFunc(slices.Values(d.events), func(a, b javaEvent) int { return int(min(max(a.at-b.at, -1), 1)) })
 }
 
 // owners returns the current owner of each partition, according to the members.
-func owners(events []event) map[int]string {
+func owners(events []javaEvent) map[int]string {
 	of := map[int]string{}
 	for _, e := range events {
 		switch e.what {
@@ -136,9 +136,9 @@ func (d *diary) committed() int64 {
 // judge returns the faults of a diary: a partition with two owners, unless forgotten is set because
 // the broker forgot its members; a start before the commit or after the last read; records that no
 // member has read.
-func judge(events []event, each int64, partitions int, forgotten bool) []string {
+func judge(events []javaEvent, each int64, partitions int, forgotten bool) []string {
 	var wrong []string
-	fault := func(e event, format string, args ...any) {
+	fault := func(e javaEvent, format string, args ...any) {
 		wrong = append(wrong, fmt.Sprintf("%d %s: ", e.at, e.member)+fmt.Sprintf(format, args...))
 	}
 	read, committed, owner := map[int]int64{}, map[int]int64{}, map[int]string{}
@@ -251,7 +251,7 @@ func TestGroups(t *testing.T) {
 			feed.wait(timeout)
 			sebtest.Eventually(t, "all is committed", func() bool { return g.diary.committed() == groupRecords })
 			g.finish(before)
-			testenv.Report(client, fmt.Sprintf("group, %s: members killed and added, broker killed", c.name), time.Since(begin))
+			testenv.Report(javaClient, fmt.Sprintf("group, %s: members killed and added, broker killed", c.name), time.Since(begin))
 		})
 	}
 }
@@ -288,7 +288,7 @@ func (g *group) replaced() {
 
 // finish checks the time before the broker's kill strictly, and the whole history. Then it checks
 // the commits with the command line tool.
-func (g *group) finish(before []event) {
+func (g *group) finish(before []javaEvent) {
 	g.t.Helper()
 	for _, m := range g.members {
 		if !ended(m) {

@@ -1,4 +1,4 @@
-package java
+package interop
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-//go:embed connect.xml
+//go:embed testdata/java/connect.xml
 var connectPom []byte
 
 const (
@@ -75,7 +75,7 @@ func holds(a *kadm.Client, topic string, n int64) func() bool {
 // connect starts a class of Connect with a file of properties.
 func connect(t *testing.T, class, properties string) {
 	t.Helper()
-	path, err := fetch(t.Context(), "kafka-connect", Version, connectPom)
+	path, err := fetch(t.Context(), "kafka-connect", JavaVersion, connectPom)
 	if err != nil {
 		t.Fatal(err)
 	}

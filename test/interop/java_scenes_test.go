@@ -1,4 +1,4 @@
-package java
+package interop
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func TestMillionRecords(t *testing.T) {
 	scene(t, b, "", "check", "million", n, "read_uncommitted")
 	consumed := time.Since(begin)
 	scene(t, b, "", "check", "million", n, "read_committed")
-	testenv.Report(client, "1,000,000 records of five codecs, each looked at, after a kill",
+	testenv.Report(javaClient, "1,000,000 records of five codecs, each looked at, after a kill",
 		produced+time.Since(begin), testenv.Rate("produced", records, produced), testenv.Rate("consumed", records, consumed))
 }
 
@@ -70,7 +70,7 @@ func TestProducerOverKills(t *testing.T) {
 	}
 	p.wait(4 * time.Minute)
 	scene(t, b, "", "judge", topic, strconv.Itoa(partitions), strconv.Itoa(records))
-	testenv.Report(client, fmt.Sprintf("idempotent producer over %d kills of the broker: each record once, in order", kills), time.Since(begin))
+	testenv.Report(javaClient, fmt.Sprintf("idempotent producer over %d kills of the broker: each record once, in order", kills), time.Since(begin))
 }
 
 func ended(p *java) bool {
@@ -111,7 +111,7 @@ func TestOldClients(t *testing.T) {
 	b := testenv.ServeInterop(t)
 	for _, version := range []string{"0.11.0.3", "2.8.2", "3.9.1"} {
 		t.Run(version, func(t *testing.T) {
-			path, err := Clients(t.Context(), version, clientsPom)
+			path, err := JavaClients(t.Context(), version, clientsPom)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package java
+package interop
 
 import (
 	"fmt"
@@ -56,7 +56,7 @@ func piped(t testing.TB, b *testenv.InteropBroker, input, class string, args ...
 	if err := os.WriteFile(file, []byte(input), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all := append(append(Flags(classes(t)), class, "--bootstrap-server", b.Address, "--command-config", settings(t, b)), args...)
+	all := append(append(JavaFlags(classes(t)), class, "--bootstrap-server", b.Address, "--command-config", settings(t, b)), args...)
 	out, err := testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `exec java "$@" <"$0"`, file}, all...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestTools(t *testing.T) {
 	} {
 		begin := time.Now()
 		if t.Run(step.name, func(t *testing.T) { step.run(t, b) }) {
-			testenv.Report("tools "+Version, step.name, time.Since(begin))
+			testenv.Report("tools "+JavaVersion, step.name, time.Since(begin))
 		}
 	}
 }

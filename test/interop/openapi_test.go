@@ -1,10 +1,8 @@
-// Package openapi tests the API's description with third-party tools: a linter, a fuzzer that
-// derives requests from it, and generated clients of three languages. Each client writes a record
-// to a real broker and reads it back.
-//
-// The tests run with `go run ./test/cmd/openapi`. Otherwise they are skipped, because they download
-// packages from npm, PyPI and the Go proxy.
-package openapi
+// The API's description is tested with third-party tools: a linter, a fuzzer that derives requests
+// from it, and generated clients of three languages. Each client writes a record to a real broker
+// and reads it back. They run with `go run ./test/cmd/openapi`.
+
+package interop
 
 import (
 	"context"
@@ -32,16 +30,29 @@ const (
 )
 
 // description is the file that is embedded into the broker.
-const description = "../../../internal/httpapi/openapi.yaml"
+const description = "../../internal/httpapi/openapi.yaml"
 
-func TestMain(m *testing.M) { os.Exit(testenv.InteropMain(m)) }
+// openapiTime returns how long schemathesis sends requests. It skips the test unless `go run
+// ./test/cmd/openapi` runs it.
+func openapiTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("SEB_OPENAPI_TIME")
+	if text == "" {
+		t.Skip("runs with go run ./test/cmd/openapi: it fetches tools")
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
 
 // need finds a program that these tests do not install.
 func need(t *testing.T, name string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
+	path, err := needs(name, "the tools of OpenAPI need it")
 	if err != nil {
-		t.Fatalf("%s is not in the PATH: install it", name)
+		t.Fatal(err)
 	}
 	return path
 }
@@ -74,11 +85,11 @@ func npm(t *testing.T) (modules string) {
 	return filepath.Join(dir, "node_modules")
 }
 
-// python installs schemathesis and openapi-python-client, and returns an environment for them.
-func python(t *testing.T) (path string, env []string) {
+// openapiPython installs schemathesis and openapi-python-client, and returns an environment for them.
+func openapiPython(t *testing.T) (path string, env []string) {
 	t.Helper()
 	path = need(t, "python3")
-	requirements, err := filepath.Abs("testdata/requirements.txt")
+	requirements, err := filepath.Abs("testdata/openapi/requirements.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,23 +118,23 @@ func spec(t *testing.T) string {
 func copied(t *testing.T, from string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", from))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata/openapi", from))); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-// TestLint applies the linter's recommended rules, including warnings.
-func TestLint(t *testing.T) {
-	testenv.InteropWanted(t)
+// TestOpenAPILint applies the linter's recommended rules, including warnings.
+func TestOpenAPILint(t *testing.T) {
+	openapiTime(t)
 	began, modules := time.Now(), npm(t)
 	run(t, t.TempDir(), nil, filepath.Join(modules, ".bin", "redocly"), "lint", "--max-problems", "100", "--format", "stylish", spec(t))
 	testenv.Report("redocly", "lint", time.Since(began))
 }
 
-// TestGeneratedClients: the generated clients compile, write a record and read it back.
-func TestGeneratedClients(t *testing.T) {
-	testenv.InteropWanted(t)
+// TestOpenAPIClients: the generated clients compile, write a record and read it back.
+func TestOpenAPIClients(t *testing.T) {
+	openapiTime(t)
 	b := testenv.ServeInterop(t, "--bucket", "mem:")
 	env := []string{"SEB_URL=" + b.HTTP(), "SEB_API_KEY=" + testenv.InteropKey}
 	t.Run("typescript", func(t *testing.T) {
@@ -138,7 +149,7 @@ func TestGeneratedClients(t *testing.T) {
 	})
 	t.Run("python", func(t *testing.T) {
 		began, dir := time.Now(), copied(t, "python")
-		path, tools := python(t)
+		path, tools := openapiPython(t)
 		// It omits, with a warning, bodies and answers of media types that it does not know: text,
 		// lines and batches.
 		run(t, dir, tools, path, "-m", "openapi_python_client", "generate", "--path", spec(t), "--config", "config.yaml", "--meta", "none", "--output-path", "seb_client")
@@ -196,20 +207,13 @@ func wantRecord(t *testing.T, b *testenv.InteropBroker, name, said string) {
 	}
 }
 
-// TestSchemathesis: requests that are valid by the description are accepted, others are refused,
-// and each answer is described. SEB_OPENAPI_TIME is its duration, by default a minute.
-func TestSchemathesis(t *testing.T) {
-	testenv.InteropWanted(t)
-	length := time.Minute
-	if text := os.Getenv("SEB_OPENAPI_TIME"); text != "" {
-		var err error
-		if length, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+// TestOpenAPIRequests sends requests of schemathesis: requests that are valid by the description are accepted, others are refused,
+// and each answer is described.
+func TestOpenAPIRequests(t *testing.T) {
+	length := openapiTime(t)
 	began, b := time.Now(), testenv.ServeInterop(t, "--bucket", "mem:")
-	path, env := python(t)
-	testdata, err := filepath.Abs("testdata")
+	path, env := openapiPython(t)
+	testdata, err := filepath.Abs("testdata/openapi")
 	if err != nil {
 		t.Fatal(err)
 	}
