@@ -51,13 +51,13 @@ const (
 
 // newSecret makes a token of a principal, which is nil if it is new, and the secret to store. The
 // hash needs no salt and no slow function, because the token is random.
-func (a *Authority) newSecret(id string, p *access.Principal) (token string, s access.Secret, err error) {
+func (a *Authority) newSecret(id string, p *access.Principal) (token string, s access.Secret) {
 	var number [8]byte
 	_, _ = rand.Read(number[:])
 	token = access.FormatToken(id, random(secretChars))
 	s = access.Secret{ID: max(1, binary.LittleEndian.Uint64(number[:])), Hash: sha256.Sum256([]byte(token)), Created: a.now().UnixMicro()}
-	s.Scram, err = verifiersOf(token, p)
-	return token, s, err
+	s.Scram = verifiersOf(token, p)
+	return token, s
 }
 
 // CreateToken creates a principal with a token and rules, waits until that is committed, and
@@ -84,10 +84,7 @@ func (a *Authority) CreateToken(ctx context.Context, by *Identity, spec TokenSpe
 			return nil, "", err
 		}
 	}
-	token, s, err := a.newSecret(p.ID, nil)
-	if err != nil {
-		return nil, "", err
-	}
+	token, s := a.newSecret(p.ID, nil)
 	p.Secrets = []access.Secret{s}
 	err = a.b.ChangeAccess(ctx, func(t *access.Table) (access.Change, error) {
 		if t.Principal(p.ID) != nil {
@@ -132,9 +129,7 @@ func (a *Authority) RotateToken(ctx context.Context, by *Identity, id string, ov
 			return access.Change{}, err
 		}
 		var s access.Secret
-		if token, s, err = a.newSecret(id, old); err != nil {
-			return access.Change{}, err
-		}
+		token, s = a.newSecret(id, old)
 		p = old.Clone()
 		p.Secrets = []access.Secret{s}
 		tokens := 1

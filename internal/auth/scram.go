@@ -37,27 +37,29 @@ func verifier(m access.Mechanism, salt []byte, iterations uint32, salted []byte)
 	return access.Scram{Mechanism: m, Iterations: iterations, Salt: salt, StoredKey: stored.Sum(nil), ServerKey: mac("Server Key")}
 }
 
-func saltedPassword(m access.Mechanism, password string, salt []byte, iterations uint32) ([]byte, error) {
+// Salted is a password after the salt and the iterations of a mechanism, as clients send it to set a
+// password. It panics if Go runs in FIPS mode and the salt is too short for that.
+func Salted(m access.Mechanism, password string, salt []byte, iterations uint32) []byte {
 	h := hashOf(m)
-	return pbkdf2.Key(h, password, salt, int(iterations), h().Size())
+	key, err := pbkdf2.Key(h, password, salt, int(iterations), h().Size())
+	if err != nil {
+		panic(fmt.Sprintf("auth: %s: %v", m, err))
+	}
+	return key
 }
 
 // verifiersOf makes the verifiers of a token. With a principal that has a token they have its salt
 // and iterations.
-func verifiersOf(token string, p *access.Principal) (list []access.Scram, err error) {
+func verifiersOf(token string, p *access.Principal) (list []access.Scram) {
 	for _, m := range []access.Mechanism{access.SCRAMSHA256, access.SCRAMSHA512} {
 		salt, iterations := make([]byte, saltBytes), uint32(access.TokenIterations)
 		_, _ = rand.Read(salt) // never fails
 		if old := tokenVerifier(p, m); old != nil {
 			salt, iterations = old.Salt, old.Iterations
 		}
-		salted, err := saltedPassword(m, token, salt, iterations)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m, err)
-		}
-		list = append(list, verifier(m, salt, iterations, salted))
+		list = append(list, verifier(m, salt, iterations, Salted(m, token, salt, iterations)))
 	}
-	return list, nil
+	return list
 }
 
 func tokenVerifier(p *access.Principal, m access.Mechanism) *access.Scram {
@@ -131,11 +133,8 @@ func (a *Authority) Password(ctx context.Context, user, password, remote string)
 			continue
 		}
 		v := &s.Scram[0]
-		salted, err := saltedPassword(v.Mechanism, password, v.Salt, v.Iterations)
-		if err != nil {
-			return nil, err
-		}
-		if given := verifier(v.Mechanism, v.Salt, v.Iterations, salted); subtle.ConstantTimeCompare(given.StoredKey, v.StoredKey) == 1 {
+		given := verifier(v.Mechanism, v.Salt, v.Iterations, Salted(v.Mechanism, password, v.Salt, v.Iterations))
+		if subtle.ConstantTimeCompare(given.StoredKey, v.StoredKey) == 1 {
 			return a.accept(p, s, remote)
 		}
 	}

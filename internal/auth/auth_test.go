@@ -1,0 +1,433 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const rootKey = "root-key-of-the-test"
+
+// world is a broker with an Authority whose clock the test moves.
+type world struct {
+	t     *testing.T
+	store objstore.Store
+	b     *broker.Broker
+	a     *auth.Authority
+	mu    sync.Mutex // guards now
+	now   time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, store: objstore.NewMemory(), now: time.Unix(1_800_000_000, 0)}
+	w.b, w.a = w.open(rootKey, false)
+	return w
+}
+
+func (w *world) open(key string, readOnly bool) (*broker.Broker, *auth.Authority) {
+	w.t.Helper()
+	b, err := broker.Open(w.t.Context(), broker.Options{
+		Store: w.store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond, DeferWait: time.Millisecond}, AutoCreate: true,
+		Core: core.Config{ReadOnly: readOnly},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a := auth.New(auth.Options{Broker: b, RootKey: key, Internal: []string{"firings"}, Now: w.clock})
+	w.t.Cleanup(func() {
+		a.Close()
+		_ = b.Close(context.Background()) // a fenced broker reports that
+	})
+	return b, a
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) wait(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func allow(t access.ResourceType, name string, o access.Operation) access.Rule {
+	return access.Rule{Resource: t, Name: name, Operation: o, Host: access.Any}
+}
+
+// create creates a token with the root key.
+func (w *world) create(spec auth.TokenSpec) string {
+	w.t.Helper()
+	_, token, err := w.a.CreateToken(w.t.Context(), w.a.Root(), spec)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return token
+}
+
+func (w *world) login(token string) *auth.Identity {
+	w.t.Helper()
+	i, err := w.a.Key(w.t.Context(), token, "192.0.2.1:5")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return i
+}
+
+func (w *world) refused(token string, want error) {
+	w.t.Helper()
+	if _, err := w.a.Key(w.t.Context(), token, "192.0.2.1:5"); !errors.Is(err, auth.ErrUnauthenticated) || !errors.Is(err, want) {
+		w.t.Errorf("login with %.12s...: %v, want %v", token, err, want)
+	}
+}
+
+// appendAs appends a record with the authority of an identity as of now.
+func (w *world) appendAs(i *auth.Identity, topic string) func() error {
+	w.t.Helper()
+	check, ok := i.Check(access.Write, access.Topic, topic)
+	if !ok {
+		w.t.Fatalf("%s may not write to %s", i.Name(), topic)
+	}
+	return func() error {
+		data, sum, err := record.Append(nil, []record.Record{{Value: []byte("v")}}, record.EncodeOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		a := broker.Append{Topic: topic, Partition: 0, Data: data, Summary: sum, ExpectedOffset: -1, Check: check}
+		return w.b.Submit(w.t.Context(), []broker.Append{a}).Wait(w.t.Context())[0].Err
+	}
+}
+
+func TestLifeOfAToken(t *testing.T) {
+	w := newWorld(t)
+	token := w.create(auth.TokenSpec{ID: "orders", Rules: []access.Rule{allow(access.Topic, "orders", access.Write)}})
+	i := w.login(token)
+	if i.Name() != "orders" || !i.Allow(access.Write, access.Topic, "orders") || i.Allow(access.Read, access.Topic, "orders") {
+		t.Errorf("%s: write %v, read %v", i.Name(), i.Allow(access.Write, access.Topic, "orders"), i.Allow(access.Read, access.Topic, "orders"))
+	}
+	w.refused(token[:len(token)-1], access.ErrMistyped)
+	w.refused(strings.Replace(token, "seb_o", "seb_a", 1), access.ErrMistyped)
+	w.refused(access.FormatToken("orders", strings.Repeat("a", 32)), auth.ErrUnauthenticated)
+
+	_, second, err := w.a.RotateToken(t.Context(), w.a.Root(), "orders", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.login(token)
+	w.login(second)
+	_, third, err := w.a.RotateToken(t.Context(), w.a.Root(), "orders", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.refused(token, auth.ErrUnauthenticated) // at most two tokens
+	if i.Valid() {
+		t.Error("the session of the oldest token is valid after two rotations")
+	}
+	session := w.login(second)
+	w.wait(time.Hour)
+	w.refused(second, auth.ErrExpired)
+	if session.Valid() {
+		t.Error("the session of an expired token is valid")
+	}
+	if err := w.a.RevokeToken(t.Context(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(third, auth.ErrUnauthenticated)
+	if left := w.b.Access().RulesOf("orders"); len(left) > 0 {
+		t.Errorf("rules of the revoked token: %v", left)
+	}
+	if err := w.a.RevokeToken(t.Context(), "orders"); !errors.Is(err, auth.ErrUnknownToken) {
+		t.Errorf("second revocation: %v", err)
+	}
+}
+
+// TestNothingIsStoredAfterARevocation: an append that was allowed before a revocation, and reaches
+// the log after it, is refused.
+func TestNothingIsStoredAfterARevocation(t *testing.T) {
+	w := newWorld(t)
+	rule := allow(access.Topic, "orders", access.Write)
+	if _, err := w.b.CreateTopic(t.Context(), "orders", broker.TopicSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, revoke := range map[string]func(id string) error{
+		"revoked": func(id string) error { return w.a.RevokeToken(t.Context(), id) },
+		"rotated": func(id string) error {
+			_, _, err := w.a.RotateToken(t.Context(), w.a.Root(), id, 0)
+			return err
+		},
+		"rule removed": func(id string) error {
+			r := rule
+			r.Principal = id
+			return w.a.ChangeRules(t.Context(), w.a.Root(), nil, []access.Rule{r})
+		},
+		"denied": func(id string) error {
+			r := rule
+			r.Principal, r.Deny = id, true
+			return w.a.ChangeRules(t.Context(), w.a.Root(), []access.Rule{r}, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, token, err := w.a.CreateToken(t.Context(), w.a.Root(), auth.TokenSpec{Rules: []access.Rule{rule}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := w.login(token)
+			if err := w.appendAs(i, "orders")(); err != nil {
+				t.Fatalf("append before: %v", err)
+			}
+			late := w.appendAs(i, "orders")
+			if err := revoke(p.ID); err != nil {
+				t.Fatal(err)
+			}
+			if err := late(); !errors.Is(err, state.ErrUnauthorized) {
+				t.Errorf("append after: %v, want %v", err, state.ErrUnauthorized)
+			}
+			if _, ok := i.Check(access.Write, access.Topic, "orders"); ok {
+				t.Error("a new append is allowed")
+			}
+		})
+	}
+}
+
+func TestATokenGrantsOnlyWhatItHas(t *testing.T) {
+	w := newWorld(t)
+	cluster := allow(access.Cluster, access.ClusterName, access.All)
+	orders := access.Rule{Resource: access.Topic, Name: "orders.", Prefix: true, Operation: access.All, Host: access.Any}
+	issuer := w.login(w.create(auth.TokenSpec{ID: "issuer", Rules: []access.Rule{cluster, orders}, Expires: w.clock().Add(time.Hour)}))
+	w.create(auth.TokenSpec{ID: "strong", Rules: []access.Rule{allow(access.Topic, "*", access.Read)}})
+	read := func(name string) access.Rule { return allow(access.Topic, name, access.Read) }
+	of := func(r access.Rule, principal string) access.Rule { r.Principal = principal; return r }
+	create := func(spec auth.TokenSpec) error {
+		_, _, err := w.a.CreateToken(t.Context(), issuer, spec)
+		return err
+	}
+	rules := func(put, remove []access.Rule) error { return w.a.ChangeRules(t.Context(), issuer, put, remove) }
+	deny := of(read("*"), "*")
+	deny.Deny = true
+	for _, c := range []struct {
+		name string
+		do   func() error
+		want error
+	}{
+		{"a token with a part of its rights", func() error { return create(auth.TokenSpec{Rules: []access.Rule{read("orders.a")}}) }, nil},
+		{"a token with more rights", func() error { return create(auth.TokenSpec{Rules: []access.Rule{read("payments")}}) }, auth.ErrBeyondIssuer},
+		{"a token that ends later", func() error { return create(auth.TokenSpec{Expires: w.clock().Add(2 * time.Hour)}) }, state.ErrInvalid},
+		{"a rule for another principal", func() error { return rules([]access.Rule{of(read("orders.b"), "bob")}, nil) }, nil},
+		{"a wider rule for another principal", func() error { return rules([]access.Rule{of(read("*"), "bob")}, nil) }, auth.ErrBeyondIssuer},
+		{"a denial", func() error { return rules([]access.Rule{deny}, nil) }, nil},
+		{"removing a denial", func() error { return rules(nil, []access.Rule{deny}) }, auth.ErrBeyondIssuer},
+		{"the secret of a stronger principal", func() error {
+			_, _, err := w.a.RotateToken(t.Context(), issuer, "strong", 0)
+			return err
+		}, auth.ErrBeyondIssuer},
+		{"the password of a stronger principal", func() error {
+			return w.a.SetPassword(t.Context(), issuer, auth.Password{
+				User: "strong", Mechanism: access.SCRAMSHA256, Iterations: 4096, Salt: []byte("salt"), Salted: make([]byte, 32),
+			})
+		}, auth.ErrBeyondIssuer},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.do(); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+	p, _, err := w.a.CreateToken(t.Context(), issuer, auth.TokenSpec{})
+	if err != nil || p.Expires != issuer.Expires().UnixMicro() || p.Issuer != "issuer" {
+		t.Errorf("a token without an end: %+v, %v; want that of its issuer", p, err)
+	}
+}
+
+// TestOldRulesOfANewName: rules may be older than the principal that they name.
+func TestOldRulesOfANewName(t *testing.T) {
+	w := newWorld(t)
+	rule := allow(access.Topic, "payments", access.Read)
+	rule.Principal = "future"
+	if err := w.a.ChangeRules(t.Context(), w.a.Root(), []access.Rule{rule}, nil); err != nil {
+		t.Fatal(err)
+	}
+	issuer := w.login(w.create(auth.TokenSpec{Rules: []access.Rule{allow(access.Cluster, access.ClusterName, access.All)}}))
+	if _, _, err := w.a.CreateToken(t.Context(), issuer, auth.TokenSpec{ID: "future"}); !errors.Is(err, auth.ErrBeyondIssuer) {
+		t.Errorf("a token with rules that its issuer lacks: %v", err)
+	}
+	if i := w.login(w.create(auth.TokenSpec{ID: "future"})); !i.Allow(access.Read, access.Topic, "payments") {
+		t.Error("the rule does not apply to the new principal")
+	}
+}
+
+func TestInvalidRules(t *testing.T) {
+	w := newWorld(t)
+	rule := access.Rule{Principal: "ann", Resource: access.Topic, Name: "a", Operation: access.Read}
+	for name, change := range map[string]func(*access.Rule){
+		"a topic that cannot exist":   func(r *access.Rule) { r.Name = "a/b" },
+		"a prefix *":                  func(r *access.Rule) { r.Name, r.Prefix = "*", true },
+		"an empty prefix":             func(r *access.Rule) { r.Name, r.Prefix = "", true },
+		"an unknown resource":         func(r *access.Rule) { r.Resource = 99 },
+		"an operation of another one": func(r *access.Rule) { r.Operation = access.ClusterAction },
+		"a host name":                 func(r *access.Rule) { r.Host = "example.com" },
+		"the root key":                func(r *access.Rule) { r.Principal = access.RootID },
+		"another cluster":             func(r *access.Rule) { r.Resource, r.Name = access.Cluster, "other" },
+		"a group that cannot exist":   func(r *access.Rule) { r.Resource, r.Name = access.Group, strings.Repeat("g", 1000) },
+	} {
+		r := rule
+		change(&r)
+		if err := w.a.ChangeRules(t.Context(), w.a.Root(), []access.Rule{r}, nil); !errors.Is(err, state.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := len(w.b.Access().Rules()); n != 0 {
+		t.Errorf("%d rules are stored", n)
+	}
+}
+
+// TestPrincipalsSurviveALostDisk opens a second broker on the bucket, with another root key.
+func TestPrincipalsSurviveALostDisk(t *testing.T) {
+	w := newWorld(t)
+	token := w.create(auth.TokenSpec{ID: "orders", Rules: []access.Rule{allow(access.Topic, "orders", access.Read)}})
+	for i := range 40 { // more slots than between two snapshots
+		if _, err := w.b.CreateTopic(t.Context(), fmt.Sprint("t", i), broker.TopicSpec{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, a := w.open("another-root-key", false)
+	i, err := a.Key(t.Context(), token, "192.0.2.1:5")
+	if err != nil || !i.Allow(access.Read, access.Topic, "orders") {
+		t.Fatalf("token on the new broker: %v", err)
+	}
+	if _, err := a.Key(t.Context(), rootKey, ""); !errors.Is(err, auth.ErrUnauthenticated) {
+		t.Errorf("the old root key: %v", err)
+	}
+	if i, err := a.Key(t.Context(), "another-root-key", ""); err != nil || !i.Root() {
+		t.Errorf("the new root key: %v", err)
+	}
+}
+
+// TestAFollowerLearnsOfARevocation: a follower without readers does not look for commits by itself,
+// but a login is judged by a state that is at most 5 s old.
+func TestAFollowerLearnsOfARevocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		token := w.create(auth.TokenSpec{ID: "orders"})
+		_, follower := w.open(rootKey, true)
+		if _, err := follower.Key(t.Context(), token, ""); err != nil {
+			t.Fatalf("login at the follower: %v", err)
+		}
+		if err := w.a.RevokeToken(t.Context(), "orders"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if _, err := follower.Key(t.Context(), token, ""); !errors.Is(err, auth.ErrUnauthenticated) {
+			t.Errorf("login 5 s after the revocation: %v", err)
+		}
+	})
+}
+
+func TestWatchedSessionsEnd(t *testing.T) {
+	w := newWorld(t)
+	spec := auth.TokenSpec{Rules: []access.Rule{allow(access.Topic, "a", access.Read)}}
+	ended := func(i *auth.Identity) <-chan struct{} {
+		done := make(chan struct{})
+		stop := i.Watch(func() bool { return i.Allow(access.Read, access.Topic, "a") }, func() { close(done) })
+		t.Cleanup(stop)
+		return done
+	}
+	p, token, err := w.a.CreateToken(t.Context(), w.a.Root(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, otherToken, err := w.a.CreateToken(t.Context(), w.a.Root(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, other := ended(w.login(token)), ended(w.login(otherToken))
+	if err := w.a.RevokeToken(t.Context(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+	<-first
+	select {
+	case <-other:
+		t.Error("the session of another principal has ended")
+	default:
+	}
+	r := spec.Rules[0]
+	r.Principal = q.ID
+	if err := w.a.ChangeRules(t.Context(), w.a.Root(), nil, []access.Rule{r}); err != nil {
+		t.Fatal(err)
+	}
+	<-other
+}
+
+// TestPasswords: two users with the same password, as Kafka's tools set it.
+func TestPasswords(t *testing.T) {
+	w := newWorld(t)
+	for _, user := range []string{"ann", "bob_b@x"} {
+		set := auth.Password{User: user, Mechanism: access.SCRAMSHA512, Iterations: 8192, Salt: []byte("salt of " + user)}
+		set.Salted = auth.Salted(set.Mechanism, "secret", set.Salt, set.Iterations)
+		if err := w.a.SetPassword(t.Context(), w.a.Root(), set); err != nil {
+			t.Fatal(err)
+		}
+		i, err := w.a.Password(t.Context(), user, "secret", "192.0.2.1:5")
+		if err != nil || i.Name() != user {
+			t.Fatalf("login of %s: %v", user, err)
+		}
+		if _, err := w.a.Password(t.Context(), user, "Secret", ""); !errors.Is(err, auth.ErrUnauthenticated) {
+			t.Errorf("wrong password: %v", err)
+		}
+		if _, err := w.a.Password(t.Context(), user, rootKey, ""); !errors.Is(err, auth.ErrUnauthenticated) {
+			t.Errorf("the root key under the name of a user: %v", err)
+		}
+		if err := w.a.DeletePassword(t.Context(), user, access.SCRAMSHA512); err != nil {
+			t.Fatal(err)
+		}
+		if i.Valid() || w.b.Access().Principal(user) != nil {
+			t.Errorf("%s is still there", user)
+		}
+	}
+	if i, err := w.a.Password(t.Context(), "any name", rootKey, ""); err != nil || !i.Root() {
+		t.Errorf("the root key under another name: %v", err)
+	}
+}
+
+// TestConcurrentChanges: changes that were planned from the same table do not undo each other.
+func TestConcurrentChanges(t *testing.T) {
+	w := newWorld(t)
+	w.create(auth.TokenSpec{ID: "shared"})
+	var group sync.WaitGroup
+	for n := range 8 {
+		group.Go(func() {
+			r := allow(access.Topic, fmt.Sprint("t", n), access.Read)
+			r.Principal = "shared"
+			if err := w.a.ChangeRules(t.Context(), w.a.Root(), []access.Rule{r}, nil); err != nil {
+				t.Error(err)
+			}
+			if _, _, err := w.a.RotateToken(t.Context(), w.a.Root(), "shared", time.Hour); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if rules, tokens := w.b.Access().RulesOf("shared"), w.b.Access().Principal("shared").Secrets; len(rules) != 8 || len(tokens) != access.TokensMax {
+		t.Errorf("%d rules and %d tokens", len(rules), len(tokens))
+	}
+}
