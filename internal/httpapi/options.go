@@ -10,11 +10,11 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/trigger"
 )
 
@@ -23,7 +23,7 @@ type Options struct {
 	// APIKey is the key that clients must give. Required; only its digest is kept.
 	APIKey string
 	// Logins records failed logins; nil does not.
-	Logins *logins.Failures
+	Logins *auth.Failures
 	// Logger receives log lines; nil discards them.
 	Logger *slog.Logger
 	// Metrics is the set to which this package adds its metrics; nil makes one.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/group/coordinator"
-	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -33,7 +33,7 @@ type Options struct {
 	// Idle, AuthTimeout and Step are those of conn.Options.
 	Idle, AuthTimeout, Step time.Duration
 	// Logins counts failed logins; nil: it does not.
-	Logins *logins.Failures
+	Logins *auth.Failures
 	// Logger: nil discards. Metrics: nil creates a set.
 	Logger  *slog.Logger
 	Metrics *metrics.Set

@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/config"
-	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -57,7 +57,7 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 	slow := func(what string, try func() time.Duration) {
 		t.Helper()
 		for range 100 {
-			if try() >= logins.Delay {
+			if try() >= auth.FailureDelay {
 				return
 			}
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/delivery"
@@ -27,7 +28,6 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/sebbroker/seb/internal/logins"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
 )
@@ -246,7 +246,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 			return engine.Duplicate(ctx, topic, uint32(partition), entity, id)
 		}
 	}
-	failures := logins.New(s.log, nil)
+	failures := auth.NewFailures(s.log, nil)
 	s.openGroups(ctx, set)
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		APIKey: key, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,

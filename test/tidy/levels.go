@@ -71,7 +71,6 @@ var levels = map[string]int{
 
 	"internal/localdb": 0,
 	"internal/tlsport": 0,
-	"internal/logins":  0,
 
 	"driplang": 0,
 

@@ -1,4 +1,4 @@
-package logins
+package auth
 
 import (
 	"bytes"
@@ -11,14 +11,14 @@ import (
 
 func TestFailuresOfANetworkAreSlowedDown(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	f := New(slog.New(slog.DiscardHandler), func() time.Time { return now })
-	for i := range free {
+	f := NewFailures(slog.New(slog.DiscardHandler), func() time.Time { return now })
+	for i := range freeFailures {
 		if wait := f.Failed("http", fmt.Sprintf("192.0.2.%d:1", i)); wait != 0 {
 			t.Fatalf("failure %d waits %s", i+1, wait)
 		}
 	}
 	for range 3 {
-		if wait := f.Failed("http", "192.0.2.99:1"); wait != Delay {
+		if wait := f.Failed("http", "192.0.2.99:1"); wait != FailureDelay {
 			t.Errorf("a failure after the free ones waits %s", wait)
 		}
 	}
@@ -28,7 +28,7 @@ func TestFailuresOfANetworkAreSlowedDown(t *testing.T) {
 		}
 	}
 	now = now.Add(2 * regain)
-	for i, want := range []time.Duration{0, 0, Delay} {
+	for i, want := range []time.Duration{0, 0, FailureDelay} {
 		if wait := f.Failed("http", "[::ffff:192.0.2.1]:1"); wait != want {
 			t.Errorf("2 s later failure %d waits %s, want %s", i+1, wait, want)
 		}
@@ -38,7 +38,7 @@ func TestFailuresOfANetworkAreSlowedDown(t *testing.T) {
 func TestFailuresAreLoggedNowAndThen(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var log bytes.Buffer
-	f := New(slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
+	f := NewFailures(slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
 	for i := range 1000 {
 		f.Failed("http", fmt.Sprintf("192.0.2.1:%d", i))
 		now = now.Add(time.Millisecond)
@@ -55,7 +55,7 @@ func TestFailuresAreLoggedNowAndThen(t *testing.T) {
 }
 
 func TestTheTableOfNetworksIsBounded(t *testing.T) {
-	f := New(slog.New(slog.DiscardHandler), nil)
+	f := NewFailures(slog.New(slog.DiscardHandler), nil)
 	for i := range 10 * networksMax {
 		f.Failed("http", fmt.Sprintf("10.%d.%d.1:1", i>>8, i&0xff))
 		if len(f.networks) > networksMax {

@@ -1,21 +1,19 @@
-// Package logins delays and logs failed logins, by their network.
-package logins
+package auth
 
 import (
 	"log/slog"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
 )
 
 const (
-	// free is the number of failures of a network that are answered at once; the allowance grows by
-	// one per regain.
-	free   = 10
-	regain = time.Second
-	// Delay is the delay of the answer to further failures.
-	Delay = time.Second
+	// freeFailures is the number of failures of a network that are answered at once; the allowance
+	// grows by one per regain.
+	freeFailures = 10
+	regain       = time.Second
+	// FailureDelay is the delay of the answer to further failures.
+	FailureDelay = time.Second
 	// networksMax bounds the table. Beyond it some networks are forgotten.
 	networksMax = 1024
 	// networkLogInterval is the minimum interval between log lines about a network, logInterval
@@ -38,12 +36,12 @@ type Failures struct {
 
 // network is a /24 of IPv4 or a /64 of IPv6, the usual network of one attacker.
 type network struct {
-	empty time.Time // time at which its allowance is full again, less free*regain
+	empty time.Time // time at which its allowance is full again, less freeFailures*regain
 	next  time.Time // time of the next line about it
 }
 
-// New returns Failures that log to log. now is the clock; nil uses the machine's.
-func New(log *slog.Logger, now func() time.Time) *Failures {
+// NewFailures returns Failures that log to log. now is the clock; nil uses the machine's.
+func NewFailures(log *slog.Logger, now func() time.Time) *Failures {
 	if now == nil {
 		now = time.Now
 	}
@@ -60,9 +58,9 @@ func (f *Failures) Failed(listener, remote string) (wait time.Duration) {
 	defer f.mu.Unlock()
 	now := f.now()
 	n := f.networkLocked(prefixOf(remote), now)
-	n.empty = later(n.empty, now.Add(-free*regain)).Add(regain)
+	n.empty = later(n.empty, now.Add(-freeFailures*regain)).Add(regain)
 	if n.empty.After(now) {
-		n.empty, wait = now, Delay
+		n.empty, wait = now, FailureDelay
 	}
 	if now.Before(n.next) || now.Before(f.next) {
 		f.others++
@@ -81,7 +79,7 @@ func (f *Failures) networkLocked(p netip.Prefix, now time.Time) *network {
 	}
 	if len(f.networks) >= networksMax {
 		for old, n := range f.networks {
-			if !n.next.After(now) && !n.empty.After(now.Add(-free*regain)) {
+			if !n.next.After(now) && !n.empty.After(now.Add(-freeFailures*regain)) {
 				delete(f.networks, old)
 			}
 		}
@@ -99,11 +97,7 @@ func (f *Failures) networkLocked(p netip.Prefix, now time.Time) *network {
 
 // prefixOf returns the network of a remote address; all invalid addresses share one.
 func prefixOf(remote string) netip.Prefix {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	a, err := netip.ParseAddr(host)
+	a, err := netip.ParseAddr(hostOf(remote))
 	if err != nil {
 		return netip.Prefix{}
 	}
