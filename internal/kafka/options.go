@@ -80,12 +80,6 @@ type address struct {
 	port int32
 }
 
-// CheckAddress validates an advertised address.
-func CheckAddress(hostPort string) error {
-	_, err := splitAddress(hostPort)
-	return err
-}
-
 func splitAddress(hostPort string) (address, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"strings"
 )
 
 // plain are methods whose interface documents them completely.
@@ -57,74 +58,47 @@ type declared struct {
 }
 
 // undocumented returns the exported names of a file without a comment: functions, methods of
-// exported types, types, methods of interfaces, constants and variables (a comment on a group is
-// enough).
-func undocumented(file *ast.File, line func(token.Pos) int) []declared {
-	var names []declared
+// exported types, types, methods of interfaces, constants and variables. A comment on a group of
+// constants or variables is enough. A comment on one of them also covers the lines directly below.
+func undocumented(file *ast.File, line func(token.Pos) int) (names []declared) {
+	add := func(owner string, ids []*ast.Ident, comments ...*ast.CommentGroup) {
+		for _, c := range comments {
+			if c != nil {
+				return
+			}
+		}
+		for _, id := range ids {
+			if id.IsExported() && (owner == "" || ast.IsExported(owner) && !plain[id.Name]) {
+				names = append(names, declared{strings.TrimPrefix(owner+"."+id.Name, "."), id.Pos()})
+			}
+		}
+	}
 	for _, decl := range file.Decls {
-		switch d := decl.(type) {
-		case *ast.FuncDecl:
-			recv := receiver(d)
-			hidden := recv != "" && (!ast.IsExported(recv) || plain[d.Name.Name])
-			if d.Name.IsExported() && !hidden && d.Doc == nil {
-				names = append(names, declared{funcName(d), d.Pos()})
-			}
-		case *ast.GenDecl:
-			names = append(names, undocumentedGroup(d, line)...)
+		if fn, ok := decl.(*ast.FuncDecl); ok {
+			add(receiver(fn), []*ast.Ident{fn.Name}, fn.Doc)
+			continue
 		}
-	}
-	return names
-}
-
-// undocumentedGroup checks a declaration. A comment on constants or variables also covers the lines
-// directly below.
-func undocumentedGroup(d *ast.GenDecl, line func(token.Pos) int) []declared {
-	var names []declared
-	covered := -1 // last line that the comment above covers
-	for _, spec := range d.Specs {
-		v, isValue := spec.(*ast.ValueSpec)
-		switch {
-		case isValue && v.Doc != nil, isValue && line(v.Pos()) == covered+1:
-			covered = line(v.End())
-		default:
-			names = append(names, undocumentedSpec(d, spec)...)
-		}
-	}
-	return names
-}
-
-func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []declared {
-	var names []declared
-	switch s := spec.(type) {
-	case *ast.TypeSpec:
-		if !s.Name.IsExported() {
-			return nil
-		}
-		if s.Doc == nil && s.Comment == nil && (d.Doc == nil || d.Lparen.IsValid()) {
-			names = append(names, declared{s.Name.Name, s.Pos()})
-		}
-		if i, ok := s.Type.(*ast.InterfaceType); ok {
-			names = append(names, undocumentedMethods(s.Name.Name, i)...)
-		}
-	case *ast.ValueSpec:
-		if s.Doc != nil || s.Comment != nil || d.Doc != nil {
-			return nil
-		}
-		for _, n := range s.Names {
-			if n.IsExported() {
-				names = append(names, declared{n.Name, n.Pos()})
-			}
-		}
-	}
-	return names
-}
-
-func undocumentedMethods(owner string, i *ast.InterfaceType) []declared {
-	var names []declared
-	for _, m := range i.Methods.List {
-		for _, n := range m.Names {
-			if n.IsExported() && m.Doc == nil && m.Comment == nil && !plain[n.Name] {
-				names = append(names, declared{owner + "." + n.Name, n.Pos()})
+		d := decl.(*ast.GenDecl)
+		covered := -1 // last line that the comment above covers
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.ValueSpec:
+				if s.Doc != nil || line(s.Pos()) == covered+1 {
+					covered = line(s.End())
+				} else {
+					add("", s.Names, s.Comment, d.Doc)
+				}
+			case *ast.TypeSpec:
+				group := d.Doc
+				if d.Lparen.IsValid() {
+					group = nil
+				}
+				add("", []*ast.Ident{s.Name}, s.Doc, s.Comment, group)
+				if i, ok := s.Type.(*ast.InterfaceType); ok {
+					for _, m := range i.Methods.List {
+						add(s.Name.Name, m.Names, m.Doc, m.Comment)
+					}
+				}
 			}
 		}
 	}

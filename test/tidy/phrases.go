@@ -13,10 +13,23 @@ var (
 	// documentName matches a document named in a comment or text: capitals, then .md or a section's
 	// number.
 	documentName = regexp.MustCompile(`\b([A-Z][A-Z0-9-]*)\.md\b|\b([A-Z][A-Z-]{4,}) sections? [0-9]`)
+	// forbiddenWords have a plainer replacement.
+	forbiddenWords = regexp.MustCompile(`\b(?:(?i:who(?:so)?ever|somebody|anew|can not|for ever|mended)|[Nn]obody)\b`)
 )
 
+// eachLine calls visit with each line of the files whose names end in a suffix; "" means all files.
+func (t *Tree) eachLine(suffix string, visit func(name string, line int, text string)) {
+	for _, name := range t.names() {
+		if strings.HasSuffix(name, suffix) {
+			for i, text := range strings.Split(string(t.files[name]), "\n") {
+				visit(name, i+1, text)
+			}
+		}
+	}
+}
+
 // checkPhrases finds references that other readers cannot follow: folders of the author's machine,
-// and documents outside the repository.
+// and documents outside the repository. In Go files and documents it also finds forbidden words.
 func checkPhrases(t *Tree) []Finding {
 	documents := make(map[string]bool)
 	for _, name := range t.names() {
@@ -25,33 +38,26 @@ func checkPhrases(t *Tree) []Finding {
 		}
 	}
 	var found []Finding
-	for _, name := range t.names() {
-		if path.Base(name) == "go.sum" || strings.HasPrefix(name, "test/tidy/") && strings.HasSuffix(name, "_test.go") {
-			continue
+	t.eachLine("", func(name string, line int, text string) {
+		if path.Base(name) == "go.sum" || name == "test/tidy/phrases.go" || strings.HasPrefix(name, "test/tidy/") && strings.HasSuffix(name, "_test.go") {
+			return
 		}
-		for i, line := range strings.Split(string(t.files[name]), "\n") {
-			for _, f := range phrases(line, documents) {
-				f.Path, f.Line = name, i+1
-				found = append(found, f)
+		report := func(subject, why string) {
+			found = append(found, Finding{Rule: "phrase", Path: name, Line: line, Name: subject, Text: why})
+		}
+		for _, m := range machinePath.FindAllStringSubmatch(text, -1) {
+			report(m[1], fmt.Sprintf("%q is a path on one machine: remove it", m[1]))
+		}
+		for _, m := range documentName.FindAllStringSubmatch(text, -1) {
+			if document := m[1] + m[2]; !documents[document] {
+				report(document, document+".md does not exist: state the fact itself")
 			}
 		}
-	}
-	return found
-}
-
-func phrases(line string, documents map[string]bool) []Finding {
-	var found []Finding
-	for _, m := range machinePath.FindAllStringSubmatch(line, -1) {
-		found = append(found, Finding{
-			Rule: "phrase", Name: m[1], Text: fmt.Sprintf("%q is a path on one machine: remove it", m[1]),
-		})
-	}
-	for _, m := range documentName.FindAllStringSubmatch(line, -1) {
-		if name := m[1] + m[2]; !documents[name] {
-			found = append(found, Finding{
-				Rule: "phrase", Name: name, Text: fmt.Sprintf("%s.md does not exist: state the fact itself", name),
-			})
+		if ext := path.Ext(name); ext == ".go" || ext == ".md" {
+			for _, word := range forbiddenWords.FindAllString(text, -1) {
+				report(word, fmt.Sprintf("%q: name the component, or write again, cannot, permanently, fixed", word))
+			}
 		}
-	}
+	})
 	return found
 }

@@ -269,27 +269,80 @@ func TestPure(t *testing.T) {
 	}
 }
 
-func TestExceptions(t *testing.T) {
-	long := Finding{Rule: "func-size", Path: "a.go", Name: "F", Size: 80, Text: "too long"}
-	for _, c := range []struct {
-		name  string
-		table map[string]int
-		want  string
-	}{
-		{"none", nil, "a.go: func-size: too long"},
-		{"of its size", map[string]int{"func-size a.go F": 80}, ""},
-		{"outgrown", map[string]int{"func-size a.go F": 79}, "too long (its exception allows 79)"},
-		{"shrunk", map[string]int{"func-size a.go F": 81}, "lower the entry"},
-		{"not needed", map[string]int{"func-size a.go F": 80, "func-size a.go G": 80}, "remove the entry"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			left := Except([]Finding{long}, c.table)
-			switch {
-			case c.want == "" && len(left) > 0:
-				t.Errorf("left: %v", left)
-			case c.want != "" && (len(left) != 1 || !strings.Contains(left[0].String(), c.want)):
-				t.Errorf("left %v, want one with %q", left, c.want)
-			}
-		})
+func TestWords(t *testing.T) {
+	expect(
+		t, checkPhrases, source{
+			"a.go":   "package a\n\n// Nobody can not.\nconst x = \"for ever\"\n",
+			"b.md":   "`Whoever` is told,\nsomebody. Mended anew\n",
+			"c.md":   "cannot, body, renewed, recommended, Anew2, can notify\n",
+			"d.json": "nobody",
+		},
+		`a.go:3: phrase: "Nobody"`, `a.go:3: phrase: "can not"`, `a.go:4: phrase: "for ever"`,
+		`b.md:1: phrase: "Whoever"`, `b.md:2: phrase: "somebody"`, `b.md:2: phrase: "Mended"`, `b.md:2: phrase: "anew"`,
+	)
+}
+
+func TestPaths(t *testing.T) {
+	expect(
+		t, checkPaths, source{
+			"a/b.go":       "package a\n",
+			"a/c/d.go":     "package c\n",
+			"a/README.md":  "`c/d.go` `a/c` `c/`\n",
+			"doc.md":       "`a/b.go` and `./a/c` `x/y` `a/bin/seb` `a b/c` a/none.go\n```\n`a/none.go`\n```\n",
+			"bad.md":       "see\n`a/none.go`, `a/c/b.go`\n",
+			"CHANGELOG.md": "`a/gone.go`\n",
+		},
+		"bad.md:2: path: a/none.go does not exist", "bad.md:2: path: a/c/b.go does not exist",
+	)
+}
+
+func TestFigures(t *testing.T) {
+	tree := source{
+		"a/a.go": "package a\n\nconst (\n\tMax = 64 << 10 // more\n\twait time.Duration = 2 * second\n)\n\n" +
+			"func d(o *O) {\n\tdef(&o.Idle, 10 * time.Minute)\n\tif o.Size == 0 {\n\t\to.Size = int64(1000)\n\t}\n}\n",
+		"a/a_test.go":             "package a\n\nconst Max = 3\n",
+		"a/b.go":                  "package a\n\nconst second = 1e9\n",
+		"d.md":                    "at most 64\nKiB, 2 s or ten minutes, 1,000 of --size 256 MiB, twelve",
+		"docs/reference/flags.md": "| `--size` | `256MiB` | |\n",
 	}
+	check := func(f ...figure) func(*Tree) []Finding { return func(t *Tree) []Finding { return t.checkFigures(f) } }
+	expect(t, check(
+		figure{"d", `at most (\d+ KiB)`, "a.Max"}, figure{"d", `(\d+ s) or`, "a.wait"}, figure{"d", `or (\w+ minutes)`, "a.Idle"},
+		figure{"d", `([\d,]+) of`, "a.Size"}, figure{"d", `size (\w+ MiB)`, "--size"},
+	), tree)
+	expect(
+		t, check(
+			figure{"d", `at most (\d+)`, "a.Max"}, figure{"d", `at least (\d+)`, "a.Max"}, figure{"d", `of --size (\d+)`, "--none"},
+			figure{"d", `(\d+ s) or`, "a.Gone"}, figure{"d", `, (twelve)`, "a.Max"},
+		), tree,
+		`d.md: figure: "64" is 64, but a.Max is 65536`, `no text matches "at least (\\d+)", which repeats a.Max`, "--none does not exist",
+		"a.Gone does not exist", `"twelve" is not a number with a unit`,
+	)
+}
+
+func TestSecretsAreComparedInConstantTime(t *testing.T) {
+	const head = "package server\n\nfunc f() bool {\n\treturn "
+	for text, want := range map[string]string{
+		`c.APIKey == given`:                           "compares a secret",
+		`given != o.apiKey`:                           "compares a secret",
+		`c.HTTP.APIKey.Reveal() == given`:             "compares a secret",
+		`string(secret) == given`:                     "compares a secret",
+		`secret[:4] == given[:4]`:                     "compares a secret",
+		`bytes.Equal([]byte(password), given)`:        "compares a secret",
+		`strings.EqualFold(o.SecretKey, given)`:       "compares a secret",
+		`r.Header.Get("Authorization") == "Bearer x"`: "compares a secret",
+		`c.APIKey == ""`:                              "",
+		`(o.AccessKey == "") != (o.SecretKey == "")`:  "",
+		`len(secret) == 4`:                            "",
+		`subtle.ConstantTimeCompare(secret, x) == 1`:  "",
+		`topic == name`:                               "",
+	} {
+		s := source{"internal/server/a.go": head + text + "\n}\n"}
+		if want == "" {
+			expect(t, checkSecrets, s)
+		} else {
+			expect(t, checkSecrets, s, want)
+		}
+	}
+	expect(t, checkSecrets, source{"internal/server/a_test.go": head + "c.APIKey == given\n}\n"})
 }

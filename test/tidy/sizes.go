@@ -31,18 +31,6 @@ func checkSizes(t *Tree) []Finding {
 	return found
 }
 
-// PackageSizes returns the lines of each package without its tests, by folder. Packages have no
-// limit.
-func (t *Tree) PackageSizes() map[string]int {
-	sizes := make(map[string]int)
-	for _, g := range t.gofiles {
-		if !g.test {
-			sizes[g.dir] += g.size
-		}
-	}
-	return sizes
-}
-
 func (t *Tree) longFuncs(g *goFile) []Finding {
 	var found []Finding
 	for _, decl := range g.ast.Decls {
@@ -67,7 +55,7 @@ func tooLong(rule, path, name string, measured [2]int) Finding {
 		what = path
 	}
 	return Finding{
-		Rule: rule, Path: path, Name: name, Size: measured[0],
+		Rule: rule, Path: path, Name: name,
 		Text: fmt.Sprintf("%s has %d lines, the limit is %d: %s", what, measured[0], measured[1], sizeAdvice),
 	}
 }

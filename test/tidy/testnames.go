@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"path"
 	"regexp"
-	"strings"
 )
 
 // testName matches a test or fuzz target in a document, with or without its package:
@@ -16,20 +15,13 @@ var testName = regexp.MustCompile(`(?:\b([a-z0-9]+)\.)?\b((?:Test|Fuzz)[A-Z][A-Z
 func checkTestNames(t *Tree) []Finding {
 	declared := t.tests()
 	var found []Finding
-	for _, name := range t.names() {
-		if path.Ext(name) != ".md" {
-			continue
-		}
-		for i, line := range strings.Split(string(t.files[name]), "\n") {
-			for _, m := range testName.FindAllStringSubmatch(line, -1) {
-				if pkg := m[1]; !declared[m[2]] || pkg != "" && !declared[pkg+"."+m[2]] {
-					found = append(found, Finding{
-						Rule: "test-name", Path: name, Line: i + 1, Name: m[0], Text: fmt.Sprintf("test %s does not exist", m[0]),
-					})
-				}
+	t.eachLine(".md", func(name string, line int, text string) {
+		for _, m := range testName.FindAllStringSubmatch(text, -1) {
+			if pkg := m[1]; !declared[m[2]] || pkg != "" && !declared[pkg+"."+m[2]] {
+				found = append(found, Finding{Rule: "test-name", Path: name, Line: line, Name: m[0], Text: fmt.Sprintf("test %s does not exist", m[0])})
 			}
 		}
-	}
+	})
 	return found
 }
 

@@ -1,11 +1,8 @@
 package tidy
 
 import (
-	"cmp"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -36,27 +33,8 @@ func TestRepository(t *testing.T) {
 	for _, rule := range Rules() {
 		found = append(found, rule.Check(tree)...)
 	}
-	for _, f := range Except(found, exceptions) {
+	for _, f := range found {
 		t.Error(f)
-	}
-	logSizes(t, tree)
-}
-
-// logSizes prints the packages of the main module by length.
-func logSizes(t *testing.T, tree *Tree) {
-	sizes := tree.PackageSizes()
-	maps.DeleteFunc(sizes, func(dir string, lines int) bool { return lines == 0 || strings.HasPrefix(dir, "bench/") })
-	dirs := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int { return cmp.Compare(sizes[b], sizes[a]) })
-	internal, total := 0, 0
-	for _, dir := range dirs {
-		total += sizes[dir]
-		if strings.HasPrefix(dir, "internal/") {
-			internal++
-		}
-	}
-	t.Logf("%d packages, %d of them below internal/, %d lines", len(dirs), internal, total)
-	for _, dir := range dirs {
-		t.Logf("%6d %s", sizes[dir], cmp.Or(dir, "."))
 	}
 }
 
