@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sebbroker/seb/driplang/internal/filter"
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
@@ -55,12 +54,12 @@ var opWords = [...]string{opNot: "NOT", opAnd: "AND", opOr: "OR", opThen: "THEN"
 // term is a node of the parsed expression.
 type term struct {
 	op     op
-	kids   []*term        // AND, OR, THEN: two or more; NOT, WITHIN, AFTER: one
-	event  eventKind      // opEvent, opCount
-	is     filter.Compare // opCount
-	n      int            // opCount
-	millis int64          // WITHIN, AFTER
-	at     position       // of the operator's word, or the name
+	kids   []*term   // AND, OR, THEN: two or more; NOT, WITHIN, AFTER: one
+	event  eventKind // opEvent, opCount
+	is     compare   // opCount
+	n      int       // opCount
+	millis int64     // WITHIN, AFTER
+	at     position  // of the operator's word, or the name
 	// bracketed: the text has parentheses around it.
 	bracketed bool
 }
@@ -68,7 +67,7 @@ type term struct {
 // eventKind is an event name and a filter on the event's data.
 type eventKind struct {
 	name  string
-	where *filter.Filter // nil: no filter
+	where *filter // nil: no filter
 }
 
 // key identifies a kind of event: kinds with the same key match the same events.

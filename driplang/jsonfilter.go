@@ -3,19 +3,17 @@ package driplang
 import (
 	"encoding/json"
 	"strings"
-
-	"github.com/sebbroker/seb/driplang/internal/filter"
 )
 
-var jsonFilters = map[string]filter.Op{"property": filter.Is, "and": filter.And, "or": filter.Or, "not": filter.Not}
+var jsonFilters = map[string]filterOp{"property": filterIs, "and": filterAnd, "or": filterOr, "not": filterNot}
 
 // filter reads the filter of an event: {"property":"amount","is":">","value":100}, or and, or, not
 // of filters.
-func (r *jsonReader) filter(at *pointer, depth int) (*filter.Filter, *Error) {
+func (r *jsonReader) filter(at *pointer, depth int) (*filter, *Error) {
 	if depth > maxFilterDepth {
 		return nil, position{pointer: at}.errorf("the filter is nested more than %d deep", maxFilterDepth)
 	}
-	f, operator := &filter.Filter{}, ""
+	f, operator := &filter{}, ""
 	beside := map[string]bool{}
 	err := r.object(at, "a filter", func(key string, at *pointer) *Error {
 		op, ok := jsonFilters[key]
@@ -26,7 +24,7 @@ func (r *jsonReader) filter(at *pointer, depth int) (*filter.Filter, *Error) {
 		if operator != "" {
 			return position{pointer: at}.errorf("a filter has one operator, found %q and %q", operator, key)
 		}
-		f.Op, operator = op, key
+		f.op, operator = op, key
 		return r.filterOperand(f, at, depth)
 	})
 	here := position{pointer: at}
@@ -35,33 +33,33 @@ func (r *jsonReader) filter(at *pointer, depth int) (*filter.Filter, *Error) {
 		return nil, err
 	case operator == "":
 		return nil, here.errorf("expected one of property, and, or or not")
-	case f.Op != filter.Is && len(beside) > 0:
+	case f.op != filterIs && len(beside) > 0:
 		return nil, here.errorf("%q allows no other member", operator)
-	case f.Op == filter.Is && !beside["is"]:
+	case f.op == filterIs && !beside["is"]:
 		return nil, here.errorf(`"property" needs "is"`)
-	case f.Op == filter.Is && !beside["value"]:
+	case f.op == filterIs && !beside["value"]:
 		return nil, here.errorf(`"property" needs "value"`)
-	case f.Op == filter.Is:
-		return f, here.checkOrder(f.Cmp, f.Want)
+	case f.op == filterIs:
+		return f, here.checkOrder(f.cmp, f.want)
 	}
 	return f, nil
 }
 
-func (r *jsonReader) filterOperand(f *filter.Filter, at *pointer, depth int) *Error {
+func (r *jsonReader) filterOperand(f *filter, at *pointer, depth int) *Error {
 	kid := func(at *pointer) *Error {
 		k, err := r.filter(at, depth+1)
-		f.Kids = append(f.Kids, k)
+		f.kids = append(f.kids, k)
 		return err
 	}
-	switch f.Op {
-	case filter.And, filter.Or:
+	switch f.op {
+	case filterAnd, filterOr:
 		return r.list(at, kid)
-	case filter.Not:
+	case filterNot:
 		return kid(at)
 	}
 	text, err := r.string(at)
 	if err == nil {
-		f.Path, err = parsePath(text, position{pointer: at})
+		f.path, err = parsePath(text, position{pointer: at})
 	}
 	return err
 }
@@ -83,54 +81,54 @@ func parsePath(text string, at position) ([]string, *Error) {
 	return path, err
 }
 
-func (r *jsonReader) filterBeside(f *filter.Filter, key string, at *pointer) *Error {
+func (r *jsonReader) filterBeside(f *filter, key string, at *pointer) *Error {
 	here := position{pointer: at}
 	switch key {
 	case "is":
 		word, err := r.string(at)
-		return orElse(err, func() (err *Error) { f.Cmp, err = here.compare(word); return err })
+		return orElse(err, func() (err *Error) { f.cmp, err = here.compare(word); return err })
 	case "value":
 		v, err := r.token()
 		if err != nil {
 			return err
 		}
-		f.Want, err = here.literalOf(v)
+		f.want, err = here.literalOf(v)
 		return err
 	}
 	return here.errorf("unknown member, expected one of property, is, value, and, or or not")
 }
 
-func (p position) literalOf(v json.Token) (filter.Literal, *Error) {
+func (p position) literalOf(v json.Token) (literal, *Error) {
 	switch v := v.(type) {
 	case string:
-		return filter.Literal{Kind: filter.String, Text: v}, nil
+		return literal{kind: kindString, text: v}, nil
 	case json.Number:
-		n, ok := filter.ParseNumber(string(v))
+		n, ok := parseNumber(string(v))
 		if !ok {
 			return n, p.errorf("%s is too large", clip(string(v)))
 		}
 		return n, nil
 	case bool:
-		return filter.Bool(v), nil
+		return boolLiteral(v), nil
 	case nil:
-		return filter.Literal{Kind: filter.Null}, nil
+		return literal{kind: kindNull}, nil
 	}
-	return filter.Literal{}, p.errorf("expected a number, string, true, false or null, found %s", kindName(v))
+	return literal{}, p.errorf("expected a number, string, true, false or null, found %s", kindName(v))
 }
 
-func writeFilter(b *strings.Builder, f *filter.Filter) {
-	switch f.Op {
-	case filter.Is:
-		b.WriteString(`{"property":` + filter.Quote(formatPath(f.Path)))
-		b.WriteString(`,"is":` + filter.Quote(f.Cmp.String()) + `,"value":` + f.Want.String() + `}`)
-	case filter.Not:
+func writeFilter(b *strings.Builder, f *filter) {
+	switch f.op {
+	case filterIs:
+		b.WriteString(`{"property":` + quote(formatPath(f.path)))
+		b.WriteString(`,"is":` + quote(f.cmp.String()) + `,"value":` + f.want.String() + `}`)
+	case filterNot:
 		b.WriteString(`{"not":`)
-		writeFilter(b, f.Kids[0])
+		writeFilter(b, f.kids[0])
 		b.WriteByte('}')
 	default:
-		word := strings.ToLower(strings.TrimSpace(filterWords[f.Op]))
+		word := strings.ToLower(strings.TrimSpace(filterWords[f.op]))
 		b.WriteString(`{"` + word + `":[`)
-		for i, k := range f.Kids {
+		for i, k := range f.kids {
 			if i > 0 {
 				b.WriteByte(',')
 			}

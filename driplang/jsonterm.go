@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/sebbroker/seb/driplang/internal/filter"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -144,8 +142,8 @@ func orElse(err *Error, next func() *Error) *Error {
 	return next()
 }
 
-func (p position) compare(word string) (filter.Compare, *Error) {
-	c, ok := filter.ParseCompare(word)
+func (p position) compare(word string) (compare, *Error) {
+	c, ok := parseCompare(word)
 	if !ok {
 		return 0, p.errorf("expected =, !=, <, <=, > or >=, found %q", clip(word))
 	}
@@ -159,7 +157,7 @@ func writeTerm(b *strings.Builder, t *term) {
 	case opCount:
 		b.WriteString(`{"count":`)
 		writeEvent(b, t.event)
-		b.WriteString(`,"is":` + filter.Quote(t.is.String()) + `,"n":` + itoa(t.n) + `}`)
+		b.WriteString(`,"is":` + quote(t.is.String()) + `,"n":` + itoa(t.n) + `}`)
 	case opAnd, opOr, opThen:
 		b.WriteString(`{"` + strings.ToLower(opWords[t.op]) + `":[`)
 		for i, k := range t.kids {
@@ -183,7 +181,7 @@ func writeTerm(b *strings.Builder, t *term) {
 }
 
 func writeEvent(b *strings.Builder, k eventKind) {
-	b.WriteString(`{"event":` + filter.Quote(k.name))
+	b.WriteString(`{"event":` + quote(k.name))
 	if k.where != nil {
 		b.WriteString(`,"where":`)
 		writeFilter(b, k.where)

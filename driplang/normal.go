@@ -1,7 +1,6 @@
 package driplang
 
 import (
-	"github.com/sebbroker/seb/driplang/internal/filter"
 	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
@@ -94,26 +93,26 @@ func (t *term) counted(need int) *term {
 	if need == 1 {
 		return &term{op: opEvent, at: t.at, event: t.event}
 	}
-	return &term{op: opCount, at: t.at, event: t.event, is: filter.AtLeast, n: need}
+	return &term{op: opCount, at: t.at, event: t.event, is: atLeast, n: need}
 }
 
 // count reduces every comparison to "at least n".
 func (n *normalizer) count(t *term) *form.Form {
 	switch t.is {
-	case filter.AtLeast:
+	case atLeast:
 		return n.leaf(t, t.n, 0)
-	case filter.Greater:
+	case greater:
 		return n.leaf(t, t.n+1, 0)
-	case filter.Less:
+	case less:
 		return n.Negate(n.leaf(t, t.n, 0))
-	case filter.AtMost:
+	case atMost:
 		return n.Negate(n.leaf(t, t.n+1, 0))
 	}
 	f := n.Negate(n.leaf(t, t.n+1, 0))
 	if t.n > 0 {
 		f = n.Make(form.Form{Op: form.And, Kids: []*form.Form{n.leaf(t, t.n, 0), f}, From: t})
 	}
-	if t.is == filter.Unequal {
+	if t.is == unequal {
 		f = n.Negate(f)
 	}
 	return f
@@ -175,11 +174,11 @@ func (n *normalizer) window(t *term, s scope) (*form.Form, *Error) {
 // nil if t is not such a count.
 func (n *normalizer) sliding(t *term) *form.Form {
 	c := t.kids[0]
-	if t.op != opWithin || c.op != opCount || c.is != filter.AtLeast && c.is != filter.Greater {
+	if t.op != opWithin || c.op != opCount || c.is != atLeast && c.is != greater {
 		return nil
 	}
 	need := c.n
-	if c.is == filter.Greater {
+	if c.is == greater {
 		need++
 	}
 	if need < 2 {

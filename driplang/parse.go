@@ -2,8 +2,6 @@ package driplang
 
 import (
 	"strconv"
-
-	"github.com/sebbroker/seb/driplang/internal/filter"
 )
 
 // Parse parses an expression in text form. Every error is an [*Error] with line and column. Errors
@@ -253,8 +251,8 @@ func (p *parser) count(word token) (*term, *Error) {
 	return t, p.take()
 }
 
-func (p *parser) comparison() (filter.Compare, *Error) {
-	c, ok := filter.ParseCompare(p.cur.text)
+func (p *parser) comparison() (compare, *Error) {
+	c, ok := parseCompare(p.cur.text)
 	if p.cur.kind != tokSign || !ok {
 		return 0, p.cur.at.errorf("expected =, !=, <, <=, > or >=, found %v", p.cur)
 	}
@@ -270,12 +268,12 @@ func parseCount(t token) (int, *Error) {
 }
 
 // checkCount refuses comparisons that are always or never true.
-func (p position) checkCount(is filter.Compare, n int) *Error {
+func (p position) checkCount(is compare, n int) *Error {
 	switch {
 	case n > 0:
-	case is == filter.AtLeast:
+	case is == atLeast:
 		return p.errorf("the comparison is always true: a count is >= 0")
-	case is == filter.Less:
+	case is == less:
 		return p.errorf("the comparison is always false: a count is not < 0")
 	}
 	return nil

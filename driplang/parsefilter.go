@@ -3,27 +3,25 @@ package driplang
 import (
 	"strings"
 	"unicode/utf8"
-
-	"github.com/sebbroker/seb/driplang/internal/filter"
 )
 
 // maxFilterDepth bounds the nesting of filters, and so the recursion.
 const maxFilterDepth = 16
 
-func (p *parser) filterOr() (*filter.Filter, int, *Error) {
-	return p.filterList("OR", filter.Or, p.filterAnd)
+func (p *parser) filterOr() (*filter, int, *Error) {
+	return p.filterList("OR", filterOr, p.filterAnd)
 }
 
-func (p *parser) filterAnd() (*filter.Filter, int, *Error) {
-	return p.filterList("AND", filter.And, p.filterUnary)
+func (p *parser) filterAnd() (*filter, int, *Error) {
+	return p.filterList("AND", filterAnd, p.filterUnary)
 }
 
-func (p *parser) filterList(word string, op filter.Op, operand func() (*filter.Filter, int, *Error)) (*filter.Filter, int, *Error) {
+func (p *parser) filterList(word string, op filterOp, operand func() (*filter, int, *Error)) (*filter, int, *Error) {
 	left, depth, err := operand()
 	if err != nil || !p.cur.is(word) {
 		return left, depth, err
 	}
-	list := &filter.Filter{Op: op, Kids: []*filter.Filter{left}}
+	list := &filter{op: op, kids: []*filter{left}}
 	for p.cur.is(word) {
 		at := p.cur.at
 		if err := p.take(); err != nil {
@@ -36,12 +34,12 @@ func (p *parser) filterList(word string, op filter.Op, operand func() (*filter.F
 		if depth = max(depth, d); depth >= maxFilterDepth {
 			return nil, 0, at.errorf("the filter is nested more than %d deep", maxFilterDepth)
 		}
-		list.Kids = append(list.Kids, right)
+		list.kids = append(list.kids, right)
 	}
 	return list, depth + 1, nil
 }
 
-func (p *parser) filterUnary() (*filter.Filter, int, *Error) {
+func (p *parser) filterUnary() (*filter, int, *Error) {
 	at := p.cur.at
 	not := p.cur.is("NOT")
 	if !not && !p.cur.is("(") {
@@ -69,23 +67,23 @@ func (p *parser) filterUnary() (*filter.Filter, int, *Error) {
 	if depth++; depth > maxFilterDepth {
 		return nil, 0, at.errorf("the filter is nested more than %d deep", maxFilterDepth)
 	}
-	return &filter.Filter{Op: filter.Not, Kids: []*filter.Filter{kid}}, depth, nil
+	return &filter{op: filterNot, kids: []*filter{kid}}, depth, nil
 }
 
-func (p *parser) filterCompare() (*filter.Filter, *Error) {
-	f := &filter.Filter{Op: filter.Is}
+func (p *parser) filterCompare() (*filter, *Error) {
+	f := &filter{op: filterIs}
 	var err *Error
-	if f.Path, err = p.path(); err != nil {
+	if f.path, err = p.path(); err != nil {
 		return nil, err
 	}
-	if f.Cmp, err = p.comparison(); err != nil {
+	if f.cmp, err = p.comparison(); err != nil {
 		return nil, err
 	}
 	lit := p.cur
-	if f.Want, err = p.literal(); err != nil {
+	if f.want, err = p.literal(); err != nil {
 		return nil, err
 	}
-	return f, lit.at.checkOrder(f.Cmp, f.Want)
+	return f, lit.at.checkOrder(f.cmp, f.want)
 }
 
 // path parses members joined by dots: user.plan, or user."first name" if a member is not a word.
@@ -132,23 +130,23 @@ func (p position) checkMembers(path []string) *Error {
 	return nil
 }
 
-func (p *parser) literal() (filter.Literal, *Error) {
+func (p *parser) literal() (literal, *Error) {
 	t := p.cur
-	var v filter.Literal
+	var v literal
 	switch {
 	case t.kind == tokString:
-		v = filter.Literal{Kind: filter.String, Text: t.text}
+		v = literal{kind: kindString, text: t.text}
 	case t.kind == tokNumber:
 		var ok bool
-		if v, ok = filter.ParseNumber(t.text); !ok {
+		if v, ok = parseNumber(t.text); !ok {
 			return v, t.at.errorf("%v is not a valid JSON number, or it is too large", t)
 		}
 	case t.is("true"):
-		v.Kind = filter.True
+		v.kind = kindTrue
 	case t.is("false"):
-		v.Kind = filter.False
+		v.kind = kindFalse
 	case t.is("null"):
-		v.Kind = filter.Null
+		v.kind = kindNull
 	default:
 		return v, t.at.errorf(`expected a number, "string", true, false or null, found %v`, t)
 	}
@@ -156,8 +154,8 @@ func (p *parser) literal() (filter.Literal, *Error) {
 }
 
 // checkOrder refuses comparisons such as true < false.
-func (p position) checkOrder(is filter.Compare, v filter.Literal) *Error {
-	if is != filter.Equal && is != filter.Unequal && v.Kind != filter.String && v.Kind != filter.Number {
+func (p position) checkOrder(is compare, v literal) *Error {
+	if is != equal && is != unequal && v.kind != kindString && v.kind != kindNumber {
 		return p.errorf("only numbers and strings have an order: use = or !=")
 	}
 	return nil

@@ -3,8 +3,6 @@ package driplang
 import (
 	"strconv"
 	"strings"
-
-	"github.com/sebbroker/seb/driplang/internal/filter"
 )
 
 // String returns e in canonical text form: keywords in capitals, every operand that is an operation
@@ -54,7 +52,7 @@ func printEvent(b *strings.Builder, k eventKind) {
 	if plainName(k.name) {
 		b.WriteString(k.name)
 	} else {
-		b.WriteString(filter.Quote(k.name))
+		b.WriteString(quote(k.name))
 	}
 	if k.where != nil {
 		b.WriteByte('[')
@@ -73,27 +71,27 @@ func plainName(name string) bool {
 	return name != "" && !isKeyword(name)
 }
 
-var filterWords = [...]string{filter.And: " AND ", filter.Or: " OR "}
+var filterWords = [...]string{filterAnd: " AND ", filterOr: " OR "}
 
-func printFilter(b *strings.Builder, f *filter.Filter) {
-	switch f.Op {
-	case filter.Is:
-		b.WriteString(formatPath(f.Path) + " " + f.Cmp.String() + " " + f.Want.String())
-	case filter.Not:
+func printFilter(b *strings.Builder, f *filter) {
+	switch f.op {
+	case filterIs:
+		b.WriteString(formatPath(f.path) + " " + f.cmp.String() + " " + f.want.String())
+	case filterNot:
 		b.WriteString("NOT ")
-		printFilterOperand(b, f.Kids[0])
+		printFilterOperand(b, f.kids[0])
 	default:
-		for i, k := range f.Kids {
+		for i, k := range f.kids {
 			if i > 0 {
-				b.WriteString(filterWords[f.Op])
+				b.WriteString(filterWords[f.op])
 			}
 			printFilterOperand(b, k)
 		}
 	}
 }
 
-func printFilterOperand(b *strings.Builder, f *filter.Filter) {
-	if f.Op == filter.Is {
+func printFilterOperand(b *strings.Builder, f *filter) {
+	if f.op == filterIs {
 		printFilter(b, f)
 		return
 	}
@@ -107,7 +105,7 @@ func formatPath(path []string) string {
 	members := make([]string, len(path))
 	for i, m := range path {
 		if members[i] = m; !plainMember(m) {
-			members[i] = filter.Quote(m)
+			members[i] = quote(m)
 		}
 	}
 	return strings.Join(members, ".")

@@ -74,8 +74,7 @@ var levels = map[string]int{
 
 	"driplang": 0,
 
-	"driplang/internal/filter": -1,
-	"driplang/internal/form":   -1,
+	"driplang/internal/form": -1,
 
 	"internal/codec":     -1,
 	"internal/failpoint": -1, // not in the released program

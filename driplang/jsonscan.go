@@ -1,4 +1,4 @@
-package filter
+package driplang
 
 import (
 	"bytes"
@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// value is an undecoded value of a JSON document. Its zero value is null.
-type value struct {
-	kind Kind
+// jsonValue is an undecoded value of a JSON document. Its zero value is null.
+type jsonValue struct {
+	kind literalKind
 	raw  []byte // of a string with its quotes
 }
 
-// find returns the value at a path of members; null if there is none. The last of several members
-// with the same name counts, as in most JSON parsers. find does not allocate, except for names with
-// escapes, and does not recurse. For invalid JSON the result is arbitrary but deterministic.
-func find(data []byte, path []string) value {
-	s := scanner{data: data}
+// findValue returns the value at a path of members; null if there is none. The last of several
+// members with the same name counts, as in most JSON parsers. findValue does not allocate, except
+// for names with escapes, and does not recurse. For invalid JSON the result is arbitrary but
+// deterministic.
+func findValue(data []byte, path []string) jsonValue {
+	s := jsonScanner{data: data}
 	v := s.value()
 	for _, member := range path {
 		if len(v) == 0 || v[0] != '{' {
-			return value{}
+			return jsonValue{}
 		}
-		s := scanner{data: v, pos: 1}
+		s := jsonScanner{data: v, pos: 1}
 		v = nil
 		for {
 			key := s.value()
@@ -41,26 +42,26 @@ func find(data []byte, path []string) value {
 			}
 		}
 	}
-	return value{kind: kindOf(v), raw: v}
+	return jsonValue{kind: kindOf(v), raw: v}
 }
 
-func kindOf(raw []byte) Kind {
+func kindOf(raw []byte) literalKind {
 	if len(raw) == 0 {
-		return Null
+		return kindNull
 	}
 	switch raw[0] {
 	case '"':
-		return String
+		return kindString
 	case 't':
-		return True
+		return kindTrue
 	case 'f':
-		return False
+		return kindFalse
 	case 'n':
-		return Null
+		return kindNull
 	case '{', '[':
-		return other
+		return kindOther
 	}
-	return Number
+	return kindNumber
 }
 
 // sameName reports whether a quoted JSON string is name.
@@ -73,7 +74,7 @@ func sameName(quoted []byte, name string) bool {
 }
 
 // string returns the text of a value of kind String.
-func (v value) string() (string, bool) {
+func (v jsonValue) string() (string, bool) {
 	if bytes.IndexByte(v.raw, '\\') < 0 {
 		return string(v.raw[1 : len(v.raw)-1]), true
 	}
@@ -82,13 +83,13 @@ func (v value) string() (string, bool) {
 	return s, err == nil
 }
 
-// scanner finds the ends of values in a JSON document.
-type scanner struct {
+// jsonScanner finds the ends of values in a JSON document.
+type jsonScanner struct {
 	data []byte
 	pos  int
 }
 
-func (s *scanner) space() {
+func (s *jsonScanner) space() {
 	for s.pos < len(s.data) {
 		switch s.data[s.pos] {
 		case ' ', '\t', '\r', '\n':
@@ -99,7 +100,7 @@ func (s *scanner) space() {
 	}
 }
 
-func (s *scanner) take(c byte) bool {
+func (s *jsonScanner) take(c byte) bool {
 	s.space()
 	if s.pos < len(s.data) && s.data[s.pos] == c {
 		s.pos++
@@ -109,7 +110,7 @@ func (s *scanner) take(c byte) bool {
 }
 
 // value reads the next value; empty if there is none.
-func (s *scanner) value() []byte {
+func (s *jsonScanner) value() []byte {
 	s.space()
 	from, depth := s.pos, 0
 	for s.pos < len(s.data) {
@@ -145,7 +146,7 @@ func (s *scanner) value() []byte {
 }
 
 // skipString skips a string; its opening quote is at pos.
-func (s *scanner) skipString() bool {
+func (s *jsonScanner) skipString() bool {
 	for i := s.pos + 1; i < len(s.data); i++ {
 		switch s.data[i] {
 		case '\\':
@@ -158,14 +159,14 @@ func (s *scanner) skipString() bool {
 	return false
 }
 
-func (s *scanner) skipWord() {
+func (s *jsonScanner) skipWord() {
 	for s.pos < len(s.data) && bytes.IndexByte([]byte(" \t\r\n,:{}[]\""), s.data[s.pos]) < 0 {
 		s.pos++
 	}
 }
 
-// Quote returns s as a JSON string with the minimum of escapes.
-func Quote(s string) string {
+// quote returns s as a JSON string with the minimum of escapes.
+func quote(s string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

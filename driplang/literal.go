@@ -1,4 +1,4 @@
-package filter
+package driplang
 
 import (
 	"cmp"
@@ -7,60 +7,60 @@ import (
 	"strings"
 )
 
-// Kind is a type of JSON value.
-type Kind uint8
+// literalKind is a type of JSON value.
+type literalKind uint8
 
-// Null is also used for missing and malformed values.
+// kindNull is also used for missing and malformed values.
 const (
-	Null Kind = iota
-	True
-	False
-	Number
-	String
-	other // objects and arrays: equal to nothing
+	kindNull literalKind = iota
+	kindTrue
+	kindFalse
+	kindNumber
+	kindString
+	kindOther // objects and arrays: equal to nothing
 )
 
-// Literal is a constant in a filter. 64-bit integers are compared exactly, other numbers as IEEE
+// literal is a constant in a filter. 64-bit integers are compared exactly, other numbers as IEEE
 // doubles.
-type Literal struct {
-	Kind    Kind
-	Text    string // String
+type literal struct {
+	kind    literalKind
+	text    string // of kindString
 	integer bool
 	i       int64
 	f       float64
 }
 
-// Bool returns true or false.
-func Bool(v bool) Literal {
+// boolLiteral returns true or false.
+func boolLiteral(v bool) literal {
 	if v {
-		return Literal{Kind: True}
+		return literal{kind: kindTrue}
 	}
-	return Literal{Kind: False}
+	return literal{kind: kindFalse}
 }
 
-// ParseNumber parses a JSON number. ok is false if it is invalid or exceeds a double.
-func ParseNumber(text string) (v Literal, ok bool) {
+// parseNumber parses a JSON number. ok is false if it is invalid or exceeds a double.
+func parseNumber(text string) (v literal, ok bool) {
 	if !isNumber(text) {
-		return Literal{}, false
+		return literal{}, false
 	}
 	if !strings.ContainsAny(text, ".eE") { // avoid the allocation of an error
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return Literal{Kind: Number, integer: true, i: i, f: float64(i)}, true
+			return literal{kind: kindNumber, integer: true, i: i, f: float64(i)}, true
 		}
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return Literal{}, false
+		return literal{}, false
 	}
 	const exact = 1 << 53
 	if f == math.Trunc(f) && math.Abs(f) < exact {
-		return Literal{Kind: Number, integer: true, i: int64(f), f: f}, true
+		return literal{kind: kindNumber, integer: true, i: int64(f), f: f}, true
 	}
-	return Literal{Kind: Number, f: f}, true
+	return literal{kind: kindNumber, f: f}, true
 }
 
-// Order compares two numbers.
-func (v Literal) Order(w Literal) int {
+// order compares two numbers.
+func (v literal) order(w literal) int {
 	if v.integer && w.integer {
 		return cmp.Compare(v.i, w.i)
 	}
@@ -68,15 +68,15 @@ func (v Literal) Order(w Literal) int {
 }
 
 // String returns v as JSON.
-func (v Literal) String() string {
-	switch v.Kind {
-	case String:
-		return Quote(v.Text)
-	case True:
+func (v literal) String() string {
+	switch v.kind {
+	case kindString:
+		return quote(v.text)
+	case kindTrue:
 		return "true"
-	case False:
+	case kindFalse:
 		return "false"
-	case Number:
+	case kindNumber:
 		if v.integer {
 			return strconv.FormatInt(v.i, 10)
 		}

@@ -1,0 +1,158 @@
+package driplang
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+func number(t testing.TB, text string) literal {
+	v, ok := parseNumber(text)
+	if !ok {
+		t.Fatalf("%s is not a number", text)
+	}
+	return v
+}
+
+func TestMatches(t *testing.T) {
+	text := func(s string) literal { return literal{kind: kindString, text: s} }
+	n := func(s string) literal { return number(t, s) }
+	null := literal{}
+	for _, c := range []struct {
+		data, path string
+		cmp        compare
+		want       literal
+		matches    bool
+	}{
+		{`{"a":1}`, "a", equal, n("1"), true},
+		{`{"a":1}`, "a", equal, n("1.0"), true},
+		{`{"a":1e2}`, "a", equal, n("100"), true},
+		{`{"a":1}`, "a", unequal, n("1"), false},
+		{`{"a":1}`, "a", greater, n("0.5"), true},
+		{`{"a":-0.5}`, "a", less, n("0"), true},
+		{`{"a":9007199254740993}`, "a", equal, n("9007199254740992"), false},
+		{`{"a":9007199254740993}`, "a", greater, n("9007199254740992"), true},
+		{`{"a":18446744073709551616}`, "a", greater, n("9223372036854775807"), true},
+		{`{"a":01}`, "a", equal, n("1"), false},
+		{`{"a":1x}`, "a", equal, n("1"), false},
+		{`{"a":1e999}`, "a", greater, n("1"), false},
+		{`{"a":"1"}`, "a", equal, n("1"), false},
+		{`{"a":"1"}`, "a", unequal, n("1"), true},
+		{`{"a":"x"}`, "a", equal, text("x"), true},
+		{`{"a":"2024-05"}`, "a", atLeast, text("2024-04-30"), true},
+		{`{"a":"\u0078\""}`, "a", equal, text(`x"`), true},
+		{`{"a":"\q"}`, "a", equal, text("q"), false},
+		{`{"\u0061":"x"}`, "a", equal, text("x"), true},
+		{`{"a":true}`, "a", equal, boolLiteral(true), true},
+		{`{"a":true}`, "a", equal, boolLiteral(false), false},
+		{`{"a":null}`, "a", equal, null, true},
+		{`{"b":1}`, "a", equal, null, true},
+		{`{"a":0}`, "a", unequal, null, true},
+		{`{"a":{}}`, "a", unequal, null, true},
+		{`{"a":[1]}`, "a", equal, n("1"), false},
+		{`{"a":1,"a":2}`, "a", equal, n("2"), true},
+		{`{"a":{"b":{"c":3}}}`, "a.b.c", equal, n("3"), true},
+		{`{"x":[{"b":1},"}\"",{}],"a":{"y":"{","b":4}}`, "a.b", equal, n("4"), true},
+		{"{ \"a\" :\n{\t\"b\": 5 , \"c\":6}\r}", "a.b", equal, n("5"), true},
+		{`{"a":[{"b":5}]}`, "a.b", equal, null, true},
+		{`[{"a":1}]`, "a", equal, null, true},
+		{`"a"`, "a", equal, null, true},
+		{``, "a", equal, null, true},
+		{`{"a":`, "a", equal, null, true},
+		{`{"a"`, "a", equal, null, true},
+		{strings.Repeat(`{"a":`, 100_000), "a.a", equal, null, true},
+		{strings.Repeat(`[`, 100_000), "a", equal, null, true},
+	} {
+		f := &filter{op: filterIs, path: strings.Split(c.path, "."), cmp: c.cmp, want: c.want}
+		if got := f.Matches([]byte(c.data)); got != c.matches {
+			t.Errorf("%.60s: %s %v %v is %v", c.data, c.path, c.cmp, c.want, got)
+		}
+		if got := (&filter{op: filterNot, kids: []*filter{f}}).Matches([]byte(c.data)); got == c.matches {
+			t.Errorf("%.60s: NOT %s %v %v is also %v", c.data, c.path, c.cmp, c.want, got)
+		}
+		yes := &filter{op: filterNot, kids: []*filter{{op: filterAnd, kids: []*filter{f, {op: filterNot, kids: []*filter{f}}}}}}
+		if !yes.Matches([]byte(c.data)) || !(&filter{op: filterOr, kids: []*filter{f, yes}}).Matches([]byte(c.data)) {
+			t.Errorf("%.60s: AND and OR", c.data)
+		}
+	}
+}
+
+// FuzzFind looks for a property in any bytes; for valid JSON the result equals that of
+// encoding/json.
+func FuzzFind(f *testing.F) {
+	f.Add([]byte(`{"a":{"b":[1,"}"],"c\u0064":-1.5e3},"a":{"cd":"x"}}`), "a", "cd")
+	f.Add([]byte(`{"a":tru}`), "a", "")
+	f.Add([]byte(`{"":{"":null}}`), "", "")
+	f.Fuzz(func(t *testing.T, data []byte, first, second string) {
+		var v jsonValue
+		sebtest.Allocates(t, 4<<10+4*len(data), data, func() { v = findValue(data, []string{first, second}) })
+		if !json.Valid(data) || !utf8.Valid(data) || !utf8.ValidString(first+second) || deep(data) {
+			return
+		}
+		var want any
+		outer, inner := map[string]json.RawMessage{}, map[string]any{}
+		_ = json.Unmarshal(data, &outer)
+		dec := json.NewDecoder(strings.NewReader(string(outer[first])))
+		dec.UseNumber()
+		_ = dec.Decode(&inner)
+		want = inner[second]
+		switch want := want.(type) {
+		case nil:
+			if v.kind != kindNull {
+				t.Fatalf("%s: found %s", data, v.raw)
+			}
+		case string:
+			if got, ok := v.string(); v.kind != kindString || !ok || got != want {
+				t.Fatalf("%s: found %s, want %q", data, v.raw, want)
+			}
+		case bool:
+			if v.kind != boolLiteral(want).kind {
+				t.Fatalf("%s: found %s, want %v", data, v.raw, want)
+			}
+		case json.Number:
+			if v.kind != kindNumber || string(v.raw) != want.String() {
+				t.Fatalf("%s: found %s, want %v", data, v.raw, want)
+			}
+		default:
+			if v.kind != kindOther {
+				t.Fatalf("%s: found %s, want %v", data, v.raw, want)
+			}
+		}
+	})
+}
+
+// deep reports whether encoding/json might refuse the depth.
+func deep(data []byte) bool {
+	return strings.Count(string(data), "[")+strings.Count(string(data), "{") > 5000
+}
+
+func FuzzNumber(f *testing.F) {
+	for _, text := range []string{"0", "-1.5e+10", "01", "1.", ".5", "+1", "0x1p4", "1_0", "inf", "1e", "-", "1e5.5", "--1"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		v, ok := parseNumber(text)
+		valid := json.Valid([]byte(text)) && text != "" && strings.ContainsRune("-0123456789", rune(text[0])) && strings.TrimSpace(text) == text
+		if ok && !valid {
+			t.Fatalf("%q was read as %v", text, v)
+		}
+		if again, _ := parseNumber(v.String()); ok && v.order(again) != 0 {
+			t.Fatalf("%q is %v, read again %v", text, v, again)
+		}
+		if ok != valid && len(text) < 20 && !strings.ContainsAny(text, "eE") {
+			t.Fatalf("%q was refused", text)
+		}
+	})
+}
+
+func BenchmarkMatches(b *testing.B) {
+	data := []byte(`{"user":{"id":17,"plan":"pro"},"items":[{"sku":"x-1","n":2}],"amount":99.5,"currency":"EUR"}`)
+	f := &filter{op: filterIs, path: []string{"amount"}, cmp: greater, want: number(b, "100")}
+	b.ReportAllocs()
+	for b.Loop() {
+		f.Matches(data)
+	}
+}
