@@ -15,10 +15,9 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/agent"
-	_ "github.com/sebbroker/seb/bench/drivers/noop"
-	_ "github.com/sebbroker/seb/bench/drivers/seb"
+	_ "github.com/sebbroker/seb/bench/drivers" // registers the drivers
 	"github.com/sebbroker/seb/bench/load"
-	"github.com/sebbroker/seb/bench/peers/peerstest"
+	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/internal/quiet"
 
@@ -226,7 +225,15 @@ func TestNothing(t *testing.T) {
 }
 
 func TestBroker(t *testing.T) {
-	p := peerstest.Start(t, "seb-memory")
+	p, err := peers.Start(t.Context(), peers.Options{Progress: t.Output()}, "seb-memory", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	target := workload.Target{Driver: "seb", Address: p.Targets[0].Address, Options: p.Targets[0].Options, PID: p.PID}
 	agents := []*process{startAgent(t), startAgent(t)}
 	for name, change := range map[string]func(w *workload.Workload){

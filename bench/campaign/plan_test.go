@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
 
-	_ "github.com/sebbroker/seb/bench/drivers/all" // registers the drivers
+	_ "github.com/sebbroker/seb/bench/drivers" // registers the drivers
 )
 
 func newPlan(t *testing.T, s Settings) *Plan {

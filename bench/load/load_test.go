@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	_ "github.com/sebbroker/seb/bench/drivers/noop"
+	_ "github.com/sebbroker/seb/bench/drivers" // registers the drivers
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/result"
 

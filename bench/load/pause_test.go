@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/sebbroker/seb/bench/drivers/seb" // registers itself
 	"github.com/sebbroker/seb/bench/load"
 
 	"github.com/sebbroker/seb/bench/peers"

@@ -1,5 +1,5 @@
 // Package sut has the interfaces of a system under test: a broker, a library, or nothing at all
-// (the floor). A driver is a package below drivers that registers itself here.
+// (the floor). The drivers of package drivers register themselves here.
 package sut
 
 import (
@@ -76,7 +76,7 @@ type ProcessGroup struct {
 	Shared         bool // the subscribers share messages
 }
 
-// Makes reports whether Setup creates topics and queues and Teardown removes them. In the guests of
+// Creates reports whether Setup creates topics and queues and Teardown removes them. In the guests of
 // a group it does not, and Teardown only closes connections.
 func (c *Config) Creates() bool { return c.Group == nil || c.Group.Host }
 
@@ -157,8 +157,8 @@ type Driver struct {
 
 var drivers = map[string]Driver{}
 
-// Register adds a driver; the init function of the driver's package calls it. It panics if the name
-// is empty or taken, or without Open.
+// Register adds a driver, from an init function. It panics if the name is empty or taken, or without
+// Open.
 func Register(d Driver) {
 	if _, twice := drivers[d.Name]; twice || d.Name == "" || d.Open == nil {
 		panic("register driver " + d.Name + ": no name, no Open, or registered twice")

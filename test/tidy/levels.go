@@ -88,13 +88,7 @@ var levels = map[string]int{
 	"bench/agent":            12,
 	"bench/load":             11,
 	"bench/result":           10,
-	"bench/drivers/all":      10,
-	"bench/drivers/kafka":    9,
-	"bench/drivers/nats":     9,
-	"bench/drivers/noop":     9,
-	"bench/drivers/rabbitmq": 9,
-	"bench/drivers/redis":    9,
-	"bench/drivers/seb":      9,
+	"bench/drivers":          9,
 	"bench/workload":         9,
 	"bench/peers":            8,
 	"bench/sut":              0,
@@ -111,8 +105,6 @@ var support = []string{
 	"bench/cmd/peers",
 	"bench/cmd/peers-test",
 	"bench/cmd/perf",
-	"bench/drivers/contract",
-	"bench/peers/peerstest",
 }
 
 // onlyFrom restricts the importers of a package in addition to the levels.

@@ -21,7 +21,7 @@ func main() {
 	campaign.Main(source, func(context.Context) ([]campaign.Step, error) {
 		return []campaign.Step{{
 			Dir: "bench", Env: []string{"SEB_BENCH_PEERS=1"},
-			Args: append([]string{"go", "test", "./drivers/...", "./peers/...", "-p", "1", "-count=1"}, campaign.Flags("run", "timeout")...),
+			Args: append([]string{"go", "test", "./drivers", "./peers", "-p", "1", "-count=1"}, campaign.Flags("run", "timeout")...),
 		}}, nil
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	_ "github.com/sebbroker/seb/bench/drivers/all" // they register themselves
+	_ "github.com/sebbroker/seb/bench/drivers" // they register themselves
 	"github.com/sebbroker/seb/internal/quiet"
 )
 

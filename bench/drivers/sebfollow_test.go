@@ -1,0 +1,84 @@
+package drivers_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/bench/sut"
+)
+
+// TestReceivedFromAFollower: one broker takes the messages and another, on the same bucket,
+// delivers them by polls and by server-sent events.
+func TestReceivedFromAFollower(t *testing.T) {
+	p := startPeer(t, "seb-fsync-follower")
+	from := p.Targets[0].Options["read-from"]
+	if from == "" || from == p.Targets[0].Address {
+		t.Fatalf("target %+v has no second broker", p.Targets[0])
+	}
+	for _, follow := range []string{"poll", "sse"} {
+		t.Run(follow, func(t *testing.T) {
+			c := sut.Config{Address: p.Targets[0].Address, Name: "followed-" + follow, Partitions: 2, PayloadBytes: 100, PID: p.PID, Options: map[string]string{
+				"key-file": p.Targets[0].Options["key-file"], "read-from": from, "follow": follow,
+			}}
+			s, err := sut.Open(t.Context(), "seb", c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.Teardown(context.WithoutCancel(t.Context())); err != nil {
+					t.Error(err)
+				}
+			}()
+			info, err := s.Setup(t.Context())
+			if err != nil || info.Settings["received from"] == "" || info.Durability != sut.Fsync {
+				t.Fatalf("%+v, error %v", info, err)
+			}
+			roundTrip(t, s)
+		})
+	}
+}
+
+// roundTrip sends messages and requires all of them, intact.
+func roundTrip(t *testing.T, s sut.System) {
+	t.Helper()
+	sub, err := s.Subscriber(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const messages = 20
+	got := map[string]bool{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var receiving sync.WaitGroup
+	var failed error
+	receiving.Go(func() {
+		failed = sub.Receive(ctx, func(payload []byte) {
+			got[string(payload)] = true
+			if len(got) == messages {
+				cancel()
+			}
+		})
+	})
+	pub, err := s.Publisher(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range messages {
+		pub.Publish(t.Context(), nil, fmt.Appendf(nil, "message %d", i), func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := pub.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	receiving.Wait() // bounded by the test's time
+	if failed != nil || !got["message 0"] || !got["message 19"] {
+		t.Errorf("%v, error %v", got, failed)
+	}
+	if err := sub.Close(); err != nil {
+		t.Error(err)
+	}
+}

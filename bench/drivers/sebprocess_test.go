@@ -1,0 +1,178 @@
+package drivers
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/bench/sut"
+)
+
+func TestDurabilityOfBucket(t *testing.T) {
+	for bucket, want := range map[string]sut.Durability{
+		"mem:": sut.Memory, "s3://b/p?endpoint=http://127.0.0.1:1": sut.ObjectStore, "./folder": sut.Fsync, "file:/x": sut.Fsync,
+		"file:/x?fsync=false": sut.PageCache,
+	} {
+		if got := durabilityOf(bucket); got != want {
+			t.Errorf("%s: %s, want %s", bucket, got, want)
+		}
+	}
+}
+
+// TestBucketOfProcess starts a shell with a broker's flags.
+func TestBucketOfProcess(t *testing.T) {
+	c := exec.Command("sh", "-c", "echo; read line", "serve", "--bucket", "mem:", "--http-api-key=secret", "--read-only", "--batch-wait-time", "5ms")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// The kernel shows its arguments slightly after its start.
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = in.Close()
+		_ = c.Wait()
+	}()
+	settings := map[string]string{}
+	bucket, err := bucketOf("", c.Process.Pid, settings)
+	if err != nil || bucket != "mem:" {
+		t.Errorf("bucket %q, %v", bucket, err)
+	}
+	if settings["broker batch-wait-time"] != "5ms" {
+		t.Errorf("settings: %v", settings)
+	}
+	for name, value := range settings {
+		if strings.Contains(name+value, "secret") || strings.Contains(name, "api-key") {
+			t.Errorf("a secret: %s=%s", name, value)
+		}
+	}
+	if given, err := bucketOf("s3://x", c.Process.Pid, settings); err != nil || given != "s3://x" {
+		t.Errorf("as given: %q, %v", given, err)
+	}
+}
+
+func TestUnknownBucket(t *testing.T) {
+	if _, err := bucketOf("", 0, nil); err == nil || !strings.Contains(err.Error(), `option "bucket"`) {
+		t.Error(err)
+	}
+	const none = 1 << 30 // above the limit of Linux
+	if _, err := bucketOf("", none, map[string]string{}); err == nil {
+		t.Error("no error")
+	}
+	if bucket, err := bucketOf("mem:", none, map[string]string{}); err != nil || bucket != "mem:" {
+		t.Errorf("as given: %q, %v", bucket, err)
+	}
+}
+
+func TestVersionOfProcess(t *testing.T) {
+	if v := versionOf(os.Getpid()); !strings.Contains(v, "go1.") {
+		t.Errorf("version %q", v)
+	}
+	if v := versionOf(1 << 30); v != "" {
+		t.Errorf("of no process: %q", v)
+	}
+}
+
+func TestEventsAreParsed(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"offset":7,"value":"text"}`:            "text",
+		`{"offset":7,"value_base64":"AAEC/w=="}`: "\x00\x01\x02\xff",
+	} {
+		r, err := parseEvent([]byte(data))
+		if err != nil || r.Offset != 7 || string(r.Value) != want {
+			t.Errorf("%s: %+v, %v", data, r, err)
+		}
+	}
+	for _, data := range []string{`{"value":"no offset"}`, `{"offset":`, `[]`} {
+		if _, err := parseEvent([]byte(data)); err == nil {
+			t.Errorf("%s: no error", data)
+		}
+	}
+}
+
+func TestSharing(t *testing.T) {
+	var s sharing
+	for i := range 2 {
+		if n, err := s.join(&sut.Config{}); n != i || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	parts := []sebPart{{0, 0}, {1, 0}, {2, 0}}
+	first, second := s.share(0, parts), s.share(1, parts)
+	if len(first) != 2 || first[1].partition != 2 || len(second) != 1 || second[0].partition != 1 {
+		t.Errorf("%v, %v", first, second)
+	}
+	if _, err := s.join(&sut.Config{}); err == nil {
+		t.Error("late, and not refused")
+	}
+}
+
+func TestSharingAcrossProcesses(t *testing.T) {
+	var s sharing
+	c := sut.Config{Group: &sut.ProcessGroup{Subscribers: []int{1, 3}, SubscribersAll: 4}}
+	var members []int
+	for range c.Group.Subscribers {
+		n, err := s.join(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, n)
+	}
+	var own []int32
+	for _, n := range members {
+		for _, p := range s.share(n, []sebPart{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}}) {
+			own = append(own, p.partition)
+		}
+	}
+	if !slices.Equal(own, []int32{1, 5, 3}) {
+		t.Errorf("members %v have partitions %v, want 1 and 5, and 3", members, own)
+	}
+}
+
+func TestLocalBrokerIsFound(t *testing.T) {
+	dir := t.TempDir()
+	write := func(a announced) {
+		b, err := json.Marshal(a)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "broker.json"), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	local := announced{Address: "http://127.0.0.1:1", Key: "k", Bucket: "file:/b", PID: os.Getpid()}
+	write(local)
+	for name, c := range map[string]struct{ given, want *sebHTTP }{
+		"nothing given": {&sebHTTP{}, &sebHTTP{c: sut.Config{Address: local.Address}, key: "k", bucket: "file:/b"}},
+		"another address": {
+			&sebHTTP{c: sut.Config{Address: "http://other:1"}},
+			&sebHTTP{c: sut.Config{Address: "http://other:1"}},
+		},
+		"the key given": {&sebHTTP{key: "x"}, &sebHTTP{c: sut.Config{Address: local.Address}, key: "x", bucket: "file:/b"}},
+		"a process":     {&sebHTTP{c: sut.Config{PID: 7}}, &sebHTTP{c: sut.Config{Address: local.Address, PID: 7}, key: "k"}},
+	} {
+		s := &sebHTTP{c: c.given.c, key: c.given.key, bucket: c.given.bucket}
+		s.useLocal(dir)
+		if s.c.Address != c.want.c.Address || s.key != c.want.key || s.bucket != c.want.bucket {
+			t.Errorf("%s: address %q key %q bucket %q", name, s.c.Address, s.key, s.bucket)
+		}
+	}
+	local.PID = 1 << 30 // it was killed
+	write(local)
+	s := new(sebHTTP)
+	if s.useLocal(dir); s.c.Address != "" {
+		t.Errorf("a broker that has ended is used: %s", s.c.Address)
+	}
+}
