@@ -64,7 +64,7 @@ func installSebS3(ctx context.Context, o *Options) error {
 		}
 	}
 	o.say("s3 server: built at its first use, which takes minutes")
-	program, err := command(ctx, o.Repository, []string{"GOFLAGS=", "GOWORK=off"}, "go", "run", "./test/testenv/cmd/install")
+	program, err := command(ctx, o.Repository, []string{"GOFLAGS=", "GOWORK=off"}, "go", "run", "./test/cmd/s3server")
 	if err != nil {
 		return err
 	}
