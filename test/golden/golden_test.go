@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,7 +58,7 @@ func testBucket(t *testing.T, base, bucket string) {
 		t.Fatal(err)
 	}
 
-	s, c := serve(t, bucket)
+	s, c := serve(t, bucket, t.TempDir())
 	compare(t, c, want)
 	const path = "/records?topic-name=plain&partition=0"
 	if _, err := c.Call(t.Context(), "POST", path, `{"value":"written later"}`, "Content-Type", "application/x-ndjson"); err != nil {
@@ -68,7 +67,7 @@ func testBucket(t *testing.T, base, bucket string) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, c = serve(t, bucket)
+	_, c = serve(t, bucket, t.TempDir())
 	all, err := c.Call(t.Context(), "GET", path+"&offset=0&max-records=100000", "", "Accept", "application/x-ndjson")
 	for key, old := range want {
 		if err == nil && strings.HasPrefix(key, path) && (!strings.HasPrefix(string(all), old) || !strings.Contains(string(all[len(old):]), "written later")) {
@@ -161,69 +160,14 @@ func open(t *testing.T, bucket string) objstore.Store {
 	return store
 }
 
-func serve(t *testing.T, bucket string) (*server.Server, golden.Caller) {
+func serve(t *testing.T, bucket, data string) (*server.Server, golden.Caller) {
 	t.Helper()
 	c := config.Default()
-	c.Bucket, c.DataDir, c.HTTP.Port, c.Kafka.Listen, c.Batch.WaitTime, c.AcceptClock = bucket, t.TempDir(), 0, "", 0, true
+	c.Bucket, c.DataDir, c.HTTP.Port, c.Kafka.Listen, c.Batch.WaitTime, c.AcceptClock = bucket, data, 0, "", 0, true
 	s, err := server.Start(t.Context(), c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s, golden.Caller{Address: s.URL(), APIKey: s.APIKey()}
-}
-
-// newFormat writes a record to a bucket that this program creates at its highest format level.
-func newFormat(t *testing.T, bucket string) {
-	t.Helper()
-	s, c := serve(t, bucket)
-	if _, err := c.Call(t.Context(), "POST", "/records?topic-name=new", `{"value":"x"}`, "Content-Type", "application/x-ndjson"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestOldProgramRefuses runs the program named by SEB_OLD_BINARY, built from 2cd1551, on a bucket
-// of newFormat.
-func TestOldProgramRefuses(t *testing.T) {
-	old := os.Getenv("SEB_OLD_BINARY")
-	if old == "" {
-		t.Skip("needs SEB_OLD_BINARY")
-	}
-	bucket := filepath.Join(t.TempDir(), "bucket")
-	newFormat(t, bucket)
-	refuses(t, old, bucket)
-}
-
-// refuses fails unless the program ends with an error and leaves every object of the bucket
-// unchanged.
-func refuses(t *testing.T, old, bucket string) {
-	t.Helper()
-	store := open(t, bucket)
-	before, err := golden.Listing(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := testenv.Serve(old, nil, "--bucket", bucket, "--data-dir", t.TempDir(), "--http-port", "0", "--kafka-listen", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Kill()
-	select {
-	case <-b.Done():
-		if code, _ := b.Exit(); code <= 0 {
-			t.Errorf("exit code %d, want an error: %s", code, b.Log())
-		}
-	case <-time.After(testenv.ReadyTime):
-		t.Errorf("the old program serves: %s", b.Log())
-	}
-	after, err := golden.Listing(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !maps.Equal(before, after) {
-		t.Errorf("the old program changed the bucket: %d objects before, %d after", len(before), len(after))
-	}
 }

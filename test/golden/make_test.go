@@ -23,20 +23,24 @@ var (
 
 const apiKey = "golden-key-0123456789"
 
-// TestGenerate makes an archive of each layout:
+// TestGenerate makes an archive of each layout, and of a bucket that was raised from level 1:
 //
-//	go test ./test/golden -run TestGenerate -generate /path/to/seb -commit 2cd1551
+//	go test ./test/golden -run TestGenerate -generate /path/to/seb -commit 2cd1551 \
+//	    -level1 /path/to/level1/seb -level2 /path/to/level2/seb
 func TestGenerate(t *testing.T) {
 	if *generate == "" {
 		t.Skip("needs -generate and -commit")
 	}
 	t.Run("disk", func(t *testing.T) { makeBucket(t, "disk", filepath.Join(t.TempDir(), "bucket")) })
 	t.Run("s3", func(t *testing.T) { makeBucket(t, "s3", testenv.S3ForTest(t).Spec("golden")) })
+	t.Run("raised", makeRaised)
 }
 
 type maker struct {
 	t            *testing.T
+	program      string
 	bucket, data string
+	rounds       int // records of each kind that a call of records writes
 	broker       *testenv.Broker
 	golden.Caller
 }
@@ -44,7 +48,7 @@ type maker struct {
 func (m *maker) start() {
 	m.t.Helper()
 	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
-	b, err := testenv.Serve(*generate, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "",
+	b, err := testenv.Serve(m.program, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "",
 		"--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "64KiB", "--batch-wait-time", "1ms")
 	if err != nil {
 		m.t.Fatal(err)
@@ -91,7 +95,7 @@ func (m *maker) until(what string, done func() bool) {
 // records fills the topics; round makes the content of each epoch different.
 func (m *maker) records(round int) {
 	m.t.Helper()
-	for i := range 20 {
+	for i := range m.rounds {
 		m.post("plain", fmt.Sprintf(`{"key":"k%d","value":"round %d","timestamp":%d,"headers":[{"key":"h","value":"%d"}]}`+"\n"+`{"value":null}`, i, round, 1_700_000_000_000+i, i))
 		m.post("several&partition=2", fmt.Sprintf(`{"key":"s%d","value":"%s"}`, i, strings.Repeat("compressible ", 50)))
 		m.post("stamped", fmt.Sprintf(`{"value":"%d"}`, i))
@@ -101,7 +105,7 @@ func (m *maker) records(round int) {
 }
 
 func makeBucket(t *testing.T, layout, bucket string) {
-	m := &maker{t: t, bucket: bucket, data: t.TempDir()}
+	m := &maker{t: t, program: *generate, bucket: bucket, data: t.TempDir(), rounds: 20}
 	m.start()
 	for topic, body := range map[string]string{
 		"plain": `{}`, "several": `{"partitions":3,"settings":{"compression":"zstd"}}`, "gone": `{}`,
@@ -122,29 +126,8 @@ func makeBucket(t *testing.T, layout, bucket string) {
 	m.must("PUT", "/offsets?group=readers&topic-name=plain&partition=0", `{"offset":5,"metadata":"about five"}`, "Content-Type", "application/json")
 	m.must("PUT", "/triggers/bought", `{"expr":"bought","deliver":{"topic":"mails"}}`, "Content-Type", "application/json")
 	m.must("PUT", "/triggers/waits", `{"expr":"bought THEN (NOT used WITHIN 3650 days)"}`, "Content-Type", "application/json")
-	m.until("triggers follow", func() bool {
-		return !strings.Contains(string(m.must("GET", "/triggers", "")), `"backfilling":true`)
-	})
-	for i := range 3 {
-		m.must("POST", "/event", fmt.Sprintf(`{"event":"bought","entity_id":"u%d"}`, i), "Content-Type", "application/json")
-	}
-	m.until("firings delivered", func() bool {
-		return strings.Count(string(m.must("GET", "/firings", "")), `"state":"delivered"`) == 3
-	})
-	m.until("compacted", func() bool {
-		m.post("plain", `{"value":"so that there is something to merge"}`)
-		m.post("compacted", `{"key":"again","value":"`+strings.Repeat("z", 2000)+`"}`)
-		var info struct {
-			Partitions []struct {
-				Records    int64
-				NextOffset int64 `json:"next_offset"`
-			}
-		}
-		if err := json.Unmarshal(m.must("GET", "/topic?topic-name=compacted", ""), &info); err != nil {
-			t.Fatal(err)
-		}
-		return info.Partitions[0].Records+10 <= info.Partitions[0].NextOffset
-	})
+	m.buy(3)
+	m.compacts()
 	m.stop()
 	m.start()
 	m.records(1)
@@ -168,7 +151,7 @@ func (m *maker) finish(layout string) {
 		t.Fatal(err)
 	}
 	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
-	b, err := testenv.Serve(*generate, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "")
+	b, err := testenv.Serve(m.program, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,10 +160,12 @@ func (m *maker) finish(layout string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, err := golden.Observe(t.Context(), golden.Caller{Address: address, APIKey: apiKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m.broker, m.Caller = b, golden.Caller{Address: address, APIKey: apiKey}
+	var seen golden.Expectation
+	m.until("the trigger database is open", func() bool {
+		seen, err = golden.Observe(t.Context(), m.Caller)
+		return err == nil
+	})
 	text, err := json.MarshalIndent(seen, "", " ")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,66 @@
+// Command upgrade builds older programs from the history of the repository and runs them on buckets
+// of this version: for each format level the newest commit that knows no higher one. An older
+// program must continue after this version while the bucket is at a level that it knows. Otherwise
+// it must stop with the documented exit code and sentence, and leave every object unchanged. It
+// takes about two minutes, and needs a clone with these commits.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/sebbroker/seb/test/campaign"
+)
+
+//go:embed main.go
+var source string
+
+func main() {
+	level1 := flag.String("level1", "2cd1551", "commit whose program knows only format level 1")
+	level2 := flag.String("level2", "4a934ab", "commit whose program knows format levels 1 and 2")
+	campaign.Do(source, func(ctx context.Context) error {
+		dir, err := os.MkdirTemp("", "seb-upgrade")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		var args []string
+		for _, p := range []struct{ name, commit string }{{"level1", *level1}, {"level2", *level2}} {
+			path, err := build(ctx, filepath.Join(dir, p.name), p.commit)
+			if err != nil {
+				return err
+			}
+			args = append(args, "-"+p.name+"="+path)
+		}
+		s := campaign.Test("test/golden", "^TestOlderPrograms$", args...)
+		return s.Run(ctx)
+	})
+}
+
+// build builds the program of a commit in a folder and returns its path.
+func build(ctx context.Context, dir, commit string) (string, error) {
+	if err := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", commit+"^{commit}").Run(); err != nil {
+		return "", fmt.Errorf("commit %s is not in this clone: get the whole history with git fetch --unshallow", commit)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	archive := filepath.Join(dir, "source.tar")
+	path := filepath.Join(dir, "seb")
+	for _, s := range []campaign.Step{
+		{Args: []string{"git", "archive", "--output", archive, commit}},
+		{Dir: dir, Args: []string{"tar", "-xf", archive}},
+		{Dir: dir, Args: []string{"go", "build", "-trimpath", "-buildvcs=false", "-o", path, "./cmd/seb"}},
+	} {
+		if err := s.Run(ctx); err != nil {
+			return "", errors.Join(fmt.Errorf("build the program of commit %s", commit), err)
+		}
+	}
+	return path, nil
+}

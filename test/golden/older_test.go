@@ -1,0 +1,167 @@
+package golden_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/test/golden"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+var (
+	level1 = flag.String("level1", "", "program that knows only format level 1")
+	level2 = flag.String("level2", "", "program that knows format levels 1 and 2")
+)
+
+// olderProgram is a program of an earlier commit.
+type olderProgram struct {
+	path  string
+	level uint32 // the highest format level that it knows
+	code  int    // exit code on a bucket of a higher level
+	says  string // its error there; %d is the level
+}
+
+// TestOlderPrograms runs older programs on buckets of this version. `go run ./test/cmd/upgrade`
+// builds them.
+func TestOlderPrograms(t *testing.T) {
+	for _, p := range []olderProgram{
+		{*level1, 1, 5, "written by a newer version"},
+		{*level2, 2, 2, "the bucket is at format level %d, which needs Seb 0.1.0 or newer; this program reads levels up to 2"},
+	} {
+		t.Run(fmt.Sprintf("level %d", p.level), func(t *testing.T) {
+			if p.path == "" {
+				t.Skip("needs older programs: go run ./test/cmd/upgrade")
+			}
+			if strings.Contains(p.says, "%d") {
+				p.says = fmt.Sprintf(p.says, state.LevelMax)
+			}
+			t.Run("continues after this version", p.continues)
+			t.Run("refuses a new bucket", func(t *testing.T) {
+				bucket := filepath.Join(t.TempDir(), "bucket")
+				s, c := serve(t, bucket, t.TempDir())
+				produce(t, c, "new")
+				if err := s.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				p.refuses(t, bucket)
+			})
+			t.Run("refuses a raised bucket", func(t *testing.T) {
+				bucket := filepath.Join(t.TempDir(), "bucket")
+				p.lead(t, bucket, t.TempDir(), "old")
+				s, c := serve(t, bucket, t.TempDir())
+				if _, err := c.Call(t.Context(), "POST", "/upgrade", ""); err != nil {
+					t.Fatal(err)
+				}
+				produce(t, c, "new")
+				if err := s.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				p.refuses(t, bucket)
+			})
+		})
+	}
+}
+
+// continues lets the older program and this version lead one bucket in turns, with one data
+// directory. The level stays, and so does every record.
+func (p *olderProgram) continues(t *testing.T) {
+	bucket, data := filepath.Join(t.TempDir(), "bucket"), t.TempDir()
+	this := func(value string) string {
+		t.Helper()
+		s, c := serve(t, bucket, data)
+		produce(t, c, value)
+		if got, err := c.Call(t.Context(), "GET", "/upgrade", ""); err != nil || !strings.Contains(string(got), fmt.Sprintf(`"level":%d,`, p.level)) {
+			t.Errorf("GET /upgrade: %s, %v, want level %d", got, err, p.level)
+		}
+		got, err := c.Call(t.Context(), "GET", "/records?topic-name=plain&partition=0&offset=0&max-records=100", "", "Accept", api.NDJSON)
+		if err = errors.Join(err, s.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		return string(got)
+	}
+	want := []string{"one", "two", "three", "four"}
+	p.lead(t, bucket, data, want[0])
+	this(want[1])
+	p.lead(t, bucket, data, want[2])
+	lines := strings.Split(strings.TrimSpace(this(want[3])), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d records, want %d: %s", len(lines), len(want), lines)
+	}
+	for i, line := range lines {
+		if !strings.Contains(line, `"`+want[i]+`"`) {
+			t.Errorf("record %d: %s, want %s", i, line, want[i])
+		}
+	}
+	if _, err := fsck.Run(t.Context(), fsck.Options{Store: open(t, bucket), Found: func(f fsck.Finding) {
+		if f.Severity == fsck.Damage {
+			t.Errorf("fsck: %+v", f)
+		}
+	}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// lead runs the older program, which produces a value and stops.
+func (p *olderProgram) lead(t *testing.T, bucket, data, value string) {
+	t.Helper()
+	b, err := testenv.Serve(p.path, []string{"SEB_API_KEY=" + apiKey}, "--bucket", bucket, "--data-dir", data, "--http-port", "0", "--kafka-listen", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Kill()
+	address, err := b.Address(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	produce(t, golden.Caller{Address: address, APIKey: apiKey}, value)
+	if code := b.Stop(); code != 0 {
+		t.Fatalf("exit code %d: %s", code, b.Log())
+	}
+}
+
+func produce(t *testing.T, c golden.Caller, value string) {
+	t.Helper()
+	if _, err := c.Call(t.Context(), "POST", "/records?topic-name=plain", `{"value":"`+value+`"}`, "Content-Type", api.NDJSON); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refuses fails unless the older program ends with its exit code and error, and leaves every object
+// of the bucket unchanged.
+func (p *olderProgram) refuses(t *testing.T, bucket string) {
+	t.Helper()
+	store := open(t, bucket)
+	before, err := golden.Listing(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := testenv.Serve(p.path, nil, "--bucket", bucket, "--data-dir", t.TempDir(), "--http-port", "0", "--kafka-listen", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Kill()
+	select {
+	case <-b.Done():
+		if got, _ := b.Exit(); got != p.code || !strings.Contains(b.Log(), p.says) {
+			t.Errorf("exit code %d, want %d and %q: %s", got, p.code, p.says, b.Log())
+		}
+	case <-time.After(testenv.ReadyTime):
+		t.Errorf("the older program does not stop: %s", b.Log())
+	}
+	after, err := golden.Listing(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(before, after) {
+		t.Errorf("the older program changed the bucket: %d objects before, %d after", len(before), len(after))
+	}
+}
