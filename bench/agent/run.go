@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
-	"github.com/sebbroker/seb/internal/machine"
 )
 
 // Run is a run of a team.

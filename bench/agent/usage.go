@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/internal/machine"
 )
 
 // usage measures the broker's process in each second of a run, if it is on the coordinator's

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/workload"
-	"github.com/sebbroker/seb/internal/machine"
 )
 
 // fault waits for the time of a fault, injects it, and records when it was active.

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/result"
-	"github.com/sebbroker/seb/internal/machine"
 )
 
 // Progress is the progress of a run.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/workload"
-	"github.com/sebbroker/seb/internal/machine"
 )
 
 // describe records in the result what is measured, where and with what, before the run.

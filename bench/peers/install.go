@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/bench/machine"
 )
 
 // command runs a program until it exits and returns its standard output. An error contains the

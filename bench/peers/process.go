@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/bench/machine"
 )
 
 // Process is a started process. It is the leader of its own session.

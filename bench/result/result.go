@@ -5,9 +5,9 @@ package result
 import (
 	"time"
 
+	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
-	"github.com/sebbroker/seb/internal/machine"
 )
 
 // Schema is the version of the schema. It increases when a reader of the previous version would

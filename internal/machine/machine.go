@@ -1,10 +1,12 @@
-// Package machine describes the machine of a measurement and the resource usage of processes. Every
-// result includes it.
+// Package machine describes the machine of a measurement and the resource usage of this process.
+// Every result includes it.
 package machine
 
 import (
 	"fmt"
+	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,4 +62,15 @@ func Here() Info {
 		m.Memory = kib << 10
 	}
 	return m
+}
+
+// field returns the first value of a field in a file of /proc; "" if there is none.
+func field(file, name string) string {
+	text, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		if key, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
 }

@@ -91,6 +91,7 @@ var levels = map[string]int{
 	"bench/drivers":          9,
 	"bench/workload":         9,
 	"bench/peers":            8,
+	"bench/machine":          1,
 	"bench/sut":              0,
 }
 

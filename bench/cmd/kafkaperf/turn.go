@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/test/testenv"
 )
 

@@ -1,16 +1,21 @@
+// Package machine describes the machine of a measurement in detail, and the resource usage and the
+// scheduling of processes.
 package machine
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/sebbroker/seb/internal/machine"
 )
 
-// Detail is Info with the conditions that affect latencies. Members that the system does not report
+// Detail is machine.Info with the conditions that affect latencies. Members that the system does not report
 // are absent.
 type Detail struct {
-	Info
+	machine.Info
 	Governor   string `json:"governor,omitempty"`
 	Hypervisor bool   `json:"hypervisor,omitempty"` // the CPU reports a virtual machine
 	// load averages of 1, 5 and 15 minutes at the time of reading
@@ -19,8 +24,8 @@ type Detail struct {
 
 // HereInDetail describes this machine.
 func HereInDetail() Detail {
-	m := Detail{Info: Here()}
-	m.Hypervisor = strings.Contains(" "+field("/proc/cpuinfo", "flags")+" ", " hypervisor ")
+	m := Detail{Info: machine.Here()}
+	m.Hypervisor = slices.Contains(strings.Fields(text("/proc/cpuinfo")), "hypervisor")
 	m.Governor = text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 	// Zeros mean that the file was not readable.
 	_, _ = fmt.Sscanf(text("/proc/loadavg"), "%f %f %f", &m.Load[0], &m.Load[1], &m.Load[2])
@@ -77,16 +82,6 @@ func mount(line string) (at, what string, ok bool) {
 
 func below(path, at string) bool {
 	return at == "/" || path == at || strings.HasPrefix(path, at+"/")
-}
-
-// field returns the first value of a field in a file of /proc; "" if there is none.
-func field(file, name string) string {
-	for line := range strings.Lines(text(file)) {
-		if key, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(v)
-		}
-	}
-	return ""
 }
 
 // text returns the content of a file; "" if it cannot be read.
