@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -82,4 +83,123 @@ func sendChunk(timeout httpconn.ProgressTimeout, w http.ResponseWriter, c *broke
 		}
 	}
 	return nil
+}
+
+// codings are those in which an answer with an entity tag may have been sent.
+var codings = []string{"gzip", "zstd"}
+
+// entityTag identifies the bytes of an answer, or is "" if records may be added to it. An answer
+// that ended before the end of its partition consists of the records of its topic from begun up to
+// Offset that exist. They never change: a recreated topic has another ID, and an offset is assigned
+// once. Compaction can only remove records; then their number is lower, or the answer ends at a
+// higher offset.
+func (g *Reading) entityTag(form string) string {
+	if g.topicID.IsZero() || g.Count == 0 || g.short || g.Offset >= g.End {
+		return ""
+	}
+	return fmt.Sprintf(`"%s1-%s-%d-%x-%x-%x"`, form, g.topicID, g.Partition, g.begun, g.Offset, g.Count)
+}
+
+// unchanged sets the entity tag of the collected answer, and answers 304 if the client has it. A
+// cache must ask each time, because a trim, compaction and the deletion of the topic remove
+// records. No answer is immutable.
+func (g *Reading) unchanged(w http.ResponseWriter, form string) bool {
+	tag := g.entityTag(form)
+	if tag == "" {
+		return false
+	}
+	h := w.Header()
+	h.Set("ETag", tag)
+	for _, c := range codings {
+		if coded := httpconn.EncodedTag(tag, c); g.Condition.Matches(coded) {
+			tag = coded // the one that the client has
+		}
+	}
+	if !g.Condition.Matches(tag) {
+		return false
+	}
+	h.Set("ETag", tag)
+	g.headOfRecords(w, "", -1)
+	h.Del("Content-Type")
+	w.WriteHeader(http.StatusNotModified)
+	return true
+}
+
+// The framing of a multipart answer. The boundary may occur in the records, but clients that read
+// by the sizes, such as the original's, are not affected. A random boundary would protect other
+// clients only against chance.
+const (
+	outBoundary = "seb-7d1f9c52e0a84b3b96c1b2a5"
+	outKind     = api.Multipart + "; boundary=" + outBoundary
+	outSizes    = "--" + outBoundary + "\r\nContent-Disposition: form-data; name=\"sizes\"\r\n\r\n["
+	outRecords  = "]\r\n--" + outBoundary + "\r\nContent-Disposition: form-data; name=\"records\"\r\n\r\n"
+	outEnd      = "\r\n--" + outBoundary + "--\r\n"
+)
+
+// Multipart answers with values only, as the original does: null and empty values look the same.
+func (g *Reading) Multipart(w http.ResponseWriter, r *http.Request) error {
+	g.gathers = true
+	v, err := g.Values(r.Context())
+	if err != nil {
+		return err
+	}
+	if g.Count == 0 {
+		g.headOfRecords(w, outKind, int64(len(outEnd)))
+		g.s.o.Timeout.ExtendWrite(w)
+		w.WriteHeader(http.StatusPartialContent)
+		_, err := w.Write([]byte(outEnd))
+		return Sent(err)
+	}
+	if g.unchanged(w, "m") {
+		return nil
+	}
+	g.headOfRecords(w, outKind, int64(len(outSizes)+len(outRecords)+len(outEnd))+v.Sizes.Size+v.Sum)
+	w.WriteHeader(http.StatusOK)
+	out := gather{pace: g.s.o.Timeout, w: w, buf: g.buf[:0]}
+	out.add([]byte(outSizes))
+	for _, b := range v.Sizes.List {
+		out.add(b)
+	}
+	out.add([]byte(outRecords))
+	for _, b := range v.Refs {
+		out.add(b)
+	}
+	out.add([]byte(outEnd))
+	return Sent(out.flush())
+}
+
+// gather copies small pieces together, so that the connection gets large writes.
+type gather struct {
+	pace httpconn.ProgressTimeout
+	w    http.ResponseWriter
+	buf  []byte
+	err  error
+}
+
+// directMin is the size from which a piece is not copied.
+const directMin = 16 << 10
+
+func (g *gather) add(b []byte) {
+	if len(b) > cap(g.buf)-len(g.buf) || len(b) >= directMin {
+		_ = g.flush() // the error is kept in err
+	}
+	if len(b) >= directMin {
+		g.write(b)
+		return
+	}
+	g.buf = append(g.buf, b...)
+}
+
+func (g *gather) flush() error {
+	if len(g.buf) > 0 {
+		g.write(g.buf)
+		g.buf = g.buf[:0]
+	}
+	return g.err
+}
+
+func (g *gather) write(b []byte) {
+	if g.err == nil {
+		g.err = g.pace.Send(g.w, b)
+	}
 }

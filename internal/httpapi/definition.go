@@ -85,36 +85,35 @@ func instantOrZero(millis int64) (t time.Time) {
 	return t
 }
 
-// Put answers PUT /triggers/{id}. made reports that the trigger is new.
-func (t *Triggers) Put(w http.ResponseWriter, r *http.Request, m *budget.Arena) (out *api.TriggerStored, made bool, err error) {
-	if _, err := t.engine(); err != nil {
-		return nil, false, err
-	}
-	d, keep, err := t.readSpec(w, r, m)
+// Put answers PUT /triggers/{id}.
+func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
+	d, keep, err := t.readSpec(c)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	d.ID = r.PathValue(VariableID)
-	err = t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error {
+	d.ID = c.r.PathValue(VariableID)
+	err = t.change(c.r.Context(), func(ctx context.Context, e *trigger.Engine) error {
 		old, err := e.Head(d.ID)
-		if made = errors.Is(err, trigger.ErrUnknownTrigger); err != nil && !made {
+		switch {
+		case errors.Is(err, trigger.ErrUnknownTrigger):
+			c.status = http.StatusCreated
+		case err != nil:
 			return err
-		}
-		if keep && !made && old.Paused {
+		case keep && old.Paused:
 			d.Status = rule.Paused
 		}
 		put, err := e.Put(ctx, d)
 		if err != nil {
 			return err
 		}
-		stored, err := get(ctx, e, d.ID, m)
+		stored, err := c.get(ctx, d.ID)
 		if err != nil {
 			return err
 		}
 		out = &api.TriggerStored{Trigger: *stored, Warnings: append([]string{}, put.Warnings...), History: history(put.History)}
 		return nil
 	})
-	return out, made, err
+	return out, err
 }
 
 func history(starts []int64) []api.HistoryStart {
@@ -126,8 +125,8 @@ func history(starts []int64) []api.HistoryStart {
 }
 
 // readSpec reads the body of a request. keep reports that the body does not set the status.
-func (t *Triggers) readSpec(w http.ResponseWriter, r *http.Request, m *budget.Arena) (d rule.Definition, keep bool, err error) {
-	in := httpconn.Body{W: w, R: r, Timeout: t.o.Pace, Max: SpecMax, Memory: budget.Arena{Class: m.Class, Buffers: m.Buffers}}
+func (t *Triggers) readSpec(c *triggerCall) (d rule.Definition, keep bool, err error) {
+	in := httpconn.Body{W: c.w, R: c.r, Timeout: t.o.Pace, Max: SpecMax, Memory: budget.Arena{Class: c.m.Class, Buffers: c.m.Buffers}}
 	defer in.Memory.Release()
 	if err := in.Open(); err != nil {
 		return d, false, err
@@ -136,7 +135,7 @@ func (t *Triggers) readSpec(w http.ResponseWriter, r *http.Request, m *budget.Ar
 	if err != nil {
 		return d, false, err
 	}
-	if err := m.Hold(decodedShare * int64(len(body))); err != nil {
+	if err := c.m.Hold(decodedShare * int64(len(body))); err != nil {
 		return d, false, err
 	}
 	var s api.TriggerSpec

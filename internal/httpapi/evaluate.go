@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/sebbroker/seb/api"
@@ -12,7 +13,9 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/explain"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
 const (
@@ -64,26 +67,44 @@ func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m budget.Ar
 }
 
 // answer acquires the semaphore and answers q.
-func (e *Evaluator) answer(ctx context.Context, q *explain.Question) (*explain.Answer, error) {
-	outer := ctx
-	ctx, done := e.stops.Until(ctx)
+func (e *Evaluator) answer(ctx context.Context, q *explain.Question) (a *explain.Answer, err error) {
+	s := slot{e.sem, e.stops, evaluationTime, "no evaluation finished within %s", "evaluation takes more than %s; give fewer events or a simpler expression"}
+	err = s.use(ctx, func(ctx context.Context) error {
+		a, err = q.Answer(ctx, nil)
+		return err
+	})
+	return a, err
+}
+
+// slot bounds calculations that run at once, and their time, including the wait for a token.
+type slot struct {
+	sem   chan struct{} // has a token for each running calculation
+	drain *httpconn.DrainGroup
+	limit time.Duration
+	// busy and slow are the texts of a calculation that got no token, or did not end, within limit.
+	busy, slow string
+}
+
+// use calls f with a token and a bounded context.
+func (s *slot) use(outer context.Context, f func(context.Context) error) error {
+	ctx, done := s.drain.Until(outer)
 	defer done()
-	ctx, cancel := context.WithTimeout(ctx, evaluationTime)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	select {
-	case e.sem <- struct{}{}:
-		defer func() { <-e.sem }()
+	case s.sem <- struct{}{}:
+		defer func() { <-s.sem }()
 	case <-ctx.Done():
-		if outer.Err() == nil && !e.stops.Stopped() {
-			return nil, problem.New(api.OverBudget, "no evaluation finished within %s", evaluationTime)
+		if outer.Err() == nil && !s.drain.Stopped() {
+			return problem.New(api.OverBudget, s.busy, s.limit)
 		}
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	answer, err := q.Answer(ctx, nil)
+	err := f(ctx)
 	if errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
-		return nil, problem.New(api.TooLarge, "evaluation takes more than %s; give fewer events or a simpler expression", evaluationTime)
+		return problem.New(api.TooLarge, s.slow, s.limit)
 	}
-	return answer, err
+	return err
 }
 
 // questionFault returns the problem of an invalid question.
@@ -103,4 +124,90 @@ func questionFault(err error) error {
 		return p
 	}
 	return err
+}
+
+// explainFirings bounds the firings of an explanation.
+const explainFirings = 100
+
+// Explain answers GET /triggers/{id}/entities/{entity}.
+func (t *Triggers) Explain(c *triggerCall) (*api.Explanation, error) {
+	name, err := entity(c.r)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.m.Hold(explainFirings*(firingBytes+trigger.OutcomeBytesMax) + heldBytes); err != nil {
+		return nil, err
+	}
+	x, err := c.Engine.Explain(c.r.Context(), c.r.PathValue(VariableID), name)
+	if err != nil {
+		return nil, triggerFault(err)
+	}
+	out := &api.Explanation{
+		Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, Known: x.Known, Value: x.True, AsOf: instantOrZero(x.Complete),
+		Next: instantIf(x.Next), Completed: x.Completed, Fired: x.Fired, WaitsFor: x.Waits,
+		MustCome: append([]string{}, x.MustCome...), MustNotCome: append([]string{}, x.MustNotCome...), Names: append([]string{}, x.Names...),
+		Instances: x.Instances, Degraded: x.Degraded, Offsets: append([]int64{}, x.Witness...), Firings: []api.Firing{},
+	}
+	held := t.holds(c.r.Context(), c.Engine)
+	for i := range x.Firings {
+		out.Firings = append(out.Firings, held.firing(&x.Firings[i]))
+	}
+	return out, nil
+}
+
+// dryRunTime bounds a dry run, including the wait for the previous one: one runs at a time.
+const dryRunTime = 5 * time.Minute
+
+// DryRun answers POST /triggers/dry-run.
+func (t *Triggers) DryRun(c *triggerCall) (out *api.DryRun, err error) {
+	d, _, err := t.readSpec(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.m.Hold(matchedBytes); err != nil {
+		return nil, err
+	}
+	s := slot{t.sem, t.o.Drain, dryRunTime, "another dry run has been running for more than %s", "the history cannot be read within %s"}
+	err = s.use(c.r.Context(), func(ctx context.Context) error {
+		run, err := c.Engine.DryRun(ctx, d, t.o.DryRunBytes)
+		if err != nil {
+			return triggerFault(err)
+		}
+		if out, err = dryRun(&d, run); err == nil {
+			out.Samples, err = samples(ctx, c.Engine, run.Samples)
+		}
+		return err
+	})
+	return out, err
+}
+
+func dryRun(d *rule.Definition, run *trigger.DryRun) (*api.DryRun, error) {
+	expr, err := d.Expr.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	out := &api.DryRun{
+		Events: run.Events, Matched: run.Matched, Entities: run.Entities, Firings: run.Firings, Days: run.Days, True: run.True,
+		Waiting: run.Waiting, Next: instantIf(run.Next), Instances: run.Instances, AsOf: instant(run.Complete), Truncated: run.Truncated,
+		History: history(run.History), Names: d.Expr.Names(), Class: class(expr), Warnings: append([]string{}, run.Warnings...),
+	}
+	slices.Sort(out.Names)
+	return out, nil
+}
+
+// samples returns firings with their events, as far as their size is within the limit.
+func samples(ctx context.Context, e *trigger.Engine, list []trigger.Firing) ([]api.Sample, error) {
+	out := []api.Sample{}
+	left := eventBytes
+	for i := range list {
+		x := &list[i]
+		events, err := matchedEvents(ctx, e, x, &left)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, api.Sample{
+			Entity: x.Entity, At: instant(x.At), Cause: x.Cause, Offsets: append([]int64{}, x.Witness...), Witness: events,
+		})
+	}
+	return out, nil
 }

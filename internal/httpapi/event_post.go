@@ -128,6 +128,5 @@ func (a *API) postEvaluate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.readHeaders(w)
-	return a.writeJSON(w, http.StatusOK, out)
+	return a.writeState(w, http.StatusOK, out)
 }

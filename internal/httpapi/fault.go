@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
@@ -116,6 +118,13 @@ func problemOf(err error) *api.Problem {
 	return p
 }
 
+// describe returns the whole problem of an error.
+func describe(err error) api.Problem {
+	p := *problemOf(err)
+	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
+	return p
+}
+
 // codeOf returns the code for metrics.
 func codeOf(err error) string {
 	switch {
@@ -133,8 +142,7 @@ const retryAfter = "1"
 // writeError handles every error of a request: it sends the answer, and logs the error if the
 // broker caused it.
 func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	p := *problemOf(err)
-	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
+	p := describe(err)
 	if p.Topic == "" {
 		if name := r.URL.Query()[httpconn.ParamTopic]; len(name) == 1 && len(name[0]) < 250 {
 			p.Topic = name[0]
@@ -194,6 +202,19 @@ func (a *API) write(w http.ResponseWriter, status int, body []byte) {
 	_ = a.pace.Send(w, body) // on an error net/http closes the connection
 }
 
+// noContent answers that a change is done.
+func (a *API) noContent(w http.ResponseWriter) error {
+	a.pace.ExtendWrite(w)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// writeState is writeJSON for committed state.
+func (a *API) writeState(w http.ResponseWriter, status int, v any) error {
+	a.readHeaders(w)
+	return a.writeJSON(w, status, v)
+}
+
 // writeJSON sends v, a type of package api.
 func (a *API) writeJSON(w http.ResponseWriter, status int, v any) error {
 	body, err := json.Marshal(v)
@@ -203,4 +224,53 @@ func (a *API) writeJSON(w http.ResponseWriter, status int, v any) error {
 	w.Header().Set("Content-Type", api.JSON)
 	a.write(w, status, body)
 	return nil
+}
+
+// Shared values of headers. They are never modified.
+var (
+	jsonType = []string{api.JSON}
+	noStore  = []string{"no-store"}
+)
+
+// epochValue is an epoch as a header value.
+type epochValue struct {
+	epoch uint32
+	value []string
+}
+
+// readHeaders sets the headers of answers about committed state.
+func (a *API) readHeaders(w http.ResponseWriter) {
+	e, now := a.epoch.Load(), a.b.Epoch()
+	if e == nil || e.epoch != now {
+		e = &epochValue{epoch: now, value: []string{strconv.FormatUint(uint64(now), 10)}}
+		a.epoch.Store(e)
+	}
+	h := w.Header()
+	h[api.HeaderEpoch], h["Cache-Control"] = e.value, noStore
+}
+
+// sampled logs at most one line per interval about similar failures and counts the others, because
+// one cause often ends hundreds of requests. The zero value is ready.
+type sampled struct {
+	mu     sync.Mutex // guards the fields below
+	next   time.Time
+	others int // since the last line
+}
+
+// sampledEvery is the shortest time between two lines of a kind.
+const sampledEvery = 20 * time.Second
+
+func (s *sampled) log(to *slog.Logger, level slog.Level, message string, r *http.Request, err error) {
+	s.mu.Lock()
+	now := time.Now()
+	if now.Before(s.next) {
+		s.others++
+		s.mu.Unlock()
+		return
+	}
+	others := s.others
+	s.next, s.others = now.Add(sampledEvery), 0
+	s.mu.Unlock()
+	to.Log(r.Context(), level, message,
+		"method", r.Method, "path", r.URL.Path, "code", string(problemOf(err).Code), "err", err, "others_before", others)
 }

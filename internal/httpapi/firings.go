@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"time"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/trigger"
@@ -35,12 +36,8 @@ const (
 const ParamTrigger = "trigger"
 
 // Firings answers GET /firings.
-func (t *Triggers) Firings(r *http.Request, m *budget.Arena) (*api.Firings, error) {
-	e, err := t.engine()
-	if err != nil {
-		return nil, err
-	}
-	q := httpconn.ParseParams(r.URL.RawQuery)
+func (t *Triggers) Firings(c *triggerCall) (*api.Firings, error) {
+	q := httpconn.ParseParams(c.r.URL.RawQuery)
 	triggerID, given := q.Text(ParamTrigger)
 	if err := rule.CheckID(triggerID); given && err != nil {
 		q.Fail(ParamTrigger, "%v", err)
@@ -53,13 +50,13 @@ func (t *Triggers) Firings(r *http.Request, m *budget.Arena) (*api.Firings, erro
 	if q.Fault != nil {
 		return nil, q.Fault
 	}
-	if err := m.Hold(firingsStep*(firingBytes+trigger.OutcomeBytesMax) + 3*answerBytes + heldBytes); err != nil {
+	if err := c.m.Hold(firingsStep*(firingBytes+trigger.OutcomeBytesMax) + 3*answerBytes + heldBytes); err != nil {
 		return nil, err
 	}
-	out, held := &api.Firings{Firings: []api.Firing{}}, t.holds(r.Context(), e)
+	out, held := &api.Firings{Firings: []api.Firing{}}, t.holds(c.r.Context(), c.Engine)
 	for size := 0; len(out.Firings) < limit; {
 		query.Limit = min(firingsStep, limit-len(out.Firings))
-		list, err := e.Firings(r.Context(), query)
+		list, err := c.Engine.Firings(c.r.Context(), query)
 		if err != nil {
 			return nil, triggerFault(err)
 		}
@@ -79,25 +76,21 @@ func (t *Triggers) Firings(r *http.Request, m *budget.Arena) (*api.Firings, erro
 }
 
 // Firing answers GET /firings/{id}, with the matched events.
-func (t *Triggers) Firing(r *http.Request, m *budget.Arena) (*api.Firing, error) {
-	e, err := t.engine()
+func (t *Triggers) Firing(c *triggerCall) (*api.Firing, error) {
+	id, err := firingID(c.r)
 	if err != nil {
 		return nil, err
 	}
-	id, err := firingID(r)
-	if err != nil {
+	if err := c.m.Hold(matchedBytes + heldBytes); err != nil {
 		return nil, err
 	}
-	if err := m.Hold(matchedBytes + heldBytes); err != nil {
-		return nil, err
-	}
-	x, err := e.Firing(r.Context(), id)
+	x, err := c.Engine.Firing(c.r.Context(), id)
 	if err != nil {
 		return nil, triggerFault(err)
 	}
-	out := t.holds(r.Context(), e).firing(&x)
+	out := t.holds(c.r.Context(), c.Engine).firing(&x)
 	left := eventBytes
-	out.Witness, err = matchedEvents(r.Context(), e, &x, &left)
+	out.Witness, err = matchedEvents(c.r.Context(), c.Engine, &x, &left)
 	return &out, err
 }
 
@@ -136,18 +129,15 @@ func matchedEvents(ctx context.Context, e *trigger.Engine, x *trigger.Firing, le
 }
 
 // Resend answers POST /firings/{id}/resend with the firing.
-func (t *Triggers) Resend(r *http.Request, m *budget.Arena) (out *api.Firing, err error) {
-	if _, err := t.engine(); err != nil {
-		return nil, err
-	}
-	id, err := firingID(r)
+func (t *Triggers) Resend(c *triggerCall) (out *api.Firing, err error) {
+	id, err := firingID(c.r)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Hold(firingBytes + trigger.OutcomeBytesMax + heldBytes); err != nil {
+	if err := c.m.Hold(firingBytes + trigger.OutcomeBytesMax + heldBytes); err != nil {
 		return nil, err
 	}
-	err = t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error {
+	err = t.change(c.r.Context(), func(ctx context.Context, e *trigger.Engine) error {
 		if err := e.Resend(ctx, id); err != nil {
 			return err
 		}
@@ -169,6 +159,67 @@ func firing(x *trigger.Firing) api.Firing {
 	}
 	if json.Valid(x.Outcome) {
 		out.Outcome = x.Outcome
+	}
+	return out
+}
+
+// Reasons why a due firing is not delivered.
+const (
+	heldQuiet  = "quiet_hours"
+	heldPaused = "paused"
+)
+
+// holds adds the reasons to firings, from the current definitions of their triggers. It belongs to
+// one request.
+type holds struct {
+	*Triggers
+	ctx   context.Context
+	e     *trigger.Engine
+	known map[string]hold
+}
+
+// hold is the part of a trigger that delays its firings.
+type hold struct {
+	paused bool
+	quiet  webhook.QuietHours
+}
+
+func (t *Triggers) holds(ctx context.Context, e *trigger.Engine) *holds {
+	return &holds{Triggers: t, ctx: ctx, e: e, known: map[string]hold{}}
+}
+
+// of reads the state of a trigger. A trigger that was deleted, or cannot be read, delays nothing.
+func (h *holds) of(id string) hold {
+	x, ok := h.known[id]
+	if !ok {
+		h.list.Lock()
+		defer h.list.Unlock()
+		if head, d, err := h.e.Stored(h.ctx, id); err == nil {
+			x = hold{paused: head.Paused, quiet: webhook.QuietOf(d.Deliver)}
+		}
+		h.known[id] = x
+	}
+	return x
+}
+
+// firing converts a firing to its form in answers.
+func (h *holds) firing(x *trigger.Firing) api.Firing {
+	out := firing(x)
+	if x.State != rule.Pending {
+		return out
+	}
+	out.NextAttempt = instantOrZero(x.NextTry)
+	switch of := h.of(x.Trigger); {
+	case of.paused:
+		out.NextAttempt, out.Held = time.Time{}, heldPaused
+	default:
+		due := time.Now()
+		if at := time.UnixMilli(x.NextTry); at.After(due) {
+			due = at
+		}
+		if at := of.quiet.Next(due); at.After(due) {
+			out.NextAttempt, out.Held = at.UTC().Truncate(time.Millisecond), heldQuiet
+		}
 	}
 	return out
 }

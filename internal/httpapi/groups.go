@@ -65,8 +65,7 @@ func (a *API) writeGroup(w http.ResponseWriter, r *http.Request, name string, la
 		return err
 	}
 	g := groupOf(&info)
-	a.readHeaders(w)
-	return a.writeJSON(w, http.StatusOK, &g)
+	return a.writeState(w, http.StatusOK, &g)
 }
 
 // groupMemory returns the memory of an answer about a group, decoded and encoded, with escaped
@@ -103,9 +102,7 @@ func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request) error {
 	if err := a.o.Groups.DeleteGroup(ctx, name); err != nil {
 		return inGroup(err, name)
 	}
-	a.pace.ExtendWrite(w)
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return a.noContent(w)
 }
 
 // inGroup adds the group to an error.

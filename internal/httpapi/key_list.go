@@ -57,8 +57,7 @@ func (a *API) getKeys(w http.ResponseWriter, r *http.Request) error {
 		}
 		q.After = last // too long for the parameter after, so the page ends later
 	}
-	a.readHeaders(w)
-	return a.writeJSON(w, http.StatusOK, &out)
+	return a.writeState(w, http.StatusOK, &out)
 }
 
 // page adds a page of the index to out and returns its last key, or nil at the end.

@@ -61,9 +61,7 @@ func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
 	if err := a.o.Groups.DeleteOffset(ctx, name, topic, partition); err != nil {
 		return inGroup(err, name)
 	}
-	a.pace.ExtendWrite(w)
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return a.noContent(w)
 }
 
 // putOffsets commits offsets of a group: one, of the partition in the query, or those in a list.
@@ -195,8 +193,7 @@ func (a *API) answerCommits(w http.ResponseWriter, group string, commits []broke
 	}
 	switch {
 	case failed == 0:
-		a.readHeaders(w)
-		return a.writeJSON(w, http.StatusOK, &api.OffsetResults{Group: group, Offsets: results})
+		return a.writeState(w, http.StatusOK, &api.OffsetResults{Group: group, Offsets: results})
 	case len(commits) == 1:
 		p := *problemOf(first)
 		if p.Code == api.Internal {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,24 +119,32 @@ func (o *Options) Validate() error {
 			errs = append(errs, fmt.Errorf("events topic: %w", err))
 		}
 	}
-	for _, d := range []struct {
-		name string
-		d    time.Duration
-	}{
-		{"header timeout", o.HeaderTimeout},
-		{"idle timeout", o.IdleTimeout},
-		{"queue wait", o.QueueWait},
-		{"keep idle", o.KeepIdle},
-		{"step timeout", o.StepTimeout},
-		{"ack timeout", o.AckTimeout},
-		{"budget wait", o.BudgetWait},
-		{"heartbeat", o.Heartbeat},
-	} {
-		if d.d < 0 {
-			errs = append(errs, fmt.Errorf("%s %s: want more than 0", d.name, d.d))
+	for _, d := range o.durations() {
+		if *d.value < 0 {
+			errs = append(errs, fmt.Errorf("%s %s: want more than 0", d.name, *d.value))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// duration is an option with its name and default.
+type duration struct {
+	name      string
+	value     *time.Duration
+	otherwise time.Duration
+}
+
+func (o *Options) durations() []duration {
+	return []duration{
+		{"header timeout", &o.HeaderTimeout, 10 * time.Second},
+		{"idle timeout", &o.IdleTimeout, 2 * time.Minute},
+		{"queue wait", &o.QueueWait, 500 * time.Millisecond},
+		{"keep idle", &o.KeepIdle, 5 * time.Second},
+		{"step timeout", &o.StepTimeout, 15 * time.Second},
+		{"ack timeout", &o.AckTimeout, time.Minute},
+		{"budget wait", &o.BudgetWait, time.Minute},
+		{"heartbeat", &o.Heartbeat, 15 * time.Second},
+	}
 }
 
 func (o Options) withDefaults() Options {
@@ -148,31 +157,11 @@ func (o Options) withDefaults() Options {
 	if o.WriteMetrics == nil {
 		o.WriteMetrics = o.Metrics.WritePrometheus
 	}
-	for _, d := range []struct {
-		to        *time.Duration
-		otherwise time.Duration
-	}{
-		{&o.HeaderTimeout, 10 * time.Second},
-		{&o.IdleTimeout, 2 * time.Minute},
-		{&o.QueueWait, 500 * time.Millisecond},
-		{&o.KeepIdle, 5 * time.Second},
-		{&o.StepTimeout, 15 * time.Second},
-		{&o.AckTimeout, time.Minute},
-		{&o.BudgetWait, time.Minute},
-		{&o.Heartbeat, 15 * time.Second},
-	} {
-		if *d.to == 0 {
-			*d.to = d.otherwise
-		}
+	for _, d := range o.durations() {
+		*d.value = cmp.Or(*d.value, d.otherwise)
 	}
-	if o.Connections == 0 {
-		o.Connections = 1024
-	}
-	if o.RecordsMax == 0 {
-		o.RecordsMax = 256 << 10
-	}
-	if o.EventsTopic == "" {
-		o.EventsTopic = "events"
-	}
+	o.Connections = cmp.Or(o.Connections, 1024)
+	o.RecordsMax = cmp.Or(o.RecordsMax, 256<<10)
+	o.EventsTopic = cmp.Or(o.EventsTopic, "events")
 	return o
 }

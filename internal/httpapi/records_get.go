@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"math"
+	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -73,4 +74,83 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	}
 	g.Waits = a.readWaits(r)
 	return g.Multipart(w, r)
+}
+
+// getRecord answers with one record's value. It does not wait.
+func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	g := a.source.New(q.Topic(), q.Partition())
+	g.MaxRecords, g.Waits = 1, a.originalRead(r)
+	latest := q.Latest()
+	g.Offset = q.Offset()
+	if q.Fault != nil {
+		return q.Fault
+	}
+	if latest {
+		if err := g.Confirm(r, true); err != nil {
+			return err
+		}
+	}
+	defer g.Done()
+	wanted := g.Offset
+	v, err := g.Values(r.Context())
+	if err != nil {
+		return err
+	}
+	if g.Count == 0 && g.Offset == wanted || wanted >= g.End {
+		p := problem.New(api.OffsetBeyondEnd, "the partition's next offset is %d", g.End)
+		p.Partition, p.Offset, p.NextOffset = &g.Partition, &wanted, &g.End
+		return p
+	}
+	if g.Count == 0 || g.Offset != wanted+1 {
+		p := problem.New(api.OffsetCompacted, "record at offset %d was removed by compaction", wanted)
+		p.Partition, p.Offset = &g.Partition, &wanted
+		return p
+	}
+	g.Head(w, api.OctetStream, v.Sum)
+	a.pace.ExtendWrite(w)
+	w.WriteHeader(http.StatusOK)
+	return Sent(a.pace.Send(w, v.Refs[0]))
+}
+
+// The original's Go client takes every status except 401, 404 and 413 for success. After a produce
+// it assumes that the records are stored, and after a read that the body is a record. Two of its
+// requests are recognizable:
+//
+//	POST /records  multipart/form-data, no Accept header  waits for memory; errors cut the connection
+//	GET /records   Accept: multipart/form-data            waits for memory; the client checks the media type
+//
+// Its other requests, GET /record and GET /topic without an Accept header, look like those of any
+// program that uses Go's net/http. They get ordinary answers unless Options.OriginalClient is set.
+
+// noAccept reports whether a request has no Accept header.
+func noAccept(r *http.Request) bool { return len(r.Header.Values("Accept")) == 0 }
+
+// originalRead reports whether the original's client may have sent a read without an Accept header.
+func (a *API) originalRead(r *http.Request) bool { return a.o.OriginalClient && noAccept(r) }
+
+// readWaits reports whether a GET /records waits for memory, because it may be of the original's
+// client.
+func (a *API) readWaits(r *http.Request) bool {
+	accept := r.Header.Values("Accept")
+	return a.originalRead(r) || len(accept) == 1 && accept[0] == api.Multipart
+}
+
+// originalProduce reports whether the original's client may have sent a produce of this media type.
+func originalProduce(kind string, r *http.Request) bool { return kind == api.Multipart && noAccept(r) }
+
+// originals are the reads of the original's client, except GET /records with its Accept header.
+var originals = map[string]bool{"GET /records": true, "GET /record": true, "GET /topic": true}
+
+// misleads reports whether the client of a request may take the answer to err for success.
+func (a *API) misleads(rt route, r *http.Request, err error) bool {
+	switch api.Statuses[problemOf(err).Code] {
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge:
+		return false
+	}
+	if rt.name() == "POST /records" {
+		kind, _, fault := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		return fault == nil && originalProduce(kind, r)
+	}
+	return originals[rt.name()] && r.Method == http.MethodGet && a.originalRead(r)
 }

@@ -133,8 +133,7 @@ func (s *stream) send(r *http.Request, t *encoding.Text) error {
 
 // fail sends the error that ends the stream as an event.
 func (s *stream) fail(err error) error {
-	p := *problemOf(err)
-	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
+	p := describe(err)
 	p.Topic, p.Partition = s.Topic, &s.Partition
 	body, fault := json.Marshal(&p)
 	if fault != nil {

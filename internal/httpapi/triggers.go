@@ -30,7 +30,7 @@ type TriggersOptions struct {
 }
 
 // Triggers answers requests about triggers and firings. All methods may be called concurrently.
-// Results use the memory m of their request, which the caller releases after sending the answer.
+// Results use the memory of their request, which the caller releases after sending the answer.
 // Errors: *api.Problem, and those of reading a body, of memory and of the engine's broker.
 type Triggers struct {
 	o    TriggersOptions
@@ -117,8 +117,8 @@ func invalid(text string) *api.Problem {
 }
 
 // entity returns the entity of the path.
-func entity(r *http.Request, variable string) (string, error) {
-	text := r.PathValue(variable)
+func entity(r *http.Request) (string, error) {
+	text := r.PathValue(VariableEntity)
 	if !utf8.ValidString(text) || text == "" || len(text) > rule.EntityBytesMax {
 		return "", problem.BadField("entity", "want 1 to %d bytes of UTF-8, given %d", rule.EntityBytesMax, len(text))
 	}
@@ -158,26 +158,22 @@ func (t *Triggers) List(ctx context.Context, add func(size int64, show func() (a
 }
 
 // Get answers GET /triggers/{id}.
-func (t *Triggers) Get(r *http.Request, m *budget.Arena) (*api.Trigger, error) {
-	e, err := t.engine()
-	if err != nil {
-		return nil, err
-	}
-	return get(r.Context(), e, r.PathValue(VariableID), m)
+func (t *Triggers) Get(c *triggerCall) (*api.Trigger, error) {
+	return c.get(c.r.Context(), c.r.PathValue(VariableID))
 }
 
-func get(ctx context.Context, e *trigger.Engine, id string, m *budget.Arena) (*api.Trigger, error) {
-	h, err := e.Head(id)
+func (c *triggerCall) get(ctx context.Context, id string) (*api.Trigger, error) {
+	h, err := c.Head(id)
 	if errors.Is(err, trigger.ErrUnknownTrigger) {
 		return nil, problem.New(api.UnknownTrigger, "no trigger %s", problem.Quote(id))
 	}
 	if err != nil {
 		return nil, triggerFault(err)
 	}
-	if err := m.Hold(shownBytes(h)); err != nil {
+	if err := c.m.Hold(shownBytes(h)); err != nil {
 		return nil, err
 	}
-	h, d, err := e.Stored(ctx, id)
+	h, d, err := c.Stored(ctx, id)
 	if err != nil {
 		return nil, triggerFault(err)
 	}
@@ -185,17 +181,19 @@ func get(ctx context.Context, e *trigger.Engine, id string, m *budget.Arena) (*a
 	return &out, err
 }
 
-// Pause answers POST /triggers/{id}/pause, and with paused false /resume.
-func (t *Triggers) Pause(r *http.Request, m *budget.Arena, paused bool) (out *api.Trigger, err error) {
-	id := r.PathValue(VariableID)
-	err = t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error {
-		if err := e.Pause(ctx, id, paused); err != nil {
+// pausing answers POST /triggers/{id}/pause, and with paused false /resume.
+func pausing(paused bool) func(*Triggers, *triggerCall) (*api.Trigger, error) {
+	return func(t *Triggers, c *triggerCall) (out *api.Trigger, err error) {
+		id := c.r.PathValue(VariableID)
+		err = t.change(c.r.Context(), func(ctx context.Context, e *trigger.Engine) error {
+			if err := e.Pause(ctx, id, paused); err != nil {
+				return err
+			}
+			out, err = c.get(ctx, id)
 			return err
-		}
-		out, err = get(ctx, e, id, m)
-		return err
-	})
-	return out, err
+		})
+		return out, err
+	}
 }
 
 // Delete answers DELETE /triggers/{id}, which has no content.
@@ -213,9 +211,52 @@ func (t *Triggers) Erase(r *http.Request) error {
 	if q.Fault != nil {
 		return q.Fault
 	}
-	name, err := entity(r, VariableEntity)
+	name, err := entity(r)
 	if err != nil {
 		return err
 	}
 	return t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error { return e.Erase(ctx, topic, name) })
+}
+
+// triggerCall is a request to the trigger engine.
+type triggerCall struct {
+	*trigger.Engine
+	w      http.ResponseWriter
+	r      *http.Request
+	m      *budget.Arena // memory of the answer
+	status int           // of the answer
+}
+
+// answering makes a route of a function that returns an answer.
+func answering[T any](class budget.Kind, answer func(*Triggers, *triggerCall) (*T, error)) func(*API, http.ResponseWriter, *http.Request) error {
+	return func(a *API, w http.ResponseWriter, r *http.Request) error {
+		e, err := a.triggers.engine()
+		if err != nil {
+			return err
+		}
+		c := triggerCall{Engine: e, w: w, r: r, status: http.StatusOK}
+		c.m = &budget.Arena{Class: a.b.Budget().Class(class), Buffers: a.buffers}
+		defer c.m.Release()
+		out, err := answer(a.triggers, &c)
+		if err != nil {
+			return err
+		}
+		return a.writeState(w, c.status, out)
+	}
+}
+
+// doing makes a route of a function without an answer.
+func doing(do func(t *Triggers, r *http.Request) error) func(*API, http.ResponseWriter, *http.Request) error {
+	return func(a *API, w http.ResponseWriter, r *http.Request) error {
+		if err := do(a.triggers, r); err != nil {
+			return err
+		}
+		return a.noContent(w)
+	}
+}
+
+func (a *API) getTriggers(w http.ResponseWriter, r *http.Request) error {
+	a.readHeaders(w)
+	l := a.newList(w, "triggers")
+	return l.end(a.triggers.List(r.Context(), func(size int64, show func() (any, error)) error { return l.add(r.Context(), size, show) }))
 }

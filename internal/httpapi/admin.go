@@ -29,6 +29,26 @@ func (a *API) writeTime(w http.ResponseWriter, t broker.LogTime) error {
 	if t.Err != nil {
 		out.Error = t.Err.Error()
 	}
-	a.readHeaders(w)
-	return a.writeJSON(w, http.StatusOK, &out)
+	return a.writeState(w, http.StatusOK, &out)
+}
+
+// getUpgrade answers with the bucket's format level. It makes no request to the store.
+func (a *API) getUpgrade(w http.ResponseWriter, _ *http.Request) error {
+	return a.writeLevel(w, a.b.Level())
+}
+
+// postUpgrade raises the bucket to the highest format level that the broker supports.
+func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
+	defer cancel()
+	level, err := a.b.Raise(ctx)
+	if err != nil {
+		return err
+	}
+	return a.writeLevel(w, level)
+}
+
+func (a *API) writeLevel(w http.ResponseWriter, v broker.Level) error {
+	out := api.Upgrade{Level: int(v.Now), HighestLevel: int(v.Max), RaiseAt: v.RaiseAt.UTC()}
+	return a.writeState(w, http.StatusOK, &out)
 }
