@@ -1,6 +1,7 @@
 package seb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -111,9 +112,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	if o.DataDir != "" && o.CacheBytes >= 0 {
 		no.CacheDir, no.CacheBytes = filepath.Join(o.DataDir, "cache"), o.CacheBytes
-		if no.CacheBytes == 0 {
-			no.CacheBytes = cacheBytes
-		}
+		no.CacheBytes = cmp.Or(no.CacheBytes, cacheBytes)
 	}
 	n, err := node.Open(ctx, no)
 	if err != nil {

@@ -1,6 +1,7 @@
 package seb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,9 +18,7 @@ func deliver(ctx context.Context, n *node.Node, targets webhook.Policy, o *Optio
 		return nil, nil
 	}
 	log := o.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return delivery.Open(ctx, delivery.Options{
 		Engine: n.Triggers(), Log: n.EventLog(), Lost: n.Done(),
 		Webhooks: webhook.Options{Policy: targets, Bytes: delivery.BytesWithin(n.Budget().Limit())}, Logger: log,

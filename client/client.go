@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -74,9 +75,7 @@ func New(baseURL string, o Options) (*Client, error) {
 	if !o.NotIdempotent {
 		c.producers = &producerPool{}
 	}
-	if c.retryTime == 0 {
-		c.retryTime = retryTimeDefault
-	}
+	c.retryTime = cmp.Or(c.retryTime, retryTimeDefault)
 	if c.http == nil {
 		c.own = true
 		t := http.DefaultTransport.(*http.Transport).Clone()
@@ -182,8 +181,7 @@ func (r *request) outcome(sent bool) Outcome {
 
 // unwrapURL removes the prefix "Post http://..." from an error of net/http, to keep messages short.
 func unwrapURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,18 +80,12 @@ type Positions map[int32]int64
 // Consumer begins to read a topic for a group. ctx covers only the start; Close ends the consumer.
 // Errors: ErrUnknownTopic, ErrUnknownPartition.
 func (c *Client) Consumer(ctx context.Context, group, topic string, o ConsumerOptions) (*Consumer, error) {
-	if o.Start == 0 {
-		o.Start = Earliest
-	}
+	o.Start = cmp.Or(o.Start, Earliest)
 	if o.Start != Earliest && o.Start != Latest {
 		return nil, &Error{NextOffset: -1, Start: -1, Committed: -1, Err: fmt.Errorf("start %d: want Earliest or Latest", o.Start)}
 	}
-	if o.CommitEvery == 0 {
-		o.CommitEvery = commitEveryDefault
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = consumerBytesDefault
-	}
+	o.CommitEvery = cmp.Or(o.CommitEvery, commitEveryDefault)
+	o.MaxBytes = cmp.Or(o.MaxBytes, consumerBytesDefault)
 	k := &Consumer{
 		c: c, group: group, topic: topic, o: o, queue: make(chan *prefetched), ended: make(chan struct{}), failed: make(chan error, 1),
 		finished: Positions{}, committed: Positions{}, open: map[int32]bool{},

@@ -70,8 +70,7 @@ func (c *Client) produceByKey(ctx context.Context, topic string, records []recor
 	}
 	n, err := c.partitions(ctx, topic)
 	if err != nil {
-		var e *Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*Error](err); ok {
 			e.Outcome = OutcomeRejected
 		}
 		return nil, err

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,9 +125,7 @@ func (r *reading) canRetry(ctx context.Context, err error) bool {
 // fetchOnce sends one request and yields its records. more is false at the end.
 func (r *reading) fetchOnce(ctx context.Context, yield yieldFunc) (more bool, err error) {
 	o := FetchOptions{Partition: r.o.Partition, Offset: r.from, MaxBytes: r.o.MaxBytes}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = readBytesDefault
-	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, readBytesDefault)
 	if r.o.Follow {
 		o.Wait = followWait
 	}

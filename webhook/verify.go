@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
@@ -128,9 +129,7 @@ func (v *Verifier) timestamp(seconds string) (time.Time, error) {
 		now = v.Now
 	}
 	tolerance := v.Tolerance
-	if tolerance == 0 {
-		tolerance = ToleranceDefault
-	}
+	tolerance = cmp.Or(tolerance, ToleranceDefault)
 	if apart := now().Sub(at).Abs(); tolerance > 0 && apart > tolerance {
 		return time.Time{}, fmt.Errorf("%w: %v from the local clock, limit %v", ErrTimestamp, apart.Round(time.Second), tolerance)
 	}

@@ -53,8 +53,7 @@ func (x *expression) read(cmd *cobra.Command, args []string) (e driplang.Expr, r
 		text, args = args[0], args[1:]
 	}
 	if e, err = parseExpression(text); err != nil {
-		var fault *driplang.Error
-		if errors.As(err, &fault) {
+		if fault, ok := errors.AsType[*driplang.Error](err); ok {
 			if caret := fault.Caret(text); caret != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), caret)
 			}

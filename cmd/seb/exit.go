@@ -80,8 +80,7 @@ func exitCode(err error) int {
 
 // oneLine formats an error for a person: one line with the cause and, if known, a hint.
 func oneLine(err error) string {
-	var newer *state.NewerError
-	if errors.As(err, &newer) {
+	if newer, ok := errors.AsType[*state.NewerError](err); ok {
 		return newer.Error() // the context of the error does not matter
 	}
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -57,9 +58,7 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	if f.from == "" || f.topic == "" {
 		return usageError{errors.New("--from and --topic are required")}
 	}
-	if f.as == "" {
-		f.as = f.topic
-	}
+	f.as = cmp.Or(f.as, f.topic)
 	if err := migration.CheckTopic(f.topic); err != nil {
 		return usageError{err}
 	}

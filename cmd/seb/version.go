@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -40,13 +41,9 @@ func build() buildInfo {
 				b.Dirty = s.Value == "true"
 			}
 		}
-		if b.Version == "" {
-			b.Version = info.Main.Version
-		}
+		b.Version = cmp.Or(b.Version, info.Main.Version)
 	}
-	if b.Version == "" {
-		b.Version = "unknown"
-	}
+	b.Version = cmp.Or(b.Version, "unknown")
 	return b
 }
 

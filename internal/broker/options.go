@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -88,11 +89,7 @@ func (o Options) withDefaults() Options {
 	if o.RetentionEvery <= 0 {
 		o.RetentionEvery = retentionEvery
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	return o
 }

@@ -35,8 +35,7 @@ func (r *Reader) reserve(want, least int64) (*memory, error) {
 			return m, nil
 		}
 		if want == least {
-			var over *budget.OverError
-			if errors.As(err, &over) {
+			if _, ok := errors.AsType[*budget.OverError](err); ok {
 				err = fmt.Errorf("%w: %w", ErrOverBudget, err)
 			}
 			return nil, err

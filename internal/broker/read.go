@@ -56,8 +56,7 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 // fail sets a part's error, and with *BelowStartError the current start.
 func (p *FetchedPart) fail(err error) {
 	p.Err = err
-	var below *BelowStartError
-	if errors.As(err, &below) {
+	if below, ok := errors.AsType[*BelowStartError](err); ok {
 		p.Start = below.Start
 	}
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,9 +101,7 @@ func (b *Broker) CreateTopic(ctx context.Context, name string, spec TopicSpec) (
 	if err := state.CheckTopicName(name); err != nil {
 		return TopicInfo{}, &InvalidError{Field: "topic-name", Reason: err.Error()}
 	}
-	if spec.Partitions == 0 {
-		spec.Partitions = 1
-	}
+	spec.Partitions = cmp.Or(spec.Partitions, 1)
 	if err := checkPartitions(spec.Partitions); err != nil {
 		return TopicInfo{}, err
 	}

@@ -93,12 +93,8 @@ func Open(ctx context.Context, o Options) (*Dispatcher, error) {
 	if o.Engine == nil || o.Log == nil {
 		return nil, errors.New("deliveries: engine and log are required")
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	o.Webhooks.PerTrigger = cmp.Or(o.Webhooks.PerTrigger, perTrigger)
 	if o.Webhooks.Total > 0 {
 		o.Webhooks.PerTrigger = min(o.Webhooks.PerTrigger, o.Webhooks.Total)

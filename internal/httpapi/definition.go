@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -165,9 +166,7 @@ func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, err error)
 			return d, err
 		}
 	}
-	if d.Topic == "" {
-		d.Topic = t.o.EventsTopic
-	}
+	d.Topic = cmp.Or(d.Topic, t.o.EventsTopic)
 	if err := state.CheckTopicName(d.Topic); err != nil {
 		return d, problem.BadField("topic", "%s", err)
 	}

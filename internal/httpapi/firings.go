@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -44,9 +45,7 @@ func (t *Triggers) Firings(c *triggerCall) (*api.Firings, error) {
 	}
 	query := trigger.FiringQuery{Trigger: triggerID, After: q.Number(httpconn.ParamAfter, 0, math.MaxInt64)}
 	limit := int(q.Number(httpconn.ParamLimit, firingsDefault, firingsMax))
-	if limit == 0 {
-		limit = firingsDefault
-	}
+	limit = cmp.Or(limit, firingsDefault)
 	if q.Fault != nil {
 		return nil, q.Fault
 	}

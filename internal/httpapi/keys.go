@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -186,9 +187,7 @@ func (k *keyed) forget(ctx context.Context, gone []keyindex.Entry) {
 // limit reads the maximum number of entries.
 func (k *keyed) limit() int {
 	n := k.q.Number(httpconn.ParamLimit, limitDefault, keyindex.LimitMax)
-	if n == 0 {
-		n = limitDefault
-	}
+	n = cmp.Or(n, limitDefault)
 	return int(n)
 }
 

@@ -148,12 +148,8 @@ func (o *Options) durations() []duration {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	if o.WriteMetrics == nil {
 		o.WriteMetrics = o.Metrics.WritePrometheus
 	}

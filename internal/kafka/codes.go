@@ -56,8 +56,7 @@ func appendCode(err error) int16 {
 	if err == nil {
 		return none
 	}
-	var batch *record.InvalidError
-	if errors.As(err, &batch) && !errors.Is(err, record.ErrTooLarge) {
+	if batch, ok := errors.AsType[*record.InvalidError](err); ok && !errors.Is(err, record.ErrTooLarge) {
 		return batchCode(batch)
 	}
 	return codeIn(appendFaults, err, kerr.RequestTimedOut.Code)
@@ -121,8 +120,7 @@ var topicFaults = []fault{
 // topicCode is the code of an error of changing a topic. An error that is not in the table means
 // that the outcome is unknown.
 func topicCode(err error) int16 {
-	var invalid *broker.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*broker.InvalidError](err); ok {
 		switch invalid.Field {
 		case "topic-name":
 			return kerr.InvalidTopicException.Code
@@ -156,8 +154,7 @@ var groupFaults = []fault{
 
 // groupCode is the code of a broker error about a group.
 func groupCode(err error) int16 {
-	var invalid *broker.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*broker.InvalidError](err); ok {
 		switch invalid.Field {
 		case "group":
 			return kerr.InvalidGroupID.Code

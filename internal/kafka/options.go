@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,15 +63,9 @@ func (o *Options) Validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
-	if o.AckTimeout == 0 {
-		o.AckTimeout = time.Minute
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
+	o.AckTimeout = cmp.Or(o.AckTimeout, time.Minute)
 	return o
 }
 

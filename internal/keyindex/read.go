@@ -57,8 +57,7 @@ func (w *follower) read(ctx context.Context, parts []follow.Partition) (wait tim
 			}
 		}
 		to, err := w.readPartition(ctx, p, next)
-		var file *fileError
-		if errors.As(err, &file) {
+		if file, ok := errors.AsType[*fileError](err); ok {
 			return 0, file.error
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package keyindex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,15 +83,9 @@ func Open(ctx context.Context, o Options) (*View, error) {
 	if o.CacheBytes <= 0 {
 		o.CacheBytes = cacheBytes
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
-	if o.sizes == nil {
-		o.sizes = &defaultSizes
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
+	o.sizes = cmp.Or(o.sizes, &defaultSizes)
 	v := &View{opt: o, opened: make(chan struct{}), moved: make(chan struct{}), positions: map[partKey]int64{}}
 	v.idle = sync.NewCond(&v.mu)
 	v.met = newMeters(v)

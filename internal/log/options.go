@@ -1,6 +1,7 @@
 package log
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -98,12 +99,8 @@ func (o Options) withDefaults() Options {
 	def(&o.Timeouts.Read, 30*time.Second)
 	def(&o.Timeouts.Put, 30*time.Second)
 	def(&o.Timeouts.PerMiB, time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	return o
 }
 

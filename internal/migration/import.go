@@ -216,8 +216,7 @@ func (i *importing) flush(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		var e *client.Error
-		if errors.As(err, &e) && errors.Is(err, client.ErrOffsetMismatch) {
+		if e, ok := errors.AsType[*client.Error](err); ok && errors.Is(err, client.ErrOffsetMismatch) {
 			if e.NextOffset < i.next+n {
 				return fmt.Errorf("another client writes to topic %s: %w", i.topic, err)
 			}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -99,18 +100,10 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.MemoryLimit == 0 {
-		o.MemoryLimit = memoryLimit
-	}
-	if o.BatchBytes == 0 {
-		o.BatchBytes = batchBytes
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
+	o.MemoryLimit = cmp.Or(o.MemoryLimit, memoryLimit)
+	o.BatchBytes = cmp.Or(o.BatchBytes, batchBytes)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	return o
 }
 

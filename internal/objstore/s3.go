@@ -1,6 +1,7 @@
 package objstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,12 +101,8 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("open s3 store: %w", err)
 	}
-	if o.RequestTimeout == 0 {
-		o.RequestTimeout = defaultRequestTimeout
-	}
-	if o.BytesPerSecondMin == 0 {
-		o.BytesPerSecondMin = defaultBytesPerSecond
-	}
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, defaultRequestTimeout)
+	o.BytesPerSecondMin = cmp.Or(o.BytesPerSecondMin, defaultBytesPerSecond)
 	settings, err := loadSettings(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("open s3 store: %w", err)

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,9 +37,7 @@ var ErrTooLarge = errors.New("too large")
 // ctx's, those of the log.
 func (e *Engine) DryRun(ctx context.Context, d rule.Definition, limit int64) (*DryRun, error) {
 	d = d.WithDefaults()
-	if d.ID == "" {
-		d.ID = "dry-run"
-	}
+	d.ID = cmp.Or(d.ID, "dry-run")
 	d.Backfill, d.Version, d.From, d.At = rule.Replay, 1, nil, math.MinInt64
 	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,12 +88,8 @@ func DefaultSizes() Sizes {
 
 // WithDefaults sets the fields that are zero to their defaults.
 func (o Options) WithDefaults() Options {
-	if o.Triggers == "" {
-		o.Triggers = "triggers"
-	}
-	if o.Firings == "" {
-		o.Firings = "firings"
-	}
+	o.Triggers = cmp.Or(o.Triggers, "triggers")
+	o.Firings = cmp.Or(o.Firings, "firings")
 	if o.EventPartitions < 1 {
 		o.EventPartitions = 1
 	}
@@ -105,12 +102,8 @@ func (o Options) WithDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	if o.Sizes == nil {
 		sizes := DefaultSizes()
 		o.Sizes = &sizes

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -89,15 +90,11 @@ func (o Options) withDefaults() (Options, error) {
 			faults = append(faults, fmt.Errorf("%s is %v, want more than 0 and at most %v", d.name, *d.value, timeoutMax))
 		}
 	}
-	if o.Total == 0 {
-		o.Total = totalSlots
-	}
+	o.Total = cmp.Or(o.Total, totalSlots)
 	if o.PerTrigger == 0 {
 		o.PerTrigger = min(perTrigger, o.Total)
 	}
-	if o.Bytes == 0 {
-		o.Bytes = totalBytes
-	}
+	o.Bytes = cmp.Or(o.Bytes, totalBytes)
 	if o.Bytes < slotBytes {
 		faults = append(faults, fmt.Errorf("bytes in flight: %d, want at least %d", o.Bytes, slotBytes))
 	}
@@ -107,9 +104,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Proxy != nil && (o.Proxy.Scheme != "http" && o.Proxy.Scheme != "https" || o.Proxy.Host == "") {
 		faults = append(faults, errors.New("proxy: want http://host:port or https://host:port"))
 	}
-	if o.UserAgent == "" {
-		o.UserAgent = "Seb-Webhooks"
-	}
+	o.UserAgent = cmp.Or(o.UserAgent, "Seb-Webhooks")
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math"
@@ -39,34 +40,16 @@ type Options struct {
 const memberShare = 8
 
 func (o Options) withDefaults() Options {
-	if o.InitialDelay == 0 {
-		o.InitialDelay = 3 * time.Second
-	}
+	o.InitialDelay = cmp.Or(o.InitialDelay, 3*time.Second)
 	o.InitialDelay = max(0, o.InitialDelay)
-	if o.SessionMin == 0 {
-		o.SessionMin = 6 * time.Second
-	}
-	if o.SessionMax == 0 {
-		o.SessionMax = 30 * time.Minute
-	}
-	if o.Session == 0 {
-		o.Session = 45 * time.Second
-	}
-	if o.Beat == 0 {
-		o.Beat = 5 * time.Second
-	}
-	if o.MembersMax == 0 {
-		o.MembersMax = 1000
-	}
-	if o.CommitTimeout == 0 {
-		o.CommitTimeout = 10 * time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
+	o.SessionMin = cmp.Or(o.SessionMin, 6*time.Second)
+	o.SessionMax = cmp.Or(o.SessionMax, 30*time.Minute)
+	o.Session = cmp.Or(o.Session, 45*time.Second)
+	o.Beat = cmp.Or(o.Beat, 5*time.Second)
+	o.MembersMax = cmp.Or(o.MembersMax, 1000)
+	o.CommitTimeout = cmp.Or(o.CommitTimeout, 10*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	return o
 }
 

@@ -22,8 +22,7 @@ func ReadFault(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return problem.BadField("body", "ends before its declared length")
 	}
-	var p *api.Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
 		return p
 	}
 	return fmt.Errorf("read body: %w", err)

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -109,21 +110,11 @@ type Options struct {
 const AllowanceBytes = 16 << 10
 
 func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
-	if o.Connections == 0 {
-		o.Connections = 256
-	}
-	if o.QueueBytes == 0 {
-		o.QueueBytes = 16 << 20
-	}
-	if o.QueueRequests == 0 {
-		o.QueueRequests = 100
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
+	o.Connections = cmp.Or(o.Connections, 256)
+	o.QueueBytes = cmp.Or(o.QueueBytes, 16<<20)
+	o.QueueRequests = cmp.Or(o.QueueRequests, 100)
 	for _, d := range []struct {
 		to        *time.Duration
 		otherwise time.Duration

@@ -6,6 +6,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,7 @@ func Open(o Options) *Snapshots {
 	if o.RetryMin <= 0 {
 		o.RetryMin = 200 * time.Millisecond
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Snapshots{o}
 }
 

@@ -1,6 +1,7 @@
 package compactor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,12 +87,8 @@ func Open(o Options) *Merger {
 	if o.Every <= 0 {
 		o.Every = time.Minute
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.NewSet()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Metrics = cmp.Or(o.Metrics, metrics.NewSet())
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:contextcheck // ended by Close
 	m := &Merger{
 		opt: o, cancel: cancel, bad: map[state.Source]struct{}{},

@@ -129,9 +129,7 @@ func open(dir string, remote objstore.Store, o Options, t tuning) (*Cache, error
 	if o.Bytes < 0 || o.Fetches < 0 || len(o.Cluster) == 0 || len(o.Cluster) > clusterMax {
 		return nil, fmt.Errorf("open cache: %d bytes, %d fetches, cluster %q", o.Bytes, o.Fetches, o.Cluster)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	c := &Cache{
 		remote: remote, o: o, block: t.block, openMax: t.openMax, hook: t.hook, buffers: o.Buffers,
 		slots: make(chan struct{}, cmp.Or(o.Fetches, fetches)), asks: make(chan struct{}, asksMax), queue: make(chan *kept, queueMax),

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,18 +124,10 @@ func (d *Definition) Cut() *Cut { return &Cut{Topic: d.TopicID, From: d.From, At
 
 // WithDefaults sets the defaults of empty fields.
 func (d Definition) WithDefaults() Definition {
-	if d.Topic == "" {
-		d.Topic = "events"
-	}
-	if d.Fire == "" {
-		d.Fire = Once
-	}
-	if d.Backfill == "" {
-		d.Backfill = Silent
-	}
-	if d.Status == "" {
-		d.Status = Active
-	}
+	d.Topic = cmp.Or(d.Topic, "events")
+	d.Fire = cmp.Or(d.Fire, Once)
+	d.Backfill = cmp.Or(d.Backfill, Silent)
+	d.Status = cmp.Or(d.Status, Active)
 	if d.Text == "" {
 		d.Text = d.Expr.String()
 	}
