@@ -13,21 +13,21 @@ import (
 // ConsumerGroupDescribe (69), v0 and v1: groups of the consumer protocol. Other groups are
 // GROUP_ID_NOT_FOUND, after which clients send DescribeGroups. All authorized operations are
 // reported.
-var consumerGroupDescribeAPI = API{
-	Key: kmsg.ConsumerGroupDescribe, Min: 0, Max: 1,
-	Shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Text), conn.Bool}},
-	Begin: groupServing((*groupServer).consumerGroupDescribe),
+var consumerGroupDescribeAPI = api{
+	key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, groups: true,
+	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Text), conn.Bool}},
+	begin: groupServing((*call).consumerGroupDescribe),
 }
 
-func (s *groupServer) consumerGroupDescribe(_ *Call, ctx context.Context, r *kmsg.ConsumerGroupDescribeRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) consumerGroupDescribe(ctx context.Context, r *kmsg.ConsumerGroupDescribeRequest) (kmsg.Response, *budget.Reservation) {
 	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
-	memory, err := s.Memory.Reserve(0)
+	memory, err := c.fetchClass.Reserve(0)
 	for _, name := range r.Groups {
 		g := kmsg.NewConsumerGroupDescribeResponseGroup()
 		g.Group = name
 		view, code := group.View{}, group.CoordinatorNotAvailable
 		if err == nil {
-			if view, code = s.Coordinator.Describe(name); code == group.OK && view.Consumers != nil {
+			if view, code = c.groups.Describe(name); code == group.OK && view.Consumers != nil {
 				err = memory.Grow(consumersBytes(view.Consumers))
 			}
 		}

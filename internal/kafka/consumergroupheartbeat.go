@@ -13,19 +13,19 @@ import (
 // uniform and range, static members and topic patterns. Racks are reported but not used for
 // assignments. A group has members of one protocol at a time, and can change it when it has none.
 // After a restart of the broker members get UNKNOWN_MEMBER_ID and join again.
-var consumerGroupHeartbeatAPI = API{
-	Key: kmsg.ConsumerGroupHeartbeat, Min: 0, Max: 1,
-	Shape: conn.Shape{Flexible: 0, Fields: []conn.Field{
+var consumerGroupHeartbeatAPI = api{
+	key: kmsg.ConsumerGroupHeartbeat, min: 0, max: 1, groups: true,
+	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{
 		conn.Text, conn.Text, conn.Int32, conn.Text, conn.Text, conn.Int32,
 		conn.List(conn.Text), conn.Text.Since(1), conn.Text, conn.Array(conn.UUID, conn.List(conn.Int32)),
 	}},
-	Begin: beginDecoded(consumerGroupHeartbeat),
+	begin: beginning(consumerGroupHeartbeat),
 }
 
-func consumerGroupHeartbeat(s *groupServer, c *Call, r *kmsg.ConsumerGroupHeartbeatRequest) Finish {
+func consumerGroupHeartbeat(c *call, r *kmsg.ConsumerGroupHeartbeatRequest) finish {
 	resp := kmsg.NewPtrConsumerGroupHeartbeatResponse()
 	ask := group.HeartbeatRequest{
-		Group: r.Group, Member: r.MemberID, Instance: deref(r.InstanceID), Rack: deref(r.RackID), Client: c.Client, Host: c.Host,
+		Group: r.Group, Member: r.MemberID, Instance: deref(r.InstanceID), Rack: deref(r.RackID), Client: string(c.client), Host: hostOf(c.remote),
 		Epoch: r.MemberEpoch, RebalanceTimeout: int64(r.RebalanceTimeoutMillis) * int64(time.Millisecond),
 		Names: r.SubscribedTopicNames, Pattern: r.SubscribedTopicRegex, Assignor: deref(r.ServerAssignor),
 	}
@@ -40,7 +40,7 @@ func consumerGroupHeartbeat(s *groupServer, c *Call, r *kmsg.ConsumerGroupHeartb
 	}
 	a, beat := group.HeartbeatAnswer{Code: checkHeartbeat(r), Epoch: r.MemberEpoch}, time.Duration(0)
 	if a.Code == group.OK {
-		a, beat = s.Coordinator.HeartbeatConsumer(&ask)
+		a, beat = c.groups.HeartbeatConsumer(&ask)
 	}
 	if resp.ErrorCode = memberCode(a.Code); a.Code != group.OK {
 		why := heartbeatFaults[a.Code]

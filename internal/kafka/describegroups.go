@@ -13,21 +13,21 @@ import (
 // DescribeGroups (15), v0 to v6: an unknown group is Dead, from v6 on GROUP_ID_NOT_FOUND, and so is
 // a group of the consumer protocol. Metadata and assignments are reported while the group is
 // stable.
-var describeGroupsAPI = API{
-	Key: kmsg.DescribeGroups, Min: 0, Max: 6,
-	Shape: conn.Shape{Flexible: 5, Fields: []conn.Field{conn.List(conn.Text), conn.Bool.Since(3)}},
-	Begin: groupServing((*groupServer).describeGroups),
+var describeGroupsAPI = api{
+	key: kmsg.DescribeGroups, min: 0, max: 6, groups: true,
+	shape: conn.Shape{Flexible: 5, Fields: []conn.Field{conn.List(conn.Text), conn.Bool.Since(3)}},
+	begin: groupServing((*call).describeGroups),
 }
 
-func (s *groupServer) describeGroups(c *Call, ctx context.Context, r *kmsg.DescribeGroupsRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) describeGroups(ctx context.Context, r *kmsg.DescribeGroupsRequest) (kmsg.Response, *budget.Reservation) {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
-	memory, err := s.Memory.Reserve(0)
+	memory, err := c.fetchClass.Reserve(0)
 	for _, name := range r.Groups {
 		g := kmsg.NewDescribeGroupsResponseGroup()
 		g.Group, g.State = name, group.Dead.String()
 		view, code := group.View{}, group.CoordinatorNotAvailable
 		if err == nil {
-			if view, code = s.Coordinator.Describe(name); code == group.OK {
+			if view, code = c.groups.Describe(name); code == group.OK {
 				err = memory.Grow(viewBytes(&view))
 			}
 		}
@@ -36,7 +36,7 @@ func (s *groupServer) describeGroups(c *Call, ctx context.Context, r *kmsg.Descr
 		case err != nil:
 			code = group.CoordinatorNotAvailable // also for all groups that follow
 		case view.State == group.Dead || view.Consumers != nil:
-			if c.Version >= 6 {
+			if c.version >= 6 {
 				why := "group not found among those of the classic protocol"
 				code, g.ErrorMessage = group.GroupIDNotFound, &why
 			}

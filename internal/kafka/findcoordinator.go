@@ -10,12 +10,12 @@ import (
 
 // FindCoordinator (10), v0 to v6: the leader coordinates all groups. Transactions are refused with
 // TRANSACTIONAL_ID_AUTHORIZATION_FAILED, share groups with INVALID_REQUEST.
-var findCoordinatorAPI = API{
-	Key: kmsg.FindCoordinator, Min: 0, Max: 6,
-	Shape: conn.Shape{Flexible: 3, Fields: []conn.Field{
+var findCoordinatorAPI = api{
+	key: kmsg.FindCoordinator, min: 0, max: 6, groups: true,
+	shape: conn.Shape{Flexible: 3, Fields: []conn.Field{
 		conn.Text.Until(3), conn.Int8.Since(1), conn.List(conn.Text).Since(4),
 	}},
-	Begin: beginDecoded(findCoordinator),
+	begin: beginning(findCoordinator),
 }
 
 const (
@@ -25,7 +25,7 @@ const (
 	groupTransactionalIDAuthorizationFailed = 53
 )
 
-func findCoordinator(s *groupServer, c *Call, r *kmsg.FindCoordinatorRequest) Finish {
+func findCoordinator(c *call, r *kmsg.FindCoordinatorRequest) finish {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	code, why := none, ""
 	switch {
@@ -33,17 +33,17 @@ func findCoordinator(s *groupServer, c *Call, r *kmsg.FindCoordinatorRequest) Fi
 		code, why = groupTransactionalIDAuthorizationFailed, "transactions are not supported"
 	case r.CoordinatorType != groupKey:
 		code, why = kerr.InvalidRequest.Code, "unsupported coordinator type: want group"
-	case s.Coordinator.Ready() != group.OK:
+	case c.groups.Ready() != group.OK:
 		code, why = kerr.CoordinatorNotAvailable.Code, "this broker is not the leader"
 	}
-	self := c.Self
+	id, self := int32(nodeID), c.host()
 	if code != none {
-		self = Node{ID: -1, Port: -1}
+		id, self = -1, address{port: -1}
 	}
-	resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Host, resp.Port = code, orNil(why), self.ID, self.Host, self.Port
+	resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Host, resp.Port = code, orNil(why), id, self.host, self.port
 	for _, key := range r.CoordinatorKeys {
 		out := kmsg.NewFindCoordinatorResponseCoordinator()
-		out.Key, out.ErrorCode, out.ErrorMessage, out.NodeID, out.Host, out.Port = key, code, orNil(why), self.ID, self.Host, self.Port
+		out.Key, out.ErrorCode, out.ErrorMessage, out.NodeID, out.Host, out.Port = key, code, orNil(why), id, self.host, self.port
 		resp.Coordinators = append(resp.Coordinators, out)
 	}
 	return answered(resp)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -14,18 +15,17 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 )
-
-var _ kafka.Coordinator = (*coordinator.Coordinator)(nil)
 
 // server is a broker with its coordinator; requests are encoded as on a socket.
 type server struct {
 	t     testing.TB
 	b     *broker.Broker
 	c     *coordinator.Coordinator
-	s     *kafka.GroupServer
+	s     *kafka.Groups
 	table map[kmsg.Key]kafka.API
 }
 
@@ -44,8 +44,8 @@ func startOn(t testing.TB, store objstore.Store) *server {
 		Broker: b, InitialDelay: -1, SessionMin: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	s := &server{t: t, b: b, c: c, table: map[kmsg.Key]kafka.API{}}
-	s.s = &kafka.GroupServer{Coordinator: c, Topics: b, Memory: b.Budget().Class(budget.Fetch)}
-	for _, a := range kafka.Table() {
+	s.s = kafka.NewGroups(b, c)
+	for _, a := range kafka.GroupTable() {
 		s.table[a.Key] = a
 	}
 	t.Cleanup(s.kill)
@@ -70,7 +70,7 @@ func (s *server) topic(name string, partitions int) broker.TopicInfo {
 }
 
 // begin begins a request in a version, limited to the supported ones.
-func (s *server) begin(version int16, r kmsg.Request) (int16, kafka.Finish) {
+func (s *server) begin(version int16, r kmsg.Request) (int16, conn.Finish) {
 	s.t.Helper()
 	a := s.table[kmsg.Key(r.Key())]
 	version = max(a.Min, min(version, a.Max))
@@ -80,9 +80,7 @@ func (s *server) begin(version int16, r kmsg.Request) (int16, kafka.Finish) {
 	if err != nil || len(rest) != 0 {
 		s.t.Fatalf("%s v%d: %v, %d bytes are left", a.Key.Name(), version, err, len(rest))
 	}
-	finish, err := a.Begin(s.s, &kafka.Call{
-		Version: version, Body: slices.Clone(body), Client: "client", Host: "1.2.3.4", Self: kafka.Node{ID: 7, Host: "self", Port: 9092},
-	})
+	finish, err := s.s.Begin(a, version, slices.Clone(body))
 	if err != nil {
 		s.t.Fatalf("%s v%d: %v", a.Key.Name(), version, err)
 	}
@@ -96,20 +94,25 @@ func ask[R kmsg.Response](s *server, version int16, r kmsg.Request) R {
 	return finished[R](s, version, finish)
 }
 
-func finished[R kmsg.Response](s *server, version int16, finish kafka.Finish) R {
+func finished[R kmsg.Response](s *server, version int16, finish conn.Finish) R {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
-	resp, memory := finish(ctx)
-	resp.SetVersion(version)
-	b := resp.AppendTo(nil)
-	memory.Release()
-	read := kmsg.ResponseForKey(resp.Key())
-	read.SetVersion(version)
-	if err := read.ReadFrom(b); err != nil {
-		s.t.Fatalf("%T v%d: %v", resp, version, err)
+	answer, err := finish(ctx)
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	return read.(R)
+	answer.Release()
+	read := reflect.New(reflect.TypeFor[R]().Elem()).Interface().(R)
+	read.SetVersion(version)
+	body := answer.Head[8:] // after length and correlation ID
+	if read.IsFlexible() {
+		body = body[1:] // no tagged fields
+	}
+	if err := read.ReadFrom(body); err != nil {
+		s.t.Fatalf("%T v%d: %v", read, version, err)
+	}
+	return read
 }
 
 func ref[T any](v T) *T { return &v }

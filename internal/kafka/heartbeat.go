@@ -7,15 +7,15 @@ import (
 )
 
 // Heartbeat (12), v0 to v4.
-var heartbeatAPI = API{
-	Key: kmsg.Heartbeat, Min: 0, Max: 4,
-	Shape: conn.Shape{Flexible: 4, Fields: []conn.Field{conn.Text, conn.Int32, conn.Text, conn.Text.Since(3)}},
-	Begin: beginDecoded(heartbeat),
+var heartbeatAPI = api{
+	key: kmsg.Heartbeat, min: 0, max: 4, groups: true,
+	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{conn.Text, conn.Int32, conn.Text, conn.Text.Since(3)}},
+	begin: beginning(heartbeat),
 }
 
-func heartbeat(s *groupServer, c *Call, r *kmsg.HeartbeatRequest) Finish {
+func heartbeat(c *call, r *kmsg.HeartbeatRequest) finish {
 	caller := callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation)
 	resp := kmsg.NewPtrHeartbeatResponse()
-	resp.ErrorCode = memberCode(s.Coordinator.Heartbeat(&caller))
+	resp.ErrorCode = memberCode(c.groups.Heartbeat(&caller))
 	return answered(resp)
 }

@@ -15,41 +15,41 @@ import (
 // JoinGroup (11), v0 to v9: static members from v5, member IDs in two steps from v4 (KIP-394), no
 // assignment by a returning static leader from v9 (KIP-814). GROUP_MAX_SIZE_REACHED also means that
 // a memory limit is reached.
-var joinGroupAPI = API{
-	Key: kmsg.JoinGroup, Min: 0, Max: 9,
-	Shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
+var joinGroupAPI = api{
+	key: kmsg.JoinGroup, min: 0, max: 9, groups: true,
+	shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
 		conn.Text, conn.Int32, conn.Int32.Since(1), conn.Text, conn.Text.Since(5), conn.Text,
 		conn.Array(conn.Text, conn.Bytes), conn.Text.Since(8),
 	}},
-	Begin: beginDecoded(joinGroup),
+	begin: beginning(joinGroup),
 }
 
-func joinGroup(s *groupServer, c *Call, r *kmsg.JoinGroupRequest) Finish {
+func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish {
 	ask := &group.JoinRequest{
-		Group: r.Group, Member: r.MemberID, Instance: deref(r.InstanceID), Client: c.Client, Host: c.Host,
+		Group: r.Group, Member: r.MemberID, Instance: deref(r.InstanceID), Client: string(c.client), Host: hostOf(c.remote),
 		ProtocolType:     r.ProtocolType,
 		Protocols:        make([]group.Protocol, len(r.Protocols)),
 		SessionTimeout:   int64(r.SessionTimeoutMillis) * int64(time.Millisecond),
 		RebalanceTimeout: int64(r.RebalanceTimeoutMillis) * int64(time.Millisecond),
-		TwoSteps:         c.Version >= 4, CanSkip: c.Version >= 9,
+		TwoSteps:         c.version >= 4, CanSkip: c.version >= 9,
 	}
 	for i, p := range r.Protocols {
 		ask.Protocols[i] = group.Protocol{Name: p.Name, Metadata: p.Metadata}
 	}
-	answer := s.Coordinator.Join(ask)
+	answer := c.groups.Join(ask)
 	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
 		select {
 		case a := <-answer:
-			return s.joined(&a)
+			return c.joined(&a)
 		case <-ctx.Done():
-			return s.joined(&group.JoinAnswer{Code: group.NotCoordinator, Member: ask.Member, Generation: -1})
+			return c.joined(&group.JoinAnswer{Code: group.NotCoordinator, Member: ask.Member, Generation: -1})
 		}
 	}
 }
 
 // joined builds the answer of a JoinGroup. The leader's answer may be large; without memory for it
 // the leader must retry.
-func (s *groupServer) joined(a *group.JoinAnswer) (kmsg.Response, *budget.Reservation) {
+func (c *call) joined(a *group.JoinAnswer) (kmsg.Response, *budget.Reservation) {
 	resp := kmsg.NewPtrJoinGroupResponse()
 	resp.ErrorCode, resp.MemberID, resp.Generation = memberCode(a.Code), a.Member, -1
 	if a.Code != group.OK {
@@ -60,7 +60,7 @@ func (s *groupServer) joined(a *group.JoinAnswer) (kmsg.Response, *budget.Reserv
 		m := &a.Members[i]
 		size += elementBytes + 2*int64(len(m.Member)+len(m.Instance)+len(m.Metadata))
 	}
-	memory, err := s.Memory.Reserve(size)
+	memory, err := c.fetchClass.Reserve(size)
 	if err != nil {
 		resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
 		return resp, nil

@@ -8,29 +8,29 @@ import (
 )
 
 // LeaveGroup (13), v0 to v5: several members from v3 on, static ones also by instance alone.
-var leaveGroupAPI = API{
-	Key: kmsg.LeaveGroup, Min: 0, Max: 5,
-	Shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
+var leaveGroupAPI = api{
+	key: kmsg.LeaveGroup, min: 0, max: 5, groups: true,
+	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
 		conn.Text, conn.Text.Until(2), conn.Array(conn.Text, conn.Text, conn.Text.Since(5)).Since(3),
 	}},
-	Begin: beginDecoded(leaveGroup),
+	begin: beginning(leaveGroup),
 }
 
-func leaveGroup(s *groupServer, c *Call, r *kmsg.LeaveGroupRequest) Finish {
+func leaveGroup(c *call, r *kmsg.LeaveGroupRequest) finish {
 	leaving := []group.Leaving{{Member: r.MemberID}}
-	if c.Version >= 3 {
+	if c.version >= 3 {
 		leaving = make([]group.Leaving, len(r.Members))
 		for i, m := range r.Members {
 			leaving[i] = group.Leaving{Member: m.MemberID, Instance: deref(m.InstanceID)}
 		}
 	}
-	codes, code := s.Coordinator.Leave(r.Group, leaving)
+	codes, code := c.groups.Leave(r.Group, leaving)
 	resp := kmsg.NewPtrLeaveGroupResponse()
 	resp.ErrorCode = memberCode(code)
 	if code != group.OK {
 		return answered(resp)
 	}
-	if c.Version < 3 {
+	if c.version < 3 {
 		resp.ErrorCode = memberCode(codes[0])
 		return answered(resp)
 	}

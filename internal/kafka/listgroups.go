@@ -14,10 +14,10 @@ import (
 
 // ListGroups (16), v0 to v5, with the filters of v4 and v5. The list includes groups of HTTP
 // consumers. Groups without members have type classic and an empty protocol type.
-var listGroupsAPI = API{
-	Key: kmsg.ListGroups, Min: 0, Max: 5,
-	Shape: conn.Shape{Flexible: 3, Fields: []conn.Field{conn.List(conn.Text).Since(4), conn.List(conn.Text).Since(5)}},
-	Begin: groupServing((*groupServer).listGroups),
+var listGroupsAPI = api{
+	key: kmsg.ListGroups, min: 0, max: 5, groups: true,
+	shape: conn.Shape{Flexible: 3, Fields: []conn.Field{conn.List(conn.Text).Since(4), conn.List(conn.Text).Since(5)}},
+	begin: groupServing((*call).listGroups),
 }
 
 // The types of groups.
@@ -26,10 +26,10 @@ const (
 	consumer = "consumer"
 )
 
-func (s *groupServer) listGroups(_ *Call, ctx context.Context, r *kmsg.ListGroupsRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) listGroups(ctx context.Context, r *kmsg.ListGroupsRequest) (kmsg.Response, *budget.Reservation) {
 	resp := kmsg.NewPtrListGroupsResponse()
-	list, code := s.Coordinator.List()
-	memory, err := s.Memory.Reserve(int64(len(list)) * elementBytes)
+	list, code := c.groups.List()
+	memory, err := c.fetchClass.Reserve(int64(len(list)) * elementBytes)
 	if err != nil {
 		code = group.CoordinatorNotAvailable
 	}

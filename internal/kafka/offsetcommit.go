@@ -17,18 +17,18 @@ import (
 // before a restart of the broker gets ILLEGAL_GENERATION if the member may join again with its ID,
 // else UNKNOWN_MEMBER_ID. v9 gets the same codes so that members join again, whereas Kafka returns
 // GROUP_ID_NOT_FOUND for unknown groups.
-var offsetCommitAPI = API{
-	Key: kmsg.OffsetCommit, Min: 0, Max: 10,
-	Shape: conn.Shape{Flexible: 8, Fields: []conn.Field{
+var offsetCommitAPI = api{
+	key: kmsg.OffsetCommit, min: 0, max: 10, groups: true,
+	shape: conn.Shape{Flexible: 8, Fields: []conn.Field{
 		conn.Text, conn.Int32.Since(1), conn.Text.Since(1), conn.Text.Since(7), conn.Int64.Since(2).Until(4),
 		conn.Array(conn.Text.Until(9), conn.UUID.Since(10), conn.Array(
 			conn.Int32, conn.Int64, conn.Int64.Since(1).Until(1), conn.Int32.Since(6), conn.Text,
 		)),
 	}},
-	Begin: beginDecoded(offsetCommit),
+	begin: beginning(offsetCommit),
 }
 
-func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
+func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish {
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	var commits []broker.OffsetCommit
 	var codes []*int16 // results of commits
@@ -37,15 +37,15 @@ func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
 		out := kmsg.NewOffsetCommitResponseTopic()
 		out.Topic, out.TopicID = t.Topic, t.TopicID
 		name, code := t.Topic, none
-		if c.Version >= 10 {
-			name, code = s.nameOf(t.TopicID)
+		if c.version >= 10 {
+			name, code = c.nameOf(t.TopicID)
 		}
 		out.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(t.Partitions))
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			out.Partitions[j] = kmsg.NewOffsetCommitResponseTopicPartition()
 			out.Partitions[j].Partition, out.Partitions[j].ErrorCode = p.Partition, code
-			if code == none && !s.has(name, p.Partition) {
+			if code == none && !c.has(name, p.Partition) {
 				out.Partitions[j].ErrorCode = kerr.UnknownTopicOrPartition.Code
 				continue
 			}
@@ -60,10 +60,10 @@ func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
 		return answered(resp) // Kafka does not check the caller either
 	}
 	caller := callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation)
-	if c.Version >= consumerCommit {
-		caller.Commits = s.partitionsOf(commits)
+	if c.version >= consumerCommit {
+		caller.Commits = c.partitionsOf(commits)
 	}
-	wait := s.Coordinator.Commit(&caller, commits)
+	wait := c.groups.Commit(&caller, commits)
 	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
 		errs, code := wait(ctx)
 		for i, result := range codes {
@@ -79,10 +79,10 @@ func offsetCommit(s *groupServer, c *Call, r *kmsg.OffsetCommitRequest) Finish {
 const consumerCommit = 9
 
 // partitionsOf lists the partitions of commits, with topic IDs.
-func (s *groupServer) partitionsOf(commits []broker.OffsetCommit) []group.Partition {
+func (c *call) partitionsOf(commits []broker.OffsetCommit) []group.Partition {
 	list := make([]group.Partition, 0, len(commits))
 	for i := range commits {
-		if t, ok := s.Topics.TopicNamed(commits[i].Topic); ok {
+		if t, ok := c.b.TopicNamed(commits[i].Topic); ok {
 			list = append(list, group.Partition{Topic: t.ID, Number: commits[i].Partition})
 		}
 	}
@@ -90,14 +90,14 @@ func (s *groupServer) partitionsOf(commits []broker.OffsetCommit) []group.Partit
 }
 
 // has reports whether a partition exists.
-func (s *groupServer) has(topic string, partition int32) bool {
-	t, ok := s.Topics.TopicNamed(topic)
+func (c *call) has(topic string, partition int32) bool {
+	t, ok := c.b.TopicNamed(topic)
 	return ok && partition >= 0 && int(partition) < t.Partitions
 }
 
 // nameOf finds the name of a topic by its ID.
-func (s *groupServer) nameOf(id [16]byte) (string, int16) {
-	if t, ok := s.Topics.TopicOf(id); ok {
+func (c *call) nameOf(id [16]byte) (string, int16) {
+	if t, ok := c.b.TopicOf(id); ok {
 		return t.Name, none
 	}
 	return "", kerr.UnknownTopicID.Code

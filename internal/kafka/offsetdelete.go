@@ -17,20 +17,20 @@ import (
 // OffsetDelete (47), v0: for groups without members only. While a group has members, each topic is
 // GROUP_SUBSCRIBED_TO_TOPIC, whatever they subscribe to. Partitions are handled one after the
 // other.
-var offsetDeleteAPI = API{
-	Key: kmsg.OffsetDelete, Min: 0, Max: 0,
-	Shape: conn.Shape{Flexible: -1, Fields: []conn.Field{conn.Text, conn.Array(conn.Text, conn.Array(conn.Int32))}},
-	Begin: groupServing((*groupServer).offsetDelete),
+var offsetDeleteAPI = api{
+	key: kmsg.OffsetDelete, min: 0, max: 0, groups: true,
+	shape: conn.Shape{Flexible: -1, Fields: []conn.Field{conn.Text, conn.Array(conn.Text, conn.Array(conn.Int32))}},
+	begin: groupServing((*call).offsetDelete),
 }
 
 // changeTime bounds the wait for deletions to be committed.
 const changeTime = 30 * time.Second
 
-func (s *groupServer) offsetDelete(_ *Call, ctx context.Context, r *kmsg.OffsetDeleteRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) offsetDelete(ctx context.Context, r *kmsg.OffsetDeleteRequest) (kmsg.Response, *budget.Reservation) {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	resp := kmsg.NewPtrOffsetDeleteResponse()
-	view, code := s.Coordinator.Describe(r.Group)
+	view, code := c.groups.Describe(r.Group)
 	if code == group.OK && r.Group == "" {
 		code = group.InvalidGroupID
 	}
@@ -47,7 +47,7 @@ func (s *groupServer) offsetDelete(_ *Call, ctx context.Context, r *kmsg.OffsetD
 		for j := range t.Partitions {
 			p := kmsg.NewOffsetDeleteResponseTopicPartition()
 			p.Partition = t.Partitions[j].Partition
-			err := s.Coordinator.DeleteOffset(ctx, r.Group, t.Topic, p.Partition)
+			err := c.groups.DeleteOffset(ctx, r.Group, t.Topic, p.Partition)
 			switch {
 			case errors.Is(err, broker.ErrGroupActive):
 				p.ErrorCode = kerr.GroupSubscribedToTopic.Code

@@ -15,9 +15,9 @@ import (
 // in v10. The offsets are committed and include every acknowledged commit, so none is unstable
 // (v7). Leader epochs are not stored: -1. A request with a member and its epoch (v9) must come from
 // that member of the consumer protocol.
-var offsetFetchAPI = API{
-	Key: kmsg.OffsetFetch, Min: 0, Max: 10,
-	Shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
+var offsetFetchAPI = api{
+	key: kmsg.OffsetFetch, min: 0, max: 10, groups: true,
+	shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
 		conn.Text.Until(7), conn.Array(conn.Text, conn.List(conn.Int32)).Until(7),
 		conn.Array(
 			conn.Text, conn.Text.Since(9), conn.Int32.Since(9),
@@ -25,17 +25,17 @@ var offsetFetchAPI = API{
 		).Since(8),
 		conn.Bool.Since(7),
 	}},
-	Begin: groupServing((*groupServer).offsetFetch),
+	begin: groupServing((*call).offsetFetch),
 }
 
-func (s *groupServer) offsetFetch(c *Call, ctx context.Context, r *kmsg.OffsetFetchRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) offsetFetch(ctx context.Context, r *kmsg.OffsetFetchRequest) (kmsg.Response, *budget.Reservation) {
 	resp := kmsg.NewPtrOffsetFetchResponse()
-	memory, err := s.Memory.Reserve(0)
+	memory, err := c.fetchClass.Reserve(0)
 	if err != nil {
 		memory = nil
 	}
-	f := offsetFetchCall{groupServer: s, version: c.Version, memory: memory, seen: map[string]*committedOffsets{}}
-	if c.Version < 8 {
+	f := offsetFetchCall{call: c, memory: memory, seen: map[string]*committedOffsets{}}
+	if c.version < 8 {
 		g := f.group(ctx, oneGroup(r))
 		resp.ErrorCode = g.ErrorCode
 		for _, t := range g.Topics {
@@ -76,10 +76,9 @@ type partition struct {
 
 // offsetFetchCall is an OffsetFetch in progress.
 type offsetFetchCall struct {
-	*groupServer
-	version int16
-	memory  *budget.Reservation          // nil: none available
-	seen    map[string]*committedOffsets // groups that were looked up
+	*call
+	memory *budget.Reservation          // nil: none available
+	seen   map[string]*committedOffsets // groups that were looked up
 }
 
 // committedOffsets holds the committed offsets of a group.
@@ -96,7 +95,7 @@ func (f *offsetFetchCall) lookUp(ctx context.Context, name string) *committedOff
 	var info broker.GroupInfo
 	err := f.grow(name)
 	if err == nil {
-		info, err = f.Coordinator.Offsets(ctx, name)
+		info, err = f.groups.Offsets(ctx, name)
 	}
 	g := &committedOffsets{all: info, code: groupCode(err), at: make(map[partition]*broker.GroupOffset, len(info.Offsets))}
 	for i := range g.all.Offsets {
@@ -113,7 +112,7 @@ func (f *offsetFetchCall) group(ctx context.Context, r *kmsg.OffsetFetchRequestG
 	resp.Group = r.Group
 	if f.version >= 9 {
 		caller := group.Caller{Group: r.Group, Member: deref(r.MemberID), Generation: r.MemberEpoch}
-		if code := f.Coordinator.CheckReader(&caller); code == group.UnknownMemberID || code == group.StaleMemberEpoch {
+		if code := f.groups.CheckReader(&caller); code == group.UnknownMemberID || code == group.StaleMemberEpoch {
 			resp.ErrorCode = memberCode(code)
 			return resp
 		}
@@ -155,18 +154,18 @@ func (f *offsetFetchCall) grow(name string) error {
 	if f.memory == nil {
 		return broker.ErrOverBudget
 	}
-	held := f.Coordinator.Size(name)
+	held := f.groups.Size(name)
 	return f.memory.Grow(int64(held.Offsets)*elementBytes + 2*int64(held.Text))
 }
 
 // allOffsets answers with all committed offsets of a group. They are sorted by topic.
-func (s *groupServer) allOffsets(info *broker.GroupInfo, resp *kmsg.OffsetFetchResponseGroup) {
+func (c *call) allOffsets(info *broker.GroupInfo, resp *kmsg.OffsetFetchResponseGroup) {
 	for i := range info.Offsets {
 		o := &info.Offsets[i]
 		if last := len(resp.Topics) - 1; last < 0 || resp.Topics[last].Topic != o.Topic {
 			t := kmsg.NewOffsetFetchResponseGroupTopic()
 			t.Topic = o.Topic
-			if ref, ok := s.Topics.TopicNamed(o.Topic); ok {
+			if ref, ok := c.b.TopicNamed(o.Topic); ok {
 				t.TopicID = ref.ID
 			}
 			resp.Topics = append(resp.Topics, t)

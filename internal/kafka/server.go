@@ -16,6 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
@@ -43,7 +44,7 @@ type Server struct {
 	produceClass, fetchClass *budget.Class
 	produceBytes             int // maximum size of a produce
 
-	groups    *groupServer
+	groups    *coordinator.Coordinator
 	producers atomic.Uint32 // producer IDs issued
 	met       *meters
 }
@@ -64,10 +65,8 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 	s.o.APIKey = ""
 	s.log = s.o.Logger
 	list := table()
-	if o.Groups == nil {
+	if s.groups = o.Groups; s.groups == nil {
 		list = slices.DeleteFunc(list, func(a api) bool { return a.groups })
-	} else {
-		s.groups = &groupServer{Coordinator: o.Groups, Topics: b, Memory: s.fetchClass}
 	}
 	for i := range list {
 		s.apis[int16(list[i].key)] = &list[i]
@@ -168,7 +167,7 @@ func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error)
 		}
 		return nil, fmt.Errorf("%s v%d: unsupported version, want v%d to v%d", a.key.Name(), h.Version, a.min, a.max)
 	}
-	_, body, err := conn.ParseHead(f.Bytes, a.shape.IsFlexible(h.Version))
+	head, body, err := conn.ParseHead(f.Bytes, a.shape.IsFlexible(h.Version))
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +178,7 @@ func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error)
 	if err := f.Charge(cost); err != nil {
 		return nil, err
 	}
-	c.body = body[:len(body)-len(rest)]
+	c.client, c.body = head.Client, body[:len(body)-len(rest)]
 	return a.begin(c, ctx)
 }
 

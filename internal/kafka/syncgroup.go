@@ -13,17 +13,17 @@ import (
 
 // SyncGroup (14), v0 to v5: passes the leader's assignment unchanged to the members of its
 // generation. From v5 on the protocol and its type are required.
-var syncGroupAPI = API{
-	Key: kmsg.SyncGroup, Min: 0, Max: 5,
-	Shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
+var syncGroupAPI = api{
+	key: kmsg.SyncGroup, min: 0, max: 5, groups: true,
+	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
 		conn.Text, conn.Int32, conn.Text, conn.Text.Since(3), conn.Text.Since(5), conn.Text.Since(5),
 		conn.Array(conn.Text, conn.Bytes),
 	}},
-	Begin: beginDecoded(syncGroup),
+	begin: beginning(syncGroup),
 }
 
-func syncGroup(s *groupServer, c *Call, r *kmsg.SyncGroupRequest) Finish {
-	if c.Version >= 5 && (r.ProtocolType == nil || r.Protocol == nil) {
+func syncGroup(c *call, r *kmsg.SyncGroupRequest) finish {
+	if c.version >= 5 && (r.ProtocolType == nil || r.Protocol == nil) {
 		resp := kmsg.NewPtrSyncGroupResponse()
 		resp.ErrorCode = kerr.InconsistentGroupProtocol.Code
 		return answered(resp)
@@ -36,7 +36,7 @@ func syncGroup(s *groupServer, c *Call, r *kmsg.SyncGroupRequest) Finish {
 	for i, a := range r.GroupAssignment {
 		ask.Assignments[i] = group.Assignment{Member: a.MemberID, Data: a.MemberAssignment}
 	}
-	answer := s.Coordinator.Sync(ask)
+	answer := c.groups.Sync(ask)
 	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
 		a := group.SyncAnswer{Code: group.NotCoordinator}
 		select {
@@ -44,7 +44,7 @@ func syncGroup(s *groupServer, c *Call, r *kmsg.SyncGroupRequest) Finish {
 		case <-ctx.Done():
 		}
 		resp := kmsg.NewPtrSyncGroupResponse()
-		memory, err := s.Memory.Reserve(2 * int64(len(a.Assignment)))
+		memory, err := c.fetchClass.Reserve(2 * int64(len(a.Assignment)))
 		if err != nil {
 			resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
 			return resp, nil

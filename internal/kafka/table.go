@@ -11,13 +11,16 @@ import (
 
 // table lists every served API key. A new key needs a file with its handler, and a line here.
 func table() []api {
-	return append([]api{
+	return []api{
 		produceAPI, fetchAPI, listOffsetsAPI, metadataAPI, saslHandshakeAPI, apiVersionsAPI, createTopicsAPI, deleteTopicsAPI,
 		deleteRecordsAPI, initProducerIDAPI, offsetForLeaderEpochAPI, describeConfigsAPI, saslAuthenticateAPI,
 		createPartitionsAPI, describeClusterAPI, alterConfigsAPI, incrementalAlterConfigsAPI, describeLogDirsAPI,
 		describeTopicPartitionsAPI, describeACLsAPI, createACLsAPI, deleteACLsAPI, electLeadersAPI, listPartitionReassignmentsAPI,
 		describeClientQuotasAPI, describeUserSCRAMCredentialsAPI, describeTransactionsAPI, listTransactionsAPI, listConfigResourcesAPI,
-	}, groupAPIs()...)
+
+		offsetCommitAPI, offsetFetchAPI, findCoordinatorAPI, joinGroupAPI, heartbeatAPI, leaveGroupAPI, syncGroupAPI, describeGroupsAPI,
+		listGroupsAPI, deleteGroupsAPI, offsetDeleteAPI, consumerGroupHeartbeatAPI, consumerGroupDescribeAPI,
+	}
 }
 
 // api defines how an API key is served.
@@ -40,7 +43,8 @@ type call struct {
 	*session
 	api     *api
 	version int16
-	id      int32 // correlation ID
+	id      int32  // correlation ID
+	client  []byte // client ID
 	frame   *conn.Frame
 	body    []byte // of the frame, after the head
 }
