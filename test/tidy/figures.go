@@ -91,9 +91,10 @@ func number(text string) (value float64, ok bool) {
 }
 
 // constant returns the value of a name in a package's code: of a constant, a variable, or a field's
-// default as in o.Name = value, Name: value and def(&o.Name, value). Test files do not count.
+// default as in o.Name = value, o.Name = cmp.Or(o.Name, value), Name: value and def(&o.Name, value).
+// Test files do not count.
 func (t *Tree) constant(dir, name string) constant.Value {
-	definition := regexp.MustCompile(`(?:\b` + name + `(?: +[\w.]+)?(?: *=|:)|&\w+\.` + name + `,) *([^,\n}]+)`)
+	definition := regexp.MustCompile(`(?:\b` + name + `(?: +[\w.]+)?(?: *=|:)|&\w+\.` + name + `,) *(?:cmp\.Or\([\w.]+, )?([^,\n}]+)`)
 	for _, g := range t.in(dir) {
 		if g.test {
 			continue
