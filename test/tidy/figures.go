@@ -248,4 +248,7 @@ var figures = []figure{
 	{"docs/reference/driplang", `number in a count \| ([\d,]+)`, "driplang.MaxCount"},
 	{"docs/reference/driplang", `at most ([\d,]+) anchors`, "driplang/monitor.MaxInstances"},
 	{"docs/reference/driplang", `entity, or (\d+) if a`, "driplang/monitor.MaxNonMonotonic"},
+
+	{"docs/reference/compatibility", `0\.1\.0 \| 1 to (\d+)`, "internal/log/state.LevelMax"},
+	{"docs/reference/compatibility", `\| 1 to \d+ \| (\d+)`, "internal/log/state.LevelMax"},
 }
