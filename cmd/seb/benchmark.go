@@ -3,18 +3,21 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/benchmark"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/server"
-	"github.com/spf13/cobra"
 )
 
 func newBenchmark() *cobra.Command {
@@ -152,4 +155,32 @@ func startLocal(ctx context.Context, p *benchmark.Params) (benchmark.Broker, err
 	return benchmark.Broker{URL: srv.URL(), Key: srv.APIKey(), Close: func() error {
 		return errors.Join(srv.Close(context.WithoutCancel(ctx)), os.RemoveAll(dir))
 	}}, nil
+}
+
+// profiles are the profile files of this process; "": none.
+type profiles struct{ cpu, memory string }
+
+// around runs f with profiling. It writes the profiles even if f fails.
+func (p *profiles) around(f func() error) (err error) {
+	if p.cpu != "" {
+		out, e := os.Create(p.cpu)
+		if e != nil {
+			return usageError{fmt.Errorf("--cpuprofile: %w", e)}
+		}
+		defer func() { err = errors.Join(err, out.Close()) }()
+		if e := pprof.StartCPUProfile(out); e != nil {
+			return e
+		}
+		defer pprof.StopCPUProfile()
+	}
+	if p.memory == "" {
+		return f()
+	}
+	out, err := os.Create(p.memory)
+	if err != nil {
+		return usageError{fmt.Errorf("--memprofile: %w", err)}
+	}
+	err = f()
+	runtime.GC() // an allocation profile covers the time up to the last collection
+	return errors.Join(err, pprof.Lookup("allocs").WriteTo(out, 0), out.Close())
 }

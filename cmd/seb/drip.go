@@ -7,14 +7,18 @@ import (
 	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
-	"github.com/spf13/cobra"
+	"github.com/sebbroker/seb/internal/trigger/explain"
 )
 
 func newDrip() *cobra.Command {
-	cmd := &cobra.Command{
+	return family(&cobra.Command{
 		Use:   "drip",
 		Short: "Test expressions on events, without a broker",
 		Long: `Expressions are conditions on one entity's events over time, such as
@@ -22,11 +26,7 @@ func newDrip() *cobra.Command {
   user_created THEN (NOT use_feature_x WITHIN 7 days)
 
 They are given as text, in the JSON form, or in the JSON form of the original program.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newDripEval(), newDripFmt(), newDripCheck())
-	return cmd
+	}, newDripEval(), newDripFmt(), newDripCheck())
 }
 
 // expression is the source of a command's expression.
@@ -53,14 +53,19 @@ func (x *expression) read(cmd *cobra.Command, args []string) (e driplang.Expr, r
 		text, args = args[0], args[1:]
 	}
 	if e, err = parseExpression(text); err != nil {
-		if fault, ok := errors.AsType[*driplang.Error](err); ok {
-			if caret := fault.Caret(text); caret != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), caret)
-			}
-		}
+		caret(cmd, text, err)
 		return e, nil, err
 	}
 	return e, args, nil
+}
+
+// only is read without other arguments.
+func (x *expression) only(cmd *cobra.Command, args []string) (driplang.Expr, error) {
+	e, rest, err := x.read(cmd, args)
+	if err == nil && len(rest) > 0 {
+		err = usageError{errors.New("give an expression or its file, not both")}
+	}
+	return e, err
 }
 
 // readExpression reads an expression, with a limit above the longest valid one.
@@ -104,12 +109,9 @@ func newDripFmt() *cobra.Command {
 			if to != "text" && to != "json" {
 				return usageError{fmt.Errorf("--to: %q, want text or json", to)}
 			}
-			e, rest, err := x.read(cmd, args)
+			e, err := x.only(cmd, args)
 			if err != nil {
 				return err
-			}
-			if len(rest) > 0 {
-				return usageError{errors.New("give an expression or its file, not both")}
 			}
 			if to == "text" {
 				fmt.Fprintln(cmd.OutOrStdout(), e)
@@ -137,12 +139,9 @@ func newDripCheck() *cobra.Command {
 because no trigger could fire for it.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, rest, err := x.read(cmd, args)
+			e, err := x.only(cmd, args)
 			if err != nil {
 				return err
-			}
-			if len(rest) > 0 {
-				return usageError{errors.New("give an expression or its file, not both")}
 			}
 			for _, w := range e.Warnings() {
 				fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", w.Message)
@@ -159,4 +158,138 @@ because no trigger could fire for it.`,
 	}
 	x.register(cmd)
 	return cmd
+}
+
+// evalFlags are the flags of `seb drip eval`.
+type evalFlags struct {
+	expression expression
+	at         string
+	entity     string
+	trace      bool
+	asJSON     bool
+}
+
+func newDripEval() *cobra.Command {
+	var f evalFlags
+	cmd := &cobra.Command{
+		Use:   "eval [EXPRESSION] [EVENTS]",
+		Short: "Evaluate an expression for events: its value, until when, and why",
+		Long: `Reads the events of one entity from the file EVENTS, or from stdin, one per line and in order:
+
+  {"event":"user_created","at":"2026-03-01T12:00:00Z"}
+  {"event":"use_feature_x","at":"2026-03-03T08:00:00Z","id":"optional","data":{"optional":1}}
+
+It answers like POST /evaluate. Events after --at are ignored.
+
+The lines may also be those for seb event -f, and those that seb consume prints of an events topic. The time of an event is its
+"at", else its append time (printed by seb consume --format json), else its "occurred_at". If there are events of several
+entities, --entity selects one.`,
+		Example: "  seb drip eval 'a THEN (NOT b WITHIN 7 days)' events.ndjson --at 2026-03-08T12:00:00Z --trace\n  seb drip eval -f expression.txt events.ndjson\n" +
+			"  seb consume events --format json | seb drip eval 'a THEN b' --entity u1",
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	f.expression.register(cmd)
+	cmd.Flags().StringVar(&f.at, "at", "", "time of the evaluation, in RFC 3339 (default: now)")
+	cmd.Flags().StringVar(&f.entity, "entity", "", "entity whose events count (default: the only one)")
+	cmd.Flags().BoolVar(&f.trace, "trace", false, "first print the value at each event and deadline")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (f *evalFlags) run(cmd *cobra.Command, args []string) error {
+	q, err := f.question(cmd, args)
+	if err != nil {
+		return err
+	}
+	for _, w := range q.Expr.Warnings() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w.Message)
+	}
+	out := cmd.OutOrStdout()
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var trace func(explain.Moment)
+	if f.trace {
+		trace = func(m explain.Moment) {
+			fmt.Fprintf(table, "%s\t%s\t%s\n", explain.Time(m.At), happened(q, m), m.Value)
+		}
+	}
+	a, err := q.Answer(cmd.Context(), trace)
+	if err != nil {
+		return err
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if f.asJSON {
+		return json.NewEncoder(out).Encode(a.Evaluation())
+	}
+	next := "never, without further events"
+	if a.Next != nil {
+		next = explain.Time(*a.Next)
+	}
+	_, err = fmt.Fprintf(out, "value  %t\nnext   %s\nwhy    %s\n", a.Value, next, a.Why)
+	return err
+}
+
+// question builds the question from the flags and the files.
+func (f *evalFlags) question(cmd *cobra.Command, args []string) (*explain.Question, error) {
+	q := &explain.Question{At: time.Now().UnixMilli()}
+	var err error
+	if f.at != "" {
+		if q.At, err = explain.ParseTime(f.at); err != nil {
+			return nil, usageError{fmt.Errorf("--at: %w", err)}
+		}
+	}
+	if f.trace && f.asJSON {
+		return nil, usageError{errors.New("--trace: cannot be combined with --json")}
+	}
+	if q.Expr, args, err = f.expression.read(cmd, args); err != nil {
+		return nil, err
+	}
+	name := "-"
+	switch {
+	case len(args) > 1:
+		return nil, usageError{errors.New("give an expression or its file, not both")}
+	case len(args) == 1:
+		name = args[0]
+	}
+	if name == "-" && f.expression.file == "-" {
+		return nil, usageError{errors.New("--file: the expression and the events cannot both come from stdin")}
+	}
+	var in io.Reader = cmd.InOrStdin()
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	err = q.ReadEvents(in, f.entity)
+	var fault *explain.Fault
+	switch {
+	case !errors.As(err, &fault):
+	case fault.Field == "entity_id" && fault.Event < 0:
+		err = fmt.Errorf("%w (--entity)", err)
+	case fault.Field == "at" && strings.HasPrefix(fault.Message, "missing"):
+		err = fmt.Errorf("%w; seb consume --format json prints the append time", err)
+	}
+	return q, err
+}
+
+// happened describes a line of the trace.
+func happened(q *explain.Question, m explain.Moment) string {
+	if m.Event < 0 {
+		return "(time)"
+	}
+	name := q.Events[m.Event].Name
+	switch m.Skip {
+	case explain.Unmentioned:
+		return name + " (not mentioned)"
+	case explain.Repeated:
+		return name + " (duplicate id)"
+	case explain.NotYet:
+		return name + " (not yet)"
+	}
+	return name
 }

@@ -10,15 +10,7 @@ import (
 
 func newEntity() *cobra.Command {
 	var r remote
-	cmd := &cobra.Command{
-		Use:   "entity",
-		Short: "Erase the trigger state of an entity",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	r.register(cmd)
-	cmd.AddCommand(newEntityErase(&r))
-	return cmd
+	return r.parent(&cobra.Command{Use: "entity", Short: "Erase the trigger state of an entity"}, newEntityErase(&r))
 }
 
 func newEntityErase(r *remote) *cobra.Command {

@@ -40,9 +40,7 @@ func writeJSONRecord(w *bufio.Writer, partition int32, r *record.Record) error {
 		text, b64 := members(h.Value)
 		p.Headers = append(p.Headers, jsonHeader{Key: h.Key, Value: text, ValueBase64: b64})
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(&p)
+	return writeLine(w, &p)
 }
 
 // parseJSONRecord parses a line of writeJSONRecord.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -19,19 +18,14 @@ import (
 
 func newKey() *cobra.Command {
 	var r remote
-	cmd := &cobra.Command{
+	return r.parent(&cobra.Command{
 		Use:     "key",
 		Aliases: []string{"keys"},
 		Short:   "Read the newest value of a key, list keys, show a key's history",
 		Long: `Reads topics by the keys of their records. The topic needs a key index: compacted topics have one, others get it with
 ` + "`seb topic update TOPIC -s key-index=true`" + `. The index follows the log with a short delay; to read your own write, set
 --min-offset to its offset.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	r.register(cmd)
-	cmd.AddCommand(newKeyGet(&r), newKeyList(&r), newKeyHistory(&r))
-	return cmd
+	}, newKeyGet(&r), newKeyList(&r), newKeyHistory(&r))
 }
 
 // keyFlags are the flags that all key commands share.
@@ -158,9 +152,7 @@ func (k *keyFlags) listing(keys iter.Seq2[client.KeyEntry, error], limit int) *l
 		object: func(w *bufio.Writer, e *client.KeyEntry) error {
 			out := api.KeyEntry{Partition: e.Partition, Offset: e.Offset, Timestamp: e.Timestamp}
 			out.Key, out.KeyBase64 = api.TextOrBase64(e.Key)
-			enc := json.NewEncoder(w)
-			enc.SetEscapeHTML(false)
-			return enc.Encode(&out)
+			return writeLine(w, &out)
 		},
 		more: func(last *client.KeyEntry) string {
 			if k.base64 || !utf8.Valid(last.Key) {
@@ -168,5 +160,53 @@ func (k *keyFlags) listing(keys iter.Seq2[client.KeyEntry, error], limit int) *l
 			}
 			return "continue with --after " + strconv.Quote(string(last.Key))
 		},
+	}
+}
+
+func newKeyHistory(r *remote) *cobra.Command {
+	var k keyFlags
+	var order string
+	var limit int
+	cmd := &cobra.Command{
+		Use:               "history TOPIC KEY",
+		Short:             "Show the records of a key, tombstones included",
+		Example:           "  seb key history users u1\n  seb key history users u1 --order oldest --limit 0 --json",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: r.topicNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := k.key("KEY", args[1])
+			if err != nil {
+				return err
+			}
+			if order != "newest" && order != "oldest" {
+				return usageError{fmt.Errorf("--order: %q, want newest or oldest", order)}
+			}
+			o := client.KeyHistoryOptions{OldestFirst: order == "oldest", PageSize: pageOf(limit)}
+			o.Partition, o.Freshness = k.where()
+			return r.with(cmd, func(c *client.Client) error {
+				return k.history(c.KeyHistory(cmd.Context(), args[0], key, o), limit).print(cmd)
+			})
+		},
+	}
+	k.register(cmd)
+	cmd.Flags().StringVar(&order, "order", "newest", "order of the records: newest or oldest first")
+	cmd.Flags().IntVarP(&limit, "limit", "n", limitDefault, "stop after N records (0: no limit)")
+	return cmd
+}
+
+// history returns the listing of a key's records.
+func (k *keyFlags) history(records iter.Seq2[client.KeyRecord, error], limit int) *listing[client.KeyRecord] {
+	return &listing[client.KeyRecord]{
+		all: records, limit: limit, json: k.asJSON, head: "TIME\tPARTITION\tOFFSET\tVALUE",
+		row: func(w *bufio.Writer, r *client.KeyRecord) error {
+			value := "(deleted)"
+			if r.Value != nil {
+				value = cell(r.Value)
+			}
+			_, err := fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", stamp(r.Timestamp), r.Partition, r.Offset, value)
+			return err
+		},
+		object: func(w *bufio.Writer, r *client.KeyRecord) error { return writeJSONRecord(w, r.Partition, &r.Record) },
+		more:   func(*client.KeyRecord) string { return "raise --limit" },
 	}
 }

@@ -3,19 +3,26 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"syscall"
+	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
-	"github.com/spf13/cobra"
 )
 
 // remote is the broker of a command: from flags or the environment, else the local one of a data
@@ -134,21 +141,129 @@ func answers(ctx context.Context, address string) error {
 	return nil
 }
 
-// topicNames completes the name of a topic.
-func (r *remote) topicNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// parent returns a command whose subcommands share its flags for the broker.
+func (r *remote) parent(cmd *cobra.Command, sub ...*cobra.Command) *cobra.Command {
+	r.register(cmd)
+	return family(cmd, sub...)
+}
+
+// family returns a command that only has subcommands.
+func family(cmd *cobra.Command, sub ...*cobra.Command) *cobra.Command {
+	cmd.Args, cmd.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(sub...)
+	return cmd
+}
+
+// action returns a RunE that calls f with a client.
+func (r *remote) action(f func(cmd *cobra.Command, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return r.with(cmd, func(c *client.Client) error { return f(cmd, c, args) })
 	}
-	var names []string
-	err := r.with(cmd, func(c *client.Client) error {
-		topics, err := c.Topics(cmd.Context())
-		for _, t := range topics {
-			names = append(names, t.Name)
+}
+
+// newList returns the command that lists all values of a kind as a table, or as JSON.
+func newList[T any](r *remote, kind string, all func(*client.Client, context.Context) ([]T, error), head string, row func(w io.Writer, v *T)) *cobra.Command {
+	return newShow(r, &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List all " + kind, Args: cobra.NoArgs},
+		func(ctx context.Context, c *client.Client, _ []string) ([]T, error) { return all(c, ctx) },
+		func(out io.Writer, list *[]T) error {
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, head)
+			for i := range *list {
+				row(w, &(*list)[i])
+			}
+			return w.Flush()
+		})
+}
+
+// newShow sets the action of cmd: get a value, and print it for people or as JSON.
+func newShow[T any](r *remote, cmd *cobra.Command, get func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, *T) error) *cobra.Command {
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
+		v, err := get(cmd.Context(), c, args)
+		if err != nil {
+			return err
 		}
-		return err
+		return printOr(cmd.OutOrStdout(), *asJSON, &v, show)
 	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
+	return cmd
+}
+
+// jsonFlag adds the flag for JSON instead of text for people.
+func jsonFlag(cmd *cobra.Command) *bool { return cmd.Flags().Bool("json", false, "print JSON") }
+
+// printOr prints v with show, or as JSON.
+func printOr[T any](w io.Writer, asJSON bool, v *T, show func(io.Writer, *T) error) error {
+	if !asJSON {
+		return show(w, v)
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// completer returns a completion of a command's first argument by the names of all values.
+func completer[T any](r *remote, all func(*client.Client, context.Context) ([]T, error), name func(*T) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		err := r.with(cmd, func(c *client.Client) error {
+			list, err := all(c, cmd.Context())
+			for i := range list {
+				names = append(names, name(&list[i]))
+			}
+			return err
+		})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// topicNames completes the name of a topic.
+func (r *remote) topicNames(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return completer(r, (*client.Client).Topics, func(t *client.Topic) string { return t.Name })(cmd, args, toComplete)
+}
+
+// trustAuthorities trusts only certificates that the authorities in a file have signed.
+func trustAuthorities(file string) (*tls.Config, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("%s: no certificate", file)
+	}
+	return &tls.Config{RootCAs: pool}, nil
+}
+
+// trustFile trusts only the first certificate of a file, whatever its names: the local broker's
+// certificate has the names by which remote clients reach it. Each connection reads the file,
+// because the broker reloads it when it changes.
+func trustFile(file string) *tls.Config {
+	return &tls.Config{
+		InsecureSkipVerify: true, // VerifyConnection verifies the certificate
+		VerifyConnection: func(s tls.ConnectionState) error {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				return fmt.Errorf("certificate of the local broker: %w", err)
+			}
+			for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {
+				if block.Type != "CERTIFICATE" {
+					continue
+				}
+				own, err := x509.ParseCertificate(block.Bytes)
+				if err == nil && len(s.PeerCertificates) > 0 && own.Equal(s.PeerCertificates[0]) {
+					return nil
+				}
+				break
+			}
+			return &tls.CertificateVerificationError{
+				UnverifiedCertificates: s.PeerCertificates, Err: errors.New("not the certificate of the local broker, " + file),
+			}
+		},
+	}
 }

@@ -17,15 +17,13 @@ func newTime() *cobra.Command {
 		Long:    "Shows the time of the last commit, the broker's clock, and the reason if writes wait.",
 		Example: "  seb time\n  seb time reset",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				t, err := c.LogTime(cmd.Context())
-				if err == nil {
-					printTime(cmd.OutOrStdout(), &t)
-				}
-				return err
-			})
-		},
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, _ []string) error {
+			t, err := c.LogTime(cmd.Context())
+			if err == nil {
+				printTime(cmd.OutOrStdout(), &t)
+			}
+			return err
+		}),
 	}
 	r.register(cmd)
 	cmd.AddCommand(newTimeReset())
@@ -44,24 +42,22 @@ The next commits then have earlier times than those before; offsets and order do
 retention by time keeps records of the false future until then. Triggers continue at the correct time; an entity with events
 from the false future waits until then.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				was, err := c.LogTime(cmd.Context())
-				if err != nil {
-					return err
-				}
-				now, err := c.ResetTime(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if !now.Last.Before(was.Last) {
-					fmt.Fprintf(cmd.OutOrStdout(), "the log time is not ahead of the broker's clock, %s\n", rfc3339(now.Now))
-					return nil
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "the log time is %s now; it was %s\n", rfc3339(now.Last), rfc3339(was.Last))
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, _ []string) error {
+			was, err := c.LogTime(cmd.Context())
+			if err != nil {
+				return err
+			}
+			now, err := c.ResetTime(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if !now.Last.Before(was.Last) {
+				fmt.Fprintf(cmd.OutOrStdout(), "the log time is not ahead of the broker's clock, %s\n", rfc3339(now.Now))
 				return nil
-			})
-		},
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "the log time is %s now; it was %s\n", rfc3339(now.Last), rfc3339(was.Last))
+			return nil
+		}),
 	}
 	r.register(cmd)
 	return cmd

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,87 +11,44 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/log/state"
-	"github.com/spf13/cobra"
 )
 
 func newTopic() *cobra.Command {
 	var r remote
-	cmd := &cobra.Command{
-		Use:     "topic",
-		Aliases: []string{"topics"},
-		Short:   "List, create, describe, change, trim and delete topics",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	r.register(cmd)
-	cmd.AddCommand(newTopicList(&r), newTopicDescribe(&r), newTopicCreate(&r), newTopicUpdate(&r), newTopicTrim(&r), newTopicDelete(&r))
-	return cmd
+	return r.parent(
+		&cobra.Command{Use: "topic", Aliases: []string{"topics"}, Short: "List, create, describe, change, trim and delete topics"},
+		newTopicList(&r), newTopicDescribe(&r), newTopicCreate(&r), newTopicUpdate(&r), newTopicTrim(&r), newTopicDelete(&r),
+	)
 }
 
 func newTopicList(r *remote) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List all topics",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				topics, err := c.Topics(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), topics)
-				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "NAME\tPARTITIONS\tRECORDS\tBYTES\tLATEST")
-				for _, t := range topics {
-					records, bytes, latest := totals(&t)
-					fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", t.Name, len(t.Partitions), records, bytes, ago(latest))
-				}
-				return w.Flush()
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return newList(r, "topics", (*client.Client).Topics, "NAME\tPARTITIONS\tRECORDS\tBYTES\tLATEST", func(w io.Writer, t *client.Topic) {
+		records, bytes, latest := totals(t)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", t.Name, len(t.Partitions), records, bytes, ago(latest))
+	})
 }
 
 func newTopicDescribe(r *remote) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:               "describe TOPIC",
-		Short:             "Show a topic's settings and partitions",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: r.topicNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				t, err := c.Topic(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return printTopic(cmd.OutOrStdout(), &t, asJSON)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return newShow(r, &cobra.Command{
+		Use: "describe TOPIC", Short: "Show a topic's settings and partitions", Args: cobra.ExactArgs(1), ValidArgsFunction: r.topicNames,
+	}, func(ctx context.Context, c *client.Client, args []string) (client.Topic, error) {
+		return c.Topic(ctx, args[0])
+	}, printTopic)
 }
 
 // specFlags are the flags that describe a topic.
 type specFlags struct {
 	partitions int
 	settings   []string
-	asJSON     bool
 }
 
 func (s *specFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&s.partitions, "partitions", 0, "number of partitions (0: one for a new topic, else unchanged)")
 	cmd.Flags().StringArrayVarP(&s.settings, "setting", "s", nil, "a setting, such as retention-time=7d; an empty value removes it")
-	cmd.Flags().BoolVar(&s.asJSON, "json", false, "print JSON")
 }
 
 func (s *specFlags) spec() (client.TopicSpec, error) {
@@ -109,7 +67,7 @@ func (s *specFlags) spec() (client.TopicSpec, error) {
 }
 
 func newTopicCreate(r *remote) *cobra.Command {
-	create := func(c *client.Client, cmd *cobra.Command, name string, spec client.TopicSpec) (client.Topic, error) {
+	create := func(cmd *cobra.Command, c *client.Client, name string, spec client.TopicSpec) (client.Topic, error) {
 		return c.CreateTopic(cmd.Context(), name, spec)
 	}
 	return newTopicPut(r, create, &cobra.Command{
@@ -134,7 +92,7 @@ A compacted topic keeps records without a key permanently, and its number of par
 
 func newTopicUpdate(r *remote) *cobra.Command {
 	var yes bool
-	update := func(c *client.Client, cmd *cobra.Command, name string, spec client.TopicSpec) (client.Topic, error) {
+	update := func(cmd *cobra.Command, c *client.Client, name string, spec client.TopicSpec) (client.Topic, error) {
 		if !yes && isTerminal(cmd.InOrStdin()) {
 			t, err := c.Topic(cmd.Context(), name)
 			if err != nil {
@@ -187,8 +145,10 @@ func keepsLess(now, changes map[string]string) string {
 }
 
 // newTopicPut sets the action of cmd: put a topic with its flags, and show the result.
-func newTopicPut(r *remote, put func(*client.Client, *cobra.Command, string, client.TopicSpec) (client.Topic, error), cmd *cobra.Command) *cobra.Command {
+func newTopicPut(r *remote, put func(*cobra.Command, *client.Client, string, client.TopicSpec) (client.Topic, error), cmd *cobra.Command) *cobra.Command {
 	var s specFlags
+	s.register(cmd)
+	asJSON := jsonFlag(cmd)
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		spec, err := s.spec()
@@ -196,14 +156,13 @@ func newTopicPut(r *remote, put func(*client.Client, *cobra.Command, string, cli
 			return err
 		}
 		return r.with(cmd, func(c *client.Client) error {
-			t, err := put(c, cmd, args[0], spec)
+			t, err := put(cmd, c, args[0], spec)
 			if err != nil {
 				return err
 			}
-			return printTopic(cmd.OutOrStdout(), &t, s.asJSON)
+			return printOr(cmd.OutOrStdout(), *asJSON, &t, printTopic)
 		})
 	}
-	s.register(cmd)
 	return cmd
 }
 
@@ -215,33 +174,28 @@ func newTopicDelete(r *remote) *cobra.Command {
 		Short:             "Delete a topic and all its records",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.topicNames,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				t, err := c.Topic(cmd.Context(), args[0])
-				if err != nil {
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
+			t, err := c.Topic(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if records, _, _ := totals(&t); records > 0 {
+				if err := confirm(cmd, yes, false, "would permanently delete "+counted(records, "record")); err != nil {
 					return err
 				}
-				if records, _, _ := totals(&t); records > 0 {
-					if err := confirm(cmd, yes, false, "would permanently delete "+counted(records, "record")); err != nil {
-						return err
-					}
-				}
-				if force {
-					return c.ForceDeleteTopic(cmd.Context(), args[0])
-				}
-				return c.DeleteTopic(cmd.Context(), args[0])
-			})
-		},
+			}
+			if force {
+				return c.ForceDeleteTopic(cmd.Context(), args[0])
+			}
+			return c.DeleteTopic(cmd.Context(), args[0])
+		}),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "delete the topic even if triggers use it; they follow the next topic with this name")
 	cmd.Flags().BoolVar(&yes, "yes", false, "delete the topic even if it has records")
 	return cmd
 }
 
-func printTopic(w io.Writer, t *client.Topic, asJSON bool) error {
-	if asJSON {
-		return writeJSON(w, t)
-	}
+func printTopic(w io.Writer, t *client.Topic) error {
 	fmt.Fprintf(w, "topic %s, id %s\n", t.Name, t.ID)
 	for _, name := range slices.Sorted(maps.Keys(t.Settings)) {
 		fmt.Fprintf(w, "  %s = %s\n", name, t.Settings[name])
@@ -252,13 +206,6 @@ func printTopic(w io.Writer, t *client.Topic, asJSON bool) error {
 		fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t%d\t%s\n", p.Partition, p.Start, p.Next, p.Records, p.Bytes, ago(p.LatestCommit))
 	}
 	return tw.Flush()
-}
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
 
 func totals(t *client.Topic) (records, bytes int64, latest time.Time) {
@@ -277,4 +224,53 @@ func ago(t time.Time) string {
 		return "never"
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+// trimFlags are the flags of `seb topic trim`.
+type trimFlags struct {
+	partition int32
+	before    int64
+	yes       bool
+}
+
+func newTopicTrim(r *remote) *cobra.Command {
+	var f trimFlags
+	cmd := &cobra.Command{
+		Use:               "trim TOPIC --before OFFSET",
+		Short:             "Delete the records of a partition below an offset",
+		Example:           "  seb topic trim orders -p 2 --before 100000 --yes",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.topicNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.before < 0 || f.partition < 0 {
+				return usageError{errors.New("--before and --partition: must be set and not negative")}
+			}
+			return r.with(cmd, func(c *client.Client) error { return f.run(cmd, c, args[0]) })
+		},
+	}
+	cmd.Flags().Int64Var(&f.before, "before", -1, "first offset to keep; required")
+	cmd.Flags().Int32VarP(&f.partition, "partition", "p", 0, "the partition")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "delete records without asking")
+	return cmd
+}
+
+func (f *trimFlags) run(cmd *cobra.Command, c *client.Client, topic string) error {
+	t, err := c.Topic(cmd.Context(), topic)
+	if err != nil {
+		return err
+	}
+	if int(f.partition) < len(t.Partitions) {
+		now := &t.Partitions[f.partition]
+		if n := min(f.before-now.Start, now.Records); n > 0 {
+			if err := confirm(cmd, f.yes, false, "would permanently delete "+counted(n, "record")); err != nil {
+				return err
+			}
+		}
+	}
+	p, err := c.Trim(cmd.Context(), topic, f.partition, f.before)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s partition %d begins at offset %d, next is %d\n", topic, p.Partition, p.Start, p.Next)
+	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,37 +18,18 @@ import (
 
 func newTrigger() *cobra.Command {
 	var r remote
-	cmd := &cobra.Command{
-		Use:     "trigger",
-		Aliases: []string{"triggers"},
-		Short:   "Create, list, test, explain, pause and delete triggers; list their firings",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	r.register(cmd)
-	cmd.AddCommand(
+	return r.parent(
+		&cobra.Command{
+			Use: "trigger", Aliases: []string{"triggers"}, Short: "Create, list, test, explain, pause and delete triggers; list their firings",
+		},
 		newTriggerPut(&r), newTriggerApply(&r), newTriggerList(&r), newTriggerShow(&r), newTriggerDelete(&r), newTriggerPause(&r, true), newTriggerPause(&r, false), newTriggerDryRun(&r),
 		newTriggerExplain(&r), newTriggerFires(&r), newTriggerFiring(&r), newTriggerResend(&r), newTriggerSecret(),
 	)
-	return cmd
 }
 
 // triggerIDs completes the ID of a trigger.
-func (r *remote) triggerIDs(cmd *cobra.Command, args []string, _ string) (list []string, _ cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	err := r.with(cmd, func(c *client.Client) error {
-		all, err := c.Triggers(cmd.Context())
-		for i := range all {
-			list = append(list, all[i].ID)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return list, cobra.ShellCompDirectiveNoFileComp
+func (r *remote) triggerIDs(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return completer(r, (*client.Client).Triggers, func(t *client.Trigger) string { return t.ID })(cmd, args, toComplete)
 }
 
 // caret shows on stderr the position of an error in an expression in text form.
@@ -72,33 +54,9 @@ func instant(t time.Time) string {
 }
 
 func newTriggerList(r *remote) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List all triggers",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				list, err := c.Triggers(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), list)
-				}
-				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "ID\tVERSION\tSTATUS\tFIRE\tEXPRESSION")
-				for i := range list {
-					t := &list[i]
-					fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", t.ID, t.Version, triggerStatus(t), t.Fire, shorten(t.Text))
-				}
-				return w.Flush()
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return newList(r, "triggers", (*client.Client).Triggers, "ID\tVERSION\tSTATUS\tFIRE\tEXPRESSION", func(w io.Writer, t *client.Trigger) {
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", t.ID, t.Version, triggerStatus(t), t.Fire, shorten(t.Text))
+	})
 }
 
 func triggerStatus(t *client.Trigger) string {
@@ -124,27 +82,11 @@ func shorten(text string) string {
 }
 
 func newTriggerShow(r *remote) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:               "show ID",
-		Short:             "Show a trigger, without its secrets",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: r.triggerIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				t, err := c.Trigger(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), t)
-				}
-				return printTrigger(cmd.OutOrStdout(), &t)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	return newShow(r, &cobra.Command{
+		Use: "show ID", Short: "Show a trigger, without its secrets", Args: cobra.ExactArgs(1), ValidArgsFunction: r.triggerIDs,
+	}, func(ctx context.Context, c *client.Client, args []string) (client.Trigger, error) {
+		return c.Trigger(ctx, args[0])
+	}, printTrigger)
 }
 
 func printTrigger(out io.Writer, t *client.Trigger) error {
@@ -180,14 +122,12 @@ func newTriggerDelete(r *remote) *cobra.Command {
 		Short:             "Delete a trigger and drop its undelivered firings",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.triggerIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				if err := confirm(cmd, yes, true, "would delete trigger "+args[0]+" and drop its undelivered firings"); err != nil {
-					return err
-				}
-				return c.DeleteTrigger(cmd.Context(), args[0])
-			})
-		},
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
+			if err := confirm(cmd, yes, true, "would delete trigger "+args[0]+" and drop its undelivered firings"); err != nil {
+				return err
+			}
+			return c.DeleteTrigger(cmd.Context(), args[0])
+		}),
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
@@ -199,12 +139,10 @@ func newTriggerPause(r *remote, paused bool) *cobra.Command {
 		Short:             "End the pause of a trigger",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.triggerIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				_, err := c.PauseTrigger(cmd.Context(), args[0], paused)
-				return err
-			})
-		},
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
+			_, err := c.PauseTrigger(cmd.Context(), args[0], paused)
+			return err
+		}),
 	}
 	if paused {
 		cmd.Use, cmd.Short = "pause ID", "Pause a trigger: suppress new firings, hold undelivered ones"

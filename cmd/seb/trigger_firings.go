@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -100,15 +101,13 @@ func newTriggerFiring(r *remote) *cobra.Command {
 		Use:   "firing ID",
 		Short: "Show a firing and its matched events",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				x, err := c.Firing(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return writeJSON(cmd.OutOrStdout(), x)
-			})
-		},
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
+			x, err := c.Firing(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printOr(cmd.OutOrStdout(), true, &x, nil)
+		}),
 	}
 }
 
@@ -117,40 +116,28 @@ func newTriggerResend(r *remote) *cobra.Command {
 		Use:   "resend FIRING",
 		Short: "Deliver a firing again, whatever its state",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				_, err := c.ResendFiring(cmd.Context(), args[0])
-				return err
-			})
-		},
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
+			_, err := c.ResendFiring(cmd.Context(), args[0])
+			return err
+		}),
 	}
 }
 
 func newTriggerExplain(r *remote) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return newShow(r, &cobra.Command{
 		Use:               "explain ID ENTITY",
 		Short:             "Show the state of a trigger for an entity: its value, the awaited events, the firings",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: r.triggerIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(_ *cobra.Command, args []string) error {
 			if err := nameable(args[1]); err != nil {
 				return usageError{err}
 			}
-			return r.with(cmd, func(c *client.Client) error {
-				x, err := c.Explain(cmd.Context(), args[0], args[1])
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), x)
-				}
-				return printExplanation(cmd.OutOrStdout(), &x)
-			})
+			return nil
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	}, func(ctx context.Context, c *client.Client, args []string) (client.Explanation, error) {
+		return c.Explain(ctx, args[0], args[1])
+	}, printExplanation)
 }
 
 func printExplanation(out io.Writer, x *client.Explanation) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 
 	"github.com/sebbroker/seb/client"
@@ -13,7 +14,6 @@ import (
 
 // triggerFlags are the flags that describe a trigger.
 type triggerFlags struct {
-	remote  *remote
 	file    string
 	deliver string
 	spec    trigger
@@ -60,8 +60,8 @@ func (f *triggerFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error
 }
 
 func newTriggerPut(r *remote) *cobra.Command {
-	f := triggerFlags{remote: r}
-	var asJSON bool
+	var f triggerFlags
+	var asJSON *bool
 	cmd := &cobra.Command{
 		Use:   "put ID [EXPRESSION]",
 		Short: "Create or change a trigger",
@@ -88,11 +88,10 @@ headers is replaced by the environment variable.`,
 					caret(cmd, t.text, err)
 					return err
 				}
-				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), out)
-				}
-				printStored(cmd, &out)
-				return nil
+				return printOr(cmd.OutOrStdout(), *asJSON, &out, func(io.Writer, *client.StoredTrigger) error {
+					printStored(cmd, &out)
+					return nil
+				})
 			})
 		},
 	}
@@ -101,7 +100,7 @@ headers is replaced by the environment variable.`,
 	cmd.Flags().BoolVar(&f.carry, "carry-fired", true, "with once: firings of earlier versions count")
 	cmd.Flags().StringVar(&f.spec.OnRetract, "on-retract", "", "notify: send a second message when the expression is no longer true")
 	cmd.Flags().StringVar(&f.deliver, "deliver", "", "destination of firings, in JSON (default: none; they are only listed)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	asJSON = jsonFlag(cmd)
 	return cmd
 }
 
@@ -120,8 +119,8 @@ func printStored(cmd *cobra.Command, out *client.StoredTrigger) {
 }
 
 func newTriggerDryRun(r *remote) *cobra.Command {
-	f := triggerFlags{remote: r, carry: true}
-	var asJSON bool
+	f := triggerFlags{carry: true}
+	var asJSON *bool
 	cmd := &cobra.Command{
 		Use:   "dry-run [EXPRESSION | ID]",
 		Short: "Show the firings of a trigger for all events in the log",
@@ -144,15 +143,12 @@ a trigger means the trigger; in quotes, '"name"', it is an event.`,
 					caret(cmd, t.text, err)
 					return err
 				}
-				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), run)
-				}
-				return printDryRun(cmd.OutOrStdout(), &run)
+				return printOr(cmd.OutOrStdout(), *asJSON, &run, printDryRun)
 			})
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	asJSON = jsonFlag(cmd)
 	return cmd
 }
 

@@ -22,19 +22,17 @@ A broker of a newer program keeps the level of an existing bucket, so that the o
 once. Programs that do not know the level then refuse the bucket.`,
 		Example: "  seb upgrade\n  seb upgrade --finalize",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return r.with(cmd, func(c *client.Client) error {
-				u, err := c.Upgrade(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if finalize {
-					return finalizeUpgrade(cmd, c, u)
-				}
-				printUpgrade(cmd.OutOrStdout(), &u, time.Now())
-				return nil
-			})
-		},
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, _ []string) error {
+			u, err := c.Upgrade(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if finalize {
+				return finalizeUpgrade(cmd, c, u)
+			}
+			printUpgrade(cmd.OutOrStdout(), &u, time.Now())
+			return nil
+		}),
 	}
 	r.register(cmd)
 	cmd.Flags().BoolVar(&finalize, "finalize", false, "raise the bucket to the highest level that the broker knows")
