@@ -1,17 +1,10 @@
 package torture
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -36,31 +29,20 @@ const (
 	hoursPerMonth = 730
 )
 
-// costRow is one broker of the cost table, in a separate process.
+// costRow is one broker of the cost table, with its own prefix and counting proxy.
 type costRow struct {
-	Bucket string
-	Topics int
-	Wait   time.Duration
+	topics       int
+	wait         time.Duration
+	proxy        *testenv.S3Proxy
+	node         *node.Node
+	from, counts testenv.S3Counts
+	sent, read   int64 // records; valid after stop
+	stop         func()
 }
-
-// costResult is the final output of a row's process.
-type costResult struct {
-	Sent, Read int64 // records
-	RSSMax     int64
-	Ranges     int // of the log's state
-	Packs      int
-}
-
-const (
-	// rowVariable marks a process of this test as a row.
-	rowVariable = "SEB_COST_ROW"
-	// rowReady is what it prints when its topics exist.
-	rowReady = "ready"
-)
 
 // TestCosts counts the requests of brokers with default settings in 1/730 of a month, including
-// merging, snapshots, collection and retention, and a consumer that keeps up. The rows run
-// concurrently, each with its own prefix and counting proxy.
+// merging, snapshots, collection and retention, and a consumer that keeps up. The brokers run
+// concurrently.
 func TestCosts(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
@@ -69,10 +51,10 @@ func TestCosts(t *testing.T) {
 	if *costsMeasure < time.Minute {
 		topics = topics[:2]
 	}
-	var rows []*runningRow
+	var rows []*costRow
 	for _, wait := range []time.Duration{250 * time.Millisecond, time.Second} {
 		for _, n := range topics {
-			rows = append(rows, startRow(t, server.Endpoint, costRow{Topics: n, Wait: wait}))
+			rows = append(rows, startRow(t, server.Endpoint, &costRow{topics: n, wait: wait}))
 		}
 	}
 	watch(*costsWarm)
@@ -89,145 +71,75 @@ func TestCosts(t *testing.T) {
 	hour := float64(time.Hour) / float64(took)
 	t.Log("| topics | batch wait | PUT | GET | LIST | DELETE | requests a month | one object per topic |")
 	for _, r := range rows {
-		r.stop(t)
+		r.stop()
 		c := r.counts
 		bill := func(puts, gets int) float64 {
 			return hour * hoursPerMonth * (float64(puts)*putPrice + float64(gets)*getPrice)
 		}
 		puts, gets, lists, deletes := c.Of(testenv.Put), c.Of(testenv.Get), c.Of(testenv.List), c.Of(testenv.Delete)
-		t.Logf("| %d | %v | %.0f | %.0f | %.0f | %.0f | $%.2f | $%.2f |", r.Topics, r.Wait, hour*float64(puts), hour*float64(gets), hour*float64(lists),
-			hour*float64(deletes), bill(puts+lists, gets), bill(c.Of(testenv.Put, "wal")*r.Topics, 0))
-		snap := r.proxy.Puts()["snap"]
-		t.Logf("  counted: %v; snapshots of at most %d bytes; %d records sent, %d read; %d MiB of memory at most; state of %d ranges, %d packs", c, snap.Max,
-			r.result.Sent, r.result.Read, r.result.RSSMax>>20, r.result.Ranges, r.result.Packs)
+		t.Logf("| %d | %v | %.0f | %.0f | %.0f | %.0f | $%.2f | $%.2f |", r.topics, r.wait, hour*float64(puts), hour*float64(gets), hour*float64(lists),
+			hour*float64(deletes), bill(puts+lists, gets), bill(c.Of(testenv.Put, "wal")*r.topics, 0))
+		t.Logf("  counted: %v; snapshots of at most %d bytes; %d records sent, %d read; %d packs", c, r.proxy.Puts()["snap"].Max, r.sent, r.read, len(r.node.View().Packs()))
 		r.judge(t, took)
 	}
 }
 
-// runningRow is a row's process.
-type runningRow struct {
-	costRow
-	proxy        *testenv.S3Proxy
-	cmd          *exec.Cmd
-	stdin        io.Closer
-	out          *bufio.Reader
-	from, counts testenv.S3Counts
-	result       costResult
-}
-
-func startRow(t *testing.T, endpoint string, row costRow) *runningRow {
-	t.Helper()
-	proxy, err := testenv.NewS3Proxy(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
-	row.Bucket = proxy.Spec(fmt.Sprintf("costs/%d-%v", row.Topics, row.Wait))
-	text, err := json.Marshal(row)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &runningRow{costRow: row, proxy: proxy, cmd: exec.Command(os.Args[0], "-test.run=^TestCostRow$", "-test.timeout=0")}
-	r.cmd.Env = append(os.Environ(), rowVariable+"="+string(text))
-	r.cmd.Stderr = os.Stderr
-	stdout, err := r.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.out = bufio.NewReader(stdout)
-	// It ends when this is closed, and so with this process.
-	if r.stdin, err = r.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.stdin.Close() })
-	if line, err := r.out.ReadString('\n'); err != nil || strings.TrimSpace(line) != rowReady {
-		t.Fatalf("%d topics at %v: says %q: %v", r.Topics, r.Wait, line, err)
-	}
-	return r
-}
-
-// stop ends the process and reads its result.
-func (r *runningRow) stop(t *testing.T) {
-	t.Helper()
-	_ = r.stdin.Close()
-	said, err := io.ReadAll(r.out)
-	if err := errors.Join(err, r.cmd.Wait()); err != nil {
-		t.Fatalf("%d topics at %v: %v\n%s", r.Topics, r.Wait, err, said)
-	}
-	line, _, _ := bytes.Cut(said, []byte("\n"))
-	if err := json.Unmarshal(line, &r.result); err != nil {
-		t.Fatalf("%d topics at %v: %v\n%s", r.Topics, r.Wait, err, said)
-	}
-}
-
 // judge checks the counts.
-func (r *runningRow) judge(t *testing.T, took time.Duration) {
+func (r *costRow) judge(t *testing.T, took time.Duration) {
 	t.Helper()
-	if slots := r.counts.Of(testenv.Put, "wal"); float64(slots) > 1.1*float64(took)/float64(r.Wait)+5 {
-		t.Errorf("%d topics at %v: %d slots in %v", r.Topics, r.Wait, slots, took)
+	// One per batch wait, for any number of topics; fewer on a slow machine.
+	if slots := r.counts.Of(testenv.Put, "wal"); float64(slots) > 1.1*float64(took)/float64(r.wait)+5 {
+		t.Errorf("%d topics at %v: %d slots in %v", r.topics, r.wait, slots, took)
 	}
 	// The consumer reads from the tail or the cache, except for slots that arrive while the cache
 	// has too many to write.
 	if n := r.counts.Of(testenv.Get, "wal"); n > r.counts.Of(testenv.Put, "wal")/100 {
-		t.Errorf("%d topics at %v: %d GETs of slots", r.Topics, r.Wait, n)
+		t.Errorf("%d topics at %v: %d GETs of slots", r.topics, r.wait, n)
 	}
-	if r.result.Read == 0 {
-		t.Errorf("%d topics at %v: the consumer read nothing of %d records", r.Topics, r.Wait, r.result.Sent)
+	if other := r.counts.Total() - r.counts.Of(testenv.Put); took < time.Minute && other > 0 {
+		t.Errorf("%d topics at %v: %d requests other than PUT, before any background work: %v", r.topics, r.wait, other, r.counts)
+	}
+	if r.sent < int64(r.topics) || r.read == 0 {
+		t.Errorf("%d topics at %v: the consumer read %d of %d records", r.topics, r.wait, r.read, r.sent)
 	}
 }
 
-// TestCostRow is the process of a row: a broker with default settings, producers that keep every
-// topic busy, and a consumer of the first topic.
-func TestCostRow(t *testing.T) {
-	text := os.Getenv(rowVariable)
-	if text == "" {
-		t.Skip("a part of TestCosts")
-	}
-	var row costRow
-	if err := json.Unmarshal([]byte(text), &row); err != nil {
+// startRow starts a broker with default settings, producers that keep every topic busy, and a
+// consumer of the first topic.
+func startRow(t *testing.T, endpoint string, r *costRow) *costRow {
+	t.Helper()
+	var err error
+	if r.proxy, err = testenv.NewS3Proxy(endpoint); err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.Open(t.Context(), node.Options{
-		Bucket: row.Bucket, DataDir: t.TempDir(), CacheDir: t.TempDir(), CacheBytes: 1 << 30, BatchWait: row.Wait,
-	})
-	if err != nil {
+	t.Cleanup(r.proxy.Close)
+	if r.node, err = node.Open(t.Context(), node.Options{
+		Bucket: r.proxy.Spec(fmt.Sprintf("costs/%d-%v", r.topics, r.wait)), DataDir: t.TempDir(), CacheDir: t.TempDir(), CacheBytes: 1 << 30, BatchWait: r.wait,
+	}); err != nil {
 		t.Fatal(err)
 	}
-	debug.SetMemoryLimit(n.Budget().GoLimit()) // like the server
 	var wg sync.WaitGroup
-	for i := range row.Topics {
+	for i := range r.topics {
 		wg.Go(func() { // they share one slot
 			spec := broker.TopicSpec{Settings: map[string]string{"retention-time": retention.String()}}
-			if _, err := n.CreateTopic(t.Context(), fmt.Sprint("t", i), spec); err != nil {
+			if _, err := r.node.CreateTopic(t.Context(), fmt.Sprint("t", i), spec); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	fmt.Println(rowReady)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
+	wg.Go(func() { r.read = consume(ctx, t, r.node) })
+	wg.Go(func() { r.sent = keepBusy(ctx, t, r.node, r) })
+	r.stop = sync.OnceFunc(func() {
 		cancel()
-	}()
-	var result costResult
-	wg.Go(func() { result.Read = consume(ctx, t, n) })
-	result.Sent = keepBusy(ctx, t, n, &row)
-	wg.Wait()
-	view := n.View()
-	for _, topic := range view.Topics() {
-		result.Ranges += len(topic.Partitions.At(0).Ranges)
-	}
-	result.Packs, result.RSSMax = len(view.Packs()), machine.RSSMax()
-	if err := n.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewEncoder(os.Stdout).Encode(&result); err != nil {
-		t.Fatal(err)
-	}
+		wg.Wait()
+		if err := r.node.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
 }
 
 // retention of every topic: short enough to take effect within the hour.
@@ -240,10 +152,10 @@ const ticksPerWait = 25
 // keepBusy sends a record to each topic per batch wait, or more often with few topics, until ctx
 // ends. Each topic has an idempotent producer.
 func keepBusy(ctx context.Context, t *testing.T, n *node.Node, row *costRow) (sent int64) {
-	tick := time.NewTicker(row.Wait / ticksPerWait)
+	tick := time.NewTicker(row.wait / ticksPerWait)
 	defer tick.Stop()
 	value := []byte(strings.Repeat("x", 100))
-	sequences := make([]int32, row.Topics)
+	sequences := make([]int32, row.topics)
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	for next := 0; ; {
@@ -252,9 +164,9 @@ func keepBusy(ctx context.Context, t *testing.T, n *node.Node, row *costRow) (se
 			return sent
 		case <-tick.C:
 		}
-		appends := make([]broker.Append, max(1, row.Topics/ticksPerWait))
+		appends := make([]broker.Append, max(1, row.topics/ticksPerWait))
 		for i := range appends {
-			to := next % row.Topics
+			to := next % row.topics
 			next++
 			data, sum, err := record.Append(nil, []record.Record{{Value: value, Timestamp: time.Now().UnixMilli()}}, record.EncodeOptions{
 				Producer: &record.Producer{ID: int64(to + 1), Sequence: sequences[to]},

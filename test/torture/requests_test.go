@@ -3,8 +3,6 @@ package torture
 import (
 	"context"
 	"flag"
-	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,11 +13,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-var (
-	idleFor  = flag.Duration("idle", 4*time.Second, "time to count an idle broker's requests (full run: 10m)")
-	writeFor = flag.Duration("write", 4*time.Second, "time to write 1 and 20 topics (full run: 1m)")
-	waitFor  = flag.Duration("batch-wait", 250*time.Millisecond, "batch wait time for that (full run: 1s)")
-)
+var idleFor = flag.Duration("idle", 4*time.Second, "time to count an idle broker's requests (full run: 10m)")
 
 // counted is a real S3 server behind a counting proxy: the store's view of the bill.
 type counted struct {
@@ -101,65 +95,6 @@ func TestIdleBrokerAsksNothing(t *testing.T) {
 		t.Errorf("with waiting readers an idle broker sent %v in %v, limit %d", counts, *idleFor, most)
 	}
 	t.Logf("%v idle without readers: 0 requests; %v with 10 readers: %v", *idleFor, *idleFor, counts)
-}
-
-// TestPutsDoNotGrowWithTopics: 1 and 20 topics cause the same number of PUTs.
-func TestPutsDoNotGrowWithTopics(t *testing.T) {
-	store := newCounted(t)
-	puts := map[int]int{}
-	for _, topics := range []int{1, 20} {
-		n := open(t, store.Spec(fmt.Sprintf("topics%d", topics)), *waitFor)
-		for i := range topics {
-			if err := n.EnsureTopic(t.Context(), fmt.Sprint("t", i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		store.take()
-		acks := write(t, n, topics)
-		counts := store.take()
-		puts[topics] = counts.Of(testenv.Put)
-		t.Logf("%d topics for %v at %v: %v, %d records acknowledged", topics, *writeFor, *waitFor, counts, acks)
-		if other := counts.Total() - counts.Of(testenv.Put); other > 0 {
-			t.Errorf("%d topics: %d requests other than PUT", topics, other)
-		}
-		if acks < topics {
-			t.Errorf("%d topics: %d records acknowledged", topics, acks)
-		}
-		n.Close(t.Context())
-	}
-	// One per batch wait, for any number of topics; fewer on a slow machine.
-	if most := int(*writeFor / *waitFor) + 2; puts[1] > most || puts[20] > most {
-		t.Errorf("PUTs by number of topics: %v, at most %d", puts, most)
-	}
-}
-
-// write keeps every topic busy with one producer each and returns the number of acknowledged
-// records.
-func write(t *testing.T, n *node.Node, topics int) int {
-	ctx, cancel := context.WithTimeout(t.Context(), *writeFor)
-	defer cancel()
-	var mu sync.Mutex
-	acks := 0
-	var wg sync.WaitGroup
-	data, sum := batch(t, strings.Repeat("x", 100))
-	for i := range topics {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				r := n.Submit(t.Context(), []broker.Append{{
-					Topic: fmt.Sprint("t", i), Data: append([]byte(nil), data...), Summary: sum, ExpectedOffset: -1,
-				}}).Wait(t.Context())
-				if r[0].Err != nil {
-					t.Error(r[0].Err)
-					return
-				}
-				mu.Lock()
-				acks++
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	return acks
 }
 
 // watch waits while nothing may happen, which no condition can detect.
