@@ -1,10 +1,8 @@
 package pressure
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -70,36 +68,18 @@ func TestDecompressionBombs(t *testing.T) {
 
 // send posts batches and returns the answer.
 func (b *broker) send(topic string, body []byte) (status int, answer []byte) {
-	req, err := http.NewRequest(http.MethodPost, b.url+"/records?topic-name="+topic, bytes.NewReader(body))
-	if err != nil {
-		panic(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Content-Type", api.RecordBatch)
-	req.Header.Set("Accept", "*/*")
-	resp, err := http.DefaultClient.Do(req)
+	resp, answer, err := b.ask(b.t.Context(), b.url+"/records?topic-name="+topic, request{method: http.MethodPost, kind: api.RecordBatch, body: body, client: http.DefaultClient})
 	if err != nil {
 		b.t.Error(err)
 		return 0, nil
 	}
-	defer resp.Body.Close()
-	answer, _ = io.ReadAll(resp.Body)
 	return resp.StatusCode, answer
 }
 
-// drink reads a whole topic and ignores the content.
+// readAll reads a whole topic, for up to a second, and ignores the content.
 func (b *broker) readAll(topic, kind string) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Second)
 	defer cancel()
 	url := fmt.Sprintf("%s/records?topic-name=%s&offset=0&max-records=1000&timeout=0s", b.url, topic)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		panic(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Accept", kind)
-	if resp, err := http.DefaultClient.Do(req); err == nil {
-		_, _ = io.Copy(io.Discard, resp.Body) // the test may be over
-		resp.Body.Close()
-	}
+	_, _, _ = b.ask(ctx, url, request{accept: kind, client: http.DefaultClient, discard: true}) // the test may be over
 }

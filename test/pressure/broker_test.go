@@ -1,11 +1,13 @@
 package pressure
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,9 +51,7 @@ func start(t *testing.T, args ...string) *broker {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	env := []string{
-		"AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey, "SEB_API_KEY=" + key,
-	}
+	env := append([]string{"SEB_API_KEY=" + key}, testenv.S3Keys...)
 	args = append([]string{
 		"--bucket", proxy.Spec("pressure"), "--data-dir", dir, "--http-port", "0", "--memory-limit", strconv.Itoa(limit),
 		"--http-connections", "100000", "--http-debug-enable", "--http-debug-port", debugPort,
@@ -81,56 +81,70 @@ func start(t *testing.T, args ...string) *broker {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 // status returns a number of bytes in /proc/PID/status.
 func (b *broker) status(field string) int64 {
 	b.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.Pid()))
-	if err != nil {
-		b.t.Fatalf("%v\n%s", err, b.Log())
-	}
-	n, ok := statusField(string(text), field)
-	if !ok {
-		b.t.Fatalf("process status has no %s", field)
+	n := b.Status(field)
+	if n == 0 && field != "RssShmem" {
+		b.t.Fatalf("process status has no %s\n%s", field, b.Log())
 	}
 	return n
 }
 
-func statusField(text, field string) (bytes int64, ok bool) {
-	for line := range strings.Lines(text) {
-		if rest, found := strings.CutPrefix(line, field+":"); found {
-			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			return kib << 10, err == nil
-		}
-	}
-	return 0, false
+// request is a request over HTTP with the broker's key. Its zero value is a GET.
+type request struct {
+	method, accept, kind string // kind is the media type of body
+	body                 []byte
+	client               *http.Client // nil: a new connection
+	discard              bool         // ignores the body of the answer
 }
+
+// ask sends a request and returns the answer and its whole body.
+func (b *broker) ask(ctx context.Context, url string, r request) (resp *http.Response, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.method, http.MethodGet), url, bytes.NewReader(r.body))
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Accept", cmp.Or(r.accept, "*/*"))
+	if r.accept == noAccept {
+		req.Header.Del("Accept")
+	}
+	if r.kind != "" {
+		req.Header.Set("Content-Type", r.kind)
+	}
+	client := r.client
+	if client == nil {
+		client, req.Close = http.DefaultClient, true
+	}
+	if resp, err = client.Do(req); err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	if r.discard {
+		_, err = io.Copy(io.Discard, resp.Body)
+	} else {
+		body, err = io.ReadAll(resp.Body)
+	}
+	return resp, body, err
+}
+
+// noAccept sends no Accept header, like the original's client.
+const noAccept = "none"
 
 // get returns the body of an answer with status 200.
 func (b *broker) get(url string) string {
 	b.t.Helper()
-	req, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Accept", "*/*")
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		b.t.Fatalf("%v\n%s", err, b.Log())
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	resp, body, err := b.ask(b.t.Context(), url, request{})
 	if err != nil || resp.StatusCode != http.StatusOK {
-		b.t.Fatalf("%s: %d %.300s %v", url, resp.StatusCode, body, err)
+		b.t.Fatalf("%s: %v %.300s %v\n%s", url, resp, body, err, b.Log())
 	}
 	return string(body)
 }

@@ -2,13 +2,14 @@ package pressure
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/api"
 )
 
 // TestKeepAliveConnections: a Go client that keeps as many connections busy as the broker serves
@@ -78,18 +79,11 @@ func TestKeepAliveConnections(t *testing.T) {
 
 // postOnce produces a record.
 func (b *broker) postOnce(c *http.Client) (status int, err error) {
-	req, err := http.NewRequest(http.MethodPost, b.url+"/records?topic-name=busy", strings.NewReader("x"))
+	resp, _, err := b.ask(b.t.Context(), b.url+"/records?topic-name=busy", request{
+		method: http.MethodPost, kind: api.TextPlain, accept: api.JSON + ", " + api.ProblemJSON, body: []byte("x"), client: c,
+	})
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Content-Type", "text/plain")
-	req.Header.Set("Accept", "application/json, application/problem+json")
-	resp, err := c.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode, err
+	return resp.StatusCode, nil
 }

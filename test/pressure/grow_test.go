@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -71,7 +71,7 @@ func (g *grown) id(topic string) [16]byte {
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = &topic
 	r.Topics = append(r.Topics, t)
-	resp, err := ask[*kmsg.MetadataResponse](g, r)
+	resp, err := kafkaCall[*kmsg.MetadataResponse](g, r)
 	if err != nil || len(resp.Topics) != 1 {
 		return [16]byte{}
 	}
@@ -96,8 +96,8 @@ func (g *grown) connect() {
 	}
 }
 
-// ask sends a request to the broker.
-func ask[R kmsg.Response](g *grown, r kmsg.Request) (R, error) {
+// kafkaCall sends a request to the broker.
+func kafkaCall[R kmsg.Response](g *grown, r kmsg.Request) (R, error) {
 	resp, err := g.client.SeedBrokers()[0].Request(g.t.Context(), r)
 	if err != nil {
 		var none R
@@ -114,7 +114,7 @@ func (g *grown) create(topics, partitions int) error {
 		t := kmsg.NewCreateTopicsRequestTopic()
 		t.Topic, t.NumPartitions, t.ReplicationFactor = fmt.Sprintf("topic-%06d", n), int32(partitions), -1
 		r.Topics = append(r.Topics, t)
-		resp, err := ask[*kmsg.CreateTopicsResponse](g, r)
+		resp, err := kafkaCall[*kmsg.CreateTopicsResponse](g, r)
 		if err != nil {
 			return err
 		}
@@ -146,18 +146,7 @@ func (g *grown) each(many int, f func(n int) error) error {
 
 // put sends a request over HTTP.
 func (g *grown) put(path, body string) error {
-	req, err := http.NewRequest(http.MethodPut, g.url+path, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := g.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
+	resp, text, err := g.ask(g.t.Context(), g.url+path, request{method: http.MethodPut, kind: api.JSON, body: []byte(body), client: &g.http})
 	if err != nil || resp.StatusCode < http.StatusMultipleChoices {
 		return err
 	}
@@ -203,7 +192,7 @@ func (g *grown) append(topic string, partitions int, p record.Producer) error {
 		t.Partitions = append(t.Partitions, part)
 	}
 	r.Topics = append(r.Topics, t)
-	resp, err := ask[*kmsg.ProduceResponse](g, r)
+	resp, err := kafkaCall[*kmsg.ProduceResponse](g, r)
 	if err != nil {
 		return err
 	}
@@ -238,7 +227,7 @@ func (g *grown) commit(group, topic string, partitions int) error {
 		t.Partitions = append(t.Partitions, p)
 	}
 	r.Topics = append(r.Topics, t)
-	resp, err := ask[*kmsg.OffsetCommitResponse](g, r)
+	resp, err := kafkaCall[*kmsg.OffsetCommitResponse](g, r)
 	if err != nil {
 		return err
 	}
@@ -291,7 +280,7 @@ func (g *grown) members() error {
 		p := kmsg.NewJoinGroupRequestProtocol()
 		p.Name, p.Metadata = "range", make([]byte, 8000)
 		r.Protocols = append(r.Protocols, p)
-		resp, err := ask[*kmsg.JoinGroupResponse](g, r)
+		resp, err := kafkaCall[*kmsg.JoinGroupResponse](g, r)
 		if err != nil {
 			return err
 		}
@@ -305,22 +294,9 @@ func (g *grown) lists() {
 	for range 4 {
 		for _, path := range []string{"/topics", "/groups", "/topic?topic-name=topic-000000", "/group?group=group-000000", "/metrics", "/readyz"} {
 			g.wg.Go(func() {
-				req, err := http.NewRequest(http.MethodGet, g.url+path, nil)
-				if err != nil {
-					g.t.Error(err)
-					return
-				}
-				req.Header.Set("Authorization", "Bearer "+key)
-				req.Header.Set("Accept", "application/json, text/plain")
-				resp, err := http.DefaultClient.Do(req)
-				if err != nil {
-					g.t.Errorf("%s: %v", path, err)
-					return
-				}
-				defer resp.Body.Close()
-				switch n, err := io.Copy(io.Discard, resp.Body); {
+				switch resp, _, err := g.ask(g.t.Context(), g.url+path, request{accept: "application/json, text/plain", client: http.DefaultClient, discard: true}); {
 				case err != nil:
-					g.t.Errorf("%s: after %d bytes: %v", path, n, err)
+					g.t.Errorf("%s: %v", path, err)
 				case resp.StatusCode >= http.StatusInternalServerError:
 					g.t.Errorf("%s: %s", path, resp.Status)
 				}
@@ -328,7 +304,7 @@ func (g *grown) lists() {
 		}
 		g.wg.Go(func() {
 			r := kmsg.NewPtrMetadataRequest()
-			if _, err := ask[*kmsg.MetadataResponse](g, r); err != nil {
+			if _, err := kafkaCall[*kmsg.MetadataResponse](g, r); err != nil {
 				g.t.Errorf("metadata: %v", err)
 			}
 		})

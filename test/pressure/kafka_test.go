@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -95,9 +96,7 @@ func TestHostileKafkaClients(t *testing.T) {
 				for range many {
 					wg.Go(func() { v.harm(ctx, kind.raw, kind.begin) })
 				}
-				for end := time.Now().Add(time.Minute); v.metric("seb_kafka_connections") < 4 && time.Now().Before(end); {
-					<-time.After(time.Millisecond)
-				}
+				sebtest.Eventually(t, "attackers are connected", func() bool { return v.metric("seb_kafka_connections") >= 4 })
 				loaded := v.visit()
 				open := v.metric("seb_kafka_connections")
 				t.Logf("%d %s: %.0f held; %d records, each on a new connection, took %s, without attack %s", many, kind.name, open, visits,
@@ -121,17 +120,17 @@ type kafkaVictim struct {
 }
 
 // listens returns its Kafka address.
-func (v *kafkaVictim) listens() string {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+func (v *kafkaVictim) listens() (address string) {
+	sebtest.Eventually(v.t, "the log names the Kafka listener", func() (ok bool) {
 		for line := range strings.Lines(v.Log()) {
 			// A line with pprof is complete.
-			if address, ok := testenv.KafkaAddress(line); ok && strings.Contains(line, " pprof=") {
-				return address
+			if address, ok = testenv.KafkaAddress(line); ok && strings.Contains(line, " pprof=") {
+				return true
 			}
 		}
-	}
-	v.t.Fatalf("no Kafka listener in\n%s", v.Log())
-	return ""
+		return false
+	})
+	return address
 }
 
 type harm struct {

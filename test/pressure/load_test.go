@@ -156,20 +156,15 @@ func push(ctx context.Context, b *broker, n int, timeout time.Duration) *load {
 
 // one sends a request and records its outcome.
 func (l *load) one(ctx context.Context, b *broker, c *http.Client, f *encoding, id string, body []byte, kind string) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/records?topic-name=load", bytes.NewReader(body))
-	if err != nil {
-		panic(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Content-Type", kind)
-	if !f.original {
-		req.Header.Set("Accept", api.JSON+", "+api.ProblemJSON)
+	r := request{method: http.MethodPost, kind: kind, accept: api.JSON + ", " + api.ProblemJSON, body: body, client: c}
+	if f.original {
+		r.accept = noAccept
 	}
 	l.mu.Lock()
 	l.sent[id] = true
 	l.mu.Unlock()
 	begin := time.Now()
-	resp, err := c.Do(req)
+	resp, answer, err := b.ask(ctx, b.url+"/records?topic-name=load", r)
 	if errors.Is(err, context.Canceled) {
 		l.end(queued, id, "", 0)
 		return
@@ -183,8 +178,6 @@ func (l *load) one(ctx context.Context, b *broker, c *http.Client, f *encoding, 
 		pause(ctx, time.Second)
 		return
 	}
-	answer, _ := io.ReadAll(resp.Body)
-	_ = resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusCreated:
 		l.end(acked, id, "", time.Since(begin))
@@ -244,21 +237,10 @@ func (l *load) check(t *testing.T, b *broker) {
 // read returns records from offset on, none at the end.
 func (b *broker) read(topic string, offset int64) (list []record.Record) {
 	b.t.Helper()
-	req, err := http.NewRequest(http.MethodGet,
-		fmt.Sprintf("%s/records?topic-name=%s&offset=%d&max-records=1000000&max-bytes=4000000&timeout=0s", b.url, topic, offset), nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Accept", api.RecordBatch)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		b.t.Fatalf("read: %v\n%s", err, b.Log())
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	url := fmt.Sprintf("%s/records?topic-name=%s&offset=%d&max-records=1000000&max-bytes=4000000&timeout=0s", b.url, topic, offset)
+	resp, body, err := b.ask(b.t.Context(), url, request{accept: api.RecordBatch, client: http.DefaultClient})
 	if err != nil || resp.StatusCode > http.StatusPartialContent {
-		b.t.Fatalf("read: %d %.300s %v\n%s", resp.StatusCode, body, err, b.Log())
+		b.t.Fatalf("read: %v %.300s %v\n%s", resp, body, err, b.Log())
 	}
 	var r record.Reader
 	r.Reset(body, offset)
@@ -312,20 +294,10 @@ func (b *broker) produceEventually(i int) {
 
 func (b *broker) post(topic string, i int) (status int, answer []byte) {
 	b.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, b.url+"/records?topic-name="+topic, strings.NewReader(value(fmt.Sprintf("p%d", i), 100)))
+	resp, answer, err := b.ask(b.t.Context(), b.url+"/records?topic-name="+topic, request{
+		method: http.MethodPost, kind: api.TextPlain, accept: api.JSON, body: []byte(value(fmt.Sprintf("p%d", i), 100)),
+	})
 	if err != nil {
-		b.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Content-Type", api.TextPlain)
-	req.Header.Set("Accept", api.JSON)
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		b.t.Fatalf("produce: %v\n%s", err, b.Log())
-	}
-	defer resp.Body.Close()
-	if answer, err = io.ReadAll(resp.Body); err != nil {
 		b.t.Fatalf("produce: %v\n%s", err, b.Log())
 	}
 	return resp.StatusCode, answer

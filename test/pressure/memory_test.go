@@ -2,8 +2,6 @@ package pressure
 
 import (
 	"context"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 )
@@ -50,15 +48,7 @@ func (b *broker) sample() {
 				return
 			case <-tick.C:
 			}
-			text, err := os.ReadFile("/proc/" + strconv.Itoa(b.Pid()) + "/status")
-			if err != nil {
-				return // the process has ended
-			}
-			held := program
-			for _, name := range []string{"RssAnon", "RssShmem"} {
-				n, _ := statusField(string(text), name)
-				held += n
-			}
+			held := program + b.Status("RssAnon") + b.Status("RssShmem") // 0 after its end
 			b.most = max(b.most, held)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestSlowClients: many clients that send a byte now and then, and reconnect when they are
@@ -58,11 +60,7 @@ func (b *broker) waitUntilFull() (ended float64) {
 	b.t.Helper()
 	ended = b.metric("seb_http_connections_evicted_total")
 	held := b.metric("seb_http_connections_held_total")
-	for until := time.Now().Add(time.Minute); b.metric("seb_http_connections_held_total") == held; {
-		if time.Now().After(until) {
-			b.t.Fatal("the slots were not taken in time")
-		}
-	}
+	sebtest.Eventually(b.t, "the slots are taken", func() bool { return b.metric("seb_http_connections_held_total") != held })
 	return ended
 }
 

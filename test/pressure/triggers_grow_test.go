@@ -131,21 +131,9 @@ func (g *grown) batch(topic string, recs []record.Record) {
 
 func (g *grown) send(path, kind string, body []byte) {
 	g.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, g.url+path, bytes.NewReader(body))
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	req.Header.Set("Content-Type", kind)
-	resp, err := g.http.Do(req)
-	if err != nil {
-		g.t.Fatalf("%s: %v\n%s", path, err, g.Log())
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusCreated {
-		var p api.Problem
-		_ = json.NewDecoder(resp.Body).Decode(&p)
-		g.t.Fatalf("%s: %s %+v", path, resp.Status, p)
+	resp, answer, err := g.ask(g.t.Context(), g.url+path, request{method: http.MethodPost, kind: kind, body: body, client: &g.http})
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		g.t.Fatalf("%s: %v %.500s %v\n%s", path, resp, answer, err, g.Log())
 	}
 }
 
