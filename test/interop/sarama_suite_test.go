@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,8 +20,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -133,7 +130,7 @@ func authenticator(t *testing.T, broker string) (address string) {
 					return
 				}
 				defer server.Close()
-				if err := showKey(server); err != nil {
+				if err := (&testenv.KafkaConn{Conn: server}).Login(ctx, testenv.InteropKey); err != nil {
 					t.Error(err)
 					return
 				}
@@ -149,32 +146,6 @@ func authenticator(t *testing.T, broker string) (address string) {
 		}
 	})
 	return l.Addr().String()
-}
-
-// showKey is the handshake of SASL with the mechanism PLAIN.
-func showKey(c net.Conn) error {
-	hello := kmsg.NewPtrSASLHandshakeRequest()
-	hello.Mechanism = "PLAIN"
-	hello.SetVersion(1)
-	key := kmsg.NewPtrSASLAuthenticateRequest()
-	key.SASLAuthBytes = []byte("\x00sarama\x00" + testenv.InteropKey)
-	for _, r := range []kmsg.Request{hello, key} {
-		if _, err := c.Write(kmsg.NewRequestFormatter().AppendRequest(nil, r, 0)); err != nil {
-			return err
-		}
-		head := make([]byte, 8)
-		if _, err := io.ReadFull(c, head); err != nil {
-			return err
-		}
-		body := make([]byte, binary.BigEndian.Uint32(head)-4)
-		if _, err := io.ReadFull(c, body); err != nil {
-			return err
-		}
-		if code := binary.BigEndian.Uint16(body); code != 0 {
-			return fmt.Errorf("error code %d to the key", code)
-		}
-	}
-	return nil
 }
 
 // proxies starts a toxiproxy with proxies kafka1 to kafka5 in front of an address, at the ports of

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -42,30 +41,6 @@ func kafkaHead(size int, key kmsg.Key, version int16) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(key))
 	b = binary.BigEndian.AppendUint16(b, uint16(version))
 	return binary.BigEndian.AppendUint32(b, 7)
-}
-
-// kafkaAsk sends a request and discards its answer.
-func kafkaAsk(conn net.Conn, r kmsg.Request) error {
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	r.SetVersion(1)
-	if _, err := conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, r, 1)); err != nil {
-		return err
-	}
-	var size [4]byte
-	if _, err := io.ReadFull(conn, size[:]); err != nil {
-		return err
-	}
-	_, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(size[:])))
-	return err
-}
-
-// kafkaLogin authenticates.
-func kafkaLogin(conn net.Conn) error {
-	hand := kmsg.NewPtrSASLHandshakeRequest()
-	hand.Mechanism = "PLAIN"
-	auth := kmsg.NewPtrSASLAuthenticateRequest()
-	auth.SASLAuthBytes = []byte("\x00u\x00" + key)
-	return errors.Join(kafkaAsk(conn, hand), kafkaAsk(conn, auth))
 }
 
 // TestHostileKafkaClients: unauthenticated clients that are silent, announce requests without
@@ -157,7 +132,7 @@ func (v *kafkaVictim) kinds() []harm {
 		// Each holds memory for a second before the next client gets it. More of them than slots
 		// would keep others out.
 		{name: "authenticated, announcing 7 MiB", most: 5, begin: func(c net.Conn) error {
-			if err := kafkaLogin(c); err != nil {
+			if err := (&testenv.KafkaConn{Conn: c}).Login(v.t.Context(), key); err != nil {
 				return err
 			}
 			return sending(append(kafkaHead(7<<20, kmsg.Produce, 9), make([]byte, 100<<10)...))(c)

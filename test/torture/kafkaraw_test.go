@@ -2,10 +2,8 @@ package torture
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/history"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // The error codes that these clients distinguish.
@@ -43,13 +42,10 @@ func (u *user) kafkaCode(what string, code int16) {
 	}
 }
 
-// kafkaLink is a connection of the Kafka protocol with one request at a time, so that one broker of
-// one epoch answers.
+// kafkaLink is a connection to one broker of one epoch.
 type kafkaLink struct {
-	net.Conn
+	testenv.KafkaConn
 	epoch uint32 // of the broker
-	sent  bool   // the current request may have been received
-	n     int32
 }
 
 // kafkaDial returns a dialer like dial for Kafka. It may be used concurrently.
@@ -73,38 +69,26 @@ func (u *user) kafka(ctx context.Context) (*kafkaLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &kafkaLink{Conn: conn}
+	l := &kafkaLink{KafkaConn: testenv.KafkaConn{Conn: conn}}
 	if err := u.login(ctx, l); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
-	l.sent = false
 	u.link = l
 	return l, nil
 }
 
 // login authenticates and requests the broker's epoch.
 func (u *user) login(ctx context.Context, l *kafkaLink) error {
-	hello := kmsg.NewPtrSASLHandshakeRequest()
-	hello.Mechanism = "PLAIN"
-	if _, err := l.ask(ctx, hello, 1); err != nil {
-		return err
-	}
-	show := kmsg.NewPtrSASLAuthenticateRequest()
-	show.SASLAuthBytes = []byte("\x00campaign\x00" + u.r.key())
-	answer, err := l.ask(ctx, show, 2)
-	if err != nil {
-		return err
-	}
-	if code := answer.(*kmsg.SASLAuthenticateResponse).ErrorCode; code != kafkaNone {
-		// The address may belong to a broker of another run.
-		return fmt.Errorf("authentication: code %d", code)
+	if err := l.Login(ctx, u.r.key()); err != nil {
+		return err // the address may belong to a broker of another run
 	}
 	which := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = kmsg.StringPtr(topic)
 	which.Topics = append(which.Topics, t)
-	if answer, err = l.ask(ctx, which, 12); err != nil {
+	answer, err := l.Ask(ctx, which, 12)
+	if err != nil {
 		return err
 	}
 	for _, t := range answer.(*kmsg.MetadataResponse).Topics {
@@ -118,46 +102,18 @@ func (u *user) login(ctx context.Context, l *kafkaLink) error {
 	return nil
 }
 
-// ask sends a request and waits for its answer. After an error the connection is unusable.
-func (l *kafkaLink) ask(ctx context.Context, req kmsg.Request, version int16) (kmsg.Response, error) {
-	until, ok := ctx.Deadline()
-	if !ok {
-		until = time.Now().Add(calmTime)
+// kafkaCall sends a request. Without an answer it returns an error, and whether the broker may have
+// received the request.
+func kafkaCall[R kmsg.Response](ctx context.Context, u *user, req kmsg.Request, version int16) (resp R, epoch uint32, sent bool, err error) {
+	l, err := u.kafka(ctx)
+	if err != nil {
+		return resp, 0, false, err
 	}
-	_ = l.SetDeadline(until)
-	stop := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Now()) })
-	defer stop()
-	req.SetVersion(version)
-	l.n++
-	b := kmsg.NewRequestFormatter(kmsg.FormatterClientID("campaign")).AppendRequest(nil, req, l.n)
-	l.sent = true
-	if _, err := l.Write(b); err != nil {
-		return nil, err
+	answer, err := l.Ask(ctx, req, version)
+	if err != nil {
+		return resp, 0, true, err
 	}
-	var size [4]byte
-	if _, err := io.ReadFull(l, size[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(size[:])
-	if n < 5 || n > 64<<20 {
-		return nil, fmt.Errorf("answer of %d bytes", n)
-	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(l, body); err != nil {
-		return nil, err
-	}
-	if got := int32(binary.BigEndian.Uint32(body)); got != l.n {
-		return nil, fmt.Errorf("answer %d to request %d", got, l.n)
-	}
-	body = body[4:]
-	resp := req.ResponseKind()
-	if resp.IsFlexible() && req.Key() != int16(kmsg.ApiVersions) {
-		body = body[1:] // no tags
-	}
-	if err := resp.ReadFrom(body); err != nil {
-		return nil, fmt.Errorf("answer: %w", err)
-	}
-	return resp, nil
+	return answer.(R), l.epoch, true, nil
 }
 
 // lost closes a failed connection.
@@ -195,21 +151,19 @@ func (u *user) produceKafka(ctx context.Context) {
 }
 
 func (u *user) produceBatch(ctx context.Context, part int32, batch []byte) history.Event {
-	l, err := u.kafka(ctx)
-	if err != nil {
-		return history.Event{Is: history.Rejected, Code: "no broker"}
-	}
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks, req.TimeoutMillis = pick(u.rng, int16(-1), 1), int32(span(u.rng, 20*time.Millisecond, 5*time.Second).Milliseconds())
 	t, p := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
 	t.Topic, p.Partition, p.Records = topic, part, batch
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	answer, err := l.ask(ctx, req, 9)
-	if err != nil {
+	got, epoch, sent, err := kafkaCall[*kmsg.ProduceResponse](ctx, u, req, 9)
+	switch {
+	case !sent:
+		return history.Event{Is: history.Rejected, Code: "no broker"}
+	case err != nil:
 		return history.Event{Is: history.Unknown}
 	}
-	got := answer.(*kmsg.ProduceResponse)
 	if len(got.Topics) != 1 || len(got.Topics[0].Partitions) != 1 || got.Topics[0].Partitions[0].Partition != part {
 		u.r.fault("client %d: answer %+v to a batch for partition %d", u.id, got, part)
 		return history.Event{Is: history.Unknown}
@@ -218,7 +172,7 @@ func (u *user) produceBatch(ctx context.Context, part int32, batch []byte) histo
 	u.kafkaCode("produce", q.ErrorCode)
 	switch q.ErrorCode {
 	case kafkaNone:
-		return history.Event{Is: history.OK, At: q.BaseOffset, Epoch: l.epoch}
+		return history.Event{Is: history.OK, At: q.BaseOffset, Epoch: epoch}
 	case kafkaRequestTimedOut:
 		return history.Event{Is: history.Unknown, Code: "timed out"}
 	}
@@ -247,26 +201,22 @@ func (u *user) listKafka(ctx context.Context, part int32) (failed bool) {
 	defer cancel()
 	is := history.Event{Is: history.Failed}
 	defer func() { u.r.rec.Return(op, is) }()
-	l, err := u.kafka(call)
-	if err != nil {
-		return true
-	}
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
 	t, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
 	t.Topic, p.Partition, p.Timestamp, p.CurrentLeaderEpoch = topic, part, -1, -1
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	answer, err := l.ask(call, req, 6)
+	got, epoch, _, err := kafkaCall[*kmsg.ListOffsetsResponse](call, u, req, 6)
 	if err != nil {
 		return true
 	}
-	q := answer.(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]
+	q := got.Topics[0].Partitions[0]
 	u.kafkaCode("list", q.ErrorCode)
 	if q.ErrorCode != kafkaNone {
 		return true
 	}
-	is = history.Event{Is: history.OK, Epoch: l.epoch, End: q.Offset}
+	is = history.Event{Is: history.OK, Epoch: epoch, End: q.Offset}
 	return false
 }
 
@@ -277,21 +227,16 @@ func (u *user) fetchKafka(ctx context.Context, part int32, from int64) (failed b
 	defer cancel()
 	is := history.Event{Is: history.Failed}
 	defer func() { u.r.rec.Return(op, is) }()
-	l, err := u.kafka(call)
-	if err != nil {
-		return true
-	}
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID, req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionEpoch = -1, u.rng.Int32N(300), 1, 1<<20, -1
 	t, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
 	t.Topic, p.Partition, p.FetchOffset, p.CurrentLeaderEpoch, p.PartitionMaxBytes = topic, part, from, -1, 1+u.rng.Int32N(64<<10)
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	answer, err := l.ask(call, req, 11)
+	got, epoch, _, err := kafkaCall[*kmsg.FetchResponse](call, u, req, 11)
 	if err != nil {
 		return true
 	}
-	got := answer.(*kmsg.FetchResponse)
 	u.kafkaCode("fetch", got.ErrorCode)
 	if got.ErrorCode != kafkaNone || len(got.Topics) == 0 {
 		return true
@@ -300,13 +245,13 @@ func (u *user) fetchKafka(ctx context.Context, part int32, from int64) (failed b
 	u.kafkaCode("fetch", q.ErrorCode)
 	switch q.ErrorCode {
 	case kafkaNone:
-		is = history.Event{Is: history.OK, Epoch: l.epoch, End: q.HighWatermark, Start: q.LogStartOffset}
+		is = history.Event{Is: history.OK, Epoch: epoch, End: q.HighWatermark, Start: q.LogStartOffset}
 		u.sawBatches(&is, q.RecordBatches, from)
 		// A stopping broker, or one without memory, returns nothing, and the client must retry.
 		is.Cut = len(is.Got) == 0
 		return false
 	case kafkaOffsetOutOfRange:
-		is.Epoch, is.Start = l.epoch, max(q.LogStartOffset, 0)
+		is.Epoch, is.Start = epoch, max(q.LogStartOffset, 0)
 	}
 	return true
 }
@@ -347,26 +292,24 @@ func (u *user) commitOffsetKafka(ctx context.Context, group string, part int32) 
 	defer cancel()
 	is := history.Event{Is: history.Rejected}
 	defer func() { u.r.rec.Return(op, is) }()
-	l, err := u.kafka(call)
-	if err != nil {
-		return true
-	}
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation = group, -1
 	t, p := kmsg.NewOffsetCommitRequestTopic(), kmsg.NewOffsetCommitRequestTopicPartition()
 	t.Topic, p.Partition, p.Offset, p.Metadata = topic, part, to, kmsg.StringPtr(strconv.FormatInt(op, 10))
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	answer, err := l.ask(call, req, 8)
+	got, epoch, sent, err := kafkaCall[*kmsg.OffsetCommitResponse](call, u, req, 8)
 	if err != nil {
-		is.Is = history.Unknown
+		if sent {
+			is.Is = history.Unknown
+		}
 		return true
 	}
-	code := answer.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+	code := got.Topics[0].Partitions[0].ErrorCode
 	u.kafkaCode("commit", code)
 	switch code {
 	case kafkaNone:
-		is = history.Event{Is: history.OK, Epoch: l.epoch}
+		is = history.Event{Is: history.OK, Epoch: epoch}
 		return false
 	case kafkaRequestTimedOut:
 		is.Is = history.Unknown
@@ -402,25 +345,20 @@ func (u *user) fetchOffsetKafka(ctx context.Context, group string, part int32) (
 
 // askOffset requests a group's commit of a partition; ok is false without an answer.
 func (u *user) askOffset(ctx context.Context, group string, part int32) (q kmsg.OffsetFetchResponseTopicPartition, epoch uint32, ok bool) {
-	l, err := u.kafka(ctx)
-	if err != nil {
-		return q, 0, false
-	}
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Group = group
 	t := kmsg.NewOffsetFetchRequestTopic()
 	t.Topic, t.Partitions = topic, []int32{part}
 	req.Topics = append(req.Topics, t)
-	answer, err := l.ask(ctx, req, 7)
+	got, epoch, _, err := kafkaCall[*kmsg.OffsetFetchResponse](ctx, u, req, 7)
 	if err != nil {
 		return q, 0, false
 	}
-	got := answer.(*kmsg.OffsetFetchResponse)
 	u.kafkaCode("offsets", got.ErrorCode)
 	if got.ErrorCode != kafkaNone {
 		return q, 0, false
 	}
 	q = got.Topics[0].Partitions[0]
 	u.kafkaCode("offsets", q.ErrorCode)
-	return q, l.epoch, q.ErrorCode == kafkaNone
+	return q, epoch, q.ErrorCode == kafkaNone
 }
