@@ -51,7 +51,8 @@ type monitored struct {
 // alerts checks the alerts of a Prometheus that scrapes a broker: SebStoreErrors fires after the S3
 // server stops, and SebDown after the broker is killed. It also runs the dashboard's queries. The
 // alerts fire after two seconds instead of minutes.
-func (c *checks) alerts(work string) (err error) {
+func (c *checks) alerts() (err error) {
+	work := c.work
 	m := monitored{c: c, dir: filepath.Join(work, "alerts")}
 	if _, err := c.output(work, "dpkg-deb", "-x", filepath.Join(c.dist, "seb_"+version+"_amd64.deb"), m.dir); err != nil {
 		return err
@@ -262,7 +263,7 @@ func (m *monitored) await(what string, try func() error) error {
 	for {
 		err := try()
 		if err == nil {
-			fmt.Printf("%-22s %s after %v\n", "", what, time.Since(begin).Round(100*time.Millisecond))
+			m.c.note("%s after %v", what, time.Since(begin).Round(100*time.Millisecond))
 			return nil
 		}
 		if time.Since(begin) > alertsWait || m.c.ctx.Err() != nil {

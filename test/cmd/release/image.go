@@ -117,7 +117,7 @@ func (c *checks) imageConfig(arch string) (imageConfig, error) {
 		return imageConfig{}, fmt.Errorf("entry point %q, health check %q", e, h)
 	}
 	_, err = c.output(root, "tar", "-xzpf", filepath.Join(layers, strings.TrimPrefix(manifest.Layers[0].Digest, "sha256:")))
-	fmt.Printf("%-22s %s: %.1f MB compressed\n", "", arch, float64(manifest.Layers[0].Size)/1e6)
+	c.note("%s: %.1f MB compressed", arch, float64(manifest.Layers[0].Size)/1e6)
 	return config.Config, err
 }
 
@@ -155,7 +155,7 @@ mount --bind "$2" "$1/data" && shift 2 && exec chroot --userspec=` + imageUser +
 	if err := errors.Join(err, broker.Wait()); err != nil {
 		return fmt.Errorf("broker of the image: %w\n%s", err, log.String())
 	}
-	fmt.Printf("%-22s stopped in %s\n", "", time.Since(begin).Round(time.Millisecond))
+	c.note("stopped in %s", time.Since(begin).Round(time.Millisecond))
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (c *checks) units() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-22s one of two ran for %s in epoch %d\n", "", c.unitsTime, epoch)
+	c.note("one of two ran for %s in epoch %d", c.unitsTime, epoch)
 	if err := up.history().running.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}

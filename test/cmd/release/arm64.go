@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// corePackages are the packages that encode, order and store records.
+var corePackages = []string{"./record", "./internal/codec", "./internal/log/...", "./internal/objstore", "./driplang/..."}
+
+// arm64 runs the short tests of the core on linux/arm64, which qemu emulates.
+func (c *checks) arm64() error {
+	qemu, err := testenv.Debian(c.ctx, "qemu-user-static")
+	if err != nil {
+		return err
+	}
+	list, err := c.output(c.root, "go", append([]string{"list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}"}, corePackages...)...)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(list) {
+		pkg, dir, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			continue
+		}
+		if err := c.emulated(filepath.Join(qemu, "usr/bin/qemu-aarch64-static"), pkg, dir); err != nil {
+			return fmt.Errorf("%s: %w", pkg, err)
+		}
+	}
+	return nil
+}
+
+// emulated builds the test program of a package and runs it in the package's folder.
+func (c *checks) emulated(qemu, pkg, dir string) error {
+	program := filepath.Join(c.work, "arm64.test")
+	build := exec.CommandContext(c.ctx, "go", "test", "-c", "-vet=off", "-o", program, pkg)
+	build.Dir = c.root
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=arm64")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	begin := time.Now()
+	out, err := c.output(dir, qemu, program, "-test.short", "-test.v", "-test.timeout=20m")
+	if err != nil {
+		return err
+	}
+	passed, skipped := strings.Count(out, "\n--- PASS: "), strings.Count(out, "\n--- SKIP: ")
+	if passed == 0 {
+		return fmt.Errorf("no test has passed:\n%s", out)
+	}
+	c.note("%s: %d tests pass, %d skipped, %s", pkg, passed, skipped, time.Since(begin).Round(time.Second))
+	return nil
+}
