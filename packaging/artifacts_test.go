@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -132,6 +133,9 @@ func (a artefacts) testArchive(t *testing.T, p platform, modules map[string][]st
 				version = a.version
 			}
 			linked = append(linked, m.Path+" "+version)
+		}
+		if commit := func(s debug.BuildSetting) bool { return s.Key == "vcs.revision" }; *distFlag != "" && !slices.ContainsFunc(info.Settings, commit) {
+			t.Errorf("%s does not contain its commit", name)
 		}
 		if !slices.Equal(linked, want) {
 			t.Errorf("SBOM of %s lists\n%q, the program has\n%q", name, want, linked)

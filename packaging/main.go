@@ -172,7 +172,8 @@ func (r *release) build(p platform, name string) (string, error) {
 	}
 	cmd := exec.CommandContext(r.ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+r.version, "-o", out, "./cmd/"+name)
 	cmd.Dir = filepath.Join(r.root, programs[name])
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=")
+	// Not empty, because then go would use the flags of its own settings.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=-buildvcs=auto")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", name, err, text)
 	}

@@ -62,7 +62,7 @@ func (c *checks) mise() error {
 		return err
 	}
 	for _, name := range []string{"seb", "seb-bench"} {
-		if out, err := mise("exec", "--", name, "--version"); err != nil || !strings.Contains(out, version) {
+		if out, err := mise("exec", "--", name, "version"); err != nil || !strings.Contains(out, version) {
 			return fmt.Errorf("%s from mise prints %q, want version %s: %w", name, out, version, err)
 		}
 	}

@@ -93,7 +93,8 @@ func (c *checks) boot(m machine, args ...string) (string, error) {
 }
 
 // cgroups makes a cgroup in each hierarchy that systemd uses, so that the groups of a container are
-// not among others of this machine. On a machine with systemd it makes none.
+// not among others of this machine. They have one name, because nspawn uses that of the unified
+// hierarchy in the others too. On a machine with systemd it makes none.
 func cgroups() (dirs []string, remove func(), err error) {
 	remove = func() {
 		for _, dir := range dirs {
@@ -113,8 +114,8 @@ func cgroups() (dirs []string, remove func(), err error) {
 		if _, err := os.Stat(filepath.Join(name, "cgroup.procs")); err != nil {
 			continue
 		}
-		dir, err := os.MkdirTemp(name, "seb-release")
-		if err != nil {
+		dir := filepath.Join(name, fmt.Sprintf("seb-release-%d", os.Getpid()))
+		if err := os.Mkdir(dir, 0o750); err != nil {
 			remove()
 			return nil, nil, err
 		}
