@@ -31,7 +31,7 @@ func Mute(ctx context.Context, token Token, address string, r Run) (hangUp func(
 	if err != nil {
 		return nil, err
 	}
-	c, err := t.dialUnproven(ctx, address)
+	c, err := t.dialQuietly(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func Shout(ctx context.Context, token Token, address string, length uint32) erro
 	if err != nil {
 		return err
 	}
-	c, err := t.dialUnproven(ctx, address)
+	c, err := t.dialQuietly(ctx, address)
 	if err != nil {
 		return err
 	}

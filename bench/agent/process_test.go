@@ -196,6 +196,7 @@ func sameSamples(t *testing.T, merged *result.Run, parts []result.Run) {
 }
 
 func TestNothing(t *testing.T) {
+	t.Parallel()
 	team := newTeam(t, startAgent(t), startAgent(t))
 	var progress int
 	for range 2 { // over the same connections
@@ -225,15 +226,18 @@ func TestNothing(t *testing.T) {
 }
 
 func TestBroker(t *testing.T) {
-	p, err := peers.Start(t.Context(), peers.Options{Progress: t.Output()}, "seb-memory", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
+	o := peers.Options{Data: t.TempDir(), Progress: t.Output()}
 	t.Cleanup(func() {
-		if err := p.Stop(context.Background()); err != nil {
+		if err := peers.Down(context.Background(), o); err != nil {
 			t.Error(err)
 		}
 	})
+	up, err := peers.Up(t.Context(), o, "seb-memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := up[0]
 	target := workload.Target{Driver: "seb", Address: p.Targets[0].Address, Options: p.Targets[0].Options, PID: p.PID}
 	agents := []*process{startAgent(t), startAgent(t)}
 	for name, change := range map[string]func(w *workload.Workload){
@@ -291,6 +295,7 @@ func key(t *testing.T, path string) string {
 }
 
 func TestLossesBetweenAgents(t *testing.T) {
+	t.Parallel()
 	r := startRelay(t, func(n, i int) int {
 		switch {
 		case n%50 == 7*i:
@@ -329,6 +334,7 @@ func inTheMiddle(t *testing.T, target workload.Target, act func(), agents ...*pr
 }
 
 func TestAgentDies(t *testing.T) {
+	t.Parallel()
 	r := startRelay(t, func(int, int) int { return 1 })
 	stays, dies := startAgent(t), startAgent(t)
 	err := inTheMiddle(t, workload.Target{Driver: "relay", Address: r.l.Addr().String()}, func() {
@@ -350,6 +356,7 @@ func TestAgentDies(t *testing.T) {
 }
 
 func TestAgentHangs(t *testing.T) {
+	t.Parallel()
 	stays, hangs := startAgent(t), startAgent(t)
 	err := inTheMiddle(t, workload.Target{Driver: "noop"}, func() {
 		if err := hangs.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -363,6 +370,7 @@ func TestAgentHangs(t *testing.T) {
 }
 
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	p := startAgent(t)
 	team := newTeam(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -375,6 +383,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestCoordinatorDisconnects(t *testing.T) {
+	t.Parallel()
 	p := startAgent(t)
 	run := agent.Run{Workload: endless(), Target: workload.Target{Driver: "noop"}}
 	t.Run("its connection ends", func(t *testing.T) {
@@ -398,6 +407,7 @@ func TestCoordinatorDisconnects(t *testing.T) {
 }
 
 func TestAgentFails(t *testing.T) {
+	t.Parallel()
 	team := newTeam(t, startAgent(t), startAgent(t))
 	_, err := team.Do(t.Context(), agent.Run{
 		Workload: shortWorkload(), Target: workload.Target{Driver: "noop", Options: map[string]string{"queue": "none"}},

@@ -74,6 +74,7 @@ func wantError(t *testing.T, err error, words ...string) {
 }
 
 func TestRefusal(t *testing.T) {
+	t.Parallel()
 	good := token(t, secret)
 	address := serveHere(t, good)
 	t.Run("with the token", func(t *testing.T) {
@@ -118,6 +119,7 @@ func TestRefusal(t *testing.T) {
 
 // TestUnprovenConnections sends other data than a coordinator's to an agent.
 func TestUnprovenConnections(t *testing.T) {
+	t.Parallel()
 	good := token(t, secret)
 	address := serveHere(t, good)
 	dial := func(t *testing.T) net.Conn {

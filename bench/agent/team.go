@@ -161,8 +161,17 @@ const (
 // errBusy is a refusal that may be temporary.
 var errBusy = errors.New("another coordinator is connected")
 
-// dial connects to an agent.
+// dial connects to an agent and starts the beats.
 func (t *Team) dial(ctx context.Context, address string) (*colleague, error) {
+	c, err := t.dialQuietly(ctx, address)
+	if err == nil {
+		c.w.proven()
+	}
+	return c, err
+}
+
+// dialQuietly is dial without beats.
+func (t *Team) dialQuietly(ctx context.Context, address string) (*colleague, error) {
 	for patience := time.Now().Add(busyWait); ; {
 		c, err := t.dialOnce(ctx, address)
 		if !errors.Is(err, errBusy) || time.Now().After(patience) {
@@ -177,15 +186,6 @@ func (t *Team) dial(ctx context.Context, address string) (*colleague, error) {
 }
 
 func (t *Team) dialOnce(ctx context.Context, address string) (*colleague, error) {
-	c, err := t.dialUnproven(ctx, address)
-	if err == nil {
-		c.w.proven()
-	}
-	return c, err
-}
-
-// dialUnproven is dialOnce without beats.
-func (t *Team) dialUnproven(ctx context.Context, address string) (*colleague, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloWait)
 	defer cancel()
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)

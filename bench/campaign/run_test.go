@@ -69,6 +69,7 @@ func choose(t *testing.T, p *Plan, only, runs string, parts ...string) *Plan {
 
 // TestContinue performs real runs without a broker.
 func TestContinue(t *testing.T) {
+	t.Parallel()
 	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 2}), newFixture(t)
 	chosen := choose(t, plan, "nothing", "a,b")
 	if err := plan.Write(at.Output); !errors.Is(err, errNothing) {
@@ -138,6 +139,7 @@ func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
 
 // TestSebIsMeasured measures a real broker that pauses for a second.
 func TestSebIsMeasured(t *testing.T) {
+	t.Parallel()
 	plan, at := newPlan(t, Settings{Duration: 2 * time.Second, Repeats: 1}), newFixture(t)
 	if err := choose(t, plan, "Seb disk", "b", PartLoops).Run(t.Context(), at.Options); err != nil {
 		t.Fatalf("%v\n%s", err, at.said)
@@ -171,6 +173,7 @@ func TestSebIsMeasured(t *testing.T) {
 // TestFailedInstallation: a broker that cannot be installed is reported at the end and in the
 // document, and tried again.
 func TestFailedInstallation(t *testing.T) {
+	t.Parallel()
 	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 1}), newFixture(t)
 	at.Repository = t.TempDir() // Seb cannot be built without source
 	some, err := plan.Choose([]string{"Seb memory", "nothing"}, []string{"a"}, []string{PartRuns})

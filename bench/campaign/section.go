@@ -247,6 +247,11 @@ func (d *document) failures(part, work string) string {
 	return strings.Join(list, "\\\n") + "\n\n"
 }
 
+// part is the text of a part with one work.
+func (d *document) part(part string, w *report.Work, rows [][]string, links string) string {
+	return "### " + w.Title() + "\n\n" + report.MarkdownTable(rows) + "\n" + d.failures(part, w.Workload.Name) + links
+}
+
 // waits shows the effect of Seb's batch wait.
 func (d *document) waits() (string, error) {
 	works, err := d.works(PartWaits)
@@ -278,7 +283,7 @@ func (d *document) waits() (string, error) {
 	}
 	slices.SortStableFunc(w.Lines, func(a, b *report.Line) int { return waitOrder(a.Label) - waitOrder(b.Label) })
 	link, err := d.picture("batch-wait", c)
-	return "### " + w.Title() + "\n\n" + report.MarkdownTable(w.Table(w.Headline())) + "\n" + d.failures(PartWaits, w.Workload.Name) + link, err
+	return d.part(PartWaits, w, w.Table(w.Headline()), link), err
 }
 
 // waitOrder returns the position of a label in the table of batch waits.
@@ -312,7 +317,7 @@ func (d *document) follower() (string, error) {
 	c := w.Percentiles(w.Headline(), "")
 	c.Title += ", of one and of two brokers"
 	link, err := d.picture("follower", c)
-	return "### " + w.Title() + "\n\n" + report.MarkdownTable(w.Table(w.Headline())) + "\n" + d.failures(PartFollower, w.Workload.Name) + link, err
+	return d.part(PartFollower, w, w.Table(w.Headline()), link), err
 }
 
 // loops shows what a closed loop hides.
@@ -332,18 +337,14 @@ func (d *document) loops() (string, error) {
 		}
 	}
 	var links strings.Builder
-	charts, err := report.Omissions(works)
-	if err != nil {
-		return "", err
-	}
-	for _, c := range charts {
+	for _, c := range report.Omissions(works) {
 		link, err := d.picture("loops", c)
 		if err != nil {
 			return "", err
 		}
 		links.WriteString(link)
 	}
-	return "### " + works[0].Title() + "\n\n" + report.MarkdownTable(rows) + "\n" + d.failures(PartLoops, works[0].Workload.Name) + links.String(), nil
+	return d.part(PartLoops, works[0], rows, links.String()), nil
 }
 
 func loopRow(w *report.Work, l *report.Line, curve string) []string {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -90,18 +89,17 @@ func TestContractOfPeers(t *testing.T) {
 // startPeer installs and starts a peer for the length of a test.
 func startPeer(t *testing.T, name string) *peers.Peer {
 	t.Helper()
-	p, err := peers.Start(t.Context(), peers.Options{Progress: t.Output()}, name, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := peers.Options{Data: t.TempDir(), Progress: t.Output()}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := p.Stop(ctx); err != nil {
+		if err := peers.Down(context.Background(), o); err != nil {
 			t.Error(err)
 		}
 	})
-	return p
+	up, err := peers.Up(t.Context(), o, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &up[0]
 }
 
 // findPeer is startPeer if the environment variable SEB_BENCH_PEERS is set. Otherwise it returns

@@ -38,9 +38,6 @@ type Options struct {
 	Others Others
 	// Progress, if not nil, is called once a second, from one goroutine.
 	Progress func(Progress)
-	// Second, if not nil, is called after the run with the histograms of each second, in order. Its
-	// error becomes the error of the run.
-	Second func(from, to time.Time, hists Hists) error
 	// Floor is the duration for which the same load is first put on a system that does nothing; 0
 	// skips this.
 	Floor time.Duration
@@ -111,7 +108,7 @@ func runFloor(ctx context.Context, o Options, assigned Assignment) (*result.Floo
 	f.Workload.Warmup = min(o.Workload.Warmup, workload.Duration(time.Second))
 	f.Workload.Cooldown = 0
 	f.Target = workload.Target{Driver: FloorDriver}
-	f.Open, f.Others, f.Second, f.Floor, f.Run = nil, nil, nil, 0, 0
+	f.Open, f.Others, f.Floor, f.Run = nil, nil, 0, 0
 	if f.Progress != nil {
 		f.Progress = func(p Progress) {
 			p.Label = "floor of the generator"
@@ -158,7 +155,7 @@ func (r *run) execute(ctx context.Context) (res *result.Run, err error) {
 	if err := r.exchange(ctx); err != nil {
 		return nil, err
 	}
-	return r.outcome()
+	return r.outcome(), nil
 }
 
 // connect sets up the systems, one for each topic, and opens all connections.

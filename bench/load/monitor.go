@@ -28,10 +28,6 @@ type Progress struct {
 	EndToEnd bool
 }
 
-// Hists are the latencies, from the intended time, of all responses in a second. E2E is nil without
-// subscribers.
-type Hists struct{ Ack, E2E *result.Histogram }
-
 // monitor records each second until ctx ends.
 func (r *run) monitor(ctx context.Context) {
 	m := newMonitor(r)
@@ -99,55 +95,25 @@ func (m *monitor) second(now int64) {
 		BrokerCPU: cores(s.broker.CPU-m.last.broker.CPU, took), BrokerRSS: s.broker.RSSBytes,
 		GeneratorCPU: cores(s.generator.CPU-m.last.generator.CPU, took), GeneratorRSS: s.generator.RSSBytes,
 	}
-	m.write(&row, now)
+	// Encoding the curves takes too long during a run.
+	p := packedSecond{ack: m.ack.Pack(), e2e: m.e2e.Pack()}
+	r.packed, r.res.Seconds = append(r.packed, p), append(r.res.Seconds, row)
 	m.progress(row, now, took)
 	m.last = s
 }
 
-// write adds the second to the result, without its curves: encoding them takes too long during a
-// run.
-func (m *monitor) write(row *result.Second, now int64) {
-	r := m.r
-	p := packedSecond{from: m.last.at, to: now, ack: m.ack.Pack()}
-	if len(r.groups) > 0 {
-		p.e2e = m.e2e.Pack()
-	}
-	r.packed = append(r.packed, p)
-	r.res.Seconds = append(r.res.Seconds, *row)
-}
-
 // packedSecond holds the curves of a second.
-type packedSecond struct {
-	from, to int64 // clock times
-	ack, e2e result.Packed
-}
+type packedSecond struct{ ack, e2e result.Packed }
 
 // secondCurves adds the curves of all seconds to the result.
-func (r *run) secondCurves() error {
+func (r *run) secondCurves() {
 	for i := range r.packed {
 		p, row := &r.packed[i], &r.res.Seconds[i]
-		hists := Hists{Ack: p.ack.Histogram()}
-		ack, err := hists.Ack.Curve()
-		if err != nil {
-			return err
-		}
-		row.Ack = ack
+		row.Ack = p.ack.Histogram().Curve()
 		if len(r.groups) > 0 {
-			hists.E2E = p.e2e.Histogram()
-			e2e, err := hists.E2E.Curve()
-			if err != nil {
-				return err
-			}
-			row.E2E = &e2e
-		}
-		if r.o.Second != nil {
-			from, to := r.res.Started.Add(time.Duration(p.from-r.start)), r.res.Started.Add(time.Duration(p.to-r.start))
-			if err := r.o.Second(from, to, hists); err != nil {
-				return err
-			}
+			row.E2E = new(p.e2e.Histogram().Curve())
 		}
 	}
-	return nil
 }
 
 func (m *monitor) progress(row result.Second, now int64, took float64) {

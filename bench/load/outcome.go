@@ -28,7 +28,7 @@ func (r *run) describe() {
 }
 
 // outcome counts what happened to every message, and makes the result.
-func (r *run) outcome() (*result.Run, error) {
+func (r *run) outcome() *result.Run {
 	c := &r.res.Counts
 	for _, p := range r.publishers {
 		c.Unanswered += p.abandon()
@@ -47,12 +47,8 @@ func (r *run) outcome() (*result.Run, error) {
 	}
 	r.seal()
 	r.count()
-	if err := r.curves(); err != nil {
-		return nil, err
-	}
-	if err := r.secondCurves(); err != nil {
-		return nil, err
-	}
+	r.curves()
+	r.secondCurves()
 	for text, n := range r.problems {
 		r.res.Errors = append(r.res.Errors, result.Problem{Text: text, Count: n})
 	}
@@ -61,7 +57,7 @@ func (r *run) outcome() (*result.Run, error) {
 	r.res.Faults = r.faults
 	r.res.Colocated = r.pid.Load() > 0 || local(r.o.Target.Address)
 	r.judge()
-	return r.res, nil
+	return r.res
 }
 
 // abandon gives up the publishes without a response, and returns their number.
@@ -69,7 +65,7 @@ func (p *publisher) abandon() (n int64) {
 	for _, s := range p.slots {
 		if s.state.CompareAndSwap(slotInFlight, slotAbandoned) {
 			n++
-			p.shard.answered(p.r.timedOut(s.due), p.r.timedOut(s.sent), p.r.measures(s.due))
+			p.shard.record(p.r.timedOut(s.due), p.r.timedOut(s.sent), p.r.measures(s.due))
 		}
 	}
 	return n
@@ -94,7 +90,7 @@ func (r *run) unsent() (n int64) {
 			}
 			if seq >= sent {
 				n++
-				p.shard.answered(r.timedOut(due), r.timedOut(due), r.measures(due))
+				p.shard.record(r.timedOut(due), r.timedOut(due), r.measures(due))
 			}
 		}
 	}
@@ -173,42 +169,33 @@ func (r *run) rate(n, last int64) float64 {
 }
 
 // curves merges the shards.
-func (r *run) curves() error {
-	var all [7]*result.Histogram
-	for i := range all {
-		all[i] = result.NewHistogram()
-	}
-	for _, s := range r.sends {
-		for i, h := range []*result.Histogram{s.ackIntended, s.ackSent, s.lag, s.own, s.inside} {
-			all[i].Merge(h)
-		}
-	}
-	for _, s := range r.receives {
-		all[5].Merge(s.e2eIntended)
-		all[6].Merge(s.e2eSent)
-	}
-	var e2eIntended, e2eSent result.Curve
-	g := &r.res.Generator
-	for i, into := range []*result.Curve{
-		&r.res.Curves.AckIntended, &r.res.Curves.AckSent, &g.Lag, &g.OwnLag, &g.Inside, &e2eIntended, &e2eSent,
-	} {
-		curve, err := all[i].Curve()
-		if err != nil {
-			return err
-		}
-		*into = curve
-	}
+func (r *run) curves() {
+	g, c := &r.res.Generator, &r.res.Curves
+	send := func(of func(*sendShard) *result.Histogram) result.Curve { return mergeShards(r.sends, of) }
+	c.AckIntended = send(func(s *sendShard) *result.Histogram { return s.intended })
+	c.AckSent = send(func(s *sendShard) *result.Histogram { return s.sent })
+	g.Lag = send(func(s *sendShard) *result.Histogram { return s.lag })
+	g.OwnLag = send(func(s *sendShard) *result.Histogram { return s.own })
+	g.Inside = send(func(s *sendShard) *result.Histogram { return s.inside })
 	if len(r.groups) > 0 {
-		r.res.Curves.E2EIntended, r.res.Curves.E2ESent = &e2eIntended, &e2eSent
+		c.E2EIntended = new(mergeShards(r.receives, func(s *shard) *result.Histogram { return s.intended }))
+		c.E2ESent = new(mergeShards(r.receives, func(s *shard) *result.Histogram { return s.sent }))
 	}
-	jitter, err := r.jitters.Curve()
-	g.Jitter = jitter
+	g.Jitter = r.jitters.Curve()
 	g.Spin = workload.Duration(r.o.Spin)
 	g.Scheduling = machine.Scheduling()
 	g.GOMAXPROCS = runtime.GOMAXPROCS(0)
 	g.CPUSeconds = (r.use.cpuAfter - r.use.cpuBefore).Seconds()
 	g.GC = r.use.gc()
-	return err
+}
+
+// mergeShards returns the curve of a histogram of all shards.
+func mergeShards[T any](shards []T, of func(T) *result.Histogram) result.Curve {
+	sum := result.NewHistogram()
+	for _, s := range shards {
+		sum.Merge(of(s))
+	}
+	return sum.Curve()
 }
 
 // gc returns the work of the garbage collector.

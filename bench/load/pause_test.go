@@ -2,7 +2,6 @@ package load_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,19 +17,17 @@ func TestPause(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and starts a broker")
 	}
-	repository, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := peers.Start(t.Context(), peers.Options{Repository: repository, Progress: t.Output()}, "seb-memory", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := p.Stop(context.WithoutCancel(t.Context())); err != nil {
+	o := peers.Options{Data: t.TempDir(), Progress: t.Output()}
+	t.Cleanup(func() {
+		if err := peers.Down(context.Background(), o); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	up, err := peers.Up(t.Context(), o, "seb-memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := up[0]
 	w := workload.Default()
 	w.Rate, w.Size = 500*workload.PerSecond, workload.FixedSize(100)
 	w.Warmup, w.Duration = workload.Duration(500*time.Millisecond), workload.Duration(3*time.Second)

@@ -167,7 +167,7 @@ func (p *publisher) publish(ctx context.Context, t *timing, s *slot, due, own in
 	if p.r.measures(due) {
 		p.r.measured.Add(1)
 		p.last = sent
-		p.shard.sent(sent-due, t.lagging, t.now-sent)
+		p.shard.handed(sent-due, t.lagging, t.now-sent)
 	}
 	atLeast(&p.r.lagMax, sent-due)
 }
@@ -234,7 +234,7 @@ func (s *slot) finish(err error) {
 		// A message that failed at once must not count as a fast one.
 		intended, sent = max(intended, int64(p.r.w.Timeout)), max(sent, int64(p.r.w.Timeout))
 	}
-	p.shard.answered(intended, sent, p.r.measures(s.due))
+	p.shard.record(intended, sent, p.r.measures(s.due))
 	p.free <- s
 }
 

@@ -32,7 +32,7 @@ type run struct {
 	groups      []*group
 	subscribers []*subscriber
 	sends       []*sendShard
-	receives    []*receiveShard
+	receives    []*shard
 
 	start, measureFrom, measureTo, end, deadline int64 // clock times
 	// When the run stopped waiting for messages.
@@ -86,7 +86,7 @@ func newRun(o Options, assigned Assignment) *run {
 		r.sends = append(r.sends, newSendShard())
 	}
 	for range min(shardsMax(), len(assigned.Subscribers)) {
-		r.receives = append(r.receives, newReceiveShard())
+		r.receives = append(r.receives, newShard())
 	}
 	for i := range assigned.Publishers {
 		r.publishers = append(r.publishers, newPublisher(r, assigned.PublisherFirst+i))
@@ -187,14 +187,10 @@ func (r *run) problem(text string) {
 // seal stops the histograms from accepting samples.
 func (r *run) seal() {
 	for _, s := range r.sends {
-		s.mu.Lock()
-		s.sealed = true
-		s.mu.Unlock()
+		s.seal()
 	}
 	for _, s := range r.receives {
-		s.mu.Lock()
-		s.sealed = true
-		s.mu.Unlock()
+		s.seal()
 	}
 }
 

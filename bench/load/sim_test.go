@@ -185,7 +185,7 @@ func simulate(t *testing.T, s *simulation, w workload.Workload, change ...func(*
 func expected(s *simulation, w *workload.Workload) *result.Histogram {
 	h := result.NewHistogram()
 	free := int64(0)
-	for n := range w.Rate.Within(w.Length()) {
+	for n := uint64(0); w.Rate.After(n) < int64(w.Length()); n++ {
 		due := w.Rate.After(n)
 		begin := max(due, free)
 		if begin >= int64(s.stallAt) && begin < int64(s.stallAt+s.stall) {

@@ -54,7 +54,7 @@ type subscriber struct {
 	r     *run
 	index int
 	group *group
-	shard *receiveShard
+	shard *shard
 	conn  sut.Subscriber
 }
 
@@ -105,7 +105,7 @@ func (s *subscriber) handle(payload []byte) {
 		r.others.Add(1)
 		return
 	}
-	s.shard.received(now-r.start-h.Intended, now-r.start-h.Sent, measured)
+	s.shard.record(now-r.start-h.Intended, now-r.start-h.Sent, measured)
 }
 
 // describe turns an error of DecodeMessage into part of a sentence.

@@ -108,8 +108,7 @@ func find(names []string) ([]*kind, error) {
 	return list, nil
 }
 
-func allNames() []string {
-	var list []string
+func allNames() (list []string) {
 	for _, k := range kinds {
 		list = append(list, k.name)
 	}
@@ -236,7 +235,7 @@ func Down(ctx context.Context, options Options, names ...string) error {
 			if len(names) > 0 && !slices.ContainsFunc(list, func(k *kind) bool { return k.name == p.Name }) {
 				continue
 			}
-			if err := p.stop(ctx); err != nil {
+			if err := p.Stop(ctx); err != nil {
 				faults = append(faults, fmt.Errorf("%s: %w", p.Name, err))
 				continue
 			}
@@ -266,23 +265,6 @@ func Running(options Options) ([]Peer, error) {
 	return list, err
 }
 
-// Start installs and starts one peer with its data in dir. The state file does not contain it, so
-// the caller must call Stop. Only the program is in the cache.
-func Start(ctx context.Context, options Options, name, dir string) (*Peer, error) {
-	o, err := options.resolve()
-	if err != nil {
-		return nil, err
-	}
-	list, err := find([]string{name})
-	if err != nil {
-		return nil, err
-	}
-	if len(list) != 1 {
-		return nil, fmt.Errorf("%w: %q is several: %s", ErrUnknown, name, strings.Join(allNames(), ", "))
-	}
-	return launch(ctx, o, list[0], dir)
-}
-
 // launch installs and starts a peer and waits until it is ready. After an error it stops all
 // processes of the peer.
 func launch(ctx context.Context, o *Options, k *kind, dir string) (*Peer, error) {
@@ -308,19 +290,27 @@ func launch(ctx context.Context, o *Options, k *kind, dir string) (*Peer, error)
 	return p, nil
 }
 
-// wait polls the broker until it is ready. It returns an error if a process exits or k.timeout
+// wait asks the broker until it is ready. It returns an error if a process exits or k.timeout
 // expires.
 func (p *Peer) wait(ctx context.Context, k *kind) error {
-	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	if err := p.until(ctx, k.timeout, func(ctx context.Context) error { return k.ready(ctx, p) }); err != nil {
+		return err
+	}
+	return p.settle()
+}
+
+// until calls ready until it succeeds. It returns an error if a process exits or timeout expires.
+func (p *Peer) until(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
 		err := func() error {
 			ctx, cancel := context.WithTimeout(ctx, askWait)
 			defer cancel()
-			return k.ready(ctx, p)
+			return ready(ctx)
 		}()
 		if err == nil {
-			return p.settle()
+			return nil
 		}
 		for _, one := range p.Processes {
 			if !one.alive() {
@@ -329,7 +319,7 @@ func (p *Peer) wait(ctx context.Context, k *kind) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no answer within %v: %w; its log: %s", k.timeout, err, p.Processes[len(p.Processes)-1].tail())
+			return fmt.Errorf("no answer within %v: %w; its log: %s", timeout, err, p.Processes[len(p.Processes)-1].tail())
 		case <-time.After(askEvery):
 		}
 	}

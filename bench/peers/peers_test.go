@@ -44,9 +44,6 @@ func TestAPeerOutlivesTheCallAndAnotherFindsAndStopsIt(t *testing.T) {
 	if p.Name != "seb-memory" || !exists(p.PID) || p.Start <= 0 || len(p.Targets) != 1 || p.Targets[0].Driver != "seb" {
 		t.Errorf("up: %+v", p)
 	}
-	if n, err := p.MemoryBytes(); err != nil || n < 1<<20 {
-		t.Errorf("memory: %d bytes, %v", n, err)
-	}
 	again, err := peers.Up(t.Context(), o, "seb-memory")
 	if err != nil || again[0].PID != p.PID {
 		t.Errorf("up once more: %+v, %v", again, err)
@@ -134,9 +131,6 @@ func TestUnknownNamesAreRefusedWithThoseThereAre(t *testing.T) {
 		t.Error(err)
 	}
 	if err := peers.Down(t.Context(), options(t), "unknown"); !errors.Is(err, peers.ErrUnknown) {
-		t.Error(err)
-	}
-	if _, err := peers.Start(t.Context(), options(t), "seb", t.TempDir()); !errors.Is(err, peers.ErrUnknown) || !strings.Contains(err.Error(), "several") {
 		t.Error(err)
 	}
 }

@@ -173,18 +173,15 @@ func (p *Peer) alive() bool {
 	return len(p.Processes) > 0 && !slices.ContainsFunc(p.Processes, func(o Process) bool { return !o.alive() })
 }
 
-// stop terminates the processes in reverse start order.
-func (p *Peer) stop(ctx context.Context) error {
+// Stop terminates the peer's processes in reverse start order, and kills those that do not exit in
+// time. It keeps the data. It may be called again.
+func (p *Peer) Stop(ctx context.Context) error {
 	var faults []error
 	for _, one := range slices.Backward(p.Processes) {
 		faults = append(faults, one.end(ctx))
 	}
 	return errors.Join(faults...)
 }
-
-// Stop terminates the peer's processes and kills those that do not exit in time. It keeps the data.
-// Stop is idempotent.
-func (p *Peer) Stop(ctx context.Context) error { return p.stop(ctx) }
 
 // Kill sends SIGKILL to the broker to simulate a crash. Other processes of the peer run until Stop.
 func (p *Peer) Kill() error { return syscall.Kill(p.PID, syscall.SIGKILL) }
@@ -201,20 +198,6 @@ func (p *Peer) settle() error {
 	}
 	p.PID = list[0]
 	return nil
-}
-
-// MemoryBytes returns the resident set size of the broker's process.
-func (p *Peer) MemoryBytes() (int64, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/statm")
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0, errStat
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize()), err
 }
 
 // freePorts returns n free TCP ports of the loopback address.

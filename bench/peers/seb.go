@@ -111,7 +111,7 @@ func startSebS3(ctx context.Context, p *Peer) error {
 	if err := p.run("s3", account, program, "--quiet", "--port", endpoint, "--health", "/healthz", "posix", objects); err != nil {
 		return err
 	}
-	if err := until(ctx, p, func(ctx context.Context) error { return ask(ctx, "http://"+endpoint+"/healthz") }); err != nil {
+	if err := p.until(ctx, followWait, func(ctx context.Context) error { return ask(ctx, "http://"+endpoint+"/healthz") }); err != nil {
 		return err
 	}
 	bucket := "s3://" + s3Bucket + "/bench?endpoint=http://" + endpoint + "&region=us-east-1&path-style=true"
@@ -160,31 +160,13 @@ func followed(start func(context.Context, *Peer) error) func(context.Context, *P
 		writer := p.PID
 		defer func() { p.PID = writer }()
 		// The follower requires the bucket of a ready broker.
-		if err := until(ctx, p, func(ctx context.Context) error { return askSeb(ctx, p) }); err != nil {
+		if err := p.until(ctx, followWait, func(ctx context.Context) error { return askSeb(ctx, p) }); err != nil {
 			return err
 		}
 		if err := p.follow(); err != nil {
 			return err
 		}
-		return until(ctx, p, func(ctx context.Context) error { return ask(ctx, p.Targets[0].Options["read-from"]+"/readyz") })
-	}
-}
-
-// until calls asking until it succeeds. It returns an error if the last process exits or followWait
-// expires.
-func until(ctx context.Context, p *Peer, asking func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, followWait)
-	defer cancel()
-	last := &p.Processes[len(p.Processes)-1]
-	for {
-		err := asking(ctx)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil || !last.alive() {
-			return fmt.Errorf("%s: %w; it says: %s", last.Name, err, last.tail())
-		}
-		time.Sleep(askEvery)
+		return p.until(ctx, followWait, func(ctx context.Context) error { return ask(ctx, p.Targets[0].Options["read-from"]+"/readyz") })
 	}
 }
 
@@ -199,14 +181,11 @@ func ask(ctx context.Context, url string) error {
 		return err
 	}
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return err
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("it answers %s", resp.Status)
 	}
-	if err := resp.Body.Close(); err != nil {
-		return err
+	if resp != nil {
+		err = errors.Join(err, resp.Body.Close())
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %s", resp.Status)
-	}
-	return nil
+	return err
 }

@@ -77,7 +77,7 @@ func (s *state) up(ctx context.Context, o *Options, k *kind) (*Peer, error) {
 			return p, nil
 		}
 		o.say("%s: the one that was started before has died; what is left of it is removed", k.name)
-		if err := s.Peers[i].stop(ctx); err != nil {
+		if err := s.Peers[i].Stop(ctx); err != nil {
 			return nil, err
 		}
 		s.remove(k.name)

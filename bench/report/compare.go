@@ -125,9 +125,9 @@ func Compare(before, after *result.File) (changes []Change, unpaired []string, e
 	}
 	used := map[*Line]bool{}
 	for _, w := range recent {
-		first, err := counterpart(old, w)
-		if err != nil {
-			return nil, nil, err
+		var first *Work
+		if i := slices.IndexFunc(old, func(o *Work) bool { return Key(&o.Workload) == Key(&w.Workload) }); i >= 0 {
+			first = old[i]
 		}
 		for _, l := range w.Lines {
 			i := -1
@@ -151,24 +151,6 @@ func Compare(before, after *result.File) (changes []Change, unpaired []string, e
 	}
 	slices.Sort(unpaired)
 	return changes, unpaired, nil
-}
-
-// counterpart returns the element of works that equals w except for its name; nil if there is none.
-func counterpart(works []*Work, w *Work) (*Work, error) {
-	want, err := Key(&w.Workload)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range works {
-		key, err := Key(&o.Workload)
-		if err != nil {
-			return nil, err
-		}
-		if key == want {
-			return o, nil
-		}
-	}
-	return nil, nil
 }
 
 // moreIsBetter is the only figure for which a higher value is better.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"slices"
-	"time"
 
 	"github.com/sebbroker/seb/bench/result"
 )
@@ -67,15 +67,7 @@ func HTML(out io.Writer, works []*Work, tool result.Tool) error {
 		charts = append(charts, c)
 		return len(charts) - 1
 	}
-	knees, err := Knees(works, 99)
-	if err != nil {
-		return err
-	}
-	omissions, err := Omissions(works)
-	if err != nil {
-		return err
-	}
-	for _, c := range append(knees, omissions...) {
+	for _, c := range append(Knees(works, 99), Omissions(works)...) {
 		d.Across = append(d.Across, draw(c))
 	}
 	for _, w := range works {
@@ -122,7 +114,7 @@ func infoOf(r *result.Run) runInfo {
 	add("system", "%s %s", r.System.System, r.System.Version)
 	add("client", "%s", r.System.Client)
 	add("acknowledged means", "%s", r.System.Ack)
-	for _, name := range sortedKeys(r.System.Settings) {
+	for _, name := range slices.Sorted(maps.Keys(r.System.Settings)) {
 		add(name, "%s", r.System.Settings[name])
 	}
 	if r.Target.Start != "" {
@@ -148,18 +140,7 @@ func infoOf(r *result.Run) runInfo {
 	return x
 }
 
-func sortedKeys(m map[string]string) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-func p99(c interface {
-	At(p float64) (time.Duration, bool)
-},
-) string {
+func p99(c *result.Curve) string {
 	d, ok := c.At(99)
 	if !ok {
 		return "–"

@@ -11,16 +11,13 @@ import (
 
 // Knees draws a percentile over the rate for works that differ only in their rate: one chart for
 // each such set of at least two works.
-func Knees(works []*Work, p float64) (charts []*Chart, err error) {
+func Knees(works []*Work, p float64) (charts []*Chart) {
 	var keys []string
 	sets := map[string][]*Work{}
 	for _, w := range works {
 		same := w.Workload
 		same.Rate = 0
-		key, err := Key(&same)
-		if err != nil {
-			return nil, err
-		}
+		key := Key(&same)
 		if sets[key] == nil {
 			keys = append(keys, key)
 		}
@@ -31,7 +28,7 @@ func Knees(works []*Work, p float64) (charts []*Chart, err error) {
 			charts = append(charts, knee(set, p))
 		}
 	}
-	return charts, nil
+	return charts
 }
 
 func knee(set []*Work, p float64) *Chart {
@@ -86,7 +83,7 @@ func Omission(open, closed *Work) *Chart {
 }
 
 // Omissions draws Omission for each open-loop work that has a closed-loop counterpart.
-func Omissions(works []*Work) (charts []*Chart, err error) {
+func Omissions(works []*Work) (charts []*Chart) {
 	closed := map[string]*Work{}
 	for _, w := range works {
 		if w.Workload.Loop != workload.Closed {
@@ -94,20 +91,12 @@ func Omissions(works []*Work) (charts []*Chart, err error) {
 		}
 		same := w.Workload
 		same.Loop = workload.Open
-		key, err := Key(&same)
-		if err != nil {
-			return nil, err
-		}
-		closed[key] = w
+		closed[Key(&same)] = w
 	}
 	for _, w := range works {
-		key, err := Key(&w.Workload)
-		if err != nil {
-			return nil, err
-		}
-		if c := closed[key]; c != nil && w.Workload.Loop != workload.Closed {
+		if c := closed[Key(&w.Workload)]; c != nil && w.Workload.Loop != workload.Closed {
 			charts = append(charts, Omission(w, c))
 		}
 	}
-	return charts, nil
+	return charts
 }

@@ -15,7 +15,7 @@ type Picture struct {
 
 // Pictures returns all charts of works: those of each, and those of several together. Their names
 // are unique.
-func Pictures(works []*Work) (list []Picture, err error) {
+func Pictures(works []*Work) (list []Picture) {
 	taken := map[string]int{}
 	add := func(name string, c *Chart) {
 		if len(c.Lines) == 0 {
@@ -27,33 +27,25 @@ func Pictures(works []*Work) (list []Picture, err error) {
 		}
 		list = append(list, Picture{name, c})
 	}
-	knees, err := Knees(works, 99)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range knees {
+	for _, c := range Knees(works, 99) {
 		add("rates", c)
 	}
-	omissions, err := Omissions(works)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range omissions {
+	for _, c := range Omissions(works) {
 		add("loops", c)
 	}
 	for i, w := range works {
-		name := fmt.Sprintf("%02d-%s", i+1, plain(w.Workload.Name))
+		name := fmt.Sprintf("%02d-%s", i+1, FileName(w.Workload.Name))
 		if w.Headline() == result.E2EIntended {
 			add(name+"-delivered", w.Percentiles(result.E2EIntended, result.E2ESent))
 		}
 		add(name+"-acknowledged", w.Percentiles(result.AckIntended, result.AckSent))
 		add(name+"-seconds", w.Seconds(99))
 	}
-	return list, nil
+	return list
 }
 
-// plain makes a name safe for files and links.
-func plain(name string) string {
+// FileName makes a name safe for files and links.
+func FileName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 			return r

@@ -34,10 +34,7 @@ func Works(files ...*result.File) ([]*Work, error) {
 	for _, f := range files {
 		for i := range f.Runs {
 			r := &f.Runs[i]
-			key, err := Key(&r.Workload)
-			if err != nil {
-				return nil, err
-			}
+			key := Key(&r.Workload)
 			w := byKey[key]
 			if w == nil {
 				w = &Work{Workload: r.Workload}
@@ -53,11 +50,14 @@ func Works(files ...*result.File) ([]*Work, error) {
 }
 
 // Key identifies a workload without its name.
-func Key(w *workload.Workload) (string, error) {
+func Key(w *workload.Workload) string {
 	same := *w
 	same.Name = ""
 	b, err := json.Marshal(&same)
-	return string(b), err
+	if err != nil {
+		panic("encode a workload: " + err.Error()) // a valid workload has only finite numbers
+	}
+	return string(b)
 }
 
 func (w *Work) add(r *result.Run) error {

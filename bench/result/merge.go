@@ -3,6 +3,7 @@ package result
 import (
 	"errors"
 	"fmt"
+	"reflect"
 )
 
 // Merge combines the parts of a run by several machines with separate messages into one run. Its
@@ -21,7 +22,7 @@ func Merge(parts []Run) (Run, error) {
 		if p.ID != all.ID {
 			return Run{}, fmt.Errorf("merge results: part %d is of run %s, the first of %s", i+1, p.ID, all.ID)
 		}
-		all.Counts.add(&p.Counts)
+		add(&all.Counts, &p.Counts)
 		for _, e := range p.Errors {
 			at, known := problems[e.Text]
 			if !known {
@@ -44,127 +45,103 @@ func Merge(parts []Run) (Run, error) {
 	return all, all.mergeSeconds(parts)
 }
 
-func (c *Counts) add(o *Counts) {
-	for _, f := range []struct {
-		to   *int64
-		from int64
-	}{
-		{&c.Sent, o.Sent},
-		{&c.Acked, o.Acked},
-		{&c.Failed, o.Failed},
-		{&c.Unanswered, o.Unanswered},
-		{&c.Unsent, o.Unsent},
-		{&c.Measured, o.Measured},
-		{&c.Waited, o.Waited},
-		{&c.DoneTwice, o.DoneTwice},
-		{&c.Expected, o.Expected},
-		{&c.Received, o.Received},
-		{&c.Lost, o.Lost},
-		{&c.Unexpected, o.Unexpected},
-		{&c.Duplicates, o.Duplicates},
-		{&c.Reordered, o.Reordered},
-		{&c.Corrupt, o.Corrupt},
-		{&c.Foreign, o.Foreign},
-		{&c.Others, o.Others},
-	} {
-		*f.to += f.from
+// add adds the numbers of a struct to those of another. Both have no other fields.
+func add[T any](to, from *T) {
+	a, b := reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()
+	for i := range a.NumField() {
+		switch f := a.Field(i); {
+		case f.CanInt():
+			f.SetInt(f.Int() + b.Field(i).Int())
+		case f.CanUint():
+			f.SetUint(f.Uint() + b.Field(i).Uint())
+		default:
+			f.SetFloat(f.Float() + b.Field(i).Float())
+		}
 	}
-	c.SentRate += o.SentRate
-	c.ReceivedRate += o.ReceivedRate
 }
 
 // mergeCurves merges every histogram of a run except those of its seconds and floor.
-func (r *Run) mergeCurves(parts []Run) error {
-	var e2eIntended, e2eSent []*Curve
-	lists := make([][]*Curve, 6)
+func (r *Run) mergeCurves(parts []Run) (err error) {
 	g := &r.Generator
 	g.CPUSeconds, g.GC = 0, GC{}
+	longest := int64(0)
 	for i := range parts {
-		p := &parts[i]
-		for k, c := range []*Curve{
-			&p.Curves.AckIntended, &p.Curves.AckSent, &p.Generator.Lag, &p.Generator.OwnLag, &p.Generator.Inside, &p.Generator.Jitter,
-		} {
-			lists[k] = append(lists[k], c)
-		}
-		if p.Curves.E2EIntended != nil && p.Curves.E2ESent != nil {
-			e2eIntended, e2eSent = append(e2eIntended, p.Curves.E2EIntended), append(e2eSent, p.Curves.E2ESent)
-		}
-		g.CPUSeconds += p.Generator.CPUSeconds
-		g.GC.add(&p.Generator.GC)
+		p := &parts[i].Generator
+		g.CPUSeconds += p.CPUSeconds
+		add(&g.GC, &p.GC)
+		longest = max(longest, p.GC.PauseMaxNs)
 	}
-	for k, into := range []*Curve{&r.Curves.AckIntended, &r.Curves.AckSent, &g.Lag, &g.OwnLag, &g.Inside, &g.Jitter} {
-		c, err := mergeAll(lists[k])
+	g.GC.PauseMaxNs = longest
+	for _, of := range []func(*Run) *Curve{
+		func(p *Run) *Curve { return &p.Generator.Lag },
+		func(p *Run) *Curve { return &p.Generator.OwnLag },
+		func(p *Run) *Curve { return &p.Generator.Inside },
+		func(p *Run) *Curve { return &p.Generator.Jitter },
+	} {
+		c, err := mergeCurve(parts, of)
 		if err != nil {
 			return err
 		}
-		*into = *c
+		*of(r) = *c
 	}
-	if len(e2eIntended) == 0 {
-		return nil
-	}
-	var err error
-	if r.Curves.E2EIntended, err = mergeAll(e2eIntended); err != nil {
-		return err
-	}
-	r.Curves.E2ESent, err = mergeAll(e2eSent)
+	r.Curves, err = mergeAll(parts, func(p *Run) *Curves { return &p.Curves })
 	return err
 }
 
 // mergeFloor merges the floors, if all parts have one.
 func (r *Run) mergeFloor(parts []Run) error {
-	lists := make([][]*Curve, 5)
-	var rate float64
+	floor := &Floor{}
 	for i := range parts {
-		f := parts[i].Floor
-		if f == nil {
+		if parts[i].Floor == nil {
 			r.Floor = nil
 			return nil
 		}
-		rate += f.SentRate
-		for k, c := range []*Curve{&f.Curves.AckIntended, &f.Curves.AckSent, &f.OwnLag, f.Curves.E2EIntended, f.Curves.E2ESent} {
-			if c != nil {
-				lists[k] = append(lists[k], c)
-			}
+		floor.SentRate += parts[i].Floor.SentRate
+	}
+	own, err := mergeCurve(parts, func(p *Run) *Curve { return &p.Floor.OwnLag })
+	if err != nil {
+		return err
+	}
+	floor.Duration, floor.OwnLag = parts[0].Floor.Duration, *own
+	floor.Curves, err = mergeAll(parts, func(p *Run) *Curves { return &p.Floor.Curves })
+	r.Floor = floor
+	return err
+}
+
+// mergeAll merges the four curves of parts.
+func mergeAll(parts []Run, of func(*Run) *Curves) (all Curves, err error) {
+	merged := map[string]*Curve{}
+	for _, name := range Names() {
+		if merged[name], err = mergeCurve(parts, func(p *Run) *Curve { return of(p).Named(name) }); err != nil {
+			return all, err
 		}
 	}
-	merged := make([]*Curve, len(lists))
-	for k, list := range lists {
-		if len(list) == 0 { // no subscribers
+	return Curves{
+		AckIntended: *merged[AckIntended], AckSent: *merged[AckSent], E2EIntended: merged[E2EIntended], E2ESent: merged[E2ESent],
+	}, nil
+}
+
+// mergeCurve returns one curve with the samples of a curve of each part; nil if no part has it.
+func mergeCurve[T any](parts []T, of func(*T) *Curve) (*Curve, error) {
+	var sum *Histogram
+	for i := range parts {
+		c := of(&parts[i])
+		if c == nil {
 			continue
 		}
-		var err error
-		if merged[k], err = mergeAll(list); err != nil {
-			return err
-		}
-	}
-	r.Floor = &Floor{
-		Duration: parts[0].Floor.Duration, SentRate: rate, OwnLag: *merged[2],
-		Curves: Curves{AckIntended: *merged[0], AckSent: *merged[1], E2EIntended: merged[3], E2ESent: merged[4]},
-	}
-	return nil
-}
-
-func (g *GC) add(o *GC) {
-	g.Count += o.Count
-	g.PauseNs += o.PauseNs
-	g.PauseMaxNs = max(g.PauseMaxNs, o.PauseMaxNs)
-	g.AllocBytes += o.AllocBytes
-	g.Allocs += o.Allocs
-	g.HeapBytes += o.HeapBytes
-}
-
-// mergeAll returns one curve with the samples of all curves.
-func mergeAll(list []*Curve) (*Curve, error) {
-	sum := NewHistogram()
-	for _, c := range list {
 		h, err := c.Histogram()
 		if err != nil {
 			return nil, fmt.Errorf("merge results: %w", err)
 		}
+		if sum == nil {
+			sum = NewHistogram()
+		}
 		sum.Merge(h)
 	}
-	c, err := sum.Curve()
-	return &c, err
+	if sum == nil {
+		return nil, nil
+	}
+	return new(sum.Curve()), nil
 }
 
 // mergeValidity makes the run valid if all parts are.
@@ -193,38 +170,29 @@ func (r *Run) mergeValidity(parts []Run) {
 // mergeSeconds adds up the n-th seconds of all parts, because their schedules started together.
 func (r *Run) mergeSeconds(parts []Run) error {
 	for n := 0; ; n++ {
-		var row *Second
-		var ack, e2e []*Curve
+		var rows []Second
 		for i := range parts {
-			if n >= len(parts[i].Seconds) {
-				continue
+			if n < len(parts[i].Seconds) {
+				rows = append(rows, parts[i].Seconds[n])
 			}
-			s := parts[i].Seconds[n]
-			ack = append(ack, &s.Ack)
-			if s.E2E != nil {
-				e2e = append(e2e, s.E2E)
-			}
-			if row == nil {
-				first := s
-				row = &first
-				continue
-			}
-			row.add(&s)
 		}
-		if row == nil {
+		if len(rows) == 0 {
 			return nil
 		}
-		c, err := mergeAll(ack)
+		ack, err := mergeCurve(rows, func(s *Second) *Curve { return &s.Ack })
 		if err != nil {
 			return err
 		}
-		row.Ack = *c
-		if len(e2e) > 0 {
-			if row.E2E, err = mergeAll(e2e); err != nil {
-				return err
-			}
+		e2e, err := mergeCurve(rows, func(s *Second) *Curve { return s.E2E })
+		if err != nil {
+			return err
 		}
-		r.Seconds = append(r.Seconds, *row)
+		row := rows[0]
+		for i := range rows[1:] {
+			row.add(&rows[i+1])
+		}
+		row.Ack, row.E2E = *ack, e2e
+		r.Seconds = append(r.Seconds, row)
 	}
 }
 

@@ -106,21 +106,6 @@ func (r Rate) After(n uint64) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
-// Within returns the number of messages that are due in d at a fixed rate.
-func (r Rate) Within(d time.Duration) uint64 {
-	hi, lo := bits.Mul64(uint64(max(d, 0)), uint64(r))
-	q, rest := bits.Div64(hi, lo, uint64(time.Second)*uint64(PerSecond))
-	if rest > 0 {
-		q++
-	}
-	// Because After rounds down, a message is due within d if its exact time is less than a
-	// nanosecond after d.
-	for r.After(q) < int64(d) {
-		q++
-	}
-	return q
-}
-
 // MarshalText implements encoding.TextMarshaler.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 

@@ -60,16 +60,6 @@ func TestFixed(t *testing.T) {
 			t.Errorf("the parts hold %d messages, want %d", found, len(whole))
 		}
 	})
-	t.Run("Within counts them without going through", func(t *testing.T) {
-		for _, rate := range []workload.Rate{1, 333_333, 7 * workload.PerSecond, 999 * workload.PerSecond, 1_234_567_891} {
-			for _, d := range []time.Duration{0, 1, 999_999_999, time.Second, 13*time.Second + 7} {
-				want := len(all(workload.ScheduleOptions{Length: d, Rate: rate, Parts: 1}))
-				if got := rate.Within(d); got != uint64(want) {
-					t.Errorf("%v/s within %v: %d, want %d", rate, d, got, want)
-				}
-			}
-		}
-	})
 }
 
 func TestPoisson(t *testing.T) {

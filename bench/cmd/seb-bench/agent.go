@@ -102,33 +102,5 @@ func (g *together) close() {
 
 // run is load.Run with the team.
 func (g *together) run(ctx context.Context, o load.Options) (*result.Run, error) {
-	res, err := g.team.Do(ctx, agent.Run{Workload: o.Workload, Target: o.Target, Spin: o.Spin, Floor: o.Floor, Progress: o.Progress})
-	if err != nil || o.Second == nil {
-		return res, err
-	}
-	return res, eachSecond(res, o.Second)
-}
-
-// eachSecond passes on the seconds of a result like load.Run those of a run.
-func eachSecond(r *result.Run, hand func(from, to time.Time, hists load.Hists) error) error {
-	from := r.Started
-	for i := range r.Seconds {
-		row := &r.Seconds[i]
-		to := r.Started.Add(time.Duration(row.At * float64(time.Second)))
-		ack, err := row.Ack.Histogram()
-		if err != nil {
-			return err
-		}
-		hists := load.Hists{Ack: ack}
-		if row.E2E != nil {
-			if hists.E2E, err = row.E2E.Histogram(); err != nil {
-				return err
-			}
-		}
-		if err := hand(from, to, hists); err != nil {
-			return err
-		}
-		from = to
-	}
-	return nil
+	return g.team.Do(ctx, agent.Run{Workload: o.Workload, Target: o.Target, Spin: o.Spin, Floor: o.Floor, Progress: o.Progress})
 }

@@ -32,7 +32,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "r.json")
-	said, err := call(t, "run", path, "--publishers", "2", "--repeat", "2", "-o", out, "--hdr", filepath.Join(dir, "hdr"))
+	said, err := call(t, "run", path, "--publishers", "2", "--repeat", "2", "--floor", "50ms", "-o", out, "--hdr", filepath.Join(dir, "hdr"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestOneTargetFails(t *testing.T) {
 func TestSweep(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "r.json")
 	_, err := call(t, "sweep", "--rates", "500,1000", "--sizes", "64B,1KiB", "--warmup", "0s", "--duration", "100ms", "--timeout", "1m",
-		"-t", "noop", "-o", out, "-q")
+		"--floor", "50ms", "-t", "noop", "-o", out, "-q")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestMax(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "r.json")
 	// Any rate meets the objective, or none holds on a busy machine.
 	said, err := call(t, "max", "--slo", "p50=1h", "--from", "400", "--to", "800", "--warmup", "0s", "--duration", "100ms", "--long", "100ms",
-		"--timeout", "1m", "--size", "64B", "-t", "noop", "-o", out, "-q", "--confirm", "1")
+		"--timeout", "1m", "--floor", "50ms", "--size", "64B", "-t", "noop", "-o", out, "-q", "--confirm", "1")
 	if err != nil {
 		t.Fatal(err)
 	}

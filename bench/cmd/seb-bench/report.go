@@ -119,11 +119,7 @@ func writePictures(out io.Writer, place string, works []*report.Work) error {
 	if err != nil {
 		return err
 	}
-	pictures, err := report.Pictures(works)
-	if err != nil {
-		return err
-	}
-	for _, p := range pictures {
+	for _, p := range report.Pictures(works) {
 		if err := writeFile(out, place+p.Name+".svg", p.Chart.SVG); err != nil {
 			return err
 		}

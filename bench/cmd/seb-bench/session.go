@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/bench/report"
 
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/workload"
@@ -152,7 +153,7 @@ func (s *session) open(cmd *cobra.Command, args []string) error {
 		s.view = newView(cmd.ErrOrStderr(), isTerminal(cmd.ErrOrStderr()), 5*time.Second)
 	}
 	if s.out == "" {
-		s.out = fmt.Sprintf("%s-%s.json", fileName(s.file.Name), time.Now().Format("20060102-150405"))
+		s.out = fmt.Sprintf("%s-%s.json", report.FileName(filepath.Base(s.file.Name)), time.Now().Format("20060102-150405"))
 	}
 	return nil
 }
@@ -170,15 +171,10 @@ func (s *session) measure(ctx context.Context, w workload.Workload, t workload.T
 		o.Progress = s.view.Show
 		defer s.view.Done()
 	}
-	number := len(s.done.Runs) + 1
-	var log *hdrLog
 	if s.hdr != "" {
-		var err error
-		if log, err = newHDRLog(s.hdr, fmt.Sprintf("%03d-%s", number, fileName(t.Name()))); err != nil {
+		if err := os.MkdirAll(s.hdr, 0o755); err != nil {
 			return nil, err
 		}
-		defer log.close()
-		o.Second = log.second
 	}
 	do := load.Run
 	if s.together.team != nil {
@@ -188,8 +184,9 @@ func (s *session) measure(ctx context.Context, w workload.Workload, t workload.T
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Name(), err)
 	}
-	if log != nil {
-		if err := log.finish(res); err != nil {
+	if s.hdr != "" {
+		name := fmt.Sprintf("%03d-%s", len(s.done.Runs)+1, report.FileName(filepath.Base(t.Name())))
+		if err := writeHDR(filepath.Join(s.hdr, name), res); err != nil {
 			return nil, err
 		}
 	}
@@ -210,16 +207,6 @@ func (s *session) repeats(r *result.Run) (n int) {
 		}
 	}
 	return n
-}
-
-// fileName makes a name safe for files.
-func fileName(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '-'
-	}, filepath.Base(name))
 }
 
 // verdict returns the error of a strict session with faulty runs.
