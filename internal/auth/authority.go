@@ -24,7 +24,16 @@ var (
 	ErrUnauthenticated = errors.New("invalid or missing API key")
 	// ErrExpired: the token was valid once.
 	ErrExpired = errors.New("token has expired")
+	// ErrRevoked: the token is well-formed, but no principal has it.
+	ErrRevoked = errors.New("token is unknown or has been revoked")
 )
+
+// loginError is an ErrUnauthenticated with a reason that the client may know.
+type loginError struct{ reason error }
+
+func (e *loginError) Error() string   { return e.reason.Error() }
+func (e *loginError) Is(t error) bool { return t == ErrUnauthenticated }
+func (e *loginError) Unwrap() error   { return e.reason }
 
 // followerAge is the largest age of the state by which a follower accepts a login.
 const followerAge = 5 * time.Second
@@ -48,6 +57,8 @@ type Authority struct {
 	now      func() time.Time
 	log      *slog.Logger
 	compiled atomic.Pointer[compiled]
+	logins   logins
+	rootID   Identity
 	uses     uses
 	watches  watches
 }
@@ -61,6 +72,7 @@ func New(o Options) *Authority {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
+	a.rootID.a = a
 	a.compiled.Store(&compiled{table: &access.Table{}})
 	a.start()
 	return a
@@ -93,7 +105,7 @@ func (c *compiled) of(id string) *access.Grants {
 // Bearer authenticates an HTTP request by its Authorization headers: the root key or a token, as
 // "Bearer <key>" or alone. More than one header is refused, because a proxy may have checked
 // another one. The comparisons take constant time. Errors: ErrUnauthenticated, access.ErrMistyped,
-// ErrExpired; of a follower also those of FreshWithin.
+// ErrExpired, ErrRevoked; of a follower also those of FreshWithin.
 func (a *Authority) Bearer(ctx context.Context, headers []string, remote string) (*Identity, error) {
 	if len(headers) != 1 {
 		return nil, ErrUnauthenticated
@@ -115,18 +127,27 @@ func (a *Authority) Key(ctx context.Context, key, remote string) (*Identity, err
 	if err := a.fresh(ctx); err != nil {
 		return nil, err
 	}
+	host := hostOf(remote)
+	if i := a.logins.find(given, host); i != nil && i.Valid() {
+		i.used.Store(a.now().UnixMicro())
+		return i, nil
+	}
 	p := a.b.Access().Principal(id)
 	if p != nil {
 		for i := range p.Secrets {
 			if s := &p.Secrets[i]; s.IsToken() && subtle.ConstantTimeCompare(given[:], s.Hash[:]) == 1 {
-				return a.accept(p, s, remote)
+				i, err := a.accept(p, s, host)
+				if err == nil {
+					a.logins.add(given, i)
+				}
+				return i, err
 			}
 		}
 	}
 	if _, err := access.ParseToken(key); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
+		return nil, &loginError{err}
 	}
-	return nil, ErrUnauthenticated
+	return nil, &loginError{ErrRevoked}
 }
 
 // fresh makes a follower confirm its state before it accepts a login, so that a revoked token is
@@ -138,15 +159,48 @@ func (a *Authority) fresh(ctx context.Context) error {
 	return a.b.FreshWithin(ctx, followerAge)
 }
 
-// accept returns the identity of a principal that has proved a secret.
+// accept returns the identity of a principal that has proved a secret. remote is its address, with
+// or without a port.
 func (a *Authority) accept(p *access.Principal, s *access.Secret, remote string) (*Identity, error) {
 	i := &Identity{a: a, id: p.ID, secret: s.ID, expires: p.ExpiresAt(s), host: hostOf(remote)}
 	now := a.now().UnixMicro()
 	if i.expires != 0 && now >= i.expires {
-		return nil, fmt.Errorf("%w: %w", ErrUnauthenticated, ErrExpired)
+		return nil, &loginError{fmt.Errorf("%w: %s ended at %s", ErrExpired, p.ID, i.Expires().UTC().Format(time.RFC3339))}
 	}
-	a.uses.note(p.ID, s.ID, now)
+	i.used = a.uses.of(p.ID, s.ID)
+	i.used.Store(now)
 	return i, nil
+}
+
+// loginsMax bounds the remembered logins. Beyond it all are forgotten.
+const loginsMax = 4096
+
+// logins are the identities of tokens that were accepted before, so that a request with a known
+// token allocates nothing. An identity is checked again at each use.
+type logins struct {
+	mu  sync.RWMutex // guards all
+	all map[login]*Identity
+}
+
+// login is a token, by its digest, from one host.
+type login struct {
+	token [sha256.Size]byte
+	host  string
+}
+
+func (l *logins) find(token [sha256.Size]byte, host string) *Identity {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.all[login{token, host}]
+}
+
+func (l *logins) add(token [sha256.Size]byte, i *Identity) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil || len(l.all) >= loginsMax {
+		l.all = map[login]*Identity{}
+	}
+	l.all[login{token, i.host}] = i
 }
 
 func hostOf(remote string) string {
@@ -157,7 +211,7 @@ func hostOf(remote string) string {
 }
 
 // Root is the identity of the root key.
-func (a *Authority) Root() *Identity { return &Identity{a: a} }
+func (a *Authority) Root() *Identity { return &a.rootID }
 
 // Internal reports whether a topic is one of Seb itself.
 func (a *Authority) Internal(topic string) bool { return slices.Contains(a.internal, topic) }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/sebbroker/seb/internal/access"
@@ -14,6 +15,25 @@ type Identity struct {
 	secret  uint64
 	expires int64 // µs; 0: never
 	host    string
+	used    *atomic.Int64           // the last use; nil for the root key
+	rules   atomic.Pointer[granted] // cache of grants
+}
+
+// granted are the rules of a principal in one table.
+type granted struct {
+	table *access.Table
+	*access.Grants
+}
+
+// grants returns the newest committed rules, arranged for decisions.
+func (i *Identity) grants() *granted {
+	c := i.a.current()
+	g := i.rules.Load()
+	if g == nil || g.table != c.table {
+		g = &granted{c.table, c.of(i.id)}
+		i.rules.Store(g)
+	}
+	return g
 }
 
 // Root reports whether the client has the root key.
@@ -57,8 +77,11 @@ func (i *Identity) Valid() bool {
 
 // Allow reports whether the client may perform an operation on a resource now.
 func (i *Identity) Allow(o access.Operation, t access.ResourceType, name string) bool {
-	_, ok := i.Check(o, t, name)
-	return ok
+	return i.Root() || i.Valid() && i.grants().Allow(i.request(o, t, name), i.host)
+}
+
+func (i *Identity) request(o access.Operation, t access.ResourceType, name string) access.Request {
+	return access.Request{Operation: o, Resource: t, Name: name, Internal: t == access.Topic && i.a.Internal(name)}
 }
 
 // Check is Allow for a request that waits to be stored. The broker examines the Check again when
@@ -70,17 +93,16 @@ func (i *Identity) Check(o access.Operation, t access.ResourceType, name string)
 	if !i.Valid() {
 		return nil, false
 	}
-	c := i.a.current()
-	q := access.Request{Operation: o, Resource: t, Name: name, Internal: t == access.Topic && i.a.Internal(name)}
-	if !c.of(i.id).Allow(q, i.host) {
+	g, q := i.grants(), i.request(o, t, name)
+	if !g.Allow(q, i.host) {
 		return nil, false
 	}
-	return &access.Check{Principal: i.id, Secret: i.secret, Version: c.table.Version, Host: i.host, Request: q}, true
+	return &access.Check{Principal: i.id, Secret: i.secret, Version: g.table.Version, Host: i.host, Request: q}, true
 }
 
 // AllowSome reports whether the client may perform an operation on some resource of a type.
 func (i *Identity) AllowSome(o access.Operation, t access.ResourceType) bool {
-	return i.Root() || i.Valid() && i.a.current().of(i.id).AllowSome(o, t, i.host)
+	return i.Root() || i.Valid() && i.grants().AllowSome(o, t, i.host)
 }
 
 // Operations returns the operations on a resource that the client may perform, for the answers of
@@ -96,5 +118,5 @@ func (i *Identity) Operations(t access.ResourceType, name string) (all []access.
 
 // covers reports whether the client has everything that a rule allows.
 func (i *Identity) covers(r *access.Rule) bool {
-	return i.Root() || i.Valid() && i.a.current().of(i.id).Covers(r, i.a.Internal)
+	return i.Root() || i.Valid() && i.grants().Covers(r, i.a.Internal)
 }

@@ -80,7 +80,7 @@ func (a *Authority) CreateToken(ctx context.Context, by *Identity, spec TokenSpe
 	rules := slices.Clone(spec.Rules)
 	for i := range rules {
 		rules[i].Principal = p.ID
-		if err := a.checkRule(by, &rules[i]); err != nil {
+		if err := CheckRule(&rules[i]); err != nil {
 			return nil, "", err
 		}
 	}
@@ -90,7 +90,7 @@ func (a *Authority) CreateToken(ctx context.Context, by *Identity, spec TokenSpe
 		if t.Principal(p.ID) != nil {
 			return access.Change{}, ErrTokenExists
 		}
-		if err := coversAll(by, t.RulesOf(p.ID)); err != nil { // rules may be older than their principal
+		if err := coversAll(by, slices.Concat(rules, t.RulesOf(p.ID))); err != nil { // rules may be older than their principal
 			return access.Change{}, err
 		}
 		return access.Change{Put: []access.Principal{*p}, PutRules: rules}, nil
@@ -165,17 +165,20 @@ func (a *Authority) RevokeToken(ctx context.Context, id string) error {
 // Errors: *state.InvalidError, ErrBeyondIssuer, and those of ChangeAccess.
 func (a *Authority) ChangeRules(ctx context.Context, by *Identity, put, remove []access.Rule) error {
 	for i := range put {
-		if err := a.checkRule(by, &put[i]); err != nil {
+		if err := CheckRule(&put[i]); err != nil {
 			return err
-		}
-	}
-	for _, r := range remove {
-		if r.Deny && !by.covers(&r) { // without the denial others have what it denies
-			return fmt.Errorf("%w: %s", ErrBeyondIssuer, r)
 		}
 	}
 	return a.b.ChangeAccess(ctx, func(t *access.Table) (access.Change, error) {
 		c := access.Change{}
+		if err := coversAll(by, put); err != nil {
+			return c, err
+		}
+		for _, r := range remove {
+			if r.Deny && !by.covers(&r) { // without the denial others have what it denies
+				return c, fmt.Errorf("%w: %s", ErrBeyondIssuer, r)
+			}
+		}
 		for _, r := range remove {
 			if t.Has(r) {
 				c.DeleteRules = append(c.DeleteRules, r)
@@ -188,17 +191,6 @@ func (a *Authority) ChangeRules(ctx context.Context, by *Identity, put, remove [
 		}
 		return c, nil
 	})
-}
-
-// checkRule checks a rule that a client adds, and writes its host in canonical form.
-func (a *Authority) checkRule(by *Identity, r *access.Rule) error {
-	if err := CheckRule(r); err != nil {
-		return err
-	}
-	if !r.Deny && !by.covers(r) {
-		return fmt.Errorf("%w: %s", ErrBeyondIssuer, r)
-	}
-	return nil
 }
 
 // CheckRule checks that a rule can match something, and writes its host in canonical form. The error
@@ -259,7 +251,13 @@ func only(r *access.Rule, name string) error {
 // coversPrincipal checks that a client may get a secret of a principal: it has all rights of it and
 // does not end before it.
 func coversPrincipal(by *Identity, t *access.Table, p *access.Principal) error {
-	if by.Root() || by.id == p.ID {
+	switch {
+	case by.Root():
+		return nil
+	case by.id == p.ID:
+		if p.Secret(by.secret) == nil { // revoked meanwhile
+			return state.ErrUnauthorized
+		}
 		return nil
 	}
 	if by.expires != 0 && (p.Expires == 0 || p.Expires > by.expires) {

@@ -128,13 +128,10 @@ type useKey struct {
 	secret    uint64
 }
 
-func (u *uses) note(principal string, secret uint64, now int64) {
-	k := useKey{principal, secret}
-	v, ok := u.last.Load(k)
-	if !ok {
-		v, _ = u.last.LoadOrStore(k, &atomic.Int64{})
-	}
-	v.(*atomic.Int64).Store(now)
+// of returns the time of the last use of a secret.
+func (u *uses) of(principal string, secret uint64) *atomic.Int64 {
+	v, _ := u.last.LoadOrStore(useKey{principal, secret}, &atomic.Int64{})
+	return v.(*atomic.Int64)
 }
 
 // LastUse is when a secret was last used: as stored, or since the start of this broker; 0 if never.

@@ -23,7 +23,8 @@ func WithCheck(ctx context.Context, c *access.Check) context.Context {
 	return context.WithValue(ctx, checkKey{}, c)
 }
 
-func checkOf(ctx context.Context) *access.Check {
+// CheckOf returns the Check of WithCheck, or nil.
+func CheckOf(ctx context.Context) *access.Check {
 	c, _ := ctx.Value(checkKey{}).(*access.Check)
 	return c
 }

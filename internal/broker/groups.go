@@ -110,7 +110,7 @@ func (b *Broker) submitOffsets(ctx context.Context, group string, commits []Offs
 		op := core.Op{Record: state.Record{
 			Kind: state.OffsetCommit, Name: group, Topic: id.topic, Partition: id.partition, Offset: c.Offset,
 			Metadata: c.Metadata, Time: now,
-		}, Check: checkOf(ctx)}
+		}, Check: CheckOf(ctx)}
 		if c.Expected != nil {
 			op.Conditional, op.Expected = true, *c.Expected
 		}

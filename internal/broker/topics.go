@@ -227,7 +227,7 @@ func (b *Broker) propose(ctx context.Context, r state.Record) error {
 	if err := b.refuses(ctx); err != nil {
 		return err
 	}
-	return b.log.ProposeAll([]core.Op{{Record: r, Check: checkOf(ctx)}}).Wait(ctx)[0].Err()
+	return b.log.ProposeAll([]core.Op{{Record: r, Check: CheckOf(ctx)}}).Wait(ctx)[0].Err()
 }
 
 // AutoCreates reports whether EnsureTopic creates topics.
@@ -273,7 +273,7 @@ func (b *Broker) EnsureTopicAs(ctx context.Context, name string, spec TopicSpec)
 		}
 		select {
 		case <-e.done:
-			if e.err != nil && !errors.Is(e.err, ErrNotSent) {
+			if e.err != nil && !errors.Is(e.err, ErrNotSent) && !errors.Is(e.err, ErrUnauthorized) { // of another client
 				return e.err
 			}
 		case <-ctx.Done():

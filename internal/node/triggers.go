@@ -59,7 +59,7 @@ func (l *eventLog) Append(ctx context.Context, topic record.ID, partition uint32
 		return 0, err
 	}
 	res := l.Submit(ctx, []broker.Append{{
-		Topic: r.Name, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1,
+		Topic: r.Name, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1, Check: broker.CheckOf(ctx),
 	}}).Wait(ctx)[0]
 	return res.Base, res.Err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/group"
 )
@@ -25,7 +26,7 @@ func (c *Coordinator) Commit(caller *group.Caller, commits []broker.OffsetCommit
 	if code != group.OK {
 		return func(context.Context) ([]error, group.Code) { return nil, code }
 	}
-	ticket := c.queueLocked(caller.Group, admitted, commits)
+	ticket := c.queueLocked(caller.Group, admitted, commits, nil)
 	return func(ctx context.Context) ([]error, group.Code) {
 		late := time.NewTimer(c.o.CommitTimeout)
 		defer late.Stop()
@@ -40,8 +41,8 @@ func (c *Coordinator) Commit(caller *group.Caller, commits []broker.OffsetCommit
 }
 
 // queueLocked queues an admitted commit.
-func (c *Coordinator) queueLocked(group string, admitted uint64, commits []broker.OffsetCommit) *broker.OffsetTicket {
-	t := c.b.SubmitOffsets(c.ctx, group, commits)
+func (c *Coordinator) queueLocked(group string, admitted uint64, commits []broker.OffsetCommit, check *access.Check) *broker.OffsetTicket {
+	t := c.b.SubmitOffsets(broker.WithCheck(c.ctx, check), group, commits)
 	c.countLocked()
 	c.done.Go(func() {
 		t.Wait(c.ctx)
@@ -95,7 +96,7 @@ func (c *Coordinator) CommitOffsets(ctx context.Context, groupID string, commits
 	var ticket *broker.OffsetTicket
 	admitted, code := c.admitLocked(groupID)
 	if code == group.OK {
-		ticket = c.queueLocked(groupID, admitted, commits)
+		ticket = c.queueLocked(groupID, admitted, commits, broker.CheckOf(ctx))
 	}
 	c.mu.Unlock()
 	switch code {
@@ -159,7 +160,7 @@ func (c *Coordinator) change(ctx context.Context, groupID string, do func(ctx co
 	if code == group.OK {
 		c.countLocked()
 		c.done.Go(func() {
-			done <- do(c.ctx)
+			done <- do(broker.WithCheck(c.ctx, broker.CheckOf(ctx)))
 			c.endCommit(groupID, admitted)
 		})
 	}
