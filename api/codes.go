@@ -30,6 +30,8 @@ const (
 	TriggersUnavailable Code = "triggers_unavailable"
 	UnknownTrigger      Code = "unknown_trigger"
 	UnknownFiring       Code = "unknown_firing"
+	UnknownToken        Code = "unknown_token"
+	TokenExists         Code = "token_exists"
 	OffsetBelowStart    Code = "offset_below_start"
 	// The trim or read is beyond the end. A read at the end waits, except a read of a single
 	// record.
@@ -79,6 +81,8 @@ var Statuses = map[Code]int{
 	TriggersUnavailable:  http.StatusServiceUnavailable,
 	UnknownTrigger:       http.StatusNotFound,
 	UnknownFiring:        http.StatusNotFound,
+	UnknownToken:         http.StatusNotFound,
+	TokenExists:          http.StatusConflict,
 	OffsetBelowStart:     http.StatusNotFound,
 	OffsetBeyondEnd:      http.StatusNotFound,
 	OffsetCompacted:      http.StatusNotFound,
@@ -124,6 +128,8 @@ var Titles = map[Code]string{
 	TriggersUnavailable:  "The trigger engine is not available",
 	UnknownTrigger:       "Unknown trigger",
 	UnknownFiring:        "Unknown firing",
+	UnknownToken:         "Unknown token",
+	TokenExists:          "Token exists",
 	OffsetBelowStart:     "Offset is below the partition's start",
 	OffsetBeyondEnd:      "Offset is beyond the partition's end",
 	OffsetCompacted:      "Record was removed by compaction",

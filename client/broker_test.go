@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -24,7 +25,8 @@ func startBroker() (address string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	a, err := httpapi.New(b, httpapi.Options{APIKey: testKey})
+	authority := auth.New(auth.Options{Broker: b, RootKey: testKey})
+	a, err := httpapi.New(b, httpapi.Options{Auth: authority})
 	if err != nil {
 		panic(err)
 	}
@@ -41,6 +43,7 @@ func startBroker() (address string, stop func()) {
 	return "http://" + l.Addr().String(), func() {
 		_ = srv.Shutdown(ctx)
 		<-done
+		authority.Close()
 		_ = b.Close(ctx)
 	}
 }

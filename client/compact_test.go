@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/log/compactor"
@@ -30,7 +31,9 @@ func compactedBroker(t *testing.T) (*client.Client, *broker.Broker) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := httpapi.New(b, httpapi.Options{APIKey: testKey})
+	authority := auth.New(auth.Options{Broker: b, RootKey: testKey})
+	t.Cleanup(authority.Close)
+	a, err := httpapi.New(b, httpapi.Options{Auth: authority})
 	if err != nil {
 		t.Fatal(err)
 	}

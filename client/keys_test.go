@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
@@ -33,7 +34,9 @@ func keyedBroker(t *testing.T, change ...func(*node.Options)) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := httpapi.New(n.Broker, httpapi.Options{APIKey: testKey, Keys: n.Keys()})
+	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
+	t.Cleanup(authority.Close)
+	a, err := httpapi.New(n.Broker, httpapi.Options{Auth: authority, Keys: n.Keys()})
 	if err != nil {
 		t.Fatal(err)
 	}

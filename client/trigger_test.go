@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -25,7 +26,9 @@ func triggerBroker(t *testing.T) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := httpapi.New(n.Broker, httpapi.Options{APIKey: testKey, Triggers: n.Triggers()})
+	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
+	t.Cleanup(authority.Close)
+	a, err := httpapi.New(n.Broker, httpapi.Options{Auth: authority, Triggers: n.Triggers()})
 	if err != nil {
 		t.Fatal(err)
 	}

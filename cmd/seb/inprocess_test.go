@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -35,7 +36,9 @@ func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := httpapi.Options{APIKey: testKey, Triggers: n.Triggers()}
+	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
+	t.Cleanup(authority.Close)
+	o := httpapi.Options{Auth: authority, Triggers: n.Triggers()}
 	for _, f := range change {
 		f(&o)
 	}

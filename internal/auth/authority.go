@@ -38,6 +38,10 @@ func (e *loginError) Unwrap() error   { return e.reason }
 // followerAge is the largest age of the state by which a follower accepts a login.
 const followerAge = 5 * time.Second
 
+// loginWait bounds the time that a follower takes to confirm its state, because the store may be
+// unavailable.
+const loginWait = 10 * time.Second
+
 // Options configure an Authority. Broker and RootKey are required.
 type Options struct {
 	Broker  *broker.Broker
@@ -156,6 +160,8 @@ func (a *Authority) fresh(ctx context.Context) error {
 	if !a.b.ReadOnly() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, loginWait)
+	defer cancel()
 	return a.b.FreshWithin(ctx, followerAge)
 }
 
@@ -165,11 +171,15 @@ func (a *Authority) accept(p *access.Principal, s *access.Secret, remote string)
 	i := &Identity{a: a, id: p.ID, secret: s.ID, expires: p.ExpiresAt(s), host: hostOf(remote)}
 	now := a.now().UnixMicro()
 	if i.expires != 0 && now >= i.expires {
-		return nil, &loginError{fmt.Errorf("%w: %s ended at %s", ErrExpired, p.ID, i.Expires().UTC().Format(time.RFC3339))}
+		return nil, expired(i)
 	}
 	i.used = a.uses.of(p.ID, s.ID)
 	i.used.Store(now)
 	return i, nil
+}
+
+func expired(i *Identity) error {
+	return &loginError{fmt.Errorf("%w: %s ended at %s", ErrExpired, i.id, i.Expires().UTC().Format(time.RFC3339))}
 }
 
 // loginsMax bounds the remembered logins. Beyond it all are forgotten.

@@ -75,6 +75,17 @@ func (i *Identity) Valid() bool {
 	return e == 0 || i.a.now().UnixMicro() < e
 }
 
+// Err returns why the client's secret is not valid, or nil: an ErrUnauthenticated.
+func (i *Identity) Err() error {
+	switch {
+	case i.Valid():
+		return nil
+	case i.expires != 0 && i.a.now().UnixMicro() >= i.expires:
+		return expired(i)
+	}
+	return &loginError{ErrRevoked}
+}
+
 // Allow reports whether the client may perform an operation on a resource now.
 func (i *Identity) Allow(o access.Operation, t access.ResourceType, name string) bool {
 	return i.Root() || i.Valid() && i.grants().Allow(i.request(o, t, name), i.host)

@@ -32,7 +32,7 @@ func TestUnknownRoutes(t *testing.T) {
 
 func TestOptionsAreValidated(t *testing.T) {
 	err := (&Options{Connections: -1, RecordsMax: -1, StepTimeout: -1}).Validate()
-	for _, want := range []string{"API key", "connections", "records", "step timeout"} {
+	for _, want := range []string{"authority", "connections", "records", "step timeout"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not mention %s", err, want)
 		}

@@ -34,6 +34,11 @@ func (g *Reading) wait(ctx context.Context, timeout time.Duration) (*broker.Fetc
 	}
 	limited, done := g.s.o.Drain.Until(ctx)
 	defer done()
+	if timeout > 0 && g.by != nil && g.atEnd() {
+		var stop func()
+		limited, stop = g.by.until(limited)
+		defer stop()
+	}
 	if limited.Err() == nil {
 		part, err := g.fetch(limited, timeout)
 		if !errors.Is(err, context.Canceled) || !g.s.o.Drain.Stopped() {
@@ -41,6 +46,12 @@ func (g *Reading) wait(ctx context.Context, timeout time.Duration) (*broker.Fetc
 		}
 	}
 	return g.fetch(ctx, 0)
+}
+
+// atEnd reports whether a fetch waits for new records.
+func (g *Reading) atEnd() bool {
+	p, err := g.s.b.Partition(g.Topic, g.Partition)
+	return err == nil && g.Offset >= p.Next
 }
 
 func (g *Reading) fetch(ctx context.Context, wait time.Duration) (*broker.FetchedPart, error) {

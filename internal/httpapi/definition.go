@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
@@ -93,7 +94,11 @@ func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
 		return nil, err
 	}
 	d.ID = c.r.PathValue(VariableID)
-	err = t.change(c.r.Context(), func(ctx context.Context, e *trigger.Engine) error {
+	ctx, err := c.mayDefine(&d)
+	if err != nil {
+		return nil, err
+	}
+	err = t.change(ctx, func(ctx context.Context, e *trigger.Engine) error {
 		old, err := e.Head(d.ID)
 		switch {
 		case errors.Is(err, trigger.ErrUnknownTrigger):
@@ -115,6 +120,20 @@ func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
 		return nil
 	})
 	return out, err
+}
+
+// mayDefine returns a context for the change to a definition. A trigger shows the events of its
+// topic, so that the client needs the right to read it, and to create it if it does not exist.
+func (c *triggerCall) mayDefine(d *rule.Definition) (context.Context, error) {
+	if err := c.by.may(access.Read, access.Topic, d.Topic); err != nil {
+		return nil, err
+	}
+	if _, known := c.b.TopicNamed(d.Topic); !known {
+		if err := c.by.may(access.Create, access.Topic, d.Topic); err != nil {
+			return nil, err
+		}
+	}
+	return c.by.changing(c.r.Context(), access.Write, access.Trigger, d.ID)
 }
 
 func history(starts []int64) []api.HistoryStart {

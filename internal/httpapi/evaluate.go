@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
@@ -164,11 +165,19 @@ func (t *Triggers) DryRun(c *triggerCall) (out *api.DryRun, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if !c.by.AllowSome(access.Write, access.Trigger) {
+		return nil, forbidden(access.Write, access.Trigger, access.Any)
+	}
+	if err := c.by.require(access.Read, access.Topic, d.Topic); err != nil {
+		return nil, err
+	}
 	if err := c.m.Hold(matchedBytes); err != nil {
 		return nil, err
 	}
+	ctx, stop := c.by.until(c.r.Context())
+	defer stop()
 	s := slot{t.sem, t.o.Drain, dryRunTime, "another dry run has been running for more than %s", "the history cannot be read within %s"}
-	err = s.use(c.r.Context(), func(ctx context.Context) error {
+	err = s.use(ctx, func(ctx context.Context) error {
 		run, err := c.Engine.DryRun(ctx, d, t.o.DryRunBytes)
 		if err != nil {
 			return triggerFault(err)
@@ -178,6 +187,9 @@ func (t *Triggers) DryRun(c *triggerCall) (out *api.DryRun, err error) {
 		}
 		return err
 	})
+	if lost := c.by.check(); lost != nil { // an answer to a POST is not checked when it is written
+		return nil, lost
+	}
 	return out, err
 }
 

@@ -15,8 +15,8 @@ import (
 
 // postEvent appends events to the topic of events. An event is an ordinary record: its key is the
 // entity, so that all events of an entity are in one partition, and its value is the event.
-func (a *API) postEvent(w http.ResponseWriter, r *http.Request) error {
-	p := producing{a: a, now: time.Now(), partition: -1, expected: -1, keyed: true}
+func (a *API) postEvent(w http.ResponseWriter, r *http.Request, by *caller) error {
+	p := producing{a: a, by: by, now: time.Now(), partition: -1, expected: -1, keyed: true}
 	// Expressions use log time, so no event is older than its predecessor, regardless of the clocks
 	// of senders.
 	p.spec.Partitions = 1
@@ -123,7 +123,7 @@ func (p *producing) answerEvent(w http.ResponseWriter, r *broker.Result, origina
 }
 
 // postEvaluate evaluates an expression for the events of the body.
-func (a *API) postEvaluate(w http.ResponseWriter, r *http.Request) error {
+func (a *API) postEvaluate(w http.ResponseWriter, r *http.Request, _ *caller) error {
 	out, err := a.evaluator.Evaluate(w, r, budget.Arena{Class: a.produce, Buffers: a.buffers})
 	if err != nil {
 		return err

@@ -173,7 +173,7 @@ func TestEventsTopicKeepsItsSettings(t *testing.T) {
 	if p := strict.event("", "", `{"event":"e","entity_id":"1"}`).problem(t); p.Code != api.UnknownTopic {
 		t.Errorf("%+v", p)
 	}
-	if _, err := New(s.b, Options{APIKey: canary, EventsTopic: "a b"}); err == nil || !strings.Contains(err.Error(), "events topic") {
+	if _, err := New(s.b, Options{Auth: s.auth, EventsTopic: "a b"}); err == nil || !strings.Contains(err.Error(), "events topic") {
 		t.Error(err)
 	}
 }
@@ -240,7 +240,7 @@ func TestEventsWithoutAStore(t *testing.T) {
 // request. The event still goes to its partition.
 func TestEventsTopicCreatedConcurrently(t *testing.T) {
 	s := eventServer(t)
-	p := producing{a: s.api, topic: "t", keyed: true, partitions: 1}
+	p := producing{a: s.api, by: &s.api.root, topic: "t", keyed: true, partitions: 1}
 	if _, err := s.b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 3}); err != nil {
 		t.Fatal(err)
 	}

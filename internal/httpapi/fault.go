@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
@@ -28,6 +29,10 @@ var faults = []struct {
 	code api.Code
 	tell bool
 }{
+	{auth.ErrUnauthenticated, api.Unauthorized, true},
+	{auth.ErrTokenExists, api.TokenExists, true},
+	{auth.ErrUnknownToken, api.UnknownToken, true},
+	{broker.ErrUnauthorized, api.Forbidden, true},
 	{broker.ErrOutcomeUnknown, api.OutcomeUnknown, false},
 	{broker.ErrUnknownTopic, api.UnknownTopic, false},
 	{broker.ErrUnknownPartition, api.UnknownPartition, true},
@@ -158,7 +163,9 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	h := w.Header()
 	h.Del("Content-Length")
 	h.Set("Content-Type", api.ProblemJSON)
-	if p.Code != api.Unauthorized {
+	if p.Code == api.Unauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="seb"`)
+	} else {
 		a.readHeaders(w) // a follower that is behind may refuse a request wrongly
 	}
 	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {

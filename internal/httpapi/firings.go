@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
@@ -22,6 +24,8 @@ const (
 	// A page of firings is read from the engine in steps. It ends before answerBytes, even below
 	// its limit.
 	firingsStep = 20
+	// hiddenMax bounds the firings of a page that the client may not see. Then the page ends.
+	hiddenMax   = 10_000
 	answerBytes = 512 << 10
 	// firingBytes bounds the memory of a firing without its outcome.
 	firingBytes = 8 << 10
@@ -53,13 +57,21 @@ func (t *Triggers) Firings(c *triggerCall) (*api.Firings, error) {
 		return nil, err
 	}
 	out, held := &api.Firings{Firings: []api.Firing{}}, t.holds(c.r.Context(), c.Engine)
-	for size := 0; len(out.Firings) < limit; {
+	for size, hidden := 0, 0; len(out.Firings) < limit; {
 		query.Limit = min(firingsStep, limit-len(out.Firings))
 		list, err := c.Engine.Firings(c.r.Context(), query)
 		if err != nil {
 			return nil, triggerFault(err)
 		}
 		for i := range list {
+			if !c.by.Allow(access.Read, access.Trigger, list[i].Trigger) {
+				query.After = list[i].Seq
+				if hidden++; hidden == hiddenMax {
+					out.Next = &query.After
+					return out, nil
+				}
+				continue
+			}
 			if size += firingBytes/8 + len(list[i].Entity) + len(list[i].Outcome) + 8*len(list[i].Witness); size > answerBytes {
 				out.Next = &query.After
 				return out, nil
@@ -83,14 +95,27 @@ func (t *Triggers) Firing(c *triggerCall) (*api.Firing, error) {
 	if err := c.m.Hold(matchedBytes + heldBytes); err != nil {
 		return nil, err
 	}
-	x, err := c.Engine.Firing(c.r.Context(), id)
+	x, err := c.firing(id, access.Read)
 	if err != nil {
-		return nil, triggerFault(err)
+		return nil, err
 	}
 	out := t.holds(c.r.Context(), c.Engine).firing(&x)
 	left := eventBytes
 	out.Witness, err = matchedEvents(c.r.Context(), c.Engine, &x, &left)
 	return &out, err
+}
+
+// firing returns a firing if the client may perform an operation on its trigger. Otherwise it does
+// not exist for the client.
+func (c *triggerCall) firing(id rule.ID, o access.Operation) (x trigger.Firing, err error) {
+	if !c.by.AllowSome(o, access.Trigger) {
+		return x, forbidden(o, access.Trigger, access.Any)
+	}
+	x, err = c.Engine.Firing(c.r.Context(), id)
+	if err == nil && !c.by.Allow(o, access.Trigger, x.Trigger) {
+		err = fmt.Errorf("%w: %s", trigger.ErrUnknownFiring, id)
+	}
+	return x, triggerFault(err)
 }
 
 func firingID(r *http.Request) (rule.ID, error) {
@@ -136,7 +161,15 @@ func (t *Triggers) Resend(c *triggerCall) (out *api.Firing, err error) {
 	if err := c.m.Hold(firingBytes + trigger.OutcomeBytesMax + heldBytes); err != nil {
 		return nil, err
 	}
-	err = t.change(c.r.Context(), func(ctx context.Context, e *trigger.Engine) error {
+	x, err := c.firing(id, access.Write)
+	if err != nil {
+		return nil, err
+	}
+	ctx, err := c.by.changing(c.r.Context(), access.Write, access.Trigger, x.Trigger)
+	if err != nil {
+		return nil, err
+	}
+	err = t.change(ctx, func(ctx context.Context, e *trigger.Engine) error {
 		if err := e.Resend(ctx, id); err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func handler(f *testing.F) *API {
 			f.Fatal(r.Err)
 		}
 	}
-	a, err := New(b, Options{APIKey: canary, RecordsMax: 100})
+	a, err := New(b, Options{Auth: authority(f, b), RecordsMax: 100})
 	if err != nil {
 		f.Fatal(err)
 	}

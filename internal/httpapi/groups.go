@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
@@ -16,7 +17,7 @@ import (
 const offsetBytes = 640
 
 // getGroups answers with one group, if it is named, or with all.
-func (a *API) getGroups(w http.ResponseWriter, r *http.Request) error {
+func (a *API) getGroups(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	_, one := q.Text(httpconn.ParamGroup)
 	name, latest := "", q.Latest()
@@ -28,6 +29,7 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request) error {
 	}
 	if one {
 		return a.writeGroup(w, r, name, latest, func(info broker.GroupInfo, err error) (broker.GroupInfo, error) {
+			info.Offsets = by.visible(info.Offsets)
 			return info, inGroup(err, name)
 		})
 	}
@@ -37,11 +39,15 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request) error {
 	a.readHeaders(w)
 	l := a.newList(w, "groups")
 	for _, ref := range a.b.GroupRefs() {
+		if !by.Allow(access.Describe, access.Group, ref.Name) {
+			continue
+		}
 		err := l.add(r.Context(), groupMemory(&ref), func() (any, error) {
 			info, err := a.b.Group(r.Context(), ref.Name, false)
 			if errors.Is(err, broker.ErrUnknownGroup) {
 				return nil, nil
 			}
+			info.Offsets = by.visible(info.Offsets)
 			g := groupOf(&info)
 			return &g, err
 		})
@@ -91,7 +97,7 @@ func groupOf(info *broker.GroupInfo) api.Group {
 }
 
 // deleteGroup deletes all offsets of a group.
-func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request) error {
+func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name := q.Group()
 	if q.Fault != nil {
@@ -99,6 +105,10 @@ func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
+	ctx, err := by.changing(ctx, access.Delete, access.Group, name)
+	if err != nil {
+		return err
+	}
 	if err := a.o.Groups.DeleteGroup(ctx, name); err != nil {
 		return inGroup(err, name)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -31,6 +32,7 @@ const canary = "CANARY-4f1c9a"
 type server struct {
 	t      testing.TB
 	b      *broker.Broker
+	auth   *auth.Authority
 	api    *API
 	http   *http.Server
 	addr   string
@@ -41,12 +43,23 @@ type server struct {
 	close  func(context.Context) error // of the broker
 }
 
+// ownTopics are the topics of Seb itself.
+var ownTopics = []string{"triggers", "firings", "events"}
+
+// authority returns an Authority with the key of the tests, until the test ends.
+func authority(t testing.TB, b *broker.Broker) *auth.Authority {
+	a := auth.New(auth.Options{Broker: b, RootKey: canary, Internal: ownTopics})
+	t.Cleanup(a.Close)
+	return a
+}
+
 type setup struct {
 	store  objstore.Store
 	broker broker.Options
 	http   Options
 	limit  int64
-	keys   bool // with a key index
+	now    func() time.Time // the clock of tokens
+	keys   bool             // with a key index
 	wrap   func(KeyIndex) KeyIndex
 }
 
@@ -58,7 +71,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := setup{store: objstore.NewMemory(), limit: 256 << 20}
 	c.broker = broker.Options{AutoCreate: true, NoWait: true, Logger: logger}
-	c.http = Options{APIKey: canary, Logger: logger, StepTimeout: 10 * time.Second, Heartbeat: 50 * time.Millisecond}
+	c.http = Options{Logger: logger, StepTimeout: 10 * time.Second, Heartbeat: 50 * time.Millisecond}
 	for _, f := range change {
 		f(&c)
 	}
@@ -77,6 +90,8 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	} else {
 		s.close = s.b.Close
 	}
+	s.auth = auth.New(auth.Options{Broker: s.b, RootKey: canary, Internal: ownTopics, Now: c.now})
+	c.http.Auth = s.auth
 	if s.api, err = New(s.b, c.http); err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +122,7 @@ func (s *server) stop(served chan struct{}) {
 		s.t.Errorf("shut down: %v", err)
 	}
 	<-served
+	s.auth.Close()
 	if err := s.close(ctx); err != nil {
 		s.t.Logf("close: %v", err)
 	}

@@ -26,7 +26,7 @@ type API struct {
 	b       *broker.Broker
 	o       Options
 	log     *slog.Logger
-	key     httpconn.Key
+	root    caller // the client with the root key
 	metrics *apiMetrics
 
 	produce, fetch *budget.Class
@@ -52,12 +52,11 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		return nil, fmt.Errorf("http: %w", err)
 	}
 	a := &API{
-		b: b, o: o.withDefaults(), key: httpconn.KeyOf(o.APIKey),
+		b: b, o: o.withDefaults(), root: caller{Identity: o.Auth.Root()},
 		produce: b.Budget().Class(budget.Produce), fetch: b.Budget().Class(budget.Fetch),
 		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
 		stops: httpconn.NewDrainGroup(),
 	}
-	a.o.APIKey = ""
 	if a.o.Groups == nil {
 		a.o.Groups = b
 	}
@@ -78,7 +77,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	return a, nil
 }
 
-// ServeHTTP finds the route, checks the key and writes the error that the route returns.
+// ServeHTTP finds the route, checks the client's key and rights, and writes the error that the route returns.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	place := httpconn.SlotOf(r.Context())
@@ -104,20 +103,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if p.Code == api.MethodNotAllowed {
 			w.Header().Set("Allow", allowed(r))
 		}
-	case rt.auth && !a.key.Matches(r.Header.Values("Authorization")):
-		err = a.unauthorized(w, r, place)
-	case rt.auth && place.Refused() && rt.path != "/metrics":
-		err = problem.New(api.OverBudget, "too many connections (limit %d)", a.o.Connections)
+	case rt.needsKey():
+		err = a.serveKeyed(rt, w, r)
 	default:
-		if rt.auth {
-			place.MarkAuthenticated()
-		}
-		err = a.serve(rt, w, r)
-		if rt.method == http.MethodGet && a.b.ReadOnly() && unknownName(err) {
-			if err = a.fresh(r); err == nil {
-				err = a.serve(rt, w, r) // after an error nothing has been written
-			}
-		}
+		err = a.serve(rt, w, r, &caller{})
 	}
 	if err != nil && a.misleads(rt, r, err) && !errors.Is(err, http.ErrAbortHandler) {
 		if !a.gone(r, err) {
@@ -138,10 +127,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.writeError(w, r, err)
 }
 
-// unauthorized refuses a request without the key. After many wrong keys the answer is delayed;
-// meanwhile any queued connection may replace this one.
-func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, slot *httpconn.ConnSlot) error {
-	w.Header().Set("WWW-Authenticate", `Bearer realm="seb"`)
+// unauthorized refuses a request without a valid key for a reason. After many wrong keys the answer
+// is delayed; meanwhile any queued connection may replace this one.
+func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, reason error) error {
+	slot := httpconn.SlotOf(r.Context())
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close") // else the answer waits for the body
 		slot.MarkUnauthenticated()
@@ -159,16 +148,27 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, slot *httpcon
 			}
 		}
 	}
-	return problem.New(api.Unauthorized, "invalid or missing API key")
+	return reason
 }
 
-// serve calls the route, with profile labels if enabled.
-func (a *API) serve(rt route, w http.ResponseWriter, r *http.Request) (err error) {
+// serve calls the route. A follower that does not know a name calls it again with a newer state.
+func (a *API) serve(rt *route, w http.ResponseWriter, r *http.Request, by *caller) error {
+	err := a.call(rt, w, r, by)
+	if rt.method == http.MethodGet && a.b.ReadOnly() && unknownName(err) {
+		if err = a.fresh(r); err == nil {
+			err = a.call(rt, w, r, by) // after an error nothing has been written
+		}
+	}
+	return err
+}
+
+// call calls the route, with profile labels if enabled.
+func (a *API) call(rt *route, w http.ResponseWriter, r *http.Request, by *caller) (err error) {
 	if !a.o.ProfileLabels {
-		return rt.serve(a, w, r)
+		return rt.serve(a, w, r, by)
 	}
 	labels := pprof.Labels("request", rt.name(), "topic", r.URL.Query().Get(httpconn.ParamTopic))
-	pprof.Do(r.Context(), labels, func(ctx context.Context) { err = rt.serve(a, w, r.WithContext(ctx)) })
+	pprof.Do(r.Context(), labels, func(ctx context.Context) { err = rt.serve(a, w, r.WithContext(ctx), by) })
 	return err
 }
 
@@ -194,14 +194,18 @@ func unknownName(err error) bool {
 	return false
 }
 
-func findRoute(r *http.Request) (route, *api.Problem) {
+// noRoute is the route of requests that match none.
+var noRoute = &route{}
+
+func findRoute(r *http.Request) (*route, *api.Problem) {
 	known := false
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
 	literal := literalPath(r)
-	for _, rt := range routes {
+	for i := range routes {
+		rt := &routes[i]
 		if !rt.serves(r, literal) {
 			continue
 		}
@@ -211,16 +215,16 @@ func findRoute(r *http.Request) (route, *api.Problem) {
 		known = true
 	}
 	if known {
-		return route{}, problem.New(api.MethodNotAllowed, "method %s is not allowed for this path", problem.Quote(r.Method))
+		return noRoute, problem.New(api.MethodNotAllowed, "method %s is not allowed for this path", problem.Quote(r.Method))
 	}
-	return route{}, problem.New(api.NotFound, "no route %s; see /openapi.json", problem.Quote(r.URL.Path))
+	return noRoute, problem.New(api.NotFound, "no route %s; see /openapi.json", problem.Quote(r.URL.Path))
 }
 
 func allowed(r *http.Request) string {
 	var methods []string
 	literal := literalPath(r)
-	for _, rt := range routes {
-		if rt.serves(r, literal) {
+	for i := range routes {
+		if rt := &routes[i]; rt.serves(r, literal) {
 			methods = append(methods, rt.method)
 			if rt.method == http.MethodGet {
 				methods = append(methods, http.MethodHead)

@@ -29,8 +29,8 @@ const (
 )
 
 // getKeys answers with a page of the keys that have a value, in order of their bytes.
-func (a *API) getKeys(w http.ResponseWriter, r *http.Request) error {
-	k := a.parseKeyed(r)
+func (a *API) getKeys(w http.ResponseWriter, r *http.Request, by *caller) error {
+	k := a.parseKeyed(r, by)
 	q := keyindex.ListQuery{Prefix: k.q.Key(httpconn.ParamPrefix), After: k.q.Key(httpconn.ParamAfter), Limit: k.limit()}
 	if k.partition >= 0 && k.minOffset < 0 {
 		k.q.Fail(httpconn.ParamPartition, "only allowed with %s: keys are listed from all partitions", httpconn.ParamMinOffset)
@@ -104,8 +104,8 @@ const (
 )
 
 // getKeyHistory answers with a page of the records of a key, including tombstones.
-func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request) error {
-	k := a.parseKeyed(r)
+func (a *API) getKeyHistory(w http.ResponseWriter, r *http.Request, by *caller) error {
+	k := a.parseKeyed(r, by)
 	k.needKey()
 	q := keyindex.HistoryQuery{Partition: int(k.partition), NewestFirst: true, After: k.after(), Limit: k.limit()}
 	switch order, given := k.q.Text(httpconn.ParamOrder); {

@@ -43,6 +43,7 @@ type KeyIndex interface {
 // keyed is a request about keys.
 type keyed struct {
 	a         *API
+	by        *caller
 	q         *httpconn.Params
 	topic     string
 	key       []byte // nil: none
@@ -55,10 +56,10 @@ type keyed struct {
 }
 
 // parseKeyed reads the parameters that all requests about keys share.
-func (a *API) parseKeyed(r *http.Request) *keyed {
+func (a *API) parseKeyed(r *http.Request, by *caller) *keyed {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	return &keyed{
-		a: a, q: q, topic: q.Topic(), partition: q.Partition(), latest: q.Latest(),
+		a: a, by: by, q: q, topic: q.Topic(), partition: q.Partition(), latest: q.Latest(),
 		minOffset: q.Number(httpconn.ParamMinOffset, -1, math.MaxInt64), timeout: q.Duration(httpconn.ParamTimeout, timeoutDefault, timeoutMax),
 	}
 }
@@ -136,6 +137,8 @@ func (k *keyed) wait(ctx context.Context, partition int32, offset int64) error {
 	outer := ctx
 	ctx, done := k.a.stops.Until(ctx)
 	defer done()
+	ctx, stop := k.by.until(ctx)
+	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
 	err := k.a.o.Keys.WaitFor(ctx, k.info.ID, uint32(partition), offset)
@@ -201,12 +204,12 @@ var keyTypes = []string{api.OctetStream, api.JSON}
 const staleMax = 8
 
 // getKey answers with the newest value of a key. A HEAD request uses only the index.
-func (a *API) getKey(w http.ResponseWriter, r *http.Request) error {
+func (a *API) getKey(w http.ResponseWriter, r *http.Request, by *caller) error {
 	kind := httpconn.Negotiate(r.Header.Values("Accept"), keyTypes)
 	if kind == "" {
 		return problem.New(api.NotAcceptable, "want one of %s", strings.Join(keyTypes, ", "))
 	}
-	k := a.parseKeyed(r)
+	k := a.parseKeyed(r, by)
 	k.needKey()
 	if err := k.begin(w, r); err != nil {
 		return err

@@ -56,7 +56,7 @@ func newMetrics(set *metrics.Set, connections int) *apiMetrics {
 }
 
 // served counts an answer; code is "ok" or that of the problem.
-func (m *apiMetrics) served(rt route, code string, took time.Duration) {
+func (m *apiMetrics) served(rt *route, code string, took time.Duration) {
 	r := m.routes[rt.key()]
 	if code == codeOK {
 		r.ok.Inc()

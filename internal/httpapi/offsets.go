@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -21,7 +22,7 @@ const (
 )
 
 // getOffsets answers with the committed offsets of a group, all or those of one topic or partition.
-func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
+func (a *API) getOffsets(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, partition, latest := q.Group(), q.Partition(), q.Latest()
 	topic := ""
@@ -42,7 +43,7 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
 		if errors.Is(err, broker.ErrUnknownGroup) {
 			info.Name, err = name, nil
 		}
-		info.Offsets = slices.DeleteFunc(info.Offsets, func(o broker.GroupOffset) bool {
+		info.Offsets = slices.DeleteFunc(by.visible(info.Offsets), func(o broker.GroupOffset) bool {
 			return topic != "" && o.Topic != topic || partition >= 0 && o.Partition != partition
 		})
 		return info, err
@@ -50,7 +51,7 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request) error {
 }
 
 // deleteOffset deletes the committed offset of a group in one partition.
-func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
+func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, topic, partition := q.Group(), q.Topic(), q.NamedPartition()
 	if q.Fault != nil {
@@ -58,6 +59,10 @@ func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
+	ctx, err := by.changing(ctx, access.Delete, access.Group, name)
+	if err != nil {
+		return err
+	}
 	if err := a.o.Groups.DeleteOffset(ctx, name, topic, partition); err != nil {
 		return inGroup(err, name)
 	}
@@ -65,7 +70,7 @@ func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request) error {
 }
 
 // putOffsets commits offsets of a group: one, of the partition in the query, or those in a list.
-func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
+func (a *API) putOffsets(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name := q.Group()
 	if q.Fault != nil {
@@ -100,8 +105,16 @@ func (a *API) putOffsets(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	for i := range commits {
+		if err := by.may(access.Read, access.Topic, commits[i].Topic); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
+	if ctx, err = by.changing(ctx, access.Read, access.Group, name); err != nil {
+		return err
+	}
 	return a.answerCommits(w, name, commits, a.o.Groups.CommitOffsets(ctx, name, commits))
 }
 

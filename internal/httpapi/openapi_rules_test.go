@@ -56,7 +56,7 @@ func TestSpecSuitsGenerators(t *testing.T) {
 				t.Errorf("%s %s: operationId %q is missing or not unique", method, path, op.OperationID)
 			}
 			ids[op.OperationID] = true
-			want := []string{"400"}
+			want := []string{"400", "403"}
 			if op.Security == nil {
 				want = append(want, "401")
 			}

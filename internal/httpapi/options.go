@@ -21,8 +21,9 @@ import (
 
 // Options configure New. A zero field means its default.
 type Options struct {
-	// APIKey is the key that clients must give. Required; only its digest is kept.
-	APIKey string
+	// Auth authenticates clients and manages their tokens. Required. The caller closes it after
+	// Stop.
+	Auth *auth.Authority
 	// Logins records failed logins; nil does not.
 	Logins *auth.Failures
 	// Logger receives log lines; nil discards them.
@@ -105,8 +106,8 @@ func ConnectionsOpen(n int) int { return httpconn.Open(n) }
 // Validate reports every fault at once.
 func (o *Options) Validate() error {
 	var errs []error
-	if o.APIKey == "" {
-		errs = append(errs, errors.New("API key is required"))
+	if o.Auth == nil {
+		errs = append(errs, errors.New("authority is required"))
 	}
 	if o.Connections < 0 {
 		errs = append(errs, fmt.Errorf("connections %d: want 1 or more", o.Connections))

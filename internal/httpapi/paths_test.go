@@ -136,7 +136,7 @@ func variable(method, target string) int {
 	switch rt, p := findRoute(&http.Request{Method: method, URL: u}); {
 	case p != nil:
 		return api.Statuses[p.Code]
-	case strings.Contains(rt.path, "{") && rt.auth:
+	case strings.Contains(rt.path, "{") && rt.needsKey():
 		return http.StatusUnauthorized
 	}
 	return http.StatusNotFound

@@ -149,10 +149,7 @@ func (p *producing) identify() error {
 	for i := range p.appends { // only one: the partition is given
 		ap := &p.appends[i]
 		if fault := contradiction(p.producer, &ap.Summary); fault != nil {
-			for _, ap := range p.appends {
-				ap.Release() // never submitted
-			}
-			return fault
+			return p.withdraw(fault)
 		}
 		if s := &ap.Summary; s.ProducerID < 0 {
 			record.StampProducer(ap.Data, *p.producer)

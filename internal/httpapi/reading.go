@@ -32,7 +32,8 @@ type Reading struct {
 	MaxRecords int64
 	MaxBytes   int64 // of keys and values; 0: only the broker's bound
 	Timeout    time.Duration
-	Waits      bool // waits for memory instead of being refused or shortened
+	by         *caller // ends waits when it loses its rights; nil: nothing does
+	Waits      bool    // waits for memory instead of being refused or shortened
 	// Condition is what the client has cached of this answer.
 	Condition *httpconn.Condition
 	Tagged    bool // set an entity tag if the answer is final

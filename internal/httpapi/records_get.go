@@ -24,11 +24,15 @@ const (
 )
 
 // text answers with records in JSON.
-func (a *API) text(w http.ResponseWriter, r *http.Request, g *Reading, kind string, form encoding.TextForm) error {
-	return encoded(func(_ *API, w http.ResponseWriter, r *http.Request) error { return g.Text(w, r, kind, form) })(a, w, r)
+func (a *API) text(w http.ResponseWriter, r *http.Request, g *Reading, form encoding.TextForm) error {
+	kind := api.JSON
+	if form == encoding.EachLine {
+		kind = api.NDJSON
+	}
+	return encoded(func(_ *API, w http.ResponseWriter, r *http.Request, _ *caller) error { return g.Text(w, r, kind, form) })(a, w, r, g.by)
 }
 
-func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
+func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) error {
 	w.Header().Set("Vary", "Accept")
 	form := httpconn.Negotiate(r.Header.Values("Accept"), readTypes)
 	if form == "" {
@@ -36,6 +40,7 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	g := a.source.New(q.Topic(), q.Partition())
+	g.by = by
 	latest := q.Latest()
 	if form == api.EventStream {
 		return a.follow(w, r, q, g)
@@ -68,16 +73,16 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request) error {
 	g.MaxRecords = min(g.MaxRecords, int64(a.o.RecordsMax))
 	switch form {
 	case api.JSON:
-		return a.text(w, r, g, form, encoding.Array)
+		return a.text(w, r, g, encoding.Array)
 	case api.NDJSON:
-		return a.text(w, r, g, form, encoding.EachLine)
+		return a.text(w, r, g, encoding.EachLine)
 	}
 	g.Waits = a.readWaits(r)
 	return g.Multipart(w, r)
 }
 
 // getRecord answers with one record's value. It does not wait.
-func (a *API) getRecord(w http.ResponseWriter, r *http.Request) error {
+func (a *API) getRecord(w http.ResponseWriter, r *http.Request, _ *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	g := a.source.New(q.Topic(), q.Partition())
 	g.MaxRecords, g.Waits = 1, a.originalRead(r)
@@ -143,7 +148,7 @@ func originalProduce(kind string, r *http.Request) bool { return kind == api.Mul
 var originals = map[string]bool{"GET /records": true, "GET /record": true, "GET /topic": true}
 
 // misleads reports whether the client of a request may take the answer to err for success.
-func (a *API) misleads(rt route, r *http.Request, err error) bool {
+func (a *API) misleads(rt *route, r *http.Request, err error) bool {
 	switch api.Statuses[problemOf(err).Code] {
 	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge:
 		return false

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
@@ -21,6 +22,7 @@ import (
 // producing is one POST /records. Nothing is submitted before the whole body is read and checked.
 type producing struct {
 	a         *API
+	by        *caller
 	in        httpconn.Body
 	topic     string
 	partition int32            // -1: absent
@@ -42,8 +44,8 @@ type producing struct {
 	one     [1]broker.Append // appends of most requests
 }
 
-func (a *API) postRecords(w http.ResponseWriter, r *http.Request) error {
-	p := producing{a: a, now: time.Now()}
+func (a *API) postRecords(w http.ResponseWriter, r *http.Request, by *caller) error {
+	p := producing{a: a, by: by, now: time.Now()}
 	p.appends = p.one[:0]
 	p.in = httpconn.Body{W: w, R: r, Timeout: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
 	if err := p.parse(r); err != nil {
@@ -116,6 +118,13 @@ func (p *producing) store(r *http.Request, read func(*producing) error) ([]broke
 	if err := p.identify(); err != nil {
 		return nil, err
 	}
+	check, err := p.by.checked(access.Write, access.Topic, p.topic)
+	if err != nil {
+		return nil, p.withdraw(err)
+	}
+	for i := range p.appends {
+		p.appends[i].Check = check
+	}
 	ctx := r.Context()
 	if !p.known || p.timeout == 0 {
 		var cancel context.CancelFunc
@@ -124,10 +133,7 @@ func (p *producing) store(r *http.Request, read func(*producing) error) ([]broke
 	}
 	if !p.known {
 		if err := p.ensure(ctx); err != nil {
-			for _, ap := range p.appends {
-				ap.Release() // never submitted
-			}
-			return nil, err
+			return nil, p.withdraw(err)
 		}
 	}
 	p.in.Memory.Release() // the appends hold the rest
@@ -138,8 +144,21 @@ func (p *producing) store(r *http.Request, read func(*producing) error) ([]broke
 	return results, nil
 }
 
+// withdraw releases the appends, which were never submitted, and returns err.
+func (p *producing) withdraw(err error) error {
+	for _, ap := range p.appends {
+		ap.Release()
+	}
+	return err
+}
+
 // ensure creates the topic.
-func (p *producing) ensure(ctx context.Context) error {
+func (p *producing) ensure(ctx context.Context) (err error) {
+	if p.a.b.AutoCreates() {
+		if ctx, err = p.by.changing(ctx, access.Create, access.Topic, p.topic); err != nil {
+			return err
+		}
+	}
 	if err := p.a.b.EnsureTopicAs(ctx, p.topic, p.spec); err != nil {
 		return err
 	}

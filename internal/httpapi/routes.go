@@ -5,71 +5,89 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 )
 
 // route is one line of the table. GET routes serve HEAD as well.
 type route struct {
 	method string
 	path   string // a segment in braces matches any text except ""
-	auth   bool   // requires the API key
-	// serve answers the request, or returns an error before it has written anything.
-	serve func(*API, http.ResponseWriter, *http.Request) error
+	needs  needs
+	serve  serveFunc
 }
 
-// routes lists every route. openapi.yaml describes each. Tests derive the matrix of permissions
-// from it.
+// serveFunc answers a request, or returns an error before it has written anything.
+type serveFunc func(a *API, w http.ResponseWriter, r *http.Request, by *caller) error
+
+// Needs of several routes.
+var (
+	readTopic       = need{access.Read, access.Topic, inQuery, httpconn.ParamTopic}
+	writeTopic      = need{access.Write, access.Topic, inQuery, httpconn.ParamTopic}
+	deleteTopic     = need{access.Delete, access.Topic, inQuery, httpconn.ParamTopic}
+	describeGroup   = need{access.Describe, access.Group, inQuery, httpconn.ParamGroup}
+	deleteGroup     = need{access.Delete, access.Group, inQuery, httpconn.ParamGroup}
+	readTrigger     = need{access.Read, access.Trigger, inPath, VariableID}
+	writeTrigger    = need{access.Write, access.Trigger, inPath, VariableID}
+	describeCluster = need{access.Describe, access.Cluster, fixed, access.ClusterName}
+	alterCluster    = need{access.Alter, access.Cluster, fixed, access.ClusterName}
+	describeMetrics = need{access.Describe, access.Metrics, fixed, access.MetricsName}
+)
+
+// routes lists every route and the rights that it needs. openapi.yaml describes each. Tests derive
+// the matrix of permissions from it.
 var routes = []route{
-	{http.MethodPost, "/records", true, (*API).postRecords},
-	{http.MethodGet, "/records", true, (*API).getRecords},
-	{http.MethodGet, "/record", true, (*API).getRecord},
-	{http.MethodGet, "/key", true, (*API).getKey},
-	{http.MethodGet, "/key/history", true, encoded((*API).getKeyHistory)},
-	{http.MethodGet, "/keys", true, encoded((*API).getKeys)},
-	{http.MethodGet, "/topic", true, encoded((*API).getTopic)},
-	{http.MethodPut, "/topic", true, (*API).putTopic},
-	{http.MethodDelete, "/topic", true, (*API).deleteTopic},
-	{http.MethodPost, "/topic/trim", true, (*API).postTrim},
-	{http.MethodGet, "/topics", true, encoded((*API).getTopics)},
-	{http.MethodGet, "/offsets", true, encoded((*API).getOffsets)},
-	{http.MethodPut, "/offsets", true, (*API).putOffsets},
-	{http.MethodDelete, "/offsets", true, (*API).deleteOffset},
-	{http.MethodGet, "/groups", true, encoded((*API).getGroups)},
-	{http.MethodDelete, "/groups", true, (*API).deleteGroup},
-	{http.MethodGet, "/upgrade", true, (*API).getUpgrade},
-	{http.MethodPost, "/upgrade", true, (*API).postUpgrade},
-	{http.MethodGet, "/time", true, (*API).getTime},
-	{http.MethodPost, "/time/reset", true, (*API).postTimeReset},
-	{http.MethodGet, "/metrics", true, encoded((*API).getMetrics)},
-	{http.MethodGet, "/status", true, encoded((*API).getStatus)},
-	{http.MethodGet, "/healthz", false, (*API).getHealth},
-	{http.MethodGet, "/readyz", false, (*API).getReady},
-	{http.MethodGet, "/openapi.json", false, encoded((*API).getSpec)},
-	{http.MethodPost, "/event", true, (*API).postEvent},
-	{http.MethodPost, "/evaluate", true, (*API).postEvaluate},
-	{http.MethodGet, "/triggers", true, encoded((*API).getTriggers)},
-	{http.MethodPost, "/triggers/dry-run", true, answering(budget.Produce, (*Triggers).DryRun)},
-	{http.MethodGet, "/triggers/{id}", true, encoded(answering(budget.Fetch, (*Triggers).Get))},
-	{http.MethodPut, "/triggers/{id}", true, answering(budget.Produce, (*Triggers).Put)},
-	{http.MethodDelete, "/triggers/{id}", true, doing((*Triggers).Delete)},
-	{http.MethodPost, "/triggers/{id}/pause", true, answering(budget.Fetch, pausing(true))},
-	{http.MethodPost, "/triggers/{id}/resume", true, answering(budget.Fetch, pausing(false))},
-	{http.MethodGet, "/triggers/{id}/entities/{entity}", true, encoded(answering(budget.Fetch, (*Triggers).Explain))},
-	{http.MethodGet, "/firings", true, encoded(answering(budget.Fetch, (*Triggers).Firings))},
-	{http.MethodGet, "/firings/{id}", true, encoded(answering(budget.Fetch, (*Triggers).Firing))},
-	{http.MethodPost, "/firings/{id}/resend", true, answering(budget.Fetch, (*Triggers).Resend)},
-	{http.MethodDelete, "/entities/{entity}", true, doing((*Triggers).Erase)},
+	{http.MethodPost, "/records", needs{writeTopic}, (*API).postRecords},
+	{http.MethodGet, "/records", needs{readTopic, {access.Read, access.Group, ifInQuery, httpconn.ParamGroup}}, (*API).getRecords},
+	{http.MethodGet, "/record", needs{readTopic}, (*API).getRecord},
+	{http.MethodGet, "/key", needs{readTopic}, (*API).getKey},
+	{http.MethodGet, "/key/history", needs{readTopic}, encoded((*API).getKeyHistory)},
+	{http.MethodGet, "/keys", needs{readTopic}, encoded((*API).getKeys)},
+	{http.MethodGet, "/topic", needs{{access.Describe, access.Topic, inQuery, httpconn.ParamTopic}}, encoded((*API).getTopic)},
+	{http.MethodPut, "/topic", needs{{access.Create, access.Topic, inBody, ""}, {access.Alter, access.Topic, inBody, ""}}, (*API).putTopic},
+	{http.MethodDelete, "/topic", needs{deleteTopic}, (*API).deleteTopic},
+	{http.MethodPost, "/topic/trim", needs{deleteTopic}, (*API).postTrim},
+	{http.MethodGet, "/topics", needs{{access.Describe, access.Topic, inList, ""}}, encoded((*API).getTopics)},
+	{http.MethodGet, "/offsets", needs{describeGroup, {access.Describe, access.Topic, inList, ""}}, encoded((*API).getOffsets)},
+	{http.MethodPut, "/offsets", needs{{access.Read, access.Group, inQuery, httpconn.ParamGroup}, {access.Read, access.Topic, inBody, ""}}, (*API).putOffsets},
+	{http.MethodDelete, "/offsets", needs{deleteGroup, readTopic}, (*API).deleteOffset},
+	{http.MethodGet, "/groups", needs{{access.Describe, access.Group, ifInQuery, httpconn.ParamGroup}, {access.Describe, access.Group, inList, ""}}, encoded((*API).getGroups)},
+	{http.MethodDelete, "/groups", needs{deleteGroup}, (*API).deleteGroup},
+	{http.MethodGet, "/upgrade", needs{describeCluster}, (*API).getUpgrade},
+	{http.MethodPost, "/upgrade", needs{alterCluster}, (*API).postUpgrade},
+	{http.MethodGet, "/time", needs{describeCluster}, (*API).getTime},
+	{http.MethodPost, "/time/reset", needs{alterCluster}, (*API).postTimeReset},
+	{http.MethodGet, "/metrics", needs{describeMetrics}, encoded((*API).getMetrics)},
+	{http.MethodGet, "/status", needs{describeMetrics}, encoded((*API).getStatus)},
+	{http.MethodGet, "/healthz", open, (*API).getHealth},
+	{http.MethodGet, "/readyz", open, (*API).getReady},
+	{http.MethodGet, "/openapi.json", open, encoded((*API).getSpec)},
+	{http.MethodPost, "/event", needs{{access.Write, access.Topic, eventsTopic, httpconn.ParamTopic}}, (*API).postEvent},
+	{http.MethodPost, "/evaluate", anyKey, (*API).postEvaluate},
+	{http.MethodGet, "/triggers", needs{{access.Read, access.Trigger, inList, ""}}, encoded((*API).getTriggers)},
+	{http.MethodPost, "/triggers/dry-run", needs{{access.Write, access.Trigger, inBody, ""}, {access.Read, access.Topic, inBody, ""}}, answering(budget.Produce, (*Triggers).DryRun)},
+	{http.MethodGet, "/triggers/{id}", needs{readTrigger}, encoded(answering(budget.Fetch, (*Triggers).Get))},
+	{http.MethodPut, "/triggers/{id}", needs{writeTrigger, {access.Read, access.Topic, inBody, ""}}, answering(budget.Produce, (*Triggers).Put)},
+	{http.MethodDelete, "/triggers/{id}", needs{{access.Delete, access.Trigger, inPath, VariableID}}, doing((*Triggers).Delete)},
+	{http.MethodPost, "/triggers/{id}/pause", needs{writeTrigger}, answering(budget.Fetch, pausing(true))},
+	{http.MethodPost, "/triggers/{id}/resume", needs{writeTrigger}, answering(budget.Fetch, pausing(false))},
+	{http.MethodGet, "/triggers/{id}/entities/{entity}", needs{readTrigger}, encoded(answering(budget.Fetch, (*Triggers).Explain))},
+	{http.MethodGet, "/firings", needs{{access.Read, access.Trigger, ifInQuery, ParamTrigger}, {access.Read, access.Trigger, inList, ""}}, encoded(answering(budget.Fetch, (*Triggers).Firings))},
+	{http.MethodGet, "/firings/{id}", needs{{access.Read, access.Trigger, inBody, ""}}, encoded(answering(budget.Fetch, (*Triggers).Firing))},
+	{http.MethodPost, "/firings/{id}/resend", needs{{access.Write, access.Trigger, inBody, ""}}, answering(budget.Fetch, (*Triggers).Resend)},
+	{http.MethodDelete, "/entities/{entity}", needs{{access.Delete, access.Trigger, fixed, access.Any}}, doing((*Triggers).Erase)},
 }
 
 // encoded compresses a route's answer if the client accepts that and the answer is long enough.
-func encoded(serve func(*API, http.ResponseWriter, *http.Request) error) func(*API, http.ResponseWriter, *http.Request) error {
-	return func(a *API, w http.ResponseWriter, r *http.Request) error {
+func encoded(serve serveFunc) serveFunc {
+	return func(a *API, w http.ResponseWriter, r *http.Request, by *caller) error {
 		e := a.encoders.Writer(w, r)
 		if e == nil {
-			return serve(a, w, r)
+			return serve(a, w, r, by)
 		}
 		defer e.Release()
-		if err := serve(a, e, r); err != nil {
+		if err := serve(a, e, r, by); err != nil {
 			return err
 		}
 		return Sent(e.Close())

@@ -67,12 +67,17 @@ type stream struct {
 
 func (s *stream) run(r *http.Request) error {
 	defer s.Done()
-	for s.next(r) {
+	ctx, stop := s.by.until(r.Context())
+	defer stop()
+	for first := true; s.next(r); first = false {
 		s.Again(min(s.left, streamRecords))
 		t := &encoding.Text{Form: encoding.Events}
-		if err := s.Collect(r.Context(), t); err != nil {
+		if err := s.Collect(ctx, t); err != nil {
 			if !s.started {
 				return err
+			}
+			if lost := s.by.check(); lost != nil {
+				return Sent(s.fail(lost))
 			}
 			if r.Context().Err() != nil || s.a.stops.Stopped() {
 				return nil // the client is gone, or resumes elsewhere or later
@@ -81,6 +86,9 @@ func (s *stream) run(r *http.Request) error {
 		}
 		s.left -= s.Count
 		if err := s.send(r, t); err != nil {
+			if lost := s.by.check(); lost != nil && !first {
+				err = s.fail(lost)
+			}
 			return Sent(err)
 		}
 		if r.Method == http.MethodHead {
@@ -138,6 +146,9 @@ func (s *stream) fail(err error) error {
 	body, fault := json.Marshal(&p)
 	if fault != nil {
 		return fault
+	}
+	if by, ok := s.w.(*principal); ok {
+		s.w = by.w // the error is no data
 	}
 	s.a.log.Warn("event stream failed", "topic", s.Topic, "partition", s.Partition, "offset", s.Offset, "err", err)
 	return s.a.pace.Send(s.w, []byte("event: error\ndata: "+string(body)+"\n\n"))

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/problem"
@@ -27,7 +30,7 @@ const (
 )
 
 // getStatus answers what an operator looks at first. It makes no request to the store.
-func (a *API) getStatus(w http.ResponseWriter, _ *http.Request) error {
+func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) error {
 	b := a.b.Status()
 	s := api.Status{
 		Version: a.o.Version, Started: a.o.Started, Role: b.Role, Epoch: b.Epoch, FormatLevel: a.b.Level().Now, Topics: b.Topics,
@@ -60,9 +63,7 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request) error {
 	if err := a.b.StateFull(); err != nil {
 		warn("%v", err)
 	}
-	if lags, _ := a.b.GroupLags(1); len(lags) > 0 && lags[0].Records > 0 {
-		s.Lag.Group = &api.GroupLag{Group: lags[0].Group, Topic: lags[0].Topic, Records: lags[0].Records}
-	}
+	s.Lag.Group = a.largestLag(by)
 	if e := a.o.Triggers; e != nil {
 		lag := e.LagTime()
 		s.Lag.TriggerRecords, s.Lag.TriggerSeconds = e.Lag(), lag.Seconds()
@@ -76,13 +77,31 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request) error {
 	return a.writeJSON(w, http.StatusOK, s)
 }
 
+// lagsMax bounds the lags among which a client without the root key sees its largest.
+const lagsMax = 10_000
+
+// largestLag returns the largest lag that a client may see, or nil.
+func (a *API) largestLag(by *caller) *api.GroupLag {
+	limit := 1
+	if !by.Root() {
+		limit = lagsMax
+	}
+	lags, _ := a.b.GroupLags(limit)
+	for _, l := range lags {
+		if l.Records > 0 && by.Allow(access.Describe, access.Group, l.Group) && by.Allow(access.Describe, access.Topic, l.Topic) {
+			return &api.GroupLag{Group: l.Group, Topic: l.Topic, Records: l.Records}
+		}
+	}
+	return nil
+}
+
 // getHealth answers that the process runs.
-func (a *API) getHealth(w http.ResponseWriter, _ *http.Request) error {
+func (a *API) getHealth(w http.ResponseWriter, _ *http.Request, _ *caller) error {
 	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok"})
 }
 
 // getReady reports whether requests would succeed. It does no I/O.
-func (a *API) getReady(w http.ResponseWriter, _ *http.Request) error {
+func (a *API) getReady(w http.ResponseWriter, _ *http.Request, _ *caller) error {
 	if err := a.ready(); err != nil {
 		return err
 	}
@@ -123,12 +142,59 @@ func storeReason(err error) string {
 }
 
 // getMetrics answers in the Prometheus text format.
-func (a *API) getMetrics(w http.ResponseWriter, _ *http.Request) error {
+func (a *API) getMetrics(w http.ResponseWriter, _ *http.Request, by *caller) error {
 	var body bytes.Buffer
 	a.o.WriteMetrics(&body)
+	if !by.Root() {
+		body = *bytes.NewBuffer(by.visibleSeries(body.Bytes()))
+	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	a.write(w, http.StatusOK, body.Bytes())
 	return nil
+}
+
+// named are the labels of metrics whose values are names of resources.
+var named = []struct {
+	label    string
+	resource access.ResourceType
+}{{"topic", access.Topic}, {"group", access.Group}, {"trigger", access.Trigger}}
+
+// visibleSeries removes the series that name a resource that the client may not describe.
+func (by *caller) visibleSeries(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for line := range bytes.Lines(text) {
+		visible := true
+		for _, of := range named {
+			if name, ok := labelOf(string(line), of.label); ok && !by.Allow(access.Describe, of.resource, name) {
+				visible = false
+			}
+		}
+		if visible {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
+// labelOf returns the value of a label of a series in the Prometheus text format.
+func labelOf(line, label string) (value string, ok bool) {
+	if strings.HasPrefix(line, "#") {
+		return "", false
+	}
+	_, rest, found := strings.Cut(line, "{")
+	for found && rest != "" {
+		name, after, _ := strings.Cut(rest, "=")
+		quoted, err := strconv.QuotedPrefix(after)
+		if err != nil {
+			return "", true // hidden: no resource has this name
+		}
+		if name == label {
+			value, err = strconv.Unquote(quoted)
+			return value, err == nil
+		}
+		rest, found = strings.CutPrefix(after[len(quoted):], ",")
+	}
+	return "", false
 }
 
 //go:embed openapi.yaml
@@ -145,7 +211,7 @@ var specJSON = sync.OnceValues(func() ([]byte, error) {
 })
 
 // getSpec answers with the description of this API.
-func (a *API) getSpec(w http.ResponseWriter, _ *http.Request) error {
+func (a *API) getSpec(w http.ResponseWriter, _ *http.Request, _ *caller) error {
 	spec, err := specJSON()
 	if err != nil {
 		return fmt.Errorf("read openapi.yaml: %w", err)

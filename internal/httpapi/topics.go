@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
@@ -18,7 +19,7 @@ import (
 // topicBodyMax bounds the body of PUT /topic.
 const topicBodyMax = 64 << 10
 
-func (a *API) getTopic(w http.ResponseWriter, r *http.Request) error {
+func (a *API) getTopic(w http.ResponseWriter, r *http.Request, _ *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, partition, latest := q.Topic(), max(q.Partition(), 0), q.Latest()
 	if q.Fault != nil {
@@ -39,13 +40,16 @@ func (a *API) getTopic(w http.ResponseWriter, r *http.Request) error {
 	return a.writeTopic(w, http.StatusOK, topicOf(&info, partition))
 }
 
-func (a *API) getTopics(w http.ResponseWriter, r *http.Request) error {
+func (a *API) getTopics(w http.ResponseWriter, r *http.Request, by *caller) error {
 	if err := a.fresh(r); err != nil {
 		return err
 	}
 	a.readHeaders(w)
 	l := a.newList(w, "topics")
 	for _, ref := range a.b.TopicRefs() {
+		if !by.Allow(access.Describe, access.Topic, ref.Name) {
+			continue
+		}
 		err := l.add(r.Context(), topicBytes+int64(ref.Partitions)*partitionBytes, func() (any, error) {
 			info, err := a.b.Topic(r.Context(), ref.Name, false)
 			if errors.Is(err, broker.ErrUnknownTopic) {
@@ -76,7 +80,7 @@ func (a *API) reserveTopic(name string, partitions int) (*budget.Reservation, er
 }
 
 // putTopic creates a topic or changes an existing one. If-None-Match: * refuses a change.
-func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
+func (a *API) putTopic(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name := q.Topic()
 	if q.Fault != nil {
@@ -105,20 +109,56 @@ func (a *API) putTopic(w http.ResponseWriter, r *http.Request) error {
 	var info broker.TopicInfo
 	err = broker.ErrUnknownTopic
 	if !onlyNew {
-		info, err = a.b.UpdateTopic(ctx, name, spec)
+		info, err = a.updateTopic(ctx, by, name, spec)
 	}
 	if errors.Is(err, broker.ErrUnknownTopic) {
 		status = http.StatusCreated
-		info, err = a.b.CreateTopic(ctx, name, created(spec))
+		info, err = a.createTopic(ctx, by, name, created(spec))
 		if !onlyNew && errors.Is(err, broker.ErrTopicExists) { // created concurrently
 			status = http.StatusOK
-			info, err = a.b.UpdateTopic(ctx, name, spec)
+			info, err = a.updateTopic(ctx, by, name, spec)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	return a.writeTopic(w, status, topicOf(&info, 0))
+}
+
+func (a *API) createTopic(ctx context.Context, by *caller, name string, spec broker.TopicSpec) (broker.TopicInfo, error) {
+	ctx, err := by.changing(ctx, access.Create, access.Topic, name)
+	if err != nil {
+		return broker.TopicInfo{}, neitherCreateNorAlter(err, name)
+	}
+	return a.b.CreateTopic(ctx, name, spec)
+}
+
+// updateTopic changes a topic that exists. Partitions need the right to alter, settings that to
+// alter configurations.
+func (a *API) updateTopic(ctx context.Context, by *caller, name string, spec broker.TopicSpec) (broker.TopicInfo, error) {
+	if _, err := a.b.Partitions(name); err != nil {
+		return broker.TopicInfo{}, err
+	}
+	var err error
+	outer := ctx
+	if len(spec.Settings) > 0 {
+		ctx, err = by.changing(outer, access.AlterConfigs, access.Topic, name)
+	}
+	if err == nil && (spec.Partitions > 0 || len(spec.Settings) == 0) {
+		ctx, err = by.changing(outer, access.Alter, access.Topic, name)
+	}
+	if err != nil {
+		return broker.TopicInfo{}, neitherCreateNorAlter(err, name)
+	}
+	return a.b.UpdateTopic(ctx, name, spec)
+}
+
+// neitherCreateNorAlter makes a forbidden the same for topics that exist and for others.
+func neitherCreateNorAlter(err error, name string) error {
+	if p := problemOf(err); p.Code != api.Forbidden {
+		return err
+	}
+	return problem.New(api.Forbidden, "the key does not allow create or alter on topic %s", problem.Quote(name))
 }
 
 // created converts a spec for a new topic: there is no setting to remove.
@@ -133,7 +173,7 @@ func created(spec broker.TopicSpec) broker.TopicSpec {
 	return spec
 }
 
-func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
+func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	name, remove := q.Topic(), a.b.DeleteTopic
 	if q.Force() {
@@ -147,7 +187,14 @@ func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
-	if err := remove(ctx, name); err != nil {
+	ctx, err := by.changing(ctx, access.Delete, access.Topic, name)
+	if err == nil {
+		err = remove(ctx, name)
+	}
+	if errors.Is(err, broker.ErrTopicInUse) && !by.Allow(access.Describe, access.Trigger, access.Any) {
+		return problem.New(api.TopicInUse, "triggers use the topic; use force to delete it anyway")
+	}
+	if err != nil {
 		return err
 	}
 	return a.noContent(w)
@@ -219,7 +266,7 @@ func settingText(name string, value json.RawMessage) (string, error) {
 }
 
 // postTrim deletes the records of a partition below an offset.
-func (a *API) postTrim(w http.ResponseWriter, r *http.Request) error {
+func (a *API) postTrim(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	topic, partition, offset := q.Topic(), q.NamedPartition(), q.Offset()
 	if q.Fault != nil {
@@ -227,6 +274,10 @@ func (a *API) postTrim(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
 	defer cancel()
+	ctx, err := by.changing(ctx, access.Delete, access.Topic, topic)
+	if err != nil {
+		return err
+	}
 	info, err := a.b.Trim(ctx, topic, partition, offset)
 	if err != nil {
 		return a.atOffset(err, topic, partition, offset)

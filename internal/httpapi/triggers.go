@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
@@ -125,10 +127,10 @@ func entity(r *http.Request) (string, error) {
 	return text, nil
 }
 
-// List calls add for each trigger, ordered by ID: with the memory to show it, and a function that
+// List calls add for each trigger that the client may read, ordered by ID: with the memory to show it, and a function that
 // shows it, which returns nil if the trigger was deleted meanwhile. Each trigger is read when it is
 // shown.
-func (t *Triggers) List(ctx context.Context, add func(size int64, show func() (any, error)) error) error {
+func (t *Triggers) List(ctx context.Context, by *caller, add func(size int64, show func() (any, error)) error) error {
 	e, err := t.engine()
 	if err != nil {
 		return err
@@ -138,7 +140,9 @@ func (t *Triggers) List(ctx context.Context, add func(size int64, show func() (a
 		if err != nil || h == nil {
 			return triggerFault(err)
 		}
-		id = h.ID
+		if id = h.ID; !by.Allow(access.Read, access.Trigger, id) {
+			continue
+		}
 		err = add(shownBytes(h), func() (any, error) {
 			t.list.Lock()
 			defer t.list.Unlock()
@@ -185,7 +189,11 @@ func (c *triggerCall) get(ctx context.Context, id string) (*api.Trigger, error) 
 func pausing(paused bool) func(*Triggers, *triggerCall) (*api.Trigger, error) {
 	return func(t *Triggers, c *triggerCall) (out *api.Trigger, err error) {
 		id := c.r.PathValue(VariableID)
-		err = t.change(c.r.Context(), func(ctx context.Context, e *trigger.Engine) error {
+		ctx, err := c.by.changing(c.r.Context(), access.Write, access.Trigger, id)
+		if err != nil {
+			return nil, err
+		}
+		err = t.change(ctx, func(ctx context.Context, e *trigger.Engine) error {
 			if err := e.Pause(ctx, id, paused); err != nil {
 				return err
 			}
@@ -197,12 +205,17 @@ func pausing(paused bool) func(*Triggers, *triggerCall) (*api.Trigger, error) {
 }
 
 // Delete answers DELETE /triggers/{id}, which has no content.
-func (t *Triggers) Delete(r *http.Request) error {
-	return t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error { return e.Delete(ctx, r.PathValue(VariableID)) })
+func (t *Triggers) Delete(r *http.Request, by *caller) error {
+	id := r.PathValue(VariableID)
+	ctx, err := by.changing(r.Context(), access.Delete, access.Trigger, id)
+	if err != nil {
+		return err
+	}
+	return t.change(ctx, func(ctx context.Context, e *trigger.Engine) error { return e.Delete(ctx, id) })
 }
 
 // Erase answers DELETE /entities/{entity}, which has no content.
-func (t *Triggers) Erase(r *http.Request) error {
+func (t *Triggers) Erase(r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	topic := t.o.EventsTopic
 	if _, given := q.Text(httpconn.ParamTopic); given {
@@ -215,7 +228,11 @@ func (t *Triggers) Erase(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return t.change(r.Context(), func(ctx context.Context, e *trigger.Engine) error { return e.Erase(ctx, topic, name) })
+	ctx, err := by.changing(r.Context(), access.Delete, access.Trigger, access.Any)
+	if err != nil {
+		return err
+	}
+	return t.change(ctx, func(ctx context.Context, e *trigger.Engine) error { return e.Erase(ctx, topic, name) })
 }
 
 // triggerCall is a request to the trigger engine.
@@ -223,18 +240,20 @@ type triggerCall struct {
 	*trigger.Engine
 	w      http.ResponseWriter
 	r      *http.Request
+	b      *broker.Broker
+	by     *caller
 	m      *budget.Arena // memory of the answer
 	status int           // of the answer
 }
 
 // answering makes a route of a function that returns an answer.
-func answering[T any](class budget.Kind, answer func(*Triggers, *triggerCall) (*T, error)) func(*API, http.ResponseWriter, *http.Request) error {
-	return func(a *API, w http.ResponseWriter, r *http.Request) error {
+func answering[T any](class budget.Kind, answer func(*Triggers, *triggerCall) (*T, error)) serveFunc {
+	return func(a *API, w http.ResponseWriter, r *http.Request, by *caller) error {
 		e, err := a.triggers.engine()
 		if err != nil {
 			return err
 		}
-		c := triggerCall{Engine: e, w: w, r: r, status: http.StatusOK}
+		c := triggerCall{Engine: e, w: w, r: r, b: a.b, by: by, status: http.StatusOK}
 		c.m = &budget.Arena{Class: a.b.Budget().Class(class), Buffers: a.buffers}
 		defer c.m.Release()
 		out, err := answer(a.triggers, &c)
@@ -246,17 +265,17 @@ func answering[T any](class budget.Kind, answer func(*Triggers, *triggerCall) (*
 }
 
 // doing makes a route of a function without an answer.
-func doing(do func(t *Triggers, r *http.Request) error) func(*API, http.ResponseWriter, *http.Request) error {
-	return func(a *API, w http.ResponseWriter, r *http.Request) error {
-		if err := do(a.triggers, r); err != nil {
+func doing(do func(t *Triggers, r *http.Request, by *caller) error) serveFunc {
+	return func(a *API, w http.ResponseWriter, r *http.Request, by *caller) error {
+		if err := do(a.triggers, r, by); err != nil {
 			return err
 		}
 		return a.noContent(w)
 	}
 }
 
-func (a *API) getTriggers(w http.ResponseWriter, r *http.Request) error {
+func (a *API) getTriggers(w http.ResponseWriter, r *http.Request, by *caller) error {
 	a.readHeaders(w)
 	l := a.newList(w, "triggers")
-	return l.end(a.triggers.List(r.Context(), func(size int64, show func() (any, error)) error { return l.add(r.Context(), size, show) }))
+	return l.end(a.triggers.List(r.Context(), by, func(size int64, show func() (any, error)) error { return l.add(r.Context(), size, show) }))
 }

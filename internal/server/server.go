@@ -30,6 +30,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/trigger"
 )
 
 // Server is a running broker with its listeners. Its methods may be called concurrently.
@@ -37,6 +38,7 @@ type Server struct {
 	cfg      config.Config
 	log      *slog.Logger
 	node     *node.Node
+	auth     *auth.Authority
 	listener net.Listener
 	api      *httpapi.API
 	http     *http.Server
@@ -171,15 +173,23 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 	if s.node, err = node.Open(ctx, options); err != nil {
 		return err
 	}
+	s.auth = auth.New(auth.Options{Broker: s.node.Broker, RootKey: s.key, Internal: s.ownTopics(), Logger: s.log})
 	if err = s.deliver(ctx, set); err == nil {
 		err = s.serve(ctx, set)
 	}
 	if err != nil {
+		s.auth.Close()
 		s.closeGroups()
 		return errors.Join(err, s.stopDeliveries(), s.node.Close(ctx))
 	}
 	go s.watch()
 	return nil
+}
+
+// ownTopics are the topics of Seb itself, which no prefix of a rule matches.
+func (s *Server) ownTopics() []string {
+	o := (trigger.Options{}).WithDefaults()
+	return []string{o.Triggers, o.Firings, s.cfg.EventsTopic}
 }
 
 func (s *Server) nodeOptions(set *metrics.Set) node.Options {
@@ -237,7 +247,7 @@ const ownFiles = 512
 
 // serve creates the API and starts the listeners.
 func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
-	key, err := s.key, error(nil)
+	var err error
 	connections, kafkaConnections := s.connections()
 	s.log.Info("connection limits", "http", connections, "kafka", kafkaConnections)
 	var original func(context.Context, string, int32, string, string) (int64, bool, bool)
@@ -249,7 +259,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	failures := auth.NewFailures(s.log, nil)
 	s.openGroups(ctx, set)
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
-		APIKey: key, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
+		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
 		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
@@ -260,11 +270,11 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	}
 	if err := s.kafka.start(ctx, s, kafka.Options{
 		Connections: kafkaConnections, Logins: failures,
-		APIKey: key, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
+		APIKey: s.key, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
 	}); err != nil {
 		return err
 	}
-	s.runtime = Runtime{Address: s.URL(), APIKey: key, Bucket: s.node.StoreName(), PID: os.Getpid(), Started: time.Now().UTC()}
+	s.runtime = Runtime{Address: s.URL(), APIKey: s.key, Bucket: s.node.StoreName(), PID: os.Getpid(), Started: time.Now().UTC()}
 	if s.ports.http.Secure() {
 		s.runtime.Certificate = absolute(s.cfg.TLS.CertFile)
 	}
@@ -381,6 +391,7 @@ func (s *Server) stop(ctx context.Context) error {
 	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx)) }()
 	errs = append(errs, s.stopDeliveries())
 	// ... while the broker stores their records without collecting, and refuses others.
+	s.auth.Close()
 	storing, stored := s.storeContext(ctx)
 	errs = append(errs, s.node.Broker.Close(storing))
 	stored()

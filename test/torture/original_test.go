@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -233,7 +234,8 @@ func serve(t *testing.T, o node.Options, h httpapi.Options) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.APIKey = originalKey
+	h.Auth = auth.New(auth.Options{Broker: n.Broker, RootKey: originalKey})
+	t.Cleanup(h.Auth.Close)
 	api, err := httpapi.New(n.Broker, h)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,310 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+// need is a right that a route requires of its client: an operation on a resource.
+type need struct {
+	operation access.Operation
+	resource  access.ResourceType
+	naming    naming
+	name      string // the parameter, the path variable or the fixed name
+}
+
+// naming is where the name of a resource comes from. Zero is invalid.
+type naming uint8
+
+const (
+	// fixed: the name is need.name.
+	fixed naming = iota + 1
+	// inQuery: the name is a parameter, which is required.
+	inQuery
+	// ifInQuery: the name is a parameter. Without it the route does not need the right.
+	ifInQuery
+	// eventsTopic: the name is a parameter, or the topic of events.
+	eventsTopic
+	// inPath: the name is a path variable.
+	inPath
+	// inBody: the handler asks for each name in the body, or for the one that it finds.
+	inBody
+	// inList: the handler leaves out what the client has no right to.
+	inList
+)
+
+// needs are the rights that a route requires. The table of routes has one for each route: nil is no
+// declaration, which a test refuses.
+type needs []need
+
+var (
+	// open: the route needs no key.
+	open = needs{}
+	// anyKey: every client with a valid key may use the route.
+	anyKey = needs{{naming: fixed}}
+)
+
+// needsKey reports whether the route requires a key.
+func (rt *route) needsKey() bool { return len(rt.needs) > 0 }
+
+// rightsMax bounds the rights of a request.
+const rightsMax = 3
+
+// right is a need with the name of a request.
+type right struct {
+	operation access.Operation
+	resource  access.ResourceType
+	name      string
+}
+
+// caller is the authenticated client of one request, with the rights that the request line names.
+// Requests without a key have an empty one.
+type caller struct {
+	*auth.Identity
+	n      int
+	rights [rightsMax]right
+}
+
+// authorize sets the rights that a request needs, and returns why the client has not all of them.
+func (by *caller) authorize(rt *route, r *http.Request, events string) error {
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	for i := range rt.needs {
+		n := &rt.needs[i]
+		name, wanted := n.nameIn(r, q, events)
+		if q.Fault != nil {
+			return q.Fault
+		}
+		if wanted && n.operation != 0 {
+			by.rights[by.n] = right{n.operation, n.resource, name}
+			by.n++
+		}
+	}
+	return by.check()
+}
+
+// nameIn returns the name of a resource from the request line, and whether the request needs a
+// right to it. Invalid names are faults of q.
+func (n *need) nameIn(r *http.Request, q *httpconn.Params, events string) (name string, wanted bool) {
+	switch n.naming {
+	case fixed:
+		return n.name, true
+	case inPath:
+		return r.PathValue(n.name), true
+	case inQuery, ifInQuery, eventsTopic:
+	default:
+		return "", false
+	}
+	_, given := q.Text(n.name)
+	if !given && n.naming == ifInQuery {
+		return "", false
+	}
+	if !given && n.naming == eventsTopic {
+		return events, true
+	}
+	switch n.resource {
+	case access.Group:
+		return q.Group(), true
+	case access.Trigger:
+		name, _ = q.Text(n.name)
+		if err := rule.CheckID(name); err != nil {
+			q.Fail(n.name, "%v", err)
+		}
+		return name, true
+	}
+	return q.Topic(), true
+}
+
+// allowed reports whether the client still has the rights that the request line names.
+func (by *caller) allowed() bool { return by.check() == nil }
+
+// check returns why the client may no longer make the request, or nil.
+func (by *caller) check() error {
+	if by.Root() {
+		return nil
+	}
+	if !by.Valid() {
+		return by.Err()
+	}
+	for i := range by.n {
+		if w := &by.rights[i]; !by.Allow(w.operation, w.resource, w.name) {
+			return forbidden(w.operation, w.resource, w.name)
+		}
+	}
+	return nil
+}
+
+// may returns nil if the client may perform an operation on a resource, or a forbidden.
+func (by *caller) may(o access.Operation, t access.ResourceType, name string) error {
+	if !by.Allow(o, t, name) {
+		return forbidden(o, t, name)
+	}
+	return nil
+}
+
+// forbidden returns the answer to a client without a right. It does not depend on whether the
+// resource exists.
+func forbidden(o access.Operation, t access.ResourceType, name string) *api.Problem {
+	switch t {
+	case access.Cluster, access.Metrics:
+		return problem.New(api.Forbidden, "the key does not allow %s on the %s", o, t)
+	}
+	return problem.New(api.Forbidden, "the key does not allow %s on %s %s", o, t, problem.Quote(name))
+}
+
+// require adds a right that only the body or the state names to those that the request needs, and
+// returns why the client does not have it.
+func (by *caller) require(o access.Operation, t access.ResourceType, name string) error {
+	if by.Root() {
+		return nil
+	}
+	by.rights[by.n] = right{o, t, name}
+	by.n++
+	return by.check()
+}
+
+// checked returns the client's authority for a request that waits to be stored.
+func (by *caller) checked(o access.Operation, t access.ResourceType, name string) (*access.Check, error) {
+	check, ok := by.Check(o, t, name)
+	switch {
+	case ok:
+		return check, nil
+	case !by.Valid():
+		return nil, by.Err()
+	}
+	return nil, forbidden(o, t, name)
+}
+
+// changing returns a context for a change of the state that needs a right. The broker examines the
+// right again when it stores the change.
+func (by *caller) changing(ctx context.Context, o access.Operation, t access.ResourceType, name string) (context.Context, error) {
+	check, err := by.checked(o, t, name)
+	return broker.WithCheck(ctx, check), err
+}
+
+// visible removes the offsets in topics that the client may not describe, in place.
+func (by *caller) visible(offsets []broker.GroupOffset) []broker.GroupOffset {
+	if by.Root() {
+		return offsets
+	}
+	return slices.DeleteFunc(offsets, func(o broker.GroupOffset) bool { return !by.Allow(access.Describe, access.Topic, o.Topic) })
+}
+
+// until returns a context for a wait: it ends with ctx, or when the client loses a right that the
+// request line names. The caller must call stop.
+func (by *caller) until(ctx context.Context) (_ context.Context, stop func()) {
+	if by.Root() {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	unwatch := by.Watch(by.allowed, cancel)
+	return ctx, func() { unwatch(); cancel() }
+}
+
+// principal is the caller of a request with a token, and the writer of the answer to a read. Before
+// each write it checks the client's rights, so that no data follows a revocation.
+type principal struct {
+	caller
+	w     http.ResponseWriter
+	began bool  // the head was sent
+	err   error // why the answer was refused
+}
+
+// refused reports whether the client may no longer have the answer.
+func (p *principal) refused() bool {
+	if p.err == nil {
+		p.err = p.check()
+	}
+	return p.err != nil
+}
+
+// Unwrap gives http.ResponseController access to the connection.
+func (p *principal) Unwrap() http.ResponseWriter { return p.w }
+
+// Header implements http.ResponseWriter.
+func (p *principal) Header() http.Header { return p.w.Header() }
+
+// WriteHeader implements http.ResponseWriter.
+func (p *principal) WriteHeader(status int) {
+	if !p.refused() {
+		p.began = true
+		p.w.WriteHeader(status)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (p *principal) Write(b []byte) (int, error) {
+	if p.refused() {
+		return 0, p.err
+	}
+	p.began = true
+	return p.w.Write(b)
+}
+
+// ReadFrom implements io.ReaderFrom, for sendfile.
+func (p *principal) ReadFrom(r io.Reader) (int64, error) {
+	if p.refused() {
+		return 0, p.err
+	}
+	p.began = true
+	return io.Copy(p.w, r)
+}
+
+// serveKeyed authenticates and authorizes a request, and calls its route.
+func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) error {
+	slot := httpconn.SlotOf(r.Context())
+	who, err := a.o.Auth.Bearer(r.Context(), r.Header["Authorization"], r.RemoteAddr)
+	switch {
+	case errors.Is(err, auth.ErrUnauthenticated):
+		return a.unauthorized(w, r, err)
+	case err != nil:
+		return err
+	case slot.Refused() && rt.path != "/metrics":
+		return problem.New(api.OverBudget, "too many connections (limit %d)", a.o.Connections)
+	}
+	slot.MarkAuthenticated()
+	if who.Root() {
+		return a.serve(rt, w, r, &a.root)
+	}
+	p := &principal{caller: caller{Identity: who}, w: w}
+	if err := p.authorize(rt, r, a.o.EventsTopic); err != nil {
+		return err
+	}
+	if rt.method != http.MethodGet {
+		// A write is answered with its outcome, even to a client that has lost its rights.
+		err := a.serve(rt, w, r, &p.caller)
+		if err != nil && problemOf(err).Code == api.Forbidden && p.refused() {
+			return p.err
+		}
+		return err
+	}
+	err = a.serve(rt, p, r, &p.caller)
+	switch {
+	case err == nil && p.err == nil || err != nil && !p.refused():
+		return err
+	case p.began:
+		return http.ErrAbortHandler
+	}
+	forgetAnswer(w.Header())
+	return p.err
+}
+
+// forgetAnswer removes the headers of an answer that is not sent, because they describe its data.
+func forgetAnswer(h http.Header) {
+	for name := range h {
+		if name != "Connection" && name != "Vary" && !strings.HasPrefix(name, "Access-Control-") {
+			delete(h, name)
+		}
+	}
+}
