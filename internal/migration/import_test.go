@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/migration"
@@ -26,7 +27,9 @@ func realBroker(t *testing.T) *client.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close(context.Background()) })
-	a, err := httpapi.New(b, httpapi.Options{APIKey: "key"})
+	authority := auth.New(auth.Options{Broker: b, RootKey: "key"})
+	t.Cleanup(authority.Close)
+	a, err := httpapi.New(b, httpapi.Options{Auth: authority})
 	if err != nil {
 		t.Fatal(err)
 	}
