@@ -66,22 +66,18 @@ func (c *Client) Offsets(ctx context.Context, group, topic string) ([]GroupOffse
 	if topic != "" {
 		q.Set("topic-name", topic)
 	}
-	var g Group
-	err := c.call(ctx, &request{method: http.MethodGet, path: "/offsets", query: q}, &g)
+	g, err := get[Group](ctx, c, "/offsets", q)
 	return g.Offsets, err
 }
 
 // Group describes a consumer group. Error: ErrUnknownGroup if it has no committed offsets.
 func (c *Client) Group(ctx context.Context, name string) (Group, error) {
-	var g Group
-	err := c.call(ctx, &request{method: http.MethodGet, path: "/groups", query: url.Values{"group": {name}}}, &g)
-	return g, err
+	return get[Group](ctx, c, "/groups", url.Values{"group": {name}})
 }
 
 // Groups describes all consumer groups, sorted by name.
 func (c *Client) Groups(ctx context.Context) ([]Group, error) {
-	var all struct{ Groups []Group }
-	err := c.call(ctx, &request{method: http.MethodGet, path: "/groups"}, &all)
+	all, err := get[api.Groups](ctx, c, "/groups", nil)
 	return all.Groups, err
 }
 
@@ -101,7 +97,5 @@ func (c *Client) DeleteOffset(ctx context.Context, group, topic string, partitio
 // beyond the end.
 func (c *Client) Trim(ctx context.Context, topic string, partition int32, offset int64) (Partition, error) {
 	q := url.Values{"topic-name": {topic}, "partition": {strconv.Itoa(int(partition))}, "offset": {strconv.FormatInt(offset, 10)}}
-	var p Partition
-	err := c.call(ctx, &request{method: http.MethodPost, path: "/topic/trim", query: q, write: true, idempotent: true}, &p)
-	return p, err
+	return post[Partition](ctx, c, "/topic/trim", q, true)
 }

@@ -19,15 +19,12 @@ type TopicSpec struct {
 
 // Topic describes a topic. Error: ErrUnknownTopic.
 func (c *Client) Topic(ctx context.Context, name string) (Topic, error) {
-	var t Topic
-	err := c.call(ctx, &request{method: http.MethodGet, path: "/topic", query: url.Values{"topic-name": {name}}}, &t)
-	return t, err
+	return get[Topic](ctx, c, "/topic", url.Values{"topic-name": {name}})
 }
 
 // Topics describes all topics, sorted by name.
 func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
-	var all struct{ Topics []Topic }
-	err := c.call(ctx, &request{method: http.MethodGet, path: "/topics"}, &all)
+	all, err := get[api.Topics](ctx, c, "/topics", nil)
 	return all.Topics, err
 }
 
@@ -87,6 +84,18 @@ func (c *Client) ForceDeleteTopic(ctx context.Context, name string) error {
 
 func (c *Client) deleteTopic(ctx context.Context, query url.Values) error {
 	return c.call(ctx, &request{method: http.MethodDelete, path: "/topic", query: query, write: true}, nil)
+}
+
+// get sends a read and decodes its answer.
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (v T, err error) {
+	err = c.call(ctx, &request{method: http.MethodGet, path: path, query: query}, &v)
+	return v, err
+}
+
+// post sends a change without a body and decodes its answer.
+func post[T any](ctx context.Context, c *Client, path string, query url.Values, idempotent bool) (v T, err error) {
+	err = c.call(ctx, &request{method: http.MethodPost, path: path, query: query, write: true, idempotent: idempotent}, &v)
+	return v, err
 }
 
 // call sends r and decodes the answer into v. If v is nil the answer must be empty.

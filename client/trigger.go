@@ -83,16 +83,13 @@ func (c *Client) DryRun(ctx context.Context, s TriggerSpec) (DryRun, error) {
 
 // Trigger returns the trigger with this ID. Error: ErrUnknownTrigger.
 func (c *Client) Trigger(ctx context.Context, id string) (Trigger, error) {
-	var out Trigger
-	err := c.call(ctx, &request{method: http.MethodGet, path: "/triggers/" + url.PathEscape(id)}, &out)
-	return out, err
+	return get[Trigger](ctx, c, "/triggers/"+url.PathEscape(id), nil)
 }
 
 // Triggers returns all triggers, sorted by ID.
 func (c *Client) Triggers(ctx context.Context) ([]Trigger, error) {
-	var out struct{ Triggers []Trigger }
-	err := c.call(ctx, &request{method: http.MethodGet, path: "/triggers"}, &out)
-	return out.Triggers, err
+	all, err := get[api.Triggers](ctx, c, "/triggers", nil)
+	return all.Triggers, err
 }
 
 // DeleteTrigger deletes a trigger and drops its undelivered firings. Error: ErrUnknownTrigger.
@@ -107,17 +104,12 @@ func (c *Client) PauseTrigger(ctx context.Context, id string, paused bool) (Trig
 	if paused {
 		what = "/pause"
 	}
-	var out Trigger
-	err := c.call(ctx, &request{method: http.MethodPost, path: "/triggers/" + url.PathEscape(id) + what, write: true, idempotent: true}, &out)
-	return out, err
+	return post[Trigger](ctx, c, "/triggers/"+url.PathEscape(id)+what, nil, true)
 }
 
 // Explain returns the state of a trigger for an entity.
 func (c *Client) Explain(ctx context.Context, id, entity string) (Explanation, error) {
-	var out Explanation
-	path := "/triggers/" + url.PathEscape(id) + "/entities/" + url.PathEscape(entity)
-	err := c.call(ctx, &request{method: http.MethodGet, path: path}, &out)
-	return out, err
+	return get[Explanation](ctx, c, "/triggers/"+url.PathEscape(id)+"/entities/"+url.PathEscape(entity), nil)
 }
 
 // Firings returns firings in the order of Seq. next is the After of the next page; 0: there are no
@@ -137,16 +129,12 @@ func (c *Client) Firings(ctx context.Context, q FiringQuery) (list []Firing, nex
 
 // Firing returns the firing with this ID and its matched events. Error: ErrUnknownFiring.
 func (c *Client) Firing(ctx context.Context, id string) (Firing, error) {
-	var out Firing
-	err := c.call(ctx, &request{method: http.MethodGet, path: "/firings/" + url.PathEscape(id)}, &out)
-	return out, err
+	return get[Firing](ctx, c, "/firings/"+url.PathEscape(id), nil)
 }
 
 // ResendFiring delivers a firing again, whatever its state.
 func (c *Client) ResendFiring(ctx context.Context, id string) (Firing, error) {
-	var out Firing
-	err := c.call(ctx, &request{method: http.MethodPost, path: "/firings/" + url.PathEscape(id) + "/resend", write: true}, &out)
-	return out, err
+	return post[Firing](ctx, c, "/firings/"+url.PathEscape(id)+"/resend", nil, false)
 }
 
 // EraseEntity deletes the state and the firings of an entity from the triggers of a topic ("": the

@@ -2,9 +2,11 @@ package driplang
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -180,3 +182,10 @@ func kindName(t json.Token) string {
 	}
 	return "null"
 }
+
+//go:embed schema.json
+var schema []byte
+
+// Schema returns a JSON Schema (2020-12) of the JSON form. ParseJSON can refuse documents that it
+// accepts, such as a WITHIN without a starting point. The caller owns the slice.
+func Schema() []byte { return slices.Clone(schema) }

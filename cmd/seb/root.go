@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/spf13/cobra"
@@ -107,7 +108,7 @@ func unknownVariables(root *cobra.Command, environ []string) (warnings []string)
 			continue
 		}
 		w := "$" + name + " is not a setting of Seb"
-		if near := nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
+		if near := driplang.Suggest(name, slices.Collect(maps.Keys(known))); near != "" {
 			w += "; did you mean $" + near + "?"
 		}
 		warnings = append(warnings, w)
@@ -119,38 +120,6 @@ func unknownVariables(root *cobra.Command, environ []string) (warnings []string)
 // builds do not contain those names.
 func ownVariable(name string) bool {
 	return strings.HasPrefix(name, "SEB_BENCH_") || failpoint.Enabled && (name == "SEB_FAILPOINTS" || strings.HasPrefix(name, "SEB_HURRY"))
-}
-
-// nearest returns the name with the fewest edits, at most three; "" if there is none.
-func nearest(name string, names []string) (near string) {
-	least := 4
-	for _, n := range names {
-		if d := edits(name, n); d < least {
-			near, least = n, d
-		}
-	}
-	return near
-}
-
-// edits returns the number of bytes to insert, delete or replace to change a into b.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // isTerminal reports whether a stream is a terminal.

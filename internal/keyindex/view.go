@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -234,4 +235,45 @@ func (q *lookup) checkPartition(partition int) error {
 		return fmt.Errorf("%w: partition %d of a topic with %d partitions", ErrInvalid, partition, len(q.parts))
 	}
 	return nil
+}
+
+// Log is the log that a View follows. Its methods may be called concurrently.
+type Log interface {
+	follow.Log
+	// Partitions lists the committed partitions of all topics with key-index on; known is false if
+	// they are unknown at the moment.
+	Partitions() (list []follow.Partition, known bool)
+	// Topic lists the partitions of one topic, by number; none if the topic does not exist or its
+	// key-index is off.
+	Topic(topic record.ID) []follow.Partition
+	// Records is the number of records in the partitions of all topics with key-index on.
+	Records() int64
+	// Queried records that a query is running: a read-only broker then keeps following the log for
+	// a while.
+	Queried()
+}
+
+// meters are the metrics of a view.
+type meters struct {
+	records  *metrics.Counter // entries read from the log
+	rebuilds *metrics.Counter // rebuilt files and topics
+	merged   *metrics.Counter // entries read by merges
+	entries  atomic.Int64     // in the file
+	runs     atomic.Int64
+}
+
+func newMeters(v *View) *meters {
+	s := v.opt.Metrics
+	m := &meters{
+		records:  s.GetOrCreateCounter(`seb_view_records_total`),
+		rebuilds: s.GetOrCreateCounter(`seb_view_rebuilds_total`),
+		merged:   s.GetOrCreateCounter(`seb_view_merged_records_total`),
+	}
+	s.GetOrCreateGauge(`seb_view_lag_records`, func() float64 {
+		parts, _ := v.opt.Log.Partitions()
+		return float64(v.lag(parts))
+	})
+	s.GetOrCreateGauge(`seb_view_entries`, func() float64 { return float64(m.entries.Load()) })
+	s.GetOrCreateGauge(`seb_view_runs`, func() float64 { return float64(m.runs.Load()) })
+	return m
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/trigger/rule"
-
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
 )
@@ -309,4 +309,84 @@ func (e *Engine) unseen(ctx context.Context, topic record.ID, names []string) (w
 		warnings = append(warnings, s)
 	}
 	return warnings, nil
+}
+
+// Erase erases an entity of a topic of events: the state of its triggers and its firings, delivered
+// or not. It appends a record with the entity as its key and without a value, so that every later
+// reader of the events erases the entity too. Later events start with an empty state. Events and
+// records of firings stay in the log until they are trimmed. Erase returns once the engine has
+// applied the records. Errors: ErrInvalid, ErrNotLeader, ErrUnavailable, those of an append.
+func (e *Engine) Erase(ctx context.Context, topic, entity string) error {
+	if entity == "" || len(entity) > rule.EntityBytesMax {
+		return fmt.Errorf("%w: entity: %d bytes, want 1 to %d", ErrInvalid, len(entity), rule.EntityBytesMax)
+	}
+	if !e.opt.Log.Leads() {
+		return ErrNotLeader
+	}
+	t, ok := e.opt.Log.Topic(topic)
+	if !ok || !t.AppendTime {
+		return fmt.Errorf("%w: topic %q does not hold events", ErrInvalid, topic)
+	}
+	ends := make([]int64, t.Partitions) // the partitioner is unknown
+	for part := range ends {
+		base, err := e.opt.Log.Append(ctx, t.ID, uint32(part), []record.Record{{Key: []byte(entity)}})
+		if err != nil {
+			return fmt.Errorf("erase: %w", err)
+		}
+		ends[part] = base + 1
+	}
+	e.follower.loop.Wake()
+	return e.follower.Wait(ctx, func(p *Progress) bool {
+		next, followed := p.Applied[t.ID]
+		for part := range ends {
+			if followed && (part >= len(next) || next[part] < ends[part]) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// ErrFull: the memory limit allows no more triggers (FullError).
+var ErrFull = errors.New("trigger memory is full")
+
+// FullError: with one more definition, triggers would exceed their share of the memory limit. It is
+// ErrFull.
+type FullError struct {
+	Triggers          int
+	Held, Wanted, Max int64 // bytes
+	Limit             int64 // a sufficient memory limit
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%v: %d triggers use %s, this definition needs %s more, the limit is %s: delete triggers, or start with --memory-limit %dMiB",
+		ErrFull, e.Triggers, budget.Text(e.Held), budget.Text(e.Wanted), budget.Text(e.Max), e.Limit>>20)
+}
+
+// Is matches ErrFull.
+func (e *FullError) Is(t error) bool { return t == ErrFull }
+
+// Memory returns the estimated memory of all triggers, in bytes.
+func (e *Engine) Memory() int64 {
+	p, _, _ := e.follower.Peek()
+	return p.Held
+}
+
+// fits returns a *FullError if there is no room for a definition. A version that needs no more than
+// the previous one always fits, so that triggers over the limit can be changed.
+func (e *Engine) fits(d, old *rule.Definition) error {
+	wanted := Memory(d)
+	if old != nil {
+		wanted -= Memory(old)
+	}
+	p, _, err := e.follower.Peek()
+	most := e.opt.HeadBytes()
+	if err != nil || wanted <= 0 || p.Held+wanted <= most {
+		return err
+	}
+	// A quarter more than this one needs, so that the next one fits too.
+	limit := budget.LimitFor(budget.Triggers, MemoryFor(max(p.Held+wanted, most)*5/4))
+	return &FullError{
+		Triggers: len(p.Triggers), Held: p.Held, Wanted: wanted, Max: most, Limit: (limit + 1<<20 - 1) &^ (1<<20 - 1),
+	}
 }

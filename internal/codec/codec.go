@@ -1,11 +1,68 @@
+// Package codec compresses and decompresses the records of batches with the codecs of Kafka. The
+// caller bounds the output of each decompression and SetMemory bounds the working memory of the
+// process, so compressed data that claims large sizes cannot exhaust memory.
 package codec
 
 import (
 	"context"
+	"io"
 	"sync/atomic"
 
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/semaphore"
 )
+
+// Kind is a codec, as batches number it.
+type Kind uint8
+
+// The codecs of Kafka.
+const (
+	None Kind = iota
+	Gzip
+	Snappy
+	LZ4
+	Zstd
+)
+
+// String returns the codec's name as topic settings write it.
+func (k Kind) String() string {
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "unknown"
+}
+
+var names = [...]string{None: "none", Gzip: "gzip", Snappy: "snappy", LZ4: "lz4", Zstd: "zstd"}
+
+// Stream compresses the bytes written to it into the writer of the last Reset. Close ends the
+// compressed stream; after a Reset the Stream can be used again. A Stream must not be used
+// concurrently.
+type Stream interface {
+	io.WriteCloser
+	// Reset discards unwritten output and begins a new compressed stream in w.
+	Reset(w io.Writer)
+}
+
+// StreamBytes is an upper bound on the memory of a Stream of either codec, checked by
+// TestStreamMemory.
+const StreamBytes = 1 << 20
+
+// streamWindow is the window of a zstd stream.
+const streamWindow = 128 << 10
+
+// NewStream returns a stream of a codec, Gzip or Zstd, at its fastest level. Other codecs give
+// ErrUnknown.
+func NewStream(k Kind) (Stream, error) {
+	switch k {
+	case Gzip:
+		return gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	case Zstd:
+		return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true),
+			zstd.WithWindowSize(streamWindow))
+	}
+	return nil, ErrUnknown
+}
 
 const (
 	// InflatersMax is how many batches the process decompresses at once; others wait.

@@ -1,0 +1,40 @@
+package client
+
+import "context"
+
+// Ready reports whether requests would succeed: the broker leads or follows, and the last request
+// to its store succeeded. It needs no key. The text of an error has the reason; ErrStoreUnavailable
+// is one.
+func (c *Client) Ready(ctx context.Context) (Health, error) {
+	return get[Health](ctx, c, "/readyz", nil)
+}
+
+// Status returns what an operator looks at first. The broker makes no request to the store for it.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return get[Status](ctx, c, "/status", nil)
+}
+
+// Upgrade returns the format level of the broker's bucket.
+func (c *Client) Upgrade(ctx context.Context) (Upgrade, error) {
+	return get[Upgrade](ctx, c, "/upgrade", nil)
+}
+
+// FinalizeUpgrade raises the bucket to the highest format level that the broker knows, and returns
+// the level once that is durable. Programs that do not know the level refuse the bucket from then
+// on. A bucket at that level stays unchanged.
+func (c *Client) FinalizeUpgrade(ctx context.Context) (Upgrade, error) {
+	return post[Upgrade](ctx, c, "/upgrade", nil, true)
+}
+
+// LogTime returns the log time of the broker.
+func (c *Client) LogTime(ctx context.Context) (LogTime, error) {
+	return get[LogTime](ctx, c, "/time", nil)
+}
+
+// ResetTime sets the log time back to the clock of the broker's machine, and returns it once that
+// is durable. Later commits then have earlier times than previous ones. A log time that is not
+// ahead of the clock stays unchanged. Error: ErrClockWrong if the store's clock contradicts the
+// machine's.
+func (c *Client) ResetTime(ctx context.Context) (LogTime, error) {
+	return post[LogTime](ctx, c, "/time/reset", nil, true)
+}
