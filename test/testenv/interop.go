@@ -37,7 +37,8 @@ var interopSeb struct {
 	err  error
 }
 
-func interopProgram(t testing.TB) string {
+// Program returns the path of seb, which it builds on first use. InteropMain removes it.
+func Program(t testing.TB) string {
 	t.Helper()
 	interopSeb.once.Do(func() {
 		if interopSeb.dir, interopSeb.err = os.MkdirTemp("", "seb-interop-bin-*"); interopSeb.err == nil {
@@ -81,7 +82,7 @@ type InteropBroker struct {
 func ServeInterop(t testing.TB, args ...string) *InteropBroker {
 	t.Helper()
 	b := &InteropBroker{t: t, Dir: t.TempDir(), args: args}
-	interopProgram(t)
+	Program(t)
 	var err error
 	if b.log, err = os.Create(filepath.Join(b.Dir, "broker.log")); err != nil {
 		t.Fatal(err)
@@ -114,7 +115,7 @@ func (b *InteropBroker) finish() {
 
 func (b *InteropBroker) start() error {
 	data := filepath.Join(b.Dir, "data")
-	run, err := ServeLogged(interopProgram(b.t), []string{"SEB_API_KEY=" + InteropKey}, b.line, append([]string{
+	run, err := ServeLogged(Program(b.t), []string{"SEB_API_KEY=" + InteropKey}, b.line, append([]string{
 		"--bucket", filepath.Join(b.Dir, "bucket"), "--data-dir", data, "--http-port", "0", "--kafka-listen", b.Address,
 	}, b.args...)...)
 	if err != nil {

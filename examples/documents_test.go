@@ -1,0 +1,248 @@
+package examples
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// block is a marked block of a document. Its info string is the language and a mark:
+//
+//	run        it runs
+//	run=serve  it starts a broker and does not end
+//	run=kcat   it runs if the program kcat is installed
+//	run=deb    test/cmd/release runs it
+type block struct {
+	language, mark, text string
+	output               string // the next block of the document, if only white space is between
+}
+
+// blocksOf returns the marked blocks of a document.
+func blocksOf(text string) (blocks []block) {
+	fence := regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
+	all := fence.FindAllStringSubmatchIndex(text, -1)
+	for i, m := range all {
+		language, mark, _ := strings.Cut(text[m[2]:m[3]], " ")
+		if mark != "run" && !strings.HasPrefix(mark, "run=") {
+			continue
+		}
+		b := block{language: language, mark: mark, text: text[m[4]:m[5]]}
+		if i+1 < len(all) {
+			next := all[i+1]
+			info := text[next[2]:next[3]]
+			if (info == "" || info == "json") && strings.TrimSpace(text[m[1]:next[0]]) == "" {
+				b.output = text[next[4]:next[5]]
+			}
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+// interpreters run the blocks of each language.
+var interpreters = map[string]struct{ program, file string }{
+	"sh": {"sh", "guide.sh"}, "python": {"python3", "guide.py"}, "js": {"node", "guide.mjs"},
+}
+
+// prints is what programs without an output block must print.
+var prints = map[string][]string{
+	"README.md sh":              {"1 record (5 bytes) stored in demo", `"value":"hello"`, "signed up", "no-project"},
+	"docs/guide/http.md sh":     {`"4711"`, `"value":"paid"`, `"next_offset":2`, `"group":"billing"`},
+	"docs/guide/http.md python": {"orders 2", "0 4711 placed", "1 4711 paid", "billing paid"},
+	"docs/guide/http.md js":     {"orders 2", "0 4711 placed", "1 4711 paid", "billing paid"},
+}
+
+// TestDocuments runs the marked blocks of README.md and docs/guide: those of one document and
+// language in order, as one program in a temporary folder, with a broker in that folder.
+func TestDocuments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: builds a broker")
+	}
+	documents, err := filepath.Glob("../docs/guide/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, path := range append(documents, "../README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs := map[string][]block{}
+		for _, b := range blocksOf(string(text)) {
+			if b.mark != "run=deb" {
+				programs[b.language] = append(programs[b.language], b)
+			}
+		}
+		for language, blocks := range programs {
+			ran++
+			t.Run(strings.TrimPrefix(path, "../")+" "+language, func(t *testing.T) {
+				t.Parallel()
+				d := document{t: t, name: strings.TrimPrefix(path, "../") + " " + language, language: language, blocks: blocks}
+				d.run()
+			})
+		}
+	}
+	if ran < len(prints) {
+		t.Errorf("%d programs in the documents, want at least %d", ran, len(prints))
+	}
+}
+
+// document is the marked blocks of one language in a document.
+type document struct {
+	t              *testing.T
+	name, language string
+	blocks         []block
+}
+
+// separator is printed before each block of a shell program.
+const separator = "@@@ block "
+
+// prelude defines broker, which starts a command in the background and returns when another broker
+// than the last one serves.
+const prelude = `set -e
+broker() {
+	sh -e "$1" >>broker.log 2>&1 &
+	until [ -s seb-data/broker.json ] && [ "$(cat seb-data/broker.json)" != "$last" ] && seb health >/dev/null 2>&1; do sleep 0.1; done
+	last=$(cat seb-data/broker.json)
+}
+`
+
+func (d *document) run() {
+	t := d.t
+	in, ok := interpreters[d.language]
+	if !ok {
+		t.Fatalf("no program runs blocks of %q", d.language)
+	}
+	if _, err := exec.LookPath(in.program); err != nil {
+		t.Skipf("%s is not installed", in.program)
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"bin/seb": testenv.Program(t), "Makefile": filepath.Join(root, "Makefile")} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	http, kafka := freePort(t), freePort(t)
+	ports := strings.NewReplacer("51313", http, "9092", kafka)
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(ports.Replace(text)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var script, program strings.Builder
+	script.WriteString(prelude)
+	if !slices.ContainsFunc(d.blocks, func(b block) bool { return b.mark == "run=serve" }) {
+		write("start.sh", "exec seb serve\n")
+		script.WriteString("broker start.sh\n")
+	}
+	for i, b := range d.blocks {
+		fmt.Fprintf(&script, "echo '%s%d'\n", separator, i)
+		switch {
+		case d.language != "sh":
+			program.WriteString(b.text)
+		case b.mark == "run=serve":
+			write(fmt.Sprintf("block%d.sh", i), b.text)
+			fmt.Fprintf(&script, "broker block%d.sh\n", i)
+		case b.mark == "run=kcat" && !has("kcat"):
+		default:
+			script.WriteString(b.text)
+		}
+	}
+	if d.language != "sh" {
+		write(in.file, program.String())
+		script.WriteString(in.program + " " + in.file + "\n")
+	}
+	write("guide.sh", script.String())
+	d.check(execute(t, dir, "SEB_HTTP_PORT="+http, "SEB_KAFKA_LISTEN=127.0.0.1:"+kafka))
+}
+
+// check compares the output of the program with the documents.
+func (d *document) check(out string) {
+	for _, want := range prints[d.name] {
+		if !strings.Contains(out, want) {
+			d.t.Errorf("the blocks do not print %q:\n%s", want, out)
+		}
+	}
+	if d.language != "sh" {
+		return
+	}
+	parts := strings.Split(out, separator)[1:]
+	for i, b := range d.blocks {
+		_, got, _ := strings.Cut(parts[i], "\n")
+		if b.output != "" && constant(got) != constant(b.output) {
+			d.t.Errorf("block\n%sprints\n%s\nthe document has\n%s", b.text, got, b.output)
+		}
+	}
+}
+
+// constant replaces times, IDs and durations.
+func constant(text string) string {
+	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`).ReplaceAllString(text, "TIME")
+	text = regexp.MustCompile(`\b[0-9a-f]{32}\b`).ReplaceAllString(text, "ID")
+	text = regexp.MustCompile(`\b[\d.]+(ms|s)\b`).ReplaceAllString(text, "DURATION")
+	return strings.TrimSpace(regexp.MustCompile(`[ \t]+`).ReplaceAllString(text, " "))
+}
+
+// execute runs guide.sh in a folder and returns its output. All its processes end with the test.
+func execute(t *testing.T, dir string, env ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "sh", "guide.sh")
+	c.Dir = dir
+	// With GO=true `make run` does not build.
+	c.Env = append(os.Environ(), append(env, "GO=true", "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	c.WaitDelay = time.Second
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }()
+	timer := time.AfterFunc(testenv.ReadyTime, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
+	defer timer.Stop()
+	if err := c.Wait(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		log, _ := os.ReadFile(filepath.Join(dir, "broker.log"))
+		t.Fatalf("%v:\n%s\nbroker:\n%s", err, &out, log)
+	}
+	return out.String()
+}
+
+func has(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
+// freePort returns a port of 127.0.0.1 that was free.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
