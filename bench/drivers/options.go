@@ -3,6 +3,7 @@ package drivers
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -25,7 +26,13 @@ func readOptions(c *sut.Config) *options { return &options{c: c} }
 
 // Done returns all errors, those of unknown options first; nil if there are none.
 func (r *options) Done() error {
-	return errors.Join(append([]error{r.c.Only(r.known...)}, r.faults...)...)
+	for _, name := range slices.Sorted(maps.Keys(r.c.Options)) {
+		if !slices.Contains(r.known, name) {
+			err := fmt.Errorf("unknown option %q; known options: %s", name, strings.Join(r.known, ", "))
+			return errors.Join(append([]error{err}, r.faults...)...)
+		}
+	}
+	return errors.Join(r.faults...)
 }
 
 func (r *options) value(name string) (string, bool) {

@@ -55,7 +55,7 @@ type monitor struct {
 type sample struct {
 	at                            int64
 	sent, acked, failed, received int64
-	broker, generator             machine.Usage
+	broker, generator             machine.Status
 }
 
 func newMonitor(r *run) *monitor {

@@ -39,7 +39,8 @@ func TestProcess(t *testing.T) {
 
 func TestStat(t *testing.T) {
 	u, err := parseStat("7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 9 0 5000 1000000 25 184467440 1 1")
-	if err != nil || u.CPU != 2*time.Second || u.RSSBytes != 25*int64(os.Getpagesize()) {
+	want := Status{Name: "a) b (c", Session: 7, Born: 5000, CPU: 2 * time.Second, RSSBytes: 25 * int64(os.Getpagesize())}
+	if err != nil || u != want {
 		t.Errorf("%+v, error %v", u, err)
 	}
 	for _, s := range []string{"", "7 (a", "7 (a) S 1", "7 (a) S" + strings.Repeat(" x", 30)} {

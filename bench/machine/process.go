@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
-// Usage is the resource usage of a process.
-type Usage struct {
+// Status is the state and the resource usage of a process.
+type Status struct {
+	Name     string // of its program, at most 15 bytes
+	Dead     bool   // a zombie, or worse
+	Session  int
+	Born     uint64        // clock ticks from the boot of the machine to its start
 	CPU      time.Duration // user and system, since its start
 	RSSBytes int64         // current memory
 }
@@ -18,38 +22,42 @@ type Usage struct {
 // userHz is the number of ticks per second in /proc, on every platform of Go.
 const userHz = 100
 
-// Process returns the usage of a process on this machine, without its children.
-func Process(pid int) (Usage, error) {
+// Process returns the status of a process on this machine, without its children.
+func Process(pid int) (Status, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return Usage{}, fmt.Errorf("usage of process %d: %w", pid, err)
+		return Status{}, fmt.Errorf("status of process %d: %w", pid, err)
 	}
-	u, err := parseStat(string(stat))
+	s, err := parseStat(string(stat))
 	if err != nil {
-		return Usage{}, fmt.Errorf("usage of process %d: %w", pid, err)
+		return Status{}, fmt.Errorf("status of process %d: %w", pid, err)
 	}
-	return u, nil
+	return s, nil
 }
 
 var errStat = errors.New("unknown format of its stat file")
 
-// parseStat parses /proc/PID/stat. The second field, the name, may have spaces and brackets.
-func parseStat(stat string) (Usage, error) {
-	i := strings.LastIndexByte(stat, ')')
-	if i < 0 {
-		return Usage{}, errStat
+// parseStat parses /proc/PID/stat. The second field, the name, is in brackets and may have spaces
+// and brackets.
+func parseStat(stat string) (Status, error) {
+	open, end := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
+	if open < 0 || end < open {
+		return Status{}, errStat
 	}
-	f := strings.Fields(stat[i+1:]) // f[0] is the third field
+	f := strings.Fields(stat[end+1:]) // f[0] is field 3 of proc(5)
 	if len(f) < 22 {
-		return Usage{}, errStat
+		return Status{}, errStat
 	}
-	var n [3]int64
-	for i, s := range []string{f[11], f[12], f[21]} { // utime, stime, rss in pages
+	var n [5]int64
+	for i, s := range []string{f[3], f[11], f[12], f[19], f[21]} { // session, utime, stime, starttime, rss in pages
 		v, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
-			return Usage{}, errStat
+			return Status{}, errStat
 		}
 		n[i] = v
 	}
-	return Usage{CPU: time.Duration(n[0]+n[1]) * (time.Second / userHz), RSSBytes: n[2] * int64(os.Getpagesize())}, nil
+	return Status{
+		Name: stat[open+1 : end], Dead: f[0] == "Z" || f[0] == "X", Session: int(n[0]), Born: uint64(n[3]),
+		CPU: time.Duration(n[1]+n[2]) * (time.Second / userHz), RSSBytes: n[4] * int64(os.Getpagesize()),
+	}, nil
 }

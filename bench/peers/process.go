@@ -48,65 +48,32 @@ func (p *Peer) run(name string, env []string, program string, args ...string) er
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	one := Process{Name: name, PID: c.Process.Pid, Log: log.Name(), Command: strings.Join(append([]string{program}, args...), " ")}
-	if stat, err := readStat(one.PID); err == nil {
-		one.Born = stat.born
+	if s, err := machine.Process(one.PID); err == nil {
+		one.Born = s.Born
 	}
 	p.Processes = append(p.Processes, one)
 	p.PID = one.PID
 	return c.Process.Release()
 }
 
-// stat contains fields of /proc/PID/stat.
-type stat struct {
-	name    string
-	dead    bool // in state Z (zombie) or X (dead)
-	session int
-	born    uint64
-}
-
-var errStat = errors.New("the process is not as expected")
-
-func readStat(pid int) (stat, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return stat{}, err
-	}
-	// The name is in parentheses and may contain any byte.
-	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
-	if open < 0 || end < open {
-		return stat{}, errStat
-	}
-	fields := strings.Fields(string(text[end+1:]))
-	const state, session, born = 0, 3, 19 // fields 3, 6 and 22 of proc(5)
-	if len(fields) <= born {
-		return stat{}, errStat
-	}
-	s := stat{name: string(text[open+1 : end]), dead: fields[state] == "Z" || fields[state] == "X"}
-	if s.session, err = strconv.Atoi(fields[session]); err != nil {
-		return stat{}, err
-	}
-	s.born, err = strconv.ParseUint(fields[born], 10, 64)
-	return s, err
-}
-
 // alive reports whether the process runs. A process with a reused PID does not count.
 func (o *Process) alive() bool {
-	s, err := readStat(o.PID)
-	if err != nil || s.born != o.Born {
+	s, err := machine.Process(o.PID)
+	if err != nil || s.Born != o.Born {
 		return false
 	}
-	if s.dead {
+	if s.Dead {
 		var status syscall.WaitStatus
 		_, _ = syscall.Wait4(o.PID, &status, syscall.WNOHANG, nil) // reap it if it is a child of this process
 	}
-	return !s.dead
+	return !s.Dead
 }
 
 // members returns the PIDs of the session's live processes, filtered by name unless it is "". If
 // the PID was reused, the session is empty: the kernel does not reuse the PID of a non-empty
 // session.
 func (o *Process) members(name string) []int {
-	if s, err := readStat(o.PID); err == nil && s.born != o.Born {
+	if s, err := machine.Process(o.PID); err == nil && s.Born != o.Born {
 		return nil
 	}
 	var list []int
@@ -119,8 +86,8 @@ func (o *Process) members(name string) []int {
 		if err != nil {
 			continue
 		}
-		s, err := readStat(pid)
-		if err == nil && !s.dead && s.session == o.PID && s.born >= o.Born && (name == "" || s.name == name) {
+		s, err := machine.Process(pid)
+		if err == nil && !s.Dead && s.Session == o.PID && s.Born >= o.Born && (name == "" || s.Name == name) {
 			list = append(list, pid)
 		}
 	}

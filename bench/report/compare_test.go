@@ -11,7 +11,6 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 
 	"github.com/sebbroker/seb/bench/sut"
-	"github.com/sebbroker/seb/bench/workload"
 )
 
 func TestMannWhitney(t *testing.T) {
@@ -54,20 +53,12 @@ func TestMannWhitneyLevel(t *testing.T) {
 	}
 }
 
-// run makes a run of 10,000 samples around a middle.
+// compareRun makes a run of 10,000 samples around a middle.
 func compareRun(t *testing.T, label string, repeat int, middle time.Duration, lost int64) result.Run {
 	t.Helper()
-	h := result.NewHistogram()
-	rng := rand.New(rand.NewPCG(uint64(repeat), uint64(middle)))
-	for range 10000 {
-		h.Record(int64(float64(middle) * (0.5 + rng.ExpFloat64())))
-	}
-	c := h.Curve()
-	w := workload.Default()
-	w.Name = fmt.Sprint("whatever it is called ", repeat)
-	r := result.Run{Label: label, Repeat: repeat, Workload: w, System: sut.Info{System: "x", Durability: sut.Fsync}}
-	r.Curves = result.Curves{AckIntended: c, AckSent: c, E2EIntended: &c, E2ESent: &c}
-	r.Counts.Lost, r.Counts.SentRate, r.Validity.Valid = lost, 1000, true
+	r := run(t, label, sut.Fsync, 1000, 10_000, repeat, middle)
+	r.Workload.Name = fmt.Sprint("whatever it is called ", repeat)
+	r.Counts.Lost = lost
 	return r
 }
 

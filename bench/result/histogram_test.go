@@ -204,40 +204,22 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-func BenchmarkMerge(b *testing.B) {
-	from, into := result.NewHistogram(), result.NewHistogram()
-	for i := range int64(1000) {
-		from.Record(i * 100_000) // up to 100 ms
-	}
-	for b.Loop() {
-		into.Merge(from)
-	}
-}
-
-func BenchmarkPack(b *testing.B) {
-	h := result.NewHistogram()
+// BenchmarkSecond measures what a run does with a histogram once a second.
+func BenchmarkSecond(b *testing.B) {
+	h, into := result.NewHistogram(), result.NewHistogram()
 	for i := range int64(1000) {
 		h.Record(i * 100_000) // up to 100 ms
 	}
-	for b.Loop() {
-		h.Pack()
-	}
-}
-
-func BenchmarkCurve(b *testing.B) {
-	h := result.NewHistogram()
-	for i := range int64(1000) {
-		h.Record(i * 100_000) // up to 100 ms
-	}
-	for b.Loop() {
-		h.Curve()
-	}
-}
-
-func BenchmarkReset(b *testing.B) {
-	h := result.NewHistogram()
-	for b.Loop() {
-		h.Record(1)
-		h.Reset()
+	for name, f := range map[string]func(){
+		"Merge": func() { into.Merge(h) },
+		"Pack":  func() { h.Pack() },
+		"Curve": func() { h.Curve() },
+		"Reset": func() { into.Record(1); into.Reset() },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				f()
+			}
+		})
 	}
 }

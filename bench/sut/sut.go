@@ -52,8 +52,7 @@ type Config struct {
 	Partitions int
 	// PayloadBytes is the largest payload of the run.
 	PayloadBytes int
-	// Options are the driver's own options, by name. Unknown options are an error (see
-	// Config.Only).
+	// Options are the driver's own options, by name. Unknown options are an error.
 	Options map[string]string
 	// PID is the broker's process id, 0 if unknown.
 	PID int
@@ -95,16 +94,6 @@ func (c *Config) SubscriberNumber(n int) int {
 		return n
 	}
 	return c.Group.Subscribers[n]
-}
-
-// Only returns an error for the first option that the driver does not know, with the known ones.
-func (c *Config) Only(known ...string) error {
-	for _, name := range slices.Sorted(maps.Keys(c.Options)) {
-		if !slices.Contains(known, name) {
-			return fmt.Errorf("unknown option %q; known options: %s", name, strings.Join(known, ", "))
-		}
-	}
-	return nil
 }
 
 // System is a system under test, ready to be measured. Its methods are called by one goroutine,
