@@ -55,16 +55,19 @@ type Options struct {
 
 // Authority authenticates clients. Its methods may be called concurrently.
 type Authority struct {
-	b        *broker.Broker
-	root     [sha256.Size]byte // digest of the root key
-	internal []string
-	now      func() time.Time
-	log      *slog.Logger
-	compiled atomic.Pointer[compiled]
-	logins   logins
-	rootID   Identity
-	uses     uses
-	watches  watches
+	b    *broker.Broker
+	root [sha256.Size]byte // digest of the root key
+	// rootScram has the verifiers of the root key, SCRAM-SHA-256 and SCRAM-SHA-512. They are made at
+	// the start and not stored.
+	rootScram []access.Scram
+	internal  []string
+	now       func() time.Time
+	log       *slog.Logger
+	compiled  atomic.Pointer[compiled]
+	logins    logins
+	rootID    Identity
+	uses      uses
+	watches   watches
 }
 
 // New returns an Authority. The caller closes it before the broker.
@@ -77,6 +80,7 @@ func New(o Options) *Authority {
 		a.log = slog.New(slog.DiscardHandler)
 	}
 	a.rootID.a = a
+	a.rootScram = verifiersOf(o.RootKey, nil)
 	a.compiled.Store(&compiled{table: &access.Table{}})
 	a.start()
 	return a
@@ -222,6 +226,9 @@ func hostOf(remote string) string {
 
 // Root is the identity of the root key.
 func (a *Authority) Root() *Identity { return &a.rootID }
+
+// Now is the time by which tokens expire.
+func (a *Authority) Now() time.Time { return a.now() }
 
 // Internal reports whether a topic is one of Seb itself.
 func (a *Authority) Internal(topic string) bool { return slices.Contains(a.internal, topic) }

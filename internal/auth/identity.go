@@ -116,6 +116,12 @@ func (i *Identity) AllowSome(o access.Operation, t access.ResourceType) bool {
 	return i.Root() || i.Valid() && i.grants().AllowSome(o, t, i.host)
 }
 
+// AllowAll reports whether the client may perform an operation on every resource of a type, except
+// internal topics.
+func (i *Identity) AllowAll(o access.Operation, t access.ResourceType) bool {
+	return i.covers(&access.Rule{Resource: t, Name: access.Any, Operation: o})
+}
+
 // Operations returns the operations on a resource that the client may perform, for the answers of
 // Kafka that list them.
 func (i *Identity) Operations(t access.ResourceType, name string) (all []access.Operation) {

@@ -80,19 +80,22 @@ func secretsOf(p *access.Principal) []access.Secret {
 
 // Candidate is one secret by which a SCRAM client may prove its identity.
 type Candidate struct {
-	Scram  *access.Scram
-	secret *access.Secret
+	Scram     *access.Scram
+	principal *access.Principal // nil for the root key
+	secret    *access.Secret
 }
 
-// Candidates returns the secrets of a user for a mechanism, with the same salt and iterations: its
-// password if it has one, else its tokens. known is false if there is no principal with that name;
-// the user then authenticates with the root key. Errors: of a follower those of FreshWithin.
-func (a *Authority) Candidates(ctx context.Context, user string, m access.Mechanism) (p *access.Principal, list []Candidate, err error) {
+// Candidates returns the secrets of a user for a mechanism, all with the same salt and iterations:
+// its password if it has one, else its tokens. For a user name that names no principal it is the
+// root key. Errors: ErrUnauthenticated if the user has no secret for the mechanism; of a follower
+// those of FreshWithin.
+func (a *Authority) Candidates(ctx context.Context, user string, m access.Mechanism) (list []Candidate, err error) {
 	if err := a.fresh(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if p = a.b.Access().Principal(user); p == nil {
-		return nil, nil, nil
+	p := a.b.Access().Principal(user)
+	if p == nil {
+		return []Candidate{{Scram: &a.rootScram[m-1]}}, nil
 	}
 	for i := range p.Secrets {
 		s := &p.Secrets[i]
@@ -100,17 +103,23 @@ func (a *Authority) Candidates(ctx context.Context, user string, m access.Mechan
 		switch {
 		case v == nil:
 		case !s.IsToken():
-			return p, []Candidate{{v, s}}, nil
+			return []Candidate{{v, p, s}}, nil
 		default:
-			list = append(list, Candidate{v, s})
+			list = append(list, Candidate{v, p, s})
 		}
 	}
-	return p, list, nil
+	if len(list) == 0 {
+		return nil, ErrUnauthenticated
+	}
+	return list, nil
 }
 
 // Accept returns the identity of a client that has proved a candidate. Errors: ErrExpired.
-func (a *Authority) Accept(p *access.Principal, c Candidate, remote string) (*Identity, error) {
-	return a.accept(p, c.secret, remote)
+func (a *Authority) Accept(c Candidate, remote string) (*Identity, error) {
+	if c.principal == nil {
+		return a.Root(), nil
+	}
+	return a.accept(c.principal, c.secret, remote)
 }
 
 // Password authenticates a user by name and password (SASL PLAIN): a principal by one of its tokens

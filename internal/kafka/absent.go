@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
@@ -16,25 +17,26 @@ var (
 	listPartitionReassignmentsAPI = api{
 		key: kmsg.ListPartitionReassignments, min: 0, max: 0,
 		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Int32, conn.Array(conn.Text, conn.List(conn.Int32))}},
-		begin: serving(func(*call, context.Context, *kmsg.ListPartitionReassignmentsRequest) (kmsg.Response, error) {
-			return kmsg.NewPtrListPartitionReassignmentsResponse(), nil
+		needs: []need{{access.Describe, access.Cluster}},
+		begin: serving(func(c *call, _ context.Context, _ *kmsg.ListPartitionReassignmentsRequest) (kmsg.Response, error) {
+			resp := kmsg.NewPtrListPartitionReassignmentsResponse()
+			resp.ErrorCode = c.clusterDenied(access.Describe)
+			return resp, nil
 		}),
 	}
 	// DescribeClientQuotas (48), v0 and v1.
 	describeClientQuotasAPI = api{
 		key: kmsg.DescribeClientQuotas, min: 0, max: 1,
 		shape: conn.Shape{Flexible: 1, Fields: []conn.Field{conn.Array(conn.Text, conn.Int8, conn.Text), conn.Bool}},
-		begin: serving(func(*call, context.Context, *kmsg.DescribeClientQuotasRequest) (kmsg.Response, error) {
+		needs: []need{{access.DescribeConfigs, access.Cluster}},
+		begin: serving(func(c *call, _ context.Context, _ *kmsg.DescribeClientQuotasRequest) (kmsg.Response, error) {
 			resp := kmsg.NewPtrDescribeClientQuotasResponse()
+			if resp.ErrorCode = c.clusterDenied(access.DescribeConfigs); resp.ErrorCode != none {
+				return resp, nil
+			}
 			resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // null would mean failure
 			return resp, nil
 		}),
-	}
-	// DescribeUserScramCredentials (50), v0: any user name is valid, so there is no list of users.
-	describeUserSCRAMCredentialsAPI = api{
-		key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0,
-		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Array(conn.Text)}},
-		begin: serving((*call).describeUserSCRAMCredentials),
 	}
 	// DescribeTransactions (65), v0.
 	describeTransactionsAPI = api{
@@ -53,16 +55,6 @@ var (
 		}),
 	}
 )
-
-func (c *call) describeUserSCRAMCredentials(_ context.Context, r *kmsg.DescribeUserSCRAMCredentialsRequest) (kmsg.Response, error) {
-	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
-	for _, u := range r.Users {
-		result := kmsg.NewDescribeUserSCRAMCredentialsResponseResult()
-		result.User, result.ErrorCode = u.Name, kerr.ResourceNotFound.Code
-		resp.Results = append(resp.Results, result)
-	}
-	return resp, nil
-}
 
 func (c *call) describeTransactions(_ context.Context, r *kmsg.DescribeTransactionsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDescribeTransactionsResponse()

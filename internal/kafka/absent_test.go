@@ -14,25 +14,12 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestUnsupportedFeatures: requests about ACLs, quotas, users, reassignments, elections and
+// TestUnsupportedFeatures: requests about quotas, reassignments, elections and
 // transactions are answered as by a Kafka broker that does not use them.
 func TestUnsupportedFeatures(t *testing.T) {
 	s := memory(t)
 	topic(t, s.b, "t", broker.TopicSpec{Partitions: 2})
 	a, ctx := admin(t, s), t.Context()
-	acls := kadm.NewACLs().Topics("t").Allow("User:x").AllowHosts().Operations(kadm.OpRead).ResourcePatternType(kadm.ACLPatternLiteral)
-	described, err := a.DescribeACLs(ctx, acls)
-	if err != nil || len(described) == 0 || !errors.Is(described[0].Err, kerr.SecurityDisabled) {
-		t.Errorf("DescribeAcls: %+v %v", described, err)
-	}
-	created, err := a.CreateACLs(ctx, acls)
-	if err != nil || len(created) == 0 || !errors.Is(created[0].Err, kerr.SecurityDisabled) {
-		t.Errorf("CreateAcls: %+v %v", created, err)
-	}
-	deleted, err := a.DeleteACLs(ctx, acls)
-	if err != nil || len(deleted) == 0 || !errors.Is(deleted[0].Err, kerr.SecurityDisabled) {
-		t.Errorf("DeleteAcls: %+v %v", deleted, err)
-	}
 	if got, err := a.DescribeClientQuotas(ctx, false, nil); err != nil || len(got) != 0 {
 		t.Errorf("DescribeClientQuotas: %+v %v", got, err)
 	}

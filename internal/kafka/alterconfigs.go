@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -22,6 +23,7 @@ var alterConfigsAPI = api{
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
 		conn.Array(conn.Int8, conn.Text, conn.Array(conn.Text, conn.Text)), conn.Bool,
 	}},
+	needs: []need{{access.AlterConfigs, access.Topic}, {access.AlterConfigs, access.Cluster}},
 	begin: serving((*call).alterConfigs),
 }
 
@@ -32,6 +34,7 @@ var incrementalAlterConfigsAPI = api{
 	shape: conn.Shape{Flexible: 1, Fields: []conn.Field{
 		conn.Array(conn.Int8, conn.Text, conn.Array(conn.Text, conn.Int8, conn.Text)), conn.Bool,
 	}},
+	needs: []need{{access.AlterConfigs, access.Topic}, {access.AlterConfigs, access.Cluster}},
 	begin: serving((*call).incrementalAlterConfigs),
 }
 
@@ -43,6 +46,11 @@ func (c *call) alterConfigs(ctx context.Context, r *kmsg.AlterConfigsRequest) (k
 		ask := &r.Resources[i]
 		out := kmsg.NewAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
+		if out.ErrorCode = c.configDenied(access.AlterConfigs, ask.ResourceType, ask.ResourceName); out.ErrorCode != none {
+			out.ErrorMessage = text(errDenied)
+			resp.Resources = append(resp.Resources, out)
+			continue
+		}
 		change := map[string]string{}
 		for j := range configs {
 			change[configs[j].setting] = "" // the default
@@ -75,6 +83,11 @@ func (c *call) incrementalAlterConfigs(ctx context.Context, r *kmsg.IncrementalA
 		ask := &r.Resources[i]
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
+		if out.ErrorCode = c.configDenied(access.AlterConfigs, ask.ResourceType, ask.ResourceName); out.ErrorCode != none {
+			out.ErrorMessage = text(errDenied)
+			resp.Resources = append(resp.Resources, out)
+			continue
+		}
 		names := make([]string, len(ask.Configs))
 		for j := range ask.Configs {
 			names[j] = ask.Configs[j].Name
@@ -194,6 +207,10 @@ func (c *call) changeConfigs(ctx context.Context, topic string, change map[strin
 		return kerr.InvalidConfig.Code, text(err)
 	}
 	if !dry {
+		ctx, code := c.as(ctx, access.AlterConfigs, access.Topic, topic)
+		if code != none {
+			return code, text(errDenied)
+		}
 		_, err = c.b.UpdateTopic(ctx, topic, broker.TopicSpec{Settings: change})
 		return topicCode(err), text(err)
 	}

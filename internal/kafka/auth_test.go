@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 	xscram "github.com/xdg-go/scram"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -314,7 +315,7 @@ func TestScramWithRepeatedNonce(t *testing.T) {
 				auth.SASLAuthBytes = []byte(message)
 				return link.ask(auth, 2).(*kmsg.SASLAuthenticateResponse)
 			}
-			server := string(say("n,,n=u,r=mine").SASLAuthBytes) // r=mine…,s=salt,i=4096
+			server := string(say("n,,n=u,r=mine").SASLAuthBytes) // r=mine…,s=salt,i=8192
 			fields := strings.Split(server, ",")
 			salt, err := base64.StdEncoding.DecodeString(fields[1][2:])
 			if err != nil {
@@ -324,7 +325,7 @@ func TestScramWithRepeatedNonce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			keys, err := client.GetStoredCredentialsWithError(xscram.KeyFactors{Salt: string(salt), Iters: 4096})
+			keys, err := client.GetStoredCredentialsWithError(xscram.KeyFactors{Salt: string(salt), Iters: access.TokenIterations})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -335,7 +336,7 @@ func TestScramWithRepeatedNonce(t *testing.T) {
 				m.Write([]byte(text))
 				return m.Sum(nil)
 			}
-			salted, err := pbkdf2.Key(hash, c.password, salt, 4096, hash().Size())
+			salted, err := pbkdf2.Key(hash, c.password, salt, access.TokenIterations, hash().Size())
 			if err != nil {
 				t.Fatal(err)
 			}

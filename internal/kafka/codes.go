@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
@@ -29,6 +30,7 @@ type fault struct {
 // An unknown outcome is REQUEST_TIMED_OUT, after which an idempotent producer sends the same batch
 // again.
 var appendFaults = []fault{
+	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
 	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
@@ -82,6 +84,7 @@ func batchCode(e *record.InvalidError) int16 {
 
 // readFaults lists the errors of reading records and offsets.
 var readFaults = []fault{
+	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
 	{broker.ErrBelowStart, kerr.OffsetOutOfRange},
@@ -102,8 +105,38 @@ var readFaults = []fault{
 // readCode is the code of a read error. An error that is not in the table may pass.
 func readCode(err error) int16 { return codeIn(readFaults, err, kerr.RequestTimedOut.Code) }
 
+// errRule: a rule of Kafka that Seb does not have.
+var errRule = errors.New("unsupported rule")
+
+// accessFaults lists the errors of changing rules and passwords.
+var accessFaults = []fault{
+	{errRule, kerr.InvalidRequest},
+	{broker.ErrUnauthorized, kerr.ClusterAuthorizationFailed},
+	{broker.ErrInvalid, kerr.InvalidRequest},
+	{auth.ErrNoPassword, kerr.ResourceNotFound},
+	{broker.ErrLevel, kerr.UnsupportedVersion},
+	{broker.ErrFenced, kerr.NotController},
+	{broker.ErrNotLeader, kerr.NotController},
+	{broker.ErrReadOnly, kerr.NotController},
+	{broker.ErrClosed, kerr.NotController},
+	{broker.ErrCorrupt, kerr.KafkaStorageError},
+	{broker.ErrNewer, kerr.KafkaStorageError},
+	{broker.ErrStateFull, kerr.PolicyViolation},
+	{broker.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
+}
+
+// accessCode is the code of an error of changing rules and passwords.
+func accessCode(err error) int16 {
+	var invalid *broker.InvalidError
+	if errors.As(err, &invalid) && (invalid.Field == "iterations" || invalid.Field == "salt" || invalid.Field == "salted password" || invalid.Field == "user") {
+		return kerr.UnacceptableCredential.Code
+	}
+	return codeIn(accessFaults, err, kerr.RequestTimedOut.Code)
+}
+
 // topicFaults lists the errors of changing topics.
 var topicFaults = []fault{
+	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrTopicExists, kerr.TopicAlreadyExists},
 	{broker.ErrTopicInUse, kerr.TopicDeletionDisabled},
@@ -137,6 +170,7 @@ func topicCode(err error) int16 {
 // groupFaults lists the errors of changing and reading a group's offsets. Other errors are
 // COORDINATOR_NOT_AVAILABLE, after which clients find the coordinator and retry.
 var groupFaults = []fault{
+	{broker.ErrUnauthorized, kerr.GroupAuthorizationFailed},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownGroup, kerr.GroupIDNotFound},

@@ -23,6 +23,7 @@ func TestAppendCodes(t *testing.T) {
 		none, kerr.CorruptMessage.Code, kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code, kerr.RequestTimedOut.Code, kerr.MessageTooLarge.Code, kerr.NotEnoughReplicas.Code, kerr.PolicyViolation.Code,
 		kerr.InvalidRequiredAcks.Code, kerr.InvalidTimestamp.Code, kerr.UnsupportedForMessageFormat.Code, kerr.OutOfOrderSequenceNumber.Code, kerr.InvalidProducerEpoch.Code,
 		kerr.TransactionalIDAuthorizationFailed.Code, kerr.KafkaStorageError.Code, kerr.UnsupportedCompressionType.Code, kerr.InvalidRecord.Code, kerr.UnknownTopicID.Code,
+		kerr.TopicAuthorizationFailed.Code,
 	}
 	late := fmt.Errorf("%w: %w", broker.ErrNotSent, context.DeadlineExceeded)
 	for err, want := range map[error]int16{

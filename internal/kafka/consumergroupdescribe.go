@@ -3,8 +3,10 @@ package kafka
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -16,6 +18,7 @@ import (
 var consumerGroupDescribeAPI = api{
 	key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, groups: true,
 	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Text), conn.Bool}},
+	needs: []need{{access.Describe, access.Group}, {access.Describe, access.Topic}},
 	begin: groupServing((*call).consumerGroupDescribe),
 }
 
@@ -25,6 +28,10 @@ func (c *call) consumerGroupDescribe(ctx context.Context, r *kmsg.ConsumerGroupD
 	for _, name := range r.Groups {
 		g := kmsg.NewConsumerGroupDescribeResponseGroup()
 		g.Group = name
+		if g.ErrorCode = c.denied(access.Describe, access.Group, name); g.ErrorCode != none {
+			resp.Groups = append(resp.Groups, g)
+			continue
+		}
 		view, code := group.View{}, group.CoordinatorNotAvailable
 		if err == nil {
 			if view, code = c.groups.Describe(name); code == group.OK && view.Consumers != nil {
@@ -39,13 +46,19 @@ func (c *call) consumerGroupDescribe(ctx context.Context, r *kmsg.ConsumerGroupD
 			why := "group not found among those of the consumer protocol"
 			code, g.ErrorMessage = group.GroupIDNotFound, &why
 		default:
+			if !c.describesAll(view.Consumers) {
+				why := "a member of the group reads a topic that the client may not describe"
+				g.ErrorCode, g.ErrorMessage = kerr.TopicAuthorizationFailed.Code, &why
+				resp.Groups = append(resp.Groups, g)
+				continue
+			}
 			g.State, g.Epoch, g.AssignmentEpoch, g.AssignorName = view.State.String(), view.Generation, view.Generation, view.Consumers.Assignor
 			for i := range view.Consumers.Members {
 				g.Members = append(g.Members, describedConsumer(view.Consumers, &view.Consumers.Members[i]))
 			}
 		}
 		if g.ErrorCode = memberCode(code); r.IncludeAuthorizedOperations && code == group.OK {
-			g.AuthorizedOperations = groupOperations
+			g.AuthorizedOperations = c.operations(access.Group, name)
 		}
 		resp.Groups = append(resp.Groups, g)
 	}
@@ -90,4 +103,22 @@ func consumersBytes(v *group.ConsumersView) int64 {
 		size += int64(len(v.Names)) * 2 * elementBytes
 	}
 	return size
+}
+
+// describesAll reports whether the client may describe every topic that members of a group read or
+// have subscribed to, as in Kafka.
+func (c *call) describesAll(v *group.ConsumersView) bool {
+	for _, name := range v.Names {
+		if !c.may(access.Describe, access.Topic, name) {
+			return false
+		}
+	}
+	for i := range v.Members {
+		for _, name := range v.Members[i].Names {
+			if !c.may(access.Describe, access.Topic, name) {
+				return false
+			}
+		}
+	}
+	return true
 }

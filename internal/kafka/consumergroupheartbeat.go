@@ -3,8 +3,10 @@ package kafka
 import (
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
@@ -19,11 +21,16 @@ var consumerGroupHeartbeatAPI = api{
 		conn.Text, conn.Text, conn.Int32, conn.Text, conn.Text, conn.Int32,
 		conn.List(conn.Text), conn.Text.Since(1), conn.Text, conn.Array(conn.UUID, conn.List(conn.Int32)),
 	}},
+	needs: []need{{access.Read, access.Group}, {access.Describe, access.Topic}},
 	begin: beginning(consumerGroupHeartbeat),
 }
 
 func consumerGroupHeartbeat(c *call, r *kmsg.ConsumerGroupHeartbeatRequest) finish {
 	resp := kmsg.NewPtrConsumerGroupHeartbeatResponse()
+	if resp.ErrorCode = c.heartbeatDenied(r); resp.ErrorCode != none {
+		resp.ErrorMessage = text(errDenied)
+		return answered(resp)
+	}
 	ask := group.HeartbeatRequest{
 		Group: r.Group, Member: r.MemberID, Instance: deref(r.InstanceID), Rack: deref(r.RackID), Client: string(c.client), Host: hostOf(c.remote),
 		Epoch: r.MemberEpoch, RebalanceTimeout: int64(r.RebalanceTimeoutMillis) * int64(time.Millisecond),
@@ -57,6 +64,24 @@ func consumerGroupHeartbeat(c *call, r *kmsg.ConsumerGroupHeartbeatRequest) fini
 		}
 	}
 	return answered(resp)
+}
+
+// heartbeatDenied checks the rights of a member: Read on the group, and Describe on the topics that it
+// subscribes to. The broker finds the topics of a regular expression, so that needs Describe on all
+// topics.
+func (c *call) heartbeatDenied(r *kmsg.ConsumerGroupHeartbeatRequest) int16 {
+	if code := c.denied(access.Read, access.Group, r.Group); code != none {
+		return code
+	}
+	for _, name := range r.SubscribedTopicNames {
+		if code := c.denied(access.Describe, access.Topic, name); code != none {
+			return code
+		}
+	}
+	if r.SubscribedTopicRegex != nil && *r.SubscribedTopicRegex != "" && !c.who.AllowAll(access.Describe, access.Topic) {
+		return kerr.TopicAuthorizationFailed.Code
+	}
+	return none
 }
 
 // checkHeartbeat validates a request by itself. From v1 on clients choose their member IDs.

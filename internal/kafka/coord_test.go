@@ -56,7 +56,7 @@ func (s *testSite) start() {
 		Broker: s.b, InitialDelay: 20 * time.Millisecond, SessionMin: time.Millisecond, Session: 2 * time.Second, Beat: 50 * time.Millisecond,
 		Logger: quiet,
 	})
-	s.k, err = kafka.New(s.b, kafka.Options{APIKey: apiKey, Groups: s.c})
+	s.k, err = kafka.New(s.b, kafka.Options{Auth: authority(s.t, s.b), Groups: s.c})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
@@ -18,6 +19,7 @@ var createPartitionsAPI = api{
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
 		conn.Array(conn.Text, conn.Int32, conn.Array(conn.List(conn.Int32))), conn.Int32, conn.Bool,
 	}},
+	needs: []need{{access.Alter, access.Topic}},
 	begin: serving((*call).createPartitions),
 }
 
@@ -29,7 +31,9 @@ func (c *call) createPartitions(ctx context.Context, r *kmsg.CreatePartitionsReq
 		t := &r.Topics[i]
 		out := kmsg.NewCreatePartitionsResponseTopic()
 		out.Topic = t.Topic
-		if err := c.addPartitions(ctx, t, r.ValidateOnly); err != nil {
+		if as, code := c.as(ctx, access.Alter, access.Topic, t.Topic); code != none {
+			out.ErrorCode, out.ErrorMessage = code, text(errDenied)
+		} else if err := c.addPartitions(as, t, r.ValidateOnly); err != nil {
 			out.ErrorCode, out.ErrorMessage = topicCode(err), text(err)
 		}
 		resp.Topics = append(resp.Topics, out)

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -27,6 +28,7 @@ var createTopicsAPI = api{
 		),
 		conn.Int32, conn.Bool,
 	}},
+	needs: []need{{access.Create, access.Topic}},
 	begin: serving((*call).createTopics),
 }
 
@@ -62,6 +64,11 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 	spec := broker.TopicSpec{Partitions: int(t.NumPartitions), Settings: map[string]string{}}
 	if err := state.CheckTopicName(t.Topic); err != nil {
 		fail(kerr.InvalidTopicException.Code, err)
+		return
+	}
+	ctx, code := c.createAs(ctx, t.Topic)
+	if code != none {
+		fail(code, errDenied)
 		return
 	}
 	if _, there := c.b.TopicNamed(t.Topic); there {
@@ -129,4 +136,13 @@ func createdConfigs(settings map[string]string) []kmsg.CreateTopicsResponseTopic
 // the client leaves.
 func (s *Server) waitFor(ctx context.Context, millis int32) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), s.within(millis, commitTime))
+}
+
+// createAs is as for the creation of a topic: Create on the topic, or on the cluster.
+func (c *call) createAs(ctx context.Context, topic string) (context.Context, int16) {
+	as, code := c.as(ctx, access.Create, access.Cluster, access.ClusterName)
+	if code != none {
+		as, code = c.as(ctx, access.Create, access.Topic, topic)
+	}
+	return as, code
 }

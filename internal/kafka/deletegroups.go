@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -15,6 +16,7 @@ import (
 var deleteGroupsAPI = api{
 	key: kmsg.DeleteGroups, min: 0, max: 3, groups: true,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.List(conn.Text)}},
+	needs: []need{{access.Delete, access.Group}},
 	begin: groupServing((*call).deleteGroups),
 }
 
@@ -27,7 +29,10 @@ func (c *call) deleteGroups(ctx context.Context, r *kmsg.DeleteGroupsRequest) (k
 		g := kmsg.NewDeleteGroupsResponseGroup()
 		g.Group = name
 		if g.ErrorCode = memberCode(ready); ready == group.OK {
-			g.ErrorCode = groupCode(c.groups.DeleteGroup(ctx, name))
+			as, denied := c.as(ctx, access.Delete, access.Group, name)
+			if g.ErrorCode = denied; denied == none {
+				g.ErrorCode = groupCode(c.groups.DeleteGroup(as, name))
+			}
 		}
 		resp.Groups = append(resp.Groups, g)
 	}

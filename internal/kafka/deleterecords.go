@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
@@ -16,6 +17,7 @@ var deleteRecordsAPI = api{
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
 		conn.Array(conn.Text, conn.Array(conn.Int32, conn.Int64)), conn.Int32,
 	}},
+	needs: []need{{access.Delete, access.Topic}},
 	begin: serving((*call).deleteRecords),
 }
 
@@ -27,12 +29,15 @@ func (c *call) deleteRecords(ctx context.Context, r *kmsg.DeleteRecordsRequest) 
 		t := &r.Topics[i]
 		out := kmsg.NewDeleteRecordsResponseTopic()
 		out.Topic = t.Topic
+		as, denied := c.as(ctx, access.Delete, access.Topic, t.Topic)
 		for j := range t.Partitions {
 			p := kmsg.NewDeleteRecordsResponseTopicPartition()
 			p.Partition, p.LowWatermark = t.Partitions[j].Partition, -1
-			low, err := c.trim(ctx, t.Topic, t.Partitions[j])
-			if p.ErrorCode = readCode(err); err == nil {
-				p.LowWatermark = low
+			if p.ErrorCode = denied; denied == none {
+				low, err := c.trim(as, t.Topic, t.Partitions[j])
+				if p.ErrorCode = readCode(err); err == nil {
+					p.LowWatermark = low
+				}
 			}
 			out.Partitions = append(out.Partitions, p)
 		}

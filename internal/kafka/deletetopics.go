@@ -6,6 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
@@ -15,6 +17,7 @@ var deleteTopicsAPI = api{
 	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
 		conn.List(conn.Text).Until(5), conn.Array(conn.Text, conn.UUID).Since(6), conn.Int32,
 	}},
+	needs: []need{{access.Delete, access.Topic}},
 	begin: serving((*call).deleteTopics),
 }
 
@@ -39,15 +42,21 @@ func (c *call) deleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) (k
 func (c *call) deleteTopic(ctx context.Context, name *string, id [16]byte) kmsg.DeleteTopicsResponseTopic {
 	out := kmsg.NewDeleteTopicsResponseTopic()
 	out.Topic, out.TopicID = name, id
+	var ref broker.TopicRef
 	if name == nil {
-		ref, ok := c.b.TopicOf(id)
-		if !ok {
-			out.ErrorCode = kerr.UnknownTopicID.Code
+		if ref, out.ErrorCode = c.topicOf(id, access.Delete); out.ErrorCode != none {
 			return out
 		}
 		out.Topic, name = &ref.Name, &ref.Name
-	} else if ref, ok := c.b.TopicNamed(*name); ok {
+	} else if ref, out.ErrorCode = c.topicNamed(*name, access.Delete); out.ErrorCode == kerr.TopicAuthorizationFailed.Code {
+		return out
+	}
+	if ref.ID != ([16]byte{}) {
 		out.TopicID = ref.ID
+	}
+	ctx, out.ErrorCode = c.as(ctx, access.Delete, access.Topic, *name)
+	if out.ErrorCode != none {
+		return out
 	}
 	if err := c.b.DeleteTopic(ctx, *name); err != nil {
 		out.ErrorCode, out.ErrorMessage = topicCode(err), text(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
@@ -43,7 +44,7 @@ func (c *call) describeCluster(_ context.Context, r *kmsg.DescribeClusterRequest
 	resp.ClusterID, resp.ControllerID = c.b.Cluster().String(), nodeID
 	resp.Brokers = []kmsg.DescribeClusterResponseBroker{b}
 	if r.IncludeClusterAuthorizedOperations {
-		resp.ClusterAuthorizedOperations = clusterOperations
+		resp.ClusterAuthorizedOperations = c.operations(access.Cluster, access.ClusterName)
 	}
 	return resp, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -23,6 +24,7 @@ var describeConfigsAPI = api{
 	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
 		conn.Array(conn.Int8, conn.Text, conn.List(conn.Text)), conn.Bool, conn.Bool.Since(3),
 	}},
+	needs: []need{{access.DescribeConfigs, access.Topic}, {access.DescribeConfigs, access.Cluster}, {access.DescribeConfigs, access.Group}},
 	begin: serving((*call).describeConfigs),
 }
 
@@ -37,6 +39,11 @@ func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsReque
 		ask := &r.Resources[i]
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = ask.ResourceType, ask.ResourceName
+		if out.ErrorCode = c.configDenied(access.DescribeConfigs, ask.ResourceType, ask.ResourceName); out.ErrorCode != none {
+			out.ErrorMessage = text(errDenied)
+			resp.Resources = append(resp.Resources, out)
+			continue
+		}
 		switch ask.ResourceType {
 		case kmsg.ConfigResourceTypeTopic:
 			if err := state.CheckTopicName(ask.ResourceName); err != nil {
@@ -155,4 +162,15 @@ func sourceOf(given bool) kmsg.ConfigSource {
 		return kmsg.ConfigSourceDynamicTopicConfig
 	}
 	return kmsg.ConfigSourceDefaultConfig
+}
+
+// configDenied is the code of a request about configs without the right to it, or none.
+func (c *call) configDenied(o access.Operation, kind kmsg.ConfigResourceType, name string) int16 {
+	switch kind {
+	case kmsg.ConfigResourceTypeTopic:
+		return c.denied(o, access.Topic, name)
+	case kmsg.ConfigResourceTypeGroupConfig:
+		return c.denied(o, access.Group, name)
+	}
+	return c.clusterDenied(o)
 }

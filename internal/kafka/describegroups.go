@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -16,6 +17,7 @@ import (
 var describeGroupsAPI = api{
 	key: kmsg.DescribeGroups, min: 0, max: 6, groups: true,
 	shape: conn.Shape{Flexible: 5, Fields: []conn.Field{conn.List(conn.Text), conn.Bool.Since(3)}},
+	needs: []need{{access.Describe, access.Group}},
 	begin: groupServing((*call).describeGroups),
 }
 
@@ -25,6 +27,10 @@ func (c *call) describeGroups(ctx context.Context, r *kmsg.DescribeGroupsRequest
 	for _, name := range r.Groups {
 		g := kmsg.NewDescribeGroupsResponseGroup()
 		g.Group, g.State = name, group.Dead.String()
+		if g.ErrorCode = c.denied(access.Describe, access.Group, name); g.ErrorCode != none {
+			resp.Groups = append(resp.Groups, g)
+			continue
+		}
 		view, code := group.View{}, group.CoordinatorNotAvailable
 		if err == nil {
 			if view, code = c.groups.Describe(name); code == group.OK {
@@ -47,16 +53,12 @@ func (c *call) describeGroups(ctx context.Context, r *kmsg.DescribeGroupsRequest
 			}
 		}
 		if g.ErrorCode = memberCode(code); r.IncludeAuthorizedOperations && code == group.OK {
-			g.AuthorizedOperations = groupOperations
+			g.AuthorizedOperations = c.operations(access.Group, name)
 		}
 		resp.Groups = append(resp.Groups, g)
 	}
 	return resp, memory
 }
-
-// groupOperations are the ACL operations of groups, as bits: a client with the API key may do
-// everything.
-const groupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 
 func describedMember(v *group.MemberView) kmsg.DescribeGroupsResponseGroupMember {
 	m := kmsg.NewDescribeGroupsResponseGroupMember()

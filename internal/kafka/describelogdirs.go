@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
@@ -14,6 +15,7 @@ import (
 var describeLogDirsAPI = api{
 	key: kmsg.DescribeLogDirs, min: 1, max: 5,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Array(conn.Text, conn.List(conn.Int32))}},
+	needs: []need{{access.Describe, access.Cluster}},
 	begin: serving((*call).describeLogDirs),
 }
 
@@ -22,6 +24,9 @@ const bucketDir = "/bucket"
 
 func (c *call) describeLogDirs(ctx context.Context, r *kmsg.DescribeLogDirsRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
+	if resp.ErrorCode = c.clusterDenied(access.Describe); resp.ErrorCode != none {
+		return resp, nil
+	}
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir = bucketDir
 	asked := map[string]map[int32]bool{} // empty: all
@@ -35,7 +40,7 @@ func (c *call) describeLogDirs(ctx context.Context, r *kmsg.DescribeLogDirsReque
 		}
 	}
 	var found []broker.TopicRef
-	for _, t := range c.b.TopicRefs() {
+	for _, t := range c.topicRefs() {
 		if r.Topics == nil || asked[t.Name] != nil {
 			found = append(found, t)
 		}

@@ -4,10 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
@@ -17,6 +16,7 @@ import (
 var describeTopicPartitionsAPI = api{
 	key: kmsg.DescribeTopicPartitions, min: 0, max: 0,
 	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Array(conn.Text), conn.Int32, conn.Optional(conn.Text, conn.Int32)}},
+	needs: []need{{access.Describe, access.Topic}},
 	begin: serving((*call).describeTopicPartitions),
 }
 
@@ -30,7 +30,7 @@ func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicP
 		names = append(names, r.Topics[i].Topic)
 	}
 	if len(names) == 0 {
-		for _, t := range c.b.TopicRefs() {
+		for _, t := range c.topicRefs() {
 			names = append(names, t.Name)
 		}
 	}
@@ -72,11 +72,9 @@ func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicP
 // topicPage describes at most limit partitions of a topic; n is the number of its partitions.
 func (c *call) topicPage(name string, from, limit int) (t kmsg.DescribeTopicPartitionsResponseTopic, n int) {
 	t = kmsg.NewDescribeTopicPartitionsResponseTopic()
-	t.Topic, t.AuthorizedOperations = &name, topicOperations
-	var ref broker.TopicRef
-	var ok bool
-	if ref, ok = c.b.TopicNamed(name); !ok {
-		t.ErrorCode = kerr.UnknownTopicOrPartition.Code
+	t.Topic, t.AuthorizedOperations = &name, c.operations(access.Topic, name)
+	ref, code := c.topicNamed(name, access.Describe)
+	if t.ErrorCode = code; code != none {
 		return t, 0
 	}
 	t.TopicID = ref.ID

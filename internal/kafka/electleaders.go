@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
@@ -18,6 +19,7 @@ var electLeadersAPI = api{
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
 		conn.Int8.Since(1), conn.Array(conn.Text, conn.List(conn.Int32)), conn.Int32,
 	}},
+	needs: []need{{access.Alter, access.Cluster}},
 	begin: serving((*call).electLeaders),
 }
 
@@ -25,6 +27,10 @@ var errLeads = errors.New("the one broker leads every partition")
 
 func (c *call) electLeaders(_ context.Context, r *kmsg.ElectLeadersRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrElectLeadersResponse()
+	denied := c.clusterDenied(access.Alter)
+	if c.version >= 1 {
+		resp.ErrorCode = denied
+	}
 	for i := range r.Topics {
 		t := &r.Topics[i]
 		out := kmsg.NewElectLeadersResponseTopic()
@@ -33,7 +39,9 @@ func (c *call) electLeaders(_ context.Context, r *kmsg.ElectLeadersRequest) (kms
 		for _, n := range t.Partitions {
 			p := kmsg.NewElectLeadersResponseTopicPartition()
 			p.Partition, p.ErrorCode, p.ErrorMessage = n, kerr.ElectionNotNeeded.Code, text(errLeads)
-			if n < 0 || int(n) >= ref.Partitions {
+			if denied != none {
+				p.ErrorCode, p.ErrorMessage = denied, text(errDenied)
+			} else if n < 0 || int(n) >= ref.Partitions {
 				p.ErrorCode, p.ErrorMessage = kerr.UnknownTopicOrPartition.Code, text(broker.ErrUnknownPartition)
 			}
 			out.Partitions = append(out.Partitions, p)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group/coordinator"
@@ -42,5 +44,30 @@ func GroupTable() (list []API) {
 // Begin begins a request from 1.2.3.4 with its body after the head.
 func (g *Groups) Begin(a API, version int16, body []byte) (conn.Finish, error) {
 	from := &session{Server: g.s, remote: &net.TCPAddr{IP: net.IPv4(1, 2, 3, 4), Port: 5}}
-	return a.api.begin(&call{session: from, api: a.api, version: version, client: []byte("client"), body: body}, context.Background())
+	return a.api.begin(&call{session: from, who: (&auth.Authority{}).Root(), api: a.api, version: version, client: []byte("client"), body: body}, context.Background())
+}
+
+// KeyRights is what a request of a key needs.
+type KeyRights struct {
+	Key   kmsg.Key
+	Max   int16
+	Needs []NeededRight
+}
+
+// NeededRight is one of its needs.
+type NeededRight struct {
+	Operation access.Operation
+	On        access.ResourceType
+}
+
+// Keys lists the table of keys.
+func Keys() (list []KeyRights) {
+	for _, a := range table() {
+		k := KeyRights{Key: a.key, Max: a.max}
+		for _, n := range a.needs {
+			k.Needs = append(k.Needs, NeededRight{n.operation, n.on})
+		}
+		list = append(list, k)
+	}
+	return list
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
@@ -34,6 +35,7 @@ var fetchAPI = api{
 		conn.Text.Since(11),
 		conn.Tagged(1, conn.Int32, conn.Int64),
 	}},
+	needs: []need{{access.Read, access.Topic}},
 	begin: func(c *call, _ context.Context) (conn.Finish, error) { return c.fetch, nil },
 }
 
@@ -101,15 +103,9 @@ func (f *fetchCall) resolve() (readable []int) {
 
 func (f *fetchCall) find(t *kmsg.FetchRequestTopic) (broker.TopicRef, int16) {
 	if f.version >= 13 {
-		if ref, ok := f.b.TopicOf(t.TopicID); ok {
-			return ref, none
-		}
-		return broker.TopicRef{}, kerr.UnknownTopicID.Code
+		return f.topicOf(t.TopicID, access.Read)
 	}
-	if ref, ok := f.b.TopicNamed(t.Topic); ok {
-		return ref, none
-	}
-	return broker.TopicRef{}, kerr.UnknownTopicOrPartition.Code
+	return f.topicNamed(t.Topic, access.Read)
 }
 
 func (p *partitionFetch) check(s *Server, ref *broker.TopicRef, ask *kmsg.FetchRequestTopicPartition) {
@@ -160,12 +156,14 @@ func (f *fetchCall) read(ctx context.Context, readable []int) error {
 	}
 }
 
-// store stores the data that was read.
+// store stores the data that was read. The right to read may have ended during the wait.
 func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 	f.got = got
 	for n, i := range readable {
 		in, p := &got.Parts[n], &f.parts[i]
-		p.code = readCode(in.Err)
+		if p.code = readCode(in.Err); !f.may(access.Read, access.Topic, f.wants[n].Topic) {
+			p.code = kerr.TopicAuthorizationFailed.Code
+		}
 		p.start, p.end, p.chunks = in.Start, max(p.end, in.HighWatermark), in.Chunks
 	}
 }

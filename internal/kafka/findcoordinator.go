@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
@@ -15,6 +16,7 @@ var findCoordinatorAPI = api{
 	shape: conn.Shape{Flexible: 3, Fields: []conn.Field{
 		conn.Text.Until(3), conn.Int8.Since(1), conn.List(conn.Text).Since(4),
 	}},
+	needs: []need{{access.Describe, access.Group}},
 	begin: beginning(findCoordinator),
 }
 
@@ -36,14 +38,29 @@ func findCoordinator(c *call, r *kmsg.FindCoordinatorRequest) finish {
 	case c.groups.Ready() != group.OK:
 		code, why = kerr.CoordinatorNotAvailable.Code, "this broker is not the leader"
 	}
-	id, self := int32(nodeID), c.host()
-	if code != none {
-		id, self = -1, address{port: -1}
+	find := func(key string) (int16, *string, int32, address) {
+		denied := none
+		if code == none {
+			denied = c.denied(access.Describe, access.Group, key)
+		}
+		switch {
+		case code != none:
+			return code, orNil(why), -1, address{port: -1}
+		case denied != none:
+			return denied, text(errDenied), -1, address{port: -1}
+		}
+		return none, nil, nodeID, c.host()
 	}
-	resp.ErrorCode, resp.ErrorMessage, resp.NodeID, resp.Host, resp.Port = code, orNil(why), id, self.host, self.port
+	var self address
+	if c.version < 4 {
+		resp.ErrorCode, resp.ErrorMessage, resp.NodeID, self = find(r.CoordinatorKey)
+		resp.Host, resp.Port = self.host, self.port
+	}
 	for _, key := range r.CoordinatorKeys {
 		out := kmsg.NewFindCoordinatorResponseCoordinator()
-		out.Key, out.ErrorCode, out.ErrorMessage, out.NodeID, out.Host, out.Port = key, code, orNil(why), id, self.host, self.port
+		out.Key = key
+		out.ErrorCode, out.ErrorMessage, out.NodeID, self = find(key)
+		out.Host, out.Port = self.host, self.port
 		resp.Coordinators = append(resp.Coordinators, out)
 	}
 	return answered(resp)

@@ -48,7 +48,7 @@ type piped struct {
 func servePipes(f *testing.F) *piped {
 	f.Helper()
 	s := &piped{&pipes{make(chan net.Conn), make(chan struct{})}, openBroker(f, objstore.NewMemory(), nil)}
-	k, err := kafka.New(s.b, kafka.Options{APIKey: apiKey, Advertised: "127.0.0.1:9092", Logger: quiet})
+	k, err := kafka.New(s.b, kafka.Options{Auth: authority(f, s.b), Advertised: "127.0.0.1:9092", Logger: quiet})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package kafka
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
@@ -10,12 +11,16 @@ import (
 var heartbeatAPI = api{
 	key: kmsg.Heartbeat, min: 0, max: 4, groups: true,
 	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{conn.Text, conn.Int32, conn.Text, conn.Text.Since(3)}},
+	needs: []need{{access.Read, access.Group}},
 	begin: beginning(heartbeat),
 }
 
 func heartbeat(c *call, r *kmsg.HeartbeatRequest) finish {
 	caller := callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation)
 	resp := kmsg.NewPtrHeartbeatResponse()
+	if resp.ErrorCode = c.denied(access.Read, access.Group, r.Group); resp.ErrorCode != none {
+		return answered(resp)
+	}
 	resp.ErrorCode = memberCode(c.groups.Heartbeat(&caller))
 	return answered(resp)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"go.uber.org/goleak"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka"
@@ -61,10 +62,17 @@ func openBroker(t testing.TB, store objstore.Store, change func(*broker.Options)
 	return b
 }
 
+// authority authenticates the clients of a broker; apiKey is its root key.
+func authority(t testing.TB, b *broker.Broker) *auth.Authority {
+	a := auth.New(auth.Options{Broker: b, RootKey: apiKey, Internal: []string{"firings"}})
+	t.Cleanup(a.Close)
+	return a
+}
+
 func serve(t testing.TB, b *broker.Broker, o kafka.Options) *served {
 	t.Helper()
-	if o.APIKey == "" {
-		o.APIKey = apiKey
+	if o.Auth == nil {
+		o.Auth = authority(t, b)
 	}
 	if o.Metrics == nil {
 		o.Metrics = metrics.NewSet()

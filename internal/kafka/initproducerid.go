@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
@@ -15,6 +16,7 @@ import (
 var initProducerIDAPI = api{
 	key: kmsg.InitProducerID, min: 0, max: 5,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Text, conn.Int32, conn.Int64.Since(3), conn.Int16.Since(3)}},
+	needs: []need{{access.IdempotentWrite, access.Cluster}},
 	begin: serving((*call).initProducerID),
 }
 
@@ -24,6 +26,8 @@ func (c *call) initProducerID(_ context.Context, r *kmsg.InitProducerIDRequest) 
 	switch {
 	case r.TransactionalID != nil:
 		resp.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
+	case !c.may(access.IdempotentWrite, access.Cluster, access.ClusterName) && !c.who.AllowSome(access.Write, access.Topic):
+		resp.ErrorCode = kerr.ClusterAuthorizationFailed.Code // Write on any topic is enough, too
 	case (r.ProducerID == -1) != (r.ProducerEpoch == -1): // only both or none are valid
 		resp.ErrorCode = kerr.InvalidRequest.Code
 	case c.b.ReadOnly() || !c.b.Leads():

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -21,6 +22,7 @@ var joinGroupAPI = api{
 		conn.Text, conn.Int32, conn.Int32.Since(1), conn.Text, conn.Text.Since(5), conn.Text,
 		conn.Array(conn.Text, conn.Bytes), conn.Text.Since(8),
 	}},
+	needs: []need{{access.Read, access.Group}},
 	begin: beginning(joinGroup),
 }
 
@@ -36,10 +38,16 @@ func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish {
 	for i, p := range r.Protocols {
 		ask.Protocols[i] = group.Protocol{Name: p.Name, Metadata: p.Metadata}
 	}
+	if code := c.denied(access.Read, access.Group, r.Group); code != none {
+		return answered(refusedJoin(code, ask.Member))
+	}
 	answer := c.groups.Join(ask)
 	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
 		select {
 		case a := <-answer:
+			if code := c.denied(access.Read, access.Group, r.Group); code != none { // the wait may be long
+				return refusedJoin(code, a.Member), nil
+			}
 			return c.joined(&a)
 		case <-ctx.Done():
 			return c.joined(&group.JoinAnswer{Code: group.NotCoordinator, Member: ask.Member, Generation: -1})
@@ -73,4 +81,10 @@ func (c *call) joined(a *group.JoinAnswer) (kmsg.Response, *budget.Reservation) 
 		resp.Members = append(resp.Members, m)
 	}
 	return resp, memory
+}
+
+func refusedJoin(code int16, member string) *kmsg.JoinGroupResponse {
+	resp := kmsg.NewPtrJoinGroupResponse()
+	resp.ErrorCode, resp.MemberID, resp.Generation = code, member, -1
+	return resp
 }

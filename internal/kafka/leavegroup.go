@@ -3,6 +3,7 @@ package kafka
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
@@ -13,10 +14,15 @@ var leaveGroupAPI = api{
 	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
 		conn.Text, conn.Text.Until(2), conn.Array(conn.Text, conn.Text, conn.Text.Since(5)).Since(3),
 	}},
+	needs: []need{{access.Read, access.Group}},
 	begin: beginning(leaveGroup),
 }
 
 func leaveGroup(c *call, r *kmsg.LeaveGroupRequest) finish {
+	resp := kmsg.NewPtrLeaveGroupResponse()
+	if resp.ErrorCode = c.denied(access.Read, access.Group, r.Group); resp.ErrorCode != none {
+		return answered(resp)
+	}
 	leaving := []group.Leaving{{Member: r.MemberID}}
 	if c.version >= 3 {
 		leaving = make([]group.Leaving, len(r.Members))
@@ -25,7 +31,6 @@ func leaveGroup(c *call, r *kmsg.LeaveGroupRequest) finish {
 		}
 	}
 	codes, code := c.groups.Leave(r.Group, leaving)
-	resp := kmsg.NewPtrLeaveGroupResponse()
 	resp.ErrorCode = memberCode(code)
 	if code != group.OK {
 		return answered(resp)

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
@@ -16,11 +17,15 @@ import (
 var listConfigResourcesAPI = api{
 	key: kmsg.ListConfigResources, min: 0, max: 1,
 	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Int8).Since(1)}},
+	needs: []need{{access.DescribeConfigs, access.Cluster}},
 	begin: serving((*call).listConfigResources),
 }
 
 func (c *call) listConfigResources(_ context.Context, r *kmsg.ListConfigResourcesRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrListConfigResourcesResponse()
+	if resp.ErrorCode = c.clusterDenied(access.DescribeConfigs); resp.ErrorCode != none {
+		return resp, nil
+	}
 	asked := func(kind kmsg.ConfigResourceType) bool {
 		return c.version >= 1 && (len(r.ResourceTypes) == 0 || slices.Contains(r.ResourceTypes, int8(kind)))
 	}
@@ -43,7 +48,7 @@ func (c *call) listConfigResources(_ context.Context, r *kmsg.ListConfigResource
 		}
 	}
 	if asked(kmsg.ConfigResourceTypeTopic) {
-		refs := c.b.TopicRefs()
+		refs := c.topicRefs()
 		if err := c.frame.Charge(int64(len(refs)) * partitionBytes); err != nil {
 			return nil, err
 		}

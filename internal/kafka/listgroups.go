@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -17,6 +18,7 @@ import (
 var listGroupsAPI = api{
 	key: kmsg.ListGroups, min: 0, max: 5, groups: true,
 	shape: conn.Shape{Flexible: 3, Fields: []conn.Field{conn.List(conn.Text).Since(4), conn.List(conn.Text).Since(5)}},
+	needs: []need{{access.Describe, access.Group}},
 	begin: groupServing((*call).listGroups),
 }
 
@@ -37,6 +39,9 @@ func (c *call) listGroups(ctx context.Context, r *kmsg.ListGroupsRequest) (kmsg.
 		return resp, memory
 	}
 	for i := range list {
+		if !c.may(access.Describe, access.Group, list[i].Name) {
+			continue
+		}
 		kind := classic
 		if list[i].Consumers != nil {
 			kind = consumer

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -30,6 +31,7 @@ var listOffsetsAPI = api{
 		conn.Int32, conn.Int8.Since(2),
 		conn.Array(conn.Text, conn.Array(conn.Int32, conn.Int32.Since(4), conn.Int64, conn.Int32.Until(0))), conn.Int32.Since(10),
 	}},
+	needs: []need{{access.Describe, access.Topic}},
 	begin: serving((*call).listOffsets),
 }
 
@@ -51,7 +53,7 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (kms
 		t := &r.Topics[i]
 		out := kmsg.NewListOffsetsResponseTopic()
 		out.Topic = t.Topic
-		ref, known := c.b.TopicNamed(t.Topic)
+		ref, code := c.topicNamed(t.Topic, access.Describe)
 		for j := range t.Partitions {
 			ask := &t.Partitions[j]
 			p := kmsg.NewListOffsetsResponseTopicPartition()
@@ -59,8 +61,8 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (kms
 			switch {
 			case !knownTimestamp(ask.Timestamp, c.version):
 				p.ErrorCode = kerr.UnsupportedVersion.Code
-			case !known:
-				p.ErrorCode = kerr.UnknownTopicOrPartition.Code
+			case code != none:
+				p.ErrorCode = code
 			case ask.Timestamp == atEnd && !confirmed:
 				// A leader that was deposed and has not noticed must not report an old end offset
 				// (rule R11).

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -16,12 +17,13 @@ import (
 // Metadata (3), v0 to v13: topics by name or ID, and their brokers. The one broker leads every
 // partition and is the controller; its address is the advertised one. Missing topics are created if
 // client and broker allow it. If there is no memory for a topic's partitions, the topic is
-// LEADER_NOT_AVAILABLE. There are no racks. All authorized operations are reported.
+// LEADER_NOT_AVAILABLE. There are no racks. A topic that is created needs Create.
 var metadataAPI = api{
 	key: kmsg.Metadata, min: 0, max: 13,
 	shape: conn.Shape{Flexible: 9, Fields: []conn.Field{
 		conn.Array(conn.UUID.Since(10), conn.Text), conn.Bool.Since(4), conn.Bool.Since(8).Until(10), conn.Bool.Since(8),
 	}},
+	needs: []need{{access.Describe, access.Topic}, {access.Create, access.Topic}},
 	begin: serving((*call).metadata),
 }
 
@@ -47,12 +49,12 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 	cluster := c.b.Cluster().String()
 	resp.ClusterID = &cluster
 	if r.IncludeClusterAuthorizedOperations {
-		resp.AuthorizedOperations = clusterOperations
+		resp.AuthorizedOperations = c.operations(access.Cluster, access.ClusterName)
 	}
 	c.confirm(ctx)
 	var found []broker.TopicRef
 	if r.Topics == nil || c.version == 0 && len(r.Topics) == 0 {
-		found = c.b.TopicRefs()
+		found = c.topicRefs()
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitTime) // for all topics that are created
 	defer cancel()
@@ -67,13 +69,13 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 				continue
 			}
 			ids[t.TopicID] = true
-			ref, ok := c.b.TopicOf(t.TopicID)
-			if ok {
+			ref, code := c.topicOf(t.TopicID, access.Describe)
+			if code == none {
 				found = append(found, ref)
 				continue
 			}
 			m := kmsg.NewMetadataResponseTopic()
-			m.ErrorCode, m.TopicID = kerr.UnknownTopicID.Code, t.TopicID
+			m.ErrorCode, m.TopicID = code, t.TopicID
 			resp.Topics = append(resp.Topics, m)
 		case !seen[*t.Topic]:
 			seen[*t.Topic] = true
@@ -92,7 +94,7 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 		if c.chargeTopics(found[i:i+1]) == nil {
 			t := c.describeTopic(ref)
 			if r.IncludeTopicAuthorizedOperations {
-				t.AuthorizedOperations = topicOperations
+				t.AuthorizedOperations = c.operations(access.Topic, ref.Name)
 			}
 			resp.Topics = append(resp.Topics, t)
 			continue
@@ -107,17 +109,17 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 	return resp, nil
 }
 
-// The operations of a client with the API key, as bits of ACL operations: all of Kafka's for topics
-// and the cluster.
-const (
-	topicOperations   = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
-	clusterOperations = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
-)
-
 // named finds a topic, or creates it if that is allowed.
 func (c *call) named(ctx context.Context, name string, create bool) (broker.TopicRef, int16) {
+	if code := c.denied(access.Describe, access.Topic, name); code != none {
+		return broker.TopicRef{}, code
+	}
 	ref, ok := c.b.TopicNamed(name)
-	if !ok && create {
+	if !ok && create && c.b.AutoCreates() {
+		ctx, code := c.createAs(ctx, name)
+		if code != none {
+			return ref, code
+		}
 		switch code := topicCode(c.b.EnsureTopic(ctx, name)); code {
 		case none:
 			ref, ok = c.b.TopicNamed(name)

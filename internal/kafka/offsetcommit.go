@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
@@ -25,20 +26,22 @@ var offsetCommitAPI = api{
 			conn.Int32, conn.Int64, conn.Int64.Since(1).Until(1), conn.Int32.Since(6), conn.Text,
 		)),
 	}},
+	needs: []need{{access.Read, access.Group}, {access.Read, access.Topic}},
 	begin: beginning(offsetCommit),
 }
 
 func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish {
 	resp := kmsg.NewPtrOffsetCommitResponse()
+	denied := c.denied(access.Read, access.Group, r.Group)
 	var commits []broker.OffsetCommit
 	var codes []*int16 // results of commits
 	for i := range r.Topics {
 		t := &r.Topics[i]
 		out := kmsg.NewOffsetCommitResponseTopic()
 		out.Topic, out.TopicID = t.Topic, t.TopicID
-		name, code := t.Topic, none
-		if c.version >= 10 {
-			name, code = c.nameOf(t.TopicID)
+		name, code := c.topicFor(t.Topic, t.TopicID, c.version >= 10, access.Read)
+		if denied != none {
+			code = denied
 		}
 		out.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(t.Partitions))
 		for j := range t.Partitions {
@@ -63,7 +66,14 @@ func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish {
 	if c.version >= consumerCommit {
 		caller.Commits = c.partitionsOf(commits)
 	}
-	wait := c.groups.Commit(&caller, commits)
+	check, ok := c.who.Check(access.Read, access.Group, r.Group)
+	if !ok { // the right has ended since denied
+		for _, result := range codes {
+			*result = kerr.GroupAuthorizationFailed.Code
+		}
+		return answered(resp)
+	}
+	wait := c.groups.Commit(&caller, check, commits)
 	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
 		errs, code := wait(ctx)
 		for i, result := range codes {
@@ -93,12 +103,4 @@ func (c *call) partitionsOf(commits []broker.OffsetCommit) []group.Partition {
 func (c *call) has(topic string, partition int32) bool {
 	t, ok := c.b.TopicNamed(topic)
 	return ok && partition >= 0 && int(partition) < t.Partitions
-}
-
-// nameOf finds the name of a topic by its ID.
-func (c *call) nameOf(id [16]byte) (string, int16) {
-	if t, ok := c.b.TopicOf(id); ok {
-		return t.Name, none
-	}
-	return "", kerr.UnknownTopicID.Code
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
@@ -20,6 +21,7 @@ import (
 var offsetDeleteAPI = api{
 	key: kmsg.OffsetDelete, min: 0, max: 0, groups: true,
 	shape: conn.Shape{Flexible: -1, Fields: []conn.Field{conn.Text, conn.Array(conn.Text, conn.Array(conn.Int32))}},
+	needs: []need{{access.Delete, access.Group}, {access.Read, access.Topic}},
 	begin: groupServing((*call).offsetDelete),
 }
 
@@ -30,6 +32,10 @@ func (c *call) offsetDelete(ctx context.Context, r *kmsg.OffsetDeleteRequest) (k
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	resp := kmsg.NewPtrOffsetDeleteResponse()
+	ctx, denied := c.as(ctx, access.Delete, access.Group, r.Group)
+	if resp.ErrorCode = denied; denied != none {
+		return resp, nil
+	}
 	view, code := c.groups.Describe(r.Group)
 	if code == group.OK && r.Group == "" {
 		code = group.InvalidGroupID
@@ -47,8 +53,14 @@ func (c *call) offsetDelete(ctx context.Context, r *kmsg.OffsetDeleteRequest) (k
 		for j := range t.Partitions {
 			p := kmsg.NewOffsetDeleteResponseTopicPartition()
 			p.Partition = t.Partitions[j].Partition
-			err := c.groups.DeleteOffset(ctx, r.Group, t.Topic, p.Partition)
+			var err error
+			denied := c.denied(access.Read, access.Topic, t.Topic)
+			if denied == none {
+				err = c.groups.DeleteOffset(ctx, r.Group, t.Topic, p.Partition)
+			}
 			switch {
+			case denied != none:
+				p.ErrorCode = denied
 			case errors.Is(err, broker.ErrGroupActive):
 				p.ErrorCode = kerr.GroupSubscribedToTopic.Code
 			case errors.Is(err, broker.ErrUnknownGroup): // deleted with its last offset

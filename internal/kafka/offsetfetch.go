@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
@@ -25,6 +26,7 @@ var offsetFetchAPI = api{
 		).Since(8),
 		conn.Bool.Since(7),
 	}},
+	needs: []need{{access.Describe, access.Group}, {access.Describe, access.Topic}},
 	begin: groupServing((*call).offsetFetch),
 }
 
@@ -110,6 +112,9 @@ func (f *offsetFetchCall) lookUp(ctx context.Context, name string) *committedOff
 func (f *offsetFetchCall) group(ctx context.Context, r *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
 	resp := kmsg.NewOffsetFetchResponseGroup()
 	resp.Group = r.Group
+	if resp.ErrorCode = f.denied(access.Describe, access.Group, r.Group); resp.ErrorCode != none {
+		return f.refused(r, resp)
+	}
 	if f.version >= 9 {
 		caller := group.Caller{Group: r.Group, Member: deref(r.MemberID), Generation: r.MemberEpoch}
 		if code := f.groups.CheckReader(&caller); code == group.UnknownMemberID || code == group.StaleMemberEpoch {
@@ -133,15 +138,34 @@ func (f *offsetFetchCall) group(ctx context.Context, r *kmsg.OffsetFetchRequestG
 		t := &r.Topics[i]
 		out := kmsg.NewOffsetFetchResponseGroupTopic()
 		out.Topic, out.TopicID = t.Topic, t.TopicID
-		name, unknown := t.Topic, none
-		if f.version >= 10 {
-			name, unknown = f.nameOf(t.TopicID)
-		}
+		name, refused := f.topicFor(t.Topic, t.TopicID, f.version >= 10, access.Describe)
 		for _, n := range t.Partitions {
-			p := offsetOf(n, g.at[partition{name, n}])
-			if p.ErrorCode = unknown; g.code != none {
+			p := offsetOf(n, nil)
+			if refused == none {
+				p = offsetOf(n, g.at[partition{name, n}])
+			}
+			if p.ErrorCode = refused; g.code != none {
 				p.ErrorCode = g.code
 			}
+			out.Partitions = append(out.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	return resp
+}
+
+// refused answers for a group that the client may not describe. Before v2 an answer has no code of
+// its own, so the partitions have it.
+func (f *offsetFetchCall) refused(r *kmsg.OffsetFetchRequestGroup, resp kmsg.OffsetFetchResponseGroup) kmsg.OffsetFetchResponseGroup {
+	if f.version >= 2 {
+		return resp
+	}
+	for i := range r.Topics {
+		out := kmsg.NewOffsetFetchResponseGroupTopic()
+		out.Topic = r.Topics[i].Topic
+		for _, n := range r.Topics[i].Partitions {
+			p := offsetOf(n, nil)
+			p.ErrorCode = resp.ErrorCode
 			out.Partitions = append(out.Partitions, p)
 		}
 		resp.Topics = append(resp.Topics, out)
@@ -162,6 +186,9 @@ func (f *offsetFetchCall) grow(name string) error {
 func (c *call) allOffsets(info *broker.GroupInfo, resp *kmsg.OffsetFetchResponseGroup) {
 	for i := range info.Offsets {
 		o := &info.Offsets[i]
+		if !c.may(access.Describe, access.Topic, o.Topic) {
+			continue
+		}
 		if last := len(resp.Topics) - 1; last < 0 || resp.Topics[last].Topic != o.Topic {
 			t := kmsg.NewOffsetFetchResponseGroupTopic()
 			t.Topic = o.Topic

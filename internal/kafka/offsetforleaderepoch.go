@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
@@ -18,6 +19,7 @@ var offsetForLeaderEpochAPI = api{
 	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
 		conn.Int32.Since(3), conn.Array(conn.Text, conn.Array(conn.Int32, conn.Int32.Since(2), conn.Int32)),
 	}},
+	needs: []need{{access.Describe, access.Topic}},
 	begin: serving((*call).offsetForLeaderEpoch),
 }
 
@@ -27,12 +29,11 @@ func (c *call) offsetForLeaderEpoch(_ context.Context, r *kmsg.OffsetForLeaderEp
 		t := &r.Topics[i]
 		out := kmsg.NewOffsetForLeaderEpochResponseTopic()
 		out.Topic = t.Topic
-		ref, known := c.b.TopicNamed(t.Topic)
+		ref, code := c.topicNamed(t.Topic, access.Describe)
 		for j := range t.Partitions {
 			p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			p.Partition, p.LeaderEpoch, p.EndOffset = t.Partitions[j].Partition, -1, -1
-			p.ErrorCode = kerr.UnknownTopicOrPartition.Code
-			if known {
+			if p.ErrorCode = code; code == none {
 				c.epochEnd(&ref, &t.Partitions[j], &p)
 			}
 			out.Partitions = append(out.Partitions, p)

@@ -18,8 +18,8 @@ import (
 
 // Options configure New. A zero field means its default.
 type Options struct {
-	// APIKey is the SASL password of clients. Required; only its digest is kept.
-	APIKey string
+	// Auth authenticates clients and decides what they may do. Required.
+	Auth *auth.Authority
 	// Port is that of conn.Options.
 	Port *tlsport.Port
 	// Advertised is the address, "host:port", that clients connect to. "": the local address of
@@ -43,8 +43,8 @@ type Options struct {
 // Validate reports all faults at once.
 func (o *Options) Validate() error {
 	var errs []error
-	if o.APIKey == "" {
-		errs = append(errs, errors.New("API key: required"))
+	if o.Auth == nil {
+		errs = append(errs, errors.New("auth: required"))
 	}
 	if o.Advertised != "" {
 		if _, err := splitAddress(o.Advertised); err != nil {
@@ -73,6 +73,12 @@ func (o Options) withDefaults() Options {
 type address struct {
 	host string
 	port int32
+}
+
+// CheckAddress validates an advertised address.
+func CheckAddress(hostPort string) error {
+	_, err := splitAddress(hostPort)
+	return err
 }
 
 func splitAddress(hostPort string) (address, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/record"
@@ -28,6 +29,7 @@ var produceAPI = api{
 		conn.Text.Since(3), conn.Int16, conn.Int32,
 		conn.Array(conn.Text.Until(12), conn.UUID.Since(13), conn.Array(conn.Int32, conn.Bytes)),
 	}},
+	needs: []need{{access.Write, access.Topic}},
 	begin: (*call).produce,
 }
 
@@ -73,14 +75,14 @@ func (p *produceCall) topic(t *kmsg.ProduceRequestTopic, out *kmsg.ProduceRespon
 	out.Default()
 	out.Topic, out.TopicID = t.Topic, t.TopicID
 	out.Partitions = make([]kmsg.ProduceResponseTopicPartition, len(t.Partitions))
-	ref, unknown := p.find(t)
+	ref, check, unknown := p.find(t)
 	for i := range t.Partitions {
 		o := &out.Partitions[i]
 		o.Default()
 		o.Partition, o.BaseOffset = t.Partitions[i].Partition, -1
 		code, err := unknown, error(nil)
 		if code == none {
-			code, err = p.partition(&ref, &t.Partitions[i], o)
+			code, err = p.partition(&ref, check, &t.Partitions[i], o)
 		}
 		if code != none {
 			p.fail(o, code, err)
@@ -88,22 +90,32 @@ func (p *produceCall) topic(t *kmsg.ProduceRequestTopic, out *kmsg.ProduceRespon
 	}
 }
 
-// find finds a topic by its name, or by its ID from v13 on.
-func (p *produceCall) find(t *kmsg.ProduceRequestTopic) (broker.TopicRef, int16) {
+// find finds a topic by its name, or by its ID from v13 on, and checks the right to write. Without it
+// the code tells nothing about whether the topic exists.
+func (p *produceCall) find(t *kmsg.ProduceRequestTopic) (ref broker.TopicRef, check *access.Check, code int16) {
+	name, known := t.Topic, true
 	if p.version >= 13 {
-		if ref, ok := p.b.TopicOf(t.TopicID); ok {
-			return ref, none
+		if ref, known = p.b.TopicOf(t.TopicID); !known {
+			return ref, nil, kerr.UnknownTopicID.Code
 		}
-		return broker.TopicRef{}, kerr.UnknownTopicID.Code
+		name = ref.Name
 	}
-	if ref, ok := p.b.TopicNamed(t.Topic); ok {
-		return ref, none
+	check, allowed := p.who.Check(access.Write, access.Topic, name)
+	switch {
+	case !allowed && p.version >= 13 && !p.may(access.Describe, access.Topic, name):
+		return ref, nil, kerr.UnknownTopicID.Code
+	case !allowed:
+		return ref, nil, kerr.TopicAuthorizationFailed.Code
+	case p.version < 13:
+		if ref, known = p.b.TopicNamed(name); !known {
+			return ref, nil, kerr.UnknownTopicOrPartition.Code
+		}
 	}
-	return broker.TopicRef{}, kerr.UnknownTopicOrPartition.Code
+	return ref, check, none
 }
 
 // partition checks the batches of a partition and adds them to the appends.
-func (p *produceCall) partition(ref *broker.TopicRef, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) (int16, error) {
+func (p *produceCall) partition(ref *broker.TopicRef, check *access.Check, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) (int16, error) {
 	switch {
 	case p.r.TransactionID != nil:
 		return kerr.TransactionalIDAuthorizationFailed.Code, errors.New("transactions are not supported")
@@ -128,7 +140,7 @@ func (p *produceCall) partition(ref *broker.TopicRef, in *kmsg.ProduceRequestTop
 	}
 	p.frame.Retain()
 	p.appends = append(p.appends, broker.Append{
-		Topic: ref.Name, Partition: in.Partition, Data: in.Records, Summary: sum, ClientMade: true, ExpectedOffset: -1,
+		Topic: ref.Name, Partition: in.Partition, Data: in.Records, Summary: sum, ClientMade: true, ExpectedOffset: -1, Check: check,
 		Release: p.frame.Release, Memory: p.frame.Memory(),
 	})
 	p.at, p.refs = append(p.at, out), append(p.refs, *ref)

@@ -42,12 +42,7 @@ func dial(t testing.TB, s *served) *raw {
 
 func (c *raw) login(password string) int16 {
 	c.t.Helper()
-	hand := kmsg.NewPtrSASLHandshakeRequest()
-	hand.Mechanism = "PLAIN"
-	c.ask(hand, 1)
-	auth := kmsg.NewPtrSASLAuthenticateRequest()
-	auth.SASLAuthBytes = []byte("\x00user\x00" + password)
-	return c.ask(auth, 2).(*kmsg.SASLAuthenticateResponse).ErrorCode
+	return c.loginAs("user", password).ErrorCode
 }
 
 // encode is a request with its length and head.

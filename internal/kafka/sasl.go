@@ -3,20 +3,22 @@ package kafka
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // SaslHandshake (17), v0 and v1: the client chooses a mechanism: PLAIN, SCRAM-SHA-256 or
-// SCRAM-SHA-512, with any user name, and the API key as password. After v0 the client sends SASL
-// messages without request heads until it has authenticated. Old librdkafka does so, and new
+// SCRAM-SHA-512. The user name is the ID of a principal, and the password its token, or the password
+// that Kafka's tools have set; any other user name goes with the root key. After v0 the client sends
+// SASL messages without request heads until it has authenticated. Old librdkafka does so, and new
 // librdkafka assumes that a broker without v0 has no SASL.
 var saslHandshakeAPI = api{
 	key: kmsg.SASLHandshake, min: 0, max: 1, unauthenticated: true,
@@ -24,8 +26,9 @@ var saslHandshakeAPI = api{
 	begin: (*call).handshake,
 }
 
-// SaslAuthenticate (36), v0 to v2: the password. Authentication lasts until the connection ends. A
-// wrong password ends the connection.
+// SaslAuthenticate (36), v0 to v2: the password. A wrong password ends the connection. A token that
+// expires limits the session (KIP-368): the answer says how long it lasts, the client may
+// authenticate again before that, with the same user name, and at the end the connection is closed.
 var saslAuthenticateAPI = api{
 	key: kmsg.SASLAuthenticate, min: 0, max: 2, unauthenticated: true,
 	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Bytes}},
@@ -43,11 +46,13 @@ func (c *call) handshake(context.Context) (conn.Finish, error) {
 	resp := kmsg.NewPtrSASLHandshakeResponse()
 	resp.SupportedMechanisms = []string{plain, scramSHA256, scramSHA512}
 	c.mechanism, c.scram = "", nil
-	switch server := c.scrams[r.Mechanism]; {
+	switch m := mechanisms[r.Mechanism]; {
+	case !c.reauthenticates():
+		resp.ErrorCode = kerr.IllegalSaslState.Code
 	case r.Mechanism == plain:
 		c.mechanism = plain
-	case server != nil:
-		c.mechanism, c.scram = r.Mechanism, server.newConversation()
+	case m != 0:
+		c.mechanism, c.scram = r.Mechanism, c.newConversation(m)
 	default:
 		resp.ErrorCode = kerr.UnsupportedSaslMechanism.Code
 	}
@@ -69,18 +74,32 @@ func (c *call) authenticate(ctx context.Context) (conn.Finish, error) {
 	if errors.Is(err, errPassword) {
 		resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
 	}
+	if err == nil && c.identity != nil && !c.identity.Expires().IsZero() {
+		resp.SessionLifetimeMillis = max(1, c.identity.Expires().Sub(c.o.Auth.Now()).Milliseconds())
+	}
 	resp.ErrorMessage = text(err)
 	return c.done(resp, err != nil), nil
+}
+
+// reauthenticateEvery bounds how often a connection may authenticate again.
+const reauthenticateEvery = time.Second
+
+// reauthenticates reports whether the client may authenticate now, for the first time or again.
+func (s *session) reauthenticates() bool {
+	return s.identity == nil || time.Since(s.authenticated) >= reauthenticateEvery
 }
 
 // step processes a message of the chosen mechanism. After many wrong passwords the answer is
 // delayed.
 func (s *session) step(ctx context.Context, message []byte) (answer []byte, err error) {
-	done := true
+	var who *auth.Identity
 	if s.scram != nil {
-		answer, done, err = s.scram.step(message)
-	} else if !s.password(message) {
-		err = errPassword
+		answer, who, err = s.scram.step(ctx, message)
+	} else {
+		who, err = s.password(ctx, message)
+	}
+	if err == nil && who != nil && s.identity != nil && who.Name() != s.identity.Name() {
+		err = fmt.Errorf("%w: the connection belongs to another user", errPassword)
 	}
 	switch {
 	case err != nil:
@@ -91,10 +110,26 @@ func (s *session) step(ctx context.Context, message []byte) (answer []byte, err 
 			case <-time.After(wait):
 			}
 		}
-	case done:
-		s.authenticated, s.mechanism, s.scram, s.rawSASL = true, "", nil, false
+	case who != nil:
+		s.mechanism, s.scram, s.rawSASL = "", nil, false
+		s.authenticate(who)
 	}
 	return answer, err
+}
+
+// authenticate sets the identity of the connection, and closes it when the identity ends.
+func (s *session) authenticate(who *auth.Identity) {
+	s.Close()
+	s.identity, s.authenticated = who, time.Now()
+	s.valid.Store(who)
+	s.unwatch = who.Watch(nil, s.cut)
+}
+
+// Close implements conn.Session.
+func (s *session) Close() {
+	if s.unwatch != nil {
+		s.unwatch()
+	}
 }
 
 // beginRawSASL processes a frame that is a SASL message without a head. A wrong password ends the
@@ -109,15 +144,27 @@ func (s *session) beginRawSASL(ctx context.Context, f *conn.Frame) (conn.Finish,
 	}, nil
 }
 
-// password reports whether a PLAIN message (RFC 4616), authorization ID NUL user NUL password, has
-// the API key.
-func (s *Server) password(message []byte) bool {
+// password authenticates by a PLAIN message (RFC 4616): authorization ID NUL user NUL password.
+func (s *session) password(ctx context.Context, message []byte) (*auth.Identity, error) {
 	parts := bytes.SplitN(message, []byte{0}, 4)
 	if len(parts) != 3 {
-		return false
+		return nil, errPassword
 	}
-	given := sha256.Sum256(parts[2])
-	return subtle.ConstantTimeCompare(given[:], s.secret[:]) == 1
+	return loginResult(s.o.Auth.Password(ctx, string(parts[1]), string(parts[2]), s.remote.String()))
+}
+
+// loginResult makes every failed login errPassword, with its reason if that helps the client. A
+// store that does not answer is another error, which lets clients try again.
+func loginResult(who *auth.Identity, err error) (*auth.Identity, error) {
+	switch {
+	case err == nil:
+		return who, nil
+	case errors.Is(err, auth.ErrExpired), errors.Is(err, access.ErrMistyped):
+		return nil, fmt.Errorf("%w: %w", errPassword, err)
+	case errors.Is(err, auth.ErrUnauthenticated):
+		return nil, errPassword
+	}
+	return nil, err
 }
 
 // done is a Finish that does not wait; last closes the connection after the answer.

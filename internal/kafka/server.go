@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group/coordinator"
@@ -37,8 +37,6 @@ type Server struct {
 	log        *slog.Logger
 	conns      *conn.Server
 	apis       map[int16]*api
-	secret     [sha256.Size]byte // digest of the API key
-	scrams     map[string]*scramServer
 	advertised *address // nil: the local address of the client's connection
 
 	produceClass, fetchClass *budget.Class
@@ -55,14 +53,9 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 		return nil, fmt.Errorf("kafka: %w", err)
 	}
 	s := &Server{
-		b: b, o: o.withDefaults(), apis: map[int16]*api{}, secret: sha256.Sum256([]byte(o.APIKey)),
+		b: b, o: o.withDefaults(), apis: map[int16]*api{},
 		produceClass: b.Budget().Class(budget.Produce), fetchClass: b.Budget().Class(budget.Fetch),
 	}
-	var err error
-	if s.scrams, err = newScram(o.APIKey); err != nil {
-		return nil, fmt.Errorf("kafka: %w", err)
-	}
-	s.o.APIKey = ""
 	s.log = s.o.Logger
 	list := table()
 	if s.groups = o.Groups; s.groups == nil {
@@ -102,8 +95,8 @@ func (s *Server) Drain() { s.conns.Drain() }
 func (s *Server) Close(ctx context.Context) error { return s.conns.Close(ctx) }
 
 // open creates the session of a new connection.
-func (s *Server) open(c net.Conn) conn.Session {
-	return &session{Server: s, local: c.LocalAddr(), remote: c.RemoteAddr()}
+func (s *Server) open(c net.Conn, cut func()) conn.Session {
+	return &session{Server: s, local: c.LocalAddr(), remote: c.RemoteAddr(), cut: cut}
 }
 
 // session is one connection. Only the reader's goroutine changes it; calls read it.
@@ -111,16 +104,29 @@ type session struct {
 	*Server
 	local         net.Addr
 	remote        net.Addr
-	mechanism     string             // chosen by SaslHandshake, until authentication
-	scram         *scramConversation // SCRAM conversation in progress
-	rawSASL       bool               // after SaslHandshake v0: SASL messages without heads
-	authenticated bool
+	mechanism     string                        // chosen by SaslHandshake, until authentication
+	scram         *scramConversation            // SCRAM conversation in progress
+	rawSASL       bool                          // after SaslHandshake v0: SASL messages without heads
+	identity      *auth.Identity                // nil before authentication
+	authenticated time.Time                     // when identity was set
+	valid         atomic.Pointer[auth.Identity] // identity, for Valid
+	cut           func()                        // closes the connection
+	unwatch       func()                        // stops watching identity
 }
 
 // Authenticated implements conn.Session.
-func (s *session) Authenticated() bool { return s.authenticated }
+func (s *session) Authenticated() bool { return s.identity != nil }
 
-var errUnauthenticated = errors.New("request before authentication")
+// Valid implements conn.Session.
+func (s *session) Valid() bool {
+	who := s.valid.Load()
+	return who == nil || who.Valid()
+}
+
+var (
+	errUnauthenticated = errors.New("request before authentication")
+	errEnded           = errors.New("the token of the connection was revoked or has expired")
+)
 
 // Admit implements conn.Session.
 func (s *session) Admit(head []byte, size int) (conn.Admission, error) {
@@ -133,18 +139,20 @@ func (s *session) Admit(head []byte, size int) (conn.Admission, error) {
 		return conn.Admission{Spill: s.fetchClass}, nil
 	case a == nil:
 		return conn.Admission{}, fmt.Errorf("unsupported API key %d", h.Key)
-	case !s.authenticated && !a.unauthenticated:
+	case s.identity != nil && !s.identity.Valid():
+		return conn.Admission{}, errEnded
+	case s.identity == nil && !a.unauthenticated:
 		return conn.Admission{}, errUnauthenticated
 	}
 	limit, admission := requestBytes, conn.Admission{Spill: s.fetchClass}
 	switch {
-	case !s.authenticated:
+	case s.identity == nil:
 		limit = unauthenticatedBytes
 	case a.carriesRecords():
 		limit, admission.Class = s.produceBytes, s.produceClass
 	}
 	if size > limit {
-		if s.authenticated {
+		if s.identity != nil {
 			s.log.Warn("kafka: request too large, connection closed", "api", a.key.Name(), "bytes", size, "limit", limit)
 		}
 		return conn.Admission{}, fmt.Errorf("%s of %d bytes: limit %d", a.key.Name(), size, limit)
@@ -159,7 +167,7 @@ func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error)
 	}
 	h := conn.Peek(f.Bytes)
 	a := s.apis[h.Key]
-	c := &call{session: s, api: a, version: h.Version, id: h.Correlation, frame: f}
+	c := &call{session: s, who: s.identity, api: a, version: h.Version, id: h.Correlation, frame: f}
 	s.met.requests[h.Key].Inc()
 	if h.Version < a.min || h.Version > a.max {
 		if a.key == kmsg.ApiVersions {

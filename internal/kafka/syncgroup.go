@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/kafka/conn"
@@ -19,10 +20,16 @@ var syncGroupAPI = api{
 		conn.Text, conn.Int32, conn.Text, conn.Text.Since(3), conn.Text.Since(5), conn.Text.Since(5),
 		conn.Array(conn.Text, conn.Bytes),
 	}},
+	needs: []need{{access.Read, access.Group}},
 	begin: beginning(syncGroup),
 }
 
 func syncGroup(c *call, r *kmsg.SyncGroupRequest) finish {
+	if code := c.denied(access.Read, access.Group, r.Group); code != none {
+		resp := kmsg.NewPtrSyncGroupResponse()
+		resp.ErrorCode = code
+		return answered(resp)
+	}
 	if c.version >= 5 && (r.ProtocolType == nil || r.Protocol == nil) {
 		resp := kmsg.NewPtrSyncGroupResponse()
 		resp.ErrorCode = kerr.InconsistentGroupProtocol.Code
@@ -44,6 +51,9 @@ func syncGroup(c *call, r *kmsg.SyncGroupRequest) finish {
 		case <-ctx.Done():
 		}
 		resp := kmsg.NewPtrSyncGroupResponse()
+		if resp.ErrorCode = c.denied(access.Read, access.Group, r.Group); resp.ErrorCode != none { // the wait may be long
+			return resp, nil
+		}
 		memory, err := c.fetchClass.Reserve(2 * int64(len(a.Assignment)))
 		if err != nil {
 			resp.ErrorCode = kerr.CoordinatorNotAvailable.Code

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
@@ -16,7 +17,7 @@ func table() []api {
 		deleteRecordsAPI, initProducerIDAPI, offsetForLeaderEpochAPI, describeConfigsAPI, saslAuthenticateAPI,
 		createPartitionsAPI, describeClusterAPI, alterConfigsAPI, incrementalAlterConfigsAPI, describeLogDirsAPI,
 		describeTopicPartitionsAPI, describeACLsAPI, createACLsAPI, deleteACLsAPI, electLeadersAPI, listPartitionReassignmentsAPI,
-		describeClientQuotasAPI, describeUserSCRAMCredentialsAPI, describeTransactionsAPI, listTransactionsAPI, listConfigResourcesAPI,
+		describeClientQuotasAPI, describeUserSCRAMCredentialsAPI, alterUserSCRAMCredentialsAPI, describeTransactionsAPI, listTransactionsAPI, listConfigResourcesAPI,
 
 		offsetCommitAPI, offsetFetchAPI, findCoordinatorAPI, joinGroupAPI, heartbeatAPI, leaveGroupAPI, syncGroupAPI, describeGroupsAPI,
 		listGroupsAPI, deleteGroupsAPI, offsetDeleteAPI, consumerGroupHeartbeatAPI, consumerGroupDescribeAPI,
@@ -31,6 +32,8 @@ type api struct {
 	shape conn.Shape
 	// groups is set for keys about consumer groups.
 	groups bool
+	// needs are the rights that a request needs.
+	needs []need
 	// unauthenticated allows requests before authentication.
 	unauthenticated bool
 	// begin begins a request in the reader's goroutine, and so in the order of requests. It must
@@ -41,6 +44,7 @@ type api struct {
 // call is one request.
 type call struct {
 	*session
+	who     *auth.Identity // nil before authentication
 	api     *api
 	version int16
 	id      int32  // correlation ID

@@ -120,8 +120,8 @@ func (s *Server) prepare() (err error) {
 	if err := state.CheckTopicName(s.cfg.EventsTopic); err != nil {
 		return config.Faults{fmt.Errorf("--events-topic: %w", err)}
 	}
-	if o := (kafka.Options{APIKey: s.key, Advertised: s.cfg.Kafka.Advertise}); s.kafka != nil {
-		if err := o.Validate(); err != nil {
+	if s.kafka != nil && s.cfg.Kafka.Advertise != "" {
+		if err := kafka.CheckAddress(s.cfg.Kafka.Advertise); err != nil {
 			return config.Faults{fmt.Errorf("--kafka-advertise: %w", err)}
 		}
 	}
@@ -270,7 +270,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	}
 	if err := s.kafka.start(ctx, s, kafka.Options{
 		Connections: kafkaConnections, Logins: failures,
-		APIKey: s.key, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
+		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
 	}); err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func (l *life) member() group.JoinAnswer {
 }
 
 func (l *life) commit(r *group.Caller, offset int64) group.Code {
-	errs, code := l.c.Commit(r, []broker.OffsetCommit{{Topic: "t", Offset: offset}})(context.Background())
+	errs, code := l.c.Commit(r, nil, []broker.OffsetCommit{{Topic: "t", Offset: offset}})(context.Background())
 	switch {
 	case code != group.OK || errs[0] == nil:
 		return code

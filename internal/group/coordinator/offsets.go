@@ -15,7 +15,7 @@ import (
 // broker.CommitOffsets does, or a code if the commit was not admitted. The code is
 // group.RequestTimedOut if the outcome is not known when ctx ends or after Options.CommitTimeout;
 // the commit may then still succeed.
-func (c *Coordinator) Commit(caller *group.Caller, commits []broker.OffsetCommit) (wait func(ctx context.Context) ([]error, group.Code)) {
+func (c *Coordinator) Commit(caller *group.Caller, check *access.Check, commits []broker.OffsetCommit) (wait func(ctx context.Context) ([]error, group.Code)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	code := c.leadLocked()
@@ -26,7 +26,7 @@ func (c *Coordinator) Commit(caller *group.Caller, commits []broker.OffsetCommit
 	if code != group.OK {
 		return func(context.Context) ([]error, group.Code) { return nil, code }
 	}
-	ticket := c.queueLocked(caller.Group, admitted, commits, nil)
+	ticket := c.queueLocked(caller.Group, admitted, commits, check)
 	return func(ctx context.Context) ([]error, group.Code) {
 		late := time.NewTimer(c.o.CommitTimeout)
 		defer late.Stop()

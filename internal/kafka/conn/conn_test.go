@@ -49,6 +49,10 @@ const (
 
 var errBad = errors.New("bad")
 
+func (e *echo) Close() {}
+
+func (e *echo) Valid() bool { return true }
+
 func (e *echo) Authenticated() bool { return e.authenticated.Load() }
 
 func (e *echo) Admit(head []byte, size int) (conn.Admission, error) {
@@ -111,7 +115,7 @@ func start(t testing.TB, o conn.Options) *server {
 	s := &server{class: b.Class(budget.Produce), hold: make(chan struct{}), done: make(chan error, 1)}
 	o.Buffers = b.Buffers()
 	o.Buffers.Poison()
-	o.Open = func(net.Conn) conn.Session {
+	o.Open = func(net.Conn, func()) conn.Session {
 		return &echo{class: s.class, begun: &s.begun, hold: s.hold, file: s.file.Load()}
 	}
 	s.Server = conn.New(o)

@@ -81,6 +81,7 @@ func (l *link) run(ctx context.Context) {
 		l.linger()
 	}
 	_ = l.c.Close()
+	l.session.Close()
 }
 
 // reset makes closing c send a TCP RST. Use it for connections that never authenticated: franz-go
@@ -298,6 +299,9 @@ func (l *link) answer(ctx context.Context, p pending) bool {
 		return false
 	}
 	defer a.release()
+	if !l.session.Valid() {
+		return false // the client's secret was revoked meanwhile
+	}
 	if len(a.Head) > 0 {
 		binary.BigEndian.PutUint32(a.Head, uint32(a.Size()-lengthBytes))
 		if err := l.send(&a); err != nil {

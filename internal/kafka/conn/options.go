@@ -14,7 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
-// Session interprets the requests of a connection. One goroutine calls Admit, Begin and Trusted.
+// Session interprets the requests of a connection. One goroutine calls Admit, Begin and Authenticated.
 // Another one calls the Finish functions, in order.
 type Session interface {
 	// Admit decides how to read a request of size bytes; head is its first HeadMin bytes. An error
@@ -26,6 +26,11 @@ type Session interface {
 	Begin(ctx context.Context, f *Frame) (Finish, error)
 	// Authenticated reports whether the client has authenticated.
 	Authenticated() bool
+	// Valid reports whether the client may have answers. It is called from another goroutine
+	// immediately before each answer; if it returns false, the connection ends without the answer.
+	Valid() bool
+	// Close is called once when the connection has ended and no Finish is running.
+	Close()
 }
 
 // Finish completes a request. Its ctx ends when the client is gone or the server drains. An error
@@ -82,8 +87,9 @@ func (a *Answer) Size() int64 {
 type Options struct {
 	// Port handles TLS, and logs connections with the wrong kind; nil: plain text.
 	Port *tlsport.Port
-	// Open creates the session of a new connection.
-	Open func(c net.Conn) Session
+	// Open creates the session of a new connection. cut closes the connection at once; the session
+	// may call it from any goroutine.
+	Open func(c net.Conn, cut func()) Session
 	// Buffers is the pool for frames.
 	Buffers *budget.Buffers
 	// Connections bounds the open connections: 256. At the limit a new connection waits until one

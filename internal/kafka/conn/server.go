@@ -92,7 +92,7 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 		return
 	}
 	l := &link{
-		s: s, c: c, cut: c.Close, session: s.o.Open(c), since: time.Now(),
+		s: s, c: c, cut: c.Close, since: time.Now(),
 		queue: make(chan pending, s.o.QueueRequests), room: make(chan struct{}, 1),
 	}
 	if tcp, ok := c.(*net.TCPConn); ok && s.o.Port.Secure() {
@@ -100,6 +100,7 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 		l.c, l.cut = l.tls, l.tls.Cut
 	}
 	l.r = bufio.NewReaderSize(l.c, readerBytes)
+	l.session = s.o.Open(c, func() { _ = l.cut() })
 	ctx, l.end = context.WithCancel(ctx)
 	l.active.Store(s.clock())
 	s.links[l] = struct{}{}

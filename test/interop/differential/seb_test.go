@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group/coordinator"
@@ -20,6 +21,7 @@ type seb struct {
 	address string
 	broker  *broker.Broker
 	groups  *coordinator.Coordinator
+	auth    *auth.Authority
 	server  *kafka.Server
 	served  chan error
 }
@@ -35,7 +37,8 @@ func startSeb(ctx context.Context) (*seb, error) {
 	}
 	s := &seb{broker: b, served: make(chan error, 1)}
 	s.groups = coordinator.Open(ctx, coordinator.Options{Broker: b, InitialDelay: -1, Logger: quiet})
-	if s.server, err = kafka.New(b, kafka.Options{APIKey: apiKey, Groups: s.groups, Logger: quiet}); err != nil {
+	s.auth = auth.New(auth.Options{Broker: b, RootKey: apiKey})
+	if s.server, err = kafka.New(b, kafka.Options{Auth: s.auth, Groups: s.groups, Logger: quiet}); err != nil {
 		s.groups.Close()
 		return nil, errors.Join(err, b.Close(ctx))
 	}
@@ -53,5 +56,6 @@ func (s *seb) stop(ctx context.Context) error {
 	s.server.Drain()
 	s.groups.Close()
 	err := s.server.Close(ctx)
+	s.auth.Close()
 	return errors.Join(err, <-s.served, s.broker.Close(ctx))
 }

@@ -1,0 +1,112 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/broker"
+)
+
+// need is an operation that a request needs on each resource of a type that it names, as in Kafka.
+// Each key declares its needs; without one, every authenticated client may send it.
+type need struct {
+	operation access.Operation
+	on        access.ResourceType
+}
+
+// denials are the codes of requests without a right, by the type of resource.
+var denials = map[access.ResourceType]*kerr.Error{
+	access.Topic: kerr.TopicAuthorizationFailed, access.Group: kerr.GroupAuthorizationFailed, access.Cluster: kerr.ClusterAuthorizationFailed,
+}
+
+// errDenied is the message of answers that have one.
+var errDenied = errors.New("the client has no right to this operation")
+
+// may reports whether the client may perform an operation.
+func (c *call) may(o access.Operation, t access.ResourceType, name string) bool {
+	return c.who.Allow(o, t, name)
+}
+
+// denied is the code of a request without a right to a resource, or none.
+func (c *call) denied(o access.Operation, t access.ResourceType, name string) int16 {
+	if c.may(o, t, name) {
+		return none
+	}
+	return denials[t].Code
+}
+
+// clusterDenied is denied for the cluster.
+func (c *call) clusterDenied(o access.Operation) int16 {
+	return c.denied(o, access.Cluster, access.ClusterName)
+}
+
+// topicNamed finds a topic for an operation. Without the right the code is the same whether or not
+// the topic exists.
+func (c *call) topicNamed(name string, o access.Operation) (broker.TopicRef, int16) {
+	if code := c.denied(o, access.Topic, name); code != none {
+		return broker.TopicRef{}, code
+	}
+	if ref, ok := c.b.TopicNamed(name); ok {
+		return ref, none
+	}
+	return broker.TopicRef{}, kerr.UnknownTopicOrPartition.Code
+}
+
+// topicOf finds a topic by its ID for an operation. A topic that the client may not describe is
+// unknown.
+func (c *call) topicOf(id [16]byte, o access.Operation) (broker.TopicRef, int16) {
+	ref, ok := c.b.TopicOf(id)
+	if !ok || !c.may(o, access.Topic, ref.Name) && !c.may(access.Describe, access.Topic, ref.Name) {
+		return broker.TopicRef{}, kerr.UnknownTopicID.Code
+	}
+	if code := c.denied(o, access.Topic, ref.Name); code != none {
+		return broker.TopicRef{}, code
+	}
+	return ref, none
+}
+
+// topicRefs lists the topics that the client may describe.
+func (c *call) topicRefs() []broker.TopicRef {
+	all := c.b.TopicRefs()
+	if c.who.Root() {
+		return all
+	}
+	var seen []broker.TopicRef
+	for i := range all {
+		if c.may(access.Describe, access.Topic, all[i].Name) {
+			seen = append(seen, all[i])
+		}
+	}
+	return seen
+}
+
+// as returns a context for a change of the state with the client's authority. A right that ends
+// before the change has a slot refuses it.
+func (c *call) as(ctx context.Context, o access.Operation, t access.ResourceType, name string) (context.Context, int16) {
+	check, ok := c.who.Check(o, t, name)
+	if !ok {
+		return ctx, denials[t].Code
+	}
+	return broker.WithCheck(ctx, check), none
+}
+
+// operations are the client's operations on a resource, as bits of Kafka's numbers.
+func (c *call) operations(t access.ResourceType, name string) (bits int32) {
+	for _, o := range c.who.Operations(t, name) {
+		bits |= 1 << o
+	}
+	return bits
+}
+
+// topicFor returns the name of a topic that a request of a group names, by its ID if byID is set, and
+// checks a right to it. A topic without an ID may be missing.
+func (c *call) topicFor(name string, id [16]byte, byID bool, o access.Operation) (string, int16) {
+	if byID {
+		ref, code := c.topicOf(id, o)
+		return ref.Name, code
+	}
+	return name, c.denied(o, access.Topic, name)
+}

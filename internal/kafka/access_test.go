@@ -1,0 +1,396 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/group/coordinator"
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// guarded is a server with groups whose rules and clock the test changes.
+type guarded struct {
+	*served
+	t   *testing.T
+	a   *auth.Authority
+	mu  sync.Mutex // guards now
+	now time.Time
+}
+
+func guard(t *testing.T) *guarded {
+	g := &guarded{t: t, now: time.Now()}
+	b := openBroker(t, objstore.NewMemory(), nil)
+	g.a = auth.New(auth.Options{Broker: b, RootKey: apiKey, Internal: []string{"firings"}, Now: g.clock})
+	c := coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, Logger: quiet})
+	t.Cleanup(func() { c.Close(); g.a.Close() })
+	g.served = serve(t, b, kafka.Options{Auth: g.a, Groups: c})
+	return g
+}
+
+func (g *guarded) clock() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.now
+}
+
+func (g *guarded) wait(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now = g.now.Add(d)
+}
+
+// token creates a principal that lives for an hour.
+func (g *guarded) token(id string, rules ...access.Rule) string {
+	g.t.Helper()
+	_, token, err := g.a.CreateToken(g.t.Context(), g.a.Root(), auth.TokenSpec{ID: id, Rules: rules, Expires: g.clock().Add(time.Hour)})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return token
+}
+
+func (g *guarded) dialAs(user, password string) *raw {
+	g.t.Helper()
+	c := unauthenticated(g.t, g.served)
+	if code := c.loginAs(user, password).ErrorCode; code != 0 {
+		g.t.Fatalf("login of %s: %v", user, kerr.ErrorForCode(code))
+	}
+	return c
+}
+
+func (c *raw) loginAs(user, password string) *kmsg.SASLAuthenticateResponse {
+	c.t.Helper()
+	hand := kmsg.NewPtrSASLHandshakeRequest()
+	hand.Mechanism = "PLAIN"
+	c.ask(hand, 1)
+	a := kmsg.NewPtrSASLAuthenticateRequest()
+	a.SASLAuthBytes = []byte("\x00" + user + "\x00" + password)
+	return c.ask(a, 2).(*kmsg.SASLAuthenticateResponse)
+}
+
+// clientAs is client with another login.
+func (g *guarded) clientAs(mechanism sasl.Mechanism, opts ...kgo.Opt) *kgo.Client {
+	g.t.Helper()
+	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(g.addr), kgo.SASL(mechanism), kgo.MetadataMinAge(10 * time.Millisecond)}, opts...)...)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(c.Close)
+	return c
+}
+
+func rule(t access.ResourceType, name string, o access.Operation) access.Rule {
+	return access.Rule{Resource: t, Name: name, Operation: o, Host: access.Any}
+}
+
+// byName are the last versions of requests that name topics instead of IDs.
+var byName = map[kmsg.Key]int16{kmsg.Produce: 12, kmsg.Fetch: 12, kmsg.OffsetCommit: 9, kmsg.OffsetFetch: 9, kmsg.Metadata: 9, kmsg.DeleteTopics: 5}
+
+// naming fills a request so that it names a topic and a group once everywhere.
+func naming(v reflect.Value, topic, group string) {
+	for i := range v.NumField() {
+		f, name := v.Field(i), v.Type().Field(i).Name
+		text := topic
+		if name == "Group" || name == "Groups" || name == "CoordinatorKey" || name == "CoordinatorKeys" {
+			text = group
+		}
+		switch {
+		case name == "Acks" || name == "NumPartitions" || name == "Count":
+			f.SetInt(1)
+		case name == "ResourceType" && f.CanInt():
+			f.SetInt(int64(kmsg.ConfigResourceTypeTopic))
+		case name == "Cursor" || name == "TransactionID" || name == "TransactionalID" || name == "SubscribedTopicRegex" || name == "InstanceID" || name == "ServerAssignor" || name == "RackID":
+		case f.Kind() == reflect.String:
+			f.SetString(text)
+		case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.String && (name == "Topic" || name == "Name"):
+			f.Set(reflect.ValueOf(&text))
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct && name != "ReplicaAssignment" && name != "Configs" && name != "ForgottenTopics":
+			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+			naming(f.Index(0), topic, group)
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.String:
+			f.Set(reflect.ValueOf([]string{text}))
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Int32:
+			f.Set(reflect.ValueOf([]int32{0}))
+		}
+	}
+}
+
+// answerCodes collects the error codes of an answer.
+func answerCodes(v reflect.Value) (all []int16) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			return answerCodes(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			all = append(all, answerCodes(v.Index(i))...)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).Name == "ErrorCode" {
+				all = append(all, int16(v.Field(i).Int()))
+			} else if v.Type().Field(i).IsExported() {
+				all = append(all, answerCodes(v.Field(i))...)
+			}
+		}
+	}
+	return all
+}
+
+var denials = []int16{kerr.TopicAuthorizationFailed.Code, kerr.GroupAuthorizationFailed.Code, kerr.ClusterAuthorizationFailed.Code}
+
+func denied(r kmsg.Response) bool {
+	return slices.ContainsFunc(answerCodes(reflect.ValueOf(r)), func(c int16) bool { return slices.Contains(denials, c) })
+}
+
+// free are the keys that every authenticated client may use, and those of the login itself.
+var free = []kmsg.Key{kmsg.SASLHandshake, kmsg.SASLAuthenticate, kmsg.ApiVersions, kmsg.DescribeCluster, kmsg.DescribeTransactions, kmsg.ListTransactions}
+
+// TestRightsOfEveryKey asks each key with every kind of client. The table of keys says what each
+// needs.
+func TestRightsOfEveryKey(t *testing.T) {
+	g := guard(t)
+	for _, k := range kafka.Keys() {
+		if slices.Contains(free, k.Key) {
+			if len(k.Needs) > 0 {
+				t.Errorf("%s is free, but needs %v", k.Key.Name(), k.Needs)
+			}
+			continue
+		}
+		if len(k.Needs) == 0 {
+			t.Errorf("%s declares no right", k.Key.Name())
+			continue
+		}
+		t.Run(k.Key.Name(), func(t *testing.T) {
+			g := &guarded{t: t, served: g.served, a: g.a, now: g.clock()}
+			topic, group, id := "topic-"+k.Key.Name(), "group-"+k.Key.Name(), "p"+k.Key.Name()
+			if _, err := g.b.CreateTopic(t.Context(), topic, broker.TopicSpec{}); err != nil {
+				t.Fatal(err)
+			}
+			var right, wrong []access.Rule
+			for _, n := range k.Needs {
+				names := map[access.ResourceType]string{access.Topic: topic, access.Group: group, access.Cluster: access.ClusterName}
+				right = append(right, rule(n.On, names[n.On], n.Operation))
+				if n.On != access.Cluster {
+					wrong = append(wrong, access.Rule{Resource: n.On, Name: "other.", Prefix: true, Operation: access.All, Host: access.Any})
+				}
+			}
+			if k.Key == kmsg.InitProducerID {
+				wrong = []access.Rule{rule(access.Topic, "other", access.Read)} // Write on any topic is enough
+			}
+			version := k.Max
+			if v, ok := byName[k.Key]; ok {
+				version = v
+			}
+			request := func() kmsg.Request {
+				r := kmsg.RequestForKey(int16(k.Key))
+				naming(reflect.ValueOf(r).Elem(), topic, group)
+				return r
+			}
+			lower := func(s string) string { return string([]byte(s)[0]|0x20) + "-" + itoa(int(k.Key)) }
+			ask := func(name string, rules []access.Rule) kmsg.Response {
+				id := lower(id) + name
+				return g.dialAs(id, g.token(id, rules...)).ask(request(), version)
+			}
+			hides := k.Key == kmsg.ListGroups // a list without what may not be seen
+			if got := ask("-none", nil); denied(got) == hides {
+				t.Errorf("without a right: %+v", got)
+			}
+			if got := ask("-other", wrong); denied(got) == hides {
+				t.Errorf("with a right to other names: %+v", got)
+			}
+			if got := ask("-right", right); denied(got) {
+				t.Errorf("with the right: %+v", got)
+			}
+			if got := dial(t, g.served).ask(request(), version); denied(got) {
+				t.Errorf("with the root key: %+v", got)
+			}
+			revoked := g.dialAs(lower(id)+"-gone", g.token(lower(id)+"-gone", right...))
+			if err := g.a.RevokeToken(t.Context(), lower(id)+"-gone"); err != nil {
+				t.Fatal(err)
+			}
+			for name, c := range map[string]*raw{"no key": unauthenticated(t, g.served), "revoked": revoked} {
+				_, _ = c.Write(c.encode(request(), version)) // the connection may have ended
+				t.Log(name)
+				c.ended()
+			}
+		})
+	}
+}
+
+func itoa(n int) string { return string([]byte{'a' + byte(n/26), 'a' + byte(n%26)}) }
+
+// TestAccessTools manages rules and passwords as Kafka's tools do, and uses them.
+func TestAccessTools(t *testing.T) {
+	g, ctx := guard(t), t.Context()
+	topic(t, g.b, "orders", broker.TopicSpec{})
+	a := admin(t, g.served)
+	alter, err := a.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{User: "ann", Mechanism: kadm.ScramSha512, Iterations: 8192, Password: "pw"}})
+	if err != nil || alter["ann"].Err != nil {
+		t.Fatalf("%+v %v", alter, err)
+	}
+	if users, err := a.DescribeUserSCRAMs(ctx); err != nil || len(users) != 1 || users["ann"].CredInfos[0].Iterations != 8192 {
+		t.Errorf("users %+v %v", users, err)
+	}
+	ann := g.clientAs(scram.Auth{User: "ann", Pass: "pw"}.AsSha512Mechanism())
+	produce := func() error {
+		return ann.ProduceSync(ctx, &kgo.Record{Topic: "orders", Value: []byte("v")}).FirstErr()
+	}
+	if err := produce(); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("produce without a rule: %v", err)
+	}
+	allow := kadm.NewACLs().Topics("ord").Groups("readers").Allow("User:ann").AllowHosts().Operations(kadm.OpRead, kadm.OpWrite).ResourcePatternType(kadm.ACLPatternPrefixed)
+	created, err := a.CreateACLs(ctx, allow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range created {
+		if invalid := c.Type == kmsg.ACLResourceTypeGroup && c.Operation == kadm.OpWrite; (c.Err != nil) != invalid {
+			t.Errorf("create %+v", c)
+		}
+	}
+	if err := produce(); err != nil {
+		t.Errorf("produce with a rule: %v", err)
+	}
+	reader := g.clientAs(scram.Auth{User: "ann", Pass: "pw"}.AsSha512Mechanism(), kgo.ConsumerGroup("readers"), kgo.ConsumeTopics("orders"))
+	if got := consume(t, reader, 1); string(got[0].Value) != "v" {
+		t.Errorf("consumed %s", got[0].Value)
+	}
+	described, err := a.DescribeACLs(ctx, kadm.NewACLs().AnyResource().Allow().AllowHosts().Operations().ResourcePatternType(kadm.ACLPatternAny))
+	if err != nil || len(described) == 0 || len(described[0].Described) != 3 {
+		t.Errorf("rules %+v %v", described, err)
+	}
+	deleted, err := a.DeleteACLs(ctx, kadm.NewACLs().Topics("ord").Allow("User:ann").AllowHosts().Operations().ResourcePatternType(kadm.ACLPatternPrefixed))
+	if err != nil || len(deleted) == 0 || len(deleted[0].Deleted) != 2 {
+		t.Errorf("deleted %+v %v", deleted, err)
+	}
+	if err := produce(); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("produce after the rule was deleted: %v", err)
+	}
+}
+
+// TestRotatedTokens: while two tokens are valid, each works with each mechanism, and only as itself.
+func TestRotatedTokens(t *testing.T) {
+	g, ctx := guard(t), t.Context()
+	first := g.token("orders")
+	_, second, err := g.a.RotateToken(ctx, g.a.Root(), "orders", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{first, second, "wrong"} {
+		for _, mechanism := range []sasl.Mechanism{
+			plain.Auth{User: "orders", Pass: token}.AsMechanism(),
+			scram.Auth{User: "orders", Pass: token}.AsSha256Mechanism(), scram.Auth{User: "orders", Pass: token}.AsSha512Mechanism(),
+		} {
+			err := g.clientAs(mechanism, kgo.RetryTimeout(time.Millisecond)).Ping(ctx)
+			if (err == nil) != (token != "wrong") {
+				t.Errorf("%s with %.12s: %v", mechanism.Name(), token, err)
+			}
+		}
+	}
+	if c := unauthenticated(t, g.served); c.loginAs("other", first).ErrorCode != kerr.SaslAuthenticationFailed.Code {
+		t.Error("a token is accepted under another name")
+	}
+}
+
+// TestNamesAreHidden: topics that the client may not describe are in no answer, and unknown by ID.
+func TestNamesAreHidden(t *testing.T) {
+	g := guard(t)
+	for _, name := range []string{"mine", "secret", "firings"} {
+		topic(t, g.b, name, broker.TopicSpec{})
+	}
+	c := g.dialAs("me", g.token("me", access.Rule{Resource: access.Topic, Name: "m", Prefix: true, Operation: access.Read, Host: access.Any}))
+	all := c.ask(kmsg.NewPtrMetadataRequest(), 9).(*kmsg.MetadataResponse)
+	if len(all.Topics) != 1 || *all.Topics[0].Topic != "mine" {
+		t.Errorf("topics %+v", all.Topics)
+	}
+	answer := func(name string) kmsg.MetadataResponseTopic {
+		r := kmsg.NewPtrMetadataRequest()
+		r.AllowAutoTopicCreation = true
+		r.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
+		return c.ask(r, 9).(*kmsg.MetadataResponse).Topics[0]
+	}
+	there, missing := answer("secret"), answer("missing")
+	if there.Topic, missing.Topic = nil, nil; !reflect.DeepEqual(there, missing) || there.ErrorCode != kerr.TopicAuthorizationFailed.Code {
+		t.Errorf("a hidden topic %+v, a missing one %+v", there, missing)
+	}
+	if got := answer("more"); got.ErrorCode != kerr.TopicAuthorizationFailed.Code {
+		t.Errorf("a topic is created without the right: %+v", got)
+	}
+	ref, _ := g.b.TopicNamed("secret")
+	r := kmsg.NewPtrFetchRequest()
+	r.Topics = []kmsg.FetchRequestTopic{{TopicID: ref.ID, Partitions: []kmsg.FetchRequestTopicPartition{{}}}}
+	if got := c.ask(r, 13).(*kmsg.FetchResponse).Topics[0].Partitions[0]; got.ErrorCode != kerr.UnknownTopicID.Code {
+		t.Errorf("fetch by ID: %+v", got)
+	}
+}
+
+// TestWaitingFetchesEnd: a fetch that waits when its right ends gets no record.
+func TestWaitingFetchesEnd(t *testing.T) {
+	g := guard(t)
+	topic(t, g.b, "t", broker.TopicSpec{})
+	fetch := kmsg.NewPtrFetchRequest()
+	fetch.MaxWaitMillis, fetch.MinBytes, fetch.MaxBytes = 60_000, 1, 1<<20
+	fetch.Topics = []kmsg.FetchRequestTopic{{Topic: "t", Partitions: []kmsg.FetchRequestTopicPartition{{CurrentLeaderEpoch: -1, PartitionMaxBytes: 1 << 20}}}}
+	read := rule(access.Topic, "t", access.Read)
+	waiting := func(id string) *raw {
+		c := g.dialAs(id, g.token(id, read))
+		c.send(fetch, 12)
+		return c
+	}
+	revoked, denied, other := waiting("revoked"), waiting("denied"), waiting("other")
+	if err := g.a.RevokeToken(t.Context(), "revoked"); err != nil {
+		t.Fatal(err)
+	}
+	read.Principal, read.Deny = "denied", true
+	if err := g.a.ChangeRules(t.Context(), g.a.Root(), []access.Rule{read}, nil); err != nil {
+		t.Fatal(err)
+	}
+	c := client(t, g.served)
+	if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	revoked.ended()
+	for name, c := range map[string]*raw{"denied": denied, "other": other} {
+		p := c.receive(fetch, 12, c.last).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+		if want := name == "other"; (len(p.RecordBatches) > 0) != want || (p.ErrorCode == kerr.TopicAuthorizationFailed.Code) == want {
+			t.Errorf("%s: code %d with %d bytes", name, p.ErrorCode, len(p.RecordBatches))
+		}
+	}
+}
+
+// TestSessionLifetime: the answer to a login says how long the session lasts (KIP-368), and at its
+// end the connection is closed.
+func TestSessionLifetime(t *testing.T) {
+	g := guard(t)
+	token := g.token("short")
+	g.wait(time.Hour - 100*time.Millisecond) // the clock stands still from here on
+	c := unauthenticated(t, g.served)
+	got := c.loginAs("short", token)
+	if got.ErrorCode != 0 || got.SessionLifetimeMillis < 1 || got.SessionLifetimeMillis > 100 {
+		t.Errorf("%+v", got)
+	}
+	c.ended()
+	g.wait(time.Second)
+	if got := unauthenticated(t, g.served).loginAs("short", token); got.ErrorCode != kerr.SaslAuthenticationFailed.Code || got.ErrorMessage == nil {
+		t.Errorf("login with an expired token: %+v", got)
+	}
+}
