@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/sim"
 )
 
@@ -15,26 +16,23 @@ var (
 	startsFlag = flag.Int("starts", 300, "number of starts of brokers that start at the same time")
 )
 
-// seeds runs seeds on all processors, starting with first, until enough returns true or one fails.
-func seeds(t *testing.T, first uint64, enough func(ran int, total sim.Stats) bool) (ran int, total sim.Stats) {
-	var mu sync.Mutex
+// seeds runs the seeds that of returns for 0, 1, 2, ... on all processors, until enough returns true
+// or one fails.
+func seeds(t *testing.T, of func(i uint64) uint64, enough func(ran int, total sim.Stats) bool) (ran int, total sim.Stats) {
+	var mu sync.Mutex // guards the variables below
 	var wg sync.WaitGroup
-	next := first
+	next := uint64(0)
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for {
-				mu.Lock()
-				if enough(int(next-first), total) || t.Failed() {
-					mu.Unlock()
-					return
-				}
-				seed := next
+			mu.Lock()
+			defer mu.Unlock()
+			for !enough(int(next), total) && !t.Failed() {
+				seed := of(next)
 				next++
 				mu.Unlock()
 				res := run(t, seed)
 				mu.Lock()
 				total, ran = sim.Sum(total, res.Stats), ran+1
-				mu.Unlock()
 			}
 		})
 	}
@@ -44,8 +42,9 @@ func seeds(t *testing.T, first uint64, enough func(ran int, total sim.Stats) boo
 
 func virtualHours(s sim.Stats) float64 { return float64(s.Millis) / 3.6e6 }
 
-// campaign runs n seeds of a kind, or with -simtime fresh ones for that time, and logs the counts.
-func campaign(t *testing.T, kind uint64, n int, counts func(sim.Stats) any) (ran int, total sim.Stats) {
+// campaign runs many[0] seeds of a kind, or many[1] with -short, or with -simtime fresh ones for that
+// time, and logs the counts. One of *shareFlag fresh seeds of kind 0 is a month.
+func campaign(t *testing.T, kind uint64, many [2]int, counts func(sim.Stats) any) (ran int, total sim.Stats) {
 	if *seedFlag != 0 {
 		t.Skip("TestSeeds runs that seed")
 	}
@@ -53,10 +52,16 @@ func campaign(t *testing.T, kind uint64, n int, counts func(sim.Stats) any) (ran
 	if *timeFlag > 0 {
 		first += uint64(began.UnixNano())
 	}
-	said := began
-	ran, total = seeds(t, first, func(ran int, total sim.Stats) bool {
+	of := func(i uint64) uint64 {
+		if kind == 0 && *timeFlag > 0 && (i+1)%uint64(*shareFlag) == 0 {
+			return sim.Months + first + i
+		}
+		return first + i
+	}
+	n, said := sebtest.Runs(many[0], min(many[0], many[1])), began
+	ran, total = seeds(t, of, func(ran int, total sim.Stats) bool {
 		if *timeFlag == 0 {
-			return ran == n || testing.Short() && ran == 10
+			return ran == n
 		}
 		if time.Since(said) > time.Minute {
 			said = time.Now()
@@ -70,7 +75,7 @@ func campaign(t *testing.T, kind uint64, n int, counts func(sim.Stats) any) (ran
 
 // TestLosses runs seeds in which an object is lost, or an older copy of the bucket is restored.
 func TestLosses(t *testing.T) {
-	ran, total := campaign(t, sim.Losses, *lossesFlag, func(s sim.Stats) any { return s.Loss })
+	ran, total := campaign(t, sim.Losses, [2]int{*lossesFlag, 10}, func(s sim.Stats) any { return s.Loss })
 	n := total.Loss
 	if !t.Failed() && ran >= 40 && (n.Slots == 0 || n.Seals == 0 || n.Snapshots == 0 || n.Copies == 0 || n.Lost == 0 || n.Older == 0 || n.Unreadable == 0) {
 		t.Error("the runs did not cover enough")
@@ -94,7 +99,7 @@ func TestStarts(t *testing.T) {
 	if *seedFlag != 0 || *timeFlag > 0 {
 		t.Skip("TestSeeds runs seeds")
 	}
-	ran, total := seeds(t, sim.Starts+1, func(_ int, total sim.Stats) bool { return total.Together >= *startsFlag })
+	ran, total := seeds(t, func(i uint64) uint64 { return sim.Starts + 1 + i }, func(_ int, total sim.Stats) bool { return total.Together >= *startsFlag })
 	t.Logf("%d seeds, %.1f virtual hours, %d starts, %d of them concurrent, %d objects collected, %d leaders: %+v",
 		ran, virtualHours(total), total.Starts, total.Together, total.Deleted, total.Leaders, total)
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"reflect"
 	"strings"
 	"time"
 )
@@ -47,39 +48,32 @@ func brokenRule(r Result) string {
 
 // smallers are the steps of Shrink, largest reductions first. A step that changes nothing is
 // skipped.
-var smallers = []func(*Config){
-	func(c *Config) { c.Chaos /= 2 },
-	func(c *Config) { c.Chaos -= min(c.Chaos, max(c.Chaos/10, time.Millisecond)) },
-	func(c *Config) { c.PauseEvery = 0 },
-	func(c *Config) { c.CrashEvery = 0 },
-	func(c *Config) { c.RefuseEvery = 0 },
-	func(c *Config) { c.CutEvery = 0 },
-	func(c *Config) { c.Ghosts = 0 },
-	func(c *Config) { c.Together = 0 },
-	func(c *Config) { c.ClockEvery = 0 },
-	func(c *Config) { c.ClockRate = 0 },
-	func(c *Config) { c.RetypeEvery = 0 },
-	func(c *Config) { c.Stamped = max(0, c.Stamped-1) },
-	func(c *Config) { c.Watch.StallEvery = 0 },
-	func(c *Config) { c.Watch.PauseEvery = 0 },
-	func(c *Config) { c.Watch.LoseView = 0 },
-	func(c *Config) { c.Watch.OldView = 0 },
-	func(c *Config) { c.Watch.LostAnswer = 0 },
-	func(c *Config) { c.Watch.Refused = 0 },
-	func(c *Config) { c.Watch.Triggers = max(min(1, c.Watch.Triggers), c.Watch.Triggers-1) },
-	func(c *Config) { c.Damage = 0 },
-	func(c *Config) { c.Conflict = 0 },
-	func(c *Config) { c.Late = 0 },
-	func(c *Config) { c.FailBefore = 0 },
-	func(c *Config) { c.FailAfter = 0 },
-	func(c *Config) { c.HideLists = 0 },
-	func(c *Config) { c.ClockSkew = 0 },
-	func(c *Config) { c.Followers = 0 },
-	func(c *Config) { c.Nodes = max(1, c.Nodes-1) },
-	func(c *Config) { c.Producers = max(1, c.Producers-1) },
-	func(c *Config) { c.Compacted = max(0, c.Compacted-1) },
-	func(c *Config) { c.Topics = max(1, c.Compacted, c.Topics-1) },
-	func(c *Config) { c.Parts = max(1, c.Parts-1) },
-	func(c *Config) { c.Pipeline = 1 },
-	func(c *Config) { c.Window = max(1, c.Window-1) },
+var smallers = func() []func(*Config) {
+	steps := []func(*Config){
+		func(c *Config) { c.Chaos /= 2 },
+		func(c *Config) { c.Chaos -= min(c.Chaos, max(c.Chaos/10, time.Millisecond)) },
+		func(c *Config) { c.Pipeline = 1 },
+	}
+	for name := range strings.FieldsSeq(`PauseEvery CrashEvery RefuseEvery CutEvery Ghosts Together ClockEvery ClockRate RetypeEvery
+		Watch.StallEvery Watch.PauseEvery Watch.LoseView Watch.OldView Watch.LostAnswer Watch.Refused
+		Damage Conflict Late FailBefore FailAfter HideLists ClockSkew Followers Stamped`) {
+		steps = append(steps, func(c *Config) { c.field(name).SetZero() })
+	}
+	for name := range strings.FieldsSeq("Watch.Triggers Nodes Producers Compacted Topics Parts Window") {
+		steps = append(steps, func(c *Config) {
+			n := c.field(name)
+			n.SetInt(max(n.Int()-1, min(n.Int(), 1)))
+			c.Compacted, c.Stamped = min(c.Compacted, c.Topics), min(c.Stamped, c.Topics)
+		})
+	}
+	return steps
+}()
+
+// field returns a field by its name, of Watch with the prefix "Watch.".
+func (c *Config) field(name string) reflect.Value {
+	v := reflect.ValueOf(c).Elem()
+	if of, found := strings.CutPrefix(name, "Watch."); found {
+		return v.FieldByName("Watch").FieldByName(of)
+	}
+	return v.FieldByName(name)
 }

@@ -3,13 +3,10 @@ package sim_test
 import (
 	"flag"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/test/sim"
 )
 
@@ -46,55 +43,9 @@ func TestSeeds(t *testing.T) {
 		oneSeed(t, *seedFlag)
 		return
 	}
-	began, said := time.Now(), time.Now()
-	hours := func(seeds int) float64 { return float64(seeds) * 210 / 3600 } // without months
-	first, n := uint64(1), *seedsFlag
-	if *timeFlag > 0 {
-		first, n = uint64(time.Now().UnixNano()), 1<<40
-	} else if testing.Short() {
-		n = 15
-	}
-	var mu sync.Mutex
-	var total, counted sim.Stats
-	ran, several := 0, 0
-	next := func() (seed uint64, ok bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if ran == n || *timeFlag > 0 && time.Since(began) > *timeFlag || t.Failed() {
-			return 0, false
-		}
-		ran++
-		if *timeFlag > 0 && time.Since(said) > time.Minute {
-			said = time.Now()
-			t.Logf("%d seeds, %.1f virtual hours, %d months, %d acknowledgements, %d faults, %d firings; %v left", ran, hours(ran-total.Months),
-				total.Months, total.Acks, total.Faults, total.Watch.Firings, (*timeFlag - time.Since(began)).Round(time.Second))
-		}
-		if *timeFlag > 0 && ran%*shareFlag == 0 {
-			return sim.Months + first + uint64(ran-1), true
-		}
-		return first + uint64(ran-1), true
-	}
-	cpu := machine.CPUTime()
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for seed, ok := next(); ok; seed, ok = next() {
-				res := run(t, seed)
-				mu.Lock()
-				total = sim.Sum(total, res.Stats)
-				if res.Config.Nodes > 1 && res.Stats.Months == 0 {
-					counted, several = sim.Sum(counted, res.Stats), several+1
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	t.Logf("%d seeds, %.1f virtual hours, %.0f of months, %+v", ran, hours(ran-total.Months), monthHours(total), total)
-	if h := hours(several); several > 0 {
-		t.Logf("%.1f of the hours with two brokers or more: %.0f acknowledgements and %.0f faults an hour; %.1f such hours in a minute of one core",
-			h, float64(counted.Acks)/h, float64(counted.Faults)/h, h/(machine.CPUTime()-cpu).Minutes())
-	}
+	ran, total := campaign(t, 0, [2]int{*seedsFlag, 15}, func(s sim.Stats) any {
+		return []any{s.Months, "months", s.Acks, "acknowledgements", s.Faults, "faults", s.Watch.Firings, "firings"}
+	})
 	little := total.Acks == 0 || total.Leaders < ran || total.Faults == 0
 	if ran >= 50 {
 		little = little || total.Late == 0 || total.Cuts == 0 || total.Clocks == 0 || total.Ghosts == 0 || total.Pauses == 0 || total.Crashes == 0 ||
