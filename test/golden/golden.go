@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,17 +20,6 @@ import (
 
 // objectMax bounds an object of an archive.
 const objectMax = 16 << 20
-
-// Listing returns the SHA-256 of each object of a store, by name.
-func Listing(ctx context.Context, store objstore.Store) (map[string]string, error) {
-	sums := map[string]string{}
-	err := eachObject(ctx, store, func(key string, data []byte) error {
-		sum := sha256.Sum256(data)
-		sums[key] = hex.EncodeToString(sum[:])
-		return nil
-	})
-	return sums, err
-}
 
 // Pack writes all objects of a store as a tar.gz, by name.
 func Pack(ctx context.Context, store objstore.Store, w io.Writer) error {

@@ -140,7 +140,7 @@ func produce(t *testing.T, c golden.Caller, value string) {
 func (p *olderProgram) refuses(t *testing.T, bucket string) {
 	t.Helper()
 	store := open(t, bucket)
-	before, err := golden.Listing(t.Context(), store)
+	before, err := testenv.Checksums(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func (p *olderProgram) refuses(t *testing.T, bucket string) {
 	case <-time.After(testenv.ReadyTime):
 		t.Errorf("the older program does not stop: %s", b.Log())
 	}
-	after, err := golden.Listing(t.Context(), store)
+	after, err := testenv.Checksums(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,25 +120,27 @@ func SnapshotFrame(message []byte) []byte {
 // Checksums returns the checksums of all objects of a bucket by name.
 func Checksums(ctx context.Context, store objstore.Store) (map[string]uint32, error) {
 	sums := map[string]uint32{}
-	entries, more, err := store.List(ctx, objstore.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if more {
-		return nil, fmt.Errorf("%s: more than %d objects", store, len(entries))
-	}
-	for _, e := range entries {
-		o, err := store.Get(ctx, e.Key, objstore.Whole)
+	for o := (objstore.ListOptions{}); ; {
+		entries, more, err := store.List(ctx, o)
 		if err != nil {
 			return nil, err
 		}
-		b, err := io.ReadAll(o.Body)
-		if err = errors.Join(err, o.Body.Close()); err != nil {
-			return nil, err
+		for _, e := range entries {
+			o.After = e.Key
+			object, err := store.Get(ctx, e.Key, objstore.Whole)
+			if err != nil {
+				return nil, err
+			}
+			b, err := io.ReadAll(object.Body)
+			if err = errors.Join(err, object.Body.Close()); err != nil {
+				return nil, err
+			}
+			sums[e.Key] = crc32.ChecksumIEEE(b)
 		}
-		sums[e.Key] = crc32.ChecksumIEEE(b)
+		if !more {
+			return sums, nil
+		}
 	}
-	return sums, nil
 }
 
 func hint() []byte {

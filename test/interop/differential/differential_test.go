@@ -5,9 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +23,6 @@ var (
 	firstFlag = flag.Uint64("first", 1, "the first seed")
 	stepsFlag = flag.Int("steps", 250, "how many requests a seed has")
 	peerFlag  = flag.String("kafka", "", "the address of a Kafka that runs, with the user and password of the tests")
-	listFlag  = flag.String("list", "", "a file to write differences to, each kind once, instead of failing")
 	keepGoing = flag.Bool("all", false, "continue after a failed seed")
 )
 
@@ -52,7 +49,7 @@ func TestDifferential(t *testing.T) {
 	wanted, served := map[string]int{}, map[[2]int16]int{}
 	var versions map[kmsg.Key][2]int16
 	for seed := first; seed < first+uint64(n); seed++ {
-		r, err := oneSeed(t, k, seed, *stepsFlag, collecting)
+		r, err := oneSeed(t, k, seed, *stepsFlag, nil)
 		if r != nil {
 			compared += r.compared
 			if r.otherLeader {
@@ -109,38 +106,6 @@ func coverage(t *testing.T, versions map[kmsg.Key][2]int16, served map[[2]int16]
 	return met, all
 }
 
-var kinds = map[string][]string{}
-
-// collecting writes differences to a file.
-func collecting(r *run) {
-	if *listFlag == "" {
-		return
-	}
-	r.list = func(st *step, bad []string, request, kafka, seb string) {
-		for _, b := range bad {
-			kind := kindOf(b)
-			if len(kinds[kind]) < 3 {
-				kinds[kind] = append(kinds[kind], fmt.Sprintf("%s\n      seed %d step %d v%d: %.600s\n      request %.1200s\n      Kafka %.1200s\n      Seb %.1200s", b, r.seed, r.number, st.version, st.what, request, kafka, seb))
-			}
-			kinds[kind] = append(kinds[kind], "")
-		}
-		var out strings.Builder
-		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-			fmt.Fprintf(&out, "%s  (%d)\n", kind, len(kinds[kind])/2)
-			for _, e := range kinds[kind] {
-				if e != "" {
-					fmt.Fprintf(&out, "    %s\n", e)
-				}
-			}
-		}
-		_ = os.WriteFile(*listFlag, []byte(out.String()), 0o600)
-	}
-}
-
-var inBrackets = regexp.MustCompile(`\[[^\]]*\]|v-?[0-9]+`)
-
-func kindOf(difference string) string { return inBrackets.ReplaceAllString(difference, "") }
-
 // shared is the Kafka of all tests of a process.
 var shared struct {
 	once sync.Once
@@ -179,7 +144,7 @@ func stopShared() error {
 }
 
 // oneSeed runs a seed on a new Seb. alter changes Seb's answers.
-func oneSeed(t *testing.T, k *peer, seed uint64, steps int, alter func(*run)) (*run, error) {
+func oneSeed(t *testing.T, k *peer, seed uint64, steps int, alter func(kmsg.Response)) (*run, error) {
 	t.Helper()
 	ctx := context.Background()
 	s, err := startSeb(ctx)
@@ -196,9 +161,7 @@ func oneSeed(t *testing.T, k *peer, seed uint64, steps int, alter func(*run)) (*
 		t.Fatal(err)
 	}
 	defer r.close()
-	if alter != nil {
-		alter(r)
-	}
+	r.alter = alter
 	return r, r.steps(steps)
 }
 
@@ -244,7 +207,7 @@ func TestAlteredAnswersAreFound(t *testing.T) {
 		},
 	} {
 		const most = 600
-		r, err := oneSeed(t, k, 1, most, func(r *run) { r.alter = alter })
+		r, err := oneSeed(t, k, 1, most, alter)
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("altered %s, but the run ended with: %v", path, err)
 			continue

@@ -49,10 +49,7 @@ func (r *run) judge(st *step, out [2]outcome) error {
 	r.compared++
 	r.served[[2]int16{int16(st.key), st.version}]++
 	bad, diverges := r.differences(st, out)
-	if len(bad) > 0 && r.list != nil {
-		r.list(st, bad, r.request(st), show(out[0]), show(out[1]))
-		diverges = true
-	} else if len(bad) > 0 && st.key == kmsg.JoinGroup && slices.ContainsFunc(bad, otherLeader) {
+	if len(bad) > 0 && st.key == kmsg.JoinGroup && slices.ContainsFunc(bad, otherLeader) {
 		return errOtherLeader
 	} else if len(bad) > 0 {
 		return r.report(st, out, strings.Join(bad, "\n  "))
@@ -193,7 +190,6 @@ func (r *run) diverge(st *step) {
 // settle waits until both brokers return the same topics. After a wanted difference it deletes
 // topics that differ.
 func (r *run) settle() error {
-	mend := r.apart || r.list != nil
 	began := time.Now()
 	for ; ; time.Sleep(againWait) {
 		var seen [2]map[string]*topic
@@ -228,7 +224,7 @@ func (r *run) settle() error {
 		}
 		if took := time.Since(began); took > lagTime {
 			return fmt.Errorf("topics differ: Kafka has %s, Seb %s", names(seen[0]), names(seen[1]))
-		} else if mend && !late && took > lagTime/40 {
+		} else if r.apart && !late && took > lagTime/40 {
 			r.made = [2][]string{}
 			if err := r.remove(differ); err != nil {
 				return err

@@ -43,8 +43,6 @@ type run struct {
 	history     []string
 	due         []judgement
 	served      map[[2]int16]int // compared answers, by key and version
-	// Collects unexpected differences, which are then not errors.
-	list func(st *step, bad []string, request, kafka, seb string)
 }
 
 // nonceNow returns six letters of the time.
@@ -158,7 +156,7 @@ func (r *run) step(st *step) error {
 	for began := time.Now(); ; time.Sleep(againWait) {
 		outcomes := r.both(st)
 		err := r.judge(st, outcomes)
-		if err != nil && st.reads && time.Since(began) < r.retryTime() {
+		if err != nil && st.reads && time.Since(began) < againTime {
 			continue
 		}
 		if err != nil || !st.changes && !r.apart {
@@ -351,12 +349,4 @@ func (r *run) collect() error {
 		}
 	}
 	return nil
-}
-
-// retryTime is againTime, except when all differences are listed.
-func (r *run) retryTime() time.Duration {
-	if r.list != nil {
-		return againTime / 10
-	}
-	return againTime
 }
