@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"mime"
 	"mime/multipart"
@@ -491,22 +492,6 @@ func parallel(workers, n int, do func(i int)) {
 	wg.Wait()
 }
 
-// TestOriginalWritersWaitForMemory: with a memory limit far below the concurrent requests, every
-// produce is stored and none is refused.
-func TestOriginalWritersWaitForMemory(t *testing.T) {
-	const workers, n = 16, 64
-	s := serve(t, node.Options{Bucket: "mem:", MemoryLimit: 16 << 20, BatchWait: time.Millisecond}, httpapi.Options{})
-	c := newOriginal(t, s.url)
-	parallel(workers, n, func(i int) {
-		if err := c.add("t", bytes.Repeat([]byte{byte(i)}, 1<<20)); err != nil {
-			t.Error(err)
-		}
-	})
-	if end, err := c.nextOffset("t"); err != nil || end != n {
-		t.Errorf("next offset %d, want %d: %v", end, n, err)
-	}
-}
-
 // outcomes are the records that were reported as stored to a writer.
 type outcomes struct {
 	mu     sync.Mutex // guards stored
@@ -623,4 +608,88 @@ func TestOriginalAtStopAndTakeover(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOriginalWithMoreWritersThanConnections: queued connections wait, and success is only reported
+// for stored records.
+func TestOriginalWithMoreWritersThanConnections(t *testing.T) {
+	const writers, connections, n = 64, 8, 1500
+	s := serve(t, node.Options{Bucket: "mem:", BatchWait: time.Millisecond}, httpapi.Options{Connections: connections})
+	c := newOriginal(t, s.url)
+	var w outcomes
+	w.write(c, writers, func() bool { return w.count()+int(w.failed.Load()) >= n })()
+	c.client.CloseIdleConnections()
+	if w.count() == 0 {
+		t.Error("nothing was stored")
+	}
+	w.check(t, newOriginal(t, s.url))
+}
+
+// TestOriginalDetectsRefusals: requests that the original's broker accepts and this one refuses
+// must not look like success.
+func TestOriginalDetectsRefusals(t *testing.T) {
+	s := serve(t, node.Options{Bucket: "mem:", BatchWait: node.BatchNone}, httpapi.Options{OriginalClient: true})
+	c := newOriginal(t, s.url)
+	if err := c.add("t", []byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range []string{"a/b", "a b", "..", "x:y", "æøå", ""} {
+		if c.add(topic, []byte("a")) == nil {
+			t.Errorf("topic %q: reported as stored", topic)
+		}
+		if got, err := c.record(topic, 0); err == nil {
+			t.Errorf("topic %q: read %q as a record", topic, got)
+		}
+		if got, err := c.records(topic, 0, reads{max: 1, buffer: 100}); err == nil {
+			t.Errorf("topic %q: read %q as records", topic, got)
+		}
+		if next, err := c.nextOffset(topic); err == nil {
+			t.Errorf("topic %q: next offset %d", topic, next)
+		}
+	}
+	for name, sizes := range map[string][]uint32{"above": {3}, "below": {1}, "none": {}} {
+		if c.addSized("t", sizes, []byte("ab")) == nil {
+			t.Errorf("sizes %s the records: reported as stored", name)
+		}
+	}
+	for _, offset := range []uint64{1, math.MaxInt64, 1 << 63, math.MaxUint64} {
+		if got, err := c.record("t", offset); !errors.Is(err, errNotFound) {
+			t.Errorf("offset %d: %q %v", offset, got, err)
+		}
+		if got, err := c.records("t", offset, reads{max: 1, buffer: 10, timeout: time.Millisecond}); err != nil || len(got) > 0 {
+			t.Errorf("offset %d: %q %v", offset, got, err)
+		}
+	}
+	if next, err := c.nextOffset("t"); err != nil || next != 1 {
+		t.Errorf("next offset %d, %v", next, err)
+	}
+}
+
+// TestOriginalLargestRequests: 30 MiB is the original's limit, for one record or many together.
+func TestOriginalLargestRequests(t *testing.T) {
+	const largest = 30 << 20
+	stores(t, func(t *testing.T, bucket string) {
+		s := serve(t, node.Options{Bucket: bucket, BatchWait: node.BatchNone}, httpapi.Options{})
+		c := newOriginal(t, s.url)
+		for topic, n := range map[string]int{"one": 1, "many": 30 << 10} {
+			values := make([][]byte, n)
+			for i := range values {
+				values[i] = bytes.Repeat([]byte{byte(i)}, largest/n)
+			}
+			if err := c.add(topic, values...); err != nil {
+				t.Errorf("%s: %v", topic, err)
+				continue
+			}
+			if got, err := c.record(topic, uint64(n-1)); err != nil || !bytes.Equal(got, values[n-1]) {
+				t.Errorf("%s: %d bytes, %v", topic, len(got), err)
+			}
+			if got, err := c.records(topic, 0, reads{max: 10, buffer: largest}); err != nil || len(got) != min(n, 10) {
+				t.Errorf("%s: %d records, %v", topic, len(got), err)
+			}
+			values[0] = append(values[0], 'x')
+			if err := c.add(topic, values...); !errors.Is(err, errTooLarge) {
+				t.Errorf("%s, and a byte: %v", topic, err)
+			}
+		}
+	})
 }
