@@ -17,9 +17,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
 	"github.com/sebbroker/seb/test/campaign"
 )
 
@@ -34,11 +31,10 @@ type options struct {
 	triggers string
 	seb      string
 	s3       bool
-	progress io.Writer
 }
 
 func main() {
-	o := options{progress: io.Discard}
+	o := options{}
 	flag.IntVar(&o.users, "users", 10_000, "number of users who sign up")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the users' actions")
 	flag.DurationVar(&o.day, "day", 2500*time.Millisecond, "duration of a simulated day")
@@ -46,9 +42,6 @@ func main() {
 	flag.StringVar(&o.triggers, "triggers", "test/cmd/onboarding/triggers", "folder of the triggers")
 	flag.StringVar(&o.seb, "seb", "", "path of the seb program (default: built from source)")
 	flag.BoolVar(&o.s3, "s3", false, "use the S3 server of the tests instead of a bucket on disk")
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		o.progress = os.Stderr
-	}
 	campaign.Do(source, func(ctx context.Context) error {
 		if o.s3 {
 			if err := campaign.S3(ctx); err != nil {
@@ -118,10 +111,4 @@ func run(ctx context.Context, o *options, out io.Writer) (rep *report, err error
 		return nil, err
 	}
 	return l.end(ctx)
-}
-
-// bar returns a progress bar with n steps.
-func (o *options) bar(what string, n int) *progressbar.ProgressBar {
-	return progressbar.NewOptions(n, progressbar.OptionSetDescription(what), progressbar.OptionSetWriter(o.progress),
-		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
 }

@@ -46,36 +46,13 @@ func (l *monthRun) month(ctx context.Context) error {
 		}
 		failed <- err
 	}()
-	watch, unwatch := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		l.show(watch, "a month", len(all), func() int { return int(s.sent.Load()) })
-	}()
 	fault := s.run(ctx, all)
-	unwatch()
-	<-watched
 	if err := errors.Join(<-failed, fault); err != nil {
 		return err
 	}
 	fmt.Fprintf(l.out, "In %v: %d events sent, %d of them twice. kill -9 of the broker %d times, once its data folder was deleted too; of the receiver %d times.\n",
 		time.Since(s.start).Round(time.Second), s.sent.Load(), s.again.Load(), l.kills["broker"], l.kills["receiver"])
 	return nil
-}
-
-// show draws a progress bar until ctx ends.
-func (l *monthRun) show(ctx context.Context, what string, most int, now func() int) {
-	bar := l.o.bar(what, most)
-	for tick := time.NewTicker(100 * time.Millisecond); ; {
-		select {
-		case <-tick.C:
-			_ = bar.Set(now())
-		case <-ctx.Done():
-			tick.Stop()
-			_ = bar.Finish()
-			return
-		}
-	}
 }
 
 // stallTimeout is how long the run waits without progress before it reports missing mails.
@@ -93,7 +70,7 @@ func (l *monthRun) end(ctx context.Context) (*report, error) {
 	if err := l.past(ctx, until, log.user); err != nil {
 		return nil, err
 	}
-	undelivered, err := l.delivered(ctx, len(want))
+	undelivered, err := l.delivered(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -142,13 +119,11 @@ func (l *monthRun) past(ctx context.Context, until time.Time, users map[int32]st
 
 // delivered waits until no firing is pending. It returns the firings that were retracted before the broker
 // recorded a delivery.
-func (l *monthRun) delivered(ctx context.Context, most int) (undelivered map[mail]bool, err error) {
-	bar := l.o.bar("mails", most)
-	defer func() { _ = bar.Finish() }()
+func (l *monthRun) delivered(ctx context.Context) (undelivered map[mail]bool, err error) {
 	before, since := -1, time.Now()
 	for {
 		undelivered = map[mail]bool{}
-		open, all := 0, 0
+		open := 0
 		for q := (client.FiringQuery{Limit: 1000}); ; {
 			list, next, err := l.client.Firings(ctx, q)
 			if err != nil {
@@ -156,7 +131,6 @@ func (l *monthRun) delivered(ctx context.Context, most int) (undelivered map[mai
 			}
 			for i := range list {
 				x := &list[i]
-				all++
 				if x.State == "computed" || x.State == "pending" {
 					open++
 				}
@@ -168,7 +142,6 @@ func (l *monthRun) delivered(ctx context.Context, most int) (undelivered map[mai
 				break
 			}
 		}
-		_ = bar.Set(all - open)
 		if open == 0 {
 			return undelivered, nil
 		}

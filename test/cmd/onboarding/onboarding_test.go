@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,7 @@ func TestOnboarding(t *testing.T) {
 		t.Skip("-short: a month takes a quarter of a minute")
 	}
 	var out bytes.Buffer
-	o := options{users: 300, seed: 1, day: 400 * time.Millisecond, dir: t.TempDir(), triggers: "triggers", progress: io.Discard}
+	o := options{users: 300, seed: 1, day: 400 * time.Millisecond, dir: t.TempDir(), triggers: "triggers"}
 	rep, err := run(t.Context(), &o, &out)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
