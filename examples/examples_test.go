@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.InteropMain(m)) }
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // TestPrograms runs each example against a broker and compares its output.
 func TestPrograms(t *testing.T) {

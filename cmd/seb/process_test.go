@@ -2,11 +2,9 @@ package main_test
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -15,25 +13,10 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
-// program is the built seb; TestMain builds it.
-var program string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "seb-cmd-test-*")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "seb")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // workDir is a working folder for commands of a person.
 type workDir struct {
@@ -54,7 +37,7 @@ func newWorkDir(t *testing.T) *workDir {
 }
 
 func (p *workDir) command(args ...string) *exec.Cmd {
-	c := exec.Command(program, args...)
+	c := exec.Command(testenv.Program(p.t), args...)
 	c.Dir = p.dir
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "SEB_") {

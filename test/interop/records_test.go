@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := testenv.InteropMain(m)
+	code := testenv.Main(m)
 	if compiled.dir != "" {
 		_ = os.RemoveAll(compiled.dir)
 	}

@@ -50,14 +50,14 @@ func start(t *testing.T, args ...string) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir, program := t.TempDir(), seb(t)
 	env := append([]string{"SEB_API_KEY=" + key}, testenv.S3Keys...)
 	args = append([]string{
 		"--bucket", proxy.Spec("pressure"), "--data-dir", dir, "--http-port", "0", "--memory-limit", strconv.Itoa(limit),
 		"--http-connections", "100000", "--http-debug-enable", "--http-debug-port", debugPort,
 	}, args...)
 	b.again = func() (err error) {
-		if b.Broker, err = testenv.Serve(b.cell.wrap(seb), env, args...); err != nil {
+		if b.Broker, err = testenv.Serve(b.cell.wrap(program), env, args...); err != nil {
 			return err
 		}
 		if b.url, err = b.Address(dir); err != nil {

@@ -2,7 +2,6 @@ package pressure
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -25,23 +24,12 @@ var built = flag.String("seb", "", "path of a built seb (empty: build it)")
 // limit is the memory of the simulated machine, and the broker's --memory-limit.
 const limit = 64 << 20
 
-// seb is the built broker; TestMain sets it.
-var seb string
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "seb-pressure-*")
-	if err != nil {
-		panic(err)
+// seb returns the path of the broker.
+func seb(t testing.TB) string {
+	if *built != "" {
+		return *built
 	}
-	if seb = *built; seb == "" {
-		seb, err = testenv.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	return testenv.Program(t)
 }

@@ -1,7 +1,7 @@
 // Interop: a broker for clients of other languages. It has a bucket folder and a Kafka address that
 // stay the same when the process is killed and started again. A test begins with InteropWanted,
 // starts a broker with ServeInterop, and prints a line for each check with Report. Each test
-// package calls InteropMain in its TestMain.
+// package calls Main in its TestMain.
 
 package testenv
 
@@ -27,38 +27,6 @@ func InteropWanted(t testing.TB) {
 	if os.Getenv(InteropVariable) != "1" {
 		t.Skip("runs with go run ./test/cmd/interop: it fetches clients of other languages")
 	}
-}
-
-// interopSeb is the program, built on first use.
-var interopSeb struct {
-	once sync.Once
-	dir  string
-	path string
-	err  error
-}
-
-// Program returns the path of seb, which it builds on first use. InteropMain removes it.
-func Program(t testing.TB) string {
-	t.Helper()
-	interopSeb.once.Do(func() {
-		if interopSeb.dir, interopSeb.err = os.MkdirTemp("", "seb-interop-bin-*"); interopSeb.err == nil {
-			interopSeb.path, interopSeb.err = Build(interopSeb.dir)
-		}
-	})
-	if interopSeb.err != nil {
-		t.Fatal(interopSeb.err)
-	}
-	return interopSeb.path
-}
-
-// InteropMain runs the tests of a package and removes the program that was built for them. It
-// returns the exit code.
-func InteropMain(m *testing.M) int {
-	code := m.Run()
-	if interopSeb.dir != "" {
-		_ = os.RemoveAll(interopSeb.dir)
-	}
-	return code
 }
 
 // InteropBroker is `seb serve` on one bucket folder, one data directory and one Kafka address, as

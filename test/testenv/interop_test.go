@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestMain(m *testing.M) { os.Exit(InteropMain(m)) }
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
 func TestInteropBrokerKeepsItsAddress(t *testing.T) {
 	b := ServeInterop(t)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -39,6 +40,77 @@ func BuildPackage(dir, pkg string, flags ...string) (string, error) {
 		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
 	return path, nil
+}
+
+// programs are the programs of this process: links to those in .cache, which other processes may
+// replace after a change of the code.
+var programs struct {
+	mu    sync.Mutex
+	dir   string            // created for the first program
+	paths map[string]string // by the flags of go build
+}
+
+// Program returns the path of a built seb, which stays the same until Main returns. It builds on
+// the first call with the same flags. The linker runs only if no test process has built the same
+// code before.
+func Program(t testing.TB, flags ...string) string {
+	t.Helper()
+	programs.mu.Lock()
+	defer programs.mu.Unlock()
+	key := strings.Join(flags, "")
+	if path, ok := programs.paths[key]; ok {
+		return path
+	}
+	path, err := linked(key, flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs.paths[key] = path
+	return path
+}
+
+func linked(key string, flags []string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	if programs.dir == "" {
+		if programs.dir, err = os.MkdirTemp("", "seb-programs-*"); err != nil {
+			return "", err
+		}
+		programs.paths = make(map[string]string)
+	}
+	shared := filepath.Join(root, ".cache", "programs"+key)
+	if err := os.MkdirAll(shared, 0o750); err != nil {
+		return "", err
+	}
+	unlock, err := lock(shared + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	built, err := Build(shared, flags...)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(programs.dir, "seb"+key)
+	if os.Link(built, path) == nil {
+		return path, nil
+	}
+	text, err := os.ReadFile(built) // another file system
+	if err == nil {
+		err = os.WriteFile(path, text, 0o700)
+	}
+	return path, err
+}
+
+// Main runs the tests of a package and removes its programs. It returns the exit code.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if programs.dir != "" {
+		_ = os.RemoveAll(programs.dir)
+	}
+	return code
 }
 
 // Broker is one process of `seb serve`. Its methods may be called concurrently.

@@ -38,7 +38,7 @@ const (
 func TestTorture(t *testing.T) {
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	c := newCampaign(t, newShared(t, failing))
+	c := newCampaign(t, newShared(t, failing...))
 	var wg sync.WaitGroup
 	for range c.atOnce {
 		wg.Go(func() {
@@ -54,46 +54,13 @@ func TestTorture(t *testing.T) {
 	c.print()
 }
 
-// The builds of the program.
-var (
-	delivered = &build{}
-	failing   = &build{flags: []string{"-tags", "failpoints"}}
-)
+// failing are the build flags of a program with failpoints.
+var failing = []string{"-tags", "failpoints"}
 
-// build is the program, built once for all tests.
-type build struct {
-	flags []string
-	once  sync.Once
-	dir   string
-	path  string
-	err   error
-}
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
-func built(t *testing.T, b *build) string {
-	t.Helper()
-	b.once.Do(func() {
-		if b.dir, b.err = os.MkdirTemp("", "seb-torture-bin-*"); b.err == nil {
-			b.path, b.err = testenv.Build(b.dir, b.flags...)
-		}
-	})
-	if b.err != nil {
-		t.Fatal(b.err)
-	}
-	return b.path
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	for _, b := range []*build{delivered, failing} {
-		if b.dir != "" {
-			_ = os.RemoveAll(b.dir)
-		}
-	}
-	os.Exit(code)
-}
-
-// newShared starts the S3 server. The program is one of the builds.
-func newShared(t *testing.T, of *build) *shared {
+// newShared starts the S3 server. flags are those of the program's build.
+func newShared(t *testing.T, flags ...string) *shared {
 	t.Helper()
 	dir := *keepFlag
 	if dir == "" {
@@ -105,7 +72,7 @@ func newShared(t *testing.T, of *build) *shared {
 	if testing.Short() {
 		t.Skip("-short: no S3 server")
 	}
-	w := &shared{keep: filepath.Join(dir, "runs"), seb: built(t, of), plain: built(t, delivered)}
+	w := &shared{keep: filepath.Join(dir, "runs"), seb: testenv.Program(t, flags...), plain: testenv.Program(t)}
 	for _, sub := range []string{w.keep, filepath.Join(dir, "s3")} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
 			t.Fatal(err)
@@ -212,16 +179,16 @@ func TestNoFailpointsInTheProgram(t *testing.T) {
 		t.Skip("builds the broker twice")
 	}
 	for _, c := range []struct {
-		b    *build
-		want bool
-	}{{delivered, false}, {failing, true}} {
-		text, err := os.ReadFile(built(t, c.b))
+		flags []string
+		want  bool
+	}{{nil, false}, {failing, true}} {
+		text, err := os.ReadFile(testenv.Program(t, c.flags...))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"SEB_FAILPOINTS", "SEB_HURRY", "commit.before-answer", "internal/failpoint.Hit"} {
 			if bytes.Contains(text, []byte(name)) != c.want {
-				t.Errorf("built with %q: has %q: %v", c.b.flags, name, !c.want)
+				t.Errorf("built with %q: has %q: %v", c.flags, name, !c.want)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func TestMutants(t *testing.T) {
 	if *mutantFlag == "" {
 		t.Skip("-mutant is not given")
 	}
-	w := newShared(t, failing)
+	w := newShared(t, failing...)
 	found := 0
 	names := []string{*mutantFlag}
 	draw, least := newPlan, 3

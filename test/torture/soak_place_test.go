@@ -34,7 +34,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	t.Setenv("SEB_API_KEY", apiKey)
-	return &fixture{t: t, seb: built(t, delivered), dir: t.TempDir(), proxy: testenv.CountedS3(t)}
+	return &fixture{t: t, seb: testenv.Program(t), dir: t.TempDir(), proxy: testenv.CountedS3(t)}
 }
 
 func (p *fixture) dataDir() string { return filepath.Join(p.dir, "data") }

@@ -28,7 +28,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	code := testenv.InteropMain(m)
+	code := testenv.Main(m)
 	if err := stopShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
