@@ -30,10 +30,11 @@ var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying)(\.(txt|md))?$`)
 // module is a module that something is built from, without those of the repository.
 type module struct{ path, version, dir string }
 
-// modules returns the modules of the packages that arguments of `go list` select in a folder.
-func (r *release) modules(dir string, args ...string) ([]module, error) {
+// modules returns the modules of the packages that arguments of `go list` select in a folder. They
+// depend on the operating system.
+func (r *release) modules(goos, dir string, args ...string) ([]module, error) {
 	const format = `{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}`
-	text, err := r.outputIn(dir, "go", append([]string{"list", "-deps", "-f", format}, args...)...)
+	text, err := r.outputIn(dir, "env", append([]string{"CGO_ENABLED=0", "GOOS=" + goos, "go", "list", "-deps", "-f", format}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +58,15 @@ func (r *release) modules(dir string, args ...string) ([]module, error) {
 func (r *release) licences() error {
 	tests := []string{"-test", "./..."}
 	for dir, args := range map[string][]string{".": tests, "bench": tests, "packaging": tests, "tools": {"tool"}} {
-		list, err := r.modules(filepath.Join(r.root, dir), args...)
-		if err != nil {
-			return err
-		}
-		for _, m := range list {
-			if _, err := licence(m.dir); err != nil {
-				return fmt.Errorf("module %s %s: %w", m.path, m.version, err)
+		for _, goos := range []string{"linux", "darwin"} {
+			list, err := r.modules(goos, filepath.Join(r.root, dir), args...)
+			if err != nil {
+				return err
+			}
+			for _, m := range list {
+				if _, err := licence(m.dir); err != nil {
+					return fmt.Errorf("module %s %s: %w", m.path, m.version, err)
+				}
 			}
 		}
 	}

@@ -106,10 +106,17 @@ func (r *release) run() (err error) {
 	if err := r.image(images); err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
-	for name := range programs {
-		if err := r.sbom(filepath.Join(r.stage(r.platforms[0]), name)); err != nil {
-			return fmt.Errorf("SBOM of %s: %w", name, err)
+	described := map[string]bool{} // operating systems
+	for _, p := range r.platforms {
+		for name := range programs {
+			if described[p.os] {
+				continue
+			}
+			if err := r.sbom(p, name); err != nil {
+				return fmt.Errorf("SBOM of %s: %w", name, err)
+			}
 		}
+		described[p.os] = true
 	}
 	return r.checksums()
 }

@@ -10,16 +10,17 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom writes the modules of a program with their licences as CycloneDX. The module of the
-// repository has the version of the release.
-func (r *release) sbom(program string) error {
-	info, err := buildinfo.ReadFile(program)
+// sbom writes the modules of a program with their licences as CycloneDX. They are the same for all
+// architectures of an operating system. The module of the repository has the version of the
+// release.
+func (r *release) sbom(p platform, name string) error {
+	info, err := buildinfo.ReadFile(filepath.Join(r.stage(p), name))
 	if err != nil {
 		return err
 	}
 	dirs := map[string]string{}
 	for _, dir := range []string{r.root, filepath.Join(r.root, "bench")} {
-		list, err := r.modules(dir, "./cmd/...")
+		list, err := r.modules(p.os, dir, "./cmd/...")
 		if err != nil {
 			return err
 		}
@@ -27,7 +28,6 @@ func (r *release) sbom(program string) error {
 			dirs[m.path+" "+m.version] = m.dir
 		}
 	}
-	name := filepath.Base(program)
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{
 		Timestamp: r.time.Format("2006-01-02T15:04:05Z"),
@@ -47,7 +47,7 @@ func (r *release) sbom(program string) error {
 		components = append(components, component(m.Path, version, id))
 	}
 	bom.Components = &components
-	out, err := os.Create(filepath.Join(r.out, name+"_"+r.version+"_sbom.cdx.json"))
+	out, err := os.Create(filepath.Join(r.out, name+"_"+r.version+"_"+p.os+".cdx.json"))
 	if err != nil {
 		return err
 	}
