@@ -49,7 +49,7 @@ store's documentation for whether an acknowledged object survives the loss of po
 			fmt.Fprintf(cmd.OutOrStdout(), "%s passes all checks (%v); they do not cover the loss of power or of a disk\n",
 				store, time.Since(start).Round(time.Millisecond))
 			if l, ok := store.(*objstore.S3); ok {
-				if w := l.LifecycleWarning(cmd.Context()); w != "" {
+				if w, err := l.LifecycleWarning(cmd.Context()); err == nil && w != "" {
 					fmt.Fprintln(cmd.OutOrStdout(), "warning:", w)
 				}
 			}

@@ -2,12 +2,15 @@ package main_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -56,7 +59,7 @@ func TestCommandsRefuseANewerBucket(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := contents(t, store)
-			says := "format level 3, which needs Seb 9.9.9 or newer"
+			says := fmt.Sprintf("format level %d, which needs Seb 9.9.9 or newer", state.LevelMax+1)
 			if name == "in its layout" {
 				says = "layout 2, which needs a newer Seb"
 			}
@@ -79,13 +82,14 @@ func TestCommandsRefuseANewerBucket(t *testing.T) {
 }
 
 func TestUpgradeCommand(t *testing.T) {
+	highest := strconv.Itoa(state.LevelMax)
 	p := newWorkDir(t)
 	if _, err := testenv.OldBucket(t.Context(), folder(t, filepath.Join(p.dir, "bucket"))); err != nil {
 		t.Fatal(err)
 	}
 	flags := []string{"--kafka-listen", "", "--bucket", "./bucket"}
 	b := p.serve(append(flags, "--hold-upgrade")...)
-	if log := b.err.String(); !strings.Contains(log, `"format level held" level=1 highest=2`) {
+	if log := b.err.String(); !strings.Contains(log, `"format level held" level=1 highest=`+highest) {
 		t.Errorf("held: %s", log)
 	}
 	if got := p.must("upgrade"); !strings.Contains(got, "at format level 1;") || !strings.Contains(got, "no write raises it") {
@@ -93,19 +97,19 @@ func TestUpgradeCommand(t *testing.T) {
 	}
 	b.term()
 	b = p.serve(flags...)
-	if log := b.err.String(); !strings.Contains(log, `"format level raised by the first write after a time" level=1 highest=2`) {
+	if log := b.err.String(); !strings.Contains(log, `"format level raised by the first write after a time" level=1 highest=`+highest) {
 		t.Errorf("hold-upgrade not lifted: %s", log)
 	}
 	if got := p.must("upgrade"); !strings.Contains(got, "until the first write at or after ") {
 		t.Errorf("hold-upgrade not lifted: %s", got)
 	}
-	if got := p.must("upgrade", "--finalize"); got != "the bucket is now at format level 2; it was at 1\n" {
+	if got := p.must("upgrade", "--finalize"); got != "the bucket is now at format level "+highest+"; it was at 1\n" {
 		t.Errorf("finalized: %s", got)
 	}
-	if got := p.must("upgrade", "--finalize"); got != "the bucket is already at format level 2\n" {
+	if got := p.must("upgrade", "--finalize"); got != "the bucket is already at format level "+highest+"\n" {
 		t.Errorf("finalized again: %s", got)
 	}
-	if got := p.must("upgrade"); got != "the bucket is at format level 2, the highest that the broker knows\n" {
+	if got := p.must("upgrade"); got != "the bucket is at format level "+highest+", the highest that the broker knows\n" {
 		t.Errorf("after: %s", got)
 	}
 	b.term()

@@ -145,6 +145,7 @@ func (e *examination) memory() {
 
 // ports checks whether the addresses are free, or a broker answers there.
 func (e *examination) ports(ctx context.Context) {
+	running := false // a broker answers at the HTTP address
 	for _, p := range []struct{ check, address string }{
 		{"HTTP address", net.JoinHostPort(e.cfg.HTTP.Address, strconv.Itoa(e.cfg.HTTP.Port))},
 		{"Kafka address", e.cfg.Kafka.Listen},
@@ -160,7 +161,10 @@ func (e *examination) ports(ctx context.Context) {
 		case !errors.Is(err, syscall.EADDRINUSE):
 			e.add(Fail, p.check, "use an address of this machine", "%v", err)
 		case p.check == "HTTP address" && e.isBroker(ctx, p.address):
+			running = true
 			e.add(OK, p.check, "", "%s: a broker answers", p.address)
+		case running:
+			e.add(OK, p.check, "", "%s is in use, and a broker answers at the HTTP address", p.address)
 		default:
 			e.add(Warn, p.check, "stop the other program, or choose another port, unless it is this broker", "%s is in use", p.address)
 		}
@@ -210,8 +214,25 @@ func (e *examination) certificate() {
 	}
 }
 
-// bucket checks the store, the clock compared with the store's, and the log.
+// bucket checks the store, the log, and the clock compared with both.
 func (e *examination) bucket(ctx context.Context) {
+	store := e.open(ctx)
+	var end *state.State
+	probe := e.probe
+	if e.cfg.ReadOnly {
+		probe = e.probeList
+	}
+	if store != nil && probe(ctx, store) {
+		if s, ok := store.(*objstore.S3); ok {
+			e.policies(ctx, s)
+		}
+		end = e.log(ctx, store)
+	}
+	e.clock(end, store)
+}
+
+// open opens the store. It returns nil if there is none to check.
+func (e *examination) open(ctx context.Context) objstore.Store {
 	name, err := e.cfg.BucketSpec()
 	var spec objstore.Spec
 	if err == nil {
@@ -219,47 +240,40 @@ func (e *examination) bucket(ctx context.Context) {
 	}
 	if err != nil {
 		e.add(Fail, "bucket", "correct --bucket", "%v", err)
-		return
+		return nil
 	}
 	switch spec.Kind {
 	case objstore.KindMemory:
 		e.add(Warn, "bucket", "use a folder or an S3 bucket", "mem: keeps records in memory: they end with the process")
-		return
+		return nil
 	case objstore.KindDisk:
 		if _, err := os.Stat(spec.Dir); errors.Is(err, fs.ErrNotExist) {
 			if err := writable(existing(spec.Dir)); err != nil {
 				e.add(Fail, "bucket", "create the folder for the user that runs the broker", "%s: %v", spec.Dir, err)
-				return
+				return nil
 			}
-			e.add(OK, "bucket", "", "%s does not exist yet: the first start creates it", spec.Dir)
-			return
+			e.add(OK, "bucket", "", "%s does not exist yet: the first start creates it at format level %d", spec.Dir, state.LevelMax)
+			return nil
 		}
 		e.space("bucket", spec.Dir)
 	}
 	store, err := spec.Open(ctx, objstore.Options{})
 	if err != nil {
 		e.add(Fail, "bucket", "correct --bucket and the credentials", "%v", err)
-		return
+		return nil
 	}
-	if !e.probe(ctx, store) {
-		return
-	}
-	if s, ok := store.(*objstore.S3); ok {
-		e.policies(ctx, s)
-	}
-	e.clock(e.log(ctx, store), store)
+	return store
 }
 
 // probe checks the permissions that a broker needs, and the latency of a PUT.
 func (e *examination) probe(ctx context.Context, s objstore.Store) bool {
-	const do = "grant PutObject, GetObject, DeleteObject and ListBucket on the prefix; check region, endpoint and keys"
 	key := "probe/" + rand.Text()
 	var took []time.Duration
 	for i := range probePuts {
 		begin := time.Now()
 		name := fmt.Sprintf("%s-%d", key, i)
 		if err := s.Put(ctx, name, objstore.NewBody([]byte("seb doctor"))); err != nil {
-			e.add(Fail, "store", do, "PUT %s: %v", name, err)
+			e.unusable(s, "PUT", err)
 			return false
 		}
 		took = append(took, time.Since(begin))
@@ -301,7 +315,7 @@ func (e *examination) probe(ctx context.Context, s objstore.Store) bool {
 	}
 	for _, step := range steps {
 		if err := step.do(); err != nil {
-			e.add(Fail, "store", do, "%s: %s: %v", s, step.what, err)
+			e.unusable(s, step.what, err)
 			return false
 		}
 	}
@@ -316,14 +330,45 @@ func (e *examination) probe(ctx context.Context, s objstore.Store) bool {
 	return true
 }
 
+// probeList is probe for a broker that writes nothing.
+func (e *examination) probeList(ctx context.Context, s objstore.Store) bool {
+	if _, _, err := s.List(ctx, objstore.ListOptions{Max: 1}); err != nil {
+		e.unusable(s, "LIST", err)
+		return false
+	}
+	e.add(OK, "store", "", "%s: LIST is permitted; nothing is written with --read-only", s)
+	return true
+}
+
+// unusable adds the finding that a request to the store failed.
+func (e *examination) unusable(s objstore.Store, request string, err error) {
+	do := "check the name of the bucket, region and keys; grant PutObject, GetObject, DeleteObject and ListBucket on the prefix"
+	if _, remote := objstore.As[*objstore.S3](s); !remote {
+		do = "allow the broker's user to read and write the folder, and check the disk"
+	} else if errors.Is(err, objstore.ErrNoVerdict) {
+		do = "check the endpoint and the network: the store did not answer"
+	}
+	e.add(Fail, "store", do, "%s: %s: %v", s, request, err)
+}
+
 // policies checks the bucket's lifecycle rules and versioning.
 func (e *examination) policies(ctx context.Context, s *objstore.S3) {
-	if w := s.LifecycleWarning(ctx); w != "" {
-		e.add(Fail, "lifecycle", "remove the rule, or limit it to another prefix: objects of a log never expire", "%s", w)
+	switch warning, err := s.LifecycleWarning(ctx); {
+	case err != nil:
+		e.add(Warn, "lifecycle", "grant s3:GetLifecycleConfiguration, or check manually that no rule expires objects of the prefix", "rules unknown: %v", err)
+	case warning != "":
+		e.add(Fail, "lifecycle", "remove the rule, or limit it to another prefix: objects of a log never expire", "%s", warning)
+	default:
+		e.add(OK, "lifecycle", "", "no rule expires or archives objects of the prefix")
 	}
-	if s.Versioned(ctx) {
+	switch on, err := s.Versioned(ctx); {
+	case err != nil:
+		e.add(Warn, "versioning", "grant s3:GetBucketVersioning, or check manually whether old versions cost money", "unknown: %v", err)
+	case on:
 		e.add(Warn, "versioning", "add a lifecycle rule that expires noncurrent versions and removes expired delete markers",
 			"versioning is on: deleted objects stay and cost money")
+	default:
+		e.add(OK, "versioning", "", "off")
 	}
 }
 

@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/doctor"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -32,10 +34,11 @@ func TestFindings(t *testing.T) {
 		"memory":                {func(_ *testing.T, cfg *config.Config) { cfg.MemoryLimit = 1 << 50 }, doctor.Fail, "memory", "1048576.0 GiB"},
 		"records in memory":     {func(_ *testing.T, cfg *config.Config) { cfg.Bucket = "mem:" }, doctor.Warn, "bucket", "end with the process"},
 		"no such bucket":        {func(_ *testing.T, cfg *config.Config) { cfg.Bucket = "ftp://x" }, doctor.Fail, "bucket", "ftp://x"},
-		"a log":                 {writeLog, doctor.OK, "log", "epoch 1, format level 2"},
+		"a log":                 {writeLog, doctor.OK, "log", fmt.Sprintf("epoch 1, format level %d", state.LevelMax)},
 		"a damaged log":         {damageLog, doctor.Fail, "log", "checksum"},
 		"a clock that is late":  {futureLog, doctor.Fail, "clock", "in the future"},
 		"a backup":              {func(t *testing.T, cfg *config.Config) { writeLog(t, cfg); rename(t, cfg, core.MetaKey, "meta/backup") }, doctor.Fail, "log", "seb restore"},
+		"a read-only broker":    {func(t *testing.T, cfg *config.Config) { writeLog(t, cfg); cfg.ReadOnly = true }, doctor.OK, "store", "nothing is written"},
 		"another program":       {taken, doctor.Warn, "HTTP address", "is in use"},
 		"an address elsewhere":  {func(_ *testing.T, cfg *config.Config) { cfg.HTTP.Address = "192.0.2.1" }, doctor.Fail, "HTTP address", "192.0.2.1"},
 		"no certificate":        {func(_ *testing.T, cfg *config.Config) { cfg.TLS.CertFile, cfg.TLS.KeyFile = "no.pem", "no.key" }, doctor.Fail, "certificate", "no.pem"},
@@ -48,8 +51,9 @@ func TestFindings(t *testing.T) {
 			dir := t.TempDir()
 			cfg.DataDir, cfg.Bucket, cfg.HTTP.Port, cfg.Kafka.Listen = filepath.Join(dir, "data"), filepath.Join(dir, "bucket"), 0, ""
 			c.spoil(t, &cfg)
-			found := false
+			found, clock := false, false
 			for _, f := range doctor.Run(t.Context(), cfg) {
+				clock = clock || f.Check == "clock"
 				if f.Check == c.check {
 					found = true
 					if f.Level != c.level || !strings.Contains(f.Text, c.text) || (f.Do == "") != (f.Level == doctor.OK) {
@@ -59,8 +63,8 @@ func TestFindings(t *testing.T) {
 					t.Errorf("%+v", f)
 				}
 			}
-			if !found {
-				t.Errorf("no finding of %q", c.check)
+			if !found || !clock {
+				t.Errorf("finding of %q: %v; of the clock: %v", c.check, found, clock)
 			}
 		})
 	}
@@ -77,12 +81,21 @@ func TestS3(t *testing.T) {
 	for _, f := range doctor.Run(t.Context(), cfg) {
 		levels[f.Check] = f
 	}
-	if levels["store"].Level != doctor.OK || levels["clock"].Level != doctor.OK || !strings.Contains(levels["clock"].Text, "from the store's") || levels["log"].Level != doctor.OK {
+	if levels["store"].Level != doctor.OK || levels["clock"].Level != doctor.OK || !strings.Contains(levels["clock"].Text, "from the store's") || levels["log"].Level != doctor.OK ||
+		levels["lifecycle"].Level != doctor.OK || levels["versioning"].Level != doctor.OK {
 		t.Errorf("%+v", levels)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
 	for _, f := range doctor.Run(t.Context(), cfg) {
 		if f.Check == "store" && (f.Level != doctor.Fail || !strings.Contains(f.Text, "PUT")) || strings.Contains(f.Text, "wrong") {
+			t.Errorf("%+v", f)
+		}
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range doctor.Run(t.Context(), cfg) {
+		if f.Check == "store" && (f.Level != doctor.Fail || !strings.Contains(f.Do, "endpoint")) {
 			t.Errorf("%+v", f)
 		}
 	}

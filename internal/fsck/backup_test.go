@@ -79,8 +79,8 @@ func TestVersionedBucket(t *testing.T) {
 		return s
 	}
 	from, to := open("bucket"), open("backup")
-	if !from.Versioned(t.Context()) {
-		t.Error("versioning is not seen")
+	if on, err := from.Versioned(t.Context()); err != nil || !on {
+		t.Errorf("versioning is not seen: %v", err)
 	}
 	want := live(t, from, 4)
 	settled(t, from)

@@ -136,13 +136,14 @@ func (g *checkedStore) ClockSkew() (skew time.Duration, ok bool) {
 	return 0, false
 }
 
-// warnLifecycle warns about lifecycle rules that would delete objects of the log.
+// warnLifecycle warns about lifecycle rules that would delete objects of the log. The permission to
+// read the rules is optional.
 func warnLifecycle(ctx context.Context, store objstore.Store, log *slog.Logger) {
 	l, ok := store.(*objstore.S3)
 	if !ok {
 		return
 	}
-	if warning := l.LifecycleWarning(ctx); warning != "" {
+	if warning, err := l.LifecycleWarning(ctx); err == nil && warning != "" {
 		log.Warn("bucket has a lifecycle rule that expires objects", "warning", warning)
 	}
 }

@@ -86,7 +86,7 @@ func FuzzErrorAnswers(f *testing.F) {
 		case 2:
 			err = s.Delete(t.Context(), "k", "l")
 		case 3:
-			_ = s.LifecycleWarning(t.Context())
+			_, err = s.LifecycleWarning(t.Context())
 		}
 		switch oneOf(t, err) {
 		case ErrExists:

@@ -12,15 +12,19 @@ import (
 
 // LifecycleWarning reads the bucket's lifecycle rules. It returns a warning if a rule deletes
 // objects of this store by age, or moves them to storage that cannot be read at once: seals must be
-// kept permanently (rule R7). "" means no such rule, or no permission to read the rules.
-func (s *S3) LifecycleWarning(ctx context.Context) string {
+// kept permanently (rule R7). "" means no such rule. An error means that the rules cannot be read,
+// for example without permission. A store without lifecycle rules has none.
+func (s *S3) LifecycleWarning(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.RequestTimeout, errStalled)
 	defer cancel()
-	out, _, err := send(ctx, opLifecycle, func(ctx context.Context) (*s3.GetBucketLifecycleConfigurationOutput, error) {
+	out, x, err := send(ctx, opLifecycle, func(ctx context.Context) (*s3.GetBucketLifecycleConfigurationOutput, error) {
 		return s.client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &s.options.Bucket})
 	})
+	if x.code == "NoSuchLifecycleConfiguration" || x.code == "NotImplemented" {
+		return "", nil
+	}
 	if err != nil {
-		return ""
+		return "", err
 	}
 	var harmful []string
 	for _, rule := range out.Rules {
@@ -31,9 +35,9 @@ func (s *S3) LifecycleWarning(ctx context.Context) string {
 		}
 	}
 	if len(harmful) == 0 {
-		return ""
+		return "", nil
 	}
-	return fmt.Sprintf("lifecycle rules of bucket %s will destroy this log: %s", s.options.Bucket, strings.Join(harmful, ", "))
+	return fmt.Sprintf("lifecycle rules of bucket %s will destroy this log: %s", s.options.Bucket, strings.Join(harmful, ", ")), nil
 }
 
 func rulePrefix(rule types.LifecycleRule) string {
@@ -61,12 +65,18 @@ func ruleHarm(rule types.LifecycleRule) string {
 	return ""
 }
 
-// Versioned reports whether the bucket keeps old versions of objects. It is false if the caller may not see that.
-func (s *S3) Versioned(ctx context.Context) bool {
+// Versioned reports whether the bucket keeps old versions of objects.
+func (s *S3) Versioned(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.RequestTimeout, errStalled)
 	defer cancel()
-	out, _, err := send(ctx, opVersioning, func(ctx context.Context) (*s3.GetBucketVersioningOutput, error) {
+	out, x, err := send(ctx, opVersioning, func(ctx context.Context) (*s3.GetBucketVersioningOutput, error) {
 		return s.client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &s.options.Bucket})
 	})
-	return err == nil && out.Status == types.BucketVersioningStatusEnabled
+	if x.code == "NotImplemented" {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return out.Status == types.BucketVersioningStatusEnabled, nil
 }

@@ -162,17 +162,17 @@ func TestLifecycleWarning(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, "<LifecycleConfiguration>"+rules+"</LifecycleConfiguration>")
 		})
-		if got := s.LifecycleWarning(t.Context()); (got != "") != warns {
-			t.Errorf("%s: %q", rules, got)
+		if got, err := s.LifecycleWarning(t.Context()); err != nil || (got != "") != warns {
+			t.Errorf("%s: %q, %v", rules, got, err)
 		}
 	}
-	for _, code := range []string{"NoSuchLifecycleConfiguration", "AccessDenied", "NotImplemented"} {
+	for code, known := range map[string]bool{"NoSuchLifecycleConfiguration": true, "NotImplemented": true, "AccessDenied": false} {
 		s := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, errorXML(code))
 		})
-		if got := s.LifecycleWarning(t.Context()); got != "" {
-			t.Errorf("%s: %q", code, got)
+		if got, err := s.LifecycleWarning(t.Context()); got != "" || (err == nil) != known {
+			t.Errorf("%s: %q, %v", code, got, err)
 		}
 	}
 }

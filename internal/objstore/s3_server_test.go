@@ -94,7 +94,7 @@ func TestSuspendedServer(t *testing.T) {
 	if skew, ok := s.ClockSkew(); !ok || skew.Abs() > time.Minute {
 		t.Errorf("the clock is off by %v, %v", skew, ok)
 	}
-	if warning := s.LifecycleWarning(t.Context()); warning != "" {
-		t.Errorf("lifecycle: %s", warning)
+	if warning, err := s.LifecycleWarning(t.Context()); err != nil || warning != "" {
+		t.Errorf("lifecycle: %s, %v", warning, err)
 	}
 }
