@@ -211,12 +211,10 @@ func (b *backoff) wait(ctx context.Context, atLeast time.Duration) bool {
 	if time.Now().Add(d).After(b.until) {
 		return false
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	}
 }

@@ -79,10 +79,8 @@ func (p *Piece) follow(ctx context.Context, where Catalog, why error) (again boo
 
 // pause waits between d/2 and 3d/2. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d/2 + rand.N(d))
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d/2 + rand.N(d)):
 		return true
 	case <-ctx.Done():
 		return false

@@ -208,9 +208,6 @@ func (d *Dispatcher) buildMessage(ctx context.Context, x *trigger.Firing) (*temp
 
 // report records an attempt. It retries until that succeeds or this broker is no longer the leader.
 func (d *Dispatcher) report(ctx context.Context, x *trigger.Firing, a trigger.Attempt) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	<-timer.C
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := d.opt.Engine.Report(ctx, x.ID, a)
 		switch {
@@ -221,9 +218,8 @@ func (d *Dispatcher) report(ctx context.Context, x *trigger.Firing, a trigger.At
 			return
 		}
 		d.opt.Logger.Warn("recording a delivery attempt failed", "trigger", x.Trigger, "firing", x.ID.String(), "err", err)
-		timer.Reset(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}

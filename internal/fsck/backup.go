@@ -145,7 +145,7 @@ func (c *copier) prune(ctx context.Context) error {
 
 func (c *copier) remove(ctx context.Context, names []string, sizes map[string]int64) error {
 	for some := range slices.Chunk(names, 1000) {
-		if err := patiently(ctx, func() error { return c.o.To.Delete(ctx, some...) }); err != nil {
+		if err := objstore.Retry(ctx, retryPause, func() error { return c.o.To.Delete(ctx, some...) }); err != nil {
 			return err
 		}
 		for _, name := range some {

@@ -39,7 +39,7 @@ func (c *checker) begin(ctx context.Context) error {
 // the id comes from the log.
 func (c *checker) readMeta(ctx context.Context) error {
 	var b []byte
-	err := patiently(ctx, func() (err error) {
+	err := objstore.Retry(ctx, retryPause, func() (err error) {
 		b, _, err = c.readUpTo(ctx, core.MetaKey, metaMax)
 		return err
 	})
@@ -165,7 +165,7 @@ func (c *checker) readSnapshot(ctx context.Context, s snapshotObject) (*state.St
 // position.
 func (c *checker) loadSnapshot(ctx context.Context, s snapshotObject) (st *state.State, size int64, err error) {
 	var b []byte
-	err = patiently(ctx, func() (err error) {
+	err = objstore.Retry(ctx, retryPause, func() (err error) {
 		b, size, err = c.readUpTo(ctx, s.key, state.SnapshotMax)
 		return err
 	})

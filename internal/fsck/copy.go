@@ -208,7 +208,7 @@ func (c *copier) mark(ctx context.Context, name string) error {
 }
 
 func (c *checker) readMark(ctx context.Context, name string) (cluster record.ID, err error) {
-	err = patiently(ctx, func() error {
+	err = objstore.Retry(ctx, retryPause, func() error {
 		b, _, err := c.readUpTo(ctx, name, metaMax)
 		if err == nil {
 			cluster, _, err = core.DecodeMeta(b)
@@ -223,18 +223,18 @@ func (c *copier) finish(ctx context.Context) error {
 	if err := c.put(ctx, core.MetaKey, core.EncodeMeta(c.cluster)); err != nil {
 		return err
 	}
-	return patiently(ctx, func() error { return c.o.To.Delete(ctx, CopyMark) })
+	return objstore.Retry(ctx, retryPause, func() error { return c.o.To.Delete(ctx, CopyMark) })
 }
 
 // put stores an object in To. An existing object must hold the same bytes, from an earlier attempt.
 func (c *copier) put(ctx context.Context, key string, b []byte) error {
-	err := patiently(ctx, func() error { return c.o.To.Put(ctx, key, objstore.NewBody(b)) })
+	err := objstore.Retry(ctx, retryPause, func() error { return c.o.To.Put(ctx, key, objstore.NewBody(b)) })
 	if !errors.Is(err, objstore.ErrExists) {
 		return err
 	}
 	to := newChecker(Options{Store: c.o.To, Shard: c.o.Shard})
 	var has []byte
-	err = patiently(ctx, func() error {
+	err = objstore.Retry(ctx, retryPause, func() error {
 		var err error
 		has, _, err = to.readUpTo(ctx, key, int64(len(b))+1)
 		return err
@@ -404,7 +404,7 @@ func (c *copier) one(ctx context.Context, e objstore.Entry) error {
 	defer c.memory.give(e.Size)
 	b := make([]byte, e.Size)
 	var kind record.Kind
-	err := patiently(ctx, func() error {
+	err := objstore.Retry(ctx, retryPause, func() error {
 		got, err := c.o.From.Get(ctx, e.Key, objstore.Whole)
 		if err != nil {
 			return err

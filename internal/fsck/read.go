@@ -42,32 +42,13 @@ func (o *object) fatal() error {
 	return o.err
 }
 
-// tries is the number of attempts of a request that fails with ErrNoVerdict.
-const tries = 6
-
-// patiently retries f with exponential backoff while it returns objstore.ErrNoVerdict.
-func patiently(ctx context.Context, f func() error) error {
-	pause := 100 * time.Millisecond
-	for try := 1; ; try++ {
-		err := f()
-		if !errors.Is(err, objstore.ErrNoVerdict) || try == tries || ctx.Err() != nil {
-			return err
-		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return err
-		}
-		pause *= 2
-	}
-}
+// retryPause is the first pause between attempts of a request without a verdict.
+const retryPause = 100 * time.Millisecond
 
 // readObject reads and verifies a whole commit object. It may be called concurrently.
 func (c *checker) readObject(ctx context.Context, key string) *object {
 	o := &object{key: key}
-	o.err = patiently(ctx, func() error { return c.readOnce(ctx, o) })
+	o.err = objstore.Retry(ctx, retryPause, func() error { return c.readOnce(ctx, o) })
 	return o
 }
 
@@ -142,7 +123,7 @@ func (o *object) decode(b []byte) error {
 
 // readHead reads the head of a commit object. missing reports that the object does not exist.
 func (c *checker) readHead(ctx context.Context, key string) (h record.Head, missing bool, err error) {
-	err = patiently(ctx, func() error {
+	err = objstore.Retry(ctx, retryPause, func() error {
 		b, _, err := c.readUpTo(ctx, key, record.HeadSize)
 		if err == nil {
 			h, err = record.DecodeHead(b)
@@ -174,7 +155,7 @@ func (c *checker) list(ctx context.Context, prefix, after string, f func(objstor
 	for {
 		var entries []objstore.Entry
 		var more bool
-		err := patiently(ctx, func() (err error) {
+		err := objstore.Retry(ctx, retryPause, func() (err error) {
 			entries, more, err = c.o.Store.List(ctx, o)
 			return err
 		})

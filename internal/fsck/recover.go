@@ -89,7 +89,7 @@ func (r *recovery) meta(ctx context.Context) error {
 		return fmt.Errorf("%s: %w: delete it, and run this again", core.MetaKey, r.badMeta)
 	case r.noMeta:
 		b := core.EncodeMeta(r.cluster)
-		if err := patiently(ctx, func() error { return r.o.Store.Put(ctx, core.MetaKey, objstore.NewBody(b)) }); err != nil {
+		if err := objstore.Retry(ctx, retryPause, func() error { return r.o.Store.Put(ctx, core.MetaKey, objstore.NewBody(b)) }); err != nil {
 			return err
 		}
 		r.out.Meta = true
@@ -283,7 +283,7 @@ func (r *recovery) put(ctx context.Context, key string, h *record.Head, recs []s
 	if err != nil {
 		return false, err
 	}
-	err = patiently(ctx, func() error { return r.o.Store.Put(ctx, key, objstore.NewBody(body)) })
+	err = objstore.Retry(ctx, retryPause, func() error { return r.o.Store.Put(ctx, key, objstore.NewBody(body)) })
 	if errors.Is(err, objstore.ErrExists) {
 		o := r.readObject(ctx, key) // may be an earlier attempt of this call that got no response
 		return o.err == nil && o.head.Kind == record.KindSeal && o.head.NextNonce == h.NextNonce, o.fatal()
@@ -383,7 +383,7 @@ func (r *recovery) putSeal(ctx context.Context, h *record.Head, recs []state.Rec
 func (r *recovery) putSnapshot(ctx context.Context) error {
 	snap := state.EncodeSnapshot(r.st)
 	key := state.SnapKey(r.o.Shard, r.st.Pos, r.st.Nonce)
-	err := patiently(ctx, func() error { return r.o.Store.Put(ctx, key, objstore.NewBody(snap)) })
+	err := objstore.Retry(ctx, retryPause, func() error { return r.o.Store.Put(ctx, key, objstore.NewBody(snap)) })
 	if err != nil && !errors.Is(err, objstore.ErrExists) {
 		return fmt.Errorf("the log continues, and its snapshot was not stored: %w", err)
 	}

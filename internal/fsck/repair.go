@@ -53,10 +53,8 @@ func (c *checker) repair(ctx context.Context) error {
 
 // quiet waits, and returns ErrActive if a broker has written since the walk.
 func (c *checker) quiet(ctx context.Context) error {
-	t := time.NewTimer(c.o.Quiet)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(c.o.Quiet):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -169,7 +167,7 @@ func (r *removal) flush(ctx context.Context) error {
 	for i, e := range r.names {
 		keys[i] = e.Key
 	}
-	if err := patiently(ctx, func() error { return r.c.o.Store.Delete(ctx, keys...) }); err != nil {
+	if err := objstore.Retry(ctx, retryPause, func() error { return r.c.o.Store.Delete(ctx, keys...) }); err != nil {
 		return fmt.Errorf("delete: %w", err)
 	}
 	for _, e := range r.names {

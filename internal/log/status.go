@@ -88,8 +88,9 @@ func (l *Log) View() *state.State {
 // Level is the format level of a bucket as a log sees it.
 type Level struct {
 	Now uint32 // as committed; 0 before anything was loaded
-	// RaiseAt is when a client's commit may first raise it to state.LevelMax. Until then an older
-	// program can lead the bucket again. Zero: no commit raises it.
+	Max uint32 // the highest level that this program knows
+	// RaiseAt is when a client's commit may first raise it to Max. Until then an older program can
+	// lead the bucket again. Zero: no commit raises it.
 	RaiseAt time.Time
 }
 
@@ -97,6 +98,7 @@ type Level struct {
 func (l *Log) Level() (v Level) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	v.Max = state.LevelMax
 	s := l.core.State()
 	if s == nil {
 		return v

@@ -24,6 +24,9 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
+// retryPause is the first pause between attempts of a request without a verdict.
+const retryPause = 100 * time.Millisecond
+
 const (
 	batchSuffix   = ".record_batch"
 	offsetsPrefix = "offsets_"
@@ -85,7 +88,7 @@ func List(ctx context.Context, store objstore.Store, topic string) (*Listing, er
 	for {
 		var entries []objstore.Entry
 		var more bool
-		err := retry(ctx, func() (err error) {
+		err := objstore.Retry(ctx, retryPause, func() (err error) {
 			entries, more, err = store.List(ctx, o)
 			return err
 		})
@@ -153,7 +156,7 @@ func Write(ctx context.Context, store objstore.Store, key string, f Batch) error
 	if err := record.EncodeV1(&b, f.TimeMicros, f.Values, f.Gzipped); err != nil {
 		return err
 	}
-	err := retry(ctx, func() error { return store.Put(ctx, key, objstore.NewBody(b.Bytes())) })
+	err := objstore.Retry(ctx, retryPause, func() error { return store.Put(ctx, key, objstore.NewBody(b.Bytes())) })
 	if !errors.Is(err, objstore.ErrExists) {
 		return err
 	}
@@ -175,7 +178,7 @@ type Batch struct {
 const fileMax = 1 << 30
 
 func readAll(ctx context.Context, store objstore.Store, key string) (b []byte, err error) {
-	err = retry(ctx, func() error {
+	err = objstore.Retry(ctx, retryPause, func() error {
 		o, err := store.Get(ctx, key, objstore.Whole)
 		if err != nil {
 			return err
@@ -188,24 +191,4 @@ func readAll(ctx context.Context, store objstore.Store, key string) (b []byte, e
 		return err
 	})
 	return b, err
-}
-
-// retry repeats f a few times while the outcome of the request is unknown.
-func retry(ctx context.Context, f func() error) error {
-	const tries = 6
-	pause := 100 * time.Millisecond
-	for try := 1; ; try++ {
-		err := f()
-		if !errors.Is(err, objstore.ErrNoVerdict) || try == tries || ctx.Err() != nil {
-			return err
-		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return err
-		}
-		pause *= 2
-	}
 }

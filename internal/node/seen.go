@@ -148,17 +148,14 @@ func (k *positionSaver) start(b *broker.Broker) {
 	k.broker = b
 	k.save()
 	k.done.Go(func() {
-		t := time.NewTimer(0)
-		defer t.Stop()
 		for {
 			select {
 			case <-k.changed:
 			case <-k.stop:
 				return
 			}
-			t.Reset(seenEvery)
 			select {
-			case <-t.C:
+			case <-time.After(seenEvery):
 			case <-k.stop:
 				return
 			}

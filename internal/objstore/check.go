@@ -122,19 +122,12 @@ func (p *prober) key(part string, n int) string {
 // retry repeats a request without verdict a few times; doubt says that at least one attempt had
 // none.
 func (p *prober) retry(ctx context.Context, request func() error) (doubt bool, err error) {
-	const triesMax = 6
-	for try := 0; ; try++ {
-		err = request()
-		if !errors.Is(err, ErrNoVerdict) || try == triesMax-1 {
-			return doubt, err
-		}
-		doubt = true
-		select {
-		case <-time.After(p.pause << try):
-		case <-ctx.Done():
-			return doubt, err
-		}
-	}
+	tries := 0
+	err = Retry(ctx, p.pause, func() error {
+		tries++
+		return request()
+	})
+	return tries > 1 || errors.Is(err, ErrNoVerdict), err
 }
 
 // put reports whether the store accepted our value for a name. After an attempt without verdict

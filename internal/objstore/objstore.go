@@ -139,3 +139,19 @@ type Clocked interface {
 	// first.
 	ClockSkew() (skew time.Duration, ok bool)
 }
+
+// Retry repeats a request without a verdict, up to five times. The pause doubles each time.
+func Retry(ctx context.Context, pause time.Duration, request func() error) error {
+	for left := 5; ; left-- {
+		err := request()
+		if !errors.Is(err, ErrNoVerdict) || left == 0 || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+		pause *= 2
+	}
+}

@@ -91,11 +91,9 @@ func (s *Snapshots) retry(ctx context.Context, request func(ctx context.Context)
 		if !errors.Is(err, objstore.ErrNoVerdict) || i == attempts || ctx.Err() != nil {
 			return err
 		}
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			t.Stop()
 			return fmt.Errorf("%w (%w)", err, ctx.Err())
 		}
 		wait *= 2
