@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -74,12 +75,7 @@ func sealOf(h *record.Head, next state.Epoch) bool {
 }
 
 func (c *checker) isSuspect(key string) bool {
-	for _, s := range c.suspects {
-		if s.key == key {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.suspects, func(s suspect) bool { return s.key == key })
 }
 
 // checkOffsets verifies that the ranges of each partition are contiguous from its start to its end.

@@ -3,6 +3,7 @@ package fsck
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -96,12 +97,7 @@ func (c *checker) sealSeen(nonce record.ID) {
 
 // wasWalked reports whether the walk has verified a slot.
 func (c *checker) wasWalked(nonce record.ID, slot uint64) bool {
-	for _, s := range c.walked[nonce] {
-		if s.from <= slot && slot < s.to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.walked[nonce], func(s span) bool { return s.from <= slot && slot < s.to })
 }
 
 // passSnapshots compares the snapshots at the current position with the state, and reports those

@@ -1,5 +1,7 @@
 package group
 
+import "slices"
+
 // Join handles a JoinGroup request. The answer comes in this call or a later one, once.
 func (c *Core) Join(now int64, r *JoinRequest, t Ticket, out *Answers) {
 	code := c.check(r)
@@ -228,12 +230,7 @@ func (g *group) answer(m *member, t Ticket) JoinAnswer {
 }
 
 func (g *group) isPending(id string) bool {
-	for i := range g.pending {
-		if g.pending[i].id == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.pending, func(p pendingID) bool { return p.id == id })
 }
 
 // forgetPending removes a member ID that was issued and not used, and reports whether there was

@@ -58,11 +58,9 @@ func (e *Engine) Pending(ctx context.Context, trigger string, now time.Time, lim
 	if p, _, _ := e.follower.Peek(); err != nil || t.Paused || !p.LeaderReady || !e.opt.Log.Leads() {
 		return nil, err
 	}
-	err = e.follower.Query(func(q store.Queries) (err error) {
-		list, err = q.Pending(ctx, trigger, now.UnixMilli(), min(limit, LimitMax))
-		return err
+	return query(e.follower, func(q store.Queries) ([]Firing, error) {
+		return q.Pending(ctx, trigger, now.UnixMilli(), min(limit, LimitMax))
 	})
-	return list, err
 }
 
 // Attempt is the result of an attempt to deliver a firing.
@@ -156,11 +154,7 @@ func (e *Engine) Firings(ctx context.Context, q FiringQuery) (list []Firing, err
 	if q.Limit < 1 || q.Limit > LimitMax {
 		return nil, fmt.Errorf("%w: limit: want 1 to %d, given %d", ErrInvalid, LimitMax, q.Limit)
 	}
-	err = e.follower.Query(func(f store.Queries) (err error) {
-		list, err = f.Firings(ctx, q)
-		return err
-	})
-	return list, err
+	return query(e.follower, func(f store.Queries) ([]Firing, error) { return f.Firings(ctx, q) })
 }
 
 // MatchedEvent is an event of the log that made a firing true.
@@ -228,11 +222,7 @@ func (e *Engine) EntityFirings(ctx context.Context, trigger, entity string, limi
 	if limit < 1 || limit > LimitMax {
 		return nil, fmt.Errorf("%w: limit: want 1 to %d, given %d", ErrInvalid, LimitMax, limit)
 	}
-	err = e.follower.Query(func(q store.Queries) (err error) {
-		list, err = q.EntityFirings(ctx, entity, trigger, limit)
-		return err
-	})
-	return list, err
+	return query(e.follower, func(q store.Queries) ([]Firing, error) { return q.EntityFirings(ctx, entity, trigger, limit) })
 }
 
 // Backlog returns the number of firings that wait for delivery, now or later, and when the first of

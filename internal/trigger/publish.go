@@ -63,11 +63,7 @@ func (e *Follower) Definition(ctx context.Context, id string) (h *Head, value []
 		if h = p.Find(id); err != nil || h == nil {
 			return nil, nil, err
 		}
-		var g *store.Trigger
-		err = e.Query(func(q store.Queries) (err error) {
-			g, err = q.Trigger(ctx, h.No)
-			return err
-		})
+		g, err := query(e, func(q store.Queries) (*store.Trigger, error) { return q.Trigger(ctx, h.No) })
 		if err != nil {
 			return nil, nil, err
 		}
@@ -221,6 +217,15 @@ func (e *Follower) Query(f func(q store.Queries) error) error {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
+}
+
+// query returns the result of a query for one value.
+func query[T any](e *Follower, ask func(q store.Queries) (T, error)) (v T, err error) {
+	err = e.Query(func(q store.Queries) (err error) {
+		v, err = ask(q)
+		return err
+	})
+	return v, err
 }
 
 // Lag returns the number of records of its topics that the engine has not read yet.

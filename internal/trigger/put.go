@@ -205,11 +205,7 @@ func (e *Engine) waitRecorded(ctx context.Context, d *rule.Definition, old *Trig
 	if err != nil {
 		return err
 	}
-	var last int64
-	err = e.follower.Query(func(q store.Queries) (err error) {
-		last, err = q.LastOutbox(ctx)
-		return err
-	})
+	last, err := query(e.follower, func(q store.Queries) (int64, error) { return q.LastOutbox(ctx) })
 	if err != nil {
 		return err
 	}
@@ -290,11 +286,7 @@ func (e *Engine) alter(ctx context.Context, id string, f func(d *rule.Definition
 
 // unseen returns a warning for each name that no event of a topic has had yet.
 func (e *Engine) unseen(ctx context.Context, topic record.ID, names []string) (warnings []string, err error) {
-	var known []string
-	err = e.follower.Query(func(q store.Queries) (err error) {
-		known, err = q.Names(ctx, topic, NamesMax)
-		return err
-	})
+	known, err := query(e.follower, func(q store.Queries) ([]string, error) { return q.Names(ctx, topic, NamesMax) })
 	if err != nil || len(known) == 0 { // the first trigger of the topic
 		return nil, err
 	}
