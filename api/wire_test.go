@@ -20,6 +20,14 @@ import (
 
 // wire has every type of the API.
 var wire = []any{
+	api.TokenSpec{},
+	api.Scopes{},
+	api.Rule{},
+	api.Rules{},
+	api.Token{},
+	api.TokenSecret{},
+	api.TokenCreated{},
+	api.Tokens{},
 	api.DryRun{},
 	api.Evaluation{},
 	api.EventStored{},

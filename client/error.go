@@ -41,6 +41,9 @@ var (
 	ErrStoreUnavailable error = codeError(api.StoreUnavailable)
 	ErrCorrupt          error = codeError(api.CorruptData)
 	ErrUnauthorized     error = codeError(api.Unauthorized)
+	ErrForbidden        error = codeError(api.Forbidden) // the key does not allow the call
+	ErrUnknownToken     error = codeError(api.UnknownToken)
+	ErrTokenExists      error = codeError(api.TokenExists)
 	ErrTooLarge         error = codeError(api.TooLarge)
 	ErrBadRequest       error = codeError(api.BadRequest)
 	ErrReadOnly         error = codeError(api.ReadOnly)

@@ -38,4 +38,16 @@ type (
 	Health = api.Health
 	// Status is what an operator looks at first.
 	Status = api.Status
+	// TokenSpec describes a new token.
+	TokenSpec = api.TokenSpec
+	// Scopes are common sets of rules.
+	Scopes = api.Scopes
+	// Rule allows or denies a principal an operation.
+	Rule = api.Rule
+	// Token is a token without its secret.
+	Token = api.Token
+	// TokenSecret is one valid secret of a Token.
+	TokenSecret = api.TokenSecret
+	// CreatedToken is a token with its secret.
+	CreatedToken = api.TokenCreated
 )

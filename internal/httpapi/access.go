@@ -39,8 +39,8 @@ const (
 	eventsTopic
 	// inPath: the name is a path variable.
 	inPath
-	// inBody: the handler asks for each name in the body, or for the one that it finds.
-	inBody
+	// asked: the handler asks, because the name is in the body, or depends on the state.
+	asked
 	// inList: the handler leaves out what the client has no right to.
 	inList
 )

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -24,6 +25,11 @@ type validRequest struct {
 	before func(s *server, n int)
 	status int
 	open   bool // needs no key
+	// asked has the names of needs that the handler asks for, in the order of the needs; %d as in
+	// path.
+	asked []string
+	// denied is the status for a client whose rules match other names; 0: 403, or 200 for a list.
+	denied int
 }
 
 // validRequests has a request for each route. TestEveryRouteRequiresTheKey fails if one is missing.
@@ -35,16 +41,16 @@ var validRequests = map[string]validRequest{
 	"GET /key/history": {path: "?topic-name=t&key=k&min-offset=0&partition=0", status: 200},
 	"GET /keys":        {path: "?topic-name=t", status: 200},
 	"GET /topic":       {path: "?topic-name=t", status: 200},
-	"PUT /topic":       {path: "?topic-name=new%d", body: "{}", status: 201},
+	"PUT /topic":       {path: "?topic-name=new%d", body: "{}", status: 201, asked: []string{"new%d", "new%d"}},
 	"DELETE /topic": {path: "?topic-name=old%d", status: 204, before: func(s *server, n int) {
 		newTopic(s, fmt.Sprintf("old%d", n), 1)
 	}},
 	"POST /topic/trim": {path: "?topic-name=t&partition=0&offset=0", status: 200},
-	"GET /topics":      {status: 200},
-	"GET /offsets":     {path: "?group=g", status: 200},
-	"PUT /offsets":     {path: "?group=g&topic-name=t&partition=0", body: `{"offset":1}`, status: 200},
+	"GET /topics":      {status: 200, asked: []string{"t"}},
+	"GET /offsets":     {path: "?group=g", status: 200, asked: []string{"t"}},
+	"PUT /offsets":     {path: "?group=g&topic-name=t&partition=0", body: `{"offset":1}`, status: 200, asked: []string{"t"}},
 	"DELETE /offsets":  {path: "?group=g%d&topic-name=t&partition=0", status: 204, before: ownGroup},
-	"GET /groups":      {status: 200},
+	"GET /groups":      {status: 200, asked: []string{"g0"}},
 	"DELETE /groups":   {path: "?group=g%d", status: 204, before: ownGroup},
 	"GET /status":      {status: 200},
 	"GET /upgrade":     {status: 200},
@@ -59,17 +65,25 @@ var validRequests = map[string]validRequest{
 	"POST /evaluate":    {body: `{"expr":"A","at":"2026-01-01T00:00:00Z"}`, status: 200},
 	"POST /event":       {body: `{"event":"e","entity_id":"1"}`, status: 201},
 
-	"GET /triggers":                        {status: 200},
-	"POST /triggers/dry-run":               {body: `{"expr":"a THEN b"}`, status: 200},
+	"GET /triggers":                        {status: 200, asked: []string{"fires"}},
+	"POST /triggers/dry-run":               {body: `{"expr":"a THEN b"}`, status: 200, asked: []string{"any", "events"}},
 	"GET /triggers/{id}/entities/{entity}": {at: "/triggers/fires/entities/u0", status: 200},
 	"GET /triggers/{id}":                   {at: "/triggers/fires", status: 200},
-	"PUT /triggers/{id}":                   {at: "/triggers/new%d", body: `{"expr":"a THEN b"}`, status: 201},
+	"PUT /triggers/{id}":                   {at: "/triggers/new%d", body: `{"expr":"a THEN b"}`, status: 201, asked: []string{"events"}},
 	"DELETE /triggers/{id}":                {at: "/triggers/old%d", status: 204, before: ownTrigger},
 	"POST /triggers/{id}/pause":            {at: "/triggers/old%d/pause", status: 200, before: ownTrigger},
 	"POST /triggers/{id}/resume":           {at: "/triggers/old%d/resume", status: 200, before: ownTrigger},
-	"GET /firings":                         {path: "?trigger=fires", status: 200},
-	"GET /firings/{id}":                    {at: "/firings/" + firedID, status: 200},
-	"POST /firings/{id}/resend":            {at: "/firings/" + firedID + "/resend", status: 200},
+	"GET /firings":                         {path: "?trigger=fires", status: 200, asked: []string{"fires"}},
+	"GET /firings/{id}":                    {at: "/firings/" + firedID, status: 200, asked: []string{"fires"}, denied: 404},
+	"POST /firings/{id}/resend":            {at: "/firings/" + firedID + "/resend", status: 200, asked: []string{"fires"}, denied: 404},
+	"GET /tokens":                          {status: 200, asked: []string{access.ClusterName}},
+	"POST /tokens":                         {body: "{}", status: 201},
+	"GET /tokens/{id}":                     {at: "/tokens/someone", status: 200, asked: []string{access.ClusterName}},
+	"DELETE /tokens/{id}":                  {at: "/tokens/old%d", status: 204, before: ownToken},
+	"POST /tokens/{id}/rotate":             {at: "/tokens/old%d/rotate", status: 201, before: ownToken, asked: []string{access.ClusterName}},
+	"GET /acls":                            {status: 200},
+	"POST /acls":                           {body: `{"rules":[{"principal":"someone","resource":"group","pattern":"g","operation":"read","deny":true}]}`, status: 200},
+	"DELETE /acls":                         {path: "?principal=unknown", status: 200},
 	"DELETE /entities/{entity}":            {at: "/entities/unknown%d", status: 204},
 }
 
@@ -77,18 +91,23 @@ var validRequests = map[string]validRequest{
 var firedID = rule.MakeID("fires", 1, "u0", rule.EventCause(0, 0)).String()
 
 // everyRoute is a server on which each route has something to return.
-func everyRoute(t *testing.T) *server {
+func everyRoute(t *testing.T, change ...func(*setup)) *server {
 	t.Helper()
-	s := keyedServer(t, 1)
+	s := keyedServer(t, 1, change...)
 	s.mustPost("topic-name=t", api.NDJSON, `{"key":"k","value":"v"}`)
 	ownGroup(s, 0)
 	s.must(200, s.send("PUT", "/offsets?group=g&topic-name=t&partition=0", `{"offset":1}`), nil)
+	s.must(201, s.send("POST", "/tokens", `{"id":"someone"}`), nil)
 	s.must(201, s.send("PUT", "/triggers/fires", `{"expr":"hit"}`), nil)
 	s.must(201, s.send("POST", "/event", `{"event":"hit","entity_id":"u0"}`), nil)
 	sebtest.Eventually(t, "the firing is recorded", func() bool {
 		return strings.Contains(string(s.get("/firings/"+firedID).body), "recorded_at")
 	})
 	return s
+}
+
+func ownToken(s *server, n int) {
+	s.must(201, s.send("POST", "/tokens", fmt.Sprintf(`{"id":"old%d"}`, n)), nil)
 }
 
 func ownTrigger(s *server, n int) {
@@ -261,7 +280,7 @@ func (s *server) everything() string {
 		}
 		text += fmt.Sprintf("%+v\n", topic)
 	}
-	return text + string(s.get("/groups").body) + string(s.get("/offsets?group=g").body) + string(s.get("/triggers").body)
+	return text + string(s.get("/groups").body) + string(s.get("/offsets?group=g").body) + string(s.get("/triggers").body) + string(s.get("/acls").body)
 }
 
 // TestOtherMethodsAreRefused: a method that is not in the table gives 405, even with headers that

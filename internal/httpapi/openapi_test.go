@@ -129,6 +129,18 @@ func TestSpecAndRoutesAreTheSame(t *testing.T) {
 
 var fullTrigger = api.Trigger{Late: true, Cooldown: "1d", OnRetract: "notify", Deliver: []byte("{}")}
 
+// adminValues are values of the types of administration with all members.
+var adminValues = map[string]any{
+	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)},
+	"Rule":    api.Rule{Deny: true, Host: "h"}, "Rules": api.Rules{},
+	"TokenSpec": api.TokenSpec{
+		ID: "i", Expires: time.Unix(1, 0), Rules: []api.Rule{{}},
+		Scopes: api.Scopes{Read: []string{"r"}, Write: []string{"w"}, Admin: []string{"a"}, Groups: []string{"g"}, Triggers: []string{"t"}, Metrics: true, Cluster: true},
+	},
+	"Token": api.Token{Expires: time.Unix(1, 0), Used: time.Unix(1, 0)}, "TokenSecret": api.TokenSecret{Expires: time.Unix(1, 0), Used: time.Unix(1, 0)},
+	"TokenCreated": api.TokenCreated{Token: api.Token{Expires: time.Unix(1, 0), Used: time.Unix(1, 0)}}, "Tokens": api.Tokens{},
+}
+
 func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 	s := readSpec(t)
 	var codes []string
@@ -143,7 +155,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 	one, n := int32(1), int64(1)
 	text := "x"
 	at := time.Unix(1, 0)
-	for name, v := range map[string]any{
+	values := map[string]any{
 		"Problem": api.Problem{
 			Topic: "t", Detail: "d", Partition: &one, Offset: &n, NextOffset: &n, StartOffset: &n, Field: "f", Record: &n, Limit: &n,
 			Given: &n, Leader: "l", Epoch: 1, Results: []api.PartitionResult{{}}, Group: "g", Committed: &n, Offsets: []api.OffsetResult{{}},
@@ -168,7 +180,6 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"TopicSpec":   api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
 		"Health":      api.Health{Epoch: 1, FormatLevel: 1},
 		"Status":      api.Status{Version: "v", Started: at, Reason: "r", Warnings: []string{"w"}},
-		"Upgrade":     api.Upgrade{RaiseAt: at},
 		"TriggerSpec": api.TriggerSpec{
 			Topic: "t", Fire: "f", Cooldown: "1d", Backfill: "b", CarryFired: new(true), OnRetract: "n", Status: "s", Deliver: []byte("{}"),
 		},
@@ -183,7 +194,9 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		},
 		"Explanation": api.Explanation{AsOf: at}, "DryRun": api.DryRun{}, "Sample": api.Sample{Witness: []api.MatchedEvent{{}}},
 		"WitnessEvent": api.MatchedEvent{ID: "i", Data: []byte("{}")},
-	} {
+	}
+	maps.Copy(values, adminValues)
+	for name, v := range values {
 		b, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
@@ -223,6 +236,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		httpconn.ParamRead, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
+		httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
 	} {
 		known[name] = false
 	}

@@ -33,6 +33,14 @@ const (
 	ParamLimit          = "limit"
 	ParamOrder          = "order"
 	ParamMinOffset      = "min-offset"
+	ParamOverlap        = "overlap" // of the tokens of a rotation
+	// The fields of rules.
+	ParamPrincipal = "principal"
+	ParamResource  = "resource"
+	ParamPattern   = "pattern"
+	ParamOperation = "operation"
+	ParamDeny      = "deny"
+	ParamHost      = "host"
 	// Base64 is the suffix of parameters whose value is in base64.
 	Base64 = "-base64"
 )
@@ -47,16 +55,21 @@ type Params struct {
 
 // ParseParams parses the query of a URL.
 func ParseParams(query string) *Params {
+	q := &Params{} // on the caller's stack, because the compiler inlines this function
+	q.parse(query)
+	return q
+}
+
+func (q *Params) parse(query string) {
 	if !strings.ContainsAny(query, "%+;") {
 		// The map of url.ParseQuery costs more than the few lookups of a request.
-		return &Params{plain: query}
+		q.plain = query
+		return
 	}
-	values, err := url.ParseQuery(query)
-	q := &Params{values: values}
-	if err != nil {
+	var err error
+	if q.values, err = url.ParseQuery(query); err != nil {
 		q.Fault = problem.BadField("query", "%v", err)
 	}
-	return q
 }
 
 // Fail records a fault of a parameter or header, if it is the first.
@@ -199,10 +212,13 @@ func (q *Params) Duration(name string, otherwise, limit time.Duration) time.Dura
 }
 
 // Force reports whether the request overrides a check.
-func (q *Params) Force() bool {
-	v, ok := q.Text(ParamForce)
+func (q *Params) Force() bool { return q.Bool(ParamForce) }
+
+// Bool returns a parameter that is true or false; absent means false.
+func (q *Params) Bool(name string) bool {
+	v, ok := q.Text(name)
 	if ok && v != "true" && v != "false" {
-		q.Fail(ParamForce, "want true or false, given %s", problem.Quote(v))
+		q.Fail(name, "want true or false, given %s", problem.Quote(v))
 	}
 	return v == "true"
 }

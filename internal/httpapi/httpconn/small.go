@@ -113,7 +113,10 @@ func Decode(body []byte, v any) error {
 	return noNulls(bytes.TrimSpace(body), reflect.TypeOf(v).Elem(), "")
 }
 
-var rawMessage = reflect.TypeFor[json.RawMessage]()
+var (
+	rawMessage  = reflect.TypeFor[json.RawMessage]()
+	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+)
 
 // noNulls refuses null in a JSON text that was decoded into a value of type t, except for pointers
 // and raw messages: encoding/json ignores null for other types, as if the member were absent. name
@@ -125,6 +128,8 @@ func noNulls(text json.RawMessage, t reflect.Type, name string) error {
 		return nil
 	case null:
 		return problem.BadField(cmp.Or(name, "body"), "must not be null; leave it out")
+	case reflect.PointerTo(t).Implements(unmarshaler): // a text, such as a time
+		return nil
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -1,0 +1,69 @@
+package api
+
+import "time"
+
+// TokenSpec is the body of POST /tokens: a token and what it may do.
+type TokenSpec struct {
+	ID string `json:"id,omitempty"` // a-z 0-9 . -; absent: the broker makes one
+	// Expires is when the token ends; absent: with the token that creates it.
+	Expires time.Time `json:"expires_at,omitzero"`
+	Scopes
+	Rules []Rule `json:"rules,omitempty"` // in addition to the scopes; their principal is the token
+}
+
+// Scopes are common sets of rules. Each is a list of patterns: a name; the beginning of names and
+// *; or * for every name. Only its exact name matches a topic of Seb itself, such as firings.
+type Scopes struct {
+	Read     []string `json:"read,omitempty"`     // topics
+	Write    []string `json:"write,omitempty"`    // topics
+	Admin    []string `json:"admin,omitempty"`    // topics to create, change, trim and delete
+	Groups   []string `json:"groups,omitempty"`   // consumer groups
+	Triggers []string `json:"triggers,omitempty"` // IDs of triggers
+	Metrics  bool     `json:"metrics,omitempty"`
+	Cluster  bool     `json:"cluster,omitempty"` // tokens, rules, format level, log time
+}
+
+// Rule allows or denies a principal an operation. A denial overrides all permissions.
+type Rule struct {
+	Principal string `json:"principal"` // the ID of a token, the name of a user, or * for all
+	Resource  string `json:"resource"`  // topic, group, trigger, cluster, metrics or transactional-id
+	Pattern   string `json:"pattern"`   // as in Scopes; the cluster is kafka-cluster, the metrics metrics
+	Operation string `json:"operation"` // all, read, write, create, delete, alter, describe, ...
+	Deny      bool   `json:"deny,omitempty"`
+	Host      string `json:"host,omitempty"` // an IP address; absent: every client address
+}
+
+// Rules is the body of POST /acls, and the answer to GET, POST and DELETE /acls.
+type Rules struct {
+	Rules []Rule `json:"rules"`
+}
+
+// Token is a principal: a token, or a user with a password. It does not contain the secret.
+type Token struct {
+	ID      string        `json:"id"`
+	Issuer  string        `json:"issuer"` // the token that created it; seb is the root key
+	Created time.Time     `json:"created_at"`
+	Expires time.Time     `json:"expires_at,omitzero"`
+	Used    time.Time     `json:"last_used_at,omitzero"`
+	Secrets []TokenSecret `json:"secrets"` // the newest first; two while one replaces the other
+	Rules   []Rule        `json:"rules"`   // those that name the token
+}
+
+// TokenSecret is one valid secret of a Token.
+type TokenSecret struct {
+	Kind    string    `json:"kind"` // token or password
+	Created time.Time `json:"created_at"`
+	Expires time.Time `json:"expires_at,omitzero"`
+	Used    time.Time `json:"last_used_at,omitzero"` // to the hour after a restart
+}
+
+// TokenCreated is the answer to POST /tokens and POST /tokens/{id}/rotate.
+type TokenCreated struct {
+	Token
+	Secret string `json:"token"` // the key for requests; the broker does not store it
+}
+
+// Tokens is the answer to GET /tokens, sorted by ID.
+type Tokens struct {
+	Tokens []Token `json:"tokens"`
+}

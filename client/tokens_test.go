@@ -1,0 +1,73 @@
+package client_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/record"
+)
+
+func TestTokens(t *testing.T) {
+	address, stop := startBroker()
+	t.Cleanup(stop)
+	ctx := t.Context()
+	with := func(key string) *client.Client {
+		c, err := client.New(address, client.Options{APIKey: key, RetryTime: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	root := with(testKey)
+	made, err := root.CreateToken(ctx, client.TokenSpec{ID: "shop", Expires: time.Now().Add(time.Hour), Scopes: client.Scopes{Write: []string{"orders.*"}, Admin: []string{"orders.*"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := root.CreateToken(ctx, client.TokenSpec{ID: "shop"}); !errors.Is(err, client.ErrTokenExists) {
+		t.Errorf("the same ID again: %v", err)
+	}
+	shop := with(made.Secret)
+	if _, err := shop.Produce(ctx, "orders.eu", []record.Record{{Value: []byte("v")}}, client.ProduceOptions{}); err != nil {
+		t.Errorf("produce: %v", err)
+	}
+	if _, err := shop.Produce(ctx, "other", []record.Record{{Value: []byte("v")}}, client.ProduceOptions{}); !errors.Is(err, client.ErrForbidden) || !errors.Is(err, client.ErrRejected) {
+		t.Errorf("produce to another topic: %v", err)
+	}
+	if own, err := shop.Tokens(ctx); err != nil || len(own) != 1 || own[0].ID != "shop" || own[0].Used.IsZero() {
+		t.Errorf("own tokens: %+v %v", own, err)
+	}
+
+	rule := client.Rule{Principal: "shop", Resource: "group", Pattern: "g", Operation: "read"}
+	if err := root.AddRules(ctx, []client.Rule{rule}); err != nil {
+		t.Error(err)
+	}
+	if err := shop.AddRules(ctx, []client.Rule{rule}); !errors.Is(err, client.ErrForbidden) {
+		t.Errorf("rules by a token without the scope cluster: %v", err)
+	}
+	if list, err := root.Rules(ctx, client.RuleFilter{Principal: "shop", Resource: "group"}); err != nil || len(list) != 1 || list[0] != rule {
+		t.Errorf("rules: %+v %v", list, err)
+	}
+	if list, err := root.RemoveRules(ctx, client.RuleFilter{Resource: "group", Deny: new(false)}); err != nil || len(list) != 1 {
+		t.Errorf("removed: %+v %v", list, err)
+	}
+
+	next, err := shop.RotateToken(ctx, "shop", client.DefaultOverlap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := with(next.Secret).Token(ctx, "shop"); err != nil {
+		t.Errorf("with the new secret: %v", err)
+	}
+	if err := root.RevokeToken(ctx, "shop"); err != nil {
+		t.Error(err)
+	}
+	if _, err := shop.Topic(ctx, "orders.eu"); !errors.Is(err, client.ErrUnauthorized) {
+		t.Errorf("after the revocation: %v", err)
+	}
+	if err := root.RevokeToken(ctx, "shop"); !errors.Is(err, client.ErrUnknownToken) {
+		t.Errorf("second revocation: %v", err)
+	}
+}
