@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestRecordsOfACompactedTopic: compaction leaves offsets 9 and 19 of 30, and nothing after them.
@@ -84,16 +85,11 @@ func compactedBucket(t *testing.T, dir string) {
 			t.Error(err)
 		}
 	}()
-	for until := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	sebtest.Eventually(t, "two records are left", func() bool {
 		info, err := n.Topic(t.Context(), "t", false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.Partitions[0].Records == 2 {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("%+v", info)
-		}
-	}
+		return info.Partitions[0].Records == 2
+	})
 }

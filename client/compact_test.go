@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // compactedBroker is a real broker with a compacted topic t of two partitions. Compaction leaves
@@ -90,7 +91,7 @@ func compactAll(t *testing.T, b *broker.Broker, store objstore.Store, want int) 
 	t.Helper()
 	m := compactor.Open(compactor.Options{Log: b, Store: store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2}})
 	defer m.Close()
-	for until := time.Now().Add(30 * time.Second); ; {
+	sebtest.Eventually(t, fmt.Sprintf("%d records are left", want), func() bool {
 		if _, err := m.Once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -100,13 +101,8 @@ func compactAll(t *testing.T, b *broker.Broker, store objstore.Store, want int) 
 				n += int(r.Records)
 			}
 		}
-		if n == want {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("%d records are left, want %d", n, want)
-		}
-	}
+		return n == want
+	})
 }
 
 // TestRecordsOfACompactedTopic reads from every offset to the end, in answers of several sizes.
@@ -223,15 +219,10 @@ func TestFollowingConsumerCommitsPastGaps(t *testing.T) {
 		}
 		close(failed)
 	}()
-	for until := time.Now().Add(30 * time.Second); ; {
+	sebtest.Eventually(t, "the group has four values and no lag", func() bool {
 		g, err := c.Group(t.Context(), "g")
-		if err == nil && g.Lag == 0 && len(g.Offsets) == 2 && len(values) == 4 {
-			break
-		}
-		if time.Now().After(until) {
-			t.Fatalf("%+v, %v, %d values", g, err, len(values))
-		}
-	}
+		return err == nil && g.Lag == 0 && len(g.Offsets) == 2 && len(values) == 4
+	})
 	putRecord(t, c, 1, record.Record{Key: []byte("k"), Value: []byte("new")})
 	for _, want := range []string{"10", "12", "19", "30", "new"} {
 		select {

@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // triggerBroker returns a client of a broker with a trigger engine.
@@ -71,12 +71,13 @@ func TestTriggersOfAClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	var list []client.Firing
-	for until := time.Now().Add(20 * time.Second); len(list) == 0 || list[0].RecordedAt.IsZero(); time.Sleep(time.Millisecond) {
+	sebtest.Eventually(t, "the firing is recorded", func() bool {
 		var next int64
-		if list, next, err = c.Firings(ctx, client.FiringQuery{Trigger: "ab"}); err != nil || next != 0 || time.Now().After(until) {
+		if list, next, err = c.Firings(ctx, client.FiringQuery{Trigger: "ab"}); err != nil || next != 0 {
 			t.Fatalf("%+v, %d, %v", list, next, err)
 		}
-	}
+		return len(list) > 0 && !list[0].RecordedAt.IsZero()
+	})
 	one, err := c.Firing(ctx, list[0].ID)
 	if err != nil || len(one.Witness) != 2 || one.Entity != "ü/1" {
 		t.Errorf("%+v, %v", one, err)

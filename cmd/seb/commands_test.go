@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -176,13 +175,7 @@ func TestTopicCommands(t *testing.T) {
 	p.must("trigger", "put", "late", "a", "--topic-name", "late-events")
 	p.refused(1, "late; use force to delete it anyway", "topic", "delete", "late-events")
 	p.must("topic", "delete", "late-events", "--force")
-	for end := time.Now().Add(time.Minute); ; {
-		if got := p.must("trigger", "list"); strings.Contains(got, "topic missing") {
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("trigger list: %s", got)
-		}
-	}
+	sebtest.Eventually(t, "the list shows that the topic is missing", func() bool { return strings.Contains(p.must("trigger", "list"), "topic missing") })
 	p.must("trigger", "delete", "late")
 	p.must("topic", "delete", "triggers", "--yes")
 	p.must("topic", "delete", "firings", "--yes")

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestErase(t *testing.T) {
@@ -20,11 +20,7 @@ func TestErase(t *testing.T) {
 		}
 		return x
 	}
-	for until := time.Now().Add(20 * time.Second); !explained("u1").Fired || !explained("u2").Fired; {
-		if time.Now().After(until) {
-			t.Fatal("nothing has fired")
-		}
-	}
+	sebtest.Eventually(t, "the trigger has fired", func() bool { return explained("u1").Fired && explained("u2").Fired })
 	erase := func(args ...string) ran {
 		return c.execute(t, newEntity(), "", append([]string{"erase"}, args...)...)
 	}

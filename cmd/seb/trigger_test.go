@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -57,11 +58,10 @@ func TestCommandsOfATrigger(t *testing.T) {
 	}
 	happen(t, c, "a u1", "b u1")
 	fires := ""
-	for until := time.Now().Add(20 * time.Second); !strings.Contains(fires, "u1"); time.Sleep(time.Millisecond) {
-		if fires = mustTrigger(t, c, "fires", "ab"); time.Now().After(until) {
-			t.Fatal(fires)
-		}
-	}
+	sebtest.Eventually(t, "u1 is listed", func() bool {
+		fires = mustTrigger(t, c, "fires", "ab")
+		return strings.Contains(fires, "u1")
+	})
 	list, _, err := c.Firings(t.Context(), client.FiringQuery{Trigger: "ab"})
 	if err != nil || len(list) != 1 || !strings.Contains(fires, list[0].ID) || !strings.HasPrefix(fires, "SEQ  AT ") {
 		t.Fatalf("%s, %+v, %v", fires, list, err)
@@ -133,12 +133,13 @@ func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 	}
 	happen(t, c, "a u1")
 	var list []client.Firing
-	for until := time.Now().Add(20 * time.Second); len(list) == 0 || list[0].State != "pending"; time.Sleep(time.Millisecond) {
+	sebtest.Eventually(t, "a firing is pending", func() bool {
 		var err error
-		if list, _, err = c.Firings(t.Context(), client.FiringQuery{}); err != nil || time.Now().After(until) {
-			t.Fatalf("%+v, %v", list, err)
+		if list, _, err = c.Firings(t.Context(), client.FiringQuery{}); err != nil {
+			t.Fatal(err)
 		}
-	}
+		return len(list) > 0 && list[0].State == "pending"
+	})
 	one, err := c.Firing(t.Context(), list[0].ID)
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func compact(t testing.TB, b *broker.Broker, s objstore.Store, topic string, rec
 		Log: b, Store: s, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2},
 	})
 	defer m.Close()
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	sebtest.Eventually(t, fmt.Sprintf("%s has %d records", topic, records), func() bool {
 		if _, err := m.Once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -32,13 +32,8 @@ func compact(t testing.TB, b *broker.Broker, s objstore.Store, topic string, rec
 		for _, r := range b.View().TopicByName(topic).Partitions.At(0).Ranges {
 			n += r.Records
 		}
-		if n == records {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("%s has %d records, want %d", topic, n, records)
-		}
-	}
+		return n == records
+	})
 }
 
 // keyed appends a batch of n records with one key.

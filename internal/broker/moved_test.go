@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // mover moves data during a read. On each of the first reads of data it merges the object into a
@@ -168,7 +169,7 @@ func TestSealInACollectedSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		var gone []string
-		for until := time.Now().Add(20 * time.Second); len(gone) < 16; time.Sleep(time.Millisecond) {
+		sebtest.Eventually(t, "16 objects are deleted", func() bool {
 			gone = gone[:0]
 			after := names(t, s, "s0000/wal/")
 			for name := range before {
@@ -176,10 +177,8 @@ func TestSealInACollectedSlot(t *testing.T) {
 					gone = append(gone, name)
 				}
 			}
-			if time.Now().After(until) {
-				t.Fatalf("%d objects were deleted", len(gone))
-			}
-		}
+			return len(gone) >= 16
+		})
 		h := record.Head{Kind: record.KindSeal, Time: 1, Epoch: 1, NextEpoch: 2, NextNonce: record.NewID()}
 		seal, err := record.EncodeObject(&h, nil, nil, nil)
 		if err != nil {

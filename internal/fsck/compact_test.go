@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // keyed appends records to topic c: "key=value", or "key" for a tombstone.
@@ -61,14 +62,12 @@ func compacted(t testing.TB, s objstore.Store, snapshotSlots int) {
 		}
 		return n
 	}
-	for until := time.Now().Add(timeout); left() != 2; {
+	sebtest.Eventually(t, "two records are left", func() bool {
 		if _, err := m.Once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if time.Now().After(until) {
-			t.Fatalf("%d records are left", left())
-		}
-	}
+		return left() == 2
+	})
 	closeBroker(t, b)
 }
 

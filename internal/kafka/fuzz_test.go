@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // pipes is a listener for connections in memory, because a fuzz target opens more connections than
@@ -71,15 +72,9 @@ func (s *piped) dial(t *testing.T) *raw {
 	_ = here.SetDeadline(time.Now().Add(time.Minute))
 	t.Cleanup(func() {
 		_ = here.Close()
-		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Microsecond) {
-			used := s.b.Budget().Class(budget.Fetch).Used() + s.b.Budget().Class(budget.Produce).Used()
-			if used == 0 {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatal(used, "bytes are still reserved")
-			}
-		}
+		sebtest.Eventually(t, "no memory is reserved", func() bool {
+			return s.b.Budget().Class(budget.Fetch).Used()+s.b.Budget().Class(budget.Produce).Used() == 0
+		})
 	})
 	return &raw{t: t, Conn: here}
 }

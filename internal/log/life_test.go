@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // submitCounted submits, stops waiting soon, and overwrites the data on release.
@@ -164,12 +165,10 @@ func TestSnapshotsBoundTheReplay(t *testing.T) {
 		}
 	}
 	var snaps []objstore.Entry
-	for deadline := time.Now().Add(10 * time.Second); len(snaps) < 2 && time.Now().Before(deadline); {
+	sebtest.Eventually(t, "there are two snapshots", func() bool {
 		snaps, _, _ = store.List(context.Background(), objstore.ListOptions{Prefix: "s0000/snap/"})
-	}
-	if len(snaps) < 2 {
-		t.Fatalf("%d snapshots", len(snaps))
-	}
+		return len(snaps) >= 2
+	})
 	for _, s := range snaps {
 		attempts := store.attempts(s.Key)
 		if len(attempts) < 2 || string(attempts[0]) != string(attempts[1]) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // events posts events of an entity, and returns the end offset.
@@ -69,18 +71,16 @@ func firingsOf(t *testing.T, n *Node, entity string) map[string]trigger.Firing {
 // copied waits until a snapshot of the engine's file is in the bucket.
 func copied(t *testing.T, store objstore.Store) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	sebtest.Eventually(t, "a snapshot is in the bucket", func() bool {
 		list, _, err := store.List(t.Context(), objstore.ListOptions{Prefix: snapshot.Prefix(0)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range list {
-			if n, ok := snapshot.ParseName(0, e.Key); ok && n.Manifest {
-				return
-			}
-		}
-	}
-	t.Fatal("no snapshot in the bucket")
+		return slices.ContainsFunc(list, func(e objstore.Entry) bool {
+			n, ok := snapshot.ParseName(0, e.Key)
+			return ok && n.Manifest
+		})
+	})
 }
 
 func define(t *testing.T, n *Node, text string) {

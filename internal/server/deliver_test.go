@@ -7,9 +7,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -87,14 +87,13 @@ func TestWebhook(t *testing.T) {
 	if strings.Contains(first, `"duplicate":true`) || offset == "" {
 		t.Errorf("first post: %s", first)
 	}
-	for end := time.Now().Add(time.Minute); !strings.Contains(again(), `"duplicate":true,"original_offset":`+offset+"}"); {
-		if now := again(); strings.Contains(now, `"duplicate":false`) {
+	sebtest.Eventually(t, "an answer reports a duplicate", func() bool {
+		now := again()
+		if strings.Contains(now, `"duplicate":false`) {
 			t.Fatalf("duplicate of the first post: %s", now)
 		}
-		if time.Now().After(end) {
-			t.Fatal("no answer reports a duplicate")
-		}
-	}
+		return strings.Contains(now, `"duplicate":true,"original_offset":`+offset+"}")
+	})
 	if err := s.Close(context.Background()); err != nil {
 		t.Errorf("stop: %v", err)
 	}

@@ -191,16 +191,13 @@ func TestTLSIsRenewed(t *testing.T) {
 
 func eventuallyTrusted(t *testing.T, s *secured) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	sebtest.Eventually(t, "the certificate is trusted", func() bool {
 		c, err := tls.Dial("tcp", s.KafkaAddress(), s.authority.Trusted())
 		if err == nil {
 			_ = c.Close()
-			return
 		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
+		return err == nil
+	})
 }
 
 // TestTLSAndPlainText: the wrong protocol on a port ends the connection without a Kafka answer, and

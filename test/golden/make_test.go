@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/golden"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -80,16 +80,6 @@ func (m *maker) must(method, path, body string, headers ...string) []byte {
 func (m *maker) post(topic, lines string, headers ...string) {
 	m.t.Helper()
 	m.must("POST", "/records?topic-name="+topic, lines, append([]string{"Content-Type", "application/x-ndjson"}, headers...)...)
-}
-
-func (m *maker) until(what string, done func() bool) {
-	m.t.Helper()
-	for end := time.Now().Add(15 * time.Second); !done(); {
-		<-time.After(10 * time.Millisecond)
-		if time.Now().After(end) {
-			m.t.Fatalf("%s: not within a minute; firings %.600s; topic %.600s", what, m.must("GET", "/firings", ""), m.must("GET", "/topic?topic-name=compacted", ""))
-		}
-	}
 }
 
 // records fills the topics; round makes the content of each epoch different.
@@ -162,7 +152,7 @@ func (m *maker) finish(layout string) {
 	}
 	m.broker, m.Caller = b, golden.Caller{Address: address, APIKey: apiKey}
 	var seen golden.Expectation
-	m.until("the trigger database is open", func() bool {
+	sebtest.Eventually(m.t, "the trigger database is open", func() bool {
 		seen, err = golden.Observe(t.Context(), m.Caller)
 		return err == nil
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // makeRaised makes a bucket that a program of level 1 has created and one of level 2 has raised. It
@@ -107,13 +108,13 @@ func (m *maker) lose() {
 // buy sends events and waits until their firings are delivered.
 func (m *maker) buy(events int) {
 	m.t.Helper()
-	m.until("triggers follow", func() bool {
+	sebtest.Eventually(m.t, "triggers follow", func() bool {
 		return !strings.Contains(string(m.must("GET", "/triggers", "")), `"backfilling":true`)
 	})
 	for i := range events {
 		m.must("POST", "/event", `{"event":"bought","entity_id":"u`+strconv.Itoa(i)+`"}`, "Content-Type", "application/json")
 	}
-	m.until("firings delivered", func() bool {
+	sebtest.Eventually(m.t, "firings delivered", func() bool {
 		return strings.Count(string(m.must("GET", "/firings", "")), `"state":"delivered"`) == events
 	})
 }
@@ -121,7 +122,7 @@ func (m *maker) buy(events int) {
 // compacts writes until the merger has removed records of the compacted topic.
 func (m *maker) compacts() {
 	m.t.Helper()
-	m.until("compacted", func() bool {
+	sebtest.Eventually(m.t, "compacted", func() bool {
 		m.post("plain", `{"value":"so that there is something to merge"}`)
 		m.post("compacted", `{"key":"again","value":"`+strings.Repeat("z", 2000)+`"}`)
 		var info struct {

@@ -140,19 +140,11 @@ func (g *grown) send(path, kind string, body []byte) {
 // caughtUp waits until the engine has read everything and delivered all firings.
 func (g *grown) caughtUp() {
 	g.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	sebtest.Eventually(g.t, "no records and deliveries are left", func() bool {
 		text := g.get(g.url + "/metrics")
-		if field(g.t, text, `seb_memory_reserved_bytes{class="triggers"} `) == 0 && time.Now().Before(end) {
-			continue // it opens its database
-		}
-		left := field(g.t, text, "seb_triggers_lag_records ") + field(g.t, text, "seb_deliveries_pending ")
-		if left == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			g.t.Fatalf("%.0f records and deliveries are left\n%s", left, g.Log())
-		}
-	}
+		opened := field(g.t, text, `seb_memory_reserved_bytes{class="triggers"} `) > 0 // its database
+		return opened && field(g.t, text, "seb_triggers_lag_records ")+field(g.t, text, "seb_deliveries_pending ") == 0
+	})
 }
 
 // allFired waits until the triggers of the last event have fired.

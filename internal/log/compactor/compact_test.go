@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // keyedRecord is a record that was written at an offset.
@@ -201,18 +202,13 @@ func testCompaction(t *testing.T, store objstore.Store, keys int) {
 	defer m.Close()
 	// The current records are compacted for the last time once as much was written again.
 	ends := [2]int{len(l.parts[0]), len(l.parts[1])}
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	sebtest.Eventually(t, "only the newest of the earlier records remain", func() bool {
 		l.write(t, b, 20)
 		mergeAll(t, m)
 		l.check(t, b)
 		old, least := l.countBelow(t, b, ends)
-		if old == least {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of the earlier records remain, want %d", old, least)
-		}
-	}
+		return old == least
+	})
 }
 
 // countBelow counts the records below some offsets: the existing ones, and the minimum without
