@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -18,7 +19,7 @@ import (
 
 func newKey() *cobra.Command {
 	var r remote
-	return r.parent(&cobra.Command{
+	cmd := r.parent(&cobra.Command{
 		Use:     "key",
 		Aliases: []string{"keys"},
 		Short:   "Read the newest value of a key, list keys, show a key's history",
@@ -26,6 +27,13 @@ func newKey() *cobra.Command {
 ` + "`seb topic update TOPIC -s key-index=true`" + `. The index follows the log with a short delay; to read your own write, set
 --min-offset to its offset.`,
 	}, newKeyGet(&r), newKeyList(&r), newKeyHistory(&r))
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && slices.Contains([]string{"create", "show", "rotate", "revoke"}, args[0]) {
+			return fmt.Errorf("seb key reads the keys of records: did you mean \"seb token %s\"?", args[0])
+		}
+		return cobra.NoArgs(cmd, args)
+	}
+	return cmd
 }
 
 // keyFlags are the flags that all key commands share.
