@@ -150,6 +150,8 @@ func newTokenRevoke(r *remote) *cobra.Command {
 		Aliases: []string{"delete", "rm"},
 		Short:   "Delete a token with its rules, and end its connections",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: r.tokenIDs,
-		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error { return c.RevokeToken(cmd.Context(), args[0]) }),
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
+			return c.RevokeToken(cmd.Context(), args[0])
+		}),
 	}
 }

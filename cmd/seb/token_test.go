@@ -1,0 +1,132 @@
+package main_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTokens: a shop writes, a report reads, and rules, rotation and revocation act on them.
+func TestTokens(t *testing.T) {
+	p := newWorkDir(t)
+	b := p.serve()
+	p.must("topic", "create", "orders.new")
+	p.must("topic", "create", "secret")
+	token := func(args ...string) string {
+		t.Helper()
+		out := p.must(append([]string{"token"}, args...)...)
+		if !strings.HasPrefix(out, "seb_") || strings.Count(out, "\n") != 1 {
+			t.Fatalf("seb token %v prints %q", args, out)
+		}
+		return strings.TrimSpace(out)
+	}
+	shop := token("create", "shop", "--write", "orders.*", "--expires", "30d")
+	report := token("create", "report", "--read", "orders.*", "--groups", "report-*")
+	as := func(key string, args ...string) []string { return append(args, "--api-key", key) }
+	if got := p.runWith(strings.NewReader("one\n"), as(shop, "produce", "orders.new")...); got.code != 0 {
+		t.Fatalf("the shop writes: %s", got.err)
+	}
+	if got := p.must(as(report, "consume", "orders.new", "--group", "report-1")...); got != "one\n" {
+		t.Errorf("the report reads %q", got)
+	}
+	for _, args := range [][]string{
+		as(shop, "consume", "orders.new"), as(report, "consume", "secret"), as(report, "topic", "delete", "orders.new", "--yes"),
+		as(shop, "token", "create", "more"), as(report, "consume", "orders.new", "--group", "other"),
+	} {
+		p.refused(1, "forbidden", args...)
+	}
+	unknown, hidden := p.run(as(report, "consume", "missing")...), p.run(as(report, "consume", "secret")...)
+	if strings.ReplaceAll(unknown.err, "missing", "secret") != hidden.err {
+		t.Errorf("an unknown topic: %s\na hidden topic: %s", unknown.err, hidden.err)
+	}
+	if got := p.must(as(report, "topic", "list")...); strings.Contains(got, "secret") || !strings.Contains(got, "orders.new") {
+		t.Errorf("topics of the report: %s", got)
+	}
+	p.refused(1, "check digits", as(shop[:len(shop)-1]+"!", "topic", "list")...)
+
+	p.must("acl", "allow", "report", "read", "topic", "secret")
+	p.must(as(report, "consume", "secret")...)
+	p.must("acl", "deny", "*", "read", "topic", "secret")
+	p.refused(1, "forbidden", as(report, "consume", "secret")...)
+	if got := p.must("acl", "list", "--resource", "topic", "--pattern", "secret"); strings.Count(got, "\n") != 3 || !strings.Contains(got, "deny read on topic secret") {
+		t.Errorf("rules: %s", got)
+	}
+	p.must("acl", "remove", "--principal", "*", "--yes")
+	p.must(as(report, "consume", "secret")...)
+
+	second := token("rotate", "shop")
+	for _, key := range []string{shop, second} {
+		if got := p.runWith(strings.NewReader("two\n"), as(key, "produce", "orders.new")...); got.code != 0 {
+			t.Errorf("a token of two: %s", got.err)
+		}
+	}
+	if got := p.must("token", "show", "shop"); strings.Count(got, "\ntoken ") != 2 || !strings.Contains(got, "allow write on topic orders.*") {
+		t.Errorf("the shop: %s", got)
+	}
+
+	b.kill() // the data folder is lost, too: the bucket has everything
+	if err := os.RemoveAll(filepath.Join(p.dir, "seb-data")); err != nil {
+		t.Fatal(err)
+	}
+	p.serve()
+	if got := p.must(as(report, "consume", "orders.new")...); got != "one\ntwo\ntwo\n" {
+		t.Errorf("after the disk was lost the report reads %q", got)
+	}
+	p.must("token", "revoke", "shop")
+	for _, key := range []string{shop, second} {
+		p.refused(1, "revoked", as(key, "produce", "orders.new")...)
+	}
+	if got := p.must("token", "list"); strings.Contains(got, "shop") || !strings.Contains(got, "report") {
+		t.Errorf("tokens: %s", got)
+	}
+	for _, secret := range []string{shop, second, report} {
+		p.nowhere(secret)
+	}
+}
+
+// nowhere expects that no file of the work directory has a token or its secret part.
+func (p *workDir) nowhere(token string) {
+	p.t.Helper()
+	secret := []byte(strings.Split(token, "_")[2])
+	err := filepath.WalkDir(p.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, secret) {
+			p.t.Errorf("%s has a token", path)
+		}
+		return err
+	})
+	if err != nil {
+		p.t.Error(err)
+	}
+}
+
+func TestTokenErrors(t *testing.T) {
+	p := newWorkDir(t)
+	p.serve()
+	p.must("token", "create", "a", "--cluster", "--read", "x*", "--expires", "1h")
+	for want, args := range map[string][]string{
+		"exists":                          {"token", "create", "a"},
+		"want 1 to 64 of a-z":             {"token", "create", "A_b"},
+		"--expires":                       {"token", "create", "b", "--expires", "soon"},
+		"unknown token":                   {"token", "revoke", "missing"},
+		"a/b":                             {"token", "create", "b", "--read", "a/b"},
+		"a beginning of names":            {"acl", "allow", "a", "read", "topic", "**"},
+		"want one of":                     {"acl", "allow", "a", "fly", "topic", "t"},
+		"resource type":                   {"acl", "allow", "a", "read", "planet", "t"},
+		"did you mean \"seb token create": {"key", "create", "x"},
+		"at least one flag":               {"acl", "remove", "--yes"},
+	} {
+		if got := p.run(args...); got.code == 0 || !strings.Contains(got.err, want) {
+			t.Errorf("seb %q: exit code %d, %s; want %q", args, got.code, got.err, want)
+		}
+	}
+	if got := p.must("token", "list"); strings.Count(got, "\n") != 2 {
+		t.Errorf("tokens: %s", got)
+	}
+}
