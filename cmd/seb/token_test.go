@@ -9,26 +9,35 @@ import (
 	"testing"
 )
 
-// TestTokens: a shop writes, a report reads, and rules, rotation and revocation act on them.
-func TestTokens(t *testing.T) {
-	p := newWorkDir(t)
-	b := p.serve()
+// tokens starts a broker with a topic orders.new, to which a shop has written "one", a report that may
+// read it, and a topic secret.
+func tokens(t *testing.T) (p *workDir, b *running, shop, report string) {
+	p = newWorkDir(t)
+	b = p.serve()
 	p.must("topic", "create", "orders.new")
 	p.must("topic", "create", "secret")
-	token := func(args ...string) string {
-		t.Helper()
-		out := p.must(append([]string{"token"}, args...)...)
-		if !strings.HasPrefix(out, "seb_") || strings.Count(out, "\n") != 1 {
-			t.Fatalf("seb token %v prints %q", args, out)
-		}
-		return strings.TrimSpace(out)
+	shop = p.token("create", "shop", "--write", "orders.*", "--expires", "30d")
+	report = p.token("create", "report", "--read", "orders.*", "--groups", "report-*")
+	p.mustWith("one\n", as(shop, "produce", "orders.new")...)
+	return p, b, shop, report
+}
+
+// token runs a command that prints a token.
+func (p *workDir) token(args ...string) string {
+	p.t.Helper()
+	out := p.must(append([]string{"token"}, args...)...)
+	if !strings.HasPrefix(out, "seb_") || strings.Count(out, "\n") != 1 {
+		p.t.Fatalf("seb token %v prints %q", args, out)
 	}
-	shop := token("create", "shop", "--write", "orders.*", "--expires", "30d")
-	report := token("create", "report", "--read", "orders.*", "--groups", "report-*")
-	as := func(key string, args ...string) []string { return append(args, "--api-key", key) }
-	if got := p.runWith(strings.NewReader("one\n"), as(shop, "produce", "orders.new")...); got.code != 0 {
-		t.Fatalf("the shop writes: %s", got.err)
-	}
+	return strings.TrimSpace(out)
+}
+
+// as adds a key to the arguments of a command.
+func as(key string, args ...string) []string { return append(args, "--api-key", key) }
+
+// TestTokens: rules act on a shop that writes and a report that reads.
+func TestTokens(t *testing.T) {
+	p, _, shop, report := tokens(t)
 	if got := p.must(as(report, "consume", "orders.new", "--group", "report-1")...); got != "one\n" {
 		t.Errorf("the report reads %q", got)
 	}
@@ -56,8 +65,13 @@ func TestTokens(t *testing.T) {
 	}
 	p.must("acl", "remove", "--principal", "*", "--yes")
 	p.must(as(report, "consume", "secret")...)
+}
 
-	second := token("rotate", "shop")
+// TestTokensSurvive: rotation, a killed broker with a lost data folder, and revocation. No file has a
+// token.
+func TestTokensSurvive(t *testing.T) {
+	p, b, shop, report := tokens(t)
+	second := p.token("rotate", "shop")
 	for _, key := range []string{shop, second} {
 		if got := p.runWith(strings.NewReader("two\n"), as(key, "produce", "orders.new")...); got.code != 0 {
 			t.Errorf("a token of two: %s", got.err)
