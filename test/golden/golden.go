@@ -117,7 +117,7 @@ func (c Caller) Call(ctx context.Context, method, path, body string, headers ...
 type Expectation map[string]string
 
 // Observe requests everything that a bucket must keep: topics, records, groups, newest values,
-// triggers, firings.
+// triggers, firings, tokens and rules.
 func Observe(ctx context.Context, c Caller) (Expectation, error) {
 	seen := Expectation{}
 	get := func(path string, headers ...string) error {
@@ -129,6 +129,20 @@ func Observe(ctx context.Context, c Caller) (Expectation, error) {
 		if err := get(path); err != nil {
 			return nil, err
 		}
+	}
+	var tokens api.Tokens
+	if err := get("/tokens"); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(seen["/tokens"]), &tokens); err != nil {
+		return nil, err
+	}
+	if err := get("/acls"); err != nil {
+		return nil, err
+	}
+	if len(tokens.Tokens) == 0 { // as in buckets of level 2 and below
+		delete(seen, "/tokens")
+		delete(seen, "/acls")
 	}
 	var list api.Topics
 	if err := json.Unmarshal([]byte(seen["/topics"]), &list); err != nil {

@@ -23,7 +23,8 @@ var (
 
 const apiKey = "golden-key-0123456789"
 
-// TestGenerate makes an archive of each layout, and of a bucket that was raised from level 1:
+// TestGenerate makes an archive of each layout, of a bucket that was raised from level 1, and of one
+// with tokens and rules:
 //
 //	go test ./test/golden -run TestGenerate -generate /path/to/seb -commit 2cd1551 \
 //	    -level1 /path/to/level1/seb -level2 /path/to/level2/seb
@@ -34,6 +35,7 @@ func TestGenerate(t *testing.T) {
 	t.Run("disk", func(t *testing.T) { makeBucket(t, "disk", filepath.Join(t.TempDir(), "bucket")) })
 	t.Run("s3", func(t *testing.T) { makeBucket(t, "s3", testenv.S3ForTest(t).Spec("golden")) })
 	t.Run("raised", makeRaised)
+	t.Run("access", makeAccess)
 }
 
 type maker struct {
@@ -126,6 +128,29 @@ func makeBucket(t *testing.T, layout, bucket string) {
 	m.records(2)
 	m.stop()
 	m.finish(layout)
+}
+
+// makeAccess makes a bucket with tokens and rules, in a snapshot and in later commit objects.
+func makeAccess(t *testing.T) {
+	m := &maker{t: t, program: *generate, bucket: filepath.Join(t.TempDir(), "bucket"), data: t.TempDir(), rounds: 3}
+	m.start()
+	for topic, body := range map[string]string{
+		"plain": `{}`, "several": `{"partitions":3}`, "stamped": `{"settings":{"timestamp-type":"append"}}`, "compacted": `{"settings":{"cleanup-policy":"compact"}}`,
+	} {
+		m.must("PUT", "/topic?topic-name="+topic, body, "Content-Type", "application/json")
+	}
+	change := func(path, body string) { m.must("POST", path, body, "Content-Type", "application/json") }
+	change("/tokens", `{"id":"shop","write":["orders.*"],"read":["products"],"groups":["*"],"expires_at":"2126-01-01T00:00:00Z"}`)
+	change("/tokens", `{"id":"gone","cluster":true,"metrics":true}`)
+	change("/acls", `{"rules":[{"principal":"*","resource":"topic","pattern":"archive","operation":"delete","deny":true},`+
+		`{"principal":"later","resource":"topic","pattern":"*","operation":"all","host":"192.0.2.7"}]}`)
+	m.records(0)
+	m.compacts()
+	m.must("DELETE", "/tokens/gone", "")
+	change("/tokens/shop/rotate?overlap=876000h", "")
+	change("/tokens", `{"id":"late","triggers":["a*"],"admin":["orders.*"]}`)
+	m.stop()
+	m.finish("access")
 }
 
 // finish stores the archive and the program's answers, observed in a run that changes nothing
