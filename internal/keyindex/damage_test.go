@@ -56,7 +56,7 @@ var damages = []struct {
 // match the log.
 func TestDamageIsDetected(t *testing.T) {
 	m := newModel(t, 0)
-	for range 150 {
+	for range sebtest.Runs(150, 50) {
 		m.append(m.topics[0], m.rand.IntN(len(m.log.topics[0].parts)))
 	}
 	m.check()
@@ -66,7 +66,7 @@ func TestDamageIsDetected(t *testing.T) {
 		t.Fatal(err)
 	}
 	damaged := 0
-	m.few = 30
+	m.few = sebtest.Runs(30, 10)
 	for _, d := range damages {
 		for range sebtest.Runs(5, 1) {
 			path := filepath.Join(t.TempDir(), "keys.db")
@@ -91,12 +91,12 @@ func TestDamageIsDetected(t *testing.T) {
 // log.
 func TestDamageAfterCrashIsDetected(t *testing.T) {
 	m := newModel(t, 0)
-	for range 100 {
+	for range sebtest.Runs(100, 40) {
 		m.append(m.topics[0], m.rand.IntN(len(m.log.topics[0].parts)))
 	}
 	m.check()
 	dir := filepath.Dir(m.view.copy())
-	m.few = 30
+	m.few = sebtest.Runs(30, 10)
 	for _, d := range damages {
 		for range sebtest.Runs(4, 1) {
 			path := filepath.Join(t.TempDir(), "keys.db")
@@ -127,7 +127,7 @@ func TestDamageAfterCrashIsDetected(t *testing.T) {
 // TestDamageWhileOpen checks that a query detects blocks that cannot be read any more.
 func TestDamageWhileOpen(t *testing.T) {
 	m := newModel(t, 0)
-	for range 150 {
+	for range sebtest.Runs(150, 50) {
 		m.append(m.topics[0], 0)
 	}
 	m.check()

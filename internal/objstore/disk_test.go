@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestDiskKeepsObjectsWhenOpenedAgain(t *testing.T) {
@@ -167,7 +168,7 @@ func TestDiskFoldersComeAndGo(t *testing.T) {
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
-			for i := range 200 {
+			for i := range sebtest.Runs(200, 40) {
 				d := stores[(w+i)%2]
 				key := fmt.Sprintf("x/%d/y/%d-%d", i%2, w, i)
 				err := d.Put(t.Context(), key, objstore.NewBody([]byte(key)))

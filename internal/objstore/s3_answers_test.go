@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // answering opens a store whose server uses handler. The context of the handler's request ends with
@@ -254,7 +256,7 @@ func TestPutTouchesNoByteAfterItHasReturned(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
 	}, func(o *S3Options) { o.RequestTimeout = 20 * time.Millisecond; o.BytesPerSecondMin = 1 << 40 })
-	for range 5 {
+	for range sebtest.Runs(5, 1) {
 		for _, key := range []string{"early", "never"} {
 			buffer := make([]byte, 20<<20)
 			err := s.Put(t.Context(), key, NewBody(buffer[:5<<20], buffer[5<<20:]))

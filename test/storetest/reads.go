@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // ordered are names in byte order that a traversal of folders would return differently: '-' and '.'
@@ -163,7 +164,8 @@ func putUntilVerdict(t *testing.T, s objstore.Store, key, value string) (err err
 
 // mixed runs all operations concurrently and checks the results of each goroutine.
 func mixed(t *testing.T, s objstore.Store) {
-	const workers, steps = 8, 25
+	const workers = 8
+	steps := sebtest.Runs(25, 8)
 	inParallel(workers, workers, func(w int) {
 		random := rand.New(rand.NewPCG(uint64(w), 99))
 		for i := range steps {

@@ -4,12 +4,12 @@
 package storetest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,11 +129,17 @@ func wantKeys(t *testing.T, s objstore.Store, o objstore.ListOptions, want ...st
 	}
 }
 
-// pattern returns n bytes that contain their own positions.
-func pattern(n int) []byte {
-	var b bytes.Buffer
-	for b.Len() < n {
-		fmt.Fprintf(&b, "%08d,", b.Len())
+// positions are bytes that contain their own positions.
+var positions = sync.OnceValue(func() []byte {
+	b := make([]byte, 0, patternMax)
+	for len(b)+9 <= cap(b) {
+		b = fmt.Appendf(b, "%08d,", len(b))
 	}
-	return b.Bytes()[:n]
-}
+	return b
+})
+
+// patternMax is a multiple of 9, the length of a position.
+const patternMax = 9 << 20
+
+// pattern returns n bytes that contain their own positions. The caller must not change them.
+func pattern(n int) []byte { return positions()[:n] }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func putIfAbsent(t *testing.T, s objstore.Store) {
@@ -20,12 +21,12 @@ func putIfAbsent(t *testing.T, s objstore.Store) {
 }
 
 func racers(t *testing.T, s objstore.Store) {
-	race(t, s, 25, func(round int) string { return fmt.Sprintf("race/folder-%d/name", round) })
+	race(t, s, sebtest.Runs(25, 5), func(round int) string { return fmt.Sprintf("race/folder-%d/name", round) })
 }
 
 // racersAfterDelete checks that the condition refers to the current state, not to deleted objects.
 func racersAfterDelete(t *testing.T, s objstore.Store) {
-	race(t, s, 10, func(int) string {
+	race(t, s, sebtest.Runs(10, 3), func(int) string {
 		if err := s.Delete(within(t), "race/again"); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +175,7 @@ func endedContext(t *testing.T, s objstore.Store) {
 }
 
 func manyParts(t *testing.T, s objstore.Store) {
-	whole := pattern(9 << 20)
+	whole := pattern(sebtest.Runs(patternMax, 1<<20))
 	for _, c := range []struct {
 		name  string
 		cut   func(i int) int

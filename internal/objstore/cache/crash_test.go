@@ -241,7 +241,7 @@ func TestCrashImages(t *testing.T) {
 		step = 1
 	}
 	for i, files := range c.images {
-		if testing.Short() && i%5 > 0 {
+		if i%sebtest.Runs(1, 12) > 0 {
 			continue
 		}
 		c.try(fmt.Sprintf("step %d", i), files)
@@ -294,7 +294,7 @@ func TestTornWrites(t *testing.T) {
 	c := newCrash(t)
 	full := c.fullest()
 	names := slices.Sorted(maps.Keys(full))
-	step := 5
+	step := sebtest.Runs(5, 23)
 	if *allImages {
 		step = 1
 	}

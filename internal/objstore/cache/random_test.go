@@ -21,7 +21,7 @@ func TestReadsMatchTheBucket(t *testing.T) {
 	for seed := range uint64(sebtest.Runs(40, 8)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
-			for range 150 {
+			for range sebtest.Runs(150, 40) {
 				w.step()
 			}
 			mustClose(t, w.c)
@@ -195,7 +195,7 @@ func TestManyReadersAtOnce(t *testing.T) {
 	for worker := range 8 {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(7, uint64(worker)))
-			for range 150 {
+			for range sebtest.Runs(150, 40) {
 				key := fmt.Sprint(rnd.IntN(6))
 				switch rnd.IntN(10) {
 				case 0:
