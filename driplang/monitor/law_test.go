@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // trace returns the values of an expression after each event and at each millisecond.
@@ -33,12 +34,13 @@ func trace(t *testing.T, text string, history []testEvent, horizon int64) []Valu
 	return values
 }
 
-const laws = 1500
+// laws is the number of random expressions of a law.
+func laws() int { return sebtest.Runs(1500, 400) }
 
 // equal checks that two expressions of the same random parts have the same value at all times.
 func equal(t *testing.T, make func(c *chooser) (a, b string)) {
 	t.Helper()
-	checked := 0
+	checked, laws := 0, laws()
 	for seed := range uint64(laws) {
 		c := &chooser{randomBytes(seed)}
 		history := c.history(9)
@@ -116,7 +118,7 @@ func TestLawCounts(t *testing.T) {
 }
 
 func TestLawOnlyMentionedNamesMatter(t *testing.T) {
-	for seed := range uint64(laws) {
+	for seed := range uint64(laws()) {
 		c := &chooser{randomBytes(seed)}
 		history := c.history(12)
 		text := strings.NewReplacer("C", "A", "D", "B").Replace(c.expression(3, false))
@@ -139,7 +141,7 @@ func TestLawOnlyMentionedNamesMatter(t *testing.T) {
 
 // TestLawSettledWindows: events after the end of the only window have no effect.
 func TestLawSettledWindows(t *testing.T) {
-	for seed := range uint64(laws) {
+	for seed := range uint64(laws()) {
 		c := &chooser{randomBytes(seed)}
 		history := append([]testEvent{{"S", 0, ""}}, c.history(9)...)
 		text := "S THEN (" + c.part(true) + " WITHIN 6ms)"

@@ -429,6 +429,7 @@ var protocols = map[string][]kgo.Opt{
 func TestMembersJoinLeaveAndCrash(t *testing.T) {
 	for name, how := range protocols {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newTestSite(t)
 			s.topic(4)
 			p := s.produce(4)

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // heap returns the bytes of the heap that are in use.
@@ -45,7 +46,7 @@ var kinds = map[string]func(i int) (expr, deliver string){
 // TestTriggerMemory: triggers and rules use at most their estimate of heap, and not much less. The
 // deliver members are only in the file.
 func TestTriggerMemory(t *testing.T) {
-	const n = 500
+	n := sebtest.Runs(500, 350)
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			s := stepBy(t, newLog().broker(true), "", &defaultSizes, func(o *Options) { o.MemoryBytes = 4 })
@@ -57,8 +58,8 @@ func TestTriggerMemory(t *testing.T) {
 			}
 			before := heap(s)
 			s.settle()
-			takes := (heap(s) - before) / n
-			if said := s.Memory() / n; takes > said || takes < said/3 {
+			takes := (heap(s) - before) / int64(n)
+			if said := s.Memory() / int64(n); takes > said || takes < said/3 {
 				t.Errorf("a trigger uses %d bytes, the estimate is %d", takes, said)
 			}
 			var rules []*rule.Rule
@@ -72,7 +73,7 @@ func TestTriggerMemory(t *testing.T) {
 				rules, said = append(rules, r), said+r.Bytes()
 			}
 			if takes := heap(rules) - before; takes > said || takes < said/4 {
-				t.Errorf("a rule uses %d bytes, the estimate is %d", takes/n, said/n)
+				t.Errorf("a rule uses %d bytes, the estimate is %d", takes/int64(n), said/int64(n))
 			}
 		})
 	}

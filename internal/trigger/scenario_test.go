@@ -41,6 +41,9 @@ func TestScenarios(t *testing.T) {
 	one.Prune, one.Dues, one.Outbox, one.Sweep = 1, 1, 1, 1
 	large.TickEvery, large.Retry, large.Unsafe = small.TickEvery, small.Retry, true
 	for name, sizes := range map[string]Sizes{"small": small, "one": one, "large": large} {
+		if testing.Short() && name == "large" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			sebtest.Scenarios(t, func(t *testing.T) func(c *sebtest.Command) []string {
 				s := &scenario{sizes: sizes}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestIdealHistoriesAreAccepted(t *testing.T) {
@@ -164,7 +166,7 @@ func TestBrokenHistoriesAreRejected(t *testing.T) {
 	for name, m := range mutations {
 		t.Run(name, func(t *testing.T) {
 			done, found := 0, 0
-			for seed := range uint64(200) {
+			for seed := range uint64(sebtest.Runs(200, 100)) {
 				x := idealHistory(seed, 120)
 				if !m.apply(x, rand.New(rand.NewPCG(seed, 4))) {
 					continue

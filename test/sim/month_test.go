@@ -17,6 +17,9 @@ func TestMonths(t *testing.T) {
 	if *timeFlag > 0 {
 		t.Skip("TestSeeds runs months too")
 	}
+	if testing.Short() {
+		t.Skip("a month takes seconds")
+	}
 	ran, total := campaign(t, sim.Months, [2]int{*monthsFlag, 1}, func(s sim.Stats) any { return s.Watch })
 	w := total.Watch
 	little := w.Firings == 0 || w.Messages == 0 || w.Puts == 0 || w.Edges == 0

@@ -25,6 +25,9 @@ func checkSecrets(t *Tree) []Finding {
 		}
 		for i, line := range strings.Split(string(t.files[g.path]), "\n") {
 			line, _, _ = strings.Cut(line, "//")
+			if !containsAny(line, "==", "!=", "Equal", "Compare") {
+				continue
+			}
 			for _, compared := range secretCompared.FindAllString(line, -1) {
 				if !comparedWithNothing.MatchString(strings.Trim(compared, " {")) {
 					found = append(found, Finding{

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func newMemory(limit int64) (*budget.Arena, *budget.Class) {
@@ -101,7 +102,7 @@ func (l *list) Next() (*record.Record, *api.Problem) {
 // TestEncoderReturnsInput checks that records of all shapes, distributed over partitions, are in
 // the batches unchanged.
 func TestEncoderReturnsInput(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(sebtest.Runs(10, 4)) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		some := func(n int) []byte {
 			if rnd.IntN(8) == 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -225,7 +226,7 @@ func (l *limited) Put(ctx context.Context, key string, body objstore.Body) error
 // TestFaults checks that with a faulty store Restore returns the last snapshot whose Save
 // succeeded, or a newer one, unchanged.
 func TestFaults(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(sebtest.Runs(20, 6)) {
 		inner := objstore.NewMemory()
 		store := storetest.NewFaulty(inner, seed, storetest.All(storetest.Rates{
 			storetest.Before: 0.1, storetest.Lost: 0.1, storetest.Late: 0.1, storetest.Throttle: 0.05, storetest.Refuse: 0.01, storetest.Truncate: 0.1,

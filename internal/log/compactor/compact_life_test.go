@@ -529,7 +529,7 @@ func (l *life) end() {
 func TestLifeOfCompactedTopics(t *testing.T) {
 	total := map[string]int{}
 	for name, store := range stores(t) {
-		for run := range 3 {
+		for run := range sebtest.Runs(3, 2) {
 			t.Run(fmt.Sprintf("%s %d", name, run), func(t *testing.T) {
 				if run > 0 {
 					store = objstore.NewMemory()

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // history is a log of heads and indexes without batches.
@@ -141,7 +142,7 @@ func TestYear(t *testing.T) {
 	const topics = 20
 	c := pack.Config{Target: 64 << 20}
 	h := newHistory(t, topics)
-	for hour := range 365 * 24 {
+	for hour := range sebtest.Runs(365, 60) * 24 {
 		h.now += time.Hour.Microseconds()
 		sizes := make([]uint32, topics)
 		for i := range sizes {
