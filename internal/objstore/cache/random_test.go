@@ -21,7 +21,7 @@ func TestReadsMatchTheBucket(t *testing.T) {
 	for seed := range uint64(sebtest.Runs(40, 8)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWorld(t, seed)
-			for range sebtest.Runs(150, 40) {
+			for range 150 {
 				w.step()
 			}
 			mustClose(t, w.c)
