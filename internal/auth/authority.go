@@ -123,7 +123,8 @@ func (a *Authority) Bearer(ctx context.Context, headers []string, remote string)
 
 // Key authenticates a client by the root key or a token. Errors: as Bearer.
 func (a *Authority) Key(ctx context.Context, key, remote string) (*Identity, error) {
-	given := sha256.Sum256([]byte(key))
+	var buf [128]byte // longer than usual keys, so that they need no memory of their own
+	given := sha256.Sum256(append(buf[:0], key...))
 	if subtle.ConstantTimeCompare(given[:], a.root[:]) == 1 {
 		return a.Root(), nil
 	}

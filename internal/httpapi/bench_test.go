@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/api"
 )
@@ -84,6 +85,25 @@ func BenchmarkKey(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				s.exchange(b, "GET", path, nil, "Accept", api.JSON)
+			}
+		})
+	}
+}
+
+// BenchmarkRights compares requests of one record with the root key and with a token that has 1,000
+// rules. It includes the client.
+func BenchmarkRights(b *testing.B) {
+	s := start(b)
+	s.exchange(b, "POST", "/records?topic-name=t", []byte("v"), "Content-Type", api.TextPlain)
+	for name, key := range map[string]string{"root": canary, "token": s.token("client", time.Time{}, manyRules()...)} {
+		b.Run("produce/"+name, func(b *testing.B) {
+			for b.Loop() {
+				s.exchange(b, "POST", "/records?topic-name=t", []byte("v"), "Content-Type", api.OctetStream, "Authorization", "Bearer "+key)
+			}
+		})
+		b.Run("read/"+name, func(b *testing.B) {
+			for b.Loop() {
+				s.exchange(b, "GET", "/records?topic-name=t&offset=0&max-records=1", nil, "Accept", api.JSON, "Authorization", "Bearer "+key)
 			}
 		})
 	}

@@ -148,7 +148,7 @@ func (s *stream) fail(err error) error {
 		return fault
 	}
 	if by, ok := s.w.(*principal); ok {
-		s.w = by.w // the error is no data
+		s.w, by.err = by.w, nil // the error is no data, and it ends the stream
 	}
 	s.a.log.Warn("event stream failed", "topic", s.Topic, "partition", s.Partition, "offset", s.Offset, "err", err)
 	return s.a.pace.Send(s.w, []byte("event: error\ndata: "+string(body)+"\n\n"))
