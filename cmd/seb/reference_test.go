@@ -89,7 +89,7 @@ func flagTable(set, without *pflag.FlagSet) string {
 // mdCell escapes a text for a cell of a Markdown table.
 func mdCell(text string) string { return strings.NewReplacer("|", `\|`, "<", `\<`).Replace(text) }
 
-// routeTable has the routes of the OpenAPI description by path.
+// routeTable has the routes of the OpenAPI description by path, with the rights that they need.
 func routeTable(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../internal/httpapi/openapi.yaml")
@@ -97,17 +97,20 @@ func routeTable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	var spec struct {
-		Paths map[string]map[string]struct{ Summary string }
+		Paths map[string]map[string]struct {
+			Summary string
+			Rights  string `yaml:"x-rights"`
+		}
 	}
 	if err := yaml.Unmarshal(text, &spec); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	b.WriteString("| route | purpose |\n|---|---|\n")
+	b.WriteString("| route | purpose | rights |\n|---|---|---|\n")
 	for _, path := range slices.Sorted(maps.Keys(spec.Paths)) {
 		for _, method := range []string{"get", "put", "post", "delete"} {
 			if op, ok := spec.Paths[path][method]; ok {
-				fmt.Fprintf(&b, "| `%s %s` | %s |\n", strings.ToUpper(method), path, mdCell(op.Summary))
+				fmt.Fprintf(&b, "| `%s %s` | %s | %s |\n", strings.ToUpper(method), path, mdCell(op.Summary), op.Rights)
 			}
 		}
 	}

@@ -58,6 +58,12 @@ type HTTP struct {
 	APIKey      Secret
 	APIKeyFile  string // file with the key; surrounding white space is ignored
 	Connections int    // maximum of concurrent connections, if the memory limit allows it
+	// Origins are those of web pages on other hosts that may use the API, such as
+	// https://app.example.com.
+	Origins List
+	// Hosts are the names of this broker with which routes without a key, and pprof, answer, besides
+	// localhost and IP addresses.
+	Hosts List
 	// OriginalClient: requests without an Accept header come from the original program's client,
 	// which stores error answers as records.
 	OriginalClient bool

@@ -134,7 +134,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	c.Bucket, c.S3Bucket = "mem:", "b"
 	c.DataDir = ""
 	c.MemoryLimit = 1
-	c.HTTP = config.HTTP{Port: 70000, APIKey: "with space", APIKeyFile: "f"}
+	c.HTTP = config.HTTP{Port: 70000, APIKey: "with space", APIKeyFile: "f", Origins: "https://a.example,*", Hosts: "a:1"}
 	c.Kafka = config.Kafka{Listen: "9092", Advertise: ":9092"}
 	c.TLS = config.TLS{CertFile: "f", Listeners: "http,webhooks"}
 	c.Pprof.Address, c.Pprof.Port = "0.0.0.0", -1
@@ -149,13 +149,13 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	for _, flag := range []string{
 		"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
 		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "pack-bytes",
-		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners",
+		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners", "cors-origin", "http-host",
 	} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("no fault for --%s in: %v", flag, err)
 		}
 	}
-	if len(faults) != 22 {
+	if len(faults) != 24 {
 		t.Errorf("%d faults: %v", len(faults), err)
 	}
 }
@@ -193,6 +193,25 @@ func TestBytes(t *testing.T) {
 		var b config.Bytes
 		if err := b.Set(in); err == nil {
 			t.Errorf("%q taken as %v", in, b)
+		}
+	}
+}
+
+// TestOriginsAndHosts: flags repeat, the environment has commas, and only origins that a browser can
+// send are accepted.
+func TestOriginsAndHosts(t *testing.T) {
+	c, err := parse(t, map[string]string{"SEB_HTTP_HOST": "seb, seb.example.com"}, "--cors-origin", "https://app.example.com", "--cors-origin=http://localhost:3000")
+	if err = errors.Join(err, c.Validate()); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(c.HTTP.Origins.List(), c.HTTP.Hosts.List()); got != "[https://app.example.com http://localhost:3000] [seb seb.example.com]" {
+		t.Error(got)
+	}
+	for _, origin := range []string{"*", "null", "app.example.com", "https://a/", "https://a/b", "https://", "ftp://a", "https://u@a", "https://a?b"} {
+		c := config.Default()
+		c.HTTP.Origins = config.List(origin)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--cors-origin: ") {
+			t.Errorf("%s: %v", origin, err)
 		}
 	}
 }

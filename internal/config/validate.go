@@ -1,8 +1,10 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -57,6 +59,13 @@ func (c *Config) Validate() error {
 	check(isPort(c.HTTP.Port), "http-port", "%d is not a port (0 to 65535)", c.HTTP.Port)
 	check(c.HTTP.Connections > 0, "http-connections", "%d, want at least 1", c.HTTP.Connections)
 	check(c.HTTP.APIKey == "" || c.HTTP.APIKeyFile == "", "http-api-key-file", "cannot be combined with --http-api-key")
+	for _, origin := range c.HTTP.Origins.List() {
+		err := checkOrigin(origin)
+		check(err == nil, "cors-origin", "%q: %v", origin, err)
+	}
+	for _, host := range c.HTTP.Hosts.List() {
+		check(!strings.ContainsAny(host, ":/*@[] "), "http-host", "%q, want a host name without a port", host)
+	}
 	if c.HTTP.APIKey != "" {
 		err := CheckAPIKey(c.HTTP.APIKey.Reveal())
 		check(err == nil, "http-api-key", "%v", err)
@@ -101,6 +110,18 @@ func CheckAPIKey(key string) error {
 		if key[i] <= ' ' || key[i] > '~' {
 			return fmt.Errorf("the key has a byte that is not printable ASCII at position %d", i)
 		}
+	}
+	return nil
+}
+
+// checkOrigin returns an error if a browser cannot send an origin, or if every page would have it.
+func checkOrigin(origin string) error {
+	if origin == "*" || origin == "null" {
+		return errors.New("every web page could send requests with the key that a browser has; name the origins")
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Scheme+"://"+u.Host != strings.ToLower(origin) {
+		return errors.New("want scheme://host or scheme://host:port, such as https://app.example.com")
 	}
 	return nil
 }

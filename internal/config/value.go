@@ -52,6 +52,35 @@ func (b Bytes) String() string {
 // Type is the name of the value in help texts.
 func (*Bytes) Type() string { return "size" }
 
+// List is a list of texts without commas. It is a pflag.Value: each flag adds to the list, and a
+// value may have several texts with commas.
+type List string
+
+// Set adds texts.
+func (l *List) Set(s string) error {
+	if *l != "" {
+		s = string(*l) + "," + s
+	}
+	*l = List(s)
+	return nil
+}
+
+// List returns the texts without surrounding white space.
+func (l List) List() (texts []string) {
+	for text := range strings.SplitSeq(string(l), ",") {
+		if text = strings.TrimSpace(text); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// String returns the texts with commas.
+func (l List) String() string { return strings.Join(l.List(), ",") }
+
+// Type is the name of the value in help texts.
+func (*List) Type() string { return "list" }
+
 const masked = "***"
 
 // Secret is a text that is masked when it is printed. It is a pflag.Value; Reveal returns the text.

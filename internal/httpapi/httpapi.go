@@ -77,7 +77,8 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	return a, nil
 }
 
-// ServeHTTP finds the route, checks the client's key and rights, and writes the error that the route returns.
+// ServeHTTP finds the route, checks the client's origin, key and rights, and writes the error that
+// the route returns.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	place := httpconn.SlotOf(r.Context())
@@ -94,10 +95,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt, p := findRoute(r)
 	if fault != nil {
 		w.Header().Set("Connection", "close") // request framing is ambiguous
-		p = fault
+	} else {
+		fault = a.admitOrigin(w, r)
 	}
 	var err error
 	switch {
+	case fault != nil:
+		err = fault
+	case p != nil && isPreflight(r):
+		err = a.servePreflight(w, r)
 	case p != nil:
 		err = p
 		if p.Code == api.MethodNotAllowed {
@@ -105,6 +111,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case rt.needsKey():
 		err = a.serveKeyed(rt, w, r)
+	case !KnownHost(r.Host, a.o.Hosts) && !a.hasKey(r):
+		err = problem.New(api.Forbidden, "host %s is not known here; --http-host names hosts that are", problem.Quote(r.Host))
 	default:
 		err = a.serve(rt, w, r, &caller{})
 	}

@@ -22,6 +22,7 @@ import (
 type spec struct {
 	Paths map[string]map[string]struct {
 		OperationID string                            `json:"operationId"`
+		Rights      string                            `json:"x-rights"`
 		Security    *[]any                            `json:"security"`
 		Parameters  []map[string]any                  `json:"parameters"`
 		RequestBody *struct{ Content map[string]any } `json:"requestBody"`
@@ -102,6 +103,21 @@ func (s *spec) fault(method, target string, a *answered) string {
 	return ""
 }
 
+// rightsOf describes needs for the reference: "read topic".
+func rightsOf(list needs) string {
+	var all []string
+	for i := range list {
+		text := list[i].operation.String() + " " + list[i].resource.String()
+		if list[i].operation == 0 {
+			text = "any key"
+		}
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 func TestSpecAndRoutesAreTheSame(t *testing.T) {
 	s := readSpec(t)
 	var routed, described []string
@@ -110,6 +126,9 @@ func TestSpecAndRoutesAreTheSame(t *testing.T) {
 		op, ok := s.Paths[rt.path][strings.ToLower(rt.method)]
 		if ok && rt.needsKey() != (op.Security == nil) {
 			t.Errorf("%s: the spec has the wrong security", rt.name())
+		}
+		if ok && op.Rights != rightsOf(rt.needs) {
+			t.Errorf("%s: the spec has x-rights %q, the table of routes %q", rt.name(), op.Rights, rightsOf(rt.needs))
 		}
 		if _, described := op.Responses["401"]; ok && described != rt.needsKey() {
 			t.Errorf("%s: the spec has the wrong 401 response", rt.name())

@@ -26,6 +26,10 @@ type Options struct {
 	Auth *auth.Authority
 	// Logins records failed logins; nil does not.
 	Logins *auth.Failures
+	// Origins are those of web pages on other hosts that may use the API, such as
+	// https://app.example.com. Hosts are the names of this broker, besides localhost and IP
+	// addresses, with which routes without a key answer.
+	Origins, Hosts []string
 	// Logger receives log lines; nil discards them.
 	Logger *slog.Logger
 	// Metrics is the set to which this package adds its metrics; nil makes one.

@@ -33,7 +33,7 @@ func (a *API) text(w http.ResponseWriter, r *http.Request, g *Reading, form enco
 }
 
 func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) error {
-	w.Header().Set("Vary", "Accept")
+	w.Header().Add("Vary", "Accept")
 	form := httpconn.Negotiate(r.Header.Values("Accept"), readTypes)
 	if form == "" {
 		return problem.New(api.NotAcceptable, "want one of %s", strings.Join(readTypes, ", "))

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/httpapi"
 )
 
 // pprofServer serves pprof, without a key, on a loopback address with its own mux. It omits the
@@ -22,7 +22,7 @@ type pprofServer struct {
 	serving sync.WaitGroup
 }
 
-func startPprof(c *config.Pprof) (*pprofServer, error) {
+func startPprof(c *config.Pprof, hosts []string) (*pprofServer, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(c.Address, strconv.Itoa(c.Port)))
 	if err != nil {
 		return nil, fmt.Errorf("pprof listener (--http-debug-address, --http-debug-port): %w", err)
@@ -33,23 +33,19 @@ func startPprof(c *config.Pprof) (*pprofServer, error) {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	p := &pprofServer{
-		server:  &http.Server{Handler: localOnly(mux), ReadHeaderTimeout: 10 * time.Second},
+		server:  &http.Server{Handler: knownHosts(mux, hosts), ReadHeaderTimeout: 10 * time.Second},
 		address: l.Addr().String(),
 	}
 	p.serving.Go(func() { _ = p.server.Serve(l) })
 	return p, nil
 }
 
-// localOnly answers only requests to localhost or a loopback address. A web page whose DNS name
+// knownHosts answers only requests with the name of this machine, because a web page whose own name
 // resolves to 127.0.0.1 must not read profiles.
-func localOnly(h http.Handler) http.Handler {
+func knownHosts(h http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = strings.Trim(r.Host, "[]")
-		}
-		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "pprof answers only requests to localhost and loopback addresses", http.StatusForbidden)
+		if !httpapi.KnownHost(r.Host, hosts) {
+			http.Error(w, "pprof answers only requests to IP addresses, localhost and the names of --http-host", http.StatusForbidden)
 			return
 		}
 		h.ServeHTTP(w, r)

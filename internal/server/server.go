@@ -129,7 +129,7 @@ func (s *Server) prepare() (err error) {
 		return err
 	}
 	if s.cfg.Pprof.Enable {
-		s.pprof, err = startPprof(&s.cfg.Pprof)
+		s.pprof, err = startPprof(&s.cfg.Pprof, s.cfg.HTTP.Hosts.List())
 	}
 	return err
 }
@@ -261,6 +261,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
 		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
+		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.cfg.HTTP.Hosts.List(),
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
 		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings,

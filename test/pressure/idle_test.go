@@ -30,7 +30,7 @@ func TestIdleConnections(t *testing.T) {
 	}
 
 	quiet = b.openIdle(func(conn net.Conn) error {
-		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			return err
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
