@@ -37,6 +37,8 @@ func TestStateGrows(t *testing.T) {
 		{"offsets", (*grown).offsets, kerr.InvalidCommitOffsetSize, 1000},
 		{"members", (*grown).members, kerr.GroupMaxSizeReached, 100_000},
 		{"producers", (*grown).producers, nil, 200},
+		{"tokens", (*grown).tokens, nil, 20},
+		{"rules", (*grown).rules, errStateFull, 100},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()
@@ -144,9 +146,11 @@ func (g *grown) each(many int, f func(n int) error) error {
 	return nil
 }
 
-// put sends a request over HTTP.
-func (g *grown) put(path, body string) error {
-	resp, text, err := g.ask(g.t.Context(), g.url+path, request{method: http.MethodPut, kind: api.JSON, body: []byte(body), client: &g.http})
+func (g *grown) put(path, body string) error { return g.change(http.MethodPut, path, body) }
+
+// change sends a request over HTTP.
+func (g *grown) change(method, path, body string) error {
+	resp, text, err := g.ask(g.t.Context(), g.url+path, request{method: method, kind: api.JSON, body: []byte(body), client: &g.http})
 	if err != nil || resp.StatusCode < http.StatusMultipleChoices {
 		return err
 	}
@@ -159,6 +163,24 @@ func (g *grown) put(path, body string) error {
 func (g *grown) topics() error {
 	const settings = `{"settings":{"retention-time":"24h","retention-bytes":1048576,"compression":"zstd","key-index":true,"cleanup-policy":"delete"}}`
 	return g.each(500, func(n int) error { return g.put(fmt.Sprintf("/topic?topic-name=topic-%06d", n), settings) })
+}
+
+// tokens creates tokens with some rules each. A token costs milliseconds of CPU, so the limit of
+// tokens is a test of package access.
+func (g *grown) tokens() error {
+	return g.each(10, func(n int) error {
+		return g.change(http.MethodPost, "/tokens", fmt.Sprintf(`{"id":"token-%06d","read":["a-%[1]d","b-%[1]d.*"],"write":["c-%[1]d"]}`, n))
+	})
+}
+
+// rules adds rules with long names.
+func (g *grown) rules() error {
+	var list []string
+	for range 500 {
+		g.n++
+		list = append(list, fmt.Sprintf(`{"principal":"token-%06d","resource":"topic","pattern":"%0200d*","operation":"read"}`, g.n/5, g.n))
+	}
+	return g.change(http.MethodPost, "/acls", `{"rules":[`+strings.Join(list, ",")+`]}`)
 }
 
 func (g *grown) partitions() error { return g.create(1, 10_000) }
