@@ -22,7 +22,7 @@ func (b *Broker) Raise(ctx context.Context) (Level, error) {
 	if err := b.refuses(ctx); err != nil {
 		return Level{}, err
 	}
-	if err := b.log.Raise().Wait(ctx)[0].Err(); err != nil && !errors.Is(err, state.ErrLevelKnown) {
+	if err := b.log.Raise(CheckOf(ctx)).Wait(ctx)[0].Err(); err != nil && !errors.Is(err, state.ErrLevelKnown) {
 		return Level{}, err
 	}
 	return b.Level(), nil
@@ -61,7 +61,7 @@ func (b *Broker) ResetTime(ctx context.Context) (LogTime, error) {
 	if at := b.Level().Now; at < state.LevelRecovery {
 		return LogTime{}, &state.LevelError{Needs: state.LevelRecovery, Has: at}
 	}
-	ticket, err := b.log.ResetTime()
+	ticket, err := b.log.ResetTime(CheckOf(ctx))
 	if err != nil {
 		return LogTime{}, err
 	}

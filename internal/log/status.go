@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -110,6 +111,9 @@ func (l *Log) Level() (v Level) {
 	return v
 }
 
-// Raise proposes to raise the bucket to the highest level that this program knows.
+// Raise proposes to raise the bucket to the highest level that this program knows, with a client's
+// authority.
 // state.ErrLevelKnown: it is already there.
-func (l *Log) Raise() *Ticket { return l.Propose(state.RaiseTo(state.LevelMax)) }
+func (l *Log) Raise(check *access.Check) *Ticket {
+	return l.ProposeAll([]core.Op{{Record: state.RaiseTo(state.LevelMax), Check: check}})
+}
