@@ -123,7 +123,7 @@ func TestOldClients(t *testing.T) {
 			config := settings(t, b)
 			// Its SCRAM needs a class that Java removed after version 8.
 			if strings.HasPrefix(version, "0.") {
-				config = settingsOf(t, b, "PLAIN", "plain.PlainLoginModule")
+				config = settingsAs(t, b, login{"seb", testenv.InteropKey, "PLAIN"})
 			}
 			start(t, dir+":"+path, nil, "Smoke", config, "old-"+version).wait(2 * time.Minute)
 			testenv.Report("Java "+version, "topic, idempotent producer, two consumers of a group", time.Since(begin))

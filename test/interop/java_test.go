@@ -65,20 +65,27 @@ func compile(t testing.TB, path, into string, folders ...string) error {
 	return err
 }
 
-// settings writes the client settings file for a broker.
+// settings writes the client settings file for a broker, with the root key.
 func settings(t testing.TB, b *testenv.InteropBroker) string {
 	t.Helper()
-	return settingsOf(t, b, "SCRAM-SHA-512", "scram.ScramLoginModule")
+	return settingsAs(t, b, login{"seb", testenv.InteropKey, "SCRAM-SHA-512"})
 }
 
-func settingsOf(t testing.TB, b *testenv.InteropBroker, mechanism, module string) string {
+// login is how a client authenticates.
+type login struct{ user, password, mechanism string }
+
+func settingsAs(t testing.TB, b *testenv.InteropBroker, l login) string {
 	t.Helper()
-	path := filepath.Join(b.Dir, mechanism+".properties")
+	module := "scram.ScramLoginModule"
+	if l.mechanism == "PLAIN" {
+		module = "plain.PlainLoginModule"
+	}
+	path := filepath.Join(b.Dir, l.user+"-"+l.mechanism+".properties")
 	text := fmt.Sprintf(`bootstrap.servers=%s
 security.protocol=SASL_PLAINTEXT
 sasl.mechanism=%s
-sasl.jaas.config=org.apache.kafka.common.security.%s required username="seb" password="%s";
-`, b.Address, mechanism, module, testenv.InteropKey)
+sasl.jaas.config=org.apache.kafka.common.security.%s required username="%s" password="%s";
+`, b.Address, l.mechanism, module, l.user, l.password)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

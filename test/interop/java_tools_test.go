@@ -21,6 +21,7 @@ const (
 	dirsTool     = "org.apache.kafka.tools.LogDirsCommand"
 	versionsTool = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 	producerTool = "org.apache.kafka.tools.ConsoleProducer"
+	aclsTool     = "org.apache.kafka.tools.AclCommand"
 	consumerTool = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 	writeTool    = "org.apache.kafka.tools.VerifiableProducer"
 	readTool     = "org.apache.kafka.tools.VerifiableConsumer"

@@ -50,6 +50,14 @@ func (k *kcat) command(ctx context.Context, args ...string) *exec.Cmd {
 	return c
 }
 
+// as returns kcat with another login.
+func (k *kcat) as(l login) *kcat {
+	other := *k
+	other.options = append(k.options[:len(k.options):len(k.options)],
+		"-X", "sasl.mechanisms="+l.mechanism, "-X", "sasl.username="+l.user, "-X", "sasl.password="+l.password)
+	return &other
+}
+
 // callMax bounds a call of a client.
 const callMax = 2 * time.Minute
 
