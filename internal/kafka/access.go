@@ -101,6 +101,14 @@ func (c *call) operations(t access.ResourceType, name string) (bits int32) {
 	return bits
 }
 
+// clusterOperations are the client's operations on the cluster; none without Describe, as in Kafka.
+func (c *call) clusterOperations() int32 {
+	if !c.may(access.Describe, access.Cluster, access.ClusterName) {
+		return 0
+	}
+	return c.operations(access.Cluster, access.ClusterName)
+}
+
 // topicFor returns the name of a topic that a request of a group names, by its ID if byID is set, and
 // checks a right to it. A topic without an ID may be missing.
 func (c *call) topicFor(name string, id [16]byte, byID bool, o access.Operation) (string, int16) {

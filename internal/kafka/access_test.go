@@ -394,3 +394,105 @@ func TestSessionLifetime(t *testing.T) {
 		t.Errorf("login with an expired token: %+v", got)
 	}
 }
+
+// TestRefusedAnswers: fields beside the codes of refused requests are those of Kafka, and a missing
+// right is reported before an error in the rest of the request.
+func TestRefusedAnswers(t *testing.T) {
+	g := guard(t)
+	for _, name := range []string{"mine", "secret", "hidden"} {
+		topic(t, g.b, name, broker.TopicSpec{Partitions: 2})
+	}
+	deny := rule(access.Topic, "hidden", access.Describe)
+	deny.Deny = true
+	c := g.dialAs("me", g.token("me", rule(access.Topic, "mine", access.Create), rule(access.Topic, "mine", access.Read), rule(access.Topic, "new", access.Create),
+		rule(access.Topic, "hidden", access.Delete), deny, rule(access.Cluster, access.ClusterName, access.Create), rule(access.Group, "readable", access.Read)))
+	root := g.dialAs("seb", apiKey)
+
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.MemberID = "group", "member"
+	if got := c.ask(join, 2).(*kmsg.JoinGroupResponse); got.ErrorCode != kerr.GroupAuthorizationFailed.Code || got.MemberID != "" {
+		t.Errorf("JoinGroup: %+v", got)
+	}
+	groups := kmsg.NewPtrDescribeGroupsRequest()
+	groups.Groups = []string{"group", "readable"}
+	if got := c.ask(groups, 5).(*kmsg.DescribeGroupsResponse).Groups; got[0].State != "" || got[1].State != "Dead" {
+		t.Errorf("DescribeGroups: %+v", got)
+	}
+	offsets := kmsg.NewPtrListOffsetsRequest()
+	offsets.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "secret", Partitions: []kmsg.ListOffsetsRequestTopicPartition{{Timestamp: -100}}}}
+	if got := c.ask(offsets, 5).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].ErrorCode; got != kerr.TopicAuthorizationFailed.Code {
+		t.Errorf("ListOffsets of an unknown special time: code %d", got)
+	}
+	names := kmsg.NewPtrDeleteTopicsRequest()
+	names.TopicNames = []string{"hidden"}
+	if got := c.ask(names, 5).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode; got != kerr.TopicAuthorizationFailed.Code {
+		t.Errorf("DeleteTopics without Describe: code %d", got)
+	}
+	acls := kmsg.NewPtrDescribeACLsRequest()
+	acls.ResourceType, acls.ResourcePatternType, acls.Operation, acls.PermissionType = kmsg.ACLResourceTypeAny, kmsg.ACLResourcePatternTypeAny, 99, kmsg.ACLPermissionTypeAny
+	if got := root.ask(acls, 2).(*kmsg.DescribeACLsResponse).ErrorCode; got != kerr.InvalidRequest.Code {
+		t.Errorf("DescribeAcls of operation 99: code %d", got)
+	}
+	users := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
+	users.Deletions = []kmsg.AlterUserSCRAMCredentialsRequestDeletion{{Mechanism: 1}}
+	if got := root.ask(users, 0).(*kmsg.AlterUserSCRAMCredentialsResponse).Results[0].ErrorCode; got != kerr.UnacceptableCredential.Code {
+		t.Errorf("AlterUserScramCredentials of a user without a name: code %d", got)
+	}
+	if err := g.a.SetPassword(t.Context(), g.a.Root(), auth.Password{
+		User: "ann", Mechanism: access.SCRAMSHA256, Iterations: 4096, Salt: []byte("a salt of sixteen"), Salted: make([]byte, 32),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	twice := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest()
+	twice.Users = []kmsg.DescribeUserSCRAMCredentialsRequestUser{{Name: "ann"}, {Name: "ann"}}
+	if got := root.ask(twice, 0).(*kmsg.DescribeUserSCRAMCredentialsResponse).Results; len(got) != 1 || got[0].ErrorCode != kerr.DuplicateResource.Code || got[0].CredentialInfos != nil {
+		t.Errorf("DescribeUserScramCredentials of a user twice: %+v", got)
+	}
+	createsWithoutConfigs(t, c)
+	showsOperations(t, c)
+}
+
+// createsWithoutConfigs: the answer about a created topic shows its settings only with
+// DescribeConfigs.
+func createsWithoutConfigs(t *testing.T, c *raw) {
+	t.Helper()
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.TimeoutMillis, create.Topics = 20_000, []kmsg.CreateTopicsRequestTopic{{Topic: "new", NumPartitions: 1, ReplicationFactor: 1}}
+	got := c.ask(create, 7).(*kmsg.CreateTopicsResponse).Topics[0]
+	if got.ErrorCode != 0 || got.ConfigErrorCode != kerr.TopicAuthorizationFailed.Code || len(got.Configs) != 0 || got.NumPartitions != -1 {
+		t.Errorf("CreateTopics: %+v", got)
+	}
+}
+
+// showsOperations: a page of DescribeTopicPartitions has all refused topics, whatever its limit, and
+// operations are shown of topics and of a cluster that the client may describe.
+func showsOperations(t *testing.T, c *raw) {
+	t.Helper()
+	pages := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	pages.ResponsePartitionLimit = 1
+	for _, name := range []string{"mine", "nowhere", "secret"} {
+		pages.Topics = append(pages.Topics, kmsg.DescribeTopicPartitionsRequestTopic{Topic: name})
+	}
+	page := c.ask(pages, 0).(*kmsg.DescribeTopicPartitionsResponse)
+	var codes []int16
+	for _, of := range page.Topics {
+		codes = append(codes, of.ErrorCode)
+		if refused := of.ErrorCode != 0; (of.AuthorizedOperations < 0) != refused {
+			t.Errorf("DescribeTopicPartitions: %+v", of)
+		}
+	}
+	refused := kerr.TopicAuthorizationFailed.Code
+	if !slices.Equal(codes, []int16{refused, refused, 0}) || page.NextCursor == nil || page.NextCursor.Topic != "mine" {
+		t.Errorf("page %+v", page)
+	}
+	all := kmsg.NewPtrMetadataRequest()
+	all.IncludeClusterAuthorizedOperations, all.IncludeTopicAuthorizedOperations = true, true
+	all.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("new")}, {Topic: kmsg.StringPtr("secret")}}
+	got := c.ask(all, 9).(*kmsg.MetadataResponse)
+	if got.AuthorizedOperations != 0 {
+		t.Errorf("operations %b on a cluster that the client may not describe", got.AuthorizedOperations)
+	}
+	if n := len(got.Topics); n != 2 || got.Topics[0].AuthorizedOperations >= 0 || got.Topics[1].AuthorizedOperations >= 0 {
+		t.Errorf("operations on refused topics: %+v", got.Topics)
+	}
+}

@@ -55,6 +55,9 @@ type ruleFilter struct {
 	permission      kmsg.ACLPermissionType
 }
 
+// operationLast is the last operation of Kafka 4.3, on transactional IDs.
+const operationLast = 15
+
 // check refuses a filter that cannot match.
 func (f *ruleFilter) check() error {
 	switch {
@@ -62,7 +65,7 @@ func (f *ruleFilter) check() error {
 		return fmt.Errorf("unknown resource type %d", f.resource)
 	case f.pattern < kmsg.ACLResourcePatternTypeAny || f.pattern > kmsg.ACLResourcePatternTypePrefixed:
 		return fmt.Errorf("unknown pattern type %d", f.pattern)
-	case f.operation < kmsg.ACLOperationAny:
+	case f.operation < kmsg.ACLOperationAny || f.operation > operationLast:
 		return fmt.Errorf("unknown operation %d", f.operation)
 	case f.permission < kmsg.ACLPermissionTypeAny || f.permission > kmsg.ACLPermissionTypeAllow:
 		return fmt.Errorf("unknown permission type %d", f.permission)

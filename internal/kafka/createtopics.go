@@ -62,13 +62,13 @@ func (c *call) createTopics(ctx context.Context, r *kmsg.CreateTopicsRequest) (k
 func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic, dry bool, out *kmsg.CreateTopicsResponseTopic) {
 	fail := func(code int16, err error) { out.ErrorCode, out.ErrorMessage = code, text(err) }
 	spec := broker.TopicSpec{Partitions: int(t.NumPartitions), Settings: map[string]string{}}
-	if err := state.CheckTopicName(t.Topic); err != nil {
-		fail(kerr.InvalidTopicException.Code, err)
-		return
-	}
 	ctx, code := c.createAs(ctx, t.Topic)
 	if code != none {
 		fail(code, errDenied)
+		return
+	}
+	if err := state.CheckTopicName(t.Topic); err != nil {
+		fail(kerr.InvalidTopicException.Code, err)
 		return
 	}
 	if _, there := c.b.TopicNamed(t.Topic); there {
@@ -114,6 +114,9 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 			return
 		}
 		out.TopicID = info.ID
+	}
+	if out.ConfigErrorCode = c.denied(access.DescribeConfigs, access.Topic, t.Topic); out.ConfigErrorCode != none {
+		return
 	}
 	out.NumPartitions, out.ReplicationFactor = int32(spec.Partitions), 1
 	out.Configs = createdConfigs(settings)

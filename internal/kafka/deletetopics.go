@@ -44,20 +44,18 @@ func (c *call) deleteTopic(ctx context.Context, name *string, id [16]byte) kmsg.
 	out.Topic, out.TopicID = name, id
 	var ref broker.TopicRef
 	if name == nil {
-		if ref, out.ErrorCode = c.topicOf(id, access.Delete); out.ErrorCode != none {
+		if ref, out.ErrorCode = c.topicOf(id, access.Describe); out.ErrorCode != none {
 			return out
 		}
 		out.Topic, name = &ref.Name, &ref.Name
-	} else if ref, out.ErrorCode = c.topicNamed(*name, access.Delete); out.ErrorCode == kerr.TopicAuthorizationFailed.Code {
+	} else if ref, out.ErrorCode = c.topicNamed(*name, access.Describe); out.ErrorCode != none {
 		return out
-	}
-	if ref.ID != ([16]byte{}) {
-		out.TopicID = ref.ID
 	}
 	ctx, out.ErrorCode = c.as(ctx, access.Delete, access.Topic, *name)
 	if out.ErrorCode != none {
 		return out
 	}
+	out.TopicID = ref.ID
 	if err := c.b.DeleteTopic(ctx, *name); err != nil {
 		out.ErrorCode, out.ErrorMessage = topicCode(err), text(err)
 	}

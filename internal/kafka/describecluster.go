@@ -6,7 +6,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
@@ -44,7 +43,7 @@ func (c *call) describeCluster(_ context.Context, r *kmsg.DescribeClusterRequest
 	resp.ClusterID, resp.ControllerID = c.b.Cluster().String(), nodeID
 	resp.Brokers = []kmsg.DescribeClusterResponseBroker{b}
 	if r.IncludeClusterAuthorizedOperations {
-		resp.ClusterAuthorizedOperations = c.operations(access.Cluster, access.ClusterName)
+		resp.ClusterAuthorizedOperations = c.clusterOperations()
 	}
 	return resp, nil
 }

@@ -26,11 +26,12 @@ func (c *call) describeGroups(ctx context.Context, r *kmsg.DescribeGroupsRequest
 	memory, err := c.fetchClass.Reserve(0)
 	for _, name := range r.Groups {
 		g := kmsg.NewDescribeGroupsResponseGroup()
-		g.Group, g.State = name, group.Dead.String()
+		g.Group = name
 		if g.ErrorCode = c.denied(access.Describe, access.Group, name); g.ErrorCode != none {
 			resp.Groups = append(resp.Groups, g)
 			continue
 		}
+		g.State = group.Dead.String()
 		view, code := group.View{}, group.CoordinatorNotAvailable
 		if err == nil {
 			if view, code = c.groups.Describe(name); code == group.OK {

@@ -36,19 +36,26 @@ func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicP
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
+	if r.Cursor != nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return name < r.Cursor.Topic })
+	}
 	room := min(pagePartitions, max(1, int(r.ResponsePartitionLimit)))
 	if err := c.frame.Charge(int64(room+len(names)) * partitionBytes); err != nil {
 		return nil, err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { // on every page, as in Kafka
+		t := kmsg.NewDescribeTopicPartitionsResponseTopic()
+		t.Topic, t.ErrorCode = &name, c.denied(access.Describe, access.Topic, name)
+		if t.ErrorCode == none {
+			return false
+		}
+		resp.Topics = append(resp.Topics, t)
+		return true
+	})
 	for _, name := range names {
 		from := 0
-		if r.Cursor != nil {
-			if name < r.Cursor.Topic {
-				continue
-			}
-			if name == r.Cursor.Topic {
-				from = int(max(0, r.Cursor.Partition))
-			}
+		if r.Cursor != nil && name == r.Cursor.Topic {
+			from = int(max(0, r.Cursor.Partition))
 		}
 		if room == 0 {
 			next := kmsg.NewDescribeTopicPartitionsResponseNextCursor()

@@ -39,7 +39,7 @@ func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish {
 		ask.Protocols[i] = group.Protocol{Name: p.Name, Metadata: p.Metadata}
 	}
 	if code := c.denied(access.Read, access.Group, r.Group); code != none {
-		return answered(refusedJoin(code, ask.Member))
+		return answered(refusedJoin(code, ""))
 	}
 	answer := c.groups.Join(ask)
 	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {

@@ -59,7 +59,7 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (kms
 			p := kmsg.NewListOffsetsResponseTopicPartition()
 			p.Partition, p.Timestamp, p.Offset, p.LeaderEpoch = ask.Partition, -1, -1, -1
 			switch {
-			case !knownTimestamp(ask.Timestamp, c.version):
+			case code != kerr.TopicAuthorizationFailed.Code && !knownTimestamp(ask.Timestamp, c.version):
 				p.ErrorCode = kerr.UnsupportedVersion.Code
 			case code != none:
 				p.ErrorCode = code

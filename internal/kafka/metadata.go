@@ -43,13 +43,11 @@ func (c *call) confirm(ctx context.Context) {
 func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrMetadataResponse()
 	h := c.host()
-	b := kmsg.NewMetadataResponseBroker()
-	b.NodeID, b.Host, b.Port = nodeID, h.host, h.port
-	resp.Brokers, resp.ControllerID = []kmsg.MetadataResponseBroker{b}, nodeID
+	resp.Brokers, resp.ControllerID = []kmsg.MetadataResponseBroker{{NodeID: nodeID, Host: h.host, Port: h.port}}, nodeID
 	cluster := c.b.Cluster().String()
 	resp.ClusterID = &cluster
 	if r.IncludeClusterAuthorizedOperations {
-		resp.AuthorizedOperations = c.operations(access.Cluster, access.ClusterName)
+		resp.AuthorizedOperations = c.clusterOperations()
 	}
 	c.confirm(ctx)
 	var found []broker.TopicRef
@@ -86,6 +84,9 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 			}
 			m := kmsg.NewMetadataResponseTopic()
 			m.ErrorCode, m.Topic = code, t.Topic
+			if r.IncludeTopicAuthorizedOperations && code != kerr.TopicAuthorizationFailed.Code {
+				m.AuthorizedOperations = c.operations(access.Topic, *t.Topic)
+			}
 			resp.Topics = append(resp.Topics, m)
 		}
 	}

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -65,6 +66,7 @@ func (c *call) describeUserSCRAMCredentials(_ context.Context, r *kmsg.DescribeU
 		switch {
 		case count[name] > 1:
 			result.ErrorCode, result.ErrorMessage = kerr.DuplicateResource.Code, text(fmt.Errorf("the request names user %.80q twice", name))
+			passwords = nil
 		case len(passwords) == 0:
 			result.ErrorCode, result.ErrorMessage = kerr.ResourceNotFound.Code, text(fmt.Errorf("user %.80q has no password", name))
 		}
@@ -110,6 +112,8 @@ func (c *call) alterUserSCRAMCredentials(ctx context.Context, r *kmsg.AlterUserS
 		case result.ErrorCode != none:
 		case denied != none:
 			result.ErrorCode, result.ErrorMessage = denied, text(errDenied)
+		case user == "":
+			result.ErrorCode, result.ErrorMessage = kerr.UnacceptableCredential.Code, text(errors.New("the name of the user is empty"))
 		case m != access.SCRAMSHA256 && m != access.SCRAMSHA512:
 			result.ErrorCode, result.ErrorMessage = kerr.UnsupportedSaslMechanism.Code, text(fmt.Errorf("unknown SCRAM mechanism %d", mechanism))
 		case changes[credential{user, mechanism}] > 1:

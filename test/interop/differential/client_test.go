@@ -1,6 +1,7 @@
 package differential
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	saslplain "github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 // apiKey is the password of SASL on both sides, user its user.
@@ -56,31 +59,46 @@ func connect(address string) (*client, error) {
 	return &client{Conn: c}, nil
 }
 
-// dial connects and authenticates.
+// dial connects and authenticates as the user to whom no rule applies.
 func dial(address string) (*client, error) {
+	return dialAs(address, saslplain.Auth{User: user, Pass: apiKey}.AsMechanism())
+}
+
+// dialAs connects and authenticates.
+func dialAs(address string, m sasl.Mechanism) (*client, error) {
 	cl, err := connect(address)
 	if err != nil {
 		return nil, err
 	}
-	hand := kmsg.NewPtrSASLHandshakeRequest()
-	hand.Mechanism = "PLAIN"
-	auth := kmsg.NewPtrSASLAuthenticateRequest()
-	auth.SASLAuthBytes = []byte("\x00" + user + "\x00" + apiKey)
-	for _, r := range []kmsg.Request{hand, auth} {
-		o := cl.ask(r, 1)
-		code := int16(0)
-		switch resp := o.resp.(type) {
-		case *kmsg.SASLHandshakeResponse:
-			code = resp.ErrorCode
-		case *kmsg.SASLAuthenticateResponse:
-			code = resp.ErrorCode
-		}
-		if o.resp == nil || code != 0 {
-			_ = cl.Close()
-			return nil, fmt.Errorf("%s: %T: code %d, %+v", address, r, code, o)
-		}
+	if err := cl.login(m); err != nil {
+		_ = cl.Close()
+		return nil, fmt.Errorf("%s: %w", address, err)
 	}
 	return cl, nil
+}
+
+// login authenticates.
+func (c *client) login(m sasl.Mechanism) error {
+	hand := kmsg.NewPtrSASLHandshakeRequest()
+	hand.Mechanism = m.Name()
+	o := c.ask(hand, 1)
+	if resp, ok := o.resp.(*kmsg.SASLHandshakeResponse); !ok || resp.ErrorCode != 0 {
+		return fmt.Errorf("handshake: %+v", o)
+	}
+	session, message, err := m.Authenticate(context.Background(), "")
+	for done := false; err == nil; {
+		auth := kmsg.NewPtrSASLAuthenticateRequest()
+		auth.SASLAuthBytes = message
+		o := c.ask(auth, 1)
+		resp, ok := o.resp.(*kmsg.SASLAuthenticateResponse)
+		if !ok || resp.ErrorCode != 0 {
+			return fmt.Errorf("authentication: %+v", o)
+		}
+		if done, message, err = session.Challenge(resp.SASLAuthBytes); done {
+			return err
+		}
+	}
+	return err
 }
 
 // send writes a request with its length and head.

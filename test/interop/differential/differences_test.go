@@ -32,7 +32,7 @@ func at(d *difference, key kmsg.Key, path string) bool { return d.key == key && 
 
 // wantedFor finds a difference in the table; nil if it is unexpected.
 func wantedFor(d *difference) *wanted {
-	for _, list := range [][]wanted{wantedOfTopics, wantedOfData, wantedOfGroups} {
+	for _, list := range [][]wanted{wantedOfTopics, wantedOfData, wantedOfGroups, wantedOfRights} {
 		for i := range list {
 			if list[i].is(d) {
 				return &list[i]
@@ -43,7 +43,9 @@ func wantedFor(d *difference) *wanted {
 }
 
 // allWanted returns the table.
-func allWanted() []wanted { return slices.Concat(wantedOfTopics, wantedOfData, wantedOfGroups) }
+func allWanted() []wanted {
+	return slices.Concat(wantedOfTopics, wantedOfData, wantedOfGroups, wantedOfRights)
+}
 
 // moreVersions are keys of which Seb supports versions that this Kafka has dropped; see the row of
 // ApiVersions.
@@ -131,7 +133,10 @@ var wantedOfTopics = []wanted{
 	{
 		what: "a request with two errors: which one is reported", why: "the order of checks is not part of the protocol",
 		is: func(d *difference) bool {
-			return slices.Contains([]kmsg.Key{kmsg.CreateTopics, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.CreatePartitions, kmsg.Produce, kmsg.JoinGroup, kmsg.OffsetCommit, kmsg.DeleteRecords, kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.Fetch}, d.key) &&
+			if strings.HasSuffix(d.path, "ErrorCode") && slices.Contains(refusals, d.seb) && !slices.Contains(append(refusals, "", "0", "3", "100"), d.kafka) {
+				return true
+			}
+			return slices.Contains([]kmsg.Key{kmsg.CreateTopics, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs, kmsg.CreatePartitions, kmsg.Produce, kmsg.JoinGroup, kmsg.OffsetCommit, kmsg.DeleteRecords, kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.Fetch, kmsg.AlterUserSCRAMCredentials, kmsg.FindCoordinator}, d.key) &&
 				strings.HasSuffix(d.path, "ErrorCode") && slices.Contains(twoFaults[d.key], [2]string{d.kafka, d.seb})
 		},
 	},
@@ -143,22 +148,23 @@ var wantedOfTopics = []wanted{
 	},
 	{
 		what: "SaslHandshake after authentication: ILLEGAL_SASL_STATE by Kafka; Seb authenticates again", why: "clients may authenticate again before a key changes",
-		is: func(d *difference) bool { return codes(d, kmsg.SASLHandshake, of("34"), of("0", "33")) },
-	},
-	{
-		what: "SaslHandshake: the mechanisms are PLAIN and SCRAM", why: "Seb implements both",
-		is: func(d *difference) bool { return at(d, kmsg.SASLHandshake, "SupportedMechanisms") },
+		is: func(d *difference) bool { return d.key == kmsg.SASLHandshake && d.kafkaSays["ErrorCode"] == "34" },
 	},
 }
 
+// refusals are the codes of requests without a right.
+var refusals = []string{"29", "30", "31"}
+
 // twoFaults are codes of Kafka and Seb for requests with two errors, by key.
 var twoFaults = map[kmsg.Key][][2]string{
-	kmsg.CreateTopics:            {{"40", "42"}, {"38", "40"}, {"39", "40"}, {"42", "40"}, {"39", "37"}, {"44", "40"}, {"44", "38"}, {"40", "38"}, {"40", "37"}, {"38", "37"}, {"37", "38"}},
-	kmsg.IncrementalAlterConfigs: {{"40", "3"}, {"40", "17"}, {"42", "17"}},
-	kmsg.AlterConfigs:            {{"40", "3"}, {"42", "17"}},
-	kmsg.Produce:                 {{"2", "3"}, {"2", "100"}, {"53", "3"}, {"87", "10"}, {"21", "2"}, {"21", "87"}, {"76", "87"}, {"53", "100"}, {"87", "21"}, {"2", "21"}, {"76", "32"}, {"87", "32"}, {"32", "2"}, {"21", "32"}},
-	kmsg.JoinGroup:               {{"23", "25"}},
-	kmsg.CreatePartitions:        {{"39", "37"}},
+	kmsg.CreateTopics:              {{"40", "42"}, {"38", "40"}, {"39", "40"}, {"42", "40"}, {"39", "37"}, {"44", "40"}, {"44", "38"}, {"40", "38"}, {"40", "37"}, {"38", "37"}, {"37", "38"}},
+	kmsg.IncrementalAlterConfigs:   {{"40", "3"}, {"40", "17"}, {"42", "17"}},
+	kmsg.AlterConfigs:              {{"40", "3"}, {"42", "3"}, {"42", "17"}},
+	kmsg.Produce:                   {{"2", "3"}, {"2", "100"}, {"53", "3"}, {"87", "10"}, {"21", "2"}, {"21", "87"}, {"76", "87"}, {"53", "100"}, {"87", "21"}, {"2", "21"}, {"76", "32"}, {"87", "32"}, {"32", "2"}, {"21", "32"}},
+	kmsg.JoinGroup:                 {{"23", "25"}},
+	kmsg.CreatePartitions:          {{"39", "37"}},
+	kmsg.FindCoordinator:           {{"31", "42"}},
+	kmsg.AlterUserSCRAMCredentials: {{"91", "92"}, {"92", "93"}, {"93", "92"}, {"92", "33"}, {"33", "92"}},
 }
 
 // ours reports whether a path belongs to a setting of Seb.

@@ -39,17 +39,39 @@ func TestMain(m *testing.M) {
 // TestDifferential: Kafka and Seb answer the same requests equally, except for the differences in
 // the table.
 func TestDifferential(t *testing.T) {
+	versions, served := differential(t, *seedsFlag, (*run).steps, "the same answers as Seb's")
+	met, all := coverage(t, versions, served)
+	t.Logf("%d of %d versions of %d keys", met, all, len(versions))
+}
+
+// TestRights: Kafka and Seb have the same rules, which change while a user to whom they apply sends
+// most requests. The answers are equal except for the differences in the table.
+func TestRights(t *testing.T) {
+	differential(t, (*seedsFlag+1)/2, func(r *run, n int) error {
+		if err := r.prepare(); err != nil {
+			return err
+		}
+		if err := r.limit(); err != nil {
+			return r.failed(err)
+		}
+		return r.steps(n)
+	}, "the same answers as Seb's to a user with rules that change")
+}
+
+// differential runs n seeds, or the one of a flag.
+func differential(t *testing.T, n int, steps func(r *run, n int) error, what string) (versions map[kmsg.Key][2]int16, served map[[2]int16]int) {
+	t.Helper()
 	testenv.InteropWanted(t)
 	k := kafkaFor(t)
-	first, n := *firstFlag, *seedsFlag
+	first := *firstFlag
 	if *seedFlag != 0 {
 		first, n = *seedFlag, 1
 	}
 	began, compared, leaders := time.Now(), 0, 0
-	wanted, served := map[string]int{}, map[[2]int16]int{}
-	var versions map[kmsg.Key][2]int16
+	wanted := map[string]int{}
+	served = map[[2]int16]int{}
 	for seed := first; seed < first+uint64(n); seed++ {
-		r, err := oneSeed(t, k, seed, *stepsFlag, nil)
+		r, err := oneSeed(t, k, seed, func(r *run) error { return steps(r, *stepsFlag) })
 		if r != nil {
 			compared += r.compared
 			if r.otherLeader {
@@ -73,12 +95,11 @@ func TestDifferential(t *testing.T) {
 	if leaders > max(1, n/5) {
 		t.Errorf("%d of %d runs ended with %v", leaders, n, errOtherLeader)
 	}
-	met, all := coverage(t, versions, served)
 	for _, w := range allWanted() {
 		t.Logf("%6d times: %s", wanted[w.what], w.what)
 	}
-	testenv.Report("Kafka "+kafkaVersion, "the same answers as Seb's, "+testenv.Thousands(compared)+" requests", time.Since(began),
-		fmt.Sprintf("%d of %d versions of %d keys", met, all, len(versions)))
+	testenv.Report("Kafka "+kafkaVersion, what+", "+testenv.Thousands(compared)+" requests", time.Since(began))
+	return versions, served
 }
 
 // unasked are keys that the comparison omits: folders and their sizes differ, every connection
@@ -143,8 +164,8 @@ func stopShared() error {
 	return err
 }
 
-// oneSeed runs a seed on a new Seb. alter changes Seb's answers.
-func oneSeed(t *testing.T, k *peer, seed uint64, steps int, alter func(kmsg.Response)) (*run, error) {
+// oneSeed runs the steps of a seed on a new Seb.
+func oneSeed(t *testing.T, k *peer, seed uint64, steps func(*run) error) (*run, error) {
 	t.Helper()
 	ctx := context.Background()
 	s, err := startSeb(ctx)
@@ -161,8 +182,7 @@ func oneSeed(t *testing.T, k *peer, seed uint64, steps int, alter func(kmsg.Resp
 		t.Fatal(err)
 	}
 	defer r.close()
-	r.alter = alter
-	return r, r.steps(steps)
+	return r, steps(r)
 }
 
 // TestAlteredAnswersAreFound tests the comparison: it changes one field of Seb's answers to one
@@ -207,7 +227,10 @@ func TestAlteredAnswersAreFound(t *testing.T) {
 		},
 	} {
 		const most = 600
-		r, err := oneSeed(t, k, 1, most, alter)
+		r, err := oneSeed(t, k, 1, func(r *run) error {
+			r.alter = alter
+			return r.steps(most)
+		})
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("altered %s, but the run ended with: %v", path, err)
 			continue

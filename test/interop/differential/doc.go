@@ -15,4 +15,8 @@
 //
 // Kafka is eventually consistent with its own controller. After a change the run waits until both
 // brokers return it. A request that only reads is repeated for a while before a difference counts.
+//
+// Kafka has its StandardAuthorizer. TestDifferential sends requests as a user to whom no rule
+// applies. TestRights creates the same user with a password on both sides, changes its rules, and
+// sends most requests as this user.
 package differential

@@ -26,8 +26,13 @@ type flattener struct {
 // flatten makes fields of an answer, with the symbols of the run instead of ids.
 func flatten(s *side, resp kmsg.Response, prefix string) fields {
 	f := flattener{side: s, out: fields{}, prefix: prefix}
-	if r, ok := resp.(*kmsg.FetchResponse); ok {
+	switch r := resp.(type) {
+	case *kmsg.FetchResponse:
 		resp = merged(r)
+	case *kmsg.DescribeACLsResponse:
+		resp = f.own(r)
+	case *kmsg.DescribeUserSCRAMCredentialsResponse:
+		resp = f.ownUsers(r)
 	}
 	f.flattenValue("", reflect.ValueOf(resp).Elem())
 	return f.out
@@ -45,6 +50,33 @@ func merged(r *kmsg.FetchResponse) *kmsg.FetchResponse {
 			continue
 		}
 		one.Topics = append(one.Topics, t)
+	}
+	return &one
+}
+
+// own drops the rules of other seeds.
+func (f *flattener) own(r *kmsg.DescribeACLsResponse) *kmsg.DescribeACLsResponse {
+	one := *r
+	one.Resources = nil
+	for _, of := range r.Resources {
+		of.ACLs = slices.DeleteFunc(slices.Clone(of.ACLs), func(a kmsg.DescribeACLsResponseResourceACL) bool {
+			return !strings.HasPrefix(a.Principal, "User:"+f.prefix)
+		})
+		if len(of.ACLs) > 0 {
+			one.Resources = append(one.Resources, of)
+		}
+	}
+	return &one
+}
+
+// ownUsers drops the users of other seeds, and the results without a name of a refused request.
+func (f *flattener) ownUsers(r *kmsg.DescribeUserSCRAMCredentialsResponse) *kmsg.DescribeUserSCRAMCredentialsResponse {
+	one := *r
+	one.Results = nil
+	for i := range r.Results {
+		if strings.HasPrefix(r.Results[i].User, f.prefix) {
+			one.Results = append(one.Results, r.Results[i])
+		}
 	}
 	return &one
 }
@@ -123,7 +155,9 @@ func (f *flattener) array(path string, v reflect.Value) {
 		f.out[path+"["+key+"]"] = here
 		f.flattenValue(path+"["+key+"]", v.Index(i))
 	}
-	f.out[path+".len"] = strconv.Itoa(n)
+	if f.out[path+".len"] = strconv.Itoa(n); n == 0 && v.Len() > 0 {
+		f.out[path+".len"] = "null" // an empty array is decoded so
+	}
 }
 
 // here is the path of an element's own value in an array.
@@ -146,11 +180,21 @@ func (f *flattener) foreign(v reflect.Value) bool {
 }
 
 // keyFields identify elements of arrays; the first existing one is used.
-var keyFields = []string{"Topic", "TopicID", "Group", "Key", "Name", "Partition", "MemberID", "NodeID", "ResourceName", "Dir", "ApiKey"}
+var keyFields = []string{"Topic", "TopicID", "Group", "Key", "Name", "Partition", "MemberID", "NodeID", "ResourceName", "Dir", "User", "ApiKey"}
 
 func (f *flattener) keyOf(v reflect.Value) string {
 	if v.Kind() != reflect.Struct {
 		return ""
+	}
+	switch t := v.Interface().(type) {
+	case kmsg.DescribeACLsResponseResource:
+		return fmt.Sprint(t.ResourceType, t.ResourceName, t.ResourcePatternType)
+	case kmsg.DescribeACLsResponseResourceACL:
+		return fmt.Sprint(t)
+	case kmsg.DeleteACLsResponseResultMatchingACL:
+		return fmt.Sprint(t)
+	case kmsg.DescribeUserSCRAMCredentialsResponseResultCredentialInfo:
+		return fmt.Sprint(t.Mechanism)
 	}
 	for _, name := range keyFields {
 		k := v.FieldByName(name)
@@ -181,6 +225,11 @@ func (f *flattener) topicOf(v reflect.Value) string {
 func (f *flattener) named(name string, v reflect.Value) string {
 	s := f.side.symbols
 	switch name {
+	case "SupportedMechanisms":
+		list, ok := v.Interface().([]string)
+		if ok {
+			return fmt.Sprint(slices.Sorted(slices.Values(list)))
+		}
 	case "TopicID":
 		id, ok := v.Interface().([16]byte)
 		if !ok || id == [16]byte{} {

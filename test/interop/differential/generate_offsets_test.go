@@ -171,10 +171,11 @@ func (w *generator) describeGroups() *step {
 	if other := w.groupName(); w.chance(3) && other != list[0] {
 		list = append(list, other)
 	}
+	operations := w.chance(2)
 	st := &step{what: fmt.Sprintf("describe %q", list), key: kmsg.DescribeGroups, version: anyVersion, reads: true}
 	st.build = func(*side) kmsg.Request {
 		r := kmsg.NewPtrDescribeGroupsRequest()
-		r.Groups = list
+		r.Groups, r.IncludeAuthorizedOperations = list, operations
 		return r
 	}
 	return st

@@ -45,14 +45,14 @@ func (w *generator) metadata() *step {
 			}
 		}
 	}
-	create := w.chance(4) && !byID
+	create, operations := w.chance(4) && !byID, w.chance(3)
 	if create && !all && w.chance(2) {
 		asks = append(asks, ask{name: w.fresh()})
 		what = "metadata, with a topic to create"
 	}
 	return &step{what: what, key: kmsg.Metadata, version: anyVersion, reads: true, changes: true, build: func(s *side) kmsg.Request {
 		r := kmsg.NewPtrMetadataRequest()
-		r.AllowAutoTopicCreation = create
+		r.AllowAutoTopicCreation, r.IncludeTopicAuthorizedOperations, r.IncludeClusterAuthorizedOperations = create, operations, operations
 		if all {
 			return r
 		}
@@ -304,10 +304,10 @@ func (w *generator) describeTopicPartitions() *step {
 }
 
 func (w *generator) describeCluster() *step {
-	kind := pick(w, int8(1), 1, 1, 2, 3)
+	kind, operations := pick(w, int8(1), 1, 1, 2, 3), w.chance(2)
 	return &step{what: "describe the cluster", key: kmsg.DescribeCluster, version: anyVersion, reads: true, build: func(*side) kmsg.Request {
 		r := kmsg.NewPtrDescribeClusterRequest()
-		r.EndpointType = kind
+		r.EndpointType, r.IncludeClusterAuthorizedOperations = kind, operations
 		return r
 	}}
 }

@@ -48,8 +48,8 @@ func kafkaJars(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "lib", "*"), err
 }
 
-// kafkaConfig configures a broker that is its own controller. Nothing in it depends on time: no
-// retention, no compaction. Its first rebalances do not wait for more members, as in the Seb that
+// kafkaConfig configures a broker that is its own controller. Its rules bind every user except that of
+// the tests and the broker itself. Nothing in it depends on time: no retention, no compaction. Its first rebalances do not wait for more members, as in the Seb that
 // it is compared with.
 const kafkaConfig = `process.roles=broker,controller
 node.id=1
@@ -59,9 +59,13 @@ advertised.listeners=SASL_PLAINTEXT://%[1]s
 inter.broker.listener.name=SASL_PLAINTEXT
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
 sasl.mechanism.inter.broker.protocol=PLAIN
 listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="%[4]s" password="%[5]s" user_%[4]s="%[5]s";
+listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:%[4]s;User:ANONYMOUS
 log.dirs=%[3]s
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1

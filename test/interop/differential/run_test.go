@@ -118,7 +118,7 @@ func (r *run) steps(n int) error {
 
 func (r *run) failed(err error) error {
 	const shown = 25
-	return fmt.Errorf("seed %d, step %d: %w\nprevious steps:\n  %s", r.seed, r.number, err, strings.Join(r.history[max(0, len(r.history)-shown):], "\n  "))
+	return fmt.Errorf("seed %d, step %d: %w\nprevious steps:\n  %s%s", r.seed, r.number, err, strings.Join(r.history[max(0, len(r.history)-shown):], "\n  "), r.rules())
 }
 
 // prepare waits until Kafka coordinates groups and assigns ids to producers, which it starts at the
@@ -158,6 +158,9 @@ func (r *run) step(st *step) error {
 		err := r.judge(st, outcomes)
 		if err != nil && st.reads && time.Since(began) < againTime {
 			continue
+		}
+		if err == nil && st.marker != "" {
+			err = r.ruled(st.marker)
 		}
 		if err != nil || !st.changes && !r.apart {
 			return err

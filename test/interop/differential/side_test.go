@@ -14,6 +14,7 @@ type side struct {
 	address string
 	clients map[int]*client
 	symbols symbols
+	limited string // the user of the members and of limitedActor; "": the one of mainActor
 
 	topics    map[string][16]byte // ids of existing topics
 	epochs    map[string]int32    // leader epochs of topics
@@ -51,7 +52,16 @@ func (s *side) client(actor int) (*client, error) {
 	if c := s.clients[actor]; c != nil {
 		return c, nil
 	}
-	c, err := dial(s.address)
+	var c *client
+	var err error
+	switch {
+	case actor == watchActor:
+		c, err = dialAs(s.address, loginOf(watchName(s.limited)))
+	case actor != mainActor && s.limited != "":
+		c, err = dialAs(s.address, loginOf(s.limited))
+	default:
+		c, err = dial(s.address)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}

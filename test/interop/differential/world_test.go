@@ -32,6 +32,8 @@ type step struct {
 	// changes means that it may change topics, so the run must wait until both brokers return the
 	// change.
 	changes bool
+	// marker is a topic that watchActor may create once both brokers apply the changed rules.
+	marker string
 	// after is called with Kafka's answer, after both have answered.
 	after func(resp kmsg.Response)
 }
@@ -59,6 +61,8 @@ type generator struct {
 	producers int
 	members   map[int]*memberState // by connection
 	groups    []string
+	limited   string // a user to whom rules apply, "" for none
+	markers   int
 	open      map[int]bool // connections with an open request
 }
 
@@ -73,6 +77,8 @@ const (
 	mainActor    = 0
 	firstMember  = 1
 	membersCount = 4
+	limitedActor = 9  // the user to whom rules apply
+	watchActor   = 10 // a user that may only create the last marker
 )
 
 // groupsCount is small, so that members share groups.
@@ -195,15 +201,36 @@ var areas = []struct {
 	{3, (*generator).listGroups},
 	{3, (*generator).deleteGroups},
 	{4, (*generator).absent},
+	{3, (*generator).describeRules},
+	{2, (*generator).oddRules},
+	{2, (*generator).changeRules},
+	{3, (*generator).passwords},
+	{1, (*generator).describePasswords},
 	{2, (*generator).saslHandshake},
 	{2, (*generator).unsupported},
 }
 
-// next returns the next step.
+// next returns the next step. With rules, most steps come from the limited user.
 func (w *generator) next() *step {
 	if len(w.topics) < 2 {
 		return w.createPlain()
 	}
+	if w.limited == "" {
+		return w.any()
+	}
+	if w.chance(12) {
+		return w.changeRules()
+	}
+	st := w.any()
+	if st.actor == mainActor && st.raw == nil && st.marker == "" && !w.chance(5) {
+		st.actor = limitedActor
+		st.what += ", limited"
+	}
+	return st
+}
+
+// any returns a step of any area.
+func (w *generator) any() *step {
 	for {
 		total := 0
 		for _, a := range areas {
