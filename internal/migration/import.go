@@ -88,6 +88,9 @@ func (i *importing) open(ctx context.Context) error {
 	t, err := i.client.Topic(ctx, i.topic)
 	if errors.Is(err, client.ErrUnknownTopic) {
 		t, err = i.client.CreateTopic(ctx, i.topic, client.TopicSpec{Partitions: 1})
+		if errors.Is(err, client.ErrTopicExists) { // created by the last request of an interrupted import
+			t, err = i.client.Topic(ctx, i.topic)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("topic %s: %w", i.topic, err)

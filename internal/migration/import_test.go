@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -19,8 +20,8 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// realBroker is a broker on a bucket in memory.
-func realBroker(t *testing.T) *client.Client {
+// realBroker is a broker on a bucket in memory. A wrapper may change its answers.
+func realBroker(t *testing.T, wrap ...func(http.Handler) http.Handler) *client.Client {
 	t.Helper()
 	b, err := broker.Open(t.Context(), broker.Options{Store: objstore.NewMemory(), NoWait: true, AutoCreate: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -33,7 +34,11 @@ func realBroker(t *testing.T) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(a.Server().Handler)
+	handler := a.Server().Handler
+	for _, w := range wrap {
+		handler = w(handler)
+	}
+	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
 	c, err := client.New(s.URL, client.Options{APIKey: "key", RetryTime: -1})
 	if err != nil {
@@ -136,6 +141,33 @@ func TestImportOfDamage(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestImportAfterAKilledOne: the topic is created after the import has looked for it, by a request
+// of an import that was killed.
+func TestImportAfterAKilledOne(t *testing.T) {
+	c := realBroker(t, func(h http.Handler) http.Handler {
+		created := false
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPut && !created {
+				created = true
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				killed := r.Clone(r.Context())
+				killed.Body, r.Body = io.NopCloser(bytes.NewReader(body)), io.NopCloser(bytes.NewReader(body))
+				h.ServeHTTP(httptest.NewRecorder(), killed)
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	f := &files{t: t, store: objstore.NewMemory(), topic: "t"}
+	f.add("a", "b")
+	if _, err := migration.Import(t.Context(), migration.ImportOptions{Store: f.store, From: "t", Client: c, Topic: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, c, "t", []string{"a", "b"})
 }
 
 func TestImportRefuses(t *testing.T) {
