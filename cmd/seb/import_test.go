@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // oldFile builds a batch file of version 1, byte by byte.
@@ -192,7 +194,7 @@ func TestImportRefuses(t *testing.T) {
 // interrupted runs a command repeatedly and kills it after a while, until it completes.
 func interrupted(t *testing.T, p *workDir, args ...string) (kills int) {
 	t.Helper()
-	for waitLimit := 2 * time.Millisecond; ; waitLimit += waitLimit / 4 {
+	for waitLimit := 2 * time.Millisecond; ; waitLimit += waitLimit / time.Duration(sebtest.Runs(4, 1)) {
 		c := p.command(args...)
 		var out bytes.Buffer
 		c.Stderr = &out
@@ -219,7 +221,7 @@ func TestInterruptions(t *testing.T) {
 	p := newWorkDir(t)
 	p.serve()
 	o := p.old("old/t")
-	for i := range 300 {
+	for i := range sebtest.Runs(300, 60) {
 		values := make([]string, 1+i%7)
 		for j := range values {
 			values[j] = fmt.Sprintf("%d.%d %s", i, j, strings.Repeat("x", i*j*20))

@@ -176,11 +176,12 @@ const waitLimit = time.Minute
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	end := time.Now().Add(waitLimit)
+	end, pause := time.Now().Add(waitLimit), 2*time.Millisecond
 	for !ok() {
 		if time.Now().After(end) {
 			t.Fatal("waited too long")
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(pause)
+		pause = min(pause+pause/4, 50*time.Millisecond)
 	}
 }

@@ -57,9 +57,9 @@ type Options struct {
 type Authority struct {
 	b    *broker.Broker
 	root [sha256.Size]byte // digest of the root key
-	// rootScram has the verifiers of the root key, SCRAM-SHA-256 and SCRAM-SHA-512. They are made at
-	// the start and not stored.
-	rootScram []access.Scram
+	// rootScram returns the verifiers of the root key, SCRAM-SHA-256 and SCRAM-SHA-512. They are made
+	// for the first client that needs them, because that takes 10 ms, and not stored.
+	rootScram func() []access.Scram
 	internal  []string
 	now       func() time.Time
 	log       *slog.Logger
@@ -80,7 +80,7 @@ func New(o Options) *Authority {
 		a.log = slog.New(slog.DiscardHandler)
 	}
 	a.rootID.a = a
-	a.rootScram = verifiersOf(o.RootKey, nil)
+	a.rootScram = sync.OnceValue(func() []access.Scram { return verifiersOf(o.RootKey, nil) })
 	a.compiled.Store(&compiled{table: &access.Table{}})
 	a.start()
 	return a

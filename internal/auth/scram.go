@@ -95,7 +95,7 @@ func (a *Authority) Candidates(ctx context.Context, user string, m access.Mechan
 	}
 	p := a.b.Access().Principal(user)
 	if p == nil {
-		return []Candidate{{Scram: &a.rootScram[m-1]}}, nil
+		return []Candidate{{Scram: &a.rootScram()[m-1]}}, nil
 	}
 	for i := range p.Secrets {
 		s := &p.Secrets[i]
