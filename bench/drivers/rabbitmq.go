@@ -1,8 +1,6 @@
 package drivers
 
 import (
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"cmp"
 	"context"
 	"errors"
@@ -11,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/sebbroker/seb/bench/sut"
 )

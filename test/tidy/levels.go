@@ -82,17 +82,17 @@ var levels = map[string]int{
 	"packaging": 13, // a separate module
 
 	// The latency bench, a separate module.
-	"bench/cmd/seb-bench":    13,
-	"bench/report":           11,
-	"bench/campaign":         12,
-	"bench/agent":            12,
-	"bench/load":             11,
-	"bench/result":           10,
-	"bench/drivers":          9,
-	"bench/workload":         9,
-	"bench/peers":            8,
-	"bench/machine":          1,
-	"bench/sut":              0,
+	"bench/cmd/seb-bench": 13,
+	"bench/report":        11,
+	"bench/campaign":      12,
+	"bench/agent":         12,
+	"bench/load":          11,
+	"bench/result":        10,
+	"bench/drivers":       9,
+	"bench/workload":      9,
+	"bench/peers":         8,
+	"bench/machine":       1,
+	"bench/sut":           0,
 }
 
 // support is code that only tests use, including everything below it. It may import any package,
