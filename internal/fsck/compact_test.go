@@ -74,6 +74,7 @@ func compacted(t testing.TB, s objstore.Store, snapshotSlots int) {
 // TestCleanAfterCompaction: empty batches, gaps and removed tombstones are not damage. Record
 // counts are exact, also after the next broker has continued.
 func TestCleanAfterCompaction(t *testing.T) {
+	t.Parallel()
 	for _, snapshotSlots := range []int{4, 1000} {
 		for name, s := range map[string]objstore.Store{"memory": objstore.NewMemory(), "disk": disk(t)} {
 			compacted(t, s, snapshotSlots)

@@ -67,6 +67,7 @@ func restored(t testing.TB, from objstore.Store, at *state.Position) objstore.St
 // TestBackup: each restore point holds every record acknowledged before it. The second transfers
 // only new objects.
 func TestBackup(t *testing.T) {
+	t.Parallel()
 	for _, snapshotSlots := range []int{1000, 4} {
 		t.Run(fmt.Sprint(snapshotSlots), func(t *testing.T) {
 			from, to := objstore.NewMemory(), disk(t)
@@ -206,6 +207,7 @@ func (s *breaks) Delete(ctx context.Context, keys ...string) error {
 // TestCopiesAreInterrupted interrupts each operation after each of its writes. A backup keeps its
 // restore points, a broker refuses an unfinished copy, and a repeated call completes the operation.
 func TestCopiesAreInterrupted(t *testing.T) {
+	t.Parallel()
 	from, whole := objstore.NewMemory(), objstore.NewMemory()
 	live(t, from, 4)
 	settled(t, from)
@@ -331,6 +333,7 @@ func TestCopy(t *testing.T) {
 
 // TestCopiesAreRefused: each error names the cause, and the call writes no object.
 func TestCopiesAreRefused(t *testing.T) {
+	t.Parallel()
 	good, other, target := objstore.NewMemory(), objstore.NewMemory(), objstore.NewMemory()
 	live(t, good, 4)
 	live(t, other, 1000)

@@ -434,6 +434,7 @@ func TestRepairBesideABroker(t *testing.T) {
 
 // TestRepairBesideAnIdleLeader: fsck cannot detect an idle leader and does not harm it.
 func TestRepairBesideAnIdleLeader(t *testing.T) {
+	t.Parallel()
 	for name, snapshotSlots := range map[string]int{"with snapshots of its own": 2, "with those of others": 1000} {
 		t.Run(name, func(t *testing.T) {
 			s := objstore.NewMemory()

@@ -90,6 +90,7 @@ func TestForgottenEpochs(t *testing.T) {
 }
 
 func TestDamageInForgottenEpochs(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		kind  string
 		plant func(t *testing.T, s objstore.Store, seal string)

@@ -32,6 +32,7 @@ func disk(t testing.TB) objstore.Store {
 }
 
 func TestClean(t *testing.T) {
+	t.Parallel()
 	for name, store := range map[string]func(testing.TB) objstore.Store{
 		"memory": func(testing.TB) objstore.Store { return objstore.NewMemory() },
 		"disk":   disk,
@@ -98,6 +99,7 @@ func TestFaultyStore(t *testing.T) {
 // TestBesideABroker: concurrent writes, snapshots, trims and collections of a broker are not
 // damage.
 func TestBesideABroker(t *testing.T) {
+	t.Parallel()
 	s := objstore.NewMemory()
 	b := open(t, options(s, 6))
 	create(t, b, "t", 1)

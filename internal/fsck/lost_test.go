@@ -324,6 +324,7 @@ var allPairs = flag.Bool("pairs", false, "TestLostObjects takes every pair of ob
 // swaps pairs. Each role then serves exactly the acknowledged records, or refuses with the cause.
 // fsck finds the same.
 func TestLostObjects(t *testing.T) {
+	t.Parallel()
 	h := newHistory(t, manyEpochs(t))
 	cases := damageCases(h.whole, !testing.Short())
 	t.Logf("%d objects, %d slots on the log, %d ways to damage them", len(h.whole), len(h.chain), len(cases))
@@ -443,6 +444,7 @@ func (h *history) ends(t testing.TB, name string, left bucket, refusal error) (o
 // the lost branch. A starting broker cannot detect that. fsck reports it after any number of
 // starts, and no object of the branch is deleted.
 func TestForkedBucket(t *testing.T) {
+	t.Parallel()
 	whole := manyEpochs(t)
 	h := newHistory(t, whole)
 	var seal string // the third from the end: after the snapshots
@@ -592,6 +594,7 @@ func (h *history) acceptBranch(t *testing.T, s objstore.Store, f fsck.Finding, b
 // TestRecover: a broker leads a bucket with a lost or unreadable slot once an operator accepts the
 // loss. It serves the records before the slot and assigns no offset twice.
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	h := newHistory(t, manyEpochs(t))
 	for _, kind := range []record.Kind{record.KindData, record.KindSeal} {
 		for _, damage := range []string{"deleted", "truncated"} {

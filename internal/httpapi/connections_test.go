@@ -208,6 +208,7 @@ func TestRefusedConnectionsGetAnAnswer(t *testing.T) {
 }
 
 func TestFreeSlotGoesToQueuedConnection(t *testing.T) {
+	t.Parallel()
 	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait = 2, time.Hour })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	busy := s.busy(2)
@@ -235,6 +236,7 @@ func (s *server) slowPost(length int) net.Conn {
 }
 
 func TestSlowBodiesAreEvicted(t *testing.T) {
+	t.Parallel()
 	s := start(t, func(c *setup) {
 		c.http.Connections, c.http.QueueWait, c.http.StepTimeout = 3, time.Hour, time.Hour
 	})
@@ -258,6 +260,7 @@ func TestSlowBodiesAreEvicted(t *testing.T) {
 }
 
 func TestSlowBodiesReleaseMemory(t *testing.T) {
+	t.Parallel()
 	s := start(t, func(c *setup) { c.http.StepTimeout, c.limit = time.Hour, 32<<20 })
 	for range 8 {
 		s.slowPost(1 << 20)

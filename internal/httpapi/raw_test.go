@@ -110,6 +110,7 @@ func TestRequestsInPieces(t *testing.T) {
 }
 
 func TestSlowBodyIsAborted(t *testing.T) {
+	t.Parallel()
 	s := start(t, func(c *setup) { c.http.StepTimeout = 300 * time.Millisecond })
 	for _, head := range []string{
 		"Content-Type: application/octet-stream\r\nAccept: application/problem+json\r\nContent-Length: 100\r\n\r\nabc",
@@ -157,6 +158,7 @@ func TestWaitsOutliveTheBodysDeadline(t *testing.T) {
 }
 
 func TestSlowHeadersAndLongOnes(t *testing.T) {
+	t.Parallel()
 	s := start(t, func(c *setup) { c.http.HeaderTimeout, c.http.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond })
 	for _, text := range []string{"", "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "} {
 		if resp, err := s.raw(text); err == nil && resp.StatusCode != http.StatusRequestTimeout {
@@ -172,6 +174,7 @@ func TestSlowHeadersAndLongOnes(t *testing.T) {
 // TestShutdownWithQueuedConnection: a server with all slots in use stops, and a queued connection
 // gets no answer.
 func TestShutdownWithQueuedConnection(t *testing.T) {
+	t.Parallel()
 	s := start(t, func(c *setup) { c.http.Connections, c.http.QueueWait = 1, time.Hour })
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	s.busy(1)

@@ -339,6 +339,7 @@ func TestBrokersWithoutTriggers(t *testing.T) {
 // TestTriggersWithoutAStore: a change that may have been stored has an unknown outcome and can be
 // repeated.
 func TestTriggersWithoutAStore(t *testing.T) {
+	t.Parallel()
 	var store *storetest.Faulty
 	s := triggerServer(t, func(c *setup) {
 		store = storetest.NewFaulty(c.store, 1, storetest.Faults{})

@@ -541,6 +541,7 @@ func (c *consumers) snapshot() map[position]string {
 // commit. Members of the next broker start at the last acknowledged commit, and the other members
 // cannot change that.
 func TestTakeoverWithRunningMembers(t *testing.T) {
+	t.Parallel()
 	s := newTestSite(t)
 	s.topic(3)
 	p := s.produce(3)
@@ -590,6 +591,7 @@ func TestTakeoverWithRunningMembers(t *testing.T) {
 // TestStaticMembersRestart: a member with an instance ID comes back within its session without a
 // rebalance.
 func TestStaticMembersRestart(t *testing.T) {
+	t.Parallel()
 	s := newTestSite(t)
 	s.topic(4)
 	p := s.produce(4)

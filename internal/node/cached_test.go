@@ -48,6 +48,7 @@ func (s *flippingStore) Get(ctx context.Context, key string, r objstore.Range) (
 // bucket, and not from the cache. Found by the campaign of real processes (seed 3013): a broker did
 // not start and reported a corrupt bucket.
 func TestDamageOnTheWayDoesNotStay(t *testing.T) {
+	t.Parallel()
 	w := newNodeImages(t, "way")
 	for salt := range 6 {
 		w.dir = filepath.Join(t.TempDir(), "data")

@@ -26,6 +26,7 @@ func mountAt(t *testing.T, dir, options string) {
 
 // TestSmallDataFolders runs a node on a disk that becomes full at its first or a later file.
 func TestSmallDataFolders(t *testing.T) {
+	t.Parallel()
 	w := newNodeImages(t, "one")
 	for _, pages := range []int{1, 2, 3, 5, 10, 20, 40, 80} {
 		t.Run(fmt.Sprint(pages), func(t *testing.T) {

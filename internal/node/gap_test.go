@@ -18,6 +18,7 @@ import (
 // TestFollowersPassSkippedOffsets: a restore skips offsets in each partition. The key index and the
 // triggers pass them, both at the end of a partition and before later records.
 func TestFollowersPassSkippedOffsets(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
 	n := open(t, o)

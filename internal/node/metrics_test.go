@@ -49,6 +49,7 @@ type ledger struct {
 // records that each one counted equal the growth of the log while it led, except for stored records
 // whose outcome was unknown to it and to its clients.
 func TestMetricsAgreeWithTheLog(t *testing.T) {
+	t.Parallel()
 	rates := storetest.Rates{storetest.Before: .05, storetest.Lost: .1, storetest.Late: .05, storetest.Throttle: .03}
 	faults := storetest.Faults{Put: rates, LatencyMax: 2 * time.Millisecond, LateMax: 20 * time.Millisecond}
 	seed := rand.Uint64()

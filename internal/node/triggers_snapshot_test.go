@@ -97,6 +97,7 @@ func define(t *testing.T, n *Node, text string) {
 // TestALostFolderOfATrimmedLog: with only the bucket, a machine knows the state of trimmed events,
 // and nothing fires twice.
 func TestALostFolderOfATrimmedLog(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"disk", "s3"} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{DataDir: filepath.Join(t.TempDir(), "data"), BatchWait: BatchNone}
@@ -142,6 +143,7 @@ func TestALostFolderOfATrimmedLog(t *testing.T) {
 // TestSnapshotsOfAReplacedLogAreIgnored: the log was restored to an earlier state, and the
 // snapshots were not. They are not used.
 func TestSnapshotsOfAReplacedLogAreIgnored(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
 	n := open(t, o)

@@ -228,6 +228,7 @@ func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 // TestTriggersAfterATimeReset: a wrong clock moves the log time ten years ahead, and the time is
 // reset. Triggers continue at the correct time.
 func TestTriggersAfterATimeReset(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var off atomic.Int64
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}

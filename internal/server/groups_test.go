@@ -15,6 +15,7 @@ import (
 // TestGroupsOfKafkaAndHTTP: Kafka and HTTP share a group, over a restart. While it has members,
 // HTTP commits only with an expected offset.
 func TestGroupsOfKafkaAndHTTP(t *testing.T) {
+	t.Parallel()
 	cfg := settings(t, "file:"+t.TempDir())
 	cfg.Kafka.Listen = "127.0.0.1:0"
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -38,6 +38,7 @@ func startLogged(t *testing.T, change func(*config.Config)) (*server.Server, *se
 // TestGuessesAreSlowedDown: some of many wrong keys must wait, and the log has their address; the
 // right key never waits.
 func TestGuessesAreSlowedDown(t *testing.T) {
+	t.Parallel()
 	s, log := startLogged(t, nil)
 	guess := func(key string) (status int, took time.Duration) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/topics", nil)

@@ -17,6 +17,7 @@ import (
 // starts with a working key, or the error names the file. It keeps an intact key. The bucket loses
 // nothing, and no temporary file remains.
 func TestImagesOfKeyAndAddress(t *testing.T) {
+	t.Parallel()
 	bucket := "file:" + t.TempDir()
 	cfg := settings(t, bucket)
 	s := start(t, cfg)

@@ -39,6 +39,7 @@ func kafkaClient(t *testing.T, s *server.Server, opts ...kgo.Opt) *kgo.Client {
 // TestKafka: a server serves Kafka and HTTP clients, on disk and in memory, and stops while a
 // client waits for records.
 func TestKafka(t *testing.T) {
+	t.Parallel()
 	for _, bucket := range []string{"mem:", "file:" + t.TempDir()} {
 		cfg := settings(t, bucket)
 		cfg.Kafka.Listen = "127.0.0.1:0"

@@ -81,6 +81,7 @@ func (s *secured) kafka(t *testing.T, config *tls.Config, how sasl.Mechanism, mo
 // TestTLS: one certificate for both listeners. Clients of both kinds, with PLAIN and SCRAM, read
 // each other's records, small and large, from memory and from files.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	for _, bucket := range []string{"mem:", "file:" + t.TempDir()} {
 		s := startSecured(t, func(c *config.Config) { c.Bucket = bucket })
 		if !strings.HasPrefix(s.URL(), "https://") {

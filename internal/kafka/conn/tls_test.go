@@ -85,6 +85,7 @@ func TestSlowHandshakes(t *testing.T) {
 	for name, send := range map[string]string{"nothing": "", "half a record": "\x16\x03\x01\x02\x00\x01", "an endless one": "\x16\x03\x01\x00\x04\x01\x00\x20\x00"} {
 		for which, o := range map[string]conn.Options{"step": {Step: short}, "trust": {AuthTimeout: short}} {
 			t.Run(name+", "+which, func(t *testing.T) {
+				t.Parallel()
 				s, _ := startTLS(t, o)
 				p := s.dial(t)
 				p.send([]byte(send))
@@ -96,6 +97,7 @@ func TestSlowHandshakes(t *testing.T) {
 		}
 	}
 	t.Run("they count as connections", func(t *testing.T) {
+		t.Parallel()
 		s, config := startTLS(t, conn.Options{Connections: 3})
 		var slow []*peer
 		for range 20 {
@@ -120,6 +122,7 @@ func TestSlowHandshakes(t *testing.T) {
 		}
 	})
 	t.Run("the server stops", func(t *testing.T) {
+		t.Parallel()
 		s, _ := startTLS(t, conn.Options{})
 		p := s.dial(t)
 		p.send([]byte("\x16\x03\x01\x02\x00\x01"))
