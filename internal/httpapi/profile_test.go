@@ -15,7 +15,7 @@ func TestProfilesNameTheRequest(t *testing.T) {
 		s := start(t, func(c *setup) { c.http.ProfileLabels = wanted })
 		s.mustPost("topic-name=named", "text/plain", "a")
 		done := make(chan *answered)
-		go func() { done <- s.get("/records?topic-name=named&offset=1&timeout=2s") }()
+		go func() { done <- s.get("/records?topic-name=named&offset=1&timeout=1m") }()
 		found, waits := false, false
 		for until := time.Now().Add(time.Minute); !waits && time.Now().Before(until); time.Sleep(time.Millisecond) {
 			var out bytes.Buffer
@@ -28,6 +28,7 @@ func TestProfilesNameTheRequest(t *testing.T) {
 					strings.Contains(stack, `"request":"GET /records"`) && strings.Contains(stack, `"topic":"named"`)
 			}
 		}
+		s.mustPost("topic-name=named", "text/plain", "b")
 		if <-done; !waits || found != wanted {
 			t.Errorf("labels wanted: %v; the read waits: %v, with labels: %v", wanted, waits, found)
 		}

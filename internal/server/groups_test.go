@@ -67,7 +67,6 @@ func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Close()
-
 	s = start(t, cfg)
 	h = connect(t, s)
 	if got := at(); got != "2 expected" {
