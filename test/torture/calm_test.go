@@ -154,6 +154,8 @@ func (r *run) work(ctx context.Context, wg *sync.WaitGroup) {
 			start(func() { u.trim(ctx) })
 		case compactedWriter:
 			start(func() { u.keep(ctx, &r.kept) })
+		case rights:
+			r.workRights(ctx, start)
 		default:
 			r.workKafka(ctx, k, u, start)
 		}
@@ -197,6 +199,7 @@ func (r *run) finish(ctx context.Context, stopWork func(), working *sync.WaitGro
 	r.kafkaGroupsReachTheEnd(ctx)
 	r.readAll(ctx, "from the last broker")
 	r.readKept(ctx, "from the last broker")
+	r.rightsHold(ctx)
 	if ctx.Err() != nil {
 		return
 	}

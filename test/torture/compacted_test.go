@@ -67,6 +67,9 @@ func (r *run) topics() map[string]client.TopicSpec {
 	if slices.Contains(r.p.clients, compactedWriter) {
 		all[keptTopic] = client.TopicSpec{Partitions: 1, Settings: map[string]string{"cleanup-policy": "compact"}}
 	}
+	if slices.Contains(r.p.clients, rights) {
+		all[rightsTopic] = client.TopicSpec{Partitions: 1}
+	}
 	return all
 }
 

@@ -57,6 +57,11 @@ func (u *user) franz(opts ...kgo.Opt) *kgo.Client {
 	case 2:
 		how = scram.Auth{User: "campaign", Pass: u.r.key()}.AsSha512Mechanism()
 	}
+	return u.franzAs(how, opts...)
+}
+
+// franzAs is franz with a login.
+func (u *user) franzAs(how sasl.Mechanism, opts ...kgo.Opt) *kgo.Client {
 	c, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers("127.0.0.1:1"), kgo.Dialer(u.kafkaDial), kgo.SASL(how),
 		kgo.MetadataMinAge(20 * time.Millisecond), kgo.RequestTimeoutOverhead(span(u.rng, 500*time.Millisecond, 5*time.Second)),

@@ -195,6 +195,9 @@ func (p *plan) drawClients(rng *rand.Rand) {
 	if p.trims {
 		p.clients = append(p.clients, trimmer)
 	}
+	if half(rng) {
+		p.clients = append(p.clients, rights)
+	}
 }
 
 // suitFocus changes what would keep brokers from reaching the plan's failpoint.

@@ -47,10 +47,11 @@ type run struct {
 	end    context.CancelFunc // ends the chaos
 	failed atomic.Bool
 
-	users []*user
-	kept  ledger // of keptTopic
-	began time.Time
-	leads []time.Duration // start times; guarded by mu
+	users  []*user
+	kept   ledger    // of keptTopic
+	rights *rightsOf // nil: none
+	began  time.Time
+	leads  []time.Duration // start times; guarded by mu
 
 	mu      sync.Mutex // guards the fields below
 	faults  []string   // faults outside the history

@@ -37,6 +37,7 @@ const (
 	register        kind = "register"    // commits and fetches of offsets
 	trimmer         kind = "trim"
 	compactedWriter kind = "compacted" // keys in a compacted topic
+	rights          kind = "rights"    // principals whose rules and tokens change
 
 	kafkaProducer kind = "kafka"          // batches over the Kafka protocol, no retries
 	kafkaClient   kind = "kafka-client"   // franz-go, idempotent
