@@ -40,7 +40,7 @@ var kinds = map[string]func(i int) (expr, deliver string){
 	"names":  func(i int) (string, string) { return many(i, 50, " OR "), "" },
 	"then":   func(i int) (string, string) { return many(i, 10, " THEN "), "" },
 	"guards": func(i int) (string, string) { return "(" + many(i, 14, " AND NOT x) THEN (y AND ") + ")", "" },
-	"large":  func(i int) (string, string) { return "a", fmt.Sprintf(`{"topic":%q}`, strings.Repeat("x", 100<<10)) },
+	"large":  func(i int) (string, string) { return "a", fmt.Sprintf(`{"topic":%q}`, strings.Repeat("x", 20<<10)) },
 }
 
 // TestTriggerMemory: triggers and rules use at most their estimate of heap, and not much less. The

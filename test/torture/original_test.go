@@ -25,6 +25,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -312,7 +313,7 @@ func TestOriginalRoundTrip(t *testing.T) {
 		c := newOriginal(t, s.url)
 		rnd := rand.New(rand.NewPCG(1, 2))
 		var want [][]byte
-		for i := range 60 {
+		for i := range sebtest.Runs(60, 20) {
 			batch := make([][]byte, 1+rnd.IntN(40))
 			for j := range batch {
 				n := [...]int{0, 1, rnd.IntN(1 << 10), rnd.IntN(64 << 10)}[rnd.IntN(4)]
@@ -336,15 +337,15 @@ func TestOriginalRoundTrip(t *testing.T) {
 				t.Errorf("record %d: %d bytes, %v", i, len(got), err)
 			}
 		}
-		big := bytes.Repeat([]byte("0123456789abcde\n"), 29<<16) // 29 MiB, sent separately
+		big := bytes.Repeat([]byte("0123456789abcde\n"), sebtest.Runs(29, 3)<<16) // MiB, sent separately
 		if err := c.add("big", big); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := c.record("big", 0); err != nil || !bytes.Equal(got, big) {
-			t.Errorf("29 MiB: %d bytes, %v", len(got), err)
+			t.Errorf("%d bytes: %d bytes, %v", len(big), len(got), err)
 		}
 		if got, err := c.records("big", 0, reads{max: 10, buffer: 30 << 20}); err != nil || len(got) != 1 || !bytes.Equal(got[0], big) {
-			t.Errorf("29 MiB: %d records, %v", len(got), err)
+			t.Errorf("%d bytes: %d records, %v", len(big), len(got), err)
 		}
 	})
 }

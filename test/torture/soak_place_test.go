@@ -34,7 +34,8 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	t.Setenv("SEB_API_KEY", apiKey)
-	return &fixture{t: t, seb: testenv.Program(t), dir: t.TempDir(), proxy: testenv.CountedS3(t)}
+	proxy := testenv.CountedS3(t) // first, because it skips with -short
+	return &fixture{t: t, seb: testenv.Program(t), dir: t.TempDir(), proxy: proxy}
 }
 
 func (p *fixture) dataDir() string { return filepath.Join(p.dir, "data") }
