@@ -246,13 +246,24 @@ func TestSlowBodiesAreEvicted(t *testing.T) {
 	}
 	sebtest.Eventually(t, "the bodies are being read", func() bool { return s.budget.Class(budget.Produce).Used() > 3000 })
 	ask(t, s.dial(), health, 200)
-	aborted := 0
+	answers := make(chan bool, len(slow))
 	for _, conn := range slow {
-		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-		if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil && resp.StatusCode == http.StatusRequestTimeout {
+		go func() {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			answers <- err == nil && resp.StatusCode == http.StatusRequestTimeout
+		}()
+	}
+	aborted := 0
+	for i := range slow {
+		if <-answers {
 			aborted++
 		}
-		conn.Close()
+		if i == 0 { // the others get no answer
+			for _, conn := range slow {
+				conn.Close()
+			}
+		}
 	}
 	if aborted == 0 || aborted == 3 {
 		t.Errorf("%d of 3 slow bodies were aborted for one new connection", aborted)
