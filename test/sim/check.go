@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -50,6 +51,7 @@ type tok = uint64
 type value struct {
 	at       int // offset on the chain, -1: not on it
 	rejected bool
+	check    *access.Check // nil: sent by no principal
 }
 
 func newChecker(s *simulation) *checker {
@@ -194,6 +196,7 @@ func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []
 		}
 		v := identity(rec)
 		c.comes(v, k, rec)
+		c.authorized(v, h.Slot)
 		c.timed(h, e, k, rec)
 		c.keyed(k, rec)
 		c.log[k] = append(c.log[k], v)

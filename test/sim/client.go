@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -44,6 +45,7 @@ type op struct {
 	rec         *state.Record     // a trim or an offset commit
 	key         partKey
 	batch       *state.ProducerBatch // of an idempotent producer
+	check       *access.Check        // nil: of no principal
 	done        func(*op)            // additional callback for the answer
 	values      []string
 	data        []byte
@@ -135,8 +137,10 @@ func (p *producer) next() {
 		return
 	}
 	o := p.newOp(key)
-	p.expect(o)
-	p.send(o)
+	if p.authorize(o) {
+		p.expect(o)
+		p.send(o)
+	}
 }
 
 // owes reports whether a batch waits to be repeated.

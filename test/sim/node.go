@@ -65,8 +65,13 @@ func (n *node) start() {
 		n: n, out: map[*op]bool{}, bodies: map[*core.Frozen][]byte{}, images: map[core.OpID][]byte{},
 		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(), saw: n.seen,
 	}
+	raise := core.Duration(0)
+	if w.rights { // rules need a format level that new buckets do not have
+		raise = 1
+	}
 	r.core = core.New(core.Config{
-		ReadOnly: n.readOnly, Advertised: string(rune('a' + n.id)), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
+		RaiseAfter: raise,
+		ReadOnly:   n.readOnly, Advertised: string(rune('a' + n.id)), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
 		GarbageWait: core.Duration(w.cfg.GarbageWait), Seen: n.seen,
 	})
 	w.stats.Starts++
@@ -354,7 +359,7 @@ func (r *run) proposal(ops []*op) *core.Proposal {
 	for _, o := range rest {
 		a := core.Append{
 			Partition: o.key.part, Span: uint32(len(o.values)), Records: uint32(len(o.values)), Bytes: uint32(len(o.data)),
-			Expected: o.expected, Idempotent: o.batch != nil, MinTime: o.sum.MinTimestamp, MaxTime: o.sum.MaxTimestamp,
+			Expected: o.expected, Check: o.check, Idempotent: o.batch != nil, MinTime: o.sum.MinTimestamp, MaxTime: o.sum.MaxTimestamp,
 		}
 		if o.batch != nil {
 			a.Producer = *o.batch

@@ -18,6 +18,7 @@ type Stats struct {
 	Leaders, Seals, Snapshots  int
 	Deleted, Commits, Trims    int
 	Packs, Compactions         int
+	Rights, Checked            int // changes of principals and rules, records of principals
 	// Records that got the append time; changes of a topic's timestamp-type.
 	Stamped, Retypes             int
 	Late                         int // PUTs that took effect after their timeout
