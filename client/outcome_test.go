@@ -16,6 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // faulty is a scripted server that breaks the rules of a broker. Each function answers one request,
@@ -152,12 +153,10 @@ func TestSuccessStatusOfAProxy(t *testing.T) {
 }
 
 func TestNothingListens(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	l.Close()
 	c, err := client.New("http://"+address, client.Options{RetryTime: -1})
 	if err != nil {
 		t.Fatal(err)

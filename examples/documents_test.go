@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,7 +142,7 @@ func (d *document) run() {
 			t.Fatal(err)
 		}
 	}
-	http, kafka := freePort(t), freePort(t)
+	http, kafka := strconv.Itoa(testenv.PortForTest(t)), strconv.Itoa(testenv.PortForTest(t))
 	ports := strings.NewReplacer("51313", http, "9092", kafka)
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(ports.Replace(text)), 0o600); err != nil {
@@ -230,19 +230,4 @@ func execute(t *testing.T, dir string, env ...string) string {
 func has(program string) bool {
 	_, err := exec.LookPath(program)
 	return err == nil
-}
-
-// freePort returns a port of 127.0.0.1 that was free.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }

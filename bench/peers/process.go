@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -167,18 +168,22 @@ func (p *Peer) settle() error {
 	return nil
 }
 
-// freePorts returns n free TCP ports of the loopback address.
+// freePorts returns n TCP ports of the loopback address without a listener. They are below the range
+// of ephemeral ports, so that the kernel does not assign them to connections before the broker listens.
 func freePorts(n int) ([]int, error) {
+	const first, count, tries = 10_000, 20_000, 50
 	var list []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range n + tries {
+		l, err := net.Listen("tcp", loopback(first+rand.IntN(count)))
 		if err != nil {
-			return nil, err
+			continue // taken
 		}
 		defer l.Close() // close all after the loop, so that the ports differ
-		list = append(list, l.Addr().(*net.TCPAddr).Port)
+		if list = append(list, l.Addr().(*net.TCPAddr).Port); len(list) == n {
+			return list, nil
+		}
 	}
-	return list, nil
+	return nil, fmt.Errorf("%d of %d ports are free after %d tries between %d and %d", len(list), n, n+tries, first, first+count)
 }
 
 // loopback returns the loopback address with a port.

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // testSite is a bucket, and the broker that serves it at a fixed address.
@@ -36,7 +37,8 @@ type testSite struct {
 }
 
 func newTestSite(t *testing.T) *testSite {
-	s := &testSite{t: t, store: objstore.NewMemory(), addr: "127.0.0.1:0"}
+	s := &testSite{t: t, store: objstore.NewMemory()}
+	s.newAddress()
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	return s
@@ -64,7 +66,7 @@ func (s *testSite) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.addr, s.ended = l.Addr().String(), make(chan error, 1)
+	s.ended = make(chan error, 1)
 	k, ended := s.k, s.ended
 	go func() { ended <- k.Serve(context.Background(), l) }()
 }
@@ -86,10 +88,19 @@ func (s *testSite) stop() {
 func (s *testSite) takeover(while func()) {
 	s.t.Helper()
 	old := *s
-	s.addr = "127.0.0.1:0"
+	s.newAddress()
 	s.start()
 	while()
 	old.stop()
+}
+
+// newAddress chooses an address for the next brokers.
+func (s *testSite) newAddress() {
+	s.t.Helper()
+	var err error
+	if s.addr, err = testenv.FreeAddress(); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *testSite) client(opts ...kgo.Opt) *kgo.Client {

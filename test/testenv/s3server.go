@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -174,15 +173,6 @@ func (s *S3Server) Stop() error {
 
 // Pid returns the server's process ID, for tests that stop and continue it.
 func (s *S3Server) Pid() int { return s.child.command.Process.Pid }
-
-// FreeAddress returns a free address, which another process may take.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
 
 // child is a process with a goroutine that waits for it.
 type child struct {

@@ -56,7 +56,7 @@ func TestBackup(t *testing.T) {
 			t.Parallel()
 			s3 := testenv.S3ForTest(t)
 			r := &backupRun{
-				t: t, program: testenv.Program(t), rng: stream(seed, streamPlan), dir: t.TempDir(), port: freePort(t), env: environment(apiKey),
+				t: t, program: testenv.Program(t), rng: stream(seed, streamPlan), dir: t.TempDir(), port: testenv.PortForTest(t), env: environment(apiKey),
 			}
 			r.bucket, r.backup = places(t, s3, r.dir)
 			r.live(life, stream(seed, streamNemesis))

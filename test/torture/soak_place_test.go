@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -143,15 +142,6 @@ func (p *fixture) newestSnapshot() (epoch uint32, slot uint64) {
 		p.t.Fatalf("snapshot %s: %v", all[0].Name(), err)
 	}
 	return math.MaxUint32 - epoch, math.MaxUint64 - slot
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	address, err := testenv.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int(netip.MustParseAddrPort(address).Port())
 }
 
 // metrics returns a broker's metrics as text.

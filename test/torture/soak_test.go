@@ -113,7 +113,7 @@ func TestSoak(t *testing.T) {
 	z := sizes()
 	seed := cmp.Or(*seedFlag, uint64(time.Now().UnixNano()))
 	t.Logf("-seed %d, %d topics, %v, %d kills, on %v", seed, z.topics, z.life, z.kills, machine.Here())
-	s := &soak{t: t, z: z, p: newFixture(t), rng: rand.New(rand.NewPCG(seed, 1)), port: freePort(t), most: noObjects(), totals: map[string]float64{}}
+	s := &soak{t: t, z: z, p: newFixture(t), rng: rand.New(rand.NewPCG(seed, 1)), port: testenv.PortForTest(t), most: noObjects(), totals: map[string]float64{}}
 	s.start()
 	topics := makeTopics(&z)
 	var err error

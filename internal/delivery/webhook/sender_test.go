@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/delivery/template"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/testenv"
 	signed "github.com/sebbroker/seb/webhook"
 )
 
@@ -346,12 +347,11 @@ func TestReceiversThatMisbehave(t *testing.T) {
 }
 
 func TestConnectionRefused(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := "http://" + l.Addr().String()
-	l.Close()
+	to := "http://" + address
 	got := send(t, newSender(t, local(t)), target(t, webhook.Config{URL: to}))
 	if got.Kind != webhook.Retry || got.Reason != "dial: connect: connection refused" {
 		t.Errorf("outcome %+v", got)

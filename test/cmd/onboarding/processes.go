@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	mathrand "math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,10 +54,12 @@ func newProcesses(ctx context.Context, o *options) (w *processes, err error) {
 	if w.receiverPath, err = testenv.BuildPackage(w.dir, "github.com/sebbroker/seb/test/cmd/onboarding/receiver"); err != nil {
 		return nil, err
 	}
-	if _, w.port, err = freePort(); err != nil {
+	port, err := testenv.FreePort()
+	if err != nil {
 		return nil, err
 	}
-	if w.hook, _, err = freePort(); err != nil {
+	w.port = strconv.Itoa(port)
+	if w.hook, err = testenv.FreeAddress(); err != nil {
 		return nil, err
 	}
 	w.env = []string{
@@ -74,22 +74,6 @@ func newProcesses(ctx context.Context, o *options) (w *processes, err error) {
 		w.env = append(w.env, "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey)
 	}
 	return w, nil
-}
-
-// freePort finds a free port that a process can use again after a restart. It is outside the range of
-// ephemeral ports, so that the kernel does not assign it in the meantime.
-func freePort() (address, port string, err error) {
-	const first, many, tries = 20_000, 10_000, 20
-	for range tries {
-		port = strconv.Itoa(first + mathrand.IntN(many))
-		address = net.JoinHostPort("127.0.0.1", port)
-		l, e := net.Listen("tcp", address)
-		if e == nil {
-			return address, port, l.Close()
-		}
-		err = e
-	}
-	return "", "", err
 }
 
 func (w *processes) data() string    { return filepath.Join(w.dir, "data") }

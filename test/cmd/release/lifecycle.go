@@ -3,12 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 const (
@@ -231,10 +232,6 @@ func (l *lifecycle) purgeEmpty() error {
 }
 
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
+	port, err := testenv.FreePort()
+	return strconv.Itoa(port), err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,9 +96,11 @@ func startKafka(ctx context.Context, dir string) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	free, err := freeAddresses()
-	if err != nil {
-		return nil, err
+	var free [2]string
+	for i := range free {
+		if free[i], err = testenv.FreeAddress(); err != nil {
+			return nil, err
+		}
 	}
 	config := filepath.Join(dir, "server.properties")
 	text := fmt.Sprintf(kafkaConfig, free[0], free[1], filepath.Join(dir, "data"), user, apiKey)
@@ -138,19 +139,6 @@ func startKafka(ctx context.Context, dir string) (*peer, error) {
 		return nil, errors.Join(err, k.stop())
 	}
 	return k, nil
-}
-
-// freeAddresses returns two free addresses.
-func freeAddresses() (free [2]string, err error) {
-	for i := range free {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return free, err
-		}
-		defer l.Close() // deferred, so that both differ
-		free[i] = l.Addr().String()
-	}
-	return free, nil
 }
 
 // ready waits until Kafka answers an authenticated client.
