@@ -18,8 +18,10 @@ const (
 	LevelRecovery = 2
 	// LevelAccess adds AccessChange: principals and rules.
 	LevelAccess = 3
+	// LevelSecrets adds quotas to AccessChange, and encrypted values to definitions of triggers.
+	LevelSecrets = 4
 	// LevelMax is the highest level that this program reads and writes.
-	LevelMax = LevelAccess
+	LevelMax = LevelSecrets
 
 	// Layout is the bucket layout that this program reads and writes, the "format" in meta/cluster.
 	Layout = 1
@@ -27,7 +29,7 @@ const (
 
 // levelVersions are the first versions of Seb that read a level. A FormatLevel record carries its
 // version, so that an older program can name the version that it needs.
-var levelVersions = map[uint32]string{LevelRecovery: "0.1.0", LevelAccess: "0.1.0"}
+var levelVersions = map[uint32]string{LevelRecovery: "0.1.0", LevelAccess: "0.1.0", LevelSecrets: "0.1.0"}
 
 // RaiseTo is the record that raises a bucket to a level.
 func RaiseTo(level uint32) Record {
