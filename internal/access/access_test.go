@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,6 +142,47 @@ func TestCoversIsWhatIsAllowed(t *testing.T) {
 	}
 	if covered < 1000 {
 		t.Errorf("only %d of the rules were covered: the test examines too little", covered)
+	}
+}
+
+// TestAllowSomeIsWhatIsAllowed compares AllowSome with decisions about every name of a small
+// alphabet. Rules do not use its last letter, so the prefixes of denials never exclude every
+// continuation of a name.
+func TestAllowSomeIsWhatIsAllowed(t *testing.T) {
+	const seed, host = 23, "192.0.2.1"
+	r := rand.New(rand.NewPCG(seed, 0))
+	short := []string{"a", "b", "aa", "ab", "ba", "bb"}
+	names := []string{"firings", "firc"}
+	for _, name := range append([]string{""}, short...) {
+		names = append(names, name+"a", name+"b", name+"c")
+	}
+	patterns := append([]string{"*", "a*", "b*", "aa*", "ab*", "fir*", "firings"}, short...)
+	ops := []access.Operation{access.Read, access.Write, access.Describe, access.All}
+	some := map[bool]int{}
+	for range 20_000 {
+		var rules []access.Rule
+		for n := range 1 + r.IntN(5) {
+			one := rule([]string{"ann", "*"}[r.IntN(2)], access.Topic, patterns[r.IntN(len(patterns))], ops[r.IntN(len(ops))])
+			one.Deny = n > 0 && r.IntN(3) > 0
+			one.Host = []string{"*", "*", host, "192.0.2.2"}[r.IntN(4)]
+			rules = append(rules, one)
+		}
+		g := tableOf(rules...).Compile("ann")
+		for _, o := range ops[:3] {
+			want := slices.ContainsFunc(names, func(name string) bool {
+				return g.Allow(access.Request{Operation: o, Resource: access.Topic, Name: name, Internal: internal(name)}, host)
+			})
+			if got := g.AllowSome(o, access.Topic, host, internal); got != want {
+				t.Fatalf("%v: some topic for %s: %v, want %v (seed %d)", rules, o, got, want, seed)
+			}
+			some[want]++
+		}
+	}
+	if some[true] < 5000 || some[false] < 5000 {
+		t.Errorf("answers %v: the test examines too little", some)
+	}
+	if (*access.Grants)(nil).AllowSome(access.Read, access.Topic, host, internal) {
+		t.Error("the nil Grants allow something")
 	}
 }
 

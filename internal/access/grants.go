@@ -1,6 +1,9 @@
 package access
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Grants are the rules of one principal, arranged for fast decisions. They are immutable. The nil
 // Grants allow nothing.
@@ -114,7 +117,7 @@ func (r *Rule) matches(q *Request) bool {
 	case q.Internal:
 		return !r.Prefix && r.Name == q.Name
 	case r.Prefix:
-		return len(q.Name) >= len(r.Name) && q.Name[:len(r.Name)] == r.Name
+		return strings.HasPrefix(q.Name, r.Name)
 	}
 	return r.Name == Any || r.Name == q.Name
 }
@@ -138,33 +141,61 @@ func (g *Grants) Allow(q Request, host string) bool {
 }
 
 // AllowSome reports whether a client at an IP address may perform an operation on some resource of
-// a type, as far as permissions say: a denial counts only if it covers all resources.
-func (g *Grants) AllowSome(o Operation, t ResourceType, host string) bool {
+// a type that exists or could exist, as Kafka's authorizeByResourceType does. A permission counts
+// unless one denial excludes all that it matches. internal reports whether a topic is one of Seb
+// itself.
+func (g *Grants) AllowSome(o Operation, t ResourceType, host string, internal func(topic string) bool) bool {
 	if g == nil {
 		return false
 	}
-	var allow, deny operations
-	if p := g.allow[t]; p != nil {
-		allow = p.any
-		for _, of := range []map[string]operations{p.exact, p.prefix} {
-			for _, ops := range of { //tidy:unordered a set of bits
-				allow |= ops
-			}
+	some := func(name string, prefix bool, ops operations) bool {
+		switch {
+		case ops&implying(o) == 0:
+			return false
+		case !prefix && name != Any:
+			return g.Allow(Request{Operation: o, Resource: t, Name: name, Internal: t == Topic && internal(name)}, host)
+		case !prefix:
+			name = "" // every name begins with it
 		}
-	}
-	if p := g.deny[t]; p != nil {
-		deny = p.any
+		return g.denials(t, name, host)&denying(o) == 0
 	}
 	for i := range g.local {
-		switch r := &g.local[i]; {
-		case r.Host != host || r.Resource != t:
-		case !r.Deny:
-			allow |= setOf(r.Operation)
-		case r.Name == Any && !r.Prefix:
-			deny |= setOf(r.Operation)
+		if r := &g.local[i]; r.Host == host && r.Resource == t && !r.Deny && some(r.Name, r.Prefix, setOf(r.Operation)) {
+			return true
 		}
 	}
-	return deny&denying(o) == 0 && allow&implying(o) != 0
+	p := g.allow[t]
+	if p == nil {
+		return false
+	}
+	if some(Any, false, p.any) {
+		return true
+	}
+	for name, ops := range p.exact { //tidy:unordered reports whether there is one
+		if some(name, false, ops) {
+			return true
+		}
+	}
+	for name, ops := range p.prefix { //tidy:unordered reports whether there is one
+		if some(name, true, ops) {
+			return true
+		}
+	}
+	return false
+}
+
+// denials returns the operations that rules deny on every resource whose name begins with prefix.
+func (g *Grants) denials(t ResourceType, prefix, host string) (ops operations) {
+	if p := g.deny[t]; p != nil {
+		ops = p.any | p.prefixes(prefix)
+	}
+	for i := range g.local {
+		r := &g.local[i]
+		if r.Deny && r.Host == host && r.Resource == t && (r.Prefix && strings.HasPrefix(prefix, r.Name) || !r.Prefix && r.Name == Any) {
+			ops |= setOf(r.Operation)
+		}
+	}
+	return ops
 }
 
 // Covers reports whether the grants include everything that a permission allows: a principal can

@@ -121,7 +121,7 @@ func (i *Identity) Check(o access.Operation, t access.ResourceType, name string)
 
 // AllowSome reports whether the client may perform an operation on some resource of a type.
 func (i *Identity) AllowSome(o access.Operation, t access.ResourceType) bool {
-	return i.Root() || i.Valid() && i.grants().AllowSome(o, t, i.host)
+	return i.Root() || i.Valid() && i.grants().AllowSome(o, t, i.host, i.a.Internal)
 }
 
 // AllowAll reports whether the client may perform an operation on every resource of a type, except

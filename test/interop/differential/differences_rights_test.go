@@ -48,10 +48,6 @@ var wantedOfRights = []wanted{
 		},
 	},
 	{
-		what: "InitProducerId with a permission to write to a topic that a denial overrides: CLUSTER_AUTHORIZATION_FAILED by Kafka; Seb answers", why: "a producer ID alone gives no right",
-		is: func(d *difference) bool { return codes(d, kmsg.InitProducerID, of("31"), of("0")) },
-	},
-	{
 		what: "a topic ID of a topic that the client may not describe: TOPIC_AUTHORIZATION_FAILED by Kafka, UNKNOWN_TOPIC_ID by Seb", why: "the client does not learn which topics exist",
 		is: func(d *difference) bool {
 			return strings.HasSuffix(d.path, "ErrorCode") && d.kafka == "29" && d.seb == "100"
