@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
 // S3Options describe a bucket and the credentials. Zero values are defaults.
@@ -33,6 +34,11 @@ type S3Options struct {
 
 	// NoChecksum omits x-amz-checksum-crc32c, for stores that refuse the header.
 	NoChecksum bool
+
+	// Encryption is how the store encrypts each object that this store writes: AES256, or aws:kms
+	// with KMSKey, or with the account's default key if that is "". "": as the bucket is configured.
+	Encryption string
+	KMSKey     string // ID, ARN or alias
 
 	// RequestTimeout bounds the wait for a response, and for each further part of a body. Default
 	// 10 s. It grows to at most three times that while the store does not answer in time, and
@@ -68,6 +74,12 @@ func (o S3Options) Validate() error {
 		case u.User != nil || u.RawQuery != "":
 			faults = append(faults, errors.New("endpoint: must not contain credentials or a query"))
 		}
+	}
+	if o.Encryption != "" && o.Encryption != string(types.ServerSideEncryptionAes256) && o.Encryption != string(types.ServerSideEncryptionAwsKms) {
+		faults = append(faults, errors.New("sse: want AES256 or aws:kms"))
+	}
+	if o.KMSKey != "" && o.Encryption != string(types.ServerSideEncryptionAwsKms) {
+		faults = append(faults, errors.New("kms-key: want sse=aws:kms with it"))
 	}
 	if (o.AccessKey == "") != (o.SecretKey == "") {
 		faults = append(faults, errors.New("access key and secret key: want both or none"))

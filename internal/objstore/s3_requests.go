@@ -33,6 +33,10 @@ func (s *S3) Put(ctx context.Context, key string, body Body) error {
 	in := &s3.PutObjectInput{
 		Bucket: &s.options.Bucket, Key: aws.String(s.prefix + key), IfNoneMatch: aws.String("*"),
 		Body: reader, ContentLength: &body.Size,
+		ServerSideEncryption: types.ServerSideEncryption(s.options.Encryption), // "" sends no header
+	}
+	if s.options.KMSKey != "" {
+		in.SSEKMSKeyId = &s.options.KMSKey
 	}
 	if body.HasCRC && !s.options.NoChecksum {
 		var sum [4]byte

@@ -50,6 +50,7 @@ func Open(ctx context.Context, spec string, o Options) (Store, error) {
 //	./dir  ../dir  /dir  file:dir  file:///dir     a folder; ?fsync=false
 //	mem:                                           memory
 //	s3://bucket/prefix                             ?endpoint= &region= &path-style=true &checksum=false
+//	                                               &sse=AES256 or &sse=aws:kms&kms-key=
 //
 // Anything else, and any other parameter, is an error that names it. Errors contain no values of
 // parameters and nothing before an @. Keys do not belong into a spec, and an error must not print
@@ -105,6 +106,9 @@ func parseDisk(dir string, p parameters) (Spec, error) {
 	if dir == "" {
 		return Spec{}, errors.New("folder name is empty")
 	}
+	if p["sse"] != "" || p["kms-key"] != "" {
+		return Spec{}, errors.New("sse and kms-key: only of s3:// buckets; put a folder on an encrypted file system")
+	}
 	sync, err := p.flag("fsync", true)
 	return Spec{Kind: KindDisk, Dir: dir, Disk: DiskOptions{NoSync: !sync}}, err
 }
@@ -115,7 +119,7 @@ func parseS3(address string, p parameters) (Spec, error) {
 	checksum, sumErr := p.flag("checksum", true)
 	o := S3Options{
 		Bucket: bucket, Prefix: strings.Trim(prefix, "/"), Endpoint: p.take("endpoint"), Region: p.take("region"),
-		PathStyle: pathStyle, NoChecksum: !checksum,
+		PathStyle: pathStyle, NoChecksum: !checksum, Encryption: p.take("sse"), KMSKey: p.take("kms-key"),
 	}
 	return Spec{Kind: KindS3, S3: o}, errors.Join(styleErr, sumErr, o.Validate())
 }

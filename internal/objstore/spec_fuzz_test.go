@@ -21,6 +21,8 @@ func respell(s *Spec) string {
 		q.Set("region", s.S3.Region)
 		q.Set("path-style", strconv.FormatBool(s.S3.PathStyle))
 		q.Set("checksum", strconv.FormatBool(!s.S3.NoChecksum))
+		q.Set("sse", s.S3.Encryption)
+		q.Set("kms-key", s.S3.KMSKey)
 		return "s3://" + s.S3.Bucket + "/" + s.S3.Prefix + "?" + q.Encode()
 	}
 	return ""
@@ -31,7 +33,7 @@ func respell(s *Spec) string {
 func FuzzSpec(f *testing.F) {
 	for _, s := range []string{
 		"mem:", "./dir", "file:///var/lib/seb?fsync=false", "file:d%20?fsync=1", "s3://b/a/b/?endpoint=http://h:9000&region=r&path-style=true&checksum=0",
-		"s3://b?endpoint=http://u:p@h", "s3://b?region=a&region=b", "s3://", "http://x", "./a?b=%zz",
+		"s3://b?sse=aws:kms&kms-key=alias/a", "./d?sse=", "s3://b?endpoint=http://u:p@h", "s3://b?region=a&region=b", "s3://", "http://x", "./a?b=%zz",
 	} {
 		f.Add(s)
 	}

@@ -5,6 +5,7 @@ package testenv
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -26,6 +27,7 @@ type S3Proxy struct {
 	mu     sync.Mutex // guards the fields below
 	counts S3Counts
 	puts   map[string]S3Sizes
+	writes map[string]int
 }
 
 // S3Sizes are the bodies of PUTs.
@@ -40,7 +42,7 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("s3 proxy: %w", err)
 	}
-	p := &S3Proxy{counts: S3Counts{}, puts: map[string]S3Sizes{}}
+	p := &S3Proxy{counts: S3Counts{}, puts: map[string]S3Sizes{}, writes: map[string]int{}}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 256
 	forward := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
@@ -95,6 +97,11 @@ func (p *S3Proxy) count(r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts[of]++
+	// A copy is a PUT with another header, a multipart upload begins with a POST.
+	if r.Method == http.MethodPut || r.Method == http.MethodPost && of.Method != Delete {
+		const header = "X-Amz-Server-Side-Encryption"
+		p.writes[strings.TrimSpace(r.Header.Get(header)+" "+r.Header.Get(header+"-Aws-Kms-Key-Id"))]++
+	}
 	if of.Method == Put {
 		s := p.puts[of.Object]
 		s.Count++
@@ -120,6 +127,14 @@ func (p *S3Proxy) Puts() map[string]S3Sizes {
 		puts[object] = s
 	}
 	return puts
+}
+
+// Encryptions counts the requests since the start that write an object, by the encryption that they
+// ask for: "AES256", "aws:kms key", or "" for none.
+func (p *S3Proxy) Encryptions() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.writes)
 }
 
 // method classifies a request as it is billed.
