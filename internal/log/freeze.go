@@ -39,18 +39,39 @@ func (o *owner) propose(ctx context.Context, taken []*member) {
 		o.queued.Add(-m.bytes)
 		p.bytes += m.bytes
 		if m.op != nil {
-			p.p.Ops = append(p.p.Ops, *m.op)
+			op := *m.op
+			op.Audit = p.audit(m)
+			p.p.Ops = append(p.p.Ops, op)
 			p.ops = append(p.ops, m)
-			continue
 		}
-		p.p.Appends = append(p.p.Appends, m.head)
-		p.appends = append(p.appends, m)
+	}
+	for _, m := range taken {
+		if m.op == nil {
+			at := p.append(m)
+			p.p.Appends[at].Audit = p.audit(m)
+		}
 	}
 	o.open[p] = struct{}{}
 	o.storing += p.bytes
 	o.batch.Storing(o.storing)
 	at, _ := o.time()
 	o.step(ctx, &core.Event{Kind: core.EvFreeze, Proposal: &p.p, Wall: at})
+}
+
+// append adds a member's append, and returns its position.
+func (p *proposal) append(m *member) int {
+	p.p.Appends, p.appends = append(p.p.Appends, m.head), append(p.appends, m)
+	return len(p.appends) - 1
+}
+
+// audit adds the audit record of a member, if it has one, and returns the number by which the core
+// knows it.
+func (p *proposal) audit(m *member) int32 {
+	if m.audit == nil {
+		return 0
+	}
+	m.audit.since = m.since
+	return 1 + int32(p.append(m.audit))
 }
 
 // encode builds the object of a slot at its first attempt. The core gets its checksum when the

@@ -24,6 +24,25 @@ type Append struct {
 	// Memory, if not nil, is the reservation that covers Data. A later holder of Data may move it
 	// to another class; Release still releases it.
 	Memory *budget.Reservation
+	// Audit, if not nil, is the audit record of this append. The log has both, in one slot, or
+	// neither.
+	Audit *Audit
+}
+
+// Audit is the audit record of an append or an operation.
+type Audit struct {
+	Head core.Append
+	Data []byte // one batch, owned by the log from then on
+}
+
+// member returns the record as a part of the member that it belongs to. It is never answered.
+func (a *Audit) member() *member {
+	if a == nil {
+		return nil
+	}
+	m := &member{head: a.Head, data: a.Data, state: memberDone}
+	m.head.Audits = true
+	return m
 }
 
 // outcome is the answer to one append. The zero value is not an acknowledgement.
@@ -97,6 +116,7 @@ type member struct {
 	release func()
 	memory  *budget.Reservation
 	op      *core.Op // instead of head and data
+	audit   *member  // its audit record, or nil
 	since   int64    // submission time on the log's clock
 }
 
@@ -112,7 +132,12 @@ func (l *Log) newTicket(n int) *Ticket {
 
 // Submit queues appends in call order, those of one call in sequence, and returns at once. Each
 // gets its own answer. It may be called concurrently.
-func (l *Log) Submit(appends []Append) *Ticket {
+func (l *Log) Submit(appends []Append) *Ticket { return l.submit(appends, false) }
+
+// SubmitDeferred is Submit for records without urgency, as ProposeDeferred.
+func (l *Log) SubmitDeferred(appends []Append) *Ticket { return l.submit(appends, true) }
+
+func (l *Log) submit(appends []Append, deferred bool) *Ticket {
 	t := l.newTicket(len(appends))
 	var bytes int64
 	now := l.now()
@@ -121,8 +146,12 @@ func (l *Log) Submit(appends []Append) *Ticket {
 		m := &t.members[i]
 		m.ticket, m.i, m.head, m.since = t, i, a.Head, now
 		m.data, m.release, m.memory = a.Data, a.Release, a.Memory
-		m.item.Value = m
+		m.item.Value, m.item.Deferred = m, deferred
 		m.bytes = int64(len(a.Data))
+		if a.Audit != nil {
+			m.audit = a.Audit.member()
+			m.bytes += int64(len(a.Audit.Data))
+		}
 		bytes += m.bytes
 	}
 	l.send(t, bytes)
@@ -136,6 +165,18 @@ func (l *Log) Propose(op state.Record) *Ticket {
 
 // ProposeAll queues changes of the state in order; each gets its own answer. Their Err is ignored.
 func (l *Log) ProposeAll(ops []core.Op) *Ticket { return l.propose(ops, false) }
+
+// ProposeAudited queues a change of the state with its audit record. The log has both, in one slot,
+// or neither.
+func (l *Log) ProposeAudited(op core.Op, audit *Audit) *Ticket {
+	t := l.newTicket(1)
+	m := &t.members[0]
+	m.ticket, m.op, m.audit, m.since = t, &op, audit.member(), l.now()
+	m.item.Value = m
+	m.bytes = opBytes(&op.Record) + int64(len(audit.Data))
+	l.send(t, m.bytes)
+	return t
+}
 
 // ProposeDeferred is ProposeAll for changes without urgency. They join the next object, and alone
 // they wait for Batch.DeferWait.

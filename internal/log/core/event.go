@@ -103,6 +103,11 @@ type Append struct {
 	// Check is the authority of the client. It is examined again at freeze, in the state of the
 	// slot: a principal whose right was revoked in an earlier slot appends nothing.
 	Check *access.Check
+	// Audit, if not 0, is 1 + the position in Proposal.Appends of the audit record of this append,
+	// which follows it directly. The slot has both or neither.
+	Audit int32
+	// Audits: this is the audit record of another member. It has the Err of that member.
+	Audits bool
 
 	Base int64 // set at freeze: first offset; with ErrDuplicate that of the original
 	// Err is set at freeze: nil, or why the append is not in the slot. It is a refusal of package
@@ -122,6 +127,9 @@ type Op struct {
 	Own bool
 	// Check is the authority of the client, as in Append.
 	Check *access.Check
+	// Audit is 1 + the position of the audit record, as in Append. Audit records of ops come first
+	// in Proposal.Appends, in the order of the ops.
+	Audit int32
 
 	Err error // set at freeze: nil, or a refusal of package state
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -160,71 +161,100 @@ func (c *Core) checkOps(p *Proposal) []state.Record {
 	var records []state.Record
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		if !c.lead.overlay.Access.Permits(op.Check) {
-			op.Err = state.ErrUnauthorized
-			continue
-		}
-		if c.conditionFails(op) {
-			continue
-		}
-		if op.Err = c.lead.overlay.Propose(&op.Record); op.Err == nil {
+		if op.Err = c.audited(p, op.Audit, func() error { return c.checkOp(p, op) }); op.Err == nil {
 			records = append(records, op.Record)
 		}
 	}
 	return records
 }
 
-func (c *Core) conditionFails(op *Op) bool {
-	if !op.Conditional {
-		return false
-	}
+func (c *Core) checkOp(p *Proposal, op *Op) error {
 	r := &op.Record
-	next := c.lead.overlay.CommittedOffset(r.Name, state.PartitionID{Topic: r.Topic, Partition: r.Partition})
-	if next != op.Expected {
-		op.Err = &state.OffsetMismatchError{Group: r.Name, Expected: op.Expected, Next: next}
-		return true
+	switch {
+	case !c.lead.overlay.Access.Permits(op.Check):
+		return state.ErrUnauthorized
+	case op.Conditional:
+		next := c.lead.overlay.CommittedOffset(r.Name, state.PartitionID{Topic: r.Topic, Partition: r.Partition})
+		if next != op.Expected {
+			return &state.OffsetMismatchError{Group: r.Name, Expected: op.Expected, Next: next}
+		}
+	case r.Kind == state.TopicDelete && p.audits(r.Topic):
+		return state.ErrAuditTopic
 	}
-	return false
+	return c.lead.overlay.Propose(r)
 }
 
-// checkAppends assigns offsets. An idempotent producer's batch is recorded by a state record of the
-// same slot, so batch and record become durable together.
+// audits reports whether audit records of the proposal go to a topic.
+func (p *Proposal) audits(topic record.ID) bool {
+	return slices.ContainsFunc(p.Appends, func(a Append) bool { return a.Audits && a.Topic == topic })
+}
+
+// audited accepts a change together with its audit record, or neither. Without room for the record
+// there is no change, and without the change the record's offset is given back.
+func (c *Core) audited(p *Proposal, audit int32, change func() error) error {
+	if audit == 0 {
+		return change()
+	}
+	a := &p.Appends[audit-1]
+	if a.Base, a.Err = c.lead.overlay.Reserve(a.Topic, a.Partition, a.Span, a.Expected); a.Err != nil {
+		a.Err = fmt.Errorf("%w: %w", state.ErrNotAudited, a.Err)
+		return a.Err
+	}
+	if a.Err = change(); a.Err != nil {
+		c.lead.overlay.Unreserve(a.Topic, a.Partition, a.Span)
+	}
+	return a.Err
+}
+
+// checkAppends assigns offsets.
 func (c *Core) checkAppends(p *Proposal, records []state.Record) (_ []state.Record, accepted bool) {
-	overlay := c.lead.overlay
 	for i := range p.Appends {
 		a := &p.Appends[i]
-		if !overlay.Access.Permits(a.Check) {
-			a.Err = state.ErrUnauthorized
-			continue
+		if !a.Audits { // an audit record was decided with its change
+			a.Err = c.audited(p, a.Audit, func() (err error) {
+				records, err = c.checkAppend(a, records)
+				return err
+			})
 		}
-		if a.Idempotent && c.refusesBatch(a) {
-			continue
-		}
-		if a.Base, a.Err = overlay.Reserve(a.Topic, a.Partition, a.Span, a.Expected); a.Err != nil {
-			continue
-		}
-		accepted = true
-		if a.Idempotent {
-			r := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: a.Base, Producer: a.Producer}
-			if err := overlay.Propose(&r); err != nil {
-				panic(fmt.Sprintf("core: record a producer's batch: %v", err))
-			}
-			records = append(records, r)
-		}
+		accepted = accepted || a.Err == nil
 	}
 	return records, accepted
 }
 
-// refusesBatch reports whether an idempotent producer's batch must not be appended because it is a
-// duplicate or out of order.
-func (c *Core) refusesBatch(a *Append) bool {
+// checkAppend assigns the offsets of an append. An idempotent producer's batch is recorded by a
+// state record of the same slot, so batch and record become durable together.
+func (c *Core) checkAppend(a *Append, records []state.Record) (_ []state.Record, err error) {
+	overlay := c.lead.overlay
+	if !overlay.Access.Permits(a.Check) {
+		return records, state.ErrUnauthorized
+	}
+	if a.Idempotent {
+		if err := c.refusesBatch(a); err != nil {
+			return records, err
+		}
+	}
+	if a.Base, err = overlay.Reserve(a.Topic, a.Partition, a.Span, a.Expected); err != nil {
+		return records, err
+	}
+	if a.Idempotent {
+		r := state.Record{Kind: state.ProducerAppend, Topic: a.Topic, Partition: a.Partition, Offset: a.Base, Producer: a.Producer}
+		if err := overlay.Propose(&r); err != nil {
+			panic(fmt.Sprintf("core: record a producer's batch: %v", err))
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+// refusesBatch returns why an idempotent producer's batch must not be appended, because it is a
+// duplicate or out of order, or nil.
+func (c *Core) refusesBatch(a *Append) error {
 	base, duplicate, err := c.lead.overlay.CheckProducer(a.Topic, a.Partition, &a.Producer)
 	if duplicate {
-		a.Err, a.Base = ErrDuplicate, base
-		return true
+		a.Base = base
+		return ErrDuplicate
 	}
-	a.Err = err
-	return err != nil
+	return err
 }
 
 // rejectLater rejects a proposal without accepted members once the overlay that it was checked
@@ -275,6 +305,9 @@ func (c *Core) group(f *Frozen) {
 		counts[g.entry]++
 		f.Bytes += int64(a.Bytes)
 		e := &f.Index[g.entry]
+		if a.Base != e.Base+int64(e.Span) {
+			panic(fmt.Sprintf("core: append at offset %d follows %d of its partition", a.Base, e.Base+int64(e.Span)))
+		}
 		e.Span += a.Span
 		e.Records += a.Records
 		e.Len += a.Bytes

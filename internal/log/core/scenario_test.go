@@ -29,7 +29,8 @@ import (
 //	start C window= snapshots= advertised= read-only=yes   another core, for the next inputs
 //	lead C ... level=1 raise-after=   start, settle, create topic t if empty; shows the state
 //	use C                             the core for the next inputs
-//	freeze append|append@OFFSET|create|own-trim|raise|reset ...   one proposal
+//	freeze append|append@OFFSET|create|create-audit|delete|delete-audit|own-trim|raise|reset ...
+//	                                  one proposal; audited:WORD gives it an audit record
 //	fill N                            N committed appends; shows nothing
 //	answer POSITION [OUTCOME]         its newest request; by default like a correct store
 //	settle overwrite=yes              answers all requests; overwrite: accepts a SEAL twice
@@ -77,7 +78,10 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 	case "freeze":
 		p := &core.Proposal{}
 		for _, word := range c.Args {
-			s.propose(p, word)
+			s.proposeOp(p, word)
+		}
+		for _, word := range c.Args {
+			s.proposeAppend(p, word)
 		}
 		s.freeze(p.Ops, p.Appends...)
 	case "fill":
@@ -188,14 +192,29 @@ func (s *scenario) number(v string) int {
 	return n
 }
 
-func (s *scenario) propose(p *core.Proposal, word string) {
+// auditID is the topic of audit records.
+var auditID = record.ID{0xab}
+
+// audit adds an audit record, and returns its number for the change.
+func audit(p *core.Proposal) int32 {
+	a := one(-1)
+	a.Topic, a.Audits = auditID, true
+	p.Appends = append(p.Appends, a)
+	return int32(len(p.Appends))
+}
+
+func (s *scenario) proposeOp(p *core.Proposal, word string) {
 	op := core.Op{Record: state.Record{Topic: topicID}}
+	word, audited := strings.CutPrefix(word, "audited:")
 	switch word {
-	case "append":
-		p.Appends = append(p.Appends, one(-1))
-		return
 	case "create":
 		op.Record = state.Record{Kind: state.TopicCreate, Topic: record.ID{2}, Name: "u", Partitions: 1}
+	case "create-audit":
+		op.Record, op.Own = state.Record{Kind: state.TopicCreate, Topic: auditID, Name: "audit", Partitions: 1}, true
+	case "delete":
+		op.Record.Kind = state.TopicDelete
+	case "delete-audit":
+		op.Record = state.Record{Kind: state.TopicDelete, Topic: auditID}
 	case "own-trim":
 		op.Record.Kind, op.Record.Offset, op.Own = state.TopicTrim, 1, true
 	case "raise":
@@ -203,14 +222,28 @@ func (s *scenario) propose(p *core.Proposal, word string) {
 	case "reset":
 		op.Record = state.Record{Kind: state.TimeReset, Time: 1}
 	default:
-		offset, ok := strings.CutPrefix(word, "append@")
-		if !ok {
-			s.t.Fatalf("unknown proposal %q", word)
-		}
-		p.Appends = append(p.Appends, one(int64(s.number(offset))))
 		return
 	}
+	if audited {
+		op.Audit = audit(p)
+	}
 	p.Ops = append(p.Ops, op)
+}
+
+func (s *scenario) proposeAppend(p *core.Proposal, word string) {
+	word, audited := strings.CutPrefix(word, "audited:")
+	offset, ok := strings.CutPrefix(word, "append")
+	if !ok {
+		return
+	}
+	a := one(-1)
+	if offset != "" {
+		a.Expected = int64(s.number(strings.TrimPrefix(offset, "@")))
+	}
+	at := len(p.Appends)
+	if p.Appends = append(p.Appends, a); audited {
+		p.Appends[at].Audit = audit(p)
+	}
 }
 
 func (s *scenario) outcome(name string) core.Outcome {
@@ -390,10 +423,14 @@ func members(p *core.Proposal, reject error) string {
 		words = append(words, fmt.Sprintf("%v %s", p.Ops[i].Record.Kind, named(cmp.Or(p.Ops[i].Err, reject))))
 	}
 	for i := range p.Appends {
-		if a := &p.Appends[i]; a.Err != nil || reject != nil {
-			words = append(words, "append "+named(cmp.Or(a.Err, reject)))
+		a, kind := &p.Appends[i], "append"
+		if a.Audits {
+			kind = "audit"
+		}
+		if a.Err != nil || reject != nil {
+			words = append(words, kind+" "+named(cmp.Or(a.Err, reject)))
 		} else {
-			words = append(words, fmt.Sprintf("append at %d", a.Base))
+			words = append(words, fmt.Sprintf("%s at %d", kind, a.Base))
 		}
 	}
 	return cmp.Or(strings.Join(words, ", "), "nothing")
@@ -406,6 +443,7 @@ func named(err error) string {
 	}
 	for name, sentinel := range map[string]error{
 		"ErrFenced": state.ErrFenced, "ErrStoreUnavailable": state.ErrStoreUnavailable, "ErrOffsetMismatch": state.ErrOffsetMismatch,
+		"ErrNotAudited": state.ErrNotAudited, "ErrAuditTopic": state.ErrAuditTopic,
 		"ErrLevel": state.ErrLevel, "ErrLevelKnown": state.ErrLevelKnown, "ErrForeignBucket": core.ErrForeignBucket,
 	} {
 		if errors.Is(err, sentinel) {

@@ -92,6 +92,11 @@ func (s *State) Reserve(topic record.ID, partition, span uint32, expected int64)
 	return base, nil
 }
 
+// Unreserve gives back the offsets of the last Reserve of a partition.
+func (s *State) Unreserve(topic record.ID, partition, span uint32) {
+	s.partitionForWrite(s.topics[topic], partition).Next -= int64(span)
+}
+
 // Froze records in a catalog that a slot was frozen: the next slot has the next number and a later
 // append time. It must also name this slot's head (rule R2), whose checksum is known only after
 // encoding.

@@ -42,6 +42,12 @@ var (
 	// ErrShrink: a topic would have fewer partitions. It is ErrInvalid.
 	ErrShrink error = &InvalidError{Field: "partitions", Reason: "the number of partitions cannot be reduced"}
 
+	// ErrNotAudited: the audit record of a change has no place in the log, so the change has none. It
+	// wraps the reason.
+	ErrNotAudited = errors.New("the change cannot be recorded in the audit topic")
+	// ErrAuditTopic: the topic gets audit records of the same slot, so the slot cannot delete it.
+	ErrAuditTopic = errors.New("topic holds audit records")
+
 	ErrFenced           = errors.New("fenced: another broker leads") // FencedError
 	ErrNotLeader        = errors.New("broker is not the leader (yet)")
 	ErrReadOnly         = errors.New("broker is read-only")

@@ -1,0 +1,94 @@
+package log_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// auditOf returns an audit record with a value.
+func auditOf(t testing.TB, id record.ID, value string) *log.Audit {
+	a := batch(t, id, 0, value)
+	return &log.Audit{Head: a.Head, Data: a.Data}
+}
+
+func createOp(name string) core.Op {
+	return core.Op{Record: state.Record{Kind: state.TopicCreate, Topic: record.NewID(), Name: name, Partitions: 1}}
+}
+
+// TestAuditRecordsShareTheSlotOfTheirChange waits for one object with changes of both kinds, some of
+// which are refused.
+func TestAuditRecordsShareTheSlotOfTheirChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked(objstore.NewMemory())
+		o := options(store)
+		o.Batch.Wait = time.Second
+		l := open(t, o)
+		id, audit := topic(t, l, "a", 1), topic(t, l, "audit", 1)
+		missing := record.NewID()
+		before := store.requests()
+		audited := func(a log.Append, topic record.ID, value string) *log.Ticket {
+			a.Audit = auditOf(t, topic, value)
+			return l.Submit([]log.Append{a})
+		}
+		wrong := batch(t, id, 0, "x")
+		wrong.Head.Expected = 7
+		tickets := []*log.Ticket{
+			audited(batch(t, id, 0, "a"), audit, "append a"),
+			l.ProposeAudited(createOp("u"), auditOf(t, audit, "create u")),
+			audited(wrong, audit, "append x"),
+			l.Submit([]log.Append{batch(t, id, 0, "b")}),
+			l.ProposeAudited(createOp("a"), auditOf(t, audit, "create a")),
+			audited(batch(t, id, 0, "c"), missing, "append c"),
+			l.ProposeAudited(createOp("v"), auditOf(t, missing, "create v")),
+			audited(batch(t, id, 0, "d"), audit, "append d"),
+		}
+		for i, want := range []error{nil, nil, state.ErrOffsetMismatch, nil, state.ErrTopicExists, state.ErrNotAudited, state.ErrNotAudited, nil} {
+			r := wait(t, tickets[i])
+			if err := r[0].Err(); !errors.Is(err, want) {
+				t.Errorf("member %d: %v, want %v", i, err, want)
+			}
+		}
+		if n := store.requests() - before; n != 1 {
+			t.Errorf("%d requests, want one object", n)
+		}
+		if got := contents(t, l, store, id, 0); fmt.Sprint(got) != "[a b d]" {
+			t.Errorf("topic has %v", got)
+		}
+		if got := contents(t, l, store, audit, 0); fmt.Sprint(got) != "[create u append a append d]" {
+			t.Errorf("audit topic has %q", got)
+		}
+		l.Kill()
+	})
+}
+
+// TestRefusedChangesLeaveNoAuditRecord rejects a whole proposal, and a closed log its members.
+func TestRefusedChangesLeaveNoAuditRecord(t *testing.T) {
+	store := objstore.NewMemory()
+	l := open(t, options(store))
+	audit := topic(t, l, "audit", 1)
+	r := wait(t, l.ProposeAudited(createOp("audit"), auditOf(t, audit, "create audit")))
+	if err := r[0].Err(); !errors.Is(err, state.ErrTopicExists) {
+		t.Fatal(err)
+	}
+	r = wait(t, l.ProposeAudited(createOp("b"), auditOf(t, audit, "create b")))
+	if err := r[0].Err(); err != nil {
+		t.Fatal(err)
+	}
+	l.Kill()
+	r = wait(t, l.ProposeAudited(createOp("c"), auditOf(t, audit, "create c")))
+	if err := r[0].Err(); !errors.Is(err, log.ErrClosed) {
+		t.Fatal(err)
+	}
+	if got := contents(t, l, store, audit, 0); fmt.Sprint(got) != "[create b]" {
+		t.Errorf("audit topic has %q", got)
+	}
+}
