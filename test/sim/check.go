@@ -41,6 +41,7 @@ type checker struct {
 	chain       []chainSlot
 	epochs      map[record.ID]bool // nonces of epochs on the chain
 	newest      int64              // append time of the chain's newest DATA
+	pairs       pairs              // of the slot that is applied
 	// When the sender of the SEAL with a nonce last looked for the lost slot.
 	looked map[record.ID]tok
 }
@@ -51,6 +52,7 @@ type tok = uint64
 type value struct {
 	at       int // offset on the chain, -1: not on it
 	rejected bool
+	audited  bool          // it is the first of an append with an audit record
 	check    *access.Check // nil: sent by no principal
 }
 
@@ -61,6 +63,7 @@ func newChecker(s *simulation) *checker {
 		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
 		packs: map[string]bool{}, deletedOnce: map[string]bool{}, epochs: map[record.ID]bool{}, looked: map[record.ID]tok{},
+		pairs: pairs{},
 	}
 }
 
@@ -144,9 +147,11 @@ func (c *checker) advance() bool {
 	c.slots++
 	c.grew = append(c.grew, c.w.now)
 	c.groupsMove(recs)
+	c.pairs.changed(c.w, recs)
 	for i := range o.Index {
 		c.appendRecords(&o.Head, &o.Index[i], o.Batches(i))
 	}
+	c.paired(o.Head.Slot)
 	for i := range recs {
 		if recs[i].Kind == state.PackInstall {
 			c.packs[state.PackKey(0, o.Head.Epoch, o.Head.Nonce, recs[i].Pack.ID)] = true
@@ -180,7 +185,7 @@ func (c *checker) removed(recs []state.Record) {
 }
 
 // appendRecords adds the records of a slot for one partition: I2, including "at most once", I4,
-// I16.
+// I16, I18.
 func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []byte) {
 	t := c.fold.Topic(e.Topic)
 	k := partKey{t.Name, e.Partition}
@@ -197,6 +202,7 @@ func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []
 		v := identity(rec)
 		c.comes(v, k, rec)
 		c.authorized(v, h.Slot)
+		c.pairs.appended(c, k, v)
 		c.timed(h, e, k, rec)
 		c.keyed(k, rec)
 		c.log[k] = append(c.log[k], v)

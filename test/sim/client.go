@@ -16,6 +16,7 @@ type topic struct {
 	name      string
 	compacted bool
 	stamped   bool // at creation
+	parts     int  // number of partitions, if not the default
 }
 
 type partKey struct {
@@ -109,6 +110,7 @@ type producer struct {
 	at         *run
 	last       map[partKey]int64 // offset of its newest acknowledged append
 	idempotent bool
+	audited    bool // its appends have audit records
 	lanes      map[partKey]*sequence
 }
 
@@ -209,6 +211,7 @@ func (p *producer) send(o *op) {
 		return
 	}
 	w.check.sent.note(o.data)
+	w.check.value(o.values[0]).audited = p.audited
 	p.under++
 	r := p.at
 	r.deliver(func() { r.submit(o) })

@@ -302,9 +302,9 @@ func (r *run) createTopics() {
 			})
 		}
 	}
-	for _, t := range w.topics {
+	for _, t := range w.created() {
 		if r.core.State().TopicByName(t.name) == nil {
-			r.submit(&op{w: w, run: r, create: t.name, settings: t.settings(), done: again})
+			r.submit(&op{w: w, run: r, create: t.name, parts: t.parts, settings: t.settings(), done: again})
 		}
 	}
 }
@@ -337,10 +337,14 @@ func (r *run) pump() {
 // proposal makes a proposal of ops, topic creations first.
 func (r *run) proposal(ops []*op) *core.Proposal {
 	p := &core.Proposal{}
-	var order, rest []*op
+	var order, rest, appends []*op
 	for _, o := range ops {
 		if o.rec != nil {
-			p.Ops = append(p.Ops, r.change(o))
+			change := r.change(o)
+			if r.n.w.auditedKind(o.rec.Kind) {
+				change.Audit = r.auditFor(p, &appends, changeOf(&change.Record))
+			}
+			p.Ops = append(p.Ops, change)
 			order = append(order, o)
 			continue
 		}
@@ -369,10 +373,13 @@ func (r *run) proposal(ops []*op) *core.Proposal {
 				a.Topic = t.ID
 			}
 		}
-		p.Appends = append(p.Appends, a)
-		order = append(order, o)
+		p.Appends, appends = append(p.Appends, a), append(appends, o)
+		if o.client != nil && o.client.audited {
+			at := len(p.Appends) - 1
+			p.Appends[at].Audit = r.auditFor(p, &appends, "append "+o.values[0])
+		}
 	}
-	p.User = order
+	p.User = append(order, appends...)
 	return p
 }
 

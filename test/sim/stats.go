@@ -19,6 +19,7 @@ type Stats struct {
 	Deleted, Commits, Trims    int
 	Packs, Compactions         int
 	Rights, Checked            int // changes of principals and rules, records of principals
+	Audited                    int // changes with an audit record
 	// Records that got the append time; changes of a topic's timestamp-type.
 	Stamped, Retypes             int
 	Late                         int // PUTs that took effect after their timeout

@@ -26,7 +26,7 @@ type simulation struct {
 	calm  bool
 
 	// One stream per purpose, so that disabling one fault does not change the others.
-	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand, watchRand, rightsRand *rand.Rand
+	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand, watchRand, rightsRand, auditRand *rand.Rand
 
 	store   *store
 	nodes   []*node
@@ -43,6 +43,8 @@ type simulation struct {
 	watchOps uint64 // given to brokers
 	rights   bool   // principals and rules change
 	secrets  uint64 // numbers given to secrets
+	audit    bool   // changes have audit records
+	auditOps uint64 // their number
 
 	lossRand, clockRand *rand.Rand
 
@@ -57,12 +59,12 @@ func Run(cfg Config, trace io.Writer) Result {
 }
 
 // runOn is Run with another source of randomness: stream returns that of each purpose, from 1 to
-// 12.
+// 13.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &simulation{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
 	w.cutRand, w.typeRand, w.watchRand, w.lossRand, w.clockRand = stream(7), stream(8), stream(9), stream(10), stream(11)
-	w.rightsRand = stream(12)
+	w.rightsRand, w.auditRand = stream(12), stream(13)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
@@ -98,6 +100,7 @@ func (w *simulation) build() {
 	}
 	w.groupsAndTrims()
 	w.principals()
+	w.audits()
 	w.watchers()
 	w.packs()
 	w.retypes()
