@@ -29,12 +29,13 @@ const rootKey = "root-key-of-the-test"
 
 // world is a broker with an Authority whose clock the test moves.
 type world struct {
-	t     *testing.T
-	store objstore.Store
-	b     *broker.Broker
-	a     *auth.Authority
-	mu    sync.Mutex // guards now
-	now   time.Time
+	t      *testing.T
+	store  objstore.Store
+	b      *broker.Broker
+	a      *auth.Authority
+	looked func()     // called at each look at the clock, if set
+	mu     sync.Mutex // guards now
+	now    time.Time
 }
 
 func newWorld(t *testing.T) *world {
@@ -61,6 +62,9 @@ func (w *world) open(key string, readOnly bool) (*broker.Broker, *auth.Authority
 }
 
 func (w *world) clock() time.Time {
+	if w.looked != nil {
+		w.looked()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
@@ -109,14 +113,18 @@ func (w *world) appendAs(i *auth.Identity, topic string) func() error {
 	if !ok {
 		w.t.Fatalf("%s may not write to %s", i.Name(), topic)
 	}
-	return func() error {
-		data, sum, err := record.Append(nil, []record.Record{{Value: []byte("v")}}, record.EncodeOptions{})
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		a := broker.Append{Topic: topic, Partition: 0, Data: data, Summary: sum, ExpectedOffset: -1, Check: check}
-		return w.b.Submit(w.t.Context(), []broker.Append{a}).Wait(w.t.Context())[0].Err
+	return func() error { return w.append(topic, check) }
+}
+
+// append appends a record.
+func (w *world) append(topic string, check *access.Check) error {
+	w.t.Helper()
+	data, sum, err := record.Append(nil, []record.Record{{Value: []byte("v")}}, record.EncodeOptions{})
+	if err != nil {
+		w.t.Fatal(err)
 	}
+	a := broker.Append{Topic: topic, Partition: 0, Data: data, Summary: sum, ExpectedOffset: -1, Check: check}
+	return w.b.Submit(w.t.Context(), []broker.Append{a}).Wait(w.t.Context())[0].Err
 }
 
 func TestLifeOfAToken(t *testing.T) {

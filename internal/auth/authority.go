@@ -35,8 +35,12 @@ func (e *loginError) Error() string   { return e.reason.Error() }
 func (e *loginError) Is(t error) bool { return t == ErrUnauthenticated }
 func (e *loginError) Unwrap() error   { return e.reason }
 
-// followerAge is the largest age of the state by which a follower accepts a login.
-const followerAge = 5 * time.Second
+const (
+	// followerAge is the largest age of the state by which a follower accepts a login.
+	followerAge = 5 * time.Second
+	// sessionAge is the age of the state at which a follower with sessions confirms it.
+	sessionAge = followerAge - time.Second
+)
 
 // loginWait bounds the time that a follower takes to confirm its state, because the store may be
 // unavailable.
@@ -176,15 +180,15 @@ func (a *Authority) accept(p *access.Principal, s *access.Secret, remote string)
 	i := &Identity{a: a, id: p.ID, secret: s.ID, expires: p.ExpiresAt(s), host: hostOf(remote)}
 	now := a.now().UnixMicro()
 	if i.expires != 0 && now >= i.expires {
-		return nil, expired(i)
+		return nil, expired(i.id, i.expires)
 	}
 	i.used = a.uses.of(p.ID, s.ID)
 	i.used.Store(now)
 	return i, nil
 }
 
-func expired(i *Identity) error {
-	return &loginError{fmt.Errorf("%w: %s ended at %s", ErrExpired, i.id, i.Expires().UTC().Format(time.RFC3339))}
+func expired(id string, at int64) error {
+	return &loginError{fmt.Errorf("%w: %s ended at %s", ErrExpired, id, time.UnixMicro(at).UTC().Format(time.RFC3339))}
 }
 
 // loginsMax bounds the remembered logins. Beyond it all are forgotten.

@@ -14,28 +14,62 @@ type Identity struct {
 	a       *Authority
 	id      string // "" for the root key
 	secret  uint64
-	expires int64 // µs; 0: never
+	expires int64 // at the login, µs; 0: never
 	host    string
 	used    *atomic.Int64           // the last use; nil for the root key
-	rules   atomic.Pointer[granted] // cache of grants
+	state   atomic.Pointer[granted] // cache of current
 	last    atomic.Pointer[access.Check]
 }
 
-// granted are the rules of a principal in one table.
+// granted is the state of a client in one table. A decision uses one granted from its beginning to
+// its end. Otherwise a change between two looks at the table could allow the new rules of a principal
+// to a secret that it no longer has.
 type granted struct {
-	table *access.Table
-	*access.Grants
+	in      *compiled
+	known   bool  // the principal has the secret
+	expires int64 // of the secret, µs; 0: never
+	rules   atomic.Pointer[access.Grants]
 }
 
-// grants returns the newest committed rules, arranged for decisions.
-func (i *Identity) grants() *granted {
+// now returns the state of the client in the newest committed table.
+func (i *Identity) current() *granted {
 	c := i.a.current()
-	g := i.rules.Load()
-	if g == nil || g.table != c.table {
-		g = &granted{c.table, c.of(i.id)}
-		i.rules.Store(g)
+	g := i.state.Load()
+	if g == nil || g.in.table != c.table {
+		g = &granted{in: c}
+		g.expires, g.known = i.endIn(c.table)
+		i.state.Store(g)
 	}
 	return g
+}
+
+// endIn returns when the client's secret ends by a table, or 0 if never. known: the table has the
+// secret. A rotation shortens the life of the older secret.
+func (i *Identity) endIn(t *access.Table) (expires int64, known bool) {
+	if i.Root() {
+		return 0, true
+	}
+	if p := t.Principal(i.id); p != nil {
+		if s := p.Secret(i.secret); s != nil {
+			return p.ExpiresAt(s), true
+		}
+	}
+	return 0, false
+}
+
+// valid reports whether the client's secret has neither expired nor been revoked.
+func (i *Identity) valid(g *granted) bool {
+	return g.known && (g.expires == 0 || i.a.now().UnixMicro() < g.expires)
+}
+
+// grants returns the client's rules in the table of g.
+func (i *Identity) grants(g *granted) *access.Grants {
+	r := g.rules.Load()
+	if r == nil {
+		r = g.in.of(i.id)
+		g.rules.Store(r)
+	}
+	return r
 }
 
 // Root reports whether the client has the root key.
@@ -49,7 +83,7 @@ func (i *Identity) Name() string {
 	return i.id
 }
 
-// Expires is when the identity ends; zero if it does not.
+// Expires is when the identity ends, as of its login; zero if it does not.
 func (i *Identity) Expires() time.Time {
 	if i.expires == 0 {
 		return time.Time{}
@@ -58,39 +92,32 @@ func (i *Identity) Expires() time.Time {
 }
 
 // Valid reports whether the client's secret has neither expired nor been revoked.
-func (i *Identity) Valid() bool {
-	if i.Root() {
-		return true
-	}
-	if i.expires != 0 && i.a.now().UnixMicro() >= i.expires {
-		return false
-	}
-	p := i.a.b.Access().Principal(i.id)
-	if p == nil {
-		return false
-	}
-	s := p.Secret(i.secret)
-	if s == nil {
-		return false
-	}
-	e := p.ExpiresAt(s) // a rotation shortens the life of the older secret
-	return e == 0 || i.a.now().UnixMicro() < e
-}
+func (i *Identity) Valid() bool { return i.Root() || i.valid(i.current()) }
 
 // Err returns why the client's secret is not valid, or nil: an ErrUnauthenticated.
 func (i *Identity) Err() error {
-	switch {
-	case i.Valid():
+	if i.Root() {
 		return nil
+	}
+	g := i.current()
+	switch {
+	case i.valid(g):
+		return nil
+	case g.known:
+		return expired(i.id, g.expires)
 	case i.expires != 0 && i.a.now().UnixMicro() >= i.expires:
-		return expired(i)
+		return expired(i.id, i.expires)
 	}
 	return &loginError{ErrRevoked}
 }
 
 // Allow reports whether the client may perform an operation on a resource now.
 func (i *Identity) Allow(o access.Operation, t access.ResourceType, name string) bool {
-	return i.Root() || i.Valid() && i.grants().Allow(i.request(o, t, name), i.host)
+	if i.Root() {
+		return true
+	}
+	g := i.current()
+	return i.valid(g) && i.grants(g).Allow(i.request(o, t, name), i.host)
 }
 
 func (i *Identity) request(o access.Operation, t access.ResourceType, name string) access.Request {
@@ -103,25 +130,29 @@ func (i *Identity) Check(o access.Operation, t access.ResourceType, name string)
 	if i.Root() {
 		return nil, true
 	}
-	if !i.Valid() {
+	g, q := i.current(), i.request(o, t, name)
+	if !i.valid(g) {
 		return nil, false
 	}
-	g, q := i.grants(), i.request(o, t, name)
-	if c := i.last.Load(); c != nil && c.Version == g.table.Version && c.Request == q {
+	if c := i.last.Load(); c != nil && c.Version == g.in.table.Version && c.Request == q {
 		return c, true // most clients repeat one request
 	}
-	if !g.Allow(q, i.host) {
+	if !i.grants(g).Allow(q, i.host) {
 		return nil, false
 	}
 	q.Name = strings.Clone(name) // the name may be part of a large request
-	c := &access.Check{Principal: i.id, Secret: i.secret, Version: g.table.Version, Host: i.host, Request: q}
+	c := &access.Check{Principal: i.id, Secret: i.secret, Version: g.in.table.Version, Host: i.host, Request: q}
 	i.last.Store(c)
 	return c, true
 }
 
 // AllowSome reports whether the client may perform an operation on some resource of a type.
 func (i *Identity) AllowSome(o access.Operation, t access.ResourceType) bool {
-	return i.Root() || i.Valid() && i.grants().AllowSome(o, t, i.host, i.a.Internal)
+	if i.Root() {
+		return true
+	}
+	g := i.current()
+	return i.valid(g) && i.grants(g).AllowSome(o, t, i.host, i.a.Internal)
 }
 
 // AllowAll reports whether the client may perform an operation on every resource of a type, except
@@ -143,5 +174,9 @@ func (i *Identity) Operations(t access.ResourceType, name string) (all []access.
 
 // covers reports whether the client has everything that a rule allows.
 func (i *Identity) covers(r *access.Rule) bool {
-	return i.Root() || i.Valid() && i.grants().Covers(r, i.a.Internal)
+	if i.Root() {
+		return true
+	}
+	g := i.current()
+	return i.valid(g) && i.grants(g).Covers(r, i.a.Internal)
 }

@@ -71,8 +71,8 @@ func (a *Authority) CreateToken(ctx context.Context, by *Identity, spec TokenSpe
 	if !access.ValidTokenID(p.ID) {
 		return nil, "", invalid("id", "%.80q: want 1 to %d of a-z 0-9 . -, and not %q", p.ID, access.IDMax, access.RootID)
 	}
-	if p.Expires, err = a.expiry(by, spec.Expires); err != nil {
-		return nil, "", err
+	if !spec.Expires.IsZero() && !spec.Expires.After(a.now()) {
+		return nil, "", invalid("expires", "%s is not in the future", spec.Expires.UTC().Format(time.RFC3339))
 	}
 	if !by.Root() {
 		p.Issuer = by.id
@@ -90,6 +90,9 @@ func (a *Authority) CreateToken(ctx context.Context, by *Identity, spec TokenSpe
 		if t.Principal(p.ID) != nil {
 			return access.Change{}, ErrTokenExists
 		}
+		if p.Expires, err = expiry(by, t, spec.Expires); err != nil {
+			return access.Change{}, err
+		}
 		if err := coversAll(by, slices.Concat(rules, t.RulesOf(p.ID))); err != nil { // rules may be older than their principal
 			return access.Change{}, err
 		}
@@ -99,14 +102,13 @@ func (a *Authority) CreateToken(ctx context.Context, by *Identity, spec TokenSpe
 }
 
 // expiry is when a token of an issuer ends: not after its issuer.
-func (a *Authority) expiry(by *Identity, wanted time.Time) (int64, error) {
+func expiry(by *Identity, t *access.Table, wanted time.Time) (int64, error) {
+	end, _ := by.endIn(t)
 	switch {
 	case wanted.IsZero():
-		return by.expires, nil
-	case !wanted.After(a.now()):
-		return 0, invalid("expires", "%s is not in the future", wanted.UTC().Format(time.RFC3339))
-	case by.expires != 0 && wanted.UnixMicro() > by.expires:
-		return 0, invalid("expires", "%s is after the end of the issuing token, %s", wanted.UTC().Format(time.RFC3339), by.Expires().UTC().Format(time.RFC3339))
+		return end, nil
+	case end != 0 && wanted.UnixMicro() > end:
+		return 0, invalid("expires", "%s is after the end of the issuing token, %s", wanted.UTC().Format(time.RFC3339), time.UnixMicro(end).UTC().Format(time.RFC3339))
 	}
 	return wanted.UnixMicro(), nil
 }
@@ -249,19 +251,17 @@ func only(r *access.Rule, name string) error {
 }
 
 // coversPrincipal checks that a client may get a secret of a principal: it has all rights of it and
-// does not end before it.
+// does not end before it. So a token that a rotation replaces, and that may have leaked, cannot
+// replace its successor.
 func coversPrincipal(by *Identity, t *access.Table, p *access.Principal) error {
+	end, known := by.endIn(t)
 	switch {
-	case by.Root():
-		return nil
-	case by.id == p.ID:
-		if p.Secret(by.secret) == nil { // revoked meanwhile
-			return state.ErrUnauthorized
-		}
-		return nil
-	}
-	if by.expires != 0 && (p.Expires == 0 || p.Expires > by.expires) {
+	case !known: // revoked meanwhile
+		return state.ErrUnauthorized
+	case end != 0 && (p.Expires == 0 || p.Expires > end):
 		return fmt.Errorf("%w: %s ends after the token of this request", ErrBeyondIssuer, p.ID)
+	case by.Root() || by.id == p.ID:
+		return nil
 	}
 	return coversAll(by, t.RulesOf(p.ID))
 }

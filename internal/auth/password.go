@@ -38,7 +38,8 @@ func (a *Authority) SetPassword(ctx context.Context, by *Identity, w Password) e
 	return a.b.ChangeAccess(ctx, func(t *access.Table) (access.Change, error) {
 		p := t.Principal(w.User)
 		if p == nil {
-			p = &access.Principal{ID: w.User, Created: a.now().UnixMicro(), Expires: by.expires}
+			p = &access.Principal{ID: w.User, Created: a.now().UnixMicro()}
+			p.Expires, _ = by.endIn(t)
 			if !by.Root() {
 				p.Issuer = by.id
 			}

@@ -20,16 +20,16 @@ func (i *Identity) Watch(allowed func() bool, end func()) (stop func()) {
 		return func() {}
 	}
 	w := &watch{i: i, allowed: allowed, end: sync.OnceFunc(end)}
-	if i.expires != 0 {
-		w.timer = time.AfterFunc(time.UnixMicro(i.expires).Sub(i.a.now()), w.end)
-	}
 	i.a.watches.add(w)
 	w.examine() // a change may have come before add
 	return func() {
+		i.a.watches.remove(w)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.stopped = true
 		if w.timer != nil {
 			w.timer.Stop()
 		}
-		i.a.watches.remove(w)
 	}
 }
 
@@ -37,12 +37,31 @@ type watch struct {
 	i       *Identity
 	allowed func() bool
 	end     func()
+
+	mu      sync.Mutex // guards the fields below
 	timer   *time.Timer
+	expires int64 // when the timer ends the watch, µs; 0: there is none
+	stopped bool
 }
 
+// examine ends the watch if it must, or sets its timer.
 func (w *watch) examine() {
-	if !w.i.Valid() || w.allowed != nil && !w.allowed() {
+	g := w.i.current()
+	if !w.i.valid(g) || w.allowed != nil && !w.allowed() {
 		go w.end()
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped || g.expires == w.expires {
+		return
+	}
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.timer, w.expires = nil, g.expires
+	if g.expires != 0 {
+		w.timer = time.AfterFunc(time.UnixMicro(g.expires).Sub(w.i.a.now()), w.end)
 	}
 }
 
@@ -93,6 +112,9 @@ func (a *Authority) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.ended.Go(func() { a.run(ctx) })
+	if a.b.ReadOnly() {
+		s.ended.Go(func() { a.confirm(ctx) })
+	}
 }
 
 func (a *Authority) run(ctx context.Context) {
@@ -108,6 +130,35 @@ func (a *Authority) run(ctx context.Context) {
 			}
 		case <-hourly.C:
 			a.storeUses(ctx)
+		}
+	}
+}
+
+// confirm makes a follower with sessions confirm its state, because clients that read old records
+// give it no reason to look for new commits. A change then wakes run. If the follower cannot learn of
+// revocations, the sessions end.
+func (a *Authority) confirm(ctx context.Context) {
+	often := time.NewTicker(time.Second)
+	defer often.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-often.C:
+		}
+		if len(a.watches.list()) == 0 {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, loginWait)
+		err := a.b.FreshWithin(limited, sessionAge)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		list := a.watches.list()
+		a.log.Warn("sessions of tokens ended, because the state of this read-only broker cannot be confirmed", "sessions", len(list), "err", err)
+		for _, w := range list {
+			go w.end()
 		}
 	}
 }

@@ -1,0 +1,163 @@
+package auth_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/test/storetest"
+)
+
+// TestOneTableDecides: a secret is replaced while a decision about it runs, at each point where the
+// decision looks at the clock. The rules of the principal stay. If the decision allows the request,
+// the log must refuse it.
+func TestOneTableDecides(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.b.CreateTopic(t.Context(), "orders", broker.TopicSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	spec := auth.TokenSpec{ID: "writer", Expires: w.clock().Add(time.Hour), Rules: []access.Rule{allow(access.Topic, "orders", access.Write)}}
+	token, replaced := w.create(spec), 0
+	for at := range 3 {
+		i, looks, rotated := w.login(token), 0, false
+		w.looked = func() {
+			if looks++; looks == at+1 {
+				w.looked, rotated = nil, true
+				var err error
+				if _, token, err = w.a.RotateToken(t.Context(), w.a.Root(), "writer", 0); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		check, ok := i.Check(access.Write, access.Topic, "orders")
+		w.looked = nil
+		if !rotated {
+			continue
+		}
+		replaced++
+		if ok {
+			if err := w.append("orders", check); !errors.Is(err, state.ErrUnauthorized) {
+				t.Errorf("append with a secret that was replaced at look %d at the clock: %v", at+1, err)
+			}
+		}
+	}
+	if replaced == 0 {
+		t.Error("the decision did not look at the clock: the test examines nothing")
+	}
+}
+
+// TestAReplacedTokenCannotProlongItself: within the overlap of a rotation the older token, which may
+// have leaked, gets no secret that lives longer than it does.
+func TestAReplacedTokenCannotProlongItself(t *testing.T) {
+	w := newWorld(t)
+	cluster := allow(access.Cluster, access.ClusterName, access.All)
+	older := w.login(w.create(auth.TokenSpec{ID: "issuer", Rules: []access.Rule{cluster}}))
+	_, token, err := w.a.RotateToken(t.Context(), older, "issuer", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := w.clock().Add(time.Hour)
+	newer := w.login(token)
+	rotate := func(by *auth.Identity) error {
+		_, _, err := w.a.RotateToken(t.Context(), by, "issuer", 0)
+		return err
+	}
+	password := auth.Password{User: "issuer", Mechanism: access.SCRAMSHA256, Iterations: 4096, Salt: []byte("salt"), Salted: make([]byte, 32)}
+	if err := rotate(older); !errors.Is(err, auth.ErrBeyondIssuer) {
+		t.Errorf("rotation by the older token: %v", err)
+	}
+	if err := w.a.SetPassword(t.Context(), older, password); !errors.Is(err, auth.ErrBeyondIssuer) {
+		t.Errorf("password set by the older token: %v", err)
+	}
+	p, _, err := w.a.CreateToken(t.Context(), older, auth.TokenSpec{})
+	if err != nil || p.Expires != end.UnixMicro() {
+		t.Errorf("token by the older token: %v, ends at %d, want %d", err, p.Expires, end.UnixMicro())
+	}
+	if _, _, err := w.a.CreateToken(t.Context(), older, auth.TokenSpec{Expires: end.Add(time.Second)}); !errors.Is(err, state.ErrInvalid) {
+		t.Errorf("token by the older token that ends later: %v", err)
+	}
+	if err := w.a.SetPassword(t.Context(), newer, password); err != nil {
+		t.Errorf("password set by the newer token: %v", err)
+	}
+	if err := rotate(newer); err != nil {
+		t.Errorf("rotation by the newer token: %v", err)
+	}
+}
+
+// TestWatchEndsWithTheOverlap: a session of the older token ends with the overlap of a rotation,
+// without another change of rules.
+func TestWatchEndsWithTheOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		i := w.login(w.create(auth.TokenSpec{ID: "reader"}))
+		ended := make(chan time.Time, 1)
+		defer i.Watch(nil, func() { ended <- time.Now() })()
+		began := time.Now()
+		if _, _, err := w.a.RotateToken(t.Context(), w.a.Root(), "reader", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case at := <-ended:
+			if d := at.Sub(began).Round(time.Minute); d != time.Hour {
+				t.Errorf("the session ended after %s", d)
+			}
+		case <-time.After(2 * time.Hour):
+			t.Error("the session has not ended")
+		}
+		w.wait(time.Hour)
+		if err := i.Err(); !errors.Is(err, auth.ErrExpired) {
+			t.Errorf("the reason is %v", err)
+		}
+	})
+}
+
+// TestSessionsOfAFollowerEnd: a follower whose clients read old records has no reason to look for new
+// commits. Its sessions still end soon after a revocation, and when the follower cannot learn of one.
+func TestSessionsOfAFollowerEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		end    func(w *world, store *storetest.Faulty)
+		within time.Duration
+	}{
+		"revoked": {func(w *world, _ *storetest.Faulty) {
+			if err := w.a.RevokeToken(w.t.Context(), "reader"); err != nil {
+				w.t.Error(err)
+			}
+		}, 5 * time.Second},
+		"store unavailable": {func(_ *world, store *storetest.Faulty) {
+			store.SetFaults(storetest.All(storetest.Rates{storetest.Before: 1}))
+		}, 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				token := w.create(auth.TokenSpec{ID: "reader"})
+				store := storetest.NewFaulty(w.store, 1, storetest.Faults{})
+				w.store = store
+				_, follower := w.open(rootKey, true)
+				i, err := follower.Key(t.Context(), token, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan struct{})
+				defer i.Watch(nil, func() { close(ended) })()
+				time.Sleep(time.Minute)
+				select {
+				case <-ended:
+					t.Fatal("the session ended without a reason")
+				default:
+				}
+				c.end(w, store)
+				select {
+				case <-ended:
+				case <-time.After(c.within):
+					t.Errorf("the session has not ended after %s", c.within)
+				}
+			})
+		})
+	}
+}
