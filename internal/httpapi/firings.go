@@ -112,10 +112,13 @@ func (c *triggerCall) firing(id rule.ID, o access.Operation) (x trigger.Firing, 
 		return x, forbidden(o, access.Trigger, access.Any)
 	}
 	x, err = c.Engine.Firing(c.r.Context(), id)
-	if err == nil && !c.by.Allow(o, access.Trigger, x.Trigger) {
-		err = fmt.Errorf("%w: %s", trigger.ErrUnknownFiring, id)
+	switch {
+	case err != nil:
+		return x, triggerFault(err)
+	case !c.by.Allow(o, access.Trigger, x.Trigger):
+		return x, triggerFault(fmt.Errorf("%w: %s", trigger.ErrUnknownFiring, id))
 	}
-	return x, triggerFault(err)
+	return x, c.by.require(o, access.Trigger, x.Trigger) // the right is checked again when the answer is written
 }
 
 func firingID(r *http.Request) (rule.ID, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -70,8 +71,8 @@ func TestWaitsEndWithTheRight(t *testing.T) {
 		"revoked": {0, func(s *server) { s.must(204, s.send("DELETE", "/tokens/reader", ""), nil) }, 401, "unknown or has been revoked"},
 		"expired": {2 * time.Second, nil, 401, "token has expired: reader ended at"},
 		"denied": {0, func(s *server) {
-			rule := `{"rules":[{"principal":"reader","resource":"topic","pattern":"*","operation":"read","deny":true}]}`
-			s.must(200, s.as(canary, "POST", "/acls", rule), nil)
+			denial := `{"rules":[{"principal":"reader","resource":"topic","pattern":"*","operation":"read","deny":true}]}`
+			s.must(200, s.as(canary, "POST", "/acls", denial), nil)
 		}, 403, `does not allow read on topic`},
 		"rotated": {0, func(s *server) {
 			s.must(201, s.as(canary, "POST", "/tokens/reader/rotate?overlap=0s", ""), nil)
@@ -195,6 +196,31 @@ func TestRevocationBetweenChecks(t *testing.T) {
 	h := http.Header{"Etag": {"x"}, api.HeaderNextOffset: {"7"}, "Connection": {"close"}, "Access-Control-Allow-Origin": {"o"}}
 	if forgetAnswer(h); len(h) != 2 || h.Get("Connection") == "" {
 		t.Errorf("headers: %v", h)
+	}
+}
+
+// TestAFiringIsCheckedWhenItIsWritten: the trigger of a firing is known only after the firing was
+// read. The answer still needs the right to it when it is written, because the matched events may
+// come slowly from the store.
+func TestAFiringIsCheckedWhenItIsWritten(t *testing.T) {
+	s := everyRoute(t)
+	who, err := s.auth.Key(t.Context(), s.token("reader", time.Time{}, permit(access.Read, access.Trigger, "fires")), "192.0.2.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := httptest.NewRequest("GET", "/firings/"+firedID, nil), httptest.NewRecorder()
+	p := &principal{caller: caller{Identity: who}, w: w}
+	id, err := rule.ParseID(firedID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &triggerCall{Engine: s.api.o.Triggers, r: r, by: &p.caller}
+	if _, err := c.firing(id, access.Read); err != nil {
+		t.Fatal(err)
+	}
+	s.allow("reader", permit(access.Read, access.Trigger, "other"))
+	if n, err := p.Write([]byte("witness")); n != 0 || err == nil || w.Body.Len() > 0 {
+		t.Errorf("write after the right is gone: %d bytes, %v", n, err)
 	}
 }
 
