@@ -285,3 +285,47 @@ func BenchmarkAllow(b *testing.B) {
 		})
 	}
 }
+
+func TestQuotaFor(t *testing.T) {
+	table := &access.Table{}
+	table.Apply(&access.Change{PutQuotas: []access.Quota{{Principal: access.Any, Requests: 1}, {Principal: "ann", ProduceBytes: 2}}})
+	before := table.Share()
+	for principal, want := range map[string]access.Quota{"ann": {Principal: "ann", ProduceBytes: 2}, "bob": {Principal: access.Any, Requests: 1}} {
+		if got := table.QuotaFor(principal); got != want {
+			t.Errorf("quota of %s: %+v, want %+v", principal, got, want)
+		}
+	}
+	table.Apply(&access.Change{DeleteQuotas: []string{access.Any, "unknown"}, PutQuotas: []access.Quota{{Principal: "ann", Requests: 3}}})
+	if got := table.Quotas(); len(got) != 1 || got[0] != (access.Quota{Principal: "ann", Requests: 3}) || table.Memory() <= 0 {
+		t.Errorf("quotas %+v", got)
+	}
+	if got := table.QuotaFor("bob"); got.Limits() {
+		t.Errorf("quota of bob after the default was deleted: %+v", got)
+	}
+	if got := before.QuotaFor("ann"); got.ProduceBytes != 2 {
+		t.Errorf("a shared table changed: %+v", got)
+	}
+	table.Apply(&access.Change{DeleteQuotas: []string{"ann"}})
+	if table.Memory() != 0 {
+		t.Errorf("%d bytes without entries", table.Memory())
+	}
+}
+
+func TestQuotaCheck(t *testing.T) {
+	for _, c := range []struct {
+		q    access.Quota
+		want string
+	}{
+		{access.Quota{Principal: "a/b", Requests: access.RateMax}, ""},
+		{access.Quota{Principal: access.Any, FetchBytes: 1}, ""},
+		{access.Quota{Principal: "seb", FetchBytes: 1}, "the root key has no quota"},
+		{access.Quota{Principal: "", FetchBytes: 1}, "want an ID"},
+		{access.Quota{Principal: "ann"}, "at least one limit"},
+		{access.Quota{Principal: "ann", ProduceBytes: access.RateMax + 1}, "limit 1099511627777 per second: the highest is 1099511627776"},
+	} {
+		err := c.q.Check()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.q, err, c.want)
+		}
+	}
+}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Table holds the principals and rules of a log up to a position. The zero value is empty. A table
+// Table holds the principals, rules and quotas of a log up to a position. The zero value is empty. A table
 // is changed by one goroutine; Share gives copies to others.
 type Table struct {
 	// Version counts the changes. Equal versions of one log are equal tables.
@@ -15,6 +15,7 @@ type Table struct {
 	rules      map[Rule]struct{}
 	of         map[string]map[Rule]struct{} // rules by principal
 	grants     map[string]*Grants           // compiled rules; nil in a shared table
+	quotas     map[string]Quota             // by principal
 	shared     bool                         // the maps are shared: copy before a change
 	text       int                          // bytes of IDs, names and verifiers
 }
@@ -23,12 +24,14 @@ type Table struct {
 type Change struct {
 	// Base is the version of the table for which the change was made; it is not stored. If the
 	// table has changed since, a proposal of the change is refused.
-	Base        uint64
-	Delete      []string // IDs
-	Put         []Principal
-	DeleteRules []Rule
-	PutRules    []Rule
-	Used        []Use
+	Base         uint64
+	Delete       []string // IDs
+	Put          []Principal
+	DeleteRules  []Rule
+	PutRules     []Rule
+	DeleteQuotas []string // principals
+	PutQuotas    []Quota
+	Used         []Use
 }
 
 // Use is the last use of a secret. It does not change the table's version.
@@ -45,8 +48,11 @@ func (c *Change) IsEmpty() bool {
 
 // Versioned reports whether the change makes a new version of the table: it changes more than uses.
 func (c *Change) Versioned() bool {
-	return len(c.Delete)+len(c.Put)+len(c.DeleteRules)+len(c.PutRules) > 0
+	return len(c.Delete)+len(c.Put)+len(c.DeleteRules)+len(c.PutRules) > 0 || c.ChangesQuotas()
 }
+
+// ChangesQuotas reports whether the change has quotas, which need a higher format level.
+func (c *Change) ChangesQuotas() bool { return len(c.DeleteQuotas)+len(c.PutQuotas) > 0 }
 
 // Principal returns a principal, or nil. The caller must not change it.
 func (t *Table) Principal(id string) *Principal { return t.principals[id] }
@@ -72,6 +78,26 @@ func (t *Table) Has(r Rule) bool {
 
 // Len returns the number of principals and rules.
 func (t *Table) Len() (principals, rules int) { return len(t.principals), len(t.rules) }
+
+// Quota returns the quota that names a principal, or Any, and whether there is one.
+func (t *Table) Quota(principal string) (q Quota, ok bool) {
+	q, ok = t.quotas[principal]
+	return q, ok
+}
+
+// QuotaFor returns the quota that applies to a principal: its own, else that of Any, else one
+// without limits.
+func (t *Table) QuotaFor(principal string) Quota {
+	if q, ok := t.quotas[principal]; ok {
+		return q
+	}
+	return t.quotas[Any]
+}
+
+// Quotas returns all quotas by principal.
+func (t *Table) Quotas() []Quota {
+	return slices.SortedFunc(maps.Values(t.quotas), func(a, b Quota) int { return cmp.Compare(a.Principal, b.Principal) })
+}
 
 // Compile arranges the rules of a principal, including those for Any. It may be called concurrently
 // on a shared table.
@@ -144,6 +170,14 @@ func (t *Table) Apply(c *Change) {
 			t.text += len(r.Principal) + len(r.Name)
 		}
 	}
+	for _, id := range c.DeleteQuotas {
+		t.removeQuota(id)
+	}
+	for _, q := range c.PutQuotas {
+		t.removeQuota(q.Principal)
+		t.quotas[q.Principal] = q
+		t.text += len(q.Principal)
+	}
 	for _, u := range c.Used {
 		t.use(u)
 	}
@@ -153,6 +187,13 @@ func (t *Table) remove(id string) {
 	if p := t.principals[id]; p != nil {
 		t.text -= p.size()
 		delete(t.principals, id)
+	}
+}
+
+func (t *Table) removeQuota(id string) {
+	if _, ok := t.quotas[id]; ok {
+		t.text -= len(id)
+		delete(t.quotas, id)
 	}
 }
 
@@ -171,12 +212,13 @@ func (t *Table) use(u Use) {
 func (t *Table) own() {
 	if t.principals == nil {
 		t.principals, t.rules, t.of = map[string]*Principal{}, map[Rule]struct{}{}, map[string]map[Rule]struct{}{}
+		t.quotas = map[string]Quota{}
 	}
 	if !t.shared {
 		return
 	}
 	t.shared = false
-	t.principals, t.rules = maps.Clone(t.principals), maps.Clone(t.rules)
+	t.principals, t.rules, t.quotas = maps.Clone(t.principals), maps.Clone(t.rules), maps.Clone(t.quotas)
 	of := make(map[string]map[Rule]struct{}, len(t.of))
 	for id, rules := range t.of { //tidy:unordered copies a map
 		of[id] = maps.Clone(rules)
@@ -195,7 +237,7 @@ func (t *Table) Share() Table {
 
 // Fits reports whether the table stays within its limits after a change.
 func (t *Table) Fits(c *Change) bool {
-	principals, rules := len(t.principals), len(t.rules)
+	principals, rules, quotas := len(t.principals), len(t.rules), len(t.quotas)
 	for i := range c.Put {
 		if t.principals[c.Put[i].ID] == nil {
 			principals++
@@ -206,18 +248,24 @@ func (t *Table) Fits(c *Change) bool {
 			rules++
 		}
 	}
-	return principals <= PrincipalsMax && rules <= RulesMax
+	for _, q := range c.PutQuotas {
+		if _, known := t.quotas[q.Principal]; !known {
+			quotas++
+		}
+	}
+	return principals <= PrincipalsMax && rules <= RulesMax && quotas <= QuotasMax
 }
 
 // Estimates of memory, bytes; TestMemory of package state compares them with the heap.
 const (
 	principalMemory = 500
 	ruleMemory      = 700
+	quotaMemory     = 400
 )
 
 // Memory estimates the memory of the table, bytes.
 func (t *Table) Memory() int64 {
-	return int64(len(t.principals))*principalMemory + int64(len(t.rules))*ruleMemory + int64(t.text)
+	return int64(len(t.principals))*principalMemory + int64(len(t.rules))*ruleMemory + int64(len(t.quotas))*quotaMemory + int64(t.text)
 }
 
 // Growth estimates by how much a change makes the table larger, bytes.
@@ -233,6 +281,11 @@ func (t *Table) Growth(c *Change) (n int64) {
 	for _, r := range c.PutRules {
 		if !t.Has(r) {
 			n += ruleMemory + int64(len(r.Principal)+len(r.Name))
+		}
+	}
+	for _, q := range c.PutQuotas {
+		if _, known := t.quotas[q.Principal]; !known {
+			n += quotaMemory + int64(len(q.Principal))
 		}
 	}
 	return max(0, n)

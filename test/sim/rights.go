@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// principals starts changes of principals and rules in a third of the runs. Half of the appends of
+// principals starts changes of principals, rules and quotas in a third of the runs. Half of the appends of
 // producers without idempotence are then sent by a principal.
 func (w *simulation) principals() {
 	if w.rights = w.cfg.Slow == 0 && w.rightsRand.IntN(3) == 0; w.rights {
@@ -22,7 +22,7 @@ func (w *simulation) anyPrincipal() string { return fmt.Sprintf("u%d", w.rightsR
 // internal reports whether only rules with its exact name match a topic.
 func (w *simulation) internal(topic string) bool { return topic == w.topics[0].name }
 
-// changeRights changes a principal or one of its rules.
+// changeRights changes a principal, one of its rules or its quota.
 func (w *simulation) changeRights() {
 	if w.late() {
 		return
@@ -40,6 +40,12 @@ func (w *simulation) changeRights() {
 		c.Put = []access.Principal{{ID: id, Secrets: []access.Secret{{ID: w.secrets, Hash: [32]byte{1}}}}}
 	case w.rightsRand.IntN(4) == 0:
 		c.Delete, c.DeleteRules = []string{id}, table.RulesOf(id)
+	case w.rightsRand.IntN(6) == 0:
+		if _, known := table.Quota(id); known {
+			c.DeleteQuotas = []string{id}
+		} else {
+			c.PutQuotas = []access.Quota{{Principal: id, Requests: w.secrets}}
+		}
 	default:
 		if rule := w.rule(id); table.Has(rule) {
 			c.DeleteRules = []access.Rule{rule}

@@ -15,34 +15,39 @@ import (
 // slot that would hold it.
 var ErrUnauthorized = errors.New("not authorized")
 
-// ErrAccessFull: the table of principals and rules is full. It is ErrOverBudget.
-var ErrAccessFull = fmt.Errorf("%w: limit of %d principals or %d rules reached", ErrOverBudget, access.PrincipalsMax, access.RulesMax)
+// ErrAccessFull: the table of principals, rules and quotas is full. It is ErrOverBudget.
+var ErrAccessFull = fmt.Errorf("%w: limit of %d principals, %d rules or %d quotas reached",
+	ErrOverBudget, access.PrincipalsMax, access.RulesMax, access.QuotasMax)
 
 // ErrAccessConflict: the principals and rules have changed since the change was planned.
 var ErrAccessConflict = errors.New("principals and rules have changed meanwhile")
 
-// Fields of an access change: 1 principal deleted, 2 principal, 3 rule deleted, 4 rule, 5 use. Each
-// is repeated.
+// Fields of an access change: 1 principal deleted, 2 principal, 3 rule deleted, 4 rule, 5 use, 6
+// quota deleted, 7 quota. Each is repeated.
 var (
-	changeFields    = schemaOf(5)
+	changeFields    = schemaOf(7)
 	principalFields = schemaOf(5, 3, 4)       // 1 id, 2 issuer, 3 created, 4 expires, 5 secret (repeated)
 	secretFields    = schemaOf(6, 1, 3, 4, 5) // 1 id, 2 hash, 3 created, 4 expires, 5 used, 6 verifier (repeated)
 	scramFields     = schemaOf(5, 1, 2)       // 1 mechanism, 2 iterations, 3 salt, 4 stored key, 5 server key
 	ruleFields      = schemaOf(7, 2, 4, 5, 6) // 1 principal, 2 resource, 3 name, 4 prefix, 5 operation, 6 deny, 7 host
 	useFields       = schemaOf(3, 2, 3)       // 1 principal, 2 secret, 3 time
-	tableFields     = schemaOf(3, 1)          // of a snapshot: 1 version, 2 principal (repeated), 3 rule (repeated)
+	quotaFields     = schemaOf(4, 2, 3, 4)    // 1 principal, 2 produce, 3 fetch, 4 requests
+	tableFields     = schemaOf(4, 1)          // of a snapshot: 1 version; repeated: 2 principal, 3 rule, 4 quota
 )
 
 const (
-	changeDelete     = 1
-	changePut        = 2
-	changeDeleteRule = 3
-	changePutRule    = 4
-	changeUsed       = 5
+	changeDelete      = 1
+	changePut         = 2
+	changeDeleteRule  = 3
+	changePutRule     = 4
+	changeUsed        = 5
+	changeDeleteQuota = 6
+	changePutQuota    = 7
 
 	tableVersion   = 1
 	tablePrincipal = 2
 	tableRule      = 3
+	tableQuota     = 4
 )
 
 // appendNonzero appends a varint field that is not 0.
@@ -71,6 +76,12 @@ func encodeChange(c *access.Change) (b []byte) {
 		m = appendVarint(m, 2, u.Secret)
 		b = appendBytes(b, changeUsed, appendVarint(m, 3, uint64(u.Time)))
 	}
+	for _, id := range c.DeleteQuotas {
+		b = appendBytes(b, changeDeleteQuota, []byte(id))
+	}
+	for i := range c.PutQuotas {
+		b = appendBytes(b, changePutQuota, encodeQuota(&c.PutQuotas[i]))
+	}
 	return b
 }
 
@@ -94,6 +105,12 @@ func decodeChange(c *access.Change, b []byte) error {
 		case changeUsed:
 			u, err := decodeUse(m)
 			c.Used = append(c.Used, u)
+			return err
+		case changeDeleteQuota:
+			c.DeleteQuotas = append(c.DeleteQuotas, string(m))
+		case changePutQuota:
+			q, err := decodeQuota(m)
+			c.PutQuotas = append(c.PutQuotas, q)
 			return err
 		}
 		return nil
@@ -260,7 +277,34 @@ func decodeUse(b []byte) (u access.Use, err error) {
 	return u, err
 }
 
-// encodeTable encodes the principals and rules of a snapshot.
+func encodeQuota(q *access.Quota) []byte {
+	b := appendBytes(nil, 1, []byte(q.Principal))
+	b = appendNonzero(b, 2, q.ProduceBytes)
+	b = appendNonzero(b, 3, q.FetchBytes)
+	return appendNonzero(b, 4, q.Requests)
+}
+
+func decodeQuota(b []byte) (q access.Quota, err error) {
+	err = fields(b, quotaFields, func(num protowire.Number, v uint64, m []byte) error {
+		switch num {
+		case 1:
+			q.Principal = string(m)
+		case 2:
+			q.ProduceBytes = v
+		case 3:
+			q.FetchBytes = v
+		case 4:
+			q.Requests = v
+		}
+		return nil
+	})
+	if err == nil && q.Check() != nil {
+		err = fmt.Errorf("quota of %q: %w", q.Principal, errWire)
+	}
+	return q, err
+}
+
+// encodeTable encodes the principals, rules and quotas of a snapshot.
 func encodeTable(t *access.Table) []byte {
 	b := appendVarint(nil, tableVersion, t.Version)
 	for _, p := range t.Principals() {
@@ -268,6 +312,9 @@ func encodeTable(t *access.Table) []byte {
 	}
 	for _, r := range t.Rules() {
 		b = appendBytes(b, tableRule, encodeRule(&r))
+	}
+	for _, q := range t.Quotas() {
+		b = appendBytes(b, tableQuota, encodeQuota(&q))
 	}
 	return b
 }
@@ -287,6 +334,10 @@ func (s *State) decodeTable(b []byte) error {
 			r, err := decodeRule(m)
 			c.PutRules = append(c.PutRules, r)
 			return err
+		case tableQuota:
+			q, err := decodeQuota(m)
+			c.PutQuotas = append(c.PutQuotas, q)
+			return err
 		}
 		return nil
 	})
@@ -298,10 +349,18 @@ func (s *State) decodeTable(b []byte) error {
 	return nil
 }
 
-// proposeAccess checks a change of principals and rules.
+// accessLevel is the format level that an access change needs.
+func accessLevel(c *access.Change) uint32 {
+	if c.ChangesQuotas() {
+		return LevelSecrets
+	}
+	return LevelAccess
+}
+
+// proposeAccess checks a change of principals, rules and quotas.
 func (s *State) proposeAccess(c *access.Change) error {
-	if s.Level < LevelAccess {
-		return &LevelError{Needs: LevelAccess, Has: s.Level}
+	if needs := accessLevel(c); s.Level < needs {
+		return &LevelError{Needs: needs, Has: s.Level}
 	}
 	if c.Versioned() && c.Base != s.Access.Version {
 		return ErrAccessConflict

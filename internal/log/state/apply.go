@@ -198,7 +198,7 @@ func (s *State) validateLevel(fail func(string, ...any) error, recs []Record, i 
 		}
 		return nil
 	case AccessChange:
-		needs = LevelAccess
+		needs = accessLevel(r.Access)
 	}
 	if level < needs {
 		return fail("record %d: a %s at format level %d", i, recs[i].Kind, level)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -35,7 +36,7 @@ func rich(t testing.TB) *log {
 func proposal(src *sebtest.Source, c *state.State) state.Record {
 	r := state.Record{
 		Kind: sebtest.Pick(src, state.TopicCreate, state.TopicDelete, state.TopicChange, state.TopicTrim, state.OffsetCommit, state.OffsetDelete,
-			state.PackInstall, state.CompactionDone),
+			state.PackInstall, state.CompactionDone, state.AccessChange),
 		Topic: topicOf(src, c), Partition: uint32(src.Int(3)),
 	}
 	switch r.Kind {
@@ -59,8 +60,39 @@ func proposal(src *sebtest.Source, c *state.State) state.Record {
 		r.Topic, r.Pack = record.ID{}, &state.PackContent{ID: 1 + uint64(src.Int(5)), Size: 1000}
 	case state.CompactionDone:
 		r.Clean = state.Compaction{To: int64(src.Byte()), Swept: int64(src.Byte()), Tombstones: uint32(src.Int(2)), Time: int64(src.Byte())}
+	case state.AccessChange:
+		if c.Level < state.LevelMax {
+			return state.RaiseTo(state.LevelMax)
+		}
+		r.Topic, r.Partition, r.Access = record.ID{}, 0, accessChange(src, c.Access.Version)
 	}
 	return r
+}
+
+// accessChange returns an arbitrary change of principals, rules and quotas.
+func accessChange(src *sebtest.Source, base uint64) *access.Change {
+	a := &access.Change{Base: base}
+	id := func() string { return sebtest.Pick(src, "ann", "bob") }
+	for range 1 + src.Int(3) {
+		switch src.Int(6) {
+		case 0:
+			a.Put = append(a.Put, access.Principal{ID: id(), Created: 1, Secrets: []access.Secret{{ID: 1 + uint64(src.Byte()), Hash: [32]byte{1}}}})
+		case 1:
+			a.Delete = append(a.Delete, id())
+		case 2, 3:
+			r := access.Rule{Principal: id(), Resource: access.Topic, Name: sebtest.Pick(src, "t", access.Any), Operation: access.Read, Host: access.Any}
+			if src.Bool() {
+				a.PutRules = append(a.PutRules, r)
+			} else {
+				a.DeleteRules = append(a.DeleteRules, r)
+			}
+		case 4:
+			a.PutQuotas = append(a.PutQuotas, access.Quota{Principal: sebtest.Pick(src, "ann", access.Any), ProduceBytes: uint64(src.Byte()), Requests: 1 + uint64(src.Int(3))})
+		case 5:
+			a.DeleteQuotas = append(a.DeleteQuotas, sebtest.Pick(src, "ann", access.Any))
+		}
+	}
+	return a
 }
 
 // topicOf returns the ID of one of the topics, or an unknown ID.
@@ -133,7 +165,11 @@ func (l *log) step(src *sebtest.Source) {
 		e.Base, used[at] = base, true
 		index = append(index, e)
 		if b := (state.ProducerBatch{ID: int64(src.Int(3)), Epoch: int16(src.Int(2)), Sequence: int32(src.Int(9)), Span: e.Span}); src.Bool() {
-			recs = append(recs, state.Record{Kind: state.ProducerAppend, Topic: e.Topic, Partition: e.Partition, Offset: base, Producer: b})
+			r := state.Record{Kind: state.ProducerAppend, Topic: e.Topic, Partition: e.Partition, Offset: base, Producer: b}
+			if err := c.Propose(&r); err != nil {
+				l.t.Fatal(err)
+			}
+			recs = append(recs, r)
 		}
 	}
 	l.must(recs, index...)
@@ -234,6 +270,9 @@ func FuzzDecodeMessage(f *testing.F) {
 	f.Add(state.EncodeMessage(sample(f).s))
 	f.Add(state.EncodeMessage(rich(f).s))
 	f.Add(state.EncodeMessage(state.Genesis(cluster, 0)))
+	full := newLog(f)
+	full.must([]state.Record{state.RaiseTo(state.LevelMax), {Kind: state.AccessChange, Access: everyChange()}})
+	f.Add(state.EncodeMessage(full.s))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s *state.State
 		var err error
@@ -362,6 +401,7 @@ func FuzzDecodeRecords(f *testing.F) {
 		done(state.Compaction{To: 5, Swept: 3, Tombstones: 1, Time: 77}),
 		{Kind: state.ProducerAppend, Topic: record.ID{1}, Offset: 9, Producer: state.ProducerBatch{ID: 7, Epoch: -1, Sequence: math.MaxInt32, Span: 3}},
 	}))
+	f.Add(state.EncodeRecords(nil, []state.Record{{Kind: state.AccessChange, Access: everyChange()}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var recs []state.Record
 		var err error
@@ -374,7 +414,7 @@ func FuzzDecodeRecords(f *testing.F) {
 			t.Fatalf("%v: %+v, %+v", err, recs, again)
 		}
 		for i := range recs {
-			if k := recs[i].Kind; k < state.TopicCreate || k > state.CompactionDone || recs[i].Offset < 0 {
+			if k := recs[i].Kind; k < state.TopicCreate || k > state.AccessChange || recs[i].Offset < 0 {
 				t.Fatalf("%+v", recs[i])
 			}
 		}

@@ -48,6 +48,10 @@ func TestMemory(t *testing.T) {
 		})},
 		{"principals", atAccess, many(2000, principal)},
 		{"rules", atAccess, many(5000, rule)},
+		{"quotas", atAccess, many(5000, func(i int) state.Record {
+			q := access.Quota{Principal: fmt.Sprint("service-", i), ProduceBytes: 1}
+			return state.Record{Kind: state.AccessChange, Access: &access.Change{PutQuotas: []access.Quota{q}}}
+		})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLog(t)
