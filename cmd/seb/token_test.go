@@ -1,10 +1,6 @@
 package main_test
 
 import (
-	"bytes"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -65,59 +61,6 @@ func TestTokens(t *testing.T) {
 	}
 	p.must("acl", "remove", "--principal", "*", "--yes")
 	p.must(as(report, "consume", "secret")...)
-}
-
-// TestTokensSurvive: rotation, a killed broker with a lost data folder, and revocation. No file has a
-// token.
-func TestTokensSurvive(t *testing.T) {
-	p, b, shop, report := tokens(t)
-	second := p.token("rotate", "shop")
-	for _, key := range []string{shop, second} {
-		if got := p.runWith(strings.NewReader("two\n"), as(key, "produce", "orders.new")...); got.code != 0 {
-			t.Errorf("a token of two: %s", got.err)
-		}
-	}
-	if got := p.must("token", "show", "shop"); strings.Count(got, "\ntoken ") != 2 || !strings.Contains(got, "allow write on topic orders.*") {
-		t.Errorf("the shop: %s", got)
-	}
-
-	b.kill() // the data folder is lost, too: the bucket has everything
-	if err := os.RemoveAll(filepath.Join(p.dir, "seb-data")); err != nil {
-		t.Fatal(err)
-	}
-	p.serve()
-	if got := p.must(as(report, "consume", "orders.new")...); got != "one\ntwo\ntwo\n" {
-		t.Errorf("after the disk was lost the report reads %q", got)
-	}
-	p.must("token", "revoke", "shop")
-	for _, key := range []string{shop, second} {
-		p.refused(1, "revoked", as(key, "produce", "orders.new")...)
-	}
-	if got := p.must("token", "list"); strings.Contains(got, "shop") || !strings.Contains(got, "report") {
-		t.Errorf("tokens: %s", got)
-	}
-	for _, secret := range []string{shop, second, report} {
-		p.nowhere(secret)
-	}
-}
-
-// nowhere expects that no file of the work directory has a token or its secret part.
-func (p *workDir) nowhere(token string) {
-	p.t.Helper()
-	secret := []byte(strings.Split(token, "_")[2])
-	err := filepath.WalkDir(p.dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if bytes.Contains(b, secret) {
-			p.t.Errorf("%s has a token", path)
-		}
-		return err
-	})
-	if err != nil {
-		p.t.Error(err)
-	}
 }
 
 func TestTokenErrors(t *testing.T) {
