@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -210,7 +211,13 @@ type pattern struct {
 func parseRuleFilter(q *httpconn.Params) *ruleFilter {
 	text := func(t string) (string, error) { return t, nil }
 	f := &ruleFilter{
-		principal: field(q, httpconn.ParamPrincipal, text), host: field(q, httpconn.ParamHost, text),
+		principal: field(q, httpconn.ParamPrincipal, func(t string) (string, error) {
+			if t == "" {
+				return t, errors.New("want an ID, or *")
+			}
+			return t, nil
+		}),
+		host:      field(q, httpconn.ParamHost, text),
 		resource:  field(q, httpconn.ParamResource, access.ParseResourceType),
 		operation: field(q, httpconn.ParamOperation, access.ParseOperation),
 		pattern: field(q, httpconn.ParamPattern, func(t string) (p pattern, err error) {

@@ -135,7 +135,7 @@ func TestTokenFaults(t *testing.T) {
 			t.Errorf("%s %s: %s, want %s with %q", c.path, c.body, a, c.code, c.detail)
 		}
 	}
-	for path, code := range map[string]api.Code{"/acls": api.BadRequest, "/acls?resource=planet": api.BadRequest, "/tokens/unknown": api.UnknownToken} {
+	for path, code := range map[string]api.Code{"/acls": api.BadRequest, "/acls?resource=planet": api.BadRequest, "/acls?principal=": api.BadRequest, "/tokens/unknown": api.UnknownToken} {
 		if p := s.as(canary, "DELETE", path, "").problem(t); p.Code != code {
 			t.Errorf("DELETE %s: %+v, want %s", path, p, code)
 		}
