@@ -212,7 +212,7 @@ func parseRuleFilter(q *httpconn.Params) *ruleFilter {
 	text := func(t string) (string, error) { return t, nil }
 	f := &ruleFilter{
 		principal: field(q, httpconn.ParamPrincipal, func(t string) (string, error) {
-			if t == "" {
+			if t != access.Any && !access.ValidID(t) {
 				return t, errors.New("want an ID, or *")
 			}
 			return t, nil
