@@ -331,6 +331,37 @@ func TestPrincipalsSurviveALostDisk(t *testing.T) {
 	}
 }
 
+// TestAFollowerLearnsOfATokenBeforeItRefusesIt: a second after a token or a user was made, a follower
+// that has confirmed its state less than 5 s ago accepts it.
+func TestAFollowerLearnsOfATokenBeforeItRefusesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.create(auth.TokenSpec{ID: "first"})
+		_, follower := w.open(rootKey, true)
+		if _, err := follower.Key(t.Context(), first, ""); err != nil {
+			t.Fatal(err)
+		}
+		second := w.create(auth.TokenSpec{ID: "second"})
+		time.Sleep(time.Second)
+		if _, err := follower.Key(t.Context(), second, ""); err != nil {
+			t.Errorf("a new token: %v", err)
+		}
+		third := w.create(auth.TokenSpec{ID: "third"})
+		time.Sleep(time.Second)
+		if i, err := follower.Password(t.Context(), "third", third, ""); err != nil || i.Name() != "third" {
+			t.Errorf("a new user: %v", err)
+		}
+		_, rotated, err := w.a.RotateToken(t.Context(), w.a.Root(), "first", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if _, err := follower.Key(t.Context(), rotated, ""); err != nil {
+			t.Errorf("a rotated token: %v", err)
+		}
+	})
+}
+
 // TestAFollowerLearnsOfARevocation: a follower without readers does not look for commits by itself,
 // but a login is judged by a state that is at most 5 s old.
 func TestAFollowerLearnsOfARevocation(t *testing.T) {

@@ -38,6 +38,9 @@ func (e *loginError) Unwrap() error   { return e.reason }
 const (
 	// followerAge is the largest age of the state by which a follower accepts a login.
 	followerAge = 5 * time.Second
+	// refusalAge is the largest age of the state by which a follower refuses a token or a user that it
+	// does not know. It bounds the requests to the store that unauthenticated clients cause.
+	refusalAge = time.Second
 	// sessionAge is the age of the state at which a follower with sessions confirms it.
 	sessionAge = followerAge - time.Second
 )
@@ -137,24 +140,13 @@ func (a *Authority) Key(ctx context.Context, key, remote string) (*Identity, err
 		return nil, ErrUnauthenticated
 	}
 	id, _, _ = strings.Cut(id, "_")
-	if err := a.fresh(ctx); err != nil {
-		return nil, err
-	}
 	host := hostOf(remote)
-	if i := a.logins.find(given, host); i != nil && i.Valid() {
-		i.used.Store(a.now().UnixMicro())
-		return i, nil
-	}
-	p := a.b.Access().Principal(id)
-	if p != nil {
-		for i := range p.Secrets {
-			if s := &p.Secrets[i]; s.IsToken() && subtle.ConstantTimeCompare(given[:], s.Hash[:]) == 1 {
-				i, err := a.accept(p, s, host)
-				if err == nil {
-					a.logins.add(given, i)
-				}
-				return i, err
-			}
+	for _, age := range a.ages() {
+		if err := a.fresh(ctx, age); err != nil {
+			return nil, err
+		}
+		if i, err := a.token(id, given, host); i != nil || err != nil {
+			return i, err
 		}
 	}
 	if _, err := access.ParseToken(key); err != nil {
@@ -163,15 +155,60 @@ func (a *Authority) Key(ctx context.Context, key, remote string) (*Identity, err
 	return nil, &loginError{ErrRevoked}
 }
 
-// fresh makes a follower confirm its state before it accepts a login, so that a revoked token is
-// valid there for at most followerAge.
-func (a *Authority) fresh(ctx context.Context) error {
+// token returns the identity of a token by its digest, or nil if the principal does not have it.
+// Error: ErrExpired.
+func (a *Authority) token(id string, digest [sha256.Size]byte, host string) (*Identity, error) {
+	if i := a.logins.find(digest, host); i != nil && i.Valid() {
+		i.used.Store(a.now().UnixMicro())
+		return i, nil
+	}
+	p := a.b.Access().Principal(id)
+	if p == nil {
+		return nil, nil
+	}
+	for i := range p.Secrets {
+		if s := &p.Secrets[i]; s.IsToken() && subtle.ConstantTimeCompare(digest[:], s.Hash[:]) == 1 {
+			i, err := a.accept(p, s, host)
+			if err == nil {
+				a.logins.add(digest, i)
+			}
+			return i, err
+		}
+	}
+	return nil, nil
+}
+
+// ages are the ages of the state by which a login is judged, one after the other until it is known.
+// A follower looks for new commits before it refuses one, because the principal may be new.
+func (a *Authority) ages() []time.Duration {
+	if a.b.ReadOnly() {
+		return []time.Duration{followerAge, refusalAge}
+	}
+	return []time.Duration{0}
+}
+
+// fresh makes a follower confirm a state that is older than age.
+func (a *Authority) fresh(ctx context.Context, age time.Duration) error {
 	if !a.b.ReadOnly() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, loginWait)
 	defer cancel()
-	return a.b.FreshWithin(ctx, followerAge)
+	return a.b.FreshWithin(ctx, age)
+}
+
+// principal returns a principal for a login, or nil if it does not exist. Errors: of a follower those
+// of FreshWithin.
+func (a *Authority) principal(ctx context.Context, id string) (p *access.Principal, err error) {
+	for _, age := range a.ages() {
+		if err := a.fresh(ctx, age); err != nil {
+			return nil, err
+		}
+		if p = a.b.Access().Principal(id); p != nil {
+			break
+		}
+	}
+	return p, nil
 }
 
 // accept returns the identity of a principal that has proved a secret. remote is its address, with

@@ -90,10 +90,10 @@ type Candidate struct {
 // root key. Errors: ErrUnauthenticated if the user has no secret for the mechanism; of a follower
 // those of FreshWithin.
 func (a *Authority) Candidates(ctx context.Context, user string, m access.Mechanism) (list []Candidate, err error) {
-	if err := a.fresh(ctx); err != nil {
+	p, err := a.principal(ctx, user)
+	if err != nil {
 		return nil, err
 	}
-	p := a.b.Access().Principal(user)
 	if p == nil {
 		return []Candidate{{Scram: &a.rootScram()[m-1]}}, nil
 	}
@@ -125,10 +125,10 @@ func (a *Authority) Accept(c Candidate, remote string) (*Identity, error) {
 // Password authenticates a user by name and password (SASL PLAIN): a principal by one of its tokens
 // or its password, any other name by the root key. Errors: as Key.
 func (a *Authority) Password(ctx context.Context, user, password, remote string) (*Identity, error) {
-	if err := a.fresh(ctx); err != nil {
+	p, err := a.principal(ctx, user)
+	if err != nil {
 		return nil, err
 	}
-	p := a.b.Access().Principal(user)
 	if p == nil {
 		i, err := a.Key(ctx, password, remote)
 		if err == nil && !i.Root() {

@@ -149,9 +149,7 @@ func (a *Authority) confirm(ctx context.Context) {
 		if len(a.watches.list()) == 0 {
 			continue
 		}
-		limited, cancel := context.WithTimeout(ctx, loginWait)
-		err := a.b.FreshWithin(limited, sessionAge)
-		cancel()
+		err := a.fresh(ctx, sessionAge)
 		if err == nil || ctx.Err() != nil {
 			continue
 		}

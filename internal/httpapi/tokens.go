@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -23,6 +24,9 @@ const (
 	ruleBytes  = 2 << 10
 	// overlapMax bounds the overlap of a rotation.
 	overlapMax = 366 * 24 * time.Hour
+	// hostMax and patternMax bound the texts of a filter.
+	hostMax    = 64
+	patternMax = 512
 )
 
 // ofCluster is the resource of tokens and rules: a client needs describe to see them, alter to
@@ -209,7 +213,6 @@ type pattern struct {
 
 // parseRuleFilter reads a filter from the query.
 func parseRuleFilter(q *httpconn.Params) *ruleFilter {
-	text := func(t string) (string, error) { return t, nil }
 	f := &ruleFilter{
 		principal: field(q, httpconn.ParamPrincipal, func(t string) (string, error) {
 			if t != access.Any && !access.ValidID(t) {
@@ -217,11 +220,13 @@ func parseRuleFilter(q *httpconn.Params) *ruleFilter {
 			}
 			return t, nil
 		}),
-		host:      field(q, httpconn.ParamHost, text),
+		host:      field(q, httpconn.ParamHost, func(t string) (string, error) { return t, atMost(hostMax, t) }),
 		resource:  field(q, httpconn.ParamResource, access.ParseResourceType),
 		operation: field(q, httpconn.ParamOperation, access.ParseOperation),
 		pattern: field(q, httpconn.ParamPattern, func(t string) (p pattern, err error) {
-			p.name, p.prefix, err = access.ParsePattern(t)
+			if err = atMost(patternMax, t); err == nil {
+				p.name, p.prefix, err = access.ParsePattern(t)
+			}
 			return p, err
 		}),
 	}
@@ -229,6 +234,14 @@ func parseRuleFilter(q *httpconn.Params) *ruleFilter {
 		f.deny = new(q.Bool(httpconn.ParamDeny))
 	}
 	return f
+}
+
+// atMost checks the length of a text.
+func atMost(n int, text string) error {
+	if len(text) > n {
+		return fmt.Errorf("%d bytes, limit %d", len(text), n)
+	}
+	return nil
 }
 
 // field reads a parameter, or returns nil.
