@@ -36,7 +36,7 @@ test: s3server vet ## every test, the S3 server included
 
 check: ## vet, house rules and the short tests of the main module, without the S3 server
 	$(GO) vet ./...
-	$(GO) test -vet=off -p 4 -short ./...  # some tests wait
+	$(GO) test -vet=off -p 4 -parallel 8 -short ./...  # many tests wait
 
 lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code for linux/arm64
 	@out=$$($(TOOL) gofumpt -l -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)); \

@@ -81,6 +81,9 @@ func tombstone(key string) string {
 // TestCommandsOnACompactedTopic: the topic has a=3 at offset 3, =4 without a key at 4 and b=6 at 6.
 // Its last two offsets have no record.
 func TestCommandsOnACompactedTopic(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	p := newWorkDir(t)
 	b := p.serve(oftenMerged...)
 	p.must("topic", "create", "c", "-s", "cleanup-policy=compact", "-s", "delete-retention-time=0s")
@@ -159,6 +162,9 @@ func (p *workDir) inspectCompacted(b *running) {
 // TestExportAndImportOfCompactedTopics: export writes the records before the first gap, and import
 // loses none.
 func TestExportAndImportOfCompactedTopics(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	p := newWorkDir(t)
 	b := p.serve(oftenMerged...)
 	o := p.old("old/imported")
@@ -195,6 +201,9 @@ func TestExportAndImportOfCompactedTopics(t *testing.T) {
 // TestCompactionEndToEnd writes many records with 100 keys. The topic shrinks; so does the bucket
 // on S3, where snapshots are frequent. Another machine finds the newest value of each key.
 func TestCompactionEndToEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	t.Run("disk", func(t *testing.T) { testCompactionEndToEnd(t, newWorkDir(t), 20_000, "./bucket", nil) })
 	t.Run("s3", func(t *testing.T) {
 		s, p := testenv.S3ForTest(t), newWorkDir(t)

@@ -15,6 +15,9 @@ import (
 
 // The data folder can be deleted, as the README says.
 func TestRecordsSurviveTheLossOfTheDataFolder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	for _, args := range [][]string{nil, {"--data-dir", "d1"}, {"--data-dir", "."}} {
 		p := newWorkDir(t)
 		p.dir = filepath.Join(p.dir, "work")
@@ -47,6 +50,9 @@ func TestRecordsSurviveTheLossOfTheDataFolder(t *testing.T) {
 
 // Older versions used a default bucket inside the data folder.
 func TestBucketInsideTheDataFolderIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	p := newWorkDir(t)
 	b := p.serve("--bucket", "./seb-data/bucket")
 	p.mustWith("old\n", "produce", "demo")
@@ -92,6 +98,9 @@ func TestEmptyBucketIsRefused(t *testing.T) {
 // TestAStoreThatDoesNotAnswerIsNoVerdict: exit code 1, because a service manager restarts after 1
 // and not after 4.
 func TestAStoreThatDoesNotAnswerIsNoVerdict(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	backend := s3mem.New()
 	if err := backend.CreateBucket("b"); err != nil {
 		t.Fatal(err)

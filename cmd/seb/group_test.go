@@ -111,6 +111,9 @@ func TestTrimAndGroupErrors(t *testing.T) {
 // A consumer of a group is killed at random moments while records arrive. All runs together write
 // every record, as whole lines and in order, each run from a position that an earlier one reached.
 func TestKilledConsumerSkipsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	p := newWorkDir(t)
 	p.serve()
 	p.must("topic", "create", "t")
@@ -282,6 +285,9 @@ func readNumbers(t *testing.T, name string, seen map[int]bool) (first, last int)
 // The broker is killed and restarted while a producer sends and a group reads. The producer
 // continues: every line is stored once and in order, and the group gets each.
 func TestProducerOutlivesKilledBrokers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	p := newWorkDir(t)
 	b := p.serve()
 	address := b.address()

@@ -218,6 +218,9 @@ func interrupted(t *testing.T, p *workDir, args ...string) (kills int) {
 }
 
 func TestInterruptions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	p := newWorkDir(t)
 	p.serve()
 	o := p.old("old/t")

@@ -240,6 +240,9 @@ func namesOfFiles(t *testing.T, paths []string, names map[string]bool) {
 // export of the second is refused, and the files of the first do not change. A symbolic link makes
 // the folder the same here.
 func TestExportWhereCaseDoesNotCount(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	p := newWorkDir(t)
 	p.serve()
 	p.mustWith("one\ntwo\n", "produce", "orders")

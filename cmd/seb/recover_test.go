@@ -58,6 +58,9 @@ func (p *workDir) sealOf(epoch uint32) string {
 // TestALostSealIsRefusedAndAccepted: one object is lost. The broker's error names the command that
 // accepts the loss, and the broker serves or acknowledges nothing before.
 func TestALostSealIsRefusedAndAccepted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	p := newWorkDir(t)
 	p.produceAndStop("a", "b")
 	p.produceAndStop("c", "d")
@@ -107,6 +110,9 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 // TestAnOlderCopyIsRefusedAndAccepted: the bucket is an earlier copy, and the data folder knows a
 // later position.
 func TestAnOlderCopyIsRefusedAndAccepted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	p := newWorkDir(t)
 	p.produceAndStop("a")
 	bucket, older := filepath.Join(p.dir, "bucket"), filepath.Join(p.dir, "older")

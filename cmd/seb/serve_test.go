@@ -232,6 +232,9 @@ func lyingStore(t *testing.T) string {
 }
 
 func TestStoreThatFailsTheCheck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	p := newWorkDir(t)
 	p.env = []string{"AWS_ACCESS_KEY_ID=k", "AWS_SECRET_ACCESS_KEY=s"}
 	bucket := lyingStore(t)

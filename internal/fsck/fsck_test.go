@@ -151,6 +151,7 @@ func (s slow) Get(ctx context.Context, key string, r objstore.Range) (objstore.O
 
 // TestAfterKills: brokers killed at any time leave a clean bucket.
 func TestAfterKills(t *testing.T) {
+	t.Parallel()
 	for _, s := range []objstore.Store{objstore.NewMemory(), disk(t)} {
 		for run := range 12 {
 			b := open(t, options(s, 5))

@@ -241,6 +241,7 @@ func forEachGapped(t *testing.T, test func(t *testing.T, g *gappy)) {
 // TestReadsPassGaps: for any encoding, limit and start, a reader that continues where an answer
 // says gets each remaining record in order and reaches the end.
 func TestReadsPassGaps(t *testing.T) {
+	t.Parallel()
 	forEachGapped(t, func(t *testing.T, g *gappy) {
 		limits := []string{"max-records=1", "max-records=2", "max-records=100", "max-records=100&max-bytes=1", "max-records=3&max-bytes=45000"}
 		for _, form := range []string{api.Multipart, api.JSON, api.NDJSON, api.RecordBatch} {

@@ -125,6 +125,7 @@ func TestIdleConnectionsAreEvicted(t *testing.T) {
 // TestAuthenticatedConnectionsAreKept: at the limit a client keeps its connections between requests
 // and a new connection is refused, until one of them has been idle for long.
 func TestAuthenticatedConnectionsAreKept(t *testing.T) {
+	t.Parallel()
 	topics := "GET /topics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nAuthorization: " + canary + "\r\n\r\n"
 	s := start(t, func(c *setup) {
 		c.http.Connections, c.http.QueueWait, c.http.KeepIdle = 3, 20*time.Millisecond, time.Hour

@@ -44,6 +44,7 @@ func flipped(t *testing.T, from objstore.Store, text []byte) objstore.Store {
 }
 
 func TestCorruptDataIsNamed(t *testing.T) {
+	t.Parallel()
 	inner := objstore.NewMemory()
 	first := start(t, func(c *setup) { c.store = inner })
 	first.mustPost("topic-name=t", api.TextPlain, "good")

@@ -72,6 +72,7 @@ func TestEvaluateAnswers(t *testing.T) {
 }
 
 func TestEvaluateFaults(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	const at = `,"at":"2026-03-01T12:00:00Z"}`
 	for body, want := range map[string]api.Problem{

@@ -203,6 +203,7 @@ func TestDuplicateEvents(t *testing.T) {
 // TestEventsWithoutAStore: events that were sent to the store have an unknown outcome; others are
 // rejected.
 func TestEventsWithoutAStore(t *testing.T) {
+	t.Parallel()
 	var store *storetest.Faulty
 	s := eventServer(t, func(c *setup) {
 		store = storetest.NewFaulty(c.store, 1, storetest.Faults{})

@@ -152,6 +152,7 @@ func TestCommitsWithDifferentOutcomes(t *testing.T) {
 }
 
 func TestBadOffsets(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	newTopic(s, "t", 1)
 	one := "/offsets?group=g&topic-name=t&partition=0"

@@ -19,6 +19,7 @@ import (
 )
 
 func TestBadBodies(t *testing.T) {
+	t.Parallel()
 	s := start(t, func(c *setup) { c.http.RecordsMax = 1000; c.limit = 64 << 20 })
 	const limit = 8 << 20
 	good, kind := form("abc", "defg")
@@ -175,6 +176,7 @@ func TestOverBudgetIs429(t *testing.T) {
 }
 
 func TestGrowingBodyThatDoesNotFitIs429(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	c := s.budget.Class(budget.Produce)
 	r, err := c.Reserve(c.Limit() - 256<<10)
@@ -255,6 +257,7 @@ func TestOriginalClientIsCut(t *testing.T) {
 }
 
 func TestHangingStore(t *testing.T) {
+	t.Parallel()
 	store := storetest.NewFaulty(objstore.NewMemory(), 1, storetest.Faults{})
 	s := start(t, func(c *setup) {
 		c.store = store

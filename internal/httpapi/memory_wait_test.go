@@ -210,6 +210,7 @@ func TestReadsOfTheOriginalTimeOut(t *testing.T) {
 // TestManyReadsOfTheOriginal: all of many readers get their records, although the memory is not
 // enough for all at once.
 func TestManyReadsOfTheOriginal(t *testing.T) {
+	t.Parallel()
 	const batches = 64 // of 16 KiB
 	s := diskSetup(t, 16<<20, batches)
 	var wg sync.WaitGroup

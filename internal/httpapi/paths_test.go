@@ -89,6 +89,7 @@ func (s *server) line(method, target, headers string) (int, string) {
 // TestPathSpellings: no spelling of a protected path reaches the route without the key. With the
 // key only an equivalent spelling does.
 func TestPathSpellings(t *testing.T) {
+	t.Parallel()
 	s := everyRoute(t)
 	before, cells := s.everything(), 0
 	for _, rt := range routes {
@@ -185,6 +186,7 @@ var keyLines = []struct {
 
 // TestKeysByteForByte covers headers that client libraries would not send.
 func TestKeysByteForByte(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	for _, c := range keyLines {
 		lines := c.lines

@@ -142,6 +142,7 @@ func TestSlowBodyIsAborted(t *testing.T) {
 // TestWaitsOutliveTheBodysDeadline: a wait that is longer than the body's timeout must not look
 // like a disconnected client.
 func TestWaitsOutliveTheBodysDeadline(t *testing.T) {
+	t.Parallel()
 	s := start(t, func(c *setup) {
 		c.http.StepTimeout = 50 * time.Millisecond
 		c.broker.NoWait = false

@@ -312,6 +312,7 @@ func TestReadsReturnWhatFits(t *testing.T) {
 }
 
 func TestSlowReaderIsDropped(t *testing.T) {
+	t.Parallel()
 	s := start(t, func(c *setup) { c.http.StepTimeout = 200 * time.Millisecond })
 	for range 6 {
 		s.mustPost("topic-name=t", api.OctetStream, strings.Repeat("x", 4<<20))

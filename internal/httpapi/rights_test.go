@@ -111,6 +111,7 @@ func (l *validRequest) deniedStatus(rt *route, path string) int {
 // TestEveryRouteRequiresItsRights asks each route with every kind of token. Exactly one answer is
 // expected of each; requests without the right change nothing.
 func TestEveryRouteRequiresItsRights(t *testing.T) {
+	t.Parallel()
 	clock := &movable{}
 	s := everyRoute(t, func(c *setup) { c.now = clock.now })
 	expired := s.token("expired", clock.now().Add(time.Hour), permit(access.All, access.Topic, access.Any), permit(access.All, access.Cluster, access.ClusterName))

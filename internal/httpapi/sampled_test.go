@@ -36,6 +36,7 @@ func TestSampledLines(t *testing.T) {
 
 // TestDisconnectsAreNotErrors checks that disconnected clients are logged once, at level info.
 func TestDisconnectsAreNotErrors(t *testing.T) {
+	t.Parallel()
 	store := storetest.NewFaulty(objstore.NewMemory(), 1, storetest.Faults{})
 	s := start(t, func(c *setup) {
 		c.store = store

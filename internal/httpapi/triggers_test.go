@@ -185,6 +185,7 @@ func TestTriggerFaults(t *testing.T) {
 
 // TestBadTriggerRequests covers faults in the path, the size, the query and the state.
 func TestBadTriggerRequests(t *testing.T) {
+	t.Parallel()
 	s := triggerServer(t)
 	for _, id := range []string{"a%20b", "%C3%A4", strings.Repeat("a", 129)} {
 		if p := s.send("PUT", "/triggers/"+id, `{"expr":"A"}`).problem(t); p.Code != api.BadRequest || p.Field != "id" {

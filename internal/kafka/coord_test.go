@@ -468,6 +468,7 @@ func TestMembersJoinLeaveAndCrash(t *testing.T) {
 // TestGroupsSurviveRestarts: after restarts and takeovers members continue from the committed
 // offsets, while records are written.
 func TestGroupsSurviveRestarts(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"cooperative-sticky", "server-side"} {
 		t.Run(name, func(t *testing.T) { outlive(t, protocols[name]) })
 	}

@@ -196,6 +196,7 @@ func (s *stuck) Put(ctx context.Context, key string, body objstore.Body) error {
 // REQUEST_TIMED_OUT. One that was not sent is NOT_ENOUGH_REPLICAS and never stored. A repeat
 // returns the offset of the first one.
 func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	store := &stuck{Store: objstore.NewMemory()}
 	s := serve(t, openBroker(t, store, nil), kafka.Options{})
 	ref := topic(t, s.b, "t", broker.TopicSpec{})

@@ -354,6 +354,9 @@ const keysChild = "SEB_TEST_KEYS_CHILD"
 // TestKilledBrokers: a broker that is killed while it writes its index leaves a file that the next
 // one continues with.
 func TestKilledBrokers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
 	t.Parallel()
 	if dir := os.Getenv(keysChild); dir != "" {
 		busyBroker(t, dir)
