@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/delivery"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
@@ -37,6 +39,9 @@ type Options struct {
 	// first write 10 minutes or more after Open raises the bucket to the highest level that this
 	// program knows. Older programs refuse it from then on.
 	HoldUpgrade bool
+	// AuditTopic is the topic of audit records, which Seb creates: each change of topics, groups and
+	// triggers has one. "" makes none.
+	AuditTopic string
 	// NoAutoCreate refuses records for unknown topics instead of creating the topic.
 	NoAutoCreate bool
 	// BatchWait is the time to collect records for one object. 0 means 250 ms on remote buckets and
@@ -107,7 +112,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	no := node.Options{
 		Bucket: o.Bucket, DataDir: o.DataDir, ReadOnly: o.ReadOnly, HoldUpgrade: o.HoldUpgrade, NoAutoCreate: o.NoAutoCreate,
-		BatchWait: o.BatchWait, BatchBytes: o.BatchBytes, MemoryLimit: o.MemoryLimit, Logger: o.Logger,
+		AuditTopic: o.AuditTopic, Origin: audit.Origin{Principal: access.RootID, Protocol: "library"}, BatchWait: o.BatchWait, BatchBytes: o.BatchBytes, MemoryLimit: o.MemoryLimit, Logger: o.Logger,
 	}
 	if o.BatchWait < 0 {
 		no.BatchWait = node.BatchNone

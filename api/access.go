@@ -60,10 +60,40 @@ type TokenSecret struct {
 // TokenCreated is the answer to POST /tokens and POST /tokens/{id}/rotate.
 type TokenCreated struct {
 	Token
-	Secret string `json:"token"` // the key for requests; the broker does not store it
+	Secret string `json:"token"`          // the key for requests; the broker does not store it
+	Hint   string `json:"hint,omitempty"` // advice, with the first token of a bucket
 }
 
 // Tokens is the answer to GET /tokens, sorted by ID.
 type Tokens struct {
 	Tokens []Token `json:"tokens"`
+}
+
+// AuditRecord is the value of a record in the audit topic. The record's timestamp is the time of the
+// change.
+type AuditRecord struct {
+	Actor    AuditActor    `json:"actor"`
+	From     string        `json:"from,omitempty"`     // address of the client
+	Protocol string        `json:"protocol,omitempty"` // http, kafka or library
+	Request  string        `json:"request,omitempty"`  // X-Request-Id; for Kafka client ID and correlation ID
+	Action   string        `json:"action"`             // such as topic.create
+	Resource AuditResource `json:"resource"`
+	Outcome  string        `json:"outcome"` // done, denied or failed-login
+	// Count is the number of denials or failed logins that the record stands for; absent: one.
+	Count   int               `json:"count,omitempty"`
+	Details map[string]string `json:"details,omitempty"` // without secrets and values of records
+}
+
+// AuditActor is the client of a change.
+type AuditActor struct {
+	// Principal is the ID of a token, or the name of a user; seb is the root key. Absent: Seb itself,
+	// or a client that has not authenticated.
+	Principal string `json:"principal,omitempty"`
+	Secret    string `json:"secret,omitempty"` // number of the token's secret, hexadecimal
+}
+
+// AuditResource is what a record is about.
+type AuditResource struct {
+	Type string `json:"type"` // a type of rules, or principal, acl, network
+	Name string `json:"name"`
 }

@@ -72,6 +72,9 @@ this command has, and does not outlive that key.`,
 func printSecret(cmd *cobra.Command, asJSON bool, t *client.CreatedToken) error {
 	if !asJSON {
 		fmt.Fprintf(cmd.ErrOrStderr(), "token %s: store it now, it is not shown again\n", t.ID)
+		if t.Hint != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "hint: %s\n", t.Hint)
+		}
 	}
 	return printOr(cmd.OutOrStdout(), asJSON, t, func(w io.Writer, t *client.CreatedToken) error {
 		_, err := fmt.Fprintln(w, t.Secret)

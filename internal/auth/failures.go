@@ -27,6 +27,9 @@ const (
 type Failures struct {
 	log *slog.Logger
 	now func() time.Time
+	// Audit, if not nil, is called with each failure, the client's address and its network. It must
+	// not block. Set it before the first failure.
+	Audit func(listener, remote, network string)
 
 	mu       sync.Mutex // guards the following fields
 	networks map[netip.Prefix]*network
@@ -54,10 +57,14 @@ func (f *Failures) Failed(listener, remote string) (wait time.Duration) {
 	if f == nil {
 		return 0
 	}
+	network := prefixOf(remote)
+	if f.Audit != nil {
+		f.Audit(listener, remote, network.String())
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
-	n := f.networkLocked(prefixOf(remote), now)
+	n := f.networkLocked(network, now)
 	n.empty = later(n.empty, now.Add(-freeFailures*regain)).Add(regain)
 	if n.empty.After(now) {
 		n.empty, wait = now, FailureDelay

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,5 +62,16 @@ func TestTheTableOfNetworksIsBounded(t *testing.T) {
 		if len(f.networks) > networksMax {
 			t.Fatalf("%d networks are kept", len(f.networks))
 		}
+	}
+}
+
+func TestEachFailureIsReported(t *testing.T) {
+	f := NewFailures(slog.New(slog.DiscardHandler), nil)
+	var got []string
+	f.Audit = func(listener, remote, network string) { got = append(got, listener+" "+remote+" "+network) }
+	f.Failed("http", "192.0.2.7:5")
+	f.Failed("kafka", "[2001:db8::1]:5")
+	if want := []string{"http 192.0.2.7:5 192.0.2.0/24", "kafka [2001:db8::1]:5 2001:db8::/64"}; !slices.Equal(got, want) {
+		t.Errorf("reported %q, want %q", got, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/audit"
 )
 
 // Identity is an authenticated client. Its methods decide by the newest committed rules and may be
@@ -81,6 +82,11 @@ func (i *Identity) Name() string {
 		return access.RootID
 	}
 	return i.id
+}
+
+// Origin describes the client in audit records, without its request.
+func (i *Identity) Origin() audit.Origin {
+	return audit.Origin{Principal: i.Name(), Secret: i.secret}
 }
 
 // Expires is when the identity ends, as of its login; zero if it does not.

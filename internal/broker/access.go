@@ -7,25 +7,31 @@ import (
 	"sync"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-type checkKey struct{}
-
-// WithCheck returns a context whose changes of the state are made with a client's authority. If the
-// state of the slot no longer allows a change, it is refused with ErrUnauthorized. A nil Check is
-// the authority of the root key, as is a context without one. Appends have a Check of their own.
-func WithCheck(ctx context.Context, c *access.Check) context.Context {
-	if c == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, checkKey{}, c)
+// Client is the client of a change of the state. The zero value is Seb itself.
+type Client struct {
+	// Check is the authority of the client. If the state of the slot no longer allows a change, it
+	// is refused with ErrUnauthorized. A nil Check is the authority of the root key. Appends have a
+	// Check of their own.
+	Check *access.Check
+	// Origin describes the client in audit records.
+	Origin audit.Origin
 }
 
-// CheckOf returns the Check of WithCheck, or nil.
-func CheckOf(ctx context.Context) *access.Check {
-	c, _ := ctx.Value(checkKey{}).(*access.Check)
+type clientKey struct{}
+
+// WithClient returns a context whose changes of the state are those of a client.
+func WithClient(ctx context.Context, c Client) context.Context {
+	return context.WithValue(ctx, clientKey{}, c)
+}
+
+// ClientOf returns the Client of WithClient, or the zero value.
+func ClientOf(ctx context.Context) Client {
+	c, _ := ctx.Value(clientKey{}).(Client)
 	return c
 }
 
@@ -48,7 +54,7 @@ func (b *Broker) ChangeAccess(ctx context.Context, plan func(*access.Table) (acc
 		}
 		c.Base = now.Version
 		r := state.Record{Kind: state.AccessChange, Access: &c}
-		if err := b.propose(ctx, r); !errors.Is(err, state.ErrAccessConflict) {
+		if err := b.propose(ctx, r, accessChange(now, &c)); !errors.Is(err, state.ErrAccessConflict) {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
@@ -30,7 +31,8 @@ type Broker struct {
 
 	fresh freshness
 
-	access accessChanges
+	access  accessChanges
+	sampler *audit.Sampler // of denials and failed logins; nil: none
 
 	closing chan struct{} // closed by the first Close
 	closed  sync.Once
@@ -78,6 +80,9 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	b.stop = stop
 	if !b.ReadOnly() {
 		b.running.Go(func() { b.retain(run) })
+	}
+	if !b.ReadOnly() && o.AuditTopic != "" {
+		b.startSampler(run)
 	}
 	return b, nil
 }

@@ -41,6 +41,10 @@ var (
 	ErrNotSent        = log.ErrNotSent
 	// ErrUnauthorized: the principal has no right to the request.
 	ErrUnauthorized = state.ErrUnauthorized
+	// ErrNotAudited: the audit record of a change has no place in the log, so nothing was changed.
+	ErrNotAudited = state.ErrNotAudited
+	// ErrAuditTopic: clients neither write to the topic of audit records nor delete it.
+	ErrAuditTopic = state.ErrAuditTopic
 	// ErrClock: the machine's clock contradicts the store's or the log's time, so the broker
 	// commits nothing.
 	ErrClock = log.ErrClock

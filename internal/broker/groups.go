@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -110,7 +112,7 @@ func (b *Broker) submitOffsets(ctx context.Context, group string, commits []Offs
 		op := core.Op{Record: state.Record{
 			Kind: state.OffsetCommit, Name: group, Topic: id.topic, Partition: id.partition, Offset: c.Offset,
 			Metadata: c.Metadata, Time: now,
-		}, Check: CheckOf(ctx)}
+		}, Check: ClientOf(ctx).Check}
 		if c.Expected != nil {
 			op.Conditional, op.Expected = true, *c.Expected
 		}
@@ -303,7 +305,7 @@ func (b *Broker) GroupLags(limit int) (lags []GroupLag, groups int) {
 // DeleteGroup deletes all offsets of a group and waits until that is committed. Errors:
 // ErrUnknownGroup, and those of an append.
 func (b *Broker) DeleteGroup(ctx context.Context, name string) error {
-	return b.propose(ctx, state.Record{Kind: state.OffsetDelete, Name: name})
+	return b.propose(ctx, state.Record{Kind: state.OffsetDelete, Name: name}, changeOf("group.delete", access.Group, name))
 }
 
 // DeleteOffset deletes a group's offset in one partition, if it has one, and waits until that is
@@ -314,5 +316,6 @@ func (b *Broker) DeleteOffset(ctx context.Context, group, topic string, partitio
 	if err != nil {
 		return err
 	}
-	return b.propose(ctx, state.Record{Kind: state.OffsetDelete, Name: group, Topic: id.topic, Partition: id.partition})
+	c := changeOf("group.delete-offset", access.Group, group, "topic", topic, "partition", strconv.Itoa(int(partition)))
+	return b.propose(ctx, state.Record{Kind: state.OffsetDelete, Name: group, Topic: id.topic, Partition: id.partition}, c)
 }

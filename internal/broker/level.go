@@ -3,8 +3,10 @@ package broker
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -19,10 +21,8 @@ func (b *Broker) Level() Level { return b.log.Level() }
 // committed, and returns the level. From then on, programs that do not know that level refuse the
 // bucket. A bucket at that level already does not change. Errors: those of an append.
 func (b *Broker) Raise(ctx context.Context) (Level, error) {
-	if err := b.refuses(ctx); err != nil {
-		return Level{}, err
-	}
-	if err := b.log.Raise(CheckOf(ctx)).Wait(ctx)[0].Err(); err != nil && !errors.Is(err, state.ErrLevelKnown) {
+	c := changeOf("cluster.upgrade", access.Cluster, access.ClusterName, "level", strconv.Itoa(state.LevelMax))
+	if err := b.propose(ctx, state.RaiseTo(state.LevelMax), c); err != nil && !errors.Is(err, state.ErrLevelKnown) {
 		return Level{}, err
 	}
 	return b.Level(), nil
@@ -61,11 +61,12 @@ func (b *Broker) ResetTime(ctx context.Context) (LogTime, error) {
 	if at := b.Level().Now; at < state.LevelRecovery {
 		return LogTime{}, &state.LevelError{Needs: state.LevelRecovery, Has: at}
 	}
-	ticket, err := b.log.ResetTime(CheckOf(ctx))
+	r, err := b.log.ResetTime()
 	if err != nil {
 		return LogTime{}, err
 	}
-	if err = ticket.Wait(ctx)[0].Err(); err != nil && !errors.Is(err, state.ErrNotLater) {
+	c := changeOf("cluster.reset-time", access.Cluster, access.ClusterName, "time", time.UnixMicro(r.Time).UTC().Format(time.RFC3339))
+	if err = b.propose(ctx, r, c); err != nil && !errors.Is(err, state.ErrNotLater) {
 		return LogTime{}, err
 	}
 	return b.LogTime(), nil

@@ -15,6 +15,7 @@ type meters struct {
 	tailReads             *metrics.Counter // ranges read from memory
 	corrupt               *metrics.Counter
 	retained              *metrics.Counter // trims of partitions by retention
+	auditDropped          *metrics.Counter // denials and failed logins without an audit record
 	tailObjects, waiting  atomic.Int64
 }
 
@@ -26,6 +27,7 @@ func newMeters(o *Options) *meters {
 		fetchedBytes: s.GetOrCreateCounter(`seb_broker_fetched_bytes_total`),
 		tailReads:    s.GetOrCreateCounter(`seb_broker_tail_reads_total`),
 		retained:     s.GetOrCreateCounter(`seb_broker_retention_trims_total`),
+		auditDropped: s.GetOrCreateCounter(`seb_audit_dropped_total`),
 		corrupt:      s.GetOrCreateCounter(`seb_broker_corrupt_reads_total`),
 	}
 	s.GetOrCreateGauge(`seb_broker_tail_objects`, func() float64 { return float64(m.tailObjects.Load()) })

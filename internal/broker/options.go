@@ -8,6 +8,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
 
@@ -53,6 +54,10 @@ type Options struct {
 	// InUse, if not nil, returns an ErrTopicInUse if a topic is in use. DeleteTopic then refuses to
 	// delete it.
 	InUse func(ctx context.Context, topic string) error
+	// AuditTopic is the topic of audit records; "": none. It is created before the first of them.
+	AuditTopic string
+	// Origin describes, in audit records, the client of changes whose context has none.
+	Origin audit.Origin
 	// FillCache, if not nil, is called with each committed object, to fill a cache. The parts are
 	// valid until it returns.
 	FillCache func(key string, parts [][]byte)

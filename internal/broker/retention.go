@@ -3,9 +3,11 @@ package broker
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -119,7 +121,8 @@ func (b *Broker) Trim(ctx context.Context, topic string, partition int32, offset
 	if now, err := b.partitionInfo(id); err != nil || offset <= now.Start {
 		return now, err
 	}
-	err = b.propose(ctx, state.Record{Kind: state.TopicTrim, Topic: id.topic, Partition: id.partition, Offset: offset})
+	c := changeOf("topic.trim", access.Topic, topic, "partition", strconv.Itoa(int(partition)), "offset", strconv.FormatInt(offset, 10))
+	err = b.propose(ctx, state.Record{Kind: state.TopicTrim, Topic: id.topic, Partition: id.partition, Offset: offset}, c)
 	if err != nil {
 		return PartitionInfo{}, err
 	}

@@ -102,6 +102,9 @@ func (b *Broker) admit(a *Append) (core.Append, error) {
 		Bytes: uint32(len(a.Data)), MinTime: a.Summary.MinTimestamp, MaxTime: a.Summary.MaxTimestamp,
 		Expected: max(a.ExpectedOffset, -1), Check: a.Check,
 	}
+	if a.Topic == b.opt.AuditTopic && a.Topic != "" {
+		return h, fmt.Errorf("topic %q: %w, which only Seb writes", a.Topic, ErrAuditTopic)
+	}
 	rules, err := b.rules(a.Topic, a.Partition)
 	if err != nil {
 		return h, err

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -112,7 +114,7 @@ func (b *Broker) CreateTopic(ctx context.Context, name string, spec TopicSpec) (
 	}
 	return b.change(ctx, name, state.Record{
 		Kind: state.TopicCreate, Topic: record.NewID(), Name: name, Partitions: uint32(spec.Partitions), Settings: settings,
-	})
+	}, topicChange("topic.create", name, spec.Partitions, nil, settings))
 }
 
 // UpdateTopic adds partitions, merges settings ("" removes one) and waits until that is committed.
@@ -131,7 +133,7 @@ func (b *Broker) UpdateTopic(ctx context.Context, name string, spec TopicSpec) (
 	}
 	return b.change(ctx, name, state.Record{
 		Kind: state.TopicChange, Topic: now.ID, Partitions: uint32(spec.Partitions), Settings: settings,
-	})
+	}, topicChange("topic.alter", name, spec.Partitions, now.Settings, settings))
 }
 
 // CheckUpdate returns the error of UpdateTopic without an update.
@@ -164,7 +166,7 @@ func (b *Broker) updated(name string, spec TopicSpec) (now TopicRef, settings ma
 }
 
 // DeleteTopic deletes a topic that is not in use (Options.InUse) and waits until that is committed.
-// Errors: ErrUnknownTopic, ErrTopicInUse, and those of an append.
+// Errors: ErrUnknownTopic, ErrTopicInUse, ErrAuditTopic, and those of an append.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 	if _, ok := b.TopicNamed(name); !ok {
 		return ErrUnknownTopic
@@ -178,13 +180,16 @@ func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 }
 
 // ForceDeleteTopic deletes a topic even if it is in use, and waits until that is committed. Errors:
-// ErrUnknownTopic, and those of an append.
+// ErrUnknownTopic, ErrAuditTopic, and those of an append.
 func (b *Broker) ForceDeleteTopic(ctx context.Context, name string) error {
 	now, ok := b.TopicNamed(name)
 	if !ok {
 		return ErrUnknownTopic
 	}
-	return b.propose(ctx, state.Record{Kind: state.TopicDelete, Topic: now.ID})
+	if name == b.opt.AuditTopic {
+		return fmt.Errorf("topic %q: %w; start the broker without --audit-topic to delete it", name, ErrAuditTopic)
+	}
+	return b.propose(ctx, state.Record{Kind: state.TopicDelete, Topic: now.ID}, changeOf("topic.delete", access.Topic, name))
 }
 
 func checkPartitions(n int) error {
@@ -217,18 +222,28 @@ func checkGrowth(have, want int, settings map[string]string) error {
 }
 
 // change proposes a state record and describes the topic after it.
-func (b *Broker) change(ctx context.Context, name string, r state.Record) (TopicInfo, error) {
-	if err := b.propose(ctx, r); err != nil {
+func (b *Broker) change(ctx context.Context, name string, r state.Record, c *audit.Change) (TopicInfo, error) {
+	if err := b.propose(ctx, r, c); err != nil {
 		return TopicInfo{}, err
 	}
 	return b.Topic(ctx, name, false)
 }
 
-func (b *Broker) propose(ctx context.Context, r state.Record) error {
+// propose makes a change of a client, with an audit record about it, and waits until that is
+// committed.
+func (b *Broker) propose(ctx context.Context, r state.Record, c *audit.Change) error {
 	if err := b.refuses(ctx); err != nil {
 		return err
 	}
-	return b.log.ProposeAll([]core.Op{{Record: r, Check: CheckOf(ctx)}}).Wait(ctx)[0].Err()
+	op := core.Op{Record: r, Check: ClientOf(ctx).Check}
+	a, err := b.auditRecord(ctx, c)
+	switch {
+	case err != nil:
+		return err
+	case a == nil:
+		return b.log.ProposeAll([]core.Op{op}).Wait(ctx)[0].Err()
+	}
+	return b.log.ProposeAudited(op, a).Wait(ctx)[0].Err()
 }
 
 // AutoCreates reports whether EnsureTopic creates topics.

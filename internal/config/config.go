@@ -34,6 +34,8 @@ type Config struct {
 	DefaultPartitions int
 	// EventsTopic is the topic of events without a topic.
 	EventsTopic string
+	// AuditTopic is the topic of audit records; "": none.
+	AuditTopic string
 	// Advertise is this broker's address, which a broker that it fences passes to clients as a
 	// hint; "" means the URL it listens on.
 	Advertise   string

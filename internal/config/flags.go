@@ -24,6 +24,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.BoolVar(&c.AutoCreate, "auto-create-topics", c.AutoCreate, "create a topic when the first record is sent to it")
 	fs.IntVar(&c.DefaultPartitions, "default-partitions", c.DefaultPartitions, "partition count of a topic that a record creates, or a Kafka client without a count")
 	fs.StringVar(&c.EventsTopic, "events-topic", c.EventsTopic, "topic of events from POST /event and seb event")
+	fs.StringVar(&c.AuditTopic, "audit-topic", c.AuditTopic, "topic of audit records about changes, denials and failed logins (default none)")
 	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "address of this broker for clients of the broker that it replaces (default: the address it listens on)")
 	fs.Var(&c.MemoryLimit, "memory-limit", "bound on all buffers together")
 

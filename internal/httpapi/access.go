@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
@@ -155,12 +156,43 @@ func (by *caller) may(o access.Operation, t access.ResourceType, name string) er
 
 // forbidden returns the answer to a client without a right. It does not depend on whether the
 // resource exists.
-func forbidden(o access.Operation, t access.ResourceType, name string) *api.Problem {
+func forbidden(o access.Operation, t access.ResourceType, name string) error {
+	d := &denial{right: right{o, t, name}}
 	switch t {
 	case access.Cluster, access.Metrics:
-		return problem.New(api.Forbidden, "the key does not allow %s on the %s", o, t)
+		d.Problem = problem.New(api.Forbidden, "the key does not allow %s on the %s", o, t)
+	default:
+		d.Problem = problem.New(api.Forbidden, "the key does not allow %s on %s %s", o, t, problem.Quote(name))
 	}
-	return problem.New(api.Forbidden, "the key does not allow %s on %s %s", o, t, problem.Quote(name))
+	return d
+}
+
+// denial is a problem with the right that the client does not have.
+type denial struct {
+	*api.Problem
+	right
+}
+
+// Unwrap returns the problem.
+func (d *denial) Unwrap() error { return d.Problem }
+
+// origin describes the client of a request in audit records.
+func (by *caller) origin(ctx context.Context) audit.Origin {
+	o, slot := by.Origin(), httpconn.SlotOf(ctx)
+	o.Protocol, o.From, o.Request = "http", slot.Remote(), slot.RequestID()
+	return o
+}
+
+// audit reports a denial for the audit topic. Other errors are none.
+func (a *API) audit(r *http.Request, by *caller, err error) {
+	if err == nil || problemOf(err).Code != api.Forbidden {
+		return
+	}
+	of := right{access.Alter, access.Cluster, access.ClusterName} // a token that would have more rights
+	if d, ok := errors.AsType[*denial](err); ok {
+		of = d.right
+	}
+	a.b.Denied(by.origin(r.Context()), of.operation, of.resource, of.name)
 }
 
 // require adds a right that only the body or the state names to those that the request needs, and
@@ -190,7 +222,12 @@ func (by *caller) checked(o access.Operation, t access.ResourceType, name string
 // right again when it stores the change.
 func (by *caller) changing(ctx context.Context, o access.Operation, t access.ResourceType, name string) (context.Context, error) {
 	check, err := by.checked(o, t, name)
-	return broker.WithCheck(ctx, check), err
+	return by.acting(ctx, check), err
+}
+
+// acting returns a context for a change of the state by the client.
+func (by *caller) acting(ctx context.Context, check *access.Check) context.Context {
+	return broker.WithClient(ctx, broker.Client{Check: check, Origin: by.origin(ctx)})
 }
 
 // visible removes the offsets in topics that the client may not describe, in place.
@@ -278,6 +315,13 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 		return a.serve(rt, w, r, &a.root)
 	}
 	p := &principal{caller: caller{Identity: who}, w: w}
+	err = a.serveAs(rt, w, r, p)
+	a.audit(r, &p.caller, err)
+	return err
+}
+
+// serveAs authorizes a request of a client without the root key, and calls its route.
+func (a *API) serveAs(rt *route, w http.ResponseWriter, r *http.Request, p *principal) error {
 	if err := p.authorize(rt, r, a.o.EventsTopic); err != nil {
 		return err
 	}
@@ -289,7 +333,7 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 		}
 		return err
 	}
-	err = a.serve(rt, p, r, &p.caller)
+	err := a.serve(rt, p, r, &p.caller)
 	switch {
 	case err == nil && p.err == nil || err != nil && !p.refused():
 		return err

@@ -33,6 +33,8 @@ var faults = []struct {
 	{auth.ErrTokenExists, api.TokenExists, true},
 	{auth.ErrUnknownToken, api.UnknownToken, true},
 	{broker.ErrUnauthorized, api.Forbidden, true},
+	{broker.ErrAuditTopic, api.Forbidden, true},
+	{broker.ErrNotAudited, api.StoreUnavailable, true},
 	{broker.ErrOutcomeUnknown, api.OutcomeUnknown, false},
 	{broker.ErrUnknownTopic, api.UnknownTopic, false},
 	{broker.ErrUnknownPartition, api.UnknownPartition, true},

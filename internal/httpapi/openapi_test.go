@@ -157,7 +157,7 @@ var adminValues = map[string]any{
 		Scopes: api.Scopes{Read: []string{"r"}, Write: []string{"w"}, Admin: []string{"a"}, Groups: []string{"g"}, Triggers: []string{"t"}, Metrics: true, Cluster: true},
 	},
 	"Token": api.Token{Expires: time.Unix(1, 0), Used: time.Unix(1, 0)}, "TokenSecret": api.TokenSecret{Expires: time.Unix(1, 0), Used: time.Unix(1, 0)},
-	"TokenCreated": api.TokenCreated{Token: api.Token{Expires: time.Unix(1, 0), Used: time.Unix(1, 0)}}, "Tokens": api.Tokens{},
+	"TokenCreated": api.TokenCreated{Hint: "h", Token: api.Token{Expires: time.Unix(1, 0), Used: time.Unix(1, 0)}}, "Tokens": api.Tokens{},
 }
 
 func TestSpecDescribesEveryCodeAndMember(t *testing.T) {

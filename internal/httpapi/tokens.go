@@ -155,7 +155,11 @@ func (a *API) postToken(w http.ResponseWriter, r *http.Request, by *caller) erro
 	if err != nil {
 		return err
 	}
-	return a.writeState(w, http.StatusCreated, &api.TokenCreated{Token: *a.tokenOf(p, a.b.Access().RulesOf(p.ID)), Secret: token})
+	out := &api.TokenCreated{Token: *a.tokenOf(p, a.b.Access().RulesOf(p.ID)), Secret: token}
+	if principals, _ := a.b.Access().Len(); principals == 1 && !a.b.Audits() {
+		out.Hint = "with --audit-topic audit the broker records who changes what (seb audit)"
+	}
+	return a.writeState(w, http.StatusCreated, out)
 }
 
 // postTokenRotate replaces a token. Both are valid for the time of overlap.
@@ -168,7 +172,7 @@ func (a *API) postTokenRotate(w http.ResponseWriter, r *http.Request, by *caller
 	if err := by.ofCluster(access.Alter, id); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), a.o.AckTimeout)
+	ctx, cancel := context.WithTimeout(by.acting(r.Context(), nil), a.o.AckTimeout)
 	defer cancel()
 	if id != by.Name() || by.Root() {
 		var err error

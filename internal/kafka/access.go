@@ -3,10 +3,12 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/broker"
 )
 
@@ -35,7 +37,20 @@ func (c *call) denied(o access.Operation, t access.ResourceType, name string) in
 	if c.may(o, t, name) {
 		return none
 	}
+	return c.deny(o, t, name)
+}
+
+// deny reports a denial for the audit topic, and returns its code.
+func (c *call) deny(o access.Operation, t access.ResourceType, name string) int16 {
+	c.b.Denied(c.origin(), o, t, name)
 	return denials[t].Code
+}
+
+// origin describes the client of a request in audit records.
+func (c *call) origin() audit.Origin {
+	o := c.who.Origin()
+	o.Protocol, o.From, o.Request = "kafka", c.remote.String(), fmt.Sprintf("%s %d", c.client, c.id)
+	return o
 }
 
 // clusterDenied is denied for the cluster.
@@ -88,9 +103,9 @@ func (c *call) topicRefs() []broker.TopicRef {
 func (c *call) as(ctx context.Context, o access.Operation, t access.ResourceType, name string) (context.Context, int16) {
 	check, ok := c.who.Check(o, t, name)
 	if !ok {
-		return ctx, denials[t].Code
+		return ctx, c.deny(o, t, name)
 	}
-	return broker.WithCheck(ctx, check), none
+	return broker.WithClient(ctx, broker.Client{Check: check, Origin: c.origin()}), none
 }
 
 // operations are the client's operations on a resource, as bits of Kafka's numbers.

@@ -31,6 +31,7 @@ type fault struct {
 // again.
 var appendFaults = []fault{
 	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
+	{broker.ErrAuditTopic, kerr.TopicAuthorizationFailed},
 	{broker.ErrOutcomeUnknown, kerr.RequestTimedOut},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
@@ -112,6 +113,7 @@ var errRule = errors.New("unsupported rule")
 var accessFaults = []fault{
 	{errRule, kerr.InvalidRequest},
 	{broker.ErrUnauthorized, kerr.ClusterAuthorizationFailed},
+	{broker.ErrNotAudited, kerr.PolicyViolation},
 	{broker.ErrInvalid, kerr.InvalidRequest},
 	{auth.ErrNoPassword, kerr.ResourceNotFound},
 	{broker.ErrLevel, kerr.UnsupportedVersion},
@@ -137,6 +139,8 @@ func accessCode(err error) int16 {
 // topicFaults lists the errors of changing topics.
 var topicFaults = []fault{
 	{broker.ErrUnauthorized, kerr.TopicAuthorizationFailed},
+	{broker.ErrNotAudited, kerr.PolicyViolation},
+	{broker.ErrAuditTopic, kerr.PolicyViolation},
 	{broker.ErrUnknownTopic, kerr.UnknownTopicOrPartition},
 	{broker.ErrTopicExists, kerr.TopicAlreadyExists},
 	{broker.ErrTopicInUse, kerr.TopicDeletionDisabled},

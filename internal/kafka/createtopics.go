@@ -115,7 +115,8 @@ func (c *call) createTopic(ctx context.Context, t *kmsg.CreateTopicsRequestTopic
 		}
 		out.TopicID = info.ID
 	}
-	if out.ConfigErrorCode = c.denied(access.DescribeConfigs, access.Topic, t.Topic); out.ConfigErrorCode != none {
+	if !c.may(access.DescribeConfigs, access.Topic, t.Topic) { // the creation itself was allowed
+		out.ConfigErrorCode = denials[access.Topic].Code
 		return
 	}
 	out.NumPartitions, out.ReplicationFactor = int32(spec.Partitions), 1
@@ -143,9 +144,8 @@ func (s *Server) waitFor(ctx context.Context, millis int32) (context.Context, co
 
 // createAs is as for the creation of a topic: Create on the topic, or on the cluster.
 func (c *call) createAs(ctx context.Context, topic string) (context.Context, int16) {
-	as, code := c.as(ctx, access.Create, access.Cluster, access.ClusterName)
-	if code != none {
-		as, code = c.as(ctx, access.Create, access.Topic, topic)
+	if c.may(access.Create, access.Cluster, access.ClusterName) {
+		return c.as(ctx, access.Create, access.Cluster, access.ClusterName)
 	}
-	return as, code
+	return c.as(ctx, access.Create, access.Topic, topic)
 }

@@ -27,7 +27,7 @@ func (c *call) initProducerID(_ context.Context, r *kmsg.InitProducerIDRequest) 
 	case r.TransactionalID != nil:
 		resp.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
 	case !c.may(access.IdempotentWrite, access.Cluster, access.ClusterName) && !c.who.AllowSome(access.Write, access.Topic):
-		resp.ErrorCode = kerr.ClusterAuthorizationFailed.Code // Write on any topic is enough, too
+		resp.ErrorCode = c.deny(access.IdempotentWrite, access.Cluster, access.ClusterName) // Write on any topic is enough, too
 	case (r.ProducerID == -1) != (r.ProducerEpoch == -1): // only both or none are valid
 		resp.ErrorCode = kerr.InvalidRequest.Code
 	case c.b.ReadOnly() || !c.b.Leads():

@@ -105,7 +105,7 @@ func (p *produceCall) find(t *kmsg.ProduceRequestTopic) (ref broker.TopicRef, ch
 	case !allowed && p.version >= 13 && !p.may(access.Describe, access.Topic, name):
 		return ref, nil, kerr.UnknownTopicID.Code
 	case !allowed:
-		return ref, nil, kerr.TopicAuthorizationFailed.Code
+		return ref, nil, p.deny(access.Write, access.Topic, name)
 	case p.version < 13:
 		if ref, known = p.b.TopicNamed(name); !known {
 			return ref, nil, kerr.UnknownTopicOrPartition.Code

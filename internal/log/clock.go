@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -110,15 +109,15 @@ func (o *owner) askTime(ctx context.Context) {
 	}
 }
 
-// ResetTime assumes that the machine's clock is right and proposes that the log time goes back to
-// it (rule R15). state.ErrNotLater: the log time is not later. Error: the store's clock contradicts
-// the machine's.
-func (l *Log) ResetTime(check *access.Check) (*Ticket, error) {
+// ResetTime assumes that the machine's clock is right, and returns the change by which the log time
+// goes back to it (rule R15). A proposal of it is refused with state.ErrNotLater if the log time is
+// not later. Error: the store's clock contradicts the machine's.
+func (l *Log) ResetTime() (r state.Record, err error) {
 	l.clock.mu.Lock()
 	at, err := l.clock.time.Set(l.reading())
 	l.clock.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	return l.ProposeAll([]core.Op{{Record: state.Record{Kind: state.TimeReset, Time: at}, Check: check}}), nil
+	return state.Record{Kind: state.TimeReset, Time: at}, nil
 }

@@ -116,13 +116,13 @@ func TestRaiseLevel(t *testing.T) {
 		if v := l.Level(); v.Now != state.LevelFirst || !v.RaiseAt.IsZero() {
 			t.Errorf("level %+v", v)
 		}
-		if err := wait(t, l.Raise(nil))[0].Err(); err != nil {
+		if err := wait(t, l.Propose(state.RaiseTo(state.LevelMax)))[0].Err(); err != nil {
 			t.Fatal(err)
 		}
 		if v := l.Level(); v.Now != state.LevelMax {
 			t.Errorf("level %+v", v)
 		}
-		if err := wait(t, l.Raise(nil))[0].Err(); !errors.Is(err, state.ErrLevelKnown) {
+		if err := wait(t, l.Propose(state.RaiseTo(state.LevelMax)))[0].Err(); !errors.Is(err, state.ErrLevelKnown) {
 			t.Errorf("second raise: %v", err)
 		}
 	})

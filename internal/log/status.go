@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -109,11 +108,4 @@ func (l *Log) Level() (v Level) {
 		v.RaiseAt = l.start.Add(time.Duration(at) - firstNow)
 	}
 	return v
-}
-
-// Raise proposes to raise the bucket to the highest level that this program knows, with a client's
-// authority.
-// state.ErrLevelKnown: it is already there.
-func (l *Log) Raise(check *access.Check) *Ticket {
-	return l.ProposeAll([]core.Op{{Record: state.RaiseTo(state.LevelMax), Check: check}})
 }

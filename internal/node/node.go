@@ -120,7 +120,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	local := objstore.IsLocal(store)
 	opt := broker.Options{
 		Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, AutoCreate: !o.NoAutoCreate,
-		DefaultPartitions: o.DefaultPartitions, Checksums: !local,
+		DefaultPartitions: o.DefaultPartitions, AuditTopic: o.AuditTopic, Origin: o.Origin, Checksums: !local,
 		Core:   core.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised, SnapshotSlots: o.SnapshotSlots},
 		Batch:  o.batching(local, mem),
 		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/pack"
@@ -43,6 +44,10 @@ type Options struct {
 	// DefaultPartitions is the partition count of a topic that a record creates, or a Kafka client
 	// without a count. The default is 1.
 	DefaultPartitions int
+	// AuditTopic is the topic of audit records; "": none.
+	AuditTopic string
+	// Origin describes, in audit records, the client of changes whose context has none.
+	Origin audit.Origin
 	// Advertised is this broker's address for the clients of a broker that it fences.
 	Advertised string
 	// BatchWait is the time that the first record of an object waits for others. BatchAuto (0)

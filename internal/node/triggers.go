@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
@@ -58,9 +59,9 @@ func (l *eventLog) Append(ctx context.Context, topic record.ID, partition uint32
 	if err != nil {
 		return 0, err
 	}
-	res := l.Submit(ctx, []broker.Append{{
-		Topic: r.Name, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1, Check: broker.CheckOf(ctx),
-	}}).Wait(ctx)[0]
+	res := l.AppendChange(ctx, broker.Append{
+		Topic: r.Name, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1, Check: broker.ClientOf(ctx).Check,
+	}, audit.ChangeOf(ctx))
 	return res.Base, res.Err
 }
 

@@ -120,6 +120,9 @@ func (s *Server) prepare() (err error) {
 	if err := state.CheckTopicName(s.cfg.EventsTopic); err != nil {
 		return config.Faults{fmt.Errorf("--events-topic: %w", err)}
 	}
+	if err := s.checkAuditTopic(); err != nil {
+		return config.Faults{fmt.Errorf("--audit-topic: %w", err)}
+	}
 	if s.kafka != nil && s.cfg.Kafka.Advertise != "" {
 		if err := kafka.CheckAddress(s.cfg.Kafka.Advertise); err != nil {
 			return config.Faults{fmt.Errorf("--kafka-advertise: %w", err)}
@@ -132,6 +135,18 @@ func (s *Server) prepare() (err error) {
 		s.pprof, err = startPprof(&s.cfg.Pprof, s.cfg.HTTP.Hosts.List())
 	}
 	return err
+}
+
+// checkAuditTopic checks the name of the audit topic, which must be no other topic of Seb.
+func (s *Server) checkAuditTopic() error {
+	name, o := s.cfg.AuditTopic, (trigger.Options{}).WithDefaults()
+	switch name {
+	case "":
+		return nil
+	case o.Triggers, o.Firings, s.cfg.EventsTopic:
+		return fmt.Errorf("topic %q has another purpose", name)
+	}
+	return state.CheckTopicName(name)
 }
 
 // checkCacheDir checks that the folder of the disk cache of a remote bucket can be created.
@@ -189,14 +204,18 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 // ownTopics are the topics of Seb itself, which no prefix of a rule matches.
 func (s *Server) ownTopics() []string {
 	o := (trigger.Options{}).WithDefaults()
-	return []string{o.Triggers, o.Firings, s.cfg.EventsTopic}
+	own := []string{o.Triggers, o.Firings, s.cfg.EventsTopic}
+	if s.cfg.AuditTopic != "" {
+		own = append(own, s.cfg.AuditTopic)
+	}
+	return own
 }
 
 func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	c := &s.cfg
 	o := node.Options{
 		Bucket: c.Bucket, DataDir: c.DataDir, ReadOnly: c.ReadOnly, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
-		Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
+		AuditTopic: c.AuditTopic, Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
 		Pack:       pack.Config{Target: int64(c.Maintenance.PackBytes), Age: c.Maintenance.PackAge},
 		MergeEvery: c.Maintenance.MergeInterval, SnapshotSlots: c.Maintenance.SnapshotSlots, RetentionEvery: c.Maintenance.RetentionInterval,
@@ -257,6 +276,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		}
 	}
 	failures := auth.NewFailures(s.log, nil)
+	failures.Audit = s.node.FailedLogin
 	s.openGroups(ctx, set)
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,

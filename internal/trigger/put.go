@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
@@ -67,7 +70,7 @@ func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 		return Put{}, err
 	}
 	out.Version = d.Version
-	return out, e.define(ctx, d.ID, &d)
+	return out, e.define(ctx, "trigger.put", d.ID, &d)
 }
 
 // setBorder sets the border of a definition to the end of the log, and returns the start offsets of
@@ -229,13 +232,15 @@ func (e *Engine) nextVersion(ctx context.Context, d *rule.Definition) error {
 }
 
 // define appends a definition, or with nil its deletion, and waits until the engine has read it.
-func (e *Engine) define(ctx context.Context, id string, d *rule.Definition) error {
+func (e *Engine) define(ctx context.Context, action, id string, d *rule.Definition) error {
 	t, ok := e.opt.Log.Topic(e.opt.Triggers)
 	if !ok {
 		return ErrUnavailable
 	}
+	change := audit.Change{Action: action, Resource: api.AuditResource{Type: "trigger", Name: id}}
 	r := record.Record{Key: []byte(id)}
 	if d != nil {
+		change.Details = map[string]string{"topic": d.Topic, "version": strconv.Itoa(d.Version)}
 		value, err := d.Encode()
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -243,7 +248,7 @@ func (e *Engine) define(ctx context.Context, id string, d *rule.Definition) erro
 		r.Value = value
 	}
 	r.Timestamp = e.opt.Now().UnixMilli()
-	base, err := e.opt.Log.Append(ctx, t.ID, 0, []record.Record{r})
+	base, err := e.opt.Log.Append(audit.WithChange(ctx, &change), t.ID, 0, []record.Record{r})
 	if err != nil {
 		return fmt.Errorf("trigger %s: %w", id, err)
 	}
@@ -254,7 +259,11 @@ func (e *Engine) define(ctx context.Context, id string, d *rule.Definition) erro
 // Pause suppresses firings from now on and stops deliveries; with paused false it resumes both.
 // Errors: ErrUnknownTrigger and those of Put.
 func (e *Engine) Pause(ctx context.Context, id string, paused bool) error {
-	return e.alter(ctx, id, func(d *rule.Definition) *rule.Definition {
+	action := "trigger.resume"
+	if paused {
+		action = "trigger.pause"
+	}
+	return e.alter(ctx, action, id, func(d *rule.Definition) *rule.Definition {
 		d.Status = rule.Active
 		if paused {
 			d.Status = rule.Paused
@@ -265,10 +274,10 @@ func (e *Engine) Pause(ctx context.Context, id string, paused bool) error {
 
 // Delete deletes a trigger and cancels its undelivered firings. Errors: those of Pause.
 func (e *Engine) Delete(ctx context.Context, id string) error {
-	return e.alter(ctx, id, func(*rule.Definition) *rule.Definition { return nil })
+	return e.alter(ctx, "trigger.delete", id, func(*rule.Definition) *rule.Definition { return nil })
 }
 
-func (e *Engine) alter(ctx context.Context, id string, f func(d *rule.Definition) *rule.Definition) error {
+func (e *Engine) alter(ctx context.Context, action, id string, f func(d *rule.Definition) *rule.Definition) error {
 	if !e.opt.Log.Leads() {
 		return ErrNotLeader
 	}
@@ -281,7 +290,7 @@ func (e *Engine) alter(ctx context.Context, id string, f func(d *rule.Definition
 	if err != nil {
 		return err
 	}
-	return e.define(ctx, id, f(&old.Definition))
+	return e.define(ctx, action, id, f(&old.Definition))
 }
 
 // unseen returns a warning for each name that no event of a topic has had yet.
@@ -320,6 +329,8 @@ func (e *Engine) Erase(ctx context.Context, topic, entity string) error {
 		return fmt.Errorf("%w: topic %q does not hold events", ErrInvalid, topic)
 	}
 	ends := make([]int64, t.Partitions) // the partitioner is unknown
+	change := audit.Change{Action: "entity.erase", Resource: api.AuditResource{Type: "topic", Name: topic}}
+	ctx = audit.WithChange(ctx, &change)
 	for part := range ends {
 		base, err := e.opt.Log.Append(ctx, t.ID, uint32(part), []record.Record{{Key: []byte(entity)}})
 		if err != nil {

@@ -65,6 +65,7 @@ var levels = map[string]int{
 	"internal/config":   0,
 	"internal/budget":   0,
 	"internal/access":   -1,
+	"internal/audit":    1,
 	"internal/auth":     5,
 	"internal/quiet":    0,
 	"internal/machine":  0,

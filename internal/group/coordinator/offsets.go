@@ -42,7 +42,7 @@ func (c *Coordinator) Commit(caller *group.Caller, check *access.Check, commits 
 
 // queueLocked queues an admitted commit.
 func (c *Coordinator) queueLocked(group string, admitted uint64, commits []broker.OffsetCommit, check *access.Check) *broker.OffsetTicket {
-	t := c.b.SubmitOffsets(broker.WithCheck(c.ctx, check), group, commits)
+	t := c.b.SubmitOffsets(broker.WithClient(c.ctx, broker.Client{Check: check}), group, commits)
 	c.countLocked()
 	c.done.Go(func() {
 		t.Wait(c.ctx)
@@ -96,7 +96,7 @@ func (c *Coordinator) CommitOffsets(ctx context.Context, groupID string, commits
 	var ticket *broker.OffsetTicket
 	admitted, code := c.admitLocked(groupID)
 	if code == group.OK {
-		ticket = c.queueLocked(groupID, admitted, commits, broker.CheckOf(ctx))
+		ticket = c.queueLocked(groupID, admitted, commits, broker.ClientOf(ctx).Check)
 	}
 	c.mu.Unlock()
 	switch code {
@@ -160,7 +160,7 @@ func (c *Coordinator) change(ctx context.Context, groupID string, do func(ctx co
 	if code == group.OK {
 		c.countLocked()
 		c.done.Go(func() {
-			done <- do(broker.WithCheck(c.ctx, broker.CheckOf(ctx)))
+			done <- do(broker.WithClient(c.ctx, broker.ClientOf(ctx)))
 			c.endCommit(groupID, admitted)
 		})
 	}

@@ -23,6 +23,7 @@ type ConnSlot struct {
 	c             *Connections
 	conn          net.Conn
 	refused       bool         // set before the first request
+	request       string       // its name by the client
 	body          int64        // length of the request's body
 	whole         bool         // the request's body arrived with its head
 	read          atomic.Int64 // bytes of the request's body
@@ -81,6 +82,7 @@ func (p *ConnSlot) Begin(r *http.Request) *api.Problem {
 		return nil
 	}
 	p.body, p.whole = r.ContentLength, false
+	p.request = r.Header.Get("X-Request-Id")
 	seen, ok := p.conn.(seenConn)
 	if !ok {
 		return nil
@@ -89,6 +91,23 @@ func (p *ConnSlot) Begin(r *http.Request) *api.Problem {
 	// Without a body net/http may be reading ahead by now, and then the rest of g belongs to it.
 	p.whole = r.ContentLength > 0 && g.ahead >= r.ContentLength
 	return g.head.fault(r)
+}
+
+// Remote returns the client's address.
+func (p *ConnSlot) Remote() string {
+	if p == nil {
+		return ""
+	}
+	return p.conn.RemoteAddr().String()
+}
+
+// RequestID returns the name that the client gave its request (X-Request-Id), or "". Only the
+// request's handler may call it.
+func (p *ConnSlot) RequestID() string {
+	if p == nil {
+		return ""
+	}
+	return p.request
 }
 
 // BodyReceived reports, after Begin, whether the whole body has already arrived. Reading it then

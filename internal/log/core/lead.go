@@ -197,7 +197,7 @@ func (c *Core) audited(p *Proposal, audit int32, change func() error) error {
 	}
 	a := &p.Appends[audit-1]
 	if a.Base, a.Err = c.lead.overlay.Reserve(a.Topic, a.Partition, a.Span, a.Expected); a.Err != nil {
-		a.Err = fmt.Errorf("%w: %w", state.ErrNotAudited, a.Err)
+		a.Err = fmt.Errorf("%w: %s", state.ErrNotAudited, a.Err.Error())
 		return a.Err
 	}
 	if a.Err = change(); a.Err != nil {

@@ -43,7 +43,7 @@ var (
 	ErrShrink error = &InvalidError{Field: "partitions", Reason: "the number of partitions cannot be reduced"}
 
 	// ErrNotAudited: the audit record of a change has no place in the log, so the change has none. It
-	// wraps the reason.
+	// does not wrap the reason, which is about another topic than that of the change.
 	ErrNotAudited = errors.New("the change cannot be recorded in the audit topic")
 	// ErrAuditTopic: the topic gets audit records of the same slot, so the slot cannot delete it.
 	ErrAuditTopic = errors.New("topic holds audit records")

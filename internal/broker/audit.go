@@ -1,0 +1,252 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/audit"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// changeOf describes a change. details are names and values in turn.
+func changeOf(action string, t access.ResourceType, name string, details ...string) *audit.Change {
+	c := &audit.Change{Action: action, Resource: api.AuditResource{Type: t.String(), Name: name}, Details: map[string]string{}}
+	for i := 0; i < len(details); i += 2 {
+		c.Details[details[i]] = details[i+1]
+	}
+	return c
+}
+
+// topicChange describes a topic's creation or change, with the settings that differ; "" is a removed
+// one.
+func topicChange(action, name string, partitions int, old, now map[string]string) *audit.Change {
+	c := changeOf(action, access.Topic, name)
+	for k := range old { //tidy:unordered fills a map
+		if _, ok := now[k]; !ok {
+			c.Details[k] = ""
+		}
+	}
+	for k, v := range now { //tidy:unordered fills a map
+		if was, ok := old[k]; !ok || was != v {
+			c.Details[k] = v
+		}
+	}
+	if partitions > 0 {
+		c.Details["partitions"] = strconv.Itoa(partitions)
+	}
+	return c
+}
+
+// accessChange describes a change of principals and rules. It names no secret.
+func accessChange(t *access.Table, c *access.Change) *audit.Change {
+	out := &audit.Change{Action: "access.change", Resource: api.AuditResource{Type: "acl"}, Details: map[string]string{}}
+	for i := range c.Put {
+		out.Action, out.Resource = principalAction(t, &c.Put[i]), api.AuditResource{Type: "principal", Name: c.Put[i].ID}
+		if at := c.Put[i].Expires; at != 0 {
+			out.Details["expires"] = time.UnixMicro(at).UTC().Format(time.RFC3339)
+		}
+	}
+	for _, id := range c.Delete {
+		out.Action, out.Resource = "token.revoke", api.AuditResource{Type: "principal", Name: id}
+	}
+	if len(c.Put)+len(c.Delete) == 0 {
+		rules := slices.Concat(c.PutRules, c.DeleteRules)
+		if len(rules) > 0 {
+			out.Action, out.Resource.Name = ruleAction(c), rules[0].Principal
+		}
+	}
+	addRules(out, "rules", c.PutRules)
+	addRules(out, "removed-rules", c.DeleteRules)
+	return out
+}
+
+// principalAction is the action by which a principal becomes p.
+func principalAction(t *access.Table, p *access.Principal) string {
+	tokens := func(p *access.Principal) (ids []uint64) {
+		for i := range p.Secrets {
+			if p.Secrets[i].IsToken() {
+				ids = append(ids, p.Secrets[i].ID)
+			}
+		}
+		return ids
+	}
+	now := tokens(p)
+	old := t.Principal(p.ID)
+	switch {
+	case old == nil && len(now) > 0:
+		return "token.create"
+	case old == nil:
+		return "password.set"
+	case !slices.Equal(tokens(old), now):
+		return "token.rotate"
+	case len(old.Secrets) > len(p.Secrets):
+		return "password.delete"
+	}
+	return "password.set"
+}
+
+func ruleAction(c *access.Change) string {
+	switch {
+	case len(c.PutRules) == 0:
+		return "acl.remove"
+	case len(c.DeleteRules) > 0:
+		return "acl.change"
+	case slices.ContainsFunc(c.PutRules, func(r access.Rule) bool { return !r.Deny }):
+		return "acl.allow"
+	}
+	return "acl.deny"
+}
+
+// rulesMax bounds the rules that a record lists.
+const rulesMax = 50
+
+func addRules(c *audit.Change, name string, rules []access.Rule) {
+	if len(rules) == 0 {
+		return
+	}
+	var list []string
+	for _, r := range rules[:min(len(rules), rulesMax)] {
+		list = append(list, r.String())
+	}
+	if n := len(rules) - len(list); n > 0 {
+		list = append(list, fmt.Sprintf("and %d more", n))
+	}
+	c.Details[name] = strings.Join(list, "; ")
+}
+
+// Audits reports whether changes have audit records.
+func (b *Broker) Audits() bool { return b.opt.AuditTopic != "" }
+
+// auditRecord returns the audit record of a change by the client of ctx; nil without an audit topic.
+// It creates the topic if it is missing.
+func (b *Broker) auditRecord(ctx context.Context, c *audit.Change) (*log.Audit, error) {
+	if b.opt.AuditTopic == "" || c == nil {
+		return nil, nil
+	}
+	origin := cmp.Or(ClientOf(ctx).Origin, b.opt.Origin)
+	return b.auditBatch(ctx, &audit.Event{Origin: origin, Change: *c, Outcome: audit.Done})
+}
+
+func (b *Broker) auditBatch(ctx context.Context, e *audit.Event) (*log.Audit, error) {
+	id, err := b.auditTopic(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, sum, err := audit.Batch(&e.Origin, &e.Change, e.Outcome, e.Count, b.opt.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &log.Audit{Data: data, Head: core.Append{
+		Topic: id, Span: uint32(sum.Span), Records: uint32(sum.Records), Bytes: uint32(len(data)),
+		MinTime: sum.MinTimestamp, MaxTime: sum.MaxTimestamp, Expected: -1,
+	}}, nil
+}
+
+// auditTopic returns the ID of the audit topic, which it creates if it is missing. The creation is
+// Seb's own and has no audit record.
+func (b *Broker) auditTopic(ctx context.Context) (record.ID, error) {
+	if r, ok := b.TopicNamed(b.opt.AuditTopic); ok {
+		return r.ID, nil
+	}
+	settings, err := checkSettings(audit.Settings)
+	if err != nil {
+		return record.ID{}, err
+	}
+	op := core.Op{Own: true, Record: state.Record{
+		Kind: state.TopicCreate, Topic: record.NewID(), Name: b.opt.AuditTopic, Partitions: 1, Settings: settings,
+	}}
+	err = b.log.ProposeAll([]core.Op{op}).Wait(ctx)[0].Err()
+	if errors.Is(err, ErrTopicExists) { // another change has created it
+		err = nil
+	}
+	if err != nil {
+		return record.ID{}, fmt.Errorf("create the audit topic: %w", err)
+	}
+	r, _ := b.TopicNamed(b.opt.AuditTopic)
+	return r.ID, nil
+}
+
+// AppendChange appends records that are a change by the client of ctx, with an audit record about
+// it, and waits for the result. It ignores Release and Memory.
+func (b *Broker) AppendChange(ctx context.Context, a Append, c *audit.Change) Result {
+	if err := b.refuses(ctx); err != nil {
+		return Result{Err: err}
+	}
+	head, err := b.admit(&a)
+	if err != nil {
+		return Result{Err: err}
+	}
+	record, err := b.auditRecord(ctx, c)
+	if err != nil {
+		return Result{Err: err}
+	}
+	t := b.log.Submit([]log.Append{{Head: head, Data: a.Data, Audit: record}})
+	return result(&t.Wait(ctx)[0])
+}
+
+// Denied samples a request that a client had no right to, for the audit topic. It does not wait.
+func (b *Broker) Denied(o audit.Origin, op access.Operation, t access.ResourceType, name string) {
+	if b.sampler == nil {
+		return
+	}
+	c := audit.Change{Action: t.String() + "." + op.String(), Resource: api.AuditResource{Type: t.String(), Name: name}}
+	b.sampler.Add(o.Principal, audit.Event{Origin: o, Change: c, Outcome: audit.Denied})
+}
+
+// FailedLogin samples a failed login from a network, for the audit topic. It does not wait.
+func (b *Broker) FailedLogin(protocol, from, network string) {
+	if b.sampler == nil {
+		return
+	}
+	o := audit.Origin{From: from, Protocol: protocol}
+	c := audit.Change{Action: "login", Resource: api.AuditResource{Type: "network", Name: network}}
+	b.sampler.Add(network, audit.Event{Origin: o, Change: c, Outcome: audit.FailedLogin})
+}
+
+// startSampler starts the sampler of denials and failed logins and the goroutine that stores what it
+// selects.
+func (b *Broker) startSampler(ctx context.Context) {
+	b.sampler = audit.NewSampler(time.Now)
+	b.running.Go(func() {
+		timer := time.NewTimer(time.Hour)
+		defer timer.Stop()
+		for {
+			events, dropped, next := b.sampler.Take()
+			b.met.auditDropped.Add(dropped)
+			for i := range events {
+				if err := b.storeEvent(ctx, &events[i]); err != nil {
+					b.met.auditDropped.Add(max(1, events[i].Count))
+				}
+			}
+			timer.Stop()
+			if !next.IsZero() {
+				timer.Reset(time.Until(next))
+			}
+			select {
+			case <-b.sampler.Wake():
+			case <-timer.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (b *Broker) storeEvent(ctx context.Context, e *audit.Event) error {
+	a, err := b.auditBatch(ctx, e)
+	if err != nil {
+		return err
+	}
+	return b.log.SubmitDeferred([]log.Append{{Head: a.Head, Data: a.Data}}).Wait(ctx)[0].Err()
+}
