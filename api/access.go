@@ -94,6 +94,6 @@ type AuditActor struct {
 
 // AuditResource is what a record is about.
 type AuditResource struct {
-	Type string `json:"type"` // a type of rules, or principal, acl, network
+	Type string `json:"type"` // a type of rules, or principal, acl, quota, network
 	Name string `json:"name"`
 }

@@ -61,9 +61,10 @@ func accessChange(t *access.Table, c *access.Change) *audit.Change {
 		out.Action, out.Resource = "token.revoke", api.AuditResource{Type: "principal", Name: id}
 	}
 	if len(c.Put)+len(c.Delete) == 0 {
-		rules := slices.Concat(c.PutRules, c.DeleteRules)
-		if len(rules) > 0 {
+		if rules := slices.Concat(c.PutRules, c.DeleteRules); len(rules) > 0 {
 			out.Action, out.Resource.Name = ruleAction(c), rules[0].Principal
+		} else {
+			describeQuotas(out, c)
 		}
 	}
 	addRules(out, "rules", c.PutRules)
@@ -106,6 +107,20 @@ func ruleAction(c *access.Change) string {
 		return "acl.allow"
 	}
 	return "acl.deny"
+}
+
+func describeQuotas(out *audit.Change, c *access.Change) {
+	for _, id := range c.DeleteQuotas {
+		out.Action, out.Resource = "quota.remove", api.AuditResource{Type: "quota", Name: id}
+	}
+	for _, q := range c.PutQuotas {
+		out.Action, out.Resource = "quota.set", api.AuditResource{Type: "quota", Name: q.Principal}
+		for name, limit := range map[string]uint64{"produce-bytes": q.ProduceBytes, "fetch-bytes": q.FetchBytes, "requests": q.Requests} {
+			if limit != 0 {
+				out.Details[name] = strconv.FormatUint(limit, 10)
+			}
+		}
+	}
 }
 
 // rulesMax bounds the rules that a record lists.

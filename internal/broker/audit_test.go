@@ -85,6 +85,12 @@ func TestAuditRecordsOfChanges(t *testing.T) {
 	must(b.ChangeAccess(ctx, func(*access.Table) (access.Change, error) {
 		return access.Change{DeleteRules: []access.Rule{rule}}, nil
 	}))
+	must(b.ChangeAccess(ctx, func(*access.Table) (access.Change, error) {
+		return access.Change{PutQuotas: []access.Quota{{Principal: "ann", Requests: 5}}}, nil
+	}))
+	must(b.ChangeAccess(ctx, func(*access.Table) (access.Change, error) {
+		return access.Change{DeleteQuotas: []string{"ann"}}, nil
+	}))
 	_, err = b.Raise(ctx) // the bucket has the level
 	must(err)
 	must(b.DeleteTopic(ctx, "orders"))
@@ -104,6 +110,8 @@ done group.delete-offset group g by "shop"[partition:0 topic:orders]
 done group.delete group g by "shop"
 done token.create principal ann by "shop"[rules:allow ann read on topic "orders"]
 done acl.remove acl ann by "shop"[removed-rules:allow ann read on topic "orders"]
+done quota.set quota ann by "shop"[requests:5]
+done quota.remove quota ann by "shop"
 done topic.delete topic orders by "shop"
 done topic.create topic own by ""[partitions:1]
 done trigger.put trigger t by "shop"`)

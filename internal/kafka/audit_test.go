@@ -21,7 +21,7 @@ import (
 )
 
 // TestAuditOverKafka: records of changes and of denials name the client and its request. A client that
-// may read the audit topic consumes them, and nobody produces to it.
+// may read the audit topic consumes them, and no client produces to it.
 func TestAuditOverKafka(t *testing.T) {
 	g := &guarded{t: t, now: time.Now()}
 	b := openBroker(t, objstore.NewMemory(), func(o *broker.Options) {
