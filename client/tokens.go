@@ -28,7 +28,7 @@ func (c *Client) CreateToken(ctx context.Context, spec TokenSpec) (CreatedToken,
 }
 
 // RotateToken makes a new secret for a token. The previous one stays valid for the time of overlap;
-// 0 ends it at once. Error: ErrUnknownToken.
+// 0 ends it at once. It cannot rotate again. Errors: ErrUnknownToken, ErrForbidden.
 func (c *Client) RotateToken(ctx context.Context, id string, overlap time.Duration) (CreatedToken, error) {
 	return post[CreatedToken](ctx, c, "/tokens/"+url.PathEscape(id)+"/rotate", url.Values{"overlap": {overlap.String()}}, false)
 }

@@ -63,19 +63,15 @@ func verifiersOf(token string, p *access.Principal) (list []access.Scram) {
 }
 
 func tokenVerifier(p *access.Principal, m access.Mechanism) *access.Scram {
-	for i := range secretsOf(p) {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Secrets {
 		if s := &p.Secrets[i]; s.IsToken() && s.Verifier(m) != nil {
 			return s.Verifier(m)
 		}
 	}
 	return nil
-}
-
-func secretsOf(p *access.Principal) []access.Secret {
-	if p == nil {
-		return nil
-	}
-	return p.Secrets
 }
 
 // Candidate is one secret by which a SCRAM client may prove its identity.
