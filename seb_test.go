@@ -298,3 +298,26 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Error("two brokers share a data folder")
 	}
 }
+
+func TestAuditTopic(t *testing.T) {
+	if _, err := seb.Open(t.Context(), seb.Options{Bucket: "mem:", AuditTopic: "a/b"}); err == nil {
+		t.Fatal("opened with an invalid audit topic")
+	}
+	b := open(t, seb.Options{Bucket: "mem:", AuditTopic: "audit"})
+	produce(t, b, "made", "v")
+	if err := b.DeleteTopic(t.Context(), "made"); err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, b, "audit", seb.ReadOptions{})
+	for _, want := range []string{
+		`0={"actor":{"principal":"seb"},"protocol":"library","action":"topic.create","resource":{"type":"topic","name":"made"},"outcome":"done"`,
+		`1={"actor":{"principal":"seb"},"protocol":"library","action":"topic.delete","resource":{"type":"topic","name":"made"},"outcome":"done"}`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("audit records %s, want %s", got, want)
+		}
+	}
+	if _, err := b.Produce(t.Context(), "audit", 0, record.Record{Value: []byte("v")}); err == nil {
+		t.Error("produced to the audit topic")
+	}
+}

@@ -84,7 +84,7 @@ func TestSecretsOfTokensAreNotShown(t *testing.T) {
 // serve starts a broker and learns its root key.
 func (k *keyring) serve() {
 	k.t.Helper()
-	k.b = k.p.serve("--bucket", "./bucket", "--kafka-listen", "127.0.0.1:0", "--log-level", "debug")
+	k.b = k.p.serve("--bucket", "./bucket", "--kafka-listen", "127.0.0.1:0", "--log-level", "debug", "--audit-topic", "audit")
 	key, err := os.ReadFile(filepath.Join(k.p.dir, "seb-data", "api-key"))
 	if err != nil {
 		k.t.Fatal(err)

@@ -46,6 +46,11 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	if o.Store == nil {
 		return nil, errors.New("open broker: no store")
 	}
+	if o.AuditTopic != "" {
+		if err := state.CheckTopicName(o.AuditTopic); err != nil {
+			return nil, fmt.Errorf("open broker: audit topic: %w", err)
+		}
+	}
 	o = o.withDefaults()
 	if o.Core.StateMax == 0 {
 		o.Core.StateMax = o.Budget.Class(budget.State).Limit()

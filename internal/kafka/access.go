@@ -46,9 +46,12 @@ func (c *call) deny(o access.Operation, t access.ResourceType, name string) int1
 	return denials[t].Code
 }
 
-// origin describes the client of a request in audit records.
-func (c *call) origin() audit.Origin {
-	o := c.who.Origin()
+// origin describes the client of a request in audit records, if there are any.
+func (c *call) origin() (o audit.Origin) {
+	if !c.b.Audits() {
+		return o
+	}
+	o = c.who.Origin()
 	o.Protocol, o.From, o.Request = "kafka", c.remote.String(), fmt.Sprintf("%s %d", c.client, c.id)
 	return o
 }
@@ -74,7 +77,11 @@ func (c *call) topicNamed(name string, o access.Operation) (broker.TopicRef, int
 // unknown.
 func (c *call) topicOf(id [16]byte, o access.Operation) (broker.TopicRef, int16) {
 	ref, ok := c.b.TopicOf(id)
-	if !ok || !c.may(o, access.Topic, ref.Name) && !c.may(access.Describe, access.Topic, ref.Name) {
+	if ok && !c.may(o, access.Topic, ref.Name) && !c.may(access.Describe, access.Topic, ref.Name) {
+		c.deny(o, access.Topic, ref.Name)
+		ok = false
+	}
+	if !ok {
 		return broker.TopicRef{}, kerr.UnknownTopicID.Code
 	}
 	if code := c.denied(o, access.Topic, ref.Name); code != none {

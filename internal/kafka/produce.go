@@ -102,10 +102,12 @@ func (p *produceCall) find(t *kmsg.ProduceRequestTopic) (ref broker.TopicRef, ch
 	}
 	check, allowed := p.who.Check(access.Write, access.Topic, name)
 	switch {
-	case !allowed && p.version >= 13 && !p.may(access.Describe, access.Topic, name):
-		return ref, nil, kerr.UnknownTopicID.Code
 	case !allowed:
-		return ref, nil, p.deny(access.Write, access.Topic, name)
+		code = p.deny(access.Write, access.Topic, name)
+		if p.version >= 13 && !p.may(access.Describe, access.Topic, name) {
+			code = kerr.UnknownTopicID.Code
+		}
+		return ref, nil, code
 	case p.version < 13:
 		if ref, known = p.b.TopicNamed(name); !known {
 			return ref, nil, kerr.UnknownTopicOrPartition.Code

@@ -276,7 +276,9 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		}
 	}
 	failures := auth.NewFailures(s.log, nil)
-	failures.Audit = s.node.FailedLogin
+	if s.node.Audits() {
+		failures.Audit = s.node.FailedLogin
+	}
 	s.openGroups(ctx, set)
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
