@@ -3,7 +3,6 @@ package auth
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -220,9 +219,10 @@ func (s *meters) meter(id string, q access.Quota) *Meter {
 	}
 	s.makeRoomLocked()
 	m = &Meter{of: s, quota: q}
+	now := s.clock()
 	for k, rate := range [kinds]uint64{Requests: q.Requests, Produced: q.ProduceBytes, Fetched: q.FetchBytes} {
 		m.buckets[k].rate = rate
-		m.buckets[k].paid.Store(math.MinInt64)
+		m.buckets[k].paid.Store(now - int64(burst))
 	}
 	s.all[id] = m
 	return m

@@ -26,6 +26,7 @@ func (w *world) limit(q access.Quota) {
 // limited creates a token with a quota and returns its identity.
 func (w *world) limited(q access.Quota) *auth.Identity {
 	w.t.Helper()
+	w.wait(time.Minute) // the broker is not new
 	i := w.login(w.create(auth.TokenSpec{ID: q.Principal}))
 	w.limit(q)
 	return i
