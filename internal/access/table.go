@@ -211,8 +211,8 @@ func (t *Table) use(u Use) {
 // own makes the maps the table's own.
 func (t *Table) own() {
 	if t.principals == nil {
-		t.quotas = map[string]Quota{}
 		t.principals, t.rules, t.of = map[string]*Principal{}, map[Rule]struct{}{}, map[string]map[Rule]struct{}{}
+		t.quotas = map[string]Quota{}
 	}
 	if !t.shared {
 		return
