@@ -167,30 +167,33 @@ func TestQuotaOfRequests(t *testing.T) {
 	}
 }
 
+func user(name string) kadm.ClientQuotaEntity {
+	if name == "" { // the default
+		return kadm.ClientQuotaEntity{{Type: "user"}}
+	}
+	return kadm.ClientQuotaEntity{{Type: "user", Name: &name}}
+}
+
+func set(key string, v float64) kadm.AlterClientQuotaOp {
+	return kadm.AlterClientQuotaOp{Key: key, Value: v}
+}
+
+func alterQuota(t *testing.T, a *kadm.Client, e kadm.ClientQuotaEntity, ops ...kadm.AlterClientQuotaOp) error {
+	t.Helper()
+	got, err := a.AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{Entity: e, Ops: ops}})
+	if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0].Entity, e) {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if got[0].Err != nil {
+		return errors.Join(got[0].Err, errors.New(got[0].ErrMessage))
+	}
+	return nil
+}
+
 // TestClientQuotas manages quotas as Kafka's tools do.
 func TestClientQuotas(t *testing.T) {
 	g, ctx := guard(t), t.Context()
 	a := admin(t, g.served)
-	user := func(name string) kadm.ClientQuotaEntity {
-		if name == "" {
-			return kadm.ClientQuotaEntity{{Type: "user"}}
-		}
-		return kadm.ClientQuotaEntity{{Type: "user", Name: &name}}
-	}
-	alter := func(e kadm.ClientQuotaEntity, ops ...kadm.AlterClientQuotaOp) error {
-		t.Helper()
-		got, err := a.AlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{{Entity: e, Ops: ops}})
-		if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0].Entity, e) {
-			t.Fatalf("%+v %v", got, err)
-		}
-		if got[0].Err != nil {
-			return errors.Join(got[0].Err, errors.New(got[0].ErrMessage))
-		}
-		return nil
-	}
-	set := func(key string, v float64) kadm.AlterClientQuotaOp {
-		return kadm.AlterClientQuotaOp{Key: key, Value: v}
-	}
 	for _, c := range []struct {
 		entity kadm.ClientQuotaEntity
 		ops    []kadm.AlterClientQuotaOp
@@ -202,7 +205,7 @@ func TestClientQuotas(t *testing.T) {
 		{user("bob"), []kadm.AlterClientQuotaOp{{Key: "request_rate", Remove: true}}},
 		{user("none"), []kadm.AlterClientQuotaOp{{Key: "request_rate", Remove: true}}},
 	} {
-		if err := alter(c.entity, c.ops...); err != nil {
+		if err := alterQuota(t, a, c.entity, c.ops...); err != nil {
 			t.Errorf("%v %v: %v", c.entity, c.ops, err)
 		}
 	}
@@ -210,6 +213,20 @@ func TestClientQuotas(t *testing.T) {
 	if got := g.b.Access().Quotas(); !reflect.DeepEqual(got, want) {
 		t.Errorf("quotas %+v, want %+v", got, want)
 	}
+	valid, err := a.ValidateAlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{
+		{Entity: user("carol"), Ops: []kadm.AlterClientQuotaOp{set("producer_byte_rate", 1)}}, {Entity: user("carol"), Ops: []kadm.AlterClientQuotaOp{set("x", 1)}},
+	})
+	if err != nil || len(valid) != 2 || valid[0].Err != nil || !errors.Is(valid[1].Err, kerr.InvalidRequest) {
+		t.Errorf("validated: %+v %v", valid, err)
+	}
+	if got := g.b.Access().Quotas(); !reflect.DeepEqual(got, want) {
+		t.Errorf("quotas after refused and validated changes: %+v", got)
+	}
+}
+
+func TestRefusedClientQuotas(t *testing.T) {
+	g := guard(t)
+	a := admin(t, g.served)
 	ann, id, ip := "ann", "client-id", "ip"
 	for _, c := range []struct {
 		name     string
@@ -229,18 +246,12 @@ func TestClientQuotas(t *testing.T) {
 		{"no user", nil, set("producer_byte_rate", 1), "want one user"},
 		{"the name of every user", user("*"), set("producer_byte_rate", 1), "want the default entity"},
 	} {
-		if err := alter(c.entity, c.op); !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), c.sentence) {
+		if err := alterQuota(t, a, c.entity, c.op); !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), c.sentence) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.sentence)
 		}
 	}
-	valid, err := a.ValidateAlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{
-		{Entity: user("carol"), Ops: []kadm.AlterClientQuotaOp{set("producer_byte_rate", 1)}}, {Entity: user("carol"), Ops: []kadm.AlterClientQuotaOp{set("x", 1)}},
-	})
-	if err != nil || len(valid) != 2 || valid[0].Err != nil || !errors.Is(valid[1].Err, kerr.InvalidRequest) {
-		t.Errorf("validated: %+v %v", valid, err)
-	}
-	if got := g.b.Access().Quotas(); !reflect.DeepEqual(got, want) {
-		t.Errorf("quotas after refused and validated changes: %+v", got)
+	if got := g.b.Access().Version; got != 0 {
+		t.Errorf("%d changes are stored", got)
 	}
 }
 
