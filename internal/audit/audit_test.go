@@ -3,6 +3,7 @@ package audit_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -150,5 +151,28 @@ func TestBatch(t *testing.T) {
 	if string(r.Record().Key) != "topic/orders" || r.Record().Timestamp != now.UnixMilli() || got.Actor != (api.AuditActor{Principal: "shop", Secret: "abc"}) ||
 		got.From != o.From || got.Protocol != "kafka" || len(got.Request) > 300 || got.Action != c.Action || got.Resource != c.Resource || got.Outcome != "done" {
 		t.Errorf("key %q, time %d, %+v", r.Record().Key, r.Record().Timestamp, got)
+	}
+}
+
+// TestSamplerHoldsNoRequests: events that point into large requests do not keep them.
+func TestSamplerHoldsNoRequests(t *testing.T) {
+	s := audit.NewSampler(time.Now)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 1500 {
+		request := strings.Repeat("r", 64<<10)
+		e := denied(i)
+		e.Request, e.Resource.Name, e.From = request, request[:200], request[200:220]
+		s.Add("u", e)
+		s.Add("u", e)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if held := int64(after.HeapAlloc) - int64(before.HeapAlloc); held > 3<<20 {
+		t.Errorf("%d bytes held", held)
+	}
+	if events, dropped, _ := s.Take(); len(events) != 60 || len(events[0].Request) > 300 || dropped == 0 {
+		t.Errorf("%d events, %d dropped", len(events), dropped)
 	}
 }

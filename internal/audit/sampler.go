@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -60,6 +61,8 @@ func (s *Sampler) Add(source string, e Event) {
 	if s == nil {
 		return
 	}
+	// The texts may be parts of a large request.
+	e.Request, e.Resource.Name, e.From = strings.Clone(cut(e.Request, fieldMax)), strings.Clone(cut(e.Resource.Name, fieldMax)), strings.Clone(e.From)
 	k := key{source, e.Action, e.Outcome}
 	s.mu.Lock()
 	defer s.mu.Unlock()
