@@ -29,6 +29,7 @@ TIME  done          topic.create topic triggers  by seb (http ADDRESS)  cleanup-
 TIME  done          topic.create topic firings  by seb (http ADDRESS)  partitions=1  timestamp-type=LogAppendTime
 TIME  done          topic.create topic events  by seb (http ADDRESS)  partitions=1  timestamp-type=LogAppendTime
 TIME  done          trigger.put trigger paid  by seb (http ADDRESS)  topic=events  version=1
+TIME  done          entity.erase topic events  by seb (http ADDRESS)
 TIME  done          trigger.pause trigger paid  by seb (http ADDRESS)  topic=events  version=1
 TIME  denied        topic.read topic orders.new  by shop (http ADDRESS)
 TIME  failed-login  login network 127.0.0.0/24  by unauthenticated (http ADDRESS)
@@ -51,6 +52,7 @@ func TestAudit(t *testing.T) {
 	p.must("topic", "update", "orders.new", "-s", "retention-time=")
 	p.must("acl", "deny", "shop", "write", "topic", "orders.old")
 	p.must("trigger", "put", "paid", "paid", "--deliver", `{"url":"https://example.com/secret-path","secrets":["whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"]}`)
+	p.must("entity", "erase", "private-name")
 	p.must("trigger", "pause", "paid")
 	p.refused(1, "forbidden", as(shop, "consume", "orders.new")...)
 	waitFor(t, func() bool { return strings.Contains(p.must("audit"), "denied") })
@@ -65,7 +67,7 @@ func TestAudit(t *testing.T) {
 	if all != strings.TrimPrefix(auditLines, "\n") {
 		t.Errorf("seb audit prints\n%s", all)
 	}
-	if strings.Contains(all, "secret-path") || strings.Contains(all, "whsec") || strings.Contains(all, shop) {
+	if strings.Contains(all, "secret-path") || strings.Contains(all, "whsec") || strings.Contains(all, "private-name") || strings.Contains(all, shop) {
 		t.Error("a secret is in the audit topic")
 	}
 	if got := p.audit("--principal", "shop", "--since", "1h"); strings.Count(got, "\n") != 1 || !strings.Contains(got, "denied") {
