@@ -44,9 +44,30 @@ type Trigger struct {
 	Late bool `json:"late,omitempty"`
 	// TopicMissing: the topic of its events does not exist. The trigger follows the next topic with
 	// this name.
-	TopicMissing bool      `json:"topic_missing"`
-	CreatedAt    time.Time `json:"created_at"` // creation of the first version
-	VersionAt    time.Time `json:"version_at"` // creation of this version
+	TopicMissing bool `json:"topic_missing"`
+	// Blocked: its deliveries wait for this reason, such as a missing key of its secrets.
+	Blocked   string    `json:"blocked,omitempty"`
+	CreatedAt time.Time `json:"created_at"` // creation of the first version
+	VersionAt time.Time `json:"version_at"` // creation of this version
+}
+
+// Secrets is the state of the secrets of triggers, and the answer to POST /secrets/rewrap. Keys are
+// named by their IDs.
+type Secrets struct {
+	Key  string   `json:"key,omitempty"` // encrypts; none: new secrets are stored readable
+	Keys []string `json:"keys"`          // of the broker, Key first
+	// Readable is the number of triggers whose secrets are not encrypted, Encrypted that of the
+	// others by their key.
+	Readable  int            `json:"readable"`
+	Encrypted map[string]int `json:"encrypted"`
+	// Blocked is the number of triggers with a key that the broker does not have, Triggers the first
+	// of them.
+	Blocked  int      `json:"blocked"`
+	Triggers []string `json:"triggers"`
+	// Rewrapped is the number of triggers that the request gave the active key, Left the number of
+	// those that it can still be given to.
+	Rewrapped int `json:"rewrapped"`
+	Left      int `json:"left"`
 }
 
 // Triggers is the answer to GET /triggers, sorted by ID.

@@ -26,6 +26,17 @@ func (c *Client) FinalizeUpgrade(ctx context.Context) (Upgrade, error) {
 	return post[Upgrade](ctx, c, "/upgrade", nil, true)
 }
 
+// Secrets returns the state of the secrets of triggers.
+func (c *Client) Secrets(ctx context.Context) (Secrets, error) {
+	return get[Secrets](ctx, c, "/secrets", nil)
+}
+
+// Rewrap encrypts the secrets of some triggers with the active key of the broker. It can be repeated
+// until Left is 0.
+func (c *Client) Rewrap(ctx context.Context) (Secrets, error) {
+	return post[Secrets](ctx, c, "/secrets/rewrap", nil, true)
+}
+
 // LogTime returns the log time of the broker.
 func (c *Client) LogTime(ctx context.Context) (LogTime, error) {
 	return get[LogTime](ctx, c, "/time", nil)

@@ -30,6 +30,8 @@ type (
 	DryRun = api.DryRun
 	// Sample is a firing in the result of a dry run.
 	Sample = api.Sample
+	// Secrets is the state of the secrets of triggers.
+	Secrets = api.Secrets
 	// LogTime is the log time of the broker.
 	LogTime = api.LogTime
 	// Upgrade is the format level of the broker's bucket.
@@ -44,8 +46,6 @@ type (
 	Scopes = api.Scopes
 	// Rule allows or denies a principal an operation.
 	Rule = api.Rule
-	// Quota limits a principal.
-	Quota = api.Quota
 	// Token is a token without its secret.
 	Token = api.Token
 	// TokenSecret is one valid secret of a Token.

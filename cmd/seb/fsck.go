@@ -20,6 +20,7 @@ type fsckFlags struct {
 	bucket  string
 	dataDir string
 	repair  bool
+	secrets bool
 	quiet   time.Duration
 	json    bool
 	all     bool
@@ -36,7 +37,10 @@ same time. For damage it names the records that cannot be read.
 
 Orphans are objects that nothing refers to: leftovers of killed brokers and of store checks. They are harmless. --repair removes
 orphans that are permanently garbage. It refuses if a broker writes, or if there is any damage. It cannot see an idle broker,
-which sends no requests; it removes nothing that this or any other broker could still use.`,
+which sends no requests; it removes nothing that this or any other broker could still use.
+
+--secrets also names the objects that hold readable secrets of webhooks, including objects that a broker will collect. Exit code
+1: there are some.`,
 		Example: "  seb fsck\n  seb fsck --bucket 's3://events/prod?region=eu-central-1'\n  seb fsck --bucket ./copy --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -44,6 +48,7 @@ which sends no requests; it removes nothing that this or any other broker could 
 	fl := cmd.Flags()
 	f.bucketFlags(fl)
 	fl.BoolVar(&f.repair, "repair", false, "remove orphans that are permanently garbage")
+	fl.BoolVar(&f.secrets, "secrets", false, "name the objects with readable secrets of webhooks")
 	fl.DurationVar(&f.quiet, "quiet-time", 10*time.Second, "repair: required time without a write")
 	fl.BoolVar(&f.json, "json", false, "print each finding, and then the summary, as a line of JSON")
 	fl.BoolVarP(&f.all, "all", "a", false, "print every orphan, not only the first ones of each kind")
@@ -64,13 +69,18 @@ func (f *fsckFlags) run(cmd *cobra.Command) error {
 	bar := newBar(cmd.ErrOrStderr(), -1, "objects", false)
 	p := &fsck.Printer{W: cmd.OutOrStdout(), JSON: f.json, All: f.all}
 	start := time.Now()
-	r, err := fsck.Run(cmd.Context(), fsck.Options{
+	o := fsck.Options{
 		Store: store, Repair: f.repair, Quiet: f.quiet, Progress: func(int64) { _ = bar.Add(1) },
 		Found: func(found fsck.Finding) {
 			_ = bar.Clear()
 			p.Found(found)
 		},
-	})
+	}
+	r, err := fsck.Run(cmd.Context(), o)
+	exposed := 0
+	if f.secrets && err == nil {
+		exposed, err = fsck.FindSecrets(cmd.Context(), o)
+	}
 	_ = bar.Finish()
 	if r.Cluster != "" && !errors.Is(err, state.ErrNewer) {
 		p.Summary(store.String(), r, time.Since(start))
@@ -83,6 +93,8 @@ func (f *fsckFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("%s: %d damages: %w: %w", store, r.Damages, record.ErrCorrupt, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w", store, err)
+	case exposed > 0:
+		return fmt.Errorf("%s: %s with readable secrets", store, counted(int64(exposed), "object"))
 	}
 	return nil
 }

@@ -60,6 +60,9 @@ func newTriggerList(r *remote) *cobra.Command {
 }
 
 func triggerStatus(t *client.Trigger) string {
+	if t.Blocked != "" {
+		return t.Status + ", blocked"
+	}
 	if t.TopicMissing {
 		return t.Status + ", topic missing"
 	}

@@ -1,13 +1,17 @@
 package config
 
 import (
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/sebbroker/seb/internal/secrets"
 )
 
 // Config has all settings of a broker. Start from Default: the zero Config is not valid.
@@ -46,6 +50,7 @@ type Config struct {
 	TLS         TLS
 	Kafka       Kafka
 	Webhooks    Webhooks
+	Secrets     SecretsKeys
 	Pprof       Pprof
 	Cache       Cache
 	Batch       Batch
@@ -118,6 +123,48 @@ type Webhooks struct {
 	// Targets are the private prefixes and addresses that webhooks may use, separated by commas, or
 	// "all".
 	Targets string
+}
+
+// SecretsKeys are the keys that encrypt the secrets of webhooks in the bucket, in the form of
+// secrets.Parse. At most one of both is set.
+type SecretsKeys struct {
+	Key  Secret
+	File string
+}
+
+// SecretsCredential is the systemd credential with the keys, which is used if no key is set.
+const SecretsCredential = "secrets-key"
+
+// Ring reads the keys; nil if none is set. Errors name the flag.
+func (k *SecretsKeys) Ring() (*secrets.Ring, error) {
+	text, from := k.Key.Reveal(), "--secrets-key"
+	if text == "" {
+		file := k.Source()
+		if file == "" {
+			return nil, nil
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--secrets-key-file: %w", err)
+		}
+		text, from = string(b), "--secrets-key-file: "+file
+	}
+	r, err := secrets.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	return r, nil
+}
+
+// Source returns the file with the keys; "" if there is none.
+func (k *SecretsKeys) Source() string {
+	if dir := os.Getenv("CREDENTIALS_DIRECTORY"); k.File == "" && k.Key == "" && dir != "" {
+		file := filepath.Join(dir, SecretsCredential)
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return k.File
 }
 
 // Pprof configures the pprof listener. It has no key, so it accepts only loopback addresses.

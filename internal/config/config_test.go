@@ -140,6 +140,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	c.Pprof.Address, c.Pprof.Port = "0.0.0.0", -1
 	c.Batch.WaitTime, c.Batch.BytesSoftMax = time.Hour, 1
 	c.Maintenance = config.Maintenance{PackBytes: 2 << 30, SnapshotSlots: 9}
+	c.Secrets = config.SecretsKeys{Key: "k", File: "f"}
 	c.Log.Format = "xml"
 	err := c.Validate()
 	var faults config.Faults
@@ -149,7 +150,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	for _, flag := range []string{
 		"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
 		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "pack-bytes",
-		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners", "cors-origin", "http-host",
+		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners", "cors-origin", "http-host", "secrets-key-file",
 	} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("no fault for --%s in: %v", flag, err)

@@ -46,6 +46,9 @@ func Register(fs *pflag.FlagSet, c *Config) {
 
 	fs.StringVar(&c.Webhooks.Targets, "webhook-targets", c.Webhooks.Targets, "private addresses that webhooks may use: prefixes such as 10.0.0.0/8,127.0.0.1 or all (default none)")
 
+	fs.StringVar(&c.Secrets.File, "secrets-key-file", c.Secrets.File, "file of seb secrets init with the key that encrypts the secrets of webhooks in the bucket (default: the systemd credential secrets-key, if there is one)")
+	fs.Var(&c.Secrets.Key, "secrets-key", "the same key; prefer $SEB_SECRETS_KEY or a file")
+
 	fs.BoolVar(&c.Pprof.Enable, "http-debug-enable", c.Pprof.Enable, "serve pprof on a separate loopback address")
 	fs.StringVar(&c.Pprof.Address, "http-debug-address", c.Pprof.Address, "loopback address of pprof")
 	fs.IntVar(&c.Pprof.Port, "http-debug-port", c.Pprof.Port, "port of pprof, 0 for any")

@@ -80,6 +80,8 @@ func (c *Config) Validate() error {
 	check(c.Kafka.Listen == "" || isAddress(c.Kafka.Listen, 0), "kafka-listen", "%q, want host:port or nothing", c.Kafka.Listen)
 	check(c.Kafka.Advertise == "" || isAddress(c.Kafka.Advertise, 1), "kafka-advertise", "%q, want host:port with a port from 1 to 65535", c.Kafka.Advertise)
 
+	check(c.Secrets.Key == "" || c.Secrets.File == "", "secrets-key-file", "cannot be combined with --secrets-key")
+
 	check(isLoopback(c.Pprof.Address), "http-debug-address", "%q is not a loopback address; pprof has no key", c.Pprof.Address)
 	check(isPort(c.Pprof.Port), "http-debug-port", "%d is not a port (0 to 65535)", c.Pprof.Port)
 

@@ -129,7 +129,10 @@ func (d *Dispatcher) judge(p *plan, x *trigger.Firing, o inner.Outcome) *trigger
 // since.
 func (d *Dispatcher) pause(ctx context.Context, p *plan, x *trigger.Firing) {
 	t, err := d.opt.Engine.Trigger(ctx, x.Trigger)
-	if err != nil || t.Status == rule.Paused || !bytes.Equal(t.Deliver, p.given) {
+	if err != nil || t.Status == rule.Paused {
+		return
+	}
+	if deliver, err := d.opt.Engine.Opened(&t.Definition); err != nil || !bytes.Equal(deliver, p.given) {
 		return
 	}
 	d.met.paused.Inc()

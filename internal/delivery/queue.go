@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
@@ -62,12 +64,20 @@ func (d *Dispatcher) queueOf(ctx context.Context, id string, now time.Time) (*qu
 		return nil, err
 	}
 	q.head = h
-	if q.plan != nil && bytes.Equal(q.plan.given, t.Deliver) {
+	deliver, err := d.opt.Engine.Opened(&t.Definition)
+	if q.plan != nil && err == nil && bytes.Equal(q.plan.given, deliver) {
 		return q, nil
 	}
 	d.dropPlan(q)
 	d.refill(q, nil) // firings read ahead belong to the old plan
-	p, err := readPlan(t.Deliver, d.opt.Webhooks.Policy)
+	var p plan
+	if err == nil {
+		p, err = readPlan(deliver, d.opt.Webhooks.Policy)
+	}
+	if errors.Is(err, secrets.ErrNoKey) { // the engine logs it once for all triggers
+		q.held = now.Add(idleWait)
+		return q, nil
+	}
 	if err != nil {
 		d.opt.Logger.Error("trigger delivery is misconfigured; firings are held", "trigger", id, "err", err)
 		q.held = now.Add(idleWait)

@@ -227,6 +227,7 @@ func (e *examination) bucket(ctx context.Context) {
 			e.policies(ctx, s)
 		}
 		end = e.log(ctx, store)
+		e.secrets(ctx, store, end)
 	}
 	e.clock(end, store)
 }
@@ -391,6 +392,44 @@ func (e *examination) log(ctx context.Context, s objstore.Store) *state.State {
 		e.add(OK, "log", "", "epoch %d, format level %d", st.Pos.Epoch, st.Level)
 	}
 	return st
+}
+
+// secrets checks the key of secrets, and compares it with the definitions in the log.
+func (e *examination) secrets(ctx context.Context, s objstore.Store, st *state.State) {
+	const check, file = "secrets", "start the broker with --secrets-key-file FILE; seb secrets init FILE makes one"
+	keys, err := e.cfg.Secrets.Ring()
+	if err != nil {
+		e.add(Fail, check, "correct the file, or get the copy of the key", "%v", err)
+		return
+	}
+	if st == nil {
+		return
+	}
+	all, err := fsck.Definitions(ctx, s, st)
+	if err != nil {
+		e.add(Warn, check, "run seb fsck", "triggers cannot be read: %v", err)
+		return
+	}
+	readable, missing := 0, map[string]int{}
+	for _, d := range all {
+		if d.Sealed && !keys.Has(d.Key) {
+			missing[d.Key.String()]++
+		} else if d.Readable {
+			readable++
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		e.add(Warn, check, "start the broker with --secrets-key-file and these keys", "deliveries wait for missing keys (triggers by key): %v", missing)
+	case readable > 0 && keys == nil:
+		e.add(Warn, check, file, "secrets of %d triggers are readable in the bucket", readable)
+	case readable > 0:
+		e.add(OK, check, "", "key %s; the leader encrypts the secrets of %d triggers", keys.Active(), readable)
+	case keys == nil:
+		e.add(OK, check, "", "no key; no trigger has secrets")
+	default:
+		e.add(OK, check, "", "key %s", keys.Active())
+	}
 }
 
 // clock compares the machine's clock with the store's, or with the last record of the log.

@@ -24,6 +24,8 @@ const (
 	Damage Severity = "damage" // the log or readable records differ from the written data (rule R9)
 	Orphan Severity = "orphan" // an object without a reference: harmless
 	Note   Severity = "note"   // information only: harmless
+
+	Exposed Severity = "exposed" // an object with readable secrets (FindSecrets)
 )
 
 // Finding is one result of a check.

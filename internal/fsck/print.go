@@ -26,7 +26,7 @@ func (p *Printer) Found(f Finding) {
 		_ = json.NewEncoder(p.W).Encode(f)
 		return
 	}
-	if f.Severity != Damage {
+	if f.Severity != Damage && f.Severity != Exposed {
 		if p.kinds == nil {
 			p.kinds = map[string]int{}
 		}

@@ -286,9 +286,7 @@ func (p *principal) Write(b []byte) (int, error) {
 		return 0, p.err
 	}
 	p.began = true
-	n, err := p.w.Write(b)
-	p.Meter().Use(auth.Fetched, int64(n))
-	return n, err
+	return p.w.Write(b)
 }
 
 // ReadFrom implements io.ReaderFrom, for sendfile.
@@ -297,9 +295,7 @@ func (p *principal) ReadFrom(r io.Reader) (int64, error) {
 		return 0, p.err
 	}
 	p.began = true
-	n, err := io.Copy(p.w, r)
-	p.Meter().Use(auth.Fetched, n)
-	return n, err
+	return io.Copy(p.w, r)
 }
 
 // serveKeyed authenticates and authorizes a request, and calls its route.
@@ -326,9 +322,6 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 
 // serveAs authorizes a request of a client without the root key, and calls its route.
 func (a *API) serveAs(rt *route, w http.ResponseWriter, r *http.Request, p *principal) error {
-	if err := p.begin(r); err != nil {
-		return err
-	}
 	if err := p.authorize(rt, r, a.o.EventsTopic); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func shown(t *trigger.Head, d *rule.Stored) (api.Trigger, error) {
 		out.Cooldown = driplang.FormatDuration(time.Duration(d.Cooldown) * time.Millisecond)
 	}
 	if len(d.Deliver) > 0 {
-		w, err := webhook.ParseDelivery(d.Deliver)
+		w, err := webhook.ParseStored(d.Deliver)
 		if err != nil {
 			// No part of an unreadable definition is shown, because it is unknown where its secrets
 			// are.
@@ -67,6 +67,15 @@ func shown(t *trigger.Head, d *rule.Stored) (api.Trigger, error) {
 		return out, err
 	}
 	return out, nil
+}
+
+// shownBy is shown, with the reason for which the engine holds deliveries.
+func shownBy(e *trigger.Engine, t *trigger.Head, d *rule.Stored) (api.Trigger, error) {
+	out, err := shown(t, d)
+	if _, held := e.Opened(&d.Definition); held != nil {
+		out.Blocked = held.Error()
+	}
+	return out, err
 }
 
 func instant(millis int64) time.Time { return time.UnixMilli(millis).UTC() }

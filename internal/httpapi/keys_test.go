@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -23,8 +24,13 @@ import (
 // openNode opens the broker as in production: a key index needs a data directory.
 func (s *server) openNode(ctx context.Context, c *setup) {
 	s.t.Helper()
+	ring, err := secrets.Parse(secrets.NewKey().Reveal())
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	n, err := node.Open(ctx, node.Options{
-		Store: c.store, DataDir: s.t.TempDir(), BatchWait: node.BatchNone, MemoryLimit: c.limit, NoMerge: true, Logger: c.broker.Logger,
+		SecretsKeys: ring,
+		Store:       c.store, DataDir: s.t.TempDir(), BatchWait: node.BatchNone, MemoryLimit: c.limit, NoMerge: true, Logger: c.broker.Logger,
 		Metrics: c.broker.Metrics,
 	})
 	if err != nil {

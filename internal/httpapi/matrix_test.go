@@ -54,12 +54,15 @@ var validRequests = map[string]validRequest{
 	"DELETE /groups":   {path: "?group=g%d", status: 204, before: ownGroup},
 	"GET /status":      {status: 200},
 	"GET /upgrade":     {status: 200},
-	"POST /upgrade":    {status: 200},
-	"GET /time":        {status: 200},
-	"POST /time/reset": {status: 200},
-	"GET /metrics":     {status: 200},
-	"GET /healthz":     {status: 200, open: true},
-	"GET /readyz":      {status: 200, open: true},
+	"GET /secrets":     {status: 200},
+
+	"POST /secrets/rewrap": {status: 200},
+	"POST /upgrade":        {status: 200},
+	"GET /time":            {status: 200},
+	"POST /time/reset":     {status: 200},
+	"GET /metrics":         {status: 200},
+	"GET /healthz":         {status: 200, open: true},
+	"GET /readyz":          {status: 200, open: true},
 
 	"GET /openapi.json": {status: 200, open: true},
 	"POST /evaluate":    {body: `{"expr":"A","at":"2026-01-01T00:00:00Z"}`, status: 200},
@@ -84,12 +87,7 @@ var validRequests = map[string]validRequest{
 	"GET /acls":                            {status: 200},
 	"POST /acls":                           {body: `{"rules":[{"principal":"someone","resource":"group","pattern":"g","operation":"read","deny":true}]}`, status: 200},
 	"DELETE /acls":                         {path: "?principal=unknown", status: 200},
-	"GET /quotas":                          {status: 200},
-	"PUT /quotas/{id}":                     {at: "/quotas/limited%d", body: `{"requests":1}`, status: 200},
-	"DELETE /quotas/{id}": {at: "/quotas/limited%d", status: 204, before: func(s *server, n int) {
-		s.must(200, s.send("PUT", fmt.Sprintf("/quotas/limited%d", n), `{"requests":1}`), nil)
-	}},
-	"DELETE /entities/{entity}": {at: "/entities/unknown%d", status: 204},
+	"DELETE /entities/{entity}":            {at: "/entities/unknown%d", status: 204},
 }
 
 // firedID is the ID of a firing on the server of everyRoute.

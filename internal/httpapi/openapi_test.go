@@ -146,12 +146,12 @@ func TestSpecAndRoutesAreTheSame(t *testing.T) {
 	}
 }
 
-var fullTrigger = api.Trigger{Late: true, Cooldown: "1d", OnRetract: "notify", Deliver: []byte("{}")}
+var fullTrigger = api.Trigger{Late: true, Blocked: "b", Cooldown: "1d", OnRetract: "notify", Deliver: []byte("{}")}
 
 // adminValues are values of the types of administration with all members.
 var adminValues = map[string]any{
-	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)},
-	"Rule":    api.Rule{Deny: true, Host: "h"}, "Rules": api.Rules{},
+	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)}, "Secrets": api.Secrets{Key: "k"},
+	"Rule": api.Rule{Deny: true, Host: "h"}, "Rules": api.Rules{},
 	"TokenSpec": api.TokenSpec{
 		ID: "i", Expires: time.Unix(1, 0), Rules: []api.Rule{{}},
 		Scopes: api.Scopes{Read: []string{"r"}, Write: []string{"w"}, Admin: []string{"a"}, Groups: []string{"g"}, Triggers: []string{"t"}, Metrics: true, Cluster: true},

@@ -38,10 +38,9 @@ func (by *caller) ofCluster(o access.Operation, own string) error {
 	return by.may(o, access.Cluster, access.ClusterName)
 }
 
-// changingCluster returns a context for a change that needs a right to the cluster, with a time
-// limit.
-func (a *API) changingCluster(r *http.Request, by *caller, o access.Operation) (context.Context, context.CancelFunc, error) {
-	ctx, err := by.changing(r.Context(), o, access.Cluster, access.ClusterName)
+// changingCluster returns a context for a change of tokens or rules, with a time limit.
+func (a *API) changingCluster(r *http.Request, by *caller) (context.Context, context.CancelFunc, error) {
+	ctx, err := by.changing(r.Context(), access.Alter, access.Cluster, access.ClusterName)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -147,7 +146,7 @@ func (a *API) postToken(w http.ResponseWriter, r *http.Request, by *caller) erro
 		}
 	}
 	spec.Rules = append(spec.Rules, more...)
-	ctx, cancel, err := a.changingCluster(r, by, access.Alter)
+	ctx, cancel, err := a.changingCluster(r, by)
 	if err != nil {
 		return err
 	}
@@ -191,7 +190,7 @@ func (a *API) postTokenRotate(w http.ResponseWriter, r *http.Request, by *caller
 // deleteToken revokes a token. After the answer no data is sent to its client, and no record of it
 // is stored.
 func (a *API) deleteToken(w http.ResponseWriter, r *http.Request, by *caller) error {
-	ctx, cancel, err := a.changingCluster(r, by, access.Alter)
+	ctx, cancel, err := a.changingCluster(r, by)
 	if err != nil {
 		return err
 	}
@@ -310,7 +309,7 @@ func (a *API) postRules(w http.ResponseWriter, r *http.Request, by *caller) erro
 	if err != nil {
 		return err
 	}
-	ctx, cancel, err := a.changingCluster(r, by, access.Alter)
+	ctx, cancel, err := a.changingCluster(r, by)
 	if err != nil {
 		return err
 	}
@@ -331,7 +330,7 @@ func (a *API) deleteRules(w http.ResponseWriter, r *http.Request, by *caller) er
 	if q.Fault != nil {
 		return q.Fault
 	}
-	ctx, cancel, err := a.changingCluster(r, by, access.Alter)
+	ctx, cancel, err := a.changingCluster(r, by)
 	if err != nil {
 		return err
 	}

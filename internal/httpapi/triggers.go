@@ -153,7 +153,7 @@ func (t *Triggers) List(ctx context.Context, by *caller, add func(size int64, sh
 			if err != nil {
 				return nil, triggerFault(err)
 			}
-			return shown(h, d)
+			return shownBy(e, h, d)
 		})
 		if err != nil {
 			return err
@@ -181,7 +181,7 @@ func (c *triggerCall) get(ctx context.Context, id string) (*api.Trigger, error) 
 	if err != nil {
 		return nil, triggerFault(err)
 	}
-	out, err := shown(h, d)
+	out, err := shownBy(c.Engine, h, d)
 	return &out, err
 }
 

@@ -109,10 +109,9 @@ func readCode(err error) int16 { return codeIn(readFaults, err, kerr.RequestTime
 // errRule: a rule of Kafka that Seb does not have.
 var errRule = errors.New("unsupported rule")
 
-// accessFaults lists the errors of changing rules, passwords and quotas.
+// accessFaults lists the errors of changing rules and passwords.
 var accessFaults = []fault{
 	{errRule, kerr.InvalidRequest},
-	{errQuota, kerr.InvalidRequest},
 	{broker.ErrUnauthorized, kerr.ClusterAuthorizationFailed},
 	{broker.ErrNotAudited, kerr.PolicyViolation},
 	{broker.ErrInvalid, kerr.InvalidRequest},
@@ -128,7 +127,7 @@ var accessFaults = []fault{
 	{broker.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
 }
 
-// accessCode is the code of an error of changing rules, passwords and quotas.
+// accessCode is the code of an error of changing rules and passwords.
 func accessCode(err error) int16 {
 	var invalid *broker.InvalidError
 	if errors.As(err, &invalid) && (invalid.Field == "iterations" || invalid.Field == "salt" || invalid.Field == "salted password" || invalid.Field == "user") {

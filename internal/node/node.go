@@ -162,13 +162,16 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	}
 	n.seen.start(n.Broker)
 	n.registerMetrics(o.Metrics)
+	if err := errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o)); err != nil {
+		return err
+	}
 	if !o.ReadOnly && !o.NoMerge {
 		n.merger = compactor.Open(compactor.Options{
 			Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Packer: o.pack(mem), Every: o.MergeEvery, Checksums: !local,
-			Ranges: n.stateRanges, Logger: o.Logger, Metrics: o.Metrics,
+			Ranges: n.stateRanges, Purge: n.purge, Purged: n.triggers.Purged, Logger: o.Logger, Metrics: o.Metrics,
 		})
 	}
-	return errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o))
+	return nil
 }
 
 // Broken is closed when an fsync of the store has failed; nil if the store uses none. BrokenBy then

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/secrets"
 )
 
 // Options configure a node. The zero value of a field selects its default. Either Bucket or Store
@@ -79,6 +80,8 @@ type Options struct {
 	// disables the cache.
 	CacheDir   string
 	CacheBytes int64
+	// SecretsKeys encrypt the secrets of webhooks in the bucket; nil: they are stored readable.
+	SecretsKeys *secrets.Ring
 
 	Logger  *slog.Logger // nil: no log
 	Metrics *metrics.Set // nil: a new set

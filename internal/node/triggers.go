@@ -12,6 +12,8 @@ import (
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
+	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
 	triggerstore "github.com/sebbroker/seb/internal/trigger/store"
@@ -98,6 +100,7 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 		MemoryBytes: n.Budget().Class(budget.Triggers).Limit(),
 		CapSpan:     func(deliver json.RawMessage) time.Duration { return webhook.CapSpan(deliver) },
 		Snapshots:   n.snapshots(store, o), Logger: o.Logger, Metrics: o.Metrics,
+		Keys: o.SecretsKeys, Sealable: n.sealable,
 	})
 	n.eventLog = l
 	if err == nil {
@@ -106,6 +109,20 @@ func (n *Node) openTriggers(ctx context.Context, l *eventLog, store objstore.Sto
 		})
 	}
 	return err
+}
+
+// sealable returns an error if the bucket's format level is too low for encrypted secrets.
+func (n *Node) sealable() error {
+	if has := n.Level().Now; has < state.LevelSecrets {
+		return &state.LevelError{Needs: state.LevelSecrets, Has: has}
+	}
+	return nil
+}
+
+// purge returns the definitions with outdated secrets that must leave the bucket.
+func (n *Node) purge() pack.Purge {
+	topic, below := n.triggers.Unpurged()
+	return pack.Purge{Topic: topic, Below: below}
 }
 
 // usersWait bounds the time that the deletion of a topic waits until the engine has read all

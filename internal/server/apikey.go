@@ -46,6 +46,7 @@ func (s *Server) checkKey() {
 		s.log.Warn("API key too short: the next version refuses it", "bytes", len(s.key), "minimum", config.APIKeyMin, "source", s.keySource(),
 			"hint", "generate one with: openssl rand -hex 16")
 	}
+	s.warnReadable("secrets key file", s.cfg.Secrets.Source())
 	if s.keyFile == "" {
 		return
 	}
@@ -55,9 +56,13 @@ func (s *Server) checkKey() {
 		s.log.Warn("API key file is a symbolic link, which Seb never creates", "file", s.keyFile,
 			"hint", fmt.Sprintf("cp %[1]s %[1]s.new && chmod 600 %[1]s.new && mv %[1]s.new %[1]s", s.keyFile))
 	}
-	if info, err := os.Stat(s.keyFile); err == nil && info.Mode().Perm()&^0o600 != 0 {
-		s.log.Warn("API key file is accessible to other users", "file", s.keyFile, "mode", fmt.Sprintf("%04o", info.Mode().Perm()),
-			"hint", "chmod 600 "+s.keyFile)
+	s.warnReadable("API key file", s.keyFile)
+}
+
+// warnReadable warns about a file that other users can read or write.
+func (s *Server) warnReadable(what, file string) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&^0o600 != 0 {
+		s.log.Warn(what+" is accessible to other users", "file", file, "mode", fmt.Sprintf("%04o", info.Mode().Perm()), "hint", "chmod 600 "+file)
 	}
 }
 

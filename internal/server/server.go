@@ -30,6 +30,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger"
 )
 
@@ -52,6 +53,7 @@ type Server struct {
 	keyMade  bool                 // at this start
 	stopping chan struct{}        // closed when Close starts
 	targets  webhook.Policy       // allowed targets of webhooks
+	secrets  *secrets.Ring        // nil: no key
 	dispatch *delivery.Dispatcher // nil: read-only
 
 	serving sync.WaitGroup // goroutines of the listeners
@@ -92,6 +94,9 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	s := &Server{cfg: cfg, log: log, done: make(chan struct{}), stopping: make(chan struct{})}
 	if s.targets, err = webhook.ParsePolicy(cfg.WebhookTargets()); err != nil {
 		return nil, config.Faults{fmt.Errorf("--webhook-targets: %w", err)}
+	}
+	if s.secrets, err = cfg.Secrets.Ring(); err != nil {
+		return nil, config.Faults{err}
 	}
 	// Listen before the log is opened: a broker with an address in use must not take the bucket
 	// from a working one.
@@ -188,7 +193,7 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 	if s.node, err = node.Open(ctx, options); err != nil {
 		return err
 	}
-	s.auth = auth.New(auth.Options{Broker: s.node.Broker, RootKey: s.key, Internal: s.ownTopics(), Logger: s.log, Metrics: set})
+	s.auth = auth.New(auth.Options{Broker: s.node.Broker, RootKey: s.key, Internal: s.ownTopics(), Logger: s.log})
 	if err = s.deliver(ctx, set); err == nil {
 		err = s.serve(ctx, set)
 	}
@@ -219,7 +224,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
 		Pack:       pack.Config{Target: int64(c.Maintenance.PackBytes), Age: c.Maintenance.PackAge},
 		MergeEvery: c.Maintenance.MergeInterval, SnapshotSlots: c.Maintenance.SnapshotSlots, RetentionEvery: c.Maintenance.RetentionInterval,
-		Prepare: s.prepare, Logger: s.log, Metrics: set,
+		SecretsKeys: s.secrets, Prepare: s.prepare, Logger: s.log, Metrics: set,
 	}
 	if o.Advertised == "" {
 		o.Advertised = s.URL()

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 
 	"github.com/sebbroker/seb/internal/trigger/store"
@@ -140,6 +141,9 @@ func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 		if old == nil {
 			return nil
 		}
+		if err := w.outdated(tx, old.Secrets, secrets.Status{}, r.Offset); err != nil {
+			return err
+		}
 		return w.remove(tx, old)
 	}
 	var was rule.Definition
@@ -173,10 +177,17 @@ func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 		if g.Def, err = was.Encode(); err != nil {
 			return err
 		}
+		before := old.Secrets
 		w.changeHead(old, func(h *Head) { w.setDelivery(h, old, g, &was) })
+		if err := w.outdated(tx, before, old.Secrets, r.Offset); err != nil {
+			return err
+		}
 		return tx.PutTrigger(g)
 	}
 	if old != nil {
+		if err := w.outdated(tx, old.Secrets, secrets.Inspect(d.Deliver), r.Offset); err != nil {
+			return err
+		}
 		if err := w.replace(tx, old, &was, &d); err != nil {
 			return err
 		}

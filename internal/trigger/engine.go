@@ -27,6 +27,8 @@ var (
 type Engine struct {
 	opt      Options
 	follower *Follower
+	encrypts sync.WaitGroup // encryptAll
+	stop     context.CancelFunc
 
 	change sync.Mutex // held during the change of a definition
 }
@@ -41,12 +43,21 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, err
 	}
 	f.loop.Start(ctx)
-	return &Engine{opt: o, follower: f}, nil
+	e := &Engine{opt: o, follower: f}
+	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if o.Keys != nil {
+		e.encrypts.Go(func() { e.encryptAll(ctx) })
+	}
+	return e, nil
 }
 
 // Close stops following, waits for running queries, and closes the file. A second call has no
 // effect.
 func (e *Engine) Close() error {
+	if e.stop != nil {
+		e.stop()
+	}
+	e.encrypts.Wait()
 	e.follower.loop.Close()
 	return nil
 }

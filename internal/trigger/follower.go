@@ -13,6 +13,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/store"
 )
 
@@ -50,6 +51,11 @@ type Options struct {
 	// CapSpan returns the time for which a delivery under a definition's deliver counts towards the
 	// caps of an entity. A firing is kept at least that long after its last record. nil: 0.
 	CapSpan func(deliver json.RawMessage) time.Duration
+	// Keys encrypt the secrets in deliver sections; nil: no key, and they are stored as given. The
+	// leader encrypts readable ones, unless Sealable returns an error: the format level of the
+	// bucket is too low. nil: it allows it.
+	Keys     *secrets.Ring
+	Sealable func() error
 	// Now is the clock of polling and backoff. Default: time.Now.
 	Now func() time.Time
 
@@ -139,6 +145,7 @@ type Follower struct {
 	file     *store.File
 	broken   error // an error that a query found in the file; guarded by mu
 
+	purged              atomic.Int64 // see Engine.Purged
 	busy                atomic.Int64 // start of the current turn (ms); 0: no turn runs
 	savedAt, savedBytes atomic.Int64 // newest snapshot: log time (µs), file size; 0: unknown
 

@@ -30,6 +30,14 @@ func newMeters(e *Follower) *meters {
 	}
 	s.NewGauge("seb_triggers_backfilling", count(func(h *Head) bool { return h.Backfilling }))
 	s.NewGauge("seb_triggers_late", count(func(h *Head) bool { return h.Late }))
+	s.NewGauge("seb_triggers_blocked", func() float64 {
+		p, _, _ := e.Peek()
+		return float64(p.Secrets.Locked)
+	})
+	s.NewGauge("seb_triggers_readable_secrets", func() float64 {
+		p, _, _ := e.Peek()
+		return float64(p.Secrets.Readable)
+	})
 	s.NewGauge("seb_triggers_unreadable_partitions", func() float64 {
 		p, _, _ := e.Peek()
 		return float64(p.Unreadable)

@@ -27,6 +27,8 @@ type Progress struct {
 	Behind            int64                 // append time (ms) of the lag; 0: none
 	LeaderReady       bool                  // see leaderReady
 	Unreadable        int                   // partitions of events with unreadable records
+	Secrets           Secrets
+	Marks             Marks
 }
 
 // Find returns a trigger by its ID, or nil.
@@ -82,7 +84,7 @@ func (w *worker) publish(unreadable int) {
 	p := Progress{
 		Open: true, Defined: w.cursors[store.CursorKey{Topic: w.topics[0]}].Next, Followed: w.followed(),
 		Applied: map[record.ID][]int64{}, Complete: map[record.ID]int64{}, Unreadable: unreadable, LeaderReady: w.leaderReady(),
-		Held: w.held,
+		Held: w.held, Marks: w.marks,
 	}
 	for i, id := range w.topics {
 		p.Held += cursorMemory * int64(len(w.pos.Topics[i]))
@@ -97,9 +99,11 @@ func (w *worker) publish(unreadable int) {
 	}
 	p.Behind = w.behind()
 	w.mu.Lock()
-	p.Triggers = w.pub.Triggers
+	p.Triggers, p.Secrets = w.pub.Triggers, w.pub.Secrets
 	if !w.listed {
 		p.Triggers, w.listed = make([]*Head, len(w.live)), true
+		p.Secrets = countSecrets(w.live, w.opt.Keys)
+		w.logSecrets(&w.pub.Secrets, &p.Secrets)
 		for i, l := range w.live {
 			p.Triggers[i] = l.Head
 		}

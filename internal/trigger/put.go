@@ -33,7 +33,7 @@ type Put struct {
 // Put creates a trigger, or a new version if d gives other firings than the current one; else it
 // changes only delivery and status. It ignores d.Version and the members from d.TopicID on. It
 // returns once the engine follows d. Errors: ErrInvalid, ErrFull, ErrNotLeader, ErrUnavailable,
-// those of an append, after which the change may still happen.
+// ErrLocked, a format level, those of an append, after which the change may still happen.
 func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 	d = d.WithDefaults()
 	if err := d.Validate(); err != nil {
@@ -56,6 +56,11 @@ func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 		return Put{}, err
 	}
 	out := Put{Names: r.Names(), Warnings: rule.Warnings(&d)}
+	if warning, err := e.seal(&d); err != nil {
+		return Put{}, err
+	} else if warning != "" {
+		out.Warnings = append(out.Warnings, warning)
+	}
 	more, err := e.unseen(ctx, topic.ID, out.Names)
 	if err != nil {
 		return Put{}, err

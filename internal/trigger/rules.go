@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -46,6 +47,7 @@ type Head struct {
 	Size    int       // bytes of its definition
 	Names   []string  // of the events that it mentions, sorted
 	Paused  bool
+	Secrets secrets.Status
 	// Backfilling: it reads the history, and does not evaluate new events yet.
 	Backfilling bool
 	// Late: it costs so much that it reads new events separately, after the others.
@@ -109,6 +111,7 @@ func (l *live) memory() int64 {
 // setDelivery sets the parts of a definition that do not make a new version.
 func (w *worker) setDelivery(h *Head, l *live, g *store.Trigger, d *rule.Definition) {
 	h.Size, h.Paused, h.Backfilling = len(g.Def), d.Status == rule.Paused, l.status == store.Behind && !h.Late
+	h.Secrets = secrets.Inspect(d.Deliver)
 	if l.capSpan = 0; w.opt.CapSpan != nil {
 		l.capSpan = w.opt.CapSpan(d.Deliver)
 	}

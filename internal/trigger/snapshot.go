@@ -56,6 +56,8 @@ type saveResult struct {
 	info snapshot.Info
 	err  error
 	new  bool
+	// below is the mark that the copy completes; 0: none
+	below int64
 }
 
 // setNewest sets the newest snapshot.
@@ -118,6 +120,9 @@ func (w *worker) maintainSnapshot(ctx context.Context) (wait time.Duration, err 
 			if err := w.finishSave(r); err != nil {
 				return 0, err
 			}
+			if err := w.mark(ctx, store.Copied, r.below); r.err == nil && err != nil {
+				return 0, err
+			}
 		default:
 			return follow.Idle, nil // the operation wakes the loop at its end
 		}
@@ -144,7 +149,14 @@ func (w *worker) maintainSnapshot(ctx context.Context) (wait time.Duration, err 
 		k.next = now.Add(min(due, w.pollInterval()))
 		return min(due, follow.Idle), nil
 	}
-	w.save(ctx, only)
+	below := int64(0)
+	if w.marks.copyDue(w) {
+		if err := w.f.Vacuum(ctx); err != nil {
+			return 0, err
+		}
+		below = w.marks.Replaced
+	}
+	w.save(ctx, only, below)
 	return 0, nil
 }
 
@@ -155,14 +167,17 @@ func (w *worker) pollInterval() time.Duration { return w.opt.Sizes.SaveEvery / 7
 const never = time.Duration(1<<63 - 1)
 
 // untilSave returns the time until a copy is due; never if too little has changed. only reports
-// whether older copies contain erased entities.
+// whether older copies contain erased entities or outdated secrets.
 func (w *worker) untilSave(ctx context.Context, now time.Time) (due time.Duration, only bool, err error) {
 	k := &w.snapshotter
 	records := w.recordsRead()
+	s := w.opt.Sizes
+	if w.marks.copyDue(w) {
+		return max(0, time.UnixMicro(k.newest.Time).Add(s.SaveEvery/60).Sub(now)), true, nil
+	}
 	if records == k.newest.Records {
 		return never, false, nil
 	}
-	s := w.opt.Sizes
 	every := s.SaveEvery // grows with the size
 	if info, err := os.Stat(w.opt.Path); err == nil {
 		every *= time.Duration(min(max(1, info.Size()/hourlyBytes), dailyHours))
@@ -207,11 +222,11 @@ func (w *worker) trimmed() bool {
 }
 
 // save starts to save a copy.
-func (w *worker) save(ctx context.Context, only bool) {
+func (w *worker) save(ctx context.Context, only bool, below int64) {
 	f, note := w.f, snapshot.Note{Time: w.pos.Time, Records: w.recordsRead()} // or newer
 	w.start(ctx, func(ctx context.Context) saveResult {
 		info, err := w.saveCopy(ctx, f, note, only)
-		return saveResult{info: info, err: err, new: true}
+		return saveResult{info: info, err: err, new: true, below: below}
 	})
 }
 

@@ -52,6 +52,7 @@ type worker struct {
 	snapshotter   snapshotter
 	inline        bool         // Step saves copies itself
 	sendRetry     follow.Retry // backoff of appends
+	marks         Marks
 }
 
 // closeFile withdraws the file and closes it.
@@ -125,7 +126,7 @@ func (w *worker) open(ctx context.Context) error {
 	if w.cursors, err = f.Cursors(ctx); err != nil {
 		return err
 	}
-	if err := w.load(ctx); err != nil {
+	if err := errors.Join(w.load(ctx), w.loadMarks(ctx)); err != nil {
 		return err
 	}
 	if err := w.sameLog(); err != nil {
@@ -214,6 +215,9 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 		if more, err = w.prune(ctx); err != nil {
 			return 0, err
 		}
+	}
+	if err := w.keepMarks(ctx, leads); err != nil {
+		return 0, err
 	}
 	w.publish(unreadable)
 	wait = follow.Idle

@@ -66,6 +66,7 @@ var levels = map[string]int{
 	"internal/budget":   0,
 	"internal/access":   -1,
 	"internal/audit":    1,
+	"internal/secrets":  -1,
 	"internal/auth":     5,
 	"internal/quiet":    0,
 	"internal/machine":  0,

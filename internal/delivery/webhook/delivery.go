@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -53,15 +55,27 @@ type Plan struct {
 	Backoff Backoff
 }
 
-// ParseDelivery parses the JSON of a Delivery. It only reports invalid JSON; Plan reports invalid
-// values, including secrets.
+// errSealed: the values are in the form of the bucket, which only the broker makes.
+var errSealed = errors.New("delivery: secrets and headers are in the encrypted form of the bucket: want the values themselves")
+
+// ParseDelivery parses the JSON of a Delivery. It only reports invalid JSON and encrypted values;
+// Plan reports invalid values, including secrets.
 func ParseDelivery(text []byte) (Delivery, error) {
 	if len(text) > DeliveryBytesMax {
 		return Delivery{}, fmt.Errorf("delivery: %d bytes, limit %d", len(text), DeliveryBytesMax)
 	}
+	return parseDelivery(text, false)
+}
+
+// ParseStored is ParseDelivery for a stored section, whose secrets may be encrypted. Other secrets
+// then stand for them, so the result can only be shown.
+func ParseStored(text []byte) (Delivery, error) { return parseDelivery(text, true) }
+
+func parseDelivery(text []byte, stored bool) (Delivery, error) {
 	var given struct {
 		Delivery
 		Secrets []string `json:"secrets"`
+		Wrap    *string  `json:"sealed_by"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -72,7 +86,20 @@ func ParseDelivery(text []byte) (Delivery, error) {
 		return Delivery{}, errors.New("delivery: data after the object")
 	}
 	d := given.Delivery
+	sealed := func(value string) bool { return strings.HasPrefix(value, secrets.ValuePrefix) }
+	for _, value := range d.Headers {
+		if !stored && sealed(value.Reveal()) {
+			return Delivery{}, errSealed
+		}
+	}
+	if !stored && (given.Wrap != nil || slices.ContainsFunc(given.Secrets, sealed)) {
+		return Delivery{}, errSealed
+	}
 	for i, text := range given.Secrets {
+		if given.Wrap != nil {
+			d.Secrets = append(d.Secrets, webhook.NewSecret())
+			continue
+		}
 		secret, err := parseSecret(text)
 		if err != nil {
 			d.secretFaults = append(d.secretFaults, fmt.Errorf("secrets: number %d %w", i+1, err))
@@ -164,7 +191,7 @@ func CapSpan(text []byte) time.Duration {
 	if len(text) == 0 || string(text) == "null" {
 		return 0
 	}
-	d, err := ParseDelivery(text)
+	d, err := ParseStored(text)
 	if err != nil {
 		return CapPerMax
 	}
@@ -183,7 +210,7 @@ func QuietOf(text []byte) QuietHours {
 	if len(text) == 0 || string(text) == "null" {
 		return QuietHours{}
 	}
-	d, err := ParseDelivery(text)
+	d, err := ParseStored(text)
 	if err != nil || d.QuietHours == nil {
 		return QuietHours{}
 	}

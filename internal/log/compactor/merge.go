@@ -47,6 +47,10 @@ type Options struct {
 	// since the last check, the next check runs at once, because the memory of ranges is bounded.
 	// It is called once a second.
 	Ranges func() int
+	// Purge, if not nil, returns the records that must leave the bucket. Purged is called when no
+	// object of the state has them; later collections delete the others.
+	Purge  func() pack.Purge
+	Purged func(below int64)
 	// Checksums sends a CRC-32C with each pack, for stores that accept one.
 	Checksums bool
 
@@ -76,6 +80,7 @@ type Merger struct {
 	busy   bool  // result of measureInflow
 	left   int64 // bytes that waited after the last check
 	ranges int   // number of ranges after the last check
+	purging
 
 	packs, bytes, failed *metrics.Counter
 
@@ -171,6 +176,9 @@ func (m *Merger) config() pack.Config {
 	cfg := m.opt.Packer
 	cfg.Busy = m.busy
 	cfg.Skip = func(s state.Source) bool { _, bad := m.bad[s]; return bad }
+	if m.opt.Purge != nil {
+		cfg.Purge = m.opt.Purge()
+	}
 	return cfg
 }
 
@@ -192,7 +200,7 @@ func (m *Merger) Once(ctx context.Context) (made bool, err error) {
 	if c := pack.ChooseCompaction(view, cfg, now.UnixMicro()); c != nil {
 		return m.compact(ctx, c, view)
 	}
-	return false, nil
+	return m.purge(ctx, cfg, view, now.UnixMicro())
 }
 
 // merge makes one pack of commit objects and smaller packs.

@@ -103,7 +103,8 @@ func (k *compacting) due(p *state.Partition, s *state.Settings, c *Config, now i
 	if k.sweep > end {
 		k.sweep = 0 // a part of it cannot be read
 	}
-	return dirtyBytes + cleanBytes, dirtyBytes > 0 && dirtyBytes >= cleanBytes || k.sweep > p.Start
+	purge := k.topic == c.Purge.Topic && k.clean < c.Purge.Below
+	return dirtyBytes + cleanBytes, dirtyBytes > 0 && (dirtyBytes >= cleanBytes || purge) || k.sweep > p.Start
 }
 
 // Dirty lists the runs for Scan, in order, in portions of at most a pack's size.

@@ -26,7 +26,15 @@ type Config struct {
 	Busy    bool
 	Backlog int
 	// Skip, if not nil, reports whether a range must not be merged.
-	Skip func(state.Source) bool
+	Skip  func(state.Source) bool
+	Purge Purge
+}
+
+// Purge is a compacted topic of one partition whose removed records must leave the bucket: those
+// below an offset. The zero Purge is none.
+type Purge struct {
+	Topic record.ID
+	Below int64
 }
 
 func (c Config) withDefaults() Config {
@@ -92,7 +100,7 @@ func Choose(s *state.State, c Config, now int64) *Plan {
 	c = c.withDefaults()
 	f := survey(s, &c, now)
 	switch {
-	case f.slotBytes >= c.Target && !c.Busy || f.slots >= c.Backlog || f.slots > 1 && f.old:
+	case f.slotBytes >= c.Target && !c.Busy || f.slots >= c.Backlog || f.old && (f.slots > 1 || c.Purge.Below > 0):
 		return plan(collect(s, &c, func(r *state.Range) bool { return !r.Pack && f.wanted(r) }), c.Target)
 	case len(f.small) >= c.Small || f.dead > 0:
 		chosen := f.choosePacks()
@@ -102,6 +110,61 @@ func Choose(s *state.State, c Config, now int64) *Plan {
 }
 
 func packOf(r *state.Range) state.PackID { return state.PackID{Epoch: r.Epoch, ID: r.Slot} }
+
+// Owed reports whether commit objects stored up to a time (µs), or the uncompacted part of the
+// topic, may hold records that a purge must remove.
+func (p Purge) Owed(s *state.State, before int64) bool {
+	for _, t := range s.Topics() {
+		for i, part := range t.Partitions.Written() {
+			if t.ID == p.Topic && i == 0 && max(part.Clean, part.Start) < p.Below {
+				return true
+			}
+			for j := range part.Ranges {
+				if r := &part.Ranges[j]; !r.Pack && !r.Lost() && r.AppendTime <= before {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// Dead reports whether an index entry of a pack is about records below the purge that a reader
+// cannot reach there.
+func (p Purge) Dead(s *state.State, id state.PackID, e *record.IndexEntry) bool {
+	t := s.Topic(p.Topic)
+	if e.Topic != p.Topic || e.Base >= p.Below || t == nil {
+		return false
+	}
+	for i := range t.Partitions.At(int(e.Partition)).Ranges {
+		if r := &t.Partitions.At(int(e.Partition)).Ranges[i]; r.Pack && packOf(r) == id && r.Base <= e.Base && e.Base < r.End() {
+			return false
+		}
+	}
+	return true
+}
+
+// Packs lists the packs with data that readers can reach, each with the name of one of its ranges.
+func Packs(s *state.State) map[state.PackID]string {
+	packs := map[state.PackID]string{}
+	for _, t := range s.Topics() {
+		for _, part := range t.Partitions.Written() {
+			for i := range part.Ranges {
+				if r := &part.Ranges[i]; r.Pack && packs[packOf(r)] == "" {
+					packs[packOf(r)] = s.RangeKey(r)
+				}
+			}
+		}
+	}
+	return packs
+}
+
+// Rewriting plans a pack with the remaining data of another one.
+func Rewriting(s *state.State, c Config, id state.PackID) *Plan {
+	c = c.withDefaults()
+	f := &found{config: &c}
+	return plan(collect(s, &c, func(r *state.Range) bool { return r.Pack && packOf(r) == id && f.wanted(r) }), 2*c.Target)
+}
 
 // Waiting is the size in bytes of the commit objects that may be merged.
 func Waiting(s *state.State, c Config) int64 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/secrets"
 )
 
 // CheckID returns an error if a trigger's ID is invalid.
@@ -168,8 +169,12 @@ func (d *Definition) Validate() error {
 	if d.Status != Active && d.Status != Paused {
 		bad("status: invalid value %q, want active or paused", d.Status)
 	}
-	if len(d.Deliver) > DeliverBytesMax {
-		bad("deliver: %d bytes, the limit is %d", len(d.Deliver), DeliverBytesMax)
+	most := DeliverBytesMax
+	if secrets.Inspect(d.Deliver).Sealed {
+		most += secrets.GrowthMax
+	}
+	if len(d.Deliver) > most {
+		bad("deliver: %d bytes, the limit is %d", len(d.Deliver), most)
 	}
 	return errors.Join(errs...)
 }

@@ -59,6 +59,16 @@ func (f *File) vacuumInto(ctx context.Context, to string) error {
 	return out.PingContext(ctx) // writes the write-ahead mode into its header
 }
 
+// Vacuum removes deleted rows from the files.
+func (f *File) Vacuum(ctx context.Context) error {
+	for _, s := range []string{"VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"} {
+		if _, err := f.w.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("vacuum: %w", localdb.Classify(err))
+		}
+	}
+	return nil
+}
+
 // checkRows reads all rows with checksums. It may run concurrently with Update.
 func (q Queries) checkRows(ctx context.Context) error {
 	if _, err := q.cursors(ctx); err != nil {

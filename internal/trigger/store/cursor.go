@@ -145,6 +145,30 @@ func (t *Tx) Erased(h Hash) (x Erasure, ok bool, err error) {
 	return x, ok, err
 }
 
+// Mark is an offset of the topic of definitions that is noted with the erasures.
+type Mark uint8
+
+// The marks: below the offset, readable or outdated secrets were replaced; no copy of the file has
+// them; no object of the log has them.
+const (
+	Replaced Mark = iota + 1
+	Copied
+	Purged
+)
+
+func (m Mark) hash() []byte { return append([]byte("secrets........"), byte(m)) }
+
+// PutMark sets a mark.
+func (t *Tx) PutMark(m Mark, offset int64) error {
+	return t.put("INSERT OR REPLACE INTO erased VALUES (?, ?, 0)", m.hash(), offset)
+}
+
+// Mark returns the offset of a mark; 0: none.
+func (q Queries) Mark(ctx context.Context, m Mark) (offset int64, err error) {
+	err = q.query(ctx, func(scan func(...any) error) error { return scan(&offset) }, "SELECT coalesce(max(offset), 0) FROM erased WHERE hash = ?", m.hash())
+	return offset, err
+}
+
 // PutName records an event name of a topic; added reports that it is new.
 func (t *Tx) PutName(topic record.ID, name string) (added bool, err error) {
 	n, err := t.exec(t.ctx, "INSERT OR IGNORE INTO name VALUES (?, ?)", topic[:], name)

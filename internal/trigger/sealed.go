@@ -1,0 +1,306 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/record"
+)
+
+// ErrLocked: the bucket has encrypted secrets, and this broker has no key to encrypt another.
+var ErrLocked = errors.New("this bucket encrypts the secrets of webhooks, and this broker has no key: start it with --secrets-key-file")
+
+// Secrets counts triggers by the state of their secrets.
+type Secrets struct {
+	Readable, Sealed int
+	Locked           int             // encrypted with a key that this broker does not have
+	Keys             map[string]int  // encrypted triggers, by the ID of the key
+	Missing          []secrets.KeyID // keys of the locked triggers
+	Names            []string        // the first locked triggers
+}
+
+// lockedNames bounds Secrets.Names.
+const lockedNames = 10
+
+func countSecrets(list []*live, keys *secrets.Ring) (n Secrets) {
+	for _, l := range list {
+		s := l.Secrets
+		switch {
+		case s.Sealed:
+			n.Sealed++
+			if n.Keys == nil {
+				n.Keys = map[string]int{}
+			}
+			n.Keys[s.Key.String()]++
+		case s.Readable:
+			n.Readable++
+		}
+		if !s.Sealed || keys.Has(s.Key) {
+			continue
+		}
+		if n.Locked++; n.Locked <= lockedNames {
+			n.Names = append(n.Names, l.ID)
+		}
+		if !slices.Contains(n.Missing, s.Key) {
+			n.Missing = append(n.Missing, s.Key)
+		}
+	}
+	return n
+}
+
+// logSecrets logs that deliveries are held, or that secrets are readable, when that changes.
+func (w *worker) logSecrets(was, now *Secrets) {
+	if now.Locked > was.Locked {
+		w.opt.Logger.Error("deliveries held: their secrets are encrypted with a key that this broker does not have",
+			"triggers", now.Names, "count", now.Locked, "keys", fmt.Sprint(now.Missing), "hint", "start with --secrets-key-file")
+	}
+	if was.Readable == 0 && now.Readable > 0 && w.opt.Keys == nil {
+		w.opt.Logger.Info("webhook secrets are readable in the bucket; seb secrets init makes a key to encrypt them", "triggers", now.Readable)
+	}
+}
+
+// SecretsState counts the triggers by the state of their secrets.
+func (e *Engine) SecretsState() Secrets {
+	p, _, _ := e.follower.Peek()
+	return p.Secrets
+}
+
+// Keys are the keys of secrets; nil: none.
+func (e *Engine) Keys() *secrets.Ring { return e.opt.Keys }
+
+func (e *Engine) place(id string) secrets.Place {
+	return secrets.Place{Cluster: e.opt.Log.Cluster().String(), Trigger: id}
+}
+
+// Opened returns a definition's deliver section with readable secrets. Errors: those of
+// secrets.Ring.Open.
+func (e *Engine) Opened(d *rule.Definition) ([]byte, error) {
+	return e.opt.Keys.Open(e.place(d.ID), d.Deliver)
+}
+
+// sealable returns an error if the bucket's format level does not allow encrypted secrets.
+func (e *Engine) sealable() error {
+	if e.opt.Sealable == nil {
+		return nil
+	}
+	return e.opt.Sealable()
+}
+
+// seal encrypts the secrets of a definition that a client gives. warning is for the client.
+func (e *Engine) seal(d *rule.Definition) (warning string, err error) {
+	s := secrets.Inspect(d.Deliver)
+	switch {
+	case s.Sealed:
+		return "", fmt.Errorf("%w: deliver: it is in the encrypted form of the bucket: want the values themselves", ErrInvalid)
+	case !s.Readable:
+		return "", nil
+	case e.opt.Keys == nil && e.SecretsState().Sealed > 0:
+		return "", fmt.Errorf("%w: deliver: %w", ErrInvalid, ErrLocked)
+	case e.opt.Keys == nil:
+		return "the secrets are readable in the bucket: seb secrets init makes a key to encrypt them", nil
+	}
+	if err := e.sealable(); err != nil {
+		return "", err
+	}
+	if d.Deliver, err = e.opt.Keys.Seal(e.place(d.ID), d.Deliver); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return "", d.Validate()
+}
+
+// Definitions that the leader rewrites at a time, and its pause between them.
+const (
+	rewriteMax   = 64
+	rewriteBytes = 512 << 10
+	rewritePause = 100 * time.Millisecond
+	rewriteRetry = 10 * time.Second
+)
+
+// rewrite changes the deliver sections of triggers, at most rewriteMax, without another effect:
+// version and status stay. change reports whether a definition needs it. It returns the number of
+// changed triggers, the offset of the first, and once the engine has read them.
+func (e *Engine) rewrite(ctx context.Context, ids []string, change func(d *rule.Definition) (bool, error)) (n int, base int64, err error) {
+	e.change.Lock()
+	defer e.change.Unlock()
+	if err := e.caughtUp(ctx); err != nil {
+		return 0, 0, err
+	}
+	var recs []record.Record
+	var skipped []error
+	bytes := 0
+	for _, id := range ids {
+		t, err := e.Trigger(ctx, id)
+		if errors.Is(err, ErrUnknownTrigger) {
+			continue
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		d := &t.Definition
+		needs, err := change(d)
+		if err == nil && needs {
+			err = d.Validate()
+		}
+		if err != nil {
+			skipped = append(skipped, fmt.Errorf("trigger %s: %w", id, err))
+		}
+		if err != nil || !needs {
+			continue
+		}
+		value, err := d.Encode()
+		if err != nil {
+			return 0, 0, err
+		}
+		recs = append(recs, record.Record{Key: []byte(id), Value: value, Timestamp: e.opt.Now().UnixMilli()})
+		if bytes += len(value); len(recs) == rewriteMax || bytes > rewriteBytes {
+			break
+		}
+	}
+	topic, ok := e.opt.Log.Topic(e.opt.Triggers)
+	if len(recs) == 0 || !ok {
+		return 0, 0, errors.Join(skipped...)
+	}
+	if base, err = e.opt.Log.Append(ctx, topic.ID, 0, recs); err != nil {
+		return 0, 0, err
+	}
+	e.follower.loop.Wake()
+	err = e.follower.Wait(ctx, func(p *Progress) bool { return p.Defined >= base+int64(len(recs)) })
+	return len(recs), base, errors.Join(append(skipped, err)...)
+}
+
+// having returns the IDs of the first triggers whose secrets have a state, at most rewriteMax.
+func (e *Engine) having(is func(s secrets.Status) bool) (ids []string) {
+	list, _ := e.Triggers()
+	for _, h := range list {
+		if len(ids) < rewriteMax && is(h.Secrets) {
+			ids = append(ids, h.ID)
+		}
+	}
+	return ids
+}
+
+// Rewrap encrypts the data keys of some triggers that have another key of this broker with the
+// active one, and returns their number. Errors: ErrNotLeader, ErrInvalid without a key, those of an
+// append.
+func (e *Engine) Rewrap(ctx context.Context) (done int, err error) {
+	keys := e.opt.Keys
+	switch {
+	case keys == nil:
+		return 0, fmt.Errorf("%w: this broker has no secrets key (--secrets-key-file)", ErrInvalid)
+	case !e.opt.Log.Leads():
+		return 0, ErrNotLeader
+	}
+	old := func(s secrets.Status) bool { return s.Sealed && s.Key != keys.Active() && keys.Has(s.Key) }
+	done, _, err = e.rewrite(ctx, e.having(old), func(d *rule.Definition) (bool, error) {
+		if !old(secrets.Inspect(d.Deliver)) {
+			return false, nil
+		}
+		deliver, err := keys.Rewrap(e.place(d.ID), d.Deliver)
+		d.Deliver = deliver
+		return true, err
+	})
+	return done, err
+}
+
+// encryptAll encrypts readable secrets, whenever there are any, until ctx ends: first those of one
+// trigger, which it reads back from the log and decrypts, and then the others.
+func (e *Engine) encryptAll(ctx context.Context) {
+	verified, waits := false, false
+	for {
+		p, newer, _ := e.follower.Peek()
+		if p.Secrets.Readable == 0 || !p.LeaderReady || !e.opt.Log.Leads() {
+			select {
+			case <-newer:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		wait := rewriteRetry
+		if err := e.sealable(); err != nil {
+			if !waits {
+				e.opt.Logger.Warn("webhook secrets stay readable in the bucket until its format level is raised", "triggers", p.Secrets.Readable, "err", err)
+			}
+			waits = true
+		} else {
+			n, err := e.encryptSome(ctx, &verified)
+			switch {
+			case errors.Is(err, errReadBack):
+				e.opt.Logger.Error("encryption of webhook secrets stopped", "err", err)
+				return
+			case err != nil && ctx.Err() == nil:
+				e.opt.Logger.Warn("webhook secrets not encrypted", "err", err)
+			case err == nil:
+				e.opt.Logger.Info("webhook secrets encrypted", "triggers", n, "key", e.opt.Keys.Active())
+				wait = rewritePause
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// errReadBack: an encrypted definition cannot be decrypted after it was stored.
+var errReadBack = errors.New("an encrypted definition differs from the original after it was read back, which was stored again")
+
+// encryptSome encrypts the secrets of some triggers; before verified is set, of one.
+func (e *Engine) encryptSome(ctx context.Context, verified *bool) (n int, err error) {
+	ids := e.having(func(s secrets.Status) bool { return s.Readable && !s.Sealed })
+	if !*verified && len(ids) > 1 {
+		ids = ids[:1]
+	}
+	var original *rule.Definition
+	n, base, err := e.rewrite(ctx, ids, func(d *rule.Definition) (bool, error) {
+		if s := secrets.Inspect(d.Deliver); !s.Readable || s.Sealed {
+			return false, nil
+		}
+		was := *d
+		original = &was
+		deliver, err := e.opt.Keys.Seal(e.place(d.ID), d.Deliver)
+		d.Deliver = deliver
+		return true, err
+	})
+	if err != nil || n == 0 || *verified {
+		return n, err
+	}
+	stored, err := e.definitionAt(ctx, base)
+	if err != nil {
+		return n, err
+	}
+	if deliver, err := e.Opened(&stored); err != nil || stored.ID != original.ID || !secrets.Same(deliver, original.Deliver) {
+		return n, errors.Join(errReadBack, err, e.define(ctx, original.ID, original))
+	}
+	*verified = true
+	return n, nil
+}
+
+// definitionAt reads a definition from the log.
+func (e *Engine) definitionAt(ctx context.Context, offset int64) (d rule.Definition, err error) {
+	topic, ok := e.opt.Log.Topic(e.opt.Triggers)
+	if !ok {
+		return d, ErrUnavailable
+	}
+	b, err := e.opt.Log.Read(ctx, topic.ID, 0, offset, 1)
+	if err != nil {
+		return d, err
+	}
+	defer b.Release()
+	var r record.Reader
+	for one, err := range b.All() {
+		if err != nil {
+			return d, err
+		}
+		if r.Reset(one, offset); r.Next() && r.Offset() == offset {
+			return rule.ParseDefinition(r.Record().Key, r.Record().Value)
+		}
+	}
+	return d, fmt.Errorf("offset %d of topic %s is missing: %w", offset, e.opt.Triggers, r.Err())
+}
