@@ -156,7 +156,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 			t.Errorf("no fault for --%s in: %v", flag, err)
 		}
 	}
-	if len(faults) != 24 {
+	if len(faults) != 25 {
 		t.Errorf("%d faults: %v", len(faults), err)
 	}
 }

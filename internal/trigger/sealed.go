@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
@@ -122,9 +125,9 @@ const (
 )
 
 // rewrite changes the deliver sections of triggers, at most rewriteMax, without another effect:
-// version and status stay. change reports whether a definition needs it. It returns the number of
+// version and status stay. alter reports whether a definition needs it. It returns the number of
 // changed triggers, the offset of the first, and once the engine has read them.
-func (e *Engine) rewrite(ctx context.Context, ids []string, change func(d *rule.Definition) (bool, error)) (n int, base int64, err error) {
+func (e *Engine) rewrite(ctx context.Context, action string, ids []string, alter func(d *rule.Definition) (bool, error)) (n int, base int64, err error) {
 	e.change.Lock()
 	defer e.change.Unlock()
 	if err := e.caughtUp(ctx); err != nil {
@@ -142,7 +145,7 @@ func (e *Engine) rewrite(ctx context.Context, ids []string, change func(d *rule.
 			return 0, 0, err
 		}
 		d := &t.Definition
-		needs, err := change(d)
+		needs, err := alter(d)
 		if err == nil && needs {
 			err = d.Validate()
 		}
@@ -165,7 +168,8 @@ func (e *Engine) rewrite(ctx context.Context, ids []string, change func(d *rule.
 	if len(recs) == 0 || !ok {
 		return 0, 0, errors.Join(skipped...)
 	}
-	if base, err = e.opt.Log.Append(ctx, topic.ID, 0, recs); err != nil {
+	change := audit.Change{Action: action, Resource: api.AuditResource{Type: "cluster"}, Details: map[string]string{"triggers": strconv.Itoa(len(recs))}}
+	if base, err = e.opt.Log.Append(audit.WithChange(ctx, &change), topic.ID, 0, recs); err != nil {
 		return 0, 0, err
 	}
 	e.follower.loop.Wake()
@@ -196,7 +200,7 @@ func (e *Engine) Rewrap(ctx context.Context) (done int, err error) {
 		return 0, ErrNotLeader
 	}
 	old := func(s secrets.Status) bool { return s.Sealed && s.Key != keys.Active() && keys.Has(s.Key) }
-	done, _, err = e.rewrite(ctx, e.having(old), func(d *rule.Definition) (bool, error) {
+	done, _, err = e.rewrite(ctx, "secrets.rewrap", e.having(old), func(d *rule.Definition) (bool, error) {
 		if !old(secrets.Inspect(d.Deliver)) {
 			return false, nil
 		}
@@ -258,7 +262,7 @@ func (e *Engine) encryptSome(ctx context.Context, verified *bool) (n int, err er
 		ids = ids[:1]
 	}
 	var original *rule.Definition
-	n, base, err := e.rewrite(ctx, ids, func(d *rule.Definition) (bool, error) {
+	n, base, err := e.rewrite(ctx, "secrets.encrypt", ids, func(d *rule.Definition) (bool, error) {
 		if s := secrets.Inspect(d.Deliver); !s.Readable || s.Sealed {
 			return false, nil
 		}
@@ -276,7 +280,7 @@ func (e *Engine) encryptSome(ctx context.Context, verified *bool) (n int, err er
 		return n, err
 	}
 	if deliver, err := e.Opened(&stored); err != nil || stored.ID != original.ID || !secrets.Same(deliver, original.Deliver) {
-		return n, errors.Join(errReadBack, err, e.define(ctx, original.ID, original))
+		return n, errors.Join(errReadBack, err, e.define(ctx, "secrets.restore", original.ID, original))
 	}
 	*verified = true
 	return n, nil
