@@ -31,7 +31,7 @@ test: s3server vet ## every test, the S3 server included
 	$(GO) test -vet=off -p 3 -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v /test/pressure$$)  # many tests wait
 	$(GO) test -vet=off -timeout $(TIMEOUT) ./test/pressure  # by itself: it measures memory to the MiB
 	$(GO) test -tags failpoints ./internal/failpoint
-	cd bench && $(GO) test -vet=off -timeout $(TIMEOUT) ./...
+	cd bench && $(GO) test -vet=off -p 4 -timeout $(TIMEOUT) ./...
 	cd packaging && $(GO) test -vet=off ./...  # licences of all modules; SBOM and files of a small release
 
 check: ## vet, house rules and the short tests of the main module, without the S3 server
