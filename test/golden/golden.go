@@ -117,7 +117,7 @@ func (c Caller) Call(ctx context.Context, method, path, body string, headers ...
 type Expectation map[string]string
 
 // Observe requests everything that a bucket must keep: topics, records, groups, newest values,
-// triggers, firings, tokens and rules.
+// triggers, firings, tokens, rules and quotas.
 func Observe(ctx context.Context, c Caller) (Expectation, error) {
 	seen := Expectation{}
 	get := func(path string, headers ...string) error {
@@ -139,6 +139,16 @@ func Observe(ctx context.Context, c Caller) (Expectation, error) {
 	}
 	if err := get("/acls"); err != nil {
 		return nil, err
+	}
+	var quotas api.Quotas
+	if err := get("/quotas"); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(seen["/quotas"]), &quotas); err != nil {
+		return nil, err
+	}
+	if len(quotas.Quotas) == 0 { // as in buckets of level 3 and below
+		delete(seen, "/quotas")
 	}
 	if len(tokens.Tokens) == 0 { // as in buckets of level 2 and below
 		delete(seen, "/tokens")

@@ -23,8 +23,8 @@ var (
 
 const apiKey = "golden-key-0123456789"
 
-// TestGenerate makes an archive of each layout, of a bucket that was raised from level 1, and of one
-// with tokens and rules:
+// TestGenerate makes an archive of each layout, of a bucket that was raised from level 1, of one with
+// tokens and rules, and of one with quotas:
 //
 //	go test ./test/golden -run TestGenerate -generate /path/to/seb -commit 2cd1551 \
 //	    -level1 /path/to/level1/seb -level2 /path/to/level2/seb
@@ -36,6 +36,7 @@ func TestGenerate(t *testing.T) {
 	t.Run("s3", func(t *testing.T) { makeBucket(t, "s3", testenv.S3ForTest(t).Spec("golden")) })
 	t.Run("raised", makeRaised)
 	t.Run("access", makeAccess)
+	t.Run("quotas", makeQuotas)
 }
 
 type maker struct {
@@ -151,6 +152,29 @@ func makeAccess(t *testing.T) {
 	change("/tokens", `{"id":"late","triggers":["a*"],"admin":["orders.*"]}`)
 	m.stop()
 	m.finish("access")
+}
+
+// makeQuotas makes a bucket with quotas, in a snapshot and in later commit objects.
+func makeQuotas(t *testing.T) {
+	m := &maker{t: t, program: *generate, bucket: filepath.Join(t.TempDir(), "bucket"), data: t.TempDir(), rounds: 2}
+	m.start()
+	for topic, body := range map[string]string{
+		"plain": `{}`, "several": `{"partitions":3}`, "stamped": `{}`, "compacted": `{"settings":{"cleanup-policy":"compact"}}`,
+	} {
+		m.must("PUT", "/topic?topic-name="+topic, body, "Content-Type", "application/json")
+	}
+	limit := func(principal, body string) { m.must("PUT", "/quotas/"+principal, body, "Content-Type", "application/json") }
+	m.must("POST", "/tokens", `{"id":"shop","write":["orders.*"]}`, "Content-Type", "application/json")
+	limit("shop", `{"produce_bytes":1048576,"fetch_bytes":10485760,"requests":100}`)
+	limit("gone", `{"requests":1}`)
+	limit("*", `{"fetch_bytes":5}`)
+	m.records(0)
+	m.compacts()
+	m.must("DELETE", "/quotas/gone", "")
+	limit("*", `{"requests":500}`)
+	limit("later", `{"produce_bytes":1099511627776}`)
+	m.stop()
+	m.finish("quotas")
 }
 
 // finish stores the archive and the program's answers, observed in a run that changes nothing
