@@ -30,6 +30,7 @@ type granted struct {
 	known   bool  // the principal has the secret
 	expires int64 // of the secret, µs; 0: never
 	rules   atomic.Pointer[access.Grants]
+	usual   atomic.Pointer[access.Request] // the first that was allowed: most clients repeat one
 }
 
 // now returns the state of the client in the newest committed table.
@@ -71,6 +72,23 @@ func (i *Identity) grants(g *granted) *access.Grants {
 		g.rules.Store(r)
 	}
 	return r
+}
+
+// allows reports whether the rules in the table of g allow a request.
+func (i *Identity) allows(g *granted, q *access.Request) bool {
+	usual := g.usual.Load()
+	if usual != nil && *usual == *q {
+		return true
+	}
+	if !i.grants(g).Allow(*q, i.host) {
+		return false
+	}
+	if usual == nil {
+		keep := *q
+		keep.Name = strings.Clone(q.Name) // the name may be part of a large request
+		g.usual.CompareAndSwap(nil, &keep)
+	}
+	return true
 }
 
 // Root reports whether the client has the root key.
@@ -122,8 +140,8 @@ func (i *Identity) Allow(o access.Operation, t access.ResourceType, name string)
 	if i.Root() {
 		return true
 	}
-	g := i.current()
-	return i.valid(g) && i.grants(g).Allow(i.request(o, t, name), i.host)
+	g, q := i.current(), i.request(o, t, name)
+	return i.valid(g) && i.allows(g, &q)
 }
 
 func (i *Identity) request(o access.Operation, t access.ResourceType, name string) access.Request {
@@ -141,12 +159,12 @@ func (i *Identity) Check(o access.Operation, t access.ResourceType, name string)
 		return nil, false
 	}
 	if c := i.last.Load(); c != nil && c.Version == g.in.table.Version && c.Request == q {
-		return c, true // most clients repeat one request
+		return c, true
 	}
-	if !i.grants(g).Allow(q, i.host) {
+	if !i.allows(g, &q) {
 		return nil, false
 	}
-	q.Name = strings.Clone(name) // the name may be part of a large request
+	q.Name = strings.Clone(name)
 	c := &access.Check{Principal: i.id, Secret: i.secret, Version: g.in.table.Version, Host: i.host, Request: q}
 	i.last.Store(c)
 	return c, true

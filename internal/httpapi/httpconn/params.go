@@ -61,7 +61,8 @@ func ParseParams(query string) *Params {
 }
 
 func (q *Params) parse(query string) {
-	if !strings.ContainsAny(query, "%+;") {
+	// Faster than ContainsAny, which looks at each byte.
+	if strings.IndexByte(query, '%') < 0 && strings.IndexByte(query, '+') < 0 && strings.IndexByte(query, ';') < 0 {
 		// The map of url.ParseQuery costs more than the few lookups of a request.
 		q.plain = query
 		return
