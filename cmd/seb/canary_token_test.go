@@ -232,6 +232,9 @@ func (k *keyring) show() (rules string) {
 		k.t.Errorf("the shop has not two tokens:\n%s", got)
 	}
 	k.run(k.p, false, "", "token", "show", k.gone)
+	if got := k.run(k.p, true, "", "audit", "--since", "1h").out; !strings.Contains(got, "shop") {
+		k.t.Errorf("the audit does not name the shop:\n%s", got)
+	}
 	return k.run(k.p, true, "", "acl", "list").out
 }
 
