@@ -22,7 +22,7 @@ type written struct {
 }
 
 // take calls Take when the Sampler asks for it, until it has nothing more to do.
-func (w *written) take(s *audit.Sampler, stop <-chan struct{}) {
+func (w *written) take(s *audit.Sampler, wake, stop <-chan struct{}) {
 	for {
 		events, dropped, next := s.Take()
 		w.dropped += dropped
@@ -36,7 +36,7 @@ func (w *written) take(s *audit.Sampler, stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-s.Wake():
+		case <-wake:
 		case <-timer.C:
 		}
 	}
@@ -47,10 +47,11 @@ func sampled(t *testing.T, load func(s *audit.Sampler)) *written {
 	t.Helper()
 	w := &written{}
 	synctest.Test(t, func(*testing.T) {
-		s, stop, done := audit.NewSampler(time.Now), make(chan struct{}), make(chan struct{})
+		wake, stop, done := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+		s := audit.NewSampler(time.Now, wake)
 		go func() {
 			defer close(done)
-			w.take(s, stop)
+			w.take(s, wake, stop)
 		}()
 		load(s)
 		time.Sleep(10 * time.Minute) // virtual
@@ -156,7 +157,7 @@ func TestBatch(t *testing.T) {
 
 // TestSamplerHoldsNoRequests: events that point into large requests do not keep them.
 func TestSamplerHoldsNoRequests(t *testing.T) {
-	s := audit.NewSampler(time.Now)
+	s := audit.NewSampler(time.Now, make(chan struct{}, 1))
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

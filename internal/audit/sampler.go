@@ -31,7 +31,7 @@ type key struct{ source, action, outcome string }
 // concurrently, and never wait for others than callers of Sampler.
 type Sampler struct {
 	now  func() time.Time
-	wake chan struct{} // capacity 1: Take has more to do
+	wake chan<- struct{}
 
 	mu      sync.Mutex // guards the following fields
 	windows map[key]*counted
@@ -50,9 +50,10 @@ type counted struct {
 	more int // events after the first
 }
 
-// NewSampler returns a Sampler. now is its clock.
-func NewSampler(now func() time.Time) *Sampler {
-	return &Sampler{now: now, wake: make(chan struct{}, 1), windows: map[key]*counted{}}
+// NewSampler returns a Sampler. now is its clock. wake, with a capacity of 1, gets a value when Take
+// has more to do.
+func NewSampler(now func() time.Time, wake chan<- struct{}) *Sampler {
+	return &Sampler{now: now, wake: wake, windows: map[key]*counted{}}
 }
 
 // Add adds an event of a source: a principal or a network. It may be called on a nil Sampler, which
@@ -82,10 +83,6 @@ func (s *Sampler) Add(source string, e Event) {
 	s.windows[k] = w
 	s.queue = append(s.queue, w)
 	s.emitLocked(e, now)
-	s.signal()
-}
-
-func (s *Sampler) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -127,11 +124,8 @@ func (s *Sampler) emitLocked(e Event, now time.Time) {
 	s.ready = append(s.ready, e)
 }
 
-// Wake gets a value when Take should be called.
-func (s *Sampler) Wake() <-chan struct{} { return s.wake }
-
 // Take returns the events to record, the number of events since the last call that no record counts,
-// and when it must be called again; zero if only after Wake.
+// and when it must be called again; zero if only after a wake.
 func (s *Sampler) Take() (events []Event, dropped int, next time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

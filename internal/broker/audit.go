@@ -212,44 +212,35 @@ func (b *Broker) AppendChange(ctx context.Context, a Append, c *audit.Change) Re
 
 // Denied samples a request that a client had no right to, for the audit topic. It does not wait.
 func (b *Broker) Denied(o audit.Origin, op access.Operation, t access.ResourceType, name string) {
-	if b.sampler == nil {
-		return
-	}
 	c := audit.Change{Action: t.String() + "." + op.String(), Resource: api.AuditResource{Type: t.String(), Name: name}}
-	b.sampler.Add(o.Principal, audit.Event{Origin: o, Change: c, Outcome: audit.Denied})
+	b.denials.Add(o.Principal, audit.Event{Origin: o, Change: c, Outcome: audit.Denied})
 }
 
 // FailedLogin samples a failed login from a network, for the audit topic. It does not wait.
 func (b *Broker) FailedLogin(protocol, from, network string) {
-	if b.sampler == nil {
-		return
-	}
 	o := audit.Origin{From: from, Protocol: protocol}
 	c := audit.Change{Action: "login", Resource: api.AuditResource{Type: "network", Name: network}}
-	b.sampler.Add(network, audit.Event{Origin: o, Change: c, Outcome: audit.FailedLogin})
+	b.logins.Add(network, audit.Event{Origin: o, Change: c, Outcome: audit.FailedLogin})
 }
 
-// startSampler starts the sampler of denials and failed logins and the goroutine that stores what it
-// selects.
-func (b *Broker) startSampler(ctx context.Context) {
-	b.sampler = audit.NewSampler(time.Now)
+// startSamplers starts the samplers and the goroutine that stores what they select.
+func (b *Broker) startSamplers(ctx context.Context) {
+	wake := make(chan struct{}, 1)
+	b.denials, b.logins = audit.NewSampler(time.Now, wake), audit.NewSampler(time.Now, wake)
 	b.running.Go(func() {
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		for {
-			events, dropped, next := b.sampler.Take()
-			b.met.auditDropped.Add(dropped)
-			for i := range events {
-				if err := b.storeEvent(ctx, &events[i]); err != nil {
-					b.met.auditDropped.Add(max(1, events[i].Count))
-				}
-			}
 			timer.Stop()
+			next := b.storeEvents(ctx, b.denials)
+			if at := b.storeEvents(ctx, b.logins); next.IsZero() || !at.IsZero() && at.Before(next) {
+				next = at
+			}
 			if !next.IsZero() {
 				timer.Reset(time.Until(next))
 			}
 			select {
-			case <-b.sampler.Wake():
+			case <-wake:
 			case <-timer.C:
 			case <-ctx.Done():
 				return
@@ -258,10 +249,25 @@ func (b *Broker) startSampler(ctx context.Context) {
 	})
 }
 
-func (b *Broker) storeEvent(ctx context.Context, e *audit.Event) error {
-	a, err := b.auditBatch(ctx, e)
-	if err != nil {
-		return err
+// storeEvents stores what a sampler selects, and returns when it has more.
+func (b *Broker) storeEvents(ctx context.Context, s *audit.Sampler) (next time.Time) {
+	events, dropped, next := s.Take()
+	appends := make([]log.Append, 0, len(events))
+	var counts []int // of the appends
+	for i := range events {
+		n := max(1, events[i].Count)
+		a, err := b.auditBatch(ctx, &events[i])
+		if err != nil {
+			dropped += n
+			continue
+		}
+		appends, counts = append(appends, log.Append{Head: a.Head, Data: a.Data}), append(counts, n)
 	}
-	return b.log.SubmitDeferred([]log.Append{{Head: a.Head, Data: a.Data}}).Wait(ctx)[0].Err()
+	for i, r := range b.log.SubmitDeferred(appends).Wait(ctx) {
+		if r.Err() != nil {
+			dropped += counts[i]
+		}
+	}
+	b.met.auditDropped.Add(dropped)
+	return next
 }

@@ -197,7 +197,7 @@ func TestSampledAuditRecords(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		lines := told(t, b)
-		if len(lines) < 6 || len(lines) > 8 || lines[0] != `failed-login login network 192.0.2.0/24 by ""` || lines[1] != `denied topic.write topic orders by "shop"` {
+		if len(lines) < 6 || len(lines) > 8 || lines[0] != `denied topic.write topic orders by "shop"` || lines[1] != `failed-login login network 192.0.2.0/24 by ""` {
 			t.Errorf("audit records: %q", lines)
 		}
 		events := 0

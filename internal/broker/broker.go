@@ -31,8 +31,9 @@ type Broker struct {
 
 	fresh freshness
 
-	access  accessChanges
-	sampler *audit.Sampler // of denials and failed logins; nil: none
+	access accessChanges
+	// Two samplers, so that guessers cannot hide denials among failed logins; nil: no audit topic.
+	denials, logins *audit.Sampler
 
 	closing chan struct{} // closed by the first Close
 	closed  sync.Once
@@ -87,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 		b.running.Go(func() { b.retain(run) })
 	}
 	if !b.ReadOnly() && o.AuditTopic != "" {
-		b.startSampler(run)
+		b.startSamplers(run)
 	}
 	return b, nil
 }
