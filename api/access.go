@@ -20,7 +20,7 @@ type Scopes struct {
 	Groups   []string `json:"groups,omitempty"`   // consumer groups
 	Triggers []string `json:"triggers,omitempty"` // IDs of triggers
 	Metrics  bool     `json:"metrics,omitempty"`
-	Cluster  bool     `json:"cluster,omitempty"` // tokens, rules, format level, log time
+	Cluster  bool     `json:"cluster,omitempty"` // tokens, rules, quotas, format level, log time
 }
 
 // Rule allows or denies a principal an operation. A denial overrides all permissions.
@@ -36,6 +36,22 @@ type Rule struct {
 // Rules is the body of POST /acls, and the answer to GET, POST and DELETE /acls.
 type Rules struct {
 	Rules []Rule `json:"rules"`
+}
+
+// Quota is the body and the answer of PUT /quotas/{id}: the limits of a principal per second on one
+// broker. An absent limit is no limit; a quota has at least one.
+type Quota struct {
+	// Principal is the ID of a token, the name of a user, or * for all without a quota of their own.
+	// In a request the path names it.
+	Principal    string `json:"principal,omitempty"`
+	ProduceBytes int64  `json:"produce_bytes,omitempty"` // of requests with a body
+	FetchBytes   int64  `json:"fetch_bytes,omitempty"`   // of answers to reads
+	Requests     int64  `json:"requests,omitempty"`
+}
+
+// Quotas is the answer to GET /quotas, sorted by principal.
+type Quotas struct {
+	Quotas []Quota `json:"quotas"`
 }
 
 // Token is a principal: a token, or a user with a password. It does not contain the secret.

@@ -32,6 +32,7 @@ const (
 	UnknownFiring       Code = "unknown_firing"
 	UnknownToken        Code = "unknown_token"
 	TokenExists         Code = "token_exists"
+	UnknownQuota        Code = "unknown_quota"
 	OffsetBelowStart    Code = "offset_below_start"
 	// The trim or read is beyond the end. A read at the end waits, except a read of a single
 	// record.
@@ -39,6 +40,7 @@ const (
 	OffsetCompacted      Code = "offset_compacted"
 	Fenced               Code = "fenced"
 	OverBudget           Code = "over_budget"
+	QuotaExceeded        Code = "quota_exceeded" // of the client's principal
 	StoreUnavailable     Code = "store_unavailable"
 	CorruptData          Code = "corrupt_data"
 	OutcomeUnknown       Code = "outcome_unknown"
@@ -83,11 +85,13 @@ var Statuses = map[Code]int{
 	UnknownFiring:        http.StatusNotFound,
 	UnknownToken:         http.StatusNotFound,
 	TokenExists:          http.StatusConflict,
+	UnknownQuota:         http.StatusNotFound,
 	OffsetBelowStart:     http.StatusNotFound,
 	OffsetBeyondEnd:      http.StatusNotFound,
 	OffsetCompacted:      http.StatusNotFound,
 	Fenced:               http.StatusServiceUnavailable,
 	OverBudget:           http.StatusTooManyRequests,
+	QuotaExceeded:        http.StatusTooManyRequests,
 	StoreUnavailable:     http.StatusServiceUnavailable,
 	CorruptData:          http.StatusInternalServerError,
 	OutcomeUnknown:       http.StatusGatewayTimeout,
@@ -130,11 +134,13 @@ var Titles = map[Code]string{
 	UnknownFiring:        "Unknown firing",
 	UnknownToken:         "Unknown token",
 	TokenExists:          "Token exists",
+	UnknownQuota:         "Unknown quota",
 	OffsetBelowStart:     "Offset is below the partition's start",
 	OffsetBeyondEnd:      "Offset is beyond the partition's end",
 	OffsetCompacted:      "Record was removed by compaction",
 	Fenced:               "Another broker leads",
 	OverBudget:           "Memory budget exceeded, retry later",
+	QuotaExceeded:        "The quota of the principal is used up, retry later",
 	StoreUnavailable:     "The store is not available",
 	CorruptData:          "Stored data is corrupt",
 	OutcomeUnknown:       "Outcome unknown: the records may appear once, or never",

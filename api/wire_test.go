@@ -24,6 +24,8 @@ var wire = []any{
 	api.Scopes{},
 	api.Rule{},
 	api.Rules{},
+	api.Quota{},
+	api.Quotas{},
 	api.Token{},
 	api.TokenSecret{},
 	api.AuditActor{},

@@ -44,6 +44,8 @@ var (
 	ErrForbidden        error = codeError(api.Forbidden) // the key does not allow the call
 	ErrUnknownToken     error = codeError(api.UnknownToken)
 	ErrTokenExists      error = codeError(api.TokenExists)
+	ErrUnknownQuota     error = codeError(api.UnknownQuota)
+	ErrQuotaExceeded    error = codeError(api.QuotaExceeded) // of the principal of the key
 	ErrTooLarge         error = codeError(api.TooLarge)
 	ErrBadRequest       error = codeError(api.BadRequest)
 	ErrReadOnly         error = codeError(api.ReadOnly)

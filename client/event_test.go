@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,9 +75,9 @@ func TestBadEventsAreRejected(t *testing.T) {
 
 // TestEventsWithAnIDAreRepeated: only events with an ID are sent again after a lost answer.
 func TestEventsWithAnIDAreRepeated(t *testing.T) {
-	requests := 0
+	var requests atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if requests++; requests == 1 {
+		if requests.Add(1) == 1 {
 			panic(http.ErrAbortHandler)
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -89,13 +90,13 @@ func TestEventsWithAnIDAreRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.ProduceEvent(t.Context(), client.Event{Name: "a", EntityID: "1"}, client.EventOptions{}); !errors.Is(err, client.ErrOutcomeUnknown) || requests != 1 {
-		t.Errorf("%v after %d requests", err, requests)
+	if _, err := c.ProduceEvent(t.Context(), client.Event{Name: "a", EntityID: "1"}, client.EventOptions{}); !errors.Is(err, client.ErrOutcomeUnknown) || requests.Load() != 1 {
+		t.Errorf("%v after %d requests", err, requests.Load())
 	}
-	requests = 0
+	requests.Store(0)
 	got, err := c.ProduceEvent(t.Context(), client.Event{Name: "a", EntityID: "1", ID: "i"}, client.EventOptions{})
 	want := client.StoredEvent{Topic: "events", Partition: 2, Offset: 9, Time: time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC), Duplicate: true, Original: 7}
-	if err != nil || got != want || requests != 2 {
-		t.Errorf("%+v, %v after %d requests", got, err, requests)
+	if err != nil || got != want || requests.Load() != 2 {
+		t.Errorf("%+v, %v after %d requests", got, err, requests.Load())
 	}
 }

@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,5 +71,56 @@ func TestTokens(t *testing.T) {
 	}
 	if err := root.RevokeToken(ctx, "shop"); !errors.Is(err, client.ErrUnknownToken) {
 		t.Errorf("second revocation: %v", err)
+	}
+}
+
+// TestQuotas: a call over the quota of its key fails with the time to wait, and a client that may
+// retry waits for it.
+func TestQuotas(t *testing.T) {
+	address, stop := startBroker()
+	t.Cleanup(stop)
+	ctx := t.Context()
+	with := func(key string, retry time.Duration) *client.Client {
+		c, err := client.New(address, client.Options{APIKey: key, RetryTime: retry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	root := with(testKey, -1)
+	made, err := root.CreateToken(ctx, client.TokenSpec{ID: "shop", Scopes: client.Scopes{Write: []string{"*"}, Admin: []string{"*"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []client.Quota{{Principal: "*", Requests: 1000}, {Principal: "shop", ProduceBytes: 1000}}
+	for _, q := range want {
+		if err := root.SetQuota(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := root.Quotas(ctx); err != nil || !slices.Equal(got, want) {
+		t.Errorf("quotas %+v %v, want %+v", got, err, want)
+	}
+	records := func(n int) []record.Record { return []record.Record{{Value: []byte(strings.Repeat("v", n))}} }
+	if _, err := with(made.Secret, -1).Produce(ctx, "t", records(2000), client.ProduceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var over *client.Error
+	_, err = with(made.Secret, -1).Produce(ctx, "t", records(1), client.ProduceOptions{})
+	if !errors.As(err, &over) || !errors.Is(err, client.ErrQuotaExceeded) || !errors.Is(err, client.ErrRejected) || over.RetryAfter < time.Second || over.RetryAfter > 2*time.Second {
+		t.Errorf("over the quota: %v", err)
+	}
+	if _, err := with(made.Secret, time.Minute).Produce(ctx, "t", records(1), client.ProduceOptions{}); err != nil {
+		t.Errorf("with retries: %v", err)
+	}
+	if err := root.RemoveQuota(ctx, "shop"); err != nil {
+		t.Error(err)
+	}
+	if err := root.RemoveQuota(ctx, "shop"); !errors.Is(err, client.ErrUnknownQuota) {
+		t.Errorf("a second removal: %v", err)
+	}
+	if err := root.SetQuota(ctx, client.Quota{Principal: "shop"}); !errors.Is(err, client.ErrBadRequest) {
+		t.Errorf("a quota without limits: %v", err)
 	}
 }

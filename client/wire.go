@@ -46,6 +46,8 @@ type (
 	Scopes = api.Scopes
 	// Rule allows or denies a principal an operation.
 	Rule = api.Rule
+	// Quota limits a principal.
+	Quota = api.Quota
 	// Token is a token without its secret.
 	Token = api.Token
 	// TokenSecret is one valid secret of a Token.

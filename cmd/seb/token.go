@@ -50,7 +50,7 @@ this command has, and does not outlive that key.`,
 	f.StringArrayVar(&spec.Groups, "groups", nil, "pattern of consumer groups to use; repeatable")
 	f.StringArrayVar(&spec.Triggers, "triggers", nil, "pattern of triggers to manage; repeatable")
 	f.BoolVar(&spec.Metrics, "metrics", false, "read metrics and status")
-	f.BoolVar(&spec.Cluster, "cluster", false, "manage tokens, rules, the format level and the log time")
+	f.BoolVar(&spec.Cluster, "cluster", false, "manage tokens, rules, quotas, the format level and the log time")
 	f.StringVar(&expires, "expires", "", "end of the token: a duration (e.g. 30d, 12h) or a time (2027-01-31T00:00:00Z) (default never)")
 	cmd.RunE = r.action(func(cmd *cobra.Command, c *client.Client, args []string) (err error) {
 		if spec.Expires, err = parseEnd(expires, time.Now()); err != nil {

@@ -29,7 +29,7 @@ const rootKey = "root-key-of-the-test"
 
 // world is a broker with an Authority whose clock the test moves.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	store  objstore.Store
 	b      *broker.Broker
 	a      *auth.Authority
@@ -38,7 +38,7 @@ type world struct {
 	now    time.Time
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t, store: objstore.NewMemory(), now: time.Unix(1_800_000_000, 0)}
 	w.b, w.a = w.open(rootKey, false)
 	return w

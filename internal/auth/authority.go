@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
@@ -58,6 +61,7 @@ type Options struct {
 	Internal []string
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger     // nil: none
+	Metrics  *metrics.Set     // nil: a set of its own
 }
 
 // Authority authenticates clients. Its methods may be called concurrently.
@@ -75,6 +79,7 @@ type Authority struct {
 	rootID    Identity
 	uses      uses
 	watches   watches
+	meters    *meters
 }
 
 // New returns an Authority. The caller closes it before the broker.
@@ -86,6 +91,8 @@ func New(o Options) *Authority {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
+	began := a.now()
+	a.meters = newMeters(func() int64 { return int64(a.now().Sub(began)) }, cmp.Or(o.Metrics, metrics.NewSet()))
 	a.rootID.a = a
 	a.rootScram = sync.OnceValue(func() []access.Scram { return verifiersOf(o.RootKey, nil) })
 	a.compiled.Store(&compiled{table: &access.Table{}})

@@ -31,6 +31,7 @@ type granted struct {
 	expires int64 // of the secret, µs; 0: never
 	rules   atomic.Pointer[access.Grants]
 	usual   atomic.Pointer[access.Request] // the first that was allowed: most clients repeat one
+	meter   atomic.Pointer[Meter] // of the client's quota; nil: it has none
 }
 
 // now returns the state of the client in the newest committed table.
@@ -40,6 +41,9 @@ func (i *Identity) current() *granted {
 	if g == nil || g.in.table != c.table {
 		g = &granted{in: c}
 		g.expires, g.known = i.endIn(c.table)
+		if !i.Root() {
+			g.meter.Store(i.a.meters.meter(i.id, c.table.QuotaFor(i.id)))
+		}
 		i.state.Store(g)
 	}
 	return g

@@ -152,14 +152,18 @@ func (a *Authority) RotateToken(ctx context.Context, by *Identity, id string, ov
 	return p, token, err
 }
 
-// RevokeToken deletes a principal with all its secrets and rules. Errors: ErrUnknownToken, and those
-// of ChangeAccess.
+// RevokeToken deletes a principal with all its secrets, its rules and its quota. Errors:
+// ErrUnknownToken, and those of ChangeAccess.
 func (a *Authority) RevokeToken(ctx context.Context, id string) error {
 	return a.b.ChangeAccess(ctx, func(t *access.Table) (access.Change, error) {
 		if t.Principal(id) == nil {
 			return access.Change{}, ErrUnknownToken
 		}
-		return access.Change{Delete: []string{id}, DeleteRules: t.RulesOf(id)}, nil
+		c := access.Change{Delete: []string{id}, DeleteRules: t.RulesOf(id)}
+		if _, limited := t.Quota(id); limited {
+			c.DeleteQuotas = []string{id}
+		}
+		return c, nil
 	})
 }
 

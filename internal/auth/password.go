@@ -58,7 +58,7 @@ func (a *Authority) SetPassword(ctx context.Context, by *Identity, w Password) e
 }
 
 // DeletePassword deletes a user's password for one mechanism. A user without any secret is deleted;
-// its rules stay, as in Kafka. Errors: ErrNoPassword, and those of ChangeAccess.
+// its rules and its quota stay, as in Kafka. Errors: ErrNoPassword, and those of ChangeAccess.
 func (a *Authority) DeletePassword(ctx context.Context, user string, m access.Mechanism) error {
 	return a.b.ChangeAccess(ctx, func(t *access.Table) (access.Change, error) {
 		p := t.Principal(user)

@@ -67,12 +67,14 @@ func (w *watch) examine() {
 
 // watches are the watched identities.
 type watches struct {
-	mu     sync.Mutex // guards all
-	all    map[*watch]struct{}
-	wake   chan struct{} // capacity 1: rules have changed
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
-	stop   func()
+	mu   sync.Mutex // guards all
+	all  map[*watch]struct{}
+	wake chan struct{} // capacity 1: rules have changed
+	// changed is closed and replaced after each change.
+	changed atomic.Pointer[chan struct{}]
+	cancel  context.CancelFunc
+	ended   sync.WaitGroup
+	stop    func()
 }
 
 func (s *watches) add(w *watch) {
@@ -103,6 +105,7 @@ const useInterval = time.Hour
 func (a *Authority) start() {
 	s := &a.watches
 	s.all, s.wake = map[*watch]struct{}{}, make(chan struct{}, 1)
+	s.changed.Store(new(make(chan struct{})))
 	s.stop = a.b.OnAccessChange(func() {
 		select {
 		case s.wake <- struct{}{}:
@@ -128,6 +131,7 @@ func (a *Authority) run(ctx context.Context) {
 			for _, w := range a.watches.list() {
 				w.examine()
 			}
+			close(*a.watches.changed.Swap(new(make(chan struct{}))))
 		case <-hourly.C:
 			a.storeUses(ctx)
 		}

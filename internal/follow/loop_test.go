@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,13 +20,13 @@ var errClosed = errors.New("closed")
 // worker returns the results of turn and records the calls that it gets.
 type worker struct {
 	turn   func() (time.Duration, error)
-	turns  int
+	turns  atomic.Int32
 	failed []bool // rebuilt
 	closed int
 }
 
 func (w *worker) Work(context.Context) (time.Duration, error) {
-	w.turns++
+	w.turns.Add(1)
 	return w.turn()
 }
 
@@ -54,7 +55,7 @@ func TestFirstRebuildOfDamagedFileIsImmediate(t *testing.T) {
 			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 				t.Fatalf("turn %d left the damaged file: %v", i, err)
 			}
-			if before := w.turns; want > 0 && (l.Step(t.Context()) != want || w.turns != before) {
+			if before := w.turns.Load(); want > 0 && (l.Step(t.Context()) != want || w.turns.Load() != before) {
 				t.Fatalf("turn %d is repeated before its backoff is over", i)
 			}
 			time.Sleep(want)
@@ -78,10 +79,10 @@ func TestTheLoopRunsOnChangesCallsAndTime(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		l.Start(ctx)
 		cancel() // does not end the loop
-		turned := func(what string, want int) {
+		turned := func(what string, want int32) {
 			t.Helper()
-			if synctest.Wait(); w.turns != want {
-				t.Fatalf("after %s %d turns, want %d", what, w.turns, want)
+			if synctest.Wait(); w.turns.Load() != want {
+				t.Fatalf("after %s %d turns, want %d", what, w.turns.Load(), want)
 			}
 		}
 		turned("the start", 1)

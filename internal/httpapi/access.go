@@ -286,7 +286,9 @@ func (p *principal) Write(b []byte) (int, error) {
 		return 0, p.err
 	}
 	p.began = true
-	return p.w.Write(b)
+	n, err := p.w.Write(b)
+	p.Meter().Use(auth.Fetched, int64(n))
+	return n, err
 }
 
 // ReadFrom implements io.ReaderFrom, for sendfile.
@@ -295,7 +297,9 @@ func (p *principal) ReadFrom(r io.Reader) (int64, error) {
 		return 0, p.err
 	}
 	p.began = true
-	return io.Copy(p.w, r)
+	n, err := io.Copy(p.w, r)
+	p.Meter().Use(auth.Fetched, n)
+	return n, err
 }
 
 // serveKeyed authenticates and authorizes a request, and calls its route.
@@ -322,6 +326,9 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 
 // serveAs authorizes a request of a client without the root key, and calls its route.
 func (a *API) serveAs(rt *route, w http.ResponseWriter, r *http.Request, p *principal) error {
+	if err := p.begin(r); err != nil {
+		return err
+	}
 	if err := p.authorize(rt, r, a.o.EventsTopic); err != nil {
 		return err
 	}

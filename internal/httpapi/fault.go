@@ -32,6 +32,8 @@ var faults = []struct {
 	{auth.ErrUnauthenticated, api.Unauthorized, true},
 	{auth.ErrTokenExists, api.TokenExists, true},
 	{auth.ErrUnknownToken, api.UnknownToken, true},
+	{auth.ErrUnknownQuota, api.UnknownQuota, true},
+	{auth.ErrQuota, api.QuotaExceeded, true},
 	{broker.ErrUnauthorized, api.Forbidden, true},
 	{broker.ErrAuditTopic, api.Forbidden, true},
 	{broker.ErrNotAudited, api.StoreUnavailable, true},
@@ -144,7 +146,12 @@ func codeOf(err error) string {
 }
 
 // retryAfter is the Retry-After of temporary rejections, in seconds.
-const retryAfter = "1"
+func retryAfter(err error) string {
+	if over, ok := errors.AsType[*auth.QuotaError](err); ok {
+		return strconv.Itoa(max(1, int((over.Wait+time.Second-1)/time.Second)))
+	}
+	return "1"
+}
 
 // writeError handles every error of a request: it sends the answer, and logs the error if the
 // broker caused it.
@@ -171,7 +178,7 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		a.readHeaders(w) // a follower that is behind may refuse a request wrongly
 	}
 	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
-		h.Set("Retry-After", retryAfter)
+		h.Set("Retry-After", retryAfter(err))
 	}
 	a.write(w, p.Status, body)
 }

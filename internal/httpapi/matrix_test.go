@@ -87,7 +87,12 @@ var validRequests = map[string]validRequest{
 	"GET /acls":                            {status: 200},
 	"POST /acls":                           {body: `{"rules":[{"principal":"someone","resource":"group","pattern":"g","operation":"read","deny":true}]}`, status: 200},
 	"DELETE /acls":                         {path: "?principal=unknown", status: 200},
-	"DELETE /entities/{entity}":            {at: "/entities/unknown%d", status: 204},
+	"GET /quotas":                          {status: 200},
+	"PUT /quotas/{id}":                     {at: "/quotas/limited%d", body: `{"requests":1}`, status: 200},
+	"DELETE /quotas/{id}": {at: "/quotas/limited%d", status: 204, before: func(s *server, n int) {
+		s.must(200, s.send("PUT", fmt.Sprintf("/quotas/limited%d", n), `{"requests":1}`), nil)
+	}},
+	"DELETE /entities/{entity}": {at: "/entities/unknown%d", status: 204},
 }
 
 // firedID is the ID of a firing on the server of everyRoute.

@@ -51,7 +51,7 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 	if g.MaxRecords == 0 {
 		g.MaxRecords = maxRecordsDefault // as in the original
 	}
-	g.MaxBytes = q.Number(httpconn.ParamMaxBytes, 0, math.MaxInt64)
+	g.MaxBytes = by.fetchBound(q.Number(httpconn.ParamMaxBytes, 0, math.MaxInt64))
 	g.Timeout = q.Duration(httpconn.ParamTimeout, timeoutDefault, timeoutMax)
 	condition, err := httpconn.IfNoneMatch(r)
 	if q.Fault == nil && err != nil {

@@ -32,6 +32,8 @@ var (
 	writeTrigger    = need{access.Write, access.Trigger, inPath, VariableID}
 	describeCluster = need{access.Describe, access.Cluster, fixed, access.ClusterName}
 	alterCluster    = need{access.Alter, access.Cluster, fixed, access.ClusterName}
+	describeConfigs = need{access.DescribeConfigs, access.Cluster, fixed, access.ClusterName}
+	alterConfigs    = need{access.AlterConfigs, access.Cluster, fixed, access.ClusterName}
 	describeMetrics = need{access.Describe, access.Metrics, fixed, access.MetricsName}
 )
 
@@ -66,6 +68,9 @@ var routes = []route{
 	{http.MethodGet, "/acls", needs{describeCluster}, encoded((*API).getRules)},
 	{http.MethodPost, "/acls", needs{alterCluster}, (*API).postRules},
 	{http.MethodDelete, "/acls", needs{alterCluster}, (*API).deleteRules},
+	{http.MethodGet, "/quotas", needs{describeConfigs}, encoded((*API).getQuotas)},
+	{http.MethodPut, "/quotas/{id}", needs{alterConfigs}, (*API).putQuota},
+	{http.MethodDelete, "/quotas/{id}", needs{alterConfigs}, (*API).deleteQuota},
 	{http.MethodGet, "/secrets", needs{describeCluster}, answering(budget.Fetch, (*Triggers).Secrets)},
 	{http.MethodPost, "/secrets/rewrap", needs{alterCluster}, answering(budget.Fetch, (*Triggers).Rewrap)},
 	{http.MethodGet, "/metrics", needs{describeMetrics}, encoded((*API).getMetrics)},

@@ -29,7 +29,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params,
 	if left == 0 {
 		left = math.MaxInt64 // as in other encodings: 0 is the default
 	}
-	g.MaxBytes = q.Number(httpconn.ParamMaxBytes, 256<<10, math.MaxInt64) // of one turn
+	g.MaxBytes = g.by.fetchBound(q.Number(httpconn.ParamMaxBytes, 256<<10, math.MaxInt64)) // of one turn
 	life := q.Duration(httpconn.ParamTimeout, math.MaxInt64, math.MaxInt64)
 	if q.Fault != nil {
 		return q.Fault
@@ -70,6 +70,7 @@ func (s *stream) run(r *http.Request) error {
 	ctx, stop := s.by.until(r.Context())
 	defer stop()
 	for first := true; s.next(r); first = false {
+		s.throttle(ctx)
 		s.Again(min(s.left, streamRecords))
 		t := &encoding.Text{Form: encoding.Events}
 		if err := s.Collect(ctx, t); err != nil {

@@ -20,11 +20,16 @@ type event struct{ id, kind, data, comment string }
 // events reads a stream until it or its context ends.
 func (s *server) events(ctx context.Context, query, last string) <-chan event {
 	s.t.Helper()
+	return s.eventsAs(ctx, canary, query, last)
+}
+
+func (s *server) eventsAs(ctx context.Context, key, query, last string) <-chan event {
+	s.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+s.addr+"/records?"+query, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", canary)
+	req.Header.Set("Authorization", key)
 	req.Header.Set("Accept", api.EventStream)
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)

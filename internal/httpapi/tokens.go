@@ -38,9 +38,10 @@ func (by *caller) ofCluster(o access.Operation, own string) error {
 	return by.may(o, access.Cluster, access.ClusterName)
 }
 
-// changingCluster returns a context for a change of tokens or rules, with a time limit.
-func (a *API) changingCluster(r *http.Request, by *caller) (context.Context, context.CancelFunc, error) {
-	ctx, err := by.changing(r.Context(), access.Alter, access.Cluster, access.ClusterName)
+// changingCluster returns a context for a change that needs a right to the cluster, with a time
+// limit.
+func (a *API) changingCluster(r *http.Request, by *caller, o access.Operation) (context.Context, context.CancelFunc, error) {
+	ctx, err := by.changing(r.Context(), o, access.Cluster, access.ClusterName)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,7 +147,7 @@ func (a *API) postToken(w http.ResponseWriter, r *http.Request, by *caller) erro
 		}
 	}
 	spec.Rules = append(spec.Rules, more...)
-	ctx, cancel, err := a.changingCluster(r, by)
+	ctx, cancel, err := a.changingCluster(r, by, access.Alter)
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (a *API) postTokenRotate(w http.ResponseWriter, r *http.Request, by *caller
 // deleteToken revokes a token. After the answer no data is sent to its client, and no record of it
 // is stored.
 func (a *API) deleteToken(w http.ResponseWriter, r *http.Request, by *caller) error {
-	ctx, cancel, err := a.changingCluster(r, by)
+	ctx, cancel, err := a.changingCluster(r, by, access.Alter)
 	if err != nil {
 		return err
 	}
@@ -309,7 +310,7 @@ func (a *API) postRules(w http.ResponseWriter, r *http.Request, by *caller) erro
 	if err != nil {
 		return err
 	}
-	ctx, cancel, err := a.changingCluster(r, by)
+	ctx, cancel, err := a.changingCluster(r, by, access.Alter)
 	if err != nil {
 		return err
 	}
@@ -330,7 +331,7 @@ func (a *API) deleteRules(w http.ResponseWriter, r *http.Request, by *caller) er
 	if q.Fault != nil {
 		return q.Fault
 	}
-	ctx, cancel, err := a.changingCluster(r, by)
+	ctx, cancel, err := a.changingCluster(r, by, access.Alter)
 	if err != nil {
 		return err
 	}

@@ -24,20 +24,6 @@ var (
 			return resp, nil
 		}),
 	}
-	// DescribeClientQuotas (48), v0 and v1.
-	describeClientQuotasAPI = api{
-		key: kmsg.DescribeClientQuotas, min: 0, max: 1,
-		shape: conn.Shape{Flexible: 1, Fields: []conn.Field{conn.Array(conn.Text, conn.Int8, conn.Text), conn.Bool}},
-		needs: []need{{access.DescribeConfigs, access.Cluster}},
-		begin: serving(func(c *call, _ context.Context, _ *kmsg.DescribeClientQuotasRequest) (kmsg.Response, error) {
-			resp := kmsg.NewPtrDescribeClientQuotasResponse()
-			if resp.ErrorCode = c.clusterDenied(access.DescribeConfigs); resp.ErrorCode != none {
-				return resp, nil
-			}
-			resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{} // null would mean failure
-			return resp, nil
-		}),
-	}
 	// DescribeTransactions (65), v0.
 	describeTransactionsAPI = api{
 		key: kmsg.DescribeTransactions, min: 0, max: 0,

@@ -14,15 +14,12 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
-// TestUnsupportedFeatures: requests about quotas, reassignments, elections and
+// TestUnsupportedFeatures: requests about reassignments, elections and
 // transactions are answered as by a Kafka broker that does not use them.
 func TestUnsupportedFeatures(t *testing.T) {
 	s := memory(t)
 	topic(t, s.b, "t", broker.TopicSpec{Partitions: 2})
 	a, ctx := admin(t, s), t.Context()
-	if got, err := a.DescribeClientQuotas(ctx, false, nil); err != nil || len(got) != 0 {
-		t.Errorf("DescribeClientQuotas: %+v %v", got, err)
-	}
 	if got, err := a.DescribeUserSCRAMs(ctx); err != nil || len(got) != 0 {
 		t.Errorf("DescribeUserScramCredentials: %+v %v", got, err)
 	}

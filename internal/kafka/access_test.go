@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -32,12 +33,13 @@ type guarded struct {
 	a   *auth.Authority
 	mu  sync.Mutex // guards now
 	now time.Time
+	set *metrics.Set
 }
 
 func guard(t *testing.T) *guarded {
-	g := &guarded{t: t, now: time.Now()}
+	g := &guarded{t: t, now: time.Now(), set: metrics.NewSet()}
 	b := openBroker(t, objstore.NewMemory(), nil)
-	g.a = auth.New(auth.Options{Broker: b, RootKey: apiKey, Internal: []string{"firings"}, Now: g.clock})
+	g.a = auth.New(auth.Options{Broker: b, RootKey: apiKey, Internal: []string{"firings"}, Now: g.clock, Metrics: g.set})
 	c := coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, Logger: quiet})
 	t.Cleanup(func() { c.Close(); g.a.Close() })
 	g.served = serve(t, b, kafka.Options{Auth: g.a, Groups: c})

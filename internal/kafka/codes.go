@@ -109,9 +109,10 @@ func readCode(err error) int16 { return codeIn(readFaults, err, kerr.RequestTime
 // errRule: a rule of Kafka that Seb does not have.
 var errRule = errors.New("unsupported rule")
 
-// accessFaults lists the errors of changing rules and passwords.
+// accessFaults lists the errors of changing rules, passwords and quotas.
 var accessFaults = []fault{
 	{errRule, kerr.InvalidRequest},
+	{errQuota, kerr.InvalidRequest},
 	{broker.ErrUnauthorized, kerr.ClusterAuthorizationFailed},
 	{broker.ErrNotAudited, kerr.PolicyViolation},
 	{broker.ErrInvalid, kerr.InvalidRequest},
@@ -127,7 +128,7 @@ var accessFaults = []fault{
 	{broker.ErrOverBudget, kerr.ThrottlingQuotaExceeded},
 }
 
-// accessCode is the code of an error of changing rules and passwords.
+// accessCode is the code of an error of changing rules, passwords and quotas.
 func accessCode(err error) int16 {
 	var invalid *broker.InvalidError
 	if errors.As(err, &invalid) && (invalid.Field == "iterations" || invalid.Field == "salt" || invalid.Field == "salted password" || invalid.Field == "user") {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka/conn"
 )
@@ -133,6 +135,9 @@ func (f *fetchCall) read(ctx context.Context, readable []int) error {
 	}
 	limit := int64(max(1, f.r.MaxBytes))
 	limit = min(limit, f.fetchClass.Limit()/2)
+	if rate := f.who.Meter().Limit(auth.Fetched); rate > 0 {
+		limit = min(limit, int64(rate)*fetchSeconds)
+	}
 	volume := broker.Volume{Min: int(max(0, min(int64(f.r.MinBytes), limit))), Max: int(limit)}
 	until := time.Now().Add(wait)
 	for {
@@ -156,6 +161,10 @@ func (f *fetchCall) read(ctx context.Context, readable []int) error {
 	}
 }
 
+// fetchSeconds bounds the data of an answer to a client with a quota: to that of some seconds, as in
+// Kafka.
+const fetchSeconds = 10
+
 // store stores the data that was read. The right to read may have ended during the wait.
 func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 	f.got = got
@@ -172,7 +181,8 @@ func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 func (f *fetchCall) encode(code int16) conn.Answer {
 	e := fetchEncoder{version: f.version, flexible: f.api.shape.IsFlexible(f.version)}
 	e.b = f.head(make([]byte, 0, 64+64*len(f.parts)))
-	e.i32(0) // throttle
+	throttle := len(e.b)
+	e.i32(0)
 	if f.version >= 7 {
 		e.i16(code)
 		e.i32(0) // session
@@ -198,6 +208,8 @@ func (f *fetchCall) encode(code int16) conn.Answer {
 	if f.got != nil {
 		a.Release = f.got.Release
 	}
+	f.who.Meter().Use(auth.Fetched, a.Size())
+	binary.BigEndian.PutUint32(a.Head[throttle:], uint32(f.throttle()))
 	return a
 }
 

@@ -160,6 +160,31 @@ func (s *session) Admit(head []byte, size int) (conn.Admission, error) {
 	return admission, nil
 }
 
+// Delay implements conn.Session.
+func (s *session) Delay(head []byte, size int) (time.Duration, <-chan struct{}) {
+	if s.identity == nil || s.identity.Root() {
+		return 0, nil
+	}
+	changed := s.identity.Changed() // before the quota is looked at
+	kind, n := kindOf(kmsg.Key(conn.Peek(head).Key)), int64(size)
+	if kind != auth.Produced {
+		n = 0
+	}
+	return s.identity.Meter().Begin(kind, n), changed
+}
+
+// kindOf is what a request uses besides being a request, as in Kafka: a Produce its own size, a
+// Fetch that of its answer.
+func kindOf(k kmsg.Key) auth.Kind {
+	switch k {
+	case kmsg.Produce:
+		return auth.Produced
+	case kmsg.Fetch:
+		return auth.Fetched
+	}
+	return auth.Requests
+}
+
 // Begin implements conn.Session.
 func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error) {
 	if s.rawSASL {

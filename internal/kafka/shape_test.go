@@ -59,6 +59,8 @@ func (f filler) fill(v reflect.Value) {
 		v.SetInt(f.Int64() >> f.IntN(64))
 	case reflect.Uint8:
 		v.SetUint(uint64(f.Uint32N(256)))
+	case reflect.Float64:
+		v.SetFloat(f.NormFloat64())
 	default:
 		panic(v.Kind().String())
 	}

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -17,7 +18,7 @@ func table() []api {
 		deleteRecordsAPI, initProducerIDAPI, offsetForLeaderEpochAPI, describeConfigsAPI, saslAuthenticateAPI,
 		createPartitionsAPI, describeClusterAPI, alterConfigsAPI, incrementalAlterConfigsAPI, describeLogDirsAPI,
 		describeTopicPartitionsAPI, describeACLsAPI, createACLsAPI, deleteACLsAPI, electLeadersAPI, listPartitionReassignmentsAPI,
-		describeClientQuotasAPI, describeUserSCRAMCredentialsAPI, alterUserSCRAMCredentialsAPI, describeTransactionsAPI, listTransactionsAPI, listConfigResourcesAPI,
+		describeClientQuotasAPI, alterClientQuotasAPI, describeUserSCRAMCredentialsAPI, alterUserSCRAMCredentialsAPI, describeTransactionsAPI, listTransactionsAPI, listConfigResourcesAPI,
 
 		offsetCommitAPI, offsetFetchAPI, findCoordinatorAPI, joinGroupAPI, heartbeatAPI, leaveGroupAPI, syncGroupAPI, describeGroupsAPI,
 		listGroupsAPI, deleteGroupsAPI, offsetDeleteAPI, consumerGroupHeartbeatAPI, consumerGroupDescribeAPI,
@@ -99,9 +100,26 @@ func (c *call) head(dst []byte) []byte {
 	return dst
 }
 
+// throttle is the time for which the client is over its quota after the request, ms. The connection
+// is then muted (KIP-219), so the client learns of it at once.
+func (c *call) throttle() int32 {
+	over := c.who.Meter().Throttle(kindOf(c.api.key))
+	if over == nil {
+		return 0
+	}
+	return int32((min(over.Wait, auth.RequestDebtMax) + time.Millisecond - 1) / time.Millisecond)
+}
+
 // answer encodes an answer.
 func (c *call) answer(resp kmsg.Response) conn.Answer {
 	const usual = 256
+	if r, ok := resp.(interface {
+		kmsg.ThrottleResponse
+		kmsg.SetThrottleResponse
+	}); ok {
+		millis, _ := r.Throttle()
+		r.SetThrottle(max(millis, c.throttle()))
+	}
 	resp.SetVersion(c.version)
 	return conn.Answer{Head: resp.AppendTo(c.head(make([]byte, 0, usual)))}
 }

@@ -193,7 +193,7 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 	if s.node, err = node.Open(ctx, options); err != nil {
 		return err
 	}
-	s.auth = auth.New(auth.Options{Broker: s.node.Broker, RootKey: s.key, Internal: s.ownTopics(), Logger: s.log})
+	s.auth = auth.New(auth.Options{Broker: s.node.Broker, RootKey: s.key, Internal: s.ownTopics(), Logger: s.log, Metrics: set})
 	if err = s.deliver(ctx, set); err == nil {
 		err = s.serve(ctx, set)
 	}

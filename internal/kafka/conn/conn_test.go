@@ -33,6 +33,7 @@ type echo struct {
 	authenticated atomic.Bool
 	hold          chan struct{} // closed to answer waiting requests
 	file          *os.File
+	quota         *quota
 }
 
 const (
@@ -45,13 +46,14 @@ const (
 	keyTrust = 7
 	keyFail  = 8 // Finish fails
 	keyLarge = 9 // uses memory of the class instead of the allowance
+	keyMuted = 10
 )
 
 var errBad = errors.New("bad")
 
 func (e *echo) Close() {}
 
-func (e *echo) Valid() bool { return true }
+func (e *echo) Valid() bool { return !e.quota.revoked.Load() }
 
 func (e *echo) Authenticated() bool { return e.authenticated.Load() }
 
@@ -107,16 +109,17 @@ type server struct {
 	hold  chan struct{}
 	done  chan error
 	file  atomic.Pointer[os.File]
+	quota quota
 }
 
 func start(t testing.TB, o conn.Options) *server {
 	t.Helper()
 	b := budget.New(64 << 20)
-	s := &server{class: b.Class(budget.Produce), hold: make(chan struct{}), done: make(chan error, 1)}
+	s := &server{class: b.Class(budget.Produce), hold: make(chan struct{}), done: make(chan error, 1), quota: quota{changed: make(chan struct{})}}
 	o.Buffers = b.Buffers()
 	o.Buffers.Poison()
 	o.Open = func(net.Conn, func()) conn.Session {
-		return &echo{class: s.class, begun: &s.begun, hold: s.hold, file: s.file.Load()}
+		return &echo{class: s.class, begun: &s.begun, hold: s.hold, file: s.file.Load(), quota: &s.quota}
 	}
 	s.Server = conn.New(o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -139,6 +139,9 @@ func (l *link) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := l.mute(ctx, head[lengthBytes:], n); err != nil {
+			return err
+		}
 		if err := l.wait(ctx, int64(n)); err != nil {
 			return err
 		}
@@ -213,6 +216,32 @@ func (l *link) next(ctx context.Context) (n int, err error) {
 		return 0, fmt.Errorf("request of %d bytes: want at least %d", length, HeadMin)
 	}
 	return int(length), nil
+}
+
+// muteCheck is how often a muted connection is checked.
+const muteCheck = time.Second
+
+// mute waits while the client is over its quota (KIP-219). The request stays unread, without memory.
+func (l *link) mute(ctx context.Context, head []byte, n int) error {
+	for {
+		left, changed := l.session.Delay(head, n)
+		if left <= 0 {
+			return nil
+		}
+		timer := time.NewTimer(min(left, muteCheck))
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		switch {
+		case ctx.Err() != nil || !l.session.Valid():
+			return errDone
+		case l.left():
+			return errClientGone
+		}
+	}
 }
 
 // wait waits until the queue has room for n more bytes.

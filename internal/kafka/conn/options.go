@@ -20,6 +20,10 @@ type Session interface {
 	// Admit decides how to read a request of size bytes; head is its first HeadMin bytes. An error
 	// ends the connection.
 	Admit(head []byte, size int) (Admission, error)
+	// Delay begins to count an admitted request against the client's quota. While the client is over
+	// it, Delay counts nothing and returns the time to wait before it is called again, and a channel
+	// that is closed if the quota changes.
+	Delay(head []byte, size int) (time.Duration, <-chan struct{})
 	// Begin starts a request, in the order of arrival. It must not wait for long, because the
 	// connection reads nothing meanwhile. The session owns the frame until its Finish has returned,
 	// and may retain it. An error ends the connection after the earlier requests are answered.
