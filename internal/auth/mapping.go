@@ -1,0 +1,182 @@
+package auth
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/sebbroker/seb/internal/access"
+)
+
+// Mapping maps the names of certificates to principals, with the rules of Kafka's
+// ssl.principal.mapping.rules. The first rule that matches a whole name decides:
+//
+//	rules = { "," | space } rule { "," rule }
+//	rule  = "DEFAULT" | "RULE:" pattern "/" replacement "/" [ "L" | "U" ]
+//
+// The pattern is a regular expression of Go. In pattern and replacement a backslash keeps the next
+// character, such as \/, from being special. In the replacement $1 is a group of the pattern; a $
+// and a number beyond the groups is text, as in Kafka. L and U change the result to lower and upper
+// case. DEFAULT keeps the name, which is never the ID of a principal, because it has a "=".
+type Mapping struct{ rules []mappingRule }
+
+// mappingRule is a rule; a nil pattern is that of DEFAULT.
+type mappingRule struct {
+	pattern     *regexp.Regexp
+	replacement []replacementPart
+	fold        func(string) string
+}
+
+// replacementPart is text, or the group of that number if text is "".
+type replacementPart struct {
+	text  string
+	group int
+}
+
+// ErrMapping: the rules cannot map any certificate to a principal.
+var ErrMapping = errors.New(`no rule with a pattern: principals cannot have the whole name of a certificate as their ID; want a rule such as RULE:^CN=([^,+]+).*$/$1/`)
+
+// ParseMapping reads rules. An empty text and DEFAULT alone are ErrMapping.
+func ParseMapping(text string) (*Mapping, error) {
+	m, some := &Mapping{}, false
+	const between = ", \t\r\n" // Kafka ignores empty rules
+	for rest := strings.TrimLeft(text, between); rest != ""; rest = strings.TrimLeft(rest, between) {
+		r, after, err := parseMappingRule(rest)
+		after = strings.TrimLeft(after, " \t\r\n")
+		if err == nil && after != "" && after[0] != ',' {
+			err = fmt.Errorf("%.80q after its end", after)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("rule %d: %w", len(m.rules)+1, err)
+		}
+		m.rules, rest, some = append(m.rules, r), after, some || r.pattern != nil
+	}
+	if !some {
+		return nil, ErrMapping
+	}
+	return m, nil
+}
+
+func parseMappingRule(text string) (r mappingRule, rest string, err error) {
+	if rest, ok := strings.CutPrefix(text, "DEFAULT"); ok {
+		return r, rest, nil
+	}
+	rest, isRule := strings.CutPrefix(text, "RULE:")
+	pattern, rest, first := cutSlash(rest)
+	replacement, rest, second := cutSlash(rest)
+	if !isRule || !first || !second {
+		return r, "", fmt.Errorf("%.80q: want RULE:pattern/replacement/, with L or U after it if wanted, or DEFAULT", text)
+	}
+	switch {
+	case strings.HasPrefix(rest, "L"):
+		r.fold, rest = strings.ToLower, rest[1:]
+	case strings.HasPrefix(rest, "U"):
+		r.fold, rest = strings.ToUpper, rest[1:]
+	}
+	if _, err := regexp.Compile(pattern); err != nil {
+		return r, "", err // of the pattern as it was given
+	}
+	if r.pattern, err = regexp.Compile(`\A(?:` + pattern + `)\z`); err == nil {
+		r.replacement, err = parseReplacement(replacement, r.pattern.NumSubexp())
+	}
+	return r, rest, err
+}
+
+// cutSlash cuts text at its first "/" without a backslash before it.
+func cutSlash(text string) (before, after string, found bool) {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '/':
+			return text[:i], text[i+1:], true
+		}
+	}
+	return text, "", false
+}
+
+// parseReplacement reads a replacement for a pattern with a number of groups. Of a number that is
+// too large as many digits count as make a group, as in Java.
+func parseReplacement(text string, groups int) (parts []replacementPart, err error) {
+	add := func(s string) { parts = append(parts, replacementPart{text: s}) }
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text):
+			i++
+			add(text[i : i+1])
+		case c != '$':
+			add(text[i : i+1])
+		case i+1 == len(text) || text[i+1] < '0' || text[i+1] > '9':
+			return nil, fmt.Errorf(`replacement %.80q: want a number after $, or \$`, text)
+		case groups == 0 && text[i+1] != '0':
+			return nil, fmt.Errorf("replacement %.80q: the pattern has no group", text)
+		default:
+			end := i + 2
+			for end < len(text) && text[end] >= '0' && text[end] <= '9' {
+				if n, err := strconv.Atoi(text[i+1 : end+1]); err != nil || n > groups {
+					break
+				}
+				end++
+			}
+			if n, _ := strconv.Atoi(text[i+1 : end]); n > groups {
+				add(text[i:end])
+			} else {
+				parts = append(parts, replacementPart{group: n})
+			}
+			i = end - 1
+		}
+	}
+	return parts, nil
+}
+
+// Principal returns the ID of the principal that has a certificate. The error is one sentence that
+// names the certificate and the rule that is missing.
+func (m *Mapping) Principal(cert *x509.Certificate) (id string, err error) {
+	name, err := nameOfCertificate(cert)
+	if err != nil {
+		return "", fmt.Errorf("certificate %X: %w", cert.SerialNumber, err)
+	}
+	rule := 0
+	for ; rule < len(m.rules); rule++ {
+		if mapped, ok := m.rules[rule].apply(name); ok {
+			id = mapped
+			break
+		}
+	}
+	if access.ValidID(id) {
+		return id, nil
+	}
+	why := "no rule matches"
+	if rule < len(m.rules) {
+		why = fmt.Sprintf("rule %d gives %.80q, which is not the ID of a principal", rule+1, id)
+	}
+	// The rule can be copied: it is right for this certificate, whatever is in its name.
+	missing := "RULE:^" + strings.ReplaceAll(regexp.QuoteMeta(name), "/", `\/`) + "$/PRINCIPAL/"
+	return "", fmt.Errorf("certificate name %.300q has no principal (%s): add a rule such as %.400s to --tls-principal-mapping", name, why, missing)
+}
+
+func (r *mappingRule) apply(name string) (string, bool) {
+	if r.pattern == nil {
+		return name, true
+	}
+	found := r.pattern.FindStringSubmatch(name)
+	if found == nil {
+		return "", false
+	}
+	var b strings.Builder
+	for _, p := range r.replacement {
+		b.WriteString(p.text)
+		if p.text == "" {
+			b.WriteString(found[p.group])
+		}
+	}
+	id := b.String()
+	// Letters outside of ASCII may become ASCII when the case changes, such as the Kelvin sign.
+	if r.fold != nil && strings.IndexFunc(id, func(c rune) bool { return c > '~' }) < 0 {
+		id = r.fold(id)
+	}
+	return id, true
+}
