@@ -18,13 +18,13 @@ type Files struct{ Cert, Key string }
 // Certificate is the pair in files, reloaded when they change. Its methods may be called
 // concurrently.
 type Certificate struct {
-	files   Files
+	names   Files
 	log     *slog.Logger
 	current atomic.Pointer[tls.Certificate]
 
 	mu     sync.Mutex // guards the fields below
 	looked time.Time
-	seen   stamps // of current, or of files that are invalid
+	files  watched
 }
 
 const (
@@ -41,9 +41,8 @@ const (
 // Load reads a certificate. Errors name the setting and the file. Load registers a gauge of the
 // certificate's end.
 func Load(f Files, log *slog.Logger, set *metrics.Set) (*Certificate, error) {
-	c := &Certificate{files: f, log: log}
 	now := time.Now()
-	c.looked, c.seen = now, f.stamps()
+	c := &Certificate{names: f, log: log, looked: now, files: watch(f.Cert, f.Key)}
 	loaded, err := f.load()
 	if err != nil {
 		return nil, err
@@ -75,7 +74,7 @@ func (c *Certificate) use(loaded *tls.Certificate, now time.Time) {
 	c.current.Store(loaded)
 	leaf := loaded.Leaf
 	if _, soon := c.Expiry(now); soon {
-		c.log.Warn("TLS: certificate expires soon or has expired; clients will refuse it", "file", c.files.Cert, "ends", leaf.NotAfter.UTC())
+		c.log.Warn("TLS: certificate expires soon or has expired; clients will refuse it", "file", c.names.Cert, "ends", leaf.NotAfter.UTC())
 	}
 }
 
@@ -101,43 +100,16 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // with the old key, the current certificate stays. The next change of a file causes the next
 // attempt.
 func (c *Certificate) reloadLocked(now time.Time) {
-	found := c.files.stamps()
-	if found == c.seen && now.Sub(found.newest()) > settled {
+	changed, again := c.files.changed(now)
+	if !changed {
 		return
 	}
-	same := found == c.seen
-	c.seen = found
-	loaded, err := c.files.load()
+	loaded, err := c.names.load()
 	switch {
-	case err != nil && !same:
+	case err != nil && !again:
 		c.log.Warn("TLS: changed certificate is invalid; keeping the current one", "err", err)
 	case err == nil && !loaded.Leaf.Equal(c.current.Load().Leaf):
 		c.use(loaded, now)
-		c.log.Info("TLS: certificate reloaded", "file", c.files.Cert, "ends", loaded.Leaf.NotAfter.UTC())
+		c.log.Info("TLS: certificate reloaded", "file", c.names.Cert, "ends", loaded.Leaf.NotAfter.UTC())
 	}
-}
-
-// stamps identify the state of both files.
-type stamps [2]stamp
-
-type stamp struct {
-	size     int64
-	modified time.Time
-	file     any // identity of the file in the system: another file may get the same name
-}
-
-func (f Files) stamps() (s stamps) {
-	for i, name := range []string{f.Cert, f.Key} {
-		if info, err := os.Stat(name); err == nil {
-			s[i] = stamp{info.Size(), info.ModTime(), identity(info)}
-		}
-	}
-	return s
-}
-
-func (s stamps) newest() time.Time {
-	if s[0].modified.After(s[1].modified) {
-		return s[0].modified
-	}
-	return s[1].modified
 }

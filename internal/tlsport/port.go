@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -15,10 +16,12 @@ import (
 // Port is the TLS configuration of a listener, which may be plain text. Its methods may be called
 // concurrently.
 type Port struct {
-	config *tls.Config // nil: plain text
-	name   string
-	log    *slog.Logger
-	failed *metrics.Counter
+	config  *tls.Config // nil: plain text
+	clients *Clients    // nil: no certificates of clients
+	trusted atomic.Pointer[trusted]
+	name    string
+	log     *slog.Logger
+	failed  *metrics.Counter
 
 	mu    sync.Mutex // guards the fields below
 	lines map[string]*line
@@ -37,6 +40,7 @@ const lineEvery = time.Minute
 type Options struct {
 	Name        string       // of the listener, in logs and metrics
 	Certificate *Certificate // nil: plain text
+	Clients     *Clients     // nil: no certificates of clients
 	Protocols   []string     // offered by ALPN
 	Logger      *slog.Logger
 	Metrics     *metrics.Set
@@ -58,8 +62,38 @@ func NewPort(o Options) *Port {
 		p.config = &tls.Config{
 			MinVersion: tls.VersionTLS12, CipherSuites: suites, GetCertificate: o.Certificate.get, NextProtos: o.Protocols,
 		}
+		p.verifyClients(o.Clients)
 	}
 	return p
+}
+
+// trusted is the configuration for the authorities of a trust.
+type trusted struct {
+	of     *trust
+	config *tls.Config
+}
+
+// verifyClients makes handshakes ask for certificates. Sessions resume with the certificates of their
+// first handshake, so package tls calls verify for them too.
+func (p *Port) verifyClients(c *Clients) {
+	if c == nil {
+		return
+	}
+	p.clients, p.config.VerifyPeerCertificate, p.config.VerifyConnection = c, c.limit, c.verify
+	p.config.ClientAuth = tls.VerifyClientCertIfGiven
+	if c.o.Require {
+		p.config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	base := p.config.Clone()
+	p.config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		t, now := c.trust.Load(), p.trusted.Load()
+		if now == nil || now.of != t {
+			now = &trusted{t, base.Clone()}
+			now.config.ClientCAs = t.pool
+			p.trusted.Store(now)
+		}
+		return now.config, nil // tickets use the keys of p.config
+	}
 }
 
 // Secure reports whether the port uses TLS. A nil Port does not.
@@ -79,11 +113,15 @@ func (p *Port) FoundTLS(remote net.Addr) {
 	}
 }
 
-// fail logs why a connection did not become secure.
-func (p *Port) fail(remote net.Addr, err error) {
+// fail logs why a connection did not become secure. The result is err, also as ErrCertificate if that
+// is the reason.
+func (p *Port) fail(remote net.Addr, err error) error {
 	p.failed.Inc()
 	var op *net.OpError
-	switch {
+	switch reason := reasonOf(err); {
+	case reason != "" && p.clients != nil:
+		p.refuse(reason, remote, err)
+		return fmt.Errorf("%w: %w", ErrCertificate, err)
 	case errors.Is(err, ErrPlain):
 		p.note(p.log.Warn, "plain text on a port with TLS, connection closed", remote, nil)
 	// Package tls reports a client's alert like this.
@@ -92,15 +130,21 @@ func (p *Port) fail(remote net.Addr, err error) {
 	default: // the client disconnected or is too slow
 		p.note(p.log.Debug, "TLS: handshake failed", remote, err)
 	}
+	return err
 }
 
-// note logs through write, a method of the logger, at most once per lineEvery and kind.
-func (p *Port) note(write func(string, ...any), what string, remote net.Addr, err error) {
+// note logs through write, a method of the logger, at most once per lineEvery and kind: what, and the
+// value of the first attribute in more.
+func (p *Port) note(write func(string, ...any), what string, remote net.Addr, err error, more ...any) {
 	p.mu.Lock()
-	l := p.lines[what]
+	kind := what
+	if len(more) > 0 {
+		kind += more[1].(string)
+	}
+	l := p.lines[kind]
 	if l == nil {
 		l = &line{}
-		p.lines[what] = l
+		p.lines[kind] = l
 	}
 	now := time.Now()
 	if now.Sub(l.at) < lineEvery {
@@ -111,7 +155,7 @@ func (p *Port) note(write func(string, ...any), what string, remote net.Addr, er
 	hidden := l.hidden
 	l.at, l.hidden = now, 0
 	p.mu.Unlock()
-	args := []any{"listener", p.name, "remote", remote.String()}
+	args := append([]any{"listener", p.name, "remote", remote.String()}, more...)
 	if err != nil {
 		args = append(args, "err", err)
 	}

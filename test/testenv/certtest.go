@@ -4,6 +4,7 @@ package testenv
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -24,23 +25,101 @@ import (
 
 // Authority signs certificates.
 type Authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	cert  *x509.Certificate
+	key   *ecdsa.PrivateKey
+	chain [][]byte // of an intermediate authority: what its clients send in addition
 }
 
 // NewAuthority returns an authority that no client trusts yet.
-func NewAuthority(t testing.TB) *Authority {
+func NewAuthority(t testing.TB) *Authority { t.Helper(); return newAuthority(t, nil) }
+
+// Intermediate returns an authority that a has signed.
+func (a *Authority) Intermediate(t testing.TB) *Authority { t.Helper(); return newAuthority(t, a) }
+
+func newAuthority(t testing.TB, above *Authority) *Authority {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{
 		SerialNumber: number(t), Subject: pkix.Name{CommonName: "authority of a test"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour * 365),
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour * 365),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	a := &Authority{key: key}
+	parent, signer := template, key
+	if above != nil {
+		template.Subject.CommonName = "intermediate authority of a test"
+		parent, signer = above.cert, above.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	check(t, err)
-	cert, err := x509.ParseCertificate(der)
+	a.cert, err = x509.ParseCertificate(der)
 	check(t, err)
-	return &Authority{cert, key}
+	if above != nil {
+		a.chain = append([][]byte{der}, above.chain...)
+	}
+	return a
+}
+
+// Certificate returns the authority's own certificate, without its key.
+func (a *Authority) Certificate() tls.Certificate {
+	return tls.Certificate{Certificate: [][]byte{a.cert.Raw}, Leaf: a.cert}
+}
+
+// Client is the content of a client's certificate.
+type Client struct {
+	Name string        // CN of CN=Name,OU=services,O=Test
+	Ends time.Duration // from now; 0: a month
+	Pad  int           // bytes of an extension that nothing reads
+}
+
+// Client returns a certificate of a client with its key.
+func (a *Authority) Client(t testing.TB, c Client) tls.Certificate {
+	t.Helper()
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: number(t), Subject: pkix.Name{CommonName: c.Name, OrganizationalUnit: []string{"services"}, Organization: []string{"Test"}},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(cmp.Or(c.Ends, 30*24*time.Hour)),
+	}
+	if c.Pad > 0 {
+		template.ExtraExtensions = []pkix.Extension{{Id: []int{2, 25, 1}, Value: make([]byte, c.Pad)}}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	check(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	check(t, err)
+	return tls.Certificate{Certificate: append([][]byte{der}, a.chain...), PrivateKey: key, Leaf: leaf}
+}
+
+// WriteClient writes a certificate of a client and its key into a folder.
+func WriteClient(t testing.TB, dir string, c tls.Certificate) tlsport.Files {
+	t.Helper()
+	keyDER, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	check(t, err)
+	name := filepath.Join(dir, "client-"+c.Leaf.SerialNumber.String())
+	f := tlsport.Files{Cert: name + ".pem", Key: name + ".key"}
+	var chain bytes.Buffer
+	for _, der := range c.Certificate {
+		check(t, pem.Encode(&chain, &pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	}
+	check(t, os.WriteFile(f.Cert, chain.Bytes(), 0o600))
+	write(t, f.Key, "PRIVATE KEY", keyDER)
+	return f
+}
+
+// Revocations replaces a file with the authority's list of revoked certificates, in PEM. The next
+// list is due after some time.
+func (a *Authority) Revocations(t testing.TB, file string, due time.Duration, revoked ...tls.Certificate) {
+	t.Helper()
+	list := &x509.RevocationList{Number: number(t), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(due)}
+	for i := range revoked {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{
+			SerialNumber: revoked[i].Leaf.SerialNumber, RevocationTime: time.Now().Add(-time.Minute),
+		})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, a.cert, a.key)
+	check(t, err)
+	write(t, file+".new", "X509 CRL", der)
+	check(t, os.Rename(file+".new", file))
 }
 
 // Leaf is the content of a certificate.
