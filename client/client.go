@@ -18,7 +18,8 @@ import (
 type Options struct {
 	APIKey string
 	// TLS configures connections to https:// addresses, for example RootCAs for a private
-	// authority. nil uses the system's authorities. A client with an HTTPClient ignores it.
+	// authority, or Certificates by which the broker knows the client without an APIKey. nil uses
+	// the system's authorities. A client with an HTTPClient ignores it.
 	TLS *tls.Config
 	// HTTPClient replaces the client's own HTTP client. Use contexts instead of its Timeout, which
 	// would interrupt long polls.
@@ -160,7 +161,7 @@ func (c *Client) once(ctx context.Context, r *request) (*http.Response, *Error) 
 	resp, err := c.http.Do(req)
 	whole := sent.detach()
 	if err != nil {
-		return nil, &Error{Outcome: r.outcome(whole), NextOffset: -1, Start: -1, Committed: -1, Err: unwrapURL(err)}
+		return nil, &Error{Outcome: r.outcome(whole && !isRefusedCertificate(err)), NextOffset: -1, Start: -1, Committed: -1, Err: unwrapURL(err)}
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -186,11 +187,18 @@ func isUntrusted(err error) bool {
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return true
 	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok || isRefusedCertificate(err) {
 		return true
 	}
 	_, ok := errors.AsType[tls.RecordHeaderError](err)
 	return ok
+}
+
+// isRefusedCertificate reports whether the broker refused the client's certificate, or the lack of
+// one. Then it has read no request.
+func isRefusedCertificate(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate")
 }
 
 // problemMax bounds the bytes that are read of an error answer.

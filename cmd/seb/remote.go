@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/internal/tlsport"
 )
 
 // remote is the broker of a command: from flags or the environment, else the local one of a data
@@ -32,6 +34,7 @@ type remote struct {
 	key     config.Secret
 	keyFile string
 	caFile  string
+	cert    tlsport.Files // of the client; "" for both: none
 	dataDir string
 	retry   time.Duration // 0: retryTime
 }
@@ -44,6 +47,8 @@ func (r *remote) register(cmd *cobra.Command) {
 	f.Var(&r.key, "api-key", "API key of the broker; prefer $SEB_API_KEY (default: the local broker's)")
 	f.StringVar(&r.keyFile, "api-key-file", "", "file with the API key")
 	f.StringVar(&r.caFile, "ca-file", "", "PEM file with the certificate authorities of a broker at https:// (default: the system's)")
+	f.StringVar(&r.cert.Cert, "client-cert", "", "PEM file with the client's certificate chain, for a broker that knows it (--tls-client-ca); no key is needed")
+	f.StringVar(&r.cert.Key, "client-key", "", "PEM file with the private key of --client-cert")
 	f.StringVar(&r.dataDir, "data-dir", config.Default().DataDir, "data folder of the local broker")
 }
 
@@ -76,8 +81,8 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 		cmd.SetContext(context.WithValue(cmd.Context(), addressKey{}, u.Scheme+"://"+u.Host))
 	}
 	own := r.address == "" || r.address == local.Address
-	if key == "" && own {
-		// Only the local broker gets the local broker's key.
+	if key == "" && own && r.cert == (tlsport.Files{}) {
+		// Only the local broker gets the local broker's key, and not instead of a certificate.
 		key = local.APIKey
 	}
 	o := client.Options{APIKey: key, RetryTime: cmp.Or(r.retry, retryTime)}
@@ -89,6 +94,11 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 	case own && local.Certificate != "":
 		o.TLS = trustFile(local.Certificate)
 	}
+	if r.cert != (tlsport.Files{}) {
+		if o.TLS, err = r.certify(o.TLS, address); err != nil {
+			return nil, usageError{err}
+		}
+	}
 	if err := answers(cmd.Context(), address); err != nil {
 		return nil, err
 	}
@@ -96,6 +106,30 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
+	return c, nil
+}
+
+// certify returns the configuration with the client's certificate. Each connection reads the files,
+// because a short-lived certificate is replaced while seb consume runs.
+func (r *remote) certify(c *tls.Config, address string) (*tls.Config, error) {
+	switch {
+	case r.cert.Cert == "" || r.cert.Key == "":
+		return nil, errors.New("--client-cert and --client-key: want both or none")
+	case !strings.HasPrefix(address, "https://"):
+		return nil, fmt.Errorf("--client-cert: want a broker at https://, not %s", address)
+	}
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(r.cert.Cert, r.cert.Key)
+		if err != nil {
+			err = fmt.Errorf("--client-cert %s, --client-key %s: %w", r.cert.Cert, r.cert.Key, err)
+		}
+		return &pair, err
+	}
+	if _, err := load(); err != nil {
+		return nil, err
+	}
+	c = cmp.Or(c, &tls.Config{})
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	return c, nil
 }
 
