@@ -190,17 +190,18 @@ func TestChecksOfStoredRequests(t *testing.T) {
 	q := access.Request{Operation: access.Write, Resource: access.Topic, Name: "a"}
 	write := rule("ann", access.Topic, "a", access.Write)
 	for _, c := range []struct {
-		name   string
-		change access.Change
-		want   bool
+		name        string
+		change      access.Change
+		want        bool
+		certificate bool // without a secret only the rules count
 	}{
-		{"no change", access.Change{Used: []access.Use{{Principal: "ann", Secret: 1, Time: 5}}}, true},
-		{"an unrelated rule", access.Change{PutRules: []access.Rule{rule("bob", access.Topic, "b", access.Read)}}, true},
-		{"the principal is deleted", access.Change{Delete: []string{"ann"}}, false},
-		{"the rule is deleted", access.Change{DeleteRules: []access.Rule{write}}, false},
-		{"a denial", access.Change{PutRules: []access.Rule{deny(rule("*", access.Topic, "*", access.Write))}}, false},
-		{"another secret", access.Change{Put: []access.Principal{{ID: "ann", Secrets: []access.Secret{{ID: 2}}}}}, false},
-		{"a new principal of the same name", access.Change{Delete: []string{"ann"}, Put: []access.Principal{{ID: "ann", Secrets: []access.Secret{{ID: 3}}}}}, false},
+		{"no change", access.Change{Used: []access.Use{{Principal: "ann", Secret: 1, Time: 5}}}, true, true},
+		{"an unrelated rule", access.Change{PutRules: []access.Rule{rule("bob", access.Topic, "b", access.Read)}}, true, true},
+		{"the principal is deleted", access.Change{Delete: []string{"ann"}}, false, true},
+		{"the rule is deleted", access.Change{DeleteRules: []access.Rule{write}}, false, false},
+		{"a denial", access.Change{PutRules: []access.Rule{deny(rule("*", access.Topic, "*", access.Write))}}, false, false},
+		{"another secret", access.Change{Put: []access.Principal{{ID: "ann", Secrets: []access.Secret{{ID: 2}}}}}, false, true},
+		{"a new principal of the same name", access.Change{Delete: []string{"ann"}, Put: []access.Principal{{ID: "ann", Secrets: []access.Secret{{ID: 3}}}}}, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := tableOf(write)
@@ -212,6 +213,10 @@ func TestChecksOfStoredRequests(t *testing.T) {
 			}
 			if table.Permits(check) != c.want || !table.Permits(nil) {
 				t.Error("the second decision differs")
+			}
+			check.Secret = 0
+			if got := table.Permits(check); got != c.certificate {
+				t.Errorf("permitted %v with a certificate, want %v", got, c.certificate)
 			}
 			if !committed.Compile("ann").Allow(q, "h") {
 				t.Error("the change reached a shared copy")

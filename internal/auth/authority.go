@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/tlsport"
 )
 
 // The errors of a login.
@@ -29,6 +30,8 @@ var (
 	ErrExpired = errors.New("token has expired")
 	// ErrRevoked: the token is well-formed, but no principal has it.
 	ErrRevoked = errors.New("token is unknown or has been revoked")
+
+	errCertificateEnded = errors.New("certificate has ended or was revoked")
 )
 
 // loginError is an ErrUnauthenticated with a reason that the client may know.
@@ -192,6 +195,25 @@ func (a *Authority) ages() []time.Duration {
 		return []time.Duration{followerAge, refusalAge}
 	}
 	return []time.Duration{0}
+}
+
+// Certificate authenticates a client by its certificate, which the connection has verified. The rules
+// for the principal decide what it may do; the principal needs no token. Errors: ErrUnauthenticated
+// if the certificate has no principal or is no longer valid; of a follower those of FreshWithin.
+func (a *Authority) Certificate(ctx context.Context, p *tlsport.Peer, remote string) (*Identity, error) {
+	if err := a.fresh(ctx, followerAge); err != nil {
+		return nil, err
+	}
+	if i, ok := p.Login.Load().(*Identity); ok {
+		return i, i.Err()
+	}
+	id, err := p.Principal()
+	if err != nil {
+		return nil, &loginError{err}
+	}
+	i := &Identity{a: a, id: id, peer: p, expires: p.Ends().UnixMicro(), host: hostOf(remote)}
+	p.Login.Store(i)
+	return i, i.Err()
 }
 
 // fresh makes a follower confirm a state that is older than age.

@@ -7,17 +7,19 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/audit"
+	"github.com/sebbroker/seb/internal/tlsport"
 )
 
 // Identity is an authenticated client. Its methods decide by the newest committed rules and may be
 // called concurrently.
 type Identity struct {
 	a       *Authority
-	id      string // "" for the root key
-	secret  uint64
-	expires int64 // at the login, µs; 0: never
+	id      string        // "" for the root key
+	secret  uint64        // 0 with a certificate
+	peer    *tlsport.Peer // the certificate; nil: the client has proved a secret
+	expires int64         // at the login, µs; 0: never
 	host    string
-	used    *atomic.Int64           // the last use; nil for the root key
+	used    *atomic.Int64           // the last use; nil for the root key and certificates
 	state   atomic.Pointer[granted] // cache of current
 	last    atomic.Pointer[access.Check]
 }
@@ -50,10 +52,10 @@ func (i *Identity) current() *granted {
 }
 
 // endIn returns when the client's secret ends by a table, or 0 if never. known: the table has the
-// secret. A rotation shortens the life of the older secret.
+// secret. A rotation shortens the life of the older secret. Tables know nothing of certificates.
 func (i *Identity) endIn(t *access.Table) (expires int64, known bool) {
-	if i.Root() {
-		return 0, true
+	if i.Root() || i.peer != nil {
+		return i.expires, true
 	}
 	if p := t.Principal(i.id); p != nil {
 		if s := p.Secret(i.secret); s != nil {
@@ -63,9 +65,9 @@ func (i *Identity) endIn(t *access.Table) (expires int64, known bool) {
 	return 0, false
 }
 
-// valid reports whether the client's secret has neither expired nor been revoked.
+// valid reports whether the client's secret or certificate has neither expired nor been revoked.
 func (i *Identity) valid(g *granted) bool {
-	return g.known && (g.expires == 0 || i.a.now().UnixMicro() < g.expires)
+	return g.known && (i.peer == nil || !i.peer.Revoked()) && (g.expires == 0 || i.a.now().UnixMicro() < g.expires)
 }
 
 // grants returns the client's rules in the table of g.
@@ -119,10 +121,10 @@ func (i *Identity) Expires() time.Time {
 	return time.UnixMicro(i.expires)
 }
 
-// Valid reports whether the client's secret has neither expired nor been revoked.
+// Valid reports whether the client's secret or certificate has neither expired nor been revoked.
 func (i *Identity) Valid() bool { return i.Root() || i.valid(i.current()) }
 
-// Err returns why the client's secret is not valid, or nil: an ErrUnauthenticated.
+// Err returns why the client's secret or certificate is not valid, or nil: an ErrUnauthenticated.
 func (i *Identity) Err() error {
 	if i.Root() {
 		return nil
@@ -131,6 +133,8 @@ func (i *Identity) Err() error {
 	switch {
 	case i.valid(g):
 		return nil
+	case i.peer != nil:
+		return &loginError{errCertificateEnded}
 	case g.known:
 		return expired(i.id, g.expires)
 	case i.expires != 0 && i.a.now().UnixMicro() >= i.expires:

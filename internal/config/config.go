@@ -83,6 +83,27 @@ type TLS struct {
 	CertFile, KeyFile string
 	// Listeners names the listeners with TLS: ListenerHTTP, ListenerKafka, or both with a comma.
 	Listeners string
+	// ClientCA has the authorities of clients' certificates, and ClientCRL the lists of those that
+	// they have revoked. "": none.
+	ClientCA, ClientCRL string
+	// ClientAuth is ClientOff, ClientRequest or ClientRequire. "": ClientRequest if there is a
+	// ClientCA.
+	ClientAuth string
+	// PrincipalMapping maps the names of certificates to principals, with Kafka's rules.
+	PrincipalMapping string
+}
+
+// What listeners with TLS do about certificates of clients.
+const (
+	ClientOff     = "off"     // do not ask
+	ClientRequest = "request" // ask; serve clients without one by their key
+	ClientRequire = "require" // refuse clients without one
+)
+
+// Clients reports whether the listeners ask for certificates of clients, and whether they require
+// them.
+func (t *TLS) Clients() (ask, require bool) {
+	return t.ClientCA != "" && t.ClientAuth != ClientOff, t.ClientAuth == ClientRequire
 }
 
 // Listeners that support TLS.

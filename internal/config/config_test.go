@@ -108,6 +108,25 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// TestCertificatesOfClients: with authorities, listeners ask for certificates unless told otherwise.
+func TestCertificatesOfClients(t *testing.T) {
+	for given, want := range map[string][2]bool{"": {true, false}, "off": {false, false}, "request": {true, false}, "require": {true, true}} {
+		c, err := parse(t, nil, "--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a", "--tls-client-auth", given)
+		ask, require := c.TLS.Clients()
+		if err = errors.Join(err, c.Validate()); err != nil || [2]bool{ask, require} != want {
+			t.Errorf("%q: %v %v %v", given, ask, require, err)
+		}
+	}
+	for _, args := range [][]string{{"--tls-client-ca", "a"}, {"--tls-client-auth", "require"}, {"--tls-client-auth", "request", "--tls-cert", "c", "--tls-key", "k"}} {
+		if c, err := parse(t, nil, args...); err != nil || c.Validate() == nil {
+			t.Errorf("%v is accepted: %v", args, err)
+		}
+	}
+	if c, err := parse(t, nil, "--tls-client-auth", "off"); err != nil || c.Validate() != nil {
+		t.Errorf("off alone: %v", c.Validate())
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	env := map[string]string{"SEB_BUCKET": "mem:", "SEB_API_KEY": "from-env", "SEB_HTTP_PORT": "99", "SEB_DATA_DIR": ""}
 	c, err := parse(t, env, "--http-port", "100")
@@ -136,7 +155,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	c.MemoryLimit = 1
 	c.HTTP = config.HTTP{Port: 70000, APIKey: "with space", APIKeyFile: "f", Origins: "https://a.example,*", Hosts: "a:1"}
 	c.Kafka = config.Kafka{Listen: "9092", Advertise: ":9092"}
-	c.TLS = config.TLS{CertFile: "f", Listeners: "http,webhooks"}
+	c.TLS = config.TLS{CertFile: "f", Listeners: "http,webhooks", ClientAuth: "maybe", ClientCRL: "f", PrincipalMapping: "DEFAULT"}
 	c.Pprof.Address, c.Pprof.Port = "0.0.0.0", -1
 	c.Batch.WaitTime, c.Batch.BytesSoftMax = time.Hour, 1
 	c.Maintenance = config.Maintenance{PackBytes: 2 << 30, SnapshotSlots: 9}
@@ -150,13 +169,13 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	for _, flag := range []string{
 		"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
 		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "pack-bytes",
-		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners", "cors-origin", "http-host", "secrets-key-file",
+		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners", "tls-client-auth", "tls-client-crl", "tls-principal-mapping", "cors-origin", "http-host", "secrets-key-file",
 	} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("no fault for --%s in: %v", flag, err)
 		}
 	}
-	if len(faults) != 25 {
+	if len(faults) != 29 {
 		t.Errorf("%d faults: %v", len(faults), err)
 	}
 }

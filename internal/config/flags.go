@@ -41,6 +41,11 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.TLS.KeyFile, "tls-key", c.TLS.KeyFile, "PEM file with the certificate's private key")
 	fs.StringVar(&c.TLS.Listeners, "tls-listeners", c.TLS.Listeners, "listeners that require TLS if there is a certificate: http, kafka or both")
 
+	fs.StringVar(&c.TLS.ClientCA, "tls-client-ca", c.TLS.ClientCA, "PEM file with the authorities of clients' certificates; reloaded when it changes")
+	fs.StringVar(&c.TLS.ClientAuth, "tls-client-auth", c.TLS.ClientAuth, "certificates of clients: off, request (clients without one need a key) or require (default: request with --tls-client-ca, else off)")
+	fs.StringVar(&c.TLS.PrincipalMapping, "tls-principal-mapping", c.TLS.PrincipalMapping, "rules from the name of a client's certificate to its principal, as ssl.principal.mapping.rules of Kafka: RULE:^CN=([^,+]+).*$/$1/L (required with --tls-client-ca)")
+	fs.StringVar(&c.TLS.ClientCRL, "tls-client-crl", c.TLS.ClientCRL, "PEM or DER file with revocation lists of the authorities in --tls-client-ca; reloaded when it changes")
+
 	fs.StringVar(&c.Kafka.Listen, "kafka-listen", c.Kafka.Listen, "Kafka listen address; empty disables it. If the default address is in use, the broker starts without it and retries every 5s")
 	fs.StringVar(&c.Kafka.Advertise, "kafka-advertise", c.Kafka.Advertise, "host:port for Kafka clients to connect to (default: the address they connected to)")
 

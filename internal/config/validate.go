@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +77,12 @@ func (c *Config) Validate() error {
 	for _, name := range c.TLS.list() {
 		check(name == ListenerHTTP || name == ListenerKafka, "tls-listeners", "%q, want %s, %s or both with a comma", name, ListenerHTTP, ListenerKafka)
 	}
+
+	check(slices.Contains([]string{"", ClientOff, ClientRequest, ClientRequire}, c.TLS.ClientAuth), "tls-client-auth", "%q, want %s, %s or %s", c.TLS.ClientAuth, ClientOff, ClientRequest, ClientRequire)
+	check(c.TLS.CertFile != "" || c.TLS.ClientCA == "", "tls-client-ca", "requires --tls-cert")
+	check(c.TLS.ClientCA != "" || c.TLS.ClientAuth == "" || c.TLS.ClientAuth == ClientOff, "tls-client-auth", "%s requires --tls-client-ca", c.TLS.ClientAuth)
+	check(c.TLS.ClientCA != "" || c.TLS.ClientCRL == "", "tls-client-crl", "requires --tls-client-ca")
+	check(c.TLS.ClientCA != "" || c.TLS.PrincipalMapping == "", "tls-principal-mapping", "requires --tls-client-ca")
 
 	check(c.Kafka.Listen == "" || isAddress(c.Kafka.Listen, 0), "kafka-listen", "%q, want host:port or nothing", c.Kafka.Listen)
 	check(c.Kafka.Advertise == "" || isAddress(c.Kafka.Advertise, 1), "kafka-advertise", "%q, want host:port with a port from 1 to 65535", c.Kafka.Advertise)

@@ -302,10 +302,19 @@ func (p *principal) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
+// authenticate returns the client of a request: by its key, or without one by its certificate.
+func (a *API) authenticate(r *http.Request, slot *httpconn.ConnSlot) (*auth.Identity, error) {
+	keys := r.Header["Authorization"]
+	if peer := slot.Peer(); peer != nil && len(keys) == 0 {
+		return a.o.Auth.Certificate(r.Context(), peer, r.RemoteAddr)
+	}
+	return a.o.Auth.Bearer(r.Context(), keys, r.RemoteAddr)
+}
+
 // serveKeyed authenticates and authorizes a request, and calls its route.
 func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) error {
 	slot := httpconn.SlotOf(r.Context())
-	who, err := a.o.Auth.Bearer(r.Context(), r.Header["Authorization"], r.RemoteAddr)
+	who, err := a.authenticate(r, slot)
 	switch {
 	case errors.Is(err, auth.ErrUnauthenticated):
 		return a.unauthorized(w, r, err)

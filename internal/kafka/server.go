@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/tlsport"
 )
 
 // nodeID is the ID of the one broker, which leads all partitions and is the controller.
@@ -96,7 +97,8 @@ func (s *Server) Close(ctx context.Context) error { return s.conns.Close(ctx) }
 
 // open creates the session of a new connection.
 func (s *Server) open(c net.Conn, cut func()) conn.Session {
-	return &session{Server: s, local: c.LocalAddr(), remote: c.RemoteAddr(), cut: cut}
+	secured, _ := c.(*tlsport.Conn)
+	return &session{Server: s, local: c.LocalAddr(), remote: c.RemoteAddr(), secured: secured, cut: cut}
 }
 
 // session is one connection. Only the reader's goroutine changes it; calls read it.
@@ -104,6 +106,7 @@ type session struct {
 	*Server
 	local         net.Addr
 	remote        net.Addr
+	secured       *tlsport.Conn                 // nil without TLS
 	mechanism     string                        // chosen by SaslHandshake, until authentication
 	scram         *scramConversation            // SCRAM conversation in progress
 	rawSASL       bool                          // after SaslHandshake v0: SASL messages without heads
@@ -114,8 +117,31 @@ type session struct {
 	unwatch       func()                        // stops watching identity
 }
 
-// Authenticated implements conn.Session.
-func (s *session) Authenticated() bool { return s.identity != nil }
+// Authenticated implements conn.Session. A client with a certificate may choose SASL at any time
+// before its first other request.
+func (s *session) Authenticated() bool { return s.identity != nil || s.peer() != nil }
+
+// peer returns the client's certificate, or nil.
+func (s *session) peer() *tlsport.Peer {
+	if s.secured == nil {
+		return nil
+	}
+	return s.secured.Peer()
+}
+
+// certified authenticates a client that does not use SASL by its certificate.
+func (s *session) certified(ctx context.Context) error {
+	if s.peer() == nil {
+		return errUnauthenticated
+	}
+	who, err := s.o.Auth.Certificate(ctx, s.peer(), s.remote.String())
+	if err != nil {
+		s.met.authFailures.Inc()
+		return err
+	}
+	s.authenticate(who)
+	return nil
+}
 
 // Valid implements conn.Session.
 func (s *session) Valid() bool {
@@ -125,13 +151,18 @@ func (s *session) Valid() bool {
 
 var (
 	errUnauthenticated = errors.New("request before authentication")
-	errEnded           = errors.New("the token of the connection was revoked or has expired")
+	errEnded           = errors.New("the token or certificate of the connection was revoked or has expired")
 )
 
 // Admit implements conn.Session.
-func (s *session) Admit(head []byte, size int) (conn.Admission, error) {
+func (s *session) Admit(ctx context.Context, head []byte, size int) (conn.Admission, error) {
 	h := conn.Peek(head)
 	a := s.apis[h.Key]
+	if s.identity == nil && !s.rawSASL && a != nil && !a.unauthenticated {
+		if err := s.certified(ctx); err != nil {
+			return conn.Admission{}, err
+		}
+	}
 	switch {
 	case s.rawSASL && size > unauthenticatedBytes:
 		return conn.Admission{}, fmt.Errorf("SASL message of %d bytes: limit %d", size, unauthenticatedBytes)
@@ -141,8 +172,6 @@ func (s *session) Admit(head []byte, size int) (conn.Admission, error) {
 		return conn.Admission{}, fmt.Errorf("unsupported API key %d", h.Key)
 	case s.identity != nil && !s.identity.Valid():
 		return conn.Admission{}, errEnded
-	case s.identity == nil && !a.unauthenticated:
-		return conn.Admission{}, errUnauthenticated
 	}
 	limit, admission := requestBytes, conn.Admission{Spill: s.fetchClass}
 	switch {

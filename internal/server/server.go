@@ -105,10 +105,12 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 		return nil, err
 	}
 	if err := s.listen(); err != nil {
+		s.ports.clients.Close()
 		return nil, err
 	}
 	failpoint.Hit("start.listening")
 	if err := s.start(ctx, set); err != nil {
+		s.ports.clients.Close()
 		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.stopPprof())
 	}
 	return s, nil
@@ -427,6 +429,7 @@ func (s *Server) stop(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("requests in progress: %w", err), s.http.Close())
 	}
 	s.serving.Wait()
+	s.ports.clients.Close()
 	s.closeGroups()
 	failpoint.Hit("stop.flushed")
 	// No component uses the cache, the store and the data folder any more.

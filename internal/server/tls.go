@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
@@ -16,45 +18,68 @@ import (
 type ports struct {
 	http, kafka *tlsport.Port
 	certificate *tlsport.Certificate // nil without TLS
+	clients     *tlsport.Clients     // nil without certificates of clients
 }
 
-// newPorts loads the certificate, if there is one.
-func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (ports, error) {
-	var cert *tlsport.Certificate
+// newPorts loads the certificate, and the authorities of clients, if there are any. The caller closes
+// the ports.
+func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (p ports, err error) {
 	if c.CertFile != "" {
-		var err error
-		if cert, err = tlsport.Load(tlsport.Files{Cert: c.CertFile, Key: c.KeyFile}, log, set); err != nil {
+		if p.certificate, err = tlsport.Load(tlsport.Files{Cert: c.CertFile, Key: c.KeyFile}, log, set); err != nil {
 			return ports{}, config.Faults{err}
 		}
+	}
+	if ask, require := c.Clients(); ask {
+		mapping, err := auth.ParseMapping(c.PrincipalMapping)
+		if err != nil {
+			return ports{}, config.Faults{fmt.Errorf("--tls-principal-mapping: %w", err)}
+		}
+		p.clients, err = tlsport.NewClients(tlsport.ClientOptions{
+			Authorities: c.ClientCA, Revoked: c.ClientCRL, Require: require, Principal: mapping.Principal, Logger: log, Metrics: set,
+		})
+		if err != nil {
+			return ports{}, config.Faults{err}
+		}
+		log.Info("TLS: certificates of clients", "required", require, "authorities", c.ClientCA, "revocation_list", c.ClientCRL)
 	}
 	port := func(listener string, protocols ...string) *tlsport.Port {
 		o := tlsport.Options{Name: listener, Protocols: protocols, Logger: log, Metrics: set}
 		if c.On(listener) {
-			o.Certificate = cert
+			o.Certificate, o.Clients = p.certificate, p.clients
 		}
 		return tlsport.NewPort(o)
 	}
-	return ports{port(config.ListenerHTTP, "http/1.1"), port(config.ListenerKafka), cert}, nil
+	p.http, p.kafka = port(config.ListenerHTTP, "http/1.1"), port(config.ListenerKafka)
+	return p, nil
 }
 
 // warnings returns the warnings for GET /status.
-func (p *ports) warnings() []string {
-	if p.certificate == nil {
-		return nil
+func (p *ports) warnings() (list []string) {
+	now := time.Now()
+	if p.certificate != nil {
+		if end, soon := p.certificate.Expiry(now); soon {
+			list = append(list, "the TLS certificate ends at "+end.UTC().Format(time.RFC3339))
+		}
 	}
-	if end, soon := p.certificate.Expiry(time.Now()); soon {
-		return []string{"the TLS certificate ends at " + end.UTC().Format(time.RFC3339)}
+	if p.clients != nil {
+		if next, is := p.clients.Outdated(now); is {
+			list = append(list, "the revocation list of client certificates is outdated since "+next.UTC().Format(time.RFC3339))
+		}
 	}
-	return nil
+	return list
 }
 
 // tlsBytes is the additional memory of a TLS connection: the last record and the state of the
-// ciphers.
+// ciphers, and with certificates of clients a chain of three, which takes three times its size and
+// 7 KiB.
 func (p *ports) tlsBytes() int64 {
-	if p.http.Secure() || p.kafka.Secure() {
+	switch {
+	case !p.http.Secure() && !p.kafka.Secure():
+		return 0
+	case p.clients == nil:
 		return 24 << 10
 	}
-	return 0
+	return 48 << 10
 }
 
 // warn logs the listeners whose clients send API keys and records in plain text through a network.

@@ -41,8 +41,8 @@ func newGate(t *testing.T, require bool) *gate {
 	clients, err := tlsport.NewClients(tlsport.ClientOptions{
 		Authorities: g.auth, Revoked: g.lists, Require: require, Logger: g.log.Logger(), Metrics: g.set,
 		Principal: func(c *x509.Certificate) (string, error) {
-			if c.Subject.CommonName == "nobody" {
-				return "", errors.New("nobody has no principal")
+			if c.Subject.CommonName == "unmapped" {
+				return "", errors.New("unmapped has no principal")
 			}
 			return strings.ToLower(c.Subject.CommonName), nil
 		},
@@ -169,8 +169,8 @@ func TestCertificatesOfClients(t *testing.T) {
 		shop := g.authority.Client(t, testenv.Client{Name: "Shop"})
 		g.accepted("shop", config(shop))
 		g.accepted("shop", config(g.authority.Intermediate(t).Client(t, testenv.Client{Name: "SHOP"})))
-		g.accepted("error: nobody has no principal", config(g.authority.Client(t, testenv.Client{Name: "nobody"})))
-		if g.count("principal") != 1 || !strings.Contains(g.log.String(), "nobody has no principal") {
+		g.accepted("error: unmapped has no principal", config(g.authority.Client(t, testenv.Client{Name: "unmapped"})))
+		if g.count("principal") != 1 || !strings.Contains(g.log.String(), "unmapped has no principal") {
 			t.Error(g.log.String())
 		}
 		missing := "certificate required"

@@ -79,8 +79,12 @@ const noTLS = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnectio
 func (s *secured) Read(p []byte) (int, error) {
 	if !s.begun {
 		if err := s.Handshake(); err != nil {
-			if errors.Is(err, tlsport.ErrPlain) {
-				s.refuse()
+			switch {
+			case errors.Is(err, tlsport.ErrPlain):
+				_, _ = s.Plain().Write([]byte(noTLS)) // fits the empty buffer of the socket
+				s.settle()
+			case errors.Is(err, tlsport.ErrCertificate):
+				s.settle()
 			}
 			return 0, io.EOF // already logged; no HTTP response is possible
 		}
@@ -94,19 +98,19 @@ func (s *secured) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refuseTime and refuseBytes bound the read of what the client has already sent. Without that read
-// the kernel resets the connection, and the client does not receive noTLS.
+// settleTime and settleBytes bound the read of what the client has already sent. Without that read
+// the kernel resets the connection, and the client does not receive noTLS, or the alert that tells
+// why its certificate is refused.
 const (
-	refuseTime  = 250 * time.Millisecond
-	refuseBytes = 64 << 10
+	settleTime  = 250 * time.Millisecond
+	settleBytes = 64 << 10
 )
 
-func (s *secured) refuse() {
+func (s *secured) settle() {
 	c := s.Plain()
-	_, _ = c.Write([]byte(noTLS)) // fits the empty buffer of the socket
 	_ = c.CloseWrite()
-	_ = c.SetReadDeadline(time.Now().Add(refuseTime))
-	_, _ = io.CopyN(io.Discard, c, refuseBytes)
+	_ = c.SetReadDeadline(time.Now().Add(settleTime))
+	_, _ = io.CopyN(io.Discard, c, settleBytes)
 }
 
 // observe checks bytes that have arrived.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/tlsport"
 )
 
 // ConnSlot is a served connection, as its requests see it. The methods may be called concurrently.
@@ -71,6 +72,17 @@ type slotKey struct{}
 func SlotOf(ctx context.Context) *ConnSlot {
 	slot, _ := ctx.Value(slotKey{}).(*ConnSlot)
 	return slot
+}
+
+// Peer returns the certificate of the connection's client, or nil.
+func (p *ConnSlot) Peer() *tlsport.Peer {
+	if p == nil {
+		return nil
+	}
+	if s, ok := p.conn.(*secured); ok {
+		return s.Peer()
+	}
+	return nil
 }
 
 // Refused reports whether the connection was accepted only to be refused.

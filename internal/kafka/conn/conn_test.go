@@ -57,7 +57,7 @@ func (e *echo) Valid() bool { return !e.quota.revoked.Load() }
 
 func (e *echo) Authenticated() bool { return e.authenticated.Load() }
 
-func (e *echo) Admit(head []byte, size int) (conn.Admission, error) {
+func (e *echo) Admit(_ context.Context, head []byte, size int) (conn.Admission, error) {
 	if size > 1<<20 {
 		return conn.Admission{}, errBad
 	}

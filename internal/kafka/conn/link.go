@@ -135,7 +135,7 @@ func (l *link) read(ctx context.Context) error {
 		if err != nil {
 			return errClientGone
 		}
-		admission, err := l.session.Admit(head[lengthBytes:], n)
+		admission, err := l.session.Admit(ctx, head[lengthBytes:], n)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 type Session interface {
 	// Admit decides how to read a request of size bytes; head is its first HeadMin bytes. An error
 	// ends the connection.
-	Admit(head []byte, size int) (Admission, error)
+	Admit(ctx context.Context, head []byte, size int) (Admission, error)
 	// Delay begins to count an admitted request against the client's quota. While the client is over
 	// it, Delay counts nothing and returns the time to wait before it is called again, and a channel
 	// that is closed if the quota changes.
@@ -91,7 +91,8 @@ func (a *Answer) Size() int64 {
 type Options struct {
 	// Port handles TLS, and logs connections with the wrong kind; nil: plain text.
 	Port *tlsport.Port
-	// Open creates the session of a new connection. cut closes the connection at once; the session
+	// Open creates the session of a new connection, a *tlsport.Conn with TLS, before its handshake. cut
+	// closes the connection at once; the session
 	// may call it from any goroutine.
 	Open func(c net.Conn, cut func()) Session
 	// Buffers is the pool for frames.

@@ -100,7 +100,7 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 		l.c, l.cut = l.tls, l.tls.Cut
 	}
 	l.r = bufio.NewReaderSize(l.c, readerBytes)
-	l.session = s.o.Open(c, func() { _ = l.cut() })
+	l.session = s.o.Open(l.c, func() { _ = l.cut() })
 	ctx, l.end = context.WithCancel(ctx)
 	l.active.Store(s.clock())
 	s.links[l] = struct{}{}
