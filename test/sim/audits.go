@@ -14,9 +14,9 @@ import (
 // auditTopic is the topic of audit records.
 const auditTopic = "audit"
 
-// audits gives changes an audit record in a third of the runs without losses: changes of settings, principals and
-// rules, trims, and the appends of a third of the producers. Sometimes the topic of the records is
-// deleted, and no change is accepted until there is another one.
+// audits gives changes an audit record in a third of the runs without losses: changes of settings,
+// principals and rules, trims, and the appends of a third of the producers. Sometimes the topic of
+// the records is deleted, and no change is accepted until there is another one.
 func (w *simulation) audits() {
 	if w.audit = w.cfg.Slow == 0 && w.cfg.LoseAt == 0 && w.auditRand.IntN(3) == 0; !w.audit {
 		return
