@@ -35,8 +35,8 @@ type keyring struct {
 
 // TestSecretsOfTokensAreNotShown: a broker with tokens and users with passwords is killed, and its
 // data folder is lost. A second broker on the bucket has all tokens, users and rules, and a root key
-// of its own. No secret is anywhere except in the answer that makes it, and no digest is useless: the
-// bucket has those of the tokens.
+// of its own. No secret is anywhere except in the answer that makes it. The bucket has the digests of
+// tokens, which shows that the search reads them.
 func TestSecretsOfTokensAreNotShown(t *testing.T) {
 	k := &keyring{leaks: newLeaks(t), p: newWorkDir(t)}
 	k.serve()

@@ -262,6 +262,8 @@ func coversPrincipal(by *Identity, t *access.Table, p *access.Principal) error {
 	switch {
 	case !known: // revoked meanwhile
 		return state.ErrUnauthorized
+	case end != 0 && (p.Expires == 0 || p.Expires > end) && by.id == p.ID:
+		return fmt.Errorf("%w: the token of this request has been rotated: use its successor", state.ErrUnauthorized)
 	case end != 0 && (p.Expires == 0 || p.Expires > end):
 		return fmt.Errorf("%w: %s ends after the token of this request", ErrBeyondIssuer, p.ID)
 	case by.Root() || by.id == p.ID:

@@ -68,10 +68,10 @@ func TestAReplacedTokenCannotProlongItself(t *testing.T) {
 		return err
 	}
 	password := auth.Password{User: "issuer", Mechanism: access.SCRAMSHA256, Iterations: 4096, Salt: []byte("salt"), Salted: make([]byte, 32)}
-	if err := rotate(older); !errors.Is(err, auth.ErrBeyondIssuer) {
+	if err := rotate(older); !errors.Is(err, state.ErrUnauthorized) {
 		t.Errorf("rotation by the older token: %v", err)
 	}
-	if err := w.a.SetPassword(t.Context(), older, password); !errors.Is(err, auth.ErrBeyondIssuer) {
+	if err := w.a.SetPassword(t.Context(), older, password); !errors.Is(err, state.ErrUnauthorized) {
 		t.Errorf("password set by the older token: %v", err)
 	}
 	p, _, err := w.a.CreateToken(t.Context(), older, auth.TokenSpec{})
