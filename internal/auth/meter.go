@@ -177,7 +177,7 @@ func (m *Meter) idle(now int64) bool {
 }
 
 const (
-	// metersMax bounds the meters. Beyond it some principals lose their debt.
+	// metersMax bounds the meters. At the bound a quarter of the principals lose their debt.
 	metersMax = 16 << 10
 	// metersMin is the number of meters from which idle ones are looked for.
 	metersMin = 1 << 10
@@ -240,7 +240,7 @@ func (s *meters) makeRoomLocked() {
 		}
 	}
 	for id, m := range s.all {
-		if len(s.all) < metersMax {
+		if len(s.all) <= metersMax/4*3 {
 			break
 		}
 		m.gone.Store(true)

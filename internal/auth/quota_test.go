@@ -3,6 +3,7 @@ package auth_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -220,6 +221,27 @@ func TestIdleMetersAreForgotten(t *testing.T) {
 	w.begins(i, auth.Requests, 0, 0)
 	w.begins(i, auth.Requests, 0, 0)
 	w.begins(i, auth.Requests, 0, time.Second)
+}
+
+// TestMetersAreBounded checks the number and the memory of meters whose principals all have debt.
+func TestMetersAreBounded(t *testing.T) {
+	w := newWorld(t)
+	before := heap()
+	for n := range 20_000 {
+		w.a.UseMeter(fmt.Sprint("p", n), access.Quota{Requests: 1}).Use(auth.Requests, 100)
+	}
+	n, held := w.a.Meters(), heap()-before
+	t.Logf("%d meters, %d bytes", n, held)
+	if n > 16<<10 || held > 6<<20 {
+		t.Errorf("%d meters in %d bytes, want at most 16,384 in 6 MiB", n, held)
+	}
+}
+
+func heap() int64 {
+	var s runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&s)
+	return int64(s.HeapAlloc)
 }
 
 // TestConcurrentUse checks that no use is lost or counted twice.

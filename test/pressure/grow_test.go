@@ -39,6 +39,7 @@ func TestStateGrows(t *testing.T) {
 		{"producers", (*grown).producers, nil, 200},
 		{"tokens", (*grown).tokens, nil, 20},
 		{"rules", (*grown).rules, errStateFull, 100},
+		{"quotas", (*grown).quotas, nil, 10},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()
@@ -183,6 +184,34 @@ func (g *grown) rules() error {
 	return g.change(http.MethodPost, "/acls", `{"rules":[`+strings.Join(list, ",")+`]}`)
 }
 
+// quotas sets the quotas of users, and first the one of all others. Each is a change of its own, so
+// the limit of quotas is a test of package state.
+func (g *grown) quotas() error {
+	r := kmsg.NewPtrAlterClientQuotasRequest()
+	for range 100 {
+		entity := kmsg.NewAlterClientQuotasRequestEntryEntity()
+		if entity.Type = "user"; g.n > 0 {
+			entity.Name = new(fmt.Sprintf("user-%059d", g.n)) // as long as IDs can be
+		}
+		op := kmsg.NewAlterClientQuotasRequestEntryOp()
+		op.Key, op.Value = "producer_byte_rate", 1<<20
+		entry := kmsg.NewAlterClientQuotasRequestEntry()
+		entry.Entity, entry.Ops = append(entry.Entity, entity), append(entry.Ops, op)
+		r.Entries = append(r.Entries, entry)
+		g.n++
+	}
+	resp, err := kafkaCall[*kmsg.AlterClientQuotasResponse](g, r)
+	if err != nil {
+		return err
+	}
+	for i := range resp.Entries {
+		if err := kerr.ErrorForCode(resp.Entries[i].ErrorCode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (g *grown) partitions() error { return g.create(1, 10_000) }
 
 // written creates a topic and writes to each of its partitions.
@@ -314,7 +343,7 @@ func (g *grown) members() error {
 func (g *grown) lists() {
 	g.t.Helper()
 	for range 4 {
-		for _, path := range []string{"/topics", "/groups", "/topic?topic-name=topic-000000", "/group?group=group-000000", "/metrics", "/readyz"} {
+		for _, path := range []string{"/topics", "/groups", "/topic?topic-name=topic-000000", "/group?group=group-000000", "/quotas", "/metrics", "/readyz"} {
 			g.wg.Go(func() {
 				switch resp, _, err := g.ask(g.t.Context(), g.url+path, request{accept: "application/json, text/plain", client: http.DefaultClient, discard: true}); {
 				case err != nil:
