@@ -26,7 +26,7 @@ var saramaNot = map[string]struct{ end, reason string }{
 	"TestFuncAdminAlterConfig":             {fails, "Seb: segment.ms is accepted, has no effect and is not listed"},
 	"TestFuncAdminDescribeConfig":          {fails, "Seb: settings are described without documentation"},
 	"TestFuncAdminIncrementalAlterConfigs": {fails, "Seb: the broker has no log.cleaner.backoff.ms, and is set by flags"},
-	"TestFuncAdminQuotas":                  {fails, "Seb: no quotas, so no AlterClientQuotas"},
+	"TestFuncAdminQuotas":                  {fails, "Seb: no quotas of client IDs"},
 	"TestFuncAdminUpdateFeatures":          {fails, "Seb: no features, so no UpdateFeatures"},
 	"TestFuncDescribeProducers":            {fails, "Seb: no DescribeProducers"},
 
