@@ -33,7 +33,7 @@ type granted struct {
 	expires int64 // of the secret, µs; 0: never
 	rules   atomic.Pointer[access.Grants]
 	usual   atomic.Pointer[access.Request] // the first that was allowed: most clients repeat one
-	meter   atomic.Pointer[Meter] // of the client's quota; nil: it has none
+	meter   atomic.Pointer[Meter]          // of the client's quota; nil: it has none
 }
 
 // now returns the state of the client in the newest committed table.
