@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -198,14 +199,19 @@ func (b *brokenLog) Append(ctx context.Context, topic record.ID, part uint32, re
 func TestFirstKeyReplacesCopies(t *testing.T) {
 	log, b := newLog().broker(true), newBucket()
 	s := b.step(t, log, "")
-	for _, id := range []string{"a", "gone"} {
-		s.put(s.definition(id, "A", func(d *rule.Definition) { d.Deliver = secretive(id).Deliver }))
+	s.put(s.definition("a", "A", func(d *rule.Definition) { d.Deliver = secretive("a").Deliver }))
+	const gone = 10 // their rows fill pages of the file
+	long := bytes.ReplaceAll(secretive("").Deliver, []byte(canarySecret), []byte(strings.Repeat(canarySecret, 250)))
+	for i := range gone {
+		s.put(s.definition(fmt.Sprint("gone", i), "B", func(d *rule.Definition) { d.Deliver = long }))
 	}
 	for range 50 {
 		log.post(ev("u", "A"))
 	}
 	s.settle()
-	s.append("triggers", record.Record{Key: []byte("gone")})
+	for i := range gone {
+		s.append("triggers", record.Record{Key: fmt.Append(nil, "gone", i)})
+	}
 	log.advance(time.Minute)
 	for range 50 {
 		log.post(ev("u", "A"))
