@@ -208,8 +208,11 @@ func TestSecretsAtRest(t *testing.T) {
 	if where := s.exposed(); len(where) < 2 {
 		t.Errorf("before the encryption secrets are in %q: the search does not work", where)
 	}
-	s.refused(1, "with readable secrets", "fsck", "--secrets", "--bucket", s.bucket)
+	if r := s.run("fsck", "--secrets", "--bucket", s.bucket); r.code != 1 || !strings.Contains(r.err, "with readable secrets") || !strings.Contains(r.out, "exposed: readable secrets s0000/") {
+		t.Errorf("fsck: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
 	b.term()
+	s.doctor("secrets of 2 triggers are readable")
 
 	id := s.newKey("key1")
 	b = s.broker("--secrets-key-file", "key1")
@@ -229,6 +232,7 @@ func TestSecretsAtRest(t *testing.T) {
 		b = s.broker(args...)
 		s.held(b, id)
 		b.term()
+		s.doctor("deliveries wait for missing keys (triggers by key): map["+id+":2]", args...)
 	}
 	s.restored()
 	s.rewrapped()
@@ -278,6 +282,12 @@ func (s *sealing) held(b *running, id string) {
 	if out := s.must("trigger", "fires", "--json"); strings.Count(out, `"state":"pending"`) < 2 || strings.Contains(out, `"state":"dead"`) {
 		s.t.Errorf("firings %s", out)
 	}
+	if text := s.call(b, "GET", "/status", "", ""); !strings.Contains(text, "deliveries of 2 triggers are held") || !strings.Contains(text, id) {
+		s.t.Errorf("status %s", text)
+	}
+	if text := s.call(b, "GET", "/metrics", "", ""); !strings.Contains(text, "seb_triggers_blocked 2\n") {
+		s.t.Errorf("metrics %s", text)
+	}
 	s.must("trigger", "pause", "b")
 	s.must("trigger", "resume", "b")
 	if state := s.state(); state.Key == "" {
@@ -286,6 +296,14 @@ func (s *sealing) held(b *running, id string) {
 	}
 	if got := s.hook.got(); got != before {
 		s.t.Errorf("%d deliveries, then %d", before, got)
+	}
+}
+
+// doctor checks a line of seb doctor.
+func (s *sealing) doctor(want string, args ...string) {
+	s.t.Helper()
+	if out := s.must(append([]string{"doctor", "--bucket", s.bucket, "--http-port", "0", "--kafka-listen", ""}, args...)...); !strings.Contains(out, want) {
+		s.t.Errorf("doctor: no %q in\n%s", want, out)
 	}
 }
 

@@ -227,8 +227,8 @@ func (e *examination) bucket(ctx context.Context) {
 			e.policies(ctx, s)
 		}
 		end = e.log(ctx, store)
-		e.secrets(ctx, store, end)
 	}
+	e.secrets(ctx, store, end)
 	e.clock(end, store)
 }
 

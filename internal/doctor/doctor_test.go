@@ -44,6 +44,8 @@ func TestFindings(t *testing.T) {
 		"no certificate":        {func(_ *testing.T, cfg *config.Config) { cfg.TLS.CertFile, cfg.TLS.KeyFile = "no.pem", "no.key" }, doctor.Fail, "certificate", "no.pem"},
 		"an old certificate":    {certificate(testenv.Leaf{Ended: true}), doctor.Fail, "certificate", "ended at"},
 		"a certificate":         {certificate(testenv.Leaf{}), doctor.OK, "certificate", "ends at"},
+		"a wrong secrets key":   {func(_ *testing.T, cfg *config.Config) { cfg.Secrets.Key = "x" }, doctor.Fail, "secrets", "not a secrets key"},
+		"no secrets":            {writeLog, doctor.OK, "secrets", "no trigger has secrets"},
 		"a file as data folder": {func(t *testing.T, cfg *config.Config) { cfg.DataDir = filepath.Join(write(t, cfg.DataDir), "data") }, doctor.Fail, "data-dir", "not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -287,5 +287,3 @@ func (b *bucket) copies(t *testing.T, log *fakeBroker) (all []byte) {
 	}
 	return all
 }
-
-

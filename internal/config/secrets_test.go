@@ -1,0 +1,50 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/secrets"
+)
+
+func TestSecretsKeys(t *testing.T) {
+	set, file, credential := secrets.NewKey(), secrets.NewKey(), secrets.NewKey()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "key")
+	for name, text := range map[string]string{path: file.Reveal(), filepath.Join(dir, config.SecretsCredential): credential.Reveal(), filepath.Join(dir, "bad"): "CANARY"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	active := func(k config.SecretsKeys) secrets.KeyID {
+		t.Helper()
+		r, err := k.Ring()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Active()
+	}
+	if id := active(config.SecretsKeys{}); id != (secrets.KeyID{}) {
+		t.Errorf("key %s without settings", id)
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	for want, k := range map[*secrets.Key]config.SecretsKeys{
+		set: {Key: config.Secret(set.Reveal())}, file: {File: path}, credential: {},
+	} {
+		if id := active(k); id != want.ID() {
+			t.Errorf("%v: key %s, want %s", k, id, want.ID())
+		}
+	}
+	for _, k := range []config.SecretsKeys{{File: filepath.Join(dir, "missing")}, {File: filepath.Join(dir, "bad")}, {Key: "CANARY"}} {
+		if _, err := k.Ring(); err == nil || !strings.HasPrefix(err.Error(), "--secrets-key") || strings.Contains(err.Error(), "CANARY") {
+			t.Errorf("%v: %v", k, err)
+		}
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())
+	if id := active(config.SecretsKeys{}); id != (secrets.KeyID{}) {
+		t.Errorf("key %s without a credential of that name", id)
+	}
+}
