@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/quiet"
+	"github.com/sebbroker/seb/internal/secrets"
 )
 
 func init() { quiet.Restore() } // after all imported packages are initialized
@@ -55,6 +56,10 @@ type Options struct {
 	// "10.0.0.0/8", addresses, or "all". Public addresses are always allowed. Open returns an error
 	// if it cannot parse an entry.
 	WebhookTargets []string
+	// SecretsKeys is the text of a key file of `seb secrets init`. The broker encrypts the secrets of
+	// webhooks in the bucket with it. "": they are stored readable, and encrypted ones cannot be
+	// used. Open returns an error if it cannot parse the text.
+	SecretsKeys string
 	// NoDelivery disables the delivery of firings to webhooks and topics. The broker evaluates
 	// triggers, and the next broker that delivers sends their firings.
 	NoDelivery bool
@@ -120,6 +125,11 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	if o.DataDir != "" && o.CacheBytes >= 0 {
 		no.CacheDir, no.CacheBytes = filepath.Join(o.DataDir, "cache"), o.CacheBytes
 		no.CacheBytes = cmp.Or(no.CacheBytes, cacheBytes)
+	}
+	if o.SecretsKeys != "" {
+		if no.SecretsKeys, err = secrets.Parse(o.SecretsKeys); err != nil {
+			return nil, fmt.Errorf("open broker: Options.SecretsKeys: %w", err)
+		}
 	}
 	n, err := node.Open(ctx, no)
 	if err != nil {

@@ -1,10 +1,14 @@
 package seb_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +16,10 @@ import (
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -75,7 +81,7 @@ func TestWhatTriggersFireIsDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	b = open(t, seb.Options{Bucket: bucket, WebhookTargets: []string{"127.0.0.0/8"}})
+	b = open(t, seb.Options{Bucket: bucket, WebhookTargets: []string{"127.0.0.0/8"}, SecretsKeys: secrets.NewKey().Reveal()})
 	event("signup", "u2")
 	event("purchase", "u2")
 	got := map[string]int{}
@@ -90,6 +96,14 @@ func TestWhatTriggersFireIsDelivered(t *testing.T) {
 	if got["u1"] != 2 || got["u2"] != 2 {
 		t.Errorf("delivered %v", got)
 	}
+	sebtest.Eventually(t, "encrypted secrets in the bucket", func() (found bool) {
+		_ = filepath.WalkDir(bucket, func(path string, _ fs.DirEntry, _ error) error {
+			text, _ := os.ReadFile(path)
+			found = found || bytes.Contains(text, []byte(secrets.ValuePrefix))
+			return nil
+		})
+		return found
+	})
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +125,10 @@ func firing(t *testing.T, b *seb.Broker) {
 func TestWebhookTargetsAreChecked(t *testing.T) {
 	_, err := seb.Open(t.Context(), seb.Options{Bucket: "mem:", WebhookTargets: []string{"10.0.0.0/8", "localhost"}})
 	if err == nil || !strings.Contains(err.Error(), "Options.WebhookTargets") || !strings.Contains(err.Error(), `"localhost"`) {
+		t.Errorf("got %v", err)
+	}
+	_, err = seb.Open(t.Context(), seb.Options{Bucket: "mem:", SecretsKeys: "x"})
+	if err == nil || !strings.Contains(err.Error(), "Options.SecretsKeys") {
 		t.Errorf("got %v", err)
 	}
 }

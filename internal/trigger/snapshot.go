@@ -151,8 +151,10 @@ func (w *worker) maintainSnapshot(ctx context.Context) (wait time.Duration, err 
 	}
 	below := int64(0)
 	if w.marks.copyDue(w) {
-		if err := w.f.Vacuum(ctx); err != nil {
-			return 0, err
+		done, err := w.f.Vacuum(ctx)
+		if err != nil || !done {
+			k.next = now.Add(w.pollInterval())
+			return w.pollInterval(), err
 		}
 		below = w.marks.Replaced
 	}

@@ -59,14 +59,16 @@ func (f *File) vacuumInto(ctx context.Context, to string) error {
 	return out.PingContext(ctx) // writes the write-ahead mode into its header
 }
 
-// Vacuum removes deleted rows from the files.
-func (f *File) Vacuum(ctx context.Context) error {
-	for _, s := range []string{"VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"} {
-		if _, err := f.w.ExecContext(ctx, s); err != nil {
-			return fmt.Errorf("vacuum: %w", localdb.Classify(err))
-		}
+// Vacuum removes deleted rows from the files. Queries may prevent that: done is false.
+func (f *File) Vacuum(ctx context.Context) (done bool, err error) {
+	if _, err := f.w.ExecContext(ctx, "VACUUM"); err != nil {
+		return false, fmt.Errorf("vacuum: %w", localdb.Classify(err))
 	}
-	return nil
+	var busy, pages, moved int
+	if err := f.w.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
+		return false, fmt.Errorf("vacuum: %w", localdb.Classify(err))
+	}
+	return busy == 0, nil
 }
 
 // checkRows reads all rows with checksums. It may run concurrently with Update.
