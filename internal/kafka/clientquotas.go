@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
@@ -48,8 +47,12 @@ var quotaKeys = []struct {
 	{"request_rate", func(q *access.Quota) *uint64 { return &q.Requests }},
 }
 
-// errQuota is the sentinel of refused changes and filters, InvalidRequest.
-var errQuota = errors.New("invalid quota")
+var (
+	// errQuota is the sentinel of refused changes and filters.
+	errQuota = errors.New("invalid quota")
+	// errEntity: a filter of entities that Kafka does not have either.
+	errEntity = errors.New("unknown entity type")
+)
 
 func (c *call) describeClientQuotas(_ context.Context, r *kmsg.DescribeClientQuotasRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrDescribeClientQuotasResponse()
@@ -59,7 +62,7 @@ func (c *call) describeClientQuotas(_ context.Context, r *kmsg.DescribeClientQuo
 	}
 	selects, err := quotaFilter(r)
 	if err != nil {
-		resp.ErrorCode, resp.ErrorMessage = kerr.InvalidRequest.Code, text(err)
+		resp.ErrorCode, resp.ErrorMessage = accessCode(err), text(err)
 		return resp, nil
 	}
 	quotas := slices.DeleteFunc(c.b.Access().Quotas(), func(q access.Quota) bool { return !selects(q.Principal) })
@@ -104,7 +107,7 @@ func quotaFilter(r *kmsg.DescribeClientQuotasRequest) (selects func(principal st
 		case p.EntityType == "client-id" || p.EntityType == "ip":
 			selects = func(string) bool { return false }
 		case p.EntityType != entityUser:
-			return nil, fmt.Errorf("%w: unknown entity type %.80q", errQuota, p.EntityType)
+			return nil, fmt.Errorf("%w %.80q", errEntity, p.EntityType)
 		case len(r.Components) > 1: // the other one matches nothing, or is refused
 		case p.MatchType == kmsg.QuotasMatchTypeExact:
 			selects = func(principal string) bool { return principal == *p.Match && principal != access.Any }

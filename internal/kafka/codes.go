@@ -113,6 +113,7 @@ var errRule = errors.New("unsupported rule")
 var accessFaults = []fault{
 	{errRule, kerr.InvalidRequest},
 	{errQuota, kerr.InvalidRequest},
+	{errEntity, kerr.UnsupportedVersion}, // as in Kafka
 	{broker.ErrUnauthorized, kerr.ClusterAuthorizationFailed},
 	{broker.ErrNotAudited, kerr.PolicyViolation},
 	{broker.ErrInvalid, kerr.InvalidRequest},

@@ -299,11 +299,13 @@ func TestDescribeClientQuotas(t *testing.T) {
 	if values := (kadm.ClientQuotaValues{{Key: "producer_byte_rate", Value: 1 << 20}, {Key: "consumer_byte_rate", Value: 5}}); err != nil || !reflect.DeepEqual(got[0].Values, values) {
 		t.Errorf("%+v %v, want %v", got, err, values)
 	}
+	if _, err := a.DescribeClientQuotas(ctx, false, []kadm.DescribeClientQuotaComponent{{Type: "group", MatchType: anyName}}); !errors.Is(err, kerr.UnsupportedVersion) {
+		t.Errorf("an unknown type of entity: %v", err)
+	}
 	for what, filter := range map[string][]kadm.DescribeClientQuotaComponent{
-		"occurs twice":        {{Type: "user", MatchType: anyName}, {Type: "user", MatchType: anyName}},
-		"unknown entity type": {{Type: "group", MatchType: anyName}},
-		"unknown match type":  {{Type: "user", MatchType: 3}},
-		"has a name":          {{Type: "user", MatchType: exact}},
+		"occurs twice":       {{Type: "user", MatchType: anyName}, {Type: "user", MatchType: anyName}},
+		"unknown match type": {{Type: "user", MatchType: 3}},
+		"has a name":         {{Type: "user", MatchType: exact}},
 	} {
 		if _, err := a.DescribeClientQuotas(ctx, false, filter); !errors.Is(err, kerr.InvalidRequest) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %q", err, what)

@@ -163,7 +163,9 @@ func makeQuotas(t *testing.T) {
 	} {
 		m.must("PUT", "/topic?topic-name="+topic, body, "Content-Type", "application/json")
 	}
-	limit := func(principal, body string) { m.must("PUT", "/quotas/"+principal, body, "Content-Type", "application/json") }
+	limit := func(principal, body string) {
+		m.must("PUT", "/quotas/"+principal, body, "Content-Type", "application/json")
+	}
 	m.must("POST", "/tokens", `{"id":"shop","write":["orders.*"]}`, "Content-Type", "application/json")
 	limit("shop", `{"produce_bytes":1048576,"fetch_bytes":10485760,"requests":100}`)
 	limit("gone", `{"requests":1}`)

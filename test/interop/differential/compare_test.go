@@ -124,7 +124,7 @@ func TestEveryAreaIsCovered(t *testing.T) {
 		kmsg.DescribeGroups, kmsg.ListGroups, kmsg.SASLHandshake, kmsg.ApiVersions, kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.DeleteRecords,
 		kmsg.InitProducerID, kmsg.OffsetForLeaderEpoch, kmsg.DescribeConfigs, kmsg.AlterConfigs, kmsg.CreatePartitions, kmsg.DeleteGroups,
 		kmsg.IncrementalAlterConfigs, kmsg.OffsetDelete, kmsg.DescribeCluster, kmsg.DescribeTopicPartitions, kmsg.DescribeACLs, kmsg.CreateACLs,
-		kmsg.DeleteACLs, kmsg.ElectLeaders, kmsg.ListPartitionReassignments, kmsg.DescribeClientQuotas, kmsg.DescribeUserSCRAMCredentials,
+		kmsg.DeleteACLs, kmsg.ElectLeaders, kmsg.ListPartitionReassignments, kmsg.DescribeClientQuotas, kmsg.AlterClientQuotas, kmsg.DescribeUserSCRAMCredentials,
 		kmsg.ListTransactions, kmsg.ListConfigResources,
 	} {
 		if met[key] == 0 {

@@ -27,6 +27,14 @@ var wantedOfRights = []wanted{
 		is: func(d *difference) bool { return codes(d, kmsg.AlterUserSCRAMCredentials, of("92"), of("0")) },
 	},
 	{
+		what: "AlterClientQuotas of client IDs, and of `request_percentage`: Kafka stores them, Seb answers INVALID_REQUEST", why: "quotas are of users, in bytes and requests",
+		is: func(d *difference) bool { return codes(d, kmsg.AlterClientQuotas, of("0"), of("42")) },
+	},
+	{
+		what: "AlterClientQuotas of `request_rate`: INVALID_REQUEST by Kafka, Seb limits the requests per second", why: "Kafka limits their CPU time",
+		is: func(d *difference) bool { return codes(d, kmsg.AlterClientQuotas, of("42"), of("0")) },
+	},
+	{
 		what: "OffsetForLeaderEpoch with ClusterAction on the cluster but without Describe on the topic: Kafka answers, Seb refuses it", why: "the operation is for brokers, and Seb has no others",
 		is: func(d *difference) bool { return codes(d, kmsg.OffsetForLeaderEpoch, nil, of("29")) },
 	},

@@ -195,6 +195,10 @@ func (f *flattener) keyOf(v reflect.Value) string {
 		return fmt.Sprint(t)
 	case kmsg.DescribeUserSCRAMCredentialsResponseResultCredentialInfo:
 		return fmt.Sprint(t.Mechanism)
+	case kmsg.AlterClientQuotasResponseEntry: // Kafka has them in any order
+		if len(t.Entity) == 1 && t.Entity[0].Name != nil {
+			return *t.Entity[0].Name
+		}
 	}
 	for _, name := range keyFields {
 		k := v.FieldByName(name)

@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// absent requests features that neither side uses: quotas, reassignments, elections and transactions; and the configs of resources.
+// absent requests features that neither side uses: reassignments, elections and transactions; and the configs of resources.
 func (w *generator) absent() *step {
 	name, n, kinds := w.topicName(), int32(w.IntN(3)), pick(w, []int8{4}, []int8{16}, []int8{32}, []int8{4, 8}, []int8{77})
 	list := []struct {
@@ -17,7 +17,6 @@ func (w *generator) absent() *step {
 			r.(*kmsg.ElectLeadersRequest).Topics = []kmsg.ElectLeadersRequestTopic{{Topic: name, Partitions: []int32{n}}}
 		}},
 		{kmsg.ListPartitionReassignments, func(kmsg.Request) {}},
-		{kmsg.DescribeClientQuotas, func(kmsg.Request) {}},
 		{kmsg.ListTransactions, func(r kmsg.Request) {
 			// Kafka has those of other steps.
 			r.(*kmsg.ListTransactionsRequest).ProducerIDFilters = []int64{1 << 50}

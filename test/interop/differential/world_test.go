@@ -206,6 +206,8 @@ var areas = []struct {
 	{2, (*generator).changeRules},
 	{3, (*generator).passwords},
 	{1, (*generator).describePasswords},
+	{3, (*generator).changeQuotas},
+	{2, (*generator).describeQuotas},
 	{2, (*generator).saslHandshake},
 	{2, (*generator).unsupported},
 }
