@@ -207,6 +207,7 @@ type Peer struct {
 
 	clients   *Clients
 	chain     []*x509.Certificate // the client's certificate first
+	serials   []serial            // of chain
 	ends      time.Time           // the first end of a certificate of the chain
 	principal func() (string, error)
 }
@@ -215,7 +216,7 @@ type Peer struct {
 func (p *Peer) Ends() time.Time { return p.ends }
 
 // Revoked reports whether the newest revocation lists contain the certificate.
-func (p *Peer) Revoked() bool { return p.clients.trust.Load().revokes(p.chain) }
+func (p *Peer) Revoked() bool { return p.clients.trust.Load().revokes(p.serials) }
 
 // Principal returns the ID of the principal that has the certificate. The first call logs and counts
 // an error.
@@ -234,7 +235,7 @@ func (c *Conn) enroll(t *trust) error {
 	if err != nil {
 		return err
 	}
-	peer := &Peer{clients: clients, chain: chain, ends: chain[0].NotAfter}
+	peer := &Peer{clients: clients, chain: chain, serials: serialsOf(chain), ends: chain[0].NotAfter}
 	for _, cert := range chain[1:] {
 		if cert.NotAfter.Before(peer.ends) {
 			peer.ends = cert.NotAfter

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -167,22 +168,26 @@ func (t *trust) chain(sent []*x509.Certificate, known [][]*x509.Certificate) ([]
 		}
 	}
 	for _, chain := range known {
-		if !t.revokes(chain) {
+		if !t.revokes(serialsOf(chain)) {
 			return chain, nil
 		}
 	}
 	return nil, &tls.CertificateVerificationError{UnverifiedCertificates: sent, Err: errRevoked}
 }
 
-// revokes reports whether a certificate of a chain is revoked.
-func (t *trust) revokes(chain []*x509.Certificate) bool {
-	if len(t.revoked) == 0 {
-		return false
+// serialsOf returns the identities of certificates.
+func serialsOf(chain []*x509.Certificate) []serial {
+	list := make([]serial, len(chain))
+	for i, c := range chain {
+		list[i] = serial{string(c.RawIssuer), string(c.SerialNumber.Bytes())}
 	}
-	for _, c := range chain {
-		if _, found := t.revoked[serial{string(c.RawIssuer), string(c.SerialNumber.Bytes())}]; found {
-			return true
-		}
-	}
-	return false
+	return list
+}
+
+// revokes reports whether a certificate is revoked.
+func (t *trust) revokes(chain []serial) bool {
+	return slices.ContainsFunc(chain, func(s serial) bool {
+		_, found := t.revoked[s]
+		return found
+	})
 }
