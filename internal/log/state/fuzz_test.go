@@ -132,6 +132,12 @@ func (l *log) pack(src *sebtest.Source, c *state.PackContent) {
 	}
 }
 
+// written reports whether a partition has records.
+func (l *log) written(topic record.ID, partition uint32) bool {
+	t := l.s.Topic(topic)
+	return t != nil && int(partition) < t.Partitions.Len() && t.Partitions.At(int(partition)).Next > 0
+}
+
 // step writes one slot with data and with the records that a catalog accepts.
 func (l *log) step(src *sebtest.Source) {
 	if src.Int(8) == 0 {
@@ -144,6 +150,9 @@ func (l *log) step(src *sebtest.Source) {
 		r := proposal(src, c)
 		if r.Kind == state.PackInstall {
 			l.pack(src, r.Pack)
+		}
+		if r.Kind == state.CompactionDone && !l.written(r.Topic, r.Partition) {
+			continue // a broker compacts what it has read
 		}
 		if c.Propose(&r) == nil {
 			recs = append(recs, r)
