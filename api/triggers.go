@@ -61,7 +61,7 @@ type Secrets struct {
 	Readable  int            `json:"readable"`
 	Encrypted map[string]int `json:"encrypted"`
 	// Blocked is the number of triggers with a key that the broker does not have, Triggers the first
-	// of them.
+	// of them, without those that the client may not read.
 	Blocked  int      `json:"blocked"`
 	Triggers []string `json:"triggers"`
 	// Rewrapped is the number of triggers that the request gave the active key, Left the number of

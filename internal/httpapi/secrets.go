@@ -12,8 +12,13 @@ import (
 // Secrets answers GET /secrets.
 func (t *Triggers) Secrets(c *triggerCall) (*api.Secrets, error) {
 	s, active := c.SecretsState(), c.Keys().Active().String()
-	out := api.Secrets{Keys: []string{}, Readable: s.Readable, Encrypted: map[string]int{}, Blocked: s.Locked, Triggers: append([]string{}, s.Names...)}
+	out := api.Secrets{Keys: []string{}, Readable: s.Readable, Encrypted: map[string]int{}, Blocked: s.Locked, Triggers: []string{}}
 	maps.Copy(out.Encrypted, s.Keys)
+	for _, id := range s.Names {
+		if c.by.Allow(access.Read, access.Trigger, id) {
+			out.Triggers = append(out.Triggers, id)
+		}
+	}
 	for i, id := range c.Keys().IDs() {
 		if i == 0 {
 			out.Key = active
