@@ -124,68 +124,53 @@ const (
 	rewriteRetry = 10 * time.Second
 )
 
-// rewrite changes the deliver sections of triggers, at most rewriteMax, without another effect:
-// version and status stay. alter reports whether a definition needs it. It returns the number of
-// changed triggers, the offset of the first, and once the engine has read them.
-func (e *Engine) rewrite(ctx context.Context, action string, ids []string, alter func(d *rule.Definition) (bool, error)) (n int, base int64, err error) {
+// rewrite changes the deliver sections of the first triggers whose secrets have a state, at most
+// limit, without another effect: version and status stay. It logs the triggers that alter cannot
+// change. It returns the number of changed triggers, the offset of the first, and once the engine
+// has read them.
+func (e *Engine) rewrite(ctx context.Context, limit int, is func(s secrets.Status) bool, change audit.Change, alter func(d *rule.Definition) error) (n int, base int64, err error) {
 	e.change.Lock()
 	defer e.change.Unlock()
 	if err := e.caughtUp(ctx); err != nil {
 		return 0, 0, err
 	}
+	list, err := e.Triggers()
 	var recs []record.Record
-	var skipped []error
 	bytes := 0
-	for _, id := range ids {
-		t, err := e.Trigger(ctx, id)
-		if errors.Is(err, ErrUnknownTrigger) {
+	for i := 0; i < len(list) && len(recs) < limit && bytes < rewriteBytes && err == nil; i++ {
+		if !is(list[i].Secrets) {
 			continue
 		}
-		if err != nil {
-			return 0, 0, err
-		}
-		d := &t.Definition
-		needs, err := alter(d)
-		if err == nil && needs {
-			err = d.Validate()
-		}
-		if err != nil {
-			skipped = append(skipped, fmt.Errorf("trigger %s: %w", id, err))
-		}
-		if err != nil || !needs {
-			continue
-		}
-		value, err := d.Encode()
-		if err != nil {
-			return 0, 0, err
-		}
-		recs = append(recs, record.Record{Key: []byte(id), Value: value, Timestamp: e.opt.Now().UnixMilli()})
-		if bytes += len(value); len(recs) == rewriteMax || bytes > rewriteBytes {
+		var t *Trigger
+		if t, err = e.Trigger(ctx, list[i].ID); err != nil {
 			break
 		}
+		value, bad := altered(&t.Definition, alter)
+		if bad != nil {
+			e.opt.Logger.Error("secrets of a trigger not rewritten", "trigger", t.ID, "err", bad)
+			continue
+		}
+		recs = append(recs, record.Record{Key: []byte(t.ID), Value: value, Timestamp: e.opt.Now().UnixMilli()})
+		bytes += len(value)
 	}
 	topic, ok := e.opt.Log.Topic(e.opt.Triggers)
-	if len(recs) == 0 || !ok {
-		return 0, 0, errors.Join(skipped...)
+	if len(recs) == 0 || !ok || err != nil {
+		return 0, 0, err
 	}
-	change := audit.Change{Action: action, Resource: api.AuditResource{Type: "cluster"}, Details: map[string]string{"triggers": strconv.Itoa(len(recs))}}
+	change.Resource, change.Details = api.AuditResource{Type: "cluster"}, map[string]string{"triggers": strconv.Itoa(len(recs))}
 	if base, err = e.opt.Log.Append(audit.WithChange(ctx, &change), topic.ID, 0, recs); err != nil {
 		return 0, 0, err
 	}
 	e.follower.loop.Wake()
-	err = e.follower.Wait(ctx, func(p *Progress) bool { return p.Defined >= base+int64(len(recs)) })
-	return len(recs), base, errors.Join(append(skipped, err)...)
+	return len(recs), base, e.follower.Wait(ctx, func(p *Progress) bool { return p.Defined >= base+int64(len(recs)) })
 }
 
-// having returns the IDs of the first triggers whose secrets have a state, at most rewriteMax.
-func (e *Engine) having(is func(s secrets.Status) bool) (ids []string) {
-	list, _ := e.Triggers()
-	for _, h := range list {
-		if len(ids) < rewriteMax && is(h.Secrets) {
-			ids = append(ids, h.ID)
-		}
+// altered returns the record of a definition after a change.
+func altered(d *rule.Definition, alter func(d *rule.Definition) error) ([]byte, error) {
+	if err := errors.Join(alter(d), d.Validate()); err != nil {
+		return nil, err
 	}
-	return ids
+	return d.Encode()
 }
 
 // Rewrap encrypts the data keys of some triggers that have another key of this broker with the
@@ -200,13 +185,9 @@ func (e *Engine) Rewrap(ctx context.Context) (done int, err error) {
 		return 0, ErrNotLeader
 	}
 	old := func(s secrets.Status) bool { return s.Sealed && s.Key != keys.Active() && keys.Has(s.Key) }
-	done, _, err = e.rewrite(ctx, "secrets.rewrap", e.having(old), func(d *rule.Definition) (bool, error) {
-		if !old(secrets.Inspect(d.Deliver)) {
-			return false, nil
-		}
-		deliver, err := keys.Rewrap(e.place(d.ID), d.Deliver)
-		d.Deliver = deliver
-		return true, err
+	done, _, err = e.rewrite(ctx, rewriteMax, old, audit.Change{Action: "secrets.rewrap"}, func(d *rule.Definition) (err error) {
+		d.Deliver, err = keys.Rewrap(e.place(d.ID), d.Deliver)
+		return err
 	})
 	return done, err
 }
@@ -239,7 +220,7 @@ func (e *Engine) encryptAll(ctx context.Context) {
 				return
 			case err != nil && ctx.Err() == nil:
 				e.opt.Logger.Warn("webhook secrets not encrypted", "err", err)
-			case err == nil:
+			case n > 0:
 				e.opt.Logger.Info("webhook secrets encrypted", "triggers", n, "key", e.opt.Keys.Active())
 				wait = rewritePause
 			}
@@ -257,20 +238,17 @@ var errReadBack = errors.New("an encrypted definition differs from the original 
 
 // encryptSome encrypts the secrets of some triggers; before verified is set, of one.
 func (e *Engine) encryptSome(ctx context.Context, verified *bool) (n int, err error) {
-	ids := e.having(func(s secrets.Status) bool { return s.Readable && !s.Sealed })
-	if !*verified && len(ids) > 1 {
-		ids = ids[:1]
+	limit := 1
+	if *verified {
+		limit = rewriteMax
 	}
+	readable := func(s secrets.Status) bool { return s.Readable && !s.Sealed }
 	var original *rule.Definition
-	n, base, err := e.rewrite(ctx, "secrets.encrypt", ids, func(d *rule.Definition) (bool, error) {
-		if s := secrets.Inspect(d.Deliver); !s.Readable || s.Sealed {
-			return false, nil
-		}
+	n, base, err := e.rewrite(ctx, limit, readable, audit.Change{Action: "secrets.encrypt"}, func(d *rule.Definition) (err error) {
 		was := *d
 		original = &was
-		deliver, err := e.opt.Keys.Seal(e.place(d.ID), d.Deliver)
-		d.Deliver = deliver
-		return true, err
+		d.Deliver, err = e.opt.Keys.Seal(e.place(d.ID), d.Deliver)
+		return err
 	})
 	if err != nil || n == 0 || *verified {
 		return n, err

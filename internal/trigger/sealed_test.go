@@ -287,3 +287,27 @@ func (b *bucket) copies(t *testing.T, log *fakeBroker) (all []byte) {
 	}
 	return all
 }
+
+// TestDefinitionThatCannotBeEncrypted: it stays as it is, and the others are encrypted.
+func TestDefinitionThatCannotBeEncrypted(t *testing.T) {
+	log := newLog()
+	e, _ := opened(t, log.broker(true))
+	large, headers := secretive("a"), map[string]string{}
+	for i := range 60 { // more than a webhook may have
+		headers[fmt.Sprint("h", i)] = strings.Repeat("x", 4<<10)
+	}
+	large.Deliver, _ = json.Marshal(map[string]any{"headers": headers})
+	mustPut(t, e, large)
+	for _, id := range []string{"b", "c"} {
+		mustPut(t, e, secretive(id))
+	}
+	_ = e.Close()
+	e, logs := opened(t, log.broker(true), sealing(ringOf(t, secrets.NewKey())))
+	sebtest.Eventually(t, "encryption", func() bool { return e.SecretsState().Sealed == 2 })
+	if s := e.SecretsState(); s.Readable != 1 || !logs.Contains("secrets of a trigger not rewritten") {
+		t.Errorf("state %+v\n%s", s, logs)
+	}
+	if _, below := e.Unpurged(); below != 0 {
+		t.Errorf("a purge below %d beside readable secrets", below)
+	}
+}
