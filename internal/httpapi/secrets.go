@@ -11,7 +11,11 @@ import (
 
 // Secrets answers GET /secrets.
 func (t *Triggers) Secrets(c *triggerCall) (*api.Secrets, error) {
-	s, active := c.SecretsState(), c.Keys().Active().String()
+	s, err := c.SecretsState()
+	if err != nil {
+		return nil, triggerFault(err)
+	}
+	active := c.Keys().Active().String()
 	out := api.Secrets{Keys: []string{}, Readable: s.Readable, Encrypted: map[string]int{}, Blocked: s.Locked, Triggers: []string{}}
 	maps.Copy(out.Encrypted, s.Keys)
 	for _, id := range s.Names {
@@ -44,7 +48,8 @@ func (t *Triggers) Rewrap(c *triggerCall) (out *api.Secrets, err error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err = t.Secrets(c)
-	out.Rewrapped = done
+	if out, err = t.Secrets(c); err == nil {
+		out.Rewrapped = done
+	}
 	return out, err
 }

@@ -70,7 +70,7 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 		if lag > triggerLagWarning {
 			warn("triggers are %v behind", lag.Round(time.Second))
 		}
-		if s := e.SecretsState(); s.Locked > 0 {
+		if s, err := e.SecretsState(); err == nil && s.Locked > 0 {
 			warn("deliveries of %d triggers are held: their secrets are encrypted with a key that this broker does not have: %v", s.Locked, s.Missing)
 		}
 	}

@@ -67,10 +67,10 @@ func (w *worker) logSecrets(was, now *Secrets) {
 	}
 }
 
-// SecretsState counts the triggers by the state of their secrets.
-func (e *Engine) SecretsState() Secrets {
-	p, _, _ := e.follower.Peek()
-	return p.Secrets
+// SecretsState counts the triggers by the state of their secrets. Errors: ErrUnavailable, ErrClosed.
+func (e *Engine) SecretsState() (Secrets, error) {
+	p, _, err := e.follower.Peek()
+	return p.Secrets, err
 }
 
 // Keys are the keys of secrets; nil: none.
@@ -97,12 +97,15 @@ func (e *Engine) sealable() error {
 // seal encrypts the secrets of a definition that a client gives. warning is for the client.
 func (e *Engine) seal(d *rule.Definition) (warning string, err error) {
 	s := secrets.Inspect(d.Deliver)
+	others, err := e.SecretsState()
 	switch {
+	case err != nil:
+		return "", err
 	case s.Sealed:
 		return "", fmt.Errorf("%w: deliver: it is in the encrypted form of the bucket: want the values themselves", ErrInvalid)
 	case !s.Readable:
 		return "", nil
-	case e.opt.Keys == nil && e.SecretsState().Sealed > 0:
+	case e.opt.Keys == nil && others.Sealed > 0:
 		return "", fmt.Errorf("%w: deliver: %w", ErrInvalid, ErrLocked)
 	case e.opt.Keys == nil:
 		return "the secrets are readable in the bucket: seb secrets init makes a key to encrypt them", nil

@@ -65,6 +65,9 @@ func opened(t *testing.T, b *fakeBroker, change ...func(o *Options)) (*Engine, *
 	return e, s
 }
 
+// secretsOf is the state of the secrets once the engine is open.
+func secretsOf(e *Engine) Secrets { s, _ := e.SecretsState(); return s }
+
 func mustPut(t *testing.T, e *Engine, d rule.Definition) Put {
 	t.Helper()
 	p, err := e.Put(t.Context(), d)
@@ -102,7 +105,7 @@ func TestPutEncrypts(t *testing.T) {
 
 	k := secrets.NewKey()
 	e, _ = opened(t, log.broker(true), sealing(ringOf(t, k)))
-	sebtest.Eventually(t, "encryption", func() bool { return e.SecretsState().Sealed == 1 })
+	sebtest.Eventually(t, "encryption", func() bool { return secretsOf(e).Sealed == 1 })
 	end, _ := log.Topic("triggers")
 	p, _ := log.leader.Position(end.ID)
 	if put := mustPut(t, e, secretive("sealed")); len(put.Warnings) != 0 {
@@ -126,7 +129,7 @@ func TestPutEncrypts(t *testing.T) {
 	_ = e.Close()
 
 	e, logs := opened(t, log.broker(true))
-	sebtest.Eventually(t, "state", func() bool { return e.SecretsState().Locked == 2 })
+	sebtest.Eventually(t, "state", func() bool { return secretsOf(e).Locked == 2 })
 	if _, err := e.Put(t.Context(), secretive("more")); !errors.Is(err, ErrLocked) || !errors.Is(err, ErrInvalid) {
 		t.Errorf("without a key: %v", err)
 	}
@@ -157,7 +160,7 @@ func TestEncryptionWaitsForTheLevel(t *testing.T) {
 	if err := e.Pause(t.Context(), "old", true); err != nil {
 		t.Error(err)
 	}
-	if s := e.SecretsState(); s.Readable != 1 || s.Sealed != 0 || log.inLog("sebsealed1", 0) {
+	if s := secretsOf(e); s.Readable != 1 || s.Sealed != 0 || log.inLog("sebsealed1", 0) {
 		t.Errorf("state %+v", s)
 	}
 }
@@ -173,7 +176,7 @@ func TestReadBackThatDiffers(t *testing.T) {
 	broken := &brokenLog{fakeBroker: log.broker(true)}
 	e, logs := opened(t, broken.fakeBroker, sealing(ringOf(t, secrets.NewKey())), func(o *Options) { o.Log = broken })
 	sebtest.Eventually(t, "the error", func() bool { return strings.Contains(logs.String(), "encryption of webhook secrets stopped") })
-	if s := e.SecretsState(); s.Readable != 2 || s.Sealed != 0 {
+	if s := secretsOf(e); s.Readable != 2 || s.Sealed != 0 {
 		t.Errorf("state %+v\n%s", s, logs)
 	}
 	if x, err := e.Trigger(t.Context(), "a"); err != nil || x.Version != 1 || !secrets.Same(x.Deliver, secretive("").Deliver) {
@@ -303,8 +306,8 @@ func TestDefinitionThatCannotBeEncrypted(t *testing.T) {
 	}
 	_ = e.Close()
 	e, logs := opened(t, log.broker(true), sealing(ringOf(t, secrets.NewKey())))
-	sebtest.Eventually(t, "encryption", func() bool { return e.SecretsState().Sealed == 2 })
-	if s := e.SecretsState(); s.Readable != 1 || !logs.Contains("secrets of a trigger not rewritten") {
+	sebtest.Eventually(t, "encryption", func() bool { return secretsOf(e).Sealed == 2 })
+	if s := secretsOf(e); s.Readable != 1 || !logs.Contains("secrets of a trigger not rewritten") {
 		t.Errorf("state %+v\n%s", s, logs)
 	}
 	if _, below := e.Unpurged(); below != 0 {
