@@ -120,6 +120,14 @@ broker() {
 }
 `
 
+// serving precedes the blocks that start a broker. On a loaded machine a killed broker holds its
+// port for a while, so kill waits until it has closed its files.
+const serving = `kill() {
+	command kill "$@"
+	while [ -n "$(ls /proc/$2/fd 2>/dev/null)" ]; do sleep 0.02; done
+}
+`
+
 func (d *document) run() {
 	t := d.t
 	in, ok := interpreters[d.language]
@@ -161,7 +169,7 @@ func (d *document) run() {
 		case d.language != "sh":
 			program.WriteString(b.text)
 		case b.mark == "run=serve":
-			write(fmt.Sprintf("block%d.sh", i), b.text)
+			write(fmt.Sprintf("block%d.sh", i), serving+b.text)
 			fmt.Fprintf(&script, "broker block%d.sh\n", i)
 		case b.mark == "run=kcat" && !has("kcat"):
 		default:

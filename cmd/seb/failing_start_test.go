@@ -57,16 +57,17 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 	settings := config.Default()
 	config.Register(fs, &settings)
 	var starts [][]string
+	wrong := maps.Clone(wrongValues)
 	fs.VisitAll(func(f *pflag.Flag) {
-		v, ok := wrongValues[f.Name]
+		v, ok := wrong[f.Name]
 		if !ok {
 			t.Errorf("no wrong value for --%s", f.Name)
 		}
-		delete(wrongValues, f.Name)
+		delete(wrong, f.Name)
 		starts = append(starts, []string{"--" + f.Name + "=" + strings.ReplaceAll(v, "$FILE", file)})
 	})
-	if len(wrongValues) > 0 {
-		t.Errorf("no such flags: %v", slices.Sorted(maps.Keys(wrongValues)))
+	if len(wrong) > 0 {
+		t.Errorf("no such flags: %v", slices.Sorted(maps.Keys(wrong)))
 	}
 	starts = append(starts,
 		[]string{"--http-port=" + port}, []string{"--kafka-listen=127.0.0.1:" + port},
