@@ -30,9 +30,9 @@ func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
 
 // Key is a master key.
 type Key struct {
-	id   KeyID
-	text string
-	aead cipher.AEAD
+	id     KeyID
+	reveal func() string // a function, because package fmt prints unexported fields
+	aead   cipher.AEAD
 }
 
 // NewKey returns a random key.
@@ -46,7 +46,7 @@ func newKey(b []byte) *Key {
 	mac := hmac.New(sha256.New, b)
 	_, _ = mac.Write([]byte("seb secrets key id"))
 	digits := hex.EncodeToString(b)
-	k := &Key{text: keyPrefix + digits + "_" + check(digits), aead: newAEAD(b)}
+	k := &Key{reveal: func() string { return keyPrefix + digits + "_" + check(digits) }, aead: newAEAD(b)}
 	copy(k.id[:], mac.Sum(nil))
 	return k
 }
@@ -70,7 +70,7 @@ func newAEAD(key []byte) cipher.AEAD {
 func (k *Key) ID() KeyID { return k.id }
 
 // Reveal returns the text for Parse.
-func (k *Key) Reveal() string { return k.text }
+func (k *Key) Reveal() string { return k.reveal() }
 
 // String masks the key.
 func (k *Key) String() string { return "secrets key " + k.id.String() }

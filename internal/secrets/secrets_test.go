@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -183,6 +184,17 @@ func TestRewrap(t *testing.T) {
 	}
 	if !secrets.Same(b, again) {
 		t.Error("the values changed")
+	}
+}
+
+func TestPrintedKeysAreMasked(t *testing.T) {
+	k := secrets.NewKey()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
+		for _, v := range []any{k, *k, ring(t, k)} {
+			if text := fmt.Sprintf(verb, v); strings.Contains(text, k.Reveal()[11:40]) {
+				t.Errorf("%s of %T: %s", verb, v, text)
+			}
+		}
 	}
 }
 
