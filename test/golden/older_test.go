@@ -20,6 +20,7 @@ import (
 var (
 	level1 = flag.String("level1", "", "program that knows only format level 1")
 	level2 = flag.String("level2", "", "program that knows format levels 1 and 2")
+	level3 = flag.String("level3", "", "program that knows format levels 1 to 3")
 )
 
 // olderProgram is a program of an earlier commit.
@@ -36,6 +37,7 @@ func TestOlderPrograms(t *testing.T) {
 	for _, p := range []olderProgram{
 		{*level1, 1, 5, "written by a newer version"},
 		{*level2, 2, 2, "the bucket is at format level %d, which needs Seb 0.1.0 or newer; this program reads levels up to 2"},
+		{*level3, 3, 2, "the bucket is at format level %d, which needs Seb 0.1.0 or newer; this program reads levels up to 3"},
 	} {
 		t.Run(fmt.Sprintf("level %d", p.level), func(t *testing.T) {
 			if p.path == "" {
