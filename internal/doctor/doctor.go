@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -172,7 +173,7 @@ func (e *examination) ports(ctx context.Context) {
 }
 
 // isBroker reports whether a Seb broker answers at an address. Its certificate may be for other
-// names.
+// names. If clients need a certificate, a server that demands one is taken for the broker.
 func (e *examination) isBroker(ctx context.Context, address string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -184,34 +185,21 @@ func (e *examination) isBroker(ctx context.Context, address string) bool {
 	if err != nil {
 		return false
 	}
-	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // no data is sent
+	var demanded atomic.Bool
+	tr := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		InsecureSkipVerify: true, //nolint:gosec // no data is sent
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			demanded.Store(true)
+			return &tls.Certificate{}, nil
+		},
+	}}
 	resp, err := tr.RoundTrip(req)
 	if err != nil {
-		return false
+		_, require := e.cfg.TLS.Clients()
+		return require && demanded.Load()
 	}
 	defer resp.Body.Close()
 	return resp.StatusCode == http.StatusOK
-}
-
-func (e *examination) certificate() {
-	c := e.cfg.TLS
-	if c.CertFile == "" {
-		return
-	}
-	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-	if err != nil {
-		e.add(Fail, "certificate", "set a PEM certificate and its key with --tls-cert and --tls-key", "%v", err)
-		return
-	}
-	end := pair.Leaf.NotAfter
-	switch left := time.Until(end); {
-	case left <= 0:
-		e.add(Fail, "certificate", "renew it; the broker reloads the file", "%s ended at %s", c.CertFile, end.UTC().Format(time.RFC3339))
-	case left < certificateWarn:
-		e.add(Warn, "certificate", "renew it; the broker reloads the file", "%s ends at %s", c.CertFile, end.UTC().Format(time.RFC3339))
-	default:
-		e.add(OK, "certificate", "", "%s ends at %s", c.CertFile, end.UTC().Format(time.RFC3339))
-	}
 }
 
 // bucket checks the store, the log, and the clock compared with both.

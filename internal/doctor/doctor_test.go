@@ -2,9 +2,12 @@ package doctor_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +47,10 @@ func TestFindings(t *testing.T) {
 		"no certificate":        {func(_ *testing.T, cfg *config.Config) { cfg.TLS.CertFile, cfg.TLS.KeyFile = "no.pem", "no.key" }, doctor.Fail, "certificate", "no.pem"},
 		"an old certificate":    {certificate(testenv.Leaf{Ended: true}), doctor.Fail, "certificate", "ended at"},
 		"a certificate":         {certificate(testenv.Leaf{}), doctor.OK, "certificate", "ends at"},
+		"no authority":          {clients("no.pem", 0), doctor.Fail, "client certificates", "no.pem"},
+		"an outdated list":      {clients("", -time.Hour), doctor.Warn, "client certificates", "is outdated since"},
+		"client certificates":   {clients("", time.Hour), doctor.OK, "client certificates", "authorities of"},
+		"a broker for some":     {demanding, doctor.OK, "HTTP address", "a broker answers"},
 		"a wrong secrets key":   {func(_ *testing.T, cfg *config.Config) { cfg.Secrets.Key = "x" }, doctor.Fail, "secrets", "not a secrets key"},
 		"no secrets":            {writeLog, doctor.OK, "secrets", "no trigger has secrets"},
 		"a file as data folder": {func(t *testing.T, cfg *config.Config) { cfg.DataDir = filepath.Join(write(t, cfg.DataDir), "data") }, doctor.Fail, "data-dir", "not a directory"},
@@ -178,6 +185,34 @@ func certificate(leaf testenv.Leaf) func(t *testing.T, cfg *config.Config) {
 		f := testenv.NewAuthority(t).Files(t, t.TempDir(), leaf)
 		cfg.TLS.CertFile, cfg.TLS.KeyFile = f.Cert, f.Key
 	}
+}
+
+// clients asks for certificates of clients, of an authority or those of a file, with a list that is
+// due after a time.
+func clients(file string, due time.Duration) func(t *testing.T, cfg *config.Config) {
+	return func(t *testing.T, cfg *config.Config) {
+		t.Helper()
+		certificate(testenv.Leaf{})(t, cfg)
+		a, dir := testenv.NewAuthority(t), t.TempDir()
+		cfg.TLS.ClientCA = file
+		if file == "" {
+			cfg.TLS.ClientCA, cfg.TLS.ClientCRL = a.File(t, dir), filepath.Join(dir, "list.pem")
+			a.Revocations(t, cfg.TLS.ClientCRL, due)
+		}
+	}
+}
+
+// demanding serves the HTTP address to clients with a certificate only.
+func demanding(t *testing.T, cfg *config.Config) {
+	t.Helper()
+	clients("", time.Hour)(t, cfg)
+	cfg.TLS.ClientAuth = "require"
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	cfg.HTTP.Port = s.Listener.Addr().(*net.TCPAddr).Port
 }
 
 func write(t *testing.T, file string) string {

@@ -64,6 +64,16 @@ func loadTrust(authorities, lists string) (*trust, error) {
 	return t, nil
 }
 
+// CheckClientFiles reads the files of client certificates as a broker does. next is when the first
+// revocation list is outdated; zero if there is none. Errors name the setting and the file.
+func CheckClientFiles(authorities, lists string) (next time.Time, err error) {
+	t, err := loadTrust(authorities, lists)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return t.next, nil
+}
+
 func readBounded(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
