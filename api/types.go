@@ -93,6 +93,21 @@ type Partition struct {
 	Bytes        int64     `json:"bytes"`
 }
 
+// TopicOffsets is the answer to GET /topic/offsets, by partition.
+type TopicOffsets struct {
+	Partitions []PartitionOffset `json:"partitions"`
+}
+
+// PartitionOffset is the offset of a partition at a time: that of the first record with the time or
+// a later one, else the end of the partition.
+type PartitionOffset struct {
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset"`
+	// Timestamp is the time of that record in ms since 1970; nil without a record, and for the times
+	// earliest and latest.
+	Timestamp *int64 `json:"timestamp"`
+}
+
 // Topics is the answer to GET /topics, sorted by name.
 type Topics struct {
 	Topics []Topic `json:"topics"`

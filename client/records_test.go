@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
@@ -63,6 +65,25 @@ func collect(t *testing.T, c *client.Client, o client.ReadOptions) (string, erro
 		got = append(got, strconv.Itoa(int(r.Offset)))
 	}
 	return strings.Join(got, " "), nil
+}
+
+func TestOffsetsSince(t *testing.T) {
+	c := realBroker(t)
+	if _, err := c.Produce(t.Context(), "t", everyKind(), client.ProduceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[time.Time]client.PartitionOffset{
+		time.UnixMilli(3):                              {Offset: 2, Timestamp: new(int64(3))},
+		time.UnixMilli(3).Add(time.Nanosecond):         {Offset: 3, Timestamp: new(int64(4))},
+		time.UnixMilli(6).In(time.FixedZone("", 3600)): {Offset: 5},
+	} {
+		if got, err := c.OffsetsSince(t.Context(), "t", at); err != nil || !reflect.DeepEqual(got, []client.PartitionOffset{want}) {
+			t.Errorf("since %v: %+v, %v", at, got, err)
+		}
+	}
+	if _, err := c.OffsetsSince(t.Context(), "none", time.Now()); !errors.Is(err, client.ErrUnknownTopic) {
+		t.Error(err)
+	}
 }
 
 func TestRecordsEndWhereTheTopicEnded(t *testing.T) {

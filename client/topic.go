@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/sebbroker/seb/api"
 )
@@ -20,6 +21,15 @@ type TopicSpec struct {
 // Topic describes a topic. Error: ErrUnknownTopic.
 func (c *Client) Topic(ctx context.Context, name string) (Topic, error) {
 	return get[Topic](ctx, c, "/topic", url.Values{"topic-name": {name}})
+}
+
+// OffsetsSince finds, for each partition of a topic, the first record with a time or a later one. A
+// partition without such a record has its end as the offset. Error: ErrUnknownTopic.
+func (c *Client) OffsetsSince(ctx context.Context, topic string, at time.Time) ([]PartitionOffset, error) {
+	all, err := get[api.TopicOffsets](ctx, c, "/topic/offsets", url.Values{
+		"topic-name": {topic}, "time": {at.UTC().Format(time.RFC3339Nano)},
+	})
+	return all.Partitions, err
 }
 
 // Topics describes all topics, sorted by name.

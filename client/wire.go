@@ -8,6 +8,8 @@ type (
 	Topic = api.Topic
 	// Partition is one partition of a topic. Offsets [Start, Next) can be read.
 	Partition = api.Partition
+	// PartitionOffset is the offset of a partition at a time.
+	PartitionOffset = api.PartitionOffset
 	// Group has the committed offsets of a consumer group.
 	Group = api.Group
 	// GroupOffset is a group's committed offset in one partition.

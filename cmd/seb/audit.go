@@ -61,9 +61,13 @@ func (a *auditFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer c.Close()
+	begin := start{offset: client.Earliest, since: a.from, partitions: []int32{0}}
+	if err := begin.find(cmd.Context(), c, a.topic); err != nil {
+		return a.explain(err)
+	}
 	out := &printer{w: bufio.NewWriter(cmd.OutOrStdout()), write: a.write}
 	read := func(ctx context.Context, partition int32) error {
-		for r, err := range c.Records(ctx, a.topic, client.ReadOptions{Partition: partition, Offset: client.Earliest, Follow: a.follow}) {
+		for r, err := range c.Records(ctx, a.topic, client.ReadOptions{Partition: partition, Offset: begin.at(partition), Follow: a.follow}) {
 			if err != nil {
 				return err
 			}
@@ -78,6 +82,11 @@ func (a *auditFlags) run(cmd *cobra.Command) (err error) {
 	} else {
 		err = out.end(read(cmd.Context(), 0))
 	}
+	return a.explain(err)
+}
+
+// explain adds the usual reason to the error of a topic that does not exist.
+func (a *auditFlags) explain(err error) error {
 	if errors.Is(err, client.ErrUnknownTopic) {
 		return fmt.Errorf("%w: the broker records nothing without --audit-topic, and creates the topic with the first record", err)
 	}

@@ -39,6 +39,9 @@ func TestHelpAndUsage(t *testing.T) {
 		{"serve", "--bogus"},
 		{"consume", "t", "--offset", "soon"},
 		{"consume", "t", "--format", "xml"},
+		{"consume", "t", "--since", "soon"},
+		{"consume", "t", "--since", "1h", "--offset", "3"},
+		{"consume", "t", "--since", "1h", "--group", "g"},
 		{"topic", "create", "t", "-s", "novalue"},
 		{"serve", "--bucket", "./b", "--s3-bucket", "b"},
 		{"benchmark", "-w", "0", "--format", "x"},
@@ -66,6 +69,11 @@ func TestProduceAndConsume(t *testing.T) {
 	}
 	if got := p.must("consume", "lines", "--offset", "latest"); got != "" {
 		t.Errorf("from the end: %q", got)
+	}
+	for since, want := range map[string]string{"1h": "b\na\n\nc\n", "1970-01-01T00:00:00Z": "b\na\n\nc\n", "2100-01-01T00:00:00Z": ""} {
+		if got := p.must("consume", "lines", "--since", since); got != want {
+			t.Errorf("since %s: %q", since, got)
+		}
 	}
 	if got := p.must("consume", "lines", "--format", "raw"); got != "bac" {
 		t.Errorf("raw: %q", got)

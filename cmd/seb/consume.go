@@ -19,6 +19,7 @@ type consumeFlags struct {
 	remote     remote
 	group      string
 	offset     string
+	since      string
 	partitions []int32
 	follow     bool
 	count      int64
@@ -30,12 +31,12 @@ func newConsume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consume TOPIC",
 		Short: "Print the records of a topic",
-		Long: `Prints the records of TOPIC, one per line, from the start (or --offset) to the end, partition by partition. With
+		Long: `Prints the records of TOPIC, one per line, from the start (or --offset, --since) to the end, partition by partition. With
 --follow it continues with new records until it is interrupted.
 
 With --group it continues at the committed offsets of that consumer group, reads all partitions concurrently, and commits the
 records that it has written to stdout. If it is killed, the next run skips nothing and may repeat the last second.`,
-		Example: "  seb consume demo\n  seb consume demo | sort\n  seb consume demo --follow --offset latest\n  seb consume demo --format json -p 0 --offset 42 -n 1\n  seb consume orders --group billing --follow",
+		Example: "  seb consume demo\n  seb consume demo | sort\n  seb consume demo --follow --offset latest\n  seb consume demo --since 2h\n  seb consume demo --format json -p 0 --offset 42 -n 1\n  seb consume orders --group billing --follow",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
 	}
@@ -44,6 +45,7 @@ records that it has written to stdout. If it is killed, the next run skips nothi
 	f := cmd.Flags()
 	f.StringVarP(&c.group, "group", "g", "", "continue at the committed offsets of this consumer group; --offset is for partitions without one")
 	f.StringVarP(&c.offset, "offset", "o", "earliest", "first offset: a number, earliest or latest")
+	f.StringVar(&c.since, "since", "", "begin at the first record from then on: an age (e.g. 2h, 7d) or a time (2027-01-31T00:00:00Z)")
 	f.Int32SliceVarP(&c.partitions, "partition", "p", nil, "partitions to read (default all)")
 	f.BoolVarP(&c.follow, "follow", "f", false, "continue with new records")
 	f.Int64VarP(&c.count, "count", "n", 0, "stop after N records (0: no limit)")
@@ -52,7 +54,7 @@ records that it has written to stdout. If it is killed, the next run skips nothi
 }
 
 func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
-	offset, err := parseOffset(c.offset)
+	from, err := c.begin(cmd)
 	if err != nil {
 		return usageError{err}
 	}
@@ -69,18 +71,12 @@ func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
 	if c.group != "" {
 		return c.runGroup(cmd, cl, topic, out)
 	}
-	partitions := c.partitions
-	if len(partitions) == 0 {
-		t, err := cl.Topic(cmd.Context(), topic)
-		if err != nil {
-			return err
-		}
-		for _, p := range t.Partitions {
-			partitions = append(partitions, p.Partition)
-		}
+	if err := from.find(cmd.Context(), cl, topic); err != nil {
+		return err
 	}
+	partitions := from.partitions
 	read := func(ctx context.Context, p int32) error {
-		o := client.ReadOptions{Partition: p, Offset: offset, Follow: c.follow}
+		o := client.ReadOptions{Partition: p, Offset: from.at(p), Follow: c.follow}
 		for r, err := range cl.Records(ctx, topic, o) {
 			if err != nil {
 				return err
@@ -100,6 +96,67 @@ func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
 		}
 	}
 	return out.end(err)
+}
+
+// start is where a read begins.
+type start struct {
+	offset     int64     // of all partitions, if since is zero
+	since      time.Time // the time of the first record
+	partitions []int32   // to read; empty: all, until find
+	offsets    map[int32]int64
+}
+
+// begin reads the flags of the start.
+func (c *consumeFlags) begin(cmd *cobra.Command) (s start, err error) {
+	s.partitions = c.partitions
+	if s.offset, err = parseOffset(c.offset); err != nil || c.since == "" {
+		return s, err
+	}
+	switch {
+	case cmd.Flags().Changed("offset"):
+		return s, errors.New("--since: not together with --offset")
+	case c.group != "":
+		return s, errors.New("--since: not together with --group, which begins at the committed offsets")
+	}
+	if s.since, err = parseSince(c.since, time.Now()); err != nil {
+		err = fmt.Errorf("--since: %w", err)
+	}
+	return s, err
+}
+
+// find asks the broker for what the flags leave open.
+func (s *start) find(ctx context.Context, c *client.Client, topic string) error {
+	if !s.since.IsZero() {
+		list, err := c.OffsetsSince(ctx, topic, s.since)
+		if err != nil {
+			return err
+		}
+		all := make([]int32, len(list))
+		s.offsets = make(map[int32]int64, len(list))
+		for i, p := range list {
+			all[i], s.offsets[p.Partition] = p.Partition, p.Offset
+		}
+		if len(s.partitions) == 0 {
+			s.partitions = all
+		}
+		return nil
+	}
+	if len(s.partitions) > 0 {
+		return nil
+	}
+	t, err := c.Topic(ctx, topic)
+	for _, p := range t.Partitions {
+		s.partitions = append(s.partitions, p.Partition)
+	}
+	return err
+}
+
+// at returns the start of one partition.
+func (s *start) at(partition int32) int64 {
+	if offset, found := s.offsets[partition]; found {
+		return offset
+	}
+	return s.offset
 }
 
 func parseOffset(s string) (int64, error) {

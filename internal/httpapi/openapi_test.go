@@ -188,7 +188,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"OffsetCommits":   api.OffsetCommits{}, "OffsetResults": api.OffsetResults{},
 		"OffsetResult": api.OffsetResult{Code: api.Internal, Detail: "d", Committed: &n},
 		"Groups":       api.Groups{}, "Group": api.Group{}, "GroupOffset": api.GroupOffset{Metadata: "m"},
-		"Topic": api.Topic{}, "Partition": api.Partition{},
+		"Topic": api.Topic{}, "Partition": api.Partition{}, "PartitionOffset": api.PartitionOffset{Timestamp: &n},
 		"Record":       api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}},
 		"Header":       api.Header{ValueBase64: &text},
 		"PlacedRecord": api.PartitionRecord{Record: api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}}},
@@ -255,7 +255,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		httpconn.ParamRead, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
-		httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
+		httpconn.ParamTime, httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
 	} {
 		known[name] = false
 	}

@@ -2,25 +2,18 @@ package kafka
 
 import (
 	"context"
-	"math"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka/conn"
-	"github.com/sebbroker/seb/record"
 )
 
 // ListOffsets (2), v0 to v11: the start offset (-2, and -4, because all of the log is local), the
 // end offset (-1), the first record with at least a timestamp, and the first record with the
 // largest timestamp (-3). There are no tiers: -5 and -6 have no offset.
-//
-// The state keeps the largest timestamp of each run of offsets, which is a partition's part of one
-// commit object or pack. A lookup by timestamp reads the run that the state points to, from the
-// cache or the store. It also reads runs whose records with that timestamp were compacted away.
 //
 // librdkafka up to 1.6 uses v0 for the start and end offset. v0 returns a list of offsets. As there
 // are no segments, the list has one element: the offset of v1 or, if no record has reached the
@@ -119,9 +112,9 @@ func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.Lis
 	case atTieredEnd, atPendingUpload:
 		return
 	case atNewest:
-		p.Offset, p.Timestamp, err = c.newest(ctx, ref, ask.Partition)
+		p.Offset, p.Timestamp, err = c.b.OffsetOfNewest(ctx, ref, ask.Partition)
 	default:
-		p.Offset, p.Timestamp, err = c.since(ctx, ref, ask.Partition, ask.Timestamp)
+		p.Offset, p.Timestamp, err = c.b.OffsetSince(ctx, ref, ask.Partition, ask.Timestamp)
 	}
 	if err != nil {
 		p.ErrorCode, p.Offset, p.Timestamp = readCode(err), -1, -1
@@ -140,129 +133,4 @@ func (c *call) offsetAt(ctx context.Context, ref *broker.TopicRef, ask *kmsg.Lis
 			p.LeaderEpoch = int32(c.b.Epoch()) // of the next record
 		}
 	}
-}
-
-// since finds the first record with at least a timestamp; -1 if there is none.
-func (c *call) since(ctx context.Context, ref *broker.TopicRef, partition int32, millis int64) (offset, at int64, err error) {
-	for from := int64(0); ; {
-		span, found, err := c.b.SpanSince(ref.ID, partition, from, millis)
-		if err != nil || !found {
-			return -1, -1, err
-		}
-		offset, at = -1, -1
-		err = c.scan(ctx, ref, partition, span, func(r *record.Record) bool {
-			offset, at = r.Offset, r.Timestamp
-			return at < millis
-		})
-		if err != nil || at >= millis {
-			return offset, at, err
-		}
-		from = span.End
-	}
-}
-
-// newest finds the first record with the largest timestamp; -1 if there are no records.
-func (c *call) newest(ctx context.Context, ref *broker.TopicRef, partition int32) (offset, at int64, err error) {
-	span, found, err := c.b.NewestTime(ref.ID, partition)
-	if err != nil || !found {
-		return -1, -1, err
-	}
-	offset, at = -1, math.MinInt64
-	err = c.scan(ctx, ref, partition, span, func(r *record.Record) bool {
-		if r.Timestamp > at {
-			offset, at = r.Offset, r.Timestamp
-		}
-		return at < span.MaxTime
-	})
-	if offset < 0 {
-		at = -1
-	}
-	return offset, at, err
-}
-
-// scanBytes is the size of a read of a run.
-const scanBytes = 1 << 20
-
-// scan calls each for the records of a run until it returns false.
-func (c *call) scan(ctx context.Context, ref *broker.TopicRef, partition int32, span broker.TimeSpan, each func(*record.Record) bool) error {
-	var r record.Reader
-	limits, err := c.b.Limits(ref.Name)
-	if err != nil {
-		return err
-	}
-	r.Limits.DecompressedBytes = limits.DecompressedBytes
-	for at := span.Base; at < span.End; {
-		next, more, err := c.scanPiece(ctx, broker.Want{Topic: ref.Name, ID: ref.ID, Partition: partition, Offset: at, MaxBytes: scanBytes}, &r, each)
-		if err != nil || !more || next <= at {
-			return err
-		}
-		at = next
-	}
-	return nil
-}
-
-// scanPiece scans one piece; next is the offset of the next piece.
-func (c *call) scanPiece(ctx context.Context, w broker.Want, r *record.Reader, each func(*record.Record) bool) (next int64, more bool, err error) {
-	f, err := c.b.Fetch(ctx, []broker.Want{w}, 0, 0)
-	if err != nil {
-		return 0, false, err
-	}
-	defer f.Release()
-	part := &f.Parts[0]
-	if part.Err != nil {
-		return 0, false, part.Err
-	}
-	next = w.Offset
-	for i := range part.Chunks {
-		more, err := c.scanChunk(&part.Chunks[i], w.Offset, r, each)
-		if err != nil || !more {
-			return 0, false, err
-		}
-		next = part.Chunks[i].End
-	}
-	return next, true, nil
-}
-
-func (c *call) scanChunk(chunk *broker.Chunk, from int64, r *record.Reader, each func(*record.Record) bool) (more bool, err error) {
-	data, done, err := c.contiguous(chunk)
-	if err != nil {
-		return false, err
-	}
-	defer done()
-	r.Reset(data, from)
-	for r.Next() {
-		if !each(r.Record()) {
-			return false, nil
-		}
-	}
-	return true, r.Err()
-}
-
-// contiguous returns a chunk in one piece. If it must be copied, the memory is from the fetch
-// class; done releases it.
-func (c *call) contiguous(chunk *broker.Chunk) (data []byte, done func(), err error) {
-	if chunk.Section == nil && len(chunk.Parts) == 1 {
-		return chunk.Parts[0], func() {}, nil
-	}
-	held, err := c.fetchClass.Reserve(int64(budget.SizeFor(int(chunk.Size))))
-	if err != nil {
-		return nil, nil, err
-	}
-	data = c.b.Budget().Buffers().Get(int(chunk.Size))
-	done = func() {
-		c.b.Budget().Buffers().Put(data)
-		held.Release()
-	}
-	if chunk.Section != nil {
-		if _, err := chunk.Section.File.ReadAt(data, chunk.Section.Off); err != nil {
-			done()
-			return nil, nil, err
-		}
-		return data, done, nil
-	}
-	at := 0
-	for _, p := range chunk.Parts {
-		at += copy(data[at:], p)
-	}
-	return data, done, nil
 }

@@ -34,6 +34,7 @@ const (
 	ParamOrder          = "order"
 	ParamMinOffset      = "min-offset"
 	ParamOverlap        = "overlap" // of the tokens of a rotation
+	ParamTime           = "time"
 	// The fields of rules.
 	ParamPrincipal = "principal"
 	ParamResource  = "resource"
@@ -210,6 +211,28 @@ func (q *Params) Duration(name string, otherwise, limit time.Duration) time.Dura
 		q.Fail(name, "want a time span like 10s or 100ms, given %s", problem.Quote(v))
 	}
 	return min(d, limit)
+}
+
+// Time returns the required time in milliseconds since 1970: a number of milliseconds, or RFC 3339.
+func (q *Params) Time() int64 {
+	v, ok := q.Text(ParamTime)
+	if !ok {
+		q.Fail(ParamTime, "required")
+		return 0
+	}
+	if ms, err := strconv.ParseUint(v, 10, 63); err == nil {
+		return int64(ms)
+	}
+	at, err := time.Parse(time.RFC3339Nano, v)
+	if err != nil {
+		q.Fail(ParamTime, "want RFC 3339, milliseconds since 1970, earliest or latest, given %s", problem.Quote(v))
+		return 0
+	}
+	ms := at.UnixMilli()
+	if at.After(time.UnixMilli(ms)) {
+		ms++ // records have milliseconds: the first one that is not before the time
+	}
+	return max(ms, 0)
 }
 
 // Force reports whether the request overrides a check.
