@@ -132,8 +132,8 @@ type MatchedEvent struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 }
 
-// Firings is the answer to GET /firings. Next is the parameter after of the next page; null: there
-// are no more firings now.
+// Firings is the answer to GET /firings. Next is the parameter after of the next page, or with
+// order=newest the parameter before; null: there are no more firings now.
 type Firings struct {
 	Firings []Firing `json:"firings"`
 	Next    *int64   `json:"next"`

@@ -34,7 +34,11 @@ type TriggerSpec struct {
 // FiringQuery selects firings.
 type FiringQuery struct {
 	Trigger string // "": all triggers
+	Entity  string // "": all entities
+	State   string // such as dead; "": all states
 	After   int64  // only firings with a higher Seq
+	Before  int64  // only firings with a lower Seq; 0: no bound
+	Newest  bool   // the newest first
 	Limit   int    // at most 1,000; 0 means 100
 }
 
@@ -112,12 +116,21 @@ func (c *Client) Explain(ctx context.Context, id, entity string) (Explanation, e
 	return get[Explanation](ctx, c, "/triggers/"+url.PathEscape(id)+"/entities/"+url.PathEscape(entity), nil)
 }
 
-// Firings returns firings in the order of Seq. next is the After of the next page; 0: there are no
-// more firings now.
+// Firings returns firings in the order of Seq. next is the After of the next page, or with Newest
+// the Before; 0: there are no more firings now. A page can have fewer firings than Limit, or none,
+// and a next.
 func (c *Client) Firings(ctx context.Context, q FiringQuery) (list []Firing, next int64, err error) {
 	v := url.Values{"after": {strconv.FormatInt(q.After, 10)}, "limit": {strconv.Itoa(q.Limit)}}
-	if q.Trigger != "" {
-		v.Set("trigger", q.Trigger)
+	for name, value := range map[string]string{"trigger": q.Trigger, "entity": q.Entity, "state": q.State} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	if q.Before != 0 {
+		v.Set("before", strconv.FormatInt(q.Before, 10))
+	}
+	if q.Newest {
+		v.Set("order", "newest")
 	}
 	var out struct {
 		Firings []Firing

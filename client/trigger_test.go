@@ -78,6 +78,15 @@ func TestTriggersOfAClient(t *testing.T) {
 		}
 		return len(list) > 0 && !list[0].RecordedAt.IsZero()
 	})
+	for want, q := range map[string]client.FiringQuery{
+		list[0].ID: {Entity: "ü/1", Newest: true, Before: list[0].Seq + 1},
+		"":         {Entity: "ü/1", State: "dead", Newest: true},
+	} {
+		got, next, err := c.Firings(ctx, q)
+		if err != nil || next != 0 || len(got) != min(len(want), 1) || len(got) > 0 && got[0].ID != want {
+			t.Errorf("%+v: %+v, %d, %v", q, got, next, err)
+		}
+	}
 	one, err := c.Firing(ctx, list[0].ID)
 	if err != nil || len(one.Witness) != 2 || one.Entity != "ü/1" {
 		t.Errorf("%+v, %v", one, err)

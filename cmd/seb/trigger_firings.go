@@ -22,7 +22,7 @@ func newTriggerFires(r *remote) *cobra.Command {
 		Aliases: []string{"firings"},
 		Short:   "List firings, of one trigger or of all",
 		Long: `Lists firings in the order in which the broker read them, with the state of their delivery. With --json each firing is a line;
---after with its seq continues after it.`,
+--after with its seq continues after it. With --newest the order is reversed, and --before continues.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: r.triggerIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,10 +35,17 @@ func newTriggerFires(r *remote) *cobra.Command {
 			if q.After < 0 {
 				return usageError{fmt.Errorf("--after: %d, want 0 or more", q.After)}
 			}
+			if q.Before < 0 {
+				return usageError{fmt.Errorf("--before: %d, want 0 or more", q.Before)}
+			}
 			return r.with(cmd, func(c *client.Client) error { return printFirings(cmd, c, q, asJSON) })
 		},
 	}
+	cmd.Flags().StringVar(&q.Entity, "entity", "", "only firings of this entity")
+	cmd.Flags().StringVar(&q.State, "state", "", "only firings in this state, such as dead")
+	cmd.Flags().BoolVar(&q.Newest, "newest", false, "list the newest firings first")
 	cmd.Flags().Int64Var(&q.After, "after", 0, "only firings after this seq")
+	cmd.Flags().Int64Var(&q.Before, "before", 0, "only firings before this seq; 0: no bound")
 	cmd.Flags().IntVar(&q.Limit, "limit", 100, "maximum number of firings")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one firing per line")
 	return cmd
@@ -49,18 +56,20 @@ func printFirings(cmd *cobra.Command, c *client.Client, q client.FiringQuery, as
 	if !asJSON {
 		fmt.Fprintln(w, "SEQ\tAT\tTRIGGER\tENTITY\tSTATE\tATTEMPTS\tID")
 	}
+	// A deleted trigger keeps its firings. Without firings the ID may be a typing error.
+	check := q.Trigger != "" && q.After == 0 && q.Before == 0 && q.Entity == "" && q.State == ""
 	for left := q.Limit; left > 0; {
 		q.Limit = min(left, pageMax)
 		list, next, err := c.Firings(cmd.Context(), q)
 		if err != nil {
 			return err
 		}
-		if len(list) == 0 && q.After == 0 && q.Trigger != "" {
-			// A deleted trigger keeps its firings. Without firings the ID may be a typing error.
+		if len(list) == 0 && check {
 			if _, err := c.Trigger(cmd.Context(), q.Trigger); err != nil {
 				return err
 			}
 		}
+		check = false
 		for i := range list {
 			x := &list[i]
 			if asJSON {
@@ -71,10 +80,14 @@ func printFirings(cmd *cobra.Command, c *client.Client, q client.FiringQuery, as
 			}
 			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d\t%s\n", x.Seq, instant(x.At), x.Trigger, x.Entity, became(x), x.Attempts, x.ID)
 		}
-		if next == 0 || len(list) == 0 {
+		if next == 0 {
 			break
 		}
-		q.After, left = next, left-len(list)
+		if left -= len(list); q.Newest {
+			q.Before = next
+		} else {
+			q.After = next
+		}
 	}
 	return w.Flush()
 }

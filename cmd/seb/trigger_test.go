@@ -76,6 +76,8 @@ func TestCommandsOfATrigger(t *testing.T) {
 		`"known": false`:              {"explain", "ab", "u2", "--json"},
 		`"event": "b"`:                {"firing", list[0].ID},
 		`"trigger":"ab"`:              {"fires", "--json", "--limit", "2000"},
+		list[0].ID + "\n":             {"fires", "ab", "--newest", "--entity", "u1", "--before", "9"},
+		`"trigger": "ab"`:             {"firing", list[0].ID},
 		"firings    1\n":              {"dry-run", "a THEN b"},
 		" 1 ########################": {"dry-run", "a"},
 		"u1  a at 2":                  {"dry-run", "a"},
@@ -84,6 +86,11 @@ func TestCommandsOfATrigger(t *testing.T) {
 	} {
 		if out := mustTrigger(t, c, args...); !strings.Contains(out, text) {
 			t.Errorf("%q: %q is missing in\n%s", args, text, out)
+		}
+	}
+	for _, args := range [][]string{{"--state", "dead"}, {"--entity", "u2"}, {"--newest", "--before", "1"}} {
+		if out := mustTrigger(t, c, append([]string{"fires", "ab"}, args...)...); strings.Contains(out, list[0].ID) {
+			t.Errorf("%q: %s", args, out)
 		}
 	}
 	if out := mustTrigger(t, c, "list"); !strings.Contains(out, "paused") {
@@ -187,6 +194,7 @@ func TestFaultyExpressionsShowTheCaret(t *testing.T) {
 		"--deliver: not JSON":           {"put", "t", "a", "--deliver", "{"},
 		"--limit: 0, want 1 or more":    {"fires", "--limit", "0"},
 		"--after: -1, want 0 or more":   {"fires", "--after", "-1"},
+		"--before: -1, want 0 or more":  {"fires", "--before", "-1"},
 		"ENTITY: must not be empty":     {"explain", "x", ""},
 		"ENTITY: .. cannot be part":     {"explain", "x", ".."},
 		"-f is required":                {"apply"},

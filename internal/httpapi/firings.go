@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/api"
@@ -24,8 +26,7 @@ const (
 	// A page of firings is read from the engine in steps. It ends before answerBytes, even below
 	// its limit.
 	firingsStep = 20
-	// hiddenMax bounds the firings of a page that the client may not see. Then the page ends.
-	hiddenMax   = 10_000
+	passedMax   = 10_000 // see Triggers
 	answerBytes = 512 << 10
 	// firingBytes bounds the memory of a firing without its outcome.
 	firingBytes = 8 << 10
@@ -37,52 +38,108 @@ const (
 	heldBytes = 1 << 20
 )
 
-// ParamTrigger selects the firings of a trigger.
-const ParamTrigger = "trigger"
+// Query parameters of GET /firings. The entity has the name of the path variable.
+const (
+	ParamTrigger = "trigger"
+	ParamState   = "state"
+)
+
+// firingsQuery is a request for firings.
+type firingsQuery struct {
+	trigger.FiringQuery
+	state rule.State // "": all
+	limit int
+}
+
+func parseFirings(query string) (f firingsQuery, err error) {
+	q := httpconn.ParseParams(query)
+	f.After, f.Before = q.Number(httpconn.ParamAfter, 0, math.MaxInt64), q.Number(httpconn.ParamBefore, 0, math.MaxInt64)
+	f.limit = cmp.Or(int(q.Number(httpconn.ParamLimit, firingsDefault, firingsMax)), firingsDefault)
+	var given bool
+	if f.Trigger, given = q.Text(ParamTrigger); given {
+		if err := rule.CheckID(f.Trigger); err != nil {
+			q.Fail(ParamTrigger, "%v", err)
+		}
+	}
+	if f.Entity, given = q.Text(VariableEntity); given {
+		if err := checkEntity(f.Entity); err != nil {
+			q.Fail(VariableEntity, "%v", err)
+		}
+	}
+	text, given := q.Text(ParamState)
+	if f.state = rule.State(text); given && !slices.Contains(rule.States, f.state) {
+		q.Fail(ParamState, "want one of %s, given %s", joined(rule.States), problem.Quote(text))
+	}
+	switch text, given := q.Text(httpconn.ParamOrder); {
+	case text == newestFirst:
+		f.Newest = true
+	case given && text != oldestFirst:
+		q.Fail(httpconn.ParamOrder, "want %s or %s, given %s", newestFirst, oldestFirst, problem.Quote(text))
+	}
+	if q.Fault != nil {
+		return f, q.Fault
+	}
+	return f, nil
+}
+
+func joined(list []rule.State) string {
+	var b strings.Builder
+	for i, s := range list {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(s))
+	}
+	return b.String()
+}
+
+// next returns the cursor: the Seq of the last firing that was read.
+func (f *firingsQuery) next() *int64 {
+	if f.Newest {
+		return &f.Before
+	}
+	return &f.After
+}
 
 // Firings answers GET /firings.
 func (t *Triggers) Firings(c *triggerCall) (*api.Firings, error) {
-	q := httpconn.ParseParams(c.r.URL.RawQuery)
-	triggerID, given := q.Text(ParamTrigger)
-	if err := rule.CheckID(triggerID); given && err != nil {
-		q.Fail(ParamTrigger, "%v", err)
-	}
-	query := trigger.FiringQuery{Trigger: triggerID, After: q.Number(httpconn.ParamAfter, 0, math.MaxInt64)}
-	limit := int(q.Number(httpconn.ParamLimit, firingsDefault, firingsMax))
-	limit = cmp.Or(limit, firingsDefault)
-	if q.Fault != nil {
-		return nil, q.Fault
+	f, err := parseFirings(c.r.URL.RawQuery)
+	if err != nil {
+		return nil, err
 	}
 	if err := c.m.Hold(firingsStep*(firingBytes+trigger.OutcomeBytesMax) + 3*answerBytes + heldBytes); err != nil {
 		return nil, err
 	}
 	out, held := &api.Firings{Firings: []api.Firing{}}, t.holds(c.r.Context(), c.Engine)
-	for size, hidden := 0, 0; len(out.Firings) < limit; {
-		query.Limit = min(firingsStep, limit-len(out.Firings))
-		list, err := c.Engine.Firings(c.r.Context(), query)
+	for size, passed := 0, 0; len(out.Firings) < f.limit; {
+		if f.Limit = firingsStep; f.state == "" {
+			f.Limit = min(firingsStep, f.limit-len(out.Firings))
+		}
+		list, err := c.Engine.Firings(c.r.Context(), f.FiringQuery)
 		if err != nil {
 			return nil, triggerFault(err)
 		}
 		for i := range list {
-			if !c.by.Allow(access.Read, access.Trigger, list[i].Trigger) {
-				query.After = list[i].Seq
-				if hidden++; hidden == hiddenMax {
-					out.Next = &query.After
+			x := &list[i]
+			if f.state != "" && x.State != f.state || !c.by.Allow(access.Read, access.Trigger, x.Trigger) {
+				*f.next() = x.Seq
+				if passed++; passed == t.passedMax {
+					out.Next = f.next()
 					return out, nil
 				}
 				continue
 			}
-			if size += firingBytes/8 + len(list[i].Entity) + len(list[i].Outcome) + 8*len(list[i].Witness); size > answerBytes {
-				out.Next = &query.After
+			if size += firingBytes/8 + len(x.Entity) + len(x.Outcome) + 8*len(x.Witness); size > answerBytes || len(out.Firings) == f.limit {
+				out.Next = f.next()
 				return out, nil
 			}
-			out.Firings, query.After = append(out.Firings, held.firing(&list[i])), list[i].Seq
+			out.Firings, *f.next() = append(out.Firings, held.firing(x)), x.Seq
 		}
-		if len(list) < query.Limit {
+		if len(list) < f.Limit {
 			return out, nil
 		}
 	}
-	out.Next = &query.After
+	out.Next = f.next()
 	return out, nil
 }
 

@@ -245,7 +245,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		}
 	}
 	known := map[string]bool{
-		"Last-Event-ID": true, "If-None-Match": true, VariableID: false, VariableEntity: false, ParamTrigger: false,
+		"Last-Event-ID": true, "If-None-Match": true, VariableID: false, VariableEntity: false, ParamTrigger: false, ParamState: false,
 	}
 	for _, name := range []string{api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence} {
 		known[name] = false
@@ -253,7 +253,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 	for _, name := range []string{
 		httpconn.ParamTopic, httpconn.ParamPartition, httpconn.ParamOffset, httpconn.ParamMaxRecords, httpconn.ParamMaxBytes, httpconn.ParamTimeout,
 		httpconn.ParamRead, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
-		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64,
+		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64, httpconn.ParamBefore,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
 		httpconn.ParamTime, httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
 	} {

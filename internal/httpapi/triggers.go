@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -38,10 +39,15 @@ type Triggers struct {
 	o    TriggersOptions
 	sem  chan struct{} // a token while a dry run is running
 	list sync.Mutex    // held while a list shows a trigger, to bound garbage
+	// passedMax bounds the firings that a page leaves out, because they have another state or the
+	// client may not see them. Then the page ends.
+	passedMax int
 }
 
 // NewTriggers returns Triggers.
-func NewTriggers(o TriggersOptions) *Triggers { return &Triggers{o: o, sem: make(chan struct{}, 1)} }
+func NewTriggers(o TriggersOptions) *Triggers {
+	return &Triggers{o: o, sem: make(chan struct{}, 1), passedMax: passedMax}
+}
 
 // Path variables, see http.Request.PathValue.
 const (
@@ -121,10 +127,17 @@ func invalid(text string) *api.Problem {
 // entity returns the entity of the path.
 func entity(r *http.Request) (string, error) {
 	text := r.PathValue(VariableEntity)
-	if !utf8.ValidString(text) || text == "" || len(text) > rule.EntityBytesMax {
-		return "", problem.BadField("entity", "want 1 to %d bytes of UTF-8, given %d", rule.EntityBytesMax, len(text))
+	if err := checkEntity(text); err != nil {
+		return "", problem.BadField("entity", "%v", err)
 	}
 	return text, nil
+}
+
+func checkEntity(text string) error {
+	if !utf8.ValidString(text) || text == "" || len(text) > rule.EntityBytesMax {
+		return fmt.Errorf("want 1 to %d bytes of UTF-8, given %d", rule.EntityBytesMax, len(text))
+	}
+	return nil
 }
 
 // List calls add for each trigger that the client may read, ordered by ID: with the memory to show it, and a function that

@@ -202,7 +202,7 @@ func TestBadTriggerRequests(t *testing.T) {
 	if a := s.get("/triggers"); string(a.body) != `{"triggers":[]}` {
 		t.Errorf("triggers were created: %s", a)
 	}
-	for _, query := range []string{"limit=1001", "limit=x", "after=-1", "trigger=a&trigger=b"} {
+	for _, query := range []string{"limit=1001", "limit=x", "after=-1", "before=-1", "trigger=a&trigger=b", "entity=", "state=lost", "order=", "order=up"} {
 		if p := s.get("/firings?" + query).problem(t); p.Code != api.BadRequest {
 			t.Errorf("%s: %+v", query, p)
 		}
@@ -213,6 +213,61 @@ func TestBadTriggerRequests(t *testing.T) {
 		}
 		if p := s.send("POST", path+"/resend", "").problem(t); p.Code != api.UnknownFiring {
 			t.Errorf("%s: %+v", path, p)
+		}
+	}
+}
+
+// TestFiringsAreSelectedOverHTTP: filters and orders give the same firings in pages of every size,
+// also if a page ends because of the firings that it leaves out.
+func TestFiringsAreSelectedOverHTTP(t *testing.T) {
+	s := triggerServer(t)
+	s.putTrigger(201, "each", `{"expr":"a","fire":"reset"}`)
+	s.putTrigger(201, "held", `{"expr":"a","fire":"reset","status":"paused"}`)
+	s.postEvents("a u1", "a u2", "a u1", "a u2", "a u1", "a u1")
+	s.fired(t, "each", 6)
+	s.fired(t, "held", 6)
+	var all api.Firings
+	s.must(200, s.get("/firings"), &all)
+	for query, match := range map[string]func(x *api.Firing) bool{
+		"":                              func(*api.Firing) bool { return true },
+		"entity=u1":                     func(x *api.Firing) bool { return x.Entity == "u1" },
+		"entity=u2&trigger=held":        func(x *api.Firing) bool { return x.Entity == "u2" && x.Trigger == "held" },
+		"state=suppressed":              func(x *api.Firing) bool { return x.Trigger == "held" },
+		"state=pending&entity=u2":       func(x *api.Firing) bool { return x.Trigger == "each" && x.Entity == "u2" },
+		"state=dead":                    func(*api.Firing) bool { return false },
+		"entity=u9":                     func(*api.Firing) bool { return false },
+		"state=suppressed&trigger=each": func(*api.Firing) bool { return false },
+	} {
+		var want []string
+		for i := range all.Firings {
+			if x := &all.Firings[i]; match(x) {
+				want = append(want, x.ID)
+			}
+		}
+		for _, order := range []string{"oldest", "newest"} {
+			cursor := map[string]string{"oldest": "after", "newest": "before"}[order]
+			for _, page := range []struct{ limit, passed int }{{100, passedMax}, {1, passedMax}, {2, 2}, {100, 1}} {
+				s.api.triggers.passedMax = page.passed
+				var got []string
+				for next := ""; ; {
+					var out api.Firings
+					s.must(200, s.get(fmt.Sprintf("/firings?%s&order=%s&limit=%d%s", query, order, page.limit, next)), &out)
+					for i := range out.Firings {
+						got = append(got, out.Firings[i].ID)
+					}
+					if out.Next == nil {
+						break
+					}
+					if len(out.Firings) > page.limit || len(got) > len(want) {
+						t.Fatalf("%s, %s: %v, want %v", query, order, got, want)
+					}
+					next = fmt.Sprintf("&%s=%d", cursor, *out.Next)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s, %s, pages of %d, %d left out: %v, want %v", query, order, page.limit, page.passed, got, want)
+				}
+			}
+			slices.Reverse(want)
 		}
 	}
 }

@@ -145,11 +145,11 @@ func (e *Engine) Firing(ctx context.Context, id rule.ID) (x Firing, err error) {
 	return x, err
 }
 
-// FiringQuery selects firings: of Trigger, or with "" of all, after a Seq, at most Limit.
+// FiringQuery selects firings, at most Limit.
 type FiringQuery = store.FiringQuery
 
 // Firings returns firings in the order of Seq: that in which this engine learned of them. For the
-// next page, set After to the last Seq. A rebuilt file has other numbers.
+// next page, set After to the last Seq, or Before with Newest. A rebuilt file has other numbers.
 func (e *Engine) Firings(ctx context.Context, q FiringQuery) (list []Firing, err error) {
 	if q.Limit < 1 || q.Limit > LimitMax {
 		return nil, fmt.Errorf("%w: limit: want 1 to %d, given %d", ErrInvalid, LimitMax, q.Limit)

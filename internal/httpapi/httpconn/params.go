@@ -30,6 +30,7 @@ const (
 	ParamKey            = "key"
 	ParamPrefix         = "prefix" // of keys
 	ParamAfter          = "after"
+	ParamBefore         = "before"
 	ParamLimit          = "limit"
 	ParamOrder          = "order"
 	ParamMinOffset      = "min-offset"

@@ -93,6 +93,9 @@ const (
 	Computed   State = "computed"  // not in the log yet
 )
 
+// States are all states.
+var States = []State{Computed, Pending, Delivered, Dead, Suppressed, Carried, Historic, Retracted, Cancelled, Forgotten}
+
 // Record is the value of a record in the topic of firings. The key of the record is the ID in hex.
 type Record struct {
 	Kind Kind   `json:"kind"`

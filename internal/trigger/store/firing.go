@@ -137,21 +137,6 @@ func (t *Tx) DeleteFiring(id rule.ID) error {
 	return t.put("DELETE FROM outbox WHERE id = ?", id[:])
 }
 
-// FiringQuery selects firings.
-type FiringQuery struct {
-	Trigger string // "": all
-	After   int64  // only firings with a higher Seq
-	Limit   int    // maximum number
-}
-
-// Firings returns firings in the order of Seq.
-func (q Queries) Firings(ctx context.Context, w FiringQuery) ([]Firing, error) {
-	if w.Trigger == "" {
-		return q.queryFirings(ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", w.After, w.Limit)
-	}
-	return q.queryFirings(ctx, "WHERE trig = ? AND seq > ? ORDER BY seq LIMIT ?", w.Trigger, w.After, w.Limit)
-}
-
 // Pending returns the firings of a trigger that are due at an instant (ms), ordered by due time.
 func (q Queries) Pending(ctx context.Context, trigger string, at int64, limit int) ([]Firing, error) {
 	return q.queryFirings(ctx, "WHERE trig = ? AND due <= ? ORDER BY due, seq LIMIT ?", trigger, at, limit)

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/trigger/rule"
+)
+
+// TestFiringsAreSelected compares every query with a filter over all firings.
+func TestFiringsAreSelected(t *testing.T) {
+	f := open(t, filepath.Join(t.TempDir(), "triggers.db"))
+	var all []Firing
+	update(t, f, func(tx *Tx) error {
+		for i := range 60 {
+			x := Firing{Trigger: fmt.Sprint("t", i%7), Entity: fmt.Sprint("e", i%4), Version: 1, State: rule.Delivered}
+			x.ID = rule.MakeID(x.Trigger, 1, x.Entity, fmt.Sprint(i))
+			if _, err := tx.AddFiring(&x); err != nil {
+				return err
+			}
+			all = append(all, x)
+		}
+		return nil
+	})
+	for _, w := range []FiringQuery{
+		{Limit: 100},
+		{Limit: 7, After: 3, Before: 50},
+		{Limit: 7, Newest: true},
+		{Limit: 7, After: 3, Before: 9, Newest: true},
+		{Limit: 3, Trigger: "t3"},
+		{Limit: 3, Trigger: "t3", After: 10, Before: 30, Newest: true},
+		{Limit: 5, Entity: "e1"},
+		{Limit: 5, Entity: "e1", Newest: true},
+		{Limit: 100, Entity: "e1", After: 5, Before: 41},
+		{Limit: 3, Entity: "e1", After: 5, Before: 41, Newest: true},
+		{Limit: 100, Entity: "e2", Trigger: "t2"},
+		{Limit: 1, Entity: "e2", Trigger: "t2", Newest: true},
+		{Limit: 5, Entity: "e9"},
+	} {
+		var want []int64
+		for i := range all {
+			x := &all[i]
+			if (w.Trigger == "" || w.Trigger == x.Trigger) && (w.Entity == "" || w.Entity == x.Entity) && x.Seq > w.After && (w.Before == 0 || x.Seq < w.Before) {
+				want = append(want, x.Seq)
+			}
+		}
+		if w.Newest {
+			slices.Reverse(want)
+		}
+		want = want[:min(len(want), w.Limit)]
+		list, err := f.Firings(t.Context(), w)
+		var got []int64
+		for i := range list {
+			got = append(got, list[i].Seq)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%+v: got %v, want %v: %v", w, got, want, err)
+		}
+	}
+}
+
+// TestFiringsFollowAnIndex: no statement of a query sorts or reads firings that it does not return.
+func TestFiringsFollowAnIndex(t *testing.T) {
+	f := open(t, filepath.Join(t.TempDir(), "triggers.db"))
+	update(t, f, func(tx *Tx) error {
+		_, err := tx.AddFiring(&Firing{ID: rule.MakeID("t", 1, "e", "c"), Trigger: "t", Entity: "e", Version: 1, State: rule.Delivered})
+		return err
+	})
+	for _, newest := range []bool{false, true} {
+		for _, entity := range []string{"", "e"} {
+			for _, trigger := range []string{"", "t"} {
+				if _, err := f.Firings(t.Context(), FiringQuery{Trigger: trigger, Entity: entity, Newest: newest, Limit: 1}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	texts := slices.Collect(maps.Keys(f.conn.statements))
+	n := 0
+	for _, text := range texts {
+		args := make([]any, strings.Count(text, "?"))
+		err := f.query(t.Context(), func(scan func(...any) error) error {
+			var id, parent, unused int
+			var step string
+			if err := scan(&id, &parent, &unused, &step); err != nil {
+				return err
+			}
+			if n++; strings.Contains(step, "SCAN") || strings.Contains(step, "TEMP") {
+				t.Errorf("%s: %s", text, step)
+			}
+			return nil
+		}, "EXPLAIN QUERY PLAN "+text, args...)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if n < 10 {
+		t.Errorf("%d steps were examined: %q", n, texts)
+	}
+}
