@@ -41,6 +41,27 @@ type Group struct {
 	Name    string        `json:"group"`
 	Lag     int64         `json:"lag"` // sum over all offsets
 	Offsets []GroupOffset `json:"offsets"`
+
+	// State and Members are there only if they were requested. State is Empty, PreparingRebalance,
+	// CompletingRebalance, Stable or Reconciling, as in Kafka.
+	State   string        `json:"state,omitempty"`
+	Members []GroupMember `json:"members,omitzero"` // by time of joining
+}
+
+// GroupMember is a member of a consumer group. Assigned names only topics that the client may
+// describe. In the classic protocol it is empty unless the group is Stable.
+type GroupMember struct {
+	ID       string            `json:"member"`
+	Instance string            `json:"instance,omitempty"` // of a static member
+	ClientID string            `json:"client_id"`
+	Host     string            `json:"host"`
+	Assigned []TopicPartitions `json:"assigned"`
+}
+
+// TopicPartitions are partitions of one topic.
+type TopicPartitions struct {
+	Topic      string  `json:"topic"`
+	Partitions []int32 `json:"partitions"`
 }
 
 // GroupOffset is a group's committed offset in one partition. Offsets [Start, Next) can be read.

@@ -75,6 +75,19 @@ func (c *Client) Group(ctx context.Context, name string) (Group, error) {
 	return get[Group](ctx, c, "/groups", url.Values{"group": {name}})
 }
 
+// GroupWithMembers is like Group with the group's state and members. Only the leader knows members
+// (ErrReadOnly). Error: ErrUnknownGroup if the group has neither committed offsets nor members.
+func (c *Client) GroupWithMembers(ctx context.Context, name string) (Group, error) {
+	return get[Group](ctx, c, "/groups", url.Values{"group": {name}, "members": {"true"}})
+}
+
+// GroupsWithMembers is like Groups with the state and members of each group, including groups
+// without committed offsets. Only the leader knows members (ErrReadOnly).
+func (c *Client) GroupsWithMembers(ctx context.Context) ([]Group, error) {
+	all, err := get[api.Groups](ctx, c, "/groups", url.Values{"members": {"true"}})
+	return all.Groups, err
+}
+
 // Groups describes all consumer groups, sorted by name.
 func (c *Client) Groups(ctx context.Context) ([]Group, error) {
 	all, err := get[api.Groups](ctx, c, "/groups", nil)

@@ -12,6 +12,10 @@ type (
 	PartitionOffset = api.PartitionOffset
 	// Group has the committed offsets of a consumer group.
 	Group = api.Group
+	// GroupMember is a member of a consumer group.
+	GroupMember = api.GroupMember
+	// TopicPartitions are partitions of one topic.
+	TopicPartitions = api.TopicPartitions
 	// GroupOffset is a group's committed offset in one partition.
 	GroupOffset = api.GroupOffset
 	// OffsetResult is the outcome of one OffsetCommit.

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/sebbroker/seb/client"
@@ -39,10 +42,38 @@ func newGroupList(r *remote) *cobra.Command {
 
 func newGroupDescribe(r *remote) *cobra.Command {
 	return newShow(r, &cobra.Command{
-		Use: "describe GROUP", Short: "Show the committed offsets and the lag of a group", Args: cobra.ExactArgs(1), ValidArgsFunction: r.groupNames,
+		Use: "describe GROUP", Short: "Show the committed offsets, the lag and the members of a group", Args: cobra.ExactArgs(1), ValidArgsFunction: r.groupNames,
 	}, func(ctx context.Context, c *client.Client, args []string) (client.Group, error) {
-		return c.Group(ctx, args[0])
-	}, printGroup)
+		g, err := c.GroupWithMembers(ctx, args[0])
+		if errors.Is(err, client.ErrReadOnly) {
+			return c.Group(ctx, args[0])
+		}
+		return g, err
+	}, printMembers)
+}
+
+// printMembers prints a group with its state and members, which a read-only broker does not know.
+func printMembers(w io.Writer, g *client.Group) error {
+	if err := printGroup(w, g); err != nil || g.State == "" {
+		return err
+	}
+	fmt.Fprintf(w, "\n%s, %s\n", g.State, counted(int64(len(g.Members)), "member"))
+	if len(g.Members) == 0 {
+		return nil
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "MEMBER\tCLIENT\tHOST\tPARTITIONS")
+	for i := range g.Members {
+		m := &g.Members[i]
+		var assigned []string
+		for _, t := range m.Assigned {
+			for _, p := range t.Partitions {
+				assigned = append(assigned, fmt.Sprintf("%s/%d", t.Topic, p))
+			}
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", printable(m.ID), printable(m.ClientID), m.Host, cmp.Or(strings.Join(assigned, " "), "-"))
+	}
+	return tw.Flush()
 }
 
 func printGroup(w io.Writer, g *client.Group) error {

@@ -20,7 +20,7 @@ const offsetBytes = 640
 func (a *API) getGroups(w http.ResponseWriter, r *http.Request, by *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	_, one := q.Text(httpconn.ParamGroup)
-	name, latest := "", q.Latest()
+	name, latest, members := "", q.Latest(), q.Bool(httpconn.ParamMembers)
 	if one {
 		name = q.Group()
 	}
@@ -28,29 +28,38 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request, by *caller) erro
 		return q.Fault
 	}
 	if one {
-		return a.writeGroup(w, r, name, latest, func(info broker.GroupInfo, err error) (broker.GroupInfo, error) {
-			info.Offsets = by.visible(info.Offsets)
-			return info, inGroup(err, name)
+		size, describe, err := a.describing(by, name, members)
+		if err != nil {
+			return err
+		}
+		return a.writeGroup(w, size, func() (*api.Group, error) {
+			g, err := describe(r.Context(), latest)
+			return g, inGroup(err, name)
 		})
 	}
 	if err := a.fresh(r); err != nil {
 		return err
 	}
+	names, err := a.groupNames(members)
+	if err != nil {
+		return err
+	}
 	a.readHeaders(w)
 	l := a.newList(w, "groups")
-	for _, ref := range a.b.GroupRefs() {
-		if !by.Allow(access.Describe, access.Group, ref.Name) {
+	for _, name := range names {
+		if !by.Allow(access.Describe, access.Group, name) {
 			continue
 		}
-		err := l.add(r.Context(), groupMemory(&ref), func() (any, error) {
-			info, err := a.b.Group(r.Context(), ref.Name, false)
-			if errors.Is(err, broker.ErrUnknownGroup) {
-				return nil, nil
-			}
-			info.Offsets = by.visible(info.Offsets)
-			g := groupOf(&info)
-			return &g, err
-		})
+		size, describe, err := a.describing(by, name, members)
+		if err == nil {
+			err = l.add(r.Context(), size, func() (any, error) {
+				g, err := describe(r.Context(), false)
+				if errors.Is(err, broker.ErrUnknownGroup) {
+					return nil, nil
+				}
+				return g, err
+			})
+		}
 		if err != nil {
 			return l.end(err)
 		}
@@ -58,20 +67,18 @@ func (a *API) getGroups(w http.ResponseWriter, r *http.Request, by *caller) erro
 	return l.end(nil)
 }
 
-// writeGroup answers with the committed offsets of a group, after change was applied to them.
-func (a *API) writeGroup(w http.ResponseWriter, r *http.Request, name string, latest bool, change func(broker.GroupInfo, error) (broker.GroupInfo, error)) error {
-	ref := a.b.GroupRef(name)
-	memory, err := a.fetch.Reserve(groupMemory(&ref))
+// writeGroup answers with a group, and reserves size bytes while it is described.
+func (a *API) writeGroup(w http.ResponseWriter, size int64, describe func() (*api.Group, error)) error {
+	memory, err := a.fetch.Reserve(size)
 	if err != nil {
 		return err
 	}
 	defer memory.Release()
-	info, err := change(a.b.Group(r.Context(), name, latest))
+	g, err := describe()
 	if err != nil {
 		return err
 	}
-	g := groupOf(&info)
-	return a.writeState(w, http.StatusOK, &g)
+	return a.writeState(w, http.StatusOK, g)
 }
 
 // groupMemory returns the memory of an answer about a group, decoded and encoded, with escaped

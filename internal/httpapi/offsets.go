@@ -39,14 +39,20 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request, by *caller) err
 			return err
 		}
 	}
-	return a.writeGroup(w, r, name, latest, func(info broker.GroupInfo, err error) (broker.GroupInfo, error) {
+	ref := a.b.GroupRef(name)
+	return a.writeGroup(w, groupMemory(&ref), func() (*api.Group, error) {
+		info, err := a.b.Group(r.Context(), name, latest)
 		if errors.Is(err, broker.ErrUnknownGroup) {
 			info.Name, err = name, nil
+		}
+		if err != nil {
+			return nil, err
 		}
 		info.Offsets = slices.DeleteFunc(by.visible(info.Offsets), func(o broker.GroupOffset) bool {
 			return topic != "" && o.Topic != topic || partition >= 0 && o.Partition != partition
 		})
-		return info, err
+		g := groupOf(&info)
+		return &g, nil
 	})
 }
 

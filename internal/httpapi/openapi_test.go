@@ -150,6 +150,7 @@ var fullTrigger = api.Trigger{Late: true, Blocked: "b", Cooldown: "1d", OnRetrac
 
 // adminValues are values of the types of administration with all members.
 var adminValues = map[string]any{
+	"Group": api.Group{State: "Stable", Members: []api.GroupMember{}}, "GroupMember": api.GroupMember{Instance: "i"}, "TopicPartitions": api.TopicPartitions{},
 	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)}, "Secrets": api.Secrets{Key: "k"},
 	"Rule": api.Rule{Deny: true, Host: "h"}, "Rules": api.Rules{},
 	"TokenSpec": api.TokenSpec{
@@ -187,7 +188,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"OffsetEntry":     api.OffsetCommit{Topic: "t", Partition: &one, ExpectedOffset: &n, Metadata: "m"},
 		"OffsetCommits":   api.OffsetCommits{}, "OffsetResults": api.OffsetResults{},
 		"OffsetResult": api.OffsetResult{Code: api.Internal, Detail: "d", Committed: &n},
-		"Groups":       api.Groups{}, "Group": api.Group{}, "GroupOffset": api.GroupOffset{Metadata: "m"},
+		"Groups":       api.Groups{}, "GroupOffset": api.GroupOffset{Metadata: "m"},
 		"Topic": api.Topic{}, "Partition": api.Partition{}, "PartitionOffset": api.PartitionOffset{Timestamp: &n},
 		"Record":       api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}},
 		"Header":       api.Header{ValueBase64: &text},
@@ -255,6 +256,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		httpconn.ParamRead, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64, httpconn.ParamBefore,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
+		httpconn.ParamMembers,
 		httpconn.ParamTime, httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
 	} {
 		known[name] = false

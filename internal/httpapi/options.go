@@ -48,6 +48,8 @@ type Options struct {
 	WebhookTargets webhook.Policy
 	// Groups changes committed offsets; nil means the broker, which does not know group members.
 	Groups Groups
+	// Members describes the members of groups; nil means that groups have none.
+	Members Members
 	// ProfileLabels adds the kind of request and its topic to profiles of the process, at a small
 	// cost.
 	ProfileLabels bool

@@ -33,6 +33,14 @@ func (s *Server) httpGroups() httpapi.Groups {
 	return s.groups
 }
 
+// groupMembers describes the members of groups to HTTP clients; nil: groups have none.
+func (s *Server) groupMembers() httpapi.Members {
+	if s.groups == nil {
+		return nil
+	}
+	return s.groups
+}
+
 // closeGroups waits for the commits in progress, which complete before the broker closes.
 func (s *Server) closeGroups() {
 	if s.groups != nil {

@@ -84,3 +84,33 @@ func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestMembersOfKafkaOverHTTP: HTTP clients see the members of a group that has no offsets.
+func TestMembersOfKafkaOverHTTP(t *testing.T) {
+	t.Parallel()
+	cfg := settings(t, "file:"+t.TempDir())
+	cfg.Kafka.Listen = "127.0.0.1:0"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s := start(t, cfg)
+	h := connect(t, s)
+	if err := produce(t, h); err != nil {
+		t.Fatal(err)
+	}
+	k := kafkaClient(t, s, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	k.PollRecords(ctx, 1)
+	g, err := h.GroupWithMembers(ctx, "g")
+	if err != nil || g.State != "Stable" || len(g.Members) != 1 || fmt.Sprint(g.Members[0].Assigned) != "[{t [0]}]" || g.Members[0].Host == "" {
+		t.Fatalf("group: %+v, %v, want one member with partition 0 of t", g, err)
+	}
+	if all, err := h.GroupsWithMembers(ctx); err != nil || len(all) != 1 || len(all[0].Members) != 1 {
+		t.Fatalf("groups: %+v, %v, want one with one member", all, err)
+	}
+	if all, err := h.Groups(ctx); err != nil || len(all) != 0 {
+		t.Fatalf("groups with offsets: %+v, %v, want none", all, err)
+	}
+	k.Close()
+	if _, err := h.GroupWithMembers(ctx, "g"); !errors.Is(err, client.ErrUnknownGroup) {
+		t.Fatalf("group without members and offsets: %v, want unknown group", err)
+	}
+}

@@ -291,7 +291,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
 		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
 		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.cfg.HTTP.Hosts.List(),
-		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(),
+		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
 		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings,
 	})

@@ -27,6 +27,7 @@ const (
 	ParamForce          = "force"
 	ParamExpectedOffset = "expected-offset"
 	ParamGroup          = "group" // of a consumer group
+	ParamMembers        = "members"
 	ParamKey            = "key"
 	ParamPrefix         = "prefix" // of keys
 	ParamAfter          = "after"
