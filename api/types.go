@@ -33,6 +33,9 @@ const (
 	// HeaderOffset is the first offset of a consumer group's read. In the answer to GET /key it is
 	// the record's offset.
 	HeaderOffset = "Seb-Offset"
+	// HeaderValueBytes is the length of the whole value, in an answer to GET /record with a value that
+	// is cut.
+	HeaderValueBytes = "Seb-Value-Bytes"
 	// HeaderProducerID, HeaderProducerEpoch and HeaderSequence make a produce to one partition
 	// idempotent. The first two identify the producer. The sequence numbers the producer's records
 	// in the partition, from 0; 0 follows 2147483647.
@@ -131,6 +134,8 @@ type Record struct {
 	KeyBase64   *string  `json:"key_base64,omitempty"`
 	Value       *string  `json:"value"`
 	ValueBase64 *string  `json:"value_base64,omitempty"`
+	// ValueBytes is the length of the whole value if it is cut to max-value-bytes.
+	ValueBytes *int64 `json:"value_bytes,omitempty"`
 	Headers     []Header `json:"headers,omitempty"`
 }
 

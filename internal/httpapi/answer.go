@@ -16,14 +16,18 @@ var textTags = map[encoding.TextForm]string{encoding.Array: "a", encoding.EachLi
 
 // Text answers with records in JSON.
 func (g *Reading) Text(w http.ResponseWriter, r *http.Request, kind string, form encoding.TextForm) error {
-	t := &encoding.Text{Form: form}
+	t := &encoding.Text{Form: form, ValueMax: g.ValueMax}
 	if err := g.Collect(r.Context(), t); err != nil {
 		return err
 	}
 	if err := t.Finish(&g.memory); err != nil {
 		return err
 	}
-	if g.unchanged(w, textTags[form]) {
+	tag := textTags[form]
+	if g.ValueMax > 0 {
+		tag += strconv.Itoa(g.ValueMax) + "."
+	}
+	if g.unchanged(w, tag) {
 		return nil
 	}
 	g.headOfRecords(w, kind, t.Out.Size)

@@ -71,12 +71,12 @@ func (g *Reading) fetch(ctx context.Context, wait time.Duration) (*broker.Fetche
 func (g *Reading) fetchBytes() int {
 	each := int64(guess)
 	if g.Count > 0 {
-		each = g.Bytes/g.Count + 32
+		each = g.stored/g.Count + 32
 	}
 	n := min(g.MaxRecords-g.Count, fetchMax/each+1) * each
 	// A margin for heads and partly wanted batches, because a second fetch costs more.
 	n += n / 4
-	if g.MaxBytes > 0 {
+	if g.MaxBytes > 0 && g.ValueMax == 0 {
 		n = min(n, g.MaxBytes-g.Bytes)
 	}
 	return int(min(max(n, fetchMin), fetchMax))
@@ -249,6 +249,10 @@ func (g *Reading) records(b record.Batch, dst encoding.Sink, volatile bool) erro
 			return g.batchEnd(b)
 		}
 		size := int64(len(rec.Key) + len(rec.Value))
+		whole := size
+		if g.ValueMax > 0 {
+			size = int64(len(rec.Key) + min(len(rec.Value), g.ValueMax))
+		}
 		if g.Count > 0 && g.MaxBytes > 0 && g.Bytes+size > g.MaxBytes {
 			g.full = true
 			return errStop
@@ -262,6 +266,7 @@ func (g *Reading) records(b record.Batch, dst encoding.Sink, volatile bool) erro
 		}
 		g.Count++
 		g.Bytes += size
+		g.stored += whole
 		g.Offset = rec.Offset + 1
 	}
 	return errStop

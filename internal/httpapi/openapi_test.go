@@ -190,7 +190,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"OffsetResult": api.OffsetResult{Code: api.Internal, Detail: "d", Committed: &n},
 		"Groups":       api.Groups{}, "GroupOffset": api.GroupOffset{Metadata: "m"},
 		"Topic": api.Topic{}, "Partition": api.Partition{}, "PartitionOffset": api.PartitionOffset{Timestamp: &n},
-		"Record":       api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}},
+		"Record":       api.Record{KeyBase64: &text, ValueBase64: &text, ValueBytes: &n, Headers: []api.Header{{}}},
 		"Header":       api.Header{ValueBase64: &text},
 		"PlacedRecord": api.PartitionRecord{Record: api.Record{KeyBase64: &text, ValueBase64: &text, Headers: []api.Header{{}}}},
 		"KeyEntry":     api.KeyEntry{Key: &text, KeyBase64: &text}, "Keys": api.Keys{Next: &text, NextBase64: &text},
@@ -252,7 +252,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		known[name] = false
 	}
 	for _, name := range []string{
-		httpconn.ParamTopic, httpconn.ParamPartition, httpconn.ParamOffset, httpconn.ParamMaxRecords, httpconn.ParamMaxBytes, httpconn.ParamTimeout,
+		httpconn.ParamTopic, httpconn.ParamPartition, httpconn.ParamOffset, httpconn.ParamMaxRecords, httpconn.ParamMaxBytes, httpconn.ParamMaxValueBytes, httpconn.ParamTimeout,
 		httpconn.ParamRead, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64, httpconn.ParamBefore,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,

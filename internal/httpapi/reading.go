@@ -31,6 +31,7 @@ type Reading struct {
 	Edge       string // start at Earliest or Latest; "": at Offset, or that of Group
 	MaxRecords int64
 	MaxBytes   int64 // of keys and values; 0: only the broker's bound
+	ValueMax   int   // cuts longer values of JSON answers; 0: none
 	Timeout    time.Duration
 	by         *caller // ends waits when it loses its rights; nil: nothing does
 	Waits      bool    // waits for memory instead of being refused or shortened
@@ -39,13 +40,14 @@ type Reading struct {
 	Tagged    bool // set an entity tag if the answer is final
 
 	Count int64 // collected records
-	Bytes int64 // of their keys and values
+	Bytes int64 // of their keys and values, as far as these are not cut
 	End   int64 // of the partition, at the last fetch
 
 	answer
 	topicID  record.ID // zero: any topic with the name
 	begun    int64     // start of the collection
 	resumed  int64     // the committed offset of Group, or that of Edge
+	stored   int64     // bytes of the keys and whole values of the collected records
 	full     bool      // no more fits
 	short    bool      // more records are available, but not the memory for them
 	inflated int64     // bytes reserved for r's own buffer
@@ -178,7 +180,7 @@ func (g *Reading) Counted() {
 // at most n records.
 func (g *Reading) Again(n int64) {
 	g.release()
-	g.Count, g.Bytes, g.full = 0, 0, false
+	g.Count, g.Bytes, g.stored, g.full = 0, 0, 0, false
 	g.MaxRecords = n
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +54,9 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 	}
 	g.MaxBytes = by.fetchBound(q.Number(httpconn.ParamMaxBytes, 0, math.MaxInt64))
 	g.Timeout = q.Duration(httpconn.ParamTimeout, timeoutDefault, timeoutMax)
+	if g.ValueMax = valueMax(q); g.ValueMax > 0 && form != api.JSON && form != api.NDJSON {
+		q.Fail(httpconn.ParamMaxValueBytes, "not with %s: only answers in JSON have the length of a cut value", form)
+	}
 	condition, err := httpconn.IfNoneMatch(r)
 	if q.Fault == nil && err != nil {
 		return err
@@ -81,6 +85,11 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 	return g.Multipart(w, r)
 }
 
+// valueMax reads the length to which values are cut.
+func valueMax(q *httpconn.Params) int {
+	return int(q.Number(httpconn.ParamMaxValueBytes, 0, math.MaxInt32))
+}
+
 // getRecord answers with one record's value. It does not wait.
 func (a *API) getRecord(w http.ResponseWriter, r *http.Request, _ *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
@@ -88,6 +97,7 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request, _ *caller) error
 	g.MaxRecords, g.Waits = 1, a.originalRead(r)
 	latest := q.Latest()
 	g.Offset = q.Offset()
+	most := valueMax(q)
 	if q.Fault != nil {
 		return q.Fault
 	}
@@ -112,10 +122,17 @@ func (a *API) getRecord(w http.ResponseWriter, r *http.Request, _ *caller) error
 		p.Partition, p.Offset = &g.Partition, &wanted
 		return p
 	}
-	g.Head(w, api.OctetStream, v.Sum)
+	value := v.Refs[0]
+	if most > 0 && len(value) > most {
+		w.Header().Set(api.HeaderValueBytes, strconv.Itoa(len(value)))
+		n, _ := encoding.ValueCut(value, most)
+		value = value[:n]
+		g.Bytes = int64(n)
+	}
+	g.Head(w, api.OctetStream, int64(len(value)))
 	a.pace.ExtendWrite(w)
 	w.WriteHeader(http.StatusOK)
-	return Sent(a.pace.Send(w, v.Refs[0]))
+	return Sent(a.pace.Send(w, value))
 }
 
 // The original's Go client takes every status except 401, 404 and 413 for success. After a produce

@@ -30,6 +30,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params,
 		left = math.MaxInt64 // as in other encodings: 0 is the default
 	}
 	g.MaxBytes = g.by.fetchBound(q.Number(httpconn.ParamMaxBytes, 256<<10, math.MaxInt64)) // of one turn
+	g.ValueMax = valueMax(q)
 	life := q.Duration(httpconn.ParamTimeout, math.MaxInt64, math.MaxInt64)
 	if q.Fault != nil {
 		return q.Fault
@@ -72,7 +73,7 @@ func (s *stream) run(r *http.Request) error {
 	for first := true; s.next(r); first = false {
 		s.throttle(ctx)
 		s.Again(min(s.left, streamRecords))
-		t := &encoding.Text{Form: encoding.Events}
+		t := &encoding.Text{Form: encoding.Events, ValueMax: s.ValueMax}
 		if err := s.Collect(ctx, t); err != nil {
 			if !s.started {
 				return err

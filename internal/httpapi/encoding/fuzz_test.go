@@ -2,11 +2,13 @@ package encoding
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
@@ -102,7 +104,7 @@ func FuzzRecordJSON(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := makeRecord(&sebtest.Source{B: b})
-		text := appendRecordJSON(nil, &r)
+		text := appendRecordJSON(nil, &r, nil)
 		if len(text) > recordJSONMax(&r) || len(text) > recordJSONLen(&r) {
 			t.Fatalf("%s: %d bytes, bounds %d and %d", text, len(text), recordJSONMax(&r), recordJSONLen(&r))
 		}
@@ -192,4 +194,54 @@ func checkEncoded(t *testing.T, e *Encoder, list []*Encoded, s Source) {
 			t.Fatalf("partition %d: more records than in the body: %+v (%v)", o.Partition, got, fault)
 		}
 	}
+}
+
+// FuzzCutValue checks that a cut value is the longest beginning that fits, in the form of the whole
+// value, and that the record takes no more than the reserved memory.
+func FuzzCutValue(f *testing.F) {
+	f.Add([]byte("h\u00e9llo"), 2)
+	f.Add([]byte("text and \xff"), 4)
+	f.Add(bytes.Repeat([]byte("\u20ac"), segmentSize), segmentSize)
+	f.Fuzz(func(t *testing.T, value []byte, most int) {
+		if most <= 0 || value == nil {
+			return
+		}
+		b := budget.New(64 << 20)
+		m := budget.Arena{Class: b.Class(budget.Fetch), Buffers: b.Buffers()}
+		defer m.Release()
+		text := Text{Form: EachLine, ValueMax: most}
+		if err := text.Take(&m, &record.Record{Value: value}, false); err != nil {
+			return // too large
+		}
+		var out api.Record
+		if err := json.Unmarshal(text.text(), &out); err != nil {
+			t.Fatal(err)
+		}
+		var got []byte
+		if out.Value != nil {
+			got = []byte(*out.Value)
+		} else {
+			var err error
+			if got, err = base64.StdEncoding.DecodeString(*out.ValueBase64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole := int64(len(value))
+		switch {
+		case utf8.Valid(value) != (out.Value != nil), !bytes.HasPrefix(value, got), len(got) > most:
+			t.Errorf("%q cut to %d: %s", value, most, text.text())
+		case len(got) == len(value):
+			if out.ValueBytes != nil {
+				t.Errorf("%q is whole: %s", value, text.text())
+			}
+		case out.ValueBytes == nil || *out.ValueBytes != whole:
+			t.Errorf("%q cut to %d without its length: %s", value, most, text.text())
+		case out.Value == nil && len(got) < most:
+			t.Errorf("%q cut to %d: %d bytes", value, most, len(got))
+		case out.Value != nil:
+			if _, n := utf8.DecodeRune(value[len(got):]); len(got)+n <= most {
+				t.Errorf("%q cut to %d: %d bytes, one more character fits", value, most, len(got))
+			}
+		}
+	})
 }

@@ -9,19 +9,42 @@ import (
 )
 
 // appendRecordJSON appends a record as package api's Record on one line. Valid UTF-8 becomes a
-// string, other bytes a base64 member; null stays null.
-func appendRecordJSON(b []byte, r *record.Record) []byte {
-	return appendMembers(append(b, '{'), r)
+// string, other bytes a base64 member; null stays null. cut is nil if the value is whole.
+func appendRecordJSON(b []byte, r *record.Record, cut *cutValue) []byte {
+	return appendMembers(append(b, '{'), r, cut)
+}
+
+// cutValue describes a record whose value is the beginning of a longer one.
+type cutValue struct {
+	whole int  // bytes of the whole value
+	text  bool // the whole value is valid UTF-8
+}
+
+// ValueCut returns the length to which a value is cut, at most limit bytes. Valid UTF-8 is cut
+// between two characters. text reports whether the value is valid UTF-8.
+func ValueCut(v []byte, limit int) (n int, text bool) {
+	if text = utf8.Valid(v); !text || len(v) <= limit {
+		return min(len(v), limit), text
+	}
+	for n = limit; n > 0 && !utf8.RuneStart(v[n]); n-- {
+	}
+	return n, true
 }
 
 // appendMembers is appendRecordJSON without the opening brace.
-func appendMembers(b []byte, r *record.Record) []byte {
+func appendMembers(b []byte, r *record.Record, cut *cutValue) []byte {
 	b = append(b, `"offset":`...)
 	b = strconv.AppendInt(b, r.Offset, 10)
 	b = append(b, `,"timestamp":`...)
 	b = strconv.AppendInt(b, r.Timestamp, 10)
 	b = appendMember(b, memberKey, r.Key)
-	b = appendMember(b, memberValue, r.Value)
+	if cut == nil {
+		b = appendMember(b, memberValue, r.Value)
+	} else {
+		b = appendBytes(b, memberValue, r.Value, cut.text)
+		b = append(b, `,"value_bytes":`...)
+		b = strconv.AppendInt(b, int64(cut.whole), 10)
+	}
 	if len(r.Headers) > 0 {
 		b = append(b, `,"headers":[`...)
 		for i, h := range r.Headers {
@@ -39,12 +62,17 @@ func appendMembers(b []byte, r *record.Record) []byte {
 }
 
 func appendMember(b []byte, name string, v []byte) []byte {
+	return appendBytes(b, name, v, utf8.Valid(v))
+}
+
+// appendBytes is appendMember for bytes of which is known whether they are text.
+func appendBytes(b []byte, name string, v []byte, text bool) []byte {
 	b = append(b, ',', '"')
 	b = append(b, name...)
 	switch {
 	case v == nil:
 		return append(b, `":null`...)
-	case utf8.Valid(v):
+	case text:
 		return appendString(append(b, `":`...), v)
 	}
 	b = append(b, `_base64":"`...)

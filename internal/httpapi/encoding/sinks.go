@@ -123,8 +123,12 @@ type Text struct {
 	Partition int32
 	// Next is the start of the next page, for Page; "" at the end. Set it before Finish.
 	Next string
+	// ValueMax, if not 0, is the length to which longer values are cut.
+	ValueMax int
 
 	number int
+	short  record.Record // a record with a cut value
+	cut    cutValue      // of short
 }
 
 // TextForm is a JSON encoding of several records, such as Array, EachLine or Events.
@@ -144,18 +148,22 @@ var (
 	Page     = TextForm{open: `{"records":[`, between: ",\n", end: "}\n", placed: true, paged: true}
 )
 
-// textExtra bounds the bytes that the encoding, an id and a partition add to a record.
-const textExtra = 64
+// textExtra bounds the bytes that the encoding, an id, a partition and the length of a whole value
+// add to a record.
+const textExtra = 96
 
 // ValuesOnly implements Sink.
 func (t *Text) ValuesOnly() bool { return false }
 
 // Take implements Sink.
 func (t *Text) Take(m *budget.Arena, rec *record.Record, _ bool) error {
+	rec, cut := t.cutOf(rec)
 	n := recordJSONMax(rec)
 	if n > segmentSize-textExtra {
 		// A large record is measured exactly instead of reserving six times its size.
-		n = recordJSONLen(rec)
+		if n = recordJSONLen(rec); cut != nil && !cut.text {
+			n += base64.StdEncoding.EncodedLen(len(rec.Value)) // the part alone may be valid UTF-8
+		}
 	}
 	b, err := t.Out.room(m, n+textExtra)
 	if err != nil {
@@ -174,13 +182,24 @@ func (t *Text) Take(m *budget.Arena, rec *record.Record, _ bool) error {
 	if t.Form.placed {
 		b = append(b, `{"partition":`...)
 		b = append(strconv.AppendInt(b, int64(t.Partition), 10), ',')
-		b = appendMembers(b, rec)
+		b = appendMembers(b, rec, cut)
 	} else {
-		b = appendRecordJSON(b, rec)
+		b = appendRecordJSON(b, rec, cut)
 	}
 	t.Out.grow(len(append(b, t.Form.after...)))
 	t.number++
 	return nil
+}
+
+// cutOf returns a record with its value cut to ValueMax; cut is nil if the value is whole.
+func (t *Text) cutOf(rec *record.Record) (short *record.Record, cut *cutValue) {
+	if t.ValueMax <= 0 || len(rec.Value) <= t.ValueMax {
+		return rec, nil
+	}
+	t.short = *rec
+	n, text := ValueCut(rec.Value, t.ValueMax)
+	t.short.Value, t.cut = rec.Value[:n], cutValue{whole: len(rec.Value), text: text}
+	return &t.short, &t.cut
 }
 
 // Finish adds the end of the encoding after the last record.

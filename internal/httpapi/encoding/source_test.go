@@ -168,7 +168,7 @@ func TestRecordJSONRoundTrip(t *testing.T) {
 		{Timestamp: 5, Key: []byte("k\u2028\"\\\n\r\t\x01é😀"), Value: []byte{0, 255}},
 		{Timestamp: 5, Value: []byte("v"), Headers: []record.Header{{Key: "a"}, {Key: "a", Value: []byte{255}}, {Key: "", Value: []byte("\x1f")}}},
 	} {
-		text := appendRecordJSON(nil, &r)
+		text := appendRecordJSON(nil, &r, nil)
 		if len(text) > recordJSONMax(&r) {
 			t.Errorf("%s: %d bytes, bound %d", text, len(text), recordJSONMax(&r))
 		}

@@ -22,6 +22,7 @@ const (
 	ParamOffset         = "offset"
 	ParamMaxRecords     = "max-records"
 	ParamMaxBytes       = "max-bytes"
+	ParamMaxValueBytes  = "max-value-bytes"
 	ParamTimeout        = "timeout"
 	ParamRead           = "read"
 	ParamForce          = "force"
