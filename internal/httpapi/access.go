@@ -140,16 +140,25 @@ func (by *caller) check() error {
 	}
 	for i := range by.n {
 		if w := &by.rights[i]; !by.Allow(w.operation, w.resource, w.name) {
-			return forbidden(w.operation, w.resource, w.name)
+			return by.refused(w.operation, w.resource, w.name)
 		}
 	}
 	return nil
 }
 
-// may returns nil if the client may perform an operation on a resource, or a forbidden.
+// refused returns why a client has not the right that it lacked a moment ago: its secret is no
+// longer valid, or its rules do not allow it.
+func (by *caller) refused(o access.Operation, t access.ResourceType, name string) error {
+	if err := by.Err(); err != nil {
+		return err
+	}
+	return forbidden(o, t, name)
+}
+
+// may returns nil if the client may perform an operation on a resource, or why not.
 func (by *caller) may(o access.Operation, t access.ResourceType, name string) error {
 	if !by.Allow(o, t, name) {
-		return forbidden(o, t, name)
+		return by.refused(o, t, name)
 	}
 	return nil
 }
@@ -208,14 +217,10 @@ func (by *caller) require(o access.Operation, t access.ResourceType, name string
 
 // checked returns the client's authority for a request that waits to be stored.
 func (by *caller) checked(o access.Operation, t access.ResourceType, name string) (*access.Check, error) {
-	check, ok := by.Check(o, t, name)
-	switch {
-	case ok:
+	if check, ok := by.Check(o, t, name); ok {
 		return check, nil
-	case !by.Valid():
-		return nil, by.Err()
 	}
-	return nil, forbidden(o, t, name)
+	return nil, by.refused(o, t, name)
 }
 
 // changing returns a context for a change of the state that needs a right. The broker examines the

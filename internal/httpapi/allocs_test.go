@@ -108,6 +108,9 @@ func TestTokenAllocations(t *testing.T) {
 	read := func(key string) float64 { return s.readAllocs(t, key, api.JSON, 1, 0) }
 	for name, allocs := range map[string]func(key string) float64{"produce": produce, "read": read} {
 		root, token := allocs(canary), allocs(key)
+		for range 3 { // the race detector empties pools
+			root, token = min(root, allocs(canary)), min(token, allocs(key))
+		}
 		t.Logf("%s: %.0f objects with the root key, %.0f with a token", name, root, token)
 		if token > root+1 {
 			t.Errorf("a %s with a token allocates %.0f objects, with the root key %.0f", name, token, root)

@@ -341,7 +341,7 @@ func (v *testView) rebuilds() uint64 { return v.met.rebuilds.Get() }
 // caughtUp waits until the view has indexed the whole log.
 func (v *testView) caughtUp(l *fakeLog) {
 	v.t.Helper()
-	end := time.Now().Add(10 * time.Second)
+	end := time.Now().Add(time.Minute)
 	for parts, _ := l.Partitions(); v.lag(parts) > 0; parts, _ = l.Partitions() {
 		if time.Now().After(end) {
 			v.t.Fatalf("lags by %d: %+v, %v\n%s", v.lag(parts), parts, v.positions, v.log.String())
