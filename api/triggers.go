@@ -159,13 +159,36 @@ type Explanation struct {
 	// MustCome. Events of MustNotCome prevent or end that the expression is true.
 	MustCome    []string `json:"must_come"`
 	MustNotCome []string `json:"must_not_come"`
-	Names       []string `json:"names"` // event names that the trigger waits for
+	// Awaited has the events that can still change Value, the one with the earliest Until first, at
+	// most 64.
+	Awaited []AwaitedEvent `json:"awaited"`
+	Names   []string       `json:"names"` // event names that the trigger waits for
 	// Instances is the number of open left sides of THEN.
 	Instances int      `json:"instances"`
 	Degraded  bool     `json:"degraded"` // too many instances were open: Value may be wrong
 	Offsets   []int64  `json:"offsets"`  // of the matched events
 	Firings   []Firing `json:"firings"`  // at most 100
 }
+
+// AwaitedEvent is an event that can still change the value of an expression.
+type AwaitedEvent struct {
+	Event string `json:"event"` // name
+	Expr  string `json:"expr"`  // the part of the expression, such as count(login) >= 3
+	Role  string `json:"role"`  // must_come | must_not_come | starts
+	// Have counts the events so far. Need is the required number, or the forbidden one.
+	Have int `json:"have"`
+	Need int `json:"need"`
+	// From and Until bound the log times at which the event counts, both inclusive; null: no bound.
+	From  *time.Time `json:"from"`
+	Until *time.Time `json:"until"`
+}
+
+// The roles of an AwaitedEvent.
+const (
+	MustCome    = "must_come"
+	MustNotCome = "must_not_come" // it prevents or ends that the expression is true
+	Starts      = "starts"        // neither: it would start another instance of a THEN
+)
 
 // DryRun is the answer to POST /triggers/dry-run: the firings that the trigger would have had if it
 // had existed from the beginning.

@@ -33,6 +33,7 @@ var wire = []any{
 	api.AuditResource{},
 	api.TokenCreated{},
 	api.Tokens{},
+	api.AwaitedEvent{},
 	api.DryRun{},
 	api.Evaluation{},
 	api.EventStored{},

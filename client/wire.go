@@ -32,6 +32,8 @@ type (
 	MatchedEvent = api.MatchedEvent
 	// Explanation is the state of a trigger for an entity.
 	Explanation = api.Explanation
+	// AwaitedEvent is an event that can still change the value of an expression.
+	AwaitedEvent = api.AwaitedEvent
 	// DryRun is the result of a dry run of a trigger.
 	DryRun = api.DryRun
 	// Sample is a firing in the result of a dry run.

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/spf13/cobra"
 )
@@ -160,17 +161,44 @@ func printExplanation(out io.Writer, x *client.Explanation) error {
 		fmt.Fprintf(w, "\tpossibly wrong: too many instances, %d were kept\n", x.Instances)
 	}
 	fmt.Fprintf(w, "as of\t%s\nnext\t%s\nwaits\t%s\n", instant(x.AsOf), next(x.Next), x.WaitsFor)
-	if len(x.MustCome) > 0 {
-		fmt.Fprintf(w, "must come\t%s\n", strings.Join(x.MustCome, ", "))
-	}
-	if len(x.MustNotCome) > 0 {
-		fmt.Fprintf(w, "must not come\t%s\n", strings.Join(x.MustNotCome, ", "))
-	}
+	printAwaited(w, "must come", api.MustCome, x.Awaited)
+	printAwaited(w, "must not come", api.MustNotCome, x.Awaited)
 	for i := range x.Firings {
 		f := &x.Firings[i]
 		fmt.Fprintf(w, "fired\t%s  %s  %s\n", instant(f.At), became(f), f.ID)
 	}
 	return w.Flush()
+}
+
+// awaitedMax bounds the awaited events of one role.
+const awaitedMax = 8
+
+// printAwaited prints the awaited events of a role.
+func printAwaited(w io.Writer, label, role string, list []client.AwaitedEvent) {
+	n := 0
+	for i := range list {
+		x := &list[i]
+		if x.Role != role {
+			continue
+		}
+		if n++; n > awaitedMax {
+			continue
+		}
+		text := x.Expr
+		if x.Need > 1 {
+			text += fmt.Sprintf(", %d of %d so far", x.Have, x.Need)
+		}
+		if x.From != nil {
+			text += ", from " + instant(*x.From)
+		}
+		if x.Until != nil {
+			text += ", until " + instant(*x.Until)
+		}
+		fmt.Fprintf(w, "%s\t%s\n", label, text)
+	}
+	if n > awaitedMax {
+		fmt.Fprintf(w, "\tand %d more\n", n-awaitedMax)
+	}
 }
 
 // next formats the time of the next change; nil means never.

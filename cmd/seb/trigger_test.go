@@ -56,6 +56,8 @@ func TestCommandsOfATrigger(t *testing.T) {
 	if r := triggered(t, c, "", "dry-run", "read"); r.fault != nil || !strings.Contains(r.out, brackets) {
 		t.Errorf("%+v", r)
 	}
+	mustTrigger(t, c, "put", "often", "count(a) >= 3")
+	mustTrigger(t, c, "put", "absent", "a THEN (NOT c WITHIN 5 days)")
 	happen(t, c, "a u1", "b u1")
 	fires := ""
 	sebtest.Eventually(t, "u1 is listed", func() bool {
@@ -67,12 +69,14 @@ func TestCommandsOfATrigger(t *testing.T) {
 		t.Fatalf("%s, %+v, %v", fires, list, err)
 	}
 	for text, args := range map[string][]string{
-		"a THEN b":                    {"list"},
-		"cooldown    2h":              {"show", "ab"},
-		`"text": "a THEN b"`:          {"show", "ab", "--json"},
-		`{"topic":"mails"}`:           {"show", "ab"},
-		"value  true":                 {"explain", "ab", "u1"},
-		"fired  2":                    {"explain", "ab", "u1"},
+		"a THEN b":                  {"list"},
+		"cooldown    2h":            {"show", "ab"},
+		`"text": "a THEN b"`:        {"show", "ab", "--json"},
+		`{"topic":"mails"}`:         {"show", "ab"},
+		"value  true":               {"explain", "ab", "u1"},
+		"fired  2":                  {"explain", "ab", "u1"},
+		"must not come  c, until 2": {"explain", "absent", "u1"},
+		"must come  count(a) >= 3, 1 of 3 so far\n": {"explain", "often", "u1"},
 		`"known": false`:              {"explain", "ab", "u2", "--json"},
 		`"event": "b"`:                {"firing", list[0].ID},
 		`"trigger":"ab"`:              {"fires", "--json", "--limit", "2000"},

@@ -90,6 +90,18 @@ func (p *Program) Match(name string, data []byte) Kinds {
 	return k
 }
 
+// name returns the name of the events of a kind.
+func (p *Program) name(kind Kinds) string {
+	for name, matchers := range p.byName {
+		for i := range matchers {
+			if matchers[i].kind == kind {
+				return name
+			}
+		}
+	}
+	panic(fmt.Sprintf("no event of kind %x", uint64(kind)))
+}
+
 // Initially returns the value of an entity without events. A trigger whose expression is True there
 // has no event to fire at.
 func (p *Program) Initially() Value { return New(p).Value() }

@@ -215,7 +215,7 @@ func TestAwaitedEvents(t *testing.T) {
 	const start = 1_700_000_000_000
 	p := compile(t, `user_created THEN ((NOT use[x = 1] WITHIN 7 days) AND (count(login) >= 3))`)
 	m := New(p)
-	want := []AwaitedEvent{{Expr: "user_created", Need: 1, From: math.MinInt64, Until: math.MaxInt64}}
+	want := []AwaitedEvent{{Name: "user_created", Expr: "user_created", Need: 1, From: math.MinInt64, Until: math.MaxInt64}}
 	if got := m.AwaitedEvents(nil, 10); !slices.Equal(got, want) {
 		t.Errorf("at first %+v", got)
 	}
@@ -223,8 +223,8 @@ func TestAwaitedEvents(t *testing.T) {
 	m.Step(p.Match("login", nil), start+5, 2)
 	want[0].Begins = true
 	want = append(want,
-		AwaitedEvent{Expr: "use[x = 1]", Absent: true, Need: 1, From: math.MinInt64, Until: start + 7*day},
-		AwaitedEvent{Expr: "count(login) >= 3", Have: 1, Need: 3, From: math.MinInt64, Until: math.MaxInt64},
+		AwaitedEvent{Name: "use", Expr: "use[x = 1]", Absent: true, Need: 1, From: math.MinInt64, Until: start + 7*day},
+		AwaitedEvent{Name: "login", Expr: "count(login) >= 3", Have: 1, Need: 3, From: math.MinInt64, Until: math.MaxInt64},
 	)
 	if got := m.AwaitedEvents(nil, 10); !slices.Equal(got, want) {
 		t.Errorf("then %+v", got)

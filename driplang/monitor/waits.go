@@ -4,6 +4,7 @@ import "github.com/sebbroker/seb/driplang/internal/form"
 
 // AwaitedEvent is an event that can still change the value.
 type AwaitedEvent struct {
+	Name   string // of the event
 	Expr   string // part of the expression, in canonical text form
 	Absent bool   // it must not occur
 	// Begins: the event is neither required nor forbidden. It would start another instance of a
@@ -62,7 +63,7 @@ func (w *waiting) node(n *node, f *frame, at side) {
 		if len(w.list) >= w.most {
 			return
 		}
-		x := AwaitedEvent{Expr: n.from.String(), Absent: at.not && !at.begins, Begins: at.begins, Need: int(n.need), From: lo, Until: hi}
+		x := AwaitedEvent{Name: w.program.name(Kinds(n.kinds)), Expr: n.from.String(), Absent: at.not && !at.begins, Begins: at.begins, Need: int(n.need), From: lo, Until: hi}
 		if n.cell >= 0 {
 			x.Have = int(f.cells[n.cell].n)
 		}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"runtime"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
@@ -147,13 +149,42 @@ func (t *Triggers) Explain(c *triggerCall) (*api.Explanation, error) {
 		Trigger: x.Trigger, Version: x.Version, Entity: x.Entity, Known: x.Known, Value: x.True, AsOf: instantOrZero(x.Complete),
 		Next: instantIf(x.Next), Completed: x.Completed, Fired: x.Fired, WaitsFor: x.Waits,
 		MustCome: append([]string{}, x.MustCome...), MustNotCome: append([]string{}, x.MustNotCome...), Names: append([]string{}, x.Names...),
-		Instances: x.Instances, Degraded: x.Degraded, Offsets: append([]int64{}, x.Witness...), Firings: []api.Firing{},
+		Awaited: awaited(x.Awaited), Instances: x.Instances, Degraded: x.Degraded, Offsets: append([]int64{}, x.Witness...),
+		Firings: []api.Firing{},
 	}
 	held := t.holds(c.r.Context(), c.Engine)
 	for i := range x.Firings {
 		out.Firings = append(out.Firings, held.firing(&x.Firings[i]))
 	}
 	return out, nil
+}
+
+// awaitedBytes bounds the expressions of the awaited events in an explanation.
+const awaitedBytes = 64 << 10
+
+// awaited converts the awaited events to their form in answers, sorted by the end of their time.
+func awaited(list []monitor.AwaitedEvent) []api.AwaitedEvent {
+	out, size := []api.AwaitedEvent{}, 0
+	for _, w := range explain.SortAwaited(list) {
+		if size += len(w.Expr) + len(w.Name); size > awaitedBytes {
+			break
+		}
+		x := api.AwaitedEvent{Event: w.Name, Expr: w.Expr, Role: api.MustCome, Have: w.Have, Need: w.Need}
+		switch {
+		case w.Begins:
+			x.Role = api.Starts
+		case w.Absent:
+			x.Role = api.MustNotCome
+		}
+		if w.From != math.MinInt64 {
+			x.From = new(instant(w.From))
+		}
+		if w.Until != math.MaxInt64 {
+			x.Until = new(instant(w.Until))
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
 // dryRunTime bounds a dry run, including the wait for the previous one: one runs at a time.

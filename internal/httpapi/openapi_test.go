@@ -213,7 +213,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 			Witness: []api.MatchedEvent{{}},
 		},
 		"Explanation": api.Explanation{AsOf: at}, "DryRun": api.DryRun{}, "Sample": api.Sample{Witness: []api.MatchedEvent{{}}},
-		"WitnessEvent": api.MatchedEvent{ID: "i", Data: []byte("{}")},
+		"WitnessEvent": api.MatchedEvent{ID: "i", Data: []byte("{}")}, "AwaitedEvent": api.AwaitedEvent{},
 	}
 	maps.Copy(values, adminValues)
 	for name, v := range values {

@@ -335,6 +335,15 @@ func TestExplainAndEraseEntity(t *testing.T) {
 	sebtest.Eventually(t, "the entity is known", func() bool { return explain("no-x").Known })
 	if x := explain("no-x"); x.Value || x.Completed || x.Next == nil || !x.Next.Equal(at.Time.Add(7*24*time.Hour)) || x.Instances == 0 || len(x.Firings) != 0 {
 		t.Errorf("%+v", x)
+	} else {
+		end := at.Time.Add(7 * 24 * time.Hour)
+		want, _ := json.Marshal([]api.AwaitedEvent{
+			{Event: "used", Expr: "used", Role: api.MustNotCome, Need: 1, Until: &end},
+			{Event: "created", Expr: "created", Role: api.Starts, Need: 1},
+		})
+		if got, _ := json.Marshal(x.Awaited); string(got) != string(want) {
+			t.Errorf("awaited %s, want %s", got, want)
+		}
 	}
 	if x := explain("now"); !x.Fired || !x.Completed || len(x.Firings) != 1 || x.Firings[0].Entity != name {
 		t.Errorf("%+v", x)

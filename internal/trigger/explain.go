@@ -38,7 +38,10 @@ type Explanation struct {
 	// MustCome lists the parts of the expression that it waits for, MustNotCome those whose events
 	// would keep it from being true or end that: each once, in canonical text.
 	MustCome, MustNotCome []string
-	Firings               []Firing
+	// Awaited has the events of both lists, and those that would start another instance, at most
+	// rule.WaitsMax in no particular order.
+	Awaited []monitor.AwaitedEvent
+	Firings []Firing
 }
 
 // Explain returns the state of an entity for a trigger. Errors: ErrUnknownTrigger, ErrUnavailable.
@@ -104,7 +107,7 @@ func (x *Explanation) add(r *rule.Rule, in *store.Inst) error {
 
 // needs separates the events that must come from those that must not.
 func (x *Explanation) needs(waits []monitor.AwaitedEvent) {
-	x.MustCome, x.MustNotCome = nil, nil
+	x.MustCome, x.MustNotCome, x.Awaited = nil, nil, waits
 	for i := range waits {
 		w := &waits[i]
 		list := &x.MustCome

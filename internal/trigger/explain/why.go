@@ -77,11 +77,16 @@ func (f *follower) witnessText(witness []int) string {
 
 // waits lists the events that can still change the value, sorted and without duplicates.
 func (f *follower) waits() []monitor.AwaitedEvent {
-	waits := f.m.AwaitedEvents(nil, 64)
-	slices.SortFunc(waits, func(a, b monitor.AwaitedEvent) int {
+	return SortAwaited(f.m.AwaitedEvents(nil, 64))
+}
+
+// SortAwaited sorts a list, the event that can come until the earliest time first, and removes
+// duplicates.
+func SortAwaited(list []monitor.AwaitedEvent) []monitor.AwaitedEvent {
+	slices.SortFunc(list, func(a, b monitor.AwaitedEvent) int {
 		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.From, b.From), strings.Compare(a.Expr, b.Expr), compareBool(a.Absent, b.Absent), b.Have-a.Have)
 	})
-	return slices.Compact(waits)
+	return slices.Compact(list)
 }
 
 func compareBool(a, b bool) int {
