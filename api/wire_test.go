@@ -34,6 +34,8 @@ var wire = []any{
 	api.TokenCreated{},
 	api.Tokens{},
 	api.AwaitedEvent{},
+	api.Setting{},
+	api.Settings{},
 	api.DryRun{},
 	api.Evaluation{},
 	api.EventStored{},

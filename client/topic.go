@@ -38,6 +38,12 @@ func (c *Client) Topics(ctx context.Context) ([]Topic, error) {
 	return all.Topics, err
 }
 
+// Settings describes the settings that topics have.
+func (c *Client) Settings(ctx context.Context) ([]Setting, error) {
+	all, err := get[api.Settings](ctx, c, "/settings", nil)
+	return all.Settings, err
+}
+
 // CreateTopic creates a topic. Error: ErrTopicExists.
 func (c *Client) CreateTopic(ctx context.Context, name string, spec TopicSpec) (Topic, error) {
 	return c.putTopic(ctx, name, spec, map[string]string{"If-None-Match": "*"})

@@ -12,6 +12,8 @@ type (
 	PartitionOffset = api.PartitionOffset
 	// Group has the committed offsets of a consumer group.
 	Group = api.Group
+	// Setting describes a setting of topics.
+	Setting = api.Setting
 	// GroupMember is a member of a consumer group.
 	GroupMember = api.GroupMember
 	// TopicPartitions are partitions of one topic.

@@ -21,7 +21,7 @@ func newTopic() *cobra.Command {
 	var r remote
 	return r.parent(
 		&cobra.Command{Use: "topic", Aliases: []string{"topics"}, Short: "List, create, describe, change, trim and delete topics"},
-		newTopicList(&r), newTopicDescribe(&r), newTopicCreate(&r), newTopicUpdate(&r), newTopicTrim(&r), newTopicDelete(&r),
+		newTopicList(&r), newTopicDescribe(&r), newTopicSettings(&r), newTopicCreate(&r), newTopicUpdate(&r), newTopicTrim(&r), newTopicDelete(&r),
 	)
 }
 
@@ -73,21 +73,64 @@ func newTopicCreate(r *remote) *cobra.Command {
 	return newTopicPut(r, create, &cobra.Command{
 		Use:   "create TOPIC",
 		Short: "Create a topic",
-		Long: `Creates a topic. Its settings, with their defaults:
-
-  cleanup-policy=delete        or compact (keep the newest record of each key), or compact,delete
-  retention-time=unlimited     age at which records are deleted, such as 7d; not with compact alone
-  retention-bytes=unlimited    size that each partition keeps at least, such as 10GiB; not with compact alone
-  delete-retention-time=24h    compact: time for which a compacted tombstone (a record without a value) stays
-  min-compaction-lag=0s        compact: minimum age of records that are compacted
-  key-index=false              find records by key; true with compact
-  timestamp-type=CreateTime    or LogAppendTime: the append time instead of the producers' time; create and append for short
-  compression=producer         or none, gzip, snappy, lz4, zstd
-  max-batch-bytes=1048588      size of the largest batch of a client
-
+		Long: "Creates a topic. Its settings, with their defaults:\n\n" + settingsHelp() + `
 A compacted topic keeps records without a key permanently, and its number of partitions cannot change.`,
 		Example: "  seb topic create orders --partitions 4 --setting retention-time=7d\n  seb topic create users --setting cleanup-policy=compact",
 	})
+}
+
+// settingsHelp has a line for each setting of a topic.
+func settingsHelp() string {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, d := range state.SettingTable() {
+		text := d.Meaning
+		if len(d.Choices) > 0 {
+			text += ": " + strings.Join(d.Choices, " | ")
+		}
+		if d.DefaultCompacted != "" {
+			text += "; " + d.DefaultCompacted + " with compact"
+		}
+		fmt.Fprintf(tw, "  %s=%s\t%s\n", d.Name, d.Default, text)
+	}
+	_ = tw.Flush() // into memory
+	return b.String()
+}
+
+func newTopicSettings(r *remote) *cobra.Command {
+	return newShow(r, &cobra.Command{Use: "settings", Short: "List the settings that topics have", Args: cobra.NoArgs},
+		func(ctx context.Context, c *client.Client, _ []string) ([]client.Setting, error) {
+			return c.Settings(ctx)
+		},
+		func(w io.Writer, list *[]client.Setting) error {
+			tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(tw, "SETTING\tDEFAULT\tVALUES\tMEANING")
+			for i := range *list {
+				d := &(*list)[i]
+				otherwise := d.Default
+				if d.DefaultCompacted != "" {
+					otherwise += " (compact: " + d.DefaultCompacted + ")"
+				}
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", d.Name, otherwise, acceptedValues(d), d.Meaning)
+			}
+			return tw.Flush()
+		})
+}
+
+// acceptedValues describes the values that a setting accepts.
+func acceptedValues(d *client.Setting) string {
+	var values []string
+	switch {
+	case d.Max != "":
+		values = append(values, d.Unit+" from "+d.Min+" to "+d.Max)
+	case d.Unit != "":
+		values = append(values, d.Unit+" from "+d.Min)
+	}
+	values = append(values, d.Choices...)
+	if d.Unlimited {
+		values = append(values, "unlimited")
+	}
+	return strings.Join(values, " | ")
 }
 
 func newTopicUpdate(r *remote) *cobra.Command {
@@ -109,7 +152,7 @@ func newTopicUpdate(r *remote) *cobra.Command {
 	cmd := newTopicPut(r, update, &cobra.Command{
 		Use:   "update TOPIC",
 		Short: "Change a topic's settings, or add partitions",
-		Long: `Changes settings of a topic, or adds partitions. seb topic create lists the settings. At a terminal the command asks before it
+		Long: `Changes settings of a topic, or adds partitions. seb topic settings lists them. At a terminal the command asks before it
 reduces retention.`,
 		ValidArgsFunction: r.topicNames,
 	})

@@ -152,6 +152,7 @@ var fullTrigger = api.Trigger{Late: true, Blocked: "b", Cooldown: "1d", OnRetrac
 var adminValues = map[string]any{
 	"Group": api.Group{State: "Stable", Members: []api.GroupMember{}}, "GroupMember": api.GroupMember{Instance: "i"}, "TopicPartitions": api.TopicPartitions{},
 	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)}, "Secrets": api.Secrets{Key: "k"},
+	"Settings": api.Settings{}, "Setting": api.Setting{DefaultCompacted: "d", Choices: []string{"c"}, Unit: "u", Min: "1", Max: "2", Unlimited: true},
 	"Rule": api.Rule{Deny: true, Host: "h"}, "Rules": api.Rules{},
 	"TokenSpec": api.TokenSpec{
 		ID: "i", Expires: time.Unix(1, 0), Rules: []api.Rule{{}},

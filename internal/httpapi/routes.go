@@ -52,6 +52,7 @@ var routes = []route{
 	{http.MethodPost, "/topic/trim", needs{deleteTopic}, (*API).postTrim},
 	{http.MethodGet, "/topic/offsets", needs{{access.Describe, access.Topic, inQuery, httpconn.ParamTopic}}, encoded((*API).getTopicOffsets)},
 	{http.MethodGet, "/topics", needs{{access.Describe, access.Topic, inList, ""}}, encoded((*API).getTopics)},
+	{http.MethodGet, "/settings", anyKey, encoded((*API).getSettings)},
 	{http.MethodGet, "/offsets", needs{describeGroup, {access.Describe, access.Topic, inList, ""}}, encoded((*API).getOffsets)},
 	{http.MethodPut, "/offsets", needs{{access.Read, access.Group, inQuery, httpconn.ParamGroup}, {access.Read, access.Topic, asked, ""}}, (*API).putOffsets},
 	{http.MethodDelete, "/offsets", needs{deleteGroup, readTopic}, (*API).deleteOffset},

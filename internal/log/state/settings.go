@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -43,29 +44,92 @@ const MaxBatchBytesDefault = 1_048_588
 // maxBatchBytesMax bounds max-batch-bytes: no object may hold a larger record.
 const maxBatchBytesMax = 30 << 20
 
-// setting parses one setting: it returns the canonical text and sets the field of s.
-type setting struct {
-	name  string
+// Setting describes a setting of a topic. Validation, defaults, GET /settings and the help of
+// commands use the same table.
+type Setting struct {
+	Name    string
+	Default string
+	// DefaultCompacted is the default for topics with compaction, if it differs.
+	DefaultCompacted string
+	Choices          []string // allowed values; nil: a size or a time
+	Unit             string   // UnitBytes, UnitTime or ""
+	Min, Max         string   // bounds of a size or a time; "": none
+	Unlimited        bool     // also accepts unlimited
+	Meaning          string   // one sentence
+
+	// parse returns the canonical text and sets the field of s.
 	parse func(s *Settings, v string) (canonical string, err error)
 }
 
-var settings = []setting{
-	{"cleanup-policy", oneOf(func(s *Settings) *string { return &s.CleanupPolicy }, "delete", "compact", "compact,delete")},
-	{"retention-time", span(func(s *Settings) *time.Duration { return &s.RetentionTime }, true)},
-	{"retention-bytes", bytesOf(func(s *Settings, n int64) { s.RetentionBytes = n }, 1, math.MaxInt64, true)},
-	{"delete-retention-time", span(func(s *Settings) *time.Duration { return &s.DeleteRetentionTime }, false)},
-	{"min-compaction-lag", span(func(s *Settings) *time.Duration { return &s.MinCompactionLag }, false)},
-	{"timestamp-type", timestampType},
-	{"compression", oneOf(func(s *Settings) *string { return &s.Compression }, "producer", "none", "gzip", "snappy", "lz4", "zstd")},
-	{"max-batch-bytes", bytesOf(func(s *Settings, n int64) { s.MaxBatchBytes = int(n) }, 128, maxBatchBytesMax, false)},
-	{"key-index", boolean(func(s *Settings, b bool) { s.KeyIndex = b })},
+// The units of settings. A size may have a suffix like MiB. A time has suffixes, such as 90s or 7d.
+const (
+	UnitBytes = "bytes"
+	UnitTime  = "time"
+)
+
+var settings = []Setting{
+	oneOf(Setting{
+		Name: "cleanup-policy", Default: "delete", Choices: []string{"delete", "compact", "compact,delete"},
+		Meaning: "retention deletes old records (delete), only the newest record of each key stays (compact), or both",
+	}, func(s *Settings) *string { return &s.CleanupPolicy }),
+	span(Setting{
+		Name: "retention-time", Default: "unlimited", Unlimited: true, Min: "1s",
+		Meaning: "age at which records are deleted, such as 7d; not with compact alone",
+	}, func(s *Settings) *time.Duration { return &s.RetentionTime }),
+	bytesOf(Setting{
+		Name: "retention-bytes", Default: "unlimited", Unlimited: true, Min: "1",
+		Meaning: "size that each partition keeps at least, such as 10GiB; not with compact alone",
+	}, func(s *Settings, n int64) { s.RetentionBytes = n }),
+	span(Setting{
+		Name: "delete-retention-time", Default: "24h", Min: "0s",
+		Meaning: "compact: time for which a compacted tombstone (a record without a value) stays",
+	}, func(s *Settings) *time.Duration { return &s.DeleteRetentionTime }),
+	span(Setting{
+		Name: "min-compaction-lag", Default: "0s", Min: "0s",
+		Meaning: "compact: minimum age of records that are compacted",
+	}, func(s *Settings) *time.Duration { return &s.MinCompactionLag }),
+	{
+		Name: "timestamp-type", Default: TimestampCreate, Choices: []string{TimestampCreate, TimestampAppend}, parse: timestampType,
+		Meaning: "producer's timestamp, or append time of the broker; create and append for short",
+	},
+	oneOf(Setting{
+		Name: "compression", Default: "producer", Choices: []string{"producer", "none", "gzip", "snappy", "lz4", "zstd"},
+		Meaning: "codec of records that the broker encodes; batches of producers stay as they are",
+	}, func(s *Settings) *string { return &s.Compression }),
+	bytesOf(Setting{
+		Name: "max-batch-bytes", Default: strconv.Itoa(MaxBatchBytesDefault), Min: "128", Max: strconv.Itoa(maxBatchBytesMax),
+		Meaning: "size of the largest batch of a client",
+	}, func(s *Settings, n int64) { s.MaxBatchBytes = int(n) }),
+	{
+		Name: "key-index", Default: "false", DefaultCompacted: "true", Choices: []string{"false", "true"}, parse: keyIndex,
+		Meaning: "whether records can be found by key",
+	},
 }
+
+// defaults are the settings of a topic without settings, and of one with compaction.
+var defaults, defaultsCompacted = func() (of, compacted Settings) {
+	for i := range settings {
+		d := &settings[i]
+		d.mustParse(&of, d.Default)
+		d.mustParse(&compacted, cmp.Or(d.DefaultCompacted, d.Default))
+	}
+	return of, compacted
+}()
+
+func (d *Setting) mustParse(s *Settings, v string) {
+	if _, err := d.parse(s, v); err != nil {
+		panic(fmt.Sprintf("state: default of %s: %v", d.Name, err))
+	}
+}
+
+// SettingTable describes the settings of a topic.
+func SettingTable() []Setting { return slices.Clone(settings) }
 
 // SettingNames lists the settings of a topic.
 func SettingNames() []string {
 	names := make([]string, len(settings))
-	for i, s := range settings {
-		names[i] = s.name
+	for i := range settings {
+		names[i] = settings[i].Name
 	}
 	return names
 }
@@ -79,7 +143,7 @@ func CheckSettings(given map[string]string) (map[string]string, error) {
 	out := make(map[string]string, len(given))
 	var errs []error
 	for _, k := range slices.Sorted(maps.Keys(given)) {
-		i := slices.IndexFunc(settings, func(s setting) bool { return s.name == k })
+		i := slices.IndexFunc(settings, func(s Setting) bool { return s.Name == k })
 		if i < 0 {
 			errs = append(errs, fmt.Errorf("unknown setting %q; known settings: %s", k, strings.Join(SettingNames(), ", ")))
 			continue
@@ -98,13 +162,13 @@ func CheckSettings(given map[string]string) (map[string]string, error) {
 // Resolve fills in the defaults. It skips unknown and invalid settings, which CheckSettings
 // refuses.
 func Resolve(canonical map[string]string) Settings {
-	s := Settings{
-		CleanupPolicy: "delete", RetentionTime: Unlimited, RetentionBytes: Unlimited, DeleteRetentionTime: 24 * time.Hour,
-		TimestampType: TimestampCreate, Compression: "producer", MaxBatchBytes: MaxBatchBytesDefault,
+	s := defaults
+	if strings.HasPrefix(canonical["cleanup-policy"], "compact") {
+		s = defaultsCompacted
 	}
-	s.KeyIndex = strings.HasPrefix(canonical["cleanup-policy"], "compact")
-	for _, d := range settings {
-		if v, ok := canonical[d.name]; ok {
+	for i := range settings {
+		d := &settings[i]
+		if v, ok := canonical[d.Name]; ok {
 			t := s
 			if _, err := d.parse(&t, v); err == nil {
 				s = t
@@ -114,14 +178,16 @@ func Resolve(canonical map[string]string) Settings {
 	return s
 }
 
-func oneOf(field func(*Settings) *string, allowed ...string) func(*Settings, string) (string, error) {
-	return func(s *Settings, v string) (string, error) {
-		if !slices.Contains(allowed, v) {
-			return "", fmt.Errorf("%q is not one of %s", v, strings.Join(allowed, " | "))
+// oneOf adds the parser of a setting with choices.
+func oneOf(d Setting, field func(*Settings) *string) Setting {
+	d.parse = func(s *Settings, v string) (string, error) {
+		if !slices.Contains(d.Choices, v) {
+			return "", fmt.Errorf("%q is not one of %s", v, strings.Join(d.Choices, " | "))
 		}
 		*field(s) = v
 		return v, nil
 	}
+	return d
 }
 
 // timestampType accepts Kafka's names and shorter ones.
@@ -141,23 +207,24 @@ func timestampType(s *Settings, v string) (string, error) {
 // producer's timestamps. It only looks up one setting.
 func (t *Topic) LogAppendTime() bool { return t.Settings["timestamp-type"] == TimestampAppend }
 
-func boolean(set func(*Settings, bool)) func(*Settings, string) (string, error) {
-	return func(s *Settings, v string) (string, error) {
-		b, err := strconv.ParseBool(v)
-		if err != nil {
-			return "", fmt.Errorf("%q is not true or false", v)
-		}
-		set(s, b)
-		return strconv.FormatBool(b), nil
+func keyIndex(s *Settings, v string) (string, error) {
+	b, err := strconv.ParseBool(v)
+	if err != nil {
+		return "", fmt.Errorf("%q is not true or false", v)
 	}
+	s.KeyIndex = b
+	return strconv.FormatBool(b), nil
 }
 
 var bytesPattern = regexp.MustCompile(`^([0-9]{1,19})\s?(B|KiB|MiB|GiB|TiB)?$`)
 
-func bytesOf(set func(*Settings, int64), low, high int64, unlimited bool) func(*Settings, string) (string, error) {
+// bytesOf adds the parser of a size.
+func bytesOf(d Setting, set func(*Settings, int64)) Setting {
 	units := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-	return func(s *Settings, v string) (string, error) {
-		if unlimited && (v == "unlimited" || v == "-1") {
+	low, high := number(d.Min, 0), number(d.Max, math.MaxInt64)
+	d.Unit = UnitBytes
+	d.parse = func(s *Settings, v string) (string, error) {
+		if d.Unlimited && (v == "unlimited" || v == "-1") {
 			set(s, Unlimited)
 			return "unlimited", nil
 		}
@@ -173,14 +240,32 @@ func bytesOf(set func(*Settings, int64), low, high int64, unlimited bool) func(*
 		set(s, n*unit)
 		return strconv.FormatInt(n*unit, 10), nil
 	}
+	return d
+}
+
+// number returns a bound of a size, or otherwise without one.
+func number(text string, otherwise int64) int64 {
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic("state: bound of a setting: " + err.Error())
+	}
+	return n
 }
 
 var daysPattern = regexp.MustCompile(`^([0-9]{1,6})d(.*)$`)
 
-// span parses a Go duration that may begin with days: 7d, 1d12h, 90s.
-func span(field func(*Settings) *time.Duration, unlimited bool) func(*Settings, string) (string, error) {
-	return func(s *Settings, v string) (string, error) {
-		if unlimited && (v == "unlimited" || v == "-1") {
+// span adds the parser of a time: a Go duration that may begin with days: 7d, 1d12h, 90s.
+func span(d Setting, field func(*Settings) *time.Duration) Setting {
+	least, err := time.ParseDuration(d.Min)
+	if err != nil {
+		panic("state: bound of a setting: " + err.Error())
+	}
+	d.Unit = UnitTime
+	d.parse = func(s *Settings, v string) (string, error) {
+		if d.Unlimited && (v == "unlimited" || v == "-1") {
 			*field(s) = Unlimited
 			return "unlimited", nil
 		}
@@ -193,20 +278,16 @@ func span(field func(*Settings) *time.Duration, unlimited bool) func(*Settings, 
 			}
 			days, rest = time.Duration(n)*24*time.Hour, m[2]
 		}
-		var d time.Duration
+		var clock time.Duration
 		if rest != "" || days == 0 && v == "" {
 			var err error
-			if d, err = time.ParseDuration(rest); err != nil {
+			if clock, err = time.ParseDuration(rest); err != nil {
 				return "", fmt.Errorf("%q is not a time span like 90s, 12h or 7d", v)
 			}
 		}
-		least := time.Duration(0)
-		if unlimited {
-			least = time.Second
-		}
-		sum := d + days
+		sum := clock + days
 		switch {
-		case sum < d: // overflow
+		case sum < clock: // overflow
 			return "", fmt.Errorf("%s is more than 100000d", v)
 		case sum < least:
 			return "", fmt.Errorf("%s is less than %s", v, least)
@@ -214,6 +295,7 @@ func span(field func(*Settings) *time.Duration, unlimited bool) func(*Settings, 
 		*field(s) = sum
 		return sum.String(), nil
 	}
+	return d
 }
 
 // GroupNameMax is the maximum length of a consumer group's name in bytes.
