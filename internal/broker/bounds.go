@@ -107,6 +107,32 @@ func (b *Broker) EpochAt(topic record.ID, partition int32, offset int64) (epoch 
 	return epoch, known, err
 }
 
+// OffsetBelow returns an offset from which about n records lie below another offset. It counts from
+// the state, which knows the number of records in each range and not where compaction has removed
+// some. It is at least the start, and below the given offset unless that is at the start. Errors:
+// those of Bounds.
+func (b *Broker) OffsetBelow(topic record.ID, partition int32, offset, n int64) (from int64, err error) {
+	err = b.inPartition(topic, partition, func(p *state.Partition) {
+		from = p.Start
+		for i := len(p.Ranges) - 1; i >= 0; i-- {
+			r := &p.Ranges[i]
+			base, end := max(r.Base, p.Start), min(r.End(), offset)
+			if end <= base || r.Lost() || r.Records == 0 {
+				continue
+			}
+			// The records are taken to be spread evenly.
+			share := float64(r.Records) / float64(r.Span)
+			if have := int64(share * float64(end-base)); have < n {
+				n -= have
+				continue
+			}
+			from = max(base, end-int64(math.Ceil(float64(n)/share)))
+			return
+		}
+	})
+	return min(from, offset), err
+}
+
 // TimeSpan is a range's offsets, with the bounds of its records' timestamps in milliseconds. After
 // compaction or a trim the bounds may be those of removed records.
 type TimeSpan struct {

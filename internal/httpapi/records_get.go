@@ -46,7 +46,12 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 	if form == api.EventStream {
 		return a.follow(w, r, q, g)
 	}
-	g.Begin(q)
+	backwards := isNewest(q)
+	if backwards {
+		g.beginNewest(q, form)
+	} else {
+		g.Begin(q)
+	}
 	lastEventID(q, r) // has no effect here, but must be valid
 	g.MaxRecords = q.Number(httpconn.ParamMaxRecords, maxRecordsDefault, math.MaxInt64)
 	if g.MaxRecords == 0 {
@@ -65,7 +70,7 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 	if q.Fault != nil {
 		return q.Fault
 	}
-	if latest = latest || g.Edge == Latest; latest || g.Group != "" || g.Edge != "" {
+	if latest = latest || g.Edge == Latest; latest || backwards || g.Group != "" || g.Edge != "" {
 		if err := g.Confirm(r, latest); err != nil {
 			return err
 		}
@@ -75,6 +80,9 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 		return g.Batches(w, r)
 	}
 	g.MaxRecords = min(g.MaxRecords, int64(a.o.RecordsMax))
+	if backwards {
+		return encoded(func(_ *API, w http.ResponseWriter, r *http.Request, _ *caller) error { return g.newestText(w, r, form) })(a, w, r, by)
+	}
 	switch form {
 	case api.JSON:
 		return a.text(w, r, g, encoding.Array)

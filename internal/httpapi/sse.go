@@ -20,6 +20,9 @@ const streamRecords = 1024
 // lasts as long as the client, the broker, max-records and timeout allow. Last-Event-ID resumes
 // after that offset and overrides other parameters.
 func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params, g *Reading) error {
+	if isNewest(q) {
+		q.Fail(httpconn.ParamOrder, "%s: not with %s, which follows the partition", newestFirst, api.EventStream)
+	}
 	if last, given := lastEventID(q, r); given {
 		g.Offset = last + 1
 	} else {
