@@ -46,9 +46,29 @@ type Trigger struct {
 	// this name.
 	TopicMissing bool `json:"topic_missing"`
 	// Blocked: its deliveries wait for this reason, such as a missing key of its secrets.
-	Blocked   string    `json:"blocked,omitempty"`
-	CreatedAt time.Time `json:"created_at"` // creation of the first version
-	VersionAt time.Time `json:"version_at"` // creation of this version
+	Blocked string `json:"blocked,omitempty"`
+	// Firings is present in answers to GET with counts=true.
+	Firings   *TriggerFirings `json:"firings,omitempty"`
+	CreatedAt time.Time       `json:"created_at"` // creation of the first version
+	VersionAt time.Time       `json:"version_at"` // creation of this version
+}
+
+// TriggerFirings counts the firings of a trigger, by its newest ones.
+type TriggerFirings struct {
+	// States counts firings by state, Day and Week those of the last 24 hours and 7 days.
+	States map[string]int `json:"states"`
+	Day    int            `json:"day"`
+	Week   int            `json:"week"`
+	// Since: older firings than this one are not counted; null: all firings are counted.
+	Since *time.Time `json:"since"`
+	Last  *time.Time `json:"last"` // time of the newest firing; null: none
+	// Pending is the number of pending firings, at most 1,000, and OldestPending the time of the
+	// oldest of these; null: none.
+	Pending       int        `json:"pending"`
+	OldestPending *time.Time `json:"oldest_pending"`
+	// LagSeconds is an upper bound on the age of the events and deadlines that the triggers of the
+	// broker have not processed; 0: none.
+	LagSeconds float64 `json:"lag_seconds"`
 }
 
 // Secrets is the state of the secrets of triggers, and the answer to POST /secrets/rewrap. Keys are

@@ -79,6 +79,7 @@ var wire = []any{
 	api.Topics{},
 	api.Trigger{},
 	api.TriggerSpec{},
+	api.TriggerFirings{},
 	api.TriggerStored{},
 	api.Triggers{},
 	api.Upgrade{},

@@ -96,6 +96,17 @@ func (c *Client) Triggers(ctx context.Context) ([]Trigger, error) {
 	return all.Triggers, err
 }
 
+// CountedTrigger is Trigger, with Firings.
+func (c *Client) CountedTrigger(ctx context.Context, id string) (Trigger, error) {
+	return get[Trigger](ctx, c, "/triggers/"+url.PathEscape(id), url.Values{"counts": {"true"}})
+}
+
+// CountedTriggers is Triggers, with Firings.
+func (c *Client) CountedTriggers(ctx context.Context) ([]Trigger, error) {
+	all, err := get[api.Triggers](ctx, c, "/triggers", url.Values{"counts": {"true"}})
+	return all.Triggers, err
+}
+
 // DeleteTrigger deletes a trigger and drops its undelivered firings. Error: ErrUnknownTrigger.
 func (c *Client) DeleteTrigger(ctx context.Context, id string) error {
 	return c.call(ctx, &request{method: http.MethodDelete, path: "/triggers/" + url.PathEscape(id), write: true}, nil)

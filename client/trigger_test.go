@@ -78,15 +78,7 @@ func TestTriggersOfAClient(t *testing.T) {
 		}
 		return len(list) > 0 && !list[0].RecordedAt.IsZero()
 	})
-	for want, q := range map[string]client.FiringQuery{
-		list[0].ID: {Entity: "ü/1", Newest: true, Before: list[0].Seq + 1},
-		"":         {Entity: "ü/1", State: "dead", Newest: true},
-	} {
-		got, next, err := c.Firings(ctx, q)
-		if err != nil || next != 0 || len(got) != min(len(want), 1) || len(got) > 0 && got[0].ID != want {
-			t.Errorf("%+v: %+v, %d, %v", q, got, next, err)
-		}
-	}
+	selectFirings(t, c, list[0])
 	one, err := c.Firing(ctx, list[0].ID)
 	if err != nil || len(one.Witness) != 2 || one.Entity != "ü/1" {
 		t.Errorf("%+v, %v", one, err)
@@ -111,6 +103,9 @@ func TestTriggersOfAClient(t *testing.T) {
 	}
 	if list, _, err := c.Firings(ctx, client.FiringQuery{}); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
+	}
+	if all, err := c.CountedTriggers(ctx); err != nil || len(all) != 1 || all[0].Firings == nil || len(all[0].Firings.States) != 0 {
+		t.Errorf("%+v, %v", all, err)
 	}
 	if all, err := c.Triggers(ctx); err != nil || len(all) != 1 || all[0].ID != "ab" {
 		t.Errorf("%+v, %v", all, err)
@@ -137,5 +132,23 @@ func TestExpressionErrorsHaveTheirPosition(t *testing.T) {
 	}
 	if _, err := realBroker(t).Triggers(t.Context()); !errors.Is(err, client.ErrTriggersOff) {
 		t.Error(err)
+	}
+}
+
+// selectFirings finds the only firing of trigger ab with filters, and in counts.
+func selectFirings(t *testing.T, c *client.Client, one client.Firing) {
+	t.Helper()
+	ctx := t.Context()
+	for want, q := range map[string]client.FiringQuery{
+		one.ID: {Entity: "ü/1", Newest: true, Before: one.Seq + 1},
+		"":     {Entity: "ü/1", State: "dead", Newest: true},
+	} {
+		got, next, err := c.Firings(ctx, q)
+		if err != nil || next != 0 || len(got) != min(len(want), 1) || len(got) > 0 && got[0].ID != want {
+			t.Errorf("%+v: %+v, %d, %v", q, got, next, err)
+		}
+	}
+	if x, err := c.CountedTrigger(ctx, "ab"); err != nil || x.Firings.Week != 1 || x.Firings.Last == nil || !x.Firings.Last.Equal(one.At) {
+		t.Errorf("%+v, %v", x.Firings, err)
 	}
 }

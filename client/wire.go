@@ -24,6 +24,8 @@ type (
 	OffsetResult = api.OffsetResult
 	// Trigger is the definition and the state of a trigger.
 	Trigger = api.Trigger
+	// TriggerFirings counts the firings of a trigger.
+	TriggerFirings = api.TriggerFirings
 	// StoredTrigger is the answer of PutTrigger.
 	StoredTrigger = api.TriggerStored
 	// HistoryStart is the start offset of a partition.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -54,9 +56,33 @@ func instant(t time.Time) string {
 }
 
 func newTriggerList(r *remote) *cobra.Command {
-	return newList(r, "triggers", (*client.Client).Triggers, "ID\tVERSION\tSTATUS\tFIRE\tEXPRESSION", func(w io.Writer, t *client.Trigger) {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", t.ID, t.Version, triggerStatus(t), t.Fire, shorten(t.Text))
-	})
+	var counts bool
+	cmd := newShow(r, &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List all triggers", Args: cobra.NoArgs},
+		func(ctx context.Context, c *client.Client, _ []string) ([]client.Trigger, error) {
+			if counts {
+				return c.CountedTriggers(ctx)
+			}
+			return c.Triggers(ctx)
+		},
+		func(out io.Writer, list *[]client.Trigger) error {
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			head := ""
+			if counts {
+				head = "24H\t7D\tPENDING\tDEAD\tLAST\t"
+			}
+			fmt.Fprintf(w, "ID\tVERSION\tSTATUS\tFIRE\t%sEXPRESSION\n", head)
+			for i := range *list {
+				t := &(*list)[i]
+				fmt.Fprintf(w, "%s\t%d\t%s\t%s\t", t.ID, t.Version, triggerStatus(t), t.Fire)
+				if f := t.Firings; f != nil {
+					fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t", f.Day, f.Week, f.Pending, f.States["dead"], next(f.Last))
+				}
+				fmt.Fprintln(w, shorten(t.Text))
+			}
+			return w.Flush()
+		})
+	cmd.Flags().BoolVar(&counts, "counts", false, "count the newest firings of each trigger")
+	return cmd
 }
 
 func triggerStatus(t *client.Trigger) string {
@@ -88,7 +114,7 @@ func newTriggerShow(r *remote) *cobra.Command {
 	return newShow(r, &cobra.Command{
 		Use: "show ID", Short: "Show a trigger, without its secrets", Args: cobra.ExactArgs(1), ValidArgsFunction: r.triggerIDs,
 	}, func(ctx context.Context, c *client.Client, args []string) (client.Trigger, error) {
-		return c.Trigger(ctx, args[0])
+		return c.CountedTrigger(ctx, args[0])
 	}, printTrigger)
 }
 
@@ -114,6 +140,18 @@ func printTrigger(out io.Writer, t *client.Trigger) error {
 	line("on retract", t.OnRetract)
 	line("deliver", string(t.Deliver))
 	line("made", instant(t.CreatedAt))
+	if f := t.Firings; f != nil {
+		line("firings", fmt.Sprintf("%d in 24 hours, %d in 7 days, the last at %s", f.Day, f.Week, next(f.Last)))
+		for _, state := range slices.Sorted(maps.Keys(f.States)) {
+			line("  "+state, fmt.Sprint(f.States[state]))
+		}
+		if f.OldestPending != nil {
+			line("pending since", instant(*f.OldestPending))
+		}
+		if f.Since != nil {
+			line("counted since", instant(*f.Since))
+		}
+	}
 	return w.Flush()
 }
 

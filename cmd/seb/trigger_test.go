@@ -69,13 +69,15 @@ func TestCommandsOfATrigger(t *testing.T) {
 		t.Fatalf("%s, %+v, %v", fires, list, err)
 	}
 	for text, args := range map[string][]string{
-		"a THEN b":                  {"list"},
-		"cooldown    2h":            {"show", "ab"},
-		`"text": "a THEN b"`:        {"show", "ab", "--json"},
-		`{"topic":"mails"}`:         {"show", "ab"},
-		"value  true":               {"explain", "ab", "u1"},
-		"fired  2":                  {"explain", "ab", "u1"},
-		"must not come  c, until 2": {"explain", "absent", "u1"},
+		"a THEN b":                   {"list"},
+		"cooldown       2h":          {"show", "ab"},
+		"1 in 24 hours, 1 in 7 days": {"show", "ab"},
+		"24H  7D  PENDING":           {"list", "--counts"},
+		`"text": "a THEN b"`:         {"show", "ab", "--json"},
+		`{"topic":"mails"}`:          {"show", "ab"},
+		"value  true":                {"explain", "ab", "u1"},
+		"fired  2":                   {"explain", "ab", "u1"},
+		"must not come  c, until 2":  {"explain", "absent", "u1"},
 		"must come  count(a) >= 3, 1 of 3 so far\n": {"explain", "often", "u1"},
 		`"known": false`:              {"explain", "ab", "u2", "--json"},
 		`"event": "b"`:                {"firing", list[0].ID},

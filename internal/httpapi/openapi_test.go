@@ -146,7 +146,7 @@ func TestSpecAndRoutesAreTheSame(t *testing.T) {
 	}
 }
 
-var fullTrigger = api.Trigger{Late: true, Blocked: "b", Cooldown: "1d", OnRetract: "notify", Deliver: []byte("{}")}
+var fullTrigger = api.Trigger{Firings: &api.TriggerFirings{}, Late: true, Blocked: "b", Cooldown: "1d", OnRetract: "notify", Deliver: []byte("{}")}
 
 // adminValues are values of the types of administration with all members.
 var adminValues = map[string]any{
@@ -204,8 +204,8 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"TriggerSpec": api.TriggerSpec{
 			Topic: "t", Fire: "f", Cooldown: "1d", Backfill: "b", CarryFired: new(true), OnRetract: "n", Status: "s", Deliver: []byte("{}"),
 		},
-		"Trigger":       fullTrigger,
-		"Triggers":      api.Triggers{},
+		"Trigger":  fullTrigger,
+		"Triggers": api.Triggers{}, "TriggerFirings": api.TriggerFirings{},
 		"TriggerStored": api.TriggerStored{Trigger: fullTrigger},
 		"HistoryStart":  api.HistoryStart{},
 		"Firings":       api.Firings{},
@@ -247,7 +247,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		}
 	}
 	known := map[string]bool{
-		"Last-Event-ID": true, "If-None-Match": true, VariableID: false, VariableEntity: false, ParamTrigger: false, ParamState: false,
+		"Last-Event-ID": true, "If-None-Match": true, VariableID: false, VariableEntity: false, ParamTrigger: false, ParamState: false, ParamCounts: false,
 	}
 	for _, name := range []string{api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence} {
 		known[name] = false

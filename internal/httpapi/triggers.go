@@ -140,11 +140,53 @@ func checkEntity(text string) error {
 	return nil
 }
 
+// ParamCounts asks for the counts of firings.
+const ParamCounts = "counts"
+
+// Bounds of the firings that are counted: in an answer about one trigger, and in a list those of all
+// triggers together, with a minimum and a maximum for each.
+const (
+	countedOne  = 10_000
+	countedAll  = 20_000
+	countedMin  = 10
+	countedMax  = 1000
+	countsBytes = 4 << 10
+)
+
+// firings adds the counts of up to limit firings.
+func firings(ctx context.Context, e *trigger.Engine, x *api.Trigger, limit int) error {
+	c, err := e.Counts(ctx, x.ID, limit)
+	if err != nil {
+		return triggerFault(err)
+	}
+	x.Firings = &api.TriggerFirings{
+		States: map[string]int{}, Day: c.Day, Week: c.Week, Since: instantIf(c.Since), Last: instantIf(c.Last),
+		Pending: c.Pending, OldestPending: instantIf(c.Oldest), LagSeconds: e.LagTime().Seconds(),
+	}
+	for state, n := range c.States {
+		x.Firings.States[string(state)] = n
+	}
+	return nil
+}
+
+// countedEach returns the bound for each trigger of a list; 0: nothing is counted.
+func countedEach(e *trigger.Engine, counts bool) (int, error) {
+	all, err := e.Triggers()
+	if err != nil || !counts {
+		return 0, triggerFault(err)
+	}
+	return min(max(countedAll/max(len(all), 1), countedMin), countedMax), nil
+}
+
 // List calls add for each trigger that the client may read, ordered by ID: with the memory to show it, and a function that
 // shows it, which returns nil if the trigger was deleted meanwhile. Each trigger is read when it is
 // shown.
-func (t *Triggers) List(ctx context.Context, by *caller, add func(size int64, show func() (any, error)) error) error {
+func (t *Triggers) List(ctx context.Context, by *caller, counts bool, add func(size int64, show func() (any, error)) error) error {
 	e, err := t.engine()
+	if err != nil {
+		return err
+	}
+	counted, err := countedEach(e, counts)
 	if err != nil {
 		return err
 	}
@@ -156,7 +198,7 @@ func (t *Triggers) List(ctx context.Context, by *caller, add func(size int64, sh
 		if id = h.ID; !by.Allow(access.Read, access.Trigger, id) {
 			continue
 		}
-		err = add(shownBytes(h), func() (any, error) {
+		err = add(shownBytes(h)+countsBytes, func() (any, error) {
 			t.list.Lock()
 			defer t.list.Unlock()
 			h, d, err := e.Stored(ctx, id)
@@ -166,7 +208,11 @@ func (t *Triggers) List(ctx context.Context, by *caller, add func(size int64, sh
 			if err != nil {
 				return nil, triggerFault(err)
 			}
-			return shownBy(e, h, d)
+			out, err := shownBy(e, h, d)
+			if err == nil && counted > 0 {
+				err = firings(ctx, e, &out, counted)
+			}
+			return out, err
 		})
 		if err != nil {
 			return err
@@ -176,7 +222,16 @@ func (t *Triggers) List(ctx context.Context, by *caller, add func(size int64, sh
 
 // Get answers GET /triggers/{id}.
 func (t *Triggers) Get(c *triggerCall) (*api.Trigger, error) {
-	return c.get(c.r.Context(), c.r.PathValue(VariableID))
+	q := httpconn.ParseParams(c.r.URL.RawQuery)
+	counts := q.Bool(ParamCounts)
+	if q.Fault != nil {
+		return nil, q.Fault
+	}
+	out, err := c.get(c.r.Context(), c.r.PathValue(VariableID))
+	if err == nil && counts {
+		err = firings(c.r.Context(), c.Engine, out, countedOne)
+	}
+	return out, err
 }
 
 func (c *triggerCall) get(ctx context.Context, id string) (*api.Trigger, error) {
@@ -288,7 +343,12 @@ func doing(do func(t *Triggers, r *http.Request, by *caller) error) serveFunc {
 }
 
 func (a *API) getTriggers(w http.ResponseWriter, r *http.Request, by *caller) error {
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	counts := q.Bool(ParamCounts)
+	if q.Fault != nil {
+		return q.Fault
+	}
 	a.readHeaders(w)
 	l := a.newList(w, "triggers")
-	return l.end(a.triggers.List(r.Context(), by, func(size int64, show func() (any, error)) error { return l.add(r.Context(), size, show) }))
+	return l.end(a.triggers.List(r.Context(), by, counts, func(size int64, show func() (any, error)) error { return l.add(r.Context(), size, show) }))
 }

@@ -228,6 +228,21 @@ func TestFiringsAreSelectedOverHTTP(t *testing.T) {
 	s.fired(t, "held", 6)
 	var all api.Firings
 	s.must(200, s.get("/firings"), &all)
+	var list api.Triggers
+	s.must(200, s.get("/triggers?counts=true"), &list)
+	var one api.Trigger
+	s.must(200, s.get("/triggers/held?counts=true"), &one)
+	for _, f := range []*api.TriggerFirings{list.Triggers[1].Firings, one.Firings} {
+		if f == nil || f.States["suppressed"] != 6 || len(f.States) != 1 || f.Day != 6 || f.Week != 6 || f.Since != nil || f.Last == nil || f.OldestPending != nil {
+			t.Errorf("%+v", f)
+		}
+	}
+	if f := list.Triggers[0].Firings; f.Pending != 6 || f.OldestPending == nil || !f.OldestPending.Equal(all.Firings[0].At) {
+		t.Errorf("%+v", f)
+	}
+	if p := s.get("/triggers?counts=1").problem(t); p.Code != api.BadRequest || p.Field != "counts" {
+		t.Errorf("%+v", p)
+	}
 	for query, match := range map[string]func(x *api.Firing) bool{
 		"":                              func(*api.Firing) bool { return true },
 		"entity=u1":                     func(x *api.Firing) bool { return x.Entity == "u1" },

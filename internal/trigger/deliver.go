@@ -157,6 +157,17 @@ func (e *Engine) Firings(ctx context.Context, q FiringQuery) (list []Firing, err
 	return query(e.follower, func(f store.Queries) ([]Firing, error) { return f.Firings(ctx, q) })
 }
 
+// Counts are the firings of a trigger, by its newest ones.
+type Counts = store.Counts
+
+// Counts counts up to limit firings of a trigger, the newest first.
+func (e *Engine) Counts(ctx context.Context, trigger string, limit int) (Counts, error) {
+	if limit < 1 || limit > LimitMax {
+		return Counts{}, fmt.Errorf("%w: limit: want 1 to %d, given %d", ErrInvalid, LimitMax, limit)
+	}
+	return query(e.follower, func(q store.Queries) (Counts, error) { return q.Counts(ctx, trigger, e.opt.Now(), limit) })
+}
+
 // MatchedEvent is an event of the log that made a firing true.
 type MatchedEvent struct {
 	rule.Event

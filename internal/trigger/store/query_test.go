@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
 )
@@ -79,6 +81,9 @@ func TestFiringsFollowAnIndex(t *testing.T) {
 			}
 		}
 	}
+	if _, err := f.Counts(t.Context(), "t", time.Now(), 1); err != nil {
+		t.Fatal(err)
+	}
 	texts := slices.Collect(maps.Keys(f.conn.statements))
 	n := 0
 	for _, text := range texts {
@@ -89,7 +94,7 @@ func TestFiringsFollowAnIndex(t *testing.T) {
 			if err := scan(&id, &parent, &unused, &step); err != nil {
 				return err
 			}
-			if n++; strings.Contains(step, "SCAN") || strings.Contains(step, "TEMP") {
+			if n++; strings.Contains(step, "SCAN fire") || strings.Contains(text, "due") && strings.Contains(step, "fire_trig") || strings.Contains(step, "TEMP") {
 				t.Errorf("%s: %s", text, step)
 			}
 			return nil
@@ -100,5 +105,40 @@ func TestFiringsFollowAnIndex(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("%d steps were examined: %q", n, texts)
+	}
+}
+
+// TestFiringsAreCounted: the newest firings are counted, and the pending ones of any age.
+func TestFiringsAreCounted(t *testing.T) {
+	f := open(t, filepath.Join(t.TempDir(), "triggers.db"))
+	now := time.UnixMilli(1_700_000_000_000)
+	ago := func(d time.Duration) int64 { return now.Add(-d).UnixMilli() }
+	const day = 24 * time.Hour
+	update(t, f, func(tx *Tx) error {
+		for i, x := range []Firing{
+			{At: ago(30 * day), State: rule.Pending, NextTry: 1},
+			{At: ago(20 * day), State: rule.Dead},
+			{At: ago(7 * day), State: rule.Dead},
+			{At: ago(2 * day), State: rule.Delivered},
+			{At: ago(time.Hour), State: rule.Pending, NextTry: 2},
+		} {
+			x.Trigger, x.Entity, x.Version, x.ID = "t", "e", 1, rule.MakeID("t", 1, "e", fmt.Sprint(i))
+			if _, err := tx.AddFiring(&x); err != nil {
+				return err
+			}
+		}
+		_, err := tx.AddFiring(&Firing{ID: rule.MakeID("u", 1, "e", "c"), Trigger: "u", Entity: "e", At: now.UnixMilli(), State: rule.Dead})
+		return err
+	})
+	for limit, want := range map[int]Counts{
+		5: {States: map[rule.State]int{rule.Pending: 2, rule.Dead: 2, rule.Delivered: 1}, Day: 1, Week: 3, Last: ago(time.Hour), Pending: 2, Oldest: ago(30 * day)},
+		2: {States: map[rule.State]int{rule.Pending: 1, rule.Delivered: 1}, Day: 1, Week: 2, Since: ago(2 * day), Last: ago(time.Hour), Pending: 2, Oldest: ago(30 * day)},
+	} {
+		if got, err := f.Counts(t.Context(), "t", now, limit); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("limit %d: %+v, %v, want %+v", limit, got, err, want)
+		}
+	}
+	if got, err := f.Counts(t.Context(), "none", now, 5); err != nil || !reflect.DeepEqual(got, Counts{States: map[rule.State]int{}}) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
