@@ -27,4 +27,17 @@ type Evaluation struct {
 	Why string `json:"why"`
 	// Witness has the indexes of the matched events in the request, from 0.
 	Witness []int `json:"witness"`
+	// Steps has the value at each event and deadline, if the request has trace. Truncated: there are
+	// more steps.
+	Steps     []EvaluationStep `json:"steps,omitempty"`
+	Truncated bool             `json:"truncated,omitempty"`
+}
+
+// EvaluationStep is an event or a deadline of an evaluation.
+type EvaluationStep struct {
+	At    time.Time `json:"at"`
+	Event *int      `json:"event"` // index in the request, from 0; null: a deadline
+	// Skipped is why the event has no effect: not_mentioned, duplicate_id or not_yet.
+	Skipped string `json:"skipped,omitempty"`
+	Value   string `json:"value"` // from then on: true, pending or false
 }

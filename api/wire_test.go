@@ -38,6 +38,7 @@ var wire = []any{
 	api.Settings{},
 	api.DryRun{},
 	api.Evaluation{},
+	api.EvaluationStep{},
 	api.EventStored{},
 	api.Explanation{},
 	api.Firing{},

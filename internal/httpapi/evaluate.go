@@ -27,6 +27,9 @@ const (
 	evaluationTime = 10 * time.Second
 	// decodedShare bounds the memory of a question, as a multiple of its text.
 	decodedShare = 8
+	// stepsMax bounds the steps of an answer, stepBytes the memory of one.
+	stepsMax  = 10_000
+	stepBytes = 512
 )
 
 // Evaluator answers POST /evaluate. All methods may be called concurrently.
@@ -61,19 +64,34 @@ func (e *Evaluator) Evaluate(w http.ResponseWriter, r *http.Request, m budget.Ar
 	if err != nil {
 		return nil, questionFault(err)
 	}
-	answer, err := e.answer(r.Context(), q)
+	var steps []api.EvaluationStep
+	var trace func(explain.Moment)
+	truncated := false
+	if q.Trace {
+		most := min(stepsMax, 1000+2*len(q.Events))
+		if err := in.Memory.Hold(int64(most) * stepBytes); err != nil {
+			return nil, err
+		}
+		trace = func(m explain.Moment) {
+			if truncated = truncated || len(steps) == most; !truncated {
+				steps = append(steps, m.Step())
+			}
+		}
+	}
+	answer, err := e.answer(r.Context(), q, trace)
 	if err != nil {
 		return nil, questionFault(err)
 	}
 	out := answer.Evaluation()
+	out.Steps, out.Truncated = steps, truncated
 	return &out, nil
 }
 
 // answer acquires the semaphore and answers q.
-func (e *Evaluator) answer(ctx context.Context, q *explain.Question) (a *explain.Answer, err error) {
+func (e *Evaluator) answer(ctx context.Context, q *explain.Question, trace func(explain.Moment)) (a *explain.Answer, err error) {
 	s := slot{e.sem, e.stops, evaluationTime, "no evaluation finished within %s", "evaluation takes more than %s; give fewer events or a simpler expression"}
 	err = s.use(ctx, func(ctx context.Context) error {
-		a, err = q.Answer(ctx, nil)
+		a, err = q.Answer(ctx, trace)
 		return err
 	})
 	return a, err

@@ -93,3 +93,27 @@ func TestEvaluateFaults(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// TestEvaluateStepByStep: every event and deadline is a step, up to a limit.
+func TestEvaluateStepByStep(t *testing.T) {
+	s := start(t)
+	var out api.Evaluation
+	s.must(200, s.send("POST", "/evaluate", `{"expr":"A THEN (NOT B WITHIN 1 h)","trace":true,"at":"2026-03-01T14:00:00Z","events":[
+		{"event":"A","at":"2026-03-01T12:00:00Z","id":"1"},{"event":"A","at":"2026-03-01T12:00:00Z","id":"1"},
+		{"event":"C","at":"2026-03-01T12:30:00Z"},{"event":"B","at":"2026-03-01T15:00:00Z"}]}`), &out)
+	const want = `[{"at":"2026-03-01T12:00:00Z","event":0,"value":"pending"},{"at":"2026-03-01T12:00:00Z","event":1,"skipped":"duplicate_id","value":"pending"},` +
+		`{"at":"2026-03-01T12:30:00Z","event":2,"skipped":"not_mentioned","value":"pending"},{"at":"2026-03-01T15:00:00Z","event":3,"skipped":"not_yet","value":"pending"},` +
+		`{"at":"2026-03-01T13:00:00Z","event":null,"value":"true"}]`
+	if got, _ := json.Marshal(out.Steps); string(got) != want || out.Truncated || !out.Value {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	var events []map[string]string
+	for range explain.EventsMax {
+		events = append(events, map[string]string{"event": "A", "at": "2026-03-01T12:00:00Z"})
+	}
+	question := map[string]any{"expr": "A THEN (NOT B WITHIN 1 h)", "trace": true, "events": events, "at": "2026-03-02T12:00:00Z"}
+	out = api.Evaluation{}
+	if s.must(200, s.evaluation(question), &out); len(out.Steps) != stepsMax || !out.Truncated {
+		t.Errorf("%d steps, truncated %t", len(out.Steps), out.Truncated)
+	}
+}

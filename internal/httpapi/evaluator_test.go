@@ -25,12 +25,12 @@ func TestEvaluationsQueue(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := e.answer(ctx, q); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := e.answer(ctx, q, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	done := make(chan error)
 	go func() {
-		_, err := e.answer(t.Context(), q)
+		_, err := e.answer(t.Context(), q, nil)
 		done <- err
 	}()
 	<-e.sem
@@ -39,7 +39,7 @@ func TestEvaluationsQueue(t *testing.T) {
 	}
 	e.sem <- struct{}{}
 	go func() {
-		_, err := e.answer(t.Context(), q)
+		_, err := e.answer(t.Context(), q, nil)
 		done <- err
 	}()
 	stops.Stop()
@@ -60,7 +60,7 @@ func TestEvaluationTimeout(t *testing.T) {
 			e.sem <- struct{}{}
 		}
 		began := time.Now()
-		_, err := e.answer(t.Context(), &explain.Question{})
+		_, err := e.answer(t.Context(), &explain.Question{}, nil)
 		var p *api.Problem
 		if !errors.As(err, &p) || p.Code != api.OverBudget || time.Since(began) != evaluationTime {
 			t.Errorf("%v after %s", err, time.Since(began))

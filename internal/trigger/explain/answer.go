@@ -51,6 +51,23 @@ type Moment struct {
 	Value monitor.Value // from then on
 }
 
+// Step returns a moment as in answers.
+func (m *Moment) Step() api.EvaluationStep {
+	s := api.EvaluationStep{At: time.UnixMilli(m.At).UTC(), Value: m.Value.String()}
+	if m.Event >= 0 {
+		s.Event = &m.Event
+	}
+	switch m.Skip {
+	case Unmentioned:
+		s.Skipped = "not_mentioned"
+	case Repeated:
+		s.Skipped = "duplicate_id"
+	case NotYet:
+		s.Skipped = "not_yet"
+	}
+	return s
+}
+
 // Answer evaluates the history up to the question's instant. An event that is older than the one
 // before it gets the time of that one, as in the log, where time does not go back. Events after the
 // instant have no effect. trace, if not nil, is called for every event, and for every deadline at

@@ -37,6 +37,7 @@ type Question struct {
 	Expr   driplang.Expr
 	Events []Event // in the order of the log
 	At     int64   // ms since 1970
+	Trace  bool    // the answer has the steps
 }
 
 // Fault is an invalid question, except for its expression: that is a *driplang.Error.
@@ -73,14 +74,15 @@ type jsonEvent struct {
 }
 
 // Parse parses {"expr": text or JSON form, "events":
-// [{"event","at"|"occurred_at","id"?,"data"?,"entity_id"?}], "at"} of at most BodyMax bytes. All
-// events with an entity_id must have the same one. Errors: *driplang.Error, *Fault. The question
+// [{"event","at"|"occurred_at","id"?,"data"?,"entity_id"?}], "at", "trace"?} of at most BodyMax
+// bytes. All events with an entity_id must have the same one. Errors: *driplang.Error, *Fault. The question
 // shares no memory with body.
 func Parse(body []byte) (*Question, error) {
 	var given struct {
 		Expr   json.RawMessage `json:"expr"`
 		Events eventList       `json:"events"`
 		At     *string         `json:"at"`
+		Trace  bool            `json:"trace"`
 	}
 	if len(body) > BodyMax {
 		return nil, fault("body", "%d bytes, the limit is %d", len(body), BodyMax)
@@ -91,7 +93,7 @@ func Parse(body []byte) (*Question, error) {
 	if given.Expr == nil {
 		return nil, fault("expr", "missing")
 	}
-	q := &Question{Events: given.Events}
+	q := &Question{Events: given.Events, Trace: given.Trace}
 	if err := q.only(""); err != nil {
 		return nil, err
 	}
