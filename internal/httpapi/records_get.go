@@ -40,7 +40,11 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 		return problem.New(api.NotAcceptable, "want one of %s", strings.Join(readTypes, ", "))
 	}
 	q := httpconn.ParseParams(r.URL.RawQuery)
-	g := a.source.New(q.Topic(), q.Partition())
+	partition := int32(0)
+	if form != api.EventStream || !asksForAll(q) {
+		partition = q.Partition()
+	}
+	g := a.source.New(q.Topic(), partition)
 	g.by = by
 	latest := q.Latest()
 	if form == api.EventStream {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -23,14 +24,21 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params,
 	if isNewest(q) {
 		q.Fail(httpconn.ParamOrder, "%s: not with %s, which follows the partition", newestFirst, api.EventStream)
 	}
-	if last, given := lastEventID(q, r); given {
+	s := &stream{a: a, Reading: g, w: w, form: encoding.Events, collect: g.collectText}
+	start := func() error { return g.Confirm(r, true) }
+	if asksForAll(q) {
+		all := &topicStream{Reading: g}
+		all.beginAll(q, r)
+		s.form, s.collect, s.all = encoding.TopicEvents, all.collect, true
+		start = func() error { return all.confirm(r.Context()) }
+	} else if last, given := lastEventID(q, r); given {
 		g.Offset = last + 1
 	} else {
 		g.Begin(q)
 	}
-	left := q.Number(httpconn.ParamMaxRecords, math.MaxInt64, math.MaxInt64)
-	if left == 0 {
-		left = math.MaxInt64 // as in other encodings: 0 is the default
+	s.left = q.Number(httpconn.ParamMaxRecords, math.MaxInt64, math.MaxInt64)
+	if s.left == 0 {
+		s.left = math.MaxInt64 // as in other encodings: 0 is the default
 	}
 	g.MaxBytes = g.by.fetchBound(q.Number(httpconn.ParamMaxBytes, 256<<10, math.MaxInt64)) // of one turn
 	g.ValueMax = valueMax(q)
@@ -38,11 +46,16 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params,
 	if q.Fault != nil {
 		return q.Fault
 	}
-	if err := g.Confirm(r, true); err != nil {
+	if err := start(); err != nil {
 		return err
 	}
-	s := &stream{a: a, Reading: g, w: w, left: left, ends: time.Now().Add(life), forever: life == math.MaxInt64}
+	s.ends, s.forever = time.Now().Add(life), life == math.MaxInt64
 	return s.run(r)
+}
+
+// collectText is Collect for a stream.
+func (g *Reading) collectText(ctx context.Context, dst *encoding.Text) error {
+	return g.Collect(ctx, dst)
 }
 
 // lastEventID reads the offset of the last event that a client has.
@@ -62,6 +75,9 @@ func lastEventID(q *httpconn.Params, r *http.Request) (offset int64, given bool)
 type stream struct {
 	*Reading
 	a       *API
+	form    encoding.TextForm
+	collect func(ctx context.Context, dst *encoding.Text) error // one turn
+	all     bool                                                // of all partitions
 	w       http.ResponseWriter
 	left    int64 // records to be sent
 	ends    time.Time
@@ -76,8 +92,8 @@ func (s *stream) run(r *http.Request) error {
 	for first := true; s.next(r); first = false {
 		s.throttle(ctx)
 		s.Again(min(s.left, streamRecords))
-		t := &encoding.Text{Form: encoding.Events, ValueMax: s.ValueMax}
-		if err := s.Collect(ctx, t); err != nil {
+		t := &encoding.Text{Form: s.form, ValueMax: s.ValueMax}
+		if err := s.collect(ctx, t); err != nil {
 			if !s.started {
 				return err
 			}
@@ -125,6 +141,9 @@ func (s *stream) send(r *http.Request, t *encoding.Text) error {
 	if !s.started {
 		s.started = true
 		s.Head(s.w, api.EventStream, -1)
+		if s.all {
+			s.w.Header().Del(api.HeaderNextOffset) // each partition has its own
+		}
 		s.w.Header().Set("X-Accel-Buffering", "no") // reverse proxies must not buffer events
 		s.w.WriteHeader(http.StatusOK)
 		if r.Method == http.MethodHead {

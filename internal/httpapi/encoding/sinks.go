@@ -123,6 +123,8 @@ type Text struct {
 	Partition int32
 	// Next is the start of the next page, for Page; "" at the end. Set it before Finish.
 	Next string
+	// ID is the event ID of the next record, for TopicEvents.
+	ID []byte
 	// ValueMax, if not 0, is the length to which longer values are cut.
 	ValueMax int
 
@@ -144,8 +146,10 @@ var (
 	Array    = TextForm{open: "[", between: ",\n", end: "]\n"} // application/json
 	EachLine = TextForm{after: "\n"}                           // application/x-ndjson
 	Events   = TextForm{after: "\n\n", id: true}               // text/event-stream
-	Single   = TextForm{after: "\n", placed: true}             // application/json, one record
-	Page     = TextForm{open: `{"records":[`, between: ",\n", end: "}\n", placed: true, paged: true}
+	// TopicEvents is text/event-stream with the records of several partitions.
+	TopicEvents = TextForm{after: "\n\n", id: true, placed: true}
+	Single      = TextForm{after: "\n", placed: true} // application/json, one record
+	Page        = TextForm{open: `{"records":[`, between: ",\n", end: "}\n", placed: true, paged: true}
 )
 
 // textExtra bounds the bytes that the encoding, an id, a partition and the length of a whole value
@@ -165,7 +169,7 @@ func (t *Text) Take(m *budget.Arena, rec *record.Record, _ bool) error {
 			n += base64.StdEncoding.EncodedLen(len(rec.Value)) // the part alone may be valid UTF-8
 		}
 	}
-	b, err := t.Out.room(m, n+textExtra)
+	b, err := t.Out.room(m, n+textExtra+len(t.ID))
 	if err != nil {
 		return err
 	}
@@ -176,7 +180,11 @@ func (t *Text) Take(m *budget.Arena, rec *record.Record, _ bool) error {
 	}
 	if t.Form.id {
 		b = append(b, "id: "...)
-		b = strconv.AppendInt(b, rec.Offset, 10)
+		if t.ID != nil {
+			b = append(b, t.ID...)
+		} else {
+			b = strconv.AppendInt(b, rec.Offset, 10)
+		}
 		b = append(b, "\ndata: "...)
 	}
 	if t.Form.placed {
