@@ -41,8 +41,10 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 	}
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	partition := int32(0)
-	if form != api.EventStream || !asksForAll(q) {
+	if !asksForAll(q) {
 		partition = q.Partition()
+	} else if form != api.EventStream {
+		q.Fail(httpconn.ParamPartition, "%s: only with %s, not with %s", allPartitions, api.EventStream, form)
 	}
 	g := a.source.New(q.Topic(), partition)
 	g.by = by

@@ -177,7 +177,7 @@ func TestTopicStreamReportsErrors(t *testing.T) {
 		}
 	}
 	for _, kind := range []string{api.JSON, api.RecordBatch} {
-		if p := s.get("/records?topic-name=t&partition=all&offset=latest", kind).problem(t); p.Field != "partition" {
+		if p := s.get("/records?topic-name=t&partition=all&offset=latest", kind).problem(t); p.Field != "partition" || !strings.Contains(p.Detail, "only with "+api.EventStream) {
 			t.Errorf("%s: %+v", kind, p)
 		}
 	}
