@@ -34,6 +34,8 @@ var wire = []any{
 	api.TokenCreated{},
 	api.Tokens{},
 	api.AwaitedEvent{},
+	api.Stats{},
+	api.StatsSeries{},
 	api.Setting{},
 	api.Settings{},
 	api.DryRun{},

@@ -1,6 +1,9 @@
 package client
 
-import "context"
+import (
+	"context"
+	"net/url"
+)
 
 // Ready reports whether requests would succeed: the broker leads or follows, and the last request
 // to its store succeeded. It needs no key. The text of an error has the reason; ErrStoreUnavailable
@@ -12,6 +15,12 @@ func (c *Client) Ready(ctx context.Context) (Health, error) {
 // Status returns what an operator looks at first. The broker makes no request to the store for it.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return get[Status](ctx, c, "/status", nil)
+}
+
+// Stats returns figures of the last hours. Window is 1h, 6h or 24h. The broker makes no request to
+// the store for it.
+func (c *Client) Stats(ctx context.Context, window string) (Stats, error) {
+	return get[Stats](ctx, c, "/stats", url.Values{"window": {window}})
 }
 
 // Upgrade returns the format level of the broker's bucket.

@@ -12,6 +12,10 @@ type (
 	PartitionOffset = api.PartitionOffset
 	// Group has the committed offsets of a consumer group.
 	Group = api.Group
+	// Stats has figures of a broker over the last hours.
+	Stats = api.Stats
+	// StatsSeries are the values of one figure.
+	StatsSeries = api.StatsSeries
 	// Setting describes a setting of topics.
 	Setting = api.Setting
 	// GroupMember is a member of a consumer group.

@@ -48,6 +48,7 @@ var validRequests = map[string]validRequest{
 	"POST /topic/trim":   {path: "?topic-name=t&partition=0&offset=0", status: 200},
 	"GET /topic/offsets": {path: "?topic-name=t&time=earliest", status: 200},
 	"GET /topics":        {status: 200, asked: []string{"t"}},
+	"GET /stats":         {status: 200},
 	"GET /settings":      {status: 200},
 	"GET /offsets":       {path: "?group=g", status: 200, asked: []string{"t"}},
 	"PUT /offsets":       {path: "?group=g&topic-name=t&partition=0", body: `{"offset":1}`, status: 200, asked: []string{"t"}},

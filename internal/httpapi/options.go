@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/stats"
 	"github.com/sebbroker/seb/internal/trigger"
 )
 
@@ -55,6 +56,9 @@ type Options struct {
 	ProfileLabels bool
 	// WriteMetrics writes the answer to GET /metrics; nil writes Metrics.
 	WriteMetrics func(io.Writer)
+
+	// Stats has the figures of GET /stats; with nil the broker keeps none.
+	Stats *stats.Sampler
 
 	// Version, Started and Store are for GET /status. Warnings adds to the warnings there.
 	Version  string

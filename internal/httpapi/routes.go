@@ -76,6 +76,7 @@ var routes = []route{
 	{http.MethodGet, "/secrets", needs{describeCluster}, answering(budget.Fetch, (*Triggers).Secrets)},
 	{http.MethodPost, "/secrets/rewrap", needs{alterCluster}, answering(budget.Fetch, (*Triggers).Rewrap)},
 	{http.MethodGet, "/metrics", needs{describeMetrics}, encoded((*API).getMetrics)},
+	{http.MethodGet, "/stats", needs{describeMetrics}, encoded((*API).getStats)},
 	{http.MethodGet, "/status", needs{describeMetrics}, encoded((*API).getStatus)},
 	{http.MethodGet, "/healthz", open, (*API).getHealth},
 	{http.MethodGet, "/readyz", open, (*API).getReady},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -31,6 +30,7 @@ import (
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/internal/stats"
 	"github.com/sebbroker/seb/internal/trigger"
 )
 
@@ -54,6 +54,7 @@ type Server struct {
 	stopping chan struct{}        // closed when Close starts
 	targets  webhook.Policy       // allowed targets of webhooks
 	secrets  *secrets.Ring        // nil: no key
+	stats    *stats.Sampler       // nil: too little memory
 	dispatch *delivery.Dispatcher // nil: read-only
 
 	serving sync.WaitGroup // goroutines of the listeners
@@ -202,6 +203,7 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 	if err != nil {
 		s.auth.Close()
 		s.closeGroups()
+		s.closeStats()
 		return errors.Join(err, s.stopDeliveries(), s.node.Close(ctx))
 	}
 	go s.watch()
@@ -287,13 +289,14 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		failures.Audit = s.node.FailedLogin
 	}
 	s.openGroups(ctx, set)
+	s.openStats(set)
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
 		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
 		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.cfg.HTTP.Hosts.List(),
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
-		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings,
+		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats,
 	})
 	if err != nil {
 		return err
@@ -431,6 +434,7 @@ func (s *Server) stop(ctx context.Context) error {
 	s.serving.Wait()
 	s.ports.clients.Close()
 	s.closeGroups()
+	s.closeStats()
 	failpoint.Hit("stop.flushed")
 	// No component uses the cache, the store and the data folder any more.
 	errs = append(errs, s.node.Close(ctx))
@@ -480,18 +484,4 @@ func (s *Server) stopPprof() error {
 		return nil
 	}
 	return s.pprof.close()
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
 }

@@ -52,6 +52,7 @@ var levels = map[string]int{
 	"internal/log/state":         1,
 	"internal/objstore/cache":    1,
 	"internal/follow":            1,
+	"internal/stats":             1,
 	"internal/httpapi/encoding":  1,
 	"internal/delivery/template": 1,
 

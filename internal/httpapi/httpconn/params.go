@@ -29,6 +29,7 @@ const (
 	ParamExpectedOffset = "expected-offset"
 	ParamGroup          = "group" // of a consumer group
 	ParamMembers        = "members"
+	ParamWindow         = "window"
 	ParamKey            = "key"
 	ParamPrefix         = "prefix" // of keys
 	ParamAfter          = "after"

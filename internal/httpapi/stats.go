@@ -1,0 +1,60 @@
+package httpapi
+
+import (
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
+)
+
+// statsWindows are the spans of GET /stats.
+var statsWindows = map[string]time.Duration{"1h": time.Hour, "6h": 6 * time.Hour, "24h": 24 * time.Hour}
+
+// statsBytes is the memory of a value in an answer, decoded and encoded.
+const statsBytes = 64
+
+// getStats answers with the figures of the last hours. It makes no request to the store.
+func (a *API) getStats(w http.ResponseWriter, r *http.Request, _ *caller) error {
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	name, given := q.Text(httpconn.ParamWindow)
+	if !given {
+		name = "1h"
+	}
+	span, known := statsWindows[name]
+	if !known {
+		q.Fail(httpconn.ParamWindow, "want 1h, 6h or 24h, given %s", problem.Quote(name))
+	}
+	if q.Fault != nil {
+		return q.Fault
+	}
+	if a.o.Stats == nil {
+		return a.writeJSON(w, http.StatusOK, api.Stats{
+			Window: name, Times: []int64{}, Series: map[string]api.StatsSeries{},
+			Reason: "--memory-limit is too small for statistics",
+		})
+	}
+	memory, err := a.fetch.Reserve(int64(a.o.Stats.Values(span)) * statsBytes)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	window := a.o.Stats.Window(span)
+	s := api.Stats{Window: name, StepSeconds: int(window.Step / time.Second), Series: map[string]api.StatsSeries{}}
+	for _, t := range window.Times {
+		s.Times = append(s.Times, t.Unix())
+	}
+	for i := range window.Series {
+		of := &window.Series[i]
+		values := make([]*float64, len(of.Values))
+		for k := range of.Values {
+			if !math.IsNaN(of.Values[k]) {
+				values[k] = &of.Values[k]
+			}
+		}
+		s.Series[of.Name] = api.StatsSeries{Unit: of.Unit, Values: values}
+	}
+	return a.writeJSON(w, http.StatusOK, s)
+}

@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/stats"
+)
+
+func TestStats(t *testing.T) {
+	set := metrics.NewSet()
+	s := start(t, func(c *setup) { c.http.Metrics = set })
+	var off api.Stats
+	if s.must(200, s.get("/stats"), &off); off.Reason == "" || len(off.Series) != 0 {
+		t.Errorf("without statistics: %+v, want a reason", off)
+	}
+	sampler, err := stats.Start(s.budget.Class(budget.Tail), set.WritePrometheus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sampler.Close)
+	s.api.o.Stats = sampler
+	for path, want := range map[string]struct{ step, times int }{
+		"/stats": {10, 360}, "/stats?window=1h": {10, 360}, "/stats?window=6h": {60, 360}, "/stats?window=24h": {60, 1440},
+	} {
+		var got api.Stats
+		s.must(200, s.get(path), &got)
+		if got.StepSeconds != want.step || len(got.Times) != want.times || got.Times[1]-got.Times[0] != int64(want.step) {
+			t.Errorf("%s: steps of %d s, %d times, want %+v", path, got.StepSeconds, len(got.Times), want)
+		}
+		of := got.Series["http_connections"]
+		if len(of.Values) != want.times || of.Unit != "connections" || of.Values[0] != nil {
+			t.Errorf("%s: %d connections of unit %q, want %d, the first null", path, len(of.Values), of.Unit, want.times)
+		}
+	}
+	for _, bad := range []string{"2h", "", "1H"} {
+		if p := s.get("/stats?window=" + bad).problem(t); p.Code != api.BadRequest || p.Field != "window" {
+			t.Errorf("window %q: %+v", bad, p)
+		}
+	}
+	key := s.token("client", time.Time{}, permit(access.Describe, access.Topic, access.Any))
+	if a := s.matrix("GET", "/stats", "", "", authorization(key)); a.status != 403 {
+		t.Errorf("without the right to metrics: %s, want 403", a)
+	}
+}

@@ -1,0 +1,41 @@
+package server
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/stats"
+)
+
+// openStats starts the statistics of GET /stats. Their memory is a part of that for readers at the
+// end of the log, which is a cache.
+func (s *Server) openStats(set *metrics.Set) {
+	var err error
+	if s.stats, err = stats.Start(s.node.Budget().Class(budget.Tail), set.WritePrometheus); err != nil {
+		s.log.Warn("no statistics for GET /stats", "err", err, "hint", "raise --memory-limit")
+	}
+}
+
+func (s *Server) closeStats() {
+	if s.stats != nil {
+		s.stats.Close()
+	}
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
