@@ -51,6 +51,9 @@ func TestGroups(t *testing.T) {
 	if err := json.Unmarshal([]byte(p.must("group", "describe", "g", "--json")), &g); err != nil || g.Group != "g" || g.Lag != 1 || len(g.Offsets) != 2 || g.Offsets[1].Offset != 2 {
 		t.Errorf("%+v, %v", g, err)
 	}
+	if got := p.must("group", "describe", "g"); !strings.HasSuffix(got, "\nEmpty, 0 members\n") {
+		t.Errorf("describe: %s, want the state", got)
+	}
 	if got := p.must("group", "reset", "g", "t", "--to", "2", "-p", "0"); !strings.Contains(got, "t      0          2") {
 		t.Errorf("reset: %s", got)
 	}
