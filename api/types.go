@@ -128,15 +128,15 @@ type TopicSpec struct {
 // Record is a record in the broker's JSON answers. At most one of Value and ValueBase64 is set;
 // neither means null. The same holds for the key. Valid UTF-8 is sent as a string.
 type Record struct {
-	Offset      int64    `json:"offset"`
-	Timestamp   int64    `json:"timestamp"` // ms since 1970
-	Key         *string  `json:"key"`
-	KeyBase64   *string  `json:"key_base64,omitempty"`
-	Value       *string  `json:"value"`
-	ValueBase64 *string  `json:"value_base64,omitempty"`
+	Offset      int64   `json:"offset"`
+	Timestamp   int64   `json:"timestamp"` // ms since 1970
+	Key         *string `json:"key"`
+	KeyBase64   *string `json:"key_base64,omitempty"`
+	Value       *string `json:"value"`
+	ValueBase64 *string `json:"value_base64,omitempty"`
 	// ValueBytes is the length of the whole value if it is cut to max-value-bytes.
-	ValueBytes *int64 `json:"value_bytes,omitempty"`
-	Headers     []Header `json:"headers,omitempty"`
+	ValueBytes *int64   `json:"value_bytes,omitempty"`
+	Headers    []Header `json:"headers,omitempty"`
 }
 
 // Header is one header of a record. Several headers may have the same key.
