@@ -247,7 +247,7 @@ func TestResumedSessions(t *testing.T) {
 			}
 		}
 		g.authority.Revocations(t, g.lists, time.Hour, middle.Certificate())
-		sebtest.Eventually(t, "the list is read", func() bool { return strings.Contains(g.log.String(), "revoked=1") })
+		sebtest.Eventually(t, "the open connections are ended", func() bool { return g.count("revoked") == 3 })
 		g.refused("revoked", "bad certificate", config)
 	})
 }
