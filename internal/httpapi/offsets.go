@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
@@ -85,18 +86,15 @@ func (a *API) putOffsets(w http.ResponseWriter, r *http.Request, by *caller) err
 	if a.b.ReadOnly() {
 		return broker.ErrReadOnly
 	}
-	memory, err := a.produce.Reserve(decodedTimes * httpconn.BodyBound(r.ContentLength, offsetsBodyMax))
-	if err != nil {
-		return err
-	}
-	defer memory.Release()
 	var body struct {
 		api.OffsetCommit
 		Offsets []api.OffsetCommit `json:"offsets"`
 	}
-	if err := httpconn.JSON(w, r, offsetsBodyMax, &body); err != nil {
+	memory, err := a.decode(w, r, offsetsBodyMax, &body)
+	if err != nil {
 		return err
 	}
+	defer memory.Release()
 	list := body.Offsets
 	if list == nil {
 		list = []api.OffsetCommit{body.OffsetCommit}
@@ -227,4 +225,18 @@ func (a *API) answerCommits(w http.ResponseWriter, group string, commits []broke
 	}
 	p.Group, p.Offsets = group, results
 	return &p
+}
+
+// decode reads a JSON body of at most limit bytes into a value. The caller releases the memory that
+// the value takes.
+func (a *API) decode(w http.ResponseWriter, r *http.Request, limit int64, into any) (*budget.Reservation, error) {
+	memory, err := a.produce.Reserve(decodedTimes * httpconn.BodyBound(r.ContentLength, limit))
+	if err != nil {
+		return nil, err
+	}
+	if err := httpconn.JSON(w, r, limit, into); err != nil {
+		memory.Release()
+		return nil, err
+	}
+	return memory, nil
 }

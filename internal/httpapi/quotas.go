@@ -11,7 +11,6 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
 )
@@ -126,15 +125,12 @@ func quotaOf(q *access.Quota) *api.Quota {
 
 // putQuota replaces the quota of a principal.
 func (a *API) putQuota(w http.ResponseWriter, r *http.Request, by *caller) error {
-	memory, err := a.produce.Reserve(decodedTimes * httpconn.BodyBound(r.ContentLength, quotaBodyMax))
+	var in api.Quota
+	memory, err := a.decode(w, r, quotaBodyMax, &in)
 	if err != nil {
 		return err
 	}
 	defer memory.Release()
-	var in api.Quota
-	if err := httpconn.JSON(w, r, quotaBodyMax, &in); err != nil {
-		return err
-	}
 	id := r.PathValue(VariableID)
 	if in.Principal != "" && in.Principal != id {
 		return &state.InvalidError{Field: "principal", Reason: "another one than in the path: leave the member out"}

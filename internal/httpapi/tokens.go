@@ -124,15 +124,12 @@ func (a *API) getToken(w http.ResponseWriter, r *http.Request, by *caller) error
 
 // postToken creates a token. The answer is the only one that contains it.
 func (a *API) postToken(w http.ResponseWriter, r *http.Request, by *caller) error {
-	memory, err := a.produce.Reserve(decodedTimes * httpconn.BodyBound(r.ContentLength, accessBodyMax))
+	var in api.TokenSpec
+	memory, err := a.decode(w, r, accessBodyMax, &in)
 	if err != nil {
 		return err
 	}
 	defer memory.Release()
-	var in api.TokenSpec
-	if err := httpconn.JSON(w, r, accessBodyMax, &in); err != nil {
-		return err
-	}
 	spec := auth.TokenSpec{ID: in.ID, Expires: in.Expires}
 	if spec.Rules, err = auth.ScopeRules(&in.Scopes); err != nil {
 		return err
@@ -294,15 +291,12 @@ func (a *API) getRules(w http.ResponseWriter, r *http.Request, _ *caller) error 
 
 // postRules adds rules: all of them, or none.
 func (a *API) postRules(w http.ResponseWriter, r *http.Request, by *caller) error {
-	memory, err := a.produce.Reserve(decodedTimes * httpconn.BodyBound(r.ContentLength, accessBodyMax))
+	var in api.Rules
+	memory, err := a.decode(w, r, accessBodyMax, &in)
 	if err != nil {
 		return err
 	}
 	defer memory.Release()
-	var in api.Rules
-	if err := httpconn.JSON(w, r, accessBodyMax, &in); err != nil {
-		return err
-	}
 	if len(in.Rules) == 0 {
 		return &state.InvalidError{Field: "rules", Reason: "the list is empty"}
 	}
