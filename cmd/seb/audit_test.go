@@ -27,7 +27,7 @@ TIME  done          topic.alter topic orders.new  by seb (http ADDRESS)  retenti
 TIME  done          acl.deny acl shop  by seb (http ADDRESS)  rules="deny shop write on topic \"orders.old\""
 TIME  done          topic.create topic triggers  by seb (http ADDRESS)  cleanup-policy=compact  partitions=1  timestamp-type=LogAppendTime
 TIME  done          topic.create topic firings  by seb (http ADDRESS)  partitions=1  timestamp-type=LogAppendTime
-TIME  done          topic.create topic events  by seb (http ADDRESS)  partitions=1  timestamp-type=LogAppendTime
+TIME  done          topic.create topic events  by seb (http ADDRESS)  key-index=true  partitions=1  timestamp-type=LogAppendTime
 TIME  done          trigger.put trigger paid  by seb (http ADDRESS)  topic=events  version=1
 TIME  done          entity.erase topic events  by seb (http ADDRESS)
 TIME  done          trigger.pause trigger paid  by seb (http ADDRESS)  topic=events  version=1

@@ -9,8 +9,8 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
-	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/trigger"
 )
 
 // postEvent appends events to the topic of events. An event is an ordinary record: its key is the
@@ -18,9 +18,8 @@ import (
 func (a *API) postEvent(w http.ResponseWriter, r *http.Request, by *caller) error {
 	p := producing{a: a, by: by, now: time.Now(), partition: -1, expected: -1, keyed: true}
 	// Expressions use log time, so no event is older than its predecessor, regardless of the clocks
-	// of senders.
-	p.spec.Partitions = 1
-	p.spec.Settings = map[string]string{"timestamp-type": state.TimestampAppend}
+	// of senders. The key index finds the events of an entity.
+	p.spec.Partitions, p.spec.Settings = 1, trigger.EventSettings
 	p.in = httpconn.Body{W: w, R: r, Timeout: a.pace, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
 	if err := p.parseEvent(r); err != nil {
 		return err

@@ -138,6 +138,10 @@ type Topic struct {
 // AppendTimes are the settings of topics whose timestamps the engine uses.
 var AppendTimes = map[string]string{"timestamp-type": "append"}
 
+// EventSettings are the settings of a topic that is created for events: append times, and a key
+// index, which finds the events of an entity. No function changes the map.
+var EventSettings = map[string]string{"timestamp-type": "append", "key-index": "true"}
+
 // Ensure returns a topic, and creates it if it does not exist. ErrInvalid: it exists with other
 // settings.
 func Ensure(ctx context.Context, log Log, name string, partitions int, settings map[string]string) (Topic, error) {

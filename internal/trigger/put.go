@@ -121,7 +121,7 @@ func (e *Engine) ensureTopics(ctx context.Context, d *rule.Definition) (Topic, e
 	if _, err := Ensure(ctx, e.opt.Log, e.opt.Firings, 1, AppendTimes); err != nil {
 		return Topic{}, err
 	}
-	return Ensure(ctx, e.opt.Log, d.Topic, e.opt.EventPartitions, AppendTimes)
+	return Ensure(ctx, e.opt.Log, d.Topic, e.opt.EventPartitions, EventSettings)
 }
 
 // caughtUp waits until the engine has read all definitions of the log.
