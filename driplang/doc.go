@@ -4,7 +4,7 @@
 //	user_created THEN (NOT use_feature_x WITHIN 7 days)
 //
 // [Parse], [ParseJSON] and [ParseOriginal] parse an expression. [Expr.String] and
-// [Expr.MarshalJSON] return its canonical form. Package monitor evaluates it. Both packages do no
-// I/O, read no clock and import only the standard library. docs/reference/driplang.md defines the
-// language.
+// [Expr.MarshalJSON] return its canonical form. Package monitor evaluates it. [ParseFilter] parses a
+// condition on one event, which [Filter.Match] evaluates. Both packages do no I/O, read no clock and
+// import only the standard library. docs/reference/driplang.md defines the language.
 package driplang

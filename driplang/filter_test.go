@@ -67,14 +67,14 @@ func TestMatches(t *testing.T) {
 		{strings.Repeat(`[`, 100_000), "a", equal, null, true},
 	} {
 		f := &filter{op: filterIs, path: strings.Split(c.path, "."), cmp: c.cmp, want: c.want}
-		if got := f.Matches([]byte(c.data)); got != c.matches {
+		if got := newDataFilter(f).Matches([]byte(c.data)); got != c.matches {
 			t.Errorf("%.60s: %s %v %v is %v", c.data, c.path, c.cmp, c.want, got)
 		}
-		if got := (&filter{op: filterNot, kids: []*filter{f}}).Matches([]byte(c.data)); got == c.matches {
+		if got := newDataFilter(&filter{op: filterNot, kids: []*filter{f}}).Matches([]byte(c.data)); got == c.matches {
 			t.Errorf("%.60s: NOT %s %v %v is also %v", c.data, c.path, c.cmp, c.want, got)
 		}
 		yes := &filter{op: filterNot, kids: []*filter{{op: filterAnd, kids: []*filter{f, {op: filterNot, kids: []*filter{f}}}}}}
-		if !yes.Matches([]byte(c.data)) || !(&filter{op: filterOr, kids: []*filter{f, yes}}).Matches([]byte(c.data)) {
+		if !newDataFilter(yes).Matches([]byte(c.data)) || !newDataFilter(&filter{op: filterOr, kids: []*filter{f, yes}}).Matches([]byte(c.data)) {
 			t.Errorf("%.60s: AND and OR", c.data)
 		}
 	}
@@ -85,10 +85,11 @@ func TestMatches(t *testing.T) {
 func FuzzFind(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,"}"],"c\u0064":-1.5e3},"a":{"cd":"x"}}`), "a", "cd")
 	f.Add([]byte(`{"a":tru}`), "a", "")
+	f.Add([]byte(`{"\ud83d\ude01":{"\uD800x":"\ud83d\u00e9\/"}}`), "\U0001f601", "\ufffdx")
 	f.Add([]byte(`{"":{"":null}}`), "", "")
 	f.Fuzz(func(t *testing.T, data []byte, first, second string) {
 		var v jsonValue
-		sebtest.Allocates(t, 4<<10+4*len(data), data, func() { v = findValue(data, []string{first, second}) })
+		sebtest.Allocates(t, 4<<10+4*len(data), data, func() { v = find(data, first, second) })
 		if !json.Valid(data) || !utf8.Valid(data) || !utf8.ValidString(first+second) || deep(data) {
 			return
 		}
@@ -105,8 +106,11 @@ func FuzzFind(f *testing.F) {
 				t.Fatalf("%s: found %s", data, v.raw)
 			}
 		case string:
-			if got, ok := v.string(); v.kind != kindString || !ok || got != want {
+			if order, ok := v.order(want); v.kind != kindString || !ok || order != 0 {
 				t.Fatalf("%s: found %s, want %q", data, v.raw, want)
+			}
+			if order, _ := v.order(first); order != strings.Compare(want, first) {
+				t.Fatalf("order of %s and %q: %d", v.raw, first, order)
 			}
 		case bool:
 			if v.kind != boolLiteral(want).kind {
@@ -122,6 +126,15 @@ func FuzzFind(f *testing.F) {
 			}
 		}
 	})
+}
+
+// find returns the value at a path.
+func find(data []byte, path ...string) jsonValue {
+	var values [1]jsonValue
+	root := &properties{}
+	root.add(path).slots = []int{0}
+	root.find(data, values[:])
+	return values[0]
 }
 
 // deep reports whether encoding/json might refuse the depth.
@@ -150,7 +163,7 @@ func FuzzNumber(f *testing.F) {
 
 func BenchmarkMatches(b *testing.B) {
 	data := []byte(`{"user":{"id":17,"plan":"pro"},"items":[{"sku":"x-1","n":2}],"amount":99.5,"currency":"EUR"}`)
-	f := &filter{op: filterIs, path: []string{"amount"}, cmp: greater, want: number(b, "100")}
+	f := newDataFilter(&filter{op: filterIs, path: []string{"amount"}, cmp: greater, want: number(b, "100")})
 	b.ReportAllocs()
 	for b.Loop() {
 		f.Matches(data)

@@ -4,45 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // jsonValue is an undecoded value of a JSON document. Its zero value is null.
 type jsonValue struct {
 	kind literalKind
 	raw  []byte // of a string with its quotes
-}
-
-// findValue returns the value at a path of members; null if there is none. The last of several
-// members with the same name counts, as in most JSON parsers. findValue does not allocate, except
-// for names with escapes, and does not recurse. For invalid JSON the result is arbitrary but
-// deterministic.
-func findValue(data []byte, path []string) jsonValue {
-	s := jsonScanner{data: data}
-	v := s.value()
-	for _, member := range path {
-		if len(v) == 0 || v[0] != '{' {
-			return jsonValue{}
-		}
-		s := jsonScanner{data: v, pos: 1}
-		v = nil
-		for {
-			key := s.value()
-			if len(key) < 2 || key[0] != '"' || !s.take(':') {
-				break
-			}
-			v2 := s.value()
-			if len(v2) == 0 {
-				break
-			}
-			if sameName(key, member) {
-				v = v2
-			}
-			if !s.take(',') {
-				break
-			}
-		}
-	}
-	return jsonValue{kind: kindOf(v), raw: v}
 }
 
 func kindOf(raw []byte) literalKind {
@@ -64,23 +33,90 @@ func kindOf(raw []byte) literalKind {
 	return kindNumber
 }
 
-// sameName reports whether a quoted JSON string is name.
-func sameName(quoted []byte, name string) bool {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1:len(quoted)-1]) == name
+// order compares the text of a string with another one, by bytes. It stops at the first difference
+// and does not allocate. ok is false if an escape before it is invalid.
+func (v jsonValue) order(other string) (order int, ok bool) {
+	text := v.raw[1 : len(v.raw)-1]
+	if bytes.IndexByte(text, '\\') < 0 {
+		return compareText(text, other), true
 	}
-	var s string
-	return json.Unmarshal(quoted, &s) == nil && s == name
+	var piece [utf8.UTFMax]byte
+	for len(text) > 0 {
+		r, size := unquoteRune(text)
+		if size == 0 {
+			return 0, false
+		}
+		text = text[size:]
+		have := utf8.AppendRune(piece[:0], r)
+		want := other[:min(len(have), len(other))]
+		if order := compareText(have, want); order != 0 {
+			return order, true
+		}
+		other = other[len(want):]
+	}
+	if other != "" {
+		return -1, true
+	}
+	return 0, true
 }
 
-// string returns the text of a value of kind String.
-func (v jsonValue) string() (string, bool) {
-	if bytes.IndexByte(v.raw, '\\') < 0 {
-		return string(v.raw[1 : len(v.raw)-1]), true
+// compareText compares by bytes, like strings.Compare, but without a copy of a byte slice.
+func compareText[T string | []byte](a T, b string) int {
+	switch {
+	case string(a) == b:
+		return 0
+	case string(a) < b:
+		return -1
 	}
-	var s string
-	err := json.Unmarshal(v.raw, &s)
-	return s, err == nil
+	return 1
+}
+
+// escapes are the characters after a backslash that mean one other character.
+var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// unquoteRune returns the first character of the inside of a JSON string, and the length of its
+// text; 0 if it is invalid. Like encoding/json, it returns utf8.RuneError for invalid UTF-8 and for
+// half of a surrogate pair.
+func unquoteRune(text []byte) (r rune, size int) {
+	switch c := text[0]; {
+	case c < ' ' || c == '"':
+		return 0, 0
+	case c != '\\':
+		return utf8.DecodeRune(text)
+	case len(text) < 2:
+		return 0, 0
+	case text[1] != 'u':
+		if r = rune(escapes[text[1]]); r == 0 {
+			return 0, 0
+		}
+		return r, 2
+	}
+	if r = escapedUnit(text); r < 0 {
+		return 0, 0
+	}
+	if pair := utf16.DecodeRune(r, escapedUnit(text[6:])); pair != utf8.RuneError {
+		return pair, 12
+	}
+	if utf16.IsSurrogate(r) {
+		r = utf8.RuneError
+	}
+	return r, 6
+}
+
+// escapedUnit returns the value of an escape such as \u00e9 at the start of text; -1 if there is none.
+func escapedUnit(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	unit := rune(0)
+	for _, c := range text[2:6] {
+		digit := strings.IndexByte("0123456789abcdef", c|' ')
+		if digit < 0 || c < '0' {
+			return -1
+		}
+		unit = unit<<4 | rune(digit)
+	}
+	return unit
 }
 
 // jsonScanner finds the ends of values in a JSON document.

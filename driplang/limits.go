@@ -22,6 +22,8 @@ const (
 	MaxMillis = 3660 * 24 * 3600 * 1000
 	// MaxPath is the maximum number of members in the path of a property.
 	MaxPath = 16
+	// MaxComparisons is the maximum number of comparisons of a [Filter].
+	MaxComparisons = 64
 )
 
 // maxNesting bounds the parser's recursion: parentheses and NOTs together. The canonical form needs

@@ -77,7 +77,7 @@ func (n *normalizer) leaf(t *term, need int, within int64) *form.Form {
 		n.kinds[name] = i
 		k := form.Kind{Name: t.event.name}
 		if t.event.where != nil {
-			k.Where = t.event.where
+			k.Where = newDataFilter(t.event.where)
 		}
 		n.list = append(n.list, k)
 	}
