@@ -190,6 +190,35 @@ type Explanation struct {
 	Firings   []Firing `json:"firings"`  // at most 100
 }
 
+// Entity is the answer to GET /entities/{entity}: the triggers that have state or firings of an
+// entity, sorted by ID.
+type Entity struct {
+	Entity   string          `json:"entity"`
+	Triggers []EntityTrigger `json:"triggers"`
+	// Next is the parameter after of the next page, which can be empty; null: there are no more
+	// triggers.
+	Next *string `json:"next"`
+}
+
+// EntityTrigger is the state of a trigger for an entity, with the members of Explanation.
+type EntityTrigger struct {
+	Trigger   string         `json:"trigger"`
+	Version   int            `json:"version"`
+	Topic     string         `json:"topic"` // with the events
+	Known     bool           `json:"known"`
+	Value     bool           `json:"value"`
+	AsOf      time.Time      `json:"as_of,omitzero"`
+	Next      *time.Time     `json:"next"`
+	Completed bool           `json:"over"`
+	Fired     bool           `json:"fired"`
+	WaitsFor  string         `json:"waits"`
+	Awaited   []AwaitedEvent `json:"awaited"`
+	Degraded  bool           `json:"degraded"`
+	Offsets   []int64        `json:"offsets"`
+	Firings   int            `json:"firings"` // in any state, at most 1,000
+	Last      *time.Time     `json:"last"`    // time of the newest firing; null: none
+}
+
 // AwaitedEvent is an event that can still change the value of an expression.
 type AwaitedEvent struct {
 	Event string `json:"event"` // name

@@ -43,6 +43,8 @@ var wire = []any{
 	api.EvaluationStep{},
 	api.EventStored{},
 	api.Explanation{},
+	api.Entity{},
+	api.EntityTrigger{},
 	api.Firing{},
 	api.Firings{},
 	api.Group{},

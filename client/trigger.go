@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -125,6 +126,30 @@ func (c *Client) PauseTrigger(ctx context.Context, id string, paused bool) (Trig
 // Explain returns the state of a trigger for an entity.
 func (c *Client) Explain(ctx context.Context, id, entity string) (Explanation, error) {
 	return get[Explanation](ctx, c, "/triggers/"+url.PathEscape(id)+"/entities/"+url.PathEscape(entity), nil)
+}
+
+// EntityTriggers returns the triggers with an ID after the given one that have state or firings of an
+// entity, sorted by ID, with one request per page. An error is the last element.
+func (c *Client) EntityTriggers(ctx context.Context, entity, after string) iter.Seq2[EntityTrigger, error] {
+	return func(yield func(EntityTrigger, error) bool) {
+		q := url.Values{}
+		for next := &after; next != nil; {
+			if *next != "" {
+				q.Set("after", *next)
+			}
+			page, err := get[api.Entity](ctx, c, "/entities/"+url.PathEscape(entity), q)
+			if err != nil {
+				yield(EntityTrigger{}, err)
+				return
+			}
+			for i := range page.Triggers {
+				if !yield(page.Triggers[i], nil) {
+					return
+				}
+			}
+			next = page.Next
+		}
+	}
 }
 
 // Firings returns firings in the order of Seq. next is the After of the next page, or with Newest

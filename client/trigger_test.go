@@ -57,6 +57,24 @@ func triggerBroker(t *testing.T) *client.Client {
 	return c
 }
 
+// knownBy checks that only one trigger, with one firing, knows an entity.
+func knownBy(t *testing.T, c *client.Client, entity, trigger string) {
+	t.Helper()
+	known := 0
+	for x, err := range c.EntityTriggers(t.Context(), entity, "aa") {
+		if err != nil || x.Trigger != trigger || x.Firings != 1 || x.Last == nil {
+			t.Errorf("%+v, %v", x, err)
+		}
+		known++
+	}
+	if known != 1 {
+		t.Errorf("%d triggers know the entity", known)
+	}
+	for x, err := range c.EntityTriggers(t.Context(), entity, trigger) {
+		t.Errorf("after the last one: %+v, %v", x, err)
+	}
+}
+
 func TestTriggersOfAClient(t *testing.T) {
 	c, ctx := triggerBroker(t), t.Context()
 	made, err := c.PutTrigger(ctx, "ab", client.TriggerSpec{Expr: "a THEN b", Fire: "edge", Cooldown: "1h", Deliver: json.RawMessage(`{"topic":"out"}`)})
@@ -89,6 +107,7 @@ func TestTriggersOfAClient(t *testing.T) {
 	if x, err := c.Explain(ctx, "ab", "ü/1"); err != nil || !x.Fired || x.Next != nil || len(x.Firings) != 1 {
 		t.Errorf("%+v, %v", x, err)
 	}
+	knownBy(t, c, "ü/1", "ab")
 	if run, err := c.DryRun(ctx, client.TriggerSpec{Expr: "a"}); err != nil || run.Firings != 1 || len(run.Samples) != 1 {
 		t.Errorf("%+v, %v", run, err)
 	}

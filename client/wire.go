@@ -40,6 +40,8 @@ type (
 	MatchedEvent = api.MatchedEvent
 	// Explanation is the state of a trigger for an entity.
 	Explanation = api.Explanation
+	// EntityTrigger is the state of a trigger for an entity.
+	EntityTrigger = api.EntityTrigger
 	// AwaitedEvent is an event that can still change the value of an expression.
 	AwaitedEvent = api.AwaitedEvent
 	// DryRun is the result of a dry run of a trigger.

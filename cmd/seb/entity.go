@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 
@@ -10,7 +11,43 @@ import (
 
 func newEntity() *cobra.Command {
 	var r remote
-	return r.parent(&cobra.Command{Use: "entity", Short: "Erase the trigger state of an entity"}, newEntityErase(&r))
+	return r.parent(&cobra.Command{Use: "entity", Short: "Show and erase the trigger state of an entity"}, newEntityShow(&r), newEntityErase(&r))
+}
+
+func newEntityShow(r *remote) *cobra.Command {
+	var after string
+	l := listing[client.EntityTrigger]{
+		head: "TRIGGER\tVALUE\tFIRINGS\tLAST\tNEXT\tWAITS",
+		row: func(w *bufio.Writer, x *client.EntityTrigger) error {
+			_, err := fmt.Fprintf(w, "%s\t%t\t%d\t%s\t%s\t%s\n", x.Trigger, x.Value, x.Firings, next(x.Last), next(x.Next), x.WaitsFor)
+			return err
+		},
+		object: func(w *bufio.Writer, x *client.EntityTrigger) error { return writeLine(w, x) },
+		more:   func(last *client.EntityTrigger) string { return "continue with --after " + last.Trigger },
+	}
+	cmd := &cobra.Command{
+		Use:   "show ENTITY",
+		Short: "List the triggers that know an entity, with its state for each",
+		Long: `Lists the triggers that have state or firings of an entity: the value of the expression, the number of firings and the time of
+the last one, when the value changes without further events, and what the trigger waits for.
+
+"seb key history events ENTITY" prints the events of an entity, "seb trigger fires --entity ENTITY" its firings.`,
+		Example: "  seb entity show u7",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := nameable(args[0]); err != nil {
+				return usageError{err}
+			}
+			return r.with(cmd, func(c *client.Client) error {
+				l.all = c.EntityTriggers(cmd.Context(), args[0], after)
+				return l.print(cmd)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&after, "after", "", "only triggers after this ID")
+	cmd.Flags().IntVarP(&l.limit, "limit", "n", limitDefault, "stop after N triggers (0: no limit)")
+	cmd.Flags().BoolVar(&l.json, "json", false, "print JSON, one trigger per line")
+	return cmd
 }
 
 func newEntityErase(r *remote) *cobra.Command {

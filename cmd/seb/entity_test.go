@@ -21,6 +21,13 @@ func TestErase(t *testing.T) {
 		return x
 	}
 	sebtest.Eventually(t, "the trigger has fired", func() bool { return explained("u1").Fired && explained("u2").Fired })
+	if r := c.execute(t, newEntity(), "", "show", "u1"); r.fault != nil || !strings.HasPrefix(r.out, "TRIGGER  VALUE  FIRINGS  LAST") ||
+		!strings.Contains(r.out, "\nab       true   1        20") || !strings.HasSuffix(r.out, "  -     nothing: it has fired, and fires once\n") {
+		t.Errorf("%+v", r)
+	}
+	if r := c.execute(t, newEntity(), "", "show", "u9", "--json"); r.fault != nil || r.out != "" {
+		t.Errorf("%+v", r)
+	}
 	erase := func(args ...string) ran {
 		return c.execute(t, newEntity(), "", append([]string{"erase"}, args...)...)
 	}

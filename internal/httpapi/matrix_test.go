@@ -95,6 +95,7 @@ var validRequests = map[string]validRequest{
 	"DELETE /quotas/{id}": {at: "/quotas/limited%d", status: 204, before: func(s *server, n int) {
 		s.must(200, s.send("PUT", fmt.Sprintf("/quotas/limited%d", n), `{"requests":1}`), nil)
 	}},
+	"GET /entities/{entity}":    {at: "/entities/u0", status: 200, asked: []string{"fires"}},
 	"DELETE /entities/{entity}": {at: "/entities/unknown%d", status: 204},
 }
 

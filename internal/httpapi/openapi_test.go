@@ -209,7 +209,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"Triggers": api.Triggers{}, "TriggerFirings": api.TriggerFirings{},
 		"TriggerStored": api.TriggerStored{Trigger: fullTrigger},
 		"HistoryStart":  api.HistoryStart{},
-		"Firings":       api.Firings{},
+		"Firings":       api.Firings{}, "Entity": api.Entity{}, "EntityTrigger": api.EntityTrigger{AsOf: at},
 		"Firing": api.Firing{
 			RecordedAt: at, RetractedAt: at, Retraction: true, NextAttempt: at, Outcome: []byte("1"), Held: "paused",
 			Witness: []api.MatchedEvent{{}},

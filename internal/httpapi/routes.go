@@ -94,6 +94,7 @@ var routes = []route{
 	{http.MethodGet, "/firings", needs{{access.Read, access.Trigger, ifInQuery, ParamTrigger}, {access.Read, access.Trigger, inList, ""}}, encoded(answering(budget.Fetch, (*Triggers).Firings))},
 	{http.MethodGet, "/firings/{id}", needs{{access.Read, access.Trigger, asked, ""}}, encoded(answering(budget.Fetch, (*Triggers).Firing))},
 	{http.MethodPost, "/firings/{id}/resend", needs{{access.Write, access.Trigger, asked, ""}}, answering(budget.Fetch, (*Triggers).Resend)},
+	{http.MethodGet, "/entities/{entity}", needs{{access.Read, access.Trigger, inList, ""}}, encoded(answering(budget.Fetch, (*Triggers).Entity))},
 	{http.MethodDelete, "/entities/{entity}", needs{{access.Delete, access.Trigger, fixed, access.Any}}, doing((*Triggers).Erase)},
 }
 

@@ -42,11 +42,13 @@ type Triggers struct {
 	// passedMax bounds the firings that a page leaves out, because they have another state or the
 	// client may not see them. Then the page ends.
 	passedMax int
+	// examinedMax bounds the triggers that a page of an entity looks up.
+	examinedMax int
 }
 
 // NewTriggers returns Triggers.
 func NewTriggers(o TriggersOptions) *Triggers {
-	return &Triggers{o: o, sem: make(chan struct{}, 1), passedMax: passedMax}
+	return &Triggers{o: o, sem: make(chan struct{}, 1), passedMax: passedMax, examinedMax: examinedMax}
 }
 
 // Path variables, see http.Request.PathValue.

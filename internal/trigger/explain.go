@@ -45,7 +45,15 @@ type Explanation struct {
 }
 
 // Explain returns the state of an entity for a trigger. Errors: ErrUnknownTrigger, ErrUnavailable.
-func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explanation, err error) {
+func (e *Engine) Explain(ctx context.Context, trigger, entity string) (Explanation, error) {
+	return e.explain(ctx, trigger, entity, func(q store.Queries, x *Explanation) (err error) {
+		x.Firings, err = q.EntityFirings(ctx, entity, trigger, explainFirings)
+		return err
+	})
+}
+
+// explain is Explain without firings. more is called with the queries that read the state.
+func (e *Engine) explain(ctx context.Context, trigger, entity string, more func(store.Queries, *Explanation) error) (x Explanation, err error) {
 	p, _, err := e.follower.Peek()
 	if err != nil {
 		return x, err
@@ -80,8 +88,7 @@ func (e *Engine) Explain(ctx context.Context, trigger, entity string) (x Explana
 				return err
 			}
 		}
-		x.Firings, err = q.EntityFirings(ctx, entity, trigger, explainFirings)
-		return err
+		return more(q, &x)
 	})
 	x.Waits = x.words(t)
 	return x, err

@@ -3,8 +3,10 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"math"
 	"slices"
+	"strings"
 )
 
 // FiringQuery selects firings.
@@ -47,13 +49,10 @@ func (w *FiringQuery) before() int64 { return cmp.Or(w.Before, math.MaxInt64) }
 func (q Queries) ofEntity(ctx context.Context, w *FiringQuery) (list []Firing, err error) {
 	var found []int64
 	for trigger := ""; ; {
-		last := trigger
-		err := q.query(ctx, func(scan func(...any) error) error { return scan(&trigger) },
-			"SELECT trig FROM fire WHERE entity = ? AND trig > ? ORDER BY trig LIMIT 1", []byte(w.Entity), trigger)
-		if err != nil {
+		if trigger, err = q.NextFired(ctx, w.Entity, trigger); err != nil {
 			return nil, err
 		}
-		if trigger == last {
+		if trigger == "" {
 			break
 		}
 		err = q.query(ctx, func(scan func(...any) error) error {
@@ -82,4 +81,55 @@ func (q Queries) ofEntity(ctx context.Context, w *FiringQuery) (list []Firing, e
 		list = append(list, *x)
 	}
 	return list, nil
+}
+
+// NextFired returns the first trigger with an ID after a given one that has firings of an entity; "":
+// none.
+func (q Queries) NextFired(ctx context.Context, entity, after string) (trigger string, err error) {
+	err = q.query(ctx, func(scan func(...any) error) error { return scan(&trigger) },
+		"SELECT trig FROM fire WHERE entity = ? AND trig > ? ORDER BY trig LIMIT 1", []byte(entity), after)
+	return trigger, err
+}
+
+// FiredMax bounds the firings that Fired counts.
+const FiredMax = 1000
+
+// Fired counts the firings of an entity by a trigger, at most FiredMax. last is the instant (ms) of
+// the newest one; 0: none.
+func (q Queries) Fired(ctx context.Context, entity, trigger string) (n int, last int64, err error) {
+	var seq sql.NullInt64
+	err = q.query(ctx, func(scan func(...any) error) error { return scan(&n, &seq) },
+		"SELECT count(*), max(seq) FROM (SELECT seq FROM fire WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?)",
+		[]byte(entity), trigger, FiredMax)
+	if err != nil || !seq.Valid {
+		return n, 0, err
+	}
+	x, err := only(q.queryFirings(ctx, "WHERE seq = ?", seq.Int64))
+	if x != nil {
+		last = x.At
+	}
+	return n, last, err
+}
+
+// KnowingMax bounds the triggers of Knowing.
+const KnowingMax = manyRows
+
+var knowing = "SELECT DISTINCT trig FROM inst WHERE entity = ? AND trig IN (?" + strings.Repeat(", ?", KnowingMax-1) + ")"
+
+// Knowing returns those of up to KnowingMax triggers, given by number, that have a row of an entity.
+func (q Queries) Knowing(ctx context.Context, entity string, triggers []int64) (list []int64, err error) {
+	if len(triggers) == 0 {
+		return nil, nil
+	}
+	args := []any{[]byte(entity)}
+	for i := range KnowingMax { // the last one fills the remaining parameters
+		args = append(args, triggers[min(i, len(triggers)-1)])
+	}
+	err = q.query(ctx, func(scan func(...any) error) error {
+		var no int64
+		err := scan(&no)
+		list = append(list, no)
+		return err
+	}, knowing, args...)
+	return list, err
 }

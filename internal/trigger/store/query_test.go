@@ -84,6 +84,15 @@ func TestFiringsFollowAnIndex(t *testing.T) {
 	if _, err := f.Counts(t.Context(), "t", time.Now(), 1); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := f.Knowing(t.Context(), "e", []int64{1}); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := f.NextFired(t.Context(), "e", ""); err != nil || id != "t" {
+		t.Fatal(id, err)
+	}
+	if n, _, err := f.Fired(t.Context(), "e", "t"); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
 	texts := slices.Collect(maps.Keys(f.conn.statements))
 	n := 0
 	for _, text := range texts {
@@ -94,7 +103,7 @@ func TestFiringsFollowAnIndex(t *testing.T) {
 			if err := scan(&id, &parent, &unused, &step); err != nil {
 				return err
 			}
-			if n++; strings.Contains(step, "SCAN fire") || strings.Contains(text, "due") && strings.Contains(step, "fire_trig") || strings.Contains(step, "TEMP") {
+			if n++; strings.Contains(step, "SCAN fire") || strings.Contains(step, "SCAN inst") || strings.Contains(text, "due") && strings.Contains(step, "fire_trig") || strings.Contains(step, "TEMP") {
 				t.Errorf("%s: %s", text, step)
 			}
 			return nil
@@ -105,6 +114,37 @@ func TestFiringsFollowAnIndex(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("%d steps were examined: %q", n, texts)
+	}
+}
+
+// TestTriggersOfAnEntity: triggers know an entity by its rows and its firings.
+func TestTriggersOfAnEntity(t *testing.T) {
+	f := open(t, filepath.Join(t.TempDir(), "triggers.db"))
+	update(t, f, func(tx *Tx) error {
+		for i := range int64(3 * FiredMax) {
+			x := Firing{Trigger: []string{"a", "a", "c"}[i%3], Entity: "e", Version: 1, At: i + 1, State: rule.Historic, ID: rule.MakeID("t", 1, "e", fmt.Sprint(i))}
+			if _, err := tx.AddFiring(&x); err != nil {
+				return err
+			}
+		}
+		return tx.PutInsts([]InstKey{{1, "e", 0}, {1, "e", 3}, {2, "other", 0}, {5, "e", 1}}, make([]Inst, 4))
+	})
+	if got, err := f.Knowing(t.Context(), "e", []int64{5, 2, 3, 1}); err != nil || fmt.Sprint(got) != "[1 5]" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := f.Knowing(t.Context(), "e", nil); err != nil || got != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	for after, want := range map[string]string{"": "a", "a": "c", "b": "c", "c": ""} {
+		if got, err := f.NextFired(t.Context(), "e", after); err != nil || got != want {
+			t.Errorf("after %q: %q, %v", after, got, err)
+		}
+	}
+	for trigger, want := range map[string]string{"a": "1000 2999", "c": "1000 3000", "none": "0 0"} {
+		n, last, err := f.Fired(t.Context(), "e", trigger)
+		if got := fmt.Sprint(n, last); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", trigger, got, err, want)
+		}
 	}
 }
 
