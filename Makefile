@@ -18,7 +18,7 @@ VULNDB   ?=
 # Packages whose tests start processes, clients and machines: make test runs them.
 CAMPAIGNS := /(examples|test/(interop|pressure|torture|cmd).*)$$
 
-.PHONY: help run build test check lint fmt race fuzz bench release s3server vet
+.PHONY: help run build test check lint fmt race fuzz bench console release s3server vet
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -68,6 +68,16 @@ fuzz: ## every fuzz target for TIME; RUN= only those that match
 
 bench: ## the tables of docs/reports/performance.md, Seb beside a bare HTTP server; RUN= only rows that match; half an hour
 	cd bench && $(GO) run ./cmd/perf $(if $(RUN),-run '$(RUN)') $(if $(PICTURE),-picture '$(PICTURE)')
+
+# The bundle of the web console. BUNDLE= writes it elsewhere, to compare it.
+BUNDLE ?= internal/console/dist
+ALIAS   = $(foreach m,preact=preact preact/hooks=hooks preact/jsx-runtime=jsx-runtime @preact/signals-core=signals-core @preact/signals=signals uplot=uplot,\
+          --alias:$(firstword $(subst =, ,$(m)))=./internal/console/thirdparty/$(lastword $(subst =, ,$(m))).mjs)
+console: ## bundle the web console from internal/console/ui into internal/console/dist
+	@rm -rf '$(BUNDLE)'
+	$(TOOL) esbuild internal/console/ui/app.tsx internal/console/ui/charts.ts internal/console/ui/app.css internal/console/ui/index.html internal/console/ui/seb.svg internal/console/thirdparty/licenses.txt \
+	  --bundle --minify --format=esm --target=es2022 --jsx=automatic --jsx-import-source=preact --charset=utf8 --legal-comments=none --log-level=warning \
+	  --loader:.html=copy --loader:.svg=copy --loader:.txt=copy --entry-names=[name] '--external:./charts.js' $(ALIAS) --outdir='$(BUNDLE)'
 
 release: ## archives, deb packages, container image, SBOM and checksums of VERSION=0.1.0 in dist/
 	cd packaging && $(GO) run . -version '$(VERSION)'

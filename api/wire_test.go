@@ -34,6 +34,7 @@ var wire = []any{
 	api.TokenCreated{},
 	api.Tokens{},
 	api.AwaitedEvent{},
+	api.Session{},
 	api.Stats{},
 	api.StatsSeries{},
 	api.Setting{},

@@ -48,7 +48,7 @@ func newTerminal(t *testing.T) *terminal {
 // text returns the text on the terminal.
 func (p *terminal) text() string { return strings.ReplaceAll(p.shown.String(), "\r\n", "\n") }
 
-func TestTheBannerIsSixLines(t *testing.T) {
+func TestTheBannerIsSevenLines(t *testing.T) {
 	p, tty := newWorkDir(t), newTerminal(t)
 	b := &running{t: t, cmd: p.command("serve", "--http-port", "0", "--kafka-listen", "127.0.0.1:0"), done: make(chan struct{})}
 	b.cmd.Stdin, b.cmd.Stdout, b.cmd.Stderr = tty.slave, tty.slave, tty.slave
@@ -57,6 +57,7 @@ func TestTheBannerIsSixLines(t *testing.T) {
 	want := regexp.MustCompile(`^address  http://127\.0\.0\.1:\d+, Kafka 127\.0\.0\.1:\d+
 records  \S*seb-bucket
 API key  in seb-data/api-key  \(new: clients with another key get 401\)
+console  http://127\.0\.0\.1:\d+/console/
 produce  echo hello \| \S+ produce demo
 consume  \S+ consume demo
 curl     curl -H "Authorization: Bearer \$\(cat seb-data/api-key\)" -H 'Accept: application/json' 'http://127\.0\.0\.1:\d+/records\?topic-name=demo&offset=0'

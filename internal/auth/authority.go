@@ -74,15 +74,17 @@ type Authority struct {
 	// rootScram returns the verifiers of the root key, SCRAM-SHA-256 and SCRAM-SHA-512. They are made
 	// for the first client that needs them, because that takes 10 ms, and not stored.
 	rootScram func() []access.Scram
-	internal  []string
-	now       func() time.Time
-	log       *slog.Logger
-	compiled  atomic.Pointer[compiled]
-	logins    logins
-	rootID    Identity
-	uses      uses
-	watches   watches
-	meters    *meters
+	// sessionKey returns the key of sessions.
+	sessionKey func() []byte
+	internal   []string
+	now        func() time.Time
+	log        *slog.Logger
+	compiled   atomic.Pointer[compiled]
+	logins     logins
+	rootID     Identity
+	uses       uses
+	watches    watches
+	meters     *meters
 }
 
 // New returns an Authority. The caller closes it before the broker.
@@ -97,6 +99,7 @@ func New(o Options) *Authority {
 	began := a.now()
 	a.meters = newMeters(func() int64 { return int64(a.now().Sub(began)) }, cmp.Or(o.Metrics, metrics.NewSet()))
 	a.rootID.a = a
+	a.sessionKey = sync.OnceValue(func() []byte { return newSessionKey(o.RootKey) })
 	a.rootScram = sync.OnceValue(func() []access.Scram { return verifiersOf(o.RootKey, nil) })
 	a.compiled.Store(&compiled{table: &access.Table{}})
 	a.start()

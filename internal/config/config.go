@@ -71,6 +71,8 @@ type HTTP struct {
 	// Hosts are the names of this broker with which routes without a key, and pprof, answer, besides
 	// localhost and IP addresses.
 	Hosts List
+	// Console enables the web console on the listener.
+	Console bool
 	// OriginalClient: requests without an Accept header come from the original program's client,
 	// which stores error answers as records.
 	OriginalClient bool
@@ -239,7 +241,7 @@ func Default() Config {
 
 		EventsTopic: "events",
 		MemoryLimit: 256 << 20,
-		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 100_000},
+		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 100_000, Console: true},
 		Kafka:       Kafka{Listen: KafkaListen, Optional: true},
 		TLS:         TLS{Listeners: ListenerHTTP + "," + ListenerKafka},
 		Pprof:       Pprof{Address: "127.0.0.1", Port: 5000},

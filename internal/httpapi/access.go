@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
@@ -307,19 +308,30 @@ func (p *principal) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// authenticate returns the client of a request: by its key, or without one by its certificate.
-func (a *API) authenticate(r *http.Request, slot *httpconn.ConnSlot) (*auth.Identity, error) {
+// authenticate returns the client of a request: by its key, or without one by its session or its
+// certificate. A session ends at a time; others do not.
+func (a *API) authenticate(r *http.Request, slot *httpconn.ConnSlot) (who *auth.Identity, ends time.Time, err error) {
 	keys := r.Header["Authorization"]
-	if peer := slot.Peer(); peer != nil && len(keys) == 0 {
-		return a.o.Auth.Certificate(r.Context(), peer, r.RemoteAddr)
+	if page := r.Header.Get(api.HeaderSession); page != "" && len(keys) == 0 {
+		return a.bySession(r, page)
 	}
-	return a.o.Auth.Bearer(r.Context(), keys, r.RemoteAddr)
+	if peer := slot.Peer(); peer != nil && len(keys) == 0 {
+		who, err = a.o.Auth.Certificate(r.Context(), peer, r.RemoteAddr)
+	} else {
+		who, err = a.o.Auth.Bearer(r.Context(), keys, r.RemoteAddr)
+	}
+	return who, ends, err
 }
 
 // serveKeyed authenticates and authorizes a request, and calls its route.
 func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) error {
 	slot := httpconn.SlotOf(r.Context())
-	who, err := a.authenticate(r, slot)
+	who, ends, err := a.authenticate(r, slot)
+	if !ends.IsZero() && err == nil {
+		ctx, cancel := context.WithDeadline(r.Context(), ends)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	switch {
 	case errors.Is(err, auth.ErrUnauthenticated):
 		return a.unauthorized(w, r, err)

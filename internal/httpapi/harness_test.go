@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/console"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -71,7 +72,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := setup{store: objstore.NewMemory(), limit: 256 << 20}
 	c.broker = broker.Options{AutoCreate: true, NoWait: true, Logger: logger}
-	c.http = Options{Hosts: []string{"x"}, Logger: logger, StepTimeout: 10 * time.Second, Heartbeat: 50 * time.Millisecond}
+	c.http = Options{Hosts: []string{"x"}, Logger: logger, StepTimeout: 10 * time.Second, Heartbeat: 50 * time.Millisecond, Console: console.Serve}
 	for _, f := range change {
 		f(&c)
 	}

@@ -104,6 +104,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = fault
 	case p != nil && isPreflight(r):
 		err = a.servePreflight(w, r)
+	case p != nil && p.Code == api.NotFound && a.isPage(r):
+		err = a.servePage(w, r)
 	case p != nil:
 		err = p
 		if p.Code == api.MethodNotAllowed {
@@ -112,7 +114,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case rt.needsKey():
 		err = a.serveKeyed(rt, w, r)
 	case !KnownHost(r.Host, a.o.Hosts) && !a.hasKey(r):
-		err = problem.New(api.Forbidden, "host %s is not known here; --http-host names hosts that are", problem.Quote(r.Host))
+		err = unknownHost(r)
 	default:
 		err = a.serve(rt, w, r, &caller{})
 	}

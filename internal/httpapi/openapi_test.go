@@ -82,6 +82,9 @@ func (s *spec) fault(method, target string, a *answered) string {
 			op, ok = s.Paths[rt.path][strings.ToLower(method)]
 		}
 	}
+	if !ok && (path == "/" || path == "/console" || strings.HasPrefix(path, "/console/")) {
+		return "" // a file of the console, which is not part of the API
+	}
 	if !ok {
 		if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
 			return fmt.Sprintf("%s %s: %d, and the spec does not know the route", method, path, a.status)

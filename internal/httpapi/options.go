@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -59,6 +60,10 @@ type Options struct {
 
 	// Stats has the figures of GET /stats; with nil the broker keeps none.
 	Stats *stats.Sampler
+
+	// Console serves a file of the web console, or returns false if there is none of the request's
+	// path; with nil the broker has no console.
+	Console func(w http.ResponseWriter, r *http.Request) bool
 
 	// Version, Started and Store are for GET /status. Warnings adds to the warnings there.
 	Version  string

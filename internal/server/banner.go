@@ -3,12 +3,14 @@ package server
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/console"
 )
 
-// Banner prints six lines for a person at a terminal: the addresses and how to use them. It prints
+// Banner prints some lines for a person at a terminal: the addresses and how to use them. It prints
 // the file of the API key, never the key. program is the name of the commands.
 func (s *Server) Banner(w io.Writer, program string) {
 	dir := ""
@@ -26,10 +28,24 @@ func (s *Server) Banner(w io.Writer, program string) {
 	fmt.Fprintf(w, "address  %s%s\n", s.URL(), s.kafkaNote())
 	fmt.Fprintf(w, "records  %s\n", records)
 	fmt.Fprintf(w, "API key  %s\n", key)
+	if s.cfg.HTTP.Console {
+		fmt.Fprintf(w, "console  %s\n", s.consoleURL())
+	}
 	fmt.Fprintf(w, "produce  echo hello | %s produce demo%s\n", program, dir)
 	fmt.Fprintf(w, "consume  %s consume demo%s\n", program, dir)
 	fmt.Fprintf(w, "curl     curl -H \"Authorization: Bearer %s\" -H 'Accept: application/json' '%s/records?topic-name=demo&offset=0'\n", header, s.URL())
 }
+
+// consoleFiles returns what serves the web console, or nil if it is disabled.
+func (s *Server) consoleFiles() func(w http.ResponseWriter, r *http.Request) bool {
+	if !s.cfg.HTTP.Console {
+		return nil
+	}
+	return console.Serve
+}
+
+// consoleURL is the address of the web console.
+func (s *Server) consoleURL() string { return s.URL() + "/console/" }
 
 // kafkaNote describes the address for Kafka clients.
 func (s *Server) kafkaNote() string {
@@ -72,6 +88,9 @@ func (s *Server) announce() {
 	args := []any{"role", role, "epoch", s.node.Epoch(), "address", s.URL(), "records", s.node.StoreName()}
 	if a := s.KafkaAddress(); a != "" {
 		args = append(args, "kafka", a)
+	}
+	if s.cfg.HTTP.Console {
+		args = append(args, "console", s.consoleURL())
 	}
 	if s.keyFile != "" {
 		args = append(args, "api_key_file", s.keyFile)

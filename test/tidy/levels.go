@@ -70,6 +70,7 @@ var levels = map[string]int{
 	"internal/secrets":  -1,
 	"internal/auth":     5,
 	"internal/quiet":    0,
+	"internal/console":  0,
 	"internal/machine":  0,
 
 	"internal/localdb": 0,
@@ -119,6 +120,7 @@ var onlyFrom = map[string][]string{
 	"internal/httpapi":          {"internal/server", "cmd/seb"},
 	"internal/httpapi/httpconn": {"internal/httpapi"},
 	"internal/kafka":            {"internal/server", "cmd/seb"},
+	"internal/console":          {"internal/server"},
 	"internal/kafka/conn":       {"internal/kafka"},
 }
 

@@ -1,0 +1,163 @@
+// Parts of pages.
+
+import type { ComponentChildren, JSX } from "preact";
+import { signal } from "@preact/signals";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { Problem } from "./api";
+import { localTime, utcTime } from "./format";
+import { route } from "./route";
+
+type Children = { children?: ComponentChildren };
+
+/** announced is read out by screen readers. */
+export const announced = signal("");
+
+/** announce tells a person who cannot see the page what happened. */
+export function announce(text: string) { announced.value = text; }
+
+/** Page is the frame of a page: its title is the document's and the first heading. */
+export function Page({ title, actions, lead, children }: Children & { title: string; actions?: ComponentChildren; lead?: ComponentChildren }) {
+  useEffect(() => { document.title = `${title} · Seb`; }, [title]);
+  return <>
+    <header class="title"><h1><bdi>{title}</bdi></h1><div class="actions">{actions}</div></header>
+    {lead && <p class="lead">{lead}</p>}
+    {children}
+  </>;
+}
+
+/** Card is a part of a page with a heading. */
+export function Card({ title, actions, children, id }: Children & { title: string; actions?: ComponentChildren; id?: string }) {
+  const own = useId();
+  return <section class="card" aria-labelledby={id ?? own}>
+    <header><h2 id={id ?? own}>{title}</h2><div class="actions">{actions}</div></header>
+    {children}
+  </section>;
+}
+
+/** Failure shows an error in the broker's words. */
+export function Failure({ error, children }: Children & { error?: Problem }) {
+  if (!error) return null;
+  return <div class="failure" role="alert"><p>{error.message}</p>{children}</div>;
+}
+
+/** Note is a hint or warning inside a page. */
+export function Note({ kind = "info", children }: Children & { kind?: "info" | "warn" | "good" }) { return <div class={"note " + kind}>{children}</div>; }
+
+/** Empty says that there is nothing, and what to do. */
+export function Empty({ children }: Children) { return <div class="empty">{children}</div>; }
+
+/** Loading is shown while there is nothing else to show. */
+export function Loading({ what = "Loading" }: { what?: string }) { return <p class="loading" role="status">{what} …</p>; }
+
+type ButtonProps = JSX.IntrinsicElements["button"] & { kind?: "primary" | "danger" | "quiet"; busy?: boolean };
+
+/** Button is a button that can be busy. */
+export function Button({ kind, busy, children, disabled, ...rest }: ButtonProps) {
+  return <button type="button" class={kind ?? ""} disabled={disabled || busy} aria-busy={busy || undefined} {...rest}>{children}{busy && " …"}</button>;
+}
+
+/** Field is a labelled input. render gets the id and the description of the control. */
+export function Field({ label, hint, error, render, wide }: {
+  label: string; hint?: ComponentChildren; error?: string; wide?: boolean;
+  render: (a: { id: string; "aria-describedby"?: string; "aria-invalid"?: true }) => ComponentChildren;
+}) {
+  const id = useId(), about = hint || error ? id + "-about" : undefined;
+  return <div class={"field" + (wide ? " wide" : "")}>
+    <label for={id}>{label}</label>
+    {render({ id, "aria-describedby": about, ...(error ? { "aria-invalid": true as const } : {}) })}
+    {about && <small id={about}>{error ? <span class="bad">{error}</span> : hint}</small>}
+  </div>;
+}
+
+/** Text is a Field with a text input. */
+export function Text({ label, hint, error, value, onValue, wide, ...rest }: {
+  label: string; hint?: ComponentChildren; error?: string; value: string; onValue: (v: string) => void; wide?: boolean;
+} & Omit<JSX.IntrinsicElements["input"], "label" | "value">) {
+  return <Field label={label} hint={hint} error={error} wide={wide}
+    render={a => <input type="text" autocomplete="off" spellcheck={false} {...a} {...rest} value={value} onInput={e => onValue(e.currentTarget.value)} />} />;
+}
+
+/** Choice is a Field with a select. options are values with their names. */
+export function Choice({ label, hint, value, onValue, options }: {
+  label: string; hint?: ComponentChildren; value: string; onValue: (v: string) => void; options: readonly (readonly [string, string])[];
+}) {
+  return <Field label={label} hint={hint} render={a =>
+    <select {...a} value={value} onChange={e => onValue(e.currentTarget.value)}>{options.map(([v, name]) => <option value={v} key={v}>{name}</option>)}</select>} />;
+}
+
+/** Column of a Table. num aligns numbers. */
+export interface Column<T> { name: string; cell: (row: T) => ComponentChildren; num?: boolean; wide?: boolean }
+
+/** shownRows is how many rows of a long table are shown at first. */
+const shownRows = 200;
+
+/** Table shows rows; of long lists the first 200, and more on demand. */
+export function Table<T>({ caption, rows, columns, keyOf, selected }: {
+  caption: string; rows: readonly T[]; columns: readonly Column<T>[]; keyOf: (row: T) => string; selected?: (row: T) => boolean;
+}) {
+  const [shown, show] = useState(shownRows);
+  return <div class="scroll" role="region" aria-label={caption} tabIndex={0}>
+    <table>
+      <caption class="unseen">{caption}</caption>
+      <thead><tr>{columns.map(c => <th scope="col" class={c.num ? "num" : ""} key={c.name}>{c.name}</th>)}</tr></thead>
+      <tbody>{rows.slice(0, shown).map(row => <tr key={keyOf(row)} class={selected?.(row) ? "selected" : ""}>
+        {columns.map(c => <td class={(c.num ? "num" : "") + (c.wide ? " wide" : "")} key={c.name}>{c.cell(row)}</td>)}
+      </tr>)}</tbody>
+    </table>
+    {rows.length > shown && <p class="more">{shown} of {rows.length} shown. <Button onClick={() => show(shown + 1000)}>Show more</Button></p>}
+  </div>;
+}
+
+/** When shows a time of the log: local, with UTC as the tooltip. */
+export function When({ t }: { t?: string | number }) {
+  return t ? <time dateTime={utcTime(t)} title={utcTime(t) + " (UTC)"}>{localTime(t)}</time> : <>–</>;
+}
+
+/** Copied is a block of text for a terminal, with a button that copies it. */
+export function Copied({ text, label }: { text: string; label: string }) {
+  const [done, set] = useState(false);
+  return <div class="copied"><pre tabIndex={0} aria-label={label}><code>{text}</code></pre>
+    <Button kind="quiet" onClick={async () => { await navigator.clipboard.writeText(text); set(true); announce("Copied"); setTimeout(() => set(false), 2000); }}>{done ? "Copied" : "Copy"}</Button>
+  </div>;
+}
+
+/** Chip is a short state in words. */
+export function Chip({ kind = "", children }: Children & { kind?: "" | "good" | "warn" | "bad" }) { return <span class={"chip " + kind}>{children}</span>; }
+
+/** Tabs are links to parts of a page. */
+export function Tabs({ label, tabs }: { label: string; tabs: readonly (readonly [href: string, name: string])[] }) {
+  const here = "#/" + route.value.path.map(encodeURIComponent).join("/");
+  return <nav class="tabs" aria-label={label}>{tabs.map(([href, name]) =>
+    <a href={href} key={href} aria-current={href.split("?")[0] === here ? "page" : undefined}>{name}</a>)}</nav>;
+}
+
+/**
+ * Dialog is a modal window. The browser keeps the focus inside and returns it; Escape closes it.
+ */
+export function Dialog({ title, onClose, children }: Children & { title: string; onClose: () => void }) {
+  const ref = useRef<HTMLDialogElement>(null), id = useId();
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    ref.current!.showModal();
+    return () => before?.focus();
+  }, []);
+  return <dialog ref={ref} aria-labelledby={id} onClose={onClose} onCancel={onClose}>
+    <h2 id={id}>{title}</h2>{children}
+  </dialog>;
+}
+
+/** Confirm asks before something is done that cannot be undone. With `typed` a person must type that text. */
+export function Confirm({ title, action, danger, typed, busy, error, onConfirm, onClose, children }: Children & {
+  title: string; action: string; danger?: boolean; typed?: string; busy?: boolean; error?: Problem; onConfirm: () => void; onClose: () => void;
+}) {
+  const [text, set] = useState("");
+  return <Dialog title={title} onClose={onClose}>
+    <form onSubmit={e => { e.preventDefault(); onConfirm(); }}>
+      {children}
+      {typed !== undefined && <Text label={`Type ${typed} to confirm`} value={text} onValue={set} />}
+      <Failure error={error} />
+      <div class="actions"><Button kind={danger ? "danger" : "primary"} type="submit" busy={busy} disabled={typed !== undefined && text !== typed}>{action}</Button>
+        <Button onClick={onClose}>Cancel</Button></div>
+    </form>
+  </Dialog>;
+}

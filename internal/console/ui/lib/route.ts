@@ -1,0 +1,45 @@
+// The address of a page is the fragment: #/topics/orders/records?from=newest. Everything that a
+// person chooses is in it, so that an address can be sent to another person.
+
+import { signal } from "@preact/signals";
+
+/** Route is a parsed address. */
+export interface Route { path: string[]; query: Record<string, string> }
+
+function read(): Route {
+  const [path = "", query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  let segments: string[];
+  try {
+    segments = path.split("/").filter(Boolean).map(decodeURIComponent);
+  } catch {
+    segments = []; // typed by hand
+  }
+  return { path: segments, query: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+/** route is the present address. */
+export const route = signal(read());
+addEventListener("hashchange", () => { route.value = read(); });
+
+/** to returns the address of a page, for a link: to("topics", name). */
+export function to(...path: string[]): string {
+  return "#/" + path.map(encodeURIComponent).join("/");
+}
+
+/** withQuery adds parameters to an address; undefined and empty ones are left out. */
+export function withQuery(address: string, query: Record<string, string | undefined>): string {
+  const q = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value) q.set(name, value);
+  const text = q.toString();
+  return text ? `${address}?${text}` : address;
+}
+
+/** go opens an address. */
+export function go(address: string) { location.hash = address; }
+
+/** choose changes parameters of the present address without a new entry in the browser's history. */
+export function choose(change: Record<string, string | undefined>) {
+  const { path, query } = route.value;
+  history.replaceState(null, "", withQuery(to(...path), { ...query, ...change }));
+  route.value = read();
+}

@@ -1,0 +1,24 @@
+// The pages. The first segment of an address is the page's path.
+
+import type { ComponentType } from "preact";
+import { Empty, Page } from "../lib/parts";
+import { to } from "../lib/route";
+import { Overview } from "./overview";
+
+/** PageEntry is a page. It is in the bar if it has a name and the client has one of the rights that it needs. */
+export interface PageEntry {
+  path: string;
+  name?: string;
+  needs?: readonly (readonly [operation: string, resource: string])[];
+  view: ComponentType<{ path: string[] }>;
+}
+
+export const pages: readonly PageEntry[] = [
+  { path: "overview", name: "Overview", view: Overview },
+];
+
+/** nowhere is shown for an address without a page. */
+export const nowhere: PageEntry = {
+  path: "",
+  view: () => <Page title="No such page"><Empty>This address is not one of the console. <a href={to("overview")}>Go to the overview</a>.</Empty></Page>,
+};
