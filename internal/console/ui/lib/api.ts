@@ -42,6 +42,9 @@ export function keepSession(half: string) {
   else localStorage.removeItem(stored);
 }
 
+/** hasSession reports whether the browser has the page's half of a session. */
+export function hasSession(): boolean { return localStorage.getItem(stored) !== null; }
+
 /** at builds a path from a template, with each value escaped: at`/triggers/${id}`. */
 export function at(parts: TemplateStringsArray, ...values: string[]): string {
   return parts.reduce((path, part, i) => path + encodeURIComponent(values[i - 1]!) + part);

@@ -1,7 +1,7 @@
 // The login of this page.
 
 import { signal } from "@preact/signals";
-import { call, ended, keepSession, Problem } from "./api";
+import { call, ended, hasSession, keepSession, Problem } from "./api";
 
 /** Session is who the page acts for. `may` lists operations by the type of resource. */
 export interface Session { principal: string; session?: string; expires?: string; may: Record<string, string[]>; events_topic: string; read_only?: boolean }
@@ -18,6 +18,10 @@ ended.subscribe(why => { if (why && session.peek()) session.value = null; });
 
 /** resume looks for a session that the browser has. It tries again while the broker does not answer. */
 export async function resume() {
+  if (!hasSession() && location.protocol === "http:") { // with TLS a certificate may be enough
+    session.value = null;
+    return;
+  }
   for (;;) {
     try {
       session.value = await call<Session>("GET", "/console/session");
