@@ -72,7 +72,8 @@ export function Field({ label, hint, error, render, wide }: {
 /** Text is a Field with a text input. */
 export function Text({ label, hint, error, value, onValue, wide, ...rest }: {
   label: string; hint?: ComponentChildren; error?: string; value: string; onValue: (v: string) => void; wide?: boolean;
-} & Omit<JSX.IntrinsicElements["input"], "label" | "value">) {
+  placeholder?: string; list?: string; required?: boolean; inputMode?: "numeric" | "text"; maxLength?: number; onKeyDown?: (e: KeyboardEvent) => void;
+}) {
   return <Field label={label} hint={hint} error={error} wide={wide}
     render={a => <input type="text" autocomplete="off" spellcheck={false} {...a} {...rest} value={value} onInput={e => onValue(e.currentTarget.value)} />} />;
 }
