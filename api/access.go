@@ -7,8 +7,11 @@ type TokenSpec struct {
 	ID string `json:"id,omitempty"` // a-z 0-9 . -; absent: the broker makes one
 	// Expires is when the token ends; absent: with the token that creates it.
 	Expires time.Time `json:"expires_at,omitzero"`
+	// Preset is a common set of rights: viewer reads topics, groups, triggers and metrics, and changes
+	// nothing; operator also writes, resets groups and manages topics and triggers.
+	Preset string `json:"preset,omitempty"`
 	Scopes
-	Rules []Rule `json:"rules,omitempty"` // in addition to the scopes; their principal is the token
+	Rules []Rule `json:"rules,omitempty"` // in addition to preset and scopes; their principal is the token
 }
 
 // Scopes are common sets of rules. Each is a list of patterns: a name; the beginning of names and

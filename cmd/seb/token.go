@@ -39,11 +39,13 @@ func newTokenCreate(r *remote) *cobra.Command {
 		Short: "Create a token and print it",
 		Long: `Prints the token, which the broker does not store: it cannot be shown again. A token can give only rights that the key of
 this command has, and does not outlive that key.`,
-		Example: "  seb token create shop --write 'orders.*' --read products\n  seb token create report --read '*' --groups 'report-*' --expires 30d",
+		Example: "  seb token create shop --write 'orders.*' --read products\n  seb token create report --read '*' --groups 'report-*' --expires 30d\n  seb token create ann --preset viewer",
 		Args:    cobra.MaximumNArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
 	f := cmd.Flags()
+	f.StringVar(&spec.Preset, "preset", "", "rights of a person: viewer reads topics, groups, triggers and metrics; operator also writes, resets groups and manages topics and triggers")
+	_ = cmd.RegisterFlagCompletionFunc("preset", cobra.FixedCompletions([]string{"viewer", "operator"}, cobra.ShellCompDirectiveNoFileComp))
 	f.StringArrayVar(&spec.Read, "read", nil, "pattern of topics to read; repeatable")
 	f.StringArrayVar(&spec.Write, "write", nil, "pattern of topics to write; repeatable")
 	f.StringArrayVar(&spec.Admin, "admin", nil, "pattern of topics to create, change, trim and delete; repeatable")

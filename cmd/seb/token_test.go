@@ -61,6 +61,9 @@ func TestTokens(t *testing.T) {
 	}
 	p.must("acl", "remove", "--principal", "*", "--yes")
 	p.must(as(report, "consume", "secret")...)
+	viewer := p.token("create", "ann", "--preset", "viewer")
+	p.must(as(viewer, "consume", "orders.new")...)
+	p.refused(1, "forbidden", as(viewer, "topic", "delete", "orders.new", "--yes")...)
 }
 
 func TestTokenErrors(t *testing.T) {
@@ -78,6 +81,7 @@ func TestTokenErrors(t *testing.T) {
 		"resource type":                   {"acl", "allow", "a", "read", "planet", "t"},
 		"did you mean \"seb token create": {"key", "create", "x"},
 		"at least one flag":               {"acl", "remove", "--yes"},
+		"want viewer or operator":         {"token", "create", "b", "--preset", "admin"},
 	} {
 		if got := p.run(args...); got.code == 0 || !strings.Contains(got.err, want) {
 			t.Errorf("seb %q: exit code %d, %s; want %q", args, got.code, got.err, want)

@@ -41,6 +41,48 @@ func ScopeRules(s *api.Scopes) (rules []access.Rule, err error) {
 	return rules, nil
 }
 
+// The presets of tokens: for a person who looks, and for one who runs what is on the broker. Neither
+// may see or change tokens, rules and quotas.
+const (
+	Viewer   = "viewer"
+	Operator = "operator"
+)
+
+// OwnTopics are the topics of Seb itself that presets cover. The topic of triggers is none of them,
+// because it can hold secrets of webhooks, nor is that of audit records.
+type OwnTopics struct{ Events, Firings string }
+
+// PresetRules returns the rules of a preset, without a principal; "" has none. The error is a
+// *state.InvalidError.
+func PresetRules(preset string, own OwnTopics) ([]access.Rule, error) {
+	var rules []access.Rule
+	allow := func(t access.ResourceType, name string, operations ...access.Operation) {
+		for _, o := range operations {
+			rules = append(rules, access.Rule{Resource: t, Name: name, Operation: o, Host: access.Any})
+		}
+	}
+	switch preset {
+	case "":
+		return nil, nil
+	case Viewer:
+		for _, topic := range []string{access.Any, own.Events, own.Firings} {
+			allow(access.Topic, topic, access.Read, access.DescribeConfigs)
+		}
+		allow(access.Group, access.Any, access.Describe)
+		allow(access.Trigger, access.Any, access.Read)
+	case Operator:
+		allow(access.Topic, access.Any, access.All)
+		allow(access.Topic, own.Events, access.All)
+		allow(access.Topic, own.Firings, access.Read, access.DescribeConfigs)
+		allow(access.Group, access.Any, access.All)
+		allow(access.Trigger, access.Any, access.All)
+	default:
+		return nil, invalid("preset", "%.40q: want %s or %s", preset, Viewer, Operator)
+	}
+	allow(access.Metrics, access.MetricsName, access.Describe)
+	return rules, nil
+}
+
 func onlyIf(given bool, name string) []string {
 	if given {
 		return []string{name}

@@ -36,6 +36,12 @@ func (a *API) postEvent(w http.ResponseWriter, r *http.Request, by *caller) erro
 	return p.answerEvent(w, &results[0], original)
 }
 
+// The topics of the trigger engine.
+const (
+	triggersTopic = "triggers"
+	firingsTopic  = "firings"
+)
+
 func (p *producing) parseEvent(r *http.Request) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)
 	p.topic = p.a.o.EventsTopic
@@ -43,7 +49,7 @@ func (p *producing) parseEvent(r *http.Request) error {
 		p.topic = q.Topic()
 	}
 	// Events in an engine topic would create it with other settings.
-	if p.topic == "triggers" || p.topic == "firings" {
+	if p.topic == triggersTopic || p.topic == firingsTopic {
 		q.Fail(httpconn.ParamTopic, "topic %s is reserved for the engine", p.topic)
 	}
 	if _, given := q.Text(httpconn.ParamPartition); given {

@@ -159,7 +159,8 @@ var adminValues = map[string]any{
 	"Settings": api.Settings{}, "Setting": api.Setting{DefaultCompacted: "d", Choices: []string{"c"}, Unit: "u", Min: "1", Max: "2", Unlimited: true},
 	"Rule": api.Rule{Deny: true, Host: "h"}, "Rules": api.Rules{},
 	"TokenSpec": api.TokenSpec{
-		ID: "i", Expires: time.Unix(1, 0), Rules: []api.Rule{{}},
+		Preset: "viewer",
+		ID:     "i", Expires: time.Unix(1, 0), Rules: []api.Rule{{}},
 		Scopes: api.Scopes{Read: []string{"r"}, Write: []string{"w"}, Admin: []string{"a"}, Groups: []string{"g"}, Triggers: []string{"t"}, Metrics: true, Cluster: true},
 	},
 	"Token": api.Token{Expires: time.Unix(1, 0), Used: time.Unix(1, 0)}, "TokenSecret": api.TokenSecret{Expires: time.Unix(1, 0), Used: time.Unix(1, 0)},

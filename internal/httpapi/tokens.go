@@ -131,7 +131,11 @@ func (a *API) postToken(w http.ResponseWriter, r *http.Request, by *caller) erro
 	}
 	defer memory.Release()
 	spec := auth.TokenSpec{ID: in.ID, Expires: in.Expires}
-	if spec.Rules, err = auth.ScopeRules(&in.Scopes); err != nil {
+	if spec.Rules, err = auth.PresetRules(in.Preset, auth.OwnTopics{Events: a.o.EventsTopic, Firings: firingsTopic}); err != nil {
+		return err
+	}
+	scopes, err := auth.ScopeRules(&in.Scopes)
+	if err != nil {
 		return err
 	}
 	more, err := auth.ParseRules(in.Rules)
@@ -143,7 +147,7 @@ func (a *API) postToken(w http.ResponseWriter, r *http.Request, by *caller) erro
 			return &state.InvalidError{Field: "principal", Reason: "a rule of a new token is about the token: leave the member out"}
 		}
 	}
-	spec.Rules = append(spec.Rules, more...)
+	spec.Rules = slices.Concat(spec.Rules, scopes, more)
 	ctx, cancel, err := a.changingCluster(r, by, access.Alter)
 	if err != nil {
 		return err
