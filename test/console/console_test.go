@@ -1,0 +1,275 @@
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+var (
+	all      = flag.Bool("all", false, "run every case")
+	only     = flag.String("only", "", "run these cases, separated by commas")
+	pictures = flag.String("pictures", "", "folder for pictures of the pages")
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+
+const (
+	sources = "../../internal/console/ui"
+	built   = "../../internal/console/dist"
+	vendor  = "../../internal/console/thirdparty"
+)
+
+// TestBundle: the bundle in the repository is what the sources give. A file that the build does not
+// write is a fault too.
+func TestBundle(t *testing.T) {
+	fresh := filepath.Join(t.TempDir(), "dist")
+	if _, err := testenv.Command(t.Context(), "../..", "make", "console", "BUNDLE="+fresh); err != nil {
+		t.Fatal(err)
+	}
+	want, got := files(t, fresh), files(t, built)
+	for name, content := range want {
+		if !bytes.Equal(got[name], content) {
+			t.Errorf("%s/%s is not what the sources give: run make console", built, name)
+		}
+		delete(got, name)
+	}
+	for name := range got {
+		t.Errorf("%s/%s has no source: run make console", built, name)
+	}
+}
+
+func files(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := map[string][]byte{}
+	for _, e := range list {
+		if content[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return content
+}
+
+// TestBundleSize: what a browser loads first, and the whole bundle, compressed and not.
+func TestBundleSize(t *testing.T) {
+	first, charts, compressed, raw := 0, 0, 0, 0
+	for name, content := range files(t, built) {
+		n := zipped(t, content)
+		compressed, raw = compressed+n, raw+len(content)
+		switch name {
+		case "index.html", "app.js", "app.css":
+			first += n
+		case "charts.js", "charts.css":
+			charts += n
+		}
+	}
+	t.Logf("bytes: first load %d, charts %d, all files %d compressed and %d raw", first, charts, compressed, raw)
+	for _, c := range []struct {
+		what     string
+		got, max int
+	}{{"first load", first, 45 << 10}, {"charts", charts, 26 << 10}, {"all files", compressed, 110 << 10}, {"all files, not compressed", raw, 350 << 10}} {
+		if c.got > c.max {
+			t.Errorf("%s: %d bytes, at most %d", c.what, c.got, c.max)
+		}
+	}
+}
+
+func zipped(t *testing.T, content []byte) int {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Len()
+}
+
+// TestThirdParty: VERSIONS.tsv lists the files of others with their digests, and npm has the same
+// files.
+func TestThirdParty(t *testing.T) {
+	listed, err := os.ReadFile(filepath.Join(vendor, "VERSIONS.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	npm := installed(t)
+	got := files(t, vendor)
+	delete(got, "VERSIONS.tsv")
+	delete(got, "licenses.txt")
+	for line := range strings.Lines(strings.SplitN(string(listed), "\n", 2)[1]) {
+		f := strings.Split(strings.TrimSpace(line), "\t")
+		if len(f) != 6 {
+			t.Fatalf("line %q: want 6 fields", line)
+		}
+		sum := sha256.Sum256(got[f[0]])
+		if hex.EncodeToString(sum[:]) != f[5] {
+			t.Errorf("%s has not the digest of the list", f[0])
+		}
+		original, err := os.ReadFile(filepath.Join(npm, "node_modules", f[1], f[3]))
+		if err != nil || !bytes.Equal(original, got[f[0]]) {
+			t.Errorf("%s is not %s of %s (%v)", f[0], f[3], f[1], err)
+		}
+		var p struct{ Version, License string }
+		text, err := os.ReadFile(filepath.Join(npm, "node_modules", f[1], "package.json"))
+		if err != nil || json.Unmarshal(text, &p) != nil || p.Version != f[2] || p.License != f[4] {
+			t.Errorf("%s: npm has version %s, licence %s (%v)", f[0], p.Version, p.License, err)
+		}
+		delete(got, f[0])
+	}
+	for name := range got {
+		t.Errorf("%s is not in the list", name)
+	}
+}
+
+// installed returns the folder of node_modules. Without node and npm the test is skipped, except on
+// a machine that tests every change (CI=true).
+func installed(t *testing.T) string {
+	t.Helper()
+	for _, tool := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
+			t.Skip("needs node and npm: ", err)
+		}
+	}
+	dir, err := modules(t.Context(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestTypes checks the types of the sources.
+func TestTypes(t *testing.T) {
+	npm := installed(t)
+	paths := map[string][]string{}
+	for _, name := range []string{"preact", "preact/hooks", "preact/jsx-runtime", "@preact/signals", "@preact/signals-core", "uplot"} {
+		paths[name] = []string{filepath.Join(npm, "node_modules", name)}
+	}
+	from, err := filepath.Abs(sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := json.Marshal(map[string]any{
+		"compilerOptions": map[string]any{
+			"strict": true, "noEmit": true, "target": "ES2022", "module": "ESNext", "moduleResolution": "bundler", "jsx": "react-jsx", "jsxImportSource": "preact",
+			"lib": []string{"ES2023", "DOM", "DOM.Iterable", "WebWorker"}, "skipLibCheck": true, "noUncheckedIndexedAccess": true, "noUnusedLocals": true,
+			"types": []string{}, "paths": paths,
+		},
+		"include": []string{from + "/**/*"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "tsconfig.json")
+	if err := os.WriteFile(file, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := testenv.Command(t.Context(), ".", filepath.Join(npm, "node_modules/.bin/tsc"), "-p", file); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPages runs cases in the browser: one, or with -all every one.
+func TestPages(t *testing.T) {
+	npm := installed(t)
+	if _, err := exec.LookPath("apt-get"); err != nil && os.Getenv("CI") != "true" {
+		t.Skip("needs Debian's packages: ", err)
+	}
+	program, env, err := browser(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := testenv.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := testenv.ServeInterop(t, "--http-port", strconv.Itoa(port), "--webhook-targets", "127.0.0.1")
+	cases := "smoke"
+	if *all {
+		cases = *only
+	} else if *only != "" {
+		cases = *only
+	}
+	env = append(env, "BASE="+b.HTTP(), "KEY="+testenv.InteropKey, "CONTROL="+control(t, b), "MODULES="+npm, "BROWSER="+program, "ONLY="+cases, "PICTURES="+folder(t))
+	out, err := run(t.Context(), env)
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if !strings.Contains(out, "ok ") && err == nil {
+		t.Error("no case ran")
+	}
+}
+
+// folder returns the folder for pictures, or "".
+func folder(t *testing.T) string {
+	t.Helper()
+	if *pictures == "" {
+		return ""
+	}
+	root, err := testenv.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.IsAbs(*pictures) {
+		return *pictures
+	}
+	return filepath.Join(root, *pictures)
+}
+
+// run runs the cases and returns what they print. With -v it also prints that at once.
+func run(ctx context.Context, env []string) (string, error) {
+	c := exec.CommandContext(ctx, "node", "run.mjs")
+	c.Env = append(os.Environ(), env...)
+	c.SysProcAttr = testenv.Attributes()
+	var out strings.Builder
+	c.Stdout = &out
+	if testing.Verbose() {
+		c.Stdout = io.MultiWriter(&out, os.Stdout)
+	}
+	c.Stderr = c.Stdout
+	err := c.Run()
+	return out.String(), err
+}
+
+// control returns an address at which a case kills and starts the broker.
+func control(t *testing.T, b *testenv.InteropBroker) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /kill", func(http.ResponseWriter, *http.Request) { b.Kill() })
+	mux.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { b.Start() })
+	s := &http.Server{Handler: mux}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	return fmt.Sprintf("http://%s", l.Addr())
+}
