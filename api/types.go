@@ -169,6 +169,8 @@ type Status struct {
 	Memory MemoryStatus `json:"memory"`
 	Topics int          `json:"topics"`
 	Lag    LagStatus    `json:"lag"`
+	// Kafka is absent without a listener for Kafka clients.
+	Kafka *KafkaStatus `json:"kafka,omitempty"`
 	// Warnings are conditions for an operator to check, one sentence each.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -188,6 +190,13 @@ type MemoryStatus struct {
 	Reserved int64 `json:"reserved_bytes"`
 	State    int64 `json:"state_bytes"`
 	StateMax int64 `json:"state_max_bytes"`
+}
+
+// KafkaStatus is the listener for Kafka clients. The host of Address is 0.0.0.0 or :: if it listens on
+// every address of its machine.
+type KafkaStatus struct {
+	Address string `json:"address"` // host:port for clients
+	TLS     bool   `json:"tls,omitempty"`
 }
 
 // LagStatus describes unprocessed records.

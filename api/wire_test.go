@@ -58,6 +58,7 @@ var wire = []any{
 	api.Status{},
 	api.StoreStatus{},
 	api.MemoryStatus{},
+	api.KafkaStatus{},
 	api.LagStatus{},
 	api.GroupLag{},
 	api.HistoryStart{},

@@ -205,7 +205,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n},
 		"TopicSpec":   api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
 		"Health":      api.Health{Epoch: 1, FormatLevel: 1},
-		"Status":      api.Status{Version: "v", Started: at, Reason: "r", Warnings: []string{"w"}},
+		"Status":      api.Status{Version: "v", Started: at, Reason: "r", Warnings: []string{"w"}, Kafka: &api.KafkaStatus{}},
 		"TriggerSpec": api.TriggerSpec{
 			Topic: "t", Fire: "f", Cooldown: "1d", Backfill: "b", CarryFired: new(true), OnRetract: "n", Status: "s", Deliver: []byte("{}"),
 		},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
@@ -70,6 +71,8 @@ type Options struct {
 	Started  time.Time
 	Store    string
 	Warnings func() []string
+	// Kafka returns the listener for Kafka clients, for GET /status; nil without one.
+	Kafka func() *api.KafkaStatus
 
 	// Connections bounds the connections that are served at once. A further one replaces a
 	// connection without a request, after KeepIdle if that had an authorized request. Otherwise it

@@ -74,6 +74,9 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 			warn("deliveries of %d triggers are held: their secrets are encrypted with a key that this broker does not have: %v", s.Locked, s.Missing)
 		}
 	}
+	if a.o.Kafka != nil {
+		s.Kafka = a.o.Kafka()
+	}
 	if a.o.Warnings != nil {
 		s.Warnings = append(s.Warnings, a.o.Warnings()...)
 	}

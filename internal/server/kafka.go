@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/tlsport"
@@ -141,4 +142,16 @@ func (k *kafkaServer) address() string {
 		return ""
 	}
 	return k.listener.Addr().String()
+}
+
+// kafkaStatus describes the Kafka listener for GET /status.
+func (s *Server) kafkaStatus() *api.KafkaStatus {
+	address := s.KafkaAddress()
+	if address == "" {
+		return nil
+	}
+	if s.cfg.Kafka.Advertise != "" {
+		address = s.cfg.Kafka.Advertise
+	}
+	return &api.KafkaStatus{Address: address, TLS: s.ports.kafka.Secure()}
 }

@@ -297,7 +297,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
 		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats,
-		Console: s.consoleFiles(),
+		Console: s.consoleFiles(), Kafka: s.kafkaStatus,
 	})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 
@@ -15,7 +16,11 @@ import (
 // end of the log, which is a cache.
 func (s *Server) openStats(set *metrics.Set) {
 	var err error
-	if s.stats, err = stats.Start(s.node.Budget().Class(budget.Tail), set.WritePrometheus); err != nil {
+	write := func(w io.Writer) {
+		set.WritePrometheus(w)
+		writeGroupLags(w, s.node.Broker)
+	}
+	if s.stats, err = stats.Start(s.node.Budget().Class(budget.Tail), write); err != nil {
 		s.log.Warn("no statistics for GET /stats", "err", err, "hint", "raise --memory-limit")
 	}
 }

@@ -15,6 +15,14 @@ func TestStatsOfABroker(t *testing.T) {
 	if err != nil || len(got.Series["put_p99"].Values) != 1440 || len(got.Times) != 1440 {
 		t.Errorf("%d series, %v, want 1440 values of each", len(got.Series), err)
 	}
+	for _, name := range []string{"memory", "put_p999"} {
+		if _, ok := got.Series[name]; !ok {
+			t.Errorf("no series %s", name)
+		}
+	}
+	if status, err := connect(t, s).Status(t.Context()); err != nil || status.Kafka == nil || status.Kafka.Address != s.KafkaAddress() {
+		t.Errorf("Kafka listener %+v, %v, want %q", status.Kafka, err, s.KafkaAddress())
+	}
 	small := settings(t, "file:"+t.TempDir())
 	small.MemoryLimit = budget.LimitMin
 	if off, err := connect(t, start(t, small)).Stats(t.Context(), "1h"); err != nil || off.Reason == "" || len(off.Series) != 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 )
 
-const tableSize = 23 // entries of table
+const tableSize = 26 // entries of table
 
 // The rings: an hour in short steps, and a day in long ones.
 const (

@@ -42,6 +42,8 @@ func (w *Window) value(t *testing.T, name string, at int) string {
 func metricsSet() (set *metrics.Set, records, puts, others *metrics.Counter, acks *metrics.PrometheusHistogram) {
 	set = metrics.NewSet()
 	set.NewGauge("seb_log_queue_bytes", func() float64 { return 7 })
+	set.NewGauge(`seb_memory_reserved_bytes{class="a"}`, func() float64 { return 1 })
+	set.NewGauge(`seb_memory_reserved_bytes{class="b"}`, func() float64 { return 2 })
 	records = set.NewCounter("seb_http_produced_records_total")
 	puts = set.NewCounter(`seb_store_requests_total{request="put",outcome="ok"}`)
 	others = set.NewCounter(`seb_store_requests_total{request="put",outcome="exists"}`)
@@ -70,7 +72,7 @@ func TestFigures(t *testing.T) {
 		t.Fatalf("%d steps of %s to %s", len(w.Times), w.Step, w.Times[len(w.Times)-1])
 	}
 	for name, want := range map[string]string{
-		"http_records_in": "- - 5 - - 0", "store_puts": "- - 2 - - 0", "store_gets": "- - - - - -", "queued": "- 7 7 - - 7",
+		"http_records_in": "- - 5 - - 0", "store_puts": "- - 2 - - 0", "store_gets": "- - - - - -", "queued": "- 7 7 - - 7", "memory": "- 3 3 - - 3",
 		"commit_p50": "- - 0.0177 - - -", "commit_p99": "- - 0.5 - - -", "commit_p999": "- - 10 - - -", "kafka_bytes_in": "- - - - - -",
 	} {
 		var got []string
