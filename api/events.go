@@ -16,6 +16,43 @@ type EventStored struct {
 	OriginalOffset *int64 `json:"original_offset,omitempty"`
 }
 
+// EventNames is the answer to GET /events/names: the names of the events in a topic, the most
+// frequent first.
+type EventNames struct {
+	Topic string      `json:"topic"`
+	Names []EventName `json:"names"`
+	// Sampled is the number of records that were examined, the newest of the topic, and Since the
+	// time of the oldest of them; null: there are none. Records is the number of records of the
+	// topic.
+	Sampled int64      `json:"sampled"`
+	Since   *time.Time `json:"since"`
+	Records int64      `json:"records"`
+	// Truncated: there are more names.
+	Truncated bool `json:"truncated"`
+}
+
+// EventName is a name of events.
+type EventName struct {
+	Name string `json:"name"`
+	// Count estimates the number of such events in the topic, from Sampled, their number among the
+	// examined records; 0: the name is only known from older events.
+	Count   int64 `json:"count"`
+	Sampled int   `json:"sampled"`
+	// Last is the time of the newest examined one; null: none was examined.
+	Last *time.Time `json:"last"`
+	// Properties has those of the data of the examined events, the most frequent first. More: there
+	// are more.
+	Properties []EventProperty `json:"properties"`
+	More       bool            `json:"more,omitempty"`
+}
+
+// EventProperty is a property of the data of events.
+type EventProperty struct {
+	Path    string   `json:"path"`  // as in an expression, such as user.plan
+	Types   []string `json:"types"` // string, number, boolean, null, array or object
+	Sampled int      `json:"sampled"`
+}
+
 // Evaluation is the answer to POST /evaluate.
 type Evaluation struct {
 	Value bool `json:"value"`

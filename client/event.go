@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -120,4 +121,24 @@ func eventRequest(events []Event, kind string, o EventOptions) (*request, error)
 	}
 	r.body = body.Bytes()
 	return r, nil
+}
+
+// EventNamesQuery selects names of events.
+type EventNamesQuery struct {
+	Topic  string // "": the broker's events topic
+	Prefix string // only names with it
+	Limit  int    // at most 1,000; 0 means 100
+}
+
+// EventNames returns the names of the events in a topic, the most frequent first, with the
+// properties of the newest events.
+func (c *Client) EventNames(ctx context.Context, o EventNamesQuery) (EventNames, error) {
+	q := url.Values{"limit": {strconv.Itoa(o.Limit)}}
+	if o.Topic != "" {
+		q.Set("topic-name", o.Topic)
+	}
+	if o.Prefix != "" {
+		q.Set("prefix", o.Prefix)
+	}
+	return get[EventNames](ctx, c, "/events/names", q)
 }

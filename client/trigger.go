@@ -128,8 +128,8 @@ func (c *Client) Explain(ctx context.Context, id, entity string) (Explanation, e
 	return get[Explanation](ctx, c, "/triggers/"+url.PathEscape(id)+"/entities/"+url.PathEscape(entity), nil)
 }
 
-// EntityTriggers returns the triggers with an ID after the given one that have state or firings of an
-// entity, sorted by ID, with one request per page. An error is the last element.
+// EntityTriggers returns the triggers with an ID after the given one that have state or firings of
+// an entity, sorted by ID, with one request per page. An error is the last element.
 func (c *Client) EntityTriggers(ctx context.Context, entity, after string) iter.Seq2[EntityTrigger, error] {
 	return func(yield func(EntityTrigger, error) bool) {
 		q := url.Values{}

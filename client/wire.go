@@ -38,6 +38,12 @@ type (
 	Firing = api.Firing
 	// MatchedEvent is an event that made an expression true.
 	MatchedEvent = api.MatchedEvent
+	// EventNames has the names of the events in a topic.
+	EventNames = api.EventNames
+	// EventName is a name of events.
+	EventName = api.EventName
+	// EventProperty is a property of the data of events.
+	EventProperty = api.EventProperty
 	// Explanation is the state of a trigger for an entity.
 	Explanation = api.Explanation
 	// EntityTrigger is the state of a trigger for an entity.

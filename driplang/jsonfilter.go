@@ -119,7 +119,7 @@ func (p position) literalOf(v json.Token) (literal, *Error) {
 func writeFilter(b *strings.Builder, f *filter) {
 	switch f.op {
 	case filterIs:
-		b.WriteString(`{"property":` + quote(formatPath(f.path)))
+		b.WriteString(`{"property":` + quote(FormatPath(f.path)))
 		b.WriteString(`,"is":` + quote(f.cmp.String()) + `,"value":` + f.want.String() + `}`)
 	case filterNot:
 		b.WriteString(`{"not":`)

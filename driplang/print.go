@@ -77,7 +77,7 @@ var filterWords = [...]string{filterAnd: " AND ", filterOr: " OR "}
 func printFilter(b *strings.Builder, f *filter) {
 	switch f.op {
 	case filterIs:
-		b.WriteString(formatPath(f.path) + " " + f.cmp.String() + " " + f.want.String())
+		b.WriteString(FormatPath(f.path) + " " + f.cmp.String() + " " + f.want.String())
 	case filterNot:
 		b.WriteString("NOT ")
 		printFilterOperand(b, f.kids[0])
@@ -101,8 +101,8 @@ func printFilterOperand(b *strings.Builder, f *filter) {
 	b.WriteByte(')')
 }
 
-// formatPath returns a path in text form.
-func formatPath(path []string) string {
+// FormatPath returns the path of a property in text form, such as user."first name".
+func FormatPath(path []string) string {
 	members := make([]string, len(path))
 	for i, m := range path {
 		if members[i] = m; !plainMember(m) {

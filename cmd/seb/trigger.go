@@ -25,7 +25,7 @@ func newTrigger() *cobra.Command {
 			Use: "trigger", Aliases: []string{"triggers"}, Short: "Create, list, test, explain, pause and delete triggers; list their firings",
 		},
 		newTriggerPut(&r), newTriggerApply(&r), newTriggerList(&r), newTriggerShow(&r), newTriggerDelete(&r), newTriggerPause(&r, true), newTriggerPause(&r, false), newTriggerDryRun(&r),
-		newTriggerExplain(&r), newTriggerFires(&r), newTriggerFiring(&r), newTriggerResend(&r), newTriggerSecret(),
+		newTriggerExplain(&r), newTriggerFires(&r), newTriggerFiring(&r), newTriggerResend(&r), newTriggerNames(&r), newTriggerSecret(),
 	)
 }
 

@@ -76,6 +76,8 @@ var validRequests = map[string]validRequest{
 	"POST /evaluate":    {body: `{"expr":"A","at":"2026-01-01T00:00:00Z"}`, status: 200},
 	"POST /event":       {body: `{"event":"e","entity_id":"1"}`, status: 201},
 
+	"GET /events/names": {status: 200},
+
 	"GET /triggers":                        {status: 200, asked: []string{"fires"}},
 	"POST /triggers/dry-run":               {body: `{"expr":"a THEN b"}`, status: 200, asked: []string{"any", "events"}},
 	"GET /triggers/{id}/entities/{entity}": {at: "/triggers/fires/entities/u0", status: 200},

@@ -85,6 +85,7 @@ var routes = []route{
 	{http.MethodGet, "/readyz", open, (*API).getReady},
 	{http.MethodGet, "/openapi.json", open, encoded((*API).getSpec)},
 	{http.MethodPost, "/event", needs{{access.Write, access.Topic, eventsTopic, httpconn.ParamTopic}}, (*API).postEvent},
+	{http.MethodGet, "/events/names", needs{{access.Read, access.Topic, eventsTopic, httpconn.ParamTopic}}, encoded((*API).getEventNames)},
 	{http.MethodPost, "/evaluate", anyKey, (*API).postEvaluate},
 	{http.MethodGet, "/triggers", needs{{access.Read, access.Trigger, inList, ""}}, encoded((*API).getTriggers)},
 	{http.MethodPost, "/triggers/dry-run", needs{{access.Write, access.Trigger, asked, ""}, {access.Read, access.Topic, asked, ""}}, answering(budget.Produce, (*Triggers).DryRun)},

@@ -24,8 +24,9 @@ type EntityState struct {
 	Last        int64 // the instant (ms) of the newest firing; 0: none
 }
 
-// Entity calls add for each trigger that has state or firings of an entity, ordered by ID, until add
-// returns false. next is the After that continues, or "" at the end. Errors: ErrUnavailable, ErrClosed.
+// Entity calls add for each trigger that has state or firings of an entity, ordered by ID, until
+// add returns false. next is the After that continues, or "" at the end. Errors: ErrUnavailable,
+// ErrClosed.
 func (e *Engine) Entity(ctx context.Context, q EntityQuery, add func(x *EntityState) bool) (next string, err error) {
 	chunk := make([]*Head, 0, store.KnowingMax)
 	for next = q.After; q.Examined > 0; {

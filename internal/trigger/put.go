@@ -300,7 +300,7 @@ func (e *Engine) alter(ctx context.Context, action, id string, f func(d *rule.De
 
 // unseen returns a warning for each name that no event of a topic has had yet.
 func (e *Engine) unseen(ctx context.Context, topic record.ID, names []string) (warnings []string, err error) {
-	known, err := query(e.follower, func(q store.Queries) ([]string, error) { return q.Names(ctx, topic, NamesMax) })
+	known, err := query(e.follower, func(q store.Queries) ([]string, error) { return q.Names(ctx, topic, "", NamesMax) })
 	if err != nil || len(known) == 0 { // the first trigger of the topic
 		return nil, err
 	}
@@ -315,6 +315,13 @@ func (e *Engine) unseen(ctx context.Context, topic record.ID, names []string) (w
 		warnings = append(warnings, s)
 	}
 	return warnings, nil
+}
+
+// Names returns names of the events of a topic that the engine has read, with a prefix, at most
+// limit, sorted. It remembers NamesMax names of a topic that a trigger follows. Errors:
+// ErrUnavailable, ErrClosed.
+func (e *Engine) Names(ctx context.Context, topic record.ID, prefix string, limit int) ([]string, error) {
+	return query(e.follower, func(q store.Queries) ([]string, error) { return q.Names(ctx, topic, prefix, limit) })
 }
 
 // Erase erases an entity of a topic of events: the state of its triggers and its firings, delivered

@@ -194,19 +194,16 @@ func (q Queries) SeenAt(ctx context.Context, h Hash) (x SeenEvent, ok bool, err 
 	return x, ok, err
 }
 
-// Names are the event names of a topic, at most limit, sorted.
-func (q Queries) Names(ctx context.Context, topic record.ID, limit int) ([]string, error) {
-	return q.names(ctx, topic, limit)
-}
-
-func (c *conn) names(ctx context.Context, topic record.ID, limit int) (names []string, err error) {
-	err = c.query(ctx, func(scan func(...any) error) error {
+// Names are the event names of a topic with a prefix, at most limit, sorted.
+func (q Queries) Names(ctx context.Context, topic record.ID, prefix string, limit int) (names []string, err error) {
+	err = q.query(ctx, func(scan func(...any) error) error {
 		var s string
 		if err := scan(&s); err != nil {
 			return err
 		}
 		names = append(names, s)
 		return nil
-	}, "SELECT name FROM name WHERE topic = ? ORDER BY name LIMIT ?", topic[:], limit)
+	}, "SELECT name FROM name WHERE topic = ? AND name >= ? AND name < ? ORDER BY name LIMIT ?",
+		topic[:], prefix, prefix+"\xff", limit) // no name, which is UTF-8, has the byte 0xff
 	return names, err
 }

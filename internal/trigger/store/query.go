@@ -83,8 +83,8 @@ func (q Queries) ofEntity(ctx context.Context, w *FiringQuery) (list []Firing, e
 	return list, nil
 }
 
-// NextFired returns the first trigger with an ID after a given one that has firings of an entity; "":
-// none.
+// NextFired returns the first trigger with an ID after a given one that has firings of an entity;
+// "": none.
 func (q Queries) NextFired(ctx context.Context, entity, after string) (trigger string, err error) {
 	err = q.query(ctx, func(scan func(...any) error) error { return scan(&trigger) },
 		"SELECT trig FROM fire WHERE entity = ? AND trig > ? ORDER BY trig LIMIT 1", []byte(entity), after)
