@@ -5,7 +5,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Problem } from "./api";
 import { localTime, utcTime } from "./format";
-import { route } from "./route";
+import { route, to } from "./route";
 
 type Children = { children?: ComponentChildren };
 
@@ -125,9 +125,8 @@ export function Copied({ text, label }: { text: string; label: string }) {
 /** Chip is a short state in words. */
 export function Chip({ kind = "", children }: Children & { kind?: "" | "good" | "warn" | "bad" }) { return <span class={"chip " + kind}>{children}</span>; }
 
-/** Tabs are links to parts of a page. */
-export function Tabs({ label, tabs }: { label: string; tabs: readonly (readonly [href: string, name: string])[] }) {
-  const here = "#/" + route.value.path.map(encodeURIComponent).join("/");
+/** Tabs are links to parts of a page. here is the present part, if its address is another than the page's. */
+export function Tabs({ label, tabs, here = to(...route.value.path) }: { label: string; tabs: readonly (readonly [href: string, name: string])[]; here?: string }) {
   return <nav class="tabs" aria-label={label}>{tabs.map(([href, name]) =>
     <a href={href} key={href} aria-current={href.split("?")[0] === here ? "page" : undefined}>{name}</a>)}</nav>;
 }

@@ -4,6 +4,7 @@ import type { ComponentType } from "preact";
 import { Empty, Page } from "../lib/parts";
 import { to } from "../lib/route";
 import { Overview } from "./overview";
+import { Topics } from "./topics";
 
 /** PageEntry is a page. It is in the bar if it has a name and the client has one of the rights that it needs. */
 export interface PageEntry {
@@ -15,6 +16,7 @@ export interface PageEntry {
 
 export const pages: readonly PageEntry[] = [
   { path: "overview", name: "Overview", view: Overview },
+  { path: "topics", name: "Topics", needs: [["describe", "topic"]], view: Topics },
 ];
 
 /** nowhere is shown for an address without a page. */

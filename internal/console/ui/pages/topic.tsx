@@ -1,0 +1,31 @@
+// One topic. Its parts are tabs: #/topics/NAME/PATH.
+
+import type { ComponentType } from "preact";
+import { useLoad, type Loaded } from "../lib/load";
+import { Failure, Page, Tabs } from "../lib/parts";
+import { to } from "../lib/route";
+import { may } from "../lib/session";
+import { topicOf, type Topic as Info } from "../lib/topics";
+import { Partitions } from "./topics/partitions";
+
+/** Tab is a part of a topic's page. The first tab that the client may use is shown at #/topics/NAME. */
+export interface Tab {
+  path: string;
+  name: string;
+  needs?: readonly [operation: string, resource: string];
+  view: ComponentType<{ topic: string; info: Loaded<Info> }>;
+}
+
+export const tabs: readonly Tab[] = [
+  { path: "partitions", name: "Partitions", view: Partitions },
+];
+
+export function Topic({ path: [name = "", part] }: { path: string[] }) {
+  const info = useLoad(signal => topicOf(name, signal), [name], 5000);
+  const mine = tabs.filter(t => !t.needs || may(...t.needs)), tab = mine.find(t => t.path === part) ?? mine[0]!;
+  return <Page title={name}>
+    <Tabs label="Parts of the topic" tabs={mine.map(t => [to("topics", name, t.path), t.name] as const)} here={to("topics", name, tab.path)} />
+    <Failure error={info.error} />
+    <tab.view topic={name} info={info} key={name + "/" + tab.path} />
+  </Page>;
+}
