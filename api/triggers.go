@@ -240,30 +240,83 @@ const (
 )
 
 // DryRun is the answer to POST /triggers/dry-run: the firings that the trigger would have had if it
-// had existed from the beginning.
+// had existed from the beginning. All counts are those of the evaluated entities, except
+// EntitiesSeen and Estimate.
 type DryRun struct {
 	// Events counts the events in the history, Matched those that matter.
-	Events   int64            `json:"events"`
-	Matched  int64            `json:"matched"`
-	Entities int              `json:"entities"` // entities with an event that matters
-	Firings  int64            `json:"firings"`
-	Days     map[string]int64 `json:"days"`     // firings per day, UTC
-	True     int              `json:"true_now"` // entities for which the expression is true now
+	Events   int64 `json:"events"`
+	Matched  int64 `json:"matched"`
+	Entities int   `json:"entities"` // entities with an event that matters
+	// EntitiesSeen is the number of all entities with an event, also outside of the sample: exact up
+	// to 8,192, above that with a standard error of 1.3 %.
+	EntitiesSeen int `json:"entities_seen"`
+	// Firings counts the firings from Since until before Until, and Fired the entities that have one.
+	// null: no bound. Earlier events count as history.
+	Since   *time.Time       `json:"since"`
+	Until   *time.Time       `json:"until"`
+	Firings int64            `json:"firings"`
+	Fired   int              `json:"fired"`
+	Days    map[string]int64 `json:"days"`     // firings per day, UTC
+	True    int              `json:"true_now"` // entities for which the expression is true at AsOf
+	// Sample: one of so many entities was evaluated, by a hash of its name; 1: all.
+	Sample int `json:"sample"`
+	// Estimate is about all entities; null: all were evaluated.
+	Estimate *DryRunEstimate `json:"estimate"`
 	// Waiting counts the entities whose value changes without further events, the first of them at
 	// Next.
 	Waiting int        `json:"waiting"`
 	Next    *time.Time `json:"next"`
-	// Instances is the largest number of open left sides of THEN for one entity.
+	// Instances is the largest number of open left sides of THEN for one entity. The value of Degraded
+	// entities may be wrong, because they had too many.
 	Instances int `json:"instances"`
+	Degraded  int `json:"degraded"`
 	// AsOf is the log time at which the evaluation ended.
 	AsOf time.Time `json:"as_of"`
 	// Truncated: the entities did not fit into memory, and only the first ones were evaluated.
 	Truncated bool           `json:"truncated"`
+	Skipped   int64          `json:"skipped"` // records of the topic that are no events
 	History   []HistoryStart `json:"history"`
-	Names     []string       `json:"names"`
-	Class     string         `json:"class"`
-	Warnings  []string       `json:"warnings"`
-	Samples   []Sample       `json:"samples"` // the last 20 at most
+	// CompleteFrom is the log time from which on all events still exist: retention or a trim deleted
+	// earlier ones, or a recovery lost them, so that earlier counts are too small. null: none is
+	// missing.
+	CompleteFrom *time.Time `json:"complete_from"`
+	Names        []string   `json:"names"`
+	Class        string     `json:"class"`
+	Warnings     []string   `json:"warnings"`
+	Samples      []Sample   `json:"samples"` // the last 20 at most
+	// NotFired are entities that have an event that matters and no firing in the range, 5 at most.
+	NotFired []NotFired `json:"not_fired"`
+}
+
+// DryRunEstimate has the numbers of all entities, as estimated from a sample.
+type DryRunEstimate struct {
+	Firings  Estimate `json:"firings"`
+	Fired    Estimate `json:"fired"`
+	Entities Estimate `json:"entities"`
+}
+
+// Estimate is an estimated number with a 95 % interval.
+type Estimate struct {
+	Value int64 `json:"value"`
+	Low   int64 `json:"low"`
+	High  int64 `json:"high"`
+}
+
+// NotFired is an entity without a firing in the range of a dry run.
+type NotFired struct {
+	Entity string     `json:"entity"`
+	True   bool       `json:"true_now"`
+	Next   *time.Time `json:"next"` // when the value changes without further events; null: never
+	Last   *time.Time `json:"last"` // the last firing before the range; null: none
+}
+
+// DryRunProgress is the data of an event progress in the stream of a dry run.
+type DryRunProgress struct {
+	// Read counts the records of the topic that were read or skipped, of Total at most: it includes
+	// deleted records and those after the end of the range.
+	Read    int64 `json:"read"`
+	Total   int64 `json:"total"`
+	Percent int   `json:"percent"`
 }
 
 // Sample is a firing in the result of a dry run.

@@ -6,19 +6,16 @@ import (
 	"math"
 	"net/http"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
-	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/explain"
-	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
 const (
@@ -203,72 +200,4 @@ func awaited(list []monitor.AwaitedEvent) []api.AwaitedEvent {
 		out = append(out, x)
 	}
 	return out
-}
-
-// dryRunTime bounds a dry run, including the wait for the previous one: one runs at a time.
-const dryRunTime = 5 * time.Minute
-
-// DryRun answers POST /triggers/dry-run.
-func (t *Triggers) DryRun(c *triggerCall) (out *api.DryRun, err error) {
-	d, _, err := t.readSpec(c)
-	if err != nil {
-		return nil, err
-	}
-	if !c.by.AllowSome(access.Write, access.Trigger) {
-		return nil, forbidden(access.Write, access.Trigger, access.Any)
-	}
-	if err := c.by.require(access.Read, access.Topic, d.Topic); err != nil {
-		return nil, err
-	}
-	if err := c.m.Hold(matchedBytes); err != nil {
-		return nil, err
-	}
-	ctx, stop := c.by.until(c.r.Context())
-	defer stop()
-	s := slot{t.sem, t.o.Drain, dryRunTime, "another dry run has been running for more than %s", "the history cannot be read within %s"}
-	err = s.use(ctx, func(ctx context.Context) error {
-		run, err := c.Engine.DryRun(ctx, d, t.o.DryRunBytes)
-		if err != nil {
-			return triggerFault(err)
-		}
-		if out, err = dryRun(&d, run); err == nil {
-			out.Samples, err = samples(ctx, c.Engine, run.Samples)
-		}
-		return err
-	})
-	if lost := c.by.check(); lost != nil { // an answer to a POST is not checked when it is written
-		return nil, lost
-	}
-	return out, err
-}
-
-func dryRun(d *rule.Definition, run *trigger.DryRun) (*api.DryRun, error) {
-	expr, err := d.Expr.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	out := &api.DryRun{
-		Events: run.Events, Matched: run.Matched, Entities: run.Entities, Firings: run.Firings, Days: run.Days, True: run.True,
-		Waiting: run.Waiting, Next: instantIf(run.Next), Instances: run.Instances, AsOf: instant(run.Complete), Truncated: run.Truncated,
-		History: history(run.History), Names: d.Expr.Names(), Class: class(expr), Warnings: append([]string{}, run.Warnings...),
-	}
-	slices.Sort(out.Names)
-	return out, nil
-}
-
-// samples returns firings with their events, as far as their size is within the limit.
-func samples(ctx context.Context, e *trigger.Engine, list []trigger.Firing) ([]api.Sample, error) {
-	out := []api.Sample{}
-	left := eventBytes
-	for i := range list {
-		x := &list[i]
-		events, err := matchedEvents(ctx, e, x, &left)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, api.Sample{
-			Entity: x.Entity, At: instant(x.At), Cause: x.Cause, Offsets: append([]int64{}, x.Witness...), Witness: events,
-		})
-	}
-	return out, nil
 }

@@ -43,7 +43,7 @@ type API struct {
 	triggers       *Triggers
 }
 
-// dryRunBytes bounds the memory of a dry run if the budget is large enough; one runs at a time.
+// dryRunBytes bounds the memory of all dry runs if the budget is large enough.
 const dryRunBytes = 64 << 20
 
 // New returns the front end of b. The caller closes b after Stop and after all requests have ended.

@@ -151,10 +151,11 @@ func TestSpecAndRoutesAreTheSame(t *testing.T) {
 
 var fullTrigger = api.Trigger{Firings: &api.TriggerFirings{}, Late: true, Blocked: "b", Cooldown: "1d", OnRetract: "notify", Deliver: []byte("{}")}
 
-// adminValues are values of the types of administration with all members.
+// adminValues are values of the types of administration and dry runs with all members.
 var adminValues = map[string]any{
 	"Group": api.Group{State: "Stable", Members: []api.GroupMember{}}, "GroupMember": api.GroupMember{Instance: "i"}, "TopicPartitions": api.TopicPartitions{},
 	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)}, "Secrets": api.Secrets{Key: "k"},
+	"DryRunEstimate": api.DryRunEstimate{}, "Estimate": api.Estimate{}, "NotFired": api.NotFired{}, "DryRunProgress": api.DryRunProgress{},
 	"Stats": api.Stats{Reason: "r"}, "StatsSeries": api.StatsSeries{},
 	"Settings": api.Settings{}, "Setting": api.Setting{DefaultCompacted: "d", Choices: []string{"c"}, Unit: "u", Min: "1", Max: "2", Unlimited: true},
 	"Rule": api.Rule{Deny: true, Host: "h"}, "Rules": api.Rules{},
@@ -263,7 +264,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64, httpconn.ParamBefore,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
 		httpconn.ParamMembers, httpconn.ParamWindow,
-		httpconn.ParamTime, httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
+		httpconn.ParamTime, httpconn.ParamSince, httpconn.ParamUntil, httpconn.ParamSample, httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
 	} {
 		known[name] = false
 	}

@@ -88,7 +88,7 @@ var routes = []route{
 	{http.MethodGet, "/events/names", needs{{access.Read, access.Topic, eventsTopic, httpconn.ParamTopic}}, encoded((*API).getEventNames)},
 	{http.MethodPost, "/evaluate", anyKey, (*API).postEvaluate},
 	{http.MethodGet, "/triggers", needs{{access.Read, access.Trigger, inList, ""}}, encoded((*API).getTriggers)},
-	{http.MethodPost, "/triggers/dry-run", needs{{access.Write, access.Trigger, asked, ""}, {access.Read, access.Topic, asked, ""}}, answering(budget.Produce, (*Triggers).DryRun)},
+	{http.MethodPost, "/triggers/dry-run", needs{{access.Write, access.Trigger, asked, ""}, {access.Read, access.Topic, asked, ""}}, (*API).postDryRun},
 	{http.MethodGet, "/triggers/{id}", needs{readTrigger}, encoded(answering(budget.Fetch, (*Triggers).Get))},
 	{http.MethodPut, "/triggers/{id}", needs{writeTrigger, {access.Read, access.Topic, asked, ""}}, answering(budget.Produce, (*Triggers).Put)},
 	{http.MethodDelete, "/triggers/{id}", needs{{access.Delete, access.Trigger, inPath, VariableID}}, doing((*Triggers).Delete)},

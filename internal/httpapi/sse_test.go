@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -41,12 +42,18 @@ func (s *server) eventsAs(ctx context.Context, key, query, last string) <-chan e
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != api.EventStream || resp.Header.Get(api.HeaderEpoch) == "" {
 		s.t.Fatalf("%v", resp)
 	}
+	return parseEvents(resp.Body)
+}
+
+// parseEvents returns the events of a stream, which it closes.
+func parseEvents(body io.ReadCloser) <-chan event {
 	out := make(chan event, 10_000)
 	go func() {
-		defer resp.Body.Close()
+		defer body.Close()
 		defer close(out)
 		var e event
-		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		lines := bufio.NewScanner(body)
+		for lines.Buffer(nil, 1<<20); lines.Scan(); {
 			name, value, _ := strings.Cut(lines.Text(), ":")
 			value = strings.TrimPrefix(value, " ")
 			switch {

@@ -29,7 +29,7 @@ type TriggersOptions struct {
 	AckTimeout  time.Duration   // how long a change waits for the store and the engine
 	Pace        httpconn.ProgressTimeout
 	Drain       *httpconn.DrainGroup // ends dry runs
-	DryRunBytes int64                // memory of a dry run
+	DryRunBytes int64                // memory of all dry runs
 }
 
 // Triggers answers requests about triggers and firings. All methods may be called concurrently.
@@ -37,8 +37,8 @@ type TriggersOptions struct {
 // Errors: *api.Problem, and those of reading a body, of memory and of the engine's broker.
 type Triggers struct {
 	o    TriggersOptions
-	sem  chan struct{} // a token while a dry run is running
-	list sync.Mutex    // held while a list shows a trigger, to bound garbage
+	dry  *dryRuns   // that are running
+	list sync.Mutex // held while a list shows a trigger, to bound garbage
 	// passedMax bounds the firings that a page leaves out, because they have another state or the
 	// client may not see them. Then the page ends.
 	passedMax int
@@ -48,7 +48,7 @@ type Triggers struct {
 
 // NewTriggers returns Triggers.
 func NewTriggers(o TriggersOptions) *Triggers {
-	return &Triggers{o: o, sem: make(chan struct{}, 1), passedMax: passedMax, examinedMax: examinedMax}
+	return &Triggers{o: o, dry: newDryRuns(o.DryRunBytes), passedMax: passedMax, examinedMax: examinedMax}
 }
 
 // Path variables, see http.Request.PathValue.
@@ -323,14 +323,21 @@ func answering[T any](class budget.Kind, answer func(*Triggers, *triggerCall) (*
 		if err != nil {
 			return err
 		}
-		c := triggerCall{Engine: e, w: w, r: r, b: a.b, by: by, status: http.StatusOK}
-		c.m = &budget.Arena{Class: a.b.Budget().Class(class), Buffers: a.buffers}
+		c := a.triggerCall(e, w, r, by, class)
 		defer c.m.Release()
-		out, err := answer(a.triggers, &c)
+		out, err := answer(a.triggers, c)
 		if err != nil {
 			return err
 		}
 		return a.writeState(w, c.status, out)
+	}
+}
+
+// triggerCall returns the call of a request, whose memory of a class the caller releases.
+func (a *API) triggerCall(e *trigger.Engine, w http.ResponseWriter, r *http.Request, by *caller, class budget.Kind) *triggerCall {
+	return &triggerCall{
+		Engine: e, w: w, r: r, b: a.b, by: by, status: http.StatusOK,
+		m: &budget.Arena{Class: a.b.Budget().Class(class), Buffers: a.buffers},
 	}
 }
 

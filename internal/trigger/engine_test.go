@@ -153,14 +153,14 @@ func TestExplainDryRunAndErase(t *testing.T) {
 		x.Waits != "no event so far matters; it waits for signup" {
 		t.Errorf("%+v", x)
 	}
-	if _, err := e.DryRun(t.Context(), newDefinition(t, "", "signup"), 100); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "than 100 bytes") {
+	if _, err := e.DryRun(t.Context(), newDefinition(t, "", "signup"), dryLimit(100)); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "than 100 bytes") {
 		t.Error(err)
 	}
-	run, err := e.DryRun(t.Context(), newDefinition(t, "", "signup"), 1<<20)
+	run, err := e.DryRun(t.Context(), newDefinition(t, "", "signup"), dryLimit(1<<20))
 	if err != nil || run.Firings != 2 || run.Events != 3 || run.Matched != 2 || run.Days["1970-01-01"] != 2 || len(run.Samples) != 2 {
 		t.Errorf("%+v, %v", run, err)
 	}
-	if run, err = e.DryRun(t.Context(), newDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), 1<<20); err != nil || run.Waiting != 1 || run.Next != start+week {
+	if run, err = e.DryRun(t.Context(), newDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), dryLimit(1<<20)); err != nil || run.Waiting != 1 || run.Next != start+week {
 		t.Errorf("%+v, %v", run, err)
 	}
 	if err := e.Erase(t.Context(), "events", "ann"); err != nil {
@@ -169,7 +169,7 @@ func TestExplainDryRunAndErase(t *testing.T) {
 	if x := explain("ann"); x.Known {
 		t.Errorf("erased: %+v", x)
 	}
-	if run, err = e.DryRun(t.Context(), newDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), 1<<20); err != nil || run.Waiting != 0 {
+	if run, err = e.DryRun(t.Context(), newDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), dryLimit(1<<20)); err != nil || run.Waiting != 0 {
 		t.Errorf("erased: %+v, %v", run, err)
 	}
 	b.advance(8 * day)
@@ -259,4 +259,8 @@ func TestCloseEndsWait(t *testing.T) {
 	if _, err := e.Firings(t.Context(), FiringQuery{Limit: 1}); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
+}
+
+func dryLimit(bytes int64) DryRunOptions {
+	return DryRunOptions{TrialOptions: rule.TrialOptions{Limit: bytes}}
 }

@@ -39,6 +39,9 @@ const (
 	ParamMinOffset      = "min-offset"
 	ParamOverlap        = "overlap" // of the tokens of a rotation
 	ParamTime           = "time"
+	ParamSince          = "since"
+	ParamUntil          = "until"
+	ParamSample         = "sample"
 	// The fields of rules.
 	ParamPrincipal = "principal"
 	ParamResource  = "resource"
@@ -224,19 +227,41 @@ func (q *Params) Time() int64 {
 		q.Fail(ParamTime, "required")
 		return 0
 	}
+	ms, ok := millis(v)
+	if !ok {
+		q.Fail(ParamTime, "want RFC 3339, milliseconds since 1970, earliest or latest, given %s", problem.Quote(v))
+	}
+	return ms
+}
+
+// TimeIf is Time for an optional parameter; given: it is there.
+func (q *Params) TimeIf(name string) (ms int64, given bool) {
+	v, given := q.Text(name)
+	if !given {
+		return 0, false
+	}
+	ms, ok := millis(v)
+	if !ok {
+		q.Fail(name, "want RFC 3339 or milliseconds since 1970, given %s", problem.Quote(v))
+	}
+	return ms, true
+}
+
+// millis parses a time, rounded up to milliseconds, because records have milliseconds: the first one
+// that is not before the time.
+func millis(v string) (ms int64, ok bool) {
 	if ms, err := strconv.ParseUint(v, 10, 63); err == nil {
-		return int64(ms)
+		return int64(ms), true
 	}
 	at, err := time.Parse(time.RFC3339Nano, v)
 	if err != nil {
-		q.Fail(ParamTime, "want RFC 3339, milliseconds since 1970, earliest or latest, given %s", problem.Quote(v))
-		return 0
+		return 0, false
 	}
-	ms := at.UnixMilli()
+	ms = at.UnixMilli()
 	if at.After(time.UnixMilli(ms)) {
-		ms++ // records have milliseconds: the first one that is not before the time
+		ms++
 	}
-	return max(ms, 0)
+	return max(ms, 0), true
 }
 
 // Force reports whether the request overrides a check.

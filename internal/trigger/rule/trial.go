@@ -1,42 +1,71 @@
 package rule
 
 import (
+	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
+	"slices"
 	"time"
 )
 
 const (
 	trialSamples = 20
+	trialSilent  = 5
 	// trialRow is the estimated memory of an entity, without its name and state; trialID that of an
 	// event ID.
-	trialRow = 200
+	trialRow = 216
 	trialID  = 48
+	// trialPoll is the number of entities between two looks at the context.
+	trialPoll = 256
 )
 
 // ErrTrialMemory: a history does not fit into the limit of a Trial.
 var ErrTrialMemory = errors.New("history does not fit into memory")
 
+// TrialOptions configure a Trial.
+type TrialOptions struct {
+	Limit int64 // estimated bytes of memory
+	// More returns a higher limit. It is called once, when Limit is not enough; nil: Limit is final.
+	// Its error ends the trial.
+	More func() (int64, error)
+	// Since and Until bound the instants (ms) of the firings that count, Until exclusively. Earlier
+	// events count as history. Until 0: no bound.
+	Since, Until int64
+	// Sample is the factor of a sample: one of so many entities is evaluated, by a hash of its name.
+	// 0 and 1: all entities.
+	Sample int
+}
+
 // Trial applies a rule to a history in memory, and counts. If there are more entities than fit, the
-// first ones are evaluated with all their events, and the others are ignored.
+// first ones are evaluated with all their events, and the others are ignored. With a sample, all
+// counts except Seen are those of its entities; Estimate has the others.
 type Trial struct {
 	Events   int64 // in the history; Matched of them have an effect
 	Matched  int64
-	Entities int // with events that have an effect
+	Entities int // with events that have an effect; Fired of them have a firing that counts
+	Fired    int
 	Firings  int64
 	True     int // entities for which the expression is true at the end
+	Degraded int // entities whose value may be wrong, because too many instances were open
 	// Waiting is the number of entities with a deadline, the first at Next (ms).
 	Waiting int
 	Next    int64
 	Days    map[string]int64 // firings by day, UTC, as 2006-01-02
-	Last    []Sample         // the last firings, at most 20
+	Last    []Sample         // the last firings by their instant, at most 20
+	Silent  []Silence        // entities without a firing that counts, at most 5, by hash
 	// Instances is the largest number of left sides of THEN that were open at once for an entity.
 	Instances int
 	Truncated bool // there were too many entities: others were ignored
 
 	rule   *Rule
-	rows   map[instanceKey]*Row
+	o      TrialOptions
+	rows   map[instanceKey]*trialInstance
+	known  distinct
+	tally  tally            // firings
 	seen   map[uint64]int64 // hashes of events with IDs, of one partition, with their times
 	part   uint32           // partition of seen
 	pruned int64            // time of the last pruning of seen
@@ -51,24 +80,56 @@ type Sample struct {
 	Partition uint32
 }
 
+// Silence is an entity without a firing that counts.
+type Silence struct {
+	Entity string
+	True   bool
+	Next   int64 // deadline (ms) at which the value changes without events; 0: none
+	Last   int64 // time (ms) of an earlier firing; 0: none
+
+	hash uint64
+}
+
 type instanceKey struct {
 	entity    string
 	partition uint32
 }
 
-// NewTrial starts a trial of a rule, which it uses until its end. It needs about limit bytes at
-// most.
-func NewTrial(r *Rule, limit int64) *Trial {
-	return &Trial{Days: map[string]int64{}, rule: r, rows: map[instanceKey]*Row{}, seen: map[uint64]int64{}, limit: limit}
+// trialInstance is the state of an entity.
+type trialInstance struct {
+	Row
+	firings int64 // those that count
 }
+
+// NewTrial starts a trial of a rule, which it uses until its end. It needs about o.Limit bytes at
+// most, and 200 KiB for Seen.
+func NewTrial(r *Rule, o TrialOptions) *Trial {
+	if o.Until == 0 {
+		o.Until = math.MaxInt64
+	}
+	return &Trial{Days: map[string]int64{}, rule: r, o: o, rows: map[instanceKey]*trialInstance{}, seen: map[uint64]int64{}, limit: o.Limit}
+}
+
+// Covers reports whether the trial evaluates an entity. It notes that the entity exists.
+func (t *Trial) Covers(entity []byte) bool {
+	h := entityHash(entity)
+	t.known.add(h)
+	return t.o.Sample <= 1 || (h>>32)%uint64(t.o.Sample) == 0
+}
+
+// Seen is the number of entities that the trial was asked about, without the erased ones: exact up
+// to 8,192, above that with a standard error of 1.3 %.
+func (t *Trial) Seen() int { return t.known.count() }
 
 // Erase removes an entity.
 func (t *Trial) Erase(entity string, partition uint32) {
+	t.known.remove(entityHash([]byte(entity)))
 	k := instanceKey{entity, partition}
 	if row := t.rows[k]; row != nil {
 		t.bytes -= k.bytes() + int64(cap(row.State))
 		delete(t.rows, k)
 	}
+	t.Last = slices.DeleteFunc(t.Last, func(s Sample) bool { return s.Entity == entity && s.Partition == partition })
 }
 
 func (k *instanceKey) bytes() int64 { return trialRow + int64(len(k.entity)) }
@@ -79,10 +140,26 @@ func (t *Trial) full() bool { return t.bytes > t.limit/2 }
 
 // over returns an error if the limit is exceeded.
 func (t *Trial) over() error {
+	if t.bytes > t.limit {
+		if err := t.extend(); err != nil {
+			return err
+		}
+	}
 	if t.bytes <= t.limit {
 		return nil
 	}
 	return fmt.Errorf("%w: %d entities and %d event IDs of a day need more than %d bytes", ErrTrialMemory, len(t.rows), len(t.seen), t.limit)
+}
+
+// extend raises the limit if that is still possible.
+func (t *Trial) extend() error {
+	more := t.o.More
+	if t.o.More = nil; more == nil {
+		return nil
+	}
+	limit, err := more()
+	t.limit = max(t.limit, limit)
+	return err
 }
 
 // Fresh reports whether an event with an ID of this hash is not a duplicate. Partitions come one
@@ -133,62 +210,115 @@ func (t *Trial) Event(e *Event, partition uint32, at, offset int64) error {
 	}
 	t.Matched++
 	k := instanceKey{e.EntityID, partition}
-	row := t.rows[k]
-	if row == nil {
-		if t.full() {
-			t.forget(at)
+	x := t.rows[k]
+	if x == nil {
+		if room, err := t.room(at); err != nil || !room {
+			return err
 		}
-		if t.Truncated = t.Truncated || t.full(); t.Truncated {
-			return nil
-		}
-		row = &Row{}
-		t.rows[k] = row
+		x = &trialInstance{}
+		t.rows[k] = x
 		t.bytes += k.bytes()
 	}
-	before := cap(row.State)
-	s := &Instance{Entity: k.entity, Partition: partition, Row: row}
+	before := cap(x.State)
+	s := &Instance{Entity: k.entity, Partition: partition, Row: &x.Row}
 	if err := t.rule.Event(s, kinds, at, offset); err != nil {
 		return err
 	}
 	t.Instances = max(t.Instances, t.rule.m.Instances())
-	t.edges(s)
-	t.bytes += int64(cap(row.State) - before)
+	t.edges(s, x)
+	t.bytes += int64(cap(x.State) - before)
 	return t.over()
 }
 
+// room reports whether there is memory for another entity.
+func (t *Trial) room(at int64) (bool, error) {
+	if t.full() {
+		t.forget(at)
+	}
+	if t.full() && !t.Truncated {
+		if err := t.extend(); err != nil {
+			return false, err
+		}
+	}
+	t.Truncated = t.Truncated || t.full()
+	return !t.Truncated, nil
+}
+
 // edges counts the firings.
-func (t *Trial) edges(s *Instance) {
+func (t *Trial) edges(s *Instance, x *trialInstance) {
 	for _, e := range s.Transitions {
-		if e.Retracts || e.State == Suppressed {
+		if e.Retracts || e.State == Suppressed || e.At < t.o.Since || e.At >= t.o.Until {
 			continue
 		}
-		t.Firings++
-		t.Days[time.UnixMilli(e.At).UTC().Format(time.DateOnly)]++
-		if len(t.Last) == trialSamples {
-			copy(t.Last, t.Last[1:])
-			t.Last = t.Last[:trialSamples-1]
+		if t.Firings++; x.firings == 0 {
+			t.Fired++
 		}
-		t.Last = append(t.Last, Sample{e, s.Entity, s.Partition})
+		x.firings++
+		t.tally.grow(x.firings)
+		t.Days[time.UnixMilli(e.At).UTC().Format(time.DateOnly)]++
+		t.keep(Sample{e, s.Entity, s.Partition})
 	}
 }
 
-// Finish completes an instant (ms), and counts the entities for which the expression is true.
-func (t *Trial) Finish(at int64) error {
-	for k, row := range t.rows {
-		s := &Instance{Entity: k.entity, Partition: k.partition, Row: row}
+// keep adds a firing to Last, which is ordered, and removes the first one if there are too many.
+func (t *Trial) keep(x Sample) {
+	i, _ := slices.BinarySearchFunc(t.Last, x, func(a, b Sample) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Entity, b.Entity))
+	})
+	if len(t.Last) == trialSamples {
+		if i == 0 {
+			return
+		}
+		i--
+		copy(t.Last, t.Last[1:i+1])
+		t.Last[i] = x
+		return
+	}
+	t.Last = slices.Insert(t.Last, i, x)
+}
+
+// Finish completes an instant (ms), before Until, and counts the entities by their state then.
+func (t *Trial) Finish(ctx context.Context, at int64) error {
+	n := 0
+	for k, x := range t.rows {
+		if n++; n%trialPoll == 0 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			runtime.Gosched()
+		}
+		s := &Instance{Entity: k.entity, Partition: k.partition, Row: &x.Row}
 		if err := t.rule.Until(s, at); err != nil {
 			return err
 		}
-		t.edges(s)
-		if row.Flags&True != 0 {
+		t.edges(s, x)
+		if x.Flags&True != 0 {
 			t.True++
 		}
-		if row.Due != 0 {
-			if t.Waiting++; t.Next == 0 || row.Due < t.Next {
-				t.Next = row.Due
+		if x.Flags&Degraded != 0 {
+			t.Degraded++
+		}
+		if x.Due != 0 {
+			if t.Waiting++; t.Next == 0 || x.Due < t.Next {
+				t.Next = x.Due
 			}
+		}
+		if x.firings == 0 {
+			t.silent(k.entity, x)
 		}
 	}
 	t.Entities = len(t.rows)
 	return nil
+}
+
+// silent adds an entity to Silent, which has those with the least hashes: the same ones in each run.
+func (t *Trial) silent(entity string, x *trialInstance) {
+	s := Silence{Entity: entity, True: x.Flags&True != 0, Next: x.Due, Last: x.Last, hash: mix(entityHash([]byte(entity)))}
+	i, _ := slices.BinarySearchFunc(t.Silent, s, func(a, b Silence) int {
+		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.Entity, b.Entity))
+	})
+	if i < trialSilent {
+		t.Silent = slices.Insert(t.Silent, i, s)
+		t.Silent = t.Silent[:min(len(t.Silent), trialSilent)]
+	}
 }
