@@ -260,7 +260,7 @@ type DryRun struct {
 	True    int              `json:"true_now"` // entities for which the expression is true at AsOf
 	// Sample: one of so many entities was evaluated, by a hash of its name; 1: all.
 	Sample int `json:"sample"`
-	// Estimate is about all entities; null: all were evaluated.
+	// Estimate is about all entities. null: all were evaluated, or the answer is truncated.
 	Estimate *DryRunEstimate `json:"estimate"`
 	// Waiting counts the entities whose value changes without further events, the first of them at
 	// Next.

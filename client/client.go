@@ -130,7 +130,10 @@ func (c *Client) do(ctx context.Context, r *request, read func(*http.Response) e
 			if fault == nil {
 				return nil
 			}
-			err = &Error{Outcome: r.outcome(true), Status: resp.StatusCode, NextOffset: -1, Start: -1, Committed: -1, Err: fault}
+			var problem bool
+			if err, problem = errors.AsType[*Error](fault); !problem { // else the answer had the broker's error
+				err = &Error{Outcome: r.outcome(true), Status: resp.StatusCode, NextOffset: -1, Start: -1, Committed: -1, Err: fault}
+			}
 		}
 		if unknown && err.Outcome == OutcomeRejected && (r.settled == nil || !r.settled(err)) {
 			// this attempt was refused, but an earlier one may still take effect

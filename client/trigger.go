@@ -74,18 +74,6 @@ func (c *Client) PutTrigger(ctx context.Context, id string, s TriggerSpec) (Stor
 	return out, err
 }
 
-// DryRun evaluates a trigger on all events that the log still has. It changes nothing, and may take
-// minutes.
-func (c *Client) DryRun(ctx context.Context, s TriggerSpec) (DryRun, error) {
-	var out DryRun
-	body, err := s.body()
-	if err != nil {
-		return out, rejected(err)
-	}
-	err = c.call(ctx, &request{method: http.MethodPost, path: "/triggers/dry-run", body: body, header: map[string]string{"Content-Type": api.JSON}}, &out)
-	return out, err
-}
-
 // Trigger returns the trigger with this ID. Error: ErrUnknownTrigger.
 func (c *Client) Trigger(ctx context.Context, id string) (Trigger, error) {
 	return get[Trigger](ctx, c, "/triggers/"+url.PathEscape(id), nil)

@@ -5,9 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/auth"
@@ -111,6 +116,7 @@ func TestTriggersOfAClient(t *testing.T) {
 	if run, err := c.DryRun(ctx, client.TriggerSpec{Expr: "a"}); err != nil || run.Firings != 1 || len(run.Samples) != 1 {
 		t.Errorf("%+v, %v", run, err)
 	}
+	dryRunWith(t, c)
 	if got, err := c.PauseTrigger(ctx, "ab", true); err != nil || got.Status != "paused" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -137,6 +143,60 @@ func TestTriggersOfAClient(t *testing.T) {
 	}
 	if _, err := c.ResendFiring(ctx, one.ID); !errors.Is(err, client.ErrUnknownFiring) || !errors.Is(err, client.ErrRejected) {
 		t.Error(err)
+	}
+}
+
+// dryRunWith makes dry runs with options.
+func dryRunWith(t *testing.T, c *client.Client) {
+	t.Helper()
+	var list []client.DryRunProgress
+	o := client.DryRunOptions{Since: time.Unix(1, 5), Sample: 1, Progress: func(p client.DryRunProgress) { list = append(list, p) }}
+	run, err := c.DryRunWith(t.Context(), client.TriggerSpec{Expr: "a"}, o)
+	if err != nil || run.Firings != 1 || run.Sample != 1 || len(run.Samples) != 1 || len(list) == 0 || list[0].Read != 0 || list[0].Total == 0 {
+		t.Errorf("%+v, %+v, %v", run, list, err)
+	}
+	if run, err = c.DryRunWith(t.Context(), client.TriggerSpec{Expr: "a"}, client.DryRunOptions{Until: time.Unix(1, 0), Sample: 50}); err != nil || run.Firings != 0 ||
+		run.Sample != 50 || run.Estimate == nil || run.Until == nil || !run.Until.Equal(time.Unix(1, 0)) {
+		t.Errorf("%+v, %v", run, err)
+	}
+	o.Sample = 1 << 20
+	if _, err := c.DryRunWith(t.Context(), client.TriggerSpec{Expr: "a"}, o); !strings.Contains(fmt.Sprint(err), "from 0 to 65536") {
+		t.Error(err)
+	}
+}
+
+// TestDryRunStreams: an error event is the broker's error, and an interrupted stream is repeated.
+func TestDryRunStreams(t *testing.T) {
+	answers := []string{
+		"event: progress\ndata: {\"read\":5,\"total\":10,\"percent\":50}\n\n",
+		": a comment\n\nevent: progress\ndata: {\"read\":0}\n\nevent: error\r\ndata: {\"code\":\"over_budget\",\"status\":429,\"detail\":\"x\"}\r\n\r\n",
+		"event: result\ndata: {\"firings\":7}\n\n",
+		"event: error\ndata: {\"code\":\"too_large\",\"status\":413,\"detail\":\"y\"}\n\n",
+		"event: other\ndata: 1\n\n",
+	}
+	n := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, answers[n])
+		n++
+	}))
+	defer s.Close()
+	c, err := client.New(s.URL, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read []int64
+	o := client.DryRunOptions{Progress: func(p client.DryRunProgress) { read = append(read, p.Read) }}
+	run, err := c.DryRunWith(t.Context(), client.TriggerSpec{Expr: "a"}, o)
+	if err != nil || run.Firings != 7 || fmt.Sprint(read) != "[5 0]" || n != 3 {
+		t.Errorf("after %d answers: %+v, %v, %v", n, run, read, err)
+	}
+	_, err = c.DryRunWith(t.Context(), client.TriggerSpec{Expr: "a"}, o)
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != 413 || e.Error() != "too large: y" || n != 4 {
+		t.Errorf("after %d answers: %+v", n, err)
+	}
+	if _, err = c.DryRunWith(t.Context(), client.TriggerSpec{Expr: "a"}, o); err == nil || n != 5 {
+		t.Errorf("after %d answers: %v", n, err)
 	}
 }
 

@@ -52,6 +52,10 @@ type (
 	AwaitedEvent = api.AwaitedEvent
 	// DryRun is the result of a dry run of a trigger.
 	DryRun = api.DryRun
+	// Estimate is an estimated number with a 95 % interval.
+	Estimate = api.Estimate
+	// DryRunProgress is how far a dry run is.
+	DryRunProgress = api.DryRunProgress
 	// Sample is a firing in the result of a dry run.
 	Sample = api.Sample
 	// Secrets is the state of the secrets of triggers.

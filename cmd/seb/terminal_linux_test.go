@@ -161,3 +161,23 @@ func TestProduceSaysThatTheStoreIsAway(t *testing.T) {
 	_ = c.Process.Kill()
 	_ = c.Wait()
 }
+
+// TestDryRunShowsItsProgress at a terminal, and leaves only the result.
+func TestDryRunShowsItsProgress(t *testing.T) {
+	p, tty := newWorkDir(t), newTerminal(t)
+	p.serve()
+	p.mustWith(strings.Repeat(`{"event":"a","entity_id":"u"}`+"\n", 100), "event", "-f", "-")
+	const line = "fired      1 of 1 entities (1 seen)\n"
+	if out := p.must("trigger", "dry-run", "a"); !strings.Contains(out, line) || strings.Contains(out, "%|") {
+		t.Errorf("without a terminal: %s", out)
+	}
+	c := p.command("trigger", "dry-run", "a", "--sample", "1")
+	c.Stdin, c.Stdout, c.Stderr = tty.slave, tty.slave, tty.slave
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return strings.Contains(tty.text(), line) })
+	if got := tty.text(); !strings.Contains(got, "events   0% |") {
+		t.Errorf("the terminal shows %q", got)
+	}
+}

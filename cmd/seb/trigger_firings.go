@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -207,48 +204,4 @@ func next(at *time.Time) string {
 		return instant(time.Time{})
 	}
 	return instant(*at)
-}
-
-// barMax is the length of the bar of the day with the most firings.
-const barMax = 40
-
-func printDryRun(out io.Writer, run *client.DryRun) error {
-	for _, text := range run.Warnings {
-		fmt.Fprintf(out, "warning: %s\n", text)
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "events\t%d, of which %d matter, of %d entities, until %s\n", run.Events, run.Matched, run.Entities, instant(run.AsOf))
-	fmt.Fprintf(w, "firings\t%d\ntrue now\t%d\n", run.Firings, run.True)
-	if run.Waiting > 0 {
-		fmt.Fprintf(w, "waiting\t%d entities, the first until %s\n", run.Waiting, next(run.Next))
-	}
-	fmt.Fprintf(w, "instances\tat most %d per entity\n", run.Instances)
-	if run.Truncated {
-		fmt.Fprintln(w, "\tonly the first entities were evaluated: the others exceed the memory limit")
-	}
-	for _, h := range run.History {
-		if h.Offset > 0 {
-			fmt.Fprintf(w, "\tpartition %d begins at offset %d: earlier events are unknown\n", h.Partition, h.Offset)
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	most := int64(1)
-	for _, n := range run.Days {
-		most = max(most, n)
-	}
-	for _, day := range slices.Sorted(maps.Keys(run.Days)) {
-		n := run.Days[day]
-		fmt.Fprintf(out, "%s %8d %s\n", day, n, strings.Repeat("#", int(max(1, n*barMax/most))))
-	}
-	for i := range run.Samples {
-		s := &run.Samples[i]
-		fmt.Fprintf(out, "%s %s", instant(s.At), s.Entity)
-		for j := range s.Witness {
-			fmt.Fprintf(out, "  %s at %s", s.Witness[j].Event, instant(s.Witness[j].Time))
-		}
-		fmt.Fprintln(out)
-	}
-	return nil
 }

@@ -118,40 +118,6 @@ func printStored(cmd *cobra.Command, out *client.StoredTrigger) {
 	}
 }
 
-func newTriggerDryRun(r *remote) *cobra.Command {
-	f := triggerFlags{carry: true}
-	var asJSON *bool
-	cmd := &cobra.Command{
-		Use:   "dry-run [EXPRESSION | ID]",
-		Short: "Show the firings of a trigger for all events in the log",
-		Long: `Evaluates an expression, the trigger of a file, or the existing trigger ID, on all events in the log. A name that is the ID of
-a trigger means the trigger; in quotes, '"name"', it is an event.`,
-		Example:           "  seb trigger dry-run 'user_created THEN (NOT use_x WITHIN 7 days)'\n  seb trigger dry-run -f no-x.yaml\n  seb trigger dry-run no-x",
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: r.triggerIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			t, err := f.read(cmd, args)
-			if err != nil {
-				return err
-			}
-			return r.with(cmd, func(c *client.Client) error {
-				if err := t.named(cmd, c, args); err != nil {
-					return err
-				}
-				run, err := c.DryRun(cmd.Context(), t.spec())
-				if err != nil {
-					caret(cmd, t.text, err)
-					return err
-				}
-				return printOr(cmd.OutOrStdout(), *asJSON, &run, printDryRun)
-			})
-		},
-	}
-	f.register(cmd)
-	asJSON = jsonFlag(cmd)
-	return cmd
-}
-
 // bareWord matches text that can be a trigger ID or an event name.
 var bareWord = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 

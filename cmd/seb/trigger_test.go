@@ -39,6 +39,28 @@ func happen(t *testing.T, c *testBroker, list ...string) {
 	}
 }
 
+// dryRuns makes dry runs of expressions; u1 has an a, then a b.
+func dryRuns(t *testing.T, c *testBroker) {
+	t.Helper()
+	for text, args := range map[string][]string{
+		"firings    1\n":               {"a THEN b"},
+		" 1 ########################":  {"a"},
+		"u1  a at 2":                   {"a"},
+		`"firings": 1`:                 {"b", "--json"},
+		"firings    0 from 2100-":      {"a", "--since", "2100-01-01T00:00:00Z"},
+		"fired      1 of 1 entities (": {"a", "--since", "1d"},
+		"Z\nfired      0 of 0 entit":   {"a", "--until", "1d"},
+		"not fired                u1":  {"a THEN b THEN a", "--since", "1d"},
+	} {
+		if out := mustTrigger(t, c, append([]string{"dry-run"}, args...)...); !strings.Contains(out, text) {
+			t.Errorf("%q: %q is missing in\n%s", args, text, out)
+		}
+	}
+	if r := triggered(t, c, "", "dry-run", "a", "--sample", "0"); r.fault == nil || !strings.Contains(r.fault.Error(), "--sample: want a number from 1 on, given 0") {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestCommandsOfATrigger(t *testing.T) {
 	c := newTestBroker(t)
 	r := triggered(t, c, "", "put", "ab", "a THEN b", "--fire", "edge", "--cooldown", "2 h", "--deliver", `{"topic":"mails"}`)
@@ -79,21 +101,19 @@ func TestCommandsOfATrigger(t *testing.T) {
 		"fired  2":                   {"explain", "ab", "u1"},
 		"must not come  c, until 2":  {"explain", "absent", "u1"},
 		"must come  count(a) >= 3, 1 of 3 so far\n": {"explain", "often", "u1"},
-		`"known": false`:              {"explain", "ab", "u2", "--json"},
-		`"event": "b"`:                {"firing", list[0].ID},
-		`"trigger":"ab"`:              {"fires", "--json", "--limit", "2000"},
-		list[0].ID + "\n":             {"fires", "ab", "--newest", "--entity", "u1", "--before", "9"},
-		`"trigger": "ab"`:             {"firing", list[0].ID},
-		"firings    1\n":              {"dry-run", "a THEN b"},
-		" 1 ########################": {"dry-run", "a"},
-		"u1  a at 2":                  {"dry-run", "a"},
-		`"firings": 1`:                {"dry-run", "b", "--json"},
-		"":                            {"pause", "ab"},
+		`"known": false`:               {"explain", "ab", "u2", "--json"},
+		`"event": "b"`:                 {"firing", list[0].ID},
+		`"trigger":"ab"`:               {"fires", "--json", "--limit", "2000"},
+		list[0].ID + "\n":              {"fires", "ab", "--newest", "--entity", "u1", "--before", "9"},
+		`"trigger": "ab"`:              {"firing", list[0].ID},
+		"sample     one of 2 entities": {"dry-run", "a", "--sample", "2"},
+		"":                             {"pause", "ab"},
 	} {
 		if out := mustTrigger(t, c, args...); !strings.Contains(out, text) {
 			t.Errorf("%q: %q is missing in\n%s", args, text, out)
 		}
 	}
+	dryRuns(t, c)
 	for _, args := range [][]string{{"--state", "dead"}, {"--entity", "u2"}, {"--newest", "--before", "1"}} {
 		if out := mustTrigger(t, c, append([]string{"fires", "ab"}, args...)...); strings.Contains(out, list[0].ID) {
 			t.Errorf("%q: %s", args, out)

@@ -200,7 +200,7 @@ func dryRun(d *rule.Definition, run *trigger.DryRun, o *trigger.DryRunOptions) (
 		Names: d.Expr.Names(), Class: class(expr), Warnings: append([]string{}, run.Warnings...), NotFired: []api.NotFired{},
 	}
 	slices.Sort(out.Names)
-	if o.Sample > 1 {
+	if o.Sample > 1 && !run.Truncated {
 		e := run.Estimate()
 		out.Estimate = &api.DryRunEstimate{Firings: api.Estimate(e.Firings), Fired: api.Estimate(e.Fired), Entities: api.Estimate(e.Entities)}
 	}

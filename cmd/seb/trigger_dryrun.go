@@ -1,0 +1,192 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/sebbroker/seb/client"
+	"github.com/spf13/cobra"
+)
+
+func newTriggerDryRun(r *remote) *cobra.Command {
+	f := triggerFlags{carry: true}
+	var o dryRunFlags
+	var asJSON *bool
+	cmd := &cobra.Command{
+		Use:   "dry-run [EXPRESSION | ID]",
+		Short: "Show the firings of a trigger for all events in the log",
+		Long: `Evaluates an expression, the trigger of a file, or the existing trigger ID, on all events in the log. A name that is the ID of
+a trigger means the trigger; in quotes, '"name"', it is an event. --since and --until select the firings that count: earlier events
+are read too, because they are the history of the expression. A large history needs less time and memory with --sample.`,
+		Example: "  seb trigger dry-run 'user_created THEN (NOT use_x WITHIN 7 days)'\n  seb trigger dry-run -f no-x.yaml\n" +
+			"  seb trigger dry-run no-x --since 30d\n  seb trigger dry-run no-x --sample 16",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: r.triggerIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := f.read(cmd, args)
+			if err != nil {
+				return err
+			}
+			options, err := o.options(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return r.with(cmd, func(c *client.Client) error {
+				if err := t.named(cmd, c, args); err != nil {
+					return err
+				}
+				run, err := c.DryRunWith(cmd.Context(), t.spec(), options)
+				o.done()
+				if err != nil {
+					caret(cmd, t.text, err)
+					return err
+				}
+				return printOr(cmd.OutOrStdout(), *asJSON, &run, printDryRun)
+			})
+		},
+	}
+	f.register(cmd)
+	o.register(cmd)
+	asJSON = jsonFlag(cmd)
+	return cmd
+}
+
+// dryRunFlags are the flags of a dry run.
+type dryRunFlags struct {
+	since, until string
+	sample       int
+	bar          *progressbar.ProgressBar // nil: none
+}
+
+func (f *dryRunFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.since, "since", "", "only firings from then on: an age (e.g. 24h, 30d) or a time (2027-01-31T00:00:00Z)")
+	cmd.Flags().StringVar(&f.until, "until", "", "only firings before then: an age or a time")
+	cmd.Flags().IntVar(&f.sample, "sample", 1, "evaluate one of so many entities, and estimate the number of all firings")
+}
+
+// options returns the options of the flags, with a progress bar if w is a terminal.
+func (f *dryRunFlags) options(w io.Writer) (o client.DryRunOptions, err error) {
+	if o.Since, err = parseSince(f.since, time.Now()); err != nil {
+		return o, usageError{fmt.Errorf("--since: %w", err)}
+	}
+	if o.Until, err = parseSince(f.until, time.Now()); err != nil {
+		return o, usageError{fmt.Errorf("--until: %w", err)}
+	}
+	if o.Sample = f.sample; f.sample < 1 {
+		return o, usageError{fmt.Errorf("--sample: want a number from 1 on, given %d", f.sample)}
+	}
+	if isTerminal(w) {
+		o.Progress = func(p client.DryRunProgress) {
+			if f.bar == nil {
+				f.bar = newBar(w, p.Total, "events", false)
+			}
+			_ = f.bar.Set64(p.Read)
+		}
+	}
+	return o, nil
+}
+
+// done removes the progress bar.
+func (f *dryRunFlags) done() {
+	if f.bar != nil {
+		_ = f.bar.Clear()
+	}
+}
+
+// barMax is the length of the bar of the day with the most firings.
+const barMax = 40
+
+func printDryRun(out io.Writer, run *client.DryRun) error {
+	for _, text := range run.Warnings {
+		fmt.Fprintf(out, "warning: %s\n", text)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if run.Sample > 1 {
+		fmt.Fprintf(w, "sample\tone of %d entities: the other numbers are those of the sample\n", run.Sample)
+	}
+	if run.Estimate != nil {
+		fmt.Fprintf(w, "all\t%s firings of %s entities\n", estimated(&run.Estimate.Firings), estimated(&run.Estimate.Fired))
+	}
+	fmt.Fprintf(w, "events\t%d, of which %d matter, of %d entities, until %s\n", run.Events, run.Matched, run.Entities, instant(run.AsOf))
+	if run.Skipped > 0 {
+		fmt.Fprintf(w, "\t%d records are no events\n", run.Skipped)
+	}
+	fmt.Fprintf(w, "firings\t%d%s\n", run.Firings, rangeOf(run))
+	fmt.Fprintf(w, "fired\t%d of %d entities (%d seen)\ntrue now\t%d\n", run.Fired, run.Entities, run.EntitiesSeen, run.True)
+	if run.Waiting > 0 {
+		fmt.Fprintf(w, "waiting\t%d entities, the first until %s\n", run.Waiting, next(run.Next))
+	}
+	fmt.Fprintf(w, "instances\tat most %d per entity\n", run.Instances)
+	if run.Degraded > 0 {
+		fmt.Fprintf(w, "\tmore were needed for %d entities: their value may be wrong\n", run.Degraded)
+	}
+	if run.Truncated {
+		fmt.Fprintln(w, "\tonly the first entities were evaluated: the others exceed the memory limit; try --sample")
+	}
+	for _, h := range run.History {
+		if h.Offset > 0 {
+			fmt.Fprintf(w, "\tpartition %d begins at offset %d: earlier events are unknown\n", h.Partition, h.Offset)
+		}
+	}
+	if run.CompleteFrom != nil {
+		fmt.Fprintf(w, "\tevents before %s are missing: earlier counts are too small\n", instant(*run.CompleteFrom))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	printSamples(out, run)
+	return nil
+}
+
+// printSamples prints the firings by day, the last ones, and entities without one.
+func printSamples(out io.Writer, run *client.DryRun) {
+	most := int64(1)
+	for _, n := range run.Days {
+		most = max(most, n)
+	}
+	for _, day := range slices.Sorted(maps.Keys(run.Days)) {
+		n := run.Days[day]
+		fmt.Fprintf(out, "%s %8d %s\n", day, n, strings.Repeat("#", int(max(1, n*barMax/most))))
+	}
+	for i := range run.Samples {
+		s := &run.Samples[i]
+		fmt.Fprintf(out, "%s %s", instant(s.At), s.Entity)
+		for j := range s.Witness {
+			fmt.Fprintf(out, "  %s at %s", s.Witness[j].Event, instant(s.Witness[j].Time))
+		}
+		fmt.Fprintln(out)
+	}
+	for i := range run.NotFired {
+		n := &run.NotFired[i]
+		fmt.Fprintf(out, "%-*s %s", len("2006-01-02T15:04:05.999Z"), "not fired", n.Entity)
+		if n.Next != nil {
+			fmt.Fprintf(out, "  until %s", instant(*n.Next))
+		}
+		if n.Last != nil {
+			fmt.Fprintf(out, "  last fired %s", instant(*n.Last))
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// estimated shows an estimate with its interval.
+func estimated(e *client.Estimate) string {
+	return fmt.Sprintf("about %d (95 %%: %d to %d)", e.Value, e.Low, e.High)
+}
+
+// rangeOf says which firings count.
+func rangeOf(run *client.DryRun) (text string) {
+	if run.Since != nil {
+		text += " from " + instant(*run.Since)
+	}
+	if run.Until != nil {
+		text += " until " + instant(*run.Until)
+	}
+	return text
+}
