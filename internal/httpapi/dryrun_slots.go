@@ -47,7 +47,7 @@ func (g *dryRuns) begin(ctx context.Context, client string) (*dryRunSlot, error)
 	grace := time.NewTimer(dryRunGrace)
 	defer grace.Stop()
 	for {
-		s, busy, changed := g.try(client)
+		s, changed, busy := g.try(client)
 		if busy == nil {
 			return s, nil
 		}
@@ -62,19 +62,19 @@ func (g *dryRuns) begin(ctx context.Context, client string) (*dryRunSlot, error)
 }
 
 // try returns a slot, or why there is none and a channel that is closed when that may have changed.
-func (g *dryRuns) try(client string) (s *dryRunSlot, busy error, changed <-chan struct{}) {
+func (g *dryRuns) try(client string) (s *dryRunSlot, changed <-chan struct{}, busy error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := false
 	for _, s := range g.list {
 		if s.client == client {
-			return nil, problem.New(api.OverBudget, "a dry run with the same key is %s: wait for it or cancel it", s), g.changed
+			return nil, g.changed, problem.New(api.OverBudget, "a dry run with the same key is %s: wait for it or cancel it", s)
 		}
 		all = all || s.all
 	}
 	if all || len(g.list) == dryRunsMax {
-		return nil, problem.New(api.OverBudget, "%d of at most %d dry runs are running, and have all the memory; the first is %s: retry later",
-			len(g.list), dryRunsMax, g.list[0]), g.changed
+		return nil, g.changed, problem.New(api.OverBudget, "%d of at most %d dry runs are running, and have all the memory; the first is %s: retry later",
+			len(g.list), dryRunsMax, g.list[0])
 	}
 	s = &dryRunSlot{of: g, client: client, began: time.Now()}
 	g.list = append(g.list, s)
