@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -51,6 +53,28 @@ func TestArtefacts(t *testing.T) {
 		if p.os == "linux" {
 			t.Run("deb for "+p.arch, func(t *testing.T) { a.testDeb(t, p) })
 		}
+	}
+}
+
+// TestProgramSize: the stripped program is below its limit. Releases are built with -trimpath and
+// without cgo, which makes them slightly smaller; this build uses the cache of the other tests.
+func TestProgramSize(t *testing.T) {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("the limit is that of linux/amd64")
+	}
+	file := filepath.Join(t.TempDir(), "seb")
+	c := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", file, "./cmd/seb")
+	c.Dir = ".."
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes of at most %d", info.Size(), sebMax)
+	if info.Size() > sebMax {
+		t.Errorf("the program has %d bytes, at most %d", info.Size(), sebMax)
 	}
 }
 
