@@ -14,5 +14,6 @@ type Session struct {
 	// May lists the operations that the client may perform on some resource of a type, by type.
 	May         map[string][]string `json:"may"`
 	EventsTopic string              `json:"events_topic"`
+	AuditTopic  string              `json:"audit_topic,omitempty"` // if the client may read it
 	ReadOnly    bool                `json:"read_only,omitempty"`
 }

@@ -140,6 +140,9 @@ func addRules(c *audit.Change, name string, rules []access.Rule) {
 	c.Details[name] = strings.Join(list, "; ")
 }
 
+// AuditTopic returns the topic of audit records, or "" if changes have none.
+func (b *Broker) AuditTopic() string { return b.opt.AuditTopic }
+
 // Audits reports whether changes have audit records.
 func (b *Broker) Audits() bool { return b.opt.AuditTopic != "" }
 

@@ -57,6 +57,9 @@ func TestAuditOverHTTP(t *testing.T) {
 	if a := s.as(canary, "POST", "/records?topic-name=audit", `[{"value":"x"}]`); a.status != 403 {
 		t.Error(a)
 	}
+	if root, limited := s.login(canary), s.login(shop.Secret); root.session.AuditTopic != "audit" || limited.session.AuditTopic != "" {
+		t.Errorf("audit topics of sessions: %+v, %+v", root.session, limited.session)
+	}
 	got := s.audits(5)
 	want := []api.AuditRecord{
 		{Actor: api.AuditActor{Principal: access.RootID}, Action: "token.create", Resource: api.AuditResource{Type: "principal", Name: "shop"}, Outcome: "done"},

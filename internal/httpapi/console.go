@@ -94,6 +94,9 @@ func (a *API) writeSession(w http.ResponseWriter, s *api.Session) error {
 // sessionOf lists what a client may do on some resource, for a page that hides the rest.
 func (a *API) sessionOf(by *caller) *api.Session {
 	s := &api.Session{Principal: by.Name(), EventsTopic: a.o.EventsTopic, ReadOnly: a.b.ReadOnly(), May: map[string][]string{}}
+	if t := a.b.AuditTopic(); t != "" && by.Allow(access.Read, access.Topic, t) {
+		s.AuditTopic = t
+	}
 	for _, t := range []access.ResourceType{access.Topic, access.Group, access.Cluster, access.Trigger, access.Metrics} {
 		for _, o := range access.OperationsOf(t) {
 			if by.AllowSome(o, t) {

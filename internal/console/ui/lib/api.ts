@@ -45,6 +45,12 @@ export function keepSession(half: string) {
 /** hasSession reports whether the browser has the page's half of a session. */
 export function hasSession(): boolean { return localStorage.getItem(stored) !== null; }
 
+/** ahead is how far the broker's clock is ahead of this browser's, in ms; near enough for "in 3 days". */
+let ahead = 0;
+
+/** now is the broker's time in ms. */
+export function now(): number { return Date.now() + ahead; }
+
 /** at builds a path from a template, with each value escaped: at`/triggers/${id}`. */
 export function at(parts: TemplateStringsArray, ...values: string[]): string {
   return parts.reduce((path, part, i) => path + encodeURIComponent(values[i - 1]!) + part);
@@ -96,6 +102,8 @@ export async function send(method: string, path: string, o: Options = {}): Promi
     throw new Problem(0, "unreachable", "The broker does not answer. It may have stopped, or the network is down.");
   }
   unreachable.value = false;
+  const date = Date.parse(answer.headers.get("Date") ?? "");
+  if (date) ahead = date - Date.now();
   if (answer.ok || answer.status === 304) return answer;
   throw await problemOf(answer);
 }

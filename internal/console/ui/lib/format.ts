@@ -32,6 +32,17 @@ export function seconds(s: number | null | undefined): string {
   return `${figure(s)} s`;
 }
 
+const relative = new Intl.RelativeTimeFormat("en");
+
+/** fromNow says when a time is, seen from another in ms, which may be seconds off: 3 days ago, in 2 hours. */
+export function fromNow(t: string | number | Date, now: number): string {
+  const s = (new Date(t).getTime() - now) / 1000;
+  for (const [unit, size] of [["year", 365 * 86400], ["day", 86400], ["hour", 3600], ["minute", 60]] as const) {
+    if (Math.abs(s) >= size * .95) return relative.format(Math.round(s / size), unit);
+  }
+  return s > 3 ? "in less than a minute" : "just now";
+}
+
 /** dollars formats a price: $0.0042, $12.94. */
 export function dollars(n: number | null | undefined): string {
   if (n === null || n === undefined) return "–";

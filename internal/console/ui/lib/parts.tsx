@@ -3,8 +3,8 @@
 import type { ComponentChildren, JSX } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import type { Problem } from "./api";
-import { localTime, utcTime } from "./format";
+import { now, type Problem } from "./api";
+import { fromNow, localTime, utcTime } from "./format";
 import { route, to } from "./route";
 
 type Children = { children?: ComponentChildren };
@@ -97,7 +97,7 @@ export function Table<T>({ caption, rows, columns, keyOf, selected }: {
   caption: string; rows: readonly T[]; columns: readonly Column<T>[]; keyOf: (row: T) => string; selected?: (row: T) => boolean;
 }) {
   const [shown, show] = useState(shownRows);
-  return <div class="scroll" role="region" aria-label={caption} tabIndex={0}>
+  return <div class="scroll" role="region" aria-label={`Table: ${caption}`} tabIndex={0}>
     <table>
       <caption class="unseen">{caption}</caption>
       <thead><tr>{columns.map(c => <th scope="col" class={c.num ? "num" : ""} key={c.name}>{c.name}</th>)}</tr></thead>
@@ -112,6 +112,11 @@ export function Table<T>({ caption, rows, columns, keyOf, selected }: {
 /** When shows a time of the log: local, with UTC as the tooltip. */
 export function When({ t }: { t?: string | number }) {
   return t ? <time dateTime={utcTime(t)} title={utcTime(t) + " (UTC)"}>{localTime(t)}</time> : <>–</>;
+}
+
+/** Ago shows how long ago a time was or will be, with the time as the tooltip. */
+export function Ago({ t, none = "–" }: { t?: string; none?: string }) {
+  return t ? <time dateTime={t} title={`${localTime(t)} (${utcTime(t)})`}>{fromNow(t, now())}</time> : <>{none}</>;
 }
 
 /** Copied is a block of text for a terminal, with a button that copies it. */

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { call, ended, hasSession, keepSession, Problem } from "./api";
 
 /** Session is who the page acts for. `may` lists operations by the type of resource. */
-export interface Session { principal: string; session?: string; expires?: string; may: Record<string, string[]>; events_topic: string; read_only?: boolean }
+export interface Session { principal: string; session?: string; expires?: string; may: Record<string, string[]>; events_topic: string; audit_topic?: string; read_only?: boolean }
 
 /** session is the present one; null: the login is shown; undefined: not known yet. */
 export const session = signal<Session | null | undefined>(undefined);

@@ -3,6 +3,7 @@
 import type { ComponentType } from "preact";
 import { Empty, Page } from "../lib/parts";
 import { to } from "../lib/route";
+import { Access } from "./access";
 import { Overview } from "./overview";
 import { Topics } from "./topics";
 
@@ -17,6 +18,7 @@ export interface PageEntry {
 export const pages: readonly PageEntry[] = [
   { path: "overview", name: "Overview", view: Overview },
   { path: "topics", name: "Topics", needs: [["describe", "topic"]], view: Topics },
+  { path: "access", name: "Access", view: Access },
 ];
 
 /** nowhere is shown for an address without a page. */

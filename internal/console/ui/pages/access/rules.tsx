@@ -1,0 +1,75 @@
+// The rules of access.
+
+import { useState } from "preact/hooks";
+import { call } from "../../lib/api";
+import { plural } from "../../lib/format";
+import { useAction, useLoad } from "../../lib/load";
+import { announce, Button, Card, Chip, Choice, Confirm, Empty, Failure, Loading, Note, Table, Text } from "../../lib/parts";
+import { choose, route } from "../../lib/route";
+import { mayChange } from "./index";
+import { RuleFields } from "./fields";
+import { operationsOf, ruleKey, type Rule, sentence } from "./words";
+
+/** Rules lists rules, and adds and removes them. */
+export function Rules() {
+  const list = useLoad(signal => call<{ rules: Rule[] }>("GET", "/acls", { signal }).then(a => a.rules), [], 30_000);
+  const [gone, setGone] = useState<Rule>();
+  const { principal = "", pattern = "", resource = "", effect = "" } = route.value.query;
+  const rules = list.data?.filter(r => r.principal.includes(principal) && r.pattern.includes(pattern) && (!resource || r.resource === resource) && (!effect || (effect === "deny") === !!r.deny));
+  return <>
+    {mayChange() && <AddRule onAdded={list.reload} />}
+    <Card title="Rules">
+      <div class="row">
+        <Text label="Principal contains" value={principal} onValue={v => choose({ principal: v })} />
+        <Text label="Pattern contains" value={pattern} onValue={v => choose({ pattern: v })} />
+        <Choice label="Resource" value={resource} onValue={v => choose({ resource: v })} options={[["", "all"], ...Object.keys(operationsOf).map(r => [r, r] as const)]} />
+        <Choice label="Effect" value={effect} onValue={v => choose({ effect: v })} options={[["", "all"], ["allow", "may"], ["deny", "must not"]]} />
+      </div>
+      <Failure error={list.error} />
+      {!rules ? !list.error && <Loading /> : !rules.length ? <Empty>{list.data!.length ? "No rule matches the filters." : "There are no rules: only the root key has rights."}</Empty> : <>
+        <p class="more">{rules.length === list.data!.length ? plural(rules.length, "rule") : `${plural(rules.length, "rule")} of ${list.data!.length}`}. A denial overrides every permission.</p>
+        <Table caption="Rules" rows={rules} keyOf={ruleKey} columns={[
+          { name: "Rule", wide: true, cell: r => <>{r.deny && <><Chip kind="bad">denial</Chip> </>}<bdi>{sentence(r)}</bdi></> },
+          { name: "Resource", cell: r => r.resource },
+          { name: "Operation", cell: r => r.operation },
+          ...(mayChange() ? [{ name: "Action", cell: (r: Rule) => <Button kind="quiet" onClick={() => setGone(r)}>Remove<span class="unseen"> the rule: {sentence(r)}</span></Button> }] : []),
+        ]} />
+      </>}
+    </Card>
+    {gone && <RemoveRule rule={gone} onClose={() => setGone(undefined)} onRemoved={() => { setGone(undefined); list.reload(); }} />}
+  </>;
+}
+
+function AddRule({ onAdded }: { onAdded: () => void }) {
+  const [rule, setRule] = useState<Rule>({ principal: route.peek().query.principal ?? "", resource: "topic", pattern: "", operation: "read" }), action = useAction();
+  const add = () => action.run(async () => {
+    await call("POST", "/acls", { body: { rules: [rule] } });
+    announce(`Added: ${sentence(rule)}`);
+    setRule({ ...rule, pattern: "" });
+    onAdded();
+  });
+  return <Card title="Add a rule">
+    <form onSubmit={e => { e.preventDefault(); add(); }}>
+      <div class="row">
+        <Text label="Principal" hint="A token or user; * for everyone." value={rule.principal} onValue={principal => setRule({ ...rule, principal })} required />
+        <RuleFields rule={rule} onRule={setRule} required />
+        <div class="actions"><Button kind="primary" type="submit" busy={action.busy}>Add</Button></div>
+      </div>
+      {rule.principal && rule.pattern && <p class="more"><bdi>{sentence(rule)}</bdi></p>}
+      <Failure error={action.error} />
+    </form>
+  </Card>;
+}
+
+function RemoveRule({ rule: r, onClose, onRemoved }: { rule: Rule; onClose: () => void; onRemoved: () => void }) {
+  const action = useAction();
+  const remove = () => action.run(async () => {
+    await call("DELETE", "/acls", { query: { principal: r.principal, resource: r.resource, pattern: r.pattern, operation: r.operation, deny: !!r.deny, host: r.host ?? "*" } });
+    announce(`Removed: ${sentence(r)}`);
+    onRemoved();
+  });
+  return <Confirm title="Remove a rule" action="Remove" danger busy={action.busy} error={action.error} onConfirm={remove} onClose={onClose}>
+    <p><bdi>{sentence(r)}</bdi></p>
+    {r.deny ? <Note kind="warn">Without the denial, permissions that it overrides have effect.</Note> : <p>The change acts at once, also on open connections.</p>}
+  </Confirm>;
+}
