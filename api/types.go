@@ -36,6 +36,10 @@ const (
 	// HeaderValueBytes is the length of the whole value, in an answer to GET /record with a value that
 	// is cut.
 	HeaderValueBytes = "Seb-Value-Bytes"
+	// HeaderScannedRecords and HeaderScannedBytes are the number of records that a read with a filter
+	// has looked at, and the bytes of their keys and values.
+	HeaderScannedRecords = "Seb-Scanned-Records"
+	HeaderScannedBytes   = "Seb-Scanned-Bytes"
 	// HeaderProducerID, HeaderProducerEpoch and HeaderSequence make a produce to one partition
 	// idempotent. The first two identify the producer. The sequence numbers the producer's records
 	// in the partition, from 0; 0 follows 2147483647.
@@ -109,6 +113,17 @@ type PartitionOffset struct {
 	// Timestamp is the time of that record in ms since 1970; nil without a record, and for the times
 	// earliest and latest.
 	Timestamp *int64 `json:"timestamp"`
+}
+
+// ScanProgress is the data of an event "progress" in an event stream with a filter: what the stream
+// has looked at.
+type ScanProgress struct {
+	Records int64 `json:"records"`
+	Bytes   int64 `json:"bytes"` // of keys and values
+	// Offset is that of the next record, and NextOffset the end of the partition; nil for a stream
+	// of all partitions.
+	Offset     *int64 `json:"offset,omitempty"`
+	NextOffset *int64 `json:"next_offset,omitempty"`
 }
 
 // Topics is the answer to GET /topics, sorted by name.

@@ -86,6 +86,7 @@ var wire = []any{
 	api.Produced{},
 	api.Record{},
 	api.Sample{},
+	api.ScanProgress{},
 	api.Secrets{},
 	api.Topic{},
 	api.TopicSpec{},

@@ -96,9 +96,9 @@ var codings = []string{"gzip", "zstd"}
 // that ended before the end of its partition consists of the records of its topic from begun up to
 // Offset that exist. They never change: a recreated topic has another ID, and an offset is assigned
 // once. Compaction can only remove records; then their number is lower, or the answer ends at a
-// higher offset.
+// higher offset. The answer of a scan has no tag, because its records depend on the filter.
 func (g *Reading) entityTag(form string) string {
-	if g.topicID.IsZero() || g.Count == 0 || g.short || g.Offset >= g.End {
+	if g.scan != nil || g.topicID.IsZero() || g.Count == 0 || g.short || g.Offset >= g.End {
 		return ""
 	}
 	return fmt.Sprintf(`"%s1-%s-%d-%x-%x-%x"`, form, g.topicID, g.Partition, g.begun, g.Offset, g.Count)

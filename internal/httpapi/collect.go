@@ -69,6 +69,9 @@ func (g *Reading) fetch(ctx context.Context, wait time.Duration) (*broker.Fetche
 
 // fetchBytes returns the size of the next fetch, from the size of the records so far.
 func (g *Reading) fetchBytes() int {
+	if g.scan != nil {
+		return g.scanFetchBytes()
+	}
 	each := int64(guess)
 	if g.Count > 0 {
 		each = g.stored/g.Count + 32
@@ -84,7 +87,8 @@ func (g *Reading) fetchBytes() int {
 
 // Collect adds records to dst until there are enough, or no more are available. It waits for the
 // first record, also across offsets whose records compaction has removed. An error means that dst
-// got no record: a later error only ends the collection.
+// got no record: a later error only ends the collection. A scan ends likewise with an error after
+// the first records that it has looked at.
 func (g *Reading) Collect(ctx context.Context, dst encoding.Sink) error {
 	began := time.Now()
 	if g.begun = g.Offset; g.Tagged && g.topicID.IsZero() {
@@ -97,14 +101,18 @@ func (g *Reading) Collect(ctx context.Context, dst encoding.Sink) error {
 	}
 	for {
 		before := g.Offset
-		if err := g.part(part, dst); err != nil {
-			if g.Count > 0 {
+		err := g.part(part, dst)
+		if g.scan != nil {
+			g.releaseFetch()
+		}
+		if err != nil {
+			if g.Count > 0 || g.scan != nil && g.Offset > g.begun {
 				g.short = lacksMemory(err)
 				return nil
 			}
 			return err
 		}
-		if g.full || g.Count >= g.MaxRecords || g.Offset == before || g.Offset >= g.End && g.Count > 0 {
+		if g.full || g.Count >= g.MaxRecords || g.Offset == before || g.Offset >= g.End && g.Count > 0 || g.scanned(ctx) {
 			return nil
 		}
 		if g.Count == 0 {
@@ -152,6 +160,9 @@ func (g *Reading) part(part *broker.FetchedPart, dst encoding.Sink) error {
 
 // batch collects from one batch. The reader checks its checksum.
 func (g *Reading) batch(b record.Batch, dst encoding.Sink, volatile bool) error {
+	if s := g.scan; s != nil && s.records > s.before && s.ended() {
+		return errStop
+	}
 	if b.Compression() == record.None {
 		return g.records(b, dst, volatile)
 	}
@@ -227,6 +238,25 @@ func (g *Reading) inflateRoom(n int64) error {
 
 // release releases all memory; the reading can continue with the next fetch.
 func (g *Reading) release() {
+	g.releaseRead()
+	g.kept.Release()
+	for i := range g.pins {
+		g.pins[i].release()
+	}
+	g.pins, g.pinned = nil, false
+}
+
+// releaseFetch releases the memory of a fetch of a scan, unless the answer has a value in it.
+func (g *Reading) releaseFetch() {
+	if g.pinned {
+		g.pins, g.pinned = append(g.pins, g.answer), false
+		g.answer = g.s.newAnswer()
+	}
+	g.releaseRead()
+}
+
+// releaseRead releases the memory of what was read. What a scan has found remains.
+func (g *Reading) releaseRead() {
 	g.answer.release()
 	if g.inflated > 0 {
 		putInflateBuffer(g.r.TakeBuffer())
@@ -236,7 +266,11 @@ func (g *Reading) release() {
 
 func (g *Reading) records(b record.Batch, dst encoding.Sink, volatile bool) error {
 	g.r.Reset(b, g.Offset)
-	rec, values := g.r.Record(), dst.ValuesOnly()
+	rec, values, memory := g.r.Record(), dst.ValuesOnly(), &g.memory
+	pins := values && !volatile
+	if g.scan != nil {
+		values, memory = false, &g.kept
+	}
 	for g.Count < g.MaxRecords {
 		if values {
 			v, ok := g.r.NextValue()
@@ -248,6 +282,16 @@ func (g *Reading) records(b record.Batch, dst encoding.Sink, volatile bool) erro
 		} else if !g.r.Next() {
 			return g.batchEnd(b)
 		}
+		if g.scan != nil {
+			if skip, err := g.skips(rec); err != nil {
+				return err
+			} else if skip {
+				continue
+			}
+			if volatile = !pins || len(rec.Value) < pinMin; !volatile {
+				g.pinned = true
+			}
+		}
 		size := int64(len(rec.Key) + len(rec.Value))
 		whole := size
 		if g.ValueMax > 0 {
@@ -257,7 +301,7 @@ func (g *Reading) records(b record.Batch, dst encoding.Sink, volatile bool) erro
 			g.full = true
 			return errStop
 		}
-		if err := dst.Take(&g.memory, rec, volatile); err != nil {
+		if err := dst.Take(memory, rec, volatile); err != nil {
 			if g.Count == 0 || !errors.Is(err, budget.ErrOver) && !errors.Is(err, budget.ErrTooLarge) && err != encoding.ErrFull {
 				return err
 			}
@@ -270,6 +314,22 @@ func (g *Reading) records(b record.Batch, dst encoding.Sink, volatile bool) erro
 		g.Offset = rec.Offset + 1
 	}
 	return errStop
+}
+
+// skips reports whether a scan passes over a record, or errStop at its end.
+func (g *Reading) skips(rec *record.Record) (bool, error) {
+	s := g.scan
+	switch {
+	case s.end > 0 && rec.Offset >= s.end:
+		g.Offset, g.full = s.end, true
+		return false, errStop
+	case s.bytes >= s.stop && s.records > s.before:
+		return false, errStop
+	case s.matches(rec):
+		return false, nil
+	}
+	g.Offset = rec.Offset + 1
+	return true, nil
 }
 
 // batchEnd continues after the batch's last offset, because compaction may have removed the last

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"time"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
@@ -19,6 +20,14 @@ import (
 // compaction has removed, ends an answer and not a request.
 const newestWindows = 32
 
+const (
+	// scanFirst is the number of records in the first window of a scan.
+	scanFirst = 256
+	// scanWindow bounds the bytes of a window of a scan. A window with more is incomplete, and a
+	// narrower one follows.
+	scanWindow = 4 * scanFetch
+)
+
 // newest is an answer with the records below an offset, newest first. The log is read forwards, so
 // it collects one window of offsets after the other, each below the one before, and turns it round.
 //
@@ -27,6 +36,10 @@ const newestWindows = 32
 type newest struct {
 	*Reading
 	pieces   [][]byte // the records in JSON, each with a line end, newest first
+	windows  int      // read
+	from     int64    // Offset at the start
+	stop     int64    // of the scan
+	until    time.Time
 	memories []budget.Arena
 	size     int64
 }
@@ -61,7 +74,10 @@ func (g *Reading) newestText(w http.ResponseWriter, r *http.Request, kind string
 	if err := g.s.b.Within(r.Context(), g.Topic, g.Partition, g.Offset); err != nil {
 		return err
 	}
-	n := newest{Reading: g}
+	n := newest{Reading: g, from: g.Offset}
+	if g.scan != nil {
+		n.stop, n.until = g.scan.stop, g.scan.until
+	}
 	defer n.release()
 	if err := n.collect(r.Context()); err != nil {
 		return err
@@ -130,7 +146,7 @@ func (n *newest) collect(ctx context.Context) error {
 	}
 	var failed error
 	widest := int64(math.MaxInt64) // offsets of a window; fewer if memory is short
-	for range newestWindows {
+	for ; n.continues(ctx); n.windows++ {
 		left := n.MaxRecords - n.Count
 		p, err := n.s.b.Bounds(ref.ID, n.Partition)
 		if err != nil {
@@ -144,7 +160,7 @@ func (n *newest) collect(ctx context.Context) error {
 		if left <= 0 || n.full {
 			return nil
 		}
-		from, err := n.s.b.OffsetBelow(ref.ID, n.Partition, n.Offset, left)
+		from, err := n.s.b.OffsetBelow(ref.ID, n.Partition, n.Offset, max(left, n.wide()))
 		if err != nil {
 			return err
 		}
@@ -163,16 +179,40 @@ func (n *newest) collect(ctx context.Context) error {
 			widest = (n.Offset - from) / 2
 		default:
 			w.memory.Release()
-			if n.Count > 0 {
+			if n.Count > 0 || n.scan != nil && n.Offset < n.from {
 				return nil // the next read starts at the error and reports it
 			}
 			return err
 		}
 	}
-	if n.Count == 0 {
+	if n.Count == 0 && n.scan == nil {
 		return failed
 	}
 	return nil
+}
+
+// continues reports whether another window may be read.
+func (n *newest) continues(ctx context.Context) bool {
+	if n.scan == nil {
+		return n.windows < newestWindows
+	}
+	if ctx.Err() != nil || n.s.o.Drain.Stopped() {
+		return false
+	}
+	return n.windows == 0 || n.Offset == n.from || n.scan.bytes < n.stop && time.Now().Before(n.until)
+}
+
+// wide returns the number of records of the next window of a scan. Windows become wider, because
+// the first ones show that few records match.
+func (n *newest) wide() int64 {
+	if n.scan == nil {
+		return 0
+	}
+	each := int64(guess)
+	if n.scan.records > 0 {
+		each = n.scan.bytes/n.scan.records + 1
+	}
+	return min(scanFirst<<min(2*n.windows, 30), max(1, scanFetch/each))
 }
 
 // take adds the records of a window, newest first, as far as they are wanted.
@@ -225,6 +265,10 @@ func (w *offsetWindow) collect(ctx context.Context) error {
 	g := w.n.s.New(w.n.Topic, w.n.Partition)
 	defer g.Done()
 	g.Offset, g.MaxRecords, g.ValueMax = w.from, w.end-w.from, w.n.ValueMax
+	if s := w.n.scan; s != nil {
+		g.scan, s.end, s.before = s, w.end, s.records
+		s.stop, s.until = s.bytes+scanWindow, time.Now().Add(tailTime)
+	}
 	err := g.Collect(ctx, w)
 	switch {
 	case w.passed, err == nil && g.Offset >= w.end:

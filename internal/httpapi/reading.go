@@ -32,6 +32,7 @@ type Reading struct {
 	MaxRecords int64
 	MaxBytes   int64 // of keys and values; 0: only the broker's bound
 	ValueMax   int   // cuts longer values of JSON answers; 0: none
+	scan       *scan // collect only what matches; nil: everything
 	Timeout    time.Duration
 	by         *caller // ends waits when it loses its rights; nil: nothing does
 	Waits      bool    // waits for memory instead of being refused or shortened
@@ -52,6 +53,9 @@ type Reading struct {
 	short    bool      // more records are available, but not the memory for them
 	inflated int64     // bytes reserved for r's own buffer
 	r        record.Reader
+	kept     budget.Arena  // of the matching records of a scan
+	pinned   bool          // the answer has a value in the memory of the present fetch
+	pins     []answer      // earlier fetches with such values
 	value    record.Record // reused for reads that need only values
 
 	gathers  bool   // buf is needed if there are records
@@ -61,7 +65,8 @@ type Reading struct {
 
 // New returns a reading of a partition; -1 means the first. The caller sets the other fields.
 func (s *Source) New(topic string, partition int32) *Reading {
-	return &Reading{answer: s.newAnswer(), Topic: topic, Partition: max(partition, 0)}
+	a := s.newAnswer()
+	return &Reading{answer: a, kept: a.memory, Topic: topic, Partition: max(partition, 0)}
 }
 
 // The names of moving offsets: the first of a partition, and the next to be written.
@@ -167,6 +172,9 @@ func (g *Reading) Head(w http.ResponseWriter, kind string, n int64) {
 // headOfRecords is Head with the start of the next read.
 func (g *Reading) headOfRecords(w http.ResponseWriter, kind string, n int64) {
 	w.Header().Set(api.HeaderResumeOffset, strconv.FormatInt(g.Offset, 10))
+	if g.scan != nil {
+		g.scan.headers(w.Header())
+	}
 	g.Head(w, kind, n)
 }
 

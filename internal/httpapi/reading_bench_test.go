@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -44,29 +47,8 @@ func benchmarkMultipart(b *testing.B, size int) {
 	for i := range recs {
 		recs[i] = record.Record{Timestamp: 1, Value: bytes.Repeat([]byte("v"), size)}
 	}
-	br := opened(b, store)
-	if _, err := br.CreateTopic(b.Context(), "t", broker.TopicSpec{}); err != nil {
-		b.Fatal(err)
-	}
-	for range stored / len(recs) {
-		data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		r := br.Submit(b.Context(), []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(b.Context())[0]
-		if r.Err != nil {
-			b.Fatal(r.Err)
-		}
-	}
-	if err := br.Close(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	br = opened(b, store) // with nothing in memory
+	br, s := filled(b, store, recs, stored/len(recs), record.None)
 	defer br.Close(b.Context())
-	set := metrics.NewSet()
-	s := NewSource(br, readOptions{
-		BudgetWait: time.Second, Drain: httpconn.NewDrainGroup(), Timeout: httpconn.ProgressTimeout(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
-	})
 	w := &sink{header: http.Header{}}
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "/records", nil)
 	if err != nil {
@@ -83,6 +65,77 @@ func benchmarkMultipart(b *testing.B, size int) {
 		g.Done()
 	}
 	b.ReportMetric(float64(w.writes)/float64(b.N), "writes/op")
+}
+
+// filled appends recs several times to a topic t, and returns the broker with nothing in memory.
+func filled(b *testing.B, store objstore.Store, recs []record.Record, times int, codec record.Compression) (*broker.Broker, *Source) {
+	br := opened(b, store)
+	if _, err := br.CreateTopic(b.Context(), "t", broker.TopicSpec{}); err != nil {
+		b.Fatal(err)
+	}
+	for range times {
+		data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: codec})
+		if err != nil {
+			b.Fatal(err)
+		}
+		r := br.Submit(b.Context(), []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(b.Context())[0]
+		if r.Err != nil {
+			b.Fatal(r.Err)
+		}
+	}
+	if err := br.Close(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	br = opened(b, store)
+	set := metrics.NewSet()
+	return br, NewSource(br, readOptions{
+		BudgetWait: time.Second, Drain: httpconn.NewDrainGroup(), Timeout: httpconn.ProgressTimeout(time.Second), Records: set.NewCounter("a"), Bytes: set.NewCounter("b"),
+	})
+}
+
+// BenchmarkScan looks at events of 300 bytes in files, of which none matches.
+func BenchmarkScan(b *testing.B) {
+	for _, codec := range []record.Compression{record.None, record.Zstd} {
+		for name, text := range map[string]string{"where": `amount > 100 AND plan = "free"`, "contains": ""} {
+			b.Run(fmt.Sprintf("%s/%s", codec, name), func(b *testing.B) {
+				benchmarkScan(b, codec, text)
+			})
+		}
+	}
+}
+
+func benchmarkScan(b *testing.B, codec record.Compression, where string) {
+	const times = 100
+	recs := make([]record.Record, 2000)
+	for i := range recs {
+		head := fmt.Sprintf(`{"event":"page_view","entity_id":"user-%07d","data":{"url":"https://example.com/%07d","amount":%d,"plan":"pro","agent":"`, i*7919%100_000, i, i%100)
+		value := append([]byte(head), bytes.Repeat([]byte("x"), 300-len(head)-3)...)
+		recs[i] = record.Record{Timestamp: 1, Key: fmt.Appendf(nil, "user-%07d", i), Value: append(value, `"}}`...)}
+	}
+	store, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	br, s := filled(b, store, recs, times, codec)
+	defer br.Close(b.Context())
+	wanted := &scan{contains: []byte("nothing")}
+	if where != "" {
+		wanted.contains = nil
+		if wanted.where, err = driplang.ParseFilter(where); err != nil {
+			b.Fatal(err)
+		}
+	}
+	wanted.stop, wanted.until = math.MaxInt64, time.Now().Add(time.Hour)
+	b.ReportAllocs()
+	for b.Loop() {
+		g := s.New("t", 0)
+		g.scan, g.MaxRecords = wanted, 10
+		if err := g.Collect(b.Context(), &encoding.Text{Form: encoding.Array}); err != nil || g.Count != 0 || g.Offset != int64(times*len(recs)) {
+			b.Fatal(g.Count, g.Offset, err)
+		}
+		g.Done()
+	}
+	b.ReportMetric(float64(b.N*times*len(recs))/b.Elapsed().Seconds(), "records/s")
 }
 
 func opened(b *testing.B, store objstore.Store) *broker.Broker {

@@ -47,7 +47,7 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 		q.Fail(httpconn.ParamPartition, "%s: only with %s, not with %s", allPartitions, api.EventStream, form)
 	}
 	g := a.source.New(q.Topic(), partition)
-	g.by = by
+	g.by, g.scan = by, scanOf(q, form)
 	latest := q.Latest()
 	if form == api.EventStream {
 		return a.follow(w, r, q, g)
@@ -86,6 +86,10 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 		return g.Batches(w, r)
 	}
 	g.MaxRecords = min(g.MaxRecords, int64(a.o.RecordsMax))
+	if g.scan != nil {
+		g.scan.begin(by, g.Timeout)
+		defer g.charge()
+	}
 	if backwards {
 		return encoded(func(_ *API, w http.ResponseWriter, r *http.Request, _ *caller) error { return g.newestText(w, r, form) })(a, w, r, by)
 	}
@@ -95,7 +99,7 @@ func (a *API) getRecords(w http.ResponseWriter, r *http.Request, by *caller) err
 	case api.NDJSON:
 		return a.text(w, r, g, encoding.EachLine)
 	}
-	g.Waits = a.readWaits(r)
+	g.Waits = g.scan == nil && a.readWaits(r)
 	return g.Multipart(w, r)
 }
 

@@ -29,7 +29,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, q *httpconn.Params,
 	if asksForAll(q) {
 		all := &topicStream{Reading: g}
 		all.beginAll(q, r)
-		s.form, s.collect, s.all = encoding.TopicEvents, all.collect, true
+		s.form, s.collect, s.all = encoding.TopicEvents, all.collect, all
 		start = func() error { return all.confirm(r.Context()) }
 	} else if last, given := lastEventID(q, r); given {
 		g.Offset = last + 1
@@ -77,7 +77,7 @@ type stream struct {
 	a       *API
 	form    encoding.TextForm
 	collect func(ctx context.Context, dst *encoding.Text) error // one turn
-	all     bool                                                // of all partitions
+	all     *topicStream                                        // nil: of one partition
 	w       http.ResponseWriter
 	left    int64 // records to be sent
 	ends    time.Time
@@ -92,8 +92,13 @@ func (s *stream) run(r *http.Request) error {
 	for first := true; s.next(r); first = false {
 		s.throttle(ctx)
 		s.Again(min(s.left, streamRecords))
+		if s.scan != nil {
+			s.scan.beginTurn(first)
+		}
 		t := &encoding.Text{Form: s.form, ValueMax: s.ValueMax}
-		if err := s.collect(ctx, t); err != nil {
+		err := s.collect(ctx, t)
+		s.charge()
+		if err != nil {
 			if !s.started {
 				return err
 			}
@@ -133,15 +138,19 @@ func (s *stream) next(r *http.Request) bool {
 	if !s.forever {
 		s.Timeout = min(s.Timeout, time.Until(s.ends))
 	}
+	if s.Timeout > 0 && s.scan.unreported() {
+		s.Timeout = min(s.Timeout, max(time.Millisecond, time.Until(s.scan.due)))
+	}
 	return s.Timeout > 0
 }
 
-// send writes one turn: its events, or a comment if there are none.
+// send writes one turn: its events, and the progress of a scan, or a comment if there is neither. A
+// scan without news writes nothing.
 func (s *stream) send(r *http.Request, t *encoding.Text) error {
 	if !s.started {
 		s.started = true
 		s.Head(s.w, api.EventStream, -1)
-		if s.all {
+		if s.all != nil {
 			s.w.Header().Del(api.HeaderNextOffset) // each partition has its own
 		}
 		s.w.Header().Set("X-Accel-Buffering", "no") // reverse proxies must not buffer events
@@ -152,13 +161,21 @@ func (s *stream) send(r *http.Request, t *encoding.Text) error {
 	} else {
 		s.Counted()
 	}
-	if s.Count == 0 {
+	if err := s.a.pace.SendAll(s.w, &t.Out); err != nil {
+		return err
+	}
+	news := s.Count > 0
+	if s.scan != nil {
+		sent, err := s.progress()
+		if err != nil {
+			return err
+		}
+		news = news || sent
+	}
+	if !news && (s.scan == nil || s.scan.records == s.scan.before) {
 		if err := s.a.pace.Send(s.w, []byte(":\n\n")); err != nil {
 			return err
 		}
-	}
-	if err := s.a.pace.SendAll(s.w, &t.Out); err != nil {
-		return err
 	}
 	return http.NewResponseController(s.w).Flush()
 }

@@ -121,13 +121,13 @@ func (t *topicStream) collect(ctx context.Context, dst *encoding.Text) error {
 	}
 	t.fetched = append(t.fetched, f)
 	for i := range f.Parts {
-		before := t.Count
+		before, looked := t.Count, t.lookedAt()
 		p := wants[i].Partition
 		err := f.Parts[i].Err
 		if err == nil {
 			err = t.add(p, &f.Parts[i], dst)
 		}
-		if t.Count > before {
+		if t.Count > before || t.lookedAt() > looked {
 			t.first = int(p) + 1
 		}
 		switch {
@@ -151,6 +151,9 @@ func (t *topicStream) fetchAll(ctx context.Context) (*broker.Fetched, []broker.W
 		t.next = append(t.next, 0)
 	}
 	volume := broker.Volume{Min: 1, Max: int(min(max(t.MaxBytes, fetchMin), fetchMax))}
+	if t.scan != nil {
+		volume.Max = t.scanFetchBytes()
+	}
 	wants := make([]broker.Want, len(t.next))
 	for i := range wants {
 		p := (t.first + i) % len(wants)
@@ -170,7 +173,7 @@ func (t *topicStream) add(partition int32, part *broker.FetchedPart, dst *encodi
 	g := t.s.New(t.Topic, partition)
 	defer g.Done()
 	g.Offset, g.MaxRecords, g.ValueMax = t.next[partition], t.MaxRecords-t.Count, t.ValueMax
-	g.MaxBytes = max(1, t.MaxBytes-t.Bytes)
+	g.MaxBytes, g.scan = max(1, t.MaxBytes-t.Bytes), t.scan
 	err := g.part(part, &topicSink{t, partition, dst})
 	t.Count += g.Count
 	t.Bytes += g.Bytes
@@ -192,6 +195,12 @@ func (s *topicSink) ValuesOnly() bool { return false }
 func (s *topicSink) Take(_ *budget.Arena, rec *record.Record, volatile bool) error {
 	t := s.t
 	t.next[s.partition] = rec.Offset + 1
+	s.dst.Partition, s.dst.ID = s.partition, t.position()
+	return s.dst.Take(&t.memory, rec, volatile)
+}
+
+// position returns the event ID that resumes the stream here. It is valid until the next call.
+func (t *topicStream) position() []byte {
 	t.id = t.id[:0]
 	for i, offset := range t.next {
 		if i > 0 {
@@ -200,6 +209,13 @@ func (s *topicSink) Take(_ *budget.Arena, rec *record.Record, volatile bool) err
 		t.id = append(strconv.AppendInt(t.id, int64(i), 10), ':')
 		t.id = strconv.AppendInt(t.id, offset, 10)
 	}
-	s.dst.Partition, s.dst.ID = s.partition, t.id
-	return s.dst.Take(&t.memory, rec, volatile)
+	return t.id
+}
+
+// lookedAt returns the number of records that the filter of the stream has looked at.
+func (t *topicStream) lookedAt() int64 {
+	if t.scan == nil {
+		return 0
+	}
+	return t.scan.records
 }

@@ -199,6 +199,7 @@ var figures = []figure{
 
 	{"docs/guide/http", "up to `timeout` \\((\\d+ s)\\)", "internal/httpapi.timeoutDefault"},
 	{"docs/guide/http", "`max-records` \\((\\d+)\\)", "internal/httpapi.maxRecordsDefault"},
+	{"docs/guide/http", "looks at (\\d+ MiB) \\(`max-scan-bytes`\\)", "internal/httpapi.scanDefault"},
 
 	{"docs/guide/triggers", `An event has at most (\d+ KiB)`, "internal/httpapi/encoding.EventMax"},
 	{"docs/guide/triggers", `entity, 1 to ([\d,]+ bytes)`, "internal/httpapi/encoding.EventEntityMax"},
@@ -247,6 +248,7 @@ var figures = []figure{
 	{"docs/reference/driplang", `canonical form; (\d+ KiB)`, "driplang.MaxJSON"},
 	{"docs/reference/driplang", `nested filters \| (\d+);`, "driplang.MaxDepth"},
 	{"docs/reference/driplang", `event names; names with different filters \| (\d+)`, "driplang.MaxNames"},
+	{"docs/reference/driplang", `comparisons in a filter of records \| (\d+)`, "driplang.MaxComparisons"},
 	{"docs/reference/driplang", `number in a count \| ([\d,]+)`, "driplang.MaxCount"},
 	{"docs/reference/driplang", `at most ([\d,]+) anchors`, "driplang/monitor.MaxInstances"},
 	{"docs/reference/driplang", `entity, or (\d+) if a`, "driplang/monitor.MaxNonMonotonic"},
