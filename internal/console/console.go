@@ -78,7 +78,9 @@ func Serve(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if r.TLS != nil {
+		h.Set("Cross-Origin-Opener-Policy", "same-origin") // browsers complain about it over plain HTTP
+	}
 	h.Set("Content-Security-Policy", policy)
 	if name != "" {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")

@@ -210,7 +210,7 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := testenv.ServeInterop(t, "--http-port", strconv.Itoa(port), "--webhook-targets", "127.0.0.1")
+	b := testenv.ServeInterop(t, "--http-port", strconv.Itoa(port), "--webhook-targets", "127.0.0.1", "--http-host", "seb.example")
 	cases := "smoke"
 	if *all {
 		cases = *only

@@ -1,5 +1,7 @@
 // Runs the cases of the console in a browser against a broker that runs already. test/console starts both.
 //
+// The browser resolves seb.example to the broker's machine: a name that is not localhost.
+//
 // Environment: BASE, KEY: the broker; CONTROL: an address that kills and starts it; MODULES: the folder of node_modules;
 // BROWSER: the program; ONLY: names of cases, separated by commas; PICTURES: a folder for pictures, if wanted.
 // Prints one line for each case, and "FAIL" with each fault. The exit code is 1 after a fault.
@@ -13,13 +15,17 @@ const require = createRequire(join(MODULES, "x.js"));
 const { chromium } = require("playwright-core");
 const axeSource = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
+/** named is the broker under a name, over plain HTTP: a context without the features of a secure one. */
+const named = BASE.replace("127.0.0.1", "seb.example");
+
 /** Faults of the present case. */
 let faults = [];
 const fault = text => { faults.push(text); };
 
 const browser = await chromium.launch({
   executablePath: BROWSER,
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--js-flags=--expose-gc"],
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--js-flags=--expose-gc",
+    "--host-resolver-rules=MAP seb.example 127.0.0.1"],
 });
 
 /** api sends a request as the root key, or with another one. */
@@ -45,10 +51,10 @@ async function world(options = {}) {
     if (m.type() === "error" && !allowed.some(a => a.test(m.text()))) fault(`console error: ${m.text()}`);
   });
   page.on("pageerror", e => fault(`script error: ${e.message}`));
-  page.on("request", r => { if (!r.url().startsWith(BASE) && !/^(data|blob):/.test(r.url())) fault(`request to another host: ${r.url()}`); });
+  page.on("request", r => { if (!r.url().startsWith(BASE) && !r.url().startsWith(named) && !/^(data|blob):/.test(r.url())) fault(`request to another host: ${r.url()}`); });
   await page.addInitScript(() => document.addEventListener("securitypolicyviolation", e => console.error(`policy violation: ${e.violatedDirective} ${e.blockedURI} ${e.sample}`)));
   const t = {
-    page, base: BASE, key: KEY, api,
+    page, base: BASE, named, key: KEY, api,
     /** allow names console errors that the case causes on purpose, such as answers with status 401. */
     allow: pattern => allowed.push(pattern),
     ok: (cond, message) => { if (!cond) fault(message); },
@@ -108,8 +114,8 @@ async function world(options = {}) {
       await other.enter(key);
       return other;
     },
-    enter: async (key = KEY) => {
-      await page.goto(BASE + "/console/");
+    enter: async (key = KEY, at = BASE) => {
+      await page.goto(at + "/console/");
       await page.getByLabel("API key or token").fill(key);
       await page.getByRole("button", { name: "Log in" }).click();
       await page.getByRole("navigation", { name: "Pages" }).waitFor();

@@ -5,7 +5,8 @@ export async function run(t) {
   await revoked(t);
   await expired(t);
   await killed(t);
-  await oneTab(t);
+  await wrongClock(t);
+  await readable(t);
 }
 
 /** A revoked token ends the next request of the page and its streams; the login says why. */
@@ -64,7 +65,7 @@ async function killed(t) {
 }
 
 /** A browser clock that is a year wrong changes nothing that the broker decides. */
-async function oneTab(t) {
+async function wrongClock(t) {
   for (const shift of [-365, 365]) {
     const other = await t.fresh();
     await other.page.clock.setSystemTime(new Date(Date.now() + shift * 86_400_000));
@@ -75,4 +76,17 @@ async function oneTab(t) {
     await other.page.getByText("leader, epoch").first().waitFor();
     await other.close();
   }
+}
+
+/** Over plain HTTP under a name the login says that the key can be read; the pages work there too. */
+async function readable(t) {
+  const other = await t.fresh();
+  await other.page.goto(other.named + "/console/");
+  await other.page.getByText("the key crosses the network readable").waitFor();
+  await other.axe("login over plain HTTP");
+  await other.picture("login-readable");
+  await other.enter(t.key, other.named);
+  await other.page.getByText("leader, epoch").first().waitFor();
+  await other.close();
+  t.ok(!(await t.page.getByText("crosses the network").isVisible()), "a page of the same machine warns");
 }

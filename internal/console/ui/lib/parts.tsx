@@ -119,11 +119,18 @@ export function Ago({ t, none = "–" }: { t?: string; none?: string }) {
   return t ? <time dateTime={t} title={`${localTime(t)} (${utcTime(t)})`}>{fromNow(t, now())}</time> : <>{none}</>;
 }
 
+/** copy puts the text of an element into the clipboard. Browsers have no clipboard API over plain HTTP under a name. */
+async function copy(of: HTMLElement) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(of.textContent ?? "");
+  getSelection()!.selectAllChildren(of);
+  document.execCommand("copy");
+}
+
 /** Copied is a block of text for a terminal, with a button that copies it. */
 export function Copied({ text, label }: { text: string; label: string }) {
-  const [done, set] = useState(false);
-  return <div class="copied"><pre tabIndex={0} aria-label={label}><code>{text}</code></pre>
-    <Button kind="quiet" onClick={async () => { await navigator.clipboard.writeText(text); set(true); announce("Copied"); setTimeout(() => set(false), 2000); }}>{done ? "Copied" : "Copy"}</Button>
+  const [done, set] = useState(false), code = useRef<HTMLElement>(null);
+  return <div class="copied"><pre tabIndex={0} role="region" aria-label={label}><code ref={code}>{text}</code></pre>
+    <Button kind="quiet" onClick={async () => { await copy(code.current!); set(true); announce("Copied"); setTimeout(() => set(false), 2000); }}>{done ? "Copied" : "Copy"}</Button>
   </div>;
 }
 

@@ -14,6 +14,7 @@ function readable(): boolean {
 export function Login({ why }: { why: string }) {
   const [key, setKey] = useState(""), action = useAction();
   useEffect(() => { document.title = "Log in · Seb"; }, []);
+  const port = location.port || "80";
   return <main class="login">
     <h1>Seb</h1>
     {why && !action.error && <Note kind="warn">{why}</Note>}
@@ -22,7 +23,7 @@ export function Login({ why }: { why: string }) {
       <Field label="API key or token" hint={<>The root key is in the data folder: <code>cat seb-data/api-key</code>. A token comes from <code>seb token create</code>.</>}
         render={a => <input type="password" autocomplete="current-password" required autofocus {...a} value={key} onInput={e => setKey(e.currentTarget.value)} />} />
       {readable() && <Note kind="warn">This page came without TLS: the key crosses the network readable. Others between you and {location.hostname} can read and use it.
-        Log in through <code>ssh -L 8080:127.0.0.1:8080</code>, or start the broker with <code>--tls-cert</code>.</Note>}
+        Log in through <code>{`ssh -L ${port}:127.0.0.1:${port} ${location.hostname}`}</code>, or start the broker with <code>--tls-cert</code>.</Note>}
       <Failure error={action.error} />
       <Button type="submit" kind="primary" busy={action.busy} disabled={!key}>Log in</Button>
     </form>
