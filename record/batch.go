@@ -137,14 +137,21 @@ func batchBounds(b []byte) (int, *InvalidError) {
 	if len(b) < BatchHeadSize {
 		return 0, &InvalidError{Field: FieldLength, Reason: "shorter than a batch header", Limit: BatchHeadSize, Given: int64(len(b))}
 	}
-	n := int64(Batch(b).i32(posLength)) + lengthBase
+	n, err := batchLength(b, int64(len(b)))
+	return int(n), err
+}
+
+// batchLength returns the length of the batch that starts with a header, of size bytes that are
+// there.
+func batchLength(header []byte, size int64) (int64, *InvalidError) {
+	n := int64(Batch(header).i32(posLength)) + lengthBase
 	if n < BatchHeadSize {
 		return 0, &InvalidError{Field: FieldLength, Reason: "batch length below its header", Limit: BatchHeadSize, Given: n}
 	}
-	if n > int64(len(b)) {
-		return 0, &InvalidError{Field: FieldLength, Reason: "batch longer than the data", Limit: int64(len(b)), Given: n}
+	if n > size {
+		return 0, &InvalidError{Field: FieldLength, Reason: "batch longer than the data", Limit: size, Given: n}
 	}
-	return int(n), nil
+	return n, nil
 }
 
 // Patch sets consecutive base offsets, from base on, and the leader epoch in the concatenated

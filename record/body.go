@@ -1,5 +1,7 @@
 package record
 
+import "io"
+
 // bodyVerifier reads an object's batches in order, compares them with the index, and computes the
 // body checksum.
 type bodyVerifier struct {
@@ -28,7 +30,11 @@ func (w *bodyVerifier) part(b []byte) error {
 		if err != nil {
 			return err
 		}
-		if err := w.batch(batch); err != nil {
+		sum := batch.CRC()
+		if w.checksums {
+			sum = batch.checksum()
+		}
+		if err := w.batch(batch, uint64(len(batch)), sum); err != nil {
 			return err
 		}
 		b = rest
@@ -36,7 +42,64 @@ func (w *bodyVerifier) part(b []byte) error {
 	return nil
 }
 
-func (w *bodyVerifier) batch(b Batch) error {
+// VerifyBody reads the batches of an object, which follow its index in r, and verifies them like
+// DecodeObject. It reads into buf, which must not be empty. Errors: *CorruptError; those of r,
+// except for io.EOF and io.ErrUnexpectedEOF, which mean that the object is too short.
+func VerifyBody(h *Head, index []IndexEntry, r io.Reader, buf []byte) error {
+	w := newBodyVerifier(h, index, true)
+	for w.pos < h.ObjectLen {
+		if err := w.read(r, buf); err != nil {
+			return err
+		}
+	}
+	if err := w.done(); err != nil {
+		return err
+	}
+	if w.crc != h.BodyCRC {
+		return &CorruptError{What: "body checksum", Pos: 108, Want: int64(w.crc), Got: int64(h.BodyCRC)}
+	}
+	return nil
+}
+
+// read verifies the next batch.
+func (w *bodyVerifier) read(r io.Reader, buf []byte) error {
+	var space [BatchHeadSize]byte
+	head := Batch(space[:])
+	if got, err := io.ReadFull(r, head); err != nil {
+		return w.cut(err, got)
+	}
+	if head[posMagic] != magicV2 {
+		return &CorruptError{What: "batch", Pos: int64(w.pos), Err: &InvalidError{Field: FieldMagic, Reason: "not a batch of version 2", Limit: magicV2, Given: int64(head[posMagic])}}
+	}
+	size, fault := batchLength(head, int64(w.head.ObjectLen-w.pos))
+	if fault != nil {
+		return &CorruptError{What: "batch", Pos: int64(w.pos), Err: fault}
+	}
+	if err := head.checkStored(int64(w.pos)); err != nil {
+		return err
+	}
+	sum := CRC32C(head[posAttributes:])
+	for left := size - BatchHeadSize; left > 0; {
+		n, err := io.ReadFull(r, buf[:min(left, int64(len(buf)))])
+		if err != nil {
+			return w.cut(err, int(size-left)+n)
+		}
+		sum, left = crcUpdate(sum, buf[:n]), left-int64(n)
+	}
+	return w.batch(head, uint64(size), sum)
+}
+
+// cut returns the error of a read that ended got bytes behind the last batch.
+func (w *bodyVerifier) cut(err error, got int) error {
+	if err != io.EOF && err != io.ErrUnexpectedEOF {
+		return err
+	}
+	return &CorruptError{What: "object is too short", Want: int64(w.head.ObjectLen), Got: int64(w.pos) + int64(got)}
+}
+
+// batch verifies a batch of size bytes that starts with b, at least its header. sum is the checksum
+// of its data, or its own one if checksums is false.
+func (w *bodyVerifier) batch(b Batch, size uint64, sum uint32) error {
 	if w.pos == w.end {
 		if err := w.nextEntry(); err != nil {
 			return err
@@ -44,17 +107,17 @@ func (w *bodyVerifier) batch(b Batch) error {
 	}
 	epoch := uint32(b.LeaderEpoch())
 	switch {
-	case w.pos+uint64(len(b)) > w.end:
-		return w.corrupt("batch crosses the end of its index entry", int64(w.end), int64(w.pos)+int64(len(b)))
+	case w.pos+size > w.end:
+		return w.corrupt("batch crosses the end of its index entry", int64(w.end), int64(w.pos+size))
 	case b.BaseOffset() != w.next:
 		return w.corrupt("batch base offset", w.next, b.BaseOffset())
 	case epoch > w.head.Epoch || epoch != w.head.Epoch && w.head.Kind == KindData:
 		return w.corrupt("batch leader epoch", int64(w.head.Epoch), int64(epoch))
-	case w.checksums && b.checksum() != b.CRC():
-		return w.corrupt("batch checksum", int64(b.checksum()), int64(b.CRC()))
+	case sum != b.CRC():
+		return w.corrupt("batch checksum", int64(sum), int64(b.CRC()))
 	}
 	w.crc = crcUpdate(w.crc, b[:batchPrefix])
-	w.pos += uint64(len(b))
+	w.pos += size
 	w.next += b.Span()
 	w.records += uint64(b.Count())
 	return nil

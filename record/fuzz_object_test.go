@@ -90,6 +90,7 @@ func FuzzObject(f *testing.F) {
 			}
 		}
 		metaEnd := int(o.head.metaEnd())
+		verifiesBody(t, whole)
 		cut := int(bit) % len(whole)
 		if _, err := DecodeObject(whole[:cut]); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("cut at %d: %v", cut, err)
@@ -102,6 +103,7 @@ func FuzzObject(f *testing.F) {
 		if _, err := DecodeObject(whole); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("bit %d of byte %d flipped: %v", bit%8, at, err)
 		}
+		verifiesBody(t, whole)
 		if _, _, _, _, err := DecodeMeta(whole[:metaEnd]); (err == nil) != (at >= metaEnd) {
 			t.Fatalf("bit %d of byte %d flipped: %v", bit%8, at, err)
 		}

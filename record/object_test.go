@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"hash/crc32"
+	"io"
 	"math/rand/v2"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -98,6 +100,34 @@ func TestObjectRoundTrip(t *testing.T) {
 	}
 }
 
+// verifiesBody checks that VerifyBody accepts an object if DecodeObject does.
+func verifiesBody(t *testing.T, b []byte) {
+	t.Helper()
+	h, _, index, need, err := DecodeMeta(b)
+	if err != nil || need > 0 {
+		return
+	}
+	_, want := DecodeObject(b)
+	for _, size := range []int{1, BatchHeadSize, 1 << 10} {
+		err := VerifyBody(&h, index, iotest.OneByteReader(bytes.NewReader(b[h.metaEnd():])), make([]byte, size))
+		if (err == nil) != (want == nil) || err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("buffer of %d bytes: %v, want as DecodeObject: %v", size, err, want)
+		}
+	}
+}
+
+// TestVerifyBodyReturnsTheErrorOfItsReader: an error of the store is no damage.
+func TestVerifyBodyReturnsTheErrorOfItsReader(t *testing.T) {
+	h, _, index, b := testObject(t, KindPack)
+	body := b[h.metaEnd():]
+	for n := range body {
+		err := VerifyBody(&h, index, io.MultiReader(bytes.NewReader(body[:n]), iotest.ErrReader(io.ErrClosedPipe)), make([]byte, 100))
+		if err != io.ErrClosedPipe {
+			t.Fatalf("after %d bytes: %v", n, err)
+		}
+	}
+}
+
 // Some checksum covers each bit of an object. Only the body checksum covers the leader epochs of a
 // pack.
 func TestObjectAnyFlippedBitIsAnError(t *testing.T) {
@@ -108,12 +138,14 @@ func TestObjectAnyFlippedBitIsAnError(t *testing.T) {
 			if _, err := DecodeObject(b); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("%s: bit %d of byte %d flipped: %v", kind, bit%8, bit/8, err)
 			}
+			verifiesBody(t, b)
 			b[bit/8] ^= 1 << (bit % 8)
 		}
 		for n := range b {
 			if _, err := DecodeObject(b[:n:n]); err == nil {
 				t.Errorf("%s: cut off at %d of %d: no error", kind, n, len(b))
 			}
+			verifiesBody(t, b[:n:n])
 		}
 		if _, err := DecodeObject(append(bytes.Clone(b), 0)); err == nil {
 			t.Errorf("%s: one more byte: no error", kind)

@@ -45,13 +45,21 @@ func splitStored(b []byte, pos int64) (first Batch, rest []byte, err error) {
 		return nil, b, &CorruptError{What: "batch", Pos: pos, Err: fault}
 	}
 	first = Batch(b[:n:n])
-	if first.LastOffsetDelta() < 0 || first.Count() < 0 || int64(first.Count()) > first.Span() {
-		return nil, b, &CorruptError{What: "batch record count", Pos: pos, Want: first.Span(), Got: int64(first.Count())}
-	}
-	if first.BaseOffset() < 0 || first.BaseOffset()+first.Span() < 0 {
-		return nil, b, &CorruptError{What: "batch base offset", Pos: pos, Got: first.BaseOffset()}
+	if err := first.checkStored(pos); err != nil {
+		return nil, b, err
 	}
 	return first, b[n:], nil
+}
+
+// checkStored checks the ranges of the header's fields.
+func (b Batch) checkStored(pos int64) error {
+	if b.LastOffsetDelta() < 0 || b.Count() < 0 || int64(b.Count()) > b.Span() {
+		return &CorruptError{What: "batch record count", Pos: pos, Want: b.Span(), Got: int64(b.Count())}
+	}
+	if b.BaseOffset() < 0 || b.BaseOffset()+b.Span() < 0 {
+		return &CorruptError{What: "batch base offset", Pos: pos, Got: b.BaseOffset()}
+	}
+	return nil
 }
 
 // add counts a stored batch by its header.

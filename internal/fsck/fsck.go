@@ -94,8 +94,9 @@ type Options struct {
 	Progress func(bytes int64)
 	// Readers is the number of objects read at a time; default 8.
 	Readers int
-	// MemoryBytes bounds the bytes of objects held at a time; default 256 MiB. A larger object is
-	// held alone. The state needs some 100 bytes for each range in addition.
+	// MemoryBytes bounds the bytes of objects held at a time; default 256 MiB. A check holds the
+	// start of each object, up to its batches, other functions whole objects. A larger one is held
+	// alone. The state needs some 100 bytes for each range in addition.
 	MemoryBytes int64
 	// Repair removes permanent garbage. See Run.
 	Repair bool

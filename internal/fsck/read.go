@@ -85,23 +85,48 @@ func (c *checker) readOnce(ctx context.Context, o *object) error {
 	if got.Size >= 0 && uint64(got.Size) != h.ObjectLen {
 		return &record.CorruptError{What: "object length", Want: int64(h.ObjectLen), Got: got.Size}
 	}
-	// ObjectLen is bounded, because DecodeHead has checked it.
-	c.memory.take(int64(h.ObjectLen))
-	defer c.memory.give(int64(h.ObjectLen))
-	b := make([]byte, h.ObjectLen)
+	_, _, _, meta, err := record.DecodeMeta(head[:]) // at most ObjectLen
+	if err != nil {
+		return err
+	}
+	meta = max(meta, record.HeadSize)
+	c.memory.take(int64(meta) + bodyBuffer)
+	defer c.memory.give(int64(meta) + bodyBuffer)
+	b := make([]byte, meta)
 	n = copy(b, head[:])
 	m, err := io.ReadFull(got.Body, b[n:])
 	if err != nil && !ended(err) {
 		return fmt.Errorf("read %s: %w", o.key, err)
 	}
-	o.size = int64(n + m)
-	return o.decode(b[:n+m])
+	o.size = max(o.size, int64(n+m))
+	if err := o.decodeMeta(b[:n+m]); err != nil {
+		return err
+	}
+	err = record.VerifyBody(&o.head, o.index, got.Body, make([]byte, bodyBuffer))
+	if err != nil && !errors.Is(err, record.ErrCorrupt) {
+		return fmt.Errorf("read %s: %w", o.key, err)
+	}
+	o.size, o.body = int64(h.ObjectLen), err
+	return nil
 }
+
+// bodyBuffer is the buffer with which the batches of an object are verified.
+const bodyBuffer = 64 << 10
 
 func ended(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
 
-// decode verifies the bytes and keeps copies of the head, the state records and the index.
+// decode verifies the bytes of an object and keeps copies of the head, the state records and the
+// index.
 func (o *object) decode(b []byte) error {
+	err := o.decodeMeta(b)
+	if err == nil {
+		_, o.body = record.DecodeObject(b)
+	}
+	return err
+}
+
+// decodeMeta is decode for the start of an object, up to the end of the index.
+func (o *object) decodeMeta(b []byte) error {
 	h, encoded, index, need, err := record.DecodeMeta(b)
 	if err == nil && need > 0 {
 		err = &record.CorruptError{What: "object is cut off", Want: int64(need), Got: int64(len(b))}
@@ -117,7 +142,6 @@ func (o *object) decode(b []byte) error {
 		return &record.CorruptError{What: "state records", Err: err}
 	}
 	o.head, o.index = h, index
-	_, o.body = record.DecodeObject(b)
 	return nil
 }
 
@@ -280,8 +304,8 @@ func (n *contents) forgotten(key string) bool {
 
 func (n *contents) holds(key string) bool { return n.must[key] || n.may[key] || n.forgotten(key) }
 
-// before reports whether an object was written before the state, so that a later state needs it only
-// if this one does.
+// before reports whether an object was written before the state, so that a later state needs it
+// only if this one does.
 func (n *contents) before(key string) bool {
 	if s, ok := parseSlot(n.shard, strings.TrimSuffix(key, state.RecoverySuffix)); ok {
 		return s.pos().Less(n.st.Pos)
