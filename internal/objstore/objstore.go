@@ -140,6 +140,18 @@ type Clocked interface {
 	ClockSkew() (skew time.Duration, ok bool)
 }
 
+// Requests are numbers of requests.
+type Requests struct {
+	Put, List, Get, Delete int64
+}
+
+// Counting is implemented by stores that count what they send (S3), because each request has a
+// price.
+type Counting interface {
+	// Requests returns the requests since the store was opened, with the repeated ones.
+	Requests() Requests
+}
+
 // Retry repeats a request without a verdict, up to five times. The pause doubles each time.
 func Retry(ctx context.Context, pause time.Duration, request func() error) error {
 	for left := 5; ; left-- {

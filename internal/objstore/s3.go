@@ -99,6 +99,7 @@ type S3 struct {
 	client   *s3.Client
 	http     *http.Client
 	clock    storeClock
+	sent     sentRequests
 	noBulk   atomic.Bool // the store does not support DeleteObjects
 	reads    adaptiveTimeout
 	writes   adaptiveTimeout // PUT and DELETE
@@ -128,7 +129,7 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 		s.prefix = o.Prefix + "/"
 	}
 	s.client = s3.NewFromConfig(settings, func(c *s3.Options) {
-		c.HTTPClient = &tap{client: s.http, clock: &s.clock}
+		c.HTTPClient = &tap{client: s.http, clock: &s.clock, sent: &s.sent}
 		c.UsePathStyle = o.PathStyle
 		if o.Endpoint != "" {
 			c.BaseEndpoint = &o.Endpoint
@@ -184,6 +185,11 @@ func newHTTPClient() *http.Client {
 // ClockSkew implements Clocked. The Date header has whole seconds, so the skew is accurate to about
 // a second.
 func (s *S3) ClockSkew() (time.Duration, bool) { return s.clock.skew() }
+
+// Requests implements Counting.
+func (s *S3) Requests() Requests {
+	return Requests{Put: s.sent.put.Load(), List: s.sent.list.Load(), Get: s.sent.get.Load(), Delete: s.sent.delete.Load()}
+}
 
 // Close closes idle connections. Running calls continue.
 func (s *S3) Close() error {

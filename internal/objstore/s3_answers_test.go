@@ -290,6 +290,13 @@ func TestAPutIsOneRequest(t *testing.T) {
 	if classOf(err) != ErrNoVerdict || n.Load() != 3+3 {
 		t.Fatalf("a list made %d requests: %v", n.Load()-3, err)
 	}
+	_, _ = s.Get(t.Context(), "k", Whole)
+	_, _ = s.LifecycleWarning(t.Context()) // billed as a GET
+	_ = s.Delete(t.Context(), "k")
+	got := s.Requests()
+	if got.Get < 4 || got != (Requests{Put: 3, List: 3, Get: got.Get, Delete: 3}) || got.Put+got.List+got.Get+got.Delete != n.Load() {
+		t.Errorf("%+v of %d requests", got, n.Load())
+	}
 }
 
 // TestASecondPutSendsTheSame checks that a body can be sent again completely after the first

@@ -64,6 +64,25 @@ type exchangeKey struct{}
 type tap struct {
 	client *http.Client
 	clock  *storeClock
+	sent   *sentRequests
+}
+
+// sentRequests counts requests as they are billed.
+type sentRequests struct {
+	put, list, get, delete atomic.Int64
+}
+
+func (s *sentRequests) count(op operation) {
+	switch op {
+	case opPut:
+		s.put.Add(1)
+	case opList:
+		s.list.Add(1)
+	case opDelete:
+		s.delete.Add(1)
+	case opGet, opLifecycle, opVersioning:
+		s.get.Add(1)
+	}
 }
 
 // Do sends the request and records the response.
@@ -74,6 +93,7 @@ func (t *tap) Do(request *http.Request) (*http.Response, error) {
 	}
 	begin := time.Now()
 	x.sent = true
+	t.sent.count(x.op)
 	response, err := t.client.Do(request)
 	if err != nil {
 		return nil, err
