@@ -23,6 +23,11 @@ func (c *Client) Stats(ctx context.Context, window string) (Stats, error) {
 	return get[Stats](ctx, c, "/stats", url.Values{"window": {window}})
 }
 
+// Cost returns what the bucket costs in this calendar month.
+func (c *Client) Cost(ctx context.Context) (Cost, error) {
+	return get[Cost](ctx, c, "/cost", nil)
+}
+
 // Upgrade returns the format level of the broker's bucket.
 func (c *Client) Upgrade(ctx context.Context) (Upgrade, error) {
 	return get[Upgrade](ctx, c, "/upgrade", nil)

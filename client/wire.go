@@ -12,6 +12,12 @@ type (
 	PartitionOffset = api.PartitionOffset
 	// Group has the committed offsets of a consumer group.
 	Group = api.Group
+	// Cost is what a bucket costs in a calendar month.
+	Cost = api.Cost
+	// RequestCost has the requests of one kind.
+	RequestCost = api.RequestCost
+	// StorageCost is the price of the stored batches.
+	StorageCost = api.StorageCost
 	// Stats has figures of a broker over the last hours.
 	Stats = api.Stats
 	// StatsSeries are the values of one figure.

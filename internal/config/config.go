@@ -43,8 +43,11 @@ type Config struct {
 	// Advertise is this broker's address, which a broker that it fences passes to clients as a
 	// hint; "" means the URL it listens on.
 	Advertise   string
-	MemoryLimit Bytes  // bound on all buffers together
-	Version     string // of the program, for GET /status
+	MemoryLimit Bytes // bound on all buffers together
+	// Prices is the price list of GET /cost: a name that package cost knows, or a file. "": that of
+	// the kind of bucket.
+	Prices  string
+	Version string // of the program, for GET /status
 
 	HTTP        HTTP
 	TLS         TLS

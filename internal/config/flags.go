@@ -27,6 +27,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.AuditTopic, "audit-topic", c.AuditTopic, "topic of audit records about changes, denials and failed logins (default none)")
 	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "address of this broker for clients of the broker that it replaces (default: the address it listens on)")
 	fs.Var(&c.MemoryLimit, "memory-limit", "bound on all buffers together")
+	fs.StringVar(&c.Prices, "prices", c.Prices, "price list of seb cost: s3-standard, s3-express, r2, b2, gcs, free, or a JSON file (default: s3-standard for S3 buckets, else free)")
 
 	fs.StringVar(&c.HTTP.Address, "http-address", c.HTTP.Address, "address to listen on")
 	fs.IntVar(&c.HTTP.Port, "http-port", c.HTTP.Port, "port to listen on, 0 for any")

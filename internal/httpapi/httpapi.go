@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/tlsport"
@@ -59,6 +60,9 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	}
 	if a.o.Groups == nil {
 		a.o.Groups = b
+	}
+	if a.o.Cost == nil {
+		a.o.Cost = cost.Open(cost.Options{Log: b, Logger: a.o.Logger})
 	}
 	a.encoders = httpconn.NewEncoders(a.fetch)
 	a.log, a.pace = a.o.Logger, httpconn.ProgressTimeout(a.o.StepTimeout)

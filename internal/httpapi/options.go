@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -65,6 +66,9 @@ type Options struct {
 	// Console serves a file of the web console, or returns false if there is none of the request's
 	// path; with nil the broker has no console.
 	Console func(w http.ResponseWriter, r *http.Request) bool
+
+	// Cost has the figures of GET /cost; nil counts the commit objects of the month, without prices.
+	Cost *cost.Meter
 
 	// Version, Started and Store are for GET /status. Warnings adds to the warnings there.
 	Version  string

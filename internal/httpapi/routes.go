@@ -77,6 +77,7 @@ var routes = []route{
 	{http.MethodPost, "/secrets/rewrap", needs{alterCluster}, answering(budget.Fetch, (*Triggers).Rewrap)},
 	{http.MethodGet, "/metrics", needs{describeMetrics}, encoded((*API).getMetrics)},
 	{http.MethodGet, "/stats", needs{describeMetrics}, encoded((*API).getStats)},
+	{http.MethodGet, "/cost", needs{describeMetrics}, encoded((*API).getCost)},
 	{http.MethodGet, "/status", needs{describeMetrics}, encoded((*API).getStatus)},
 	{http.MethodPost, "/console/login", anyKey, (*API).postLogin},
 	{http.MethodGet, "/console/session", anyKey, (*API).getSession},

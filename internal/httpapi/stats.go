@@ -16,6 +16,11 @@ var statsWindows = map[string]time.Duration{"1h": time.Hour, "6h": 6 * time.Hour
 // statsBytes is the memory of a value in an answer, decoded and encoded.
 const statsBytes = 64
 
+// getCost answers what the bucket costs. The meter may read from the store at the begin of a month.
+func (a *API) getCost(w http.ResponseWriter, _ *http.Request, _ *caller) error {
+	return a.writeJSON(w, http.StatusOK, a.o.Cost.Report())
+}
+
 // getStats answers with the figures of the last hours. It makes no request to the store.
 func (a *API) getStats(w http.ResponseWriter, r *http.Request, _ *caller) error {
 	q := httpconn.ParseParams(r.URL.RawQuery)

@@ -19,7 +19,7 @@ func TestStats(t *testing.T) {
 	if s.must(200, s.get("/stats"), &off); off.Reason == "" || len(off.Series) != 0 {
 		t.Errorf("without statistics: %+v, want a reason", off)
 	}
-	sampler, err := stats.Start(s.budget.Class(budget.Tail), set.WritePrometheus)
+	sampler, err := stats.Start(s.budget.Class(budget.Tail), set.WritePrometheus, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +45,21 @@ func TestStats(t *testing.T) {
 	}
 	key := s.token("client", time.Time{}, permit(access.Describe, access.Topic, access.Any))
 	if a := s.matrix("GET", "/stats", "", "", authorization(key)); a.status != 403 {
+		t.Errorf("without the right to metrics: %s, want 403", a)
+	}
+}
+
+func TestCost(t *testing.T) {
+	s := start(t)
+	var before, after api.Cost
+	s.must(200, s.get("/cost"), &before)
+	newTopic(s, "t", 1)
+	s.must(200, s.get("/cost"), &after)
+	if n := after.Requests[0].Count - before.Requests[0].Count; n != 1 || after.Requests[0].Kind != "commit" || after.Month != time.Now().UTC().Format("2006-01") {
+		t.Errorf("%+v after %+v, want one commit object more", after, before)
+	}
+	key := s.token("client", time.Time{}, permit(access.Describe, access.Topic, access.Any))
+	if a := s.matrix("GET", "/cost", "", "", authorization(key)); a.status != 403 {
 		t.Errorf("without the right to metrics: %s, want 403", a)
 	}
 }

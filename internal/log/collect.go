@@ -124,7 +124,7 @@ func (s *sweep) ask(ctx context.Context, keys []string) error {
 	for range min(headsAtOnce, len(keys)) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(keys) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				heads[i], errs[i] = s.head(ctx, keys[i])
+				heads[i], errs[i] = s.l.head(ctx, keys[i])
 			}
 		})
 	}
@@ -137,14 +137,24 @@ func (s *sweep) ask(ctx context.Context, keys []string) error {
 	return errors.Join(errors.Join(errs...), ctx.Err())
 }
 
-// head reads a head. It returns nil if the object is gone, or if it is unreadable, which raises an
-// alarm.
-func (s *sweep) head(ctx context.Context, key string) (*record.Head, error) {
+// SlotHead reads the head of a commit object. It returns nil if the object is gone, or if it is
+// unreadable, which raises an alarm, or if the state does not know the epoch.
+func (l *Log) SlotHead(ctx context.Context, pos state.Position) (*record.Head, error) {
+	key := ""
+	l.Read(func(s *state.State) { key = s.Key(pos.Epoch, pos.Slot) })
+	if key == "" {
+		return nil, nil
+	}
+	return l.head(ctx, key)
+}
+
+// head reads a head, as SlotHead does.
+func (l *Log) head(ctx context.Context, key string) (*record.Head, error) {
 	var h record.Head
 	var err error
 	for range headTries {
 		var b []byte
-		b, _, err = s.l.read(ctx, key, record.HeadSize)
+		b, _, err = l.read(ctx, key, record.HeadSize)
 		if errors.Is(err, objstore.ErrNotFound) {
 			return nil, nil
 		}
@@ -154,10 +164,10 @@ func (s *sweep) head(ctx context.Context, key string) (*record.Head, error) {
 		if h, err = record.DecodeHead(b); err == nil {
 			return &h, nil
 		}
-		objstore.Forget(s.l.opt.Store, key) // it may have been damaged in transit
+		objstore.Forget(l.opt.Store, key) // it may have been damaged in transit
 	}
-	s.l.met.alarms.Inc()
-	s.l.opt.Logger.Error("log alarm", "key", key, "err", err)
+	l.met.alarms.Inc()
+	l.opt.Logger.Error("log alarm", "key", key, "err", err)
 	return nil, nil // never deleted for being unreadable (rule R9)
 }
 

@@ -38,7 +38,8 @@ type Node struct {
 	triggersFile localFile
 	eventLog     *eventLog // nil if read-only
 
-	fragile objstore.Fragile // nil if the store uses no fsync
+	fragile  objstore.Fragile  // nil if the store uses no fsync
+	counting objstore.Counting // nil if the store's requests have no price
 
 	name string
 	rest func() error // closes the components below the broker, once
@@ -80,6 +81,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		n.store = store
 	}
 	n.fragile, _ = objstore.As[objstore.Fragile](store)
+	n.counting, _ = objstore.As[objstore.Counting](store)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	checked := check(ctx, store, &o, f, cancel)
@@ -191,6 +193,9 @@ func (n *Node) BrokenBy() error {
 	}
 	return n.fragile.BrokenBy()
 }
+
+// Requests returns the counts of the store's requests; nil if the store counts none.
+func (n *Node) Requests() objstore.Counting { return n.counting }
 
 // StoreName returns the name of the bucket for people.
 func (n *Node) StoreName() string { return n.name }

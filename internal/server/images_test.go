@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestImagesOfKeyAndAddress: whatever the state of the key file and the address file, a broker
@@ -77,9 +78,11 @@ func TestImagesOfKeyAndAddress(t *testing.T) {
 				if r, err := server.Discover(cfg.DataDir); what != "a folder" && (err != nil || r.Address != started.URL() || r.APIKey != started.APIKey()) {
 					t.Errorf("Discover: %+v, %v", r, err)
 				}
-				if left, _ := filepath.Glob(filepath.Join(cfg.DataDir, ".new-*")); len(left) > 0 && what != "a folder" {
-					t.Errorf("temporary files %q", left)
-				}
+				// A file that the broker writes now is temporary for a moment.
+				sebtest.Eventually(t, "a data folder without temporary files", func() bool {
+					left, _ := filepath.Glob(filepath.Join(cfg.DataDir, ".new-*"))
+					return len(left) == 0 || what == "a folder"
+				})
 			})
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/delivery"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/failpoint"
@@ -55,9 +56,11 @@ type Server struct {
 	targets  webhook.Policy       // allowed targets of webhooks
 	secrets  *secrets.Ring        // nil: no key
 	stats    *stats.Sampler       // nil: too little memory
+	prices   cost.Prices          // of the bucket's requests and bytes
+	cost     *cost.Meter          // nil before the log is open
 	dispatch *delivery.Dispatcher // nil: read-only
 
-	serving sync.WaitGroup // goroutines of the listeners
+	serving sync.WaitGroup // goroutines of the listeners, and of the costs without statistics
 	done    chan struct{}  // closed when the server cannot continue
 	fail    sync.Once
 	err     error // the reason; set before done is closed
@@ -98,6 +101,9 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	}
 	if s.secrets, err = cfg.Secrets.Ring(); err != nil {
 		return nil, config.Faults{err}
+	}
+	if err := s.loadPrices(); err != nil {
+		return nil, err
 	}
 	// Listen before the log is opened: a broker with an address in use must not take the bucket
 	// from a working one.
@@ -201,6 +207,7 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 		err = s.serve(ctx, set)
 	}
 	if err != nil {
+		close(s.stopping)
 		s.auth.Close()
 		s.closeGroups()
 		s.closeStats()
@@ -296,7 +303,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.cfg.HTTP.Hosts.List(),
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
-		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats,
+		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Cost: s.cost,
 		Console: s.consoleFiles(), Kafka: s.kafkaStatus,
 	})
 	if err != nil {

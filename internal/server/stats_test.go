@@ -1,15 +1,22 @@
 package server_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // TestStatsOfABroker: a broker keeps statistics, unless it has too little memory for them.
 func TestStatsOfABroker(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, "file:"+t.TempDir())
+	cfg.Kafka = config.Kafka{Listen: "127.0.0.1:0"} // the default port may be in use
 	s := start(t, cfg)
 	got, err := connect(t, s).Stats(t.Context(), "24h")
 	if err != nil || len(got.Series["put_p99"].Values) != 1440 || len(got.Times) != 1440 {
@@ -25,7 +32,42 @@ func TestStatsOfABroker(t *testing.T) {
 	}
 	small := settings(t, "file:"+t.TempDir())
 	small.MemoryLimit = budget.LimitMin
-	if off, err := connect(t, start(t, small)).Stats(t.Context(), "1h"); err != nil || off.Reason == "" || len(off.Series) != 0 {
-		t.Errorf("smallest memory limit: %+v, %v, want a reason", off, err)
+	off := start(t, small)
+	if got, err := connect(t, off).Stats(t.Context(), "1h"); err != nil || got.Reason == "" || len(got.Series) != 0 {
+		t.Errorf("smallest memory limit: %+v, %v, want a reason", got, err)
+	}
+	// The costs are counted nevertheless.
+	file := filepath.Join(small.DataDir, cost.File)
+	sebtest.Eventually(t, "the file of the costs", func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
+	if err := produce(t, connect(t, off)); err != nil {
+		t.Fatal(err)
+	}
+	if err := off.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), `"epoch": 1,`) || strings.Contains(string(b), `"slot": 0`) {
+		t.Errorf("after the stop: %s, %v, want the last position", b, err)
+	}
+}
+
+// TestCostsThatCannotBeSaved: neither the start nor the stop of a broker fails.
+func TestCostsThatCannotBeSaved(t *testing.T) {
+	t.Parallel()
+	cfg := settings(t, "mem:")
+	if err := os.Mkdir(filepath.Join(cfg.DataDir, cost.File), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, cfg)
+	if err := produce(t, connect(t, s)); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := connect(t, s).Cost(t.Context()); err != nil || c.Requests[0].Count < 3 || c.Prices != "free" || c.Storage.Bytes == 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

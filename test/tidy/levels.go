@@ -53,6 +53,7 @@ var levels = map[string]int{
 	"internal/objstore/cache":    1,
 	"internal/follow":            1,
 	"internal/stats":             1,
+	"internal/cost":              2,
 	"internal/httpapi/encoding":  1,
 	"internal/delivery/template": 1,
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
@@ -20,13 +21,6 @@ import (
 var (
 	costsWarm    = flag.Duration("costs-warm", 0, "run time of the brokers of the cost table before counting begins (full run: 40m)")
 	costsMeasure = flag.Duration("costs-measure", 3*time.Second, "time to count requests for the cost table (full run: 1h)")
-)
-
-// Prices of AWS S3 in dollars. A LIST costs as much as a PUT; a DELETE is free.
-const (
-	putPrice      = 0.005 / 1000
-	getPrice      = 0.0004 / 1000
-	hoursPerMonth = 730
 )
 
 // costRow is one broker of the cost table, with its own prefix and counting proxy.
@@ -69,16 +63,17 @@ func TestCosts(t *testing.T) {
 	}
 	t.Logf("on %v; %v counted after %v; per hour:", machine.Here(), took.Round(time.Second), *costsWarm)
 	hour := float64(time.Hour) / float64(took)
+	prices, _ := cost.Preset("s3-standard")
 	t.Log("| topics | batch wait | PUT | GET | LIST | DELETE | requests a month | one object per topic |")
 	for _, r := range rows {
 		r.stop()
 		c := r.counts
-		bill := func(puts, gets int) float64 {
-			return hour * hoursPerMonth * (float64(puts)*putPrice + float64(gets)*getPrice)
+		bill := func(puts, lists, gets int) float64 {
+			return hour * cost.HoursPerMonth * (float64(puts)*prices.Put + float64(lists)*prices.List + float64(gets)*prices.Get) / 1e6
 		}
 		puts, gets, lists, deletes := c.Of(testenv.Put), c.Of(testenv.Get), c.Of(testenv.List), c.Of(testenv.Delete)
 		t.Logf("| %d | %v | %.0f | %.0f | %.0f | %.0f | $%.2f | $%.2f |", r.topics, r.wait, hour*float64(puts), hour*float64(gets), hour*float64(lists),
-			hour*float64(deletes), bill(puts+lists, gets), bill(c.Of(testenv.Put, "wal")*r.topics, 0))
+			hour*float64(deletes), bill(puts, lists, gets), bill(c.Of(testenv.Put, "wal")*r.topics, 0, 0))
 		t.Logf("  counted: %v; snapshots of at most %d bytes; %d records sent, %d read; %d packs", c, r.proxy.Puts()["snap"].Max, r.sent, r.read, len(r.node.View().Packs()))
 		r.judge(t, took)
 	}

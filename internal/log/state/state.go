@@ -110,6 +110,20 @@ func (s *State) Catalog() *State {
 	return &c
 }
 
+// Bytes is the size of the batches in the bucket: those of the topics, and those in packs that no
+// range refers to any more. It visits every partition.
+func (s *State) Bytes() (n int64) {
+	for _, t := range s.topics {
+		for _, p := range t.Partitions.Written() {
+			n += p.Bytes
+		}
+	}
+	for _, p := range s.packs {
+		n += p.Size - p.Live
+	}
+	return n
+}
+
 // Key is the name of the commit object in a slot of an epoch on the chain; "" if the epoch is not
 // on the chain or was forgotten.
 func (s *State) Key(epoch uint32, slot uint64) string {

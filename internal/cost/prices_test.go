@@ -1,0 +1,67 @@
+package cost_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+// TestGuideHasThePrices: the table of the guide has each price list.
+func TestGuideHasThePrices(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/guide/costs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range cost.Presets {
+		var put, list, get, storage float64
+		_, row, _ := strings.Cut(string(guide), "\n| `"+p.Name+"` |")
+		if _, err := fmt.Sscanf(row, " $%g | $%g | $%g | $%g |", &put, &list, &get, &storage); err != nil {
+			t.Errorf("%s: %v in %.60q", p.Name, err, row)
+		}
+		if got := (cost.Prices{Name: p.Name, Put: put, List: list, Get: get, Storage: storage}); got != p {
+			t.Errorf("the guide has %+v, want %+v", got, p)
+		}
+	}
+}
+
+func TestLoadPrices(t *testing.T) {
+	for kind, want := range map[objstore.Kind]string{objstore.KindS3: "s3-standard", objstore.KindDisk: "free", objstore.KindMemory: "free"} {
+		if p, err := cost.LoadPrices("", kind); err != nil || p.Name != want {
+			t.Errorf("%s: %+v, %v, want %s", kind, p, err, want)
+		}
+	}
+	if p, err := cost.LoadPrices("r2", objstore.KindDisk); err != nil || p.Put != 4.5 || p.Get != 0.36 {
+		t.Errorf("r2: %+v, %v", p, err)
+	}
+	file := filepath.Join(t.TempDir(), "mine.json")
+	for text, want := range map[string]string{
+		`{"put_per_million": 1, "list_per_million": 2.5, "get_per_million": 0, "storage_per_gb_month": 0.01}`: "",
+		`{"put_per_million": 1, "list_per_million": 2.5, "get_per_million": -1}`:                              "get_per_million -1: want 0 or more dollars\nstorage_per_gb_month is missing",
+		`{"put_per_milion": 1}`: `unknown field "put_per_milion"`,
+		`[]`:                    "prices as JSON",
+		``:                      "prices as JSON",
+		`{"put_per_million": 1, "list_per_million": 2.5, "get_per_million": 0, "storage_per_gb_month": 0.01} {}`: "want one object",
+		`"` + strings.Repeat("x", 64<<10) + `"`: "at most 65536 bytes",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := cost.LoadPrices(file, objstore.KindS3)
+		switch {
+		case want == "":
+			if err != nil || p != (cost.Prices{Name: "mine.json", Put: 1, List: 2.5, Storage: 0.01}) {
+				t.Errorf("%s: %+v, %v", text, p, err)
+			}
+		case err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file):
+			t.Errorf("%.100s: %v, want %q and the name of the file", text, err, want)
+		}
+	}
+	if _, err := cost.LoadPrices("s3-stnadard", objstore.KindS3); err == nil || !strings.Contains(err.Error(), "want s3-standard, s3-express, r2, b2, gcs, free or a file of prices: open s3-stnadard: no such file") {
+		t.Errorf("unknown name: %v", err)
+	}
+}
