@@ -45,7 +45,7 @@ type OffsetCommit struct {
 func (b *Broker) CommitOffsets(ctx context.Context, group string, commits ...OffsetCommit) []error {
 	list := make([]broker.OffsetCommit, len(commits))
 	for i, c := range commits {
-		list[i] = broker.OffsetCommit(c)
+		list[i] = broker.OffsetCommit{Topic: c.Topic, Partition: c.Partition, Offset: c.Offset, Metadata: c.Metadata, Expected: c.Expected}
 	}
 	return b.n.CommitOffsets(ctx, group, list)
 }

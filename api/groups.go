@@ -11,7 +11,10 @@ type OffsetCommit struct {
 	// ExpectedOffset is a condition: the broker refuses the commit unless the group's committed
 	// offset equals it. -1 means that the group has committed none. Absent: no condition.
 	ExpectedOffset *int64 `json:"expected_offset,omitempty"`
-	Metadata       string `json:"metadata,omitempty"` // defined by the group
+	// NoMembers is a condition: the broker refuses the commit while the group has members. Without
+	// it, it does so only if ExpectedOffset is absent.
+	NoMembers bool   `json:"no_members,omitempty"`
+	Metadata  string `json:"metadata,omitempty"` // defined by the group
 }
 
 // OffsetCommits is the body of PUT /offsets for several partitions.

@@ -20,6 +20,9 @@ type OffsetCommit struct {
 	// Expected, if not nil, is a condition: the broker refuses the commit unless the group's
 	// committed offset equals it (ErrOffsetMismatch). -1 means that the group has committed none.
 	Expected *int64
+	// NoMembers is a condition: the broker refuses the commit while the group has members
+	// (ErrGroupActive). Without it, it does so only if Expected is nil.
+	NoMembers bool
 }
 
 // CommitOffsets stores offsets of a consumer group and returns once they are durable. The first
@@ -36,7 +39,7 @@ func (c *Client) CommitOffsets(ctx context.Context, group string, commits ...Off
 		o := &commits[i]
 		idempotent = idempotent && o.Expected == nil
 		body.Offsets[i] = api.OffsetCommit{
-			Topic: o.Topic, Partition: &o.Partition, Offset: &o.Offset, ExpectedOffset: o.Expected, Metadata: o.Metadata,
+			Topic: o.Topic, Partition: &o.Partition, Offset: &o.Offset, ExpectedOffset: o.Expected, NoMembers: o.NoMembers, Metadata: o.Metadata,
 		}
 	}
 	raw, err := json.Marshal(&body)

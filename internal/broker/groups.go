@@ -34,6 +34,9 @@ type OffsetCommit struct {
 	// Expected, if not nil, refuses the commit unless it equals the group's committed offset; -1
 	// means none.
 	Expected *int64
+	// NoMembers refuses the commit with ErrGroupActive while the group has members. Only package
+	// group/coordinator, which knows them, heeds it.
+	NoMembers bool
 }
 
 // GroupInfo describes a consumer group's committed offsets.

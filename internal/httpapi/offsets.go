@@ -143,7 +143,7 @@ func noPartition(q *httpconn.Params, c *api.OffsetCommit) {
 			q.Fail(name, "not together with offsets: each entry names its own")
 		}
 	}
-	if c.Offset != nil || c.ExpectedOffset != nil || c.Metadata != "" || c.Topic != "" || c.Partition != nil {
+	if c.Offset != nil || c.ExpectedOffset != nil || c.NoMembers || c.Metadata != "" || c.Topic != "" || c.Partition != nil {
 		q.Fail("offsets", "give a list or a single offset, not both")
 	}
 }
@@ -182,7 +182,7 @@ func commitsOf(list []api.OffsetCommit, listed bool) ([]broker.OffsetCommit, err
 			return nil, fault
 		}
 		commits[i] = broker.OffsetCommit{
-			Topic: c.Topic, Partition: *c.Partition, Offset: *c.Offset, Metadata: c.Metadata, Expected: c.ExpectedOffset,
+			Topic: c.Topic, Partition: *c.Partition, Offset: *c.Offset, Metadata: c.Metadata, Expected: c.ExpectedOffset, NoMembers: c.NoMembers,
 		}
 	}
 	return commits, nil

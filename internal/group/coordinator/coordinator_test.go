@@ -167,8 +167,8 @@ func TestAGroupIsTheSameFromEverySide(t *testing.T) {
 		t.Fatal(g, err)
 	}
 	expected := int64(3)
-	errs := l.c.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "t", Offset: 9}, {Topic: "t", Offset: 4, Expected: &expected}})
-	if !errors.Is(errs[0], broker.ErrGroupActive) || errs[1] != nil || l.committed() != 4 {
+	errs := l.c.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "t", Offset: 9}, {Topic: "t", Offset: 4, Expected: &expected}, {Topic: "t", Offset: 9, Expected: &expected, NoMembers: true}})
+	if !errors.Is(errs[0], broker.ErrGroupActive) || errs[1] != nil || !errors.Is(errs[2], broker.ErrGroupActive) || l.committed() != 4 {
 		t.Fatal(errs, l.committed())
 	}
 	for _, err := range []error{l.c.DeleteGroup(ctx, "g"), l.c.DeleteOffset(ctx, "g", "t", 0)} {

@@ -90,7 +90,8 @@ func (c *Coordinator) unavailable() error {
 }
 
 // CommitOffsets is broker.CommitOffsets for callers that are no members. While the group has
-// members, it refuses commits without an expected offset with broker.ErrGroupActive.
+// members, it refuses commits without an expected offset, or that ask for no members, with
+// broker.ErrGroupActive.
 func (c *Coordinator) CommitOffsets(ctx context.Context, groupID string, commits []broker.OffsetCommit) []error {
 	c.mu.Lock()
 	var ticket *broker.OffsetTicket
@@ -128,7 +129,7 @@ func (c *Coordinator) commitExpected(ctx context.Context, group string, commits 
 	var allowed []broker.OffsetCommit
 	var index []int
 	for i := range commits {
-		if commits[i].Expected == nil {
+		if commits[i].Expected == nil || commits[i].NoMembers {
 			errs[i] = broker.ErrGroupActive
 			continue
 		}
