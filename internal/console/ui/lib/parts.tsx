@@ -86,6 +86,18 @@ export function Choice({ label, hint, value, onValue, options }: {
     <select {...a} value={value} onChange={e => onValue(e.currentTarget.value)}>{options.map(([v, name]) => <option value={v} key={v}>{name}</option>)}</select>} />;
 }
 
+/** local is a time as the value of a datetime-local input. */
+function local(t: string): string {
+  const d = new Date(t);
+  return Number.isNaN(d.getTime()) ? "" : new Date(d.getTime() - d.getTimezoneOffset() * 60000).toISOString().slice(0, 19).replace(/:00$/, "");
+}
+
+/** Time is a Field with a time, entered in the person's time zone. The value is in RFC 3339, or "". */
+export function Time({ label, hint = "In your time zone", value, onValue }: { label: string; hint?: ComponentChildren; value: string; onValue: (v: string) => void }) {
+  return <Field label={label} hint={hint} render={a => <input type="datetime-local" step="1" {...a} value={local(value)}
+    onInput={e => onValue(e.currentTarget.value && new Date(e.currentTarget.value).toISOString())} />} />;
+}
+
 /** Column of a Table. num aligns numbers. */
 export interface Column<T> { name: string; cell: (row: T) => ComponentChildren; num?: boolean; wide?: boolean }
 

@@ -1,9 +1,9 @@
 // The pages. The first segment of an address is the page's path.
 
 import type { ComponentType } from "preact";
-import { Empty, Page } from "../lib/parts";
+import { useLoad } from "../lib/load";
+import { Empty, Failure, Loading, Page } from "../lib/parts";
 import { to } from "../lib/route";
-import { Access } from "./access";
 import { Overview } from "./overview";
 import { Topics } from "./topics";
 
@@ -15,10 +15,19 @@ export interface PageEntry {
   view: ComponentType<{ path: string[] }>;
 }
 
+/** later is a page of more.ts. */
+function later(name: keyof typeof import("./more")): PageEntry["view"] {
+  return props => {
+    const more = useLoad(() => import("./more"), []), View = more.data?.[name];
+    return View ? <View {...props} /> : more.error ? <Failure error={more.error}><p>Reload the page to try again.</p></Failure> : <Loading />;
+  };
+}
+
 export const pages: readonly PageEntry[] = [
   { path: "overview", name: "Overview", view: Overview },
   { path: "topics", name: "Topics", needs: [["describe", "topic"]], view: Topics },
-  { path: "access", name: "Access", view: Access },
+  { path: "groups", name: "Groups", needs: [["describe", "group"]], view: later("Groups") },
+  { path: "access", name: "Access", view: later("Access") },
 ];
 
 /** nowhere is shown for an address without a page. */

@@ -1,0 +1,127 @@
+// Consumer groups: all of them, one, and the reset of its offsets.
+
+import { useState } from "preact/hooks";
+import { call, type Int, Problem } from "../../lib/api";
+import { count, plural } from "../../lib/format";
+import { useAction, useLoad } from "../../lib/load";
+import { announce, Button, Card, Chip, Confirm, Empty, Failure, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
+import { choose, go, route, to, withQuery } from "../../lib/route";
+import { may } from "../../lib/session";
+import { Reset } from "./reset";
+
+/** Offset is the committed offset of a group in one partition. */
+export interface Offset { topic: string; partition: number; offset: Int; metadata?: string; committed_at: string; start_offset: Int; next_offset: Int; lag: Int }
+
+/** Group of the API. A read-only broker does not know state and members. */
+export interface Group {
+  group: string; lag: Int; offsets: Offset[]; state?: string;
+  members?: { member: string; instance?: string; client_id: string; host: string; assigned: { topic: string; partitions: number[] }[] }[];
+}
+
+/** load gets one group or the list, with members if the broker knows them. */
+async function load<T>(signal: AbortSignal, group?: string): Promise<T> {
+  try {
+    return await call<T>("GET", "/groups", { query: { group, members: true }, signal });
+  } catch (e) {
+    if (!(e instanceof Problem) || e.code !== "read_only") throw e;
+    return call<T>("GET", "/groups", { query: { group }, signal });
+  }
+}
+
+/** loadGroup gets a group; undefined: it has neither offsets nor members. */
+export async function loadGroup(name: string, signal: AbortSignal): Promise<Group | undefined> {
+  try {
+    return await load<Group>(signal, name);
+  } catch (e) {
+    if (e instanceof Problem && e.code === "unknown_group") return undefined;
+    throw e;
+  }
+}
+
+export function Groups({ path: [name, part] }: { path: string[] }) {
+  return name === undefined ? <List /> : part === "reset" ? <Reset key={name} name={name} /> : <One key={name} name={name} />;
+}
+
+const states: Record<string, [string, "" | "good" | "warn"]> = {
+  Empty: ["no members", ""], Stable: ["stable", "good"], PreparingRebalance: ["rebalancing", "warn"], CompletingRebalance: ["rebalancing", "warn"], Reconciling: ["reconciling", "warn"],
+};
+
+/** State shows what the members of a group do. */
+function State({ of }: { of: Group }) {
+  const [name, kind] = states[of.state ?? ""] ?? [of.state ?? "unknown", ""];
+  return <Chip kind={kind}>{name}</Chip>;
+}
+
+const topicsOf = (g: Group) => [...new Set(g.offsets.map(o => o.topic))];
+
+function List() {
+  const groups = useLoad(signal => load<{ groups: Group[] }>(signal), [], 5000), name = route.value.query.name ?? "";
+  const rows = groups.data?.groups.filter(g => g.group.includes(name)).sort((a, b) => a.lag < b.lag ? 1 : a.lag > b.lag ? -1 : 0);
+  return <Page title="Groups" lead="Consumers that share their work and keep their position in the broker. The one with the most records left to read is first.">
+    <Failure error={groups.error} />
+    {!rows ? !groups.error && <Loading /> : <>
+      {(name || groups.data!.groups.length > 9) && <Text label="Name contains" value={name} onValue={v => choose({ name: v })} />}
+      {rows.length ? <Card title={plural(rows.length, "group")}><Table caption="Groups" rows={rows} keyOf={g => g.group} columns={[
+        { name: "Group", cell: g => <a href={to("groups", g.group)}><bdi>{g.group}</bdi></a> },
+        { name: "State", cell: g => <State of={g} /> },
+        { name: "Members", cell: g => count(g.members?.length), num: true },
+        { name: "Topics", cell: g => topicsOf(g).join(", ") || "none", wide: true },
+        { name: "Lag", cell: g => count(g.lag), num: true },
+      ]} /></Card> : <Empty>{name ? "No group has this in its name." : "No group has committed an offset yet. A Kafka consumer with a group.id makes one, and so does seb consume --group."}</Empty>}
+    </>}
+  </Page>;
+}
+
+function One({ name }: { name: string }) {
+  const group = useLoad(signal => loadGroup(name, signal), [], 5000), g = group.data;
+  return <Page title={name} lead={<a href={to("groups")}>All groups</a>} actions={<>
+    {may("read", "group") && <a class="button" href={withQuery(to("groups", name, "reset"), { topic: g?.offsets[0]?.topic })}>Reset offsets</a>}
+    {g?.offsets.length && may("delete", "group") ? <Delete name={name} of={g} /> : null}
+  </>}>
+    <Failure error={group.error} />
+    {g ? <><Offsets of={g} /><Members of={g} /></> : group.loading ? <Loading />
+      : !group.error && <Empty>The group has neither committed offsets nor members. A reset of its offsets creates it.</Empty>}
+  </Page>;
+}
+
+function Offsets({ of: g }: { of: Group }) {
+  return <Card title={`Lag by partition: ${count(g.lag)} in all`}>
+    {g.offsets.length ? <Table caption="Offsets" rows={g.offsets} keyOf={o => `${o.topic}/${o.partition}`} columns={[
+      { name: "Topic", cell: o => <a href={to("topics", o.topic)}>{o.topic}</a> },
+      { name: "Partition", cell: o => o.partition, num: true },
+      { name: "Committed", cell: o => count(o.offset), num: true },
+      { name: "Start", cell: o => count(o.start_offset), num: true },
+      { name: "End", cell: o => count(o.next_offset), num: true },
+      { name: "Lag", cell: o => count(o.lag), num: true },
+      { name: "Committed at", cell: o => <When t={o.committed_at} /> },
+      { name: "Metadata", cell: o => <bdi>{o.metadata}</bdi> },
+    ]} /> : <Empty>The group has no committed offsets in topics that you may see. Its members read from where their own settings say.</Empty>}
+  </Card>;
+}
+
+function Members({ of: g }: { of: Group }) {
+  return <Card title="Members" actions={<State of={g} />}>
+    {g.members?.length ? <Table caption="Members" rows={g.members} keyOf={m => m.member} columns={[
+      { name: "Client", cell: m => <bdi>{m.client_id}</bdi> },
+      { name: "Host", cell: m => m.host },
+      { name: "Partitions", cell: m => m.assigned.map(t => <div key={t.topic}>{t.topic}: {t.partitions.join(", ")}</div>), wide: true },
+      { name: "Member", cell: m => <><bdi>{m.member}</bdi>{m.instance && <> (static: <bdi>{m.instance}</bdi>)</>}</>, wide: true },
+    ]} /> : <p>{g.members ? "None. Consumers over HTTP are not members." : "Only the leader knows the members; this broker follows another one."}</p>}
+  </Card>;
+}
+
+function Delete({ name, of: g }: { name: string; of: Group }) {
+  const [open, set] = useState(false), action = useAction();
+  const remove = async () => {
+    if (!await action.run(() => call("DELETE", "/groups", { query: { group: name } }))) return;
+    announce("Group deleted");
+    go(to("groups"));
+  };
+  return <>
+    <Button kind="danger" onClick={() => set(true)}>Delete group</Button>
+    {open && <Confirm title="Delete group" action="Delete group" danger typed={name} {...action} onConfirm={remove} onClose={() => { set(false); action.clear(); }}>
+      <p>{plural(g.offsets.length, "committed offset")} will be deleted permanently. Consumers of this group then begin where their own settings say.</p>
+      {g.members?.length ? <Note kind="warn">The group has {plural(g.members.length, "member")}. Stop its consumers first.</Note> : null}
+    </Confirm>}
+  </>;
+}

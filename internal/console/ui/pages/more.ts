@@ -1,0 +1,5 @@
+// The pages that the browser loads when one of them is opened first. There is one such module: with a
+// second one the bundle would have several chunks of shared code, and their names would collide.
+
+export { Access } from "./access";
+export { Groups } from "./groups";
