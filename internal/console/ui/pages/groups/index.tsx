@@ -101,7 +101,7 @@ function Offsets({ of: g }: { of: Group }) {
 
 function Members({ of: g }: { of: Group }) {
   return <Card title="Members" actions={<State of={g} />}>
-    {g.members?.length ? <Table caption="Members" rows={g.members} keyOf={m => m.member} columns={[
+    {g.members?.length ? <Table caption="Members with their partitions" rows={g.members} keyOf={m => m.member} columns={[
       { name: "Client", cell: m => <bdi>{m.client_id}</bdi> },
       { name: "Host", cell: m => m.host },
       { name: "Partitions", cell: m => m.assigned.map(t => <div key={t.topic}>{t.topic}: {t.partitions.join(", ")}</div>), wide: true },
