@@ -98,8 +98,8 @@ export function Time({ label, hint = "In your time zone", value, onValue }: { la
     onInput={e => onValue(e.currentTarget.value && new Date(e.currentTarget.value).toISOString())} />} />;
 }
 
-/** Column of a Table. num aligns numbers. */
-export interface Column<T> { name: string; cell: (row: T) => ComponentChildren; num?: boolean; wide?: boolean }
+/** Column of a Table. num aligns numbers; a cell of `line` is one line, cut to the width of this class. */
+export interface Column<T> { name: string; cell: (row: T) => ComponentChildren; num?: boolean; wide?: boolean; line?: string }
 
 /** shownRows is how many rows of a long table are shown at first. */
 const shownRows = 200;
@@ -114,7 +114,7 @@ export function Table<T>({ caption, rows, columns, keyOf, selected }: {
       <caption class="unseen">{caption}</caption>
       <thead><tr>{columns.map(c => <th scope="col" class={c.num ? "num" : ""} key={c.name}>{c.name}</th>)}</tr></thead>
       <tbody>{rows.slice(0, shown).map(row => <tr key={keyOf(row)} class={selected?.(row) ? "selected" : ""}>
-        {columns.map(c => <td class={(c.num ? "num" : "") + (c.wide ? " wide" : "")} key={c.name}>{c.cell(row)}</td>)}
+        {columns.map(c => <td class={(c.num ? "num" : "") + (c.wide ? " wide" : "") + (c.line ? " line " + c.line : "")} key={c.name}>{c.cell(row)}</td>)}
       </tr>)}</tbody>
     </table>
     {rows.length > shown && <p class="more">{shown} of {rows.length} shown. <Button onClick={() => show(shown + 1000)}>Show more</Button></p>}
@@ -131,18 +131,23 @@ export function Ago({ t, none = "–" }: { t?: string; none?: string }) {
   return t ? <time dateTime={t} title={`${localTime(t)} (${utcTime(t)})`}>{fromNow(t, now())}</time> : <>{none}</>;
 }
 
-/** copy puts the text of an element into the clipboard. Browsers have no clipboard API over plain HTTP under a name. */
-async function copy(of: HTMLElement) {
-  if (navigator.clipboard) return navigator.clipboard.writeText(of.textContent ?? "");
-  getSelection()!.selectAllChildren(of);
+/** copy puts text into the clipboard. Browsers have no clipboard API over plain HTTP under a name. */
+export async function copy(text: string) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = document.createElement("textarea"), before = document.activeElement as HTMLElement | null;
+  area.value = text;
+  document.body.append(area);
+  area.select();
   document.execCommand("copy");
+  area.remove();
+  before?.focus();
 }
 
 /** Copied is a block of text for a terminal, with a button that copies it. */
 export function Copied({ text, label }: { text: string; label: string }) {
-  const [done, set] = useState(false), code = useRef<HTMLElement>(null);
-  return <div class="copied"><pre tabIndex={0} role="region" aria-label={label}><code ref={code}>{text}</code></pre>
-    <Button kind="quiet" onClick={async () => { await copy(code.current!); set(true); announce("Copied"); setTimeout(() => set(false), 2000); }}>{done ? "Copied" : "Copy"}</Button>
+  const [done, set] = useState(false);
+  return <div class="copied"><pre tabIndex={0} role="region" aria-label={label}><code>{text}</code></pre>
+    <Button kind="quiet" onClick={async () => { await copy(text); set(true); announce("Copied"); setTimeout(() => set(false), 2000); }}>{done ? "Copied" : "Copy"}</Button>
   </div>;
 }
 

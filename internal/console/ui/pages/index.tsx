@@ -1,8 +1,8 @@
 // The pages. The first segment of an address is the page's path.
 
 import type { ComponentType } from "preact";
-import { useLoad } from "../lib/load";
-import { Empty, Failure, Loading, Page } from "../lib/parts";
+import { later } from "../lib/later";
+import { Empty, Page } from "../lib/parts";
 import { to } from "../lib/route";
 import { Overview } from "./overview";
 import { Topics } from "./topics";
@@ -13,14 +13,6 @@ export interface PageEntry {
   name?: string;
   needs?: readonly (readonly [operation: string, resource: string])[];
   view: ComponentType<{ path: string[] }>;
-}
-
-/** later is a page of more.ts. */
-function later(name: keyof typeof import("./more")): PageEntry["view"] {
-  return props => {
-    const more = useLoad(() => import("./more"), []), View = more.data?.[name];
-    return View ? <View {...props} /> : more.error ? <Failure error={more.error}><p>Reload the page to try again.</p></Failure> : <Loading />;
-  };
 }
 
 export const pages: readonly PageEntry[] = [

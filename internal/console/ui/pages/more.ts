@@ -3,3 +3,4 @@
 
 export { Access } from "./access";
 export { Groups } from "./groups";
+export { Records } from "./records/records";

@@ -1,6 +1,7 @@
 // One topic. Its parts are tabs: #/topics/NAME/PATH.
 
 import type { ComponentType } from "preact";
+import { later } from "../lib/later";
 import { useLoad, type Loaded } from "../lib/load";
 import { Failure, Page, Tabs } from "../lib/parts";
 import { to } from "../lib/route";
@@ -17,6 +18,7 @@ export interface Tab {
 }
 
 export const tabs: readonly Tab[] = [
+  { path: "records", name: "Records", needs: ["read", "topic"], view: later("Records") },
   { path: "partitions", name: "Partitions", view: Partitions },
 ];
 

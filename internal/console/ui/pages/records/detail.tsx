@@ -1,0 +1,91 @@
+// One record beside the list: its value, headers and sizes, and what can be done with it.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { announce, Button, copy, Failure, Loading, Note, When } from "../../lib/parts";
+import { bytes, count } from "../../lib/format";
+import { useAction, useLoad } from "../../lib/load";
+import { bytesOf, entityOf, keyQuery, recordAt, secretive, valueAt, type Rec } from "../../lib/records";
+import { choose, route, to, withQuery } from "../../lib/route";
+import { may, session } from "../../lib/session";
+import { jsonOf, ofBytes, ofText, ValueView, type Value } from "../../lib/value";
+
+// A larger value is cut, and loaded whole on demand.
+const shownMax = 1 << 20;
+
+/** Key shows a key as text, or as base64 if it is not UTF-8. */
+export function Key({ r }: { r: { key?: string | null; key_base64?: string } }) {
+  if (r.key_base64 !== undefined) return <code title="Base64: the key is not UTF-8">{r.key_base64}</code>;
+  return r.key === null || r.key === undefined ? <span class="dim">–</span> : <bdi class="mono">{r.key || "(empty)"}</bdi>;
+}
+
+/** revealed is the topic whose secret values the person asked for. */
+let revealed = "";
+
+/** useReveal tells whether values are hidden because they can show secrets, and has the note about it. */
+export function useReveal(topic: string): { hidden: boolean; note: ComponentChildren } {
+  const [, again] = useState(0), secret = secretive(topic), hidden = secret && revealed !== topic;
+  return {
+    hidden, note: secret && <Note kind="warn">The records of this topic have the secrets of webhooks. {hidden
+      ? <Button onClick={() => { revealed = topic; again(1); }}>Show the values</Button> : "The values are shown: do not share this screen."}</Note>,
+  };
+}
+
+/** Detail shows the record at a place of a topic, such as 0:85211. */
+export function Detail({ topic, at, keys, hidden, onClose }: { topic: string; at: string; keys: boolean; hidden: boolean; onClose: () => void }) {
+  const record = useLoad(signal => recordAt(topic, at, shownMax, signal), [topic, at]), r = record.data;
+  const head = useRef<HTMLHeadingElement>(null);
+  useEffect(() => { head.current!.focus({ preventScroll: innerWidth > 900 }); }, [at]);
+  return <section class="card detail" aria-labelledby="detail" onKeyDown={e => { if (e.key === "Escape") onClose(); }}>
+    <header><h2 id="detail" tabIndex={-1} ref={head}>Record {at}</h2><div class="actions"><Button kind="quiet" onClick={onClose}>Close</Button></div></header>
+    <Failure error={record.error} />
+    {record.loading && !r ? <Loading /> : !r ? !record.error && <p>There is no record at this offset: it was compacted away, or is not written yet.</p>
+      : <Facts topic={topic} at={at} r={r} keys={keys} hidden={hidden} key={at} />}
+  </section>;
+}
+
+function valueOf(r: Rec): Value | undefined {
+  if (r.value_base64 !== undefined) return ofBytes(bytesOf(r.value_base64));
+  return typeof r.value === "string" ? ofText(r.value, Number(r.value_bytes ?? new Blob([r.value]).size)) : undefined;
+}
+
+function Facts({ topic, at, r, keys, hidden }: { topic: string; at: string; r: Rec; keys: boolean; hidden: boolean }) {
+  const [whole, setWhole] = useState<Value>(), action = useAction();
+  const value = useMemo(() => whole ?? valueOf(r), [r, whole]), cut = !whole && r.value_bytes !== undefined;
+  const entity = useMemo(() => entityOf(cut || hidden ? undefined : jsonOf(value?.text)), [value, cut, hidden]);
+  const load = () => action.run(async () => { setWhole(ofBytes(await valueAt(topic, at))); announce("The whole value is shown"); });
+  const length = r.value_bytes ?? value?.length, key = keyQuery(r);
+  return <>
+    <dl class="facts">
+      <dt>Time</dt><dd><When t={Number(r.timestamp)} /></dd>
+      <dt>Key</dt><dd><Key r={r} /></dd>
+      <dt>Value</dt><dd>{value === undefined ? "none (a tombstone)" : <>{bytes(length)}{Number(length) >= 1024 && <span class="dim"> ({count(length)} bytes)</span>}</>}</dd>
+      <dt>Headers</dt><dd>{r.headers?.length ? <Headers r={r} /> : "none"}</dd>
+    </dl>
+    <p class="actions">
+      {value && !hidden && <CopyValue value={value} cut={cut} />}
+      {may("write", "topic") && !session.value?.read_only && <a href={withQuery(to("topics", topic, "produce"), { copy: at })}>Send again</a>}
+      {keys && key && <a href={withQuery(to("topics", topic, "records"), { from: "key", ...key })}>History of this key</a>}
+      {entity !== undefined && <a href={to("entities", entity)}>Time line of <bdi>{entity}</bdi></a>}
+    </p>
+    {cut && !hidden && <Note>The first {bytes(shownMax)} of {bytes(length)}. <Button busy={action.busy} onClick={load}>Load all {bytes(length)}</Button></Note>}
+    <Failure error={action.error} />
+    {value && (hidden ? <p class="dim">The value is hidden.</p> : <ValueView value={value} view={route.value.query.view} onView={view => choose({ view })} />)}
+  </>;
+}
+
+function Headers({ r }: { r: Rec }) {
+  return <ul class="plain">{r.headers!.map((h, i) => <li key={i}><bdi class="mono">{h.key}</bdi>: {h.value_base64 !== undefined
+    ? <code title="Base64: the value is not UTF-8">{h.value_base64}</code> : h.value === null || h.value === undefined ? <span class="dim">null</span> : <bdi class="mono">{h.value}</bdi>}</li>)}</ul>;
+}
+
+function CopyValue({ value, cut }: { value: Value; cut: boolean }) {
+  const [done, set] = useState(false);
+  const act = async () => {
+    await copy(value.text ?? Array.from(value.data!, b => b.toString(16).padStart(2, "0")).join(""));
+    set(true);
+    announce("Copied");
+    setTimeout(() => set(false), 2000);
+  };
+  return <Button kind="quiet" onClick={act}>{done ? "Copied" : `Copy ${cut ? "what is shown" : value.text === undefined ? "as hex" : "value"}`}</Button>;
+}

@@ -1,0 +1,127 @@
+// Records of a topic: scopes, pages in both directions, one record beside the list, and hostile values.
+export const name = "records";
+
+const topic = "records", hostile = `<script>document.title="x"</script><img src=x onerror=alert(1)>`;
+
+export async function run(t) {
+  const { page } = t, q = encodeURIComponent(topic);
+  await t.api("PUT", `/topic?topic-name=${q}`, { partitions: 3, settings: { "key-index": "true" } });
+  const lines = Array.from({ length: 120 }, (_, i) => JSON.stringify({ key: `k${i % 7}`, value: `{"n":${i},"big":9007199254740993,"price":1.0}`, timestamp: 1_700_000_000_000 + i * 1000, headers: { trace: `t${i}` } }));
+  await t.api("POST", `/records?topic-name=${q}`, lines.join("\n"), { "Content-Type": "application/x-ndjson" });
+  const records = [];
+  for (const partition of [0, 1, 2]) {
+    const r = await t.api("GET", `/records?topic-name=${q}&partition=${partition}&offset=earliest&max-records=1000&timeout=0s`);
+    records.push(...r.json.map(x => ({ ...x, at: `${partition}:${x.offset}` })));
+  }
+  records.sort((a, b) => b.timestamp - a.timestamp);
+  const table = page.getByRole("table", { name: `Records of ${topic}` });
+  const shown = async () => (await table.getByRole("link").allTextContents()).join(" ");
+  const waitFor = (want, what) => t.until(async () => await table.count() && await shown() === want.map(r => r.at).join(" "), what);
+
+  // Newest first over all partitions, then older, then newer again.
+  await t.open(`#/topics/${q}/records`);
+  await waitFor(records.slice(0, 50), "the newest 50 records");
+  await t.axe("newest records");
+  await t.picture("records");
+  await page.getByRole("link", { name: "Older" }).click();
+  await waitFor(records.slice(50, 100), "the 50 before them");
+  await page.getByRole("link", { name: "Older" }).click();
+  await waitFor(records.slice(100), "the oldest records");
+  t.ok(await page.getByText("No older records").isVisible(), "the last page says that it is the last");
+  await page.getByRole("link", { name: "Newer" }).click();
+  await waitFor(records.slice(50, 100), "newer records again");
+  await page.goBack();
+  await waitFor(records.slice(100), "the browser's way back");
+
+  // Scopes.
+  await page.getByLabel("From").selectOption("Oldest");
+  await waitFor(records.slice(-50).reverse(), "the oldest records first");
+  await page.getByLabel("From").selectOption("A time");
+  await page.getByLabel("Time (local)").fill("2023-11-14T23:14:00"); // 22:14:00 UTC: i >= 40
+  await page.getByRole("button", { name: "Read" }).click();
+  await waitFor(records.slice(0, 80).reverse().slice(0, 50), "records from a time on");
+  await page.getByLabel("From").selectOption("An offset");
+  await page.getByRole("textbox", { name: "Offset" }).fill("9007199254740993");
+  t.allow(/404/);
+  await page.getByLabel("Partition").selectOption("1");
+  await page.getByRole("alert").waitFor();
+  t.ok((await page.getByRole("alert").textContent()).includes("9007199254740993"), "an offset beyond 2^53 is sent as it is");
+  await t.axe("an offset beyond the end");
+  await page.getByRole("textbox", { name: "Offset" }).fill("x");
+  await page.keyboard.press("Enter");
+  await page.getByText("An offset is a whole number").waitFor();
+
+  // The history of a key, from a record and by keyboard.
+  await t.open(`#/topics/${q}/records`);
+  await waitFor(records.slice(0, 50), "the newest records again");
+  const first = records[0], second = records[1];
+  await table.getByRole("link", { name: first.at, exact: true }).focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  const detail = page.getByRole("region", { name: `Record ${second.at}` });
+  await detail.getByText("price: 1.0").waitFor();
+  t.ok(await detail.getByText(`trace: ${second.headers[0].value}`).isVisible(), "headers of the record");
+  t.ok((await detail.getByRole("region", { name: "Value" }).textContent()).includes("9007199254740993"), "a number beyond 2^53 in the tree");
+  await t.axe("a record beside the list");
+  await t.picture("record");
+  await page.keyboard.press("Escape");
+  await t.until(async () => !await detail.count(), "Escape closes the record");
+  t.equal(await page.evaluate(() => document.activeElement.textContent), second.at, "focus returns to the list");
+  await page.keyboard.press("Enter");
+  await detail.getByRole("link", { name: "History of this key" }).click();
+  await waitFor(records.filter(r => r.key === second.key), "the history of a key");
+
+  await hostileValues(t);
+  await largeValues(t);
+}
+
+async function hostileValues(t) {
+  const { page } = t, odd = "records-odd";
+  const put = (body, type = "application/json") => t.api("POST", `/records?topic-name=${odd}`, typeof body === "string" ? body : JSON.stringify(body), { "Content-Type": type });
+  await put({ key: hostile, value: hostile });
+  await put({ key: "عربى", value: JSON.stringify({ "اسم": hostile }) });
+  await put({ key_base64: "/wBr", value_base64: Buffer.from(Array.from({ length: 256 }, (_, i) => i)).toString("base64") });
+  await put({ key: "gone", value: null });
+  await put({ key: "", value: "" });
+  await put({ value: JSON.stringify({ event: "login", entity_id: hostile }) });
+  await t.open(`#/topics/${odd}/records`);
+  const table = page.getByRole("table", { name: `Records of ${odd}` });
+  await t.until(async () => await table.count() && await table.getByRole("link").count() === 6, "six records");
+  t.ok((await table.textContent()).includes(hostile), "markup is text in the list");
+  for (const at of ["0:0", "0:1", "0:2", "0:3", "0:4", "0:5"]) {
+    await table.getByRole("link", { name: at }).click();
+    const detail = page.getByRole("region", { name: `Record ${at}` });
+    await detail.getByText("Headers").waitFor();
+    if (at === "0:2") {
+      t.ok((await detail.getByRole("region", { name: "Value" }).textContent()).includes("000000f0  f0 f1 f2"), "bytes that are not UTF-8 are shown as bytes");
+      await t.axe("bytes");
+      await t.picture("record-bytes");
+    }
+    if (at === "0:5") t.equal(await detail.getByRole("link", { name: "Time line of" }).getAttribute("href"), "#/entities/" + encodeURIComponent(hostile).replace(/[()']/g, c => c), "the entity of an event");
+  }
+  await t.axe("hostile values");
+  t.equal(await page.locator("main img, main script").count(), 0, "markup of values in the page");
+  t.ok((await page.title()).includes("Seb"), "the title is the page's");
+}
+
+async function largeValues(t) {
+  const { page } = t, large = "records-large";
+  const put = body => t.api("POST", `/records?topic-name=${large}`, body, { "Content-Type": "application/octet-stream" });
+  const text = JSON.stringify({ rows: Array.from({ length: 10_000 }, (_, i) => ({ id: i, name: `name ${i}`, text: "x".repeat(50) })) });
+  await put(text.slice(0, -1).padEnd((1 << 20) - 1) + "}");
+  const whole = 6 << 20;
+  await put("y".repeat(whole));
+  await t.open(`#/topics/${large}/records`);
+  const table = page.getByRole("table", { name: `Records of ${large}` });
+  await table.waitFor();
+  t.ok((await table.textContent()).includes("6 MiB"), "the list says how long a cut value is");
+  await table.getByRole("link", { name: "0:0" }).click();
+  const value = page.getByRole("region", { name: "Value", exact: true });
+  await value.getByRole("button", { name: "rows: [" }).click();
+  await value.getByText("100 of 10,000 shown").waitFor();
+  t.ok(await value.getByRole("listitem").count() < 300, "a large tree is rendered in pieces");
+  await table.getByRole("link", { name: "0:1" }).click();
+  await page.getByText("The first 1 MiB of 6 MiB").waitFor();
+  await page.getByRole("button", { name: "Load all 6 MiB" }).click();
+  await page.getByText(`of ${whole.toLocaleString("en-US")} characters shown`).waitFor();
+}
