@@ -494,13 +494,19 @@ func TestPace(t *testing.T) {
 	if want := (float64(b.since(november)+1+2)*5 + float64(3+2*3*360)*0.4) / 1e6; c.Dollars < want-1e-9 || c.Dollars > want+1e-9 || b.meter.Dollars() != c.Dollars {
 		t.Errorf("$%g this month, want %g", c.Dollars, want)
 	}
-	// An hour without requests.
+	// An hour without requests: nothing is read or written.
+	b.now = b.now.Add(time.Minute)
+	b.meter.Sample()
+	reads, saves := b.reads, b.saves
 	for range 70 {
 		b.now = b.now.Add(time.Minute)
 		b.meter.Sample()
 	}
 	if c := b.meter.Report(); c.MonthDollars != 2*0.023 {
 		t.Errorf("$%g a month when idle, want only the storage", c.MonthDollars)
+	}
+	if b.reads != reads || b.saves != saves {
+		t.Errorf("%d reads and %d writes of the file in an idle hour", b.reads-reads, b.saves-saves)
 	}
 }
 
