@@ -119,12 +119,20 @@ func (a artefacts) listed(t *testing.T, program, goos string) []string {
 	if bom.BOMFormat != "CycloneDX" || bom.SpecVersion != "1.6" {
 		t.Errorf("SBOM is %s %s, want CycloneDX 1.6", bom.BOMFormat, bom.SpecVersion)
 	}
-	var list []string
+	var list, vendored []string
 	for _, c := range bom.Components {
+		if name, ok := strings.CutPrefix(c.PURL, "pkg:npm/"); ok {
+			vendored = append(vendored, name)
+			continue
+		}
 		if c.PURL != "pkg:golang/"+c.Name+"@"+c.Version || len(c.Licenses) != 1 || c.Licenses[0].License.ID == "" {
 			t.Errorf("SBOM of %s has component %+v, want one licence and a URL with name and version", program, c)
 		}
 		list = append(list, c.Name+" "+c.Version)
+	}
+	want := map[string][]string{"seb": {"preact@11.2.0", "%40preact/signals-core@1.14.5", "%40preact/signals@2.11.4", "uplot@1.6.32"}}
+	if !slices.Equal(vendored, want[program]) {
+		t.Errorf("SBOM of %s has vendored packages %q, want %q", program, vendored, want[program])
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,8 +55,12 @@ func (r *release) modules(goos, dir string, args ...string) ([]module, error) {
 	return list, nil
 }
 
-// licences checks the licences of all modules that programs, tests and tools are built from.
+// licences checks the licences of all modules that programs, tests and tools are built from, and of
+// the sources of others in the repository.
 func (r *release) licences() error {
+	if err := r.vendoredLicences(); err != nil {
+		return err
+	}
 	tests := []string{"-test", "./..."}
 	for dir, args := range map[string][]string{".": tests, "bench": tests, "packaging": tests, "tools": {"tool"}} {
 		for _, goos := range []string{"linux", "darwin"} {
@@ -87,18 +92,26 @@ func licence(dir string) (id string, err error) {
 		if err != nil {
 			return "", err
 		}
-		words := strings.Join(strings.Fields(string(text)), " ")
-		if title := forbidden.FindString(words); title != "" {
+		found, title := licenceOf(string(text))
+		if title != "" {
 			return "", fmt.Errorf("%s: licence %q is not allowed", filepath.Join(dir, e.Name()), title)
 		}
-		for _, l := range licences {
-			if id == "" && strings.Contains(words, l.text) {
-				id = l.id
-			}
-		}
+		id = cmp.Or(id, found)
 	}
 	if id == "" {
 		return "", fmt.Errorf("no allowed licence in %s", dir)
 	}
 	return id, nil
+}
+
+// licenceOf returns the licence of a text, "" if it is none of the allowed, and the title of a
+// forbidden one in it.
+func licenceOf(text string) (id, title string) {
+	words := strings.Join(strings.Fields(text), " ")
+	for _, l := range licences {
+		if id == "" && strings.Contains(words, l.text) {
+			id = l.id
+		}
+	}
+	return id, forbidden.FindString(words)
 }

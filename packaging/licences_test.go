@@ -34,6 +34,36 @@ func TestLicences(t *testing.T) {
 	}
 }
 
+// TestVendoredLicences: each package of which the repository has files has its licence in the list
+// that the console serves.
+func TestVendoredLicences(t *testing.T) {
+	for name, c := range map[string]struct{ file, from, to, want string }{
+		"as they are":             {"licenses.txt", "", "", ""},
+		"without a licence":       {"licenses.txt", "uplot\n", "others\n", `package uplot 1.6.32: licence "MIT" in VERSIONS.tsv, "" in licenses.txt`},
+		"with another licence":    {"licenses.txt", "Permission is hereby granted, free of charge, to any person obtaining", "All rights reserved", `package preact 11.2.0: licence "MIT"`},
+		"with a forbidden one":    {"licenses.txt", "@preact/signals, @preact/signals-core\n", "@preact/signals, @preact/signals-core\nGNU GENERAL PUBLIC LICENSE\n", `package @preact/signals`},
+		"another in VERSIONS.tsv": {"VERSIONS.tsv", "dist/uPlot.min.css\tMIT", "dist/uPlot.min.css\tISC", `package uplot 1.6.32: licence "ISC" in VERSIONS.tsv, "MIT"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &release{ctx: t.Context(), root: t.TempDir()}
+			if err := os.CopyFS(filepath.Join(r.root, vendored), os.DirFS(filepath.Join("..", vendored))); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(r.root, vendored, c.file)
+			text, err := os.ReadFile(file)
+			if err != nil || !strings.Contains(string(text), c.from) {
+				t.Fatalf("%s has no %q (%v)", c.file, c.from, err)
+			}
+			if err := os.WriteFile(file, []byte(strings.Replace(string(text), c.from, c.to, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.vendoredLicences(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
 // program is a program with the command serve and a dependency.
 const program = `package main
 
@@ -67,7 +97,7 @@ func repository(t *testing.T, text string) *release {
 		t.Fatal(err)
 	}
 	r.root = t.TempDir()
-	copies := []struct{ to, from string }{{"copied", original}, {"packaging", "."}}
+	copies := []struct{ to, from string }{{"copied", original}, {"packaging", "."}, {vendored, filepath.Join("..", vendored)}}
 	for _, c := range copies {
 		if err := os.CopyFS(filepath.Join(r.root, c.to), os.DirFS(c.from)); err != nil {
 			t.Fatal(err)

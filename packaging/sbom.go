@@ -10,7 +10,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom writes the modules of a program with their licences as CycloneDX. They are the same for all
+// sbom writes the modules of a program, and the vendored packages in it, with their licences as
+// CycloneDX. They are the same for all
 // architectures of an operating system. The module of the repository has the version of the
 // release.
 func (r *release) sbom(p platform, name string) error {
@@ -45,6 +46,15 @@ func (r *release) sbom(p platform, name string) error {
 			return err
 		}
 		components = append(components, component(m.Path, version, id))
+	}
+	if name == "seb" { // the console is part of it
+		list, err := r.vendoredPackages()
+		if err != nil {
+			return err
+		}
+		for _, p := range list {
+			components = append(components, p.component())
+		}
 	}
 	bom.Components = &components
 	out, err := os.Create(filepath.Join(r.out, name+"_"+r.version+"_"+p.os+".cdx.json"))
