@@ -19,8 +19,10 @@ export function sum(all: readonly Int[]): bigint { return all.reduce<bigint>((a,
 /** never is the time of the last write to a partition without one. */
 const never = "0001-01-01T00:00:00Z";
 
+/** written is the time of the newest commit to a partition; undefined: there is none. */
+export function written(p: Partition): string | undefined { return p.latest_commit_at === never ? undefined : p.latest_commit_at; }
+
 /** lastWrite is the time of the newest commit to a topic; undefined: there is none. */
 export function lastWrite(t: Topic): string | undefined {
-  const newest = t.partitions.reduce((a, p) => p.latest_commit_at > a ? p.latest_commit_at : a, never);
-  return newest === never ? undefined : newest;
+  return t.partitions.map(written).reduce((a, b) => b && (!a || b > a) ? b : a, undefined);
 }

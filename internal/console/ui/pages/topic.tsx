@@ -5,9 +5,12 @@ import { later } from "../lib/later";
 import { useLoad, type Loaded } from "../lib/load";
 import { Failure, Page, Tabs } from "../lib/parts";
 import { to } from "../lib/route";
-import { may } from "../lib/session";
+import { may, session } from "../lib/session";
 import { topicOf, type Topic as Info } from "../lib/topics";
+import { DeleteTopic } from "./topics/delete";
+import { TopicGroups } from "./topics/groups";
 import { Partitions } from "./topics/partitions";
+import { Settings } from "./topics/settings";
 
 /** Tab is a part of a topic's page. The first tab that the client may use is shown at #/topics/NAME. */
 export interface Tab {
@@ -20,12 +23,14 @@ export interface Tab {
 export const tabs: readonly Tab[] = [
   { path: "records", name: "Records", needs: ["read", "topic"], view: later("Records") },
   { path: "partitions", name: "Partitions", view: Partitions },
+  { path: "settings", name: "Settings", view: Settings },
+  { path: "groups", name: "Groups", needs: ["describe", "group"], view: TopicGroups },
 ];
 
 export function Topic({ path: [name = "", part] }: { path: string[] }) {
   const info = useLoad(signal => topicOf(name, signal), [name], 5000);
   const mine = tabs.filter(t => !t.needs || may(...t.needs)), tab = mine.find(t => t.path === part) ?? mine[0]!;
-  return <Page title={name}>
+  return <Page title={name} actions={info.data && may("delete", "topic") && !session.value?.read_only && <DeleteTopic topic={name} />}>
     <Tabs label="Parts of the topic" tabs={mine.map(t => [to("topics", name, t.path), t.name] as const)} here={to("topics", name, tab.path)} />
     <Failure error={info.error} />
     <tab.view topic={name} info={info} key={name + "/" + tab.path} />

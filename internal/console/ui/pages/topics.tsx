@@ -1,26 +1,55 @@
 // The topics: #/topics lists them, #/topics/NAME is one.
 
-import { Failure, Loading, Page, Table } from "../lib/parts";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { call } from "../lib/api";
-import { bytes, count } from "../lib/format";
+import { bytes, count, plural } from "../lib/format";
 import { useLoad } from "../lib/load";
-import { to } from "../lib/route";
-import { sum, type Topic as Info } from "../lib/topics";
+import { Button, Copied, Empty, Failure, Loading, Page, Table, Text, When } from "../lib/parts";
+import { choose, route, to } from "../lib/route";
+import { may, session } from "../lib/session";
+import { lastWrite, sum, type Topic as Info } from "../lib/topics";
 import { Topic } from "./topic";
+import { Create } from "./topics/create";
 
 export function Topics({ path }: { path: string[] }) {
   return path[0] === undefined ? <List /> : <Topic path={path} />;
 }
 
+/** many topics are loaded again less often: each has some hundred bytes. */
+const many = 500, manyMs = 60_000;
+
+function useTopics() {
+  const last = useRef<{ at: number; topics: Info[] } | undefined>(undefined);
+  return useLoad(async signal => {
+    if (last.current && last.current.topics.length > many && performance.now() - last.current.at < manyMs) return last.current.topics;
+    const topics = (await call<{ topics: Info[] }>("GET", "/topics", { signal })).topics;
+    last.current = { at: performance.now(), topics };
+    return topics;
+  }, [], 5000);
+}
+
 function List() {
-  const all = useLoad(signal => call<{ topics: Info[] }>("GET", "/topics", { signal }), []);
-  return <Page title="Topics">
+  const all = useTopics(), [creating, create] = useState(false), filter = route.value.query.filter ?? "";
+  const rows = useMemo(() => (all.data ?? []).filter(t => t.name.toLowerCase().includes(filter.toLowerCase())), [all.data, filter]);
+  return <Page title="Topics" actions={may("create", "topic") && !session.value?.read_only && <Button kind="primary" onClick={() => create(true)}>Create a topic</Button>}>
     <Failure error={all.error} />
-    {!all.data ? !all.error && <Loading /> : <Table caption="Topics" rows={all.data.topics} keyOf={t => t.name} columns={[
-      { name: "Name", wide: true, cell: t => <a href={to("topics", t.name)}><bdi>{t.name}</bdi></a> },
-      { name: "Partitions", num: true, cell: t => count(t.partitions.length) },
-      { name: "Records", num: true, cell: t => count(sum(t.partitions.map(p => p.records))) },
-      { name: "Size", num: true, cell: t => bytes(sum(t.partitions.map(p => p.bytes))) },
-    ]} />}
+    {!all.data ? !all.error && <Loading /> : !all.data.length ? <None /> : <div class="card">
+      <div class="row filter"><Text label="Filter by name" value={filter} onValue={v => choose({ filter: v })} />
+        <p role="status">{filter ? `${count(rows.length)} of ${plural(all.data.length, "topic")}` : plural(all.data.length, "topic")}</p></div>
+      <Table caption="Topics" rows={rows} keyOf={t => t.name} columns={[
+        { name: "Name", wide: true, cell: t => <a href={to("topics", t.name)}>{t.name}</a> },
+        { name: "Partitions", num: true, cell: t => count(t.partitions.length) },
+        { name: "Records", num: true, cell: t => count(sum(t.partitions.map(p => p.records))) },
+        { name: "Size", num: true, cell: t => bytes(sum(t.partitions.map(p => p.bytes))) },
+        { name: "Last write", cell: t => <When t={lastWrite(t)} /> },
+        { name: "Policy", cell: t => t.settings["cleanup-policy"] ?? "delete" },
+      ]} />
+    </div>}
+    {creating && <Create onClose={() => create(false)} />}
   </Page>;
+}
+
+function None() {
+  return <Empty><p>There are no topics yet. Create one, send an event from the <a href={to("overview")}>overview</a>, or produce the first record: it creates its topic.</p>
+    <Copied label="Command that produces a record" text="echo hello | seb produce demo" /></Empty>;
 }

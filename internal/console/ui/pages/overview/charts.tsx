@@ -46,7 +46,7 @@ export function Charts({ status }: { status: Status }) {
         { name: "read over HTTP", values: total(s, "http_records_out") }]} />
       <Chart title="Bytes per second" times={s.times} format={bytes} binary lines={[
         { name: "written", values: total(s, "http_bytes_in", "kafka_bytes_in") }, { name: "read", values: total(s, "http_bytes_out", "kafka_bytes_out") }]} />
-      <Chart title="Acknowledgement latency" times={s.times} format={seconds} lines={quantiles.map(([q, name]) => ({ name, values: total(s, "commit_" + q) }))} />
+      <Chart title="Write latency" times={s.times} format={seconds} lines={quantiles.map(([q, name]) => ({ name, values: total(s, "commit_" + q) }))} />
       <Chart title="Store PUT latency" times={s.times} format={seconds} lines={quantiles.map(([q, name]) => ({ name, values: total(s, "put_" + q) }))} />
       <Chart title="Records not read yet" times={s.times} format={v => count(Math.round(v))} lines={[
         { name: "by groups", values: total(s, "group_lag_records") }, { name: "by triggers", values: total(s, "trigger_lag_records") }]} />
