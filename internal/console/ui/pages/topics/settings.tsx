@@ -39,7 +39,7 @@ export function Fields({ settings, values, onValue, error }: { settings: readonl
     const all = { label: s.name, value: values[s.name] ?? "", onValue: (v: string) => onValue(s.name, v) };
     return <div key={s.name}>{s.choices
       ? <Choice {...all} hint={fault ? <span class="bad">{fault}</span> : meaning} options={[["", `default (${defaultOf(s)})`], ...s.choices.map(c => [c, c] as const)]} />
-      : <Text {...all} error={fault} placeholder={defaultOf(s)} hint={`${meaning} ${range(s)}`} />}</div>;
+      : <Text {...all} error={fault} placeholder={defaultOf(s)} hint={`${meaning} ${range(s)} Default: ${defaultOf(s)}.`} />}</div>;
   })}</div>;
 }
 
