@@ -71,8 +71,35 @@ export async function run(t) {
   await detail.getByRole("link", { name: "History of this key" }).click();
   await waitFor(records.filter(r => r.key === second.key), "the history of a key");
 
+  await search(t, records, waitFor);
   await hostileValues(t);
   await largeValues(t);
+}
+
+async function search(t, records, waitFor) {
+  const { page } = t;
+  await t.open("#/topics/records/records");
+  await page.getByLabel("Where").fill("n >= 20 AND n < 30");
+  await page.keyboard.press("Enter");
+  const found = records.filter(r => { const n = Number(JSON.parse(r.value).n); return n >= 20 && n < 30; });
+  await waitFor(found, "the records that match where");
+  await page.getByText("10 records found, looked at 120 of 120. All looked at.").waitFor();
+  await t.axe("a search");
+  await page.getByLabel("Contains").fill(`"n":25`);
+  await page.getByRole("button", { name: "Read" }).click();
+  await waitFor(found.filter(r => r.value.includes(`"n":25`)), "the records that match both");
+  t.ok((await page.evaluate(() => location.hash)).includes("contains="), "the filter is in the address");
+  t.allow(/400/);
+  await page.getByLabel("Where").fill("n >=");
+  await page.keyboard.press("Enter");
+  const alert = page.getByRole("alert");
+  await alert.waitFor();
+  t.ok(/where/.test(await alert.textContent()), `a filter that is wrong: ${await alert.textContent()}`);
+  await t.axe("a filter that is wrong");
+  await page.getByLabel("Where").fill("");
+  await page.getByLabel("Contains").fill("nothing has this");
+  await page.keyboard.press("Enter");
+  await page.getByText("No record matches in what was looked at.").waitFor();
 }
 
 async function hostileValues(t) {

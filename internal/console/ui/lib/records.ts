@@ -24,7 +24,7 @@ export function secretive(topic: string): boolean { return topic === "triggers";
 export function place(r: { partition: number; offset: Int }): string { return `${r.partition}:${r.offset}`; }
 
 /** keyQuery has the parameters that name a record's key; without a key it is undefined. */
-export function keyQuery(r: Rec): { key?: string; key64?: string } | undefined {
+export function keyQuery(r: { key?: string | null; key_base64?: string }): { key?: string; key64?: string } | undefined {
   if (r.key_base64 !== undefined) return { key64: r.key_base64 };
   return r.key === null || r.key === undefined ? undefined : { key: r.key };
 }

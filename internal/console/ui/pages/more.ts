@@ -4,3 +4,5 @@
 export { Access } from "./access";
 export { Groups } from "./groups";
 export { Records } from "./records/records";
+export { Keys } from "./records/keys";
+export { Produce } from "./records/produce";

@@ -22,6 +22,8 @@ export interface Tab {
 
 export const tabs: readonly Tab[] = [
   { path: "records", name: "Records", needs: ["read", "topic"], view: later("Records") },
+  { path: "keys", name: "Keys", needs: ["read", "topic"], view: later("Keys") },
+  { path: "produce", name: "Produce", needs: ["write", "topic"], view: later("Produce") },
   { path: "partitions", name: "Partitions", view: Partitions },
   { path: "settings", name: "Settings", view: Settings },
   { path: "groups", name: "Groups", needs: ["describe", "group"], view: TopicGroups },

@@ -115,7 +115,7 @@ function List({ topic, records, hidden, open }: { topic: string; records: Rec[];
 }
 
 /** Open is the link that shows a record beside the list. */
-function Open({ at, current }: { at: string; current: boolean }) {
+export function Open({ at, current }: { at: string; current: boolean }) {
   const { path, query } = route.value;
   return <a class="open num" id={"at-" + at} aria-current={current || undefined} href={withQuery(to(...path), { ...query, open: at })}
     onClick={e => { if (!e.metaKey && !e.ctrlKey && !e.shiftKey) { e.preventDefault(); choose({ open: at }); } }}>{at}</a>;

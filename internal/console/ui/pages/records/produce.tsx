@@ -1,0 +1,147 @@
+// Sending a record, or an event, to a topic.
+
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
+import { call, parse, stringify, type Int, type Problem } from "../../lib/api";
+import { useAction, useLoad, type Loaded } from "../../lib/load";
+import { announce, Button, Choice, Empty, Failure, Field, Loading, Note, Text, When } from "../../lib/parts";
+import { entityOf, place, recordAt, type Header, type Rec } from "../../lib/records";
+import { choose, route, to, withQuery } from "../../lib/route";
+import { may, session } from "../../lib/session";
+import type { Topic } from "../../lib/topics";
+import { jsonOf } from "../../lib/value";
+
+const copyMax = 1 << 20;
+
+interface Sent { partition: number; offset: Int; time?: Int | string }
+
+/** Produce is the tab of a topic that sends one record. */
+export function Produce({ topic, info }: { topic: string; info: Loaded<Topic> }) {
+  const q = route.value.query, events = topic === session.value?.events_topic && q.form !== "record";
+  const copied = useLoad(async signal => q.copy && /^\d+:\d+$/.test(q.copy) ? recordAt(topic, q.copy, copyMax, signal) : undefined, [topic, q.copy]);
+  if (session.value?.read_only) return <Empty>This broker is read-only: it follows another one and takes no writes.</Empty>;
+  if (!may("write", "topic")) return <Empty>Your key has no right to write to topics.</Empty>;
+  if (copied.loading || !info.data) return copied.error ? <Failure error={copied.error} /> : <Loading />;
+  const from = copied.data, cut = from?.value_bytes !== undefined;
+  const text = typeof from?.value === "string" ? from.value : undefined, event = from && !cut && entityOf(jsonOf(text)) !== undefined;
+  return <>
+    <Failure error={copied.error} />
+    {q.copy && !from && !copied.error && <Note kind="warn">There is no record {q.copy} to send again.</Note>}
+    {cut && <Note kind="warn">The value of record {q.copy} is larger than 1 MiB and is not copied. Use <code>seb produce</code>.</Note>}
+    {topic === session.value?.events_topic && <div class="views" role="group" aria-label="What is sent">
+      <button type="button" class="quiet" aria-pressed={events} onClick={() => choose({ form: undefined })}>Event</button>
+      <button type="button" class="quiet" aria-pressed={!events} onClick={() => choose({ form: "record" })}>Record</button></div>}
+    {events ? <EventForm topic={topic} from={event ? text : undefined} /> : <RecordForm topic={topic} partitions={info.data.partitions.length} from={from} key={q.copy} />}
+  </>;
+}
+
+/** Form sends with its button and with Ctrl+Enter, and says where the record is. */
+function Form({ topic, label, wrong, error, busy, sent, onSend, children }: {
+  topic: string; label: string; wrong: boolean; error?: Problem; busy: boolean; sent?: Sent; onSend: () => void; children: ComponentChildren;
+}) {
+  return <form class="card produce" aria-label={label} onSubmit={e => { e.preventDefault(); if (!wrong) onSend(); }}
+    onKeyDown={e => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) { e.preventDefault(); e.currentTarget.requestSubmit(); } }}>
+    {children}
+    <Failure error={error} />
+    <div class="actions"><Button type="submit" kind="primary" busy={busy} disabled={wrong}>Send</Button> <span class="dim">or Ctrl+Enter</span></div>
+    {sent && <Note kind="good">Stored as <a href={withQuery(to("topics", topic, "records"), { open: place(sent) })}>record {place(sent)}</a>{sent.time !== undefined && <>, time <When t={typeof sent.time === "string" ? sent.time : Number(sent.time)} /></>}.</Note>}
+  </form>;
+}
+
+/** useSend returns what a form needs to send. An error of one of its fields is for that field. */
+function useSend(fields: readonly string[], send: () => Promise<Sent>) {
+  const action = useAction(), [sent, set] = useState<Sent>(), field: string = action.error?.members.field ?? "";
+  const own = fields.includes(field);
+  return {
+    busy: action.busy, sent, error: own ? undefined : action.error, clear: action.clear,
+    at: (name: string) => own && field === name ? action.error!.message : undefined,
+    run: () => { set(undefined); action.run(async () => { const done = await send(); set(done); announce(`Stored as record ${place(done)}`); }); },
+  };
+}
+
+/** faultOf is why text is not JSON, or undefined. */
+function faultOf(text: string): string | undefined {
+  try {
+    JSON.parse(text);
+    return undefined;
+  } catch (e) {
+    return "This is not JSON: " + (e as Error).message;
+  }
+}
+
+function EventForm({ topic, from }: { topic: string; from?: string }) {
+  const before = from === undefined ? undefined : parse(from) as { event: string; entity_id: string; data?: unknown };
+  const [name, setName] = useState(before?.event ?? ""), [entity, setEntity] = useState(before?.entity_id ?? route.value.query.entity ?? "");
+  const [data, setData] = useState(before?.data ? stringify(before.data) : "");
+  const fault = data.trim() ? faultOf(data) : undefined;
+  const send = useSend(["event", "entity_id", "data"], async () => {
+    // The data goes as it was typed, so that no number changes.
+    const body = `{"event":${JSON.stringify(name)},"entity_id":${JSON.stringify(entity)}${data.trim() && `,"data":${data.trim()}`}}`;
+    const r = await call<{ partition: number; offset: Int; time: string }>("POST", "/event", { query: { "topic-name": topic }, body, headers: { "Content-Type": "application/json" } });
+    return { partition: r.partition, offset: r.offset, time: r.time };
+  });
+  return <Form topic={topic} label="Send an event" wrong={!!fault} error={send.error} busy={send.busy} sent={send.sent} onSend={send.run}>
+    <div class="row">
+      <Text wide label="Event" hint="What happened" required value={name} onValue={v => { send.clear(); setName(v); }} error={send.at("event")} />
+      <Text wide label="Entity" hint="Who or what it happened to" required value={entity} onValue={v => { send.clear(); setEntity(v); }} error={send.at("entity_id")} />
+    </div>
+    <Field label="Data" hint="Optional: a JSON object" error={fault ?? send.at("data")} render={a => <textarea {...a} spellcheck={false} value={data} onInput={e => { send.clear(); setData(e.currentTarget.value); }} />} />
+  </Form>;
+}
+
+const kinds = [["text", "Text"], ["json", "JSON"], ["base64", "Bytes in base64"], ["none", "None (tombstone)"]] as const;
+
+/** first is the form for a copy of a record, or an empty one. */
+function first(r?: Rec) {
+  const json = typeof r?.value === "string" && jsonOf(r.value) !== undefined;
+  return {
+    key: r?.key_base64 ?? r?.key ?? "", keyAs: r?.key_base64 !== undefined ? "base64" : r && typeof r.key !== "string" ? "none" : "text",
+    value: (r?.value_bytes === undefined && (r?.value_base64 ?? r?.value)) || "", valueAs: r?.value_base64 !== undefined ? "base64" : r?.value === null ? "none" : json ? "json" : "text",
+    headers: (r?.headers ?? []) as Header[],
+  };
+}
+
+function RecordForm({ topic, partitions, from }: { topic: string; partitions: number; from?: Rec }) {
+  const [form, set] = useState(() => first(from)), [partition, setPartition] = useState("");
+  const fault = form.valueAs === "json" ? faultOf(form.value) : undefined;
+  const send = useSend(["key", "key_base64", "value", "value_base64", "headers"], async () => {
+    const record: Record<string, unknown> = { headers: form.headers.filter(h => h.key) };
+    if (form.keyAs === "base64") record.key_base64 = form.key;
+    else if (form.keyAs === "text" && (form.key || from?.key === "")) record.key = form.key;
+    if (form.valueAs === "base64") record.value_base64 = form.value;
+    else record.value = form.valueAs === "none" ? null : form.value;
+    const r = await call<{ partition: number; first_offset: Int }>("POST", "/records", { query: { "topic-name": topic, partition }, body: record });
+    const at = { partition: r.partition, offset: r.first_offset };
+    // The answer has no time. The record has, and was just written.
+    const stored = may("read", "topic") ? await recordAt(topic, place(at), 1).catch(() => undefined) : undefined;
+    return { ...at, time: stored?.timestamp };
+  });
+  const change = (c: Partial<typeof form>) => { send.clear(); set({ ...form, ...c }); };
+  return <Form topic={topic} label="Send a record" wrong={!!fault} error={send.error} busy={send.busy} sent={send.sent} onSend={send.run}>
+    <div class="row">
+      <Choice label="Value is" value={form.valueAs} options={kinds} onValue={valueAs => change({ valueAs })} />
+      <Text wide label={form.keyAs === "base64" ? "Key in base64" : "Key"} hint={form.keyAs === "base64" ? "The bytes of the copied key" : "Optional"} value={form.key} error={send.at("key") ?? send.at("key_base64")}
+        onValue={key => change({ key, keyAs: form.keyAs === "base64" ? "base64" : "text" })} />
+      {partitions > 1 && <Choice label="Partition" value={partition} onValue={setPartition} options={[["", "by the key"], ...Array.from({ length: partitions }, (_, i) => [String(i), String(i)] as const)]} />}
+    </div>
+    {form.valueAs !== "none" && <Field label="Value" error={fault ?? send.at("value") ?? send.at("value_base64")} render={a =>
+      <textarea {...a} spellcheck={false} dir="auto" value={form.value} onInput={e => change({ value: e.currentTarget.value })} />} />}
+    <Headers headers={form.headers} onHeaders={headers => change({ headers })} error={send.at("headers")} />
+  </Form>;
+}
+
+function Headers({ headers, onHeaders, error }: { headers: Header[]; onHeaders: (h: Header[]) => void; error?: string }) {
+  const [added, setAdded] = useState(0);
+  const put = (i: number, h: Header) => onHeaders(headers.map((old, j) => i === j ? h : old));
+  useLayoutEffect(() => { if (added) document.getElementById("header-" + (headers.length - 1))?.focus(); }, [added]);
+  return <fieldset class="headers"><legend>Headers</legend>
+    {headers.map((h, i) => <div class="row" key={i}>
+      <input id={"header-" + i} type="text" aria-label={`Name of header ${i + 1}`} placeholder="name" value={h.key} onInput={e => put(i, { ...h, key: e.currentTarget.value })} />
+      {h.value_base64 !== undefined || h.value === null ? <span class="dim">{h.value === null ? "null" : `bytes: ${h.value_base64}`}</span>
+        : <input type="text" class="wide" aria-label={`Value of header ${i + 1}`} placeholder="value" value={h.value ?? ""} onInput={e => put(i, { key: h.key, value: e.currentTarget.value })} />}
+      <Button kind="quiet" aria-label={`Remove header ${i + 1}`} onClick={() => onHeaders(headers.filter((_, j) => i !== j))}>Remove</Button>
+    </div>)}
+    {error && <p class="bad">{error}</p>}
+    <Button kind="quiet" onClick={() => { onHeaders([...headers, { key: "", value: "" }]); setAdded(added + 1); }}>Add a header</Button>
+  </fieldset>;
+}
