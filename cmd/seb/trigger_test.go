@@ -92,7 +92,7 @@ func TestCommandsOfATrigger(t *testing.T) {
 	}
 	for text, args := range map[string][]string{
 		"a THEN b":                   {"list"},
-		"cooldown       2h":          {"show", "ab"},
+		" 2h\nbackfill ":             {"show", "ab"},
 		"1 in 24 hours, 1 in 7 days": {"show", "ab"},
 		"24H  7D  PENDING":           {"list", "--counts"},
 		`"text": "a THEN b"`:         {"show", "ab", "--json"},
