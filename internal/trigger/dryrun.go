@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
+	"time"
 
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
@@ -17,10 +17,15 @@ import (
 const (
 	// dryReadBytes bounds one read of a dry run.
 	dryReadBytes = 512 << 10
-	// dryPoll is the number of records, about 0.1 ms of work, after which a dry run looks at its
-	// context and lets other goroutines run. It therefore takes processor time that producers and
-	// consumers do not want, and delays them by at most that long.
+	// dryPoll is the number of records, or at the end of entities, after which a dry run looks at its
+	// context and its pacer.
 	dryPoll = 64
+	// A dry run works for dryFree, about 100,000 events, as fast as it can. After that it pauses after
+	// each dryWork for as long as it has worked, at most dryPauseMax. It so takes at most half of a
+	// processor from producers, and less if it waits for the processor itself.
+	dryFree     = 100 * time.Millisecond
+	dryWork     = 5 * time.Millisecond
+	dryPauseMax = 50 * time.Millisecond
 )
 
 // DryRunOptions configure DryRun.
@@ -58,8 +63,30 @@ type dry struct {
 	out  *DryRun
 	p    DryRunProgress
 	done int64 // records of earlier partitions
-	n    int   // records since the last look at the context
+	n    int   // records
+	pacer
 }
+
+// pacer bounds the share of the processor that a dry run takes.
+type pacer struct {
+	began  time.Time // of the work since the last pause
+	worked time.Duration
+}
+
+// pace pauses if it is time to.
+func (p *pacer) pace() {
+	work := time.Since(p.began)
+	if work < dryWork {
+		return
+	}
+	if p.worked += work; p.worked > dryFree {
+		time.Sleep(min(work, dryPauseMax))
+	}
+	p.began = time.Now()
+}
+
+// waited says that the dry run has waited for the log for a time.
+func (p *pacer) waited(d time.Duration) { p.began = p.began.Add(d) }
 
 // ErrTooLarge: a value exceeds its share of memory; the text names it.
 var ErrTooLarge = errors.New("too large")
@@ -95,9 +122,11 @@ func (e *Engine) DryRun(ctx context.Context, d rule.Definition, o DryRunOptions)
 		o.Until = math.MaxInt64
 	}
 	x := &dry{
-		Trial: rule.NewTrial(r, o.TrialOptions), log: e.opt.Log, o: o,
+		log: e.opt.Log, o: o, pacer: pacer{began: time.Now()},
 		out: &DryRun{Complete: min(p.Complete(), o.Until-1), Warnings: rule.Warnings(&d)},
 	}
+	o.Poll = func() error { return x.poll(ctx) }
+	x.Trial = rule.NewTrial(r, o.TrialOptions)
 	if err := x.run(ctx, t.ID, p.Topics[0]); err != nil {
 		if errors.Is(err, rule.ErrTrialMemory) {
 			err = fmt.Errorf("%w: %w; evaluate a sample of the entities, or create the trigger paused, with backfill silent: it lists these firings as historic",
@@ -139,7 +168,7 @@ func (x *dry) run(ctx context.Context, topic record.ID, spans []follow.Span) err
 			return err
 		}
 	}
-	return x.Finish(ctx, x.out.Complete)
+	return x.Finish(x.out.Complete)
 }
 
 // progress reports the number of records that were read.
@@ -167,7 +196,9 @@ func (x *dry) partition(ctx context.Context, at partitionKey, span follow.Span) 
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		asked := time.Now()
 		b, err := x.log.Read(ctx, at.topic, at.part, p.next, dryReadBytes)
+		x.waited(time.Since(asked))
 		if err != nil {
 			if x.trimmed(p) {
 				continue
@@ -233,7 +264,10 @@ func (x *dry) batches(ctx context.Context, b *follow.Batches, p *dryPart) error 
 				return err
 			}
 			if x.n++; x.n%dryPoll == 0 {
-				if err := x.poll(ctx, p, r.Offset()); err != nil {
+				if err := x.poll(ctx); err != nil {
+					return err
+				}
+				if err := x.progress(x.done + r.Offset() + 1 - p.Start); err != nil {
 					return err
 				}
 			}
@@ -245,13 +279,12 @@ func (x *dry) batches(ctx context.Context, b *follow.Batches, p *dryPart) error 
 	return nil
 }
 
-// poll lets other goroutines run, and returns an error if the dry run is to end.
-func (x *dry) poll(ctx context.Context, p *dryPart, offset int64) error {
-	runtime.Gosched()
-	if ctx.Err() != nil {
+// poll pauses if it is time to, and returns an error if the dry run is to end.
+func (x *dry) poll(ctx context.Context) error {
+	if x.pace(); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return x.progress(x.done + offset + 1 - p.Start)
+	return nil
 }
 
 func (x *dry) record(rec *record.Record, p *dryPart) error {

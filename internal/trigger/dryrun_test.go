@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
@@ -207,4 +208,34 @@ func TestDryRunProgressAndCancel(t *testing.T) {
 	if err := run(t.Context(), func(DryRunProgress) error { return errFault }); !errors.Is(err, errFault) {
 		t.Errorf("%v, want the error of the progress", err)
 	}
+}
+
+// TestDryRunPauses: after the first 100 ms of work a dry run pauses as long as it works, and the time
+// in which it waits for the log does not count.
+func TestDryRunPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pacer{began: time.Now()}
+		work := func(d time.Duration) (paused time.Duration) {
+			time.Sleep(d)
+			before := time.Now()
+			p.pace()
+			return time.Since(before)
+		}
+		for range 20 {
+			if d := work(5 * time.Millisecond); d != 0 {
+				t.Fatalf("paused for %s in the first 100 ms", d)
+			}
+		}
+		asked := time.Now()
+		time.Sleep(time.Second)
+		p.waited(time.Since(asked))
+		for work1, want := range map[time.Duration]time.Duration{6: 6, 20: 20, 900: 50} {
+			if d := work(work1 * time.Millisecond); d != want*time.Millisecond {
+				t.Errorf("paused for %s after %s of work, want %s", d, work1*time.Millisecond, want*time.Millisecond)
+			}
+		}
+		if d := work(4 * time.Millisecond); d != 0 {
+			t.Errorf("paused for %s after 4 ms of work", d)
+		}
+	})
 }

@@ -211,6 +211,7 @@ var figures = []figure{
 	{"docs/guide/triggers", `after at most (\w+ minutes)`, "internal/httpapi.dryRunTime"},
 	{"docs/guide/triggers", `keys together (\w+);`, "internal/httpapi.dryRunsMax"},
 	{"docs/guide/triggers", `disconnects, within (\d+) records`, "internal/trigger.dryPoll"},
+	{"docs/guide/triggers", `After (\d+ ms) of work`, "internal/trigger.dryFree"},
 	{"docs/guide/triggers", "sixteenth of `--memory-limit`, at most (\\d+ MiB)", "internal/httpapi.dryRunBytes"},
 	{"docs/guide/triggers", `above a lag of (\d+ s)`, "internal/trigger.lagWarn"},
 	{"docs/guide/triggers", `At most (\w+) triggers are late`, "internal/trigger.lateMax"},

@@ -47,7 +47,7 @@ func TestEstimateCoversTheTotal(t *testing.T) {
 						}
 					}
 				}
-				if err := x.Finish(t.Context(), 1000); err != nil {
+				if err := x.Finish(1000); err != nil {
 					t.Fatal(err)
 				}
 				e := x.Estimate()
@@ -113,7 +113,7 @@ func TestTrialKeepsTheLastFirings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := x.Finish(t.Context(), 2000); err != nil {
+	if err := x.Finish(2000); err != nil {
 		t.Fatal(err)
 	}
 	for i, s := range x.Last {
@@ -151,5 +151,24 @@ func TestTrialMayGetMoreMemory(t *testing.T) {
 	}
 	if err != ErrEvent || x.Truncated {
 		t.Errorf("%v, truncated %v; want the error of More", err, x.Truncated)
+	}
+}
+
+// TestFinishPolls: the end of a trial with many entities can be canceled.
+func TestFinishPolls(t *testing.T) {
+	x, polls := newTrial(t, "A", 1<<20), 0
+	for i := range 1000 {
+		if err := x.addEvent(i, i, "A"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.o.Poll = func() error {
+		if polls++; polls == 3 {
+			return ErrEvent
+		}
+		return nil
+	}
+	if err := x.Finish(2000); err != ErrEvent || polls != 3 {
+		t.Errorf("after %d calls: %v", polls, err)
 	}
 }

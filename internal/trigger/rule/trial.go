@@ -2,12 +2,10 @@ package rule
 
 import (
 	"cmp"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"time"
 )
@@ -19,8 +17,8 @@ const (
 	// event ID.
 	trialRow = 216
 	trialID  = 48
-	// trialPoll is the number of entities between two looks at the context.
-	trialPoll = 256
+	// trialPoll is the number of entities between two calls of Poll.
+	trialPoll = 64
 )
 
 // ErrTrialMemory: a history does not fit into the limit of a Trial.
@@ -32,6 +30,8 @@ type TrialOptions struct {
 	// More returns a higher limit. It is called once, when Limit is not enough; nil: Limit is final.
 	// Its error ends the trial.
 	More func() (int64, error)
+	// Poll is called by Finish, after every 64 entities. Its error ends the trial. nil: none.
+	Poll func() error
 	// Since and Until bound the instants (ms) of the firings that count, Until exclusively. Earlier
 	// events count as history. Until 0: no bound.
 	Since, Until int64
@@ -278,14 +278,13 @@ func (t *Trial) keep(x Sample) {
 }
 
 // Finish completes an instant (ms), before Until, and counts the entities by their state then.
-func (t *Trial) Finish(ctx context.Context, at int64) error {
+func (t *Trial) Finish(at int64) error {
 	n := 0
 	for k, x := range t.rows {
-		if n++; n%trialPoll == 0 {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+		if n++; n%trialPoll == 0 && t.o.Poll != nil {
+			if err := t.o.Poll(); err != nil {
+				return err
 			}
-			runtime.Gosched()
 		}
 		s := &Instance{Entity: k.entity, Partition: k.partition, Row: &x.Row}
 		if err := t.rule.Until(s, at); err != nil {

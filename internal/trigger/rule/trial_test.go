@@ -60,7 +60,7 @@ func TestTrialMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := x.Finish(t.Context(), int64(8*24*3600*1000)); err != nil {
+	if err := x.Finish(int64(8 * 24 * 3600 * 1000)); err != nil {
 		t.Fatal(err)
 	}
 	if x.Entities != most || most < 20_000 || x.Firings != 0 || x.Waiting != 0 {
