@@ -20,6 +20,7 @@ export const pages: readonly PageEntry[] = [
   { path: "topics", name: "Topics", needs: [["describe", "topic"]], view: Topics },
   { path: "groups", name: "Groups", needs: [["describe", "group"]], view: later("Groups") },
   { path: "access", name: "Access", view: later("Access") },
+  { path: "broker", name: "Broker", needs: [["describe", "metrics"], ["describe", "cluster"]], view: later("Broker") },
 ];
 
 /** nowhere is shown for an address without a page. */

@@ -2,6 +2,7 @@
 // second one the bundle would have several chunks of shared code, and their names would collide.
 
 export { Access } from "./access";
+export { Broker } from "./broker";
 export { Groups } from "./groups";
 export { Records } from "./records/records";
 export { Keys } from "./records/keys";

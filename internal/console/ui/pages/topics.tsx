@@ -36,14 +36,14 @@ function List() {
     {!all.data ? !all.error && <Loading /> : !all.data.length ? <None /> : <div class="card">
       <div class="row filter"><Text label="Filter by name" value={filter} onValue={v => choose({ filter: v })} />
         <p role="status">{filter ? `${count(rows.length)} of ${plural(all.data.length, "topic")}` : plural(all.data.length, "topic")}</p></div>
-      <Table caption="Topics" rows={rows} keyOf={t => t.name} columns={[
+      {!rows.length ? <Empty>No topic has this in its name.</Empty> : <Table caption="Topics" rows={rows} keyOf={t => t.name} columns={[
         { name: "Name", wide: true, cell: t => <a href={to("topics", t.name)}>{t.name}</a> },
         { name: "Partitions", num: true, cell: t => count(t.partitions.length) },
         { name: "Records", num: true, cell: t => count(sum(t.partitions.map(p => p.records))) },
         { name: "Size", num: true, cell: t => bytes(sum(t.partitions.map(p => p.bytes))) },
         { name: "Last write", cell: t => <When t={lastWrite(t)} /> },
         { name: "Policy", cell: t => t.settings["cleanup-policy"] ?? "delete" },
-      ]} />
+      ]} />}
     </div>}
     {creating && <Create onClose={() => create(false)} />}
   </Page>;

@@ -50,7 +50,7 @@ export function Charts({ status }: { status: Status }) {
       <Chart title="Store PUT latency" times={s.times} format={seconds} lines={quantiles.map(([q, name]) => ({ name, values: total(s, "put_" + q) }))} />
       <Chart title="Records not read yet" times={s.times} format={v => count(Math.round(v))} lines={[
         { name: "by groups", values: total(s, "group_lag_records") }, { name: "by triggers", values: total(s, "trigger_lag_records") }]} />
-      <Chart title="Memory" times={s.times} format={bytes} binary note={`limit ${bytes(status.memory.limit_bytes)}`} lines={[{ name: "reserved", values: total(s, "memory") }]} />
+      <Chart title="Memory" times={s.times} format={bytes} binary note={`limit ${bytes(status.memory.limit_bytes)}`} lines={[{ name: "reserved, and the state", values: total(s, "memory") }]} />
     </div>}
   </>;
 }

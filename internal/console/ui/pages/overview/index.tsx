@@ -9,6 +9,7 @@ import { may } from "../../lib/session";
 import { getGroups, getStatus, getTriggers, type Status, type Trigger } from "../../lib/status";
 import { Attention, dead } from "./attention";
 import { Charts } from "./charts";
+import { Costs } from "./cost";
 import { First } from "./first";
 
 export function Overview() {
@@ -32,7 +33,8 @@ function State() {
     {!s ? !status.error && <Loading /> : <>
       <Chips status={s} triggers={triggers.data} />
       {first && <First status={s} />}
-      {(!first || !s.ready || s.warnings) && <Attention status={s} groups={groups.data} triggers={triggers.data} />}
+      {first ? (!s.ready || s.warnings) && <Attention status={s} groups={groups.data} triggers={triggers.data} />
+        : <div class="split"><Attention status={s} groups={groups.data} triggers={triggers.data} /><Costs /></div>}
       {!first && <Charts status={s} />}
     </>}
   </Page>;
