@@ -26,6 +26,14 @@ type ReadOptions struct {
 	Follow bool
 	// MaxBytes bounds one fetch; 0 means 4 MiB.
 	MaxBytes int
+	// Where, if not "", selects the records whose value satisfies a filter of driplang, such as
+	// amount > 100 AND event = "purchase" (package driplang, Filter). Contains, if not empty, selects
+	// those whose key or value contains it, at most 1024 bytes. The broker selects.
+	Where    string
+	Contains []byte
+	// Progress, if not nil, is called after each answer to a read with Where or Contains, with
+	// what the broker has looked at so far.
+	Progress func(ScanProgress)
 }
 
 const (
@@ -74,12 +82,13 @@ func (c *Client) resolve(ctx context.Context, topic string, o *ReadOptions) (int
 
 // reading is the state of one Records.
 type reading struct {
-	c     *Client
-	topic string
-	o     ReadOptions
-	from  int64
-	end   int64 // offset to stop at; -1 until known
-	wait  backoff
+	c      *Client
+	topic  string
+	o      ReadOptions
+	from   int64
+	end    int64 // offset to stop at; -1 until known
+	wait   backoff
+	looked ScanProgress
 }
 
 type yieldFunc = func(*record.Record, error) bool
@@ -88,7 +97,11 @@ func (r *reading) run(ctx context.Context, yield yieldFunc) {
 	r.progress()
 	for {
 		before := r.from
-		more, err := r.fetchOnce(ctx, yield)
+		once := r.fetchOnce
+		if r.o.filters() {
+			once = r.scanOnce
+		}
+		more, err := once(ctx, yield)
 		if err == errStopped {
 			return
 		}

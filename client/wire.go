@@ -22,6 +22,8 @@ type (
 	Stats = api.Stats
 	// StatsSeries are the values of one figure.
 	StatsSeries = api.StatsSeries
+	// ScanProgress is what a read with a filter has looked at.
+	ScanProgress = api.ScanProgress
 	// Setting describes a setting of topics.
 	Setting = api.Setting
 	// GroupMember is a member of a consumer group.

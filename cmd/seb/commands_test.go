@@ -42,6 +42,10 @@ func TestHelpAndUsage(t *testing.T) {
 		{"consume", "t", "--since", "soon"},
 		{"consume", "t", "--since", "1h", "--offset", "3"},
 		{"consume", "t", "--since", "1h", "--group", "g"},
+		{"consume", "t", "--where", "amount >"},
+		{"consume", "t", "--where", ""},
+		{"consume", "t", "--contains", ""},
+		{"consume", "t", "--contains", "a", "--group", "g"},
 		{"topic", "create", "t", "-s", "novalue"},
 		{"serve", "--bucket", "./b", "--s3-bucket", "b"},
 		{"benchmark", "-w", "0", "--format", "x"},
@@ -121,6 +125,37 @@ func TestConsumeJSON(t *testing.T) {
 			t.Errorf("line %d: %s, want %s", i, lines[i], want)
 		}
 	}
+}
+
+func TestConsumeWithAFilter(t *testing.T) {
+	p := newWorkDir(t)
+	p.serve()
+	p.must("topic", "create", "t", "--partitions", "2")
+	for partition := range 2 {
+		var in strings.Builder
+		for i := range 3000 {
+			fmt.Fprintf(&in, "k%d:{\"event\":\"e\",\"entity_id\":\"u%d\",\"data\":{\"n\":%d}}\n", i, partition, i)
+		}
+		p.mustWith(in.String(), "produce", "t", "-p", fmt.Sprint(partition), "--key-separator", ":")
+	}
+	for want, args := range map[string][]string{
+		"k700 k700":   {"--where", "n = 700"},
+		"k2999":       {"--where", `n >= 2999 AND entity_id = "u1"`},
+		"k2998 k2999": {"--contains", ":299", "-w", `event = "e" AND n > 2997`, "-p", "0"},
+		"k1234":       {"--contains", "k1234", "-n", "1"},
+		"":            {"--contains", "nothing"},
+	} {
+		args = append([]string{"consume", "t", "--format", "key-value"}, args...)
+		var keys []string
+		for line := range strings.Lines(p.must(args...)) {
+			key, _, _ := strings.Cut(line, "\t")
+			keys = append(keys, key)
+		}
+		if got := strings.Join(keys, " "); got != want {
+			t.Errorf("%v: %q, want %q", args, got, want)
+		}
+	}
+	p.refused(2, `--where: 1:5: expected a number, "string", true, false or null, found 'x'`, "consume", "t", "--where", "a = x")
 }
 
 func TestConsumeIntoAPipe(t *testing.T) {

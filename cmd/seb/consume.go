@@ -24,6 +24,7 @@ type consumeFlags struct {
 	follow     bool
 	count      int64
 	format     string
+	filter     consumeFilter
 }
 
 func newConsume() *cobra.Command {
@@ -35,8 +36,12 @@ func newConsume() *cobra.Command {
 --follow it continues with new records until it is interrupted.
 
 With --group it continues at the committed offsets of that consumer group, reads all partitions concurrently, and commits the
-records that it has written to stdout. If it is killed, the next run skips nothing and may repeat the last second.`,
-		Example: "  seb consume demo\n  seb consume demo | sort\n  seb consume demo --follow --offset latest\n  seb consume demo --since 2h\n  seb consume demo --format json -p 0 --offset 42 -n 1\n  seb consume orders --group billing --follow",
+records that it has written to stdout. If it is killed, the next run skips nothing and may repeat the last second.
+
+With --where and --contains the broker looks through the records and sends only those that match both. In the value of an
+event the properties of a filter are those of its data, as in a trigger, and event and entity_id are its name and entity. In
+other JSON values they are the members of the value. A terminal shows how many records were looked at.`,
+		Example: "  seb consume demo\n  seb consume demo | sort\n  seb consume demo --follow --offset latest\n  seb consume demo --since 2h\n  seb consume demo --format json -p 0 --offset 42 -n 1\n  seb consume events --where 'event = \"purchase\" AND amount > 100'\n  seb consume orders --group billing --follow",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
 	}
@@ -50,6 +55,7 @@ records that it has written to stdout. If it is killed, the next run skips nothi
 	f.BoolVarP(&c.follow, "follow", "f", false, "continue with new records")
 	f.Int64VarP(&c.count, "count", "n", 0, "stop after N records (0: no limit)")
 	f.StringVar(&c.format, "format", "value", "value (one per line), raw (values without newlines), key-value (key TAB value), json (one object per line)")
+	c.filter.register(cmd)
 	return cmd
 }
 
@@ -62,12 +68,16 @@ func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
 	if !ok {
 		return usageError{fmt.Errorf("--format: %q, want value, raw, key-value or json", c.format)}
 	}
+	if err := c.filter.check(cmd, c.group); err != nil {
+		return usageError{err}
+	}
+	c.filter.notice = cmd.ErrOrStderr()
 	cl, err := c.remote.client(cmd)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	out := &printer{w: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), write: write, left: c.count}
+	out := &printer{w: bufio.NewWriterSize(c.filter.over(cmd.OutOrStdout()), 64<<10), write: write, left: c.count}
 	if c.group != "" {
 		return c.runGroup(cmd, cl, topic, out)
 	}
@@ -77,6 +87,8 @@ func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
 	partitions := from.partitions
 	read := func(ctx context.Context, p int32) error {
 		o := client.ReadOptions{Partition: p, Offset: from.at(p), Follow: c.follow}
+		c.filter.options(&o, out.flush)
+		defer c.filter.clear()
 		for r, err := range cl.Records(ctx, topic, o) {
 			if err != nil {
 				return err
@@ -202,6 +214,13 @@ func (p *printer) print(partition int32, r *record.Record) error {
 	return nil
 }
 
+// flush writes what is printed.
+func (p *printer) flush() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.w.Flush()
+}
+
 // end flushes and returns the final error of the read.
 func (p *printer) end(err error) error {
 	p.mu.Lock()
@@ -237,10 +256,7 @@ func (p *printer) follow(ctx context.Context, partitions []int32, read func(cont
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				p.mu.Lock()
-				err := p.w.Flush()
-				p.mu.Unlock()
-				if err != nil {
+				if err := p.flush(); err != nil {
 					cancel(err)
 				}
 			}

@@ -68,6 +68,24 @@ $`)
 	b.term()
 }
 
+func TestAFilterShowsItsProgressAtATerminal(t *testing.T) {
+	p, tty := newWorkDir(t), newTerminal(t)
+	p.serve()
+	p.must("produce", "t", "--record-size", "1000000", "--count", "80") // more than one read looks at
+	p.mustWith("wanted\n", "produce", "t", "-p", "0")
+	args := []string{"consume", "t", "--contains", "wanted"}
+	if r := p.run(args...); r.out != "wanted\n" || r.err != "" {
+		t.Errorf("without a terminal: %+v", r)
+	}
+	c := p.command(args...)
+	c.Stderr = tty.slave
+	out, err := c.Output()
+	if err != nil || string(out) != "wanted\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	waitFor(t, func() bool { return strings.Contains(tty.text(), "partition 0  ") })
+}
+
 func TestAJSONLogIsOnlyJSON(t *testing.T) {
 	p, tty := newWorkDir(t), newTerminal(t)
 	start := func(args ...string) *running {
