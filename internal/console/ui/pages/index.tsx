@@ -19,6 +19,10 @@ export const pages: readonly PageEntry[] = [
   { path: "overview", name: "Overview", view: Overview },
   { path: "topics", name: "Topics", needs: [["describe", "topic"]], view: Topics },
   { path: "groups", name: "Groups", needs: [["describe", "group"]], view: later("Groups") },
+  { path: "triggers", name: "Triggers", needs: [["read", "trigger"]], view: later("Triggers") },
+  { path: "dry-run", view: later("DryRun") },
+  { path: "evaluate", view: later("Evaluate") },
+  { path: "firings", name: "Firings", needs: [["read", "trigger"]], view: later("Firings") },
   { path: "access", name: "Access", view: later("Access") },
   { path: "broker", name: "Broker", needs: [["describe", "metrics"], ["describe", "cluster"]], view: later("Broker") },
 ];

@@ -3,7 +3,11 @@
 
 export { Access } from "./access";
 export { Broker } from "./broker";
+export { DryRun } from "./dryrun";
+export { Evaluate } from "./evaluate";
+export { Firings } from "./firings";
 export { Groups } from "./groups";
-export { Records } from "./records/records";
 export { Keys } from "./records/keys";
 export { Produce } from "./records/produce";
+export { Records } from "./records/records";
+export { Triggers } from "./triggers";

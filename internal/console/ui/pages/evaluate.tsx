@@ -1,0 +1,85 @@
+// Evaluate: an expression on events that a person writes, with the value after each of them.
+
+import { useState } from "preact/hooks";
+import { call, parse } from "../lib/api";
+import { useAction } from "../lib/load";
+import { announce, Button, Card, Chip, Failure, Field, Note, Page, Table, Time, When } from "../lib/parts";
+import { choose, route, to, withQuery } from "../lib/route";
+import { may } from "../lib/session";
+import { TriggerTabs } from "./triggers";
+import { ExpressionField, exprOf } from "./triggers/parts";
+
+interface Step { at: string; event: number | null; skipped?: string; value: string }
+interface Answer { value: boolean; pending: boolean; next: string | null; why: string; witness: number[]; steps?: Step[]; truncated?: boolean }
+
+const example = {
+  expr: "signup THEN (NOT first_project WITHIN 7 days)", at: "2026-03-09T00:00:00Z",
+  events: `{"at": "2026-03-01T12:00:00Z", "event": "signup", "data": {"plan": "pro"}}\n{"at": "2026-03-02T08:30:00Z", "event": "login"}`,
+};
+
+/** longest is the size of events that are kept in the address. */
+const longest = 4000;
+
+/** eventsOf reads a JSON object from each line. Errors: Error. */
+function eventsOf(lines: string): unknown[] {
+  return lines.split("\n").flatMap((line, i) => {
+    if (!line.trim()) return [];
+    try {
+      return [parse(line)];
+    } catch (e) {
+      throw new Error(`Events, line ${i + 1}: not JSON: ${(e as Error).message}`);
+    }
+  });
+}
+
+export function Evaluate() {
+  const q = route.value.query, [draft, set] = useState({ expr: q.expr ?? example.expr, events: q.events ?? example.events, at: q.at ?? (q.events ? "" : example.at) });
+  const [answer, show] = useState<{ of: Answer; events: { event?: string }[] }>(), action = useAction();
+  const run = async () => {
+    choose({ expr: draft.expr, at: draft.at, events: draft.events.length <= longest ? draft.events : undefined });
+    show(undefined);
+    const ok = await action.run(async () => {
+      const events = eventsOf(draft.events) as { event?: string }[];
+      show({ of: await call<Answer>("POST", "/evaluate", { body: { expr: exprOf(draft.expr), events, at: draft.at || new Date().toISOString(), trace: true } }), events });
+    });
+    if (ok) announce("Evaluated");
+  };
+  return <Page title="Evaluate" lead="An expression on events that you write, of one entity. The broker reads and stores nothing.">
+    <TriggerTabs />
+    <form onSubmit={e => { e.preventDefault(); run(); }}><Card title="What to try">
+      <ExpressionField value={draft.expr} onValue={expr => set({ ...draft, expr })} error={action.error} />
+      <Field label="Events, a JSON object in each line, in the order of the log" wide render={a => <textarea {...a} rows={7} spellcheck={false} value={draft.events} onInput={e => set({ ...draft, events: e.currentTarget.value })} />} />
+      <div class="row"><Time label="Evaluate at" value={draft.at} onValue={at => set({ ...draft, at })} hint="In your time zone; empty: now" /><Button kind="primary" type="submit" busy={action.busy}>Evaluate</Button></div>
+    </Card></form>
+    <Failure error={action.error} />
+    {answer && <Shown {...answer} />}
+    {answer && <p class="actions">{may("write", "trigger") && <><a class="button" href={withQuery(to("dry-run"), { expr: draft.expr })}>Try on past events</a>
+      <a class="button" href={withQuery(to("triggers"), { edit: "yes", expr: draft.expr })}>Make this trigger</a></>}</p>}
+  </Page>;
+}
+
+const skips: Record<string, string> = { not_mentioned: "not in the expression", duplicate_id: "an ID again: ignored", not_yet: "after the time: not yet" };
+
+/** Value is a value of an expression. */
+function Value({ of }: { of: string }) { return <Chip kind={of === "true" ? "good" : of === "pending" ? "warn" : ""}>{of}</Chip>; }
+
+function Shown({ of: a, events }: { of: Answer; events: { event?: string }[] }) {
+  const named = (i: number) => <><bdi>{events[i]?.event}</bdi> (event {i + 1})</>;
+  return <>
+    <Card title="Answer"><dl class="facts">
+      <dt>Expression is</dt><dd><Value of={a.value ? "true" : a.pending ? "pending" : "false"} /></dd>
+      <dt>Why</dt><dd>{a.why}</dd>
+      <dt>Changes by time</dt><dd>{a.next ? <When t={a.next} /> : "no"}</dd>
+      {a.witness.length > 0 && <><dt>Matched events</dt><dd>{a.witness.map((w, i) => <>{i > 0 && ", "}{named(w)}</>)}</dd></>}
+    </dl></Card>
+    {a.steps && <Card title="Step by step">
+      {a.truncated && <Note kind="warn">There are more steps than shown.</Note>}
+      <Table caption="The value at each event and deadline" rows={a.steps.map((s, i) => ({ ...s, i }))} keyOf={s => String(s.i)} columns={[
+        { name: "Time", cell: s => <When t={s.at} /> },
+        { name: "What happens", cell: s => s.event === null ? "a deadline passes" : named(s.event), wide: true },
+        { name: "Value from then on", cell: s => <Value of={s.value} /> },
+        { name: "Without effect", cell: s => s.skipped && (skips[s.skipped] ?? s.skipped), wide: true },
+      ]} />
+    </Card>}
+  </>;
+}

@@ -1,0 +1,102 @@
+// Firings: #/firings lists them with filters in the address, #/firings/ID is one.
+
+import { useState } from "preact/hooks";
+import { at, call } from "../lib/api";
+import { count, seconds } from "../lib/format";
+import { useAction, useLoad } from "../lib/load";
+import { announce, Button, Card, Choice, Confirm, Empty, Failure, Loading, Page, Text, When } from "../lib/parts";
+import { go, route, to, withQuery } from "../lib/route";
+import { may } from "../lib/session";
+import { causeOf, Events, FiringsTable, FiringState, states } from "./triggers/parts";
+import type { Firing, Firings as Answer } from "./triggers/types";
+
+export function Firings({ path: [id] }: { path: string[] }) { return id === undefined ? <List /> : <One key={id} id={id} />; }
+
+function List() {
+  const { trigger = "", entity = "", state = "", order = "newest", cursor } = route.value.query, newest = order === "newest";
+  const page = (change: Record<string, string | undefined>) => withQuery(to("firings"), { trigger, entity, state, order: newest ? undefined : order, ...change });
+  // Only the first page changes by itself.
+  const list = useLoad(signal => call<Answer>("GET", "/firings", { query: { trigger, entity, state, order, [newest ? "before" : "after"]: cursor }, signal }),
+    [trigger, entity, state, order, cursor], cursor === undefined ? 5000 : undefined);
+  const rows = list.data?.firings, next = list.data?.next;
+  return <Page title="Firings" lead="What triggers found, and whether it was delivered.">
+    <nav class="tabs" aria-label="States of firings">{([["", "All"], ["dead", "Dead deliveries"], ["pending", "Pending"]] as const).map(([s, name]) =>
+      <a href={page({ state: s })} aria-current={s === state ? "page" : undefined} key={s}>{name}</a>)}</nav>
+    <Filter key={trigger + "/" + entity} />
+    <Failure error={list.error} />
+    {!rows ? !list.error && <Loading /> : <>
+      {rows.length > 0 ? <FiringsTable trigger rows={rows} caption="Firings" />
+        : <Empty>{next != null ? "None among the firings looked at so far; there are more." : trigger || entity || state ? "No firing matches." : "Nothing has fired yet."}</Empty>}
+      <div class="actions">
+        {cursor !== undefined && <a class="button" href={page({})}>{newest ? "Newest" : "Oldest"}</a>}
+        {next != null && <a class="button" href={page({ cursor: String(next) })}>{newest ? "Older" : "Newer"}</a>}
+      </div>
+    </>}
+  </Page>;
+}
+
+/** Filter has the choices of the list. Names are taken over with Enter or the button. */
+function Filter() {
+  const query = route.value.query, [draft, set] = useState({ trigger: query.trigger ?? "", entity: query.entity ?? "" });
+  const show = (change: Record<string, string>) => go(withQuery(to("firings"), { ...query, ...draft, cursor: undefined, ...change }));
+  return <form onSubmit={e => { e.preventDefault(); show({}); }}><div class="row">
+    <Text label="Trigger" value={draft.trigger} onValue={v => set({ ...draft, trigger: v })} />
+    <Text label="Entity" value={draft.entity} onValue={v => set({ ...draft, entity: v })} />
+    <Choice label="State" value={query.state ?? ""} onValue={v => show({ state: v })} options={[["", "any"], ...Object.entries(states).map(([s, about]) => [s, `${s}: ${about}`] as const)]} />
+    <Choice label="Order" value={query.order ?? "newest"} onValue={v => show({ order: v })} options={[["newest", "Newest first"], ["oldest", "Oldest first"]]} />
+    <Button type="submit">Show</Button>
+  </div></form>;
+}
+
+function One({ id }: { id: string }) {
+  const firing = useLoad(signal => call<Firing>("GET", at`/firings/${id}`, { signal }), []), f = firing.data;
+  return <Page title={f ? `${f.trigger} for ${f.entity}` : "Firing"} lead={<a href={to("firings")}>All firings</a>} actions={f && <>
+    <Button onClick={firing.reload} busy={firing.loading}>Load again</Button>{may("write", "trigger") && <Resend of={f} reload={firing.reload} />}</>}>
+    <Failure error={firing.error} />
+    {!f ? !firing.error && <Loading /> : <>
+      <Card title="Firing" actions={<FiringState of={f} />}><dl class="facts">
+        <dt>Trigger</dt><dd><a href={to("triggers", f.trigger)}>{f.trigger}</a>, version {f.version}</dd>
+        <dt>Entity</dt><dd><a href={to("triggers", f.trigger, "entities", f.entity)}><bdi>{f.entity}</bdi></a></dd>
+        <dt>Became true</dt><dd><When t={f.at} /></dd>
+        <dt>Cause</dt><dd>{causeOf(f.cause)}</dd>
+        <dt>In the log</dt><dd>{f.recorded_at ? <When t={f.recorded_at} /> : "no"}</dd>
+        {f.retracted_at && <><dt>No longer true</dt><dd><When t={f.retracted_at} /></dd></>}
+        <dt>State</dt><dd>{states[f.state] ?? f.state}</dd>
+        <dt>ID</dt><dd><code>{f.id}</code></dd>
+      </dl></Card>
+      <Delivery of={f} />
+      <Card title="Matched events"><Events rows={f.witness ?? []} caption="Events that made the expression true" /></Card>
+    </>}
+  </Page>;
+}
+
+function Delivery({ of: f }: { of: Firing }) {
+  const o = f.outcome;
+  return <Card title={f.retraction ? "Delivery of the retraction" : "Delivery"}><dl class="facts">
+    <dt>Attempts</dt><dd>{count(f.attempts)}</dd>
+    {f.next_attempt && <><dt>Next attempt</dt><dd>not before <When t={f.next_attempt} /></dd></>}
+    {o && <>
+      <dt>Last attempt</dt><dd><When t={o.at} />, took {seconds(o.took_ns / 1e9)}</dd>
+      <dt>Result</dt><dd><bdi>{o.reason ?? o.kind}</bdi></dd>
+      {!!o.status && <><dt>Status of the answer</dt><dd>{o.status}</dd></>}
+      {o.detail && <><dt>Beginning of the answer</dt><dd><pre tabIndex={0} role="region" aria-label="Beginning of the answer"><code><bdi>{o.detail}</bdi></code></pre></dd></>}
+    </>}
+  </dl></Card>;
+}
+
+function Resend({ of: f, reload }: { of: Firing; reload: () => void }) {
+  const [open, set] = useState(false), action = useAction();
+  const close = () => { set(false); action.clear(); };
+  const resend = async () => {
+    if (!await action.run(() => call("POST", at`/firings/${f.id}/resend`))) return;
+    close();
+    announce("The firing will be delivered again");
+    reload();
+  };
+  return <>
+    <Button onClick={() => set(true)}>Deliver again</Button>
+    {open && <Confirm title="Deliver the firing again" action="Deliver again" {...action} onConfirm={resend} onClose={close}>
+      <p>The message has the same ID, so that receivers can recognize it. Each confirmation sends it once more.</p>
+    </Confirm>}
+  </>;
+}

@@ -1,0 +1,29 @@
+// The state of a trigger for an entity: its value, why, and what it waits for.
+
+import { at, call } from "../../lib/api";
+import { count } from "../../lib/format";
+import { useLoad } from "../../lib/load";
+import { Card, Chip, Empty, Failure, Loading, Note, Page, When } from "../../lib/parts";
+import { to } from "../../lib/route";
+import { AwaitedTable, FiringsTable } from "./parts";
+import type { Explanation } from "./types";
+
+export function Entity({ id, entity }: { id: string; entity: string }) {
+  const state = useLoad(signal => call<Explanation>("GET", at`/triggers/${id}/entities/${entity}`, { signal }), [], 5000), e = state.data;
+  return <Page title={`${entity} in ${id}`} lead={<><a href={to("triggers", id)}>The trigger</a>, <a href={to("entities", entity)}>all about the entity</a></>}>
+    <Failure error={state.error} />
+    {!e ? !state.error && <Loading /> : <>
+      {!e.known && <Note>No event that matters to this trigger has happened to the entity.</Note>}
+      {e.degraded && <Note kind="warn">Too many instances of THEN were open at a time, so the value may be wrong.</Note>}
+      <Card title="Now"><dl class="facts">
+        <dt>Expression is</dt><dd><Chip kind={e.value ? "good" : ""}>{String(e.value)}</Chip> as of <When t={e.as_of} /></dd>
+        <dt>Why</dt><dd>{e.waits || "–"}</dd>
+        <dt>Changes by time</dt><dd>{e.next ? <When t={e.next} /> : "no"}</dd>
+        <dt>Has fired</dt><dd>{e.fired ? "yes" : "no"}{e.over && ", and it cannot fire again"}</dd>
+        {e.instances > 0 && <><dt>Open left sides</dt><dd>{count(e.instances)} of THEN</dd></>}
+      </dl></Card>
+      <Card title="What it waits for">{e.awaited.length ? <AwaitedTable rows={e.awaited} /> : <Empty>No event can change the value.</Empty>}</Card>
+      <Card title="Firings of the entity">{e.firings.length ? <FiringsTable caption="Firings for this entity" rows={e.firings} /> : <Empty>None.</Empty>}</Card>
+    </>}
+  </Page>;
+}

@@ -1,0 +1,54 @@
+// Triggers: #/triggers lists them, #/triggers/ID is one, #/triggers/ID/entities/E its state for an entity.
+
+import { call } from "../../lib/api";
+import { count, plural, seconds } from "../../lib/format";
+import { useLoad } from "../../lib/load";
+import { Ago, Card, Empty, Failure, Loading, Page, Table, Tabs, Text } from "../../lib/parts";
+import { choose, route, to, withQuery } from "../../lib/route";
+import { may } from "../../lib/session";
+import { Edit } from "./edit";
+import { Entity } from "./entity";
+import { TriggerState } from "./parts";
+import { One } from "./trigger";
+import type { Trigger } from "./types";
+
+export function Triggers({ path: [id, part, entity] }: { path: string[] }) {
+  const { edit, expr } = route.value.query;
+  if (id === undefined) return edit ? <Edit key={expr} /> : <List />;
+  return part === "entities" && entity !== undefined ? <Entity key={`${id}/${entity}`} id={id} entity={entity} /> : edit ? <Edit key={id} id={id} /> : <One key={id} id={id} />;
+}
+
+/** TriggerTabs leads to the pages that belong together. */
+export function TriggerTabs() {
+  return <Tabs label="Pages of triggers" tabs={[[to("triggers"), "Triggers"], ...(may("write", "trigger") ? [[to("dry-run"), "Dry run"] as const] : []), [to("evaluate"), "Evaluate"]]} />;
+}
+
+function List() {
+  const all = useLoad(signal => call<{ triggers: Trigger[] }>("GET", "/triggers", { query: { counts: true }, signal }), [], 10_000), find = route.value.query.find ?? "";
+  const rows = all.data?.triggers.filter(t => (t.id + " " + t.text).includes(find)), lag = all.data?.triggers[0]?.firings?.lag_seconds;
+  return <Page title="Triggers" lead="A trigger fires when its expression becomes true for an entity."
+    actions={may("write", "trigger") && <a class="button primary" href={withQuery(to("triggers"), { edit: "yes" })}>New trigger</a>}>
+    <TriggerTabs />
+    <Failure error={all.error} />
+    {!rows ? !all.error && <Loading /> : <>
+      {(find || all.data!.triggers.length > 9) && <Text label="Name or expression contains" value={find} onValue={v => choose({ find: v })} />}
+      {rows.length ? <Card title={plural(rows.length, "trigger")} actions={lag !== undefined && <span>{lag ? `up to ${seconds(lag)} behind the events` : "up to date with the events"}</span>}>
+        <Table caption="Triggers" rows={rows} keyOf={t => t.id} columns={[
+          { name: "Trigger", cell: t => <a href={to("triggers", t.id)}>{t.id}</a> },
+          { name: "Expression", cell: t => <code>{t.text}</code>, wide: true },
+          { name: "State", cell: t => <TriggerState of={t} /> },
+          { name: "24 h", cell: t => count(t.firings?.day), num: true },
+          { name: "7 d", cell: t => count(t.firings?.week), num: true },
+          { name: "Pending", cell: t => <States of={t} state="pending" n={t.firings?.pending} />, num: true },
+          { name: "Dead", cell: t => <States of={t} state="dead" n={t.firings?.states.dead ?? 0} />, num: true },
+          { name: "Last fired", cell: t => <Ago t={t.firings?.last ?? undefined} none="never" /> },
+        ]} /></Card>
+        : <Empty>{find ? "No trigger has this in its name or expression." : <>There is no trigger yet. Try an expression on <a href={to("dry-run")}>past events</a> or on <a href={to("evaluate")}>events that you write</a>.</>}</Empty>}
+    </>}
+  </Page>;
+}
+
+/** States links a number of firings to their list. */
+function States({ of: t, state, n }: { of: Trigger; state: string; n?: number }) {
+  return n ? <a href={withQuery(to("firings"), { trigger: t.id, state })} class={state === "dead" ? "bad" : ""}>{count(n)}</a> : <>{count(n)}</>;
+}

@@ -1,0 +1,117 @@
+// One trigger: its definition, what it did, and its state for an entity.
+
+import { useState } from "preact/hooks";
+import { at, call } from "../../lib/api";
+import { count, seconds } from "../../lib/format";
+import { useAction, useLoad } from "../../lib/load";
+import { Ago, announce, Button, Card, Confirm, Empty, Failure, Loading, Note, Page, Text, When } from "../../lib/parts";
+import { go, route, to, withQuery } from "../../lib/route";
+import { may } from "../../lib/session";
+import { Expression, FiringsTable, FiringState, Json, states, TriggerState } from "./parts";
+import type { Firings, Trigger } from "./types";
+
+export function One({ id }: { id: string }) {
+  const trigger = useLoad(signal => call<Trigger>("GET", at`/triggers/${id}`, { query: { counts: true }, signal }), [], 5000), t = trigger.data;
+  const address = to("triggers", id), write = may("write", "trigger");
+  return <Page title={id} lead={<a href={to("triggers")}>All triggers</a>} actions={t && <>
+    {write && <><a class="button" href={withQuery(address, { edit: "yes" })}>Edit</a><a class="button" href={withQuery(to("dry-run"), { trigger: id })}>Dry run</a><Pause of={t} reload={trigger.reload} /></>}
+    {may("delete", "trigger") && <Delete id={id} />}
+  </>}>
+    <Failure error={trigger.error}>{!t && <p><a href={withQuery(to("firings"), { trigger: id })}>Firings of a trigger with this name</a></p>}</Failure>
+    {!t ? !trigger.error && <Loading /> : <>
+      <Definition of={t} />
+      <Counts of={t} />
+      <Recent id={id} />
+      <Explain id={id} />
+    </>}
+  </Page>;
+}
+
+function Definition({ of: t }: { of: Trigger }) {
+  const d = t.deliver;
+  return <Card title="Definition" actions={<TriggerState of={t} />}>
+    {t.blocked && <Note kind="warn">{t.blocked}</Note>}
+    {t.topic_missing && <Note kind="warn">The topic {t.topic} does not exist. The trigger follows the next topic with this name.</Note>}
+    <Expression text={t.text} />
+    <dl class="facts">
+      <dt>Events</dt><dd><a href={to("topics", t.topic)}>{t.topic}</a>: {t.names.map((n, i) => <>{i > 0 && ", "}<bdi>{n}</bdi></>)}</dd>
+      <dt>Fires</dt><dd>{{ once: "once for each entity", edge: "each time it becomes true", reset: "each time, and the entity starts again" }[t.fire] ?? t.fire}{t.cooldown && `, at most once in ${t.cooldown}`}</dd>
+      <dt>Older events</dt><dd>{backfills.find(([v]) => v === t.backfill)?.[1] ?? t.backfill}{t.fire === "once" && !t.carry_fired && "; firings of earlier versions do not count"}</dd>
+      {t.on_retract && <><dt>No longer true</dt><dd>a second message is sent</dd></>}
+      <dt>Delivery</dt><dd>{!d ? "none: firings are only listed" : d.topic ? <>to the topic <a href={to("topics", d.topic)}>{d.topic}</a></> : <>to <bdi>{d.url}</bdi></>}
+        {d && <details><summary>All settings of the delivery</summary><Json value={d} label="Delivery" /></details>}</dd>
+      <dt>Version</dt><dd>{t.version}, of <When t={t.version_at} />{t.version > 1 && <>; the first of <When t={t.created_at} /></>}</dd>
+    </dl>
+  </Card>;
+}
+
+/** backfills are the treatments of older events. */
+export const backfills = [
+  ["silent", "count, but do not fire"], ["current", "count, and it fires where it is true now"], ["replay", "fire too"], ["none", "do not count"],
+] as const;
+
+function Counts({ of: t }: { of: Trigger }) {
+  const f = t.firings;
+  if (!f) return null;
+  return <Card title="Firings by state" actions={<a href={withQuery(to("firings"), { trigger: t.id })}>All firings</a>}>
+    <p class="chips">{Object.keys(states).filter(s => f.states[s]).map(s =>
+      <a href={withQuery(to("firings"), { trigger: t.id, state: s })} title={states[s]} key={s}><FiringState of={{ state: s }} /> {count(f.states[s])}</a>)}
+      {!Object.values(f.states).some(Boolean) && "none yet"}</p>
+    <dl class="facts">
+      <dt>In 24 hours, 7 days</dt><dd>{count(f.day)}, {count(f.week)}</dd>
+      <dt>Last</dt><dd><Ago t={f.last ?? undefined} none="never" /></dd>
+      {f.oldest_pending && <><dt>Oldest pending</dt><dd><Ago t={f.oldest_pending} /></dd></>}
+      <dt>Behind the events</dt><dd>{f.lag_seconds ? `up to ${seconds(f.lag_seconds)}` : "no"}</dd>
+      {f.since && <><dt>Counted since</dt><dd><When t={f.since} />, the time of the oldest counted firing</dd></>}
+    </dl>
+  </Card>;
+}
+
+function Recent({ id }: { id: string }) {
+  const list = useLoad(signal => call<Firings>("GET", "/firings", { query: { trigger: id, order: "newest", limit: 10 }, signal }), [], 5000);
+  return <Card title="Newest firings">
+    <Failure error={list.error} />
+    {!list.data ? !list.error && <Loading /> : list.data.firings.length ? <FiringsTable caption="Newest firings of the trigger" rows={list.data.firings} /> : <Empty>None yet.</Empty>}
+  </Card>;
+}
+
+function Explain({ id }: { id: string }) {
+  const [entity, set] = useState("");
+  return <Card title="Explain an entity"><form onSubmit={e => { e.preventDefault(); go(to("triggers", id, "entities", entity)); }}><div class="row">
+    <Text label="Entity" value={entity} onValue={set} hint="Why it fired or did not, and what it waits for" required />
+    <Button type="submit" disabled={!entity}>Explain</Button>
+  </div></form></Card>;
+}
+
+function Pause({ of: t, reload }: { of: Trigger; reload: () => void }) {
+  const [open, set] = useState(false), action = useAction(), paused = t.status === "paused";
+  const close = () => { set(false); action.clear(); };
+  const change = async () => {
+    if (!await action.run(() => call("POST", at`/triggers/${t.id}/` + (paused ? "resume" : "pause")))) return;
+    close();
+    announce(paused ? "Resumed" : "Paused");
+    reload();
+  };
+  return <>
+    <Button onClick={() => set(true)}>{paused ? "Resume" : "Pause"}</Button>
+    {open && <Confirm title={paused ? "Resume the trigger" : "Pause the trigger"} action={paused ? "Resume" : "Pause"} {...action} onConfirm={change} onClose={close}>
+      {paused ? <p>Pending deliveries continue.</p>
+        : <p>The trigger continues to follow events, but what fires during the pause is suppressed permanently{t.fire === "once" && ": an entity that fires now does not fire again"}. Pending deliveries wait.</p>}
+    </Confirm>}
+  </>;
+}
+
+function Delete({ id }: { id: string }) {
+  const [open, set] = useState(false), action = useAction();
+  const remove = async () => {
+    if (!await action.run(() => call("DELETE", at`/triggers/${id}`))) return;
+    announce("Trigger deleted");
+    if (route.value.path[1] === id) go(to("triggers"));
+  };
+  return <>
+    <Button kind="danger" onClick={() => set(true)}>Delete</Button>
+    {open && <Confirm title="Delete the trigger" action="Delete trigger" danger typed={id} {...action} onConfirm={remove} onClose={() => { set(false); action.clear(); }}>
+      <p>Pending deliveries are cancelled. Its firings can still be listed.</p>
+    </Confirm>}
+  </>;
+}
