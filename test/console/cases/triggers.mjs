@@ -132,7 +132,7 @@ async function list(t) {
 async function entity(t) {
   const { page } = t;
   await t.open("#/triggers/t-no-x");
-  await page.getByLabel("Entity").fill(hostile);
+  await page.getByLabel("Entity", { exact: true }).fill(hostile);
   await page.keyboard.press("Enter");
   const table = page.getByRole("table", { name: "Awaited events" });
   await table.waitFor();

@@ -28,7 +28,7 @@ interface Progress { read: number; total: number; percent: number }
 /** Draft is the form; it is in the address once a run began. */
 interface Draft { expr: string; topic: string; fire: string; cooldown: string; since: string; until: string; sample: string }
 
-export function DryRun() {
+export function DryRun(_: { path: string[] }) {
   const { trigger, expr } = route.value.query;
   const from = useLoad(async signal => trigger && expr === undefined ? call<Trigger>("GET", at`/triggers/${trigger}`, { signal }) : {} as Partial<Trigger>, [trigger]);
   return <Page title="Dry run" lead="What a trigger would have done with the events that the log has. Nothing is stored or sent.">

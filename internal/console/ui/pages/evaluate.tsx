@@ -32,7 +32,7 @@ function eventsOf(lines: string): unknown[] {
   });
 }
 
-export function Evaluate() {
+export function Evaluate(_: { path: string[] }) {
   const q = route.value.query, [draft, set] = useState({ expr: q.expr ?? example.expr, events: q.events ?? example.events, at: q.at ?? (q.events ? "" : example.at) });
   const [answer, show] = useState<{ of: Answer; events: { event?: string }[] }>(), action = useAction();
   const run = async () => {
@@ -64,7 +64,7 @@ const skips: Record<string, string> = { not_mentioned: "not in the expression", 
 function Value({ of }: { of: string }) { return <Chip kind={of === "true" ? "good" : of === "pending" ? "warn" : ""}>{of}</Chip>; }
 
 function Shown({ of: a, events }: { of: Answer; events: { event?: string }[] }) {
-  const named = (i: number) => <><bdi>{events[i]?.event}</bdi> (event {i + 1})</>;
+  const named = (i: number) => <><bdi>{events[i]?.event}</bdi> (event {i})</>;
   return <>
     <Card title="Answer"><dl class="facts">
       <dt>Expression is</dt><dd><Value of={a.value ? "true" : a.pending ? "pending" : "false"} /></dd>
