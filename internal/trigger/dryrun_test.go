@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
 )
@@ -80,6 +81,17 @@ func compareRange(t *testing.T, s *stepped, d rule.Definition, since, until int6
 	for _, n := range run.Days {
 		days += n
 	}
+	events := int64(0)
+	for part := range uint32(2) {
+		for _, list := range s.b.histories(t, part) {
+			for i := range list {
+				events += one(until == 0 || list[i].at < until)
+			}
+		}
+	}
+	if run.Events != events {
+		t.Errorf("until %d: %d events, want %d", until, run.Events, events)
+	}
 	slices.Sort(at)
 	at = at[max(0, len(at)-20):]
 	var got []int64
@@ -101,6 +113,25 @@ func compareRange(t *testing.T, s *stepped, d rule.Definition, since, until int6
 			t.Errorf("%s fires", x.Entity)
 		}
 	}
+}
+
+func one(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// skipped is a log in which a recovery has skipped the first offsets of each partition.
+type skipped struct {
+	Log
+	first int64
+}
+
+func (l skipped) Read(ctx context.Context, topic record.ID, part uint32, offset int64, bytesMax int) (follow.Batches, error) {
+	b, err := l.Log.Read(ctx, topic, part, max(offset, l.first), bytesMax)
+	b.From = max(offset, l.first)
+	return b, err
 }
 
 // TestDryRunOfASample: the samples with their complement are the whole, and each is the same again.
@@ -151,6 +182,11 @@ func TestDryRunTellsWhatIsMissing(t *testing.T) {
 	s.append("events", record.Record{Key: []byte("k"), Value: []byte("no event")})
 	if run := dry(DryRunOptions{}); run.Known != 0 || run.Skipped != 1 || run.Events != 1000 || run.Firings != 1000 {
 		t.Errorf("known from %d, %d skipped, %d events", run.Known, run.Skipped, run.Events)
+	}
+	o := s.opt
+	o.Log = skipped{o.Log, 10}
+	if run, err := (&Engine{opt: o}).DryRun(t.Context(), d, DryRunOptions{TrialOptions: rule.TrialOptions{Limit: 1 << 20}}); err != nil || run.Events != 980 || run.Known == 0 {
+		t.Errorf("after a recovery: %+v, %v", run, err)
 	}
 	b.trim("events", 1, 100)
 	first := func() int64 { return s.b.topicLocked(topicID(t, b, "events")).parts[1].batches[100].MaxTimestamp() }
