@@ -23,6 +23,11 @@ func (c *Client) Stats(ctx context.Context, window string) (Stats, error) {
 	return get[Stats](ctx, c, "/stats", url.Values{"window": {window}})
 }
 
+// Latency returns how long acknowledgements and PUTs took, as distributions. window is 1h or start.
+func (c *Client) Latency(ctx context.Context, window string) (Latency, error) {
+	return get[Latency](ctx, c, "/latency", url.Values{"window": {window}})
+}
+
 // Cost returns what the bucket costs in this calendar month.
 func (c *Client) Cost(ctx context.Context) (Cost, error) {
 	return get[Cost](ctx, c, "/cost", nil)

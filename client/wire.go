@@ -20,6 +20,12 @@ type (
 	StorageCost = api.StorageCost
 	// Stats has figures of a broker over the last hours.
 	Stats = api.Stats
+	// Latency is how long acknowledgements and PUTs took.
+	Latency = api.Latency
+	// LatencyCurve is a distribution of durations.
+	LatencyCurve = api.LatencyCurve
+	// LatencyPoint is a percentile of a LatencyCurve.
+	LatencyPoint = api.LatencyPoint
 	// StatsSeries are the values of one figure.
 	StatsSeries = api.StatsSeries
 	// ScanProgress is what a read with a filter has looked at.

@@ -9,6 +9,7 @@ import (
 func TestStatsAndSettings(t *testing.T) {
 	p := newWorkDir(t)
 	p.serve()
+	p.must("topic", "create", "t")
 	for _, c := range []struct {
 		args []string
 		want string // regular expression of a line
@@ -16,6 +17,9 @@ func TestStatsAndSettings(t *testing.T) {
 		{[]string{"stats"}, `(?m)^store_puts +requests/s +\S+ +\S+`},
 		{[]string{"stats", "--window", "24h"}, `LAST 24h\n`},
 		{[]string{"stats", "--json"}, `"step_seconds": 10,`},
+		{[]string{"latency"}, `(?m)^99\.9 +\S+s +\S+s\n`},
+		{[]string{"latency", "--window", "start"}, `(?m)^values +[1-9]\d* +[1-9]`},
+		{[]string{"latency", "--json"}, `"percentile": 99.999,`},
 		{[]string{"topic", "settings"}, `(?m)^max-batch-bytes +1048588 +bytes from 128 to 31457280 +size of`},
 		{[]string{"topic", "settings"}, `(?m)^key-index +false \(compact: true\) +false \| true`},
 		{[]string{"topic", "settings", "--json"}, `"name": "retention-time"`},
@@ -25,4 +29,5 @@ func TestStatsAndSettings(t *testing.T) {
 		}
 	}
 	p.refused(1, "want 1h, 6h or 24h", "stats", "--window", "2h")
+	p.refused(1, "want 1h or start", "latency", "--window", "24h")
 }

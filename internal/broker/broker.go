@@ -67,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	})
 	log, err := log.Open(ctx, log.Options{
 		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
-		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics,
+		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,
 		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, AccessChanged: b.accessChanged, FillCache: o.FillCache},
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/stats"
 )
 
 // Options configure a Broker. Store must be set; for every other field the zero value means the
@@ -64,6 +65,8 @@ type Options struct {
 
 	Logger  *slog.Logger // default slog.Default()
 	Metrics *metrics.Set // default: a new set that is not registered
+	// Latency, if not nil, records the times of acknowledgements and of PUTs of commit objects.
+	Latency *stats.Latency
 }
 
 const (

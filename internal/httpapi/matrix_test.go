@@ -49,6 +49,7 @@ var validRequests = map[string]validRequest{
 	"GET /topic/offsets": {path: "?topic-name=t&time=earliest", status: 200},
 	"GET /topics":        {status: 200, asked: []string{"t"}},
 	"GET /stats":         {status: 200},
+	"GET /latency":       {status: 200},
 	"GET /cost":          {status: 200},
 
 	"POST /console/login":  {status: 200},

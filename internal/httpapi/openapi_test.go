@@ -153,6 +153,7 @@ var fullTrigger = api.Trigger{Firings: &api.TriggerFirings{}, Late: true, Blocke
 
 // adminValues are values of the types of administration and dry runs with all members.
 var adminValues = map[string]any{
+	"Latency": api.Latency{Since: time.Unix(1, 0), Reason: "r"}, "LatencyCurve": api.LatencyCurve{}, "LatencyPoint": api.LatencyPoint{},
 	"Group": api.Group{State: "Stable", Members: []api.GroupMember{}}, "GroupMember": api.GroupMember{Instance: "i"}, "TopicPartitions": api.TopicPartitions{},
 	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)}, "Secrets": api.Secrets{Key: "k"},
 	"DryRunEstimate": api.DryRunEstimate{}, "Estimate": api.Estimate{}, "NotFired": api.NotFired{}, "DryRunProgress": api.DryRunProgress{},

@@ -62,6 +62,8 @@ type Options struct {
 
 	// Stats has the figures of GET /stats; with nil the broker keeps none.
 	Stats *stats.Sampler
+	// Latency has the histograms of GET /latency; nil: none.
+	Latency *stats.Latency
 
 	// Console serves a file of the web console, or returns false if there is none of the request's
 	// path; with nil the broker has no console.

@@ -78,6 +78,7 @@ var routes = []route{
 	{http.MethodGet, "/metrics", needs{describeMetrics}, encoded((*API).getMetrics)},
 	{http.MethodGet, "/stats", needs{describeMetrics}, encoded((*API).getStats)},
 	{http.MethodGet, "/cost", needs{describeMetrics}, encoded((*API).getCost)},
+	{http.MethodGet, "/latency", needs{describeMetrics}, encoded((*API).getLatency)},
 	{http.MethodGet, "/status", needs{describeMetrics}, encoded((*API).getStatus)},
 	{http.MethodPost, "/console/login", anyKey, (*API).postLogin},
 	{http.MethodGet, "/console/session", anyKey, (*API).getSession},

@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/stats"
 )
 
 // statsWindows are the spans of GET /stats.
@@ -15,6 +16,46 @@ var statsWindows = map[string]time.Duration{"1h": time.Hour, "6h": 6 * time.Hour
 
 // statsBytes is the memory of a value in an answer, decoded and encoded.
 const statsBytes = 64
+
+// latencyPointBytes is the memory of a point of GET /latency, decoded and encoded.
+const latencyPointBytes = 256
+
+// getLatency answers with the distributions of the times of acknowledgements and PUTs. It makes no
+// request to the store.
+func (a *API) getLatency(w http.ResponseWriter, r *http.Request, _ *caller) error {
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	name, given := q.Text(httpconn.ParamWindow)
+	if !given {
+		name = "1h"
+	}
+	if name != "1h" && name != "start" {
+		q.Fail(httpconn.ParamWindow, "want 1h or start, given %s", problem.Quote(name))
+	}
+	if q.Fault != nil {
+		return q.Fault
+	}
+	memory, err := a.fetch.Reserve(stats.CurvesBytes + int64(2*len(stats.Percentiles))*latencyPointBytes)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	curves, since, ok := a.o.Latency.Curves(name == "1h")
+	out := api.Latency{Window: name, Since: since.UTC(), Acks: curveOf(&curves[stats.Acks]), Puts: curveOf(&curves[stats.Puts])}
+	if !ok {
+		out.Since, out.Reason = time.Time{}, "--memory-limit is too small for histograms"
+	}
+	return a.writeJSON(w, http.StatusOK, &out)
+}
+
+// curveOf returns a distribution as in answers.
+func curveOf(c *stats.Curve) api.LatencyCurve {
+	out := api.LatencyCurve{Count: c.Count, Max: c.Max.Seconds(), Percentiles: []api.LatencyPoint{}}
+	for i, at := range c.At {
+		p := stats.Percentiles[i]
+		out.Percentiles = append(out.Percentiles, api.LatencyPoint{Percentile: p, Seconds: at.Seconds(), Count: stats.Rank(p, c.Count)})
+	}
+	return out
+}
 
 // getCost answers what the bucket costs. The meter may read from the store at the begin of a month.
 func (a *API) getCost(w http.ResponseWriter, _ *http.Request, _ *caller) error {

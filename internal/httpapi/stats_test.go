@@ -49,6 +49,47 @@ func TestStats(t *testing.T) {
 	}
 }
 
+// TestLatency: each commit object is a value of acknowledgements and of PUTs.
+func TestLatency(t *testing.T) {
+	var latency stats.Latency
+	s := start(t, func(c *setup) { c.broker.Latency, c.http.Latency = &latency, &latency })
+	var off api.Latency
+	if s.must(200, s.get("/latency"), &off); off.Reason == "" || off.Acks.Count != 0 || !off.Since.IsZero() {
+		t.Errorf("without histograms: %+v, want a reason", off)
+	}
+	began := time.Now()
+	if err := latency.Start(s.budget.Class(budget.Tail), began); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(latency.Close)
+	for range 3 {
+		s.mustPost("topic-name=t", api.TextPlain, "v")
+	}
+	for _, window := range []string{"", "?window=1h", "?window=start"} {
+		var got api.Latency
+		s.must(200, s.get("/latency"+window), &got)
+		for _, c := range []*api.LatencyCurve{&got.Acks, &got.Puts} {
+			n := len(c.Percentiles)
+			if c.Count < 3 || n != len(stats.Percentiles) || c.Max <= 0 || c.Max > time.Since(began).Seconds()*1.002 {
+				t.Fatalf("/latency%s: %d values, %d percentiles, max %v", window, c.Count, n, c.Max)
+			}
+			if last := c.Percentiles[n-1]; last.Percentile != 99.999 || last.Count != c.Count || last.Seconds != c.Max || c.Percentiles[0].Count != 1 {
+				t.Errorf("/latency%s: first %+v, last %+v of %d, max %v", window, c.Percentiles[0], last, c.Count, c.Max)
+			}
+		}
+		if !got.Since.Equal(began) || got.Reason != "" {
+			t.Errorf("/latency%s: since %s, want %s", window, got.Since, began)
+		}
+	}
+	if p := s.get("/latency?window=24h").problem(t); p.Code != api.BadRequest || p.Field != "window" || p.Detail != `window: want 1h or start, given "24h"` {
+		t.Errorf("an unknown window: %+v", p)
+	}
+	key := s.token("client", time.Time{}, permit(access.Describe, access.Topic, access.Any))
+	if a := s.matrix("GET", "/latency", "", "", authorization(key)); a.status != 403 {
+		t.Errorf("without the right to metrics: %s, want 403", a)
+	}
+}
+
 func TestCost(t *testing.T) {
 	s := start(t)
 	var before, after api.Cost

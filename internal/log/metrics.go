@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/stats"
 )
 
 // meters are the metrics of a log.
@@ -24,6 +25,7 @@ type meters struct {
 	getSeconds, listSeconds  *metrics.PrometheusHistogram
 	requests                 map[string]map[string]*metrics.Counter // by request and outcome
 	recent                   recent
+	latency                  *stats.Latency
 }
 
 // recent holds the durations of the last PUTs of commit objects.
@@ -74,6 +76,7 @@ func newMeters(l *Log) *meters {
 		getSeconds:  s.GetOrCreatePrometheusHistogram(`seb_store_get_seconds`),
 		listSeconds: s.GetOrCreatePrometheusHistogram(`seb_store_list_seconds`),
 		requests:    map[string]map[string]*metrics.Counter{},
+		latency:     l.opt.Latency,
 	}
 	for _, r := range requestNames {
 		m.requests[r] = map[string]*metrics.Counter{}
@@ -116,13 +119,16 @@ func (m *meters) committed(f *core.Frozen, p *proposal, now int64) {
 			oldest = min(oldest, of[0].since)
 		}
 	}
-	m.ackSeconds.Update(time.Duration(now - oldest).Seconds())
+	took := time.Duration(now - oldest)
+	m.ackSeconds.Update(took.Seconds())
+	m.latency.Record(stats.Acks, took)
 }
 
 func (m *meters) put(kind core.EffectKind, took time.Duration, bytes int64, err error) {
 	if kind == core.EffPutData {
 		m.putSeconds.Update(took.Seconds())
 		m.recent.add(took)
+		m.latency.Record(stats.Puts, took)
 	}
 	m.stored.AddInt64(bytes)
 	m.request("put", err)

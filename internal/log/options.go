@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/stats"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -41,6 +42,8 @@ type Options struct {
 	Hooks   Hooks
 	Logger  *slog.Logger // slog.Default()
 	Metrics *metrics.Set // a new set that is not registered
+	// Latency, if not nil, records the times of acknowledgements and of PUTs of commit objects.
+	Latency *stats.Latency
 }
 
 // Timeouts bound single store requests. A request that exceeds its timeout has no verdict (rule

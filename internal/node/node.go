@@ -126,7 +126,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		Core:   core.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised, SnapshotSlots: o.SnapshotSlots},
 		Batch:  o.batching(local, mem),
 		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
-		Logger: o.Logger, Metrics: o.Metrics,
+		Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,
 	}
 	if n.folder != nil && !o.ReadOnly && !strings.HasPrefix(n.name, objstore.MemoryName) {
 		if opt.Core.Seen, err = ReadSeen(o.DataDir, n.name); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/internal/stats"
 )
 
 // Options configure a node. The zero value of a field selects its default. Either Bucket or Store
@@ -85,6 +86,8 @@ type Options struct {
 
 	Logger  *slog.Logger // nil: no log
 	Metrics *metrics.Set // nil: a new set
+	// Latency, if not nil, records the times of acknowledgements and of PUTs of commit objects.
+	Latency *stats.Latency
 }
 
 // Special values of Options.BatchWait.

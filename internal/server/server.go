@@ -50,12 +50,13 @@ type Server struct {
 	pprof    *pprofServer             // nil: disabled
 	runtime  Runtime
 	key      string
-	keyFile  string               // file of the key; "" if it was configured
-	keyMade  bool                 // at this start
-	stopping chan struct{}        // closed when Close starts
-	targets  webhook.Policy       // allowed targets of webhooks
-	secrets  *secrets.Ring        // nil: no key
-	stats    *stats.Sampler       // nil: too little memory
+	keyFile  string         // file of the key; "" if it was configured
+	keyMade  bool           // at this start
+	stopping chan struct{}  // closed when Close starts
+	targets  webhook.Policy // allowed targets of webhooks
+	secrets  *secrets.Ring  // nil: no key
+	stats    *stats.Sampler // nil: too little memory
+	latency  stats.Latency
 	prices   cost.Prices          // of the bucket's requests and bytes
 	cost     *cost.Meter          // nil before the log is open
 	dispatch *delivery.Dispatcher // nil: read-only
@@ -235,7 +236,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
 		Pack:       pack.Config{Target: int64(c.Maintenance.PackBytes), Age: c.Maintenance.PackAge},
 		MergeEvery: c.Maintenance.MergeInterval, SnapshotSlots: c.Maintenance.SnapshotSlots, RetentionEvery: c.Maintenance.RetentionInterval,
-		SecretsKeys: s.secrets, Prepare: s.prepare, Logger: s.log, Metrics: set,
+		SecretsKeys: s.secrets, Prepare: s.prepare, Logger: s.log, Metrics: set, Latency: &s.latency,
 	}
 	if o.Advertised == "" {
 		o.Advertised = s.URL()
@@ -303,7 +304,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.cfg.HTTP.Hosts.List(),
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
-		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Cost: s.cost,
+		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Latency: &s.latency, Cost: s.cost,
 		Console: s.consoleFiles(), Kafka: s.kafkaStatus,
 	})
 	if err != nil {

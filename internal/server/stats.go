@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -12,8 +13,9 @@ import (
 	"github.com/sebbroker/seb/internal/stats"
 )
 
-// openStats starts the statistics of GET /stats, and the meter of GET /cost, which they sample. Their
-// memory is a part of that for readers at the end of the log, which is a cache.
+// openStats starts the statistics of GET /stats, the meter of GET /cost, which they sample, and the
+// histograms of GET /latency. Their memory is a part of that for readers at the end of the log, which
+// is a cache.
 func (s *Server) openStats(set *metrics.Set) {
 	s.openCost(set)
 	var err error
@@ -25,6 +27,9 @@ func (s *Server) openStats(set *metrics.Set) {
 		s.log.Warn("no statistics for GET /stats", "err", err, "hint", "raise --memory-limit")
 		s.serving.Go(s.sampleCost)
 	}
+	if err := s.latency.Start(s.node.Budget().Class(budget.Tail), time.Now()); err != nil {
+		s.log.Warn("no histograms for GET /latency", "err", err, "hint", "raise --memory-limit")
+	}
 }
 
 // closeStats may be called before openStats, and after stopping is closed.
@@ -35,6 +40,7 @@ func (s *Server) closeStats() {
 	if s.stats != nil {
 		s.stats.Close()
 	}
+	s.latency.Close()
 	s.serving.Wait()
 	s.cost.Close()
 }
