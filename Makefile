@@ -75,7 +75,7 @@ ALIAS   = $(foreach m,preact=preact preact/hooks=hooks preact/jsx-runtime=jsx-ru
           --alias:$(firstword $(subst =, ,$(m)))=./internal/console/thirdparty/$(lastword $(subst =, ,$(m))).mjs)
 console: ## bundle the web console from internal/console/ui into internal/console/dist
 	@rm -rf '$(BUNDLE)'
-	$(TOOL) esbuild internal/console/ui/app.tsx internal/console/ui/charts.ts internal/console/ui/app.css internal/console/ui/index.html internal/console/ui/seb.svg internal/console/thirdparty/licenses.txt \
+	$(TOOL) esbuild internal/console/ui/app.tsx internal/console/ui/tail.ts internal/console/ui/charts.ts internal/console/ui/app.css internal/console/ui/index.html internal/console/ui/seb.svg internal/console/thirdparty/licenses.txt \
 	  --bundle --splitting --chunk-names=[name] --minify --format=esm --target=es2022 --jsx=automatic --jsx-import-source=preact --charset=utf8 --legal-comments=none --log-level=warning \
 	  --loader:.html=copy --loader:.svg=copy --loader:.txt=copy --entry-names=[name] '--external:./charts.js' $(ALIAS) --outdir='$(BUNDLE)'
 

@@ -19,8 +19,10 @@ import (
 var embedded embed.FS
 
 // policy is the Content-Security-Policy: scripts and styles of this broker only, and requests to it.
+// No code of the page can turn text into a script. The policy seb-tail of trusted types gives the
+// address of the worker of the live tail, whatever it is given.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types seb-tail"
 
 // kinds are the media types of the files.
 var kinds = map[string]string{

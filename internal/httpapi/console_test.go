@@ -174,7 +174,7 @@ func TestPages(t *testing.T) {
 	if a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") || a.header.Get("Cache-Control") != "no-cache" {
 		t.Fatalf("the page: %s %v", a, a.header)
 	}
-	for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
+	for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types seb-tail"} {
 		if !strings.Contains(a.header.Get("Content-Security-Policy"), want) {
 			t.Errorf("policy without %s", want)
 		}

@@ -51,12 +51,19 @@ let ahead = 0;
 /** now is the broker's time in ms. */
 export function now(): number { return Date.now() + ahead; }
 
+/** sessionHeaders returns the header with the page's half. */
+export function sessionHeaders(): Record<string, string> {
+  const half = localStorage.getItem(stored);
+  return half ? { "Seb-Session": half } : {};
+}
+
 /** at builds a path from a template, with each value escaped: at`/triggers/${id}`. */
 export function at(parts: TemplateStringsArray, ...values: string[]): string {
   return parts.reduce((path, part, i) => path + encodeURIComponent(values[i - 1]!) + part);
 }
 
-function address(path: string, query: Query = {}): URL {
+/** apiAddress returns the address of a request. */
+export function apiAddress(path: string, query: Query = {}): URL {
   const url = new URL(path.replace(/^\//, ""), root);
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined && value !== "") url.searchParams.set(name, String(value));
@@ -66,7 +73,7 @@ function address(path: string, query: Query = {}): URL {
 
 /** curl returns the command that sends a GET request, for a person at a terminal. */
 export function curl(path: string, query?: Query): string {
-  return `curl -H "Authorization: Bearer $KEY" '${address(path, query)}'`;
+  return `curl -H "Authorization: Bearer $KEY" '${apiAddress(path, query)}'`;
 }
 
 /** parse reads JSON. Whole numbers that a JavaScript number cannot hold become a bigint. */
@@ -85,8 +92,7 @@ export function stringify(value: unknown): string {
 /** send sends a request with the session and returns the answer. Errors: Problem, AbortError. */
 export async function send(method: string, path: string, o: Options = {}): Promise<Response> {
   const headers: Record<string, string> = { Accept: o.accept ?? "application/json", ...o.headers };
-  const half = localStorage.getItem(stored);
-  if (half && !headers.Authorization) headers["Seb-Session"] = half;
+  if (!headers.Authorization) Object.assign(headers, sessionHeaders());
   let body: BodyInit | undefined;
   if (typeof o.body === "string" || o.body instanceof Blob || o.body instanceof Uint8Array) body = o.body as BodyInit;
   else if (o.body !== undefined) {
@@ -95,7 +101,7 @@ export async function send(method: string, path: string, o: Options = {}): Promi
   }
   let answer: Response;
   try {
-    answer = await fetch(address(path, o.query), { method, headers, body, signal: o.signal, credentials: "same-origin", cache: "no-store" });
+    answer = await fetch(apiAddress(path, o.query), { method, headers, body, signal: o.signal, credentials: "same-origin", cache: "no-store" });
   } catch (e) {
     if (o.signal?.aborted) throw e;
     unreachable.value = true;

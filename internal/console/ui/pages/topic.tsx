@@ -22,6 +22,7 @@ export interface Tab {
 
 export const tabs: readonly Tab[] = [
   { path: "records", name: "Records", needs: ["read", "topic"], view: later("Records") },
+  { path: "live", name: "Live", needs: ["read", "topic"], view: later("Live") },
   { path: "keys", name: "Keys", needs: ["read", "topic"], view: later("Keys") },
   { path: "produce", name: "Produce", needs: ["write", "topic"], view: later("Produce") },
   { path: "partitions", name: "Partitions", view: Partitions },
