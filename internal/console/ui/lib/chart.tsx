@@ -40,7 +40,7 @@ function optionsOf({ lines, format, binary, onHover }: Shape, width: number): uP
   const axis = { stroke: () => colour("--dim"), grid: { stroke: () => colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
   return {
     width, height, legend: { show: false },
-    padding: [10, 8, 0, 0],
+    padding: [10, 18, 0, 0],
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 }, sync: { key: "time" } },
     scales: { y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [

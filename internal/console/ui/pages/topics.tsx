@@ -42,7 +42,7 @@ function List() {
         { name: "Records", num: true, cell: t => count(sum(t.partitions.map(p => p.records))) },
         { name: "Size", num: true, cell: t => bytes(sum(t.partitions.map(p => p.bytes))) },
         { name: "Last write", cell: t => <When t={lastWrite(t)} /> },
-        { name: "Policy", cell: t => t.settings["cleanup-policy"] ?? "delete" },
+        { name: "Policy", cell: t => <span class="nowrap">{t.settings["cleanup-policy"] ?? "delete"}</span> },
       ]} />}
     </div>}
     {creating && <Create onClose={() => create(false)} />}

@@ -1,7 +1,7 @@
 // The charts of the overview.
 
 import { Chart } from "../../lib/chart";
-import { bytes, count, figure, seconds } from "../../lib/format";
+import { bytes, figure, seconds } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { Failure, Loading, Note } from "../../lib/parts";
 import { choose, route } from "../../lib/route";
@@ -48,7 +48,7 @@ export function Charts({ status }: { status: Status }) {
         { name: "written", values: total(s, "http_bytes_in", "kafka_bytes_in") }, { name: "read", values: total(s, "http_bytes_out", "kafka_bytes_out") }]} />
       <Chart title="Write latency" times={s.times} format={seconds} lines={quantiles.map(([q, name]) => ({ name, values: total(s, "commit_" + q) }))} />
       <Chart title="Store PUT latency" times={s.times} format={seconds} lines={quantiles.map(([q, name]) => ({ name, values: total(s, "put_" + q) }))} />
-      <Chart title="Records not read yet" times={s.times} format={v => count(Math.round(v))} lines={[
+      <Chart title="Records not read yet" times={s.times} format={figure} lines={[
         { name: "by groups", values: total(s, "group_lag_records") }, { name: "by triggers", values: total(s, "trigger_lag_records") }]} />
       <Chart title="Memory" times={s.times} format={bytes} binary note={`limit ${bytes(status.memory.limit_bytes)}`} lines={[{ name: "reserved, and the state", values: total(s, "memory") }]} />
     </div>}

@@ -21,7 +21,7 @@ export function Partitions({ topic, info }: { topic: string; info: Loaded<Topic>
         { name: "Records", num: true, cell: p => count(p.records) },
         { name: "Size", num: true, cell: p => bytes(p.bytes) },
         { name: "Last write", cell: p => <When t={written(p)} /> },
-        ...canTrim ? [{ name: "Trim", cell: (p: Partition) => <Button kind="quiet" aria-label={`Trim partition ${p.partition}`} disabled={p.start_offset === p.next_offset} onClick={() => trim(p)}>Trim</Button> }] : [],
+        ...canTrim ? [{ name: "Trim", cell: (p: Partition) => p.start_offset !== p.next_offset && <Button kind="quiet" aria-label={`Trim partition ${p.partition}`} onClick={() => trim(p)}>Trim</Button> }] : [],
       ]} />
       <p class="hint">Offsets from the start up to the end can be read; the next record gets the end offset.
         {session.value?.read_only ? " Another broker leads all partitions; this one follows it." : " This broker leads all partitions."}</p>

@@ -1,0 +1,53 @@
+// The broker's page: facts, log time, and the format of the bucket.
+
+export const name = "broker";
+
+export async function run(t) {
+  const { page } = t;
+  await t.open("#/broker");
+  const status = (await t.api("GET", "/status")).json, level = (await t.api("GET", "/upgrade")).json;
+  await page.getByText(`${status.role}, epoch ${status.epoch}`).waitFor();
+  await page.getByText(status.store.name).first().waitFor();
+  await page.getByText(`${level.level} of ${level.highest_level}`).waitFor();
+  if (status.kafka) await page.getByText(status.kafka.address).waitFor();
+  await page.getByText("has the same time").waitFor();
+  const licences = await page.getByRole("link", { name: "their licences" }).getAttribute("href");
+  const answer = await page.request.get(licences);
+  t.ok(answer.ok() && (await answer.text()).includes("MIT"), `${licences}: status ${answer.status()}`);
+  await t.axe("broker");
+  await t.picture("broker");
+
+  await clock(t);
+  await upgrade(t, level);
+}
+
+/** clock: a browser whose clock is wrong by a year. */
+async function clock(t) {
+  const { page } = t;
+  await page.clock.install({ time: Date.now() + 365 * 86400e3 });
+  await page.reload();
+  await page.getByText(/^is 365 d ahead/).waitFor();
+  await t.axe("a wrong clock");
+}
+
+/** upgrade: a bucket of an older program asks before it is raised. The tests of formats make such buckets; here the answer is changed. */
+async function upgrade(t, level) {
+  const { page } = t, dialog = page.getByRole("dialog");
+  let raised = 0;
+  await page.route("**/upgrade", async route => {
+    if (route.request().method() === "POST") raised++;
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: raised ? await answer.json() : { ...level, level: level.level - 1 } });
+  });
+  await page.reload();
+  await page.getByText(`${level.level - 1} of ${level.highest_level}`).waitFor();
+  const button = page.getByRole("button", { name: `Raise to ${level.highest_level}` });
+  await button.click();
+  await t.axe("raise the format level");
+  await page.keyboard.press("Escape");
+  t.equal(raised, 0, "requests before the confirmation");
+  await button.click();
+  await dialog.getByRole("button", { name: "Raise" }).click();
+  await page.getByText(`${level.level} of ${level.highest_level}`).waitFor();
+  t.equal(raised, 1, "requests after the confirmation");
+}
