@@ -174,6 +174,9 @@ func FuzzRequest(f *testing.F) {
 		}
 	}
 	f.Add(uint8(1), "topic-name=t&offset=0", "Accept: text/event-stream\nLast-Event-ID: 2", []byte{}, uint64(0))
+	f.Add(uint8(1), "topic-name=t&offset=0&where=a+%3D+1&contains=v", "Accept: text/event-stream", []byte{}, uint64(0))
+	f.Add(uint8(1), "topic-name=t&order=newest&where=a+!%3D+1+OR+event+%3D+%22e%22&max-scan-bytes=3", "Accept: application/json", []byte{}, uint64(0))
+	f.Add(uint8(1), "topic-name=t&offset=0&timeout=0s&contains=%FF&max-records=2", "Accept: multipart/form-data", []byte{}, uint64(0))
 	f.Add(uint8(1), "topic-name=t&offset=99&timeout=5m&read=latest", "Accept: application/vnd.seb.recordbatch", []byte{}, uint64(0))
 	f.Add(uint8(12), "", "Accept: */*", []byte(`{"group":"g","offsets":[{"topic":"t","offset":1}]}`), uint64(0))
 	f.Add(uint8(9), "topic-name=t&offset=1&partition=0", "Accept: */*", []byte{}, uint64(0))

@@ -16,7 +16,8 @@ const (
 	askedHeaders = "Authorization, Content-Type, Accept, If-None-Match, Last-Event-ID, " +
 		api.HeaderProducerID + ", " + api.HeaderProducerEpoch + ", " + api.HeaderSequence
 	shownHeaders = "ETag, Retry-After, WWW-Authenticate, " + api.HeaderEpoch + ", " + api.HeaderBaseOffset + ", " + api.HeaderNextOffset + ", " +
-		api.HeaderResumeOffset + ", " + api.HeaderOffset + ", " + api.HeaderPartition + ", " + api.HeaderTimestamp + ", " + api.HeaderKeyIndexLag
+		api.HeaderResumeOffset + ", " + api.HeaderOffset + ", " + api.HeaderPartition + ", " + api.HeaderTimestamp + ", " + api.HeaderKeyIndexLag + ", " +
+		api.HeaderValueBytes + ", " + api.HeaderScannedRecords + ", " + api.HeaderScannedBytes
 	// preflightSeconds is how long a browser may keep the answer to a preflight.
 	preflightSeconds = "600"
 )
