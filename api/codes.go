@@ -61,7 +61,9 @@ const (
 	ClockWrong Code = "clock_wrong"
 	// The memory limit allows no more topics, partitions, groups or triggers.
 	StateFull Code = "state_full"
-	Internal  Code = "internal"
+	// A check of the bucket is running.
+	FsckRunning Code = "fsck_running"
+	Internal    Code = "internal"
 )
 
 // Statuses has the HTTP status of every code.
@@ -109,6 +111,7 @@ var Statuses = map[Code]int{
 	FormatLevel:          http.StatusConflict,
 	ClockWrong:           http.StatusServiceUnavailable,
 	StateFull:            http.StatusConflict,
+	FsckRunning:          http.StatusConflict,
 	Internal:             http.StatusInternalServerError,
 }
 
@@ -158,5 +161,6 @@ var Titles = map[Code]string{
 	FormatLevel:          "The bucket is at another format level",
 	ClockWrong:           "The machine's clock is wrong",
 	StateFull:            "The memory limit allows no more topics, partitions, groups or triggers",
+	FsckRunning:          "A check of the bucket is running",
 	Internal:             "Internal error",
 }

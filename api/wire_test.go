@@ -60,6 +60,11 @@ var wire = []any{
 	api.Entity{},
 	api.EntityTrigger{},
 	api.Firing{},
+	api.Fsck{},
+	api.FsckFinding{},
+	api.FsckSummary{},
+	api.LostRecords{},
+	api.ObjectCount{},
 	api.Firings{},
 	api.Group{},
 	api.GroupMember{},
@@ -193,7 +198,7 @@ func fill(v reflect.Value, name string) {
 		v.SetInt(int64(len(name)))
 	case reflect.Float64:
 		v.SetFloat(float64(len(name)) + 0.5)
-	case reflect.Uint32:
+	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(len(name)))
 	default:
 		panic("fill a " + v.Type().String())

@@ -35,6 +35,7 @@ var (
 	ErrUnknownPartition error = codeError(api.UnknownPartition)
 	ErrTopicExists      error = codeError(api.TopicExists)
 	ErrTopicInUse       error = codeError(api.TopicInUse) // triggers use the topic
+	ErrFsckRunning      error = codeError(api.FsckRunning)
 	ErrOffsetMismatch   error = codeError(api.OffsetMismatch)
 	ErrBelowStart       error = codeError(api.OffsetBelowStart)
 	ErrFenced           error = codeError(api.Fenced)

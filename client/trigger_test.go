@@ -16,6 +16,8 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -33,7 +35,9 @@ func triggerBroker(t *testing.T) *client.Client {
 	}
 	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
 	t.Cleanup(authority.Close)
-	a, err := httpapi.New(n.Broker, httpapi.Options{Auth: authority, Triggers: n.Triggers()})
+	checks := fsck.NewJob(fsck.JobOptions{Store: n.Bucket(), Memory: n.Budget().Class(budget.Fetch), Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(checks.Close)
+	a, err := httpapi.New(n.Broker, httpapi.Options{Auth: authority, Triggers: n.Triggers(), Fsck: checks})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,7 @@ type snapshotObject struct {
 	key   string
 	pos   state.Position
 	nonce record.ID
+	size  int64 // of a listed object
 }
 
 // parseSnapshot parses a snapshot's name; ok is false for any other name.
@@ -66,5 +67,5 @@ func parseSnapshot(shard uint32, key string) (s snapshotObject, ok bool) {
 	if err1 != nil || err2 != nil || err3 != nil {
 		return s, false
 	}
-	return snapshotObject{key, state.Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, nonce}, true
+	return snapshotObject{key: key, pos: state.Position{Epoch: math.MaxUint32 - uint32(epoch), Slot: math.MaxUint64 - slot}, nonce: nonce}, true
 }

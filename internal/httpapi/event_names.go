@@ -42,6 +42,12 @@ func (a *API) getEventNames(w http.ResponseWriter, r *http.Request, _ *caller) e
 	if !ok {
 		return broker.ErrUnknownTopic
 	}
+	select { // one sample at a time, which bounds memory and processor time
+	case a.sampling <- struct{}{}:
+		defer func() { <-a.sampling }()
+	case <-r.Context().Done():
+		return context.Cause(r.Context())
+	}
 	memory, err := a.fetch.Reserve(sampleMemory + 3*answerBytes)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/record"
@@ -65,6 +66,8 @@ var faults = []struct {
 	{budget.ErrOver, api.OverBudget, false},
 	{broker.ErrCorrupt, api.CorruptData, false},
 	{record.ErrCorrupt, api.CorruptData, false},
+	{fsck.ErrRunning, api.FsckRunning, true},
+	{fsck.ErrClosed, api.ShuttingDown, false},
 	{keyindex.ErrNotIndexed, api.KeyIndexOff, false},
 	{keyindex.ErrUnavailable, api.KeyIndexUnavailable, false},
 	{keyindex.ErrClosed, api.ShuttingDown, false},

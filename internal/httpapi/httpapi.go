@@ -42,6 +42,7 @@ type API struct {
 	epoch          atomic.Pointer[epochValue]
 	evaluator      *Evaluator
 	triggers       *Triggers
+	sampling       chan struct{} // a token while events are sampled
 }
 
 // dryRunBytes bounds the memory of all dry runs if the budget is large enough.
@@ -56,7 +57,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		b: b, o: o.withDefaults(), root: caller{Identity: o.Auth.Root()},
 		produce: b.Budget().Class(budget.Produce), fetch: b.Budget().Class(budget.Fetch),
 		buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
-		stops: httpconn.NewDrainGroup(),
+		stops: httpconn.NewDrainGroup(), sampling: make(chan struct{}, 1),
 	}
 	if a.o.Groups == nil {
 		a.o.Groups = b

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/stats"
@@ -64,6 +65,10 @@ type Options struct {
 	Stats *stats.Sampler
 	// Latency has the histograms of GET /latency; nil: none.
 	Latency *stats.Latency
+
+	// Fsck checks the bucket for the routes of /fsck; with nil they report that there is none. The
+	// caller closes it.
+	Fsck *fsck.Job
 
 	// Console serves a file of the web console, or returns false if there is none of the request's
 	// path; with nil the broker has no console.

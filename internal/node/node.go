@@ -41,8 +41,9 @@ type Node struct {
 	fragile  objstore.Fragile  // nil if the store uses no fsync
 	counting objstore.Counting // nil if the store's requests have no price
 
-	name string
-	rest func() error // closes the components below the broker, once
+	name   string
+	bucket objstore.Store // without cache and check
+	rest   func() error   // closes the components below the broker, once
 }
 
 // Open opens the bucket, checks the store if necessary (objstore.CheckError), and waits until the
@@ -75,7 +76,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	if m, ok := store.(*objstore.Memory); ok && o.OnMemoryStore != nil {
 		m.Watch(o.OnMemoryStore)
 	}
-	n := &Node{folder: f, name: store.String()}
+	n := &Node{folder: f, name: store.String(), bucket: store}
 	n.rest = sync.OnceValue(n.closeRest)
 	if o.Store == nil {
 		n.store = store
@@ -199,6 +200,9 @@ func (n *Node) Requests() objstore.Counting { return n.counting }
 
 // StoreName returns the name of the bucket for people.
 func (n *Node) StoreName() string { return n.name }
+
+// Bucket returns the store, without the disk cache. It is closed with the node.
+func (n *Node) Bucket() objstore.Store { return n.bucket }
 
 // Close stores and acknowledges the queued records, and closes everything. If ctx ends first, Close
 // returns its error: unsent records are rejected, and the outcome of the others is unknown. Close

@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/delivery"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/failpoint"
+	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/kafka"
@@ -57,8 +58,9 @@ type Server struct {
 	secrets  *secrets.Ring  // nil: no key
 	stats    *stats.Sampler // nil: too little memory
 	latency  stats.Latency
-	prices   cost.Prices          // of the bucket's requests and bytes
-	cost     *cost.Meter          // nil before the log is open
+	prices   cost.Prices // of the bucket's requests and bytes
+	cost     *cost.Meter // nil before the log is open
+	fsck     *fsck.Job
 	dispatch *delivery.Dispatcher // nil: read-only
 
 	serving sync.WaitGroup // goroutines of the listeners, and of the costs without statistics
@@ -298,13 +300,14 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	}
 	s.openGroups(ctx, set)
 	s.openStats(set)
+	s.fsck = fsck.NewJob(fsck.JobOptions{Store: s.node.Bucket(), Memory: s.node.Budget().Class(budget.Fetch), Logger: s.log})
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
 		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
 		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.cfg.HTTP.Hosts.List(),
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
-		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Latency: &s.latency, Cost: s.cost,
+		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Fsck: s.fsck, Latency: &s.latency, Cost: s.cost,
 		Console: s.consoleFiles(), Kafka: s.kafkaStatus,
 	})
 	if err != nil {
@@ -429,6 +432,7 @@ func (s *Server) stop(ctx context.Context) error {
 	s.kafka.drain()
 	s.api.Drain(polls)
 	end()
+	s.fsck.Close()
 	shut := make(chan error, 1)
 	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx)) }()
 	errs = append(errs, s.stopDeliveries())

@@ -61,6 +61,7 @@ func TestStateGrows(t *testing.T) {
 			g.produce("first", 1)
 			g.restart()
 			g.lists()
+			g.check(true)
 			g.produce("first", 2)
 			g.alive()
 			g.within(limit)

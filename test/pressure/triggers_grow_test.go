@@ -67,6 +67,9 @@ func TestTriggersGrow(t *testing.T) {
 		g.listTriggers(created+foreign, 1+i%2)
 		t.Logf("caught up after %s, listed in %s", read.Sub(at).Round(time.Millisecond), time.Since(read).Round(time.Millisecond))
 	}
+	g.entity("e", foreign/10-1)
+	g.eventNames()
+	g.check(false)
 	g.alive()
 	g.within(limit)
 }

@@ -33,6 +33,7 @@ const (
 	ParamGroup          = "group" // of a consumer group
 	ParamMembers        = "members"
 	ParamWindow         = "window"
+	ParamEstimate       = "estimate"
 	ParamKey            = "key"
 	ParamPrefix         = "prefix" // of keys
 	ParamAfter          = "after"
