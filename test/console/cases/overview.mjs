@@ -11,6 +11,7 @@ export async function run(t) {
   await attention(t);
   await costs(t);
   await viewer(t);
+  await requests(t);
 }
 
 /** first sends the first event by keyboard. Other cases may have made topics: then the page is told that there are none. */
@@ -147,4 +148,17 @@ async function viewer(t) {
   await v.page.getByText("may not read the state").waitFor();
   await v.axe("overview without rights");
   await t.api("DELETE", `/tokens/${id}`);
+}
+
+/** requests counts those from the login until the overview is there with a day of charts. */
+async function requests(t) {
+  const v = await t.fresh(), paths = [];
+  v.page.on("request", r => { const path = new URL(r.url()).pathname; if (paths.length || path === "/console/login") paths.push(path); });
+  await v.page.goto(t.base + "/console/#/overview?window=24h");
+  await v.page.reload(); // with the address
+  await v.page.getByLabel("API key or token").fill(t.key);
+  await v.page.keyboard.press("Enter");
+  await v.page.getByRole("img", { name: "Chart of Memory" }).locator("canvas").waitFor();
+  await v.page.waitForLoadState("networkidle");
+  t.ok(paths.length > 3 && paths.length <= 12, `${paths.length} requests: ${paths.join(" ")}`);
 }
