@@ -19,6 +19,8 @@ type TriggerSpec struct {
 	// Status is active or paused; default: unchanged.
 	Status  string          `json:"status,omitempty"`
 	Deliver json.RawMessage `json:"deliver,omitempty"` // default: no delivery
+	// KeepDeliver keeps the delivery of the existing trigger, with its secrets. Not with Deliver.
+	KeepDeliver bool `json:"keep_deliver,omitempty"`
 }
 
 // Trigger is the definition and the state of a trigger. Its secrets and the values of its headers

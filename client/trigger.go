@@ -30,6 +30,8 @@ type TriggerSpec struct {
 	// Deliver is the destination of firings; docs/guide/webhooks.md describes its members. nil: no
 	// delivery.
 	Deliver json.RawMessage
+	// KeepDeliver keeps the delivery of the existing trigger, with its secrets. Not with Deliver.
+	KeepDeliver bool
 }
 
 // FiringQuery selects firings.
@@ -54,7 +56,7 @@ func (s *TriggerSpec) body() ([]byte, error) {
 	}
 	return json.Marshal(&api.TriggerSpec{
 		Expr: expr, Topic: s.Topic, Fire: s.Fire, Cooldown: s.Cooldown, Backfill: s.Backfill, CarryFired: s.CarryFired,
-		OnRetract: s.OnRetract, Status: s.Status, Deliver: s.Deliver,
+		OnRetract: s.OnRetract, Status: s.Status, Deliver: s.Deliver, KeepDeliver: s.KeepDeliver,
 	})
 }
 

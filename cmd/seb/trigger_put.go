@@ -18,6 +18,7 @@ type triggerFlags struct {
 	deliver string
 	spec    trigger
 	carry   bool
+	keep    bool
 }
 
 func (f *triggerFlags) register(cmd *cobra.Command) {
@@ -33,7 +34,7 @@ func (f *triggerFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error
 	case f.file != "" && len(exprs) > 0:
 		return nil, usageError{errors.New("give an expression or a file, not both")}
 	case f.file != "":
-		for _, name := range []string{"topic-name", "fire", "cooldown", "backfill", "carry-fired", "on-retract", "deliver"} {
+		for _, name := range []string{"topic-name", "fire", "cooldown", "backfill", "carry-fired", "on-retract", "deliver", "keep-deliver"} {
 			if cmd.Flags().Changed(name) {
 				return nil, usageError{fmt.Errorf("--%s: cannot be combined with --file, which sets it too", name)}
 			}
@@ -48,6 +49,9 @@ func (f *triggerFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error
 	}
 	t := f.spec
 	t.CarryFired = &f.carry
+	if f.keep && f.deliver != "" {
+		return nil, usageError{errors.New("--keep-deliver: cannot be combined with --deliver")}
+	}
 	if f.deliver != "" {
 		t.Deliver = json.RawMessage(f.deliver)
 		if !json.Valid(t.Deliver) {
@@ -83,7 +87,9 @@ headers is replaced by the environment variable.`,
 				return err
 			}
 			return r.with(cmd, func(c *client.Client) error {
-				out, err := c.PutTrigger(cmd.Context(), args[0], t.spec())
+				s := t.spec()
+				s.KeepDeliver = f.keep
+				out, err := c.PutTrigger(cmd.Context(), args[0], s)
 				if err != nil {
 					caret(cmd, t.text, err)
 					return err
@@ -100,6 +106,7 @@ headers is replaced by the environment variable.`,
 	cmd.Flags().BoolVar(&f.carry, "carry-fired", true, "with once: firings of earlier versions count")
 	cmd.Flags().StringVar(&f.spec.OnRetract, "on-retract", "", "notify: send a second message when the expression is no longer true")
 	cmd.Flags().StringVar(&f.deliver, "deliver", "", "destination of firings, in JSON (default: none; they are only listed)")
+	cmd.Flags().BoolVar(&f.keep, "keep-deliver", false, "keep the destination of the existing trigger, with its secrets")
 	asJSON = jsonFlag(cmd)
 	return cmd
 }

@@ -198,6 +198,18 @@ func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 	}
 }
 
+func TestPutKeepsADelivery(t *testing.T) {
+	c := newTestBroker(t)
+	mustTrigger(t, c, "put", "t", "a", "--deliver", `{"topic":"mails"}`)
+	mustTrigger(t, c, "put", "t", "a THEN b", "--keep-deliver")
+	if got, err := c.Trigger(t.Context(), "t"); err != nil || got.Text != "a THEN b" || string(got.Deliver) != `{"topic":"mails"}` {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if r := triggered(t, c, "", "put", "new", "a", "--keep-deliver"); r.fault == nil || !strings.Contains(r.fault.Error(), `keep_deliver: no trigger "new"`) {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestFaultyExpressionsShowTheCaret(t *testing.T) {
 	c := newTestBroker(t)
 	dir := t.TempDir()
@@ -218,6 +230,7 @@ func TestFaultyExpressionsShowTheCaret(t *testing.T) {
 		"not both":                      {"put", "t", "a", "-f", "x"},
 		"--fire: cannot be combined":    {"put", "t", "-f", "x", "--fire", "edge"},
 		"--deliver: not JSON":           {"put", "t", "a", "--deliver", "{"},
+		"combined with --deliver":       {"put", "t", "a", "--deliver", "{}", "--keep-deliver"},
 		"--limit: 0, want 1 or more":    {"fires", "--limit", "0"},
 		"--after: -1, want 0 or more":   {"fires", "--after", "-1"},
 		"--before: -1, want 0 or more":  {"fires", "--before", "-1"},

@@ -98,7 +98,7 @@ func instantOrZero(millis int64) (t time.Time) {
 
 // Put answers PUT /triggers/{id}.
 func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
-	d, keep, err := t.readSpec(c)
+	d, s, err := t.readSpec(c)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,13 @@ func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
 			c.status = http.StatusCreated
 		case err != nil:
 			return err
-		case keep && old.Paused:
+		case s.Status == "" && old.Paused:
 			d.Status = rule.Paused
+		}
+		if s.KeepDeliver {
+			if d.Deliver, err = t.keptDelivery(ctx, c, e, &d); err != nil {
+				return err
+			}
 		}
 		put, err := e.Put(ctx, d)
 		if err != nil {
@@ -129,6 +134,25 @@ func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
 		return nil
 	})
 	return out, err
+}
+
+// keptDelivery returns the delivery of the existing trigger for its new definition.
+func (t *Triggers) keptDelivery(ctx context.Context, c *triggerCall, e *trigger.Engine, d *rule.Definition) (json.RawMessage, error) {
+	h, old, err := e.Stored(ctx, d.ID)
+	if errors.Is(err, trigger.ErrUnknownTrigger) {
+		return nil, problem.BadField("keep_deliver", "no trigger %s", problem.Quote(d.ID))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.m.Hold(shownBytes(h)); err != nil {
+		return nil, err
+	}
+	text, err := e.Opened(&old.Definition)
+	if err != nil {
+		return nil, problem.BadField("keep_deliver", "%v", err)
+	}
+	return t.delivery(text, d.Expr.Names())
 }
 
 // mayDefine returns a context for the change to a definition. A trigger shows the events of its
@@ -153,26 +177,25 @@ func history(starts []int64) []api.HistoryStart {
 	return list
 }
 
-// readSpec reads the body of a request. keep reports that the body does not set the status.
-func (t *Triggers) readSpec(c *triggerCall) (d rule.Definition, keep bool, err error) {
+// readSpec reads the body of a request.
+func (t *Triggers) readSpec(c *triggerCall) (d rule.Definition, s api.TriggerSpec, err error) {
 	in := httpconn.Body{W: c.w, R: c.r, Timeout: t.o.Pace, Max: SpecMax, Memory: budget.Arena{Class: c.m.Class, Buffers: c.m.Buffers}}
 	defer in.Memory.Release()
 	if err := in.Open(); err != nil {
-		return d, false, err
+		return d, s, err
 	}
 	body, err := in.ReadAll()
 	if err != nil {
-		return d, false, err
+		return d, s, err
 	}
 	if err := c.m.Hold(decodedShare * int64(len(body))); err != nil {
-		return d, false, err
+		return d, s, err
 	}
-	var s api.TriggerSpec
 	if err := httpconn.Decode(body, &s); err != nil {
-		return d, false, err
+		return d, s, err
 	}
 	d, err = t.definition(&s)
-	return d, s.Status == "", err
+	return d, s, err
 }
 
 // definition returns the definition of a spec, with defaults. It checks all that needs no other
@@ -205,7 +228,9 @@ func (t *Triggers) definition(s *api.TriggerSpec) (d rule.Definition, err error)
 		}
 		d.Cooldown = cooldown.Milliseconds()
 	}
-	d.Deliver, err = t.delivery(s.Deliver, expr.Names())
+	if d.Deliver, err = t.delivery(s.Deliver, expr.Names()); err == nil && s.KeepDeliver && d.Deliver != nil {
+		err = problem.BadField("keep_deliver", "not together with deliver")
+	}
 	return d, err
 }
 

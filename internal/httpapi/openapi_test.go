@@ -210,7 +210,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"Health":    api.Health{Epoch: 1, FormatLevel: 1}, "Fsck": api.Fsck{StartedAt: at, EndedAt: at, Summary: &api.FsckSummary{}, Error: "e", Estimate: &api.ObjectCount{}}, "FsckSummary": api.FsckSummary{}, "ObjectCount": api.ObjectCount{}, "FsckFinding": api.FsckFinding{Key: "k", Text: "t", Lost: []api.LostRecords{{}}}, "LostRecords": api.LostRecords{},
 		"Status": api.Status{Version: "v", Started: at, Reason: "r", Warnings: []string{"w"}, Kafka: &api.KafkaStatus{}},
 		"TriggerSpec": api.TriggerSpec{
-			Topic: "t", Fire: "f", Cooldown: "1d", Backfill: "b", CarryFired: new(true), OnRetract: "n", Status: "s", Deliver: []byte("{}"),
+			Topic: "t", Fire: "f", Cooldown: "1d", Backfill: "b", CarryFired: new(true), OnRetract: "n", Status: "s", Deliver: []byte("{}"), KeepDeliver: true,
 		},
 		"Trigger":  fullTrigger,
 		"Triggers": api.Triggers{}, "TriggerFirings": api.TriggerFirings{},

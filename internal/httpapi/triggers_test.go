@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
@@ -28,6 +29,21 @@ func (s *server) putTrigger(status int, id, body string) (out api.TriggerStored)
 	s.t.Helper()
 	s.must(status, s.send("PUT", "/triggers/"+id, body), &out)
 	return out
+}
+
+// delivery returns the delivery of a trigger with its secrets.
+func (s *server) delivery(id string) []byte {
+	s.t.Helper()
+	e := s.api.o.Triggers
+	_, stored, err := e.Stored(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := e.Opened(&stored.Definition)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return text
 }
 
 func (s *server) postEvents(list ...string) {
@@ -70,6 +86,28 @@ func TestLongListOfTriggers(t *testing.T) {
 }
 
 const signed = `{"url":"https://example.com/hook","secrets":["whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"],"headers":{"Authorization":"swordfish"}}`
+
+// TestKeptDelivery: a new definition can keep the delivery with its secrets.
+func TestKeptDelivery(t *testing.T) {
+	s := triggerServer(t)
+	created := s.putTrigger(201, "t", `{"expr":"a","deliver":`+signed+`}`)
+	kept := s.putTrigger(200, "t", `{"expr":"a THEN b","keep_deliver":true}`)
+	if kept.Version != 2 || string(kept.Deliver) != string(created.Deliver) {
+		t.Errorf("%+v, want the delivery of %+v", kept, created)
+	}
+	if got := s.delivery("t"); !secrets.Same(got, []byte(signed)) {
+		t.Errorf("the kept delivery is %s, want %s", got, signed)
+	}
+	s.putTrigger(201, "none", `{"expr":"a"}`)
+	if got := s.putTrigger(200, "none", `{"expr":"b","keep_deliver":true}`); got.Deliver != nil {
+		t.Errorf("%+v, want no delivery", got)
+	}
+	for id, body := range map[string]string{"t": `{"expr":"a","keep_deliver":true,"deliver":` + signed + `}`, "new": `{"expr":"a","keep_deliver":true}`} {
+		if p := s.send("PUT", "/triggers/"+id, body).problem(t); p.Status != 400 || p.Field != "keep_deliver" {
+			t.Errorf("%s: %+v", id, p)
+		}
+	}
+}
 
 func TestTriggerLifecycle(t *testing.T) {
 	s := triggerServer(t)
