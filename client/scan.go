@@ -17,6 +17,10 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
+// cutAt is the length from which the value of a match is read by itself. The broker's memory has the
+// largest value once, and not beside its JSON.
+const cutAt = 256 << 10
+
 // filters reports whether the broker selects the records.
 func (o *ReadOptions) filters() bool { return o.Where != "" || len(o.Contains) > 0 }
 
@@ -26,6 +30,7 @@ func (r *reading) scanOnce(ctx context.Context, yield yieldFunc) (more bool, err
 	q := url.Values{
 		"topic-name": {r.topic}, "partition": {strconv.Itoa(int(r.o.Partition))}, "offset": {strconv.FormatInt(r.from, 10)},
 		"timeout": {"0s"}, "max-records": {strconv.Itoa(math.MaxInt32)}, "max-bytes": {strconv.Itoa(cmp.Or(r.o.MaxBytes, readBytesDefault))},
+		"max-value-bytes": {strconv.Itoa(cutAt)},
 	}
 	if r.o.Follow {
 		q.Set("timeout", followWait.String())
@@ -52,7 +57,7 @@ func (r *reading) scanOnce(ctx context.Context, yield yieldFunc) (more bool, err
 		r.end = p.end
 	}
 	before := r.from
-	if err := r.scanned(resp.Body, yield); err != nil {
+	if err := r.scanned(ctx, resp.Body, yield); err != nil {
 		return false, err
 	}
 	r.from = max(r.from, p.resume)
@@ -66,7 +71,7 @@ func (r *reading) scanOnce(ctx context.Context, yield yieldFunc) (more bool, err
 }
 
 // scanned yields the records of an answer.
-func (r *reading) scanned(body io.Reader, yield yieldFunc) error {
+func (r *reading) scanned(ctx context.Context, body io.Reader, yield yieldFunc) error {
 	for lines := json.NewDecoder(body); ; {
 		var in api.Record
 		if err := lines.Decode(&in); err == io.EOF {
@@ -81,11 +86,33 @@ func (r *reading) scanned(body io.Reader, yield yieldFunc) error {
 		if r.end >= 0 && rec.Offset >= r.end {
 			return nil
 		}
+		if in.ValueBytes != nil {
+			rec.Value, err = r.value(ctx, in.Offset)
+			if errors.Is(err, codeError(api.OffsetCompacted)) || errors.Is(err, ErrBelowStart) {
+				continue // removed meanwhile
+			}
+			if err != nil {
+				return err
+			}
+		}
 		r.from = rec.Offset + 1
 		if !yield(rec, nil) {
 			return errStopped
 		}
 	}
+}
+
+// value reads the value of one record.
+func (r *reading) value(ctx context.Context, offset int64) (value []byte, err error) {
+	err = r.c.do(ctx, &request{
+		method: http.MethodGet, path: "/record", header: map[string]string{"Accept": api.OctetStream + ", " + api.ProblemJSON},
+		query: url.Values{"topic-name": {r.topic}, "partition": {strconv.Itoa(int(r.o.Partition))}, "offset": {strconv.FormatInt(offset, 10)}},
+	}, func(resp *http.Response) (err error) {
+		defer drain(resp.Body)
+		value, err = io.ReadAll(resp.Body)
+		return err
+	})
+	return value, err
 }
 
 // scanPosition has the numbers in the head of an answer to a read with a filter.

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sebbroker/seb/client"
@@ -47,19 +48,30 @@ func TestRecordsWithAFilter(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", part, got, err, want)
 		}
 	}
+	large := fmt.Sprintf(`{"n":-1,"text":"%s"}`, strings.Repeat("é", 500_000))
+	if _, err := c.Produce(t.Context(), "large", []record.Record{{Key: []byte("k"), Value: []byte(large), Timestamp: 1}}, client.ProduceOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range c.Records(t.Context(), "large", client.ReadOptions{Where: "n < 0"}) {
+		if err != nil || string(r.Key) != "k" || string(r.Value) != large {
+			t.Errorf("a large value: %v, %d bytes", err, len(r.Value))
+		}
+	}
 	_, err = read(client.ReadOptions{Where: "n ="})
 	if e, ok := errors.AsType[*client.Error](err); !ok || !errors.Is(err, client.ErrBadRequest) || !strings.Contains(err.Error(), "1:4: expected a number") {
 		t.Errorf("%v %+v", err, e)
 	}
 
 	// A reader that follows gets the match of a later record.
-	go func() {
+	var produced sync.WaitGroup
+	defer produced.Wait()
+	produced.Go(func() {
 		for _, value := range []string{`{"n":70}`, `{"n":71}`} {
 			if _, err := c.Produce(t.Context(), "t", []record.Record{{Value: []byte(value)}}, client.ProduceOptions{}); err != nil {
 				t.Error(err)
 			}
 		}
-	}()
+	})
 	for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Offset: 105, Follow: true, Where: "n = 71"}) {
 		if err != nil || r.Offset != 106 {
 			t.Errorf("%+v, %v", r, err)
