@@ -36,6 +36,12 @@ function colour(name: string): string { return getComputedStyle(document.documen
 
 interface Shape { lines: readonly Line[]; format: (v: number) => string; binary?: boolean; onHover: (at: number | null) => void }
 
+/** alone returns the values between two gaps: a line has no length there, so they are points. */
+function alone(u: uPlot, series: number): number[] {
+  const values = u.data[series]!;
+  return Array.from(values.keys()).filter(i => values[i] != null && values[i - 1] == null && values[i + 1] == null);
+}
+
 function optionsOf({ lines, format, binary, onHover }: Shape, width: number): uPlot.Options {
   const axis = { stroke: () => colour("--dim"), grid: { stroke: () => colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
   return {
@@ -47,7 +53,7 @@ function optionsOf({ lines, format, binary, onHover }: Shape, width: number): uP
       { ...axis, size: 26, space: 60, values: (_u, at) => at.map(t => clock.format(t * 1000)) },
       { ...axis, size: 74, space: 32, values: (_u, at) => at.map(format), ...(binary ? { incrs: Array.from({ length: 50 }, (_, i) => 2 ** i) } : {}) },
     ],
-    series: [{}, ...lines.map((_, i) => ({ stroke: () => colour(`--c${i + 1}`), width: 1.5, dash: dashes[i % 3], points: { size: 4, fill: () => colour(`--c${i + 1}`) } }))],
+    series: [{}, ...lines.map((_, i) => ({ stroke: () => colour(`--c${i + 1}`), width: 1.5, dash: dashes[i % 3], points: { show: true, size: 5, filter: alone, fill: () => colour(`--c${i + 1}`) } }))],
     hooks: { setCursor: [u => onHover(u.cursor.idx ?? null)] },
   };
 }

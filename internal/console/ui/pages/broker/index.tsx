@@ -6,13 +6,14 @@ import { useLoad } from "../../lib/load";
 import { Card, Chip, Failure, Loading, Note, Page, When } from "../../lib/parts";
 import { may } from "../../lib/session";
 import { getStatus, type Status } from "../../lib/status";
+import { Check } from "./check";
 import { LogTime } from "./time";
 import { Upgrade } from "./upgrade";
 
 export function Broker(_: { path: string[] }) {
   return <Page title="Broker">
     {may("describe", "metrics") ? <State /> : <Note>This key may not read the state of the broker (<code>describe metrics</code>).</Note>}
-    {may("describe", "cluster") && <div class="grid"><LogTime /><Upgrade /></div>}
+    {may("describe", "cluster") && <><div class="grid"><LogTime /><Upgrade /></div><Check /></>}
     <Card title="About"><p>The console contains code of others: <a href={new URL("licenses.txt", import.meta.url).href} target="_blank">their licences</a>.
       The broker describes its API at <a href="../openapi.json" target="_blank">openapi.json</a>.</p></Card>
   </Page>;
