@@ -146,3 +146,21 @@ export async function valueAt(topic: string, at: string, signal?: AbortSignal): 
 
 /** bytesOf decodes base64. */
 export function bytesOf(base64: string): Uint8Array { return Uint8Array.from(atob(base64), c => c.charCodeAt(0)); }
+
+/** KeyEntry is a key with its newest record. */
+export interface KeyEntry { key?: string; key_base64?: string; partition: number; offset: Int; timestamp: Int }
+
+/** Keys is a page of keys. next and next_base64 are absent in the last one. */
+export interface Keys { keys: KeyEntry[]; next?: string; next_base64?: string }
+
+/** keysOf reads a full page of keys, or all there are. Pages of the API can be short. */
+export async function keysOf(topic: string, from: { prefix?: string; after?: string; after64?: string }, signal: AbortSignal): Promise<Keys> {
+  const limit = 100, all: KeyEntry[] = [];
+  let { after, after64 } = from;
+  for (;;) {
+    const page = await call<Keys>("GET", "/keys", { signal, query: { "topic-name": topic, prefix: from.prefix, after, "after-base64": after64, limit: limit - all.length } });
+    all.push(...page.keys);
+    [after, after64] = [page.next, page.next_base64];
+    if (all.length >= limit || after === undefined && after64 === undefined) return { ...page, keys: all };
+  }
+}

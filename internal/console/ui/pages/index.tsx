@@ -23,6 +23,7 @@ export const pages: readonly PageEntry[] = [
   { path: "dry-run", view: later("DryRun") },
   { path: "evaluate", view: later("Evaluate") },
   { path: "firings", name: "Firings", needs: [["read", "trigger"]], view: later("Firings") },
+  { path: "entities", name: "Entities", needs: [["read", "topic"], ["read", "trigger"]], view: later("Entities") },
   { path: "access", name: "Access", view: later("Access") },
   { path: "broker", name: "Broker", needs: [["describe", "metrics"], ["describe", "cluster"]], view: later("Broker") },
 ];

@@ -4,6 +4,7 @@
 export { Access } from "./access";
 export { Broker } from "./broker";
 export { DryRun } from "./dryrun";
+export { Entities } from "./entities";
 export { Evaluate } from "./evaluate";
 export { Firings } from "./firings";
 export { Groups } from "./groups";

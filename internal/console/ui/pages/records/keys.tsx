@@ -1,17 +1,15 @@
 // The keys of a topic with a key index.
 
 import { useState } from "preact/hooks";
-import { call, type Int } from "../../lib/api";
+import { call } from "../../lib/api";
 import { useAction, useLoad, type Loaded } from "../../lib/load";
 import { announce, Button, Card, Empty, Failure, Loading, Table, Text, When } from "../../lib/parts";
-import { hasKeys, keyQuery, place } from "../../lib/records";
+import { hasKeys, keyQuery, keysOf, place } from "../../lib/records";
 import { choose, go, route, to, withQuery } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import type { Topic } from "../../lib/topics";
 import { Detail, Key, useReveal } from "./detail";
 import { Open } from "./records";
-
-interface Entry { key?: string; key_base64?: string; partition: number; offset: Int; timestamp: Int }
 
 /** Keys is the tab of a topic with its keys. */
 export function Keys({ topic, info }: { topic: string; info: Loaded<Topic> }) {
@@ -37,8 +35,7 @@ function SwitchOn({ topic, info }: { topic: string; info: Loaded<Topic> }) {
 
 function List({ topic }: { topic: string }) {
   const q = route.value.query, [prefix, setPrefix] = useState(q.prefix ?? "");
-  const page = useLoad(signal => call<{ keys: Entry[]; next?: string; next_base64?: string }>("GET", "/keys",
-    { signal, query: { "topic-name": topic, prefix: q.prefix, after: q.after, "after-base64": q.after64, limit: 100 } }), [topic, q.prefix, q.after, q.after64]);
+  const page = useLoad(signal => keysOf(topic, q, signal), [topic, q.prefix, q.after, q.after64]);
   const { hidden, note } = useReveal(topic), here = to("topics", topic, "keys"), p = page.data;
   const close = () => { const at = q.open; choose({ open: undefined, view: undefined }); document.getElementById("at-" + at)?.focus(); };
   return <>

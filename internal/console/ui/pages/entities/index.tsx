@@ -1,0 +1,121 @@
+// Entities: #/entities finds one, #/entities/ID is its time line.
+
+import { useState } from "preact/hooks";
+import { at, call, parse, type Problem } from "../../lib/api";
+import { useAction, useLoad } from "../../lib/load";
+import { announce, Button, Card, Chip, Confirm, Empty, Failure, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
+import { keysOf, place, type Rec } from "../../lib/records";
+import { go, route, to, withQuery } from "../../lib/route";
+import { may, session } from "../../lib/session";
+import { FiringsTable } from "../triggers/parts";
+import type { Firing, Firings } from "../triggers/types";
+import { Drawing } from "./drawing";
+import type { EntityEvent, EntityTrigger } from "./layout";
+
+const eventsShown = 100;
+
+export function Entities({ path: [entity] }: { path: string[] }) { return entity === undefined ? <Find /> : <One key={entity} entity={entity} />; }
+
+/** topicOfEvents is the topic in the address, or the broker's topic of events. */
+function topicOfEvents(): string { return route.value.query.topic ?? session.value!.events_topic; }
+
+/** whyNot explains that the events of an entity cannot be listed. */
+function WhyNot({ error, topic }: { error: Problem; topic: string }) {
+  return <Failure error={error}>{/index/.test(error.code + error.message) && <p><a href={to("topics", topic, "keys")}>Keys of <bdi>{topic}</bdi></a> has a switch for the index.</p>}</Failure>;
+}
+
+function Find() {
+  const q = route.value.query, topic = topicOfEvents(), [name, set] = useState(q.prefix ?? "");
+  const page = useLoad(signal => keysOf(topic, { prefix: q.prefix, after: q.after }, signal), [topic, q.prefix, q.after]);
+  const keys = page.data?.keys.filter(k => k.key);
+  return <Page title="Entities" lead="What happened to one user, device or order, and what triggers know of it.">
+    <form class="row card scope" aria-label="Find an entity" onSubmit={e => { e.preventDefault(); if (name) go(withQuery(to("entities", name), { topic: q.topic })); }}>
+      <Text wide label="Entity" value={name} onValue={set} hint="Its whole name, or the beginning for a list" />
+      <Button type="submit" kind="primary" disabled={!name}>Open</Button>
+      <Button onClick={() => go(withQuery(to("entities"), { topic: q.topic, prefix: name }))}>List</Button>
+    </form>
+    {page.error && <WhyNot error={page.error} topic={topic} />}
+    {!keys ? !page.error && <Loading /> : keys.length ? <Table caption="Entities" rows={keys} keyOf={k => k.key!} columns={[
+      { name: "Entity", line: "value", cell: k => <a href={withQuery(to("entities", k.key!), { topic: q.topic })}><bdi>{k.key}</bdi></a> },
+      { name: "Newest event", cell: k => <When t={Number(k.timestamp)} /> },
+    ]} /> : <Empty>{q.prefix ? "No entity begins with this." : <>There are no events yet. <a href={to("topics", topic, "produce")}>Send the first one</a>.</>}</Empty>}
+    {page.data?.next !== undefined && <p class="actions paging"><a href={withQuery(to("entities"), { topic: q.topic, prefix: q.prefix, after: page.data.next })}>More entities</a></p>}
+  </Page>;
+}
+
+/** eventOf reads a record of the topic of events. */
+function eventOf(r: Rec): EntityEvent {
+  let event: string | undefined;
+  try {
+    const v = typeof r.value === "string" ? parse(r.value) : undefined;
+    if (typeof v?.event === "string") event = v.event;
+  } catch { /* not an event */ }
+  return { at: Number(r.timestamp), place: place(r), event, value: r.value?.slice(0, 2000), erased: r.value === null };
+}
+
+function One({ entity }: { entity: string }) {
+  const topic = topicOfEvents(), triggersToo = may("read", "trigger"), history = may("read", "topic");
+  const events = useLoad(async signal => {
+    if (!history) return undefined;
+    const found = await call<{ records: Rec[]; next?: string }>("GET", "/key/history", { signal, query: { "topic-name": topic, key: entity, limit: eventsShown, "max-bytes": 4 << 20 } });
+    return { rows: found.records.map(eventOf), more: !!found.next };
+  }, [topic]);
+  const known = useLoad(async signal => triggersToo ? call<{ triggers: EntityTrigger[]; next: string | null }>("GET", at`/entities/${entity}`, { signal, query: { limit: 100 } }) : undefined, []);
+  const firings = useLoad(async signal => triggersToo ? call<Firings>("GET", "/firings", { signal, query: { entity, order: "newest", limit: 100 } }) : undefined, []);
+  const reload = () => { events.reload(); known.reload(); firings.reload(); };
+  const own = known.data?.triggers.filter(t => t.topic === topic) ?? [];
+  return <Page title={entity} lead={<><a href={withQuery(to("entities"), { topic: route.value.query.topic })}>Entities</a> of the topic <a href={to("topics", topic)}><bdi>{topic}</bdi></a></>} actions={<>
+    <Button onClick={reload} busy={events.loading || known.loading}>Load again</Button>
+    {may("write", "topic") && !session.value?.read_only && <a class="button" href={withQuery(to("topics", topic, "produce"), { entity })}>Send an event</a>}
+    {may("delete", "trigger") && !session.value?.read_only && <Erase entity={entity} topic={topic} onDone={reload} />}</>}>
+    {events.error && <WhyNot error={events.error} topic={topic} />}
+    <Failure error={known.error ?? firings.error} />
+    {!history && <Note>Your key has no right to read topics, so its events are not shown.</Note>}
+    {!triggersToo && <Note>Your key has no right to read triggers, so what they know is not shown.</Note>}
+    {(events.data || known.data) && !(events.loading || known.loading || firings.loading) &&
+      <Drawing events={events.data?.rows ?? []} triggers={own} firings={firings.data?.firings ?? []} />}
+    {known.data && <Known triggers={known.data.triggers} entity={entity} />}
+    {!!firings.data?.firings.length && <Card title="Firings"><FiringsTable caption="Firings of this entity" rows={firings.data.firings as Firing[]} trigger /></Card>}
+    {events.data ? <EventList events={events.data.rows} more={events.data.more} topic={topic} entity={entity} /> : events.loading && <Loading />}
+  </Page>;
+}
+
+function Known({ triggers, entity }: { triggers: EntityTrigger[]; entity: string }) {
+  return <Card title="What triggers know">{triggers.length ? <Table caption="Triggers that know this entity" rows={triggers} keyOf={t => t.trigger} columns={[
+    { name: "Trigger", cell: t => <a href={to("triggers", t.trigger, "entities", entity)}>{t.trigger}</a> },
+    { name: "Value", cell: t => <Chip kind={t.value ? "good" : ""}>{String(t.value)}</Chip> },
+    { name: "Why, and what it waits for", wide: true, cell: t => <>{t.waits || "–"}{t.degraded && <> <Chip kind="warn">may be wrong</Chip></>}</> },
+    { name: "Changes by time", cell: t => <When t={t.next ?? undefined} /> },
+    { name: "Firings", num: true, cell: t => t.firings >= 1000 ? "1,000 or more" : t.firings },
+    { name: "Last", cell: t => <When t={t.last ?? undefined} /> },
+  ]} /> : <Empty>No trigger knows this entity.</Empty>}</Card>;
+}
+
+function EventList({ events, more, topic, entity }: { events: EntityEvent[]; more: boolean; topic: string; entity: string }) {
+  return <Card title="Events, newest first" actions={more && <a href={withQuery(to("topics", topic, "records"), { from: "key", key: entity })}>All events</a>}>
+    {events.length ? <Table caption="Events of this entity" rows={events} keyOf={e => e.place} columns={[
+      { name: "Time", cell: e => <When t={e.at} /> },
+      { name: "Event", line: "key", cell: e => e.event !== undefined ? <bdi>{e.event}</bdi> : <span class="dim">{e.erased ? "erased here" : "not an event"}</span> },
+      { name: "Value", line: "value", cell: e => <span class="mono" dir="auto">{e.value}</span> },
+      { name: "Offset", cell: e => <a href={withQuery(to("topics", topic, "records"), { from: "key", key: entity, open: e.place })}>{e.place}</a> },
+    ]} /> : <Empty>No event of this entity is in the topic.</Empty>}</Card>;
+}
+
+/** Erase makes all triggers forget the entity, after its name was typed. */
+function Erase({ entity, topic, onDone }: { entity: string; topic: string; onDone: () => void }) {
+  const [open, set] = useState(false), action = useAction();
+  const close = () => { set(false); action.clear(); };
+  const erase = async () => {
+    if (!await action.run(() => call("DELETE", at`/entities/${entity}`, { query: { "topic-name": topic } }))) return;
+    close();
+    announce("The entity is erased");
+    onDone();
+  };
+  return <>
+    <Button kind="danger" onClick={() => set(true)}>Erase</Button>
+    {open && <Confirm title="Erase the entity" action="Erase" danger typed={entity} busy={action.busy} error={action.error} onConfirm={erase} onClose={close}>
+      <p>All triggers of <bdi>{topic}</bdi> forget <bdi>{entity}</bdi>, and its firings, delivered or not, are deleted. Nothing brings them back. Later events belong to a new entity.</p>
+      <p>The events stay in the log until they are trimmed.</p>
+    </Confirm>}
+  </>;
+}
