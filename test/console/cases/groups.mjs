@@ -49,6 +49,7 @@ async function list(t) {
 
   await page.getByRole("link", { name: hostile }).click();
   await page.getByRole("heading", { name: hostile }).waitFor();
+  await page.getByRole("table", { name: "Offsets", exact: true }).waitFor();
   t.equal((await cells(t, "Offsets"))[0].slice(0, 6), ["shop", "0", "5", "0", "30", "25"], "the offset of a group");
   await t.axe("one group");
 

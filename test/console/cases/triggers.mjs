@@ -98,14 +98,20 @@ async function change(t) {
   t.ok(!(await page.content()).includes(secret) && !(await page.content()).includes("hidden-value"), "a secret is shown");
   await t.axe("one trigger");
   await page.getByRole("link", { name: "Edit" }).click();
-  await page.getByLabel("URL").waitFor();
+  // The delivery stays with its secrets.
+  await page.getByLabel("Expression").fill("t_signup THEN t_used");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Stored as version 3.").first().waitFor();
+  t.equal((await get(t, "/triggers/t-no-x")).deliver, { url: "https://mail.example.com/hook", headers: { Authorization: "***" }, secrets: ["whsec_***"], retries: ["5s"] }, "the kept delivery");
+  await page.getByLabel("Expression").fill("t_signup THEN (NOT t_used WITHIN 7 days)");
+  await page.getByLabel("To", { exact: true }).selectOption("url");
   t.equal(await page.getByLabel("URL").inputValue(), "https://mail.example.com/hook", "the URL in the form");
   t.equal(await page.getByLabel("Secrets, one a line").inputValue(), "", "the secrets in the form");
   await page.getByLabel("To", { exact: true }).selectOption("topic");
   await page.getByLabel("Topic of the messages").fill("t-mails");
   await page.getByLabel("More settings, as JSON").fill("");
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText("Stored as version 2.").first().waitFor(); // a delivery makes no version
+  await page.getByText("Stored as version 4.").first().waitFor();
   t.equal((await get(t, "/triggers/t-no-x")).deliver, { topic: "t-mails" }, "the delivery");
 }
 

@@ -65,7 +65,7 @@ function One({ id }: { id: string }) {
         <dt>ID</dt><dd><code>{f.id}</code></dd>
       </dl></Card>
       <Delivery of={f} />
-      <Card title="Matched events"><Events rows={f.witness ?? []} caption="Events that made the expression true" /></Card>
+      <Card title="Matched events"><Events rows={f.witness ?? []} topic={f.topic} partition={f.partition} caption="Events that made the expression true" /></Card>
     </>}
   </Page>;
 }

@@ -89,7 +89,7 @@ function Offsets({ of: g }: { of: Group }) {
     {g.offsets.length ? <Table caption="Offsets" rows={g.offsets} keyOf={o => `${o.topic}/${o.partition}`} columns={[
       { name: "Topic", cell: o => <a href={to("topics", o.topic)}>{o.topic}</a> },
       { name: "Partition", cell: o => o.partition, num: true },
-      { name: "Committed", cell: o => count(o.offset), num: true },
+      { name: "Committed", cell: o => <a href={withQuery(to("topics", o.topic, "records"), { from: "offset", at: String(o.offset), partition: String(o.partition) })}>{count(o.offset)}</a>, num: true },
       { name: "Start", cell: o => count(o.start_offset), num: true },
       { name: "End", cell: o => count(o.next_offset), num: true },
       { name: "Lag", cell: o => count(o.lag), num: true },

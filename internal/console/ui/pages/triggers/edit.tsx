@@ -12,13 +12,14 @@ import { ExpressionField, exprOf } from "./parts";
 import { backfills } from "./trigger";
 import type { Delivery, Spec, Stored, Trigger } from "./types";
 
-/** Draft is the form. Secrets are lines. more: settings of the delivery without a field, as JSON. */
+/** Draft is the form. target: keep, url, topic or "" for none. Secrets are lines. more: settings of the delivery without a field, as JSON. */
 interface Draft {
   id: string; expr: string; topic: string; fire: string; cooldown: string; backfill: string; carry: boolean; retract: boolean;
   target: string; url: string; secrets: string; to: string; more: string;
 }
 
 export const fires = [["once", "Once for each entity"], ["edge", "Each time it becomes true"], ["reset", "Each time, and start the entity again"]] as const;
+const keep = ["keep", "As before"] as const;
 const targets = [["", "None: only list the firings"], ["url", "Webhook"], ["topic", "Topic"]] as const;
 
 /** draftOf fills the form from a stored trigger. */
@@ -26,14 +27,14 @@ function draftOf(t: Partial<Trigger>): Draft {
   const { url = "", topic = "", secrets: _, ...rest } = t.deliver ?? {};
   return {
     id: t.id ?? "", expr: t.text ?? "", topic: t.topic ?? "", fire: t.fire ?? "once", cooldown: t.cooldown ?? "", backfill: t.backfill ?? "silent", carry: t.carry_fired ?? true,
-    retract: t.on_retract === "notify", target: url ? "url" : topic ? "topic" : "", url, secrets: "", to: topic, more: Object.keys(rest).length ? JSON.stringify(rest, null, 2) : "",
+    retract: t.on_retract === "notify", target: t.deliver ? "keep" : "", url, secrets: "", to: topic, more: Object.keys(rest).length ? JSON.stringify(rest, null, 2) : "",
   };
 }
 
 /** specOf is the body of a PUT. Errors: Error. */
 function specOf(d: Draft): Spec {
   let deliver: Delivery | undefined;
-  if (d.target) {
+  if (d.target && d.target !== "keep") {
     try {
       deliver = d.more.trim() ? parse(d.more) : {};
     } catch (e) {
@@ -43,7 +44,7 @@ function specOf(d: Draft): Spec {
   }
   return {
     expr: exprOf(d.expr), topic: d.topic || undefined, fire: d.fire, cooldown: d.fire === "once" ? undefined : d.cooldown || undefined, backfill: d.backfill,
-    carry_fired: d.carry, on_retract: d.retract ? "notify" : undefined, deliver,
+    carry_fired: d.carry, on_retract: d.retract ? "notify" : undefined, deliver, keep_deliver: d.target === "keep" || undefined,
   };
 }
 
@@ -82,12 +83,13 @@ function Form({ old }: { old: Partial<Trigger> }) {
       {draft.fire !== "reset" && <p><label><input type="checkbox" checked={draft.retract} onChange={e => change({ retract: e.currentTarget.checked })} /> Send a second message when it is no longer true</label></p>}
     </Card>
     <Card title="Delivery">
-      <div class="row"><Choice label="To" {...text("target")} options={targets} />
+      <div class="row"><Choice label="To" {...text("target")} options={old.deliver ? [keep, ...targets] : targets} />
+        {draft.target === "keep" && <p class="kept"><bdi>{old.deliver!.url ?? old.deliver!.topic}</bdi>, with its secrets and other settings</p>}
         {draft.target === "url" && <Text label="URL" wide {...text("url")} required />}
         {draft.target === "topic" && <Text label="Topic of the messages" {...text("to")} required />}</div>
       {draft.target === "url" && <Area label="Secrets, one a line" {...text("secrets")} required
-        hint={<>{old.deliver?.secrets && "The stored secrets and header values are not shown: enter them again. "}<code>seb trigger secret</code> prints a new one.</>} />}
-      {draft.target && <Area label="More settings, as JSON" {...text("more")} hint="headers, template, content_type, quiet_hours, frequency_cap, retries" />}
+        hint={<>{old.deliver?.secrets && "Those of before are not shown. "}<code>seb trigger secret</code> prints a new one.</>} />}
+      {(draft.target === "url" || draft.target === "topic") && <Area label="More settings, as JSON" {...text("more")} hint="headers, template, content_type, quiet_hours, frequency_cap, retries" />}
     </Card>
     <Failure error={error} />
     {stored && saved && <Saved of={stored} />}

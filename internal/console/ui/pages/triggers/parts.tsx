@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { parse, type Problem } from "../../lib/api";
 import { count, localTime, seconds } from "../../lib/format";
 import { Chip, Empty, Field, Table, When, type Column } from "../../lib/parts";
-import { to } from "../../lib/route";
+import { to, withQuery } from "../../lib/route";
 import type { Awaited, Firing, Trigger, Witness } from "./types";
 
 /** exprOf is an expression as the API takes it: the JSON form begins with a brace. Errors: Error. */
@@ -92,13 +92,13 @@ export function causeOf(cause: string): string {
   return kind === "o" ? `event at offset ${b} of partition ${a}` : kind === "d" ? `deadline at ${localTime(Number(a))}` : kind === "c" ? `true when the trigger was made, event at offset ${c} of partition ${b}` : cause;
 }
 
-/** Events lists matched events. */
-export function Events({ rows, caption }: { rows: readonly Witness[]; caption: string }) {
+/** Events lists matched events of a partition. */
+export function Events({ rows, caption, topic, partition }: { rows: readonly Witness[]; caption: string; topic: string; partition: number }) {
   return rows.length ? <Table caption={caption} rows={rows} keyOf={e => String(e.offset)} columns={[
     { name: "Time", cell: e => <When t={e.time} /> },
     { name: "Event", cell: e => <bdi>{e.event}</bdi> },
     { name: "Data", cell: e => e.data ? <Json value={e.data} label={`Data of the event at offset ${e.offset}`} /> : "–", wide: true },
-    { name: "Offset", cell: e => count(e.offset), num: true },
+    { name: "Offset", cell: e => <a href={withQuery(to("topics", topic, "records"), { open: `${partition}:${e.offset}` })}>{count(e.offset)}</a>, num: true },
     { name: "ID", cell: e => <bdi>{e.id}</bdi> },
   ]} /> : <Empty>None is left in the log, or the expression became true without an event.</Empty>;
 }

@@ -5,7 +5,7 @@ export interface Delivery { url?: string; topic?: string; secrets?: string[]; he
 
 /** Spec is the body of PUT /triggers/{id}. */
 export interface Spec {
-  expr: unknown; topic?: string; fire?: string; cooldown?: string; backfill?: string; carry_fired?: boolean; on_retract?: string; deliver?: Delivery;
+  expr: unknown; topic?: string; fire?: string; cooldown?: string; backfill?: string; carry_fired?: boolean; on_retract?: string; deliver?: Delivery; keep_deliver?: boolean;
 }
 
 /** Trigger is an answer of GET /triggers/{id}. */
