@@ -80,8 +80,8 @@ async function dead(t) {
   const { page } = t;
   await t.open("#/firings");
   await page.getByRole("link", { name: "Dead deliveries" }).click();
-  await page.getByRole("row").filter({ hasText: hostile }).waitFor();
-  t.equal(await ids(t), (await get(t, "/firings?state=dead&order=newest")).firings.map(f => f.id), "the dead deliveries");
+  const want = (await get(t, "/firings?state=dead&order=newest")).firings.map(f => f.id).join();
+  await t.until(async () => (await ids(t)).join() === want, "the dead deliveries");
   await page.getByRole("row").filter({ hasText: hostile }).getByRole("link").first().click();
   await page.getByRole("heading", { name: `f-hook for ${hostile}` }).waitFor();
   const f = (await get(t, "/firings?trigger=f-hook")).firings[0];
