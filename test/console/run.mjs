@@ -101,6 +101,24 @@ async function world(options = {}) {
       }
       await page.emulateMedia({ colorScheme: "light" });
     },
+    /**
+     * change edits answers of the broker before the page gets them, for states that a test cannot make. edit
+     * gets the answer and the request, and returns what is different. The result ends the changes.
+     */
+    change: async (pattern, edit) => {
+      const handler = async route => {
+        const answer = await route.fetch().catch(() => undefined); // undefined: the page has gone on
+        if (!answer) return;
+        try {
+          const different = await edit(answer, route.request());
+          await route.fulfill({ response: answer, ...different }).catch(() => {}); // the same
+        } catch (e) {
+          fault(`change of ${pattern}: ${e.stack}`);
+        }
+      };
+      await page.route(pattern, handler);
+      return () => page.unroute(pattern, handler);
+    },
     /** control kills ("kill") or starts ("start") the broker. */
     control: async what => {
       const r = await fetch(`${CONTROL}/${what}`, { method: "POST" });

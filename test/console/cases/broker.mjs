@@ -45,13 +45,13 @@ async function check(t) {
 async function progress(t) {
   const { page } = t, card = page.getByRole("region", { name: "Check of the bucket" });
   let state = "running", cancelled = 0;
-  await page.route("**/fsck", async route => {
-    if (route.request().method() === "DELETE") { cancelled++; state = "cancelled"; }
-    const answer = await route.fetch(), hostile = "log/<img src=x onerror=alert(1)>";
-    await route.fulfill({ response: answer, json: {
+  const end = await t.change("**/fsck", async (answer, request) => {
+    if (request.method() === "DELETE") { cancelled++; state = "cancelled"; }
+    const hostile = "log/<img src=x onerror=alert(1)>";
+    return { json: {
       ...await answer.json(), state, listed: { objects: 41200, bytes: 64e9 }, checked: { objects: 100, bytes: 15e7 }, damages: 1, kinds: { "damage: commit": 1, "orphan: pack": 120 },
       findings: [{ severity: "damage", kind: "commit", key: hostile, text: "checksum mismatch", lost: [{ topic: "orders", partition: 0, from: 5, to: 9 }] }, { severity: "orphan", kind: "pack", key: "packs/1" }],
-    } });
+    } };
   });
   await page.reload();
   await card.getByText("100 of 41,200 objects read").waitFor();
@@ -63,7 +63,7 @@ async function progress(t) {
   await card.getByRole("button", { name: "Cancel the check" }).click();
   await card.getByText("The check was cancelled; so far it found 1 damage.").waitFor();
   t.equal(cancelled, 1, "cancellations");
-  await page.unroute("**/fsck");
+  await end();
 }
 
 /** clock: a browser whose clock is wrong by a year. */
@@ -79,10 +79,9 @@ async function clock(t) {
 async function upgrade(t, level) {
   const { page } = t, dialog = page.getByRole("dialog");
   let raised = 0;
-  await page.route("**/upgrade", async route => {
-    if (route.request().method() === "POST") raised++;
-    const answer = await route.fetch();
-    await route.fulfill({ response: answer, json: raised ? await answer.json() : { ...level, level: level.level - 1 } });
+  await t.change("**/upgrade", async (answer, request) => {
+    if (request.method() === "POST") raised++;
+    return { json: raised ? await answer.json() : { ...level, level: level.level - 1 } };
   });
   await page.reload();
   await page.getByText(`${level.level - 1} of ${level.highest_level}`).waitFor();

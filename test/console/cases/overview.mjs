@@ -18,10 +18,7 @@ export async function run(t) {
 async function first(t) {
   const { page } = t;
   let empty = (await t.api("GET", "/status")).json.topics > 0;
-  await page.route("**/status", async route => {
-    const answer = await route.fetch();
-    await route.fulfill({ response: answer, json: { ...await answer.json(), ...(empty ? { topics: 0 } : {}) } });
-  });
+  const end = await t.change("**/status", async answer => ({ json: { ...await answer.json(), ...(empty ? { topics: 0 } : {}) } }));
   await page.reload();
   await page.getByRole("heading", { name: "Send the first event" }).waitFor();
   await t.axe("the start");
@@ -52,7 +49,7 @@ async function first(t) {
   t.equal(await link.getAttribute("href"), "#/topics/events/records", "the link to the event");
   await page.getByRole("button", { name: "Show the overview" }).click();
   await page.getByRole("heading", { name: "Needs attention" }).waitFor();
-  await page.unroute("**/status");
+  await end();
   t.equal(await page.locator("main img").count(), 0, "images in the page");
 }
 
@@ -113,10 +110,7 @@ async function attention(t) {
   await t.api("POST", "/event", { event: "paid", entity_id: "u1" });
   await t.until(async () => (await t.api("GET", "/triggers?counts=true")).json.triggers.find(x => x.id === trigger)?.firings?.states.dead, "a dead delivery");
   // Its last commit is some seconds ago. The page takes the broker's clock from the answer.
-  await page.route("**/groups?*", async route => {
-    const answer = await route.fetch(), headers = answer.headers();
-    await route.fulfill({ response: answer, headers: { ...headers, date: new Date(Date.parse(headers.date) + 3600_000).toUTCString() } });
-  });
+  const end = await t.change("**/groups?*", answer => ({ headers: { ...answer.headers(), date: new Date(Date.parse(answer.headers().date) + 3600_000).toUTCString() } }));
   await page.reload();
   await page.getByText(`Group ${group} is 1,200 records behind and has no member.`).waitFor();
   await page.getByText(`Trigger ${trigger}: 1 delivery was given up.`).waitFor();
@@ -125,7 +119,7 @@ async function attention(t) {
   await t.axe("needs attention");
   await page.getByRole("listitem").filter({ hasText: group }).getByRole("link", { name: "Group" }).click();
   await page.getByRole("heading", { name: group }).waitFor();
-  await page.unroute("**/groups?*");
+  await end();
   await t.api("DELETE", `/triggers/${trigger}`);
   await t.api("DELETE", `/groups?group=${encodeURIComponent(group)}`);
 }

@@ -8,8 +8,9 @@ import type { Group, Status, Trigger } from "../../lib/status";
 /** Item is a sentence with the address and name of a page. */
 interface Item { text: string; href: string; link: string }
 
-/** A group without members that is this far behind, and has not committed for this time, is reported. */
-const farBehind = 1000, silentMs = 10 * 60_000;
+/** A group without members that is farBehind records behind, and has not committed for silentMs, is reported. */
+export const farBehind = 1000;
+const silentMs = 10 * 60_000;
 
 /** helper is the page that helps with a warning of the broker. */
 function helper(warning: string): Pick<Item, "href" | "link"> {
@@ -20,7 +21,7 @@ function ofStatus(s: Status): Item[] {
   const all = (s.warnings ?? []).map(text => ({ text: sentence(text), ...helper(text) }));
   if (!s.ready) all.unshift({ text: `The broker is not ready: ${s.reason ?? s.role}.`, href: to("broker"), link: "Broker" });
   const { state_bytes: used, state_max_bytes: most } = s.memory;
-  if (most && used > 0.9 * most) {
+  if (used > 0.9 * most && used < most) { // beyond it the broker warns
     all.push({ text: `Topics, groups and triggers use ${bytes(used)} of the ${bytes(most)} that they may use; raise --memory-limit.`, href: to("broker"), link: "Broker" });
   }
   return all;

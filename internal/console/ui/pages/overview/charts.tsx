@@ -38,7 +38,7 @@ export function Charts({ status }: { status: Status }) {
   const asked = route.value.query.window ?? "1h", window = windows.some(([w]) => w === asked) ? asked : "1h";
   const stats = useLoad(async signal => sinceStart(await getStats(window, signal)), [window], window === "1h" ? 10_000 : 60_000), s = stats.data;
   return <>
-    <div class="title"><h2>The last <span class="unseen">{window}</span></h2><Window value={window} /></div>
+    <div class="title"><h2>Charts of the last <span class="unseen">{window}</span></h2><Window value={window} /></div>
     <Failure error={stats.error} />
     {s?.reason ? <Note>There are no charts: {s.reason}.</Note> : !s ? !stats.error && <Loading what="Loading the charts" /> : <div class="grid">
       <Chart title="Records per second" times={s.times} format={figure} lines={[

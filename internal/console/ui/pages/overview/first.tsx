@@ -11,7 +11,7 @@ import type { Status } from "../../lib/status";
 
 interface Event { name: string; entity: string; data: string }
 
-interface Stored { topic: string; partition: number; offset: Int; ms: number }
+interface Stored { entity: string; topic: string; partition: number; offset: Int; ms: number }
 
 export function First({ status }: { status: Status }) {
   const [event, set] = useState<Event>({ name: "user_created", entity: "u1", data: '{"name": "Ada", "plan": "free"}' });
@@ -45,8 +45,8 @@ function Form({ event, onEvent, status }: { event: Event; onEvent: (e: Event) =>
   const change = (part: Partial<Event>) => { action.clear(); onEvent({ ...event, ...part }); };
   const send = () => action.run(async () => {
     const began = performance.now();
-    const answer = await call<Omit<Stored, "ms">>("POST", "/event", { body: body(event), headers: { "Content-Type": "application/json" } });
-    const done = { ...answer, ms: performance.now() - began };
+    const answer = await call<Omit<Stored, "ms" | "entity">>("POST", "/event", { body: body(event), headers: { "Content-Type": "application/json" } });
+    const done = { ...answer, entity: event.entity, ms: performance.now() - began };
     set(done);
     announce(sentence(done));
   });
@@ -89,6 +89,7 @@ function Next({ stored, store }: { stored: Stored; store: string }) {
     <p>Next:</p>
     <ul>
       <li><a href={to("topics", stored.topic, "records")}>See it in the topic <bdi>{stored.topic}</bdi></a></li>
+      <li><a href={to("entities", stored.entity)}>Follow <bdi>{stored.entity}</bdi></a>: its events and triggers on a time line</li>
       <li><a href={to("topics", stored.topic, "live")}>Watch the topic live</a>, and send again from a terminal</li>
       {may("write", "trigger") && <li><a href={to("triggers")}>Write a trigger</a>, which calls a webhook when events match an expression</li>}
       <li><a href={to("topics")}>Make a topic</a> for records of your own</li>

@@ -5,9 +5,9 @@ import { bytes, count, plural, seconds } from "../../lib/format";
 import { useLoad } from "../../lib/load";
 import { Button, Chip, Empty, Failure, Loading, Note, Page } from "../../lib/parts";
 import { to, withQuery } from "../../lib/route";
-import { may } from "../../lib/session";
+import { may, session } from "../../lib/session";
 import { getGroups, getStatus, getTriggers, type Status, type Trigger } from "../../lib/status";
-import { Attention, dead } from "./attention";
+import { Attention, dead, farBehind } from "./attention";
 import { Charts } from "./charts";
 import { Costs } from "./cost";
 import { First } from "./first";
@@ -22,12 +22,14 @@ export function Overview() {
 
 function State() {
   const status = useLoad(getStatus, [], 5000), s = status.data;
-  const groups = useLoad(async signal => may("describe", "group") ? getGroups(signal) : undefined, [], 30_000);
+  // All groups are many bytes, so they are loaded only if one is behind.
+  const late = may("describe", "group") && Number(s?.lag.group?.records ?? 0) >= farBehind;
+  const groups = useLoad(async signal => late ? getGroups(signal) : undefined, [late], 30_000);
   const triggers = useLoad(async signal => may("read", "trigger") ? getTriggers(signal) : undefined, [], 30_000);
   // The start of an empty broker stays until another page is opened, also after its first record.
   const [start, showStart] = useState<boolean>();
-  const first = start ?? s?.topics === 0;
-  useEffect(() => { if (s && start === undefined) showStart(s.topics === 0); }, [s]);
+  const empty = s?.topics === 0 && may("write", "topic") && !session.value?.read_only, first = start ?? empty;
+  useEffect(() => { if (s && start === undefined) showStart(empty); }, [s]);
   return <Page title={first ? "Send the first event" : "Overview"} actions={first && s!.topics > 0 && <Button onClick={() => showStart(false)}>Show the overview</Button>}>
     <Failure error={status.error} />
     {!s ? !status.error && <Loading /> : <>

@@ -33,7 +33,7 @@ export function Partitions({ topic, info }: { topic: string; info: Loaded<Topic>
 
 /** Trim deletes the first records of a partition. The offset stays text, since it can exceed a number. */
 function Trim({ topic, of, onClose, onDone }: { topic: string; of: Partition; onClose: () => void; onDone: () => void }) {
-  const [offset, set] = useState(String(of.next_offset)), action = useAction(), valid = /^\d+$/.test(offset);
+  const [offset, set] = useState(String(of.start_offset)), action = useAction(), valid = /^\d+$/.test(offset);
   const gone = valid ? BigInt(offset) - BigInt(of.start_offset) : 0n;
   const trim = async () => {
     if (!valid) return;
