@@ -84,9 +84,9 @@ export function parse(text: string): any {
 }
 
 /** stringify is the reverse of parse. */
-export function stringify(value: unknown): string {
+export function stringify(value: unknown, indent?: number): string {
   const raw = (JSON as unknown as { rawJSON?: (text: string) => unknown }).rawJSON;
-  return JSON.stringify(value, (_, v) => typeof v === "bigint" ? (raw ? raw(String(v)) : Number(v)) : v);
+  return JSON.stringify(value, (_, v) => typeof v === "bigint" ? (raw ? raw(String(v)) : Number(v)) : v, indent);
 }
 
 /** send sends a request with the session and returns the answer. Errors: Problem, AbortError. */

@@ -50,6 +50,7 @@ function Form({ of: t }: { of: Partial<Trigger> }) {
     const signal = (abort.current = new AbortController()).signal;
     choose({ ...draft });
     show(undefined); step(undefined); stop(false);
+    announce("The dry run has begun");
     const ok = await action.run(async () => {
       try {
         show(await dryRun(draft, signal, step));
@@ -73,7 +74,7 @@ function Form({ of: t }: { of: Partial<Trigger> }) {
       </div>
       <div class="actions"><Button kind="primary" type="submit" busy={action.busy}>Run</Button>{action.busy && <Button onClick={() => abort.current!.abort()}>Cancel</Button>}</div>
     </Card></form>
-    {action.busy && <p role="status">{progress ? <><progress aria-label="Progress of the dry run" value={progress.percent} max={100} /> {count(progress.read)} of {plural(progress.total, "record")} read</> : "Waiting for the broker …"}</p>}
+    {action.busy && <p>{progress ? <><progress aria-label="Progress of the dry run" value={progress.percent} max={100} /> {count(progress.read)} of {plural(progress.total, "record")} read</> : "Waiting for the broker …"}</p>}
     {stopped && <Note>Cancelled. The broker stopped reading, and there is no result.</Note>}
     <Failure error={action.error} />
     {result && <Outcome of={result} trigger={q.trigger} />}

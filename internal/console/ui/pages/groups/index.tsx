@@ -94,7 +94,7 @@ function Offsets({ of: g }: { of: Group }) {
       { name: "End", cell: o => count(o.next_offset), num: true },
       { name: "Lag", cell: o => count(o.lag), num: true },
       { name: "Committed at", cell: o => <When t={o.committed_at} /> },
-      { name: "Metadata", cell: o => <bdi>{o.metadata}</bdi> },
+      ...(g.offsets.some(o => o.metadata) ? [{ name: "Metadata", cell: (o: Offset) => <bdi>{o.metadata}</bdi> }] : []),
     ]} /> : <Empty>The group has no committed offsets in topics that you may see. Its members read from where their own settings say.</Empty>}
   </Card>;
 }

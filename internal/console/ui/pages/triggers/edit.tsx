@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { at, call, parse, Problem } from "../../lib/api";
+import { at, call, parse, Problem, stringify } from "../../lib/api";
 import { plural } from "../../lib/format";
 import { useAction, useLoad } from "../../lib/load";
 import { announce, Button, Card, Choice, Failure, Field, Loading, Note, Page, Text } from "../../lib/parts";
@@ -27,7 +27,7 @@ function draftOf(t: Partial<Trigger>): Draft {
   const { url = "", topic = "", secrets: _, ...rest } = t.deliver ?? {};
   return {
     id: t.id ?? "", expr: t.text ?? "", topic: t.topic ?? "", fire: t.fire ?? "once", cooldown: t.cooldown ?? "", backfill: t.backfill ?? "silent", carry: t.carry_fired ?? true,
-    retract: t.on_retract === "notify", target: t.deliver ? "keep" : "", url, secrets: "", to: topic, more: Object.keys(rest).length ? JSON.stringify(rest, null, 2) : "",
+    retract: t.on_retract === "notify", target: t.deliver ? "keep" : "", url, secrets: "", to: topic, more: Object.keys(rest).length ? stringify(rest, 2) : "",
   };
 }
 

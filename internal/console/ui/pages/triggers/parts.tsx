@@ -1,7 +1,7 @@
 // Parts of the pages of triggers, firings and dry runs.
 
 import { useEffect, useRef } from "preact/hooks";
-import { parse, type Problem } from "../../lib/api";
+import { parse, stringify, type Problem } from "../../lib/api";
 import { count, localTime, seconds } from "../../lib/format";
 import { Chip, Empty, Field, Table, When, type Column } from "../../lib/parts";
 import { to, withQuery } from "../../lib/route";
@@ -43,7 +43,7 @@ export function ExpressionField({ value, onValue, error }: { value: string; onVa
 
 /** Json shows a value as JSON. */
 export function Json({ value, label }: { value: unknown; label: string }) {
-  return <pre tabIndex={0} role="region" aria-label={label}><code>{JSON.stringify(value, (_, v) => typeof v === "bigint" ? String(v) : v, 2)}</code></pre>;
+  return <pre tabIndex={0} role="region" aria-label={label}><code>{stringify(value, 2)}</code></pre>;
 }
 
 /** TriggerState shows whether a trigger works. */
