@@ -74,6 +74,56 @@ export async function run(t) {
   await search(t, records, waitFor);
   await hostileValues(t);
   await largeValues(t);
+  await stop(t, records);
+  await secrets(t);
+}
+
+/** stop ends a search that is under way: what was found stays, and the search can go on. */
+async function stop(t, records) {
+  const { page } = t;
+  let release;
+  const held = new Promise(done => { release = done; });
+  let asked = 0;
+  await page.route(/\/records\?.*contains=/, async route => {
+    if (++asked > 1) await held; // the second partition
+    await route.continue();
+  });
+  await t.open("#/topics/records/records?contains=" + encodeURIComponent(`"n":`));
+  await page.getByText(/^\d+ records found, looked at \d+ of 120\.$/).waitFor();
+  const found = Number((await page.getByText(/records found/).textContent()).match(/^\d+/)[0]);
+  t.ok(found > 0 && found < 50, `the first hits are shown while the search runs: ${found}`);
+  await t.axe("a search under way");
+  await page.getByRole("button", { name: "Stop" }).click();
+  release();
+  await page.getByText("Stopped.").waitFor();
+  await page.unroute(/\/records\?.*contains=/);
+  const shown = await page.getByRole("table", { name: "Records of records" }).getByRole("link").count();
+  await page.getByRole("link", { name: "Search older" }).click();
+  const rest = Math.min(50, records.length - shown);
+  await t.until(async () => await page.getByRole("table", { name: "Records of records" }).getByRole("link").count() === rest && !(await page.getByText("Stopped.").count()), "the search goes on where it stopped");
+}
+
+/** secrets of webhooks are shown only on demand. */
+async function secrets(t) {
+  const { page } = t;
+  const r = await t.api("PUT", "/triggers/records-secret", { expr: "records_secret", deliver: { url: "https://hooks.example.com/x", secrets: ["whsec_" + Buffer.from("records-secret-records-secret").toString("base64")] } });
+  if (r.status > 201) throw new Error(r.text);
+  await t.open("#/topics/triggers/records");
+  const table = page.getByRole("table", { name: "Records of triggers" });
+  await table.getByText("hidden").first().waitFor();
+  const at = await table.getByRole("link").first().textContent();
+  await table.getByRole("link").first().click();
+  await page.getByText("The value is hidden.").waitFor();
+  t.equal(await page.getByRole("link", { name: "Send again" }).count(), 0, "a hidden value is not copied");
+  await t.axe("hidden values");
+  await t.open("#/topics/triggers/produce?copy=" + at);
+  await page.getByRole("form", { name: "Send a record" }).waitFor();
+  t.equal(await page.getByLabel("Value", { exact: true }).inputValue(), "", "a hidden value in the form");
+  await t.open("#/topics/triggers/records");
+  t.ok(!(await page.locator("main").textContent()).includes("hooks.example.com"), "a hidden value in the list");
+  await page.getByRole("button", { name: "Show the values" }).click();
+  await table.getByText("hooks.example.com").waitFor();
+  await t.api("DELETE", "/triggers/records-secret");
 }
 
 async function search(t, records, waitFor) {

@@ -6,7 +6,20 @@ const seconds = Number(process.env.CONSOLE_TAIL_SECONDS ?? 20), rate = Number(pr
 
 export async function run(t) {
   await behaviour(t);
+  await revoked(t);
   await load(t);
+}
+
+/** revoked: the stream of a token ends with the token, and the login comes back. */
+async function revoked(t) {
+  const { token } = (await t.api("POST", "/tokens", { id: "tail-viewer", preset: "viewer" })).json;
+  const viewer = await t.login(token);
+  await viewer.open("#/topics/tail-behaviour/live");
+  await viewer.page.getByText("Waiting for records.").waitFor();
+  t.equal(await viewer.page.getByRole("link", { name: "Produce" }).count(), 0, "a viewer does not send records");
+  viewer.allow(/401/);
+  await t.api("DELETE", `/tokens/tail-viewer`);
+  await viewer.page.getByLabel("API key or token").waitFor({ timeout: 60_000 });
 }
 
 /** produce appends records with their numbers, over the partitions of a topic. */

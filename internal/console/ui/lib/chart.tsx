@@ -68,9 +68,9 @@ function Canvas({ times, ...shape }: Shape & { times: readonly number[] }) {
     let gone = false;
     const size = new ResizeObserver(() => host.current && plot.current?.setSize({ width: host.current.clientWidth, height }));
     load().then(library => {
-      if (gone) return;
-      plot.current = new library(optionsOf(shape, host.current!.clientWidth), current.current, host.current!);
-      size.observe(host.current!);
+      if (gone || !host.current) return; // the page was left meanwhile
+      plot.current = new library(optionsOf(shape, host.current.clientWidth), current.current, host.current);
+      size.observe(host.current);
     }, () => { library = undefined; fail(true); });
     return () => { gone = true; size.disconnect(); plot.current?.destroy(); plot.current = undefined; };
   }, [shape.lines.map(l => l.name).join()]);

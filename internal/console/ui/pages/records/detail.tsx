@@ -64,7 +64,7 @@ function Facts({ topic, at, r, keys, hidden }: { topic: string; at: string; r: R
     </dl>
     <p class="actions">
       {value && !hidden && <CopyValue value={value} cut={cut} />}
-      {may("write", "topic") && !session.value?.read_only && <a href={withQuery(to("topics", topic, "produce"), { copy: at })}>Send again</a>}
+      {!hidden && may("write", "topic") && !session.value?.read_only && <a href={withQuery(to("topics", topic, "produce"), { copy: at })}>Send again</a>}
       {keys && key && <a href={withQuery(to("topics", topic, "records"), { from: "key", ...key })}>History of this key</a>}
       {entity !== undefined && <a href={to("entities", entity)}>Time line of <bdi>{entity}</bdi></a>}
     </p>

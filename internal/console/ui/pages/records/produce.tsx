@@ -10,6 +10,7 @@ import { choose, route, to, withQuery } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import type { Topic } from "../../lib/topics";
 import { jsonOf } from "../../lib/value";
+import { useReveal } from "./detail";
 
 const copyMax = 1 << 20;
 
@@ -18,20 +19,22 @@ interface Sent { partition: number; offset: Int; time?: Int | string }
 /** Produce is the tab of a topic that sends one record. */
 export function Produce({ topic, info }: { topic: string; info: Loaded<Topic> }) {
   const q = route.value.query, events = topic === session.value?.events_topic && q.form !== "record";
-  const copied = useLoad(async signal => q.copy && /^\d+:\d+$/.test(q.copy) ? recordAt(topic, q.copy, copyMax, signal) : undefined, [topic, q.copy]);
+  const { hidden, note } = useReveal(topic);
+  const copied = useLoad(async signal => q.copy && !hidden && /^\d+:\d+$/.test(q.copy) ? recordAt(topic, q.copy, copyMax, signal) : undefined, [topic, q.copy, hidden]);
   if (session.value?.read_only) return <Empty>This broker is read-only: it follows another one and takes no writes.</Empty>;
   if (!may("write", "topic")) return <Empty>Your key has no right to write to topics.</Empty>;
   if (copied.loading || !info.data) return copied.error ? <Failure error={copied.error} /> : <Loading />;
   const from = copied.data, cut = from?.value_bytes !== undefined;
   const text = typeof from?.value === "string" ? from.value : undefined, event = from && !cut && entityOf(jsonOf(text)) !== undefined;
   return <>
+    {q.copy && note}
     <Failure error={copied.error} />
-    {q.copy && !from && !copied.error && <Note kind="warn">There is no record {q.copy} to send again.</Note>}
+    {q.copy && !from && !hidden && !copied.error && <Note kind="warn">There is no record {q.copy} to send again.</Note>}
     {cut && <Note kind="warn">The value of record {q.copy} is larger than 1 MiB and is not copied. Use <code>seb produce</code>.</Note>}
     {topic === session.value?.events_topic && <div class="views" role="group" aria-label="What is sent">
       <button type="button" class="quiet" aria-pressed={events} onClick={() => choose({ form: undefined })}>Event</button>
       <button type="button" class="quiet" aria-pressed={!events} onClick={() => choose({ form: "record" })}>Record</button></div>}
-    {events ? <EventForm topic={topic} from={event ? text : undefined} /> : <RecordForm topic={topic} partitions={info.data.partitions.length} from={from} key={q.copy} />}
+    {events ? <EventForm topic={topic} from={event ? text : undefined} /> : <RecordForm topic={topic} partitions={info.data.partitions.length} from={from} key={q.copy + String(hidden)} />}
   </>;
 }
 
