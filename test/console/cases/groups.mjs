@@ -12,6 +12,7 @@ export async function run(t) {
   await reset(t);
   await moved(t);
   await members(t);
+  await huge(t);
   await remove(t);
   await narrow(t);
 }
@@ -129,6 +130,21 @@ async function moved(t) {
   await page.getByRole("button", { name: "Reset 1 partition" }).click();
   await page.getByRole("table").waitFor({ state: "detached" });
   t.equal(await committed(t, "mail"), [8, 30], "after the second reset");
+}
+
+/** An offset beyond 2^53 is shown and compared exactly. */
+async function huge(t) {
+  const { page } = t;
+  t.equal((await t.api("PUT", "/offsets?group=huge&topic-name=shop&partition=0", '{"offset":9007199254740993}', { "Content-Type": "application/json" })).status, 200, "commit");
+  await t.open("#/groups/huge");
+  await page.getByText("9,007,199,254,740,993").waitFor();
+  await t.open("#/groups/huge/reset?topic=shop&to=shift&offset=-9007199254740986&partitions=0");
+  await page.getByRole("button", { name: "Preview" }).click();
+  await page.getByRole("table").waitFor();
+  t.equal((await cells(t, "Preview of the reset"))[0].slice(1, 4), ["9,007,199,254,740,993", "7", "23 read again"], "the preview of a large offset");
+  await page.getByRole("button", { name: "Reset 1 partition" }).click();
+  await page.getByText("1 partition reset.").first().waitFor();
+  t.equal(await committed(t, "huge"), [7], "after the reset of a large offset");
 }
 
 /** A group with members is refused in the broker's words. */

@@ -9,8 +9,9 @@ export interface Session { principal: string; session?: string; expires?: string
 /** session is the present one; null: the login is shown; undefined: not known yet. */
 export const session = signal<Session | null | undefined>(undefined);
 
-/** may reports whether the client may perform an operation on some resource of a type. */
+/** may reports whether the client may perform an operation on some resource of a type. A read-only broker changes nothing. */
 export function may(operation: string, resource: string): boolean {
+  if (session.value?.read_only && !/^(read|describe)/.test(operation)) return false;
   return session.value?.may[resource]?.includes(operation) ?? false;
 }
 

@@ -6,7 +6,7 @@ import { count, plural } from "../../lib/format";
 import { useAction, useLoad } from "../../lib/load";
 import { announce, Button, Card, Chip, Confirm, Empty, Failure, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
 import { choose, go, route, to, withQuery } from "../../lib/route";
-import { may } from "../../lib/session";
+import { may, session } from "../../lib/session";
 import { Reset } from "./reset";
 
 /** Offset is the committed offset of a group in one partition. */
@@ -75,7 +75,7 @@ function List() {
 function One({ name }: { name: string }) {
   const group = useLoad(signal => loadGroup(name, signal), [], 5000), g = group.data;
   return <Page title={name} lead={<a href={to("groups")}>All groups</a>} actions={<>
-    {may("read", "group") && <a class="button" href={withQuery(to("groups", name, "reset"), { topic: g?.offsets[0]?.topic })}>Reset offsets</a>}
+    {may("read", "group") && !session.value!.read_only && <a class="button" href={withQuery(to("groups", name, "reset"), { topic: g?.offsets[0]?.topic })}>Reset offsets</a>}
     {g?.offsets.length && may("delete", "group") ? <Delete name={name} of={g} /> : null}
   </>}>
     <Failure error={group.error} />
