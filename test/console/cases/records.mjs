@@ -63,6 +63,9 @@ export async function run(t) {
   t.ok(await detail.getByText(`trace: ${second.headers[0].value}`).isVisible(), "headers of the record");
   t.ok((await detail.getByRole("region", { name: "Value" }).textContent()).includes("9007199254740993"), "a number beyond 2^53 in the tree");
   await t.axe("a record beside the list");
+  await page.setViewportSize({ width: 320, height: 700 });
+  t.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page fits into 320 pixels");
+  await page.setViewportSize({ width: 1280, height: 800 });
   await t.picture("record");
   await page.keyboard.press("Escape");
   await t.until(async () => !await detail.count(), "Escape closes the record");
@@ -75,6 +78,8 @@ export async function run(t) {
   await hostileValues(t);
   await largeValues(t);
   await stop(t, records);
+  await disorder(t);
+  await many(t);
   await secrets(t);
 }
 
@@ -101,6 +106,36 @@ async function stop(t, records) {
   await page.getByRole("link", { name: "Search older" }).click();
   const rest = Math.min(50, records.length - shown);
   await t.until(async () => await page.getByRole("table", { name: "Records of records" }).getByRole("link").count() === rest && !(await page.getByText("Stopped.").count()), "the search goes on where it stopped");
+}
+
+/** many partitions are not read at once. */
+async function many(t) {
+  const { page } = t;
+  await t.api("PUT", "/topic?topic-name=records-many", { partitions: 101 });
+  const lines = Array.from({ length: 2000 }, (_, i) => JSON.stringify({ key: `k${i}`, value: `v${i}` }));
+  await t.api("POST", "/records?topic-name=records-many", lines.join("\n"), { "Content-Type": "application/x-ndjson" });
+  await t.open("#/topics/records-many/records");
+  await page.getByText("more than 100 partitions: choose one").waitFor();
+  await page.getByLabel("Partition").selectOption("100");
+  await page.getByRole("table", { name: "Records of records-many" }).waitFor();
+  t.ok((await page.getByRole("table").getByRole("link").allTextContents()).every(at => at.startsWith("100:")), "records of one partition");
+  await t.open("#/topics/records-many/live");
+  await page.getByText("A stream has at most 100 partitions").waitFor();
+  await page.getByLabel("Partition").selectOption("7");
+  await page.getByText("Waiting for records.").waitFor();
+  await t.api("POST", "/records?topic-name=records-many&partition=7", { value: "one" });
+  await page.getByText("1 record received").waitFor();
+}
+
+/** times that are not in the order of offsets do not change the order of a partition. */
+async function disorder(t) {
+  const { page } = t, topic = "records-disorder", lines = [3, 1, 2].map(n => JSON.stringify({ value: `v${n}`, timestamp: 1_700_000_000_000 + n }));
+  await t.api("POST", `/records?topic-name=${topic}`, lines.join("\n"), { "Content-Type": "application/x-ndjson" });
+  for (const [query, want] of [["", ["0:2", "0:1", "0:0"]], ["?from=oldest", ["0:0", "0:1", "0:2"]], ["?contains=v", ["0:2", "0:1", "0:0"]]]) {
+    await t.open(`#/topics/${topic}/records${query}`);
+    const table = page.getByRole("table", { name: `Records of ${topic}` });
+    await t.until(async () => await table.count() && (await table.getByRole("link").allTextContents()).join() === want.join(), `the order of offsets${query}`);
+  }
 }
 
 /** secrets of webhooks are shown only on demand. */
@@ -135,6 +170,7 @@ async function search(t, records, waitFor) {
   await waitFor(found, "the records that match where");
   await page.getByText("10 records found, looked at 120 of 120. All looked at.").waitFor();
   await t.axe("a search");
+  t.equal(await page.evaluate(() => document.activeElement.labels?.[0]?.textContent), "Where", "the focus stays in the form");
   await page.getByLabel("Contains").fill(`"n":25`);
   await page.getByRole("button", { name: "Read" }).click();
   await waitFor(found.filter(r => r.value.includes(`"n":25`)), "the records that match both");

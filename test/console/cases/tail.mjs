@@ -120,7 +120,7 @@ async function heaps(page) {
 
 async function load(t) {
   const { page } = t, topic = "tail-load", value = `,\\"text\\":\\"${"x".repeat(270)}\\"`;
-  await t.api("PUT", `/topic?topic-name=${topic}`, { partitions: 3 });
+  await t.api("PUT", `/topic?topic-name=${topic}`, { partitions: 3, settings: { "retention-bytes": "256MiB" } });
   const heap = await heaps(page);
   await t.open(`#/topics/${topic}/live`);
   await page.getByText("Waiting for records.").waitFor();
@@ -149,7 +149,7 @@ async function load(t) {
   t.equal(await page.getByText(/skipped/).count(), 0, "notes of skipped records");
   const frames = (await page.evaluate(() => globalThis.__frames)).sort((a, b) => a - b), at = q => frames[Math.min(frames.length - 1, Math.floor(q * frames.length))].toFixed(1);
   const mb = n => (n / 1e6).toFixed(1);
-  console.log(`tail: ${sent} records in ${took.toFixed(1)} s (${Math.round(sent / took)} a second), all received; frames p50 ${at(0.5)} p95 ${at(0.95)} p99 ${at(0.99)} max ${at(1)} ms; ` +
+  console.log(`figure: live tail: ${sent} records in ${took.toFixed(1)} s (${Math.round(sent / took)} a second), all received; frames p50 ${at(0.5)} p95 ${at(0.95)} p99 ${at(0.99)} max ${at(1)} ms; ` +
     `heap at most ${mb(most.page)} MB in the page and ${mb(most.workers)} MB in its worker`);
   t.equal(most.count, 1, "workers of the page");
   t.ok(most.page + most.workers <= 60e6, `heap: ${mb(most.page + most.workers)} MB, at most 60`);

@@ -50,7 +50,7 @@ export function positionsOf(text: string): Positions | undefined {
 /** Want says what is read: `count` records from the positions, older or newer ones, that match the filter. */
 export interface Want { topic: string; from: Positions; older: boolean; count: number; where?: string; contains?: string; signal: AbortSignal }
 
-/** Got is what was read. low and high are the positions before and behind the records; end: there are no more in this direction. */
+/** Got is what was read, in the direction of reading. low and high are the positions before and behind the records; end: there are no more in this direction. */
 export interface Got { records: Rec[]; low: Positions; high: Positions; end: boolean; looked: number; total: number; stopped: boolean }
 
 // valueCut is how many bytes of a value a list gets. scanBytes bounds one request of a search, so
@@ -91,6 +91,19 @@ class Source {
   }
 }
 
+const before = (a: Rec, b: Rec, older: boolean) => older ? a.timestamp > b.timestamp : a.timestamp < b.timestamp;
+
+/** merged orders records by time as far as that keeps the order within each partition. */
+function merged(records: Rec[], older: boolean): Rec[] {
+  const queues = [...new Set(records.map(r => r.partition))].map(p => records.filter(r => r.partition === p)), all: Rec[] = [];
+  while (all.length < records.length) {
+    let next: Rec[] | undefined;
+    for (const q of queues) if (q[0] && (!next || before(q[0], next[0]!, older))) next = q;
+    all.push(next!.shift()!);
+  }
+  return all;
+}
+
 /**
  * read reads records. Records of several partitions are ordered by time as far as that keeps the
  * order within each. A search instead takes what it finds first, tells `progress` at most twice a
@@ -106,7 +119,7 @@ export async function read(want: Want, bounds: Topic, progress?: (got: Got) => v
   const taken: Rec[] = [], search = !!(want.where || want.contains);
   const got = (): Got => {
     const ends: Positions = new Map(sources.map(s => [s.partition, s.position()]));
-    return { records: taken, low: want.older ? ends : want.from, high: want.older ? want.from : ends, total, looked: sources.reduce((n, s) => n + s.looked, 0),
+    return { records: search ? merged(taken, want.older) : taken, low: want.older ? ends : want.from, high: want.older ? want.from : ends, total, looked: sources.reduce((n, s) => n + s.looked, 0),
       end: sources.every(s => s.done && !s.ready.length), stopped: !!stop?.aborted };
   };
   let told = 0;
@@ -116,13 +129,13 @@ export async function read(want: Want, bounds: Topic, progress?: (got: Got) => v
       if (!open) break;
       await open.more(want.count - taken.length);
       taken.push(...open.ready.splice(0));
-      if (progress && performance.now() - told >= 500) { progress({ ...got(), records: [...taken] }); told = performance.now(); }
+      if (progress && performance.now() - told >= 500) { progress(got()); told = performance.now(); }
       continue;
     }
     const share = Math.min(want.count - taken.length, Math.ceil(2 * want.count / sources.length) + 4);
     await Promise.all(sources.filter(s => !s.done && !s.ready.length).map(s => s.more(share)));
     let next: Source | undefined;
-    for (const s of sources) if (s.ready[0] && (!next || (want.older ? s.ready[0].timestamp > next.ready[0]!.timestamp : s.ready[0].timestamp < next.ready[0]!.timestamp))) next = s;
+    for (const s of sources) if (s.ready[0] && (!next || before(s.ready[0], next.ready[0]!, want.older))) next = s;
     if (!next) { if (sources.every(s => s.done)) break; else continue; }
     taken.push(next.ready.shift()!);
   }

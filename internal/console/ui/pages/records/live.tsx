@@ -38,14 +38,15 @@ function between(from: string, until: string): number {
 export function Live({ topic, info }: { topic: string; info: Loaded<Topic> }) {
   const { partition, where, contains } = route.value.query;
   return <>
-    <Scope topic={topic} partitions={info.data?.partitions.length ?? 1} key={JSON.stringify([partition, where, contains])} />
+    <Scope topic={topic} partitions={info.data?.partitions.length ?? 1} />
     {info.data && info.data.partitions.length > 100 && !partition ? <Note>A stream has at most 100 partitions, and this topic has {info.data.partitions.length}: choose one.</Note>
       : info.data && <Stream topic={topic} info={info.data} key={JSON.stringify([topic, partition, where, contains])} />}
   </>;
 }
 
 function Scope({ topic, partitions }: { topic: string; partitions: number }) {
-  const q = route.value.query, [draft, set] = useState({ partition: q.partition ?? "", where: q.where ?? "", contains: q.contains ?? "" });
+  const q = route.value.query, here = { partition: q.partition ?? "", where: q.where ?? "", contains: q.contains ?? "" }, [draft, set] = useState(here);
+  useEffect(() => set(here), [JSON.stringify(here)]);
   const apply = (d: typeof draft) => go(withQuery(to("topics", topic, "live"), { partition: d.partition, where: d.where.trim(), contains: d.contains }));
   return <form class="card row scope" aria-label="What is followed" onSubmit={e => { e.preventDefault(); apply(draft); }}>
     {partitions > 1 && <Choice label="Partition" value={draft.partition} onValue={partition => apply({ ...draft, partition })}
@@ -114,7 +115,7 @@ function Stream({ topic, info }: { topic: string; info: Topic }) {
       </span>
     </div>
     {tail.problem && <div class="failure" role="alert"><p>{tail.problem.detail}</p></div>}
-    {skipped > 0 && <Note kind="warn">{plural(skipped, "offset")} skipped: they are in the <a href={withQuery(to("topics", topic, "records"), {})}>records</a>, not here.{behindMax && ` The tail skips what it is more than ${count(behindMax)} records behind.`}</Note>}
+    {skipped > 0 && <Note kind="warn">{plural(skipped, "offset")} skipped: they are in the <a href={withQuery(to("topics", topic, "records"), {})}>records</a>, not here. The tail skips to the end when it is more than {count(behindMax)} offsets behind.</Note>}
     {note}
     <div class={q.open ? "docked" : ""}>
       <section aria-label="Newest records" class="records live" onFocusCapture={e => { if ((e.target as HTMLElement).tagName === "A") hold(); }}>

@@ -14,7 +14,7 @@ import { Scope } from "./scope";
 const pageOf = 50, partitionsMax = 100;
 
 /** Page is one page of a list, with the addresses of its neighbours. */
-interface Page extends Partial<Got> { topic: Topic; records: Rec[]; after?: string }
+interface Page extends Partial<Got> { topic: Topic; records: Rec[]; older: boolean; after?: string }
 
 /** startOf returns where reading begins, by the scope in the address. */
 async function startOf(q: Record<string, string>, t: Topic, signal: AbortSignal): Promise<{ from: Positions; older: boolean }> {
@@ -42,13 +42,13 @@ async function historyOf(q: Record<string, string>, topic: Topic, signal: AbortS
   // An empty key is one, too; the parameter must be there.
   const path = q.key64 ? "/key/history" : "/key/history?key=" + encodeURIComponent(q.key ?? "");
   const found = await call<{ records: Rec[]; next?: string }>("GET", path, { signal, query });
-  return { topic, records: found.records, after: found.next, end: !found.next };
+  return { topic, records: found.records, older: true, after: found.next, end: !found.next };
 }
 
 /** Records is the tab of a topic with its records. */
 export function Records({ topic, info }: { topic: string; info: Loaded<Topic> }) {
   const q = route.value.query, searching = q.from !== "key" && !!(q.where || q.contains);
-  const [progress, setProgress] = useState<Got>(), stop = useRef(new AbortController());
+  const [progress, setProgress] = useState<Got & { older: boolean }>(), stop = useRef(new AbortController());
   const { open: _o, view: _v, ...scope } = q;
   const page = useLoad<Page>(async signal => {
     setProgress(undefined);
@@ -56,42 +56,33 @@ export function Records({ topic, info }: { topic: string; info: Loaded<Topic> })
     if (q.from === "key") return historyOf(q, t, signal);
     const { from, older } = await startOf(q, t, signal);
     const busy = t.partitions.filter(p => from.has(p.partition) && p.start_offset !== p.next_offset).length;
-    if (busy > partitionsMax) return { topic: t, records: [] };
+    if (busy > partitionsMax) return { topic: t, records: [], older };
     stop.current = new AbortController();
-    const got = await read({ topic, from, older, count: pageOf, where: q.where, contains: q.contains, signal }, t, setProgress, stop.current.signal);
+    const got = await read({ topic, from, older, count: pageOf, where: q.where, contains: q.contains, signal }, t, got => setProgress({ ...got, older }), stop.current.signal);
     if (searching) announce(`${plural(got.records.length, "record")} found`);
-    return { topic: t, ...got };
+    return { topic: t, older, ...got };
   }, [topic, JSON.stringify(scope)]);
   const { hidden, note } = useReveal(topic);
   const newest = !q.from || q.from === "newest" || q.from === "key", got = page.loading ? progress : page.data, t = info.data ?? page.data?.topic;
-  const records = inOrder(got?.records ?? [], newest, q.from === "key");
+  const records = got ? got.older === newest ? got.records : got.records.toReversed() : [];
   const close = () => { const at = q.open; choose({ open: undefined, view: undefined }); document.getElementById("at-" + at)?.focus(); };
   return <>
-    {t && <Scope topic={t} key={JSON.stringify(scope)} />}
+    {t && <Scope topic={t} />}
     {note}
-    <Failure error={page.error} />
+    <Failure error={page.error?.message === info.error?.message ? undefined : page.error} />
     {page.data && !page.data.low && q.from !== "key" && <Note>This topic has records in more than {partitionsMax} partitions: choose one.</Note>}
     <div class={q.open ? "docked" : ""}>
       <section aria-label="Records">
         {page.loading && !progress && <Loading what={searching ? "Searching" : "Reading"} />}
         {searching && got?.looked !== undefined && <Searched got={got as Got} running={page.loading} onStop={() => stop.current.abort()} />}
         {records.length > 0 && <List topic={topic} records={records} hidden={hidden} open={q.open} />}
-        {page.data && !page.loading && !records.length && <Empty>{searching ? "No record matches in what was looked at." : "No records here."}</Empty>}
+        {page.data && !page.loading && !records.length && (page.data.low || q.from === "key") && <Empty>{searching ? "No record matches in what was looked at." : "No records here."}</Empty>}
         {page.data && !page.loading && <Paging page={page.data} newest={newest} searching={searching} />}
       </section>
       {q.open && /^\d+:\d+$/.test(q.open) && <Detail topic={topic} at={q.open} keys={!!t && hasKeys(t)} hidden={hidden} onClose={close} />}
     </div>
   </>;
 }
-
-/** inOrder sorts what a page shows. The history of a key has its own order. */
-function inOrder(records: Rec[], newest: boolean, asIs: boolean): Rec[] {
-  if (asIs) return records;
-  const way = newest ? -1 : 1;
-  return [...records].sort((a, b) => way * (a.timestamp === b.timestamp && a.partition === b.partition ? compare(a.offset, b.offset) : compare(a.timestamp, b.timestamp) || a.partition - b.partition));
-}
-
-const compare = (a: number | bigint, b: number | bigint) => a < b ? -1 : a > b ? 1 : 0;
 
 function Searched({ got, running, onStop }: { got: Got; running: boolean; onStop: () => void }) {
   const state = running ? "" : got.stopped ? " Stopped." : got.end ? " All looked at." : "";

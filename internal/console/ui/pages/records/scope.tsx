@@ -1,6 +1,6 @@
 // What is read of a topic: from where, of which partition, and which records.
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Button, Choice, Field, Text } from "../../lib/parts";
 import { hasKeys } from "../../lib/records";
 import { choose, go, route, to, withQuery } from "../../lib/route";
@@ -16,7 +16,9 @@ function forInput(time: string | undefined): string {
 /** Scope is the form above the list. It changes the address. */
 export function Scope({ topic }: { topic: Topic }) {
   const q = route.value.query, indexed = hasKeys(topic);
-  const [draft, set] = useState({ from: q.from || "newest", at: q.at ?? "", key: q.key ?? "", partition: q.partition ?? "", where: q.where ?? "", contains: q.contains ?? "" });
+  const here = { from: q.from || "newest", at: q.at ?? "", key: q.key ?? "", partition: q.partition ?? "", where: q.where ?? "", contains: q.contains ?? "" };
+  const [draft, set] = useState(here);
+  useEffect(() => set(here), [JSON.stringify(here)]); // a link or the browser's way back
   const [error, setError] = useState("");
   const byKey = draft.from === "key", positioned = draft.from === "offset" || draft.from === "time";
   const apply = (d: typeof draft) => {
