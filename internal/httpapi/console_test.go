@@ -193,7 +193,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: %d %v", part, f.status, f.header)
 		}
 	}
-	if files != 3 {
+	if files != 4 {
 		t.Errorf("the page refers to %d files", files)
 	}
 	for _, path := range []string{"/console/x", "/console/../topics", "/console/0000000000000000/app.js"} {
