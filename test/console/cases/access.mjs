@@ -124,6 +124,7 @@ async function revoke(t, id) {
 /** viewer sees the own token alone, and nothing that changes another. Each page works. */
 async function viewer(t) {
   const id = "viewer" + Date.now();
+  await t.api("POST", "/event", { event: "seen", entity_id: "u1" }); // makes the topic of events
   const { token } = (await t.api("POST", "/tokens", { id, preset: "viewer" })).json;
   const v = await t.login(token);
   await v.open("#/access");

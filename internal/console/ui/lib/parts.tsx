@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { signal } from "@preact/signals";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { now, type Problem } from "./api";
 import { fromNow, localTime, utcTime } from "./format";
 import { route, to } from "./route";
@@ -161,16 +161,21 @@ export function Tabs({ label, tabs, here = to(...route.value.path) }: { label: s
 }
 
 /**
- * Dialog is a modal window. The browser keeps the focus inside and returns it; Escape closes it.
+ * Dialog is a modal window: the focus stays inside and returns to where it was; Escape closes it.
  */
 export function Dialog({ title, onClose, children }: Children & { title: string; onClose: () => void }) {
   const ref = useRef<HTMLDialogElement>(null), id = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
-    ref.current!.showModal();
-    return () => before?.focus();
+    const dialog = ref.current!;
+    dialog.showModal();
+    return () => {
+      dialog.close(); // the rest of the page takes no focus before
+      before?.focus();
+    };
   }, []);
-  return <dialog ref={ref} aria-labelledby={id} onClose={onClose} onCancel={onClose}>
+  // The dialog ends in one way, and a layout effect ends at once: it never is closed without the focus being back.
+  return <dialog ref={ref} aria-labelledby={id} onCancel={e => { e.preventDefault(); onClose(); }}>
     <h2 id={id}>{title}</h2>{children}
   </dialog>;
 }

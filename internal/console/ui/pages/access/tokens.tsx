@@ -61,7 +61,7 @@ function NoTokens() {
 /** Shown shows a secret. It is not kept anywhere. */
 export function Shown({ made, children }: { made: Created; children?: preact.ComponentChildren }) {
   return <Card title={`Secret of ${made.id}`}>
-    <Copied text={made.token} label={`Secret of ${made.id}`} />
+    <Copied text={made.token} label="The secret" />
     <Note kind="warn">Store it now. The broker does not store it, and nobody can show it again.</Note>
     {made.hint && <Note>{made.hint}</Note>}
     {children}

@@ -21,6 +21,7 @@ function topicOfEvents(): string { return route.value.query.topic ?? session.val
 
 /** whyNot explains that the events of an entity cannot be listed. */
 function WhyNot({ error, topic }: { error: Problem; topic: string }) {
+  if (error.code === "unknown_topic" && topic === session.value!.events_topic) return <Empty>There are no events yet. The first one makes the topic <bdi>{topic}</bdi>: <a href={to("overview")}>send it</a>.</Empty>;
   return <Failure error={error}>{/index/.test(error.code + error.message) && <p><a href={to("topics", topic, "keys")}>Keys of <bdi>{topic}</bdi></a> has a switch for the index.</p>}</Failure>;
 }
 
