@@ -24,6 +24,7 @@ export const pages: readonly PageEntry[] = [
   { path: "evaluate", view: later("Evaluate") },
   { path: "firings", name: "Firings", needs: [["read", "trigger"]], view: later("Firings") },
   { path: "entities", name: "Entities", needs: [["read", "topic"], ["read", "trigger"]], view: later("Entities") },
+  { path: "latency", name: "Latency", needs: [["describe", "metrics"]], view: later("Latency") },
   { path: "access", name: "Access", view: later("Access") },
   { path: "broker", name: "Broker", needs: [["describe", "metrics"], ["describe", "cluster"]], view: later("Broker") },
 ];

@@ -9,6 +9,7 @@ export { Evaluate } from "./evaluate";
 export { Firings } from "./firings";
 export { Groups } from "./groups";
 export { Keys } from "./records/keys";
+export { Latency } from "./latency";
 export { Live } from "./records/live";
 export { Produce } from "./records/produce";
 export { Records } from "./records/records";

@@ -7,10 +7,10 @@ import { Failure, Loading, Note } from "../../lib/parts";
 import { choose, route } from "../../lib/route";
 import { getStats, type Stats, type Status } from "../../lib/status";
 
-const windows = [["1h", "1 hour"], ["6h", "6 hours"], ["24h", "24 hours"]] as const;
+export const windows = [["1h", "1 hour"], ["6h", "6 hours"], ["24h", "24 hours"]] as const;
 
 /** total adds series; a time without any value stays a gap. */
-function total(s: Stats, ...names: string[]): (number | null)[] {
+export function total(s: Stats, ...names: string[]): (number | null)[] {
   const all = names.map(n => s.series[n]?.values ?? []);
   return s.times.map((_, i) => all.reduce<number | null>((sum, v) => v[i] == null ? sum : (sum ?? 0) + v[i]!, null));
 }
@@ -19,16 +19,18 @@ function total(s: Stats, ...names: string[]): (number | null)[] {
 const shortest = 60;
 
 /** sinceStart leaves out the time before the broker's start, so that a young broker has readable charts. */
-function sinceStart(s: Stats): Stats {
+export function sinceStart(s: Stats): Stats {
   const first = s.series.memory?.values.findIndex(v => v !== null) ?? 0, from = first < 0 ? 0 : Math.min(first, Math.max(0, s.times.length - shortest));
   if (!from) return s;
   const series = Object.fromEntries(Object.entries(s.series).map(([name, of]) => [name, { ...of, values: of.values.slice(from) }]));
   return { ...s, times: s.times.slice(from), series };
 }
 
-const quantiles = [["p50", "p50"], ["p99", "p99"], ["p999", "p99.9"]] as const;
+/** quantiles are those of the series of a latency. */
+export const quantiles = [["p50", "p50"], ["p99", "p99"], ["p999", "p99.9"]] as const;
 
-function Window({ value }: { value: string }) {
+/** Window chooses the time span of charts. */
+export function Window({ value }: { value: string }) {
   return <fieldset class="segments"><legend class="unseen">Time span of the charts</legend>
     {windows.map(([w, name]) => <label key={w}><input type="radio" name="window" value={w} checked={w === value} onChange={() => choose({ window: w === "1h" ? undefined : w })} />{name}</label>)}
   </fieldset>;
