@@ -72,7 +72,8 @@ function Form({ of: t }: { of: Partial<Trigger> }) {
         <Time label="Firings before" {...field("until")} />
         <Choice label="Entities" {...field("sample")} options={["1", "16", "256", "4096"].map(n => [n, n === "1" ? "All" : `One of ${count(Number(n))}`])} />
       </div>
-      <div class="actions"><Button kind="primary" type="submit" busy={action.busy}>Run</Button>{action.busy && <Button onClick={() => abort.current!.abort()}>Cancel</Button>}</div>
+      <div class="actions"><Button kind="primary" type="submit" busy={action.busy} disabled={!may("write", "trigger")}>Run</Button>{action.busy && <Button onClick={() => abort.current!.abort()}>Cancel</Button>}
+        {!may("write", "trigger") && <span>Your key has no right to change triggers, which a dry run needs.</span>}</div>
     </Card></form>
     {action.busy && <p>{progress ? <><progress aria-label="Progress of the dry run" value={progress.percent} max={100} /> {count(progress.read)} of {plural(progress.total, "record")} read</> : "Waiting for the broker …"}</p>}
     {stopped && <Note>Cancelled. The broker stopped reading, and there is no result.</Note>}
