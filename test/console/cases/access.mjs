@@ -132,6 +132,15 @@ async function viewer(t) {
   t.equal(await v.page.getByRole("row").count(), 2, "rows that a viewer sees");
   t.equal(await v.page.getByRole("link", { name: /Create|Rules|Quotas/ }).count(), 0, "links that a viewer may not use");
   await v.axe("tokens of a viewer");
+  // The own token can be rotated. The session goes on, so that the new secret can be read.
+  await v.page.getByRole("link", { name: id }).click();
+  await v.page.getByRole("button", { name: "Rotate" }).click();
+  t.equal(await v.page.getByLabel("Overlap").locator("option").allInnerTexts(), ["1 hour", "24 hours", "7 days"], "overlaps of the own token");
+  await v.page.getByRole("dialog").getByRole("button", { name: "Rotate" }).click();
+  await v.page.getByText("two secrets").waitFor();
+  const next = (await v.page.locator(".copied code").innerText()).trim();
+  t.equal((await t.api("GET", "/topics", undefined, {}, next)).status, 200, "the new secret of the own token");
+  t.equal(await v.page.getByRole("button", { name: "Revoke" }).count(), 0, "a viewer revokes");
   for (const link of await v.page.getByRole("navigation", { name: "Pages" }).getByRole("link").all()) {
     await link.click();
     await v.page.waitForLoadState("networkidle");

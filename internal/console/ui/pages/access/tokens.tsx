@@ -112,8 +112,8 @@ function Rotate({ id, onClose, onMade }: { id: string; onClose: () => void; onMa
   return <Dialog title={`Rotate ${id}`} onClose={onClose}>
     <form onSubmit={e => { e.preventDefault(); action.run(async () => { onMade(await call<Created>("POST", at`/tokens/${id}/rotate`, { query: { overlap } })); announce("There is a new secret"); }); }}>
       <p>A second secret is made. Both are valid during the overlap, so that clients can change to the new one.</p>
-      <Choice label="Overlap" value={overlap} onValue={setOverlap} options={[["0s", "none: the present secret ends at once"], ["1h", "1 hour"], ["24h", "24 hours"], ["168h", "7 days"]]} />
-      {isOwn(id) && <Note kind="warn">This session uses the present secret. It ends with it.</Note>}
+      <Choice label="Overlap" value={overlap} onValue={setOverlap} options={[...(isOwn(id) ? [] : [["0s", "none: the present secret ends at once"] as const]), ["1h", "1 hour"], ["24h", "24 hours"], ["168h", "7 days"]]} />
+      {isOwn(id) && <Note kind="warn">This session uses the present secret, and ends with it. Store the new one, and log in with it.</Note>}
       <Failure error={action.error} />
       <div class="actions"><Button kind="primary" type="submit" busy={action.busy}>Rotate</Button><Button onClick={onClose}>Cancel</Button></div>
     </form>
