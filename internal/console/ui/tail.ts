@@ -10,17 +10,20 @@ export interface Ask { kind: "ask"; first?: number; count: number }
 
 export type ToTail = Start | Ask | { kind: "pause" };
 
-/** Tail is the answer to Ask. Records are numbered from 1 on, as they are received. */
+/**
+ * Tail is the answer to Ask. Records are numbered from 1 on, as they are received. The text of the
+ * i-th row is in text up to ends[i]; it is moved to the page, not copied.
+ */
 export interface Tail {
   state: "connecting" | "open" | "lost" | "paused" | "ended"; problem?: { status: number; detail: string };
-  received: number; looked: number; oldest: number; rate: number; position: string; first: number; rows: string[];
+  received: number; looked: number; oldest: number; rate: number; position: string; first: number; text: Uint8Array; ends: number[];
   skips: [from: string, to: string][]; // positions between which nothing was read
 }
 
 // Records that are kept, and the bytes of their text.
-const keep = 50_000, keepBytes = 24 << 20, segmentBytes = 256 << 10;
+const keep = 50_000, keepBytes = 24 << 20, segmentBytes = 512 << 10;
 
-// A record stays as bytes of the segment that it was received into. It is decoded when it is shown.
+// A record stays as bytes of the segment that it was received into. The page decodes what it shows.
 const segments = new Array<Uint8Array | undefined>(keep), starts = new Uint32Array(keep), sizes = new Uint32Array(keep);
 const skips: Tail["skips"] = [];
 let received = 0, oldest = 1, kept = 0, looked = 0, position = "";
@@ -55,9 +58,17 @@ function segmentOf(least: number): Uint8Array {
 
 const decoder = new TextDecoder();
 
-function row(n: number): string {
-  const at = n % keep, start = starts[at]!;
-  return decoder.decode(segments[at]!.subarray(start, start + sizes[at]!));
+/** rowsFrom copies the text of the records with the numbers from `first` down to `last`. */
+function rowsFrom(first: number, last: number): { text: Uint8Array<ArrayBuffer>; ends: number[] } {
+  const ends: number[] = [];
+  let end = 0;
+  for (let n = first; n >= last; n--) ends.push(end += sizes[n % keep]!);
+  const text = new Uint8Array(end);
+  for (let n = first, i = 0; n >= last; n--, i++) {
+    const at = n % keep, start = starts[at]!;
+    text.set(segments[at]!.subarray(start, start + sizes[at]!), i ? ends[i - 1]! : 0);
+  }
+  return { text, ends };
 }
 
 const newline = 10, space = 32, letter = { id: 105, event: 101, data: 100 }; // the first letters of the fields
@@ -195,8 +206,8 @@ addEventListener("message", e => {
     abort.abort();
     state = "paused";
   } else {
-    const first = Math.min(received, Math.max(m.first ?? received, oldest + Math.min(m.count, received - oldest + 1) - 1)), rows: string[] = [];
-    for (let n = first; n >= oldest && rows.length < m.count; n--) rows.push(row(n));
-    postMessage({ state, problem, received, looked, oldest, rate: rate(), position, first, rows, skips } satisfies Tail);
+    const least = oldest + Math.min(m.count, received - oldest + 1) - 1, first = Math.min(received, Math.max(m.first ?? received, least));
+    const { text, ends } = rowsFrom(first, Math.max(oldest, first - m.count + 1));
+    postMessage({ state, problem, received, looked, oldest, rate: rate(), position, first, text, ends, skips } satisfies Tail, [text.buffer]);
   }
 });

@@ -13,7 +13,7 @@ import type { Tail, ToTail } from "../../tail";
 import { Detail, Key, useReveal } from "./detail";
 import { Open, Preview } from "./records";
 
-const rowsShown = 40, behindMax = 100_000, redraw = 100;
+const decoder = new TextDecoder(), rowsShown = 40, behindMax = 100_000, redraw = 100;
 
 // The browser starts a worker only from an address of this policy, which gives no other than tail.js.
 const tailURL = new URL("./tail.js", import.meta.url).href;
@@ -90,7 +90,7 @@ function useTail(topic: string, info: Topic, view: { current: number | undefined
   return { tail, skipped, behind, pause: () => send({ kind: "pause" }), resume: () => start(), toNewest };
 }
 
-const none: Tail = { state: "connecting", received: 0, looked: 0, oldest: 1, rate: 0, position: "", first: 0, rows: [], skips: [] };
+const none: Tail = { state: "connecting", received: 0, looked: 0, oldest: 1, rate: 0, position: "", first: 0, text: new Uint8Array(), ends: [], skips: [] };
 
 const states = { connecting: ["", "connecting"], open: ["good", "live"], lost: ["warn", "no connection, trying again"], paused: ["warn", "paused"], ended: ["bad", "ended"] } as const;
 
@@ -98,7 +98,7 @@ function Stream({ topic, info }: { topic: string; info: Topic }) {
   const view = useRef<number | undefined>(undefined), q = route.value.query, { partition } = q;
   const { tail = none, skipped, behind, pause, resume, toNewest } = useTail(topic, info, view);
   const { hidden, note } = useReveal(topic);
-  const rows = tail.rows.map((text, i) => ({ i, r: { partition: Number(partition ?? 0), ...parse(text) } as Rec }));
+  const rows = tail.ends.map((end, i) => ({ i, r: { partition: Number(partition ?? 0), ...parse(decoder.decode(tail.text.subarray(tail.ends[i - 1] ?? 0, end))) } as Rec }));
   const kept = tail.received - tail.oldest + 1, following = view.current === undefined, stopped = tail.state === "paused" || tail.state === "ended";
   const [kind, state] = states[tail.state], hold = () => { view.current ??= tail.first; };
   const close = () => { const at = q.open; choose({ open: undefined, view: undefined }); document.getElementById("at-" + at)?.focus(); };
