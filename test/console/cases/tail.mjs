@@ -7,6 +7,7 @@ const seconds = Number(process.env.CONSOLE_TAIL_SECONDS ?? 20), rate = Number(pr
 export async function run(t) {
   await behaviour(t);
   await revoked(t);
+  await slow(t);
   await load(t);
 }
 
@@ -94,27 +95,47 @@ async function behaviour(t) {
   await t.axe("tail, a filter that is wrong");
 }
 
+/** slow: a worker without processor time falls behind. It skips to the end, and the page says how much. */
+async function slow(t) {
+  const { page } = t, topic = "tail-slow", total = 130_000;
+  await t.api("PUT", `/topic?topic-name=${topic}`, { partitions: 2 });
+  const workers = await attach(page);
+  await t.open(`#/topics/${topic}/live`);
+  await page.getByText("Waiting for records.").waitFor();
+  const busy = workers("Runtime.evaluate", { expression: "for (const end = Date.now() + 12_000; Date.now() < end;);" });
+  for (let n = 0; n < total; n += 10_000) await produce(t, topic, n, 10_000);
+  await busy;
+  const note = page.getByText(/^[\d,]+ offsets skipped/);
+  await note.waitFor();
+  await produce(t, topic, total, 1000);
+  const skipped = async () => Number((await note.textContent()).match(/^[\d,]+/)[0].replaceAll(",", ""));
+  await t.until(async () => await received(page) + await skipped() === total + 1000, "each record is received or counted as skipped", 60_000);
+}
+
+/** attach returns a function that sends a command to the workers of a page. */
+async function attach(page) {
+  const cdp = await page.context().newCDPSession(page), workers = new Map(), waiting = new Map();
+  let id = 0;
+  cdp.on("Target.attachedToTarget", e => workers.set(e.targetInfo.targetId, e.sessionId));
+  cdp.on("Target.detachedFromTarget", e => workers.delete(e.targetId));
+  cdp.on("Target.receivedMessageFromTarget", e => { const m = JSON.parse(e.message); waiting.get(m.id)?.(m.result); });
+  await cdp.send("Target.setAutoAttach", { autoAttach: true, waitForDebuggerOnStart: false, flatten: false });
+  return (method, params) => Promise.all([...workers.values()].map(async sessionId => {
+    const n = ++id, answer = new Promise(done => waiting.set(n, done));
+    await cdp.send("Target.sendMessageToTarget", { sessionId, message: JSON.stringify({ id: n, method, params }) });
+    return answer;
+  }));
+}
+
 /** used is the size of a heap and of its buffers. */
 const used = heap => heap.usedSize + (heap.backingStorageSize ?? 0);
 
 /** heaps returns a function that measures the heaps of the page and its worker, in bytes. */
 async function heaps(page) {
-  const cdp = await page.context().newCDPSession(page), workers = new Map();
-  let id = 0;
-  const waiting = new Map();
-  cdp.on("Target.attachedToTarget", e => workers.set(e.targetInfo.targetId, e.sessionId));
-  cdp.on("Target.detachedFromTarget", e => workers.delete(e.targetId));
-  cdp.on("Target.receivedMessageFromTarget", e => { const m = JSON.parse(e.message); waiting.get(m.id)?.(m.result); });
-  await cdp.send("Target.setAutoAttach", { autoAttach: true, waitForDebuggerOnStart: false, flatten: false });
+  const cdp = await page.context().newCDPSession(page), workers = await attach(page);
   return async () => {
-    const own = await cdp.send("Runtime.getHeapUsage"), each = [];
-    for (const sessionId of workers.values()) {
-      const n = ++id;
-      const answer = new Promise(done => waiting.set(n, done));
-      await cdp.send("Target.sendMessageToTarget", { sessionId, message: JSON.stringify({ id: n, method: "Runtime.getHeapUsage" }) });
-      each.push(used(await answer));
-    }
-    return { page: used(own), workers: each.reduce((a, b) => a + b, 0), count: each.length };
+    const own = await cdp.send("Runtime.getHeapUsage"), each = await workers("Runtime.getHeapUsage");
+    return { page: used(own), workers: each.map(used).reduce((a, b) => a + b, 0), count: each.length };
   };
 }
 

@@ -1,6 +1,6 @@
 // The records of a topic: a scope of reading, a filter, a list, and one record beside it.
 
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { call, type Query } from "../../lib/api";
 import { announce, Button, Empty, Failure, Loading, Note, Table, When, type Column } from "../../lib/parts";
 import { bytes, count, plural } from "../../lib/format";
@@ -65,11 +65,13 @@ export function Records({ topic, info }: { topic: string; info: Loaded<Topic> })
   const { hidden, note } = useReveal(topic);
   const newest = !q.from || q.from === "newest" || q.from === "key", got = page.loading ? progress : page.data, t = info.data ?? page.data?.topic;
   const records = got ? got.older === newest ? got.records : got.records.toReversed() : [];
+  const atField = ["where", "contains"].includes(page.error?.members.field);
+  useEffect(() => { if (atField) announce(page.error!.message); }, [page.error]);
   const close = () => { const at = q.open; choose({ open: undefined, view: undefined }); document.getElementById("at-" + at)?.focus(); };
   return <>
-    {t && <Scope topic={t} />}
+    {t && <Scope topic={t} fault={atField ? page.error : undefined} />}
     {note}
-    <Failure error={page.error?.message === info.error?.message ? undefined : page.error} />
+    <Failure error={atField || page.error?.message === info.error?.message ? undefined : page.error} />
     {page.data && !page.data.low && q.from !== "key" && <Note>This topic has records in more than {partitionsMax} partitions: choose one.</Note>}
     <div class={q.open ? "docked" : ""}>
       <section aria-label="Records">

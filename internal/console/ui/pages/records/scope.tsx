@@ -1,6 +1,7 @@
 // What is read of a topic: from where, of which partition, and which records.
 
 import { useEffect, useState } from "preact/hooks";
+import type { Problem } from "../../lib/api";
 import { Button, Choice, Field, Text } from "../../lib/parts";
 import { hasKeys } from "../../lib/records";
 import { choose, go, route, to, withQuery } from "../../lib/route";
@@ -13,13 +14,14 @@ function forInput(time: string | undefined): string {
   return new Date(t.getTime() - t.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
 }
 
-/** Scope is the form above the list. It changes the address. */
-export function Scope({ topic }: { topic: Topic }) {
+/** Scope is the form above the list. It changes the address. fault is an error of one of its fields. */
+export function Scope({ topic, fault }: { topic: Topic; fault?: Problem }) {
   const q = route.value.query, indexed = hasKeys(topic);
   const here = { from: q.from || "newest", at: q.at ?? "", key: q.key ?? "", partition: q.partition ?? "", where: q.where ?? "", contains: q.contains ?? "" };
   const [draft, set] = useState(here);
   useEffect(() => set(here), [JSON.stringify(here)]); // a link or the browser's way back
   const [error, setError] = useState("");
+  const at = (field: string) => fault?.members.field === field && draft.where.trim() === here.where && draft.contains === here.contains ? fault.message : undefined;
   const byKey = draft.from === "key", positioned = draft.from === "offset" || draft.from === "time";
   const apply = (d: typeof draft) => {
     if (d.from === "offset" && !/^\d{1,19}$/.test(d.at)) return setError("An offset is a whole number from 0 on.");
@@ -45,8 +47,8 @@ export function Scope({ topic }: { topic: Topic }) {
     {byKey ? <Text label="Key" wide value={draft.key} onValue={key => change({ key })} hint={q.key64 ? "Its history is shown by the bytes of the key." : undefined} /> : <>
       {topic.partitions.length > 1 && <Choice label="Partition" value={draft.partition} onValue={partition => change({ partition }, !positioned || !!draft.at)}
         options={[["", `all (${topic.partitions.length})`], ...topic.partitions.map(p => [String(p.partition), String(p.partition)] as const)]} />}
-      <Text label="Where" wide value={draft.where} onValue={where => change({ where })} placeholder='event = "purchase" AND amount > 100' />
-      <Text label="Contains" wide value={draft.contains} onValue={contains => change({ contains })} placeholder="text in the key or value" />
+      <Text label="Where" wide value={draft.where} onValue={where => change({ where })} placeholder='event = "purchase" AND amount > 100' error={at("where")} />
+      <Text label="Contains" wide value={draft.contains} onValue={contains => change({ contains })} placeholder="text in the key or value" error={at("contains")} />
     </>}
     <Button type="submit" kind="primary">Read</Button>
   </form>;
