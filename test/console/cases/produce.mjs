@@ -87,8 +87,11 @@ async function keys(t) {
   await t.open(`#/topics/${topic}/keys`);
   await page.getByText("This topic has no key index").waitFor();
   await t.axe("no key index");
+  t.allow(/409/); // the index begins a moment later, and the page waits for it
   await page.getByRole("button", { name: "Switch the key index on" }).click();
   const table = page.getByRole("table", { name: `Keys of ${topic}` });
+  await table.waitFor();
+  t.equal(await page.getByRole("alert").count(), 0, "errors while the index begins");
   await t.until(async () => { // the index follows the log with a delay
     if (await table.getByRole("row").count() === 101) return true;
     await page.getByRole("button", { name: "List" }).click();

@@ -1,7 +1,7 @@
 // The keys of a topic with a key index.
 
 import { useState } from "preact/hooks";
-import { call } from "../../lib/api";
+import { call, Problem } from "../../lib/api";
 import { useAction, useLoad, type Loaded } from "../../lib/load";
 import { announce, Button, Card, Empty, Failure, Loading, Table, Text, When } from "../../lib/parts";
 import { hasKeys, keyQuery, keysOf, place } from "../../lib/records";
@@ -17,11 +17,25 @@ export function Keys({ topic, info }: { topic: string; info: Loaded<Topic> }) {
   return hasKeys(info.data) ? <List topic={topic} /> : <SwitchOn topic={topic} info={info} />;
 }
 
+/** begun waits until the index of a topic exists: it follows the change of the setting a moment later. */
+async function begun(topic: string) {
+  for (let tries = 0; ; tries++) {
+    try {
+      await call("GET", "/keys", { query: { "topic-name": topic, limit: 1 } });
+      return;
+    } catch (e) {
+      if (!(e instanceof Problem) || e.status !== 409 || tries >= 40) throw e;
+    }
+    await new Promise(done => setTimeout(done, 250));
+  }
+}
+
 /** SwitchOn says what a key index is and costs, and makes one. */
 function SwitchOn({ topic, info }: { topic: string; info: Loaded<Topic> }) {
   const action = useAction();
   const on = () => action.run(async () => {
     await call("PUT", "/topic", { query: { "topic-name": topic }, body: { settings: { "key-index": "true" } } });
+    await begun(topic);
     announce("The topic gets a key index");
     info.reload();
   });
