@@ -127,7 +127,7 @@ func (a *API) servePage(w http.ResponseWriter, r *http.Request) error {
 		return unknownHost(r)
 	}
 	if !strings.HasPrefix(r.URL.Path, "/console/") {
-		w.Header().Set("Location", "/console/")
+		w.Header().Set("Location", "console/") // a proxy may add a folder
 		w.WriteHeader(http.StatusSeeOther)
 		return nil
 	}

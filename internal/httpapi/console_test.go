@@ -206,7 +206,7 @@ func TestPages(t *testing.T) {
 	}
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, path := range []string{"/", "/console"} {
-		if f := get(path, browser, nil); f.status != http.StatusSeeOther || f.header.Get("Location") != "/console/" {
+		if f := get(path, browser, nil); f.status != http.StatusSeeOther || f.header.Get("Location") != "console/" {
 			t.Errorf("%s: %s %v", path, f, f.header)
 		}
 	}

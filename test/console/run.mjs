@@ -96,6 +96,8 @@ async function world(options = {}) {
       mkdirSync(PICTURES, { recursive: true });
       for (const colorScheme of ["light", "dark"]) {
         await page.emulateMedia({ colorScheme });
+        // Chromium does not draw the borders of tables again after forced colours.
+        await page.evaluate(() => { const s = document.body.style; s.display = "none"; document.body.getBoundingClientRect(); s.display = ""; });
         await page.waitForTimeout(150); // charts are drawn again in their new colours
         await page.screenshot({ path: join(PICTURES, `${name}-${colorScheme}.png`), animations: "disabled", caret: "hide" });
       }

@@ -221,19 +221,19 @@ async function largeValues(t) {
   const put = body => t.api("POST", `/records?topic-name=${large}`, body, { "Content-Type": "application/octet-stream" });
   const text = JSON.stringify({ rows: Array.from({ length: 10_000 }, (_, i) => ({ id: i, name: `name ${i}`, text: "x".repeat(50) })) });
   await put(text.slice(0, -1).padEnd((1 << 20) - 1) + "}");
-  const whole = 6 << 20;
+  const whole = 30 << 20;
   await put("y".repeat(whole));
   await t.open(`#/topics/${large}/records`);
   const table = page.getByRole("table", { name: `Records of ${large}` });
   await table.waitFor();
-  t.ok((await table.textContent()).includes("6 MiB"), "the list says how long a cut value is");
+  t.ok((await table.textContent()).includes("30 MiB"), "the list says how long a cut value is");
   await table.getByRole("link", { name: "0:0" }).click();
   const value = page.getByRole("region", { name: "Value", exact: true });
   await value.getByRole("button", { name: "rows: [" }).click();
   await value.getByText("100 of 10,000 shown").waitFor();
   t.ok(await value.getByRole("listitem").count() < 300, "a large tree is rendered in pieces");
   await table.getByRole("link", { name: "0:1" }).click();
-  await page.getByText("The first 1 MiB of 6 MiB").waitFor();
-  await page.getByRole("button", { name: "Load all 6 MiB" }).click();
+  await page.getByText("The first 1 MiB of 30 MiB").waitFor();
+  await page.getByRole("button", { name: "Load all 30 MiB" }).click();
   await page.getByText(`of ${whole.toLocaleString("en-US")} characters shown`).waitFor();
 }
