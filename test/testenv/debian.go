@@ -80,8 +80,16 @@ func download(ctx context.Context, dir, name string) error {
 // Libraries returns the environment variable that programs of Debian need to find their libraries
 // in dir.
 func Libraries(dir string) string {
-	list, _ := filepath.Glob(filepath.Join(dir, "usr/lib/*-linux-gnu*")) // the pattern is valid
-	return "LD_LIBRARY_PATH=" + strings.Join(append(list, filepath.Join(dir, "usr/lib")), ":")
+	var folders []string
+	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "usr/lib/*-linux-gnu*/*"} { // some packages have a folder of their own
+		list, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is valid
+		for _, folder := range list {
+			if libraries, _ := filepath.Glob(filepath.Join(folder, "*.so*")); len(libraries) > 0 {
+				folders = append(folders, folder)
+			}
+		}
+	}
+	return "LD_LIBRARY_PATH=" + strings.Join(append(folders, filepath.Join(dir, "usr/lib")), ":")
 }
 
 // saidMax bounds the output of a program in an error.
