@@ -25,6 +25,7 @@ import (
 var (
 	all      = flag.Bool("all", false, "run every case")
 	only     = flag.String("only", "", "run these cases, separated by commas")
+	update   = flag.Bool("update", false, "write the golden texts of the cases")
 	pictures = flag.String("pictures", "", "folder for pictures of the pages")
 )
 
@@ -218,6 +219,9 @@ func TestPages(t *testing.T) {
 		cases = *only
 	}
 	env = append(env, "BASE="+b.HTTP(), "KEY="+testenv.InteropKey, "CONTROL="+control(t, b), "MODULES="+npm, "BROWSER="+program, "ONLY="+cases, "PICTURES="+folder(t))
+	if *update {
+		env = append(env, "UPDATE=1")
+	}
 	out, err := run(t.Context(), env)
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -3,14 +3,14 @@
 // The browser resolves seb.example to the broker's machine: a name that is not localhost.
 //
 // Environment: BASE, KEY: the broker; CONTROL: an address that kills and starts it; MODULES: the folder of node_modules;
-// BROWSER: the program; ONLY: names of cases, separated by commas; PICTURES: a folder for pictures, if wanted.
+// BROWSER: the program; ONLY: names of cases, separated by commas; PICTURES: a folder for pictures, if wanted; UPDATE: write golden texts.
 // Prints one line for each case, and "FAIL" with each fault. The exit code is 1 after a fault.
 
 import { createRequire } from "node:module";
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-const { BASE, KEY, CONTROL, MODULES, BROWSER, ONLY, PICTURES } = process.env;
+const { BASE, KEY, CONTROL, MODULES, BROWSER, ONLY, PICTURES, UPDATE } = process.env;
 const require = createRequire(join(MODULES, "x.js"));
 const { chromium } = require("playwright-core");
 const axeSource = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -120,6 +120,13 @@ async function world(options = {}) {
       };
       await page.route(pattern, handler);
       return () => page.unroute(pattern, handler);
+    },
+    /** golden compares a text with the file of that name, or writes it. */
+    golden: (file, text) => {
+      const at = new URL(`golden/${file}.txt`, import.meta.url);
+      if (UPDATE) return writeFileSync(at, text);
+      const want = readFileSync(at, "utf8");
+      if (text !== want) fault(`golden/${file}.txt: got\n${text}\nwant\n${want}`);
     },
     /** control kills ("kill") or starts ("start") the broker. */
     control: async what => {
