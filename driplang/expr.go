@@ -62,6 +62,9 @@ type term struct {
 	at     position  // of the operator's word, or the name
 	// bracketed: the text has parentheses around it.
 	bracketed bool
+	// from and to delimit the term in the text, in bytes and without parentheses around it. Both are
+	// zero for a term from JSON. They hold MaxText.
+	from, to uint16
 }
 
 // eventKind is an event name and a filter on the event's data.

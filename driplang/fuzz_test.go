@@ -19,7 +19,7 @@ var texts = []string{
 }
 
 // FuzzParse parses a text. A valid expression has the same canonical form after another parse, in
-// both forms.
+// both forms, and its spans delimit its nodes.
 func FuzzParse(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text)
@@ -29,6 +29,9 @@ func FuzzParse(f *testing.F) {
 		var err error
 		sebtest.Allocates(t, parseBound(text), []byte(text), func() { e, err = driplang.Parse(text) })
 		check(t, text, e, err)
+		if err == nil && len(text) < 512 { // each span is parsed
+			checkSpans(t, text, e)
+		}
 	})
 }
 

@@ -94,8 +94,11 @@ func (l *lexer) advance() {
 
 func (l *lexer) here() position { return position{line: l.line, col: l.col} }
 
+// spaces are the characters between tokens.
+const spaces = " \t\r\n"
+
 func (l *lexer) skipSpace() {
-	for l.pos < len(l.text) && strings.IndexByte(" \t\r\n", l.text[l.pos]) >= 0 {
+	for l.pos < len(l.text) && strings.IndexByte(spaces, l.text[l.pos]) >= 0 {
 		l.advance()
 	}
 }

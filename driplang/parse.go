@@ -2,6 +2,7 @@ package driplang
 
 import (
 	"strconv"
+	"strings"
 )
 
 // Parse parses an expression in text form. Every error is an [*Error] with line and column. Errors
@@ -23,6 +24,7 @@ func Parse(text string) (Expr, error) {
 type parser struct {
 	lexer
 	cur     token // the next token, not consumed
+	end     int   // of the last consumed token or duration, in bytes
 	nesting int
 }
 
@@ -40,6 +42,7 @@ func power(t token) (op, int) {
 }
 
 func (p *parser) take() *Error {
+	p.end = len(strings.TrimRight(p.text[:p.pos], spaces)) // a duration also reads the spaces after it
 	var err *Error
 	p.cur, err = p.next()
 	return err
@@ -59,8 +62,15 @@ func (p *parser) whole() (*term, *Error) {
 	return t, nil
 }
 
+// spanned returns t with its place in the text: from a byte to the last consumed token.
+func (p *parser) spanned(t *term, from int) *term {
+	t.from, t.to = uint16(from), uint16(p.end)
+	return t
+}
+
 // expr parses operators with at least the given power. It also returns the depth of the result.
 func (p *parser) expr(least int) (*term, int, *Error) {
+	from := p.cur.from
 	left, depth, err := p.unary()
 	if err != nil {
 		return nil, 0, err
@@ -81,7 +91,7 @@ func (p *parser) expr(least int) (*term, int, *Error) {
 			}
 			joined.kids, depth = append(joined.kids, right), max(depth, d)
 		}
-		if left, depth = joined, depth+1; depth > MaxDepth {
+		if left, depth = p.spanned(joined, from), depth+1; depth > MaxDepth {
 			return nil, 0, joined.at.errorf("operators are nested more than %d deep", MaxDepth)
 		}
 	}
@@ -105,7 +115,7 @@ func (p *parser) unary() (*term, int, *Error) {
 		return nil, 0, err
 	}
 	defer func() { p.nesting-- }()
-	not := &term{op: opNot, at: p.cur.at}
+	not, from := &term{op: opNot, at: p.cur.at}, p.cur.from
 	if err := p.take(); err != nil {
 		return nil, 0, err
 	}
@@ -117,10 +127,11 @@ func (p *parser) unary() (*term, int, *Error) {
 		return nil, 0, not.at.errorf("operators are nested more than %d deep", MaxDepth)
 	}
 	not.kids = []*term{kid}
-	return not, depth, nil
+	return p.spanned(not, from), depth, nil
 }
 
 func (p *parser) postfix() (*term, int, *Error) {
+	from := p.cur.from
 	t, depth, err := p.primary()
 	if err != nil {
 		return nil, 0, err
@@ -140,7 +151,7 @@ func (p *parser) postfix() (*term, int, *Error) {
 		if err := p.take(); err != nil {
 			return nil, 0, err
 		}
-		if t, depth = window, depth+1; depth > MaxDepth {
+		if t, depth = p.spanned(window, from), depth+1; depth > MaxDepth {
 			return nil, 0, window.at.errorf("operators are nested more than %d deep", MaxDepth)
 		}
 	}
@@ -163,7 +174,7 @@ func (p *parser) primary() (*term, int, *Error) {
 		return t, 1, err
 	}
 	kind, err := p.eventKind(first)
-	return &term{op: opEvent, event: kind, at: first.at}, 1, err
+	return p.spanned(&term{op: opEvent, event: kind, at: first.at}, first.from), 1, err
 }
 
 func (p *parser) parenthesis() (*term, int, *Error) {
@@ -248,7 +259,8 @@ func (p *parser) count(word token) (*term, *Error) {
 	if err := n.at.checkCount(t.is, t.n); err != nil {
 		return nil, err
 	}
-	return t, p.take()
+	err = p.take()
+	return p.spanned(t, word.from), err
 }
 
 func (p *parser) comparison() (compare, *Error) {
