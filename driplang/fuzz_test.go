@@ -1,6 +1,8 @@
 package driplang_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
@@ -67,6 +69,7 @@ func check(t *testing.T, text string, e driplang.Expr, err error) {
 	t.Helper()
 	if err == nil {
 		roundTrip(t, e)
+		checkSentence(t, e)
 		return
 	}
 	fault, ok := err.(*driplang.Error)
@@ -74,4 +77,19 @@ func check(t *testing.T, text string, e driplang.Expr, err error) {
 		t.Fatalf("error %#v", err)
 	}
 	fault.Caret(text)
+}
+
+// checkSentence: a sentence is a line or an outline, and names each event that has no filter. It is at
+// most 128 times as long as the expression.
+func checkSentence(t testing.TB, e driplang.Expr) {
+	t.Helper()
+	s, text := e.Sentence(), e.String()
+	if s == "" || strings.HasSuffix(s, ".") == strings.Contains(s, ":\n") && !strings.ContainsAny(text, "\"") || len(s) > 128*len(text)+256 {
+		t.Fatalf("the sentence of %q is %q", text, s)
+	}
+	for _, name := range e.Names() {
+		if quoted, _ := json.Marshal(name); !strings.Contains(s, name) && !strings.Contains(s, string(quoted)) && !strings.Contains(text, "\\") {
+			t.Fatalf("the sentence of %q is %q, without %q", text, s, name)
+		}
+	}
 }

@@ -26,7 +26,7 @@ func newDrip() *cobra.Command {
   user_created THEN (NOT use_feature_x WITHIN 7 days)
 
 They are given as text, in the JSON form, or in the JSON form of the original program.`,
-	}, newDripEval(), newDripFmt(), newDripCheck())
+	}, newDripEval(), newDripExplain(), newDripFmt(), newDripCheck())
 }
 
 // expression is the source of a command's expression.
@@ -127,6 +127,31 @@ func newDripFmt() *cobra.Command {
 	}
 	x.register(cmd)
 	cmd.Flags().StringVar(&to, "to", "text", "text or json")
+	return cmd
+}
+
+func newDripExplain() *cobra.Command {
+	var x expression
+	cmd := &cobra.Command{
+		Use:   "explain [EXPRESSION]",
+		Short: "Print an expression in English",
+		Long: `Prints a sentence that says when the expression is true, or a numbered outline if it is too deep for a sentence. Warnings go
+to stderr. The words are for people and may change between versions.`,
+		Example: "  seb drip explain 'user_created THEN (NOT use_feature_x WITHIN 7 days)'\n  seb drip explain -f expression.txt",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := x.only(cmd, args)
+			if err != nil {
+				return err
+			}
+			for _, w := range e.Warnings() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w.Message)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), e.Sentence())
+			return err
+		},
+	}
+	x.register(cmd)
 	return cmd
 }
 

@@ -177,3 +177,22 @@ func TestCommandsWarn(t *testing.T) {
 		t.Errorf("check: %+v", r)
 	}
 }
+
+func TestExplain(t *testing.T) {
+	const want = "7 days after signup, unless purchase happens in that time.\n"
+	for name, r := range map[string]ran{
+		"text":  dripped(t, "", "explain", "signup THEN (NOT purchase WITHIN 7 days)"),
+		"JSON":  dripped(t, "", "explain", `{"then":[{"event":"signup"},{"within":{"not":{"event":"purchase"}},"for":"7d"}]}`),
+		"stdin": dripped(t, "signup THEN NOT purchase WITHIN 1 week\n", "explain", "-f", "-"),
+	} {
+		if r.fault != nil || r.out != want || r.err != "" {
+			t.Errorf("%s: %+v, want %q", name, r, want)
+		}
+	}
+	if r := dripped(t, "", "explain", "A THEN NOT B"); r.out != "A happens, and then B does not happen after A.\n" || !strings.HasPrefix(r.err, "warning: NOT without WITHIN") {
+		t.Errorf("%+v, want a sentence and a warning", r)
+	}
+	if r := dripped(t, "", "explain", "A THEN"); r.fault == nil || r.out != "" || !strings.HasSuffix(r.err, "^\n") {
+		t.Errorf("%+v, want an error with a caret", r)
+	}
+}

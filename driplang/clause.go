@@ -1,0 +1,199 @@
+package driplang
+
+import "slices"
+
+// clause is a term in the order of an English sentence: NOT only at events and sequences, and no
+// list directly in a list of its kind. It has the meaning of its term.
+type clause struct {
+	kind          clauseKind
+	not           bool // happens, sequence
+	event         eventKind
+	need          int  // happens: least number of events
+	exactly       bool // happens: and not one more; never with not
+	after, within int64
+	kids          []*clause // all, some, sequence: two or more
+}
+
+type clauseKind uint8
+
+const (
+	happens clauseKind = iota + 1
+	all
+	some
+	sequence
+)
+
+// newClause returns the clause of a term, or of its NOT.
+func newClause(t *term, not bool) *clause {
+	switch t.op {
+	case opEvent:
+		return &clause{kind: happens, not: not, event: t.event, need: 1}
+	case opCount:
+		return countClause(t, not)
+	case opNot:
+		return newClause(t.kids[0], !not)
+	case opWithin, opAfter:
+		c := newClause(t.kids[0], not)
+		switch {
+		case t.op == opAfter:
+			c.after = max(c.after, t.millis)
+		case c.within == 0 || t.millis < c.within:
+			c.within = t.millis
+		}
+		return c
+	case opThen:
+		return sequenceClause(t, not)
+	}
+	c := &clause{kind: all}
+	if t.op == opOr != not { // De Morgan
+		c.kind = some
+	}
+	for _, k := range t.kids {
+		c.join(newClause(k, not))
+	}
+	return c
+}
+
+// join appends a part; a part of the same kind and in the same window is a part of the whole.
+func (c *clause) join(k *clause) {
+	if k.kind == c.kind && !k.not && k.after == 0 && k.within == 0 {
+		c.kids = append(c.kids, k.kids...)
+		return
+	}
+	c.kids = append(c.kids, k)
+}
+
+func countClause(t *term, not bool) *clause {
+	c := &clause{kind: happens, event: t.event, need: t.n}
+	switch t.is {
+	case atLeast, less:
+		c.not = not != (t.is == less)
+		return c
+	case greater, atMost:
+		c.need, c.not = t.n+1, not != (t.is == atMost)
+		return c
+	}
+	more := &clause{kind: happens, event: t.event, need: t.n + 1}
+	switch is := t.is == equal != not; {
+	case t.n == 0:
+		more.not = is
+		return more
+	case is:
+		c.exactly = true
+		return c
+	}
+	c.not = true
+	return &clause{kind: some, kids: []*clause{c, more}}
+}
+
+func sequenceClause(t *term, not bool) *clause {
+	c := &clause{kind: sequence}
+	for _, k := range t.kids { // (X THEN Y) THEN Z = X THEN (Y THEN Z)
+		c.join(newClause(k, false))
+	}
+	for i, k := range c.kids {
+		rest := c.kids[i+1:]
+		if len(rest) == 0 || !k.guard() || slices.ContainsFunc(rest, func(r *clause) bool { return !r.absence() }) {
+			continue
+		}
+		// A guard before absences alone: (NOT X) THEN Y = (NOT X) AND Y
+		both := &clause{kind: all}
+		both.join(k)
+		if len(rest) == 1 {
+			both.join(rest[0])
+		} else {
+			both.join(sequenceOf(rest))
+		}
+		if i == 0 && not { // the NOT of an AND
+			return both.negated()
+		}
+		c.kids = append(slices.Clone(c.kids[:i]), both)
+		break
+	}
+	if len(c.kids) == 1 {
+		return c.kids[0]
+	}
+	c.not = not
+	return c
+}
+
+func sequenceOf(list []*clause) *clause {
+	return &clause{kind: sequence, kids: slices.Clone(list)}
+}
+
+// negated returns NOT c, for a clause of absences, which count no exact number.
+func (c *clause) negated() *clause {
+	n := *c
+	if c.kind == happens || c.kind == sequence {
+		n.not = !c.not
+		return &n
+	}
+	n.kind, n.kids = all+some-c.kind, nil
+	for _, k := range c.kids {
+		n.join(k.negated())
+	}
+	return &n
+}
+
+// guard reports whether c is an absence without an end. As a left side of a THEN it has no instant.
+func (c *clause) guard() bool { return c.within == 0 && c.parts((*clause).guard) }
+
+// absence reports whether c uses no event.
+func (c *clause) absence() bool { return c.parts((*clause).absence) }
+
+// parts reports whether c is a NOT, or a list all of whose parts satisfy f.
+func (c *clause) parts(f func(*clause) bool) bool {
+	if c.not || c.kind == happens {
+		return c.not
+	}
+	return !slices.ContainsFunc(c.kids, func(k *clause) bool { return !f(k) })
+}
+
+// once reports whether c is an event that happens at least once at any time, or that does not.
+func (c *clause) once() bool {
+	return c.kind == happens && c.need == 1 && !c.exactly && c.after == 0 && c.within == 0
+}
+
+// absentOnce is once for an event that does not happen.
+func (c *clause) absentOnce() bool { return c.not && c.once() }
+
+// plain reports whether c is an event without a filter that happens at least once at any time.
+func (c *clause) plain() bool { return !c.not && c.once() && c.event.where == nil }
+
+// plainAbsence is plain for an event that does not happen.
+func (c *clause) plainAbsence() bool { return c.absentOnce() && c.event.where == nil }
+
+func (c *clause) each(is func(*clause) bool) bool {
+	return !slices.ContainsFunc(c.kids, func(k *clause) bool { return !is(k) })
+}
+
+// maxInline is the number of steps of a sequence that is one sentence.
+const maxInline = 6
+
+// flat reports whether c can be one sentence. Deeper ones are outlines.
+func (c *clause) flat() bool {
+	switch c.kind {
+	case happens:
+		return true
+	case all, some:
+		return c.each(func(k *clause) bool { return k.kind == happens })
+	}
+	if len(c.kids) > maxInline {
+		return false
+	}
+	for i, k := range c.kids {
+		last := i == len(c.kids)-1
+		switch {
+		case k.kind == sequence || !k.flat():
+			return false
+		case last:
+		case k.guard():
+			if k.kind != happens && !k.each((*clause).absentOnce) || k.after > 0 || c.kids[i+1].absence() && !c.kids[i+1].guard() {
+				return false
+			}
+		case k.kind == some && k.within == 0 && slices.ContainsFunc(k.kids, (*clause).guard):
+			return false // an alternative with an instant, and one without
+		}
+	}
+	return true
+}

@@ -1,0 +1,115 @@
+package driplang_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// sentences are expressions whose sentence is not among those of the cases and documents.
+var sentences = []string{
+	`"order placed" THEN (NOT "and" WITHIN 1d2h3m4s5ms)`,
+	"signup THEN (NOT (a OR b[x = 1]) WITHIN 7 days)",
+	"signup THEN (NOT (a AND b) WITHIN 7 days)",
+	"(NOT x) THEN signup THEN (NOT login WITHIN 7 days)",
+	"signup THEN login THEN (NOT (count(login) >= 3) WITHIN 7 days) THEN (NOT logout WITHIN 1h)",
+	"login THEN (NOT purchase AND NOT unsubscribed) THEN (count(login) >= 3)",
+	"login THEN (NOT purchase OR NOT unsubscribed) THEN logout",
+	"login THEN (count(error) < 3) THEN logout",
+	"A THEN (NOT B) THEN (C AND D) THEN (NOT E) THEN (NOT F)",
+	"A THEN (NOT B) THEN (NOT C WITHIN 2d) THEN D",
+	"A THEN (NOT B) THEN (NOT C WITHIN 2d) THEN (NOT D WITHIN 1d)",
+	"(A OR NOT B) THEN (NOT (C THEN D)) THEN E",
+	"A THEN (B AND NOT C) THEN (D OR NOT E WITHIN 1d) THEN F",
+	"signup[plan != \"free\"] THEN (invite_sent OR (project_created AND NOT project_deleted)) THEN ((cart_filled THEN purchase) AFTER 1h WITHIN 2d)",
+	"A AND (B OR (C AND NOT D AND (E THEN F)))",
+	"A THEN (NOT B AFTER 1h)", "A THEN (NOT B AFTER 1h WITHIN 2h)", "A THEN (NOT B AFTER 1h) THEN C",
+	"A THEN ((B THEN NOT C) WITHIN 5s)", "A THEN (NOT (B THEN C) AFTER 1h)",
+	"count(A) = 3", "count(A) != 3", "count(A) = 1", "count(A) = 0", "count(A) > 0", "count(A) <= 2", "(count(A) != 2) THEN B",
+	"count(A) < 2 AND NOT B AND C", "NOT A AND NOT B AND NOT C", "A AND B AND C", "A OR B OR C", "A OR NOT B",
+	"A AND (count(B) >= 2 WITHIN 1h)",
+	`a[x > 1 AND (y = "p" OR z = null)]`, `a[x > 1 OR (y = "p" AND NOT z <= 2)]`, `a[NOT (x = 1 AND y != true)]`,
+	`a[x = 1 AND (y = 1 OR (z = 1 AND w = 1))]`, `count(a."b c"[u."v w".z >= -1.5]) >= 2`,
+}
+
+var documented = regexp.MustCompile("(?m)^\\| (?:[^|`]+ \\| )?`([^`]+)`")
+
+// TestSentences compares the sentences with the golden file, which a person has read for sense. -update
+// rewrites it.
+func TestSentences(t *testing.T) {
+	list := slices.Clone(sentences)
+	for _, c := range driplangtest.Cases(t) {
+		list = append(list, c.Expr)
+	}
+	for _, name := range []string{"../docs/guide/driplang.md", "../docs/reference/driplang.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range documented.FindAllStringSubmatch(string(text), -1) {
+			if strings.ContainsAny(row[1], " [") { // else a property or header
+				list = append(list, row[1])
+			}
+		}
+	}
+	var b strings.Builder
+	seen := map[string]bool{}
+	for _, text := range list {
+		e, err := driplang.Parse(text)
+		if err != nil || seen[e.String()] {
+			continue
+		}
+		seen[e.String()] = true
+		b.WriteString(e.String() + "\n\t" + strings.ReplaceAll(e.Sentence(), "\n", "\n\t") + "\n")
+		doc, _ := e.MarshalJSON()
+		if other, err := driplang.ParseJSON(doc); err != nil || other.Sentence() != e.Sentence() {
+			t.Errorf("%s: its JSON has the sentence %q, %v", e, other.Sentence(), err)
+		}
+	}
+	if len(seen) < 90 {
+		t.Errorf("only %d expressions", len(seen))
+	}
+	const golden = "testdata/sentences.txt"
+	if *sebtest.Update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, lines := strings.Split(b.String(), "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(got), len(lines)) {
+		if i >= len(got) || i >= len(lines) || got[i] != lines[i] {
+			t.Fatalf("%s differs from line %d; read the difference after a run with -update", golden, i+1)
+		}
+	}
+}
+
+// TestSentencesOfReference compares the examples in docs/reference/driplang.md.
+func TestSentencesOfReference(t *testing.T) {
+	text, err := os.ReadFile("../docs/reference/driplang.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## In English\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	examples := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+\\.) \\|$").FindAllStringSubmatch(section, -1)
+	outline := regexp.MustCompile("(?s) `([^`]+)` is\n\n```\n(.*?)\n```").FindStringSubmatch(section)
+	if len(examples) < 4 || outline == nil {
+		t.Fatalf("%d examples, outline %q", len(examples), outline)
+	}
+	for _, x := range append(examples, outline) {
+		e, err := driplang.Parse(x[1])
+		if err != nil || e.Sentence() != x[2] {
+			t.Errorf("%s: %q, %v, want %q", x[1], e.Sentence(), err, x[2])
+		}
+	}
+}
