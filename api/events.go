@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // EventStored is the answer to POST /event with one event: the position of its record. Time is the
 // append time, in milliseconds. It equals the record's timestamp if the topic has
@@ -51,6 +54,28 @@ type EventProperty struct {
 	Path    string   `json:"path"`  // as in an expression, such as user.plan
 	Types   []string `json:"types"` // string, number, boolean, null, array or object
 	Sampled int      `json:"sampled"`
+}
+
+// Expression is the answer to POST /drip/parse.
+type Expression struct {
+	Expr json.RawMessage `json:"expr"` // in JSON form
+	// Text is the text of the request, or the canonical text of an expression in JSON form.
+	Text string `json:"text"`
+	// Sentence says in English when the expression is true; several lines if it is deep. For people.
+	Sentence string `json:"sentence"`
+	// Warnings describe likely mistakes.
+	Warnings []string `json:"warnings"`
+	Names    []string `json:"names"` // of events, sorted
+	// Spans locate the operators and events in Text, each before its operands.
+	Spans []ExpressionSpan `json:"spans"`
+}
+
+// ExpressionSpan is the place of an operator or event: the bytes From to To of the text in UTF-8,
+// without parentheses around it. Pointer is its JSON Pointer in the JSON form; "" is the whole.
+type ExpressionSpan struct {
+	Pointer string `json:"pointer"`
+	From    int    `json:"from"`
+	To      int    `json:"to"`
 }
 
 // Evaluation is the answer to POST /evaluate.

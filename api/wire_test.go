@@ -53,6 +53,8 @@ var wire = []any{
 	api.Evaluation{},
 	api.EvaluationStep{},
 	api.EventStored{},
+	api.Expression{},
+	api.ExpressionSpan{},
 	api.EventNames{},
 	api.EventName{},
 	api.EventProperty{},

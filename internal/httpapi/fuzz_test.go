@@ -185,6 +185,10 @@ func FuzzRequest(f *testing.F) {
 		if rt.path == "/evaluate" {
 			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":"A THEN (NOT B WITHIN 2h)","events":[{"event":"A","at":"2026-01-01T00:00:00Z","data":{"x":1}}],"at":"2026-01-01T01:00:00Z"}`), uint64(1))
 		}
+		if rt.path == "/drip/parse" {
+			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":"A THEN (NOT B WITHIN 2h) AND count(C[x > 1]) < 2"}`), uint64(1))
+			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":{"or":[{"event":"A"},{"not":{"event":"B"}}]}}`), uint64(1))
+		}
 		if rt.path == "/event" {
 			f.Add(uint8(i), "topic-name=p", "Accept: */*", []byte(`{"event":"e","entity_id":"1","data":{"x":[1]}}`), uint64(1))
 			f.Add(uint8(i), "topic-name=t", "Accept: */*\nContent-Type: application/x-ndjson", []byte("{\"event\":\"e\",\"entity_id\":\"1\"}\n\n{}"), uint64(1))

@@ -92,6 +92,7 @@ var routes = []route{
 	{http.MethodPost, "/event", needs{{access.Write, access.Topic, eventsTopic, httpconn.ParamTopic}}, (*API).postEvent},
 	{http.MethodGet, "/events/names", needs{{access.Read, access.Topic, eventsTopic, httpconn.ParamTopic}}, encoded((*API).getEventNames)},
 	{http.MethodPost, "/evaluate", anyKey, (*API).postEvaluate},
+	{http.MethodPost, "/drip/parse", anyKey, encoded((*API).postParse)},
 	{http.MethodGet, "/triggers", needs{{access.Read, access.Trigger, inList, ""}}, encoded((*API).getTriggers)},
 	{http.MethodPost, "/triggers/dry-run", needs{{access.Write, access.Trigger, asked, ""}, {access.Read, access.Topic, asked, ""}}, (*API).postDryRun},
 	{http.MethodGet, "/triggers/{id}", needs{readTrigger}, encoded(answering(budget.Fetch, (*Triggers).Get))},

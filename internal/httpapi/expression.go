@@ -1,0 +1,81 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/internal/trigger/explain"
+)
+
+const (
+	// expressionBodyMax bounds the body of POST /drip/parse: the longest expression in JSON form.
+	expressionBodyMax = driplang.MaxJSON + 1<<10
+	// parsedShare bounds the memory of an expression with its sentence and spans, as a multiple of
+	// its text. Deep expressions have long numbers and pointers.
+	parsedShare = 512
+)
+
+// postParse answers POST /drip/parse. It parses an expression that the client is editing.
+func (a *API) postParse(w http.ResponseWriter, r *http.Request, _ *caller) error {
+	in := httpconn.Body{W: w, R: r, Timeout: a.pace, Max: expressionBodyMax, Memory: budget.Arena{Class: a.produce, Buffers: a.buffers}}
+	defer in.Memory.Release()
+	if err := in.Open(); err != nil {
+		return err
+	}
+	body, err := in.ReadAll()
+	if err != nil {
+		return err
+	}
+	if err := in.Memory.Hold(parsedShare * min(int64(len(body)), driplang.MaxText)); err != nil {
+		return err
+	}
+	out, err := parsed(body)
+	if err != nil {
+		return err
+	}
+	return a.writeState(w, http.StatusOK, out)
+}
+
+func parsed(body []byte) (*api.Expression, error) {
+	var given struct {
+		Expr json.RawMessage `json:"expr"`
+	}
+	if !utf8.Valid(body) {
+		return nil, problem.BadField("body", "not valid UTF-8")
+	}
+	if err := httpconn.Decode(body, &given); err != nil {
+		return nil, err
+	}
+	if given.Expr == nil {
+		return nil, problem.BadField("expr", "missing")
+	}
+	e, err := explain.ParseExpr(given.Expr)
+	if err != nil {
+		return nil, questionFault(err)
+	}
+	out := &api.Expression{Text: e.String(), Names: e.Names(), Warnings: []string{}, Spans: []api.ExpressionSpan{}}
+	if given.Expr[0] == '"' {
+		if err := json.Unmarshal(given.Expr, &out.Text); err != nil {
+			return nil, err
+		}
+	} else if e, err = driplang.Parse(out.Text); err != nil { // for its spans
+		return nil, err
+	}
+	if out.Expr, err = e.MarshalJSON(); err != nil {
+		return nil, err
+	}
+	out.Sentence = e.Sentence()
+	for _, w := range e.Warnings() {
+		out.Warnings = append(out.Warnings, w.Message)
+	}
+	for _, s := range e.Spans() {
+		out.Spans = append(out.Spans, api.ExpressionSpan{Pointer: s.Pointer, From: s.From, To: s.To})
+	}
+	return out, nil
+}

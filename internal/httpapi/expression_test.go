@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/driplangtest"
+)
+
+func TestParseAnswers(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for body, want := range map[string]string{
+		`{"expr":" A then ( not é within 7 days )"}`: `{"expr":{"then":[{"event":"A"},{"not":{"within":{"event":"é"},"for":"7d"}}]},"text":" A then ( not é within 7 days )",` +
+			`"sentence":"7 days after A, unless é happens in that time.","warnings":[],"names":["A","é"],"spans":[{"pointer":"","from":1,"to":32},` +
+			`{"pointer":"/then/0","from":1,"to":2},{"pointer":"/then/1","from":10,"to":30},{"pointer":"/then/1/not","from":14,"to":30},{"pointer":"/then/1/not/within","from":14,"to":16}]}`,
+		`{"expr":{"then":[{"event":"A"},{"not":{"event":"b c"}}]}}`: `{"expr":{"then":[{"event":"A"},{"not":{"event":"b c"}}]},"text":"A THEN (NOT \"b c\")","sentence":"A happens, and then \"b c\" does not happen after A.",` +
+			`"warnings":["NOT without WITHIN: true at once when A is complete; did you mean A THEN ((NOT \"b c\") WITHIN ...)?"],"names":["A","b c"],"spans":[{"pointer":"","from":0,"to":18},` +
+			`{"pointer":"/then/0","from":0,"to":1},{"pointer":"/then/1","from":8,"to":17},{"pointer":"/then/1/not","from":12,"to":17}]}`,
+	} {
+		if a := s.send("POST", "/drip/parse", body); a.status != 200 || string(a.body) != want {
+			t.Errorf("%s:\n%s\nwant\n%s", body, a, want)
+		}
+	}
+}
+
+// TestParseCases: both forms of each row have the same answer, except for the text that was given.
+func TestParseCases(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, c := range driplangtest.Cases(t) {
+		e, err := driplang.Parse(c.Expr)
+		if err != nil {
+			continue
+		}
+		var text, form api.Expression
+		for given, out := range map[any]*api.Expression{c.Expr: &text, e: &form} {
+			body, _ := json.Marshal(map[string]any{"expr": given})
+			s.must(200, s.send("POST", "/drip/parse", string(body)), out)
+			for _, span := range out.Spans {
+				if span.From >= span.To || span.To > len(out.Text) {
+					t.Errorf("%s: %+v", out.Text, span)
+				}
+			}
+		}
+		if text.Text != c.Expr || form.Text != e.String() || string(text.Expr) != string(form.Expr) || text.Sentence != form.Sentence || text.Sentence != e.Sentence() ||
+			len(text.Spans) != len(form.Spans) || strings.Join(text.Names, " ") != strings.Join(e.Names(), " ") {
+			t.Errorf("%s: %+v and %+v", c.ID, text, form)
+		}
+	}
+}
+
+func TestParseFaults(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for body, want := range map[string]api.Problem{
+		`{"expr":"A\nTHEN (B WITHIN 2 parsecs)"}`:   {Field: "expr", Line: 2, Column: 16, Detail: "expr: 2:16: unknown unit 'parsecs': use ms, s, m, h, d or w"},
+		`{"expr":{"then":[{"event":"A"},{"x":1}]}}`: {Field: "expr", Pointer: "/then/1/x", Detail: "expr: /then/1/x: "},
+		`{"expr":null}`:           {Field: "expr", Detail: "expr: "},
+		`{"expr":7}`:              {Field: "expr", Detail: "expr: "},
+		`{}`:                      {Field: "expr", Detail: "expr: missing"},
+		``:                        {Field: "body", Detail: "body: empty"},
+		"{\"expr\":\"A\xff\"}":    {Field: "body", Detail: "body: not valid UTF-8"},
+		`{"expr":"A","more":1}`:   {Field: "body", Detail: `body: unknown field "more"`},
+		`{"expr":"A"} {}`:         {Field: "body", Detail: "body: more than one JSON value"},
+		`{"expr":"B WITHIN 2 d"}`: {Field: "expr", Line: 1, Column: 3, Detail: "expr: 1:3: WITHIN has no starting point"},
+	} {
+		p := s.send("POST", "/drip/parse", body).problem(t)
+		if p.Code != api.BadRequest || p.Field != want.Field || p.Line != want.Line || p.Column != want.Column || p.Pointer != want.Pointer || !strings.HasPrefix(p.Detail, want.Detail) {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	if p := s.send("POST", "/drip/parse", strings.Repeat(" ", expressionBodyMax+1)).problem(t); p.Code != api.TooLarge || *p.Limit != expressionBodyMax {
+		t.Errorf("%+v", p)
+	}
+}
