@@ -51,16 +51,34 @@ func newClause(t *term, not bool) *clause {
 	for _, k := range t.kids {
 		c.join(newClause(k, not))
 	}
-	return c
+	return c.single()
 }
 
-// join appends a part; a part of the same kind and in the same window is a part of the whole.
+// join appends a part. The parts of a list of the same kind and in the same window are parts of the
+// whole. X AND X is X, but X THEN X is not.
 func (c *clause) join(k *clause) {
-	if k.kind == c.kind && !k.not && k.after == 0 && k.within == 0 {
-		c.kids = append(c.kids, k.kids...)
-		return
+	switch {
+	case k.kind == c.kind && !k.not && k.after == 0 && k.within == 0:
+		for _, part := range k.kids {
+			c.join(part)
+		}
+	case c.kind == sequence || !slices.ContainsFunc(c.kids, k.same):
+		c.kids = append(c.kids, k)
 	}
-	c.kids = append(c.kids, k)
+}
+
+// same reports whether both are the same event.
+func (c *clause) same(k *clause) bool {
+	return c.kind == happens && k.kind == happens && c.not == k.not && c.need == k.need && c.exactly == k.exactly &&
+		c.after == k.after && c.within == k.within && c.event.name == k.event.name && key(c.event) == key(k.event)
+}
+
+// single returns the part of a list that has only one, else c.
+func (c *clause) single() *clause {
+	if len(c.kids) == 1 {
+		return c.kids[0]
+	}
+	return c
 }
 
 func countClause(t *term, not bool) *clause {
@@ -105,16 +123,13 @@ func sequenceClause(t *term, not bool) *clause {
 			both.join(sequenceOf(rest))
 		}
 		if i == 0 && not { // the NOT of an AND
-			return both.negated()
+			return both.single().negated()
 		}
-		c.kids = append(slices.Clone(c.kids[:i]), both)
+		c.kids = append(slices.Clone(c.kids[:i]), both.single())
 		break
 	}
-	if len(c.kids) == 1 {
-		return c.kids[0]
-	}
-	c.not = not
-	return c
+	c.not = not && len(c.kids) > 1
+	return c.single()
 }
 
 func sequenceOf(list []*clause) *clause {
@@ -132,7 +147,7 @@ func (c *clause) negated() *clause {
 	for _, k := range c.kids {
 		n.join(k.negated())
 	}
-	return &n
+	return n.single()
 }
 
 // guard reports whether c is an absence without an end. As a left side of a THEN it has no instant.
@@ -188,7 +203,9 @@ func (c *clause) flat() bool {
 			return false
 		case last:
 		case k.guard():
-			if k.kind != happens && !k.each((*clause).absentOnce) || k.after > 0 || c.kids[i+1].absence() && !c.kids[i+1].guard() {
+			next := c.kids[i+1]
+			alternative := next.kind == some && slices.ContainsFunc(next.kids, (*clause).absence) // it may use no event
+			if k.kind != happens && !k.each((*clause).absentOnce) || k.after > 0 || next.absence() && !next.guard() || alternative {
 				return false
 			}
 		case k.kind == some && k.within == 0 && slices.ContainsFunc(k.kids, (*clause).guard):

@@ -307,8 +307,6 @@ func (c *clause) header(s setting) string {
 	switch {
 	case c.kind == some:
 		return "at least one of these" + c.window(s, ", in any case ")
-	case c.kind == all && s.of(c).byThen:
-		return "all of these at the same instant" + c.window(s, ", each ")
 	case c.kind == all:
 		return "all of these, in any order" + c.window(s, ", each ")
 	case c.not:

@@ -33,7 +33,8 @@ var sentences = []string{
 	"A THEN ((B THEN NOT C) WITHIN 5s)", "A THEN (NOT (B THEN C) AFTER 1h)",
 	"count(A) = 3", "count(A) != 3", "count(A) = 1", "count(A) = 0", "count(A) > 0", "count(A) <= 2", "(count(A) != 2) THEN B",
 	"count(A) < 2 AND NOT B AND C", "NOT A AND NOT B AND NOT C", "A AND B AND C", "A OR B OR C", "A OR NOT B",
-	"A AND (count(B) >= 2 WITHIN 1h)",
+	"A AND (count(B) >= 2 WITHIN 1h)", "A AND A", "A OR (B AND B) OR A", "A THEN A THEN (NOT A AND NOT A)", "(NOT A) THEN (NOT A)",
+	"A THEN (NOT B) THEN (count(C) != 2)", "A THEN ((B THEN C) AND D AND NOT E) THEN F",
 	`a[x > 1 AND (y = "p" OR z = null)]`, `a[x > 1 OR (y = "p" AND NOT z <= 2)]`, `a[NOT (x = 1 AND y != true)]`,
 	`a[x = 1 AND (y = 1 OR (z = 1 AND w = 1))]`, `count(a."b c"[u."v w".z >= -1.5]) >= 2`,
 }
