@@ -62,7 +62,7 @@ function NoTokens() {
 export function Shown({ made, children }: { made: Created; children?: preact.ComponentChildren }) {
   return <Card title={`Secret of ${made.id}`}>
     <Copied text={made.token} label="The secret" />
-    <Note kind="warn">Store it now. The broker does not store it, and nobody can show it again.</Note>
+    <Note kind="warn">Store it now. The broker does not store it and cannot show it again.</Note>
     {made.hint && <Note>{made.hint}</Note>}
     {children}
   </Card>;
