@@ -11,6 +11,7 @@ type clause struct {
 	need          int  // happens: least number of events
 	exactly       bool // happens: and not one more; never with not
 	after, within int64
+	sliding       int64     // happens: a count within this time from any of its events
 	kids          []*clause // all, some, sequence: two or more
 }
 
@@ -23,18 +24,21 @@ const (
 	sequence
 )
 
-// newClause returns the clause of a term, or of its NOT.
-func newClause(t *term, not bool) *clause {
+// newClause returns the clause of a term, or of its NOT. anchored: there is a THEN to its left, from
+// which a window is measured.
+func newClause(t *term, not, anchored bool) *clause {
 	switch t.op {
 	case opEvent:
 		return &clause{kind: happens, not: not, event: t.event, need: 1}
 	case opCount:
 		return countClause(t, not)
 	case opNot:
-		return newClause(t.kids[0], !not)
+		return newClause(t.kids[0], !not, anchored)
 	case opWithin, opAfter:
-		c := newClause(t.kids[0], not)
+		c := newClause(t.kids[0], not, anchored)
 		switch {
+		case !anchored:
+			c.sliding = t.millis
 		case t.op == opAfter:
 			c.after = max(c.after, t.millis)
 		case c.within == 0 || t.millis < c.within:
@@ -42,35 +46,47 @@ func newClause(t *term, not bool) *clause {
 		}
 		return c
 	case opThen:
-		return sequenceClause(t, not)
+		return sequenceClause(t, not, anchored)
 	}
 	c := &clause{kind: all}
 	if t.op == opOr != not { // De Morgan
 		c.kind = some
 	}
 	for _, k := range t.kids {
-		c.join(newClause(k, not))
+		c.join(newClause(k, not, anchored))
 	}
+	c.unite()
 	return c.single()
 }
 
 // join appends a part. The parts of a list of the same kind and in the same window are parts of the
-// whole. X AND X is X, but X THEN X is not.
+// whole.
 func (c *clause) join(k *clause) {
-	switch {
-	case k.kind == c.kind && !k.not && k.after == 0 && k.within == 0:
-		for _, part := range k.kids {
-			c.join(part)
-		}
-	case c.kind == sequence || !slices.ContainsFunc(c.kids, k.same):
+	if k.kind == c.kind && !k.not && k.after == 0 && k.within == 0 {
+		c.kids = append(c.kids, k.kids...)
+	} else {
 		c.kids = append(c.kids, k)
 	}
 }
 
-// same reports whether both are the same event.
-func (c *clause) same(k *clause) bool {
-	return c.kind == happens && k.kind == happens && c.not == k.not && c.need == k.need && c.exactly == k.exactly &&
-		c.after == k.after && c.within == k.within && c.event.name == k.event.name && key(c.event) == key(k.event)
+// unite removes repeated events of an AND or OR: X AND X is X.
+func (c *clause) unite() {
+	type leaf struct {
+		event                  string
+		need                   int
+		not, exactly           bool
+		after, within, sliding int64
+	}
+	seen := make(map[leaf]bool, len(c.kids))
+	c.kids = slices.DeleteFunc(c.kids, func(k *clause) bool {
+		if k.kind != happens {
+			return false
+		}
+		l := leaf{key(k.event), k.need, k.not, k.exactly, k.after, k.within, k.sliding}
+		repeated := seen[l]
+		seen[l] = true
+		return repeated
+	})
 }
 
 // single returns the part of a list that has only one, else c.
@@ -104,14 +120,16 @@ func countClause(t *term, not bool) *clause {
 	return &clause{kind: some, kids: []*clause{c, more}}
 }
 
-func sequenceClause(t *term, not bool) *clause {
-	c := &clause{kind: sequence}
-	for _, k := range t.kids { // (X THEN Y) THEN Z = X THEN (Y THEN Z)
-		c.join(newClause(k, false))
+func sequenceClause(t *term, not, anchored bool) *clause {
+	c := &clause{kind: sequence, not: not}
+	for _, t := range t.kids { // (X THEN Y) THEN Z = X THEN (Y THEN Z)
+		k := newClause(t, false, anchored)
+		c.join(k)
+		anchored = anchored || !k.maybeGuard()
 	}
 	for i, k := range c.kids {
 		rest := c.kids[i+1:]
-		if len(rest) == 0 || !k.guard() || slices.ContainsFunc(rest, func(r *clause) bool { return !r.absence() }) {
+		if len(rest) == 0 || not && i == 0 || !k.guard() || slices.ContainsFunc(rest, func(r *clause) bool { return !r.absence() }) {
 			continue
 		}
 		// A guard before absences alone: (NOT X) THEN Y = (NOT X) AND Y
@@ -120,34 +138,27 @@ func sequenceClause(t *term, not bool) *clause {
 		if len(rest) == 1 {
 			both.join(rest[0])
 		} else {
-			both.join(sequenceOf(rest))
+			both.join(&clause{kind: sequence, kids: slices.Clone(rest)})
 		}
-		if i == 0 && not { // the NOT of an AND
-			return both.single().negated()
-		}
+		both.unite()
 		c.kids = append(slices.Clone(c.kids[:i]), both.single())
 		break
 	}
-	c.not = not && len(c.kids) > 1
 	return c.single()
 }
 
-func sequenceOf(list []*clause) *clause {
-	return &clause{kind: sequence, kids: slices.Clone(list)}
-}
-
-// negated returns NOT c, for a clause of absences, which count no exact number.
-func (c *clause) negated() *clause {
-	n := *c
-	if c.kind == happens || c.kind == sequence {
-		n.not = !c.not
-		return &n
+// maybeGuard reports whether an alternative of c is a guard. A THEN to its right has then no instant
+// from which a window is measured.
+func (c *clause) maybeGuard() bool {
+	switch {
+	case c.within > 0:
+		return false
+	case c.not, c.kind == happens:
+		return c.not
+	case c.kind == some:
+		return slices.ContainsFunc(c.kids, (*clause).maybeGuard)
 	}
-	n.kind, n.kids = all+some-c.kind, nil
-	for _, k := range c.kids {
-		n.join(k.negated())
-	}
-	return n.single()
+	return c.each((*clause).maybeGuard)
 }
 
 // guard reports whether c is an absence without an end. As a left side of a THEN it has no instant.
@@ -205,7 +216,7 @@ func (c *clause) flat() bool {
 		case k.guard():
 			next := c.kids[i+1]
 			alternative := next.kind == some && slices.ContainsFunc(next.kids, (*clause).absence) // it may use no event
-			if k.kind != happens && !k.each((*clause).absentOnce) || k.after > 0 || next.absence() && !next.guard() || alternative {
+			if k.kind != happens && !k.each((*clause).absentOnce) || k.after > 0 || k.sliding > 0 || next.absence() && !next.guard() || alternative {
 				return false
 			}
 		case k.kind == some && k.within == 0 && slices.ContainsFunc(k.kids, (*clause).guard):

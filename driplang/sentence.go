@@ -12,23 +12,19 @@ import (
 //	7 days after user_created, unless use_x happens in that time.
 //
 // Every time limit names the instant from which it counts. An expression that is too deep for a
-// sentence is a numbered outline of several lines, whose items refer to each other. Expressions
-// that differ only in parentheses, or in how NOT is written, have the same sentence. The sentence
-// is for people: its words may change between versions.
+// sentence is a numbered outline of several lines, whose items refer to each other. Expressions with
+// the same sentence have the same meaning. docs/reference/sentences.md lists the forms; they may
+// change between versions.
 func (e Expr) Sentence() string {
 	if e.root == nil {
 		return ""
 	}
-	c := newClause(e.root, false)
+	c := newClause(e.root, false, false)
 	if text, ok := c.unless(); ok {
 		return text + "."
 	}
 	if c.flat() {
-		text := c.inline(setting{})
-		if c.not && c.kind == sequence || c.kind == all && c.each((*clause).plainAbsence) { // it begins with no name
-			text = capital(text)
-		}
-		return text + "."
+		return capital(c.inline(setting{})) + "."
 	}
 	var o outline
 	o.WriteString(capital(c.header(setting{})) + ":")
@@ -36,7 +32,13 @@ func (e Expr) Sentence() string {
 	return o.String()
 }
 
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+// capital returns a sentence with a capital letter, unless it begins with a name.
+func capital(s string) string {
+	if word, _, _ := strings.Cut(s, " "); formWord(word) {
+		return strings.ToUpper(s[:1]) + s[1:]
+	}
+	return s
+}
 
 // setting is the surroundings of a clause in a sentence.
 type setting struct {
@@ -65,9 +67,20 @@ func (c *clause) unless() (string, bool) {
 	if !events || absent.within == 0 || absent.after > 0 {
 		return "", false
 	}
-	comes := absent.negated()
-	comes.within = 0
-	return phrase(absent.within) + " after " + c.kids[0].subject() + ", unless " + comes.inline(setting{windowed: true}) + " in that time", true
+	comes := &clause{kind: some}
+	for _, k := range absent.list() {
+		comes.kids = append(comes.kids, &clause{kind: happens, event: k.event, need: k.need})
+	}
+	left := c.kids[0].subject()
+	return phrase(absent.within) + " after " + left + comma(left) + " unless " + comes.single().inline(setting{windowed: true}) + " in that time", true
+}
+
+// list returns the parts of c, or c alone if it is an event.
+func (c *clause) list() []*clause {
+	if c.kind == happens {
+		return []*clause{c}
+	}
+	return c.kids
 }
 
 // inline returns a flat clause as one sentence.
@@ -155,11 +168,25 @@ func (c *clause) happens() string {
 
 // when returns the time of a clause with one subject: its window, or the bounds of an absence.
 func (c *clause) when(s setting, before string) string {
+	until := ""
+	if c.absence() && !s.windowed {
+		until = s.bounds()
+	}
 	switch {
+	case c.sliding > 0:
+		if until != "" {
+			until = "," + until
+		}
+		return " within " + phrase(c.sliding) + ", counted from any " + name(c.event.name) + until
 	case c.within > 0 || c.after > 0:
 		return c.window(s, before+" ")
-	case !c.absence() || s.windowed:
-		return ""
+	}
+	return until
+}
+
+// bounds returns the time of an absence that has no window.
+func (s setting) bounds() string {
+	switch {
 	case s.byThen:
 		return " by then"
 	case s.until != "" && s.anchor != "":
@@ -175,9 +202,6 @@ func (c *clause) when(s setting, before string) string {
 // window returns the window of a clause after some words, "" if there is none.
 func (c *clause) window(s setting, before string) string {
 	from := " after " + s.anchor
-	if s.anchor == "" { // only counts have windows without an anchor
-		from = ", counted from any " + name(c.event.name)
-	}
 	switch {
 	case c.within > 0 && c.after > 0:
 		return before + "between " + phrase(c.after) + " and " + phrase(c.within) + from
@@ -219,7 +243,7 @@ func (c *clause) steps(s setting) string {
 		}
 		b.WriteString(k.inline(step))
 		if len(guards) > 0 {
-			b.WriteString(", with " + strings.Join(guards, " and ") + k.between(first))
+			b.WriteString(", with " + strings.Join(guards, " and ") + k.between(first && s.anchor == ""))
 		}
 		guards, first = nil, false
 		step = setting{anchor: c.anchor(k)}
@@ -269,11 +293,10 @@ func (c *clause) guards() string {
 	for i, k := range c.kids {
 		parts[i] = k.guards()
 	}
-	word := " and "
 	if c.kind == some {
-		word = " or "
+		return "either " + strings.Join(parts, " or ")
 	}
-	return strings.Join(parts, word)
+	return strings.Join(parts, " and ")
 }
 
 // present returns the number of parts that are no NOT.
@@ -286,12 +309,13 @@ func (c *clause) present() (n int) {
 	return n
 }
 
-// between says until when the guards of a step must be true: until its first event.
-func (c *clause) between(first bool) string {
+// between says until when the guards of a step must be true: until its first event. initial: from
+// the start of the history.
+func (c *clause) between(initial bool) string {
 	switch {
 	case c.need > 1, c.kind == all && c.present() > 1:
 		return " before the first of them"
-	case first:
+	case initial:
 		return " before"
 	}
 	return " in between"

@@ -36,7 +36,12 @@ var sentences = []string{
 	"A AND (count(B) >= 2 WITHIN 1h)", "A AND A", "A OR (B AND B) OR A", "A THEN A THEN (NOT A AND NOT A)", "(NOT A) THEN (NOT A)",
 	"A THEN (NOT B) THEN (count(C) != 2)", "A THEN ((B THEN C) AND D AND NOT E) THEN F",
 	`a[x > 1 AND (y = "p" OR z = null)]`, `a[x > 1 OR (y = "p" AND NOT z <= 2)]`, `a[NOT (x = 1 AND y != true)]`,
-	`a[x = 1 AND (y = 1 OR (z = 1 AND w = 1))]`, `count(a."b c"[u."v w".z >= -1.5]) >= 2`,
+	`a[x = 1 AND (y = 1 OR (z = 1 AND w = 1))]`, `a[x = "1, 2"]`, `a[both.of = 1 AND (in = 1 OR y = "of, and")] THEN (NOT b WITHIN 2h)`,
+	"happens THEN (NOT Then-) THEN that THEN ((None AND order) WITHIN 1h)", "either AND (neither OR a[no = 1])", "NOT None AND NOT a.",
+	"A THEN (NOT b[x = 1 OR (y = 2 AND z = 3)] AND NOT c[x = 1]) THEN d", "(count(A) >= 2 WITHIN 1h) THEN B", "(NOT (count(A) >= 2 WITHIN 1h)) THEN B",
+	"(A OR NOT B) THEN (count(C) > 1 WITHIN 1h)", "(NOT A) THEN (count(B) >= 2 WITHIN 1h)", "A AND NOT (count(B) >= 2 WITHIN 1h)",
+	"A THEN (NOT ((NOT B) THEN (NOT C))) THEN (D WITHIN 1h)", "S THEN (((NOT A) THEN B) AND C)",
+	"A THEN (B AFTER 1h30m WITHIN 1d) THEN (NOT C AND NOT D AFTER 1h)", `count(a."b c"[u."v w".z >= -1.5]) >= 2`,
 }
 
 var documented = regexp.MustCompile("(?m)^\\| (?:[^|`]+ \\| )?`([^`]+)`")
