@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // The keys of this file are about features that Seb does not have. The answers are those of a Kafka
@@ -16,7 +16,7 @@ var (
 	// ListPartitionReassignments (46), v0.
 	listPartitionReassignmentsAPI = api{
 		key: kmsg.ListPartitionReassignments, min: 0, max: 0,
-		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Int32, conn.Array(conn.Text, conn.List(conn.Int32))}},
+		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Int32, wire.Array(wire.Text, wire.List(wire.Int32))}},
 		needs: []need{{access.Describe, access.Cluster}},
 		begin: serving(func(c *call, _ context.Context, _ *kmsg.ListPartitionReassignmentsRequest) (kmsg.Response, error) {
 			resp := kmsg.NewPtrListPartitionReassignmentsResponse()
@@ -27,14 +27,14 @@ var (
 	// DescribeTransactions (65), v0.
 	describeTransactionsAPI = api{
 		key: kmsg.DescribeTransactions, min: 0, max: 0,
-		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Text)}},
+		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Text)}},
 		begin: serving((*call).describeTransactions),
 	}
 	// ListTransactions (66), v0 to v2.
 	listTransactionsAPI = api{
 		key: kmsg.ListTransactions, min: 0, max: 2,
-		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{
-			conn.List(conn.Text), conn.List(conn.Int64), conn.Int64.Since(1), conn.Text.Since(2),
+		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
+			wire.List(wire.Text), wire.List(wire.Int64), wire.Int64.Since(1), wire.Text.Since(2),
 		}},
 		begin: serving(func(*call, context.Context, *kmsg.ListTransactionsRequest) (kmsg.Response, error) {
 			return kmsg.NewPtrListTransactionsResponse(), nil

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // DescribeAcls (29), CreateAcls (30) and DeleteAcls (31), v1 to v3: the rules about topics, groups,
@@ -18,22 +18,22 @@ import (
 var (
 	describeACLsAPI = api{
 		key: kmsg.DescribeACLs, min: 1, max: 3,
-		shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Int8, conn.Text, conn.Int8, conn.Text, conn.Text, conn.Int8, conn.Int8}},
+		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8}},
 		needs: []need{{access.Describe, access.Cluster}},
 		begin: serving((*call).describeACLs),
 	}
 	createACLsAPI = api{
 		key: kmsg.CreateACLs, min: 1, max: 3,
-		shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
-			conn.Array(conn.Int8, conn.Text, conn.Int8, conn.Text, conn.Text, conn.Int8, conn.Int8),
+		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
+			wire.Array(wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8),
 		}},
 		needs: []need{{access.Alter, access.Cluster}},
 		begin: serving((*call).createACLs),
 	}
 	deleteACLsAPI = api{
 		key: kmsg.DeleteACLs, min: 1, max: 3,
-		shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
-			conn.Array(conn.Int8, conn.Text, conn.Int8, conn.Text, conn.Text, conn.Int8, conn.Int8),
+		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
+			wire.Array(wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8),
 		}},
 		needs: []need{{access.Alter, access.Cluster}},
 		begin: serving((*call).deleteACLs),

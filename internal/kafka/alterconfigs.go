@@ -12,7 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -20,8 +20,8 @@ import (
 // not name get their default. Broker configs cannot be changed, because flags set them.
 var alterConfigsAPI = api{
 	key: kmsg.AlterConfigs, min: 0, max: 2,
-	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
-		conn.Array(conn.Int8, conn.Text, conn.Array(conn.Text, conn.Text)), conn.Bool,
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
+		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Text)), wire.Bool,
 	}},
 	needs: []need{{access.AlterConfigs, access.Topic}, {access.AlterConfigs, access.Cluster}},
 	begin: serving((*call).alterConfigs),
@@ -31,8 +31,8 @@ var alterConfigsAPI = api{
 // default. cleanup.policy is a list, and takes APPEND and SUBTRACT.
 var incrementalAlterConfigsAPI = api{
 	key: kmsg.IncrementalAlterConfigs, min: 0, max: 1,
-	shape: conn.Shape{Flexible: 1, Fields: []conn.Field{
-		conn.Array(conn.Int8, conn.Text, conn.Array(conn.Text, conn.Int8, conn.Text)), conn.Bool,
+	shape: wire.Shape{Flexible: 1, Fields: []wire.Field{
+		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Int8, wire.Text)), wire.Bool,
 	}},
 	needs: []need{{access.AlterConfigs, access.Topic}, {access.AlterConfigs, access.Cluster}},
 	begin: serving((*call).incrementalAlterConfigs),

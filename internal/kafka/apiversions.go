@@ -8,14 +8,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // ApiVersions (18), v0 to v4: the served keys and versions. There are no features to negotiate. The
 // answer to an unknown version is v0, with UNSUPPORTED_VERSION and the served versions (KIP-511).
 var apiVersionsAPI = api{
 	key: kmsg.ApiVersions, min: 0, max: 4, unauthenticated: true,
-	shape: conn.Shape{Flexible: 3, Fields: []conn.Field{conn.Text.Since(3), conn.Text.Since(3)}},
+	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.Text.Since(3), wire.Text.Since(3)}},
 	begin: serving((*call).apiVersions),
 }
 
@@ -26,8 +27,8 @@ func (c *call) apiVersions(context.Context, *kmsg.ApiVersionsRequest) (kmsg.Resp
 }
 
 // unknownVersion answers an unknown version of ApiVersions, which only a newer client sends.
-func (c *call) unknownVersion() (conn.Finish, error) {
-	return func(context.Context) (conn.Answer, error) {
+func (c *call) unknownVersion() (framed.Finish, error) {
+	return func(context.Context) (framed.Answer, error) {
 		resp := kmsg.NewPtrApiVersionsResponse()
 		resp.ErrorCode, resp.ApiKeys = kerr.UnsupportedVersion.Code, c.versions()
 		c.version = 0

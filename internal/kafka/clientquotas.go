@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // DescribeClientQuotas (48) and AlterClientQuotas (49), v0 and v1 (KIP-546): the quotas of users. The
@@ -19,14 +19,14 @@ import (
 var (
 	describeClientQuotasAPI = api{
 		key: kmsg.DescribeClientQuotas, min: 0, max: 1,
-		shape: conn.Shape{Flexible: 1, Fields: []conn.Field{conn.Array(conn.Text, conn.Int8, conn.Text), conn.Bool}},
+		shape: wire.Shape{Flexible: 1, Fields: []wire.Field{wire.Array(wire.Text, wire.Int8, wire.Text), wire.Bool}},
 		needs: []need{{access.DescribeConfigs, access.Cluster}},
 		begin: serving((*call).describeClientQuotas),
 	}
 	alterClientQuotasAPI = api{
 		key: kmsg.AlterClientQuotas, min: 0, max: 1,
-		shape: conn.Shape{Flexible: 1, Fields: []conn.Field{
-			conn.Array(conn.Array(conn.Text, conn.Text), conn.Array(conn.Text, conn.Int64, conn.Bool)), conn.Bool,
+		shape: wire.Shape{Flexible: 1, Fields: []wire.Field{
+			wire.Array(wire.Array(wire.Text, wire.Text), wire.Array(wire.Text, wire.Int64, wire.Bool)), wire.Bool,
 		}},
 		needs: []need{{access.AlterConfigs, access.Cluster}},
 		begin: serving((*call).alterClientQuotas),

@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // ConsumerGroupDescribe (69), v0 and v1: groups of the consumer protocol. Other groups are
@@ -17,7 +17,7 @@ import (
 // reported.
 var consumerGroupDescribeAPI = api{
 	key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, groups: true,
-	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Text), conn.Bool}},
+	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Text), wire.Bool}},
 	needs: []need{{access.Describe, access.Group}, {access.Describe, access.Topic}},
 	begin: groupServing((*call).consumerGroupDescribe),
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // ConsumerGroupHeartbeat (68), v0 and v1: the consumer protocol (KIP-848) with the assignors
@@ -17,9 +17,9 @@ import (
 // After a restart of the broker members get UNKNOWN_MEMBER_ID and join again.
 var consumerGroupHeartbeatAPI = api{
 	key: kmsg.ConsumerGroupHeartbeat, min: 0, max: 1, groups: true,
-	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{
-		conn.Text, conn.Text, conn.Int32, conn.Text, conn.Text, conn.Int32,
-		conn.List(conn.Text), conn.Text.Since(1), conn.Text, conn.Array(conn.UUID, conn.List(conn.Int32)),
+	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
+		wire.Text, wire.Text, wire.Int32, wire.Text, wire.Text, wire.Int32,
+		wire.List(wire.Text), wire.Text.Since(1), wire.Text, wire.Array(wire.UUID, wire.List(wire.Int32)),
 	}},
 	needs: []need{{access.Read, access.Group}, {access.Describe, access.Topic}},
 	begin: beginning(consumerGroupHeartbeat),

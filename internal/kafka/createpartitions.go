@@ -8,7 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // CreatePartitions (37), v0 to v3: adds partitions to topics, one topic after the other. Replica
@@ -16,8 +16,8 @@ import (
 // partitions.
 var createPartitionsAPI = api{
 	key: kmsg.CreatePartitions, min: 0, max: 3,
-	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
-		conn.Array(conn.Text, conn.Int32, conn.Array(conn.List(conn.Int32))), conn.Int32, conn.Bool,
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
+		wire.Array(wire.Text, wire.Int32, wire.Array(wire.List(wire.Int32))), wire.Int32, wire.Bool,
 	}},
 	needs: []need{{access.Alter, access.Topic}},
 	begin: serving((*call).createPartitions),

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -20,13 +20,13 @@ import (
 // ignored, others refused.
 var createTopicsAPI = api{
 	key: kmsg.CreateTopics, min: 2, max: 7,
-	shape: conn.Shape{Flexible: 5, Fields: []conn.Field{
-		conn.Array(
-			conn.Text, conn.Int32, conn.Int16,
-			conn.Array(conn.Int32, conn.List(conn.Int32)),
-			conn.Array(conn.Text, conn.Text),
+	shape: wire.Shape{Flexible: 5, Fields: []wire.Field{
+		wire.Array(
+			wire.Text, wire.Int32, wire.Int16,
+			wire.Array(wire.Int32, wire.List(wire.Int32)),
+			wire.Array(wire.Text, wire.Text),
 		),
-		conn.Int32, conn.Bool,
+		wire.Int32, wire.Bool,
 	}},
 	needs: []need{{access.Create, access.Topic}},
 	begin: serving((*call).createTopics),

@@ -8,14 +8,14 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // DeleteGroups (42), v0 to v3: deletes groups one after the other; NON_EMPTY_GROUP if a group has
 // members.
 var deleteGroupsAPI = api{
 	key: kmsg.DeleteGroups, min: 0, max: 3, groups: true,
-	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.List(conn.Text)}},
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.List(wire.Text)}},
 	needs: []need{{access.Delete, access.Group}},
 	begin: groupServing((*call).deleteGroups),
 }

@@ -7,15 +7,15 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // DeleteRecords (21), v0 to v2: raises the start offset of partitions, one after the other; -1 is
 // the end offset.
 var deleteRecordsAPI = api{
 	key: kmsg.DeleteRecords, min: 0, max: 2,
-	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
-		conn.Array(conn.Text, conn.Array(conn.Int32, conn.Int64)), conn.Int32,
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
+		wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int64)), wire.Int32,
 	}},
 	needs: []need{{access.Delete, access.Topic}},
 	begin: serving((*call).deleteRecords),

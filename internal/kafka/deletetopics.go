@@ -8,14 +8,14 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // DeleteTopics (20), v1 to v6: deletes topics by name, or from v6 by ID, one after the other.
 var deleteTopicsAPI = api{
 	key: kmsg.DeleteTopics, min: 1, max: 6,
-	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
-		conn.List(conn.Text).Until(5), conn.Array(conn.Text, conn.UUID).Since(6), conn.Int32,
+	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
+		wire.List(wire.Text).Until(5), wire.Array(wire.Text, wire.UUID).Since(6), wire.Int32,
 	}},
 	needs: []need{{access.Delete, access.Topic}},
 	begin: serving((*call).deleteTopics),

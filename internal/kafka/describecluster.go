@@ -6,14 +6,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // DescribeCluster (60), v0 to v2: the one broker. Requests for controllers are refused: there are
 // none.
 var describeClusterAPI = api{
 	key: kmsg.DescribeCluster, min: 0, max: 2,
-	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Bool, conn.Int8.Since(1), conn.Bool.Since(2)}},
+	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Bool, wire.Int8.Since(1), wire.Bool.Since(2)}},
 	begin: serving((*call).describeCluster),
 }
 

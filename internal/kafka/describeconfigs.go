@@ -12,7 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
@@ -21,8 +21,8 @@ import (
 // refused. There is no documentation; synonyms contain only the value itself.
 var describeConfigsAPI = api{
 	key: kmsg.DescribeConfigs, min: 1, max: 4,
-	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
-		conn.Array(conn.Int8, conn.Text, conn.List(conn.Text)), conn.Bool, conn.Bool.Since(3),
+	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
+		wire.Array(wire.Int8, wire.Text, wire.List(wire.Text)), wire.Bool, wire.Bool.Since(3),
 	}},
 	needs: []need{{access.DescribeConfigs, access.Topic}, {access.DescribeConfigs, access.Cluster}, {access.DescribeConfigs, access.Group}},
 	begin: serving((*call).describeConfigs),

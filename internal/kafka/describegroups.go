@@ -8,7 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // DescribeGroups (15), v0 to v6: an unknown group is Dead, from v6 on GROUP_ID_NOT_FOUND, and so is
@@ -16,7 +16,7 @@ import (
 // stable.
 var describeGroupsAPI = api{
 	key: kmsg.DescribeGroups, min: 0, max: 6, groups: true,
-	shape: conn.Shape{Flexible: 5, Fields: []conn.Field{conn.List(conn.Text), conn.Bool.Since(3)}},
+	shape: wire.Shape{Flexible: 5, Fields: []wire.Field{wire.List(wire.Text), wire.Bool.Since(3)}},
 	needs: []need{{access.Describe, access.Group}},
 	begin: groupServing((*call).describeGroups),
 }

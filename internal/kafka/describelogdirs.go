@@ -7,14 +7,14 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // DescribeLogDirs (35), v1 to v5: one directory, the bucket, with the sizes of the named
 // partitions, or of all. Its total and usable bytes are unknown.
 var describeLogDirsAPI = api{
 	key: kmsg.DescribeLogDirs, min: 1, max: 5,
-	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Array(conn.Text, conn.List(conn.Int32))}},
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Array(wire.Text, wire.List(wire.Int32))}},
 	needs: []need{{access.Describe, access.Cluster}},
 	begin: serving((*call).describeLogDirs),
 }

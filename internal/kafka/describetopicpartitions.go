@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // DescribeTopicPartitions (75), v0: topics by name, all if none is named, in pages. A page has at
@@ -15,7 +15,7 @@ import (
 // are sorted by name.
 var describeTopicPartitionsAPI = api{
 	key: kmsg.DescribeTopicPartitions, min: 0, max: 0,
-	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Array(conn.Text), conn.Int32, conn.Optional(conn.Text, conn.Int32)}},
+	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Array(wire.Text), wire.Int32, wire.Optional(wire.Text, wire.Int32)}},
 	needs: []need{{access.Describe, access.Topic}},
 	begin: serving((*call).describeTopicPartitions),
 }

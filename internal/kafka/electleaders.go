@@ -9,15 +9,15 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // ElectLeaders (43), v0 to v2: ELECTION_NOT_NEEDED for each named partition, because the one broker
 // leads all. For all partitions (no topics) the answer is empty, as in Kafka.
 var electLeadersAPI = api{
 	key: kmsg.ElectLeaders, min: 0, max: 2,
-	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{
-		conn.Int8.Since(1), conn.Array(conn.Text, conn.List(conn.Int32)), conn.Int32,
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
+		wire.Int8.Since(1), wire.Array(wire.Text, wire.List(wire.Int32)), wire.Int32,
 	}},
 	needs: []need{{access.Alter, access.Cluster}},
 	begin: serving((*call).electLeaders),

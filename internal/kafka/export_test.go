@@ -10,8 +10,9 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/group/coordinator"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // Groups serves requests about consumer groups without a connection.
@@ -28,7 +29,7 @@ func (g *Groups) Memory() *budget.Class { return g.s.fetchClass }
 type API struct {
 	Key      kmsg.Key
 	Min, Max int16
-	Shape    conn.Shape
+	Shape    wire.Shape
 	api      *api
 }
 
@@ -42,7 +43,7 @@ func GroupTable() (list []API) {
 }
 
 // Begin begins a request from 1.2.3.4 with its body after the head.
-func (g *Groups) Begin(a API, version int16, body []byte) (conn.Finish, error) {
+func (g *Groups) Begin(a API, version int16, body []byte) (framed.Finish, error) {
 	from := &session{Server: g.s, remote: &net.TCPAddr{IP: net.IPv4(1, 2, 3, 4), Port: 5}}
 	return a.api.begin(&call{session: from, who: (&auth.Authority{}).Root(), api: a.api, version: version, client: []byte("client"), body: body}, context.Background())
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // Fetch (1), v4 to v18: committed batches as stored, sent from memory or a file to the socket
@@ -28,17 +29,17 @@ import (
 // offsets.
 var fetchAPI = api{
 	key: kmsg.Fetch, min: 4, max: 18,
-	shape: conn.Shape{Flexible: 12, Fields: []conn.Field{
-		conn.Int32.Until(14), conn.Int32, conn.Int32, conn.Int32, conn.Int8, conn.Int32.Since(7), conn.Int32.Since(7),
-		conn.Array(conn.Text.Until(12), conn.UUID.Since(13), conn.Array(
-			conn.Int32, conn.Int32.Since(9), conn.Int64, conn.Int32.Since(12), conn.Int64.Since(5), conn.Int32,
+	shape: wire.Shape{Flexible: 12, Fields: []wire.Field{
+		wire.Int32.Until(14), wire.Int32, wire.Int32, wire.Int32, wire.Int8, wire.Int32.Since(7), wire.Int32.Since(7),
+		wire.Array(wire.Text.Until(12), wire.UUID.Since(13), wire.Array(
+			wire.Int32, wire.Int32.Since(9), wire.Int64, wire.Int32.Since(12), wire.Int64.Since(5), wire.Int32,
 		)),
-		conn.Array(conn.Text.Until(12), conn.UUID.Since(13), conn.List(conn.Int32)).Since(7),
-		conn.Text.Since(11),
-		conn.Tagged(1, conn.Int32, conn.Int64),
+		wire.Array(wire.Text.Until(12), wire.UUID.Since(13), wire.List(wire.Int32)).Since(7),
+		wire.Text.Since(11),
+		wire.Tagged(1, wire.Int32, wire.Int64),
 	}},
 	needs: []need{{access.Read, access.Topic}},
-	begin: func(c *call, _ context.Context) (conn.Finish, error) { return c.fetch, nil },
+	begin: func(c *call, _ context.Context) (framed.Finish, error) { return c.fetch, nil },
 }
 
 // fetchWait bounds the wait of a fetch.
@@ -60,10 +61,10 @@ type partitionFetch struct {
 	chunks     []broker.Chunk
 }
 
-func (c *call) fetch(ctx context.Context) (conn.Answer, error) {
+func (c *call) fetch(ctx context.Context) (framed.Answer, error) {
 	r, err := decode[kmsg.FetchRequest](c)
 	if err != nil {
-		return conn.Answer{}, err
+		return framed.Answer{}, err
 	}
 	f := &fetchCall{call: c, r: r}
 	if r.SessionEpoch > 0 {
@@ -73,7 +74,7 @@ func (c *call) fetch(ctx context.Context) (conn.Answer, error) {
 	readable := f.resolve()
 	if len(f.wants) > 0 {
 		if err := f.read(ctx, readable); err != nil {
-			return conn.Answer{}, err
+			return framed.Answer{}, err
 		}
 	}
 	return f.encode(none), nil
@@ -178,7 +179,7 @@ func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 }
 
 // encode builds the answer: everything except data in one buffer, cut at the positions of data.
-func (f *fetchCall) encode(code int16) conn.Answer {
+func (f *fetchCall) encode(code int16) framed.Answer {
 	e := fetchEncoder{version: f.version, flexible: f.api.shape.IsFlexible(f.version)}
 	e.b = f.head(make([]byte, 0, 64+64*len(f.parts)))
 	throttle := len(e.b)
@@ -303,26 +304,26 @@ func (e *fetchEncoder) partition(number int32, p *partitionFetch, isolation int8
 }
 
 // answer joins the buffer and the data.
-func (e *fetchEncoder) answer() conn.Answer {
+func (e *fetchEncoder) answer() framed.Answer {
 	if len(e.gaps) == 0 {
-		return conn.Answer{Head: e.b}
+		return framed.Answer{Head: e.b}
 	}
-	a := conn.Answer{Head: e.b[:e.gaps[0].at]}
+	a := framed.Answer{Head: e.b[:e.gaps[0].at]}
 	for i, g := range e.gaps {
 		for j := range g.chunks {
 			if s := g.chunks[j].Section; s != nil {
-				a.Parts = append(a.Parts, conn.Part{Section: s})
+				a.Parts = append(a.Parts, framed.Part{Section: s})
 				continue
 			}
 			for _, b := range g.chunks[j].Parts {
-				a.Parts = append(a.Parts, conn.Part{Bytes: b})
+				a.Parts = append(a.Parts, framed.Part{Bytes: b})
 			}
 		}
 		end := len(e.b)
 		if i+1 < len(e.gaps) {
 			end = e.gaps[i+1].at
 		}
-		a.Parts = append(a.Parts, conn.Part{Bytes: e.b[g.at:end]})
+		a.Parts = append(a.Parts, framed.Part{Bytes: e.b[g.at:end]})
 	}
 	return a
 }

@@ -6,15 +6,15 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // FindCoordinator (10), v0 to v6: the leader coordinates all groups. Transactions are refused with
 // TRANSACTIONAL_ID_AUTHORIZATION_FAILED, share groups with INVALID_REQUEST.
 var findCoordinatorAPI = api{
 	key: kmsg.FindCoordinator, min: 0, max: 6, groups: true,
-	shape: conn.Shape{Flexible: 3, Fields: []conn.Field{
-		conn.Text.Until(3), conn.Int8.Since(1), conn.List(conn.Text).Since(4),
+	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{
+		wire.Text.Until(3), wire.Int8.Since(1), wire.List(wire.Text).Since(4),
 	}},
 	needs: []need{{access.Describe, access.Group}},
 	begin: beginning(findCoordinator),

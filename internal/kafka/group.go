@@ -7,8 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
 )
 
 // finish waits for the answer of a request about consumer groups until ctx ends. It returns the
@@ -17,14 +17,14 @@ type finish func(ctx context.Context) (kmsg.Response, *budget.Reservation)
 
 // beginning begins requests on arrival, in the order of their connection. Later requests of the
 // connection begin even if this one waits.
-func beginning[T any, R request[T]](begin func(c *call, r R) finish) func(*call, context.Context) (conn.Finish, error) {
-	return func(c *call, _ context.Context) (conn.Finish, error) {
+func beginning[T any, R request[T]](begin func(c *call, r R) finish) func(*call, context.Context) (framed.Finish, error) {
+	return func(c *call, _ context.Context) (framed.Finish, error) {
 		r, err := decode[T, R](c)
 		if err != nil {
 			return nil, err
 		}
 		wait := begin(c, r)
-		return func(ctx context.Context) (conn.Answer, error) {
+		return func(ctx context.Context) (framed.Answer, error) {
 			resp, memory := wait(ctx)
 			answer := c.answer(resp)
 			answer.Release = memory.Release
@@ -39,7 +39,7 @@ func answered(resp kmsg.Response) finish {
 }
 
 // groupServing decodes requests on arrival, and serves them when their answer is due.
-func groupServing[T any, R request[T]](serve func(c *call, ctx context.Context, r R) (kmsg.Response, *budget.Reservation)) func(*call, context.Context) (conn.Finish, error) {
+func groupServing[T any, R request[T]](serve func(c *call, ctx context.Context, r R) (kmsg.Response, *budget.Reservation)) func(*call, context.Context) (framed.Finish, error) {
 	return beginning(func(c *call, r R) finish {
 		return func(ctx context.Context) (kmsg.Response, *budget.Reservation) { return serve(c, ctx, r) }
 	})

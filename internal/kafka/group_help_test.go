@@ -13,9 +13,9 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/kafka"
-	"github.com/sebbroker/seb/internal/kafka/conn"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 )
@@ -70,7 +70,7 @@ func (s *server) topic(name string, partitions int) broker.TopicInfo {
 }
 
 // begin begins a request in a version, limited to the supported ones.
-func (s *server) begin(version int16, r kmsg.Request) (int16, conn.Finish) {
+func (s *server) begin(version int16, r kmsg.Request) (int16, framed.Finish) {
 	s.t.Helper()
 	a := s.table[kmsg.Key(r.Key())]
 	version = max(a.Min, min(version, a.Max))
@@ -94,7 +94,7 @@ func ask[R kmsg.Response](s *server, version int16, r kmsg.Request) R {
 	return finished[R](s, version, finish)
 }
 
-func finished[R kmsg.Response](s *server, version int16, finish conn.Finish) R {
+func finished[R kmsg.Response](s *server, version int16, finish framed.Finish) R {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/objstore"
 )
 
@@ -445,7 +445,7 @@ func FuzzRequests(f *testing.F) {
 			return
 		}
 		finish, err := s.s.Begin(a, v, body[:len(body)-len(rest)])
-		if errors.Is(err, conn.ErrMalformed) { // kmsg refuses a string length below null
+		if errors.Is(err, wire.ErrMalformed) { // kmsg refuses a string length below null
 			return
 		}
 		if err != nil {

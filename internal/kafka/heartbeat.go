@@ -4,13 +4,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // Heartbeat (12), v0 to v4.
 var heartbeatAPI = api{
 	key: kmsg.Heartbeat, min: 0, max: 4, groups: true,
-	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{conn.Text, conn.Int32, conn.Text, conn.Text.Since(3)}},
+	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{wire.Text, wire.Int32, wire.Text, wire.Text.Since(3)}},
 	needs: []need{{access.Read, access.Group}},
 	begin: beginning(heartbeat),
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // InitProducerId (22), v0 to v5: a new ID for an idempotent producer, with epoch 0. Transactions
@@ -15,7 +15,7 @@ import (
 // making it retry.
 var initProducerIDAPI = api{
 	key: kmsg.InitProducerID, min: 0, max: 5,
-	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Text, conn.Int32, conn.Int64.Since(3), conn.Int16.Since(3)}},
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Text, wire.Int32, wire.Int64.Since(3), wire.Int16.Since(3)}},
 	needs: []need{{access.IdempotentWrite, access.Cluster}},
 	begin: serving((*call).initProducerID),
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // JoinGroup (11), v0 to v9: static members from v5, member IDs in two steps from v4 (KIP-394), no
@@ -18,9 +18,9 @@ import (
 // a memory limit is reached.
 var joinGroupAPI = api{
 	key: kmsg.JoinGroup, min: 0, max: 9, groups: true,
-	shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
-		conn.Text, conn.Int32, conn.Int32.Since(1), conn.Text, conn.Text.Since(5), conn.Text,
-		conn.Array(conn.Text, conn.Bytes), conn.Text.Since(8),
+	shape: wire.Shape{Flexible: 6, Fields: []wire.Field{
+		wire.Text, wire.Int32, wire.Int32.Since(1), wire.Text, wire.Text.Since(5), wire.Text,
+		wire.Array(wire.Text, wire.Bytes), wire.Text.Since(8),
 	}},
 	needs: []need{{access.Read, access.Group}},
 	begin: beginning(joinGroup),

@@ -5,14 +5,14 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // LeaveGroup (13), v0 to v5: several members from v3 on, static ones also by instance alone.
 var leaveGroupAPI = api{
 	key: kmsg.LeaveGroup, min: 0, max: 5, groups: true,
-	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
-		conn.Text, conn.Text.Until(2), conn.Array(conn.Text, conn.Text, conn.Text.Since(5)).Since(3),
+	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
+		wire.Text, wire.Text.Until(2), wire.Array(wire.Text, wire.Text, wire.Text.Since(5)).Since(3),
 	}},
 	needs: []need{{access.Read, access.Group}},
 	begin: beginning(leaveGroup),

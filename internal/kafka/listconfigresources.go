@@ -9,14 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // ListConfigResources (74), v0 and v1: the topics and the broker, which have configs. v0 lists
 // client metrics subscriptions, of which there are none. Groups have no configs of their own.
 var listConfigResourcesAPI = api{
 	key: kmsg.ListConfigResources, min: 0, max: 1,
-	shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.List(conn.Int8).Since(1)}},
+	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.List(wire.Int8).Since(1)}},
 	needs: []need{{access.DescribeConfigs, access.Cluster}},
 	begin: serving((*call).listConfigResources),
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // ListGroups (16), v0 to v5, with the filters of v4 and v5. The list includes groups of HTTP
 // consumers. Groups without members have type classic and an empty protocol type.
 var listGroupsAPI = api{
 	key: kmsg.ListGroups, min: 0, max: 5, groups: true,
-	shape: conn.Shape{Flexible: 3, Fields: []conn.Field{conn.List(conn.Text).Since(4), conn.List(conn.Text).Since(5)}},
+	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.List(wire.Text).Since(4), wire.List(wire.Text).Since(5)}},
 	needs: []need{{access.Describe, access.Group}},
 	begin: groupServing((*call).listGroups),
 }

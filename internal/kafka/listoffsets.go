@@ -8,7 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // ListOffsets (2), v0 to v11: the start offset (-2, and -4, because all of the log is local), the
@@ -20,9 +20,9 @@ import (
 // timestamp, the end offset.
 var listOffsetsAPI = api{
 	key: kmsg.ListOffsets, min: 0, max: 11,
-	shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
-		conn.Int32, conn.Int8.Since(2),
-		conn.Array(conn.Text, conn.Array(conn.Int32, conn.Int32.Since(4), conn.Int64, conn.Int32.Until(0))), conn.Int32.Since(10),
+	shape: wire.Shape{Flexible: 6, Fields: []wire.Field{
+		wire.Int32, wire.Int8.Since(2),
+		wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int32.Since(4), wire.Int64, wire.Int32.Until(0))), wire.Int32.Since(10),
 	}},
 	needs: []need{{access.Describe, access.Topic}},
 	begin: serving((*call).listOffsets),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -20,8 +20,8 @@ import (
 // LEADER_NOT_AVAILABLE. There are no racks. A topic that is created needs Create.
 var metadataAPI = api{
 	key: kmsg.Metadata, min: 0, max: 13,
-	shape: conn.Shape{Flexible: 9, Fields: []conn.Field{
-		conn.Array(conn.UUID.Since(10), conn.Text), conn.Bool.Since(4), conn.Bool.Since(8).Until(10), conn.Bool.Since(8),
+	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
+		wire.Array(wire.UUID.Since(10), wire.Text), wire.Bool.Since(4), wire.Bool.Since(8).Until(10), wire.Bool.Since(8),
 	}},
 	needs: []need{{access.Describe, access.Topic}, {access.Create, access.Topic}},
 	begin: serving((*call).metadata),

@@ -10,7 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // OffsetCommit (8), v0 to v10: topics by ID in v10. Offsets are kept until their group or topic is
@@ -20,10 +20,10 @@ import (
 // GROUP_ID_NOT_FOUND for unknown groups.
 var offsetCommitAPI = api{
 	key: kmsg.OffsetCommit, min: 0, max: 10, groups: true,
-	shape: conn.Shape{Flexible: 8, Fields: []conn.Field{
-		conn.Text, conn.Int32.Since(1), conn.Text.Since(1), conn.Text.Since(7), conn.Int64.Since(2).Until(4),
-		conn.Array(conn.Text.Until(9), conn.UUID.Since(10), conn.Array(
-			conn.Int32, conn.Int64, conn.Int64.Since(1).Until(1), conn.Int32.Since(6), conn.Text,
+	shape: wire.Shape{Flexible: 8, Fields: []wire.Field{
+		wire.Text, wire.Int32.Since(1), wire.Text.Since(1), wire.Text.Since(7), wire.Int64.Since(2).Until(4),
+		wire.Array(wire.Text.Until(9), wire.UUID.Since(10), wire.Array(
+			wire.Int32, wire.Int64, wire.Int64.Since(1).Until(1), wire.Int32.Since(6), wire.Text,
 		)),
 	}},
 	needs: []need{{access.Read, access.Group}, {access.Read, access.Topic}},

@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // OffsetDelete (47), v0: for groups without members only. While a group has members, each topic is
@@ -20,7 +20,7 @@ import (
 // other.
 var offsetDeleteAPI = api{
 	key: kmsg.OffsetDelete, min: 0, max: 0, groups: true,
-	shape: conn.Shape{Flexible: -1, Fields: []conn.Field{conn.Text, conn.Array(conn.Text, conn.Array(conn.Int32))}},
+	shape: wire.Shape{Flexible: -1, Fields: []wire.Field{wire.Text, wire.Array(wire.Text, wire.Array(wire.Int32))}},
 	needs: []need{{access.Delete, access.Group}, {access.Read, access.Topic}},
 	begin: groupServing((*call).offsetDelete),
 }

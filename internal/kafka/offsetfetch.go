@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // OffsetFetch (9), v0 to v10: all topics of a group from v2, several groups from v8, topics by ID
@@ -18,13 +18,13 @@ import (
 // that member of the consumer protocol.
 var offsetFetchAPI = api{
 	key: kmsg.OffsetFetch, min: 0, max: 10, groups: true,
-	shape: conn.Shape{Flexible: 6, Fields: []conn.Field{
-		conn.Text.Until(7), conn.Array(conn.Text, conn.List(conn.Int32)).Until(7),
-		conn.Array(
-			conn.Text, conn.Text.Since(9), conn.Int32.Since(9),
-			conn.Array(conn.Text.Until(9), conn.UUID.Since(10), conn.List(conn.Int32)),
+	shape: wire.Shape{Flexible: 6, Fields: []wire.Field{
+		wire.Text.Until(7), wire.Array(wire.Text, wire.List(wire.Int32)).Until(7),
+		wire.Array(
+			wire.Text, wire.Text.Since(9), wire.Int32.Since(9),
+			wire.Array(wire.Text.Until(9), wire.UUID.Since(10), wire.List(wire.Int32)),
 		).Since(8),
-		conn.Bool.Since(7),
+		wire.Bool.Since(7),
 	}},
 	needs: []need{{access.Describe, access.Group}, {access.Describe, access.Topic}},
 	begin: groupServing((*call).offsetFetch),

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // OffsetForLeaderEpoch (23), v2 to v4: the end offset of a leader epoch in a partition. Leader
@@ -16,8 +16,8 @@ import (
 // offsets that a client has read.
 var offsetForLeaderEpochAPI = api{
 	key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4,
-	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
-		conn.Int32.Since(3), conn.Array(conn.Text, conn.Array(conn.Int32, conn.Int32.Since(2), conn.Int32)),
+	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
+		wire.Int32.Since(3), wire.Array(wire.Text, wire.Array(wire.Int32, wire.Int32.Since(2), wire.Int32)),
 	}},
 	needs: []need{{access.Describe, access.Topic}},
 	begin: serving((*call).offsetForLeaderEpoch),

@@ -20,7 +20,7 @@ import (
 type Options struct {
 	// Auth authenticates clients and decides what they may do. Required.
 	Auth *auth.Authority
-	// Port is that of conn.Options.
+	// Port is that of framed.Options.
 	Port *tlsport.Port
 	// Advertised is the address, "host:port", that clients connect to. "": the local address of
 	// their connection.
@@ -31,7 +31,7 @@ type Options struct {
 	Connections int
 	// AckTimeout bounds the wait of a produce for the store: 60 s. Clients may request less.
 	AckTimeout time.Duration
-	// Idle, AuthTimeout and Step are those of conn.Options.
+	// Idle, AuthTimeout and Step are those of framed.Options.
 	Idle, AuthTimeout, Step time.Duration
 	// Logins counts failed logins; nil: it does not.
 	Logins *auth.Failures

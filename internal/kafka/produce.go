@@ -10,7 +10,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -25,9 +26,9 @@ import (
 // derive from them that they may compress. Produce does not create topics; Metadata does.
 var produceAPI = api{
 	key: kmsg.Produce, min: 0, max: 13,
-	shape: conn.Shape{Flexible: 9, Fields: []conn.Field{
-		conn.Text.Since(3), conn.Int16, conn.Int32,
-		conn.Array(conn.Text.Until(12), conn.UUID.Since(13), conn.Array(conn.Int32, conn.Bytes)),
+	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
+		wire.Text.Since(3), wire.Int16, wire.Int32,
+		wire.Array(wire.Text.Until(12), wire.UUID.Since(13), wire.Array(wire.Int32, wire.Bytes)),
 	}},
 	needs: []need{{access.Write, access.Topic}},
 	begin: (*call).produce,
@@ -54,7 +55,7 @@ type produceCall struct {
 
 // produce submits the batches of a request, so that the log has the order of the requests, and
 // leaves the wait to finish.
-func (c *call) produce(ctx context.Context) (conn.Finish, error) {
+func (c *call) produce(ctx context.Context) (framed.Finish, error) {
 	r, err := decode[kmsg.ProduceRequest](c)
 	if err != nil {
 		return nil, err
@@ -184,7 +185,7 @@ func (p *produceCall) fail(o *kmsg.ProduceResponseTopicPartition, code int16, er
 }
 
 // finish waits for the store, even if the client is gone: a submitted batch cannot be withdrawn.
-func (p *produceCall) finish(ctx context.Context) (conn.Answer, error) {
+func (p *produceCall) finish(ctx context.Context) (framed.Answer, error) {
 	if p.ticket != nil {
 		results := p.ticket.WaitFor(context.WithoutCancel(ctx), p.within(p.r.TimeoutMillis, p.o.AckTimeout))
 		for i := range results {
@@ -193,9 +194,9 @@ func (p *produceCall) finish(ctx context.Context) (conn.Answer, error) {
 	}
 	if p.r.Acks == 0 {
 		if p.failed {
-			return conn.Answer{}, errors.New("produce with acks=0 failed: the closed connection is the only answer")
+			return framed.Answer{}, errors.New("produce with acks=0 failed: the closed connection is the only answer")
 		}
-		return conn.Answer{}, nil
+		return framed.Answer{}, nil
 	}
 	if p.overBudget {
 		p.resp.ThrottleMillis = int32(throttleTime / time.Millisecond)

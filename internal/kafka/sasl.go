@@ -12,7 +12,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // SaslHandshake (17), v0 and v1: the client chooses a mechanism: PLAIN, SCRAM-SHA-256 or
@@ -22,7 +23,7 @@ import (
 // librdkafka assumes that a broker without v0 has no SASL.
 var saslHandshakeAPI = api{
 	key: kmsg.SASLHandshake, min: 0, max: 1, unauthenticated: true,
-	shape: conn.Shape{Flexible: -1, Fields: []conn.Field{conn.Text}},
+	shape: wire.Shape{Flexible: -1, Fields: []wire.Field{wire.Text}},
 	begin: (*call).handshake,
 }
 
@@ -31,14 +32,14 @@ var saslHandshakeAPI = api{
 // authenticate again before that, with the same user name, and at the end the connection is closed.
 var saslAuthenticateAPI = api{
 	key: kmsg.SASLAuthenticate, min: 0, max: 2, unauthenticated: true,
-	shape: conn.Shape{Flexible: 2, Fields: []conn.Field{conn.Bytes}},
+	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Bytes}},
 	begin: (*call).authenticate,
 }
 
 const plain = "PLAIN"
 
 // handshake runs in the order of requests, because later requests depend on it.
-func (c *call) handshake(context.Context) (conn.Finish, error) {
+func (c *call) handshake(context.Context) (framed.Finish, error) {
 	r, err := decode[kmsg.SASLHandshakeRequest](c)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func (c *call) handshake(context.Context) (conn.Finish, error) {
 	return c.done(resp, false), nil
 }
 
-func (c *call) authenticate(ctx context.Context) (conn.Finish, error) {
+func (c *call) authenticate(ctx context.Context) (framed.Finish, error) {
 	r, err := decode[kmsg.SASLAuthenticateRequest](c)
 	if err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (s *session) authenticate(who *auth.Identity) {
 	s.unwatch = who.Watch(nil, s.cut)
 }
 
-// Close implements conn.Session.
+// Close implements framed.Session.
 func (s *session) Close() {
 	if s.unwatch != nil {
 		s.unwatch()
@@ -134,13 +135,13 @@ func (s *session) Close() {
 
 // beginRawSASL processes a frame that is a SASL message without a head. A wrong password ends the
 // connection.
-func (s *session) beginRawSASL(ctx context.Context, f *conn.Frame) (conn.Finish, error) {
+func (s *session) beginRawSASL(ctx context.Context, f *framed.Frame) (framed.Finish, error) {
 	answer, err := s.step(ctx, f.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	return func(context.Context) (conn.Answer, error) {
-		return conn.Answer{Head: append(make([]byte, 4), answer...)}, nil // conn sets the length
+	return func(context.Context) (framed.Answer, error) {
+		return framed.Answer{Head: append(make([]byte, 4), answer...)}, nil // conn sets the length
 	}, nil
 }
 
@@ -168,8 +169,8 @@ func loginResult(who *auth.Identity, err error) (*auth.Identity, error) {
 }
 
 // done is a Finish that does not wait; last closes the connection after the answer.
-func (c *call) done(resp kmsg.Response, last bool) conn.Finish {
-	return func(context.Context) (conn.Answer, error) {
+func (c *call) done(resp kmsg.Response, last bool) framed.Finish {
+	return func(context.Context) (framed.Answer, error) {
 		a := c.answer(resp)
 		a.Last = last
 		return a, nil

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // DescribeUserScramCredentials (50) and AlterUserScramCredentials (51), v0: passwords of users. The
@@ -18,14 +18,14 @@ import (
 var (
 	describeUserSCRAMCredentialsAPI = api{
 		key: kmsg.DescribeUserSCRAMCredentials, min: 0, max: 0,
-		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{conn.Array(conn.Text)}},
+		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Array(wire.Text)}},
 		needs: []need{{access.Describe, access.Cluster}},
 		begin: serving((*call).describeUserSCRAMCredentials),
 	}
 	alterUserSCRAMCredentialsAPI = api{
 		key: kmsg.AlterUserSCRAMCredentials, min: 0, max: 0,
-		shape: conn.Shape{Flexible: 0, Fields: []conn.Field{
-			conn.Array(conn.Text, conn.Int8), conn.Array(conn.Text, conn.Int8, conn.Int32, conn.Bytes, conn.Bytes),
+		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
+			wire.Array(wire.Text, wire.Int8), wire.Array(wire.Text, wire.Int8, wire.Int32, wire.Bytes, wire.Bytes),
 		}},
 		needs: []need{{access.Alter, access.Cluster}},
 		begin: serving((*call).alterUserSCRAMCredentials),

@@ -16,8 +16,9 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/group/coordinator"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
@@ -36,7 +37,7 @@ type Server struct {
 	b          *broker.Broker
 	o          Options
 	log        *slog.Logger
-	conns      *conn.Server
+	conns      *framed.Server
 	apis       map[int16]*api
 	advertised *address // nil: the local address of the client's connection
 
@@ -75,7 +76,8 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 	limit := b.Budget().RequestMax()
 	s.produceBytes = int(min(limit+limit/broker.FramingShare, s.produceClass.Limit()))
 	s.met = newMeters(s.o.Metrics, list)
-	s.conns = conn.New(conn.Options{
+	s.conns = framed.New(framed.Options{
+		Name: "kafka", HeadBytes: wire.HeadMin,
 		Port: o.Port, Open: s.open, Buffers: b.Budget().Buffers(), Connections: o.Connections, QueueBytes: int64(s.produceBytes),
 		Idle: o.Idle, AuthTimeout: o.AuthTimeout, Step: o.Step, Logger: s.log, Metrics: s.o.Metrics,
 	})
@@ -96,7 +98,7 @@ func (s *Server) Drain() { s.conns.Drain() }
 func (s *Server) Close(ctx context.Context) error { return s.conns.Close(ctx) }
 
 // open creates the session of a new connection.
-func (s *Server) open(c net.Conn, cut func()) conn.Session {
+func (s *Server) open(c net.Conn, cut func()) framed.Session {
 	secured, _ := c.(*tlsport.Conn)
 	return &session{Server: s, local: c.LocalAddr(), remote: c.RemoteAddr(), secured: secured, cut: cut}
 }
@@ -117,7 +119,7 @@ type session struct {
 	unwatch       func()                        // stops watching identity
 }
 
-// Authenticated implements conn.Session. A client with a certificate may choose SASL at any time
+// Authenticated implements framed.Session. A client with a certificate may choose SASL at any time
 // before its first other request.
 func (s *session) Authenticated() bool { return s.identity != nil || s.peer() != nil }
 
@@ -143,7 +145,7 @@ func (s *session) certified(ctx context.Context) error {
 	return nil
 }
 
-// Valid implements conn.Session.
+// Valid implements framed.Session.
 func (s *session) Valid() bool {
 	who := s.valid.Load()
 	return who == nil || who.Valid()
@@ -154,26 +156,26 @@ var (
 	errEnded           = errors.New("the token or certificate of the connection was revoked or has expired")
 )
 
-// Admit implements conn.Session.
-func (s *session) Admit(ctx context.Context, head []byte, size int) (conn.Admission, error) {
-	h := conn.Peek(head)
+// Admit implements framed.Session.
+func (s *session) Admit(ctx context.Context, head []byte, size int) (framed.Admission, error) {
+	h := wire.Peek(head)
 	a := s.apis[h.Key]
 	if s.identity == nil && !s.rawSASL && a != nil && !a.unauthenticated {
 		if err := s.certified(ctx); err != nil {
-			return conn.Admission{}, err
+			return framed.Admission{}, err
 		}
 	}
 	switch {
 	case s.rawSASL && size > unauthenticatedBytes:
-		return conn.Admission{}, fmt.Errorf("SASL message of %d bytes: limit %d", size, unauthenticatedBytes)
+		return framed.Admission{}, fmt.Errorf("SASL message of %d bytes: limit %d", size, unauthenticatedBytes)
 	case s.rawSASL:
-		return conn.Admission{Spill: s.fetchClass}, nil
+		return framed.Admission{Spill: s.fetchClass}, nil
 	case a == nil:
-		return conn.Admission{}, fmt.Errorf("unsupported API key %d", h.Key)
+		return framed.Admission{}, fmt.Errorf("unsupported API key %d", h.Key)
 	case s.identity != nil && !s.identity.Valid():
-		return conn.Admission{}, errEnded
+		return framed.Admission{}, errEnded
 	}
-	limit, admission := requestBytes, conn.Admission{Spill: s.fetchClass}
+	limit, admission := requestBytes, framed.Admission{Spill: s.fetchClass}
 	switch {
 	case s.identity == nil:
 		limit = unauthenticatedBytes
@@ -184,18 +186,18 @@ func (s *session) Admit(ctx context.Context, head []byte, size int) (conn.Admiss
 		if s.identity != nil {
 			s.log.Warn("kafka: request too large, connection closed", "api", a.key.Name(), "bytes", size, "limit", limit)
 		}
-		return conn.Admission{}, fmt.Errorf("%s of %d bytes: limit %d", a.key.Name(), size, limit)
+		return framed.Admission{}, fmt.Errorf("%s of %d bytes: limit %d", a.key.Name(), size, limit)
 	}
 	return admission, nil
 }
 
-// Delay implements conn.Session.
+// Delay implements framed.Session.
 func (s *session) Delay(head []byte, size int) (time.Duration, <-chan struct{}) {
 	if s.identity == nil || s.identity.Root() {
 		return 0, nil
 	}
 	changed := s.identity.Changed() // before the quota is looked at
-	kind, n := kindOf(kmsg.Key(conn.Peek(head).Key)), int64(size)
+	kind, n := kindOf(kmsg.Key(wire.Peek(head).Key)), int64(size)
 	if kind != auth.Produced {
 		n = 0
 	}
@@ -214,12 +216,12 @@ func kindOf(k kmsg.Key) auth.Kind {
 	return auth.Requests
 }
 
-// Begin implements conn.Session.
-func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error) {
+// Begin implements framed.Session.
+func (s *session) Begin(ctx context.Context, f *framed.Frame) (framed.Finish, error) {
 	if s.rawSASL {
 		return s.beginRawSASL(ctx, f)
 	}
-	h := conn.Peek(f.Bytes)
+	h := wire.Peek(f.Bytes)
 	a := s.apis[h.Key]
 	c := &call{session: s, who: s.identity, api: a, version: h.Version, id: h.Correlation, frame: f}
 	s.met.requests[h.Key].Inc()
@@ -229,7 +231,7 @@ func (s *session) Begin(ctx context.Context, f *conn.Frame) (conn.Finish, error)
 		}
 		return nil, fmt.Errorf("%s v%d: unsupported version, want v%d to v%d", a.key.Name(), h.Version, a.min, a.max)
 	}
-	head, body, err := conn.ParseHead(f.Bytes, a.shape.IsFlexible(h.Version))
+	head, body, err := wire.ParseHead(f.Bytes, a.shape.IsFlexible(h.Version))
 	if err != nil {
 		return nil, err
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/group"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // SyncGroup (14), v0 to v5: passes the leader's assignment unchanged to the members of its
 // generation. From v5 on the protocol and its type are required.
 var syncGroupAPI = api{
 	key: kmsg.SyncGroup, min: 0, max: 5, groups: true,
-	shape: conn.Shape{Flexible: 4, Fields: []conn.Field{
-		conn.Text, conn.Int32, conn.Text, conn.Text.Since(3), conn.Text.Since(5), conn.Text.Since(5),
-		conn.Array(conn.Text, conn.Bytes),
+	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
+		wire.Text, wire.Int32, wire.Text, wire.Text.Since(3), wire.Text.Since(5), wire.Text.Since(5),
+		wire.Array(wire.Text, wire.Bytes),
 	}},
 	needs: []need{{access.Read, access.Group}},
 	begin: beginning(syncGroup),

@@ -8,7 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/auth"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // table lists every served API key. A new key needs a file with its handler, and a line here.
@@ -30,7 +31,7 @@ type api struct {
 	key      kmsg.Key
 	min, max int16 // versions
 	// shape is the structure of a request, for the checks before it is decoded.
-	shape conn.Shape
+	shape wire.Shape
 	// groups is set for keys about consumer groups.
 	groups bool
 	// needs are the rights that a request needs.
@@ -39,7 +40,7 @@ type api struct {
 	unauthenticated bool
 	// begin begins a request in the reader's goroutine, and so in the order of requests. It must
 	// not wait for long. See serving for requests whose order does not matter.
-	begin func(c *call, ctx context.Context) (conn.Finish, error)
+	begin func(c *call, ctx context.Context) (framed.Finish, error)
 }
 
 // call is one request.
@@ -50,7 +51,7 @@ type call struct {
 	version int16
 	id      int32  // correlation ID
 	client  []byte // client ID
-	frame   *conn.Frame
+	frame   *framed.Frame
 	body    []byte // of the frame, after the head
 }
 
@@ -66,30 +67,30 @@ func decode[T any, R request[T]](c *call) (R, error) {
 	r := R(new(T))
 	r.SetVersion(c.version)
 	if err := r.ReadFrom(c.body); err != nil {
-		return nil, fmt.Errorf("%s v%d: %w: %w", c.api.key.Name(), c.version, conn.ErrMalformed, err)
+		return nil, fmt.Errorf("%s v%d: %w: %w", c.api.key.Name(), c.version, wire.ErrMalformed, err)
 	}
 	return r, nil
 }
 
 // serving begins requests that are served when their answer is due, after the answers to all
 // earlier requests. The ctx of serve ends when the client is gone.
-func serving[T any, R request[T]](serve func(c *call, ctx context.Context, r R) (kmsg.Response, error)) func(*call, context.Context) (conn.Finish, error) {
-	return func(c *call, _ context.Context) (conn.Finish, error) {
-		return func(ctx context.Context) (conn.Answer, error) {
+func serving[T any, R request[T]](serve func(c *call, ctx context.Context, r R) (kmsg.Response, error)) func(*call, context.Context) (framed.Finish, error) {
+	return func(c *call, _ context.Context) (framed.Finish, error) {
+		return func(ctx context.Context) (framed.Answer, error) {
 			r, err := decode[T, R](c)
 			if err != nil {
-				return conn.Answer{}, err
+				return framed.Answer{}, err
 			}
 			resp, err := serve(c, ctx, r)
 			if err != nil {
-				return conn.Answer{}, err
+				return framed.Answer{}, err
 			}
 			return c.answer(resp), nil
 		}, nil
 	}
 }
 
-// head starts an answer: space for its length, which package conn fills in, and its correlation ID.
+// head starts an answer: space for its length, which package framed fills in, and its correlation ID.
 func (c *call) head(dst []byte) []byte {
 	dst = append(dst, 0, 0, 0, 0, byte(c.id>>24), byte(c.id>>16), byte(c.id>>8), byte(c.id))
 	// The client may not know our versions, so the answer to ApiVersions has the oldest head
@@ -111,7 +112,7 @@ func (c *call) throttle() int32 {
 }
 
 // answer encodes an answer.
-func (c *call) answer(resp kmsg.Response) conn.Answer {
+func (c *call) answer(resp kmsg.Response) framed.Answer {
 	const usual = 256
 	if r, ok := resp.(interface {
 		kmsg.ThrottleResponse
@@ -121,5 +122,5 @@ func (c *call) answer(resp kmsg.Response) conn.Answer {
 		r.SetThrottle(max(millis, c.throttle()))
 	}
 	resp.SetVersion(c.version)
-	return conn.Answer{Head: resp.AppendTo(c.head(make([]byte, 0, usual)))}
+	return framed.Answer{Head: resp.AppendTo(c.head(make([]byte, 0, usual)))}
 }

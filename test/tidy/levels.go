@@ -43,7 +43,8 @@ var levels = map[string]int{
 	"internal/group":            2,
 	"internal/log/pack":         2,
 	"internal/httpapi/httpconn": 2,
-	"internal/kafka/conn":       2,
+	"internal/framed":           2,
+	"internal/kafka/wire":       0,
 	"internal/delivery/webhook": 2,
 	"internal/localdb/snapshot": 2,
 	"internal/trigger/rule":     2,
@@ -122,7 +123,7 @@ var onlyFrom = map[string][]string{
 	"internal/httpapi/httpconn": {"internal/httpapi"},
 	"internal/kafka":            {"internal/server", "cmd/seb"},
 	"internal/console":          {"internal/server"},
-	"internal/kafka/conn":       {"internal/kafka"},
+	"internal/kafka/wire":       {"internal/kafka"},
 }
 
 // banned are imports that production code avoids: templates look up methods by name, which keeps

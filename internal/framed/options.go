@@ -1,4 +1,4 @@
-package conn
+package framed
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 // Session interprets the requests of a connection. One goroutine calls Admit, Begin and Authenticated.
 // Another one calls the Finish functions, in order.
 type Session interface {
-	// Admit decides how to read a request of size bytes; head is its first HeadMin bytes. An error
-	// ends the connection.
+	// Admit decides how to read a request of size bytes; head is its first Options.HeadBytes bytes.
+	// An error ends the connection.
 	Admit(ctx context.Context, head []byte, size int) (Admission, error)
 	// Delay begins to count an admitted request against the client's quota. While the client is over
 	// it, Delay counts nothing and returns the time to wait before it is called again, and a channel
@@ -46,6 +46,12 @@ type Admission struct {
 	// Class provides the memory of the request; reading waits for it. nil: the connection's own
 	// allowance, then Spill.
 	Class, Spill *budget.Class
+	// Wait bounds the wait for memory; 0: as long as the connection lasts. After it, or if the class
+	// is too small, a request is skipped and Refuse answers it. Without Refuse the connection ends.
+	Wait   time.Duration
+	Refuse func(err error) Finish
+	// Last, if not nil, answers the request, which is not read. Then the connection ends.
+	Last Finish
 }
 
 // Answer is the answer to a request.
@@ -87,8 +93,16 @@ func (a *Answer) Size() int64 {
 	return n
 }
 
-// Options configure New. Open and Buffers must be set; zero numbers mean their defaults.
+// Options configure New. Name, Open and Buffers must be set; zero numbers mean their defaults.
 type Options struct {
+	// Name is that of the listener in logs and metrics, such as seb_kafka_connections.
+	Name string
+	// HeadBytes is the size of the smallest request, after its length. Session.Admit gets that many
+	// bytes.
+	HeadBytes int
+	// Unsigned: the length is a number without a sign. Those from 2^31 on are given to Session.Admit
+	// as 2^31-1.
+	Unsigned bool
 	// Port handles TLS, and logs connections with the wrong kind; nil: plain text.
 	Port *tlsport.Port
 	// Open creates the session of a new connection, a *tlsport.Conn with TLS, before its handshake. cut
@@ -144,12 +158,13 @@ type counters struct {
 	in, out          *metrics.Counter
 }
 
-func newCounters(s *metrics.Set) counters {
+func newCounters(s *metrics.Set, name string) counters {
+	name = "seb_" + name
 	return counters{
-		open:    s.NewGauge("seb_kafka_connections", nil),
-		refused: s.NewCounter("seb_kafka_connections_refused_total"),
-		evicted: s.NewCounter("seb_kafka_connections_evicted_total"),
-		in:      s.NewCounter("seb_kafka_received_bytes_total"),
-		out:     s.NewCounter("seb_kafka_sent_bytes_total"),
+		open:    s.NewGauge(name+"_connections", nil),
+		refused: s.NewCounter(name + "_connections_refused_total"),
+		evicted: s.NewCounter(name + "_connections_evicted_total"),
+		in:      s.NewCounter(name + "_received_bytes_total"),
+		out:     s.NewCounter(name + "_sent_bytes_total"),
 	}
 }

@@ -1,4 +1,4 @@
-package conn_test
+package framed_test
 
 import (
 	"bytes"
@@ -17,14 +17,14 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/tlsport"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
 // startTLS starts a server with TLS, and returns the TLS configuration of clients.
-func startTLS(t testing.TB, o conn.Options) (*server, *tls.Config) {
+func startTLS(t testing.TB, o framed.Options) (*server, *tls.Config) {
 	t.Helper()
 	authority, set, log := testenv.NewAuthority(t), metrics.NewSet(), slog.New(slog.DiscardHandler)
 	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), log, set)
@@ -49,7 +49,7 @@ func (s *server) dialTLS(t testing.TB, config *tls.Config) *peer {
 // TestTLSAnswers: answers of any size, from memory and files, arrive in order; after the last one
 // the client sees the end of the connection.
 func TestTLSAnswers(t *testing.T) {
-	s, config := startTLS(t, conn.Options{})
+	s, config := startTLS(t, framed.Options{})
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000) // several pieces
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, content, 0o600); err != nil {
@@ -83,7 +83,7 @@ func TestTLSAnswers(t *testing.T) {
 func TestSlowHandshakes(t *testing.T) {
 	short := 50 * time.Millisecond
 	for name, send := range map[string]string{"nothing": "", "half a record": "\x16\x03\x01\x02\x00\x01", "an endless one": "\x16\x03\x01\x00\x04\x01\x00\x20\x00"} {
-		for which, o := range map[string]conn.Options{"step": {Step: short}, "trust": {AuthTimeout: short}} {
+		for which, o := range map[string]framed.Options{"step": {Step: short}, "trust": {AuthTimeout: short}} {
 			t.Run(name+", "+which, func(t *testing.T) {
 				t.Parallel()
 				s, _ := startTLS(t, o)
@@ -98,7 +98,7 @@ func TestSlowHandshakes(t *testing.T) {
 	}
 	t.Run("they count as connections", func(t *testing.T) {
 		t.Parallel()
-		s, config := startTLS(t, conn.Options{Connections: 3})
+		s, config := startTLS(t, framed.Options{Connections: 3})
 		var slow []*peer
 		for range 20 {
 			p := s.dial(t)
@@ -123,7 +123,7 @@ func TestSlowHandshakes(t *testing.T) {
 	})
 	t.Run("the server stops", func(t *testing.T) {
 		t.Parallel()
-		s, _ := startTLS(t, conn.Options{})
+		s, _ := startTLS(t, framed.Options{})
 		p := s.dial(t)
 		p.send([]byte("\x16\x03\x01\x02\x00\x01"))
 		sebtest.Eventually(t, "the connection is open", func() bool { return s.Connections() == 1 })
@@ -137,7 +137,7 @@ func TestSlowHandshakes(t *testing.T) {
 // TestTLSClientThatDoesNotRead: a client that does not read its answers is disconnected, and
 // closing its connection does not block.
 func TestTLSClientThatDoesNotRead(t *testing.T) {
-	s, config := startTLS(t, conn.Options{Step: 50 * time.Millisecond})
+	s, config := startTLS(t, framed.Options{Step: 50 * time.Millisecond})
 	p := s.dialTLS(t, config)
 	_ = p.Conn.(*tls.Conn).NetConn().(*net.TCPConn).SetReadBuffer(4 << 10)
 	for range 50 {
@@ -152,7 +152,7 @@ func TestTLSClientThatDoesNotRead(t *testing.T) {
 // the budget assumes for a TLS connection, 64 KiB. The measurement includes the client's half.
 func TestTLSMemory(t *testing.T) {
 	const n = 100
-	s, config := startTLS(t, conn.Options{Connections: 2 * n})
+	s, config := startTLS(t, framed.Options{Connections: 2 * n})
 	measure := func() int64 {
 		runtime.GC()
 		runtime.GC()
@@ -195,13 +195,13 @@ func BenchmarkFile(b *testing.B) {
 			var s *server
 			var c, wire net.Conn
 			if name == "plain" {
-				s = start(b, conn.Options{})
+				s = start(b, framed.Options{})
 				s.file.Store(file)
 				c = s.dial(b).Conn
 				wire = c
 			} else {
 				var config *tls.Config
-				s, config = startTLS(b, conn.Options{})
+				s, config = startTLS(b, framed.Options{})
 				s.file.Store(file)
 				c = s.dialTLS(b, config).Conn
 				wire = c.(*tls.Conn).NetConn()

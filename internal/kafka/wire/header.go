@@ -1,4 +1,4 @@
-package conn
+package wire
 
 import "encoding/binary"
 

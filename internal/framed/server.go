@@ -1,4 +1,4 @@
-package conn
+package framed
 
 import (
 	"bufio"
@@ -29,7 +29,7 @@ type Server struct {
 // New creates a server; Serve starts it.
 func New(o Options) *Server {
 	s := &Server{o: o.withDefaults(), began: time.Now(), ending: make(chan struct{}), left: make(chan struct{}, 1), links: map[*link]struct{}{}}
-	s.met = newCounters(s.o.Metrics)
+	s.met = newCounters(s.o.Metrics, s.o.Name)
 	return s
 }
 

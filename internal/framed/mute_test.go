@@ -1,4 +1,4 @@
-package conn_test
+package framed_test
 
 import (
 	"runtime"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -19,7 +19,7 @@ type quota struct {
 }
 
 func (e *echo) Delay(head []byte, _ int) (time.Duration, <-chan struct{}) {
-	if conn.Peek(head).Key != keyMuted || e.quota.lifted.Load() {
+	if keyOf(head) != keyMuted || e.quota.lifted.Load() {
 		return 0, e.quota.changed
 	}
 	e.quota.asked.Add(1)
@@ -29,7 +29,7 @@ func (e *echo) Delay(head []byte, _ int) (time.Duration, <-chan struct{}) {
 // muted starts a server and a client whose second request is muted.
 func muted(t *testing.T) (*server, *peer) {
 	t.Helper()
-	s := start(t, conn.Options{})
+	s := start(t, framed.Options{})
 	p := s.dial(t)
 	large := frame(keyMuted, 2, 30_000) // more than the server reads ahead
 	p.send(append(frame(keyEcho, 1, 0), large...))

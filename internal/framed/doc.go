@@ -1,6 +1,6 @@
-// Package conn serves the connections of the Kafka protocol. A client sends requests with a length
-// prefix, one after another without waiting, and gets the answers in the same order. The package
-// does not interpret requests; a Session does.
+// Package framed serves the connections of protocols like those of Kafka and Riemann. A client
+// sends requests with a length prefix of four bytes, one after another without waiting, and gets the
+// answers in the same order. The package does not interpret requests; a Session does.
 //
 // Each connection has two goroutines:
 //
@@ -16,10 +16,4 @@
 // The queue is bounded in requests and bytes on each connection, and the budget bounds all
 // connections together. At a limit the reader does not read from the socket. A client that sends
 // nothing, sends too slowly, or does not read its answers is disconnected.
-//
-// The package also checks requests before they are decoded: their head, and whether the rest has
-// the shape of its key and version. The decoder (kmsg) allocates as many elements as an array
-// claims, and loops as often as a count of tagged fields says. After Skim every count is backed by
-// bytes, and the memory for decoding is known. These checks neither allocate nor do I/O nor keep
-// their arguments, and may be called concurrently.
-package conn
+package framed

@@ -1,4 +1,4 @@
-package conn_test
+package framed_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/budget"
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/test/sebtest"
 
 	"github.com/sebbroker/seb/internal/objstore"
@@ -34,7 +34,11 @@ type echo struct {
 	hold          chan struct{} // closed to answer waiting requests
 	file          *os.File
 	quota         *quota
+	unsigned      bool // requests that are too large are answered
 }
+
+// headBytes is the smallest request.
+const headBytes = 8
 
 const (
 	keyEcho  = 1
@@ -47,7 +51,12 @@ const (
 	keyFail  = 8 // Finish fails
 	keyLarge = 9 // uses memory of the class instead of the allowance
 	keyMuted = 10
+	// keyRefused needs memory of the class, for which it does not wait
+	keyRefused = 11
 )
+
+// keyOf is the key of a request.
+func keyOf(b []byte) int16 { return int16(binary.BigEndian.Uint16(b)) }
 
 var errBad = errors.New("bad")
 
@@ -57,33 +66,39 @@ func (e *echo) Valid() bool { return !e.quota.revoked.Load() }
 
 func (e *echo) Authenticated() bool { return e.authenticated.Load() }
 
-func (e *echo) Admit(_ context.Context, head []byte, size int) (conn.Admission, error) {
+func (e *echo) Admit(_ context.Context, head []byte, size int) (framed.Admission, error) {
 	if size > 1<<20 {
-		return conn.Admission{}, errBad
+		if e.unsigned {
+			return framed.Admission{Last: refusal(keyLast)}, nil
+		}
+		return framed.Admission{}, errBad
 	}
-	if conn.Peek(head).Key == keyLarge {
-		return conn.Admission{Class: e.class}, nil
+	if key := keyOf(head); key == keyRefused {
+		return framed.Admission{Class: e.class, Wait: time.Nanosecond, Refuse: func(error) framed.Finish { return refusal(byte(key)) }}, nil
 	}
-	return conn.Admission{Spill: e.class}, nil
+	if keyOf(head) == keyLarge {
+		return framed.Admission{Class: e.class}, nil
+	}
+	return framed.Admission{Spill: e.class}, nil
 }
 
-func (e *echo) Begin(_ context.Context, f *conn.Frame) (conn.Finish, error) {
+func (e *echo) Begin(_ context.Context, f *framed.Frame) (framed.Finish, error) {
 	e.begun.Add(1)
-	key := conn.Peek(f.Bytes).Key
+	key := keyOf(f.Bytes)
 	switch key {
 	case keyBad:
 		return nil, errBad
 	case keyTrust:
 		e.authenticated.Store(true)
 	}
-	return func(ctx context.Context) (conn.Answer, error) {
+	return func(ctx context.Context) (framed.Answer, error) {
 		if key == keyWait {
 			select {
 			case <-e.hold:
 			case <-ctx.Done():
 			}
 		}
-		a := conn.Answer{Head: append(make([]byte, 4), f.Bytes...), Last: key == keyLast}
+		a := framed.Answer{Head: append(make([]byte, 4), f.Bytes...), Last: key == keyLast}
 		switch key {
 		case keyDone:
 			a.Head = nil
@@ -94,7 +109,7 @@ func (e *echo) Begin(_ context.Context, f *conn.Frame) (conn.Finish, error) {
 			if err != nil {
 				return a, err
 			}
-			a.Parts = []conn.Part{{Bytes: []byte("<")}, {Section: &objstore.Section{File: e.file, Off: 1, Len: info.Size() - 1}}, {Bytes: []byte(">")}}
+			a.Parts = []framed.Part{{Bytes: []byte("<")}, {Section: &objstore.Section{File: e.file, Off: 1, Len: info.Size() - 1}}, {Bytes: []byte(">")}}
 		}
 		return a, nil
 	}, nil
@@ -102,7 +117,7 @@ func (e *echo) Begin(_ context.Context, f *conn.Frame) (conn.Finish, error) {
 
 // server is a server with echo sessions.
 type server struct {
-	*conn.Server
+	*framed.Server
 	addr  string
 	class *budget.Class
 	begun atomic.Int64
@@ -112,16 +127,16 @@ type server struct {
 	quota quota
 }
 
-func start(t testing.TB, o conn.Options) *server {
+func start(t testing.TB, o framed.Options) *server {
 	t.Helper()
 	b := budget.New(64 << 20)
 	s := &server{class: b.Class(budget.Produce), hold: make(chan struct{}), done: make(chan error, 1), quota: quota{changed: make(chan struct{})}}
-	o.Buffers = b.Buffers()
+	o.Name, o.HeadBytes, o.Buffers = "test", headBytes, b.Buffers()
 	o.Buffers.Poison()
-	o.Open = func(net.Conn, func()) conn.Session {
-		return &echo{class: s.class, begun: &s.begun, hold: s.hold, file: s.file.Load(), quota: &s.quota}
+	o.Open = func(net.Conn, func()) framed.Session {
+		return &echo{class: s.class, begun: &s.begun, hold: s.hold, file: s.file.Load(), quota: &s.quota, unsigned: o.Unsigned}
 	}
-	s.Server = conn.New(o)
+	s.Server = framed.New(o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +242,7 @@ func (p *peer) reset() {
 // TestOrder: pipelined requests are answered in order, whatever their size and the pieces in which
 // they arrive. A waiting request delays later ones on its connection, but no other connection.
 func TestOrder(t *testing.T) {
-	s := start(t, conn.Options{})
+	s := start(t, framed.Options{})
 	p, other := s.dial(t), s.dial(t)
 	var sent, want []byte
 	for i := range int32(50) {
@@ -264,7 +279,7 @@ func TestOrder(t *testing.T) {
 
 // TestFiles: an answer contains a section of a file between bytes from memory.
 func TestFiles(t *testing.T) {
-	s := start(t, conn.Options{})
+	s := start(t, framed.Options{})
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000) // several pieces
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, content, 0o600); err != nil {
@@ -298,7 +313,7 @@ func TestEnds(t *testing.T) {
 		"half":          frame(keyEcho, 2, 100)[:50],
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, conn.Options{})
+			s := start(t, framed.Options{})
 			p := s.dial(t)
 			p.send(append(frame(keyEcho, 1, 10), b...))
 			_ = p.Conn.(*net.TCPConn).CloseWrite()
@@ -308,7 +323,7 @@ func TestEnds(t *testing.T) {
 		})
 	}
 	t.Run("last", func(t *testing.T) {
-		s := start(t, conn.Options{})
+		s := start(t, framed.Options{})
 		p := s.dial(t)
 		p.send(append(frame(keyLast, 1, 10), frame(keyEcho, 2, 10)...))
 		p.expect(frame(keyLast, 1, 10))
@@ -319,7 +334,7 @@ func TestEnds(t *testing.T) {
 // TestQueueIsBounded: the server does not read from the socket while the queue is full, in bytes or
 // in requests.
 func TestQueueIsBounded(t *testing.T) {
-	for name, o := range map[string]conn.Options{"bytes": {QueueBytes: 10_000}, "requests": {QueueRequests: 8}} {
+	for name, o := range map[string]framed.Options{"bytes": {QueueBytes: 10_000}, "requests": {QueueRequests: 8}} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, o)
 			p := s.dial(t)
@@ -346,7 +361,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // TestMemoryIsWaitedFor: a request without memory waits, unread, until memory is available.
 func TestMemoryIsWaitedFor(t *testing.T) {
-	s := start(t, conn.Options{})
+	s := start(t, framed.Options{})
 	held, err := s.class.Reserve(s.class.Limit() - 100)
 	if err != nil {
 		t.Fatal(err)
@@ -366,7 +381,7 @@ func TestMemoryIsWaitedFor(t *testing.T) {
 // TestSlowRequestsAreEvicted: a large request that arrives slowly loses its memory and its
 // connection when another request waits for memory.
 func TestSlowRequestsAreEvicted(t *testing.T) {
-	s := start(t, conn.Options{})
+	s := start(t, framed.Options{})
 	held, err := s.class.Reserve(s.class.Limit() - 1_000_000)
 	if err != nil {
 		t.Fatal(err)
@@ -386,14 +401,14 @@ func TestSlowRequestsAreEvicted(t *testing.T) {
 func TestSlowAndSilent(t *testing.T) {
 	short := 50 * time.Millisecond
 	for name, c := range map[string]struct {
-		o    conn.Options
+		o    framed.Options
 		send []byte
 	}{
-		"silent":       {conn.Options{AuthTimeout: short}, nil},
-		"never trusts": {conn.Options{AuthTimeout: short}, frame(keyEcho, 1, 0)},
-		"idle":         {conn.Options{Idle: short}, frame(keyTrust, 1, 0)},
-		"half":         {conn.Options{Step: short}, frame(keyTrust, 1, 100)[:60]},
-		"half a head":  {conn.Options{Step: short}, frame(keyTrust, 1, 100)[:6]},
+		"silent":       {framed.Options{AuthTimeout: short}, nil},
+		"never trusts": {framed.Options{AuthTimeout: short}, frame(keyEcho, 1, 0)},
+		"idle":         {framed.Options{Idle: short}, frame(keyTrust, 1, 0)},
+		"half":         {framed.Options{Step: short}, frame(keyTrust, 1, 100)[:60]},
+		"half a head":  {framed.Options{Step: short}, frame(keyTrust, 1, 100)[:6]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, c.o)
@@ -407,7 +422,7 @@ func TestSlowAndSilent(t *testing.T) {
 		})
 	}
 	t.Run("a client that waits for an answer is not idle", func(t *testing.T) {
-		s := start(t, conn.Options{Idle: short})
+		s := start(t, framed.Options{Idle: short})
 		p := s.dial(t)
 		p.send(append(frame(keyTrust, 1, 0), frame(keyWait, 2, 0)...))
 		p.expect(frame(keyTrust, 1, 0))
@@ -423,7 +438,7 @@ func TestSlowAndSilent(t *testing.T) {
 
 // TestClientThatDoesNotRead: a client that does not read its answers is disconnected.
 func TestClientThatDoesNotRead(t *testing.T) {
-	s := start(t, conn.Options{Step: 50 * time.Millisecond})
+	s := start(t, framed.Options{Step: 50 * time.Millisecond})
 	p := s.dial(t)
 	_ = p.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	for range 50 {
@@ -437,7 +452,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 // TestConnectionsAreLimited: at the limit a new connection replaces the oldest unauthenticated one,
 // or is closed.
 func TestConnectionsAreLimited(t *testing.T) {
-	s := start(t, conn.Options{Connections: 2})
+	s := start(t, framed.Options{Connections: 2})
 	authenticated, stranger := s.dial(t), s.dial(t)
 	authenticated.asks(keyTrust, 1)
 	stranger.asks(keyEcho, 1)
@@ -452,7 +467,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 // if that is long enough. A connection with a request in progress is not idle.
 func TestIdleConnectionsAreEvicted(t *testing.T) {
 	const long = 300 * time.Millisecond
-	s := start(t, conn.Options{Connections: 3, EvictIdleAfter: long})
+	s := start(t, framed.Options{Connections: 3, EvictIdleAfter: long})
 	asking, waiting, idle := s.dial(t), s.dial(t), s.dial(t)
 	for i, p := range []*peer{waiting, idle, asking} {
 		p.asks(keyTrust, int32(i))
@@ -473,7 +488,7 @@ func TestIdleConnectionsAreEvicted(t *testing.T) {
 // read, and the port is free. An unauthenticated client is reset, so that it does not take the end
 // for a failed authentication.
 func TestDrain(t *testing.T) {
-	s := start(t, conn.Options{})
+	s := start(t, framed.Options{})
 	p, silent, stranger := s.dial(t), s.dial(t), s.dial(t)
 	p.send(append(append(frame(keyTrust, 0, 0), frame(keyWait, 1, 0)...), frame(keyEcho, 2, 0)...))
 	stranger.asks(keyEcho, 3)
@@ -497,7 +512,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append(frame(keyLast, 1, 0), frame(keyEcho, 2, 9)...))
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := start(t, conn.Options{})
+		s := start(t, framed.Options{})
 		close(s.hold)
 		p := s.dial(t)
 		go func() {
@@ -519,7 +534,7 @@ func answers(b []byte) (want []byte) {
 			return want
 		}
 		one := b[:4+n]
-		switch conn.Peek(one[4:]).Key {
+		switch keyOf(one[4:]) {
 		case keyBad, keyFail:
 			return want
 		case keyFile:

@@ -1,4 +1,4 @@
-package conn
+package framed
 
 import (
 	"bufio"
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"sync/atomic"
@@ -47,7 +48,7 @@ type link struct {
 // pending is a request that has begun.
 type pending struct {
 	finish Finish
-	frame  *Frame
+	frame  *Frame // nil: refused before it was read
 	size   int64
 }
 
@@ -66,7 +67,7 @@ func (l *link) run(ctx context.Context) {
 	}()
 	err := l.read(ctx)
 	if err != nil && !errors.Is(err, errDone) && ctx.Err() == nil {
-		l.s.o.Logger.Debug("kafka: connection ended", "remote", l.c.RemoteAddr().String(), "err", err)
+		l.s.o.Logger.Debug("connection ended", "listener", l.s.o.Name, "remote", l.c.RemoteAddr().String(), "err", err)
 	}
 	close(l.queue)
 	if errors.Is(err, errDone) || errors.Is(err, errClientGone) {
@@ -131,7 +132,7 @@ func (l *link) read(ctx context.Context) error {
 			return err
 		}
 		l.count.Add(1)
-		head, err := l.r.Peek(lengthBytes + HeadMin)
+		head, err := l.r.Peek(lengthBytes + l.s.o.HeadBytes)
 		if err != nil {
 			return errClientGone
 		}
@@ -139,29 +140,60 @@ func (l *link) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if admission.Last != nil {
+			l.queue <- pending{finish: admission.Last}
+			return nil
+		}
 		if err := l.mute(ctx, head[lengthBytes:], n); err != nil {
 			return err
 		}
 		if err := l.wait(ctx, int64(n)); err != nil {
 			return err
 		}
-		f, err := l.newFrame(ctx, admission, n)
+		p, err := l.begin(ctx, &admission, n)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errDone, err)
-		}
-		if err := l.fill(ctx, f); err != nil {
-			f.Release()
-			return err
-		}
-		finish, err := l.session.Begin(ctx, f)
-		if err != nil {
-			f.Release()
 			return err
 		}
 		l.authenticated.Store(l.session.Authenticated())
-		l.queued.Add(int64(n))
-		l.queue <- pending{finish, f, int64(n)} // finish drains the queue until it is closed
+		l.queued.Add(p.size)
+		l.queue <- p // finish drains the queue until it is closed
 	}
+}
+
+// begin reads a request of n bytes and begins it, or refuses it.
+func (l *link) begin(ctx context.Context, a *Admission, n int) (p pending, err error) {
+	f, err := l.newFrame(ctx, a, n)
+	switch {
+	case err != nil && a.Refuse != nil && ctx.Err() == nil:
+		return pending{finish: a.Refuse(err)}, l.skip(ctx, n)
+	case err != nil:
+		return p, fmt.Errorf("%w: %w", errDone, err)
+	}
+	p = pending{frame: f, size: int64(n)}
+	if err = l.fill(ctx, f); err == nil {
+		p.finish, err = l.session.Begin(ctx, f)
+	}
+	if err != nil {
+		f.Release()
+	}
+	return p, err
+}
+
+// skip reads a request of n bytes, with its length, and drops it.
+func (l *link) skip(ctx context.Context, n int) error {
+	l.s.met.in.AddInt64(int64(n) + lengthBytes)
+	for left := n + lengthBytes; left > 0; {
+		_ = l.c.SetReadDeadline(time.Now().Add(l.s.o.Step))
+		if ctx.Err() != nil {
+			return errDone
+		}
+		step, err := l.r.Discard(min(left, stepBytes))
+		if err != nil {
+			return fmt.Errorf("%w: %w", errClientGone, err)
+		}
+		left -= step
+	}
+	return nil
 }
 
 // handshake performs the TLS handshake if the connection uses TLS.
@@ -212,8 +244,11 @@ func (l *link) next(ctx context.Context) (n int, err error) {
 		return 0, errDone
 	}
 	length := int32(binary.BigEndian.Uint32(head))
-	if length < HeadMin {
-		return 0, fmt.Errorf("request of %d bytes: want at least %d", length, HeadMin)
+	if length < 0 && l.s.o.Unsigned {
+		return math.MaxInt32, nil
+	}
+	if int(length) < l.s.o.HeadBytes {
+		return 0, fmt.Errorf("request of %d bytes: want at least %d", length, l.s.o.HeadBytes)
 	}
 	return int(length), nil
 }
@@ -309,7 +344,9 @@ func (l *link) finish(ctx context.Context) {
 				_ = l.c.Close()
 			}
 		}
-		p.frame.Release()
+		if p.frame != nil {
+			p.frame.Release()
+		}
 		l.queued.Add(-p.size)
 		l.active.Store(l.s.clock())
 		l.count.Add(-1)
@@ -324,7 +361,7 @@ func (l *link) finish(ctx context.Context) {
 func (l *link) answer(ctx context.Context, p pending) bool {
 	a, err := p.finish(ctx)
 	if err != nil {
-		l.s.o.Logger.Debug("kafka: request failed, connection closed", "remote", l.c.RemoteAddr().String(), "err", err)
+		l.s.o.Logger.Debug("request failed, connection closed", "listener", l.s.o.Name, "remote", l.c.RemoteAddr().String(), "err", err)
 		return false
 	}
 	defer a.release()

@@ -1,4 +1,4 @@
-package conn_test
+package wire_test
 
 import (
 	"bytes"
@@ -6,13 +6,13 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/kafka/conn"
+	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
 // shape has every kind of field.
-var shape = conn.Shape{Flexible: 1, Fields: []conn.Field{
-	conn.Int16, conn.Text, conn.Bytes, conn.List(conn.Int32), conn.Array(conn.Int8, conn.Text), conn.Int64.Since(1), conn.Bool.Until(0),
-	conn.Optional(conn.Int8), conn.Tagged(1, conn.Int32),
+var shape = wire.Shape{Flexible: 1, Fields: []wire.Field{
+	wire.Int16, wire.Text, wire.Bytes, wire.List(wire.Int32), wire.Array(wire.Int8, wire.Text), wire.Int64.Since(1), wire.Bool.Until(0),
+	wire.Optional(wire.Int8), wire.Tagged(1, wire.Int32),
 }}
 
 // TestSkim: a complete request passes, with the bytes after it as rest. A truncated request, or one
@@ -32,7 +32,7 @@ func TestSkim(t *testing.T) {
 			t.Errorf("%s: cost %d, rest %q, %v", name, cost, rest, err)
 		}
 		for i := range c.body {
-			if _, _, err := shape.Skim(c.version, c.body[:i]); !errors.Is(err, conn.ErrMalformed) {
+			if _, _, err := shape.Skim(c.version, c.body[:i]); !errors.Is(err, wire.ErrMalformed) {
 				t.Errorf("%s: the first %d of %d bytes pass: %v", name, i, len(c.body), err)
 			}
 		}
@@ -42,7 +42,7 @@ func TestSkim(t *testing.T) {
 		"bytes of 2^31-1":        {0, 1, 0, 0, 0x7f, 0xff, 0xff, 0xff, 1, 2, 3},
 		"a text longer than all": {0, 1, 0x7f, 0xff, 'a'},
 	} {
-		if _, _, err := shape.Skim(0, body); !errors.Is(err, conn.ErrMalformed) {
+		if _, _, err := shape.Skim(0, body); !errors.Is(err, wire.ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -54,7 +54,7 @@ func TestSkim(t *testing.T) {
 		"tags inside a tag":   {1, 1, 6, 0, 0, 0, 3, 0xff, 0x7f},
 		"a tag that is short": {1, 1, 2, 0, 0},
 	} {
-		if _, _, err := shape.Skim(1, append(good[:len(good):len(good)], tags...)); !errors.Is(err, conn.ErrMalformed) {
+		if _, _, err := shape.Skim(1, append(good[:len(good):len(good)], tags...)); !errors.Is(err, wire.ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -75,12 +75,12 @@ func TestHead(t *testing.T) {
 		"flexible, tags": {[]byte{0, 2, 'm', 'e', 1, 5, 1, 9}, true, "me"},
 	} {
 		b := append(fixed[:len(fixed):len(fixed)], c.more...)
-		h, rest, err := conn.ParseHead(append(b[:len(b):len(b)], 'x'), c.flexible)
+		h, rest, err := wire.ParseHead(append(b[:len(b):len(b)], 'x'), c.flexible)
 		if err != nil || string(rest) != "x" || h.Key != 3 || h.Version != 9 || h.Correlation != 7 || string(h.Client) != c.client {
 			t.Errorf("%s: %+v %q %v", name, h, rest, err)
 		}
 		for i := range b {
-			if _, _, err := conn.ParseHead(b[:i], c.flexible); !errors.Is(err, conn.ErrMalformed) {
+			if _, _, err := wire.ParseHead(b[:i], c.flexible); !errors.Is(err, wire.ErrMalformed) {
 				t.Errorf("%s: the first %d of %d bytes pass", name, i, len(b))
 			}
 		}
@@ -93,7 +93,7 @@ func FuzzParseHead(f *testing.F) {
 	f.Add([]byte{0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 7}, false)
 	f.Add([]byte{0, 3, 0, 9, 0, 0, 0, 1, 0, 0, 1, 5, 2, 'a', 'b', 7}, true)
 	f.Fuzz(func(t *testing.T, b []byte, flexible bool) {
-		h, rest, err := conn.ParseHead(b, flexible)
+		h, rest, err := wire.ParseHead(b, flexible)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package conn
+package framed
 
 import (
 	"context"
@@ -75,7 +75,7 @@ func (f *Frame) Charge(n int64) error {
 }
 
 // newFrame reserves the memory of a request of n bytes, waiting for it, and gets a buffer.
-func (l *link) newFrame(ctx context.Context, a Admission, n int) (*Frame, error) {
+func (l *link) newFrame(ctx context.Context, a *Admission, n int) (*Frame, error) {
 	f := &Frame{l: l, class: a.Class, spill: a.Spill}
 	f.refs.Store(1)
 	size := int64(budget.SizeFor(n))
@@ -89,12 +89,25 @@ func (l *link) newFrame(ctx context.Context, a Admission, n int) (*Frame, error)
 	}
 	if from != nil {
 		var err error
-		if f.held, err = from.ReserveWait(ctx, size); err != nil {
+		if f.held, err = a.reserve(ctx, from, size); err != nil {
 			return nil, err
 		}
 	}
 	f.Bytes = l.s.o.Buffers.Get(n)
 	return f, nil
+}
+
+// reserve reserves n bytes of a class, waiting for them.
+func (a *Admission) reserve(ctx context.Context, from *budget.Class, n int64) (*budget.Reservation, error) {
+	if r := from.ReserveNow(n); r != nil {
+		return r, nil
+	}
+	if a.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, a.Wait)
+		defer cancel()
+	}
+	return from.ReserveWait(ctx, n)
 }
 
 // take takes n bytes of the connection's allowance, and reports whether they were available.
