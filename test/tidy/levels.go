@@ -47,6 +47,7 @@ var levels = map[string]int{
 	"internal/kafka/wire":       0,
 	"internal/delivery/webhook": 2,
 	"internal/localdb/snapshot": 2,
+	"internal/riemann/query":    0,
 	"internal/trigger/rule":     2,
 	"internal/trigger/store":    3,
 
