@@ -59,15 +59,23 @@ type EventProperty struct {
 // Expression is the answer to POST /drip/parse.
 type Expression struct {
 	Expr json.RawMessage `json:"expr"` // in JSON form
-	// Text is the text of the request, or the canonical text of an expression in JSON form.
+	// Text is the text of the request. An expression in JSON form has the notation of the request's
+	// source where they are the same, or else the canonical text.
 	Text string `json:"text"`
 	// Sentence says in English when the expression is true; several lines if it is deep. For people.
 	Sentence string `json:"sentence"`
 	// Warnings describe likely mistakes.
-	Warnings []string `json:"warnings"`
-	Names    []string `json:"names"` // of events, sorted
+	Warnings []ExpressionWarning `json:"warnings"`
+	Names    []string            `json:"names"` // of events, sorted
 	// Spans locate the operators and events in Text, each before its operands.
 	Spans []ExpressionSpan `json:"spans"`
+}
+
+// ExpressionWarning is a likely mistake in an expression.
+type ExpressionWarning struct {
+	Kind    string `json:"kind"`    // fires-at-once, keeps-many or reads-otherwise
+	Message string `json:"message"` // for people
+	Pointer string `json:"pointer"` // JSON Pointer of an operator or event in the JSON form; "" is the whole
 }
 
 // ExpressionSpan is the place of an operator or event: the bytes From to To of the text in UTF-8,

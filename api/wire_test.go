@@ -55,6 +55,7 @@ var wire = []any{
 	api.EventStored{},
 	api.Expression{},
 	api.ExpressionSpan{},
+	api.ExpressionWarning{},
 	api.EventNames{},
 	api.EventName{},
 	api.EventProperty{},

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/sebbroker/seb/api"
 )
@@ -47,12 +46,9 @@ type FiringQuery struct {
 
 // body returns the spec as JSON.
 func (s *TriggerSpec) body() ([]byte, error) {
-	expr := json.RawMessage(s.Expr)
-	if !strings.HasPrefix(strings.TrimLeft(s.Expr, " \t\r\n"), "{") {
-		var err error
-		if expr, err = json.Marshal(s.Expr); err != nil {
-			return nil, err
-		}
+	expr, err := expression(s.Expr)
+	if err != nil {
+		return nil, err
 	}
 	return json.Marshal(&api.TriggerSpec{
 		Expr: expr, Topic: s.Topic, Fire: s.Fire, Cooldown: s.Cooldown, Backfill: s.Backfill, CarryFired: s.CarryFired,

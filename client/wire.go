@@ -58,6 +58,12 @@ type (
 	EventName = api.EventName
 	// EventProperty is a property of the data of events.
 	EventProperty = api.EventProperty
+	// Expression is a parsed expression.
+	Expression = api.Expression
+	// ExpressionWarning is a likely mistake in an expression.
+	ExpressionWarning = api.ExpressionWarning
+	// ExpressionSpan is the place of an operator or event in the text of an expression.
+	ExpressionSpan = api.ExpressionSpan
 	// Explanation is the state of a trigger for an entity.
 	Explanation = api.Explanation
 	// EntityTrigger is the state of a trigger for an entity.

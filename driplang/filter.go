@@ -22,6 +22,8 @@ type filter struct {
 	cmp  compare   // is
 	want literal   // is
 	slot int       // is: of the value at path, see compile
+	// from and to delimit the filter in the text, like those of a term.
+	from, to uint16
 }
 
 // each calls f for all comparisons.

@@ -65,6 +65,31 @@ func FuzzParseJSON(f *testing.F) {
 	})
 }
 
+// FuzzTextLike writes an expression in the notation of another one.
+func FuzzTextLike(f *testing.F) {
+	for i, text := range texts {
+		f.Add(text, texts[(i+1)%len(texts)])
+	}
+	f.Fuzz(func(t *testing.T, source, text string) {
+		e, err := driplang.Parse(text)
+		if err != nil {
+			return
+		}
+		var like string
+		sebtest.Allocates(t, parseBound(source)+2*parseBound(text), []byte(source), func() { like, err = e.TextLike(source) })
+		if err != nil {
+			if _, ok := err.(*driplang.Error); !ok || like != "" {
+				t.Fatalf("%q, error %#v", like, err)
+			}
+			return
+		}
+		old, again := parse(t, source), parse(t, like)
+		if !again.Equal(e) || old.Equal(e) && like != source {
+			t.Fatalf("%q in the notation of %q is %q", text, source, like)
+		}
+	})
+}
+
 func check(t *testing.T, text string, e driplang.Expr, err error) {
 	t.Helper()
 	if err == nil {

@@ -17,6 +17,7 @@ func (p *parser) filterAnd() (*filter, int, *Error) {
 }
 
 func (p *parser) filterList(word string, op filterOp, operand func() (*filter, int, *Error)) (*filter, int, *Error) {
+	from := p.cur.from
 	left, depth, err := operand()
 	if err != nil || !p.cur.is(word) {
 		return left, depth, err
@@ -36,11 +37,17 @@ func (p *parser) filterList(word string, op filterOp, operand func() (*filter, i
 		}
 		list.kids = append(list.kids, right)
 	}
-	return list, depth + 1, nil
+	return p.spannedFilter(list, from), depth + 1, nil
+}
+
+// spannedFilter is spanned for a filter.
+func (p *parser) spannedFilter(f *filter, from int) *filter {
+	f.from, f.to = uint16(from), uint16(p.end)
+	return f
 }
 
 func (p *parser) filterUnary() (*filter, int, *Error) {
-	at := p.cur.at
+	at, from := p.cur.at, p.cur.from
 	not := p.cur.is("NOT")
 	if !not && !p.cur.is("(") {
 		f, err := p.filterCompare()
@@ -67,11 +74,11 @@ func (p *parser) filterUnary() (*filter, int, *Error) {
 	if depth++; depth > maxFilterDepth {
 		return nil, 0, at.errorf("the filter is nested more than %d deep", maxFilterDepth)
 	}
-	return &filter{op: filterNot, kids: []*filter{kid}}, depth, nil
+	return p.spannedFilter(&filter{op: filterNot, kids: []*filter{kid}}, from), depth, nil
 }
 
 func (p *parser) filterCompare() (*filter, *Error) {
-	f := &filter{op: filterIs}
+	f, from := &filter{op: filterIs}, p.cur.from
 	var err *Error
 	if f.path, err = p.path(); err != nil {
 		return nil, err
@@ -83,7 +90,7 @@ func (p *parser) filterCompare() (*filter, *Error) {
 	if f.want, err = p.literal(); err != nil {
 		return nil, err
 	}
-	return f, lit.at.checkOrder(f.cmp, f.want)
+	return p.spannedFilter(f, from), lit.at.checkOrder(f.cmp, f.want)
 }
 
 // path parses members joined by dots: user.plan, or user."first name" if a member is not a word.

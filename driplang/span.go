@@ -15,17 +15,21 @@ func (e Expr) Spans() []Span {
 	if e.root == nil || e.root.to == 0 {
 		return nil
 	}
-	return e.root.spans(nil, "")
+	var list []Span
+	e.root.visit("", func(t *term, pointer string) {
+		list = append(list, Span{Pointer: pointer, From: int(t.from), To: int(t.to)})
+	})
+	return list
 }
 
-func (t *term) spans(list []Span, pointer string) []Span {
-	list = append(list, Span{Pointer: pointer, From: int(t.from), To: int(t.to)})
+// visit calls f for a term with a pointer and for all terms in it, each before its operands.
+func (t *term) visit(pointer string, f func(t *term, pointer string)) {
+	f(t, pointer)
 	for i, k := range t.kids {
 		at := pointer + "/" + strings.ToLower(opWords[t.op])
-		if t.op == opAnd || t.op == opOr || t.op == opThen {
+		if t.op.list() {
 			at += "/" + itoa(i)
 		}
-		list = k.spans(list, at)
+		k.visit(at, f)
 	}
-	return list
 }

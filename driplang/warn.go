@@ -27,17 +27,27 @@ const (
 type Warning struct {
 	Kind    WarningKind
 	Message string
+	// Pointer is the JSON Pointer of an operator or event in the JSON form: the operand of the THEN
+	// that is true at once, of which many completions are kept, or that reads otherwise.
+	Pointer string
 }
 
-// Warnings returns the warnings for the author of a trigger, without duplicates; most expressions
-// have none. It does not warn about expressions that are true initially; see the monitor's Program
+// Warnings returns the warnings for the author of a trigger; most expressions have none. Warnings
+// with the same message are one, with the first Pointer. It does not warn about expressions that are true initially; see the monitor's Program
 // for that.
 func (e Expr) Warnings() []Warning {
 	var all []Warning
-	seen := make(map[Warning]bool)
-	add := func(c WarningKind, format string, args ...any) {
-		if w := (Warning{c, fmt.Sprintf(format, args...)}); !seen[w] {
-			seen[w] = true
+	seen := make(map[string]bool)
+	var pointers map[position]string // of the tree: the term of a form may be a copy, of a count
+	add := func(c WarningKind, about fmt.Stringer, format string, args ...any) {
+		if message := fmt.Sprintf(format, args...); !seen[message] {
+			if seen[message] = true; pointers == nil {
+				pointers = e.pointers()
+			}
+			w := Warning{Kind: c, Message: message}
+			if t, ok := about.(*term); ok {
+				w.Pointer = pointers[t.at]
+			}
 			all = append(all, w)
 		}
 	}
@@ -45,7 +55,7 @@ func (e Expr) Warnings() []Warning {
 		return nil
 	}
 	if then, i := e.root.misread(); then != nil {
-		add(UnexpectedPrecedence, "%s binds more strongly than THEN: this is read as %s; if that is not meant, write %s",
+		add(UnexpectedPrecedence, then.kids[i], "%s binds more strongly than THEN: this is read as %s; if that is not meant, write %s",
 			opWords[then.kids[i].op], then, then.otherReading(i))
 	}
 	for _, f := range form.FiresImmediately(e.normal.Root) {
@@ -53,13 +63,27 @@ func (e Expr) Warnings() []Warning {
 		if f.Kids[1].Op == form.Leaf {
 			right = "NOT " + operand(f.Kids[1].From)
 		}
-		add(FiresImmediately, "NOT without WITHIN: true at once when %s is complete; did you mean %s THEN ((%s) WITHIN ...)?",
+		add(FiresImmediately, f.Kids[1].From, "NOT without WITHIN: true at once when %s is complete; did you mean %s THEN ((%s) WITHIN ...)?",
 			left, operand(left), right)
 	}
 	for _, f := range form.KeepsManyInstances(e.normal.Root) {
-		add(KeepsManyInstances, "keeps one instance for each completion of %s in the last %s", f.Kids[0].From,
+		add(KeepsManyInstances, f.Kids[0].From, "keeps one instance for each completion of %s in the last %s", f.Kids[0].From,
 			formatMillis(form.Reach(f.Kids[1])))
 	}
+	return all
+}
+
+// pointers returns the JSON Pointer of each term, with the NOTs directly around it, by position.
+func (e Expr) pointers() map[position]string {
+	all := map[position]string{}
+	begin, negated := "", false
+	e.root.visit("", func(t *term, pointer string) {
+		if !negated {
+			begin = pointer
+		}
+		all[t.at] = begin
+		negated = t.op == opNot
+	})
 	return all
 }
 

@@ -1,6 +1,7 @@
 package driplang_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
@@ -24,31 +25,35 @@ func TestWarnings(t *testing.T) {
 		{"NOT (A THEN NOT B)", nil},
 		{"visit THEN (NOT visit WITHIN 30d) THEN (visit WITHIN 60d)", nil},
 		{"A THEN ((B AND NOT A) WITHIN 2d)", nil},
-		{"A THEN NOT B", []driplang.Warning{{driplang.FiresImmediately, atOnce + "A is complete; did you mean A THEN ((NOT B) WITHIN ...)?"}}},
+		{"A THEN NOT B", []driplang.Warning{{driplang.FiresImmediately, atOnce + "A is complete; did you mean A THEN ((NOT B) WITHIN ...)?", "/then/1"}}},
 		{
 			"A THEN (count(B) < 3)",
-			[]driplang.Warning{{driplang.FiresImmediately, atOnce + "A is complete; did you mean A THEN ((NOT (count(B) >= 3)) WITHIN ...)?"}},
+			[]driplang.Warning{{driplang.FiresImmediately, atOnce + "A is complete; did you mean A THEN ((NOT (count(B) >= 3)) WITHIN ...)?", "/then/1"}},
 		},
 		{
 			"A OR B THEN (NOT (C THEN D))",
-			[]driplang.Warning{{driplang.FiresImmediately, atOnce + "A OR B is complete; did you mean (A OR B) THEN ((NOT (C THEN D)) WITHIN ...)?"}},
+			[]driplang.Warning{{driplang.FiresImmediately, atOnce + "A OR B is complete; did you mean (A OR B) THEN ((NOT (C THEN D)) WITHIN ...)?", "/then/1"}},
 		},
-		{"A THEN B THEN (C OR NOT D)", []driplang.Warning{{driplang.FiresImmediately, atOnce + "B is complete; did you mean B THEN ((C OR (NOT D)) WITHIN ...)?"}}},
-		{"A THEN (B AFTER 1d WITHIN 2d)", []driplang.Warning{{driplang.KeepsManyInstances, "keeps one instance for each completion of A in the last 2d"}}},
-		{"A THEN ((B AND NOT C) WITHIN 9s)", []driplang.Warning{{driplang.KeepsManyInstances, "keeps one instance for each completion of A in the last 9s"}}},
+		{"A THEN B THEN (C OR NOT D)", []driplang.Warning{{driplang.FiresImmediately, atOnce + "B is complete; did you mean B THEN ((C OR (NOT D)) WITHIN ...)?", "/then/2"}}},
+		{"A THEN (B AFTER 1d WITHIN 2d)", []driplang.Warning{{driplang.KeepsManyInstances, "keeps one instance for each completion of A in the last 2d", "/then/0"}}},
+		{"A THEN ((B AND NOT C) WITHIN 9s)", []driplang.Warning{{driplang.KeepsManyInstances, "keeps one instance for each completion of A in the last 9s", "/then/0"}}},
 		{
 			"A THEN (NOT B WITHIN 2s) THEN (C WITHIN 3s)",
-			[]driplang.Warning{{driplang.KeepsManyInstances, "keeps one instance for each completion of A in the last 5s"}},
+			[]driplang.Warning{{driplang.KeepsManyInstances, "keeps one instance for each completion of A in the last 5s", "/then/0"}},
 		},
 		{
 			"login THEN (NOT login WITHIN 3d) AND subscribed",
 			[]driplang.Warning{{driplang.UnexpectedPrecedence, "AND binds more strongly than THEN: this is read as login THEN ((NOT (login WITHIN 3d)) AND subscribed); " +
-				"if that is not meant, write (login THEN (NOT (login WITHIN 3d))) AND subscribed"}},
+				"if that is not meant, write (login THEN (NOT (login WITHIN 3d))) AND subscribed", "/then/1"}},
 		},
 		{
 			"X AND (A THEN (B OR C) WITHIN 3d OR D THEN E)",
 			[]driplang.Warning{{driplang.UnexpectedPrecedence, "OR binds more strongly than THEN: this is read as A THEN (((B OR C) WITHIN 3d) OR D) THEN E; " +
-				"if that is not meant, write ((A THEN ((B OR C) WITHIN 3d)) OR D) THEN E"}},
+				"if that is not meant, write ((A THEN ((B OR C) WITHIN 3d)) OR D) THEN E", "/and/1/then/1"}},
+		},
+		{
+			"(X OR (A THEN NOT NOT NOT B)) AND (A THEN NOT B)",
+			[]driplang.Warning{{driplang.FiresImmediately, atOnce + "A is complete; did you mean A THEN ((NOT B) WITHIN ...)?", "/and/0/or/1/then/1"}},
 		},
 		{"login THEN ((NOT login WITHIN 3d) AND subscribed)", nil},
 		{"(login THEN (NOT login WITHIN 3d)) AND subscribed", nil},
@@ -60,8 +65,11 @@ func TestWarnings(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := e.Warnings()
-		if len(got) != len(c.want) || len(got) > 0 && got[0] != c.want[0] {
+		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.text, got, c.want)
+		}
+		if of := asBuilt(t, e).Warnings(); len(got) > 0 && got[0].Kind != driplang.UnexpectedPrecedence && !slices.Equal(of, got) {
+			t.Errorf("%s as JSON: %q, want %q", c.text, of, got)
 		}
 	}
 	if got := (driplang.Expr{}).Warnings(); got != nil {

@@ -127,21 +127,26 @@ func (s *slot) use(outer context.Context, f func(context.Context) error) error {
 
 // questionFault returns the problem of an invalid question.
 func questionFault(err error) error {
-	var expr *driplang.Error
 	var own *explain.Fault
-	switch {
-	case errors.As(err, &expr):
-		p := problem.BadField("expr", "%s", expr.Error())
-		p.Line, p.Column, p.Pointer = expr.Line, expr.Col, expr.Pointer
-		return p
-	case errors.As(err, &own):
+	if errors.As(err, &own) {
 		p := problem.New(api.BadRequest, "%s", own.Error())
 		if p.Field = own.Field; own.Event >= 0 {
 			p.Record = new(int64(own.Event))
 		}
 		return p
 	}
-	return err
+	return expressionFault("expr", err)
+}
+
+// expressionFault returns the problem of an invalid expression in a field, with its position.
+func expressionFault(field string, err error) error {
+	var expr *driplang.Error
+	if !errors.As(err, &expr) {
+		return err
+	}
+	p := problem.BadField(field, "%s", expr.Error())
+	p.Line, p.Column, p.Pointer = expr.Line, expr.Col, expr.Pointer
+	return p
 }
 
 // explainFirings bounds the firings of an explanation.

@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// expressionBodyMax bounds the body of POST /drip/parse: the longest expression in JSON form.
-	expressionBodyMax = driplang.MaxJSON + 1<<10
+	// expressionBodyMax bounds the body of POST /drip/parse: the longest expression in JSON form, and a
+	// text whose bytes are all escaped.
+	expressionBodyMax = driplang.MaxJSON + 6*driplang.MaxText + 1<<10
 	// parsedShare bounds the memory of an expression with its sentence and spans, as a multiple of
-	// its text. Deep expressions have long numbers and pointers.
+	// its text, and that of a source. Deep expressions have long numbers and pointers.
 	parsedShare = 512
 )
 
@@ -32,7 +33,7 @@ func (a *API) postParse(w http.ResponseWriter, r *http.Request, _ *caller) error
 	if err != nil {
 		return err
 	}
-	if err := in.Memory.Hold(parsedShare * min(int64(len(body)), driplang.MaxText)); err != nil {
+	if err := in.Memory.Hold(parsedShare * min(int64(len(body)), 2*driplang.MaxText)); err != nil {
 		return err
 	}
 	out, err := parsed(body)
@@ -44,7 +45,8 @@ func (a *API) postParse(w http.ResponseWriter, r *http.Request, _ *caller) error
 
 func parsed(body []byte) (*api.Expression, error) {
 	var given struct {
-		Expr json.RawMessage `json:"expr"`
+		Expr   json.RawMessage `json:"expr"`
+		Source *string         `json:"source"` // text of an expression in JSON form before an edit
 	}
 	if !utf8.Valid(body) {
 		return nil, problem.BadField("body", "not valid UTF-8")
@@ -59,12 +61,18 @@ func parsed(body []byte) (*api.Expression, error) {
 	if err != nil {
 		return nil, questionFault(err)
 	}
-	out := &api.Expression{Text: e.String(), Names: e.Names(), Warnings: []string{}, Spans: []api.ExpressionSpan{}}
-	if given.Expr[0] == '"' {
+	out := &api.Expression{Text: e.String(), Names: e.Names(), Warnings: []api.ExpressionWarning{}, Spans: []api.ExpressionSpan{}}
+	switch {
+	case given.Expr[0] == '"':
 		if err := json.Unmarshal(given.Expr, &out.Text); err != nil {
 			return nil, err
 		}
-	} else if e, err = driplang.Parse(out.Text); err != nil { // for its spans
+	case given.Source != nil:
+		if out.Text, err = e.TextLike(*given.Source); err != nil {
+			return nil, expressionFault("source", err)
+		}
+	}
+	if e, err = driplang.Parse(out.Text); err != nil { // for its spans
 		return nil, err
 	}
 	if out.Expr, err = e.MarshalJSON(); err != nil {
@@ -72,7 +80,7 @@ func parsed(body []byte) (*api.Expression, error) {
 	}
 	out.Sentence = e.Sentence()
 	for _, w := range e.Warnings() {
-		out.Warnings = append(out.Warnings, w.Message)
+		out.Warnings = append(out.Warnings, api.ExpressionWarning{Kind: string(w.Kind), Message: w.Message, Pointer: w.Pointer})
 	}
 	for _, s := range e.Spans() {
 		out.Spans = append(out.Spans, api.ExpressionSpan{Pointer: s.Pointer, From: s.From, To: s.To})

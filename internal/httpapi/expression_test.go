@@ -18,8 +18,13 @@ func TestParseAnswers(t *testing.T) {
 			`"sentence":"7 days after A, unless é happens in that time.","warnings":[],"names":["A","é"],"spans":[{"pointer":"","from":1,"to":32},` +
 			`{"pointer":"/then/0","from":1,"to":2},{"pointer":"/then/1","from":10,"to":30},{"pointer":"/then/1/not","from":14,"to":30},{"pointer":"/then/1/not/within","from":14,"to":16}]}`,
 		`{"expr":{"then":[{"event":"A"},{"not":{"event":"b c"}}]}}`: `{"expr":{"then":[{"event":"A"},{"not":{"event":"b c"}}]},"text":"A THEN (NOT \"b c\")","sentence":"A happens, and then \"b c\" does not happen after A.",` +
-			`"warnings":["NOT without WITHIN: true at once when A is complete; did you mean A THEN ((NOT \"b c\") WITHIN ...)?"],"names":["A","b c"],"spans":[{"pointer":"","from":0,"to":18},` +
+			`"warnings":[{"kind":"fires-at-once","message":"NOT without WITHIN: true at once when A is complete; did you mean A THEN ((NOT \"b c\") WITHIN ...)?","pointer":"/then/1"}],"names":["A","b c"],"spans":[{"pointer":"","from":0,"to":18},` +
 			`{"pointer":"/then/0","from":0,"to":1},{"pointer":"/then/1","from":8,"to":17},{"pointer":"/then/1/not","from":12,"to":17}]}`,
+		`{"expr":{"then":[{"event":"A"},{"within":{"event":"b c"},"for":"7d"}]},"source":"A then\nB within 1 week"}`: `{"expr":{"then":[{"event":"A"},{"within":{"event":"b c"},"for":"7d"}]},` +
+			`"text":"A then\n\"b c\" within 1 week","sentence":"A happens, and then \"b c\" happens within 7 days after A.","warnings":[],"names":["A","b c"],` +
+			`"spans":[{"pointer":"","from":0,"to":26},{"pointer":"/then/0","from":0,"to":1},{"pointer":"/then/1","from":7,"to":26},{"pointer":"/then/1/within","from":7,"to":12}]}`,
+		`{"expr":"a  then b","source":"x"}`: `{"expr":{"then":[{"event":"a"},{"event":"b"}]},"text":"a  then b","sentence":"a happens, and then b happens.","warnings":[],"names":["a","b"],` +
+			`"spans":[{"pointer":"","from":0,"to":9},{"pointer":"/then/0","from":0,"to":1},{"pointer":"/then/1","from":8,"to":9}]}`,
 	} {
 		if a := s.send("POST", "/drip/parse", body); a.status != 200 || string(a.body) != want {
 			t.Errorf("%s:\n%s\nwant\n%s", body, a, want)
@@ -59,14 +64,16 @@ func TestParseFaults(t *testing.T) {
 	for body, want := range map[string]api.Problem{
 		`{"expr":"A\nTHEN (B WITHIN 2 parsecs)"}`:   {Field: "expr", Line: 2, Column: 16, Detail: "expr: 2:16: unknown unit 'parsecs': use ms, s, m, h, d or w"},
 		`{"expr":{"then":[{"event":"A"},{"x":1}]}}`: {Field: "expr", Pointer: "/then/1/x", Detail: "expr: /then/1/x: "},
-		`{"expr":null}`:           {Field: "expr", Detail: "expr: "},
-		`{"expr":7}`:              {Field: "expr", Detail: "expr: "},
-		`{}`:                      {Field: "expr", Detail: "expr: missing"},
-		``:                        {Field: "body", Detail: "body: empty"},
-		"{\"expr\":\"A\xff\"}":    {Field: "body", Detail: "body: not valid UTF-8"},
-		`{"expr":"A","more":1}`:   {Field: "body", Detail: `body: unknown field "more"`},
-		`{"expr":"A"} {}`:         {Field: "body", Detail: "body: more than one JSON value"},
-		`{"expr":"B WITHIN 2 d"}`: {Field: "expr", Line: 1, Column: 3, Detail: "expr: 1:3: WITHIN has no starting point"},
+		`{"expr":null}`:        {Field: "expr", Detail: "expr: "},
+		`{"expr":7}`:           {Field: "expr", Detail: "expr: "},
+		`{}`:                   {Field: "expr", Detail: "expr: missing"},
+		``:                     {Field: "body", Detail: "body: empty"},
+		"{\"expr\":\"A\xff\"}": {Field: "body", Detail: "body: not valid UTF-8"},
+		`{"expr":{"event":"a"},"source":"a\nthen"}`: {Field: "source", Line: 2, Column: 5, Detail: "source: 2:5: expected an event name"},
+		`{"expr":{"event":"a"},"source":7}`:         {Field: "source", Detail: "source: "},
+		`{"expr":"A","more":1}`:                     {Field: "body", Detail: `body: unknown field "more"`},
+		`{"expr":"A"} {}`:                           {Field: "body", Detail: "body: more than one JSON value"},
+		`{"expr":"B WITHIN 2 d"}`:                   {Field: "expr", Line: 1, Column: 3, Detail: "expr: 1:3: WITHIN has no starting point"},
 	} {
 		p := s.send("POST", "/drip/parse", body).problem(t)
 		if p.Code != api.BadRequest || p.Field != want.Field || p.Line != want.Line || p.Column != want.Column || p.Pointer != want.Pointer || !strings.HasPrefix(p.Detail, want.Detail) {

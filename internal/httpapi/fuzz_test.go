@@ -187,6 +187,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		if rt.path == "/drip/parse" {
 			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":"A THEN (NOT B WITHIN 2h) AND count(C[x > 1]) < 2"}`), uint64(1))
+			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":{"and":[{"event":"A"},{"event":"C"}]},"source":"A or (B\t) "}`), uint64(1))
 			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":{"or":[{"event":"A"},{"not":{"event":"B"}}]}}`), uint64(1))
 		}
 		if rt.path == "/event" {

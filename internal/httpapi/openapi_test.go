@@ -205,7 +205,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"KeyEntry":     api.KeyEntry{Key: &text, KeyBase64: &text}, "Keys": api.Keys{Next: &text, NextBase64: &text},
 		"KeyHistory": api.KeyHistory{Next: "n"},
 		"Evaluation": api.Evaluation{Steps: []api.EvaluationStep{{}}, Truncated: true}, "EvaluationStep": api.EvaluationStep{Skipped: "not_yet"},
-		"Expression": api.Expression{}, "ExpressionSpan": api.ExpressionSpan{}, "EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n}, "EventNames": api.EventNames{}, "EventName": api.EventName{More: true}, "EventProperty": api.EventProperty{},
+		"Expression": api.Expression{}, "ExpressionSpan": api.ExpressionSpan{}, "ExpressionWarning": api.ExpressionWarning{}, "EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n}, "EventNames": api.EventNames{}, "EventName": api.EventName{More: true}, "EventProperty": api.EventProperty{},
 		"TopicSpec": api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
 		"Health":    api.Health{Epoch: 1, FormatLevel: 1}, "Fsck": api.Fsck{StartedAt: at, EndedAt: at, Summary: &api.FsckSummary{}, Error: "e", Estimate: &api.ObjectCount{}}, "FsckSummary": api.FsckSummary{}, "ObjectCount": api.ObjectCount{}, "FsckFinding": api.FsckFinding{Key: "k", Text: "t", Lost: []api.LostRecords{{}}}, "LostRecords": api.LostRecords{},
 		"Status": api.Status{Version: "v", Started: at, Reason: "r", Warnings: []string{"w"}, Kafka: &api.KafkaStatus{}},
