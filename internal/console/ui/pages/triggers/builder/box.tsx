@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import { boxOf, inner, insert, isGuard, open, placeOf, pointerOf, setTime, type Box, type Edit, type Path, type Tree } from "./tree";
-import { groupName, happens, lines, timeWords } from "./words";
+import { choose, groupName, happens, lines, timeWords } from "./words";
 
 /** Drawn is what every part of the drawing gets. faults and warnings are by the pointer of a box. */
 export interface Drawn {
@@ -56,10 +56,11 @@ function Part({ d, b, where = "" }: { d: Drawn; b: Box; where?: Where }) {
   const name = [b.named ? "box" : "frame", b.absent && "absent", open(b) && "open", guard && "guard", d.selected === at && "selected", fault && "faulty"].filter(Boolean).join(" ");
   const time = where === "arrow" ? "" : timeWords(b), clock = b.absent && b.within !== undefined && <Clock />;
   return <div class="part">
-    {b.named ? <button {...button} class={name} title={b.named.event}><Face b={b} where={where} time={time} />{clock}</button>
+    {b.named ? <button {...button} class={name} title={b.named.event || undefined}><Face b={b} where={where} time={time} />{clock}</button>
       : <div class={name}>
         <button {...button} class="name">{guard && b.op !== "then" ? <>with {groupName(b)} these {ends[where]}</> : <>{groupName(b)} {ends[where]}</>}{time && <span class="time">{time}</span>}{clock}</button>
         <Inside d={d} b={b} />
+        {(b.op === "and" || b.op === "or") && <Add what="to this group" onClick={() => d.add(insert(d.tree, inner(b).at(-1)!, "after"))} />}
       </div>}
     {(fault || warning) && <div class={"said" + (fault ? " bad" : "")} id={id}>{fault ?? warning}{!fault && <Repair d={d} b={b} />}</div>}
   </div>;
@@ -69,7 +70,7 @@ const ends = { before: "before", between: "in between", arrow: "", "": "" };
 
 /** Face is the text of a box. */
 function Face({ b, where, time }: { b: Box; where: Where; time: string }) {
-  const name = <bdi class="event">{b.named!.event || "choose an event"}</bdi>, what = lines(b.named!.where).map((l, i) => <span class="where" key={i} title={l}>{i ? "and" : "whose"} <bdi>{l}</bdi></span>);
+  const name = <bdi class="event">{b.named!.event || "choose an event"}</bdi>, what = lines(b.named!.where).map((l, i) => <span class="where" key={i} title={l}>{l !== choose && (i ? "and " : "whose ")}<bdi>{l}</bdi></span>);
   if (ends[where]) return <><span>with {b.count ? "" : "no "}</span>{name}{what}<span>{b.count ? happens({ ...b, absent: false }).replace("happens", b.absent ? "not" : "") : ""} {ends[where]}</span></>;
   return <>{name}{what}<span class="how">{happens(b)}</span>{time && <span class="time">{time}</span>}{open(b) && b.named!.event && <span class="how">not finished</span>}</>;
 }
@@ -80,7 +81,6 @@ function Inside({ d, b }: { d: Drawn; b: Box }) {
   if (b.op === "then") return <Steps d={d} label={groupName(b)} paths={paths} />;
   return <ul class="lanes" aria-label={groupName(b)}>
     {paths.map((path, i) => <li key={i}><Part d={d} b={boxOf(d.tree, path)} /></li>)}
-    {b.op && <li><Add what="to this group" onClick={() => d.add(insert(d.tree, paths.at(-1)!, "after"))} /></li>}
   </ul>;
 }
 

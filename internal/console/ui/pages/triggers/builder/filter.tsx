@@ -1,6 +1,6 @@
 // The conditions on the data of an event.
 
-import { useId } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { parse } from "../../../lib/api";
 import { Button, Choice, Field } from "../../../lib/parts";
 import { Typed, type EventName } from "./panel";
@@ -9,18 +9,25 @@ import { compared } from "./words";
 
 type Properties = EventName["properties"];
 
-/** Edited is a change of a filter; undefined: it is gone. field: it is typed there. */
+/** Edited is a change of a filter; undefined: it is gone. field: where it is typed, or "" if another control of a condition changes it. */
 type Edited = (f: Filter | undefined, field?: string) => void;
 
 const fresh: Filter = { property: "", is: "=", value: "" };
 
 interface Props { pointer: string; faults: Record<string, string>; properties: Properties }
 
-/** Conditions edits the filter of an event. */
+/** Conditions edits the filter of an event. The focus goes to a new condition, or to the first one if its own is gone. */
 export function Conditions({ where, onEdit, ...rest }: Props & { where?: Filter; onEdit: Edited }) {
-  const list = useId();
-  return <fieldset class="conditions"><legend>Conditions on its data</legend>
-    {where ? <Condition f={where} list={list} {...rest} onEdit={onEdit} /> : <Button onClick={() => onEdit(fresh)}>Add a condition</Button>}
+  const list = useId(), ref = useRef<HTMLFieldSetElement>(null), moved = useRef(false);
+  useLayoutEffect(() => {
+    if (!moved.current) return;
+    moved.current = false;
+    const empty = [...ref.current!.querySelectorAll("input")].find(i => i.list && i.value === "");
+    if (empty || document.activeElement === document.body) (empty ?? ref.current!.querySelector<HTMLElement>("input, button")!).focus();
+  }, [where]);
+  const edit: Edited = (f, field) => { moved.current = field === undefined; onEdit(f, field); };
+  return <fieldset class="conditions" ref={ref}><legend>Conditions on its data</legend>
+    {where ? <Condition f={where} list={list} {...rest} onEdit={edit} /> : <Button onClick={() => edit(fresh)}>Add a condition</Button>}
     <datalist id={list}>{rest.properties.map(p => <option value={p.path} key={p.path}>{p.types.join(", ")}</option>)}</datalist>
   </fieldset>;
 }
@@ -42,7 +49,7 @@ function Condition(p: One) {
   return <div class="list">
     <Choice label="Which" value={op + (not ? 1 : 0)} options={[["and0", "all of these"], ["or0", "any of these"], ["and1", "not all of these"], ["or1", "none of these"]]} onValue={v => {
       const next: Filter = v.startsWith("and") ? { and: all } : { or: all };
-      onEdit(v.endsWith("1") ? { not: next } : next);
+      onEdit(v.endsWith("1") ? { not: next } : next, "");
     }} />
     {all.map((k, i) => <Condition {...rest} key={i} f={k} parent={op} pointer={`${pointer}/${op}/${i}`} onEdit={(next, field) => replace(i, next, field && `${i}/${field}`)} />)}
     <Button onClick={() => set(listed([...all, fresh]))}>Add a condition</Button>
@@ -73,13 +80,13 @@ function Is({ f, not, parent, list, pointer, faults, properties, onEdit }: One &
   return <div class="condition">
     <div class="row">
       <Field label={not ? "Not: property" : "Property"} error={fault} render={a => <input type="text" autocomplete="off" spellcheck={false} placeholder="such as plan" {...a} list={list} value={f.property} onInput={e => name(e.currentTarget.value)} />} />
-      <Choice label="Comparison" value={f.is} options={compared} onValue={is => set({ is: is as Comparison })} />
-      <Choice label="Kind" value={kind} options={kinds} onValue={k => set({ value: ofKind(k, f.value) })} />
+      <Choice label="Comparison" value={f.is} options={compared} onValue={is => set({ is: is as Comparison }, "")} />
+      <Choice label="Kind" value={kind} options={kinds} onValue={k => set({ value: ofKind(k, f.value) }, "")} />
       {kind === "string" && <Typed label="Value" value={f.value as string} onValue={value => set({ value }, "value")} />}
       {kind === "number" && <Typed label="Value" numeric value={String(f.value)} check={isNumber} wrong="A number such as 42 or 0.5" onValue={v => set({ value: parse(v) }, "value")} />}
-      {kind === "boolean" && <Choice label="Value" value={String(f.value)} options={[["true", "true"], ["false", "false"]]} onValue={v => set({ value: v === "true" })} />}
+      {kind === "boolean" && <Choice label="Value" value={String(f.value)} options={[["true", "true"], ["false", "false"]]} onValue={v => set({ value: v === "true" }, "")} />}
       <div class="actions">
-        <Button aria-pressed={not} onClick={() => onEdit(not ? f : { not: f })}>Not</Button>
+        <Button aria-pressed={not} onClick={() => onEdit(not ? f : { not: f }, "")}>Not</Button>
         {parent !== "and" && <Button onClick={() => wrap("and")}>And …</Button>}
         {parent !== "or" && <Button onClick={() => wrap("or")}>Or …</Button>}
         <Button onClick={() => onEdit(undefined)}>Remove</Button>

@@ -28,9 +28,10 @@ export function Flow(p: FlowProps) {
     const w = wanted.current, lost = last.current;
     if (w && w.at === at) {
       wanted.current = undefined;
-      const box = button(at)!, field = w.field && all.current!.querySelector<HTMLElement>(w.field === "time" ? ".panel .times input, .panel .times select" : ".panel input, .panel select");
+      const box = button(at)!, field = w.field && w.field !== "look" && all.current!.querySelector<HTMLElement>(w.field === "time" ? ".panel .times input, .panel .times select" : ".panel input, .panel select");
       box.scrollIntoView({ block: "nearest", inline: "nearest" });
       (field || box).focus();
+      if (w.field === "look") all.current!.querySelector(".panel")!.scrollIntoView({ block: "nearest" });
       if (field instanceof HTMLInputElement) field.select();
     } else if (lost !== undefined && document.activeElement === document.body) {
       button(pointerOf(boxAt(p.tree, pathOf(lost)) ?? boxes(p.tree)[0]!))?.focus({ preventScroll: true });
@@ -47,7 +48,7 @@ export function Flow(p: FlowProps) {
     announce(said);
   };
   const add = (e: Edit) => change(e, `${placeWords(e.tree, e.select)} added: choose an event`, "first");
-  const choose = (path: Path, field?: string) => field || open(boxOf(p.tree, path)) ? focus(path, field ?? "first") : pointerOf(path) === at ? p.onSelect() : focus(path);
+  const choose = (path: Path, field?: string) => field || open(boxOf(p.tree, path)) ? focus(path, field ?? "first") : pointerOf(path) === at ? p.onSelect() : focus(path, "look");
   const act: Record<Direction | "delete" | "copy", (path: Path) => void> = {
     delete: path => change(remove(p.tree, path), `${nameOf(p.tree, path)} deleted`),
     copy: path => { const e = duplicate(p.tree, path); change(e, `${placeWords(e.tree, e.select)} added: ${nameOf(e.tree, e.select)}`); },

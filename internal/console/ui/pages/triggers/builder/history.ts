@@ -4,6 +4,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { parse, stringify } from "../../../lib/api";
 import { announce } from "../../../lib/parts";
+import { push, step, textOf, type Entries } from "./entries";
 import type { Tree } from "./tree";
 
 /** Start is an expression with its text. */
@@ -25,56 +26,27 @@ export interface History extends Start {
   redo(): void;
 }
 
-// An entry without a text is of an edit whose text the broker has not printed yet.
-interface Entry { tree: Tree; text?: string; merge?: string }
-interface State { entries: Entry[]; at: number }
-
-const maxEntries = 200, maxSize = 1 << 20;
-
 const stored = (key: string) => "seb-builder:" + key;
 
 /** forget removes the stored entries of a key. */
 export function forget(key: string) { sessionStorage.removeItem(stored(key)); }
 
-const texts = new WeakMap<Entry, string>();
-
-function textOf(e: Entry): string {
-  const text = texts.get(e) ?? stringify(e);
-  texts.set(e, text);
-  return text;
-}
-
-/** bounded leaves out the oldest entries beyond the limits, but never the present one. */
-export function bounded({ entries, at }: State, most = maxEntries, size = maxSize): State {
-  let first = entries.length, left = size;
-  while (first > 0 && entries.length - first < most && (left -= textOf(entries[first - 1]!).length + 1) >= 0) first--;
-  first = Math.min(first, at);
-  return { entries: entries.slice(first), at: at - first };
-}
-
-function save(key: string, state: State) {
-  const { entries, at } = bounded(state);
+function save(key: string, { entries, at }: Entries, start: Tree) {
   try {
-    sessionStorage.setItem(stored(key), `{"at":${at},"entries":[${entries.map(textOf).join()}]}`);
+    sessionStorage.setItem(stored(key), `{"start":${stringify(start)},"at":${at},"entries":[${entries.map(textOf).join()}]}`);
   } catch {
     forget(key); // no space is left: undo works until a reload
   }
 }
 
-// Stored entries count if one of them is the expression that the page starts with. Otherwise somebody
-// else has changed the trigger.
-function restore(key: string, start: Start): State {
+// Stored entries count if they are edits of the expression that the page starts with, or have led to
+// it. Otherwise another client has changed the trigger.
+function restore(key: string, start: Start): Entries {
   try {
-    const { entries, at } = parse(sessionStorage.getItem(stored(key)) ?? "") as State, tree = stringify(start.tree);
-    if (entries[at] && entries.some(e => stringify(e.tree) === tree)) return { entries, at };
+    const { entries, at, start: first } = parse(sessionStorage.getItem(stored(key)) ?? "") as Entries & { start: Tree }, tree = stringify(start.tree);
+    if (entries[at] && [first, ...entries.map(e => e.tree)].some(t => stringify(t) === tree)) return { entries, at };
   } catch { /* none, or of another version of the console */ }
   return { entries: [{ ...start }], at: 0 };
-}
-
-/** push adds an entry after the present one. */
-export function push({ entries, at }: State, entry: Entry): State {
-  const here = entries[at]!, merged = entry.merge !== undefined && here.merge === entry.merge && at === entries.length - 1 && at > 0;
-  return bounded({ entries: [...entries.slice(0, merged ? at : at + 1), entry], at: merged ? at : at + 1 });
 }
 
 const typing = "text";
@@ -82,14 +54,12 @@ const typing = "text";
 /** useHistory keeps the entries of a trigger. Ctrl+Z, Ctrl+Shift+Z and Ctrl+Y work outside of text fields. */
 export function useHistory(key: string, start: Start): History {
   const [state, set] = useState(() => restore(key, start));
-  useEffect(() => save(key, state), [state]);
+  useEffect(() => save(key, state, start.tree), [state]);
   const acts = useMemo(() => {
-    const go = (by: number, said: string) => set(s => {
-      const at = s.at + by;
-      if (!s.entries[at]) return s;
-      announce(said);
-      // What is typed next is a new entry.
-      return { entries: s.entries.map((e, i) => i === at && e.merge ? { ...e, merge: undefined } : e), at };
+    const go = (by: 1 | -1, said: string) => set(s => {
+      const next = step(s, by);
+      if (next) announce(said);
+      return next ?? s;
     });
     return {
       edit: (tree: Tree, merge?: string) => set(s => s.entries[s.at]!.tree === tree ? s : push(s, { tree, merge })),

@@ -68,9 +68,12 @@ export function groupName({ op, absent }: Box): string { return op ? groups[op][
 
 function constant(v: Value): string { return typeof v === "string" ? `“${v}”` : v === null ? "missing" : String(v); }
 
+/** choose is a condition without a property. */
+export const choose = "choose a property";
+
 /** filterWords says a condition in one line. */
 export function filterWords(f: Filter): string {
-  if ("property" in f) return f.property === "" ? "choose a property" : `${f.property} ${say(compared, f.is)} ${constant(f.value)}`;
+  if ("property" in f) return f.property === "" ? choose : `${f.property} ${say(compared, f.is)} ${constant(f.value)}`;
   if ("not" in f) return `not (${filterWords(f.not)})`;
   const [all, word] = "and" in f ? [f.and, " and "] : [f.or, " or "];
   return all.map(k => "property" in k || "not" in k ? filterWords(k) : `(${filterWords(k)})`).join(word);
