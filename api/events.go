@@ -86,6 +86,46 @@ type ExpressionSpan struct {
 	To      int    `json:"to"`
 }
 
+// Stories is the answer to POST /drip/stories.
+type Stories struct {
+	// Stories have the plainest one that fires first, then near misses, those that are not decided
+	// yet, and the boundaries of windows.
+	Stories []Story `json:"stories"`
+	// NoneFires is the reason if no story fires: true_at_start (before any event), never_true, or
+	// not_found (by the histories that were examined). Note says it for people.
+	NoneFires string `json:"none_fires,omitempty"`
+	Note      string `json:"note,omitempty"`
+	// Truncated: the expression is so large that not all its stories were looked for.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// Story is a short history of one entity that shows what an expression means.
+type Story struct {
+	// Outcome is fires, does_not_fire or pending: an open window decides.
+	Outcome string       `json:"outcome"`
+	Events  []StoryEvent `json:"events"`
+	// EndMS is the end of the story, in milliseconds after its first event: it fires, no window is open
+	// any more, or, if pending, one still is. Events after a firing are later than the end.
+	EndMS   int64  `json:"end_ms"`
+	FiresMS *int64 `json:"fires_ms,omitempty"` // when it fires
+	Text    string `json:"text"`               // the story in English
+	// DiffersFrom is the index of an earlier story that differs in one event or one instant. Difference
+	// says how, for people.
+	DiffersFrom *int   `json:"differs_from,omitempty"`
+	Difference  string `json:"difference,omitempty"`
+}
+
+// StoryEvent is an event of a story.
+type StoryEvent struct {
+	Event string `json:"event"`
+	// Data is set if the expression has a filter on such events.
+	Data json.RawMessage `json:"data,omitempty"`
+	// AfterMS is the time after the first event in milliseconds, After the same in English; "" for the
+	// first.
+	AfterMS int64  `json:"after_ms"`
+	After   string `json:"after"`
+}
+
 // Evaluation is the answer to POST /evaluate.
 type Evaluation struct {
 	Value bool `json:"value"`

@@ -31,6 +31,25 @@ func (c *Client) ParseExpression(ctx context.Context, expr, source string) (Expr
 	return out, err
 }
 
+// Stories returns short histories of one entity that show what an expression means: text, or the
+// JSON form, which begins with a brace. Some fire, some do not, and some are not decided yet. An
+// *Error about the expression has the position of the error.
+func (c *Client) Stories(ctx context.Context, expr string) (Stories, error) {
+	var out Stories
+	value, err := expression(expr)
+	if err != nil {
+		return out, rejected(err)
+	}
+	body, err := json.Marshal(map[string]json.RawMessage{"expr": value})
+	if err != nil {
+		return out, rejected(err)
+	}
+	err = c.call(ctx, &request{
+		method: http.MethodPost, path: "/drip/stories", body: body, header: map[string]string{"Content-Type": api.JSON},
+	}, &out)
+	return out, err
+}
+
 // expression returns an expression as a member of a request: a string, or its JSON form.
 func expression(text string) (json.RawMessage, error) {
 	if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {

@@ -204,6 +204,23 @@ func TestDryRunStreams(t *testing.T) {
 	}
 }
 
+func TestStoriesOfAClient(t *testing.T) {
+	c := triggerBroker(t)
+	for _, expr := range []string{"a THEN (NOT b WITHIN 7 days)", ` {"then":[{"event":"a"},{"within":{"not":{"event":"b"}},"for":"7d"}]}`} {
+		a, err := c.Stories(t.Context(), expr)
+		if err != nil || len(a.Stories) < 4 || *a.Stories[0].FiresMS != 7*24*3600*1000 || a.Stories[0].DiffersFrom != nil || *a.Stories[1].DiffersFrom != 0 {
+			t.Errorf("%s: %+v, %v", expr, a, err)
+		}
+	}
+	if a, err := c.Stories(t.Context(), "NOT a"); err != nil || a.NoneFires != "true_at_start" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	_, err := c.Stories(t.Context(), "a THEN")
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Line != 1 || e.Column != 7 {
+		t.Errorf("%+v", err)
+	}
+}
+
 func TestExpressionErrorsHaveTheirPosition(t *testing.T) {
 	c := triggerBroker(t)
 	for expr, want := range map[string]string{"a\nTHEN": "2 5 ", `{"and":[{"event":"a"},{"or":1}]}`: "0 0 /and/1/or"} {

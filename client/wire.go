@@ -52,6 +52,12 @@ type (
 	Firing = api.Firing
 	// MatchedEvent is an event that made an expression true.
 	MatchedEvent = api.MatchedEvent
+	// Stories are short histories that show what an expression means.
+	Stories = api.Stories
+	// Story is one of them.
+	Story = api.Story
+	// StoryEvent is an event of a Story.
+	StoryEvent = api.StoryEvent
 	// EventNames has the names of the events in a topic.
 	EventNames = api.EventNames
 	// EventName is a name of events.

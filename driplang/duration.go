@@ -162,3 +162,11 @@ func ParseDuration(text string) (time.Duration, error) {
 // FormatDuration returns the canonical form of a duration in whole milliseconds, such as 7d or
 // 1h30m.
 func FormatDuration(d time.Duration) string { return formatMillis(d.Milliseconds()) }
+
+// DurationInWords returns a duration in whole milliseconds in English, such as 1 hour and 30 minutes.
+func DurationInWords(d time.Duration) string {
+	if d < time.Millisecond {
+		return "0 milliseconds"
+	}
+	return phrase(d.Milliseconds())
+}

@@ -101,6 +101,14 @@ func printFilterOperand(b *strings.Builder, f *filter) {
 	b.WriteByte(')')
 }
 
+// FormatName returns an event name in text form, in quotes if it needs them.
+func FormatName(name string) string {
+	if plainName(name) {
+		return name
+	}
+	return quote(name)
+}
+
 // FormatPath returns the path of a property in text form, such as user."first name".
 func FormatPath(path []string) string {
 	members := make([]string, len(path))

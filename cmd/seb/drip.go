@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/internal/trigger/explain"
@@ -26,7 +27,7 @@ func newDrip() *cobra.Command {
   user_created THEN (NOT use_feature_x WITHIN 7 days)
 
 They are given as text, in the JSON form, or in the JSON form of the original program.`,
-	}, newDripEval(), newDripExplain(), newDripFmt(), newDripCheck())
+	}, newDripEval(), newDripExplain(), newDripStories(), newDripFmt(), newDripCheck())
 }
 
 // expression is the source of a command's expression.
@@ -153,6 +154,58 @@ to stderr. The words are for people and may change between versions.`,
 	}
 	x.register(cmd)
 	return cmd
+}
+
+func newDripStories() *cobra.Command {
+	var x expression
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "stories [EXPRESSION]",
+		Short: "Show an expression by short histories that fire or do not",
+		Long: `Prints short histories of one entity and whether the expression becomes true in each: the plainest one that fires, near misses,
+those that are not decided yet, and the ends of windows. Most differ from an earlier one in one event or one instant. The
+histories are made up; no event is read. Warnings go to stderr. The words are for people and may change between versions.`,
+		Example: "  seb drip stories 'user_created THEN (NOT use_feature_x WITHIN 7 days)'\n  seb drip stories -f expression.txt --json",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := x.only(cmd, args)
+			if err != nil {
+				return err
+			}
+			for _, w := range e.Warnings() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w.Message)
+			}
+			a, err := explain.Stories(e)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(a)
+			}
+			return printStories(cmd.OutOrStdout(), a)
+		},
+	}
+	x.register(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as POST /drip/stories answers")
+	return cmd
+}
+
+func printStories(w io.Writer, a *api.Stories) error {
+	var b strings.Builder
+	for i, s := range a.Stories {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, s.Text)
+		if s.DiffersFrom != nil {
+			fmt.Fprintf(&b, "   compared with %d: %s\n", *s.DiffersFrom+1, s.Difference)
+		}
+	}
+	if a.Note != "" {
+		fmt.Fprintln(&b, a.Note)
+	}
+	if a.Truncated {
+		fmt.Fprintln(&b, "The expression is large, so not all its stories were looked for.")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func newDripCheck() *cobra.Command {

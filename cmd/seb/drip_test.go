@@ -196,3 +196,20 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%+v, want an error with a caret", r)
 	}
 }
+
+func TestStories(t *testing.T) {
+	r := dripped(t, "", "stories", "signup THEN (NOT purchase WITHIN 7 days)")
+	const first = "1. signup, and nothing for 7 days: fires 7 days after it\n2. signup, purchase 3 days later: does not fire\n   compared with 1: with purchase 3 days after signup\n3. "
+	if r.fault != nil || !strings.HasPrefix(r.out, first) || r.err != "" {
+		t.Errorf("%+v, want %q", r, first)
+	}
+	if r := dripped(t, "A AND NOT A", "stories", "-f", "-", "--json"); r.fault != nil || !strings.Contains(r.out, `"none_fires":"not_found"`) {
+		t.Errorf("%+v, want JSON", r)
+	}
+	if r := dripped(t, "", "stories", "NOT A"); r.fault != nil || !strings.HasPrefix(r.out, "The expression is true before any event") {
+		t.Errorf("%+v, want a note", r)
+	}
+	if r := dripped(t, "", "stories", "A THEN"); r.fault == nil || r.out != "" || !strings.HasSuffix(r.err, "^\n") {
+		t.Errorf("%+v, want an error with a caret", r)
+	}
+}

@@ -40,6 +40,13 @@ func (m *Monitor) simulate(was bool) (int64, bool) {
 	}
 }
 
+// Deadline returns the next instant after now at which any window begins or ends, so that the value
+// may change; ok is false if there is none.
+func (m *Monitor) Deadline() (at int64, ok bool) {
+	at = m.nextDeadline(m.program.root, m.root)
+	return at, at < maxInstant
+}
+
 // nextDeadline returns the next instant at which any window begins or ends; maxInstant if there is
 // none.
 func (m *Monitor) nextDeadline(r *region, f *frame) int64 {

@@ -84,3 +84,36 @@ func TestParseFaults(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+func TestStories(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, expr := range []string{`"A THEN (NOT b[x > 1] WITHIN 7 days)"`, `{"then":[{"event":"A"},{"not":{"within":{"event":"b","where":{"property":"x","is":">","value":1}},"for":"7d"}}]}`} {
+		const first = `{"stories":[{"outcome":"fires","events":[{"event":"A","after_ms":0,"after":""}],"end_ms":604800000,"fires_ms":604800000,` +
+			`"text":"A, and nothing for 7 days: fires 7 days after it"},{"outcome":"does_not_fire","events":[{"event":"A","after_ms":0,"after":""},` +
+			`{"event":"b","data":{"x":2},"after_ms":259200000,"after":"3 days"}],"end_ms":259200000,"text":"A, b (x 2) 3 days later: does not fire",` +
+			`"differs_from":0,"difference":"with b (x 2) 3 days after A"},{`
+		if a := s.send("POST", "/drip/stories", `{"expr":`+expr+`}`); a.status != 200 || !strings.HasPrefix(string(a.body), first) {
+			t.Errorf("%s:\n%s\nwant\n%s", expr, a, first)
+		}
+	}
+	for expr, want := range map[string]string{
+		"NOT A":       `{"stories":[],"none_fires":"true_at_start","note":"The expression is true before any event, so that no event can make it true. Add an event that starts it."}`,
+		"A AND NOT A": `"none_fires":"not_found","note":"No short history was found that makes the expression true."}`,
+	} {
+		if a := s.send("POST", "/drip/stories", `{"expr":"`+expr+`"}`); a.status != 200 || !strings.HasSuffix(string(a.body), want) {
+			t.Errorf("%s:\n%s\nwant\n%s", expr, a, want)
+		}
+	}
+	for body, want := range map[string]api.Problem{
+		`{"expr":"A\nTHEN ("}`:  {Field: "expr", Line: 2, Column: 7},
+		`{"expr":{"x":1}}`:      {Field: "expr", Pointer: "/x"},
+		`{}`:                    {Field: "expr"},
+		`{"expr":"A","more":1}`: {Field: "body"},
+	} {
+		p := s.send("POST", "/drip/stories", body).problem(t)
+		if p.Code != api.BadRequest || p.Field != want.Field || p.Line != want.Line || p.Column != want.Column || p.Pointer != want.Pointer {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+}

@@ -185,7 +185,7 @@ func FuzzRequest(f *testing.F) {
 		if rt.path == "/evaluate" {
 			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":"A THEN (NOT B WITHIN 2h)","events":[{"event":"A","at":"2026-01-01T00:00:00Z","data":{"x":1}}],"at":"2026-01-01T01:00:00Z"}`), uint64(1))
 		}
-		if rt.path == "/drip/parse" {
+		if rt.path == "/drip/parse" || rt.path == "/drip/stories" {
 			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":"A THEN (NOT B WITHIN 2h) AND count(C[x > 1]) < 2"}`), uint64(1))
 			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":{"and":[{"event":"A"},{"event":"C"}]},"source":"A or (B\t) "}`), uint64(1))
 			f.Add(uint8(i), "", "Accept: */*", []byte(`{"expr":{"or":[{"event":"A"},{"not":{"event":"B"}}]}}`), uint64(1))

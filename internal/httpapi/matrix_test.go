@@ -79,10 +79,11 @@ var validRequests = map[string]validRequest{
 	"GET /healthz":         {status: 200, open: true},
 	"GET /readyz":          {status: 200, open: true},
 
-	"GET /openapi.json": {status: 200, open: true},
-	"POST /evaluate":    {body: `{"expr":"A","at":"2026-01-01T00:00:00Z"}`, status: 200},
-	"POST /drip/parse":  {body: `{"expr":"A"}`, status: 200},
-	"POST /event":       {body: `{"event":"e","entity_id":"1"}`, status: 201},
+	"GET /openapi.json":  {status: 200, open: true},
+	"POST /evaluate":     {body: `{"expr":"A","at":"2026-01-01T00:00:00Z"}`, status: 200},
+	"POST /drip/parse":   {body: `{"expr":"A"}`, status: 200},
+	"POST /drip/stories": {body: `{"expr":"A"}`, status: 200},
+	"POST /event":        {body: `{"event":"e","entity_id":"1"}`, status: 201},
 
 	"GET /events/names": {status: 200},
 

@@ -151,8 +151,11 @@ func TestSpecAndRoutesAreTheSame(t *testing.T) {
 
 var fullTrigger = api.Trigger{Firings: &api.TriggerFirings{}, Late: true, Blocked: "b", Cooldown: "1d", OnRetract: "notify", Deliver: []byte("{}")}
 
-// adminValues are values of the types of administration and dry runs with all members.
+// adminValues are values of the types of administration, dry runs and expressions with all members.
 var adminValues = map[string]any{
+	"Expression": api.Expression{}, "ExpressionSpan": api.ExpressionSpan{}, "ExpressionWarning": api.ExpressionWarning{},
+	"Stories": api.Stories{NoneFires: "n", Note: "n", Truncated: true}, "StoryEvent": api.StoryEvent{Data: []byte("{}")},
+	"Story":   api.Story{FiresMS: new(int64(1)), DiffersFrom: new(1), Difference: "d"},
 	"Latency": api.Latency{Since: time.Unix(1, 0), Reason: "r"}, "LatencyCurve": api.LatencyCurve{}, "LatencyPoint": api.LatencyPoint{},
 	"Group": api.Group{State: "Stable", Members: []api.GroupMember{}}, "GroupMember": api.GroupMember{Instance: "i"}, "TopicPartitions": api.TopicPartitions{},
 	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)}, "Secrets": api.Secrets{Key: "k"},
@@ -205,7 +208,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"KeyEntry":     api.KeyEntry{Key: &text, KeyBase64: &text}, "Keys": api.Keys{Next: &text, NextBase64: &text},
 		"KeyHistory": api.KeyHistory{Next: "n"},
 		"Evaluation": api.Evaluation{Steps: []api.EvaluationStep{{}}, Truncated: true}, "EvaluationStep": api.EvaluationStep{Skipped: "not_yet"},
-		"Expression": api.Expression{}, "ExpressionSpan": api.ExpressionSpan{}, "ExpressionWarning": api.ExpressionWarning{}, "EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n}, "EventNames": api.EventNames{}, "EventName": api.EventName{More: true}, "EventProperty": api.EventProperty{},
+		"EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n}, "EventNames": api.EventNames{}, "EventName": api.EventName{More: true}, "EventProperty": api.EventProperty{},
 		"TopicSpec": api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
 		"Health":    api.Health{Epoch: 1, FormatLevel: 1}, "Fsck": api.Fsck{StartedAt: at, EndedAt: at, Summary: &api.FsckSummary{}, Error: "e", Estimate: &api.ObjectCount{}}, "FsckSummary": api.FsckSummary{}, "ObjectCount": api.ObjectCount{}, "FsckFinding": api.FsckFinding{Key: "k", Text: "t", Lost: []api.LostRecords{{}}}, "LostRecords": api.LostRecords{},
 		"Status": api.Status{Version: "v", Started: at, Reason: "r", Warnings: []string{"w"}, Kafka: &api.KafkaStatus{}},

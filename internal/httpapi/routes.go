@@ -93,6 +93,7 @@ var routes = []route{
 	{http.MethodGet, "/events/names", needs{{access.Read, access.Topic, eventsTopic, httpconn.ParamTopic}}, encoded((*API).getEventNames)},
 	{http.MethodPost, "/evaluate", anyKey, (*API).postEvaluate},
 	{http.MethodPost, "/drip/parse", anyKey, encoded((*API).postParse)},
+	{http.MethodPost, "/drip/stories", anyKey, encoded((*API).postStories)},
 	{http.MethodGet, "/triggers", needs{{access.Read, access.Trigger, inList, ""}}, encoded((*API).getTriggers)},
 	{http.MethodPost, "/triggers/dry-run", needs{{access.Write, access.Trigger, asked, ""}, {access.Read, access.Topic, asked, ""}}, (*API).postDryRun},
 	{http.MethodGet, "/triggers/{id}", needs{readTrigger}, encoded(answering(budget.Fetch, (*Triggers).Get))},

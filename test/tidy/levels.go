@@ -60,6 +60,7 @@ var levels = map[string]int{
 	"internal/delivery/template": 1,
 
 	"driplang/monitor": 1,
+	"driplang/story":   2,
 
 	"api":               -1,
 	"internal/problem":  0,

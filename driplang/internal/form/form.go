@@ -55,6 +55,9 @@ type Kind struct {
 type Filter interface {
 	// Matches is deterministic for any bytes. It does not keep data.
 	Matches(data []byte) bool
+	// Examples returns data that matches (nil if none was found), and data that does not, with few
+	// differences.
+	Examples() (match []Property, misses [][]Property)
 }
 
 // Expression is a complete normal form.
@@ -161,3 +164,14 @@ func pure(f *Form) bool {
 
 // plain reports whether a THEN or guarded form has no window.
 func plain(f *Form) bool { return f.window() == Window{} }
+
+// Each calls do for f and all its parts.
+func (f *Form) Each(do func(*Form)) {
+	do(f)
+	for _, k := range f.Kids {
+		k.Each(do)
+	}
+	for _, g := range f.Guards {
+		g.Each(do)
+	}
+}

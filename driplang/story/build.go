@@ -1,0 +1,150 @@
+package story
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sebbroker/seb/driplang/internal/form"
+)
+
+// happening is an event at a time.
+type happening struct {
+	*sample
+	at int64
+}
+
+// history is in the order of the log, and its times do not decrease.
+type history []happening
+
+// span is a range of times, both inclusive.
+type span struct{ low, high int64 }
+
+// builder makes a history for which a form should be true. It takes one way through the form:
+// the first operand of each OR, and the operands of each AND in their order, except at one choice.
+type builder struct {
+	*samples
+	history history
+	now     int64 // end of the history so far
+	steps   int   // forms that may still be visited
+	// choice is the number of the AND or OR that takes another operand first, in the order of visits,
+	// and other is that operand. options has the number of operands of each that was visited.
+	choice, other int
+	options       []int
+}
+
+// maxVisits bounds the visits of one way through a form.
+const maxVisits = 4096
+
+// make appends events that make f true. Its windows count from the anchor. It returns the time at
+// which f completes, and false if the events exceed the window or their limit.
+func (b *builder) make(f *form.Form, anchor int64, in span) (done int64, ok bool) {
+	if b.steps--; b.steps < 0 {
+		return 0, false
+	}
+	if f.After > 0 {
+		in.low = max(in.low, anchor+f.After)
+	}
+	if f.Within > 0 {
+		in.high = min(in.high, anchor+f.Within)
+	}
+	if f.Not {
+		if f.Within > 0 && in.high >= b.now {
+			b.now = in.high
+		}
+		return b.now, true
+	}
+	switch f.Op {
+	case form.Leaf:
+		return b.events(f, in)
+	case form.Then:
+		if done, ok = b.make(f.Kids[0], anchor, in); !ok {
+			return done, false
+		}
+		return b.make(f.Kids[1], done, in)
+	case form.Or:
+		return b.make(f.Kids[b.choose(len(f.Kids))], anchor, in)
+	}
+	return b.all(f, anchor, in)
+}
+
+// choose returns the operand to take, or to take first.
+func (b *builder) choose(n int) int {
+	b.options = append(b.options, n)
+	if len(b.options)-1 == b.choice {
+		return b.other % n
+	}
+	return 0
+}
+
+// all is make for an AND: first the operands that need events, and then the absences.
+func (b *builder) all(f *form.Form, anchor int64, in span) (done int64, ok bool) {
+	var events, absent []*form.Form
+	for _, k := range f.Kids {
+		if k.Not {
+			absent = append(absent, k)
+		} else {
+			events = append(events, k)
+		}
+	}
+	if len(events) > 1 {
+		i := b.choose(len(events))
+		events = append(slices.Clone(events[i:]), events[:i]...)
+	}
+	for _, k := range append(events, absent...) {
+		at, ok := b.make(k, anchor, in)
+		if !ok {
+			return 0, false
+		}
+		done = max(done, at)
+	}
+	return done, true
+}
+
+// events appends the events of a leaf.
+func (b *builder) events(f *form.Form, in span) (done int64, ok bool) {
+	e := b.kinds[f.Kind]
+	if e == nil || len(b.history)+f.Need > MaxEvents {
+		return 0, false
+	}
+	for i := range f.Need {
+		at, ok := b.next(in, int64(f.Need-i))
+		if !ok {
+			return 0, false
+		}
+		b.history, b.now = append(b.history, happening{e, at}), at
+	}
+	return b.now, true
+}
+
+// next returns a time in the window for the first of some events, after the events so far.
+func (b *builder) next(in span, left int64) (at int64, ok bool) {
+	if len(b.history) == 0 && in.low <= b.now {
+		return b.now, b.now <= in.high
+	}
+	last := b.now
+	if len(b.history) > 0 {
+		last = b.history[len(b.history)-1].at
+	}
+	low := max(in.low, b.now) // the event is later, if it can be
+	switch {
+	case low > in.high, low == in.high && low == b.now:
+		return 0, false
+	case in.high < math.MaxInt64:
+		return last + plain(low-last, low-last+(in.high-low)/(left+1), in.high-last), true
+	case low == last:
+		return last + usual, true
+	}
+	return last + beyond(low-last), true
+}
+
+// anyTime is an unbounded window.
+var anyTime = span{math.MinInt64, math.MaxInt64}
+
+// way returns the history of one way through a form, and the options of all ways.
+func (s *samples) way(f *form.Form, choice, other int) (history, []int) {
+	b := builder{samples: s, steps: maxVisits, choice: choice, other: other}
+	if _, ok := b.make(f, 0, anyTime); !ok {
+		b.history = nil
+	}
+	return b.history, b.options
+}

@@ -1,0 +1,108 @@
+// Package story shows what an expression means by short histories of one entity: some fire, some do
+// not, and some are undecided. Most differ from another one in one event or one instant.
+//
+// [Of] builds histories from the normal form of the expression that should make it true, varies
+// them, evaluates all with a monitor, and keeps a few that differ in kind. Its work is bounded, and
+// the same expression has the same stories.
+package story
+
+import (
+	"encoding/json"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/driplang/monitor"
+)
+
+// Limits of an answer.
+const (
+	// MaxStories is the maximum number of stories of an expression.
+	MaxStories = 8
+	// MaxEvents is the maximum number of events of a story.
+	MaxEvents = 64
+	// maxData bounds the data of the events of a story together, in bytes.
+	maxData = 16 << 10
+)
+
+// Outcome is the end of a story.
+type Outcome string
+
+// Fires: the expression becomes true. DoesNotFire: it does not, even after all open windows.
+// Pending: an open window decides.
+const (
+	Fires       Outcome = "fires"
+	DoesNotFire Outcome = "does_not_fire"
+	Pending     Outcome = "pending"
+)
+
+// Event is an event of a story.
+type Event struct {
+	Name  string
+	Data  json.RawMessage // nil: it has no effect
+	After int64           // time after the first event, in milliseconds
+	Words string          // the same in English; "" for the first event
+}
+
+// Story is a history of one entity.
+type Story struct {
+	Outcome Outcome
+	Events  []Event // at least one
+	// End is the time after the first event, in milliseconds, at which the story ends: it fires, no
+	// window is open any more, or, if Pending, a window is still open. Later events may follow it.
+	End  int64
+	Text string // the story in English
+	// DiffersFrom is the index of an earlier story that differs in one event or one instant; -1: none.
+	DiffersFrom int
+	Difference  string // in English, seen from the other story
+	// Change is the difference. It is the zero Change if DiffersFrom is -1.
+	Change Change
+}
+
+// Reason says why no story fires.
+type Reason string
+
+const (
+	// TrueAtStart: the expression is true before any event, so that nothing can make it true.
+	TrueAtStart Reason = "true_at_start"
+	// NeverTrue: no history makes the expression true.
+	NeverTrue Reason = "never_true"
+	// NotFound: no examined history makes the expression true.
+	NotFound Reason = "not_found"
+)
+
+// Answer is the result of Of.
+type Answer struct {
+	// Stories have the plainest one that fires first, then near misses, undecided ones, and boundaries
+	// of windows.
+	Stories []Story
+	// NoneFires is the reason if no story fires, else "". Note says it in English.
+	NoneFires Reason
+	Note      string
+	// Truncated: fewer histories were examined than such an expression deserves, because it is large.
+	Truncated bool
+}
+
+// Of returns the stories of an expression. It returns an error if monitor.Compile does.
+func Of(e driplang.Expr) (Answer, error) {
+	p, err := monitor.Compile(e, monitor.Options{Pending: true})
+	if err != nil {
+		return Answer{}, err
+	}
+	if p.Initially() == monitor.True {
+		return Answer{
+			Stories: []Story{}, NoneFires: TrueAtStart,
+			Note: "The expression is true before any event, so that no event can make it true. Add an event that starts it.",
+		}, nil
+	}
+	t := newTeller(e, p)
+	var a Answer
+	a.Stories = t.stories()
+	a.Truncated = t.truncated
+	switch {
+	case t.fired:
+	case monitor.New(p).Settled():
+		a.NoneFires, a.Note = NeverTrue, "The expression can never become true."
+	default:
+		a.NoneFires, a.Note = NotFound, "No short history was found that makes the expression true."
+	}
+	return a, nil
+}

@@ -1,0 +1,85 @@
+package story_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/driplang/story"
+	"github.com/sebbroker/seb/test/driplangtest"
+)
+
+// TestStoriesAgreeWithDefinitions evaluates the stories of the cases with the reference evaluator.
+func TestStoriesAgreeWithDefinitions(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range driplangtest.Cases(t) {
+		e, err := driplang.Parse(c.Expr)
+		if err != nil || seen[e.String()] {
+			continue
+		}
+		seen[e.String()] = true
+		a, err := story.Of(e)
+		if err != nil {
+			t.Fatalf("%s: %v", e, err)
+		}
+		if err := check(e, a); err != nil {
+			t.Errorf("%s: %v", e, err)
+		}
+	}
+	if len(seen) < 50 {
+		t.Errorf("only %d expressions", len(seen))
+	}
+}
+
+// check evaluates stories by definition.
+func check(e driplang.Expr, a story.Answer) error {
+	x := driplangtest.Of(e)
+	initially := x.Value(nil, driplangtest.Point{At: -1, Done: true}) == driplangtest.True
+	if initially != (a.NoneFires == story.TrueAtStart) || initially && len(a.Stories) > 0 {
+		return fmt.Errorf("%v at the start, but %+v", initially, a)
+	}
+	fires := false
+	for i := range a.Stories {
+		s := &a.Stories[i]
+		if err := checkOutcome(x, s); err != nil {
+			return fmt.Errorf("story %d: %s: %w", i, s.Text, err)
+		}
+		fires = fires || s.Outcome == story.Fires
+	}
+	if fires == (a.NoneFires != "") || fires && a.Stories[0].Outcome != story.Fires {
+		return fmt.Errorf("%q, and the stories are %+v", a.NoneFires, a.Stories)
+	}
+	return nil
+}
+
+func history(s *story.Story) []driplangtest.Event {
+	events := make([]driplangtest.Event, len(s.Events))
+	for i, e := range s.Events {
+		events[i] = driplangtest.Event{Name: e.Name, At: e.After, Data: string(e.Data)}
+	}
+	return events
+}
+
+func checkOutcome(x *driplangtest.Expr, s *story.Story) error {
+	events := history(s)
+	firings := x.Firings(events, driplangtest.Once)
+	switch s.Outcome {
+	case story.Fires:
+		if len(firings) == 0 || firings[0].At != s.End {
+			return fmt.Errorf("fires at %d, by definition %+v", s.End, firings)
+		}
+	case story.DoesNotFire:
+		if len(firings) > 0 {
+			return fmt.Errorf("by definition %+v", firings)
+		}
+		if v := x.Value(events, driplangtest.Point{Events: len(events), At: s.End, Done: true}); v != driplangtest.False {
+			return fmt.Errorf("is %d at its end", v)
+		}
+	default:
+		v := x.Value(events, driplangtest.Point{Events: len(events), At: s.End, Done: true})
+		if v != driplangtest.Pending || len(firings) > 0 && firings[0].At <= s.End {
+			return fmt.Errorf("is %d, and fires %+v", v, firings)
+		}
+	}
+	return nil
+}
