@@ -24,20 +24,25 @@ const (
 	sequence
 )
 
-// newClause returns the clause of a term, or of its NOT. anchored: there is a THEN to its left, from
-// which a window is measured.
-func newClause(t *term, not, anchored bool) *clause {
+// around is the surroundings of a term.
+type around struct {
+	anchored bool // there is an instant to its left from which windows are measured
+	then     bool // it is in a THEN
+}
+
+// newClause returns the clause of a term, or of its NOT.
+func newClause(t *term, not bool, in around) *clause {
 	switch t.op {
 	case opEvent:
 		return &clause{kind: happens, not: not, event: t.event, need: 1}
 	case opCount:
 		return countClause(t, not)
 	case opNot:
-		return newClause(t.kids[0], !not, anchored)
+		return newClause(t.kids[0], !not, in)
 	case opWithin, opAfter:
-		c := newClause(t.kids[0], not, anchored)
+		c := newClause(t.kids[0], not, in)
 		switch {
-		case !anchored:
+		case !in.anchored:
 			c.sliding = t.millis
 		case t.op == opAfter:
 			c.after = max(c.after, t.millis)
@@ -46,16 +51,16 @@ func newClause(t *term, not, anchored bool) *clause {
 		}
 		return c
 	case opThen:
-		return sequenceClause(t, not, anchored)
+		return sequenceClause(t, not, in)
 	}
 	c := &clause{kind: all}
 	if t.op == opOr != not { // De Morgan
 		c.kind = some
 	}
 	for _, k := range t.kids {
-		c.join(newClause(k, not, anchored))
+		c.join(newClause(k, not, in))
 	}
-	c.unite()
+	c.unite(in.then)
 	return c.single()
 }
 
@@ -69,8 +74,9 @@ func (c *clause) join(k *clause) {
 	}
 }
 
-// unite removes repeated events of an AND or OR: X AND X is X.
-func (c *clause) unite() {
+// unite removes repeated events of an AND or OR: X AND X is X. In a THEN it does not do so for events
+// of an AND: a guard before X AND X is for one of the two.
+func (c *clause) unite(then bool) {
 	type leaf struct {
 		event                  string
 		need                   int
@@ -79,7 +85,7 @@ func (c *clause) unite() {
 	}
 	seen := make(map[leaf]bool, len(c.kids))
 	c.kids = slices.DeleteFunc(c.kids, func(k *clause) bool {
-		if k.kind != happens {
+		if k.kind != happens || then && c.kind == all && !k.not {
 			return false
 		}
 		l := leaf{key(k.event), k.need, k.not, k.exactly, k.after, k.within, k.sliding}
@@ -120,29 +126,25 @@ func countClause(t *term, not bool) *clause {
 	return &clause{kind: some, kids: []*clause{c, more}}
 }
 
-func sequenceClause(t *term, not, anchored bool) *clause {
+func sequenceClause(t *term, not bool, in around) *clause {
+	in.then = true
 	c := &clause{kind: sequence, not: not}
 	for _, t := range t.kids { // (X THEN Y) THEN Z = X THEN (Y THEN Z)
-		k := newClause(t, false, anchored)
+		k := newClause(t, false, in)
 		c.join(k)
-		anchored = anchored || !k.maybeGuard()
+		in.anchored = in.anchored || !k.maybeGuard()
 	}
-	for i, k := range c.kids {
-		rest := c.kids[i+1:]
-		if len(rest) == 0 || not && i == 0 || !k.guard() || slices.ContainsFunc(rest, func(r *clause) bool { return !r.absence() }) {
+	for i := len(c.kids) - 2; i >= 0 && c.kids[i+1].absence(); i-- {
+		if !c.kids[i].guard() || not && i == 0 {
 			continue
 		}
 		// A guard before absences alone: (NOT X) THEN Y = (NOT X) AND Y
+		rest := &clause{kind: sequence, kids: slices.Clone(c.kids[i+1:])}
 		both := &clause{kind: all}
-		both.join(k)
-		if len(rest) == 1 {
-			both.join(rest[0])
-		} else {
-			both.join(&clause{kind: sequence, kids: slices.Clone(rest)})
-		}
-		both.unite()
-		c.kids = append(slices.Clone(c.kids[:i]), both.single())
-		break
+		both.join(c.kids[i])
+		both.join(rest.single())
+		both.unite(true)
+		c.kids = append(c.kids[:i], both.single())
 	}
 	return c.single()
 }

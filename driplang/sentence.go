@@ -19,7 +19,7 @@ func (e Expr) Sentence() string {
 	if e.root == nil {
 		return ""
 	}
-	c := newClause(e.root, false, false)
+	c := newClause(e.root, false, around{})
 	if text, ok := c.unless(); ok {
 		return text + "."
 	}
@@ -359,25 +359,23 @@ func (o *outline) items(c *clause, prefix string, s setting) {
 		return
 	}
 	number := func(i int) string { return "step " + prefix + strconv.Itoa(i+1) }
+	end := func(i int) string { // the instant at which a step completes
+		if c.kids[i].absence() {
+			return "the end of " + number(i)
+		}
+		return number(i)
+	}
 	step := setting{anchor: s.anchor}
 	for i, k := range c.kids {
 		step.until, step.byThen = "", false
-		if i == len(c.kids)-1 {
-			if !c.not {
-				step.until, step.byThen = s.until, s.byThen
-			}
-		} else { // a guard ends at the first event of the steps after it
-			if j := slices.IndexFunc(c.kids[i+1:], func(k *clause) bool { return !k.absence() }); j >= 0 {
-				step.until = number(i + 1 + j)
-			}
+		if j := slices.IndexFunc(c.kids[i+1:], func(k *clause) bool { return !k.guard() }); j >= 0 {
+			step.until = end(i + 1 + j) // a guard lasts until the first step after it that is none
+		} else if !c.not {
+			step.until, step.byThen = s.until, s.byThen
 		}
 		o.item(k, prefix+strconv.Itoa(i+1), step)
-		switch {
-		case k.guard():
-		case k.absence():
-			step.anchor = "the end of " + number(i)
-		default:
-			step.anchor = number(i)
+		if !k.guard() {
+			step.anchor = end(i)
 		}
 	}
 }

@@ -99,23 +99,23 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// TestSentencesOfReference compares the examples in docs/reference/driplang.md.
+// TestSentencesOfReference compares the examples in docs/reference.
 func TestSentencesOfReference(t *testing.T) {
-	text, err := os.ReadFile("../docs/reference/driplang.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "\n## In English\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	examples := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+\\.) \\|$").FindAllStringSubmatch(section, -1)
-	outline := regexp.MustCompile("(?s) `([^`]+)` is\n\n```\n(.*?)\n```").FindStringSubmatch(section)
-	if len(examples) < 4 || outline == nil {
-		t.Fatalf("%d examples, outline %q", len(examples), outline)
-	}
-	for _, x := range append(examples, outline) {
-		e, err := driplang.Parse(x[1])
-		if err != nil || e.Sentence() != x[2] {
-			t.Errorf("%s: %q, %v, want %q", x[1], e.Sentence(), err, x[2])
+	for _, name := range []string{"driplang", "sentences"} {
+		text, err := os.ReadFile("../docs/reference/" + name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+\\.) \\|$").FindAllStringSubmatch(string(text), -1)
+		outline := regexp.MustCompile("(?s)`([^`]+)` is\n\n```\n(.*?)\n```").FindStringSubmatch(string(text))
+		if name == "driplang" && len(examples) < 4 || outline == nil {
+			t.Fatalf("%s: %d examples, outline %q", name, len(examples), outline)
+		}
+		for _, x := range append(examples, outline) {
+			e, err := driplang.Parse(x[1])
+			if err != nil || e.Sentence() != x[2] {
+				t.Errorf("%s: %q, %v, want %q", x[1], e.Sentence(), err, x[2])
+			}
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (c *comparison) run() error {
 			return err
 		}
 		kinds := c.plain.program.Match(e.name, []byte(e.data))
-		if kinds == 0 && c.choose.below(2) > 0 {
+		if kinds == 0 && c.choose.Below(2) > 0 {
 			continue
 		}
 		ref := uint64(k + 1)
@@ -86,7 +86,7 @@ func (c *comparison) run() error {
 
 // advance advances to an instant after k events, by deadlines or millisecond by millisecond.
 func (c *comparison) advance(k int, to int64) error {
-	each := c.choose.below(2) > 0
+	each := c.choose.Below(2) > 0
 	now, _ := c.plain.Now()
 	for at := max(now, 0); each && at < to; at++ {
 		if err := c.advanceTo(k, at); err != nil {
@@ -102,7 +102,7 @@ func (c *comparison) advance(k int, to int64) error {
 			return err
 		}
 	}
-	if c.choose.below(3) == 0 && k < len(c.history) {
+	if c.choose.Below(3) == 0 && k < len(c.history) {
 		return nil // directly to the next event
 	}
 	return c.advanceTo(k, to)
@@ -175,12 +175,12 @@ func (c *comparison) next(p point, now Value) (int64, bool) {
 // reload saves the state of a monitor and loads it again.
 func (c *comparison) reload() error {
 	for _, m := range []**Monitor{&c.plain, &c.pending} {
-		if c.choose.below(3) > 0 {
+		if c.choose.Below(3) > 0 {
 			continue
 		}
 		state := (*m).AppendState(nil)
 		fresh := New((*m).program)
-		if c.choose.below(2) > 0 { // a monitor that was used before
+		if c.choose.Below(2) > 0 { // a monitor that was used before
 			fresh = *m
 		}
 		now, done := (*m).Now()
@@ -252,15 +252,15 @@ func (c *comparison) checkFires() error {
 
 // compareBytes derives one comparison from a fuzzer's bytes.
 func compareBytes(b []byte) (string, error) {
-	c := &chooser{b}
-	history := c.history(9 + 6*c.below(2))
-	text := c.expression(4+c.below(2), false)
+	c := chooserOf(b)
+	history := c.history(9 + 6*c.Below(2))
+	text := c.Expression(4+c.Below(2), false)
 	return text, compareHistory(text, history, c)
 }
 
 func FuzzMonitor(f *testing.F) {
 	for seed := range 40 {
-		f.Add(randomBytes(uint64(seed)))
+		f.Add(seeded(uint64(seed)).Bytes)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 400 {
@@ -270,15 +270,6 @@ func FuzzMonitor(f *testing.F) {
 			t.Fatalf("%s: %v", text, err)
 		}
 	})
-}
-
-func randomBytes(seed uint64) []byte {
-	r := rand.New(rand.NewPCG(seed, 6))
-	b := make([]byte, 30+r.IntN(150))
-	for i := range b {
-		b[i] = byte(r.Uint32())
-	}
-	return b
 }
 
 func TestMonitorAgainstDefinitions(t *testing.T) {
@@ -291,7 +282,7 @@ func TestMonitorAgainstDefinitions(t *testing.T) {
 	n := 0
 	for seed := first; n < few || time.Now().Before(until); seed++ {
 		n++
-		if text, err := compareBytes(randomBytes(seed)); err != nil {
+		if text, err := compareBytes(seeded(seed).Bytes); err != nil {
 			t.Fatalf("seed %d: %s\n%v", seed, text, err)
 		}
 	}

@@ -42,7 +42,7 @@ func equal(t *testing.T, make func(c *chooser) (a, b string)) {
 	t.Helper()
 	checked, laws := 0, laws()
 	for seed := range uint64(laws) {
-		c := &chooser{randomBytes(seed)}
+		c := seeded(seed)
 		history := c.history(9)
 		a, b := make(c)
 		one, other := trace(t, a, history, 40), trace(t, b, history, 40)
@@ -59,7 +59,7 @@ func equal(t *testing.T, make func(c *chooser) (a, b string)) {
 	}
 }
 
-func (c *chooser) part(anchored bool) string { return "(" + c.expression(2, anchored) + ")" }
+func (c *chooser) part(anchored bool) string { return "(" + c.Expression(2, anchored) + ")" }
 
 func TestLawOrderOfOperands(t *testing.T) {
 	for _, word := range []string{" AND ", " OR "} {
@@ -108,7 +108,7 @@ func TestLawCounts(t *testing.T) {
 		return "A THEN (count(" + name + ") >= 1 WITHIN 5ms)", "A THEN (" + name + " WITHIN 5ms)"
 	})
 	equal(t, func(c *chooser) (string, string) {
-		n := 1 + c.below(3)
+		n := 1 + c.Below(3)
 		return fmt.Sprintf("A THEN (count(B) = %d)", n), fmt.Sprintf("A THEN (NOT (count(B) > %d) AND NOT (count(B) < %d))", n, n)
 	})
 	equal(t, func(c *chooser) (string, string) { // a count that starts at any of its events
@@ -119,9 +119,9 @@ func TestLawCounts(t *testing.T) {
 
 func TestLawOnlyMentionedNamesMatter(t *testing.T) {
 	for seed := range uint64(laws()) {
-		c := &chooser{randomBytes(seed)}
+		c := seeded(seed)
 		history := c.history(12)
-		text := strings.NewReplacer("C", "A", "D", "B").Replace(c.expression(3, false))
+		text := strings.NewReplacer("C", "A", "D", "B").Replace(c.Expression(3, false))
 		e, err := driplang.Parse(text)
 		if err != nil {
 			continue
@@ -142,7 +142,7 @@ func TestLawOnlyMentionedNamesMatter(t *testing.T) {
 // TestLawSettledWindows: events after the end of the only window have no effect.
 func TestLawSettledWindows(t *testing.T) {
 	for seed := range uint64(laws()) {
-		c := &chooser{randomBytes(seed)}
+		c := seeded(seed)
 		history := append([]testEvent{{"S", 0, ""}}, c.history(9)...)
 		text := "S THEN (" + c.part(true) + " WITHIN 6ms)"
 		e, err := driplang.Parse(text)
@@ -183,8 +183,8 @@ func TestNewCompletionEndsOldOnes(t *testing.T) {
 func TestStateStaysSmall(t *testing.T) {
 	worst, text := 0, ""
 	for seed := range uint64(1200) {
-		c := &chooser{randomBytes(seed)}
-		expr := c.expression(4, false)
+		c := seeded(seed)
+		expr := c.Expression(4, false)
 		e, err := driplang.Parse(expr)
 		if err != nil || slices.ContainsFunc(e.Warnings(), func(w driplang.Warning) bool { return w.Kind == driplang.KeepsManyInstances }) {
 			continue
