@@ -1,7 +1,6 @@
 package driplang
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -365,11 +364,14 @@ func (o *outline) items(c *clause, prefix string, s setting) {
 		}
 		return number(i)
 	}
-	step := setting{anchor: s.anchor}
+	step, next := setting{anchor: s.anchor}, 0 // next is the first step after i that is no guard
 	for i, k := range c.kids {
+		for next = max(next, i+1); next < len(c.kids) && c.kids[next].guard(); {
+			next++
+		}
 		step.until, step.byThen = "", false
-		if j := slices.IndexFunc(c.kids[i+1:], func(k *clause) bool { return !k.guard() }); j >= 0 {
-			step.until = end(i + 1 + j) // a guard lasts until the first step after it that is none
+		if next < len(c.kids) {
+			step.until = end(next) // a guard lasts until then
 		} else if !c.not {
 			step.until, step.byThen = s.until, s.byThen
 		}

@@ -119,3 +119,41 @@ func TestSentencesOfReference(t *testing.T) {
 		}
 	}
 }
+
+// largest returns an expression near the limit, with almost the longest sentence: guards deep in an
+// outline, each with the numbers of two steps.
+func largest(t testing.TB) driplang.Expr {
+	text, end := "", ""
+	for range 30 {
+		text, end = text+"A OR (A THEN (", end+"))"
+	}
+	text, end = text+"A", " THEN B"+end
+	for len(text)+len(end) < driplang.MaxText-14 {
+		text += " THEN (NOT A)"
+	}
+	e, err := driplang.Parse(text + end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestLargestSentence(t *testing.T) {
+	if n := len(largest(t).Sentence()); n < 512<<10 || n > 1<<20 {
+		t.Errorf("%d bytes, want at most 1 MiB", n)
+	}
+}
+
+func BenchmarkSentence(b *testing.B) {
+	usual, err := driplang.Parse(`signup[plan != "free"] THEN (invite_sent OR NOT project_deleted WITHIN 2 days) THEN (NOT purchase WITHIN 7 days)`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, e := range map[string]driplang.Expr{"usual": usual, "largest": largest(b)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				e.Sentence()
+			}
+		})
+	}
+}
