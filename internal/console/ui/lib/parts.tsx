@@ -72,7 +72,7 @@ export function Field({ label, hint, error, render, wide }: {
 /** Text is a Field with a text input. */
 export function Text({ label, hint, error, value, onValue, wide, ...rest }: {
   label: string; hint?: ComponentChildren; error?: string; value: string; onValue: (v: string) => void; wide?: boolean;
-  placeholder?: string; list?: string; required?: boolean; inputMode?: "numeric" | "text"; maxLength?: number; onKeyDown?: (e: KeyboardEvent) => void;
+  placeholder?: string; list?: string; required?: boolean; inputMode?: "numeric" | "decimal" | "text"; maxLength?: number; onKeyDown?: (e: KeyboardEvent) => void; onBlur?: () => void;
 }) {
   return <Field label={label} hint={hint} error={error} wide={wide}
     render={a => <input type="text" autocomplete="off" spellcheck={false} {...a} {...rest} value={value} onInput={e => onValue(e.currentTarget.value)} />} />;

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import { boxOf, inner, insert, isGuard, open, placeOf, pointerOf, setTime, type Box, type Edit, type Path, type Tree } from "./tree";
-import { choose, groupName, happens, lines, timeWords } from "./words";
+import { choose, groupName, happens, lines, timeWords, unfinishedName } from "./words";
 
 /** Drawn is what every part of the drawing gets. faults and warnings are by the pointer of a box. */
 export interface Drawn {
@@ -70,7 +70,7 @@ const ends = { before: "before", between: "in between", arrow: "", "": "" };
 
 /** Face is the text of a box. */
 function Face({ b, where, time }: { b: Box; where: Where; time: string }) {
-  const name = <bdi class="event">{b.named!.event || "choose an event"}</bdi>, what = lines(b.named!.where).map((l, i) => <span class="where" key={i} title={l}>{l !== choose && (i ? "and " : "whose ")}<bdi>{l}</bdi></span>);
+  const name = <bdi class="event">{b.named!.event || unfinishedName}</bdi>, what = lines(b.named!.where).map((l, i) => <span class="where" key={i} title={l}>{l !== choose && (i ? "and " : "whose ")}<bdi>{l}</bdi></span>);
   if (ends[where]) return <><span>with {b.count ? "" : "no "}</span>{name}{what}<span>{b.count ? happens({ ...b, absent: false }).replace("happens", b.absent ? "not" : "") : ""} {ends[where]}</span></>;
   return <>{name}{what}<span class="how">{happens(b)}</span>{time && <span class="time">{time}</span>}{open(b) && b.named!.event && <span class="how">not finished</span>}</>;
 }

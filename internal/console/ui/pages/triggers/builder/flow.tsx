@@ -5,7 +5,7 @@ import { announce } from "../../../lib/parts";
 import { Arrow, Steps, type Drawn } from "./box";
 import { Panel, type EventName } from "./panel";
 import { boxAt, boxes, boxOf, duplicate, get, inner, insert, isFlow, move, open, pathOf, placeOf, pointerOf, remove, type Direction, type Edit, type Path, type Tree } from "./tree";
-import { groupName } from "./words";
+import { groupName, unfinishedName } from "./words";
 
 export type { EventName } from "./panel";
 
@@ -47,7 +47,7 @@ export function Flow(p: FlowProps) {
     p.onEdit(e.tree, e.select);
     announce(said);
   };
-  const add = (e: Edit) => change(e, `${placeWords(e.tree, e.select)} added: choose an event`, "first");
+  const add = (e: Edit) => change(e, `${placeWords(e.tree, e.select)} added: ${unfinishedName}`, "first");
   const choose = (path: Path, field?: string) => field || open(boxOf(p.tree, path)) ? focus(path, field ?? "first") : pointerOf(path) === at ? p.onSelect() : focus(path, "look");
   const act: Record<Direction | "delete" | "copy", (path: Path) => void> = {
     delete: path => change(remove(p.tree, path), `${nameOf(p.tree, path)} deleted`),
@@ -94,7 +94,7 @@ export function Flow(p: FlowProps) {
       </Steps>
     </div>
     {selected && <Panel tree={p.tree} path={selected} title={`${placeWords(p.tree, selected)}: ${nameOf(p.tree, selected)}`} names={p.names} faults={p.faults}
-      onEdit={(e, merge) => p.onEdit(e.tree, e.select, merge)} change={change} add={add} act={act} onward={onward} leave={() => focus(selected)} />}
+      onEdit={p.onEdit} change={change} add={add} act={act} onward={onward} leave={() => focus(selected)} />}
   </div>;
 }
 
@@ -111,7 +111,7 @@ function byBox(tree: Tree, messages: Record<string, string>): Map<string, string
 /** nameOf says what a box is in few words. */
 function nameOf(tree: Tree, path: Path): string {
   const b = boxOf(tree, path);
-  return b.named ? b.named.event || "choose an event" : groupName(b);
+  return b.named ? b.named.event || unfinishedName : groupName(b);
 }
 
 /** placeWords says where a box is: Step 2 of 3. */

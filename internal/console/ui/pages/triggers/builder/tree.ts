@@ -53,6 +53,9 @@ export function put<T>(tree: T, path: Path, part: unknown): T {
   return copy;
 }
 
+// splice changes elements of a list in a tree.
+function splice(tree: Tree, list: Path, index: number, removed: number, ...added: Tree[]): Tree { return put(tree, list, get(tree, list).toSpliced(index, removed, ...added)); }
+
 /** opOf returns the operator of a List, or undefined. */
 export function opOf(tree: Tree): Op | undefined { return (["and", "or", "then"] as const).find(op => op in tree); }
 
@@ -88,10 +91,10 @@ export interface Box extends View { path: Path; at: Path; absent: boolean; withi
 /** boxOf returns the box at a path. */
 export function boxOf(tree: Tree, path: Path): Box {
   const { wraps, core } = view(get(tree, path), true), count = "count" in core ? core : undefined;
-  const time = (op: string) => wraps.flatMap(w => w.op === op && "time" in w ? [w.time] : [])[0];
+  const wrap = (op: string) => wraps.find(w => w.op === op) as { time: string } | undefined;
   return {
-    wraps, core, path, at: [...path, ...wraps.map(w => w.op)], absent: wraps.some(w => w.op === "not"), within: time("within"), after: time("after"),
-    named: count?.count ?? ("event" in core ? core : undefined), count, op: opOf(core),
+    wraps, core, path, at: [...path, ...wraps.map(w => w.op)], absent: !!wrap("not"), within: wrap("within")?.time, after: wrap("after")?.time,
+    named: count ? count.count : "event" in core ? core : undefined, count, op: opOf(core),
   };
 }
 
@@ -147,10 +150,10 @@ function select(tree: Tree, path: Path): Edit { return { tree, select: boxAt(tre
 
 /** insert adds a part next to a box: in its list, or else in a THEN. */
 export function insert(tree: Tree, path: Path, side: "before" | "after", part: Tree = hole): Edit {
-  const p = placeOf(tree, path), old = get(tree, path) as Tree;
-  const list = p ? p.list : [...path, "then"], all = p ? get(tree, list) : isFlow(old) ? old.then : [old];
-  const index = p ? p.index + (side === "after" ? 1 : 0) : side === "after" ? all.length : 0, next = [...all.slice(0, index), part, ...all.slice(index)];
-  return { tree: p ? put(tree, list, next) : put(tree, path, { then: next }), select: [...list, index] };
+  const p = placeOf(tree, path), old = get(tree, path) as Tree, after = side === "after";
+  if (!p && !isFlow(old)) return { tree: put(tree, path, { then: after ? [old, part] : [part, old] }), select: [...path, "then", after ? 1 : 0] };
+  const list = p ? p.list : [...path, "then"], index = p ? p.index + (after ? 1 : 0) : after ? get(tree, list).length : 0;
+  return { tree: splice(tree, list, index, 0, part), select: [...list, index] };
 }
 
 /** group makes a list of a box and an unfinished one. The time of the box becomes that of the list. */
@@ -189,8 +192,7 @@ export function setTime(tree: Tree, path: Path, op: "within" | "after", time?: s
   return rewrap(tree, path, wraps => {
     if (time === undefined) return wraps.filter(w => w.op !== op);
     if (wraps.some(w => w.op === op)) return wraps.map(w => w.op === op ? { op, time } : w);
-    const index = op === "after" ? wraps.length : wraps[0]?.op === "not" ? 1 : 0;
-    return [...wraps.slice(0, index), { op, time }, ...wraps.slice(index)];
+    return wraps.toSpliced(op === "after" ? wraps.length : wraps[0]?.op === "not" ? 1 : 0, 0, { op, time });
   });
 }
 
@@ -213,8 +215,8 @@ function item(path: Path): Path { return path.slice(0, path.findLastIndex(key =>
 export function remove(tree: Tree, path: Path): Edit {
   const here = item(path), p = placeOf(tree, here);
   if (!p) return { tree: hole, select: [] };
-  const rest = (get(tree, p.list) as Tree[]).filter((_, i) => i !== p.index), host = p.list.slice(0, -1);
-  return rest.length === 1 ? select(put(tree, host, rest[0]), host) : select(put(tree, p.list, rest), [...p.list, Math.max(0, p.index - 1)]);
+  const host = p.list.slice(0, -1), next = splice(tree, p.list, p.index, 1);
+  return p.size === 2 ? select(put(tree, host, get(next, [...p.list, 0])), host) : select(next, [...p.list, Math.max(0, p.index - 1)]);
 }
 
 /** duplicate adds a copy after a box. */
@@ -227,20 +229,11 @@ export type Direction = "left" | "right" | "in" | "out";
 export function move(tree: Tree, path: Path, to: Direction): Edit | undefined {
   const p = placeOf(tree, path);
   if (!p) return undefined;
-  const all = get(tree, p.list) as Tree[], part = all[p.index]!;
-  if (to === "left" || to === "right") {
-    const index = p.index + (to === "left" ? -1 : 1), next = [...all];
-    if (index < 0 || index >= p.size) return undefined;
-    [next[p.index], next[index]] = [all[index]!, part];
-    return { tree: put(tree, p.list, next), select: [...p.list, index] };
-  }
-  return to === "out" ? moveOut(tree, path, p, part) : moveIn(tree, path, p, part);
-}
-
-function moveOut(tree: Tree, path: Path, p: Place, part: Tree): Edit | undefined {
-  const host = item(p.list.slice(0, -1));
-  if (p.list.length === 1 && p.op === "then") return undefined;
-  return insert(remove(tree, path).tree, host, "after", part);
+  const part = get(tree, path) as Tree;
+  if (to === "in") return moveIn(tree, path, p, part);
+  if (to === "out") return p.op === "then" && p.list.length === 1 ? undefined : insert(remove(tree, path).tree, item(p.list.slice(0, -1)), "after", part);
+  const index = p.index + (to === "left" ? -1 : 1);
+  return index < 0 || index >= p.size ? undefined : { tree: splice(splice(tree, p.list, p.index, 1), p.list, index, 0, part), select: [...p.list, index] };
 }
 
 // moveIn moves a box into the group after it, or else before it.
@@ -248,20 +241,17 @@ function moveIn(tree: Tree, path: Path, p: Place, part: Tree): Edit | undefined 
   for (const index of [p.index + 1, p.index - 1]) {
     const b = index >= 0 && index < p.size ? boxOf(tree, [...p.list, index]) : undefined;
     if (!b?.op) continue;
-    const list = [...b.at, b.op], all = get(tree, list) as Tree[], after = index > p.index;
-    const next = remove(put(tree, list, after ? [part, ...all] : [...all, part]), path).tree;
-    // The group has moved up in its list, or is all that is left of it.
+    const list = [...b.at, b.op], after = index > p.index, end = after ? 0 : get(tree, list).length;
+    // The group moves up in its list, or is all that is left of it.
     const group = p.size === 2 ? p.list.slice(0, -1) : [...p.list, after ? p.index : index];
-    return { tree: next, select: [...group, ...list.slice(p.list.length + 1), after ? 0 : all.length] };
+    return { tree: remove(splice(tree, list, end, 0, part), path).tree, select: [...group, ...list.slice(p.list.length + 1), end] };
   }
   return undefined;
 }
 
 /** simplify takes off a double NOT, or a list that is in one of its kind; undefined: there is none at this box. */
 export function simplify(tree: Tree, path: Path): Edit | undefined {
-  const part = get(tree, path) as Tree, p = placeOf(tree, path), op = opOf(part);
+  const part = get(tree, path) as Tree, p = placeOf(tree, path);
   if ("not" in part && "not" in part.not) return select(put(tree, path, part.not.not), path);
-  if (!p || op !== p.op) return undefined;
-  const all = get(tree, p.list) as Tree[];
-  return select(put(tree, p.list, [...all.slice(0, p.index), ...get(part, [op]), ...all.slice(p.index + 1)]), path);
+  return p && p.op in part ? select(splice(tree, p.list, p.index, 1, ...get(part, [p.op])), path) : undefined;
 }

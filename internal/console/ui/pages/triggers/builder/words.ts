@@ -2,50 +2,40 @@
 
 import type { Box, Comparison, Filter, Value } from "./tree";
 
-const units = [["w", "week", 604800000], ["d", "day", 86400000], ["h", "hour", 3600000], ["m", "minute", 60000], ["s", "second", 1000], ["ms", "ms", 1]] as const;
+const units: Record<string, number> = { ms: 1, seconds: 1000, minutes: 60000, hours: 3600000, days: 86400000, weeks: 604800000 };
 
-/** unitNames are the units of durations, in the plural. */
-export const unitNames = units.map(([, name]) => plural(name)).reverse();
+/** unitNames are the units of durations. */
+export const unitNames = Object.keys(units);
 
-function plural(name: string): string { return name === "ms" ? name : name + "s"; }
+const amount = /\s*(\d+(?:\.\d+)?)\s*(ms|w(?:eeks?)?|d(?:ays?)?|h(?:rs?|ours?)?|m(?:ins?|inutes?)?|s(?:ecs?|econds?)?)(?![a-z])\s*/giy;
 
-/** unitOf returns the unit with a name of driplang: d, day, days. */
-function unitOf(name: string) {
-  const n = name.toLowerCase().replace(/^(hr|min|sec)(s?)$/, (_, u: string) => u[0]!);
-  return units.find(([short, long]) => n === short || n === long || n === long + "s" && long !== "ms");
+/** parts splits a duration such as 1d12h into numbers and units; undefined: it is not valid. */
+export function parts(text: string): (readonly [n: string, unit: string])[] | undefined {
+  const found = [...text.matchAll(amount)];
+  return found.length && found.map(f => f[0]).join("") === text ? found.map(([, n, u]) => [n!, /^ms$/i.test(u!) ? "ms" : unitNames.findLast(name => name[0] === u![0]!.toLowerCase())!]) : undefined;
 }
 
-/** parts splits a duration such as 1d12h; undefined: it is not valid. */
-function parts(text: string) {
-  const found = [...text.matchAll(/\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*/gy)].map(([, n, name]) => [n!, unitOf(name!)] as const);
-  return found.length && found.every(([, u]) => u) && /^(\s*\d+(\.\d+)?\s*[A-Za-z]+)+\s*$/.test(text) ? found as [string, (typeof units)[number]][] : undefined;
-}
-
-/** single returns a duration of one unit as number and unit: 7, days. undefined: it has several. */
-export function single(text: string): { n: string; unit: string } | undefined {
-  const found = parts(text);
-  return found?.length === 1 ? { n: found[0]![0], unit: plural(found[0]![1][1]) } : undefined;
-}
-
-/** inUnit converts a duration to one unit. */
+/** inUnit converts a duration to one unit, to a whole number unless it has few decimals. */
 export function inUnit(text: string, unit: string): string {
-  const ms = parts(text)?.reduce((sum, [n, u]) => sum + Number(n) * u[2], 0) ?? 0, n = ms / units.find(u => plural(u[1]) === unit)![2];
-  return duration(String(Number.isInteger(n * 1000) && n ? n : Math.max(1, Math.round(n))), unit);
+  const n = (parts(text) ?? []).reduce((sum, [n, u]) => sum + Number(n) * units[u]!, 0) / units[unit]!;
+  return duration(n && Number.isInteger(n * 1000) ? n : Math.max(1, Math.round(n)), unit);
 }
 
 /** duration returns a duration: 1 day, 7 days. */
-export function duration(n: string, unit: string): string { return `${n} ${Number(n) === 1 && unit !== "ms" ? unit.slice(0, -1) : unit}`; }
+export function duration(n: string | number, unit: string): string { return `${n} ${Number(n) === 1 && unit !== "ms" ? unit.slice(0, -1) : unit}`; }
 
 /** time reads a duration out: 1d12h is "1 day 12 hours". */
-export function time(text: string): string { return parts(text)?.map(([n, u]) => duration(n, plural(u[1]))).join(" ") ?? text; }
+export function time(text: string): string { return parts(text)?.map(([n, unit]) => duration(n, unit)).join(" ") ?? text; }
 
 /** timeWords says when a box must be true, from the step before it. */
-export function timeWords({ within, after, absent, op }: Box): string {
-  const until = within === undefined ? "" : time(within), from = after === undefined ? "" : time(after);
-  if (!until && !from) return "";
-  if (absent && (!op || op === "or")) return from ? until ? `from ${from} to ${until}` : `from ${from} on` : `for ${until}`;
-  return from ? until ? `between ${from} and ${until} later` : `at least ${from} later` : `within ${until}`;
+export function timeWords(b: Box): string {
+  const until = b.within && time(b.within), from = b.after && time(b.after);
+  if (isAbsence(b)) return from ? `from ${from} ${until ? `to ${until}` : "on"}` : until ? `for ${until}` : "";
+  return from ? until ? `between ${from} and ${until} later` : `at least ${from} later` : until ? `within ${until}` : "";
 }
+
+/** isAbsence reports whether nothing of a box may happen in its time. */
+export function isAbsence({ absent, op }: Box): boolean { return absent && (!op || op === "or"); }
 
 /** often are the comparisons of a count. */
 export const often: readonly (readonly [Comparison, string])[] = [[">=", "at least"], [">", "more than"], ["=", "exactly"], ["<=", "at most"], ["<", "fewer than"], ["!=", "not exactly"]];
@@ -67,6 +57,9 @@ export const groups = { and: ["all of", "not all of"], or: ["any of", "none of"]
 export function groupName({ op, absent }: Box): string { return op ? groups[op][absent ? 1 : 0] : absent ? "this is not so" : "this"; }
 
 function constant(v: Value): string { return typeof v === "string" ? `“${v}”` : v === null ? "missing" : String(v); }
+
+/** unfinishedName is shown for a box without an event. */
+export const unfinishedName = "choose an event";
 
 /** choose is a condition without a property. */
 export const choose = "choose a property";
