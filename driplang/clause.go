@@ -177,6 +177,20 @@ func (c *clause) parts(f func(*clause) bool) bool {
 	return !slices.ContainsFunc(c.kids, func(k *clause) bool { return !f(k) })
 }
 
+// several reports whether c may be true by several events of which only the first must follow its
+// guards. All events of a count must follow them.
+func (c *clause) several() bool {
+	switch {
+	case c.not:
+		return false
+	case c.kind == happens:
+		return c.sliding > 0
+	case c.kind == all && c.present() > 1, c.kind == sequence:
+		return true
+	}
+	return slices.ContainsFunc(c.kids, (*clause).several)
+}
+
 // once reports whether c is an event that happens at least once at any time, or that does not.
 func (c *clause) once() bool {
 	return c.kind == happens && c.need == 1 && !c.exactly && c.after == 0 && c.within == 0

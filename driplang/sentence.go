@@ -298,21 +298,21 @@ func (c *clause) guards() string {
 	return strings.Join(parts, " and ")
 }
 
-// present returns the number of parts that are no NOT.
+// present returns the number of parts that are no absence.
 func (c *clause) present() (n int) {
 	for _, k := range c.kids {
-		if !k.not {
+		if !k.absence() {
 			n++
 		}
 	}
 	return n
 }
 
-// between says until when the guards of a step must be true: until its first event. initial: from
-// the start of the history.
+// between says until when the guards of a step must be true: until its first event, or the last that
+// a count needs. initial: from the start of the history.
 func (c *clause) between(initial bool) string {
 	switch {
-	case c.need > 1, c.kind == all && c.present() > 1:
+	case c.several():
 		return " before the first of them"
 	case initial:
 		return " before"
@@ -371,7 +371,10 @@ func (o *outline) items(c *clause, prefix string, s setting) {
 		}
 		step.until, step.byThen = "", false
 		if next < len(c.kids) {
-			step.until = end(next) // a guard lasts until then
+			step.until = end(next) // a guard lasts until the first event of that step
+			if c.kids[next].several() {
+				step.until = "the start of " + number(next)
+			}
 		} else if !c.not {
 			step.until, step.byThen = s.until, s.byThen
 		}
