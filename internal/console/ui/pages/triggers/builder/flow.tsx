@@ -20,7 +20,7 @@ export interface FlowProps {
 
 /** Flow draws an expression. */
 export function Flow(p: FlowProps) {
-  const all = useRef<HTMLDivElement>(null), wanted = useRef<{ at: string; field?: string } | undefined>(undefined), last = useRef<string | undefined>(undefined);
+  const all = useRef<HTMLDivElement>(null), wanted = useRef<{ at: string; field?: string } | undefined>(undefined), last = useRef<string | undefined>(undefined), seen = useRef<string | undefined>(undefined);
   const selected = p.selected && get(p.tree, p.selected) !== undefined ? boxAt(p.tree, p.selected) : undefined, at = selected && pointerOf(selected);
   const button = (pointer: string) => all.current!.querySelector<HTMLElement>(`[data-at="${pointer}"]`);
   // After an edit the focus goes where the edit wants it. If the box that had it is gone, it goes to the nearest one.
@@ -33,9 +33,9 @@ export function Flow(p: FlowProps) {
       (field || box).focus();
       if (w.field === "look") all.current!.querySelector(".panel")!.scrollIntoView({ block: "nearest" });
       if (field instanceof HTMLInputElement) field.select();
-    } else if (lost !== undefined && document.activeElement === document.body) {
-      button(pointerOf(boxAt(p.tree, pathOf(lost)) ?? boxes(p.tree)[0]!))?.focus({ preventScroll: true });
-    }
+    } else if (at !== seen.current && at !== undefined) button(at)!.scrollIntoView({ block: "nearest", inline: "nearest" });
+    else if (lost !== undefined && document.activeElement === document.body) button(pointerOf(boxAt(p.tree, pathOf(lost)) ?? boxes(p.tree)[0]!))?.focus({ preventScroll: true });
+    seen.current = at;
   });
   const focus = (path: Path, field?: string) => {
     wanted.current = { at: pointerOf(path), field };
@@ -93,6 +93,7 @@ export function Flow(p: FlowProps) {
         </li>)}
       </Steps>
     </div>
+    <p class="keys">Arrow keys go from box to box, Enter edits, + adds, Delete deletes, Ctrl and an arrow moves.</p>
     {selected && <Panel tree={p.tree} path={selected} title={`${placeWords(p.tree, selected)}: ${nameOf(p.tree, selected)}`} names={p.names} faults={p.faults}
       onEdit={p.onEdit} change={change} add={add} act={act} onward={onward} leave={() => focus(selected)} />}
   </div>;

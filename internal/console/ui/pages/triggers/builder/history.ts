@@ -72,7 +72,7 @@ export function useHistory(key: string, start: Start): History {
   useEffect(() => {
     const press = (e: KeyboardEvent) => {
       const name = e.key.toLowerCase(), redo = name === "y" || name === "z" && e.shiftKey;
-      if (!(e.ctrlKey || e.metaKey) || e.altKey || name !== "z" && !redo || inText(e.target)) return;
+      if (!(e.ctrlKey || e.metaKey) || e.altKey || name !== "z" && !redo || (e.target as Element).matches("textarea, input:not([type=checkbox], [type=radio])")) return;
       e.preventDefault();
       if (redo) acts.redo();
       else acts.undo();
@@ -87,6 +87,3 @@ export function useHistory(key: string, start: Start): History {
   };
 }
 
-function inText(target: EventTarget | null): boolean {
-  return target instanceof HTMLTextAreaElement || target instanceof HTMLInputElement && !/^(checkbox|radio|button)$/.test(target.type);
-}

@@ -55,7 +55,7 @@ export function Panel(p: PanelProps) {
 /** EventField is a field with the known names. An unknown name that is near a known one offers it. */
 function EventField({ event, names, onValue }: { event: string; names: EventName[]; onValue: (v: string) => void }) {
   const list = useId(), known = names.find(n => n.name === event), near = names.some(n => n.name.startsWith(event)) ? undefined : similar(event, names.map(n => n.name));
-  const hint = known ? `${known.count ? count(known.count) : "none"} so far` : event && names.length > 0 && <>none so far{near && <>. <Button kind="quiet" onClick={() => onValue(near)}>Use <bdi>{near}</bdi></Button></>}</>;
+  const hint = known ? `${known.count ? count(known.count) : "none"} so far` : event && names.length > 0 && <>none so far{near && <>. Is it <Button kind="quiet" onClick={() => onValue(near)}><bdi>{near}</bdi></Button>?</>}</>;
   return <>
     <Text label="Event" hint={hint} value={event} onValue={onValue} maxLength={256} placeholder={unfinishedName} list={list} />
     <datalist id={list}>{names.map(n => <option value={n.name} key={n.name}>{n.count ? count(n.count) : ""}</option>)}</datalist>
