@@ -22,6 +22,10 @@ type Arena struct {
 	one   [1][]byte // storage of bufs for most requests
 }
 
+// Adopt makes the Arena grow r, a reservation of its class, instead of making one. The caller holds r
+// and releases it after the buffers of the Arena. Call Adopt before other methods.
+func (m *Arena) Adopt(r *Reservation) { m.res = r }
+
 // Need reserves memory until n bytes are reserved and not in use. Errors: *OverError, and those of
 // Wait.
 func (m *Arena) Need(n int64) error {

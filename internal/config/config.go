@@ -52,6 +52,7 @@ type Config struct {
 	HTTP        HTTP
 	TLS         TLS
 	Kafka       Kafka
+	Riemann     Riemann
 	Webhooks    Webhooks
 	Secrets     SecretsKeys
 	Pprof       Pprof
@@ -86,7 +87,8 @@ type TLS struct {
 	// CertFile has the PEM certificate chain, leaf first, and KeyFile its private key. "" for both:
 	// no TLS.
 	CertFile, KeyFile string
-	// Listeners names the listeners with TLS: ListenerHTTP, ListenerKafka, or both with a comma.
+	// Listeners names the listeners with TLS: ListenerHTTP, ListenerKafka and ListenerRiemann, with
+	// commas between them.
 	Listeners string
 	// ClientCA has the authorities of clients' certificates, and ClientCRL the lists of those that
 	// they have revoked. "": none.
@@ -113,8 +115,9 @@ func (t *TLS) Clients() (ask, require bool) {
 
 // Listeners that support TLS.
 const (
-	ListenerHTTP  = "http"
-	ListenerKafka = "kafka"
+	ListenerHTTP    = "http"
+	ListenerKafka   = "kafka"
+	ListenerRiemann = "riemann"
 )
 
 // On reports whether a listener has TLS.
@@ -143,6 +146,30 @@ type Kafka struct {
 
 // KafkaListen is the default of Kafka.Listen.
 const KafkaListen = "127.0.0.1:9092"
+
+// Riemann configures the listener for Riemann clients.
+type Riemann struct {
+	Listen string // host:port; port 0: any free port; "": none
+	Topic  string // of the events
+	// Ack is AckStored or AckReceived: when a message is acknowledged.
+	Ack string
+	// Patience is the time for which a message waits for memory before it is refused.
+	Patience time.Duration
+	// MaxMessage bounds a message.
+	MaxMessage Bytes
+	// AllowAnonymous allows an address that is not a loopback address without certificates of
+	// clients.
+	AllowAnonymous bool
+	// Token is the token of clients without a certificate. "": they act for the broker itself, which
+	// writes to Topic and reads the index, and does nothing else for them.
+	Token Secret
+}
+
+// The values of Riemann.Ack.
+const (
+	AckStored   = "stored"   // when the events are in the bucket
+	AckReceived = "received" // when the broker has them in memory
+)
 
 // Webhooks configures the webhooks of triggers.
 type Webhooks struct {
@@ -246,7 +273,8 @@ func Default() Config {
 		MemoryLimit: 256 << 20,
 		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 100_000, Console: true},
 		Kafka:       Kafka{Listen: KafkaListen, Optional: true},
-		TLS:         TLS{Listeners: ListenerHTTP + "," + ListenerKafka},
+		Riemann:     Riemann{Topic: "riemann", Ack: AckStored, Patience: 4 * time.Second, MaxMessage: 1 << 20},
+		TLS:         TLS{Listeners: ListenerHTTP + "," + ListenerKafka + "," + ListenerRiemann},
 		Pprof:       Pprof{Address: "127.0.0.1", Port: 5000},
 		Cache:       Cache{Size: 1 << 30},
 		Batch:       Batch{WaitTime: AutoWait, BytesSoftMax: 10 << 20},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,15 +89,17 @@ func TestKafkaListen(t *testing.T) {
 	}
 }
 
-// TestTLS: a certificate applies to both listeners unless one is named.
+// TestTLS: a certificate applies to all listeners unless some are named.
 func TestTLS(t *testing.T) {
-	for given, want := range map[string][2]bool{"": {true, true}, "http": {true, false}, "kafka": {false, true}, "kafka, http": {true, true}} {
+	for given, want := range map[string][3]bool{
+		"": {true, true, true}, "http": {true, false, false}, "kafka": {false, true, false}, "kafka, http": {true, true, false}, "riemann": {false, false, true},
+	} {
 		args := []string{"--tls-cert", "c", "--tls-key", "k"}
 		if given != "" {
 			args = append(args, "--tls-listeners", given)
 		}
 		c, err := parse(t, nil, args...)
-		if err = errors.Join(err, c.Validate()); err != nil || [2]bool{c.TLS.On(config.ListenerHTTP), c.TLS.On(config.ListenerKafka)} != want {
+		if err = errors.Join(err, c.Validate()); err != nil || [3]bool{c.TLS.On(config.ListenerHTTP), c.TLS.On(config.ListenerKafka), c.TLS.On(config.ListenerRiemann)} != want {
 			t.Errorf("%q: %+v %v", given, c.TLS, err)
 		}
 	}
@@ -105,6 +108,38 @@ func TestTLS(t *testing.T) {
 	}
 	if c, err := parse(t, nil, "--tls-key", "k"); err != nil || c.Validate() == nil {
 		t.Errorf("a key alone: %v", err)
+	}
+}
+
+// TestRiemannAddresses: clients of a Riemann listener that others can reach are authenticated, unless
+// the operator accepts that they are not.
+func TestRiemannAddresses(t *testing.T) {
+	certified := []string{"--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a", "--tls-client-auth", "require"}
+	for _, c := range []struct {
+		address string
+		more    []string
+		starts  bool
+	}{
+		{"127.0.0.1:5555", nil, true},
+		{"localhost:5555", nil, true},
+		{"[::1]:5555", nil, true},
+		{"", nil, true},
+		{":5555", nil, false},
+		{"0.0.0.0:5555", nil, false},
+		{"192.0.2.1:5555", nil, false},
+		{"192.0.2.1:5555", certified[:4], false},
+		{"192.0.2.1:5555", slices.Concat(certified[:7], []string{"request"}), false},
+		{"192.0.2.1:5555", slices.Concat(certified, []string{"--tls-listeners", "http"}), false},
+		{"192.0.2.1:5555", certified, true},
+		{"192.0.2.1:5555", []string{"--riemann-allow-anonymous"}, true},
+	} {
+		s, err := parse(t, nil, slices.Concat(c.more, []string{"--riemann-listen", c.address})...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(); (err == nil) != c.starts || err != nil && !strings.Contains(err.Error(), "--riemann-listen: ") {
+			t.Errorf("%s %q: %v", c.address, c.more, err)
+		}
 	}
 }
 
@@ -155,6 +190,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	c.MemoryLimit = 1
 	c.HTTP = config.HTTP{Port: 70000, APIKey: "with space", APIKeyFile: "f", Origins: "https://a.example,*", Hosts: "a:1"}
 	c.Kafka = config.Kafka{Listen: "9092", Advertise: ":9092"}
+	c.Riemann = config.Riemann{Listen: "5555", Ack: "never", Patience: -1, Token: "t"}
 	c.TLS = config.TLS{CertFile: "f", Listeners: "http,webhooks", ClientAuth: "maybe", ClientCRL: "f", PrincipalMapping: "DEFAULT"}
 	c.Pprof.Address, c.Pprof.Port = "0.0.0.0", -1
 	c.Batch.WaitTime, c.Batch.BytesSoftMax = time.Hour, 1
@@ -170,12 +206,13 @@ func TestValidateReportsEveryFault(t *testing.T) {
 		"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
 		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "pack-bytes",
 		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners", "tls-client-auth", "tls-client-crl", "tls-principal-mapping", "cors-origin", "http-host", "secrets-key-file",
+		"riemann-listen", "riemann-topic", "riemann-ack", "riemann-patience", "riemann-max-message", "riemann-token",
 	} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("no fault for --%s in: %v", flag, err)
 		}
 	}
-	if len(faults) != 29 {
+	if len(faults) != 35 {
 		t.Errorf("%d faults: %v", len(faults), err)
 	}
 }

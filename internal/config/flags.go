@@ -41,7 +41,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 
 	fs.StringVar(&c.TLS.CertFile, "tls-cert", c.TLS.CertFile, "PEM file with the certificate chain of the listeners, leaf first; reloaded when it changes")
 	fs.StringVar(&c.TLS.KeyFile, "tls-key", c.TLS.KeyFile, "PEM file with the certificate's private key")
-	fs.StringVar(&c.TLS.Listeners, "tls-listeners", c.TLS.Listeners, "listeners that require TLS if there is a certificate: http, kafka or both")
+	fs.StringVar(&c.TLS.Listeners, "tls-listeners", c.TLS.Listeners, "listeners that require TLS if there is a certificate: http, kafka and riemann, with commas between them")
 
 	fs.StringVar(&c.TLS.ClientCA, "tls-client-ca", c.TLS.ClientCA, "PEM file with the authorities of clients' certificates; reloaded when it changes")
 	fs.StringVar(&c.TLS.ClientAuth, "tls-client-auth", c.TLS.ClientAuth, "certificates of clients: off, request (clients without one need a key) or require (default: request with --tls-client-ca, else off)")
@@ -50,6 +50,8 @@ func Register(fs *pflag.FlagSet, c *Config) {
 
 	fs.StringVar(&c.Kafka.Listen, "kafka-listen", c.Kafka.Listen, "Kafka listen address; empty disables it. If the default address is in use, the broker starts without it and retries every 5s")
 	fs.StringVar(&c.Kafka.Advertise, "kafka-advertise", c.Kafka.Advertise, "host:port for Kafka clients to connect to (default: the address they connected to)")
+
+	riemannFlags(fs, &c.Riemann)
 
 	fs.StringVar(&c.Webhooks.Targets, "webhook-targets", c.Webhooks.Targets, "private addresses that webhooks may use: prefixes such as 10.0.0.0/8,127.0.0.1 or all (default none)")
 
@@ -72,6 +74,16 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.Log.Format, "log-format", c.Log.Format, "text or json")
 
 	ignored(fs)
+}
+
+func riemannFlags(fs *pflag.FlagSet, r *Riemann) {
+	fs.StringVar(&r.Listen, "riemann-listen", r.Listen, "Riemann listen address, such as 127.0.0.1:5555 (default none)")
+	fs.StringVar(&r.Topic, "riemann-topic", r.Topic, "topic of events from Riemann clients")
+	fs.StringVar(&r.Ack, "riemann-ack", r.Ack, "when a message is acknowledged: stored (in the bucket) or received (in memory; a crash loses it)")
+	fs.DurationVar(&r.Patience, "riemann-patience", r.Patience, "time for which a message waits for memory before it is refused")
+	fs.Var(&r.MaxMessage, "riemann-max-message", "largest message, and largest answer to a query; at most an eighth of --memory-limit")
+	fs.BoolVar(&r.AllowAnonymous, "riemann-allow-anonymous", r.AllowAnonymous, "allow a Riemann address that is not a loopback address without client certificates: everyone who reaches it writes events")
+	fs.Var(&r.Token, "riemann-token", "token of Riemann clients without a certificate, whose rules and quota then apply; prefer $SEB_RIEMANN_TOKEN (default none)")
 }
 
 // maintenanceFlags are hidden in --help.

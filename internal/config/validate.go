@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sebbroker/seb/internal/access"
 )
 
 // Faults are all errors of the settings, each starting with the name of its flag.
@@ -75,7 +77,7 @@ func (c *Config) Validate() error {
 	check(c.TLS.KeyFile != "" || c.TLS.CertFile == "", "tls-key", "required with --tls-cert")
 	check(c.TLS.CertFile != "" || c.TLS.KeyFile == "", "tls-cert", "required with --tls-key")
 	for _, name := range c.TLS.list() {
-		check(name == ListenerHTTP || name == ListenerKafka, "tls-listeners", "%q, want %s, %s or both with a comma", name, ListenerHTTP, ListenerKafka)
+		check(slices.Contains([]string{ListenerHTTP, ListenerKafka, ListenerRiemann}, name), "tls-listeners", "%q, want %s, %s and %s, with commas between them", name, ListenerHTTP, ListenerKafka, ListenerRiemann)
 	}
 
 	check(slices.Contains([]string{"", ClientOff, ClientRequest, ClientRequire}, c.TLS.ClientAuth), "tls-client-auth", "%q, want %s, %s or %s", c.TLS.ClientAuth, ClientOff, ClientRequest, ClientRequire)
@@ -86,6 +88,8 @@ func (c *Config) Validate() error {
 
 	check(c.Kafka.Listen == "" || isAddress(c.Kafka.Listen, 0), "kafka-listen", "%q, want host:port or nothing", c.Kafka.Listen)
 	check(c.Kafka.Advertise == "" || isAddress(c.Kafka.Advertise, 1), "kafka-advertise", "%q, want host:port with a port from 1 to 65535", c.Kafka.Advertise)
+
+	faults = append(faults, c.validateRiemann()...)
 
 	check(c.Secrets.Key == "" || c.Secrets.File == "", "secrets-key-file", "cannot be combined with --secrets-key")
 
@@ -103,6 +107,31 @@ func (c *Config) Validate() error {
 	check(c.Maintenance.RetentionInterval >= often, "retention-interval", "%v is below the minimum, 10ms", c.Maintenance.RetentionInterval)
 	check(c.Log.Format == "text" || c.Log.Format == "json", "log-format", "%q, want text or json", c.Log.Format)
 	return join(faults)
+}
+
+// validateRiemann returns the faults of the settings of the Riemann listener.
+func (c *Config) validateRiemann() (faults []error) {
+	check := func(ok bool, flag, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("--%s: "+format, append([]any{flag}, args...)...))
+		}
+	}
+	r := &c.Riemann
+	check(r.Listen == "" || isAddress(r.Listen, 0), "riemann-listen", "%q, want host:port or nothing", r.Listen)
+	if host, _, err := net.SplitHostPort(r.Listen); err == nil {
+		_, certified := c.TLS.Clients()
+		check(isLoopback(host) || certified && c.TLS.On(ListenerRiemann) || r.AllowAnonymous, "riemann-listen",
+			"%q is not a loopback address, and everyone who reaches it could write events; require client certificates (--tls-client-auth require), or set --riemann-allow-anonymous", r.Listen)
+	}
+	check(r.Topic != "", "riemann-topic", "must not be empty")
+	check(r.Ack == AckStored || r.Ack == AckReceived, "riemann-ack", "%q, want %s or %s", r.Ack, AckStored, AckReceived)
+	check(r.Patience >= 0 && r.Patience <= time.Minute, "riemann-patience", "%v, want 0s to 1m", r.Patience)
+	check(r.MaxMessage >= 1<<10 && (r.MaxMessage <= c.MemoryLimit/8 || c.MemoryLimit < MemoryLimitMin), "riemann-max-message", "%v, want 1KiB to %v, an eighth of --memory-limit", r.MaxMessage, c.MemoryLimit/8)
+	if r.Token != "" {
+		_, err := access.ParseToken(r.Token.Reveal())
+		check(err == nil, "riemann-token", "%v", err)
+	}
+	return faults
 }
 
 // APIKeyMin is the recommended minimum length of a configured API key. A shorter one starts with a

@@ -59,6 +59,20 @@ func (f *Frame) Release() {
 	f.Bytes = nil
 }
 
+// Shed frees the bytes of the request, and their part of Memory, before the request is answered. Only
+// Begin may call it.
+func (f *Frame) Shed() {
+	n := int64(budget.SizeFor(len(f.Bytes)))
+	f.l.s.o.Buffers.Put(f.Bytes)
+	f.Bytes = nil
+	if f.own > 0 {
+		f.l.own.Add(-n)
+		f.own -= n
+		return
+	}
+	f.held.Shrink(n)
+}
+
 // Charge reserves n more bytes for the request, until the frame is freed. It does not wait: the
 // error is a *budget.OverError.
 func (f *Frame) Charge(n int64) error {

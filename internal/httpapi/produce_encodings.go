@@ -88,7 +88,7 @@ func (p *producing) framed(f *framing, buf []byte) error {
 	if err != nil {
 		return err
 	}
-	if p.codec() == record.None {
+	if p.settings.Codec() == record.None {
 		p.add(p.target(), data, sum, false)
 		return nil
 	}
@@ -148,7 +148,7 @@ func (p *producing) decoded(open func([]byte) encoding.Source) error {
 // encode makes appends of the records of s.
 func (p *producing) encode(s encoding.Source) error {
 	e := encoding.Encoder{
-		Memory: &p.in.Memory, Partition: p.partition, Partitions: p.partitions, Codec: p.codec(), RecordsMax: p.a.o.RecordsMax,
+		Memory: &p.in.Memory, Partition: p.partition, Partitions: p.partitions, Codec: p.settings.Codec(), RecordsMax: p.a.o.RecordsMax,
 	}
 	list, err := e.Encode(s)
 	if err != nil {

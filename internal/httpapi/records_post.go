@@ -228,13 +228,3 @@ func (p *producing) add(partition int32, data []byte, sum record.Summary, client
 		Release: p.in.Memory.Detach(data), Memory: p.in.Memory.Reservation(),
 	})
 }
-
-// codec returns the compression of the topic for records that are encoded here.
-func (p *producing) codec() record.Compression {
-	for c := record.Gzip; c <= record.Zstd; c++ {
-		if c.String() == p.settings.Compression {
-			return c
-		}
-	}
-	return record.None
-}

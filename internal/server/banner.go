@@ -25,7 +25,7 @@ func (s *Server) Banner(w io.Writer, program string) {
 	if s.keyFile != "" {
 		header = "$(cat " + s.keyFile + ")"
 	}
-	fmt.Fprintf(w, "address  %s%s\n", s.URL(), s.kafkaNote())
+	fmt.Fprintf(w, "address  %s%s%s\n", s.URL(), s.kafkaNote(), s.riemannNote())
 	fmt.Fprintf(w, "records  %s\n", records)
 	fmt.Fprintf(w, "API key  %s\n", key)
 	if s.cfg.HTTP.Console {
@@ -61,6 +61,18 @@ func (s *Server) kafkaNote() string {
 	return ""
 }
 
+// riemannNote describes the address for Riemann clients.
+func (s *Server) riemannNote() string {
+	a := s.RiemannAddress()
+	switch {
+	case a != "" && s.ports.riemann.Secure():
+		return ", Riemann " + a + " (TLS)"
+	case a != "":
+		return ", Riemann " + a
+	}
+	return ""
+}
+
 // keySource describes the source of the API key, without the key.
 func (s *Server) keySource() string {
 	switch {
@@ -88,6 +100,9 @@ func (s *Server) announce() {
 	args := []any{"role", role, "epoch", s.node.Epoch(), "address", s.URL(), "records", s.node.StoreName()}
 	if a := s.KafkaAddress(); a != "" {
 		args = append(args, "kafka", a)
+	}
+	if a := s.RiemannAddress(); a != "" {
+		args = append(args, "riemann", a)
 	}
 	if s.cfg.HTTP.Console {
 		args = append(args, "console", s.consoleURL())

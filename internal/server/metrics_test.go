@@ -19,7 +19,9 @@ import (
 // its series, its help is in metrics.txt, and metrics.txt has no others. docs/reference/metrics.md
 // lists them.
 func TestMetrics(t *testing.T) {
-	s := start(t, settings(t, "mem:"))
+	cfg := settings(t, "mem:")
+	cfg.Riemann.Listen = "127.0.0.1:0"
+	s := start(t, cfg)
 	c := connect(t, s)
 	for range 3 {
 		if err := produce(t, c); err != nil {

@@ -45,7 +45,8 @@ type Server struct {
 	listener net.Listener
 	api      *httpapi.API
 	http     *http.Server
-	kafka    *kafkaServer // nil: no Kafka
+	kafka    *kafkaServer   // nil: no Kafka
+	riemann  *riemannServer // nil: no Riemann
 	ports    ports
 	groups   *coordinator.Coordinator // nil without Kafka: groups then have no members
 	pprof    *pprofServer             // nil: disabled
@@ -70,17 +71,6 @@ type Server struct {
 	closed  sync.Once
 	stopErr error // result of the first Close
 }
-
-const (
-	// connectionBytes is the memory of a Kafka connection: buffers in both directions, two
-	// goroutines, requests in flight.
-	connectionBytes = 40 << 10
-	// httpIdleBytes is the memory of an idle HTTP connection: two buffers of 4 KiB, a goroutine,
-	// and the state of net/http and of the request guard. busyBytes, at most a quarter of the
-	// total, is for active requests, in addition to the memory that requests reserve.
-	httpIdleBytes = 14 << 10
-	busyBytes     = 3 << 19
-)
 
 // Alive returns nil once the goroutine that owns the log has answered. It does not wait for the
 // store. Errors: broker.ErrClosed, ctx's cause.
@@ -121,7 +111,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	failpoint.Hit("start.listening")
 	if err := s.start(ctx, set); err != nil {
 		s.ports.clients.Close()
-		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.stopPprof())
+		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.riemann.abandon(), s.stopPprof())
 	}
 	return s, nil
 }
@@ -144,6 +134,9 @@ func (s *Server) prepare() (err error) {
 		if err := kafka.CheckAddress(s.cfg.Kafka.Advertise); err != nil {
 			return config.Faults{fmt.Errorf("--kafka-advertise: %w", err)}
 		}
+	}
+	if err := s.checkRiemannTopic(); err != nil {
+		return config.Faults{fmt.Errorf("--riemann-topic: %w", err)}
 	}
 	if err := s.checkCacheDir(); err != nil {
 		return err
@@ -190,7 +183,11 @@ func (s *Server) listen() (err error) {
 	if s.kafka, err = listenKafka(&s.cfg.Kafka, s.log); err != nil {
 		return errors.Join(err, s.listener.Close())
 	}
+	if s.riemann, err = listenRiemann(&s.cfg.Riemann); err != nil {
+		return errors.Join(err, s.listener.Close(), s.kafka.abandon())
+	}
 	s.ports.warn(s.log, s.listener.Addr().String(), s.kafka.address())
+	s.warnAnonymous()
 	return nil
 }
 
@@ -252,42 +249,11 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	return o
 }
 
-// MemoryFor returns a memory limit, in bytes, that allows a number of concurrent connections
-// without TLS.
-func MemoryFor(connections int) int64 {
-	idle := int64(httpapi.ConnectionsOpen(connections)) * httpIdleBytes
-	http := idle + min(busyBytes, idle/3+1) // see httpOpen
-	kafka := min(http/(kafkaShare-1)+connectionBytes, maxKafkaConnections*connectionBytes)
-	return budget.LimitFor(budget.Connections, http+kafka)
-}
-
-// connections returns the connection limits from memory and from the system's limit of open files:
-// for HTTP, as Options.Connections, and for Kafka.
-func (s *Server) connections() (http, kafka int) {
-	limit, tls := s.node.Budget().Class(budget.Connections).Limit(), s.ports.tlsBytes()
-	kafka = s.kafka.connections(int(limit / (connectionBytes + tls)))
-	open := httpOpen(limit, kafka, tls)
-	if files := openFiles(); files > 0 && files-kafka-ownFiles < open {
-		s.log.Warn("HTTP connections bounded by the limit of open files", "files", files, "hint", "raise the limit: ulimit -n")
-		open = files - kafka - ownFiles
-	}
-	return min(s.cfg.HTTP.Connections, httpapi.ConnectionsWithin(open)), kafka
-}
-
-// httpOpen returns the number of HTTP connections that fit into a memory limit for all connections.
-func httpOpen(limit int64, kafka int, tls int64) int {
-	limit -= int64(kafka) * (connectionBytes + tls)
-	return int((limit - min(busyBytes, limit/4)) / (httpIdleBytes + tls))
-}
-
-// ownFiles bounds the files of the program itself: cache, objects, requests to the store.
-const ownFiles = 512
-
 // serve creates the API and starts the listeners.
 func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	var err error
-	connections, kafkaConnections := s.connections()
-	s.log.Info("connection limits", "http", connections, "kafka", kafkaConnections)
+	connections := s.connections()
+	s.log.Info("connection limits", "http", connections.http, "kafka", connections.kafka, "riemann", connections.riemann)
 	var original func(context.Context, string, int32, string, string) (int64, bool, bool)
 	if engine := s.node.Triggers(); engine != nil {
 		original = func(ctx context.Context, topic string, partition int32, entity, id string) (int64, bool, bool) {
@@ -302,7 +268,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	s.openStats(set)
 	s.fsck = fsck.NewJob(fsck.JobOptions{Store: s.node.Bucket(), Memory: s.node.Budget().Class(budget.Fetch), Logger: s.log})
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
-		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections,
+		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections.http,
 		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
 		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.cfg.HTTP.Hosts.List(),
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
@@ -314,9 +280,12 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		return err
 	}
 	if err := s.kafka.start(ctx, s, kafka.Options{
-		Connections: kafkaConnections, Logins: failures,
+		Connections: connections.kafka, Logins: failures,
 		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
 	}); err != nil {
+		return err
+	}
+	if err := s.riemann.start(ctx, s, set, connections.riemann); err != nil {
 		return err
 	}
 	s.runtime = Runtime{Address: s.URL(), APIKey: s.key, Bucket: s.node.StoreName(), PID: os.Getpid(), Started: time.Now().UTC()}
@@ -430,11 +399,12 @@ func (s *Server) stop(ctx context.Context) error {
 	// ...
 	polls, end := context.WithTimeout(ctx, pollTime)
 	s.kafka.drain()
+	s.riemann.drain()
 	s.api.Drain(polls)
 	end()
 	s.fsck.Close()
 	shut := make(chan error, 1)
-	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx)) }()
+	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx), s.riemann.close(ctx)) }()
 	errs = append(errs, s.stopDeliveries())
 	// ... while the broker stores their records without collecting, and refuses others.
 	s.auth.Close()

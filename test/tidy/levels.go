@@ -22,6 +22,7 @@ var levels = map[string]int{
 
 	"internal/httpapi": 6,
 	"internal/kafka":   6,
+	"internal/riemann": 6,
 	"client":           6,
 
 	"internal/delivery": 5,
@@ -124,6 +125,7 @@ var onlyFrom = map[string][]string{
 	"internal/httpapi":          {"internal/server", "cmd/seb"},
 	"internal/httpapi/httpconn": {"internal/httpapi"},
 	"internal/kafka":            {"internal/server", "cmd/seb"},
+	"internal/riemann":          {"internal/server", "cmd/seb"},
 	"internal/console":          {"internal/server"},
 	"internal/kafka/wire":       {"internal/kafka"},
 }

@@ -52,7 +52,7 @@ func appendMembers(b []byte, r *record.Record, cut *cutValue) []byte {
 				b = append(b, ',')
 			}
 			b = append(b, `{"key":`...)
-			b = appendString(b, h.Key)
+			b = AppendString(b, h.Key)
 			b = appendMember(b, memberValue, h.Value)
 			b = append(b, '}')
 		}
@@ -73,7 +73,7 @@ func appendBytes(b []byte, name string, v []byte, text bool) []byte {
 	case v == nil:
 		return append(b, `":null`...)
 	case text:
-		return appendString(append(b, `":`...), v)
+		return AppendString(append(b, `":`...), v)
 	}
 	b = append(b, `_base64":"`...)
 	b = base64.StdEncoding.AppendEncode(b, v)
@@ -82,9 +82,9 @@ func appendBytes(b []byte, name string, v []byte, text bool) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends s as a JSON string. Invalid UTF-8, possible only in header keys, becomes
+// AppendString appends s as a JSON string. Invalid UTF-8, possible only in header keys, becomes
 // U+FFFD.
-func appendString[T []byte | string](b []byte, s T) []byte {
+func AppendString[T ~[]byte | ~string](b []byte, s T) []byte {
 	b = append(b, '"')
 	start := 0
 	for i := 0; i < len(s); {
@@ -122,7 +122,7 @@ func appendString[T []byte | string](b []byte, s T) []byte {
 	return append(b, '"')
 }
 
-func decodeRune[T []byte | string](s T) (rune, int) {
+func decodeRune[T ~[]byte | ~string](s T) (rune, int) {
 	var head [utf8.UTFMax]byte
 	n := copy(head[:], s)
 	return utf8.DecodeRune(head[:n])

@@ -222,7 +222,7 @@ func (t *Text) Finish(m *budget.Arena) error {
 	if t.Form.paged {
 		b = append(b, ']')
 		if t.Next != "" {
-			b = appendString(append(b, `,"next":`...), t.Next)
+			b = AppendString(append(b, `,"next":`...), t.Next)
 		}
 	}
 	t.Out.grow(len(append(b, t.Form.end...)))

@@ -243,15 +243,15 @@ func FuzzJSONRecord(f *testing.F) {
 	})
 }
 
-// FuzzString checks that encoding/json reads the output of appendString.
+// FuzzString checks that encoding/json reads the output of AppendString.
 func FuzzString(f *testing.F) {
 	f.Add("a\"\\\n\x00é\xff😀")
 	f.Fuzz(func(t *testing.T, s string) {
 		var got string
-		if err := json.Unmarshal(appendString(nil, s), &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && utf8.ValidString(s) {
+		if err := json.Unmarshal(AppendString(nil, s), &got); err != nil || got != strings.ToValidUTF8(s, "\ufffd") && utf8.ValidString(s) {
 			t.Fatalf("%q: %q %v", s, got, err)
 		}
-		if string(appendString(nil, s)) != string(appendString(nil, []byte(s))) {
+		if string(AppendString(nil, s)) != string(AppendString(nil, []byte(s))) {
 			t.Fatal("string and bytes differ")
 		}
 	})

@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sebbroker/seb/record"
 )
 
 // Unlimited is the value of a retention without limit.
@@ -29,6 +31,16 @@ type Settings struct {
 	Compression         string // producer | none | gzip | snappy | lz4 | zstd
 	MaxBatchBytes       int
 	KeyIndex            bool
+}
+
+// Codec is the compression of records that the broker encodes itself.
+func (s *Settings) Codec() record.Compression {
+	for c := record.Gzip; c <= record.Zstd; c++ {
+		if c.String() == s.Compression {
+			return c
+		}
+	}
+	return record.None
 }
 
 // The values of timestamp-type in canonical form, as in Kafka. CheckSettings also accepts create

@@ -1,0 +1,240 @@
+package riemann
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is a real broker with a Riemann listener on a port.
+type server struct {
+	t    testing.TB
+	b    *broker.Broker
+	r    *Server
+	auth *auth.Authority
+	addr string
+	met  *metrics.Set
+}
+
+// setup is what a test changes of a server.
+type setup struct {
+	store  objstore.Store
+	limit  int64
+	broker broker.Options
+	o      Options
+}
+
+// start starts a server. When the test ends it checks that all memory was released.
+func start(t testing.TB, change ...func(*setup)) *server {
+	t.Helper()
+	c := setup{store: objstore.NewMemory(), limit: 64 << 20}
+	c.broker = broker.Options{Batch: log.Config{Wait: time.Millisecond, DeferWait: time.Millisecond}, AutoCreate: true, Logger: slog.New(slog.DiscardHandler)}
+	c.o = Options{Metrics: metrics.NewSet(), AckTimeout: 20 * time.Second}
+	for _, f := range change {
+		f(&c)
+	}
+	c.broker.Store, c.broker.Budget = c.store, budget.New(c.limit)
+	if _, test := t.(*testing.T); test {
+		c.broker.Budget.Buffers().Poison()
+	}
+	b, err := broker.Open(context.Background(), c.broker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, b: b, met: c.o.Metrics}
+	s.auth = auth.New(auth.Options{Broker: b, RootKey: "the-api-key"})
+	c.o.Auth = s.auth
+	if c.o.Token == "create" {
+		c.o.Token = s.token("listener")
+	}
+	if s.r, err = New(b, c.o); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- s.r.Serve(context.Background(), l) }()
+	t.Cleanup(func() {
+		s.r.Drain()
+		if err := errors.Join(s.r.Close(context.Background()), <-served); err != nil {
+			t.Error(err)
+		}
+		s.auth.Close()
+		if err := b.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		for _, k := range []budget.Kind{budget.Produce, budget.Objects} {
+			if n := b.Budget().Class(k).Used(); n != 0 {
+				t.Errorf("%d bytes of %v are still reserved", n, k)
+			}
+		}
+	})
+	return s
+}
+
+// token creates a token with rules.
+func (s *server) token(id string, rules ...access.Rule) string {
+	s.t.Helper()
+	_, token, err := s.auth.CreateToken(context.Background(), s.auth.Root(), auth.TokenSpec{ID: id, Rules: rules})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return token
+}
+
+// permit is a rule of the principal of a listener.
+func (s *server) permit(o access.Operation, topic string) {
+	s.t.Helper()
+	rule := access.Rule{Principal: "listener", Resource: access.Topic, Name: topic, Operation: o, Host: access.Any}
+	if err := s.auth.ChangeRules(s.t.Context(), s.auth.Root(), []access.Rule{rule}, nil); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// values returns the values of the records of a topic, in the order of partitions.
+func (s *server) values(topic string) (values []string) {
+	s.t.Helper()
+	n, err := s.b.Partitions(topic)
+	if errors.Is(err, broker.ErrUnknownTopic) {
+		return nil
+	}
+	for p := range n {
+		for offset := int64(0); ; {
+			f, err := s.b.Fetch(s.t.Context(), []broker.Want{{Topic: topic, Partition: int32(p), Offset: offset}}, 0, 0)
+			if err != nil || f.Parts[0].Err != nil {
+				s.t.Fatal(err, f.Parts[0].Err)
+			}
+			part := f.Parts[0]
+			for _, c := range part.Chunks {
+				for _, data := range c.Parts {
+					var r record.Reader
+					for r.Reset(data, 0); r.Next(); {
+						if rec := r.Record(); rec.Offset >= offset {
+							values = append(values, string(rec.Value))
+							offset = rec.Offset + 1
+						}
+					}
+				}
+			}
+			f.Release()
+			if offset >= part.HighWatermark {
+				break
+			}
+		}
+	}
+	return values
+}
+
+// counter is the value of a metric.
+func (s *server) counter(name string) uint64 { return s.met.GetOrCreateCounter(name).Get() }
+
+// peer is a Riemann client.
+type peer struct {
+	t testing.TB
+	net.Conn
+	r *bufio.Reader
+}
+
+func (s *server) dial() *peer {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	return &peer{s.t, c, bufio.NewReader(c)}
+}
+
+// send sends messages without waiting for answers.
+func (p *peer) send(messages ...[]byte) {
+	p.t.Helper()
+	var all []byte
+	for _, m := range messages {
+		all = append(all, withLength(m)...)
+	}
+	if _, err := p.Write(all); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// answer is a Msg that answers another.
+type answer struct {
+	ok     bool
+	fault  string
+	events []string // encoded
+}
+
+// receive reads an answer.
+func (p *peer) receive() (a answer) {
+	p.t.Helper()
+	a, err := p.tryReceive()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return a
+}
+
+func (p *peer) tryReceive() (a answer, err error) {
+	var head [4]byte
+	if _, err := io.ReadFull(p.r, head[:]); err != nil {
+		return a, err
+	}
+	b := make([]byte, binary.BigEndian.Uint32(head[:]))
+	if _, err := io.ReadFull(p.r, b); err != nil {
+		return a, err
+	}
+	var f field
+	for len(b) > 0 {
+		if b, err = f.read(b); err != nil {
+			return a, err
+		}
+		switch {
+		case f.is(fieldOK, protowire.VarintType):
+			a.ok = f.n == 1
+		case f.is(fieldError, protowire.BytesType):
+			a.fault = string(f.b)
+		case f.is(fieldEvents, protowire.BytesType):
+			a.events = append(a.events, string(f.b))
+		}
+	}
+	return a, nil
+}
+
+// ask sends a message and reads its answer.
+func (p *peer) ask(m []byte) answer {
+	p.t.Helper()
+	p.send(m)
+	return p.receive()
+}
+
+// ended expects that the server closes the connection.
+func (p *peer) ended() {
+	p.t.Helper()
+	if a, err := p.tryReceive(); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		p.t.Fatalf("%+v, %v: want the connection closed", a, err)
+	}
+}

@@ -1,0 +1,127 @@
+package riemann
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/internal/tlsport"
+)
+
+// Server serves Riemann clients of one broker. Its methods may be called concurrently.
+type Server struct {
+	b     *broker.Broker
+	o     Options
+	log   *slog.Logger
+	conns *framed.Server
+	met   meters
+
+	produceClass, fetchClass *budget.Class
+	messageMax               int
+
+	unwatched chan *broker.Ticket // of events that are acknowledged before they are stored
+	watching  sync.WaitGroup      // goroutine of watch
+	closed    sync.Once
+}
+
+// unwatchedMax bounds the messages that are acknowledged and not yet stored. Beyond it a message
+// waits for earlier ones.
+const unwatchedMax = 1024
+
+// queuedMessages bounds the messages of a connection that wait for their answer, queuedShare the
+// bytes of them, in messages of the largest size.
+const (
+	queuedMessages = 100
+	queuedShare    = 4
+)
+
+// New returns the Riemann front end of b. The caller calls Close, and closes b after Drain.
+func New(b *broker.Broker, o Options) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("riemann: %w", err)
+	}
+	s := &Server{
+		b: b, o: o.withDefaults(), produceClass: b.Budget().Class(budget.Produce), fetchClass: b.Budget().Class(budget.Fetch),
+		unwatched: make(chan *broker.Ticket, unwatchedMax),
+	}
+	s.log = s.o.Logger
+	s.messageMax = int(min(int64(s.o.MessageMax), b.Budget().RequestMax()))
+	s.met = newMeters(s.o.Metrics)
+	s.conns = framed.New(framed.Options{
+		Name: "riemann", Unsigned: true, Port: o.Port, Open: s.open, Buffers: b.Budget().Buffers(), Connections: o.Connections,
+		QueueBytes: int64(min(queuedShare*s.messageMax, int(s.produceClass.Limit()))), QueueRequests: queuedMessages,
+		Idle: s.o.Idle, AuthTimeout: s.o.Idle, Step: o.Step, Logger: s.log, Metrics: s.o.Metrics,
+	})
+	s.watching.Go(s.watch)
+	return s, nil
+}
+
+// Serve serves connections of l until Drain or Close, and then returns nil. Any other end of l is
+// an error. It is called once. ctx must outlive Close.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error { return s.conns.Serve(ctx, l) }
+
+// Drain closes the listener and accepts no more messages. It does not wait.
+func (s *Server) Drain() { s.conns.Drain() }
+
+// Close drains, waits until all begun messages are answered, and closes the connections. The broker
+// must stay open until then, so that events are stored. If ctx ends first, Close cuts the
+// connections. Calling it twice is safe.
+func (s *Server) Close(ctx context.Context) error {
+	err := s.conns.Close(ctx)
+	s.closed.Do(func() { close(s.unwatched) })
+	s.watching.Wait()
+	return err
+}
+
+// open creates the session of a new connection.
+func (s *Server) open(c net.Conn, _ func()) framed.Session {
+	secured, _ := c.(*tlsport.Conn)
+	return &session{client: client{Server: s, remote: c.RemoteAddr().String()}, secured: secured}
+}
+
+// watch counts events that were acknowledged and then not stored. A ticket always ends: at the
+// latest when the broker closes.
+func (s *Server) watch() {
+	for t := range s.unwatched {
+		<-t.Done()
+		if s.count(t.Wait(context.Background())) != nil {
+			s.met.lost.Inc()
+		}
+	}
+}
+
+// count counts the stored events of results, and returns the first error.
+func (s *Server) count(results []broker.Result) (first error) {
+	for i := range results {
+		switch err := results[i].Err; {
+		case err == nil:
+			s.met.stored.AddInt64(results[i].Span)
+		case first == nil:
+			first = err
+		}
+	}
+	return first
+}
+
+// meters are the metrics of this package.
+type meters struct {
+	messages, refused *metrics.Counter
+	stored, lost      *metrics.Counter
+	queries           *metrics.Counter
+	authFailures      *metrics.Counter
+}
+
+func newMeters(set *metrics.Set) meters {
+	return meters{
+		messages: set.NewCounter("seb_riemann_messages_total"), refused: set.NewCounter("seb_riemann_messages_refused_total"),
+		stored: set.NewCounter("seb_riemann_events_total"), lost: set.NewCounter("seb_riemann_messages_lost_total"),
+		queries: set.NewCounter("seb_riemann_queries_total"), authFailures: set.NewCounter("seb_riemann_authentication_failures_total"),
+	}
+}

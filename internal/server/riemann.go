@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/riemann"
+	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/internal/trigger"
+)
+
+const (
+	// Riemann clients get one in riemannShare of all connections, at most maxRiemannConnections.
+	riemannShare          = 8
+	maxRiemannConnections = 512
+)
+
+// riemannServer is the listener for Riemann clients. The methods of a nil riemannServer do nothing.
+type riemannServer struct {
+	server   *riemann.Server
+	listener net.Listener
+}
+
+// listenRiemann listens, or returns nil without an address.
+func listenRiemann(c *config.Riemann) (*riemannServer, error) {
+	if c.Listen == "" {
+		return nil, nil
+	}
+	l, err := tlsport.Listen(c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("--riemann-listen: %w", err)
+	}
+	return &riemannServer{listener: l}, nil
+}
+
+// connections returns the share of Riemann clients in all connections.
+func (r *riemannServer) connections(all int) int {
+	if r == nil {
+		return 0
+	}
+	return max(1, min(maxRiemannConnections, all/riemannShare))
+}
+
+// start serves until drain, even if ctx ends.
+func (r *riemannServer) start(ctx context.Context, s *Server, set *metrics.Set, connections int) (err error) {
+	if r == nil {
+		return nil
+	}
+	c := &s.cfg.Riemann
+	o := riemann.Options{
+		Auth: s.auth, Token: c.Token.Reveal(), Port: s.ports.riemann, Topic: c.Topic, Received: c.Ack == config.AckReceived, Patience: c.Patience,
+		MessageMax: int(c.MaxMessage), Connections: connections, Logger: s.log, Metrics: set,
+	}
+	if c.Patience == 0 {
+		o.Patience = -1
+	}
+	if r.server, err = riemann.New(s.node.Broker, o); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx) // Close ends the server
+	s.serving.Go(func() {
+		if err := r.server.Serve(ctx, r.listener); err != nil {
+			s.end(fmt.Errorf("listener of Riemann: %w", err))
+		}
+	})
+	return nil
+}
+
+// abandon closes a listener that does not serve yet.
+func (r *riemannServer) abandon() error {
+	if r == nil {
+		return nil
+	}
+	return ignoreClosed(r.listener.Close())
+}
+
+func (r *riemannServer) drain() {
+	if r != nil {
+		r.server.Drain()
+	}
+}
+
+func (r *riemannServer) close(ctx context.Context) error {
+	if r == nil {
+		return nil
+	}
+	if err := r.server.Close(ctx); err != nil {
+		return fmt.Errorf("messages in progress on the Riemann listener: %w", err)
+	}
+	return nil
+}
+
+// address is the address of the listener; "" without one.
+func (r *riemannServer) address() string {
+	if r == nil {
+		return ""
+	}
+	return r.listener.Addr().String()
+}
+
+// RiemannAddress returns the host:port for Riemann clients; "" without a listener.
+func (s *Server) RiemannAddress() string { return s.riemann.address() }
+
+// checkRiemannTopic checks the name of the topic of Riemann clients, which must be no topic of Seb.
+func (s *Server) checkRiemannTopic() error {
+	name, o := s.cfg.Riemann.Topic, (trigger.Options{}).WithDefaults()
+	switch name {
+	case o.Triggers, o.Firings, s.cfg.AuditTopic:
+		return fmt.Errorf("topic %q has another purpose", name)
+	}
+	return state.CheckTopicName(name)
+}
+
+// warnAnonymous logs that clients in a network are not authenticated.
+func (s *Server) warnAnonymous() {
+	_, certified := s.cfg.TLS.Clients()
+	if a := s.riemann.address(); a != "" && !loopback(a) && !(certified && s.ports.riemann.Secure()) {
+		s.log.Warn("Riemann clients are not authenticated: everyone who reaches the listener writes events (--riemann-allow-anonymous)",
+			"address", a, "topic", s.cfg.Riemann.Topic)
+	}
+}

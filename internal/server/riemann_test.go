@@ -1,0 +1,132 @@
+package server_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// riemannEvent is a message with an event of the service s of the host h.
+var riemannEvent = []byte("\x32\x06\x22\x01h\x1a\x01s")
+
+// riemannAsk sends a message and returns whether the answer is ok, and its bytes.
+func riemannAsk(c net.Conn, message []byte) (ok bool, answer string, err error) {
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(message))), message...)); err != nil {
+		return false, "", err
+	}
+	r := bufio.NewReader(c)
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return false, "", err
+	}
+	b := make([]byte, binary.BigEndian.Uint32(head[:]))
+	_, err = io.ReadFull(r, b)
+	return strings.HasPrefix(string(b), "\x10\x01"), string(b), err
+}
+
+// TestRiemann: a server stores the events of Riemann clients, HTTP clients read them, and the server
+// stops while a client is connected.
+func TestRiemann(t *testing.T) {
+	t.Parallel()
+	cfg := settings(t, "mem:")
+	cfg.Riemann.Listen = "127.0.0.1:0"
+	s := start(t, cfg)
+	c, err := net.Dial("tcp", s.RiemannAddress())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if ok, answer, err := riemannAsk(c, riemannEvent); !ok || err != nil {
+		t.Fatalf("%q %v", answer, err)
+	}
+	for r, err := range connect(t, s).Records(t.Context(), "riemann", client.ReadOptions{}) {
+		if want := `{"event":"s","entity_id":"h","data":{}}`; err != nil || string(r.Value) != want || string(r.Key) != "h" {
+			t.Errorf("%+v %v", r, err)
+		}
+	}
+	var out strings.Builder
+	if s.Banner(&out, "seb"); !strings.Contains(out.String(), ", Riemann "+s.RiemannAddress()+"\n") {
+		t.Errorf("banner: %s", out.String())
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.ReadAll(c); err != nil {
+		t.Errorf("the connection ends with %v", err)
+	}
+	if _, err := net.Dial("tcp", s.RiemannAddress()); err == nil {
+		t.Error("the listener exists")
+	}
+}
+
+// TestRiemannCertificates: a client with a certificate has the rights of its principal. Without one it
+// is refused if certificates are required, and otherwise acts with the listener's token.
+func TestRiemannCertificates(t *testing.T) {
+	t.Parallel()
+	for _, auth := range []string{config.ClientRequest, config.ClientRequire} {
+		t.Run(auth, func(t *testing.T) {
+			authority := testenv.NewAuthority(t)
+			files := authority.Files(t, t.TempDir(), testenv.Leaf{})
+			cfg := settings(t, "mem:")
+			cfg.Riemann.Listen = "127.0.0.1:0"
+			cfg.TLS = config.TLS{
+				CertFile: files.Cert, KeyFile: files.Key, Listeners: "riemann", ClientCA: authority.File(t, t.TempDir()), ClientAuth: auth,
+				PrincipalMapping: `RULE:^CN=(.*?),OU=services,O=Test$/$1/L`,
+			}
+			s := start(t, cfg)
+			root := connect(t, s)
+			if err := root.AddRules(t.Context(), []client.Rule{
+				{Principal: "collector", Resource: "topic", Pattern: "riemann", Operation: "write"},
+				{Principal: "collector", Resource: "topic", Pattern: "riemann", Operation: "create"},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			ask := func(certs ...tls.Certificate) (bool, string, error) {
+				trusted := authority.Trusted()
+				trusted.Certificates = certs
+				c, err := tls.Dial("tcp", s.RiemannAddress(), trusted)
+				if err != nil {
+					return false, "", err
+				}
+				defer c.Close()
+				return riemannAsk(c, riemannEvent)
+			}
+			if ok, answer, err := ask(authority.Client(t, testenv.Client{Name: "Collector"})); !ok || err != nil {
+				t.Errorf("with a certificate: %q %v", answer, err)
+			}
+			if ok, answer, err := ask(authority.Client(t, testenv.Client{Name: "Other"})); ok || err != nil || !strings.Contains(answer, "topic riemann") {
+				t.Errorf("with a certificate without rights: %t %q %v", ok, answer, err)
+			}
+			if ok, answer, err := ask(testenv.NewAuthority(t).Client(t, testenv.Client{Name: "Collector"})); err == nil {
+				t.Errorf("with a certificate of another authority: %t %q", ok, answer)
+			}
+			if ok, answer, err := ask(); (err == nil && ok) != (auth == config.ClientRequest) {
+				t.Errorf("without a certificate: %t %q %v", ok, answer, err)
+			}
+			stored := 0
+			for _, err := range root.Records(t.Context(), "riemann", client.ReadOptions{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				stored++
+			}
+			if want := map[string]int{config.ClientRequest: 2, config.ClientRequire: 1}[auth]; stored != want {
+				t.Errorf("%d events are stored, want %d", stored, want)
+			}
+			text := scrape(t, s)
+			if !strings.Contains(text, "seb_riemann_messages_refused_total 1\n") || auth == config.ClientRequire && !strings.Contains(text, `seb_tls_failures_total{listener="riemann"} 2`) {
+				t.Errorf("refusals are not counted: %s", text)
+			}
+		})
+	}
+}
