@@ -29,11 +29,13 @@ const (
 	// The trigger engine has an error; retry later.
 	TriggersUnavailable Code = "triggers_unavailable"
 	UnknownTrigger      Code = "unknown_trigger"
-	UnknownFiring       Code = "unknown_firing"
-	UnknownToken        Code = "unknown_token"
-	TokenExists         Code = "token_exists"
-	UnknownQuota        Code = "unknown_quota"
-	OffsetBelowStart    Code = "offset_below_start"
+	// The trigger is not as If-Match or If-None-Match requires.
+	PreconditionFailed Code = "precondition_failed"
+	UnknownFiring      Code = "unknown_firing"
+	UnknownToken       Code = "unknown_token"
+	TokenExists        Code = "token_exists"
+	UnknownQuota       Code = "unknown_quota"
+	OffsetBelowStart   Code = "offset_below_start"
 	// The trim or read is beyond the end. A read at the end waits, except a read of a single
 	// record.
 	OffsetBeyondEnd      Code = "offset_beyond_end"
@@ -84,6 +86,7 @@ var Statuses = map[Code]int{
 	TriggersOff:          http.StatusNotFound,
 	TriggersUnavailable:  http.StatusServiceUnavailable,
 	UnknownTrigger:       http.StatusNotFound,
+	PreconditionFailed:   http.StatusPreconditionFailed,
 	UnknownFiring:        http.StatusNotFound,
 	UnknownToken:         http.StatusNotFound,
 	TokenExists:          http.StatusConflict,
@@ -134,6 +137,7 @@ var Titles = map[Code]string{
 	TriggersOff:          "Triggers are disabled on this broker",
 	TriggersUnavailable:  "The trigger engine is not available",
 	UnknownTrigger:       "Unknown trigger",
+	PreconditionFailed:   "Another definition is stored",
 	UnknownFiring:        "Unknown firing",
 	UnknownToken:         "Unknown token",
 	TokenExists:          "Token exists",

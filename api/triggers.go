@@ -26,8 +26,11 @@ type TriggerSpec struct {
 // Trigger is the definition and the state of a trigger. Its secrets and the values of its headers
 // are masked.
 type Trigger struct {
-	ID         string          `json:"id"`
-	Version    int             `json:"version"`
+	ID      string `json:"id"`
+	Version int    `json:"version"`
+	// Tag names the stored definition, for If-Match. Every stored change has another one, also one that
+	// makes no new version.
+	Tag        string          `json:"tag"`
 	Text       string          `json:"text"` // the expression as written by its author
 	Expr       json.RawMessage `json:"expr"` // the expression in its JSON form
 	Names      []string        `json:"names"`

@@ -71,7 +71,9 @@ var (
 	ErrTriggersOff         error = codeError(api.TriggersOff)
 	ErrTriggersUnavailable error = codeError(api.TriggersUnavailable)
 	ErrUnknownTrigger      error = codeError(api.UnknownTrigger)
-	ErrUnknownFiring       error = codeError(api.UnknownFiring)
+	// The stored trigger is another one than IfTag or IfNew require.
+	ErrPreconditionFailed error = codeError(api.PreconditionFailed)
+	ErrUnknownFiring      error = codeError(api.UnknownFiring)
 )
 
 type codeError api.Code

@@ -31,6 +31,11 @@ type TriggerSpec struct {
 	Deliver json.RawMessage
 	// KeepDeliver keeps the delivery of the existing trigger, with its secrets. Not with Deliver.
 	KeepDeliver bool
+	// IfTag lets PutTrigger change only a stored trigger with this Tag, so that it does not undo the
+	// change of another client; "": any trigger, or none.
+	IfTag string
+	// IfNew lets PutTrigger only create a trigger.
+	IfNew bool
 }
 
 // FiringQuery selects firings.
@@ -58,16 +63,22 @@ func (s *TriggerSpec) body() ([]byte, error) {
 
 // PutTrigger creates the trigger with this ID, or replaces its definition. A change that affects
 // the evaluation creates a new version. An *Error about the expression has the position of the
-// error. A repeated call has the same result.
+// error. A repeated call has the same result. Error: ErrPreconditionFailed, with IfTag and IfNew.
 func (c *Client) PutTrigger(ctx context.Context, id string, s TriggerSpec) (StoredTrigger, error) {
 	var out StoredTrigger
 	body, err := s.body()
 	if err != nil {
 		return out, rejected(err)
 	}
+	header := map[string]string{"Content-Type": api.JSON}
+	if s.IfTag != "" {
+		header["If-Match"] = `"` + s.IfTag + `"`
+	}
+	if s.IfNew {
+		header["If-None-Match"] = "*"
+	}
 	err = c.call(ctx, &request{
-		method: http.MethodPut, path: "/triggers/" + url.PathEscape(id), body: body, write: true, idempotent: true,
-		header: map[string]string{"Content-Type": api.JSON},
+		method: http.MethodPut, path: "/triggers/" + url.PathEscape(id), body: body, write: true, idempotent: true, header: header,
 	}, &out)
 	return out, err
 }

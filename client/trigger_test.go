@@ -24,8 +24,8 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
-// triggerBroker returns a client of a broker with a trigger engine.
-func triggerBroker(t *testing.T) *client.Client {
+// triggerBroker returns a client of a broker with a trigger engine, with options.
+func triggerBroker(t *testing.T, options ...client.Options) *client.Client {
 	t.Helper()
 	n, err := node.Open(t.Context(), node.Options{
 		Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: node.BatchNone, NoMerge: true, Logger: slog.New(slog.DiscardHandler),
@@ -51,7 +51,9 @@ func triggerBroker(t *testing.T) *client.Client {
 		defer close(done)
 		_ = srv.Serve(l)
 	}()
-	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: testKey, RetryTime: -1})
+	o := append(options, client.Options{RetryTime: -1})[0]
+	o.APIKey = testKey
+	c, err := client.New("http://"+l.Addr().String(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

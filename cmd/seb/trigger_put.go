@@ -65,6 +65,7 @@ func (f *triggerFlags) read(cmd *cobra.Command, exprs []string) (*trigger, error
 
 func newTriggerPut(r *remote) *cobra.Command {
 	var f triggerFlags
+	var ifTag string
 	var asJSON *bool
 	cmd := &cobra.Command{
 		Use:   "put ID [EXPRESSION]",
@@ -88,7 +89,7 @@ headers is replaced by the environment variable.`,
 			}
 			return r.with(cmd, func(c *client.Client) error {
 				s := t.spec()
-				s.KeepDeliver = f.keep
+				s.KeepDeliver, s.IfTag = f.keep, ifTag
 				out, err := c.PutTrigger(cmd.Context(), args[0], s)
 				if err != nil {
 					caret(cmd, t.text, err)
@@ -107,6 +108,7 @@ headers is replaced by the environment variable.`,
 	cmd.Flags().StringVar(&f.spec.OnRetract, "on-retract", "", "notify: send a second message when the expression is no longer true")
 	cmd.Flags().StringVar(&f.deliver, "deliver", "", "destination of firings, in JSON (default: none; they are only listed)")
 	cmd.Flags().BoolVar(&f.keep, "keep-deliver", false, "keep the destination of the existing trigger, with its secrets")
+	cmd.Flags().StringVar(&ifTag, "if-tag", "", "change only the definition with this tag, which seb trigger show ID --json prints (default: any, or none)")
 	asJSON = jsonFlag(cmd)
 	return cmd
 }

@@ -89,9 +89,6 @@ func sendChunk(timeout httpconn.ProgressTimeout, w http.ResponseWriter, c *broke
 	return nil
 }
 
-// codings are those in which an answer with an entity tag may have been sent.
-var codings = []string{"gzip", "zstd"}
-
 // entityTag identifies the bytes of an answer, or is "" if records may be added to it. An answer
 // that ended before the end of its partition consists of the records of its topic from begun up to
 // Offset that exist. They never change: a recreated topic has another ID, and an offset is assigned
@@ -114,7 +111,7 @@ func (g *Reading) unchanged(w http.ResponseWriter, form string) bool {
 	}
 	h := w.Header()
 	h.Set("ETag", tag)
-	for _, c := range codings {
+	for _, c := range httpconn.Codings {
 		if coded := httpconn.EncodedTag(tag, c); g.Condition.Matches(coded) {
 			tag = coded // the one that the client has
 		}

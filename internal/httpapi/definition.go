@@ -49,7 +49,7 @@ func class(expr []byte) string {
 // shown returns a trigger as in answers, without its secrets.
 func shown(t *trigger.Head, d *rule.Stored) (api.Trigger, error) {
 	out := api.Trigger{
-		ID: d.ID, Version: d.Version, Text: d.Text, Expr: d.Expr, Names: append([]string{}, t.Names...), Class: class(d.Expr), Topic: d.Topic, Fire: string(d.Fire),
+		ID: d.ID, Version: d.Version, Tag: rule.Tag(d.Version, d.Offset), Text: d.Text, Expr: d.Expr, Names: append([]string{}, t.Names...), Class: class(d.Expr), Topic: d.Topic, Fire: string(d.Fire),
 		Backfill: string(d.Backfill), CarryFired: d.CarryFired, OnRetract: string(d.OnRetract), Status: string(d.Status),
 		Backfilling: t.Backfilling, Late: t.Late, TopicMissing: t.Missing, CreatedAt: instant(d.Created), VersionAt: instant(d.At),
 	}
@@ -98,6 +98,10 @@ func instantOrZero(millis int64) (t time.Time) {
 
 // Put answers PUT /triggers/{id}.
 func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
+	is, err := condition(c.r)
+	if err != nil {
+		return nil, err
+	}
 	d, s, err := t.readSpec(c)
 	if err != nil {
 		return nil, err
@@ -122,7 +126,7 @@ func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
 				return err
 			}
 		}
-		put, err := e.Put(ctx, d)
+		put, err := e.PutIf(ctx, d, is)
 		if err != nil {
 			return err
 		}
@@ -130,6 +134,8 @@ func (t *Triggers) Put(c *triggerCall) (out *api.TriggerStored, err error) {
 		if err != nil {
 			return err
 		}
+		stored.Tag = put.Tag // a later change may be stored already
+		c.tagged(put.Tag)
 		out = &api.TriggerStored{Trigger: *stored, Warnings: append([]string{}, put.Warnings...), History: history(put.History)}
 		return nil
 	})

@@ -258,7 +258,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		}
 	}
 	known := map[string]bool{
-		"Last-Event-ID": true, "If-None-Match": true, VariableID: false, VariableEntity: false, ParamTrigger: false, ParamState: false, ParamCounts: false,
+		"Last-Event-ID": true, "If-None-Match": true, "If-Match": false, VariableID: false, VariableEntity: false, ParamTrigger: false, ParamState: false, ParamCounts: false,
 	}
 	for _, name := range []string{api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence} {
 		known[name] = false

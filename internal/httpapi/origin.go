@@ -13,7 +13,7 @@ import (
 const (
 	// askedHeaders are the request headers that a page of another origin may set, and shownHeaders
 	// those of answers that it may read.
-	askedHeaders = "Authorization, Content-Type, Accept, If-None-Match, Last-Event-ID, " +
+	askedHeaders = "Authorization, Content-Type, Accept, If-Match, If-None-Match, Last-Event-ID, " +
 		api.HeaderProducerID + ", " + api.HeaderProducerEpoch + ", " + api.HeaderSequence
 	shownHeaders = "ETag, Retry-After, WWW-Authenticate, " + api.HeaderEpoch + ", " + api.HeaderBaseOffset + ", " + api.HeaderNextOffset + ", " +
 		api.HeaderResumeOffset + ", " + api.HeaderOffset + ", " + api.HeaderPartition + ", " + api.HeaderTimestamp + ", " + api.HeaderKeyIndexLag + ", " +

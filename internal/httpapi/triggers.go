@@ -93,6 +93,8 @@ func triggerFault(err error) error {
 		return problem.BadField("expr", "%s", rule.ErrInitiallyTrue)
 	case errors.Is(err, trigger.ErrInvalid):
 		return invalid(strings.TrimPrefix(err.Error(), trigger.ErrInvalid.Error()+": "))
+	case errors.As(err, new(*trigger.ConditionError)):
+		return problem.New(api.PreconditionFailed, "%s", err)
 	case errors.Is(err, trigger.ErrUnknownTrigger):
 		return problem.New(api.UnknownTrigger, "%s", strings.TrimPrefix(err.Error(), trigger.ErrUnknownTrigger.Error()+": "))
 	case errors.Is(err, trigger.ErrFull):
@@ -252,7 +254,30 @@ func (c *triggerCall) get(ctx context.Context, id string) (*api.Trigger, error) 
 		return nil, triggerFault(err)
 	}
 	out, err := shownBy(c.Engine, h, d)
+	c.tagged(out.Tag)
 	return &out, err
+}
+
+// tagged sets the ETag of the answer.
+func (c *triggerCall) tagged(tag string) { c.w.Header().Set("ETag", `"`+tag+`"`) }
+
+// condition returns the condition of If-Match and If-None-Match; nil: none.
+func condition(r *http.Request) (trigger.Condition, error) {
+	must, err := httpconn.IfMatch(r)
+	if err != nil {
+		return nil, err
+	}
+	mustNot, err := httpconn.IfNoneMatch(r)
+	if err != nil || must == nil && mustNot == nil {
+		return nil, err
+	}
+	return func(h *trigger.Head) bool {
+		if h == nil {
+			return must == nil
+		}
+		tag := `"` + h.Tag() + `"`
+		return (must == nil || must.Matches(tag)) && !mustNot.Matches(tag)
+	}, nil
 }
 
 // pausing answers POST /triggers/{id}/pause, and with paused false /resume.
@@ -277,11 +302,15 @@ func pausing(paused bool) func(*Triggers, *triggerCall) (*api.Trigger, error) {
 // Delete answers DELETE /triggers/{id}, which has no content.
 func (t *Triggers) Delete(r *http.Request, by *caller) error {
 	id := r.PathValue(VariableID)
+	is, err := condition(r)
+	if err != nil {
+		return err
+	}
 	ctx, err := by.changing(r.Context(), access.Delete, access.Trigger, id)
 	if err != nil {
 		return err
 	}
-	return t.change(ctx, func(ctx context.Context, e *trigger.Engine) error { return e.Delete(ctx, id) })
+	return t.change(ctx, func(ctx context.Context, e *trigger.Engine) error { return e.DeleteIf(ctx, id, is) })
 }
 
 // Erase answers DELETE /entities/{entity}, which has no content.

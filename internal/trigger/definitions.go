@@ -17,17 +17,18 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// resolveDefinition parses a definition and resolves its border. value is valid as long as r.
+// resolveDefinition parses a definition, and resolves its border and its offset. value is that of the
+// file.
 func resolveDefinition(r *record.Record, stamped bool) (d rule.Definition, value []byte, err error) {
 	d, err = rule.ParseDefinition(r.Key, r.Value)
-	if err != nil || d.Border == rule.BorderGiven {
-		return d, r.Value, err
+	if err != nil {
+		return d, nil, err
 	}
 	if stamped {
 		d.ResolveBorder(r.Timestamp)
 	}
-	d.Border = rule.BorderGiven
-	value, err = d.Encode()
+	d.Border, d.Offset = rule.BorderGiven, r.Offset
+	value, err = d.EncodeRow()
 	return d, value, err
 }
 
@@ -172,9 +173,9 @@ func (w *worker) define(tx *store.Tx, r *record.Record, stamped bool) error {
 		return nil
 	}
 	if old != nil && was.Version == d.Version { // only the delivery or the status may differ
-		was.Status, was.Deliver, was.Text = d.Status, d.Deliver, d.Text
+		was.Status, was.Deliver, was.Text, was.Offset = d.Status, d.Deliver, d.Text, d.Offset
 		g := &store.Trigger{No: old.No, ID: id, Version: old.Version, Status: old.status}
-		if g.Def, err = was.Encode(); err != nil {
+		if g.Def, err = was.EncodeRow(); err != nil {
 			return err
 		}
 		before := old.Secrets

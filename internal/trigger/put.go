@@ -28,6 +28,7 @@ type Put struct {
 	Warnings []string // likely mistakes
 	// History is the offset of the first event of each partition; earlier events are unknown.
 	History []int64
+	Tag     string // see Head.Tag
 }
 
 // Put creates a trigger, or a new version if d gives other firings than the current one; else it
@@ -35,6 +36,13 @@ type Put struct {
 // returns once the engine follows d. Errors: ErrInvalid, ErrFull, ErrNotLeader, ErrUnavailable,
 // ErrLocked, a format level, those of an append, after which the change may still happen.
 func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
+	return e.PutIf(ctx, d, nil)
+}
+
+// PutIf is Put if the stored trigger meets a condition; nil: always. It also succeeds, and changes
+// nothing, if the stored trigger already is as d, so that a change of unknown outcome can be
+// repeated. Errors: a *ConditionError, and those of Put.
+func (e *Engine) PutIf(ctx context.Context, d rule.Definition, is Condition) (Put, error) {
 	d = d.WithDefaults()
 	if err := d.Validate(); err != nil {
 		return Put{}, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -46,12 +54,16 @@ func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 	if err != nil {
 		return Put{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	e.change.Lock()
+	defer e.change.Unlock()
+	done, err := e.met(ctx, &d, is)
+	if err != nil {
+		return Put{}, err
+	}
 	topic, err := e.ensureTopics(ctx, &d)
 	if err != nil {
 		return Put{}, err
 	}
-	e.change.Lock()
-	defer e.change.Unlock()
 	if err := e.caughtUp(ctx); err != nil {
 		return Put{}, err
 	}
@@ -74,8 +86,13 @@ func (e *Engine) Put(ctx context.Context, d rule.Definition) (Put, error) {
 	if err := e.setVersion(ctx, &d, topic.ID); err != nil {
 		return Put{}, err
 	}
-	out.Version = d.Version
-	return out, e.define(ctx, "trigger.put", d.ID, &d)
+	if out.Version = d.Version; done != nil {
+		out.Tag = done.Tag()
+		return out, nil
+	}
+	offset, err := e.define(ctx, "trigger.put", d.ID, &d)
+	out.Tag = rule.Tag(d.Version, offset)
+	return out, err
 }
 
 // setBorder sets the border of a definition to the end of the log, and returns the start offsets of
@@ -236,11 +253,12 @@ func (e *Engine) nextVersion(ctx context.Context, d *rule.Definition) error {
 	})
 }
 
-// define appends a definition, or with nil its deletion, and waits until the engine has read it.
-func (e *Engine) define(ctx context.Context, action, id string, d *rule.Definition) error {
+// define appends a definition, or with nil its deletion, and waits until the engine has read it. It
+// returns the offset.
+func (e *Engine) define(ctx context.Context, action, id string, d *rule.Definition) (int64, error) {
 	t, ok := e.opt.Log.Topic(e.opt.Triggers)
 	if !ok {
-		return ErrUnavailable
+		return 0, ErrUnavailable
 	}
 	change := audit.Change{Action: action, Resource: api.AuditResource{Type: "trigger", Name: id}}
 	r := record.Record{Key: []byte(id)}
@@ -248,17 +266,17 @@ func (e *Engine) define(ctx context.Context, action, id string, d *rule.Definiti
 		change.Details = map[string]string{"topic": d.Topic, "version": strconv.Itoa(d.Version)}
 		value, err := d.Encode()
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalid, err)
+			return 0, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		r.Value = value
 	}
 	r.Timestamp = e.opt.Now().UnixMilli()
 	base, err := e.opt.Log.Append(audit.WithChange(ctx, &change), t.ID, 0, []record.Record{r})
 	if err != nil {
-		return fmt.Errorf("trigger %s: %w", id, err)
+		return 0, fmt.Errorf("trigger %s: %w", id, err)
 	}
 	e.follower.loop.Wake()
-	return e.follower.Wait(ctx, func(p *Progress) bool { return p.Defined > base })
+	return base, e.follower.Wait(ctx, func(p *Progress) bool { return p.Defined > base })
 }
 
 // Pause suppresses firings from now on and stops deliveries; with paused false it resumes both.
@@ -268,7 +286,7 @@ func (e *Engine) Pause(ctx context.Context, id string, paused bool) error {
 	if paused {
 		action = "trigger.pause"
 	}
-	return e.alter(ctx, action, id, func(d *rule.Definition) *rule.Definition {
+	return e.alter(ctx, action, id, nil, func(d *rule.Definition) *rule.Definition {
 		d.Status = rule.Active
 		if paused {
 			d.Status = rule.Paused
@@ -278,11 +296,15 @@ func (e *Engine) Pause(ctx context.Context, id string, paused bool) error {
 }
 
 // Delete deletes a trigger and cancels its undelivered firings. Errors: those of Pause.
-func (e *Engine) Delete(ctx context.Context, id string) error {
-	return e.alter(ctx, "trigger.delete", id, func(*rule.Definition) *rule.Definition { return nil })
+func (e *Engine) Delete(ctx context.Context, id string) error { return e.DeleteIf(ctx, id, nil) }
+
+// DeleteIf is Delete if the stored trigger meets a condition; nil: always. Errors: a *ConditionError,
+// and those of Delete.
+func (e *Engine) DeleteIf(ctx context.Context, id string, is Condition) error {
+	return e.alter(ctx, "trigger.delete", id, is, func(*rule.Definition) *rule.Definition { return nil })
 }
 
-func (e *Engine) alter(ctx context.Context, action, id string, f func(d *rule.Definition) *rule.Definition) error {
+func (e *Engine) alter(ctx context.Context, action, id string, is Condition, f func(d *rule.Definition) *rule.Definition) error {
 	if !e.opt.Log.Leads() {
 		return ErrNotLeader
 	}
@@ -295,7 +317,13 @@ func (e *Engine) alter(ctx context.Context, action, id string, f func(d *rule.De
 	if err != nil {
 		return err
 	}
-	return e.define(ctx, action, id, f(&old.Definition))
+	if h, err := e.Head(id); err != nil {
+		return err
+	} else if is != nil && !is(h) {
+		return &ConditionError{id, h}
+	}
+	_, err = e.define(ctx, action, id, f(&old.Definition))
+	return err
 }
 
 // unseen returns a warning for each name that no event of a topic has had yet.

@@ -44,6 +44,7 @@ type Head struct {
 	No      int64     // in the file
 	Created int64     // ms
 	At      int64     // ms
+	Offset  int64     // of the record of its definition
 	Size    int       // bytes of its definition
 	Names   []string  // of the events that it mentions, sorted
 	Paused  bool
@@ -56,6 +57,9 @@ type Head struct {
 	// name.
 	Missing bool
 }
+
+// Tag names the stored definition; every change has another tag.
+func (h *Head) Tag() string { return rule.Tag(h.Version, h.Offset) }
 
 // live is a followed version of a trigger.
 type live struct {
@@ -110,6 +114,7 @@ func (l *live) memory() int64 {
 
 // setDelivery sets the parts of a definition that do not make a new version.
 func (w *worker) setDelivery(h *Head, l *live, g *store.Trigger, d *rule.Definition) {
+	h.Offset = d.Offset
 	h.Size, h.Paused, h.Backfilling = len(g.Def), d.Status == rule.Paused, l.status == store.Behind && !h.Late
 	h.Secrets = secrets.Inspect(d.Deliver)
 	if l.capSpan = 0; w.opt.CapSpan != nil {

@@ -261,7 +261,8 @@ func (e *Engine) encryptSome(ctx context.Context, verified *bool) (n int, err er
 		return n, err
 	}
 	if deliver, err := e.Opened(&stored); err != nil || stored.ID != original.ID || !secrets.Same(deliver, original.Deliver) {
-		return n, errors.Join(errReadBack, err, e.define(ctx, "secrets.restore", original.ID, original))
+		_, restored := e.define(ctx, "secrets.restore", original.ID, original)
+		return n, errors.Join(errReadBack, err, restored)
 	}
 	*verified = true
 	return n, nil

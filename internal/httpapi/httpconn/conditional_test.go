@@ -2,6 +2,7 @@ package httpconn
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -48,5 +49,29 @@ func TestIfNoneMatch(t *testing.T) {
 				t.Errorf("%q does not match %s", c.given, tag)
 			}
 		}
+	}
+}
+
+func TestIfMatch(t *testing.T) {
+	for given, want := range map[string][]bool{ // matches "a", "b", "c-gzip"
+		`"a"`: {true, false, false}, `"b", "c"`: {false, true, false}, `W/"a", "b"`: {false, true, false}, `W/"a"`: {}, `"a-gzip"`: {true, false, false},
+		`"b-zstd" ,"a-br"`: {false, true, false}, `*`: {true, true, true}, `"c-gzip-gzip"`: {false, false, true}, ``: {},
+	} {
+		c, err := IfMatch(&http.Request{Header: http.Header{"If-Match": {given}}})
+		if err != nil {
+			t.Errorf("%s: %v", given, err)
+			continue
+		}
+		for i, tag := range []string{`"a"`, `"b"`, `"c-gzip"`} {
+			if got := c.Matches(tag); got != (len(want) > 0 && want[i]) {
+				t.Errorf("If-Match %s matches %s: %v", given, tag, got)
+			}
+		}
+	}
+	if c, err := IfMatch(&http.Request{Header: http.Header{}}); c != nil || err != nil {
+		t.Errorf("without the header: %+v, %v", c, err)
+	}
+	if _, err := IfMatch(&http.Request{Header: http.Header{"If-Match": {"a"}}}); err == nil || !strings.HasSuffix(err.Error(), `If-Match: want * or entity tags in quotes, given "a"`) {
+		t.Errorf("a tag without quotes: %v", err)
 	}
 }

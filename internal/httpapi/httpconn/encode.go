@@ -126,6 +126,9 @@ func (w *Encoded) begin(status int) {
 	}
 }
 
+// Codings are those in which an answer with an entity tag may have been sent.
+var Codings = []string{"gzip", "zstd"}
+
 // EncodedTag returns the entity tag of an answer in a coding. A strong tag identifies bytes, so
 // each coding needs one.
 func EncodedTag(tag, coding string) string { return strings.TrimSuffix(tag, `"`) + "-" + coding + `"` }
@@ -190,7 +193,7 @@ func (w *Encoded) Release() {
 	<-w.encoders.sem
 }
 
-// Condition is the header If-None-Match of a request (RFC 9110, section 13.1.2).
+// Condition is the header If-None-Match or If-Match of a request (RFC 9110, section 13.1).
 type Condition struct {
 	Any  bool     // "*": matches every representation
 	tags []string // opaque tags with their quotes, without W/
@@ -205,8 +208,26 @@ const blank = ", \t"
 // IfNoneMatch parses the header If-None-Match. It returns nil without the header, and a problem if
 // the value is neither "*" nor a list of entity tags: a malformed condition of a write must not
 // count as absent.
-func IfNoneMatch(r *http.Request) (*Condition, error) {
-	given := r.Header.Values("If-None-Match")
+func IfNoneMatch(r *http.Request) (*Condition, error) { return condition(r, "If-None-Match") }
+
+// IfMatch is IfNoneMatch for the header If-Match. Weak tags match nothing. A tag may have the suffix of
+// a coding in which the answer with the tag was sent.
+func IfMatch(r *http.Request) (*Condition, error) {
+	c, err := condition(r, "If-Match")
+	if c != nil {
+		for i, tag := range c.tags {
+			for _, coding := range Codings {
+				if plain, ok := strings.CutSuffix(tag, "-"+coding+`"`); ok {
+					c.tags[i] = plain + `"`
+				}
+			}
+		}
+	}
+	return c, err
+}
+
+func condition(r *http.Request, header string) (*Condition, error) {
+	given := r.Header.Values(header)
 	if len(given) == 0 {
 		return nil, nil
 	}
@@ -218,16 +239,14 @@ func IfNoneMatch(r *http.Request) (*Condition, error) {
 	for rest := strings.TrimLeft(text, blank); rest != ""; rest = strings.TrimLeft(rest, blank) {
 		tag := entityTag.FindStringSubmatch(rest)
 		if tag == nil {
-			return nil, badCondition(text)
+			return nil, problem.BadField(header, "want * or entity tags in quotes, given %s", problem.Quote(text))
 		}
-		c.tags = append(c.tags, tag[1])
+		if header == "If-None-Match" || !strings.HasPrefix(rest, "W/") {
+			c.tags = append(c.tags, tag[1])
+		}
 		rest = rest[len(tag[0]):]
 	}
 	return c, nil
-}
-
-func badCondition(text string) error {
-	return problem.BadField("If-None-Match", "want * or entity tags in quotes, given %s", problem.Quote(text))
 }
 
 // Matches reports whether the client has the representation with this entity tag. The comparison is

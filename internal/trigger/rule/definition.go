@@ -94,7 +94,12 @@ type Definition struct {
 	Created int64   `json:"created"`
 	// Border is the source of At and Created.
 	Border Border `json:"border,omitempty"`
+	// Offset is that of the definition's record. Only the rows of the engine's file have it.
+	Offset int64 `json:"offset,omitempty"`
 }
+
+// Tag names a stored definition. Every change that is stored has another one.
+func Tag(version int, offset int64) string { return fmt.Sprintf("%d.%d", version, offset) }
 
 // Border is the kind of instant that divides the past of a version from its future.
 type Border string
@@ -232,7 +237,14 @@ func ParseStored(value []byte) (s *Stored, err error) {
 }
 
 // Encode is the value of the record.
-func (d *Definition) Encode() ([]byte, error) { return json.Marshal(d) }
+func (d *Definition) Encode() ([]byte, error) {
+	record := *d
+	record.Offset = 0
+	return record.EncodeRow()
+}
+
+// EncodeRow is the definition as in the engine's file.
+func (d *Definition) EncodeRow() ([]byte, error) { return json.Marshal(d) }
 
 // Warnings lists likely mistakes of an author.
 func Warnings(d *Definition) (list []string) {

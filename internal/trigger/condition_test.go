@@ -1,0 +1,182 @@
+package trigger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+func tagged(tag string) Condition { return func(h *Head) bool { return h != nil && h.Tag() == tag } }
+
+func absent(h *Head) bool { return h == nil }
+
+func tagOf(t *testing.T, e *Engine, id string) string {
+	t.Helper()
+	h, err := e.Head(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stored, err := e.Stored(t.Context(), id)
+	if err != nil || rule.Tag(stored.Version, stored.Offset) != h.Tag() {
+		t.Fatalf("the tag is %s, that of the file %d.%d, %v", h.Tag(), stored.Version, stored.Offset, err)
+	}
+	return h.Tag()
+}
+
+// TestTags: every change that is stored has another tag. All brokers have the same, after a restart and
+// with a new file too.
+func TestTags(t *testing.T) {
+	log := newLog()
+	leader, path := log.broker(true), filepath.Join(t.TempDir(), "triggers.db")
+	e := running(t, leader, path)
+	put(t, e, newDefinition(t, "other", "A"))
+	d := newDefinition(t, "t", "A THEN B")
+	seen := map[string]bool{}
+	for i, change := range []func(){
+		func() {},
+		func() { d.Text = "A  then B" },
+		func() { d.Deliver = json.RawMessage(`{"url":"https://x.example"}`) },
+		func() { d.Status = rule.Paused },
+		func() { d = newDefinition(t, "t", "A THEN C") },
+		func() { d.Text = "A then C" },
+		func() {},
+	} {
+		change()
+		p := put(t, e, d)
+		if tag := tagOf(t, e, "t"); tag != p.Tag || seen[tag] {
+			t.Errorf("change %d: the tag is %s, that of the put %s, after %v", i, tag, p.Tag, seen)
+		}
+		seen[p.Tag] = true
+	}
+	for _, paused := range []bool{true, false} {
+		if err := e.Pause(t.Context(), "t", paused); err != nil {
+			t.Fatal(err)
+		}
+		if tag := tagOf(t, e, "t"); seen[tag] {
+			t.Errorf("a change of the status keeps the tag %s", tag)
+		} else {
+			seen[tag] = true
+		}
+	}
+	want := tagOf(t, e, "t")
+	_ = e.Close()
+	for name, other := range map[string]*Engine{
+		"restart": running(t, leader, path), "new file": running(t, log.broker(true), ""), "follower": running(t, log.broker(false), ""),
+	} {
+		sebtest.Eventually(t, name, func() bool { h, err := other.Head("t"); return err == nil && h.Tag() == want })
+		if got := tagOf(t, other, "t"); got != want {
+			t.Errorf("%s: the tag is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestPutIf: a change whose condition does not hold changes nothing. If it is already stored, it
+// succeeds, with encrypted secrets too.
+func TestPutIf(t *testing.T) {
+	log := newLog()
+	b := log.broker(true)
+	end := func() int64 {
+		topic, ok := log.Topic("triggers")
+		if !ok {
+			return 0
+		}
+		p, _ := b.Position(topic.ID)
+		return p.Topics[0][0].Next
+	}
+	e, _ := opened(t, b, sealing(ringOf(t, secrets.NewKey())))
+	fails := func(what string, d rule.Definition, is Condition, stored string) {
+		t.Helper()
+		was := end()
+		_, err := e.PutIf(t.Context(), d, is)
+		fault, ok := errors.AsType[*ConditionError](err)
+		if !ok || fault.ID != d.ID || (fault.Stored == nil) != (stored == "") || stored != "" && fault.Stored.Tag() != stored || end() != was {
+			t.Errorf("%s: %v, and %d records", what, err, end()-was)
+		}
+	}
+	succeeds := func(what string, d rule.Definition, is Condition, records int64) Put {
+		t.Helper()
+		was := end()
+		p, err := e.PutIf(t.Context(), d, is)
+		if err != nil || end() != was+records || p.Tag != tagOf(t, e, d.ID) {
+			t.Errorf("%s: %+v, %v, and %d records", what, p, err, end()-was)
+		}
+		return p
+	}
+	d := secretive("t")
+	fails("no trigger", d, tagged("1.0"), "")
+	if _, ok := log.Topic("events"); ok {
+		t.Error("a refused change created a topic")
+	}
+	first := succeeds("a new trigger", d, absent, 1)
+	if again := succeeds("a repeated creation", d, absent, 0); again.Tag != first.Tag || again.Version != 1 || len(again.Names) != 1 || len(again.History) != 1 {
+		t.Errorf("%+v, want %+v", again, first)
+	}
+	changed := secretive("t")
+	changed.Deliver = json.RawMessage(`{"headers":{"A":"<other>"}, "url":"https://x.example?a&b","secrets":["` + canarySecret + `"]}`)
+	fails("another trigger", changed, absent, first.Tag)
+	second := succeeds("a change", changed, tagged(first.Tag), 1)
+	succeeds("a repeated change", changed, tagged(first.Tag), 0)
+	fails("an outdated change", d, tagged(first.Tag), second.Tag)
+	changed.Status = rule.Paused
+	fails("an outdated status", changed, tagged(first.Tag), second.Tag)
+	changed.Text = "a"
+	third := succeeds("another notation", changed, tagged(second.Tag), 1)
+	if err := e.DeleteIf(t.Context(), "t", tagged(second.Tag)); !errors.As(err, new(*ConditionError)) {
+		t.Errorf("an outdated deletion: %v", err)
+	}
+	if err := e.DeleteIf(t.Context(), "t", tagged(third.Tag)); err != nil {
+		t.Error(err)
+	}
+	if err := e.DeleteIf(t.Context(), "t", tagged(third.Tag)); !errors.Is(err, ErrUnknownTrigger) {
+		t.Errorf("a second deletion: %v", err)
+	}
+	fails("a deleted trigger", changed, tagged(third.Tag), "")
+	if fourth := succeeds("a trigger with the old ID", d, absent, 1); fourth.Tag == first.Tag {
+		t.Errorf("it has the tag of a deleted one, %s", first.Tag)
+	}
+	follower, _ := opened(t, log.broker(false))
+	if _, err := follower.PutIf(t.Context(), d, absent); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("a follower: %v", err)
+	}
+}
+
+// TestPutIfConcurrently: of several changes of one stored trigger at once, one succeeds.
+func TestPutIfConcurrently(t *testing.T) {
+	const clients, rounds = 16, 10
+	e := running(t, newLog().broker(true), "")
+	tag := put(t, e, newDefinition(t, "t", "A")).Tag
+	for round := range rounds {
+		var wins atomic.Int32
+		var winner atomic.Pointer[Put]
+		var all sync.WaitGroup
+		for i := range clients {
+			all.Go(func() {
+				d := newDefinition(t, "t", fmt.Sprintf("A THEN B%d", i))
+				if i%2 == 0 { // no new version
+					d = newDefinition(t, "t", "A")
+					d.Deliver = json.RawMessage(fmt.Sprintf(`{"url":"https://%d.example/%d"}`, i, round))
+				}
+				p, err := e.PutIf(t.Context(), d, tagged(tag))
+				if fault, ok := errors.AsType[*ConditionError](err); err != nil && (!ok || fault.Stored.Tag() == tag) {
+					t.Error(err)
+				} else if err == nil {
+					wins.Add(1)
+					winner.Store(&p)
+				}
+			})
+		}
+		all.Wait()
+		if wins.Load() != 1 || winner.Load().Tag != tagOf(t, e, "t") {
+			t.Fatalf("round %d: %d changes succeeded, the last as %+v; %s is stored", round, wins.Load(), winner.Load(), tagOf(t, e, "t"))
+		}
+		tag = winner.Load().Tag
+	}
+}
