@@ -10,14 +10,18 @@ import (
 
 // Bounds of the search for examples, so that its time is linear in the length of a filter.
 const (
-	maxAttempts = 8 // choices of the operands of ORs
-	maxVaried   = 8 // properties that are varied, and comparisons with each
+	maxSlots    = 64 // properties of a filter with examples
+	maxAttempts = 8  // choices of the operands of ORs
+	maxVaried   = 8  // properties that are varied, and comparisons with each
 )
 
 // Examples returns data that matches, and data that does not match and differs from it in one
 // property, or in more if one is not enough. The values are those of the filter, or next to them.
-// match is nil if none was found.
+// match is nil if none was found, or if the filter has many properties.
 func (f *dataFilter) Examples() (match []form.Property, misses [][]form.Property) {
+	if f.slots > maxSlots {
+		return nil, nil
+	}
 	x := exampler{f, make([][]*filter, f.slots)}
 	f.each(func(is *filter) {
 		if x.of[is.slot] = append(x.of[is.slot], is); len(x.of[is.slot]) > maxVaried {

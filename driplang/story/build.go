@@ -27,9 +27,16 @@ type builder struct {
 	now     int64 // end of the history so far
 	steps   int   // forms that may still be visited
 	// choice is the number of the AND or OR that takes another operand first, in the order of visits,
-	// and other is that operand. options has the number of operands of each that was visited.
+	// and other is that operand. options has those that were visited.
 	choice, other int
-	options       []int
+	options       []option
+	long          bool // it has too many events
+}
+
+// option is an AND or OR with several operands.
+type option struct {
+	op       form.Op
+	operands int
 }
 
 // maxVisits bounds the visits of one way through a form.
@@ -62,14 +69,14 @@ func (b *builder) make(f *form.Form, anchor int64, in span) (done int64, ok bool
 		}
 		return b.make(f.Kids[1], done, in)
 	case form.Or:
-		return b.make(f.Kids[b.choose(len(f.Kids))], anchor, in)
+		return b.make(f.Kids[b.choose(form.Or, len(f.Kids))], anchor, in)
 	}
 	return b.all(f, anchor, in)
 }
 
 // choose returns the operand to take, or to take first.
-func (b *builder) choose(n int) int {
-	b.options = append(b.options, n)
+func (b *builder) choose(op form.Op, n int) int {
+	b.options = append(b.options, option{op, n})
 	if len(b.options)-1 == b.choice {
 		return b.other % n
 	}
@@ -87,7 +94,7 @@ func (b *builder) all(f *form.Form, anchor int64, in span) (done int64, ok bool)
 		}
 	}
 	if len(events) > 1 {
-		i := b.choose(len(events))
+		i := b.choose(form.And, len(events))
 		events = append(slices.Clone(events[i:]), events[:i]...)
 	}
 	for _, k := range append(events, absent...) {
@@ -103,11 +110,23 @@ func (b *builder) all(f *form.Form, anchor int64, in span) (done int64, ok bool)
 // events appends the events of a leaf.
 func (b *builder) events(f *form.Form, in span) (done int64, ok bool) {
 	e := b.kinds[f.Kind]
-	if e == nil || len(b.history)+f.Need > MaxEvents {
+	b.long = b.long || len(b.history)+f.Need > MaxEvents
+	if e == nil || b.long {
 		return 0, false
 	}
+	step := int64(0) // between two of them
 	for i := range f.Need {
 		at, ok := b.next(in, int64(f.Need-i))
+		if last := b.now; i > 0 {
+			if step == 0 {
+				step = at - last
+			}
+			if last+step < in.high {
+				at = last + step
+			}
+		} else if len(b.history) > 0 && in.high < math.MaxInt64 {
+			step = at - b.history[len(b.history)-1].at
+		}
 		if !ok {
 			return 0, false
 		}
@@ -140,11 +159,12 @@ func (b *builder) next(in span, left int64) (at int64, ok bool) {
 // anyTime is an unbounded window.
 var anyTime = span{math.MinInt64, math.MaxInt64}
 
-// way returns the history of one way through a form, and the options of all ways.
-func (s *samples) way(f *form.Form, choice, other int) (history, []int) {
-	b := builder{samples: s, steps: maxVisits, choice: choice, other: other}
-	if _, ok := b.make(f, 0, anyTime); !ok {
+// way returns the history of one way through the form, and its options.
+func (t *teller) way(choice, other int) (history, []option) {
+	b := builder{samples: t.samples, steps: maxVisits, choice: choice, other: other}
+	if _, ok := b.make(t.root, 0, anyTime); !ok {
 		b.history = nil
+		t.truncated = t.truncated || b.long || b.steps < 0
 	}
 	return b.history, b.options
 }

@@ -28,54 +28,84 @@ type Change struct {
 }
 
 // equal reports whether the events and the times between them are the same.
-func (h history) equal(other history) bool {
-	for i := range h {
-		if i >= len(other) || !h[i].same(other[i].sample) || h[i].at-h[0].at != other[i].at-other[0].at {
+func (h history) equal(other history) bool { return h.equalBut(-1, other, -1) }
+
+// equalBut is equal without event i of h and event j of other; -1: with all.
+func (h history) equalBut(i int, other history, j int) bool {
+	a, b, shift, first := 0, 0, int64(0), true
+	for {
+		if a == i {
+			a++
+		}
+		if b == j {
+			b++
+		}
+		if a >= len(h) || b >= len(other) {
+			return a >= len(h) && b >= len(other)
+		}
+		if first {
+			shift, first = other[b].at-h[a].at, false
+		}
+		if !h[a].same(other[b].sample) || other[b].at-h[a].at != shift {
 			return false
 		}
+		a++
+		b++
 	}
-	return len(h) == len(other)
 }
 
-// change returns the only difference of two histories.
-func change(from, to history) (Change, bool) {
+// change returns the only difference of two histories. If either of two events could have moved, it is
+// the one that is not in the plainest history, or later in it.
+func change(from, to, plainest history) (Change, bool) {
 	switch len(to) - len(from) {
 	case 1:
 		for j := len(to) - 1; j >= 0; j-- {
-			if from.equal(to.without(j)) {
+			if from.equalBut(-1, to, j) {
 				return Change{Added, -1, j}, true
 			}
 		}
 	case -1:
 		for i := len(from) - 1; i >= 0; i-- {
-			if to.equal(from.without(i)) {
+			if to.equalBut(-1, from, i) {
 				return Change{Removed, i, -1}, true
 			}
 		}
 	case 0:
-		return changeOf(from, to)
+		return changeOf(from, to, plainest)
 	}
 	return Change{}, false
 }
 
-func changeOf(from, to history) (Change, bool) {
-	for i := range from {
-		if other := slices.Clone(from); !from[i].same(to[i].sample) {
-			if other[i].sample = to[i].sample; to.equal(other) {
-				return Change{Replaced, i, i}, true
-			}
-			break
+func changeOf(from, to, plainest history) (Change, bool) {
+	differ := 0 // the first place with another event
+	for differ < len(from) && from[differ].same(to[differ].sample) {
+		differ++
+	}
+	if differ == len(from) {
+		return changeOfTime(from, to)
+	}
+	other := slices.Clone(from)
+	if other[differ].sample = to[differ].sample; to.equal(other) {
+		return Change{Replaced, differ, differ}, true
+	}
+	best, rank := Change{}, -1
+	try := func(i, j int) { // moves to another place
+		if r := plainest.rank(to[j].sample); r > rank && from[i].same(to[j].sample) && from.equalBut(i, to, j) {
+			best, rank = Change{Moved, i, j}, r
 		}
 	}
-	if len(from) < 2 {
-		return Change{}, false
+	for k := range from {
+		try(differ, k)
+		try(k, differ)
 	}
-	for j := len(to) - 1; j >= 0; j-- {
-		rest := to.without(j)
-		for i := len(from) - 1; i >= 0; i-- {
-			if from[i].same(to[j].sample) && rest.equal(from.without(i)) {
-				return Change{Moved, i, j}, true
-			}
+	return best, rank >= 0
+}
+
+// changeOfTime is change for the same events in the same order.
+func changeOfTime(from, to history) (Change, bool) {
+	for j := len(to) - 1; j > 0; j-- {
+		if from.equalBut(j, to, j) {
+			return Change{Moved, j, j}, true
 		}
 	}
 	for k := 1; k < len(from); k++ {
@@ -90,18 +120,19 @@ func changeOf(from, to history) (Change, bool) {
 	return Change{}, false
 }
 
-// shift returns how much later the changed event is.
-func (c Change) shift(from, to history) int64 {
-	at := func(h history, i int) int64 { // relative to another event
-		if i == 0 && c.Kind == Moved && len(h) > 1 {
-			return h[0].at - h[1].at
+// rank returns the place of the first such event, or the length if there is none.
+func (h history) rank(e *sample) int {
+	for i := range h {
+		if h[i].same(e) {
+			return i
 		}
-		return h[i].at - h[0].at
 	}
-	if c.Kind == Moved && (c.From == 0) != (c.To == 0) {
-		return 0 // it is before the others, or after some
-	}
-	return at(to, c.To) - at(from, c.From)
+	return len(h)
+}
+
+// shift returns how much later the changed event is, if it is at the same place of the order.
+func (c Change) shift(from, to history) int64 {
+	return to[c.To].at - to[0].at - (from[c.From].at - from[0].at)
 }
 
 // text returns a change in English.
@@ -129,7 +160,7 @@ func (c Change) text(from, to history) string {
 		}
 		return to.ref(c.To) + " comes " + later(c.shift(from, to))
 	case Delayed:
-		return to.ref(c.To) + " and the events after it come " + later(c.shift(from, to))
+		return to.ref(c.To) + " comes " + later(c.shift(from, to)) + ", with the events after it"
 	}
 	return ""
 }

@@ -2,10 +2,15 @@ package story
 
 import (
 	"slices"
+
+	"github.com/sebbroker/seb/driplang/internal/form"
 )
 
 // maxWays bounds the ways through the form that are tried.
-const maxWays = 64
+const maxWays = 16
+
+// maxOthers bounds the stories of an expression for which none fires.
+const maxOthers = 3
 
 // stories finds and chooses the stories.
 func (t *teller) stories() []Story {
@@ -21,10 +26,13 @@ func (t *teller) stories() []Story {
 			c.class = otherWay
 			t.add(c)
 		}
-		t.block(base[0])
+		for _, c := range fire[:min(3, len(fire))] {
+			t.block(c)
+		}
 		t.move(base[0])
-		t.omit(base[0])
 		t.wait(base[0])
+		t.omit(base[0])
+		t.swap(base[0])
 		t.edge(t.found[:len(t.found):len(t.found)])
 	} else {
 		for _, c := range other[1:] {
@@ -39,22 +47,27 @@ func (t *teller) stories() []Story {
 // fires, it looks among all short ones.
 func (t *teller) ways() (fire, other []*candidate) {
 	take := func(h history) {
-		switch c := t.try(plainest, h, nil); {
+		switch c := t.try(plainest, h); {
 		case c == nil:
 		case c.end.fires:
 			fire = append(fire, c)
-		case len(other) < MaxStories:
+		case len(other) < maxOthers:
 			other = append(other, c)
 		}
 	}
-	first, options := t.way(t.root, -1, 0)
+	first, options := t.way(-1, 0)
 	take(first)
 	n := 1
-	for choice, operands := range options {
-		for i := 1; i < operands && n < maxWays; i++ {
-			h, _ := t.way(t.root, choice, i)
-			take(h)
-			n++
+	for _, op := range []form.Op{form.Or, form.And} {
+		if op == form.And && len(fire) > 0 {
+			break // in another order of events: see swap
+		}
+		for choice, o := range options {
+			for i := 1; o.op == op && i < o.operands && n < maxWays; i++ {
+				h, _ := t.way(choice, i)
+				take(h)
+				n++
+			}
 		}
 	}
 	if len(fire) == 0 {
@@ -99,31 +112,49 @@ func (t *teller) enumerate(take func(history), enough func() bool) {
 	}
 }
 
-// choose returns at most MaxStories candidates in the order of an answer: the first of each class,
-// then the second, and so on. The two of a boundary stay together.
+// turns are the classes in the order of their use.
+var turns = []class{
+	plainest, blocked, undecided, boundary, outside, otherData, otherWay, missing, outside, otherData, boundary, blocked, harmless, disorder, missing, harmless,
+}
+
+// few is the number of stories without more boundaries.
+const few = 8
+
+// choose returns at most MaxStories candidates in the order of an answer. It takes the classes in
+// turns, and each candidate together with the one that it must be read with.
 func choose(found []*candidate) (list []*candidate) {
 	var byClass [classes][]*candidate
 	for _, c := range found {
 		byClass[c.class] = append(byClass[c.class], c)
 	}
-	n := [classes]int{}
-	total := 0
-	for more := true; more && total < MaxStories; {
+	has := func(c *candidate) bool { return slices.ContainsFunc(list, c.same) }
+	for more := true; more; {
 		more = false
-		for _, c := range []class{plainest, blocked, boundary, undecided, outside, otherData, otherWay, missing, disorder, harmless} {
-			take := 1
-			if c == boundary {
-				take = 2
+		for _, turn := range turns {
+			byClass[turn] = slices.DeleteFunc(byClass[turn], has)
+			if len(byClass[turn]) == 0 {
+				continue
 			}
-			if n[c]+take <= len(byClass[c]) && total+take <= MaxStories {
-				n[c] += take
-				total += take
-				more = true
+			c := byClass[turn][0]
+			byClass[turn], more = byClass[turn][1:], true
+			add := []*candidate{c}
+			if c.with != nil && !has(c.with) {
+				add = append(add, c.with)
+			}
+			most := few
+			if turn == boundary {
+				most = MaxStories
+			}
+			if len(list)+len(add) <= most {
+				list = append(list, add...)
 			}
 		}
 	}
-	for c := range classes {
-		list = append(list, byClass[c][:n[c]]...)
-	}
+	slices.SortStableFunc(list, func(a, b *candidate) int { return compare(int64(a.class), int64(b.class)) })
 	return list
+}
+
+// same reports whether two candidates are the same story.
+func (c *candidate) same(d *candidate) bool {
+	return c.history.equal(d.history) && c.outcome() == d.outcome()
 }

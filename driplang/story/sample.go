@@ -22,7 +22,14 @@ type samples struct {
 	kinds  []*sample   // by kind: the plainest one that matches; nil if none was found
 	misses [][]*sample // by kind: events that differ from it in their data and do not match
 	filter map[string]bool
+	lacks  bool // an event, or data that differs, because of its bounds
 }
+
+// maxMisses bounds the events that differ from one that matches.
+const maxMisses = 3
+
+// maxMatches bounds the evaluations of filters for events that do not match.
+const maxMatches = 2000
 
 func newSamples(p *monitor.Program, kinds []form.Kind) *samples {
 	s := &samples{kinds: make([]*sample, len(kinds)), misses: make([][]*sample, len(kinds)), filter: map[string]bool{}}
@@ -33,6 +40,10 @@ func newSamples(p *monitor.Program, kinds []form.Kind) *samples {
 		byName[name] = append(byName[name], e)
 		return e
 	}
+	same, cost := map[string]int{}, 0 // kinds of each name
+	for _, k := range kinds {
+		same[k.Name]++
+	}
 	for i, k := range kinds {
 		if k.Where == nil {
 			add(k.Name, nil)
@@ -41,10 +52,15 @@ func newSamples(p *monitor.Program, kinds []form.Kind) *samples {
 		s.filter[k.Name] = true
 		match, others := k.Where.Examples()
 		if match == nil {
+			s.lacks = true
 			continue
 		}
 		add(k.Name, match)
-		for _, props := range others {
+		for _, props := range others[:min(maxMisses, len(others))] {
+			if cost += same[k.Name]; cost > maxMatches {
+				s.lacks = true
+				break
+			}
 			misses[i] = append(misses[i], add(k.Name, props))
 		}
 	}
@@ -76,9 +92,16 @@ func count(k monitor.Kinds) (n int) {
 // same reports whether two events are equal, apart from their time.
 func (e *sample) same(f *sample) bool { return e.name == f.name && e.data == f.data }
 
+// textWords are the words of texts that could be mistaken for a name, or a name for them.
+const textWords = " after and apart as at before comes decided does earlier events exactly fewer fires first for instead is it later less missing more not " +
+	"nothing of once one same seen than that the time times twice with without yet "
+
 // subject returns an event in English.
 func (e *sample) subject() string {
 	name := driplang.FormatName(e.name)
+	if name == e.name && strings.Contains(textWords, " "+strings.ToLower(name)+" ") {
+		name = `"` + name + `"`
+	}
 	if len(e.props) == 0 {
 		return name
 	}

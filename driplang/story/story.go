@@ -16,7 +16,7 @@ import (
 // Limits of an answer.
 const (
 	// MaxStories is the maximum number of stories of an expression.
-	MaxStories = 8
+	MaxStories = 10
 	// MaxEvents is the maximum number of events of a story.
 	MaxEvents = 64
 	// maxData bounds the data of the events of a story together, in bytes.

@@ -15,7 +15,7 @@ type class uint8
 const (
 	plainest  class = iota // the first that fires
 	otherWay               // another way to fire
-	blocked                // with an event that prevents it
+	blocked                // with an event that prevents it, or postpones it
 	outside                // an event outside its window
 	otherData              // an event with other data
 	missing                // an event less
@@ -32,7 +32,10 @@ type candidate struct {
 	history history
 	end     ending
 	until   int64 // undecided: when the story ends
-	from    *candidate
+	// with is the story without which this one says little; nil: none.
+	with *candidate
+	// event is the index of an event whose time is told relative to that of another one, anchor; 0: none.
+	event, anchor int
 }
 
 func (c *candidate) outcome() Outcome {
@@ -45,8 +48,14 @@ func (c *candidate) outcome() Outcome {
 	return DoesNotFire
 }
 
+// perEvent is the work beside the monitor for an event of a history.
+const perEvent = 10
+
 // try evaluates a history that is not known yet. It returns nil if it is, or if no work is left.
-func (t *teller) try(c class, h history, from *candidate) *candidate {
+func (t *teller) try(c class, h history) *candidate {
+	if !t.spend(perEvent * len(h)) {
+		return nil
+	}
 	size := 0
 	var key strings.Builder
 	for _, e := range h {
@@ -65,7 +74,7 @@ func (t *teller) try(c class, h history, from *candidate) *candidate {
 		return nil
 	}
 	t.seen[key.String()] = true
-	return &candidate{class: c, history: h, end: end, from: from}
+	return &candidate{class: c, history: h, end: end}
 }
 
 // add keeps a candidate. It accepts nil.
@@ -124,72 +133,109 @@ func (c *candidate) gaps() (list []gap) {
 	if end := c.end.at; end > h[len(h)-1].at {
 		list = append(list, gap{h[len(h)-1].at, end})
 	}
-	return append(list, gap{h[0].at - usual, h[0].at})
+	return append(list, gap{h[0].at - 2*usual, h[0].at})
 }
 
 // block inserts what must not happen.
 func (t *teller) block(base *candidate) {
+	h := base.history
 	for _, f := range t.blockers() {
-		var block *candidate
-		var list history
-		for _, g := range base.gaps() {
-			if list = t.in(f, g); list == nil {
-				continue
-			}
-			c := t.try(blocked, base.history.insert(list), base)
-			if c != nil && !c.end.fires {
-				block = c
-				break
-			}
+		block, list := t.blockBy(base, f)
+		if block != nil {
+			block.with = base
+			t.add(block)
 		}
-		if block == nil {
+		switch {
+		case len(list) == 0:
 			continue
-		}
-		t.add(block)
-		if len(list) > 1 { // one event less does not block
-			if c := t.try(harmless, base.history.insert(list[:len(list)-1]), block); c != nil && c.end.fires {
+		case block != nil && len(list) > 1: // one event less does not block
+			if c := t.try(otherWay, h.insert(list[:len(list)-1])); c != nil && c.end.fires {
+				block.with = c
 				t.add(c)
 			}
 			continue
 		}
-		for _, at := range []int64{base.history[0].at + beyond(base.end.at-base.history[0].at), base.history[0].at - usual} {
-			if c := t.try(harmless, base.history.insert(history{{list[0].sample, at}}), block); c != nil && c.end.fires && c.end.at == base.end.at {
+		late := h[0].at + beyond(base.end.at-h[0].at)
+		if !base.end.byTime {
+			late = base.end.at + usual
+		}
+		for _, at := range []int64{late, h[0].at - usual} {
+			if c := t.try(harmless, h.insert(history{{list[0].sample, at}})); c != nil && c.end.fires && c.end.at == base.end.at {
 				t.add(c)
 			}
 		}
 	}
+}
+
+// blockBy inserts the events of a form where they prevent a story from firing, or postpone it. It
+// returns the story, nil if there is no such place, and the events.
+func (t *teller) blockBy(base *candidate, f *form.Form) (block *candidate, list history) {
+	for _, g := range base.gaps() {
+		events := t.in(f, g)
+		if events == nil {
+			continue
+		}
+		c := t.try(blocked, base.history.insert(events))
+		if c != nil && !c.end.fires {
+			return c, events
+		}
+		postponed := c != nil && c.end.at > base.end.at && g.from >= base.history[0].at
+		if postponed && block == nil {
+			block = c
+		}
+		if postponed || list == nil {
+			list = events
+		}
+	}
+	return block, list
 }
 
 // in returns the events of a form within a gap.
 func (t *teller) in(f *form.Form, g gap) history {
 	b := builder{samples: t.samples, steps: maxVisits, now: g.from, choice: -1, history: history{{at: g.from}}}
-	if _, ok := b.make(f, g.from, span{math.MinInt64, g.to - 1}); !ok {
+	if _, ok := b.make(f, g.from, span{math.MinInt64, g.to}); !ok || len(b.history) == 1 || b.history[len(b.history)-1].at >= g.to {
 		return nil
 	}
 	return b.history[1:]
 }
 
-// move moves single events out of their windows, and swaps two.
+// move moves events out of their windows, each with the events after it.
 func (t *teller) move(base *candidate) {
+	for j := 1; j < len(base.history); j++ {
+		if j+1 < len(base.history) && base.history[j].same(base.history[j+1].sample) {
+			continue
+		}
+		t.add(t.moved(base, j, beyond))
+		t.add(t.moved(base, j, func(d int64) int64 { return between(0, d) }))
+	}
+}
+
+// moved moves event j to a time that follows from a duration of the expression, such that the history
+// does not fire.
+func (t *teller) moved(base *candidate, j int, to func(window int64) int64) *candidate {
 	h := base.history
-	for j := 1; j < len(h); j++ {
-		for i := range j {
-			for _, d := range t.windows {
-				for _, at := range []int64{h[i].at + beyond(d), h[i].at + between(0, d)} {
-					moved := slices.Clone(h)
-					for k := j; k < len(h); k++ { // and the events after it
-						moved[k].at += at - h[j].at
-					}
-					if at <= h[j-1].at || at == h[j].at {
-						continue
-					}
-					if c := t.try(outside, moved, base); c != nil && !c.end.fires {
-						t.add(c)
-					}
-				}
+	for i := j - 1; i >= 0 && t.work >= 0; i-- {
+		for _, d := range t.windows {
+			at := h[i].at + to(d)
+			if at <= h[j-1].at || at == h[j].at {
+				continue
+			}
+			moved := slices.Clone(h)
+			for k := j; k < len(h); k++ {
+				moved[k].at += at - h[j].at
+			}
+			if c := t.try(outside, moved); c != nil && !c.end.fires {
+				c.event, c.anchor = j, i
+				return c
 			}
 		}
 	}
+	return nil
+}
+
+// swap exchanges the order of two events.
+func (t *teller) swap(base *candidate) {
+	h := base.history
 	for j := 1; j < len(h); j++ {
 		at := h[0].at - usual
 		if j > 1 {
@@ -198,32 +244,35 @@ func (t *teller) move(base *candidate) {
 		if h[j].same(h[j-1].sample) {
 			continue
 		}
-		c := t.try(disorder, h.without(j).insert(history{{h[j].sample, at}}), base)
+		c := t.try(disorder, h.without(j).insert(history{{h[j].sample, at}}))
 		if c != nil && c.end.fires {
+			if end, ok := t.run(h.without(j)); !ok || end.fires { // without it, too
+				continue
+			}
 			c.class = otherWay
 		}
 		t.add(c)
 	}
 }
 
-// omit removes events, or changes their data.
+// omit removes events, the last first, or changes their data.
 func (t *teller) omit(base *candidate) {
 	h := base.history
-	for j, e := range h {
-		if j > 0 && e.same(h[j-1].sample) {
+	for j, e := range slices.Backward(h) {
+		if j+1 < len(h) && e.same(h[j+1].sample) {
 			continue
 		}
-		if c := t.try(missing, h.without(j), base); c != nil && !c.end.fires {
+		if c := t.try(missing, h.without(j)); c != nil && !c.end.fires {
 			t.add(c)
 		}
 		for k, match := range t.kinds {
 			if match == nil || !match.same(e.sample) {
 				continue
 			}
-			for _, miss := range t.misses[k][:min(3, len(t.misses[k]))] {
+			for _, miss := range t.misses[k] {
 				other := slices.Clone(h)
 				other[j].sample = miss
-				if c := t.try(otherData, other, base); c != nil && !c.end.fires {
+				if c := t.try(otherData, other); c != nil && !c.end.fires {
 					t.add(c)
 				}
 			}
@@ -231,33 +280,46 @@ func (t *teller) omit(base *candidate) {
 	}
 }
 
-// wait ends a history before its value is decided.
+// maxWaits is the number of beginnings of a history that are tried for an undecided one.
+const maxWaits = 4
+
+// wait ends a history, or its beginning, before its value is decided.
 func (t *teller) wait(base *candidate) {
-	for n := len(base.history); n > 0; n-- {
-		h := base.history[:n]
-		last := h[n-1].at
-		end, ok := base.end, true
+	for n := len(base.history); n > max(0, len(base.history)-maxWaits); n-- {
+		c := base
 		if n < len(base.history) {
-			if end, ok = t.run(h); !ok {
-				return
+			if c = t.try(missing, base.history[:n]); c == nil {
+				continue
 			}
 		}
-		if end.at <= last+1 || end.events < n {
+		if n == len(base.history)-1 && !c.end.fires {
+			t.add(c)
+		}
+		last := base.history[n-1].at
+		if !c.end.byTime && c.end.fires || c.end.at <= last+1 {
 			continue
 		}
-		until := last + between(0, end.at-last)
-		if t.pending(h, until) {
-			t.add(&candidate{class: undecided, history: h, end: end, until: until, from: base})
+		until := t.middle(last, c.end.at)
+		if t.pending(c.history, until) {
+			t.add(&candidate{class: undecided, history: c.history, end: c.end, until: until, with: c})
 			return
 		}
 	}
 }
 
+// maxEdges is the number of windows whose ends are shown: as many as there is room for.
+const maxEdges = 3
+
 // edge finds the millisecond at which an event decides, for each window.
 func (t *teller) edge(bases []*candidate) {
+	found := 0
 	for _, d := range t.windows {
 		for _, base := range bases {
-			if t.edgeOf(base, d) {
+			if t.work < 0 || found == maxEdges {
+				return
+			}
+			if base.class != undecided && t.edgeOf(base, d) {
+				found++
 				break
 			}
 		}
@@ -266,7 +328,7 @@ func (t *teller) edge(bases []*candidate) {
 
 func (t *teller) edgeOf(base *candidate, d int64) bool {
 	h := base.history
-	at := func(j int, time int64) *candidate {
+	at := func(i, j int, time int64) *candidate {
 		if j > 0 && time <= h[j-1].at || j < len(h)-1 && time >= h[j+1].at {
 			return nil
 		}
@@ -276,19 +338,18 @@ func (t *teller) edgeOf(base *candidate, d int64) bool {
 		if !ok {
 			return nil
 		}
-		return &candidate{class: boundary, history: moved, end: end, from: base}
+		return &candidate{class: boundary, history: moved, end: end, event: j, anchor: i}
 	}
 	for j := 1; j < len(h); j++ {
-		for i := range j {
-			on := at(j, h[i].at+d)
+		for i := j - 1; i >= 0 && t.work >= 0; i-- {
+			on := at(i, j, h[i].at+d)
 			if on == nil {
 				continue
 			}
 			for _, off := range []int64{1, -1} {
-				if c := at(j, h[i].at+d+off); c != nil && c.end.fires != on.end.fires {
-					c.from = on
+				if c := at(i, j, h[i].at+d+off); c != nil && c.end.fires != on.end.fires {
+					on.with = c
 					t.add(on)
-					t.add(c)
 					return true
 				}
 			}

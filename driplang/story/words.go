@@ -9,17 +9,10 @@ import (
 
 // told returns the stories of candidates, each with its difference from an earlier one.
 func (t *teller) told(list []*candidate) []Story {
-	var kept []*candidate
-	stories := []Story{}
-	for _, c := range list {
-		if slices.ContainsFunc(kept, func(k *candidate) bool {
-			return k.history.equal(c.history) && k.outcome() == c.outcome()
-		}) {
-			continue
-		}
-		s := t.tell(c)
-		t.compare(c, &s, kept)
-		kept, stories = append(kept, c), append(stories, s)
+	stories := make([]Story, len(list))
+	for i, c := range list {
+		stories[i] = t.tell(c)
+		t.compare(c, &stories[i], list[:i])
 	}
 	return stories
 }
@@ -62,11 +55,16 @@ func (t *teller) compare(c *candidate, s *Story, earlier []*candidate) {
 			how = Change{Earlier, -1, -1}
 		} else {
 			var ok bool
-			if how, ok = change(k.history, c.history); !ok {
+			if how, ok = change(k.history, c.history, earlier[0].history); !ok {
 				continue
 			}
-			if cost = 2 * day; how.Kind == Moved || how.Kind == Delayed {
+			switch {
+			case how.Kind == Delayed, how.Kind == Moved && how.From == how.To:
 				cost = max(how.shift(k.history, c.history), -how.shift(k.history, c.history))
+			case how.Kind == Moved:
+				cost = 1 << 58
+			default:
+				cost = 1 << 57
 			}
 		}
 		if k.outcome() == c.outcome() {
@@ -76,7 +74,7 @@ func (t *teller) compare(c *candidate, s *Story, earlier []*candidate) {
 			best, s.DiffersFrom, s.Change = cost, i, how
 			s.Difference = how.text(k.history, c.history)
 			if how.Kind == Earlier {
-				s.Difference = "the same, " + t.since(c, c.until)
+				s.Difference = "the same, seen " + t.since(c, c.until)
 			}
 		}
 	}
@@ -85,25 +83,27 @@ func (t *teller) compare(c *candidate, s *Story, earlier []*candidate) {
 // text returns a story in English.
 func (t *teller) text(c *candidate) string {
 	h, end := c.history, c.end
-	text := t.events(h)
+	text := t.events(c)
 	last := len(h) - 1
-	quiet := func(until int64) string { return ", and nothing for " + words(until-h[last].at) + ": " }
+	quiet := func(until int64) string { return text + ", and nothing for " + words(until-h[last].at) + ": " }
 	switch {
 	case c.class == undecided:
-		return text + quiet(c.until) + "not decided yet"
-	case end.fires && !end.byTime && last == 0:
-		return text + ": fires at once"
-	case end.fires && !end.byTime && end.events == len(h):
-		return text + ": fires at " + h.ref(last)
-	case end.fires && !end.byTime:
-		return text + ": fires at " + h.ref(end.events-1) + ", before " + h.ref(end.events)
-	case end.fires && end.events == len(h):
-		return text + quiet(end.at) + "fires " + t.since(c, end.at)
-	case end.fires:
+		return quiet(c.until) + "not decided yet"
+	case end.fires && end.byTime && end.at == h[last].at:
+		return text + ": fires " + t.since(c, end.at)
+	case end.fires && end.byTime && end.events == len(h):
+		return quiet(end.at) + "fires " + t.since(c, end.at)
+	case end.fires && end.byTime:
 		return text + ": fires " + t.since(c, end.at) + ", before " + h.ref(end.events)
-	case end.at > h[last].at:
-		return text + quiet(end.at) + "does not fire"
-	case last == 0:
+	case end.fires && last == 0:
+		return text + ": fires at once"
+	case end.fires && end.events == len(h):
+		return text + ": fires at " + h.ref(last)
+	case end.fires:
+		return text + ": fires at " + h.ref(end.events-1) + ", before " + h.ref(end.events)
+	case c.class != boundary && slices.Contains(t.windows, end.at-h[last].at):
+		return quiet(end.at) + "does not fire"
+	case last == 0 || c.class != boundary && end.at > h[last].at:
 		return text + ", and nothing more: does not fire"
 	}
 	return text + ": does not fire"
@@ -127,26 +127,32 @@ func (t *teller) since(c *candidate, at int64) string {
 }
 
 // events returns the events of a history in English.
-func (t *teller) events(h history) string {
+func (t *teller) events(c *candidate) string {
+	h := c.history
 	var b strings.Builder
 	for i := 0; i < len(h); {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		n := h.run(i)
 		b.WriteString(h[i].subject())
-		switch {
-		case n > 2:
-			b.WriteString(" " + strconv.Itoa(n) + " times, " + words(h[i+1].at-h[i].at) + " apart")
-			if i > 0 {
-				b.WriteString(", the first " + t.when(h, i))
-			}
-			i += n
-			continue
-		case i > 0:
-			b.WriteString(" " + t.when(h, i))
+		n := h.run(i)
+		if i < c.event && c.event < i+n { // its time is told
+			n = c.event - i
 		}
-		i++
+		if n > 1 {
+			times := "twice"
+			if n > 2 {
+				times = strconv.Itoa(n) + " times"
+			}
+			b.WriteString(" " + times + ", " + words(h[i+1].at-h[i].at) + " apart")
+			if i > 0 {
+				b.WriteString(", the first")
+			}
+		}
+		if i > 0 {
+			b.WriteString(" " + t.when(c, i))
+		}
+		i += n
 	}
 	return b.String()
 }
@@ -160,29 +166,28 @@ func (h history) run(i int) int {
 	return n
 }
 
-// when says when an event is: after the one before, or after the first if that is a duration of the
-// expression.
-func (t *teller) when(h history, i int) string {
-	gap, total := h[i].at-h[i-1].at, h[i].at-h[0].at
+// when says when an event is.
+func (t *teller) when(c *candidate, i int) string {
+	h := c.history
+	from := i - 1
+	if c.event == i {
+		from = c.anchor
+	}
+	gap := h[i].at - h[from].at
+	text := words(gap)
 	switch {
 	case gap == 0:
 		return "at the same time"
-	case i > 1 && !t.close(gap) && t.close(total):
-		return t.exactly(total) + " after " + h.ref(0)
+	case c.class == boundary && c.event == i && slices.Contains(t.windows, gap):
+		text = "exactly " + text
 	}
-	return t.exactly(gap) + " later"
-}
-
-func (t *teller) exactly(millis int64) string {
-	if slices.Contains(t.windows, millis) {
-		return "exactly " + words(millis)
+	switch {
+	case from != i-1:
+		return text + " after " + h.ref(from)
+	case i == 1:
+		return text + " later"
 	}
-	return words(millis)
-}
-
-// close reports whether a duration is one of the expression, or a millisecond away.
-func (t *teller) close(millis int64) bool {
-	return slices.ContainsFunc(t.windows, func(d int64) bool { return d-1 <= millis && millis <= d+1 })
+	return text + " after that"
 }
 
 var ordinals = [...]string{"first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"}

@@ -2,6 +2,7 @@ package driplangtest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ type Expr struct {
 	millis int64
 }
 
-// Of converts an expression. Its filters may have members of one level and whole numbers.
+// Of converts an expression.
 func Of(e driplang.Expr) *Expr {
 	text, err := e.MarshalJSON()
 	if err != nil {
@@ -248,7 +249,6 @@ func (w *written) matches(e Event) bool {
 	return w.Where.matches(data)
 }
 
-// matches supports paths of one member and whole numbers.
 func (w *writtenFilter) matches(data any) bool {
 	switch {
 	case w.And != nil:
@@ -258,16 +258,52 @@ func (w *writtenFilter) matches(data any) bool {
 	case w.Not != nil:
 		return !w.Not.matches(data)
 	}
-	object, _ := data.(map[string]any)
-	have, isNumber := object[w.Property].(json.Number)
-	want, wantNumber := w.Value.(json.Number)
-	if !isNumber || !wantNumber {
-		same := object[w.Property] == w.Value
-		return w.Is == "=" && same || w.Is == "!=" && !same
+	for _, name := range members(w.Property) {
+		object, _ := data.(map[string]any)
+		data = object[name]
 	}
-	a, _ := have.Int64()
-	b, _ := want.Int64()
-	return map[string]bool{"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[w.Is]
+	switch want := w.Value.(type) {
+	case json.Number:
+		if have, ok := data.(json.Number); ok {
+			i, err := have.Int64()
+			if j, err2 := want.Int64(); err == nil && err2 == nil {
+				return compared(w.Is, i, j)
+			}
+			a, _ := have.Float64()
+			b, _ := want.Float64()
+			return compared(w.Is, a, b)
+		}
+	case string:
+		if have, ok := data.(string); ok {
+			return compared(w.Is, have, want)
+		}
+	default:
+		return w.Is == "=" && data == want || w.Is == "!=" && data != want
+	}
+	return w.Is == "!="
+}
+
+func compared[T cmp.Ordered](is string, a, b T) bool {
+	return map[string]bool{"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[is]
+}
+
+// members splits a path such as u."v w".z.
+func members(path string) (names []string) {
+	for path != "" {
+		if path[0] != '"' {
+			var name string
+			name, path, _ = strings.Cut(path, ".")
+			names = append(names, name)
+			continue
+		}
+		var name string
+		dec := json.NewDecoder(strings.NewReader(path))
+		if err := dec.Decode(&name); err != nil {
+			panic(err)
+		}
+		names, path = append(names, name), strings.TrimPrefix(path[dec.InputOffset():], ".")
+	}
+	return names
 }
 
 func (x *Expr) each(f func(*Expr)) {
