@@ -177,18 +177,27 @@ func (c *clause) parts(f func(*clause) bool) bool {
 	return !slices.ContainsFunc(c.kids, func(k *clause) bool { return !f(k) })
 }
 
-// several reports whether c may be true by several events of which only the first must follow its
-// guards. All events of a count must follow them.
+// several reports whether c may need several events, or the end of an absence, of which only the
+// first event must follow its guards. All events of a count must follow them.
 func (c *clause) several() bool {
 	switch {
 	case c.not:
 		return false
 	case c.kind == happens:
 		return c.sliding > 0
-	case c.kind == all && c.present() > 1, c.kind == sequence:
+	case c.kind == sequence:
 		return true
 	}
-	return slices.ContainsFunc(c.kids, (*clause).several)
+	instants := 0
+	for _, k := range c.kids {
+		if k.several() {
+			return true
+		}
+		if !k.guard() || c.within > 0 {
+			instants++
+		}
+	}
+	return c.kind == all && instants > 1 && !c.absence()
 }
 
 // once reports whether c is an event that happens at least once at any time, or that does not.
