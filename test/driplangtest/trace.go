@@ -16,12 +16,12 @@ import (
 type Traces struct {
 	events    []*written
 	durations []int64
-	values    map[string][]any // of a property, by its path
+	values    map[string]map[string][]any // of the properties of an event, by name and path
 }
 
 // TracesOf returns the traces of all expressions.
 func TracesOf(list ...driplang.Expr) *Traces {
-	t := &Traces{durations: []int64{0, 1}, values: make(map[string][]any)}
+	t := &Traces{durations: []int64{0, 1}, values: make(map[string]map[string][]any)}
 	for _, e := range list {
 		Of(e).each(func(x *Expr) {
 			if x.millis > 0 {
@@ -29,7 +29,12 @@ func TracesOf(list ...driplang.Expr) *Traces {
 			}
 			if x.op == "name" {
 				t.events = append(t.events, x.event)
-				x.event.Where.each(func(f *writtenFilter) { t.values[f.Property] = append(t.values[f.Property], f.Value) })
+				values := t.values[x.event.Event]
+				if values == nil {
+					values = make(map[string][]any)
+					t.values[x.event.Event] = values
+				}
+				x.event.Where.each(func(f *writtenFilter) { values[f.Property] = append(values[f.Property], f.Value) })
 			}
 		})
 	}
@@ -50,31 +55,40 @@ func (w *writtenFilter) each(do func(is *writtenFilter)) {
 	}
 }
 
-// History returns up to n events.
+// History returns up to n events. Times are often about a duration after an earlier event.
 func (t *Traces) History(r *rand.Rand, n int) []Event {
 	events := make([]Event, r.IntN(n+1))
 	at := int64(0)
 	for i := range events {
-		if gap := t.durations[r.IntN(len(t.durations))]; r.IntN(3) > 0 {
-			at += max(0, []int64{gap, gap / 2, gap - 1, gap + 1, r.Int64N(gap + 1)}[r.IntN(5)])
+		from := at
+		if i > 0 && r.IntN(3) == 0 {
+			from = events[r.IntN(i)].At
 		}
-		events[i] = Event{Name: t.events[r.IntN(len(t.events))].Event, At: at, Data: t.data(r)}
+		if gap := t.durations[r.IntN(len(t.durations))]; r.IntN(4) > 0 {
+			at = max(at, from+[]int64{gap, gap - 1, gap + 1, r.Int64N(gap + 1)}[r.IntN(4)])
+		}
+		name := t.events[r.IntN(len(t.events))].Event
+		events[i] = Event{Name: name, At: at, Data: t.Data(r, name)}
 	}
 	return events
 }
 
-// data returns an object with some of the properties. Numbers may be one more or less than those of
-// filters.
-func (t *Traces) data(r *rand.Rand) string {
-	if len(t.values) == 0 {
+// Data returns an object for an event, with some of the properties in its filters, or "" if there are
+// none. Numbers may be one more or less than those of filters.
+func (t *Traces) Data(r *rand.Rand, name string) string {
+	values := t.values[name]
+	if len(values) == 0 {
 		return ""
 	}
 	data := make(map[string]any)
-	for _, path := range slices.Sorted(maps.Keys(t.values)) {
-		value := t.values[path][r.IntN(len(t.values[path]))]
+	for _, path := range slices.Sorted(maps.Keys(values)) {
+		value := values[path][r.IntN(len(values[path]))]
 		if number, ok := value.(json.Number); ok && r.IntN(3) == 0 {
 			f, _ := number.Float64()
 			value = f + float64(r.IntN(3)-1)
+		}
+		if r.IntN(10) == 0 {
+			value = "other"
 		}
 		if r.IntN(4) > 0 {
 			set(data, path, value)
