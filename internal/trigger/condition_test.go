@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -178,5 +180,64 @@ func TestPutIfConcurrently(t *testing.T) {
 			t.Fatalf("round %d: %d changes succeeded, the last as %+v; %s is stored", round, wins.Load(), winner.Load(), tagOf(t, e, "t"))
 		}
 		tag = winner.Load().Tag
+	}
+}
+
+// TestChangeAfterLateChange: an append of unknown outcome is stored after the engine has looked at the
+// stored trigger, directly before the next change, as a new version. The next change does not report a
+// success without an effect.
+func TestChangeAfterLateChange(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		change func(e *Engine, tag string) (Put, error)
+		want   string // version, text and status that are stored
+	}{
+		{"put", func(e *Engine, _ string) (Put, error) { return e.Put(t.Context(), newDefinition(t, "t", "C")) }, "3 C active"},
+		{"conditional put", func(e *Engine, tag string) (Put, error) {
+			return e.PutIf(t.Context(), newDefinition(t, "t", "C"), tagged(tag))
+		}, "2 late active"},
+		{"pause", func(e *Engine, _ string) (Put, error) { return Put{}, e.Pause(t.Context(), "t", true) }, "2 late paused"},
+	} {
+		b := newLog().broker(true)
+		e := running(t, b, "")
+		tag := put(t, e, newDefinition(t, "t", "A")).Tag
+		storeLate(t, b, e, newDefinition(t, "t", "B").Expr)
+		p, err := c.change(e, tag)
+		now, getErr := e.Trigger(t.Context(), "t")
+		if getErr != nil {
+			t.Fatal(getErr)
+		}
+		fault, refused := errors.AsType[*ConditionError](err)
+		if got := fmt.Sprintf("%d %s %s", now.Version, now.Text, now.Status); got != c.want {
+			t.Errorf("%s: %s is stored, want %s", c.what, got, c.want)
+		}
+		if refused != (c.what == "conditional put") || refused && fault.Stored.Version != 2 || !refused && err != nil || p.Tag != "" && p.Tag != tagOf(t, e, "t") {
+			t.Errorf("%s: %+v, %v", c.what, p, err)
+		}
+	}
+}
+
+// storeLate stores version 2 of a trigger directly before the next definition.
+func storeLate(t *testing.T, b *fakeBroker, e *Engine, expr driplang.Expr) {
+	t.Helper()
+	stored, err := e.Trigger(t.Context(), "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := stored.Definition
+	late.Version, late.Text, late.Expr = 2, "late", expr
+	value, err := late.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	definitions, _ := b.Topic("triggers")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fault = func(topic string) (kept, ok bool) {
+		if topic == "triggers" {
+			b.fault = nil
+			b.appendLocked(definitions.ID, 0, []record.Record{{Key: []byte("t"), Value: value}})
+		}
+		return true, true
 	}
 }

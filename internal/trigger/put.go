@@ -56,43 +56,72 @@ func (e *Engine) PutIf(ctx context.Context, d rule.Definition, is Condition) (Pu
 	}
 	e.change.Lock()
 	defer e.change.Unlock()
+	for range putTries {
+		out, applied, err := e.put(ctx, r, d, is)
+		if err != nil || applied {
+			return out, err
+		}
+	}
+	return Put{}, ErrUnavailable
+}
+
+// putTries bounds the attempts of a change. An attempt has no effect if an earlier change, whose
+// outcome was unknown, is stored directly before it as a version that is not older.
+const putTries = 3
+
+// put is an attempt of PutIf for a valid definition. applied reports whether it had an effect. The
+// caller holds e.change.
+func (e *Engine) put(ctx context.Context, r *rule.Rule, d rule.Definition, is Condition) (out Put, applied bool, err error) {
 	done, err := e.met(ctx, &d, is)
 	if err != nil {
-		return Put{}, err
+		return out, false, err
 	}
 	topic, err := e.ensureTopics(ctx, &d)
 	if err != nil {
-		return Put{}, err
+		return out, false, err
 	}
 	if err := e.caughtUp(ctx); err != nil {
-		return Put{}, err
+		return out, false, err
 	}
-	out := Put{Names: r.Names(), Warnings: rule.Warnings(&d)}
+	out = Put{Names: r.Names(), Warnings: rule.Warnings(&d)}
 	if warning, err := e.seal(&d); err != nil {
-		return Put{}, err
+		return out, false, err
 	} else if warning != "" {
 		out.Warnings = append(out.Warnings, warning)
 	}
 	more, err := e.unseen(ctx, topic.ID, out.Names)
 	if err != nil {
-		return Put{}, err
+		return out, false, err
 	}
 	out.Warnings = append(out.Warnings, more...)
 	d.TopicID, d.Version, d.Border = topic.ID.String(), 1, rule.BorderAppend
 	if out.History, err = e.setBorder(&d, topic.ID); err != nil {
-		return Put{}, err
+		return out, false, err
 	}
 	d.Created = d.At
 	if err := e.setVersion(ctx, &d, topic.ID); err != nil {
-		return Put{}, err
+		return out, false, err
 	}
 	if out.Version = d.Version; done != nil {
 		out.Tag = done.Tag()
-		return out, nil
+		return out, true, nil
 	}
 	offset, err := e.define(ctx, "trigger.put", d.ID, &d)
+	if err != nil {
+		return out, false, err
+	}
 	out.Tag = rule.Tag(d.Version, offset)
-	return out, err
+	applied, err = e.applied(d.ID, offset)
+	return out, applied, err
+}
+
+// applied reports whether the definition at an offset had an effect. The engine has read it.
+func (e *Engine) applied(id string, offset int64) (bool, error) {
+	h, err := e.Head(id)
+	if errors.Is(err, ErrUnknownTrigger) {
+		return false, nil
+	}
+	return err == nil && h.Offset >= offset, err
 }
 
 // setBorder sets the border of a definition to the end of the log, and returns the start offsets of
@@ -310,20 +339,29 @@ func (e *Engine) alter(ctx context.Context, action, id string, is Condition, f f
 	}
 	e.change.Lock()
 	defer e.change.Unlock()
-	if err := e.caughtUp(ctx); err != nil {
-		return err
+	for range putTries {
+		if err := e.caughtUp(ctx); err != nil {
+			return err
+		}
+		old, err := e.Trigger(ctx, id)
+		if err != nil {
+			return err
+		}
+		if h, err := e.Head(id); err != nil {
+			return err
+		} else if is != nil && !is(h) {
+			return &ConditionError{id, h}
+		}
+		d := f(&old.Definition)
+		offset, err := e.define(ctx, action, id, d)
+		if err != nil || d == nil {
+			return err
+		}
+		if applied, err := e.applied(id, offset); err != nil || applied {
+			return err
+		}
 	}
-	old, err := e.Trigger(ctx, id)
-	if err != nil {
-		return err
-	}
-	if h, err := e.Head(id); err != nil {
-		return err
-	} else if is != nil && !is(h) {
-		return &ConditionError{id, h}
-	}
-	_, err = e.define(ctx, action, id, f(&old.Definition))
-	return err
+	return ErrUnavailable
 }
 
 // unseen returns a warning for each name that no event of a topic has had yet.
