@@ -150,6 +150,7 @@ const KafkaListen = "127.0.0.1:9092"
 // Riemann configures the listener for Riemann clients.
 type Riemann struct {
 	Listen string // host:port; port 0: any free port; "": none
+	UDP    string // host:port for datagrams; "": none
 	Topic  string // of the events
 	// Ack is AckStored or AckReceived: when a message is acknowledged.
 	Ack string

@@ -143,6 +143,27 @@ func TestRiemannAddresses(t *testing.T) {
 	}
 }
 
+// TestRiemannDatagrams: datagrams have no certificates.
+func TestRiemannDatagrams(t *testing.T) {
+	certified := []string{"--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a", "--tls-client-auth", "require", "--riemann-udp", "0.0.0.0:5555"}
+	for _, c := range []struct {
+		args   []string
+		starts bool
+	}{
+		{[]string{"--riemann-udp", "127.0.0.1:5555"}, true},
+		{certified, false},
+		{append(certified, "--riemann-allow-anonymous"), true},
+	} {
+		s, err := parse(t, nil, c.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(); (err == nil) != c.starts || err != nil && !strings.Contains(err.Error(), "--riemann-udp: ") {
+			t.Errorf("%q: %v", c.args, err)
+		}
+	}
+}
+
 // TestCertificatesOfClients: with authorities, listeners ask for certificates unless told otherwise.
 func TestCertificatesOfClients(t *testing.T) {
 	for given, want := range map[string][2]bool{"": {true, false}, "off": {false, false}, "request": {true, false}, "require": {true, true}} {
@@ -190,7 +211,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	c.MemoryLimit = 1
 	c.HTTP = config.HTTP{Port: 70000, APIKey: "with space", APIKeyFile: "f", Origins: "https://a.example,*", Hosts: "a:1"}
 	c.Kafka = config.Kafka{Listen: "9092", Advertise: ":9092"}
-	c.Riemann = config.Riemann{Listen: "5555", Ack: "never", Patience: -1, Token: "t"}
+	c.Riemann = config.Riemann{Listen: "5555", UDP: "5555", Ack: "never", Patience: -1, Token: "t"}
 	c.TLS = config.TLS{CertFile: "f", Listeners: "http,webhooks", ClientAuth: "maybe", ClientCRL: "f", PrincipalMapping: "DEFAULT"}
 	c.Pprof.Address, c.Pprof.Port = "0.0.0.0", -1
 	c.Batch.WaitTime, c.Batch.BytesSoftMax = time.Hour, 1
@@ -206,13 +227,13 @@ func TestValidateReportsEveryFault(t *testing.T) {
 		"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
 		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "pack-bytes",
 		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners", "tls-client-auth", "tls-client-crl", "tls-principal-mapping", "cors-origin", "http-host", "secrets-key-file",
-		"riemann-listen", "riemann-topic", "riemann-ack", "riemann-patience", "riemann-max-message", "riemann-token",
+		"riemann-listen", "riemann-udp", "riemann-topic", "riemann-ack", "riemann-patience", "riemann-max-message", "riemann-token",
 	} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("no fault for --%s in: %v", flag, err)
 		}
 	}
-	if len(faults) != 35 {
+	if len(faults) != 36 {
 		t.Errorf("%d faults: %v", len(faults), err)
 	}
 }

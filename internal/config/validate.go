@@ -123,6 +123,11 @@ func (c *Config) validateRiemann() (faults []error) {
 		check(isLoopback(host) || certified && c.TLS.On(ListenerRiemann) || r.AllowAnonymous, "riemann-listen",
 			"%q is not a loopback address, and everyone who reaches it could write events; require client certificates (--tls-client-auth require), or set --riemann-allow-anonymous", r.Listen)
 	}
+	check(r.UDP == "" || isAddress(r.UDP, 0), "riemann-udp", "%q, want host:port or nothing", r.UDP)
+	if host, _, err := net.SplitHostPort(r.UDP); err == nil {
+		check(isLoopback(host) || r.AllowAnonymous, "riemann-udp",
+			"%q is not a loopback address, and everyone who reaches it could write events; datagrams have no certificates; set --riemann-allow-anonymous", r.UDP)
+	}
 	check(r.Topic != "", "riemann-topic", "must not be empty")
 	check(r.Ack == AckStored || r.Ack == AckReceived, "riemann-ack", "%q, want %s or %s", r.Ack, AckStored, AckReceived)
 	check(r.Patience >= 0 && r.Patience <= time.Minute, "riemann-patience", "%v, want 0s to 1m", r.Patience)

@@ -29,6 +29,11 @@ type Server struct {
 	unwatched chan *broker.Ticket // of events that are acknowledged before they are stored
 	watching  sync.WaitGroup      // goroutine of watch
 	closed    sync.Once
+
+	mu        sync.Mutex // guards the fields below
+	draining  bool
+	udp       *net.UDPConn // nil: none
+	datagrams sync.WaitGroup
 }
 
 // unwatchedMax bounds the messages that are acknowledged and not yet stored. Beyond it a message
@@ -67,14 +72,24 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 // an error. It is called once. ctx must outlive Close.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error { return s.conns.Serve(ctx, l) }
 
-// Drain closes the listener and accepts no more messages. It does not wait.
-func (s *Server) Drain() { s.conns.Drain() }
+// Drain closes the listeners and accepts no more messages. It does not wait.
+func (s *Server) Drain() {
+	s.conns.Drain()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+	if s.udp != nil {
+		_ = s.udp.Close()
+	}
+}
 
 // Close drains, waits until all begun messages are answered, and closes the connections. The broker
 // must stay open until then, so that events are stored. If ctx ends first, Close cuts the
 // connections. Calling it twice is safe.
 func (s *Server) Close(ctx context.Context) error {
+	s.Drain()
 	err := s.conns.Close(ctx)
+	s.datagrams.Wait()
 	s.closed.Do(func() { close(s.unwatched) })
 	s.watching.Wait()
 	return err
@@ -116,6 +131,8 @@ type meters struct {
 	stored, lost      *metrics.Counter
 	queries           *metrics.Counter
 	authFailures      *metrics.Counter
+	datagrams         *metrics.Counter
+	dropped           *metrics.Counter // datagrams
 }
 
 func newMeters(set *metrics.Set) meters {
@@ -123,5 +140,6 @@ func newMeters(set *metrics.Set) meters {
 		messages: set.NewCounter("seb_riemann_messages_total"), refused: set.NewCounter("seb_riemann_messages_refused_total"),
 		stored: set.NewCounter("seb_riemann_events_total"), lost: set.NewCounter("seb_riemann_messages_lost_total"),
 		queries: set.NewCounter("seb_riemann_queries_total"), authFailures: set.NewCounter("seb_riemann_authentication_failures_total"),
+		datagrams: set.NewCounter("seb_riemann_datagrams_total"), dropped: set.NewCounter("seb_riemann_datagrams_dropped_total"),
 	}
 }

@@ -38,10 +38,8 @@ func (s *session) login(ctx context.Context) (err error) {
 		return nil
 	case s.secured != nil && s.secured.Peer() != nil:
 		s.who, err = s.o.Auth.Certificate(ctx, s.secured.Peer(), s.remote)
-	case s.o.Token != "":
-		s.who, err = s.o.Auth.Key(ctx, s.o.Token, s.remote)
 	default:
-		s.who = s.o.Auth.Root()
+		s.who, err = s.listenerIdentity(ctx, s.remote)
 	}
 	if err != nil {
 		s.who = nil
@@ -50,6 +48,14 @@ func (s *session) login(ctx context.Context) (err error) {
 	}
 	s.valid.Store(s.who)
 	return nil
+}
+
+// listenerIdentity is the identity of clients without a certificate.
+func (s *Server) listenerIdentity(ctx context.Context, remote string) (*auth.Identity, error) {
+	if s.o.Token == "" {
+		return s.o.Auth.Root(), nil
+	}
+	return s.o.Auth.Key(ctx, s.o.Token, remote)
 }
 
 // Authenticated implements framed.Session. A client proves by a message that it is one.

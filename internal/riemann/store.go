@@ -43,10 +43,16 @@ func mayHelp(err error) bool {
 	return errors.Is(err, budget.ErrOver) || errors.Is(err, broker.ErrOverBudget) || errors.Is(err, broker.ErrNotLeader)
 }
 
+// holder is the memory of a message, of which that of its records is a part.
+type holder interface {
+	Memory() *budget.Reservation // nil: the records have their own
+	Retain()                     // the broker keeps records, until Release
+	Release()
+}
+
 // submit reserves the memory of the records of a message, transcodes it, and submits them. If the
-// broker refuses them at once, submit returns the error. The memory is part of that of f, the frame of
-// the message; nil: it has none.
-func (c *client) submit(ctx context.Context, msg []byte, m *message, f *framed.Frame) (*broker.Ticket, error) {
+// broker refuses them at once, submit returns the error.
+func (c *client) submit(ctx context.Context, msg []byte, m *message, h holder) (*broker.Ticket, error) {
 	if c.b.ReadOnly() {
 		return nil, broker.ErrReadOnly
 	}
@@ -59,9 +65,7 @@ func (c *client) submit(ctx context.Context, msg []byte, m *message, f *framed.F
 		return nil, err
 	}
 	arena := budget.Arena{Class: c.produceClass, Buffers: c.b.Budget().Buffers()}
-	if f != nil {
-		arena.Adopt(f.Memory()) // it grows without waiting for those that wait for its release
-	}
+	arena.Adopt(h.Memory()) // it grows without waiting for those that wait for its release
 	defer arena.Release()
 	buf, err := arena.Get(m.room())
 	if err != nil {
@@ -78,14 +82,11 @@ func (c *client) submit(ctx context.Context, msg []byte, m *message, f *framed.F
 	}
 	appends := make([]broker.Append, len(parts))
 	for i, p := range parts {
+		release := arena.Detach(p.Data)
+		h.Retain()
 		appends[i] = broker.Append{
 			Topic: c.o.Topic, Partition: p.Partition, Data: p.Data, Summary: p.Summary, ExpectedOffset: -1, Check: check,
-			Release: arena.Detach(p.Data), Memory: arena.Reservation(),
-		}
-		if f != nil {
-			release := appends[i].Release
-			f.Retain()
-			appends[i].Release = func() { release(); f.Release() }
+			Release: func() { release(); h.Release() }, Memory: arena.Reservation(),
 		}
 	}
 	t := c.b.Submit(ctx, appends)

@@ -63,14 +63,17 @@ func (s *Server) kafkaNote() string {
 
 // riemannNote describes the address for Riemann clients.
 func (s *Server) riemannNote() string {
-	a := s.RiemannAddress()
-	switch {
-	case a != "" && s.ports.riemann.Secure():
-		return ", Riemann " + a + " (TLS)"
-	case a != "":
-		return ", Riemann " + a
+	note := ""
+	if a := s.RiemannAddress(); a != "" {
+		note = ", Riemann " + a
+		if s.ports.riemann.Secure() {
+			note += " (TLS)"
+		}
 	}
-	return ""
+	if a := s.RiemannDatagrams(); a != "" {
+		note += ", Riemann " + a + " (UDP)"
+	}
+	return note
 }
 
 // keySource describes the source of the API key, without the key.
@@ -103,6 +106,9 @@ func (s *Server) announce() {
 	}
 	if a := s.RiemannAddress(); a != "" {
 		args = append(args, "riemann", a)
+	}
+	if a := s.RiemannDatagrams(); a != "" {
+		args = append(args, "riemann_udp", a)
 	}
 	if s.cfg.HTTP.Console {
 		args = append(args, "console", s.consoleURL())

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 
@@ -20,27 +21,39 @@ const (
 	maxRiemannConnections = 512
 )
 
-// riemannServer is the listener for Riemann clients. The methods of a nil riemannServer do nothing.
+// riemannServer has the listeners for Riemann clients. The methods of a nil riemannServer do nothing.
 type riemannServer struct {
-	server   *riemann.Server
-	listener net.Listener
+	server    *riemann.Server
+	listener  net.Listener // nil: none
+	datagrams *net.UDPConn // nil: none
 }
 
 // listenRiemann listens, or returns nil without an address.
 func listenRiemann(c *config.Riemann) (*riemannServer, error) {
-	if c.Listen == "" {
+	if c.Listen == "" && c.UDP == "" {
 		return nil, nil
 	}
-	l, err := tlsport.Listen(c.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("--riemann-listen: %w", err)
+	r := &riemannServer{}
+	if c.Listen != "" {
+		l, err := tlsport.Listen(c.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("--riemann-listen: %w", err)
+		}
+		r.listener = l
 	}
-	return &riemannServer{listener: l}, nil
+	if c.UDP != "" {
+		p, err := net.ListenPacket("udp", c.UDP)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("--riemann-udp: %w", err), r.abandon())
+		}
+		r.datagrams = p.(*net.UDPConn)
+	}
+	return r, nil
 }
 
 // connections returns the share of Riemann clients in all connections.
 func (r *riemannServer) connections(all int) int {
-	if r == nil {
+	if r == nil || r.listener == nil {
 		return 0
 	}
 	return max(1, min(maxRiemannConnections, all/riemannShare))
@@ -63,20 +76,35 @@ func (r *riemannServer) start(ctx context.Context, s *Server, set *metrics.Set, 
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // Close ends the server
-	s.serving.Go(func() {
-		if err := r.server.Serve(ctx, r.listener); err != nil {
-			s.end(fmt.Errorf("listener of Riemann: %w", err))
-		}
-	})
+	if r.listener != nil {
+		s.serving.Go(func() {
+			if err := r.server.Serve(ctx, r.listener); err != nil {
+				s.end(fmt.Errorf("listener of Riemann: %w", err))
+			}
+		})
+	}
+	if r.datagrams != nil {
+		s.serving.Go(func() {
+			if err := r.server.ServeDatagrams(ctx, r.datagrams); err != nil {
+				s.end(fmt.Errorf("datagrams of Riemann: %w", err))
+			}
+		})
+	}
 	return nil
 }
 
-// abandon closes a listener that does not serve yet.
-func (r *riemannServer) abandon() error {
+// abandon closes listeners that do not serve yet.
+func (r *riemannServer) abandon() (err error) {
 	if r == nil {
 		return nil
 	}
-	return ignoreClosed(r.listener.Close())
+	if r.listener != nil {
+		err = ignoreClosed(r.listener.Close())
+	}
+	if r.datagrams != nil {
+		err = errors.Join(err, ignoreClosed(r.datagrams.Close()))
+	}
+	return err
 }
 
 func (r *riemannServer) drain() {
@@ -97,14 +125,25 @@ func (r *riemannServer) close(ctx context.Context) error {
 
 // address is the address of the listener; "" without one.
 func (r *riemannServer) address() string {
-	if r == nil {
+	if r == nil || r.listener == nil {
 		return ""
 	}
 	return r.listener.Addr().String()
 }
 
+// datagramAddress is the address for datagrams; "" if there is none.
+func (r *riemannServer) datagramAddress() string {
+	if r == nil || r.datagrams == nil {
+		return ""
+	}
+	return r.datagrams.LocalAddr().String()
+}
+
 // RiemannAddress returns the host:port for Riemann clients; "" without a listener.
 func (s *Server) RiemannAddress() string { return s.riemann.address() }
+
+// RiemannDatagrams returns the host:port for datagrams of Riemann clients; "" if there is none.
+func (s *Server) RiemannDatagrams() string { return s.riemann.datagramAddress() }
 
 // checkRiemannTopic checks the name of the topic of Riemann clients, which must be no topic of Seb.
 func (s *Server) checkRiemannTopic() error {
@@ -119,8 +158,11 @@ func (s *Server) checkRiemannTopic() error {
 // warnAnonymous logs that clients in a network are not authenticated.
 func (s *Server) warnAnonymous() {
 	_, certified := s.cfg.TLS.Clients()
-	if a := s.riemann.address(); a != "" && !loopback(a) && !(certified && s.ports.riemann.Secure()) {
-		s.log.Warn("Riemann clients are not authenticated: everyone who reaches the listener writes events (--riemann-allow-anonymous)",
-			"address", a, "topic", s.cfg.Riemann.Topic)
+	certified = certified && s.ports.riemann.Secure()
+	for address, anonymous := range map[string]bool{s.riemann.address(): !certified, s.riemann.datagramAddress(): true} {
+		if address != "" && anonymous && !loopback(address) {
+			s.log.Warn("Riemann clients are not authenticated: everyone who reaches the listener writes events (--riemann-allow-anonymous)",
+				"address", address, "topic", s.cfg.Riemann.Topic)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -39,7 +40,7 @@ func riemannAsk(c net.Conn, message []byte) (ok bool, answer string, err error) 
 func TestRiemann(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, "mem:")
-	cfg.Riemann.Listen = "127.0.0.1:0"
+	cfg.Riemann.Listen, cfg.Riemann.UDP = "127.0.0.1:0", "127.0.0.1:0"
 	s := start(t, cfg)
 	c, err := net.Dial("tcp", s.RiemannAddress())
 	if err != nil {
@@ -55,9 +56,18 @@ func TestRiemann(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if s.Banner(&out, "seb"); !strings.Contains(out.String(), ", Riemann "+s.RiemannAddress()+"\n") {
+	if s.Banner(&out, "seb"); !strings.Contains(out.String(), ", Riemann "+s.RiemannAddress()+", Riemann "+s.RiemannDatagrams()+" (UDP)\n") {
 		t.Errorf("banner: %s", out.String())
 	}
+	d, err := net.Dial("udp", s.RiemannDatagrams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := d.Write(riemannEvent); err != nil {
+		t.Fatal(err)
+	}
+	sebtest.Eventually(t, "the datagram is stored", func() bool { return strings.Contains(scrape(t, s), "seb_riemann_events_total 2\n") })
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -184,6 +184,7 @@ var figures = []figure{
 
 	{"docs/guide/riemann", `answer to a query \| (\d+ MiB)`, "internal/riemann.DefaultMessageMax"},
 	{"docs/guide/riemann", "`--riemann-patience` \\((\\d+ s)\\)", "internal/riemann.DefaultPatience"},
+	{"docs/guide/riemann", `datagram \| ([\d,]+ bytes)`, "internal/riemann.DatagramMax"},
 	{"docs/guide/riemann", `events of a message \| ([\d,]+)`, "internal/riemann.EventsMax"},
 	{"docs/guide/riemann", `attributes of an event \| (\d+)`, "internal/riemann.AttributesMax"},
 	{"docs/guide/riemann", `unknown fields \| (\d+)`, "internal/riemann.groupsMax"},

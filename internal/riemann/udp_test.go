@@ -1,0 +1,117 @@
+package riemann
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// datagrams makes a server take datagrams, and returns a client's socket.
+func (s *server) datagrams() *net.UDPConn {
+	s.t.Helper()
+	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.r.ServeDatagrams(context.Background(), c) }()
+	s.t.Cleanup(func() {
+		s.r.Drain()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+	out, err := net.DialUDP("udp", nil, c.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = out.Close() })
+	return out
+}
+
+func datagramTo(t *testing.T, c *net.UDPConn, b []byte) {
+	t.Helper()
+	if _, err := c.Write(b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDatagrams: each valid datagram up to the limit is stored, and others are counted.
+func TestDatagrams(t *testing.T) {
+	s := start(t)
+	c := s.datagrams()
+	largest := named("h", "s", str(fieldDescription, strings.Repeat("x", DatagramMax-12)))
+	if len(largest) != DatagramMax {
+		t.Fatalf("%d bytes", len(largest))
+	}
+	for _, b := range [][]byte{
+		numbered(1), largest, append(largest, 0), {0x32, 9}, bytes.Repeat([]byte{0x0b}, DatagramMax), {}, query("true"), usual(50),
+	} {
+		datagramTo(t, c, b)
+	}
+	sebtest.Eventually(t, "the events are stored", func() bool { return s.counter("seb_riemann_events_total") == 52 })
+	if n, dropped := s.counter("seb_riemann_datagrams_total"), s.counter("seb_riemann_datagrams_dropped_total"); n != 8 || dropped != 3 {
+		t.Errorf("%d datagrams, %d dropped; want 8, 3", n, dropped)
+	}
+	if n := len(s.values(DefaultTopic)); n != 52 {
+		t.Errorf("%d records", n)
+	}
+}
+
+// TestDatagramsWithoutRights: datagrams act with the token of the listener.
+func TestDatagramsWithoutRights(t *testing.T) {
+	s := start(t, func(c *setup) { c.o.Token = "create" })
+	c := s.datagrams()
+	datagramTo(t, c, numbered(1))
+	sebtest.Eventually(t, "the datagram is dropped", func() bool { return s.counter("seb_riemann_datagrams_dropped_total") == 1 })
+	s.permit(access.Write, DefaultTopic)
+	s.permit(access.Create, DefaultTopic)
+	datagramTo(t, c, numbered(1))
+	sebtest.Eventually(t, "the event is stored", func() bool { return s.counter("seb_riemann_events_total") == 1 })
+}
+
+// TestFloodOfDatagrams: every datagram is stored or counted as dropped, those in flight use a part of
+// the memory, and clients with a connection are served meanwhile.
+func TestFloodOfDatagrams(t *testing.T) {
+	store := &gated{}
+	s := start(t, func(c *setup) { store.Store, c.store = c.store, store })
+	p := s.dial()
+	if a := p.ask(numbered(0)); !a.ok {
+		t.Fatalf("%+v", a)
+	}
+	c, sent := s.datagrams(), uint64(0)
+	gate := make(chan struct{})
+	store.gate.Store(&gate)
+	for range 20_000 {
+		datagramTo(t, c, named("h", "s", str(fieldDescription, strings.Repeat("x", 500))))
+		sent++
+	}
+	sebtest.Eventually(t, "memory is short", func() bool { return s.counter("seb_riemann_datagrams_dropped_total") > 0 })
+	class := s.b.Budget().Class(budget.Produce)
+	if used := class.Used(); used > class.Limit()/datagramShare {
+		t.Errorf("datagrams use %d bytes of %d", used, class.Limit())
+	}
+	store.gate.Store(nil)
+	close(gate)
+	if a := p.ask(numbered(0)); !a.ok {
+		t.Errorf("%+v", a)
+	}
+	// The kernel tells how many it has dropped with the next datagram that it accepts.
+	polls := 0
+	sebtest.Eventually(t, "every datagram is counted", func() bool {
+		if polls++; polls%20 == 1 {
+			datagramTo(t, c, numbered(1))
+			sent++
+		}
+		return s.counter("seb_riemann_events_total")-2+s.counter("seb_riemann_datagrams_dropped_total") == sent
+	})
+	if n := uint64(len(s.values(DefaultTopic))); n != s.counter("seb_riemann_events_total") {
+		t.Errorf("%d records, %d counted", n, s.counter("seb_riemann_events_total"))
+	}
+}
