@@ -114,7 +114,7 @@ func (t *teller) enumerate(take func(history), enough func() bool) {
 
 // turns are the classes in the order of their use.
 var turns = []class{
-	plainest, blocked, undecided, boundary, outside, otherData, otherWay, missing, outside, otherData, boundary, blocked, harmless, disorder, missing, harmless,
+	plainest, blocked, undecided, boundary, outside, otherData, otherWay, outside, renewed, missing, otherData, boundary, blocked, harmless, disorder, missing, harmless,
 }
 
 // few is the number of stories without more boundaries.

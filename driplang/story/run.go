@@ -10,7 +10,7 @@ import (
 )
 
 // maxWork bounds the visits of parts of the program by all evaluations of an answer.
-const maxWork = 250_000
+const maxWork = 200_000
 
 // teller finds the stories of an expression.
 type teller struct {

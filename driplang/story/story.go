@@ -102,7 +102,7 @@ func Of(e driplang.Expr) (Answer, error) {
 	case monitor.New(p).Settled():
 		a.NoneFires, a.Note = NeverTrue, "The expression can never become true."
 	default:
-		a.NoneFires, a.Note = NotFound, "No short history was found that makes the expression true."
+		a.NoneFires, a.Note = NotFound, "No history of at most 64 events was found that makes the expression true."
 	}
 	return a, nil
 }

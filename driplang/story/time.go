@@ -15,7 +15,7 @@ const (
 )
 
 // plainUnits are the units of plain durations, in milliseconds.
-var plainUnits = []int64{day, hour, 10 * minute, minute, 10 * second, second, 100, 10, 1}
+var plainUnits = []int64{day, hour, 30 * minute, 15 * minute, 10 * minute, minute, 10 * second, second, 100, 10, 1}
 
 // usual is the time between two events without a window.
 const usual = hour

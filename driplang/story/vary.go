@@ -21,6 +21,7 @@ const (
 	missing                // an event less
 	disorder               // two events in the other order
 	harmless               // an event that does not prevent it
+	renewed                // an event again, so that it fires after all
 	undecided              // before the end of a window
 	boundary               // at the end of a window, and a millisecond away
 	classes
@@ -144,6 +145,15 @@ func (t *teller) block(base *candidate) {
 		if block != nil {
 			block.with = base
 			t.add(block)
+			next := slices.IndexFunc(block.history, func(e happening) bool { return e.at > list[len(list)-1].at })
+			if next < 0 {
+				next = len(block.history)
+			}
+			for _, e := range slices.Backward(h) {
+				if t.renew(block, e.sample, next, 0) {
+					break
+				}
+			}
 		}
 		switch {
 		case len(list) == 0:
@@ -226,11 +236,34 @@ func (t *teller) moved(base *candidate, j int, to func(window int64) int64) *can
 			}
 			if c := t.try(outside, moved); c != nil && !c.end.fires {
 				c.event, c.anchor = j, i
+				t.renew(c, h[i].sample, j, h[j].at-h[j-1].at)
 				return c
 			}
 		}
 	}
 	return nil
+}
+
+// renew inserts an event into a story that does not fire, before event i, and by a duration earlier if
+// there is room. It reports whether the story fires then.
+func (t *teller) renew(c *candidate, e *sample, i int, earlier int64) bool {
+	if c.end.fires {
+		return false
+	}
+	low := c.history[i-1].at
+	at := low + usual
+	if i < len(c.history) {
+		if at = c.history[i].at - earlier; earlier == 0 || at <= low {
+			at = t.middle(low, c.history[i].at)
+		}
+	}
+	again := t.try(renewed, c.history.insert(history{{e, at}}))
+	if again == nil || !again.end.fires {
+		return false
+	}
+	again.with = c
+	t.add(again)
+	return true
 }
 
 // swap exchanges the order of two events.

@@ -99,7 +99,7 @@ func TestStories(t *testing.T) {
 	}
 	for expr, want := range map[string]string{
 		"NOT A":       `{"stories":[],"none_fires":"true_at_start","note":"The expression is true before any event, so that no event can make it true. Add an event that starts it."}`,
-		"A AND NOT A": `"none_fires":"not_found","note":"No short history was found that makes the expression true."}`,
+		"A AND NOT A": `"none_fires":"not_found","note":"No history of at most 64 events was found that makes the expression true."}`,
 	} {
 		if a := s.send("POST", "/drip/stories", `{"expr":"`+expr+`"}`); a.status != 200 || !strings.HasSuffix(string(a.body), want) {
 			t.Errorf("%s:\n%s\nwant\n%s", expr, a, want)
