@@ -93,18 +93,19 @@ export function Flow(p: FlowProps) {
         </li>)}
       </Steps>
     </div>
+    {isFlow(p.tree) && [d.faults, d.warnings].map((m, i) => m.has("") && <p class={i ? "said" : "said bad"} key={i}>{m.get("")}</p>)}
     <p class="keys">Arrow keys go from box to box, Enter edits, + adds, Delete deletes, Ctrl and an arrow moves.</p>
     {selected && <Panel tree={p.tree} path={selected} title={`${placeWords(p.tree, selected)}: ${nameOf(p.tree, selected)}`} names={p.names} faults={p.faults}
       onEdit={p.onEdit} change={change} add={add} act={act} onward={onward} leave={() => focus(selected)} />}
   </div>;
 }
 
-/** byBox sorts messages from the parts of an expression to the boxes that show them. */
+/** byBox sorts messages from the parts of an expression to the boxes that show them. Those of steps as a whole have the pointer "". */
 function byBox(tree: Tree, messages: Record<string, string>): Map<string, string> {
   const found = new Map<string, string>();
   for (const [pointer, text] of Object.entries(messages)) {
-    const box = boxAt(tree, pathOf(pointer));
-    if (box) found.set(pointerOf(box), [found.get(pointerOf(box)), text].filter(Boolean).join(" "));
+    const box = pointerOf(boxAt(tree, pathOf(pointer)) ?? []), before = found.get(box);
+    found.set(box, before ? `${before} ${text}` : text);
   }
   return found;
 }
