@@ -7,7 +7,7 @@ const topic = "tree-topic";
 const screens = {
   "topic-records": `#/topics/${topic}/records`, "topic-live": `#/topics/${topic}/live`, "topic-keys": `#/topics/${topic}/keys`,
   "topic-produce": `#/topics/${topic}/produce`, "topic-settings": `#/topics/${topic}/settings`, "topic-groups": `#/topics/${topic}/groups`,
-  "trigger-new": "#/triggers?edit=yes", "dry-run": "#/dry-run", evaluate: "#/evaluate", entity: "#/entities/tree-unknown",
+  "trigger-new": "#/triggers?edit=yes", "trigger-text": "#/triggers?edit=yes&text=yes&expr=tree%20THEN%20(NOT%20leaf%20WITHIN%207%20days)", "dry-run": "#/dry-run", evaluate: "#/evaluate", entity: "#/entities/tree-unknown",
   "group-reset": "#/groups/tree-unknown/reset", "no-page": "#/no-such-page",
 };
 

@@ -37,9 +37,14 @@ export function withQuery(address: string, query: Record<string, string | undefi
 /** go opens an address. */
 export function go(address: string) { location.hash = address; }
 
+/** replace opens an address in place of the present one. */
+export function replace(address: string) {
+  history.replaceState(null, "", address);
+  route.value = read();
+}
+
 /** choose changes parameters of the present address without a new entry in the browser's history. */
 export function choose(change: Record<string, string | undefined>) {
   const { path, query } = route.value;
-  history.replaceState(null, "", withQuery(to(...path), { ...query, ...change }));
-  route.value = read();
+  replace(withQuery(to(...path), { ...query, ...change }));
 }

@@ -6,7 +6,7 @@ import { useLoad } from "../../lib/load";
 import { Ago, Card, Empty, Failure, Loading, Page, Table, Tabs, Text } from "../../lib/parts";
 import { choose, route, to, withQuery } from "../../lib/route";
 import { may } from "../../lib/session";
-import { Edit } from "./edit";
+import { Edit } from "./builder";
 import { Entity } from "./entity";
 import { TriggerState } from "./parts";
 import { One } from "./trigger";

@@ -22,19 +22,19 @@ export function Expression({ text }: { text: string }) { return <pre class="expr
 
 /**
  * ExpressionField is an editor of an expression as text. An error with a line and column shows them,
- * and the cursor goes there.
+ * and the cursor goes there, unless the field is checked while a person types (live).
  */
-export function ExpressionField({ value, onValue, error }: { value: string; onValue: (v: string) => void; error?: Problem }) {
+export function ExpressionField({ value, onValue, error, live }: { value: string; onValue: (v: string) => void; error?: Problem; live?: boolean }) {
   const ref = useRef<HTMLTextAreaElement>(null), { line, column, pointer } = error?.members ?? {};
   const lines = value.split("\n"), chars = [...(lines[line - 1] ?? "")];
   useEffect(() => {
-    if (!line) return;
+    if (!line || live) return;
     const at = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0) + chars.slice(0, column - 1).join("").length;
     ref.current!.focus();
     ref.current!.setSelectionRange(at, at);
   }, [error]);
   return <Field label="Expression" wide hint={<>Such as <code>signup THEN (NOT first_project WITHIN 7 days)</code>. The JSON form begins with a brace.</>}
-    error={line ? `Line ${line}, column ${column}` : pointer !== undefined ? `At ${pointer || "the root"} of the JSON form` : undefined}
+    error={error && [line ? `Line ${line}, column ${column}` : pointer !== undefined ? `At ${pointer || "the root"} of the JSON form` : "", live ? error.message.replace(/^expr: (\d+:\d+: )?/, "") : ""].filter(Boolean).join(": ") || undefined}
     render={a => <>
       <textarea {...a} ref={ref} rows={4} spellcheck={false} autocomplete="off" required value={value} onInput={e => onValue(e.currentTarget.value)} />
       {line && <pre class="bad" aria-hidden="true"><code>{chars.join("")}{"\n" + " ".repeat(column - 1) + "^"}</code></pre>}

@@ -7,6 +7,7 @@ import { useAction, useLoad } from "../../lib/load";
 import { Ago, announce, Button, Card, Confirm, Empty, Failure, Loading, Note, Page, Text, When } from "../../lib/parts";
 import { go, route, to, withQuery } from "../../lib/route";
 import { may } from "../../lib/session";
+import { backfills, fires, named } from "./builder/settings";
 import { Expression, FiringsTable, FiringState, Json, states, TriggerState } from "./parts";
 import type { Firings, Trigger } from "./types";
 
@@ -35,8 +36,8 @@ function Definition({ of: t }: { of: Trigger }) {
     <Expression text={t.text} />
     <dl class="facts">
       <dt>Events</dt><dd><a href={to("topics", t.topic)}>{t.topic}</a>: {t.names.map((n, i) => <>{i > 0 && ", "}<bdi>{n}</bdi></>)}</dd>
-      <dt>Fires</dt><dd>{{ once: "once for each entity", edge: "each time it becomes true", reset: "each time, and the entity starts again" }[t.fire] ?? t.fire}{t.cooldown && `, at most once in ${t.cooldown}`}</dd>
-      <dt>Older events</dt><dd>{backfills.find(([v]) => v === t.backfill)?.[1] ?? t.backfill}{t.fire === "once" && !t.carry_fired && "; firings of earlier versions do not count"}</dd>
+      <dt>Fires</dt><dd>{named(fires, t.fire).toLowerCase()}{t.cooldown && `, at most once in ${t.cooldown}`}</dd>
+      <dt>Older events</dt><dd>{named(backfills, t.backfill)}{t.fire === "once" && !t.carry_fired && "; firings of earlier versions do not count"}</dd>
       {t.on_retract && <><dt>No longer true</dt><dd>a second message is sent</dd></>}
       <dt>Delivery</dt><dd>{!d ? "none: firings are only listed" : d.topic ? <>to the topic <a href={to("topics", d.topic)}>{d.topic}</a></> : <>to <bdi>{d.url}</bdi></>}
         {d && <details><summary>All settings of the delivery</summary><Json value={d} label="Delivery" /></details>}</dd>
@@ -44,11 +45,6 @@ function Definition({ of: t }: { of: Trigger }) {
     </dl>
   </Card>;
 }
-
-/** backfills are the treatments of older events. */
-export const backfills = [
-  ["silent", "count, but do not fire"], ["current", "count, and it fires where it is true now"], ["replay", "fire too"], ["none", "do not count"],
-] as const;
 
 function Counts({ of: t }: { of: Trigger }) {
   const f = t.firings;

@@ -5,12 +5,12 @@ export interface Delivery { url?: string; topic?: string; secrets?: string[]; he
 
 /** Spec is the body of PUT /triggers/{id}. */
 export interface Spec {
-  expr: unknown; topic?: string; fire?: string; cooldown?: string; backfill?: string; carry_fired?: boolean; on_retract?: string; deliver?: Delivery; keep_deliver?: boolean;
+  expr: unknown; topic?: string; fire?: string; cooldown?: string; backfill?: string; carry_fired?: boolean; on_retract?: string; deliver?: Delivery; keep_deliver?: boolean; status?: string;
 }
 
 /** Trigger is an answer of GET /triggers/{id}. */
 export interface Trigger extends Spec {
-  id: string; version: number; text: string; names: string[]; class: string; topic: string; fire: string; backfill: string; carry_fired: boolean; status: string;
+  id: string; version: number; tag: string; text: string; names: string[]; class: string; topic: string; fire: string; backfill: string; carry_fired: boolean; status: string;
   backfilling: boolean; late?: boolean; topic_missing: boolean; blocked?: string; created_at: string; version_at: string;
   firings?: {
     states: Record<string, number>; day: number; week: number; since: string | null; last: string | null; pending: number; oldest_pending: string | null; lag_seconds: number;
