@@ -71,13 +71,14 @@ bench: ## the tables of docs/reports/performance.md, Seb beside a bare HTTP serv
 
 # The bundle of the web console. BUNDLE= writes it elsewhere, to compare it.
 BUNDLE ?= internal/console/dist
-ALIAS   = $(foreach m,preact=preact preact/hooks=hooks preact/jsx-runtime=jsx-runtime @preact/signals-core=signals-core @preact/signals=signals uplot=uplot,\
+ALIAS   = $(foreach m,preact=preact preact/hooks=hooks @preact/signals-core=signals-core @preact/signals=signals uplot=uplot,\
           --alias:$(firstword $(subst =, ,$(m)))=./internal/console/thirdparty/$(lastword $(subst =, ,$(m))).mjs)
+ESBUILD = $(TOOL) esbuild --bundle --minify --format=esm --target=es2022 --charset=utf8 --legal-comments=none --log-level=warning --entry-names=[name] $(ALIAS) --outdir='$(BUNDLE)'
+UI      = internal/console/ui
 console: ## bundle the web console from internal/console/ui into internal/console/dist
 	@rm -rf '$(BUNDLE)'
-	$(TOOL) esbuild internal/console/ui/app.tsx internal/console/ui/tail.ts internal/console/ui/charts.ts internal/console/ui/app.css internal/console/ui/index.html internal/console/ui/seb.svg internal/console/thirdparty/licenses.txt \
-	  --bundle --splitting --chunk-names=[name] --minify --format=esm --target=es2022 --jsx=automatic --jsx-import-source=preact --charset=utf8 --legal-comments=none --log-level=warning \
-	  --loader:.html=copy --loader:.svg=copy --loader:.txt=copy --entry-names=[name] '--external:./charts.js' $(ALIAS) --outdir='$(BUNDLE)'
+	$(ESBUILD) $(UI)/app.tsx --splitting --chunk-names=[name] --jsx=transform --jsx-factory=jsxElement --jsx-fragment=jsxFragment --inject:./$(UI)/jsx.ts '--external:./charts.js'
+	$(ESBUILD) $(UI)/tail.ts $(UI)/charts.ts $(UI)/app.css $(UI)/index.html $(UI)/seb.svg internal/console/thirdparty/licenses.txt --loader:.html=copy --loader:.svg=copy --loader:.txt=copy
 
 release: ## archives, deb packages, container image, SBOM and checksums of VERSION=0.1.0 in dist/
 	cd packaging && $(GO) run . -version '$(VERSION)'

@@ -16,12 +16,7 @@ systemDark.addEventListener("change", () => { system.value = systemDark.matches;
 
 let library: Promise<typeof uPlot> | undefined;
 
-function load(): Promise<typeof uPlot> {
-  return library ??= (async () => {
-    document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL("charts.css", import.meta.url).href }));
-    return (await import("./charts.js" as string)).default;
-  })();
-}
+function load(): Promise<typeof uPlot> { return library ??= import("./charts.js" as string).then(m => m.default); }
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 
