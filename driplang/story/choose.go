@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sebbroker/seb/driplang/internal/form"
@@ -150,7 +151,7 @@ func choose(found []*candidate) (list []*candidate) {
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *candidate) int { return compare(int64(a.class), int64(b.class)) })
+	slices.SortStableFunc(list, func(a, b *candidate) int { return cmp.Compare(a.class, b.class) })
 	return list
 }
 

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -88,30 +89,24 @@ func (t *teller) add(c *candidate) {
 // insert returns a history with other events in order of time, after those of the same time.
 func (h history) insert(list history) history {
 	all := append(slices.Clone(h), list...)
-	slices.SortStableFunc(all, func(a, b happening) int { return compare(a.at, b.at) })
+	slices.SortStableFunc(all, func(a, b happening) int { return cmp.Compare(a.at, b.at) })
 	return all
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func (h history) without(i int) history { return slices.Delete(slices.Clone(h), i, i+1) }
 
+// maxBlockers bounds the parts of an expression that are tried as events that prevent a story.
+const maxBlockers = 8
+
 // blockers returns the parts of the expression that must not be true, as what they would be without
 // their NOT.
 func (t *teller) blockers() (list []*form.Form) {
-	seen := map[string]bool{}
+	seen, looked := map[string]bool{}, 0
 	t.root.Each(func(f *form.Form) {
-		if !f.Not || f.Op == form.Not || len(list) == 8 {
+		if !f.Not || f.Op == form.Not || len(list) == maxBlockers || looked == 8*maxBlockers {
 			return
 		}
+		looked++
 		g := *f
 		g.Not, g.After, g.Within = false, 0, 0
 		if key := g.From.String() + strconv.Itoa(g.Need); !seen[key] {
