@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/cache"
+	"github.com/sebbroker/seb/internal/riemann/index"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/record"
 )
@@ -37,6 +38,9 @@ type Node struct {
 	triggers     *trigger.Engine // nil if read-only
 	triggersFile localFile
 	eventLog     *eventLog // nil if read-only
+
+	riemann     *index.Index // nil without a topic
+	riemannFile localFile
 
 	fragile  objstore.Fragile  // nil if the store uses no fsync
 	counting objstore.Counting // nil if the store's requests have no price
@@ -151,12 +155,14 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		opt.Store, opt.FillCache = n.cache, n.cache.keep
 	}
 	opt.ShareReads = !local && n.cache == nil
-	keys, events := new(keyLog), new(eventLog)
+	keys, events, riemann := new(keyLog), new(eventLog), new(riemannLog)
 	keys.init()
 	events.init()
+	riemann.init()
 	opt.Changed = func(topics bool) {
 		keys.notify(topics)
 		events.notify(topics)
+		riemann.notify(topics)
 		n.seen.notify()
 	}
 	opt.InUse = n.topicInUse
@@ -165,7 +171,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	}
 	n.seen.start(n.Broker)
 	n.registerMetrics(o.Metrics)
-	if err := errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o)); err != nil {
+	if err := errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o), n.openRiemann(ctx, riemann, o)); err != nil {
 		return err
 	}
 	if !o.ReadOnly && !o.NoMerge {
@@ -211,7 +217,7 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.merger != nil {
 		n.merger.Close()
 	}
-	return errors.Join(n.closeTriggers(), n.closeKeys(), n.Broker.Close(ctx), n.rest())
+	return errors.Join(n.closeRiemann(), n.closeTriggers(), n.closeKeys(), n.Broker.Close(ctx), n.rest())
 }
 
 // closeRest closes the components below the broker: the cache, the store, the data folder.

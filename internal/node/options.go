@@ -48,6 +48,8 @@ type Options struct {
 	DefaultPartitions int
 	// AuditTopic is the topic of audit records; "": none.
 	AuditTopic string
+	// RiemannTopic is the topic whose newest events have an index; "": none.
+	RiemannTopic string
 	// Origin describes, in audit records, the client of changes whose context has none.
 	Origin audit.Origin
 	// Advertised is this broker's address for the clients of a broker that it fences.

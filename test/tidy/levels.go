@@ -49,6 +49,8 @@ var levels = map[string]int{
 	"internal/delivery/webhook": 2,
 	"internal/localdb/snapshot": 2,
 	"internal/riemann/query":    0,
+	"internal/riemann/index":    3,
+	"internal/riemann/web":      4,
 	"internal/trigger/rule":     2,
 	"internal/trigger/store":    3,
 

@@ -1,0 +1,155 @@
+package node
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/riemann/index"
+	"github.com/sebbroker/seb/internal/riemann/query"
+	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// riemannEvent stores an event, whose data is JSON.
+func riemannEvent(t *testing.T, n *Node, host, service, data string) {
+	t.Helper()
+	value := `{"event":"` + service + `","entity_id":"` + host + `","data":` + data + `}`
+	putRecords(t, n, "riemann", 0, []record.Record{{Key: []byte(host), Value: []byte(value)}})
+}
+
+func newRiemannTopic(t *testing.T, n *Node) {
+	t.Helper()
+	if _, err := n.CreateTopic(t.Context(), "riemann", broker.TopicSpec{Partitions: 1, Settings: trigger.EventSettings}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// riemannServices returns the services of the events in the index.
+func riemannServices(t *testing.T, n *Node) (list []string) {
+	t.Helper()
+	q, err := query.Parse("true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Riemann().CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Riemann().Query(t.Context(), q, 1<<20, func(e *index.Event) error {
+		list = append(list, string(e.Field("service").Text))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// expiredRecords returns the IDs of the expired records in the log.
+func expiredRecords(t *testing.T, n *Node) (ids []string) {
+	t.Helper()
+	l := &riemannLog{}
+	l.init()
+	l.Broker = n.Broker
+	topic, _ := l.Topic("riemann")
+	pos, _ := l.Position(topic)
+	for next := int64(0); next < pos.Topics[0][0].Next; {
+		b, err := l.Read(t.Context(), topic, 0, next, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for one, err := range b.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r record.Reader
+			for r.Reset(one, next); r.Next(); {
+				if e, err := rule.ParseEvent(r.Record().Key, r.Record().Value); err == nil && e.ID != "" {
+					ids = append(ids, e.ID)
+				}
+			}
+			next = one.BaseOffset() + one.Span()
+		}
+		b.Release()
+	}
+	return ids
+}
+
+// TestRiemannEventsExpireOnce: an event expires while a broker leads an idle log, while no broker
+// runs, and while another broker takes over. Each has one expired record.
+func TestRiemannEventsExpireOnce(t *testing.T) {
+	t.Parallel()
+	store := objstore.NewMemory()
+	o := Options{Store: store, DataDir: t.TempDir(), BatchWait: BatchNone, RiemannTopic: "riemann"}
+	n := open(t, o)
+	newRiemannTopic(t, n)
+	follower := open(t, Options{Store: store, DataDir: t.TempDir(), ReadOnly: true, RiemannTopic: "riemann"})
+	riemannEvent(t, n, "a", "stays", `{"ttl":3600}`)
+	riemannEvent(t, n, "a", "leading", `{"ttl":0.05}`)
+	sebtest.Eventually(t, "the event has expired in an idle log", func() bool { return slices.Equal(riemannServices(t, n), []string{"stays"}) })
+	want := []string{"riemann-expired-1"}
+	if got := expiredRecords(t, n); !slices.Equal(got, want) {
+		t.Fatalf("expired records %q, want %q", got, want)
+	}
+	sebtest.Eventually(t, "a follower has read the expired record", func() bool { return slices.Equal(riemannServices(t, follower), []string{"stays"}) })
+
+	riemannEvent(t, n, "a", "down", `{"ttl":0.2}`)
+	if got := riemannServices(t, n); !slices.Equal(got, []string{"down", "stays"}) {
+		t.Fatalf("services %q", got)
+	}
+	shut(t, n)
+	want = append(want, "riemann-expired-3")
+	for range 2 { // the second time it has expired already
+		n = open(t, o)
+		sebtest.Eventually(t, "the event has expired after the start", func() bool { return slices.Equal(riemannServices(t, n), []string{"stays"}) })
+		if got := expiredRecords(t, n); !slices.Equal(got, want) {
+			t.Fatalf("expired records %q, want %q", got, want)
+		}
+		shut(t, n)
+	}
+
+	n = open(t, o)
+	for i := range 20 {
+		riemannEvent(t, n, string(rune('a'+i)), "taken", `{"ttl":0.01}`)
+	}
+	second := open(t, Options{Store: store, DataDir: t.TempDir(), BatchWait: BatchNone, RiemannTopic: "riemann"}) // while they expire
+	sebtest.Eventually(t, "the events have expired on the second broker", func() bool { return slices.Equal(riemannServices(t, second), []string{"stays"}) })
+	ids := expiredRecords(t, second)
+	if slices.Sort(ids); len(ids) != 22 || len(slices.Compact(ids)) != 22 {
+		t.Errorf("expired records %q", ids)
+	}
+}
+
+// TestRiemannIndexContinues: the index is kept in the data folder, and rebuilt without it.
+func TestRiemannIndexContinues(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone, RiemannTopic: "riemann"}
+	n := open(t, o)
+	if got := riemannServices(t, n); len(got) != 0 {
+		t.Errorf("services %q without a topic", got)
+	}
+	newRiemannTopic(t, n)
+	riemannEvent(t, n, "a", "one", `{"ttl":3600}`)
+	if got := riemannServices(t, n); !slices.Equal(got, []string{"one"}) {
+		t.Errorf("services %q", got)
+	}
+	shut(t, n)
+	for _, data := range []string{"data", "other", ""} {
+		if o.DataDir = data; data != "" {
+			o.DataDir = filepath.Join(dir, data)
+		}
+		n = open(t, o)
+		if got := riemannServices(t, n); !slices.Equal(got, []string{"one"}) {
+			t.Errorf("services %q with the data folder %q", got, data)
+		}
+		shut(t, n)
+	}
+	if o.RiemannTopic = ""; open(t, o).Riemann() != nil {
+		t.Error("an index without a topic")
+	}
+}

@@ -1,0 +1,314 @@
+package index
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/sebbroker/seb/internal/riemann/query"
+)
+
+// Event is an event of the index or of the log. It implements query.Event, without allocations for
+// members without escapes. It must not be used concurrently.
+type Event struct {
+	host, service []byte // entity_id and event; a member of the data with the name replaces them
+	at            int64  // append time, ms
+	time          int64  // occurred_at, µs; noTime
+	data          []byte
+
+	parsed  bool
+	members []member
+}
+
+// noTime: the event has no time of its own.
+const noTime = math.MinInt64
+
+// member is a member of a JSON object, undecoded. name has its quotes.
+type member struct{ name, value []byte }
+
+// set replaces the event by an entry.
+func (e *Event) set(of *entry) {
+	e.host, e.service = splitKey(of.key)
+	e.at, e.time, e.data, e.parsed = of.at, of.time, of.data, false
+}
+
+// raw returns the undecoded value of a member of the data; nil if there is none.
+func (e *Event) raw(name string) []byte {
+	return find(e.list(), name)
+}
+
+func (e *Event) list() []member {
+	if !e.parsed {
+		e.parsed, e.members = true, members(e.members[:0], e.data)
+	}
+	return e.members
+}
+
+// Field implements query.Event.
+func (e *Event) Field(name string) query.Value {
+	raw := e.raw(name)
+	switch {
+	case name == "time":
+		return seconds(e.micros())
+	case raw == nil && name == "host":
+		return query.Value{Kind: query.Text, Text: e.host}
+	case raw == nil && name == "service":
+		return query.Value{Kind: query.Text, Text: e.service}
+	}
+	v := value(raw)
+	if v.Kind == query.Text && (name == "metric" || name == "ttl") { // JSON has no such numbers
+		switch string(v.Text) {
+		case "NaN":
+			return query.Value{Kind: query.Float, Float: math.NaN()}
+		case "Infinity":
+			return query.Value{Kind: query.Float, Float: math.Inf(1)}
+		case "-Infinity":
+			return query.Value{Kind: query.Float, Float: math.Inf(-1)}
+		}
+	}
+	return v
+}
+
+// micros is the event's own time, or else its append time (µs). Times that RFC 3339 cannot represent
+// are members of the data.
+func (e *Event) micros() int64 {
+	if e.time != noTime {
+		return e.time
+	}
+	if v := value(e.raw("time_micros")); v.Kind == query.Integer {
+		return v.Int
+	}
+	const micro = 1_000_000
+	switch v := value(e.raw("time")); {
+	case v.Kind == query.Integer && v.Int < math.MaxInt64/micro && v.Int > math.MinInt64/micro:
+		return v.Int * micro
+	case v.Kind == query.Float && math.Abs(v.Float) < math.MaxInt64/micro:
+		return int64(v.Float * micro)
+	}
+	return e.at * 1000
+}
+
+// seconds returns a time (µs) in seconds.
+func seconds(micros int64) query.Value {
+	if micros%1_000_000 == 0 {
+		return query.Value{Kind: query.Integer, Int: micros / 1_000_000}
+	}
+	return query.Value{Kind: query.Float, Float: float64(micros) / 1e6}
+}
+
+// Tagged implements query.Event.
+func (e *Event) Tagged(tag string) bool {
+	for v := range e.tags {
+		if string(v.Text) == tag && v.Kind == query.Text {
+			return true
+		}
+	}
+	return false
+}
+
+// tags calls yield with the elements of the event's tags.
+func (e *Event) tags(yield func(query.Value) bool) {
+	for rest := elements(e.raw("tags")); len(rest) > 0; {
+		size := skipValue(rest)
+		if size == 0 || !yield(value(rest[:size])) {
+			return
+		}
+		rest = space(rest[size:])
+		if len(rest) == 0 || rest[0] != ',' {
+			return
+		}
+		rest = space(rest[1:])
+	}
+}
+
+// expired reports whether the event's state is "expired".
+func (e *Event) expired() bool {
+	state := e.Field("state")
+	return state.Kind == query.Text && string(state.Text) == stateExpired
+}
+
+const stateExpired = "expired"
+
+// deadline returns when the event expires (ms): its ttl after its append time, by default
+// defaultTTL. An infinite one never expires.
+func (e *Event) deadline(defaultTTL time.Duration) int64 {
+	ttl := e.Field("ttl")
+	live := defaultTTL.Seconds()
+	switch ttl.Kind {
+	case query.Integer:
+		live = float64(ttl.Int)
+	case query.Float:
+		live = ttl.Float
+	}
+	switch {
+	case math.IsNaN(live):
+		live = defaultTTL.Seconds()
+	case live > ttlMax:
+		return never
+	}
+	return e.at + int64(math.Round(max(live, 0)*1000))
+}
+
+// ttlMax is the ttl in seconds above which an event never expires: ten years.
+const ttlMax = 10 * 366 * 24 * 3600
+
+// AppendJSON appends the event as Riemann's subscriptions show it: an object with all fields, and
+// time in ISO 8601.
+func (e *Event) AppendJSON(dst []byte) []byte {
+	dst = append(dst, '{')
+	for _, m := range []struct {
+		name string
+		text []byte
+	}{{"host", e.host}, {"service", e.service}} {
+		dst = append(append(append(dst, '"'), m.name...), `":`...)
+		if raw := e.raw(m.name); raw != nil {
+			dst = append(dst, raw...)
+		} else {
+			dst = appendText(dst, m.text)
+		}
+		dst = append(dst, ',')
+	}
+	at := time.UnixMicro(e.micros()).UTC()
+	dst = at.AppendFormat(append(dst, `"time":"`...), "2006-01-02T15:04:05.000Z")
+	dst = append(dst, '"')
+	for _, m := range e.list() {
+		switch string(m.name) {
+		case `"host"`, `"service"`, `"time"`, `"time_micros"`:
+		default:
+			dst = append(append(append(append(dst, ','), m.name...), ':'), m.value...)
+		}
+	}
+	return append(dst, '}')
+}
+
+func appendText(dst, text []byte) []byte {
+	quoted, _ := json.Marshal(string(text)) // a string has no error
+	return append(dst, quoted...)
+}
+
+// value decodes a JSON value. A string without escapes is not copied.
+func value(raw []byte) (v query.Value) {
+	if len(raw) == 0 {
+		return v
+	}
+	switch c := raw[0]; {
+	case c == '"':
+		v.Kind, v.Text = query.Text, raw[1:len(raw)-1]
+		if bytes.IndexByte(v.Text, '\\') >= 0 {
+			var text string
+			_ = json.Unmarshal(raw, &text) // it is valid
+			v.Text = []byte(text)
+		}
+	case c == 't':
+		v.Kind = query.True
+	case c == 'f':
+		v.Kind = query.False
+	case c == '{' || c == '[':
+		v.Kind = query.List
+	case c != 'n':
+		number, ok := query.Number(raw)
+		if v.Kind = query.List; ok {
+			v = number
+		}
+	}
+	return v
+}
+
+// members appends the members of a valid JSON object.
+func members(dst []member, object []byte) []member {
+	rest := elements(object)
+	for len(rest) > 0 {
+		size := skipValue(rest)
+		name := rest[:size]
+		rest = space(rest[size:])
+		if size < 2 || name[0] != '"' || len(rest) == 0 || rest[0] != ':' {
+			break
+		}
+		rest = space(rest[1:])
+		if size = skipValue(rest); size == 0 {
+			break
+		}
+		dst = append(dst, member{name, rest[:size]})
+		if rest = space(rest[size:]); len(rest) == 0 || rest[0] != ',' {
+			break
+		}
+		rest = space(rest[1:])
+	}
+	return dst
+}
+
+// find returns the value of the last member with a name; nil if there is none.
+func find(list []member, name string) []byte {
+	for i := len(list) - 1; i >= 0; i-- {
+		m := &list[i]
+		if text := m.name[1 : len(m.name)-1]; string(text) == name {
+			return m.value
+		} else if bytes.IndexByte(text, '\\') >= 0 && string(value(m.name).Text) == name {
+			return m.value
+		}
+	}
+	return nil
+}
+
+// elements returns the inside of a list or an object, without spaces at its start.
+func elements(raw []byte) []byte {
+	raw = space(raw)
+	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
+		return nil
+	}
+	return space(raw[1:])
+}
+
+func space(raw []byte) []byte { return bytes.TrimLeft(raw, " \t\r\n") }
+
+// skipValue returns the length of the value at the start of raw; 0 if there is none.
+func skipValue(raw []byte) int {
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+			if i >= len(raw) {
+				return 0
+			}
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			if depth--; depth < 0 {
+				return 0
+			}
+		case ',', ':', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return 0
+			}
+			continue
+		default:
+			for i+1 < len(raw) && bytes.IndexByte([]byte(" \t\r\n,:{}[]\""), raw[i+1]) < 0 {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// expiredPrefix starts the ID of the record that expires an event; the event's offset follows.
+const expiredPrefix = "riemann-expired-"
+
+// expires returns the offset of the event that a record expires, by the record's ID.
+func expires(id string) (offset int64, ok bool) {
+	if len(id) <= len(expiredPrefix) || id[:len(expiredPrefix)] != expiredPrefix {
+		return 0, false
+	}
+	offset, err := strconv.ParseInt(id[len(expiredPrefix):], 10, 64)
+	return offset, err == nil && offset >= 0
+}

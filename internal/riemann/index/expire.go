@@ -1,0 +1,86 @@
+package index
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/record"
+)
+
+// clockStep is what the clock must be beyond a deadline, so that a slot at that time is after it.
+const clockStep = 2 // ms
+
+// expire appends expired records for events whose deadline has passed. The file has all records of
+// pos. It returns how long there is no more to do.
+func (w *worker) expire(ctx context.Context, pos *follow.Position) (time.Duration, error) {
+	now := w.opt.Now()
+	if d := w.retry.Left(now, retryBackoff); d > 0 {
+		return d, nil
+	}
+	complete := pos.Complete()
+	list, err := w.f.overdue(ctx, max(complete, now.UnixMilli()-clockStep), w.opt.expireBatch)
+	if err != nil {
+		return 0, err
+	}
+	if len(list) == 0 {
+		return w.untilDue(ctx, now)
+	}
+	part, passed := list[0].part, true
+	var recs []record.Record
+	for i := range list {
+		if e := &list[i]; e.part == part {
+			recs = append(recs, e.expiredRecord())
+			passed = passed && e.due <= complete
+		}
+	}
+	expected := w.f.cursors[part].next
+	if passed && w.contended {
+		expected = -1 // a later event is in a slot after the deadline
+	}
+	err = w.opt.Log.Append(ctx, w.f.topic, part, recs, expected)
+	switch {
+	case err == nil:
+		w.retry, w.contended = follow.Retry{}, false
+		return 0, nil // read it before the next decision
+	case ctx.Err() != nil:
+		w.uncertain = true
+		return 0, nil
+	case errors.Is(err, state.ErrOffsetMismatch) && !w.contended:
+		w.contended = true
+		return 0, nil // other records came first: read them
+	case errors.Is(err, state.ErrOffsetMismatch):
+	case errors.Is(err, state.ErrOutcomeUnknown):
+		w.uncertain = true
+		return follow.Idle, nil
+	default:
+		w.opt.Logger.Warn("expired Riemann events not recorded", "events", len(recs), "err", err)
+	}
+	return w.retry.Again(now, retryBackoff), nil
+}
+
+// untilDue returns the time until the next deadline has passed.
+func (w *worker) untilDue(ctx context.Context, now time.Time) (time.Duration, error) {
+	due, err := w.f.firstDue(ctx)
+	if err != nil || due == never {
+		return follow.Idle, err
+	}
+	return min(max(time.UnixMilli(due+clockStep).Sub(now), time.Millisecond), follow.Idle), nil
+}
+
+// expiredRecord returns the record that expires an event. Its ID makes it the only one that
+// triggers count.
+func (e *entry) expiredRecord() record.Record {
+	host, service := splitKey(e.key)
+	at := time.UnixMilli(e.due).UTC()
+	value, _ := json.Marshal(&rule.Event{ // texts and a time have no error
+		Name: string(service), EntityID: string(host), ID: expiredPrefix + strconv.FormatInt(e.offset, 10),
+		Data: json.RawMessage(`{"state":"` + stateExpired + `"}`), OccurredAt: &at,
+	})
+	return record.Record{Key: host, Value: value}
+}

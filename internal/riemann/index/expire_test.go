@@ -1,0 +1,210 @@
+package index
+
+import (
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// pass lets time pass, and the index work.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestExpiryAtTheDeadline(t *testing.T) {
+	timed(t, func(t *testing.T) {
+		l := newLog(1)
+		b := l.broker()
+		l.elect(b)
+		x := open(t, b, "")
+		l.post(0, `a s {"ttl":3,"state":"ok"}`, `b s {}`, `c s {"ttl":"Infinity"}`)
+		pass(2999 * time.Millisecond)
+		l.idle()
+		synctest.Wait()
+		same(t, "before the deadline", l.expired())
+		same(t, "events before the deadline", ask(t, x, "true"), `a s {"ttl":3,"state":"ok"}`, `b s {}`, `c s {"ttl":"Infinity"}`)
+		pass(5 * time.Millisecond)
+		same(t, "after it", l.expired(), `a s riemann-expired-0 00:00:03`)
+		same(t, "events after it", ask(t, x, "true"), `b s {}`, `c s {"ttl":"Infinity"}`)
+		pass(time.Hour)
+		same(t, "later", l.expired(), `a s riemann-expired-0 00:00:03`, `b s riemann-expired-1 00:01:00`)
+		same(t, "events later", ask(t, x, "true"), `c s {"ttl":"Infinity"}`)
+		if n := x.met.expired.Get(); n != 2 {
+			t.Errorf("%d events expired, want 2", n)
+		}
+	})
+}
+
+func TestRefreshInTime(t *testing.T) {
+	timed(t, func(t *testing.T) {
+		l := newLog(1)
+		b := l.broker()
+		l.elect(b)
+		x := open(t, b, "")
+		for range 10 {
+			l.post(0, `a s {"ttl":3}`)
+			pass(2 * time.Second)
+		}
+		l.post(0, `a s {"ttl":3}`)
+		pass(3 * time.Second) // the next event is in the millisecond of the deadline
+		l.post(0, `a s {"ttl":60}`)
+		pass(59 * time.Second)
+		same(t, "refreshed events", l.expired())
+		same(t, "the event", ask(t, x, "true"), `a s {"ttl":60}`)
+	})
+}
+
+// TestRefreshWhileTheExpiredRecordIsAppended: the append of an idle log is refused if an event comes
+// before it.
+func TestRefreshWhileTheExpiredRecordIsAppended(t *testing.T) {
+	timed(t, func(t *testing.T) {
+		l := newLog(1)
+		b := l.broker()
+		l.elect(b)
+		x := open(t, b, "")
+		l.post(0, `a s {"ttl":3}`)
+		l.mu.Lock()
+		l.before = func() {
+			l.mu.Lock()
+			l.before = nil
+			l.mu.Unlock()
+			l.post(0, `a s {"ttl":50}`)
+		}
+		l.mu.Unlock()
+		pass(40 * time.Second)
+		same(t, "expired", l.expired())
+		same(t, "the event", ask(t, x, "true"), `a s {"ttl":50}`)
+		pass(20 * time.Second)
+		same(t, "expired later", l.expired(), `a s riemann-expired-1 00:00:53`)
+	})
+}
+
+// TestEventsBeforeEachAppend: a topic that always has an event before the append does not hold up
+// the expired records, because its slots prove that the deadline has passed.
+func TestEventsBeforeEachAppend(t *testing.T) {
+	timed(t, func(t *testing.T) {
+		l := newLog(1)
+		b := l.broker()
+		l.elect(b)
+		x := open(t, b, "")
+		l.post(0, `a s {"ttl":3}`)
+		l.mu.Lock()
+		l.before = func() { l.post(0, `b s {"ttl":100}`) }
+		l.mu.Unlock()
+		pass(5 * time.Second)
+		same(t, "expired", l.expired(), `a s riemann-expired-0 00:00:03`)
+		same(t, "the events", ask(t, x, "true"), `b s {"ttl":100}`)
+	})
+}
+
+// TestLateExpiredRecord: an expired record deletes only the event that it names.
+func TestLateExpiredRecord(t *testing.T) {
+	l := newLog(1)
+	x := open(t, l.broker(), "")
+	l.post(0, `a s {"ttl":3}`)
+	l.post(0, `a s {"ttl":60}`)
+	key := keyOf(nil, "a", "s")
+	l.mu.Lock()
+	l.appendLocked(0, []record.Record{(&entry{key: key, offset: 0}).expiredRecord()})
+	l.mu.Unlock()
+	same(t, "the newer event", ask(t, x, "true"), `a s {"ttl":60}`)
+	l.mu.Lock()
+	l.appendLocked(0, []record.Record{(&entry{key: key, offset: 1}).expiredRecord()})
+	l.mu.Unlock()
+	same(t, "its own record", ask(t, x, "true"))
+}
+
+func TestBrokerThatWasDown(t *testing.T) {
+	timed(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "riemann.db")
+		l := newLog(2)
+		b := l.broker()
+		l.elect(b)
+		x := open(t, b, path)
+		l.post(0, `a s {"ttl":3}`)
+		l.post(1, `b s {"ttl":3}`, `c s {"ttl":9999}`)
+		same(t, "the events", ask(t, x, "true"), `a s {"ttl":3}`, `b s {"ttl":3}`, `c s {"ttl":9999}`)
+		x.Close()
+		pass(time.Hour)
+		want := []string{`a s riemann-expired-0 00:00:03`, `b s riemann-expired-0 00:00:03`}
+		for i := range 4 {
+			l.elect(b)
+			x = open(t, b, path)
+			pass(time.Minute)
+			same(t, "after the start", l.expired(), want...)
+			same(t, "events after the start", ask(t, x, "true"), `c s {"ttl":9999}`)
+			x.Close()
+			if i == 1 {
+				path = filepath.Join(t.TempDir(), "rebuilt.db")
+			}
+		}
+	})
+}
+
+func TestOnlyTheLeaderExpires(t *testing.T) {
+	timed(t, func(t *testing.T) {
+		l := newLog(1)
+		one, two := l.broker(), l.broker()
+		x, y := open(t, one, ""), open(t, two, "")
+		l.post(0, `a s {"ttl":3}`)
+		pass(time.Minute)
+		same(t, "without a leader", l.expired())
+		same(t, "the event without a leader", ask(t, x, "true"), `a s {"ttl":3}`)
+		l.elect(two)
+		synctest.Wait()
+		want := `a s riemann-expired-0 00:00:03`
+		same(t, "with a leader", l.expired(), want)
+		l.elect(one)
+		pass(time.Minute)
+		same(t, "after a takeover", l.expired(), want)
+		same(t, "the events of the first", ask(t, x, "true"))
+		same(t, "the events of the second", ask(t, y, "true"))
+	})
+}
+
+// TestTakeoverDuringAnAppend: whether the append of an unknown outcome is in the log or not, there
+// is one expired record.
+func TestTakeoverDuringAnAppend(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		timed(t, func(t *testing.T) {
+			l := newLog(1)
+			one, two := l.broker(), l.broker()
+			l.elect(one)
+			x, y := open(t, one, ""), open(t, two, "")
+			l.post(0, `a s {"ttl":3}`)
+			l.failing(func() (bool, error) { return kept, state.ErrOutcomeUnknown })
+			pass(time.Minute)
+			if n := len(l.expired()); n > 1 || n == 1 != kept {
+				t.Fatalf("%d expired records before the takeover", n)
+			}
+			l.failing(nil)
+			l.elect(two)
+			pass(time.Minute)
+			same(t, "after the takeover", l.expired(), `a s riemann-expired-0 00:00:03`)
+			same(t, "events of the first", ask(t, x, "true"))
+			same(t, "events of the second", ask(t, y, "true"))
+		})
+	}
+}
+
+func TestRefusedAppendsAreRepeated(t *testing.T) {
+	timed(t, func(t *testing.T) {
+		l := newLog(1)
+		b := l.broker()
+		l.elect(b)
+		open(t, b, "")
+		l.post(0, `a s {"ttl":3}`)
+		tries := 0
+		l.failing(func() (bool, error) { tries++; return tries > 5, map[bool]error{false: errRefused}[tries > 5] })
+		pass(time.Minute)
+		same(t, "after refusals", l.expired(), `a s riemann-expired-0 00:00:03`)
+		if tries != 6 {
+			t.Errorf("%d appends, want 6", tries)
+		}
+	})
+}
