@@ -56,6 +56,13 @@ type EventProperty struct {
 	Sampled int      `json:"sampled"`
 }
 
+// RiemannIndex is the answer to GET /riemann/index: the events that match. Each is an object with
+// host, service and time (ISO 8601), and the other fields of the event.
+type RiemannIndex struct {
+	Topic  string            `json:"topic"`
+	Events []json.RawMessage `json:"events"`
+}
+
 // Expression is the answer to POST /drip/parse.
 type Expression struct {
 	Expr json.RawMessage `json:"expr"` // in JSON form

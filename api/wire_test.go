@@ -60,6 +60,7 @@ var wire = []any{
 	api.Story{},
 	api.StoryEvent{},
 	api.EventNames{},
+	api.RiemannIndex{},
 	api.EventName{},
 	api.EventProperty{},
 	api.Explanation{},

@@ -68,9 +68,11 @@ var (
 	ErrKeyIndexBehind      error = codeError(api.KeyIndexBehind)
 	ErrKeyIndexUnavailable error = codeError(api.KeyIndexUnavailable)
 
-	ErrTriggersOff         error = codeError(api.TriggersOff)
-	ErrTriggersUnavailable error = codeError(api.TriggersUnavailable)
-	ErrUnknownTrigger      error = codeError(api.UnknownTrigger)
+	ErrRiemannIndexOff         error = codeError(api.RiemannIndexOff)
+	ErrRiemannIndexUnavailable error = codeError(api.RiemannIndexUnavailable)
+	ErrTriggersOff             error = codeError(api.TriggersOff)
+	ErrTriggersUnavailable     error = codeError(api.TriggersUnavailable)
+	ErrUnknownTrigger          error = codeError(api.UnknownTrigger)
 	// The stored trigger is another one than IfTag or IfNew require.
 	ErrPreconditionFailed error = codeError(api.PreconditionFailed)
 	ErrUnknownFiring      error = codeError(api.UnknownFiring)

@@ -142,3 +142,9 @@ func (c *Client) EventNames(ctx context.Context, o EventNamesQuery) (EventNames,
 	}
 	return get[EventNames](ctx, c, "/events/names", q)
 }
+
+// RiemannIndex returns the events in the index of Riemann events for which a query is true, in
+// Riemann's query language. "true" matches all.
+func (c *Client) RiemannIndex(ctx context.Context, query string) (RiemannIndex, error) {
+	return get[RiemannIndex](ctx, c, "/riemann/index", url.Values{"query": {query}})
+}

@@ -60,6 +60,8 @@ type (
 	StoryEvent = api.StoryEvent
 	// EventNames has the names of the events in a topic.
 	EventNames = api.EventNames
+	// RiemannIndex has the newest events of hosts and services.
+	RiemannIndex = api.RiemannIndex
 	// EventName is a name of events.
 	EventName = api.EventName
 	// EventProperty is a property of the data of events.

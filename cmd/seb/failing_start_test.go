@@ -23,7 +23,7 @@ var wrongValues = map[string]string{
 	"advertise": strings.Repeat("a", 300), "read-only": "maybe", "hold-upgrade": "maybe", "accept-clock": "maybe", "auto-create-topics": "maybe", "default-partitions": "0",
 	"http-address": "256.0.0.1", "http-port": "65536", "http-api-key": "with space", "http-api-key-file": "no-such-file", "http-connections": "0", "original-client": "maybe", "console": "maybe", "cors-origin": "*", "http-host": "a:1",
 	"tls-cert": "no-such-file", "tls-key": "no-such-file", "tls-listeners": "smtp", "tls-client-ca": "no-such-file", "tls-client-auth": "maybe", "tls-client-crl": "no-such-file", "tls-principal-mapping": "DEFAULT",
-	"riemann-listen": "192.0.2.1:5555", "riemann-udp": "192.0.2.1:5555", "riemann-topic": "triggers", "riemann-ack": "never", "riemann-patience": "2h", "riemann-max-message": "1", "riemann-allow-anonymous": "maybe", "riemann-token": "seb_x_y",
+	"riemann-listen": "192.0.2.1:5555", "riemann-udp": "192.0.2.1:5555", "riemann-topic": "triggers", "riemann-web-listen": "192.0.2.1:5556", "riemann-ack": "never", "riemann-patience": "2h", "riemann-max-message": "1", "riemann-allow-anonymous": "maybe", "riemann-token": "seb_x_y",
 	"kafka-listen": "nowhere", "kafka-advertise": "host:0", "webhook-targets": "10.0.0.0/99", "secrets-key": "sebsecrets_0", "secrets-key-file": "no-such-file",
 	"http-debug-enable": "maybe", "http-debug-address": "192.0.2.1", "http-debug-port": "65536",
 	"cache-dir": "$FILE", "cache-size": "-1", "batch-wait-time": "2h", "batch-bytes-soft-max": "1",
@@ -72,6 +72,7 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 	}
 	starts = append(starts,
 		[]string{"--http-port=" + port}, []string{"--kafka-listen=127.0.0.1:" + port}, []string{"--riemann-listen=127.0.0.1:" + port},
+		[]string{"--riemann-web-listen=127.0.0.1:" + port},
 		[]string{"--http-debug-enable", "--http-debug-port=" + port},
 		[]string{"--tls-cert=" + file, "--tls-key=" + file}, []string{"--http-api-key-file=" + file}, []string{"--data-dir=seb-data"},
 	)

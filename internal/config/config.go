@@ -161,10 +161,16 @@ type Riemann struct {
 	// AllowAnonymous allows an address that is not a loopback address without certificates of
 	// clients.
 	AllowAnonymous bool
+	// WebListen is the host:port of subscriptions to the index for dashboards; port 0: any free
+	// port; "": none.
+	WebListen string
 	// Token is the token of clients without a certificate. "": they act for the broker itself, which
 	// writes to Topic and reads the index, and does nothing else for them.
 	Token Secret
 }
+
+// On reports whether the broker serves Riemann clients, and so has an index of their events.
+func (r *Riemann) On() bool { return r.Listen != "" || r.UDP != "" || r.WebListen != "" }
 
 // The values of Riemann.Ack.
 const (

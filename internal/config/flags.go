@@ -80,6 +80,7 @@ func riemannFlags(fs *pflag.FlagSet, r *Riemann) {
 	fs.StringVar(&r.Listen, "riemann-listen", r.Listen, "Riemann listen address, such as 127.0.0.1:5555 (default none)")
 	fs.StringVar(&r.UDP, "riemann-udp", r.UDP, "address for datagrams of Riemann clients, such as 127.0.0.1:5555; they get no answer and may be lost (default none)")
 	fs.StringVar(&r.Topic, "riemann-topic", r.Topic, "topic of events from Riemann clients")
+	fs.StringVar(&r.WebListen, "riemann-web-listen", r.WebListen, "loopback address of riemann-dash's subscriptions to the index of Riemann events, such as 127.0.0.1:5556, for the pages of --cors-origin (default none)")
 	fs.StringVar(&r.Ack, "riemann-ack", r.Ack, "when a message is acknowledged: stored (in the bucket) or received (in memory; a crash loses it)")
 	fs.DurationVar(&r.Patience, "riemann-patience", r.Patience, "time for which a message waits for memory before it is refused")
 	fs.Var(&r.MaxMessage, "riemann-max-message", "largest message, and largest answer to a query; at most an eighth of --memory-limit")

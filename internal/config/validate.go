@@ -128,6 +128,10 @@ func (c *Config) validateRiemann() (faults []error) {
 		check(isLoopback(host) || r.AllowAnonymous, "riemann-udp",
 			"%q is not a loopback address, and everyone who reaches it could write events; datagrams have no certificates; set --riemann-allow-anonymous", r.UDP)
 	}
+	check(r.WebListen == "" || isAddress(r.WebListen, 0), "riemann-web-listen", "%q, want host:port or nothing", r.WebListen)
+	if host, _, err := net.SplitHostPort(r.WebListen); err == nil {
+		check(isLoopback(host), "riemann-web-listen", "%q is not a loopback address, and the subscriptions have no key", r.WebListen)
+	}
 	check(r.Topic != "", "riemann-topic", "must not be empty")
 	check(r.Ack == AckStored || r.Ack == AckReceived, "riemann-ack", "%q, want %s or %s", r.Ack, AckStored, AckReceived)
 	check(r.Patience >= 0 && r.Patience <= time.Minute, "riemann-patience", "%v, want 0s to 1m", r.Patience)

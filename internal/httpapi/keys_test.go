@@ -31,13 +31,13 @@ func (s *server) openNode(ctx context.Context, c *setup) {
 	n, err := node.Open(ctx, node.Options{
 		SecretsKeys: ring,
 		Store:       c.store, DataDir: s.t.TempDir(), BatchWait: node.BatchNone, MemoryLimit: c.limit, NoMerge: true, Logger: c.broker.Logger,
-		Metrics: c.broker.Metrics,
+		Metrics: c.broker.Metrics, RiemannTopic: "riemann",
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.b, s.close, s.budget = n.Broker, n.Close, n.Budget()
-	c.http.Keys, c.http.Triggers = n.Keys(), n.Triggers()
+	c.http.Keys, c.http.Triggers, c.http.Riemann = n.Keys(), n.Triggers(), n.Riemann()
 	if c.wrap != nil {
 		c.http.Keys = c.wrap(n.Keys())
 	}

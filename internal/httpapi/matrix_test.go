@@ -85,7 +85,8 @@ var validRequests = map[string]validRequest{
 	"POST /drip/stories": {body: `{"expr":"A"}`, status: 200},
 	"POST /event":        {body: `{"event":"e","entity_id":"1"}`, status: 201},
 
-	"GET /events/names": {status: 200},
+	"GET /events/names":  {status: 200},
+	"GET /riemann/index": {path: "?query=true", status: 200, asked: []string{"riemann"}},
 
 	"GET /triggers":                        {status: 200, asked: []string{"fires"}},
 	"POST /triggers/dry-run":               {body: `{"expr":"a THEN b"}`, status: 200, asked: []string{"any", "events"}},

@@ -208,7 +208,7 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 		"KeyEntry":     api.KeyEntry{Key: &text, KeyBase64: &text}, "Keys": api.Keys{Next: &text, NextBase64: &text},
 		"KeyHistory": api.KeyHistory{Next: "n"},
 		"Evaluation": api.Evaluation{Steps: []api.EvaluationStep{{}}, Truncated: true}, "EvaluationStep": api.EvaluationStep{Skipped: "not_yet"},
-		"EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n}, "EventNames": api.EventNames{}, "EventName": api.EventName{More: true}, "EventProperty": api.EventProperty{},
+		"EventStored": api.EventStored{Duplicate: new(true), OriginalOffset: &n}, "EventNames": api.EventNames{}, "EventName": api.EventName{More: true}, "RiemannIndex": api.RiemannIndex{}, "EventProperty": api.EventProperty{},
 		"TopicSpec": api.TopicSpec{Partitions: 1, Settings: map[string]json.RawMessage{"a": []byte("1")}},
 		"Health":    api.Health{Epoch: 1, FormatLevel: 1}, "Fsck": api.Fsck{StartedAt: at, EndedAt: at, Summary: &api.FsckSummary{}, Error: "e", Estimate: &api.ObjectCount{}}, "FsckSummary": api.FsckSummary{}, "ObjectCount": api.ObjectCount{}, "FsckFinding": api.FsckFinding{Key: "k", Text: "t", Lost: []api.LostRecords{{}}}, "LostRecords": api.LostRecords{},
 		"Status": api.Status{Version: "v", Started: at, Reason: "r", Warnings: []string{"w"}, Kafka: &api.KafkaStatus{}},
@@ -269,7 +269,7 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		httpconn.ParamRead, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64, httpconn.ParamBefore,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
-		httpconn.ParamMembers, httpconn.ParamWindow, httpconn.ParamEstimate,
+		httpconn.ParamMembers, httpconn.ParamWindow, httpconn.ParamEstimate, httpconn.ParamQuery,
 		httpconn.ParamTime, httpconn.ParamSince, httpconn.ParamUntil, httpconn.ParamSample, httpconn.ParamOverlap, httpconn.ParamPrincipal, httpconn.ParamResource, httpconn.ParamPattern, httpconn.ParamOperation, httpconn.ParamDeny, httpconn.ParamHost,
 	} {
 		known[name] = false

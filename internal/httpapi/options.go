@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/riemann/index"
 	"github.com/sebbroker/seb/internal/stats"
 	"github.com/sebbroker/seb/internal/trigger"
 )
@@ -51,6 +52,8 @@ type Options struct {
 	// WebhookTargets are the addresses that webhooks may use.
 	Triggers       *trigger.Engine
 	WebhookTargets webhook.Policy
+	// Riemann is the index of Riemann events; with nil the route of it reports that there is none.
+	Riemann *index.Index
 	// Groups changes committed offsets; nil means the broker, which does not know group members.
 	Groups Groups
 	// Members describes the members of groups; nil means that groups have none.

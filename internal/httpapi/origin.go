@@ -30,10 +30,11 @@ func (a *API) admitOrigin(w http.ResponseWriter, r *http.Request) *api.Problem {
 		return nil // not of a page, or of a page that may not read the answer
 	}
 	origin := strings.Join(given, " ")
-	if _, host, _ := strings.Cut(origin, "://"); host != "" && strings.EqualFold(host, r.Host) {
+	same, admitted := KnownOrigin(r, a.o.Origins)
+	if same {
 		return nil
 	}
-	if !slices.ContainsFunc(a.o.Origins, func(o string) bool { return strings.EqualFold(o, origin) }) {
+	if !admitted {
 		return problem.New(api.Forbidden, "a page of origin %s may not use this broker; --cors-origin names those that may", problem.Quote(origin))
 	}
 	h := w.Header()
@@ -41,6 +42,15 @@ func (a *API) admitOrigin(w http.ResponseWriter, r *http.Request) *api.Problem {
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Expose-Headers", shownHeaders)
 	return nil
+}
+
+// KnownOrigin reports whether a request with an Origin header comes from a page of this broker, or
+// from one of the origins.
+func KnownOrigin(r *http.Request, origins []string) (same, admitted bool) {
+	origin := strings.Join(r.Header["Origin"], " ")
+	_, host, _ := strings.Cut(origin, "://")
+	same = host != "" && strings.EqualFold(host, r.Host)
+	return same, slices.ContainsFunc(origins, func(o string) bool { return strings.EqualFold(o, origin) })
 }
 
 // isPreflight reports whether a browser asks which requests a page of another origin may send.

@@ -91,6 +91,7 @@ var routes = []route{
 	{http.MethodGet, "/openapi.json", open, encoded((*API).getSpec)},
 	{http.MethodPost, "/event", needs{{access.Write, access.Topic, eventsTopic, httpconn.ParamTopic}}, (*API).postEvent},
 	{http.MethodGet, "/events/names", needs{{access.Read, access.Topic, eventsTopic, httpconn.ParamTopic}}, encoded((*API).getEventNames)},
+	{http.MethodGet, "/riemann/index", needs{{access.Read, access.Topic, asked, ""}}, encoded((*API).getRiemannIndex)},
 	{http.MethodPost, "/evaluate", anyKey, (*API).postEvaluate},
 	{http.MethodPost, "/drip/parse", anyKey, encoded((*API).postParse)},
 	{http.MethodPost, "/drip/stories", anyKey, encoded((*API).postStories)},

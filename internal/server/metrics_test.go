@@ -20,7 +20,7 @@ import (
 // lists them.
 func TestMetrics(t *testing.T) {
 	cfg := settings(t, "mem:")
-	cfg.Riemann.Listen = "127.0.0.1:0"
+	cfg.Riemann.Listen, cfg.Riemann.WebListen = "127.0.0.1:0", "127.0.0.1:0"
 	s := start(t, cfg)
 	c := connect(t, s)
 	for range 3 {

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/riemann"
+	"github.com/sebbroker/seb/internal/riemann/index"
 	"github.com/sebbroker/seb/internal/tlsport"
 	"github.com/sebbroker/seb/internal/trigger"
 )
@@ -67,7 +68,7 @@ func (r *riemannServer) start(ctx context.Context, s *Server, set *metrics.Set, 
 	c := &s.cfg.Riemann
 	o := riemann.Options{
 		Auth: s.auth, Token: c.Token.Reveal(), Port: s.ports.riemann, Topic: c.Topic, Received: c.Ack == config.AckReceived, Patience: c.Patience,
-		MessageMax: int(c.MaxMessage), Connections: connections, Logger: s.log, Metrics: set,
+		MessageMax: int(c.MaxMessage), Index: index.Queries{Index: s.node.Riemann()}, Connections: connections, Logger: s.log, Metrics: set,
 	}
 	if c.Patience == 0 {
 		o.Patience = -1

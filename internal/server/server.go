@@ -47,6 +47,7 @@ type Server struct {
 	http     *http.Server
 	kafka    *kafkaServer   // nil: no Kafka
 	riemann  *riemannServer // nil: no Riemann
+	dash     *riemannWeb    // nil: no subscriptions for dashboards
 	ports    ports
 	groups   *coordinator.Coordinator // nil without Kafka: groups then have no members
 	pprof    *pprofServer             // nil: disabled
@@ -111,7 +112,7 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	failpoint.Hit("start.listening")
 	if err := s.start(ctx, set); err != nil {
 		s.ports.clients.Close()
-		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.riemann.abandon(), s.stopPprof())
+		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.riemann.abandon(), s.dash.stop(), s.stopPprof())
 	}
 	return s, nil
 }
@@ -186,6 +187,9 @@ func (s *Server) listen() (err error) {
 	if s.riemann, err = listenRiemann(&s.cfg.Riemann); err != nil {
 		return errors.Join(err, s.listener.Close(), s.kafka.abandon())
 	}
+	if s.dash, err = listenRiemannWeb(&s.cfg.Riemann); err != nil {
+		return errors.Join(err, s.listener.Close(), s.kafka.abandon(), s.riemann.abandon())
+	}
 	s.ports.warn(s.log, s.listener.Addr().String(), s.kafka.address())
 	s.warnAnonymous()
 	return nil
@@ -237,6 +241,9 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		MergeEvery: c.Maintenance.MergeInterval, SnapshotSlots: c.Maintenance.SnapshotSlots, RetentionEvery: c.Maintenance.RetentionInterval,
 		SecretsKeys: s.secrets, Prepare: s.prepare, Logger: s.log, Metrics: set, Latency: &s.latency,
 	}
+	if c.Riemann.On() {
+		o.RiemannTopic = c.Riemann.Topic
+	}
 	if o.Advertised == "" {
 		o.Advertised = s.URL()
 	}
@@ -268,7 +275,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	s.openStats(set)
 	s.fsck = fsck.NewJob(fsck.JobOptions{Store: s.node.Bucket(), Memory: s.node.Budget().Class(budget.Fetch), Logger: s.log})
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
-		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Logger: s.log, Metrics: set, Connections: connections.http,
+		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Riemann: s.node.Riemann(), Logger: s.log, Metrics: set, Connections: connections.http,
 		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
 		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.cfg.HTTP.Hosts.List(),
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
@@ -288,6 +295,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	if err := s.riemann.start(ctx, s, set, connections.riemann); err != nil {
 		return err
 	}
+	s.dash.start(s)
 	s.runtime = Runtime{Address: s.URL(), APIKey: s.key, Bucket: s.node.StoreName(), PID: os.Getpid(), Started: time.Now().UTC()}
 	if s.ports.http.Secure() {
 		s.runtime.Certificate = absolute(s.cfg.TLS.CertFile)
@@ -402,6 +410,7 @@ func (s *Server) stop(ctx context.Context) error {
 	s.riemann.drain()
 	s.api.Drain(polls)
 	end()
+	errs = append(errs, s.dash.stop())
 	s.fsck.Close()
 	shut := make(chan error, 1)
 	go func() { shut <- errors.Join(s.http.Shutdown(ctx), s.kafka.close(ctx), s.riemann.close(ctx)) }()

@@ -43,6 +43,7 @@ const (
 	ParamMinOffset      = "min-offset"
 	ParamOverlap        = "overlap" // of the tokens of a rotation
 	ParamTime           = "time"
+	ParamQuery          = "query" // of Riemann
 	ParamSince          = "since"
 	ParamUntil          = "until"
 	ParamSample         = "sample"
