@@ -84,6 +84,7 @@ type part struct {
 	and          bool // it is a list with AND
 	several      bool // it completes after its first event, and is no count
 	sequence     bool // it has steps
+	mixed        bool // it has an event, and an absence that a window would give an end
 }
 
 func (p part) operand() string { return "(" + p.text + ")" }
@@ -103,6 +104,7 @@ func joined(op string, list []part) part {
 	for i, p := range list {
 		operands[i] = p.operand()
 		all.several = all.several || p.several
+		all.mixed = all.mixed || p.mixed || op == "AND" && p.guard
 		all.sequence = all.sequence || p.sequence || op == "THEN"
 		if !p.guard {
 			parts++
@@ -117,6 +119,7 @@ func joined(op string, list []part) part {
 		}
 	}
 	all.several = (all.several || op != "OR" && parts > 1) && !all.absent
+	all.mixed = all.mixed && !all.absent
 	all.text = strings.Join(operands, " "+op+" ")
 	return all
 }

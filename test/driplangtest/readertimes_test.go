@@ -29,6 +29,7 @@ func (w window) of(p part) part {
 	}
 	if w.within != "" {
 		p.text, p.guard, p.maybe = p.operand()+" WITHIN "+w.within, false, false
+		p.several = p.several || p.mixed
 	}
 	return p
 }

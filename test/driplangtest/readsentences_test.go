@@ -71,6 +71,7 @@ func TestSentencesAreRead(t *testing.T) {
 var rare = []string{
 	"NOT A AND NOT B AND NOT C",
 	"A THEN (NOT B) THEN (NOT C WITHIN 2d) THEN D",
+	"A THEN (NOT B) THEN (C AND (NOT D WITHIN 2d)) THEN A",
 	"A THEN (NOT B) THEN (count(C) >= 2) THEN (A AND C)",
 }
 
