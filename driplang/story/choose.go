@@ -132,6 +132,11 @@ func choose(found []*candidate) (list []*candidate) {
 	for more := true; more; {
 		more = false
 		for _, turn := range turns {
+			for i, c := range byClass[turn] {
+				if turn == boundary && has(c) && c.with != nil { // the other one is missing
+					byClass[turn][i] = c.with
+				}
+			}
 			byClass[turn] = slices.DeleteFunc(byClass[turn], has)
 			if len(byClass[turn]) == 0 {
 				continue

@@ -23,6 +23,7 @@ type teller struct {
 	truncated bool
 	fired     bool
 	windows   []int64 // durations of the expression
+	ends      []int64 // windows, and sums of two
 	seen      map[string]bool
 	found     []*candidate
 }
@@ -33,6 +34,7 @@ func newTeller(e driplang.Expr, p *monitor.Program) *teller {
 		seen: map[string]bool{},
 	}
 	t.windows, t.truncated = windows(t.root), t.lacks
+	t.ends = ends(t.windows)
 	frames := 1
 	t.root.Each(func(f *form.Form) {
 		if f.Op == form.Then {
@@ -54,6 +56,20 @@ func windows(f *form.Form) (list []int64) {
 	})
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// ends returns durations, and the sums of two of the shortest.
+func ends(windows []int64) []int64 {
+	const few = 4
+	list := slices.Clone(windows)
+	for i, d := range windows[:min(few, len(windows))] {
+		for _, e := range windows[:i] {
+			if !slices.Contains(list, d+e) {
+				list = append(list, d+e)
+			}
+		}
+	}
+	return list
 }
 
 // ending is the result of a history.

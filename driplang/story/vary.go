@@ -120,14 +120,16 @@ func (t *teller) blockers() (list []*form.Form) {
 // gap is a part of a history without events.
 type gap struct{ from, to int64 }
 
-// gaps returns those between the events and up to the end, and one before the first event.
+// gaps returns those between the events and up to the end with its halves, and one before the first
+// event.
 func (c *candidate) gaps() (list []gap) {
 	h := c.history
 	for i := range h[:len(h)-1] {
 		list = append(list, gap{h[i].at, h[i+1].at})
 	}
-	if end := c.end.at; end > h[len(h)-1].at {
-		list = append(list, gap{h[len(h)-1].at, end})
+	if last, end := h[len(h)-1].at, c.end.at; end > last {
+		middle := last + between(0, end-last)
+		list = append(list, gap{last, end}, gap{middle, end}, gap{last, middle})
 	}
 	return append(list, gap{h[0].at - 2*usual, h[0].at})
 }
@@ -165,6 +167,9 @@ func (t *teller) block(base *candidate) {
 			late = base.end.at + usual
 		}
 		for _, at := range []int64{late, h[0].at - usual} {
+			if block == nil && at < late {
+				break // it says nothing
+			}
 			if c := t.try(harmless, h.insert(history{{list[0].sample, at}})); c != nil && c.end.fires && c.end.at == base.end.at {
 				t.add(c)
 			}
@@ -341,7 +346,7 @@ const maxEdges = 3
 // edge finds the millisecond at which an event decides, for each window.
 func (t *teller) edge(bases []*candidate) {
 	found := 0
-	for _, d := range t.windows {
+	for _, d := range t.ends {
 		for _, base := range bases {
 			if t.work < 0 || found == maxEdges {
 				return

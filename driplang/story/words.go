@@ -91,6 +91,8 @@ func (t *teller) text(c *candidate) string {
 		return quiet(c.until) + "not decided yet"
 	case end.fires && end.byTime && end.at == h[last].at:
 		return text + ": fires " + t.since(c, end.at)
+	case end.fires && end.byTime && end.events == len(h) && c.class == boundary:
+		return text + ", and nothing more: fires " + t.since(c, end.at)
 	case end.fires && end.byTime && end.events == len(h):
 		return quiet(end.at) + "fires " + t.since(c, end.at)
 	case end.fires && end.byTime:
@@ -115,7 +117,7 @@ func (t *teller) since(c *candidate, at int64) string {
 	applied := c.end.events
 	from := applied - 1
 	for i := applied - 1; i >= 0; i-- {
-		if slices.Contains(t.windows, at-h[i].at) {
+		if slices.Contains(t.ends, at-h[i].at) {
 			from = i
 			break
 		}
@@ -136,7 +138,10 @@ func (t *teller) events(c *candidate) string {
 		}
 		b.WriteString(h[i].subject())
 		n := h.run(i)
-		if i < c.event && c.event < i+n { // its time is told
+		switch { // an event whose time is told
+		case i == c.event && i > 0:
+			n = 1
+		case i < c.event && c.event < i+n:
 			n = c.event - i
 		}
 		if n > 1 {
@@ -178,7 +183,7 @@ func (t *teller) when(c *candidate, i int) string {
 	switch {
 	case gap == 0:
 		return "at the same time"
-	case c.class == boundary && c.event == i && slices.Contains(t.windows, gap):
+	case c.class == boundary && c.event == i && slices.Contains(t.ends, gap):
 		text = "exactly " + text
 	}
 	switch {
