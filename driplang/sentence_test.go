@@ -41,7 +41,9 @@ var sentences = []string{
 	"A THEN (NOT b[x = 1 OR (y = 2 AND z = 3)] AND NOT c[x = 1]) THEN d", "(count(A) >= 2 WITHIN 1h) THEN B", "(NOT (count(A) >= 2 WITHIN 1h)) THEN B",
 	"(A OR NOT B) THEN (count(C) > 1 WITHIN 1h)", "(NOT A) THEN (count(B) >= 2 WITHIN 1h)", "A AND NOT (count(B) >= 2 WITHIN 1h)",
 	"A THEN (NOT ((NOT B) THEN (NOT C))) THEN (D WITHIN 1h)", "S THEN (((NOT A) THEN B) AND C)",
-	"A THEN (B AFTER 1h30m WITHIN 1d) THEN (NOT C AND NOT D AFTER 1h)", `count(a."b c"[u."v w".z >= -1.5]) >= 2`,
+	"A THEN (B AFTER 1h30m WITHIN 1d) THEN (NOT C AND NOT D AFTER 1h)", "(NOT B) THEN (D AND D) THEN (NOT A)",
+	"A THEN (NOT B) THEN (C AND (NOT D WITHIN 2d)) THEN A", "B THEN (count(C) != 1) THEN (count(D) < 3 WITHIN 1h)",
+	"A THEN (NOT B) THEN (NOT (C THEN D)) THEN ((E THEN F) AND NOT G) THEN H", `count(a."b c"[u."v w".z >= -1.5]) >= 2`,
 }
 
 var documented = regexp.MustCompile("(?m)^\\| (?:[^|`]+ \\| )?`([^`]+)`")
