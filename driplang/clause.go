@@ -134,17 +134,13 @@ func sequenceClause(t *term, not bool, in around) *clause {
 		c.join(k)
 		in.anchored = in.anchored || !k.maybeGuard()
 	}
-	for i := len(c.kids) - 2; i >= 0 && c.kids[i+1].absence(); i-- {
-		if !c.kids[i].guard() || not && i == 0 {
-			continue
-		}
-		// A guard before absences alone: (NOT X) THEN Y = (NOT X) AND Y
-		rest := &clause{kind: sequence, kids: slices.Clone(c.kids[i+1:])}
+	// Guards before a last absence: (NOT X) THEN Y = (NOT X) AND Y
+	for last := len(c.kids) - 1; last > 0 && c.kids[last].absence() && c.kids[last-1].guard() && !(not && last == 1); last-- {
 		both := &clause{kind: all}
-		both.join(c.kids[i])
-		both.join(rest.single())
+		both.join(c.kids[last-1])
+		both.join(c.kids[last])
 		both.unite(true)
-		c.kids = append(c.kids[:i], both.single())
+		c.kids = append(c.kids[:last-1], both.single())
 	}
 	return c.single()
 }
@@ -166,15 +162,15 @@ func (c *clause) maybeGuard() bool {
 // guard reports whether c is an absence without an end. As a left side of a THEN it has no instant.
 func (c *clause) guard() bool { return c.within == 0 && c.parts((*clause).guard) }
 
-// absence reports whether c uses no event.
+// absence reports whether c uses no event. A sequence that is no NOT has an instant within it.
 func (c *clause) absence() bool { return c.parts((*clause).absence) }
 
 // parts reports whether c is a NOT, or a list all of whose parts satisfy f.
 func (c *clause) parts(f func(*clause) bool) bool {
-	if c.not || c.kind == happens {
+	if c.not || c.kind == happens || c.kind == sequence {
 		return c.not
 	}
-	return !slices.ContainsFunc(c.kids, func(k *clause) bool { return !f(k) })
+	return c.each(f)
 }
 
 // several reports whether c may need several events, or the end of an absence, of which only the

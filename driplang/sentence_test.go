@@ -43,6 +43,7 @@ var sentences = []string{
 	"A THEN (NOT ((NOT B) THEN (NOT C))) THEN (D WITHIN 1h)", "S THEN (((NOT A) THEN B) AND C)",
 	"A THEN (B AFTER 1h30m WITHIN 1d) THEN (NOT C AND NOT D AFTER 1h)", "(NOT B) THEN (D AND D) THEN (NOT A)",
 	"A THEN (NOT B) THEN (C AND (NOT D WITHIN 2d)) THEN A", "B THEN (count(C) != 1) THEN (count(D) < 3 WITHIN 1h)",
+	"A THEN (NOT D) THEN ((NOT B WITHIN 2h) THEN (NOT C))", "(NOT (A THEN (NOT D) THEN (NOT B WITHIN 2h) THEN (NOT E) THEN (NOT C))) THEN F",
 	"A THEN (NOT B) THEN (NOT (C THEN D)) THEN ((E THEN F) AND NOT G) THEN H", `count(a."b c"[u."v w".z >= -1.5]) >= 2`,
 }
 
