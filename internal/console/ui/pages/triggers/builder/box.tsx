@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
+import { Button } from "../../../lib/parts";
 import { boxOf, inner, insert, isGuard, open, placeOf, pointerOf, setTime, type Box, type Edit, type Path, type Tree } from "./tree";
 import { choose, groupName, happens, lines, timeWords, unfinishedName } from "./words";
 
@@ -53,8 +54,8 @@ function Part({ d, b, where = "" }: { d: Drawn; b: Box; where?: Where }) {
     type: "button" as const, "data-at": at, "aria-expanded": d.selected === at, "aria-invalid": fault ? true as const : undefined, "aria-describedby": fault || warning ? id : undefined,
     onClick: () => d.choose(b.path),
   };
-  const name = [b.named ? "box" : "frame", b.absent && "absent", open(b) && "open", guard && "guard", d.selected === at && "selected", fault && "faulty"].filter(Boolean).join(" ");
-  const time = where === "arrow" ? "" : timeWords(b), clock = b.absent && b.within !== undefined && <Clock />;
+  const is = { box: b.named, frame: !b.named, absent: b.absent, open: open(b), guard, selected: d.selected === at, faulty: fault }, name = Object.entries(is).flatMap(([c, on]) => on ? [c] : []).join(" ");
+  const time = where === "arrow" ? "" : timeWords(b), clock = b.absent && b.within && <Clock />;
   return <div class="part">
     {b.named ? <button {...button} class={name} title={b.named.event || undefined}><Face b={b} where={where} time={time} />{clock}</button>
       : <div class={name}>
@@ -92,6 +93,6 @@ function Clock() {
 /** Repair offers a time for an absence at the end, which is true at once without one. */
 function Repair({ d, b }: { d: Drawn; b: Box }) {
   const p = placeOf(d.tree, b.path);
-  if (!b.absent || b.within !== undefined || p?.op !== "then" || p.index !== p.size - 1) return null;
-  return <button type="button" onClick={() => d.change(setTime(d.tree, b.path, "within", "7 days"), "Now for 7 days")}>Make it “for 7 days”</button>;
+  if (!b.absent || b.within || p?.op !== "then" || p.index !== p.size - 1) return null;
+  return <Button onClick={() => d.change(setTime(d.tree, b.path, "within", "7 days"), "Now for 7 days")}>Make it “for 7 days”</Button>;
 }

@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { announce } from "../../../lib/parts";
 import { Arrow, Steps, type Drawn } from "./box";
 import { Panel, type EventName } from "./panel";
-import { boxAt, boxes, boxOf, duplicate, get, inner, insert, isFlow, move, open, pathOf, placeOf, pointerOf, remove, type Direction, type Edit, type Path, type Tree } from "./tree";
+import { boxAt, boxes, boxOf, get, inner, insert, isFlow, move, open, pathOf, placeOf, pointerOf, remove, type Direction, type Edit, type Path, type Tree } from "./tree";
 import { groupName, unfinishedName } from "./words";
 
 export type { EventName } from "./panel";
@@ -47,13 +47,9 @@ export function Flow(p: FlowProps) {
     p.onEdit(e.tree, e.select);
     announce(said);
   };
-  const add = (e: Edit) => change(e, `${placeWords(e.tree, e.select)} added: ${unfinishedName}`, "first");
+  const add = (e: Edit) => change(e, `${placeWords(e.tree, e.select)} added: ${nameOf(e.tree, e.select)}`, open(boxOf(e.tree, e.select)) ? "first" : undefined);
   const choose = (path: Path, field?: string) => field || open(boxOf(p.tree, path)) ? focus(path, field ?? "first") : pointerOf(path) === at ? p.onSelect() : focus(path, "look");
-  const act: Record<Direction | "delete" | "copy", (path: Path) => void> = {
-    delete: path => change(remove(p.tree, path), `${nameOf(p.tree, path)} deleted`),
-    copy: path => { const e = duplicate(p.tree, path); change(e, `${placeWords(e.tree, e.select)} added: ${nameOf(e.tree, e.select)}`); },
-    left: path => go(path, "left"), right: path => go(path, "right"), in: path => go(path, "in"), out: path => go(path, "out"),
-  };
+  const drop = (path: Path) => change(remove(p.tree, path), `${nameOf(p.tree, path)} deleted`);
   const go = (path: Path, to: Direction) => {
     const e = move(p.tree, path, to);
     change(e, e ? `${nameOf(e.tree, e.select)} is now ${placeWords(e.tree, e.select).toLowerCase()}` : "");
@@ -62,12 +58,12 @@ export function Flow(p: FlowProps) {
     const here = (e.target as HTMLElement).dataset.at;
     if (here === undefined || e.altKey) return;
     const path = pathOf(here), command = e.ctrlKey || e.metaKey, by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[e.key];
-    if (by && command) act[e.shiftKey ? by > 0 ? "in" : "out" : by > 0 ? "right" : "left"](path);
+    if (by && command) go(path, e.shiftKey ? by > 0 ? "in" : "out" : by > 0 ? "right" : "left");
     else if (command) return;
     else if (by || e.key === "Home" || e.key === "End") step(here, by ?? (e.key === "End" ? Infinity : -Infinity));
     else if (e.key === "Enter") focus(path, "first");
     else if (e.key === "+") add(insert(p.tree, path, "after"));
-    else if (e.key === "Delete" || e.key === "Backspace") act.delete(path);
+    else if (e.key === "Delete" || e.key === "Backspace") drop(path);
     else if (e.key === "Escape" && at !== undefined) p.onSelect();
     else return;
     e.preventDefault();
@@ -96,7 +92,7 @@ export function Flow(p: FlowProps) {
     {isFlow(p.tree) && [d.faults, d.warnings].map((m, i) => m.has("") && <p class={i ? "said" : "said bad"} key={i}>{m.get("")}</p>)}
     <p class="keys">Arrow keys go from box to box, Enter edits, + adds, Delete deletes, Ctrl and an arrow moves.</p>
     {selected && <Panel tree={p.tree} path={selected} title={`${placeWords(p.tree, selected)}: ${nameOf(p.tree, selected)}`} names={p.names} faults={p.faults}
-      onEdit={p.onEdit} change={change} add={add} act={act} onward={onward} leave={() => focus(selected)} />}
+      onEdit={p.onEdit} change={change} add={add} drop={drop} go={go} onward={onward} leave={() => focus(selected)} />}
   </div>;
 }
 

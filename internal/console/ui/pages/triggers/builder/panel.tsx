@@ -5,7 +5,7 @@ import { count } from "../../../lib/format";
 import { Button, Choice, Text } from "../../../lib/parts";
 import { Conditions } from "./filter";
 import {
-  boxOf, group, inner, insert, move, placeOf, pointerOf, setAbsent, setCount, setNamed, setOp, setTime, simplify,
+  boxOf, duplicate, group, inner, insert, move, placeOf, pointerOf, setAbsent, setCount, setNamed, setOp, setTime, simplify,
   type Box, type Comparison, type Direction, type Edit, type Op, type Path, type Tree,
 } from "./tree";
 import { duration, groups, inUnit, isAbsence, often, parts, similar, unfinishedName, unitNames } from "./words";
@@ -23,7 +23,7 @@ export function Typed({ value, onValue, check, wrong, ...rest }: { label: string
 interface PanelProps {
   tree: Tree; path: Path; title: string; names: EventName[]; faults: Record<string, string>;
   onEdit(tree: Tree, select: Path, merge?: string): void; change(edit: Edit | undefined, said: string): void; add(edit: Edit): void;
-  act: Record<Direction | "delete" | "copy", (path: Path) => void>; onward(): void; leave(): void;
+  drop(path: Path): void; go(path: Path, to: Direction): void; onward(): void; leave(): void;
 }
 
 /** Panel edits the selected box. Enter in a field goes on, Escape goes back to the box. */
@@ -111,15 +111,15 @@ function Duration({ label, value, onValue }: { label: string; value: string; onV
 
 /** Actions are what can be done with a box as a whole. */
 function Actions({ p, b }: Use) {
-  const { tree, path, act } = p, place = placeOf(tree, path), easier = simplify(tree, path);
+  const { tree, path } = p, place = placeOf(tree, path), easier = simplify(tree, path);
   const beside = (op: Op) => () => p.add(place?.op === op || op === "then" && !place ? insert(tree, path, "after") : b.op === op && !b.absent ? insert(tree, inner(b).at(-1)!, "after") : group(tree, path, op));
   const all: (readonly [name: string, act: () => void] | false | undefined)[] = [
     (!place || place.op === "then") && ["Add before", () => p.add(insert(tree, path, "before"))], ["Add after", beside("then")], ["And …", beside("and")], ["Or …", beside("or")],
-    ...([["left", "Move earlier"], ["right", "Move later"], ["in", "Move into the group"], ["out", "Move out of the group"]] as const).map(([to, name]) => move(tree, path, to) && [name, () => act[to](path)] as const),
-    ["Duplicate", () => act.copy(path)], easier && ["Simplify", () => p.change(easier, "Simplified")],
+    ...([["left", "Move earlier"], ["right", "Move later"], ["in", "Move into the group"], ["out", "Move out of the group"]] as const).map(([to, name]) => move(tree, path, to) && [name, () => p.go(path, to)] as const),
+    ["Duplicate", () => p.add(duplicate(tree, path))], easier && ["Simplify", () => p.change(easier, "Simplified")],
   ];
   return <div class="actions">
     {all.map(a => a && <Button key={a[0]} onClick={a[1]}>{a[0]}</Button>)}
-    <Button kind="danger" onClick={() => act.delete(path)}>Delete</Button>
+    <Button kind="danger" onClick={() => p.drop(path)}>Delete</Button>
   </div>;
 }

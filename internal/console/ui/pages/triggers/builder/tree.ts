@@ -123,9 +123,9 @@ export function boxes(tree: Tree, path: Path = []): Path[] {
 }
 
 /** open reports whether a box is unfinished: without the name of an event, or of a property. */
-export function open(b: Box): boolean { return b.named !== undefined && (b.named.event === "" || b.named.where !== undefined && nameless(b.named.where)); }
+export function open({ named }: Box): boolean { return !!named && (!named.event || !!named.where && nameless(named.where)); }
 
-function nameless(f: Filter): boolean { return "property" in f ? f.property === "" : "not" in f ? nameless(f.not) : ("and" in f ? f.and : f.or).some(nameless); }
+function nameless(f: Filter): boolean { return "property" in f ? !f.property : "not" in f ? nameless(f.not) : ("and" in f ? f.and : f.or).some(nameless); }
 
 /** unfinished returns how many boxes are unfinished. */
 export function unfinished(tree: Tree): number { return boxes(tree).filter(p => open(boxOf(tree, p))).length; }
@@ -141,8 +141,8 @@ export function placeOf(tree: Tree, path: Path): Place | undefined {
 
 /** isGuard reports whether a box is an absence without an end before another step. It is on the arrow, since it has no instant. */
 export function isGuard(tree: Tree, b: Box): boolean {
-  const p = placeOf(tree, b.path), few = b.count !== undefined && b.count.is[0] === "<";
-  return p?.op === "then" && p.index < p.size - 1 && b.within === undefined && b.after === undefined && b.absent !== few && (b.named ?? b.op) !== undefined;
+  const p = placeOf(tree, b.path);
+  return p?.op === "then" && p.index < p.size - 1 && !b.within && !b.after && b.absent !== (b.count?.is[0] === "<") && !!(b.named ?? b.op);
 }
 
 // select returns an edit that selects the box at a path, or the nearest one.
@@ -158,7 +158,7 @@ export function insert(tree: Tree, path: Path, side: "before" | "after", part: T
 
 /** group makes a list of a box and an unfinished one. The time of the box becomes that of the list. */
 export function group(tree: Tree, path: Path, op: Op): Edit {
-  const { wraps, core } = view(get(tree, path), true), times = wraps.filter(w => w.op !== "not"), first = build({ wraps: wraps.filter(w => w.op === "not"), core });
+  const { wraps, core, absent } = boxOf(tree, path), times = wraps.filter(w => w.op !== "not"), first = absent ? { not: core } : core;
   return { tree: put(tree, path, build({ wraps: times, core: { [op]: [first, hole] } as List })), select: [...path, ...times.map(w => w.op), op, 1] };
 }
 
@@ -178,7 +178,7 @@ export function negate(tree: Tree, path: Path): Edit {
 }
 
 function rewrap(tree: Tree, path: Path, change: (wraps: Wrap[]) => Wrap[]): Edit {
-  const { wraps, core } = view(get(tree, path), true);
+  const { wraps, core } = boxOf(tree, path);
   return select(put(tree, path, build({ wraps: change(wraps), core })), path);
 }
 
