@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -363,5 +364,42 @@ func TestRiemannQueries(t *testing.T) {
 	}
 	if ok, answer, err := riemannAsk(c, queries(`state = "state-0"`)); !ok || err != nil || len(answer) != 2 {
 		t.Errorf("no event: %t %q %v", ok, answer, err)
+	}
+}
+
+// TestManyRiemannSubscriptions: clients beyond the limit of subscriptions are refused, and those
+// beyond the limit of connections are cut. The subscriptions continue.
+func TestManyRiemannSubscriptions(t *testing.T) {
+	s, c := riemannBroker(t)
+	sendRiemann(t, c, "a", "load", `{"metric":1}`)
+	var open []*webSocket
+	for {
+		w, resp := dial(t, subscribeURL(s, "true"))
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			break
+		}
+		if open = append(open, w); resp.StatusCode != http.StatusSwitchingProtocols || len(open) > 64 {
+			t.Fatalf("subscription %d: status %d", len(open), resp.StatusCode)
+		}
+	}
+	var last net.Conn
+	for range 200 { // that send no whole request
+		var err error
+		if last, err = net.Dial("tcp", s.RiemannWebAddress()); err != nil {
+			t.Fatal(err)
+		}
+		defer last.Close()
+		if _, err := io.WriteString(last, "G"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = last.SetReadDeadline(time.Now().Add(5 * time.Second)) // less than the time for the head of a request
+	if _, err := last.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the last of 200 connections: %v", err)
+	}
+	open[0].frame(8, "\x03\xe8")
+	open[0].closes(1000)
+	if _, e := open[1].next(); fieldsOfEvent(t, e) != "a load 1" {
+		t.Errorf("%.100s", e)
 	}
 }

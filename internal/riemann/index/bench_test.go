@@ -47,3 +47,29 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkKey queries one of 100,000 events by host and service.
+func BenchmarkKey(b *testing.B) {
+	l := newLog(1)
+	x := open(b, l.broker(), "")
+	const events, batch = 100_000, 500
+	list := make([]string, batch)
+	for n := 0; n < events; n += batch {
+		for i := range list {
+			list[i] = fmt.Sprintf(`h%d disk {"state":"ok","metric":%d,"description":"a text of some bytes","ttl":86400}`, n+i, i)
+		}
+		l.post(0, list...)
+	}
+	if err := x.CatchUp(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		q := parse(b, fmt.Sprintf(`host = "h%d" and service = "disk"`, i*7919%events))
+		found := 0
+		if err := x.Query(b.Context(), q, 1<<20, func(*Event) error { found++; return nil }); err != nil || found != 1 {
+			b.Fatalf("%d events, %v", found, err)
+		}
+	}
+}

@@ -227,6 +227,10 @@ func TestRecordsThatAreNoEventsAreSkipped(t *testing.T) {
 	l.mu.Unlock()
 	l.post(0, `a s {}`)
 	same(t, "the event", ask(t, x, "true"), `a s {}`)
+	l.mu.Lock()
+	l.appendLocked(0, []record.Record{{Key: []byte("a"), Value: []byte("{\"entity_id\":\"a\",\"event\":\"s\",\"data\":{\"x\":\"\xff\"}}")}})
+	l.mu.Unlock()
+	same(t, "bytes that are not UTF-8", ask(t, x, "true"), "a s {\"x\":\"\ufffd\"}")
 	if n := x.met.skipped.Get(); n != 3 {
 		t.Errorf("%d records skipped, want 3", n)
 	}

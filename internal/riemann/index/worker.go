@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -210,6 +211,7 @@ func (w *worker) apply(ctx context.Context, p *piece, r *record.Record, stamped 
 	if len(e.Data) == 0 {
 		e.Data = []byte("{}")
 	}
+	e.Data = bytes.ToValidUTF8(e.Data, []byte("\uFFFD")) // a WebSocket's text must be valid
 	key := keyOf(nil, e.EntityID, e.Name)
 	c := &change{entry: entry{key: key, part: p.part, offset: r.Offset, at: r.Timestamp, time: noTime, data: e.Data}}
 	if e.OccurredAt != nil {

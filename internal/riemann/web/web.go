@@ -43,6 +43,9 @@ const (
 	// headerBytes bounds the head of a request: the query is its longest part.
 	headerBytes   = 32 << 10
 	headerTimeout = 10 * time.Second
+	// connectionsPer is the number of open connections for each subscription, because some are of
+	// requests that are refused. Beyond it new ones are closed.
+	connectionsPer = 2
 	// answerCopies is the memory of the first events in limits of an answer: the events, and their
 	// JSON.
 	answerCopies = 3
@@ -67,7 +70,7 @@ func New(o Options) *Server {
 
 // Serve serves until Close. It returns nil after Close.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(&limited{l, make(chan struct{}, connectionsPer*s.o.Subscriptions)}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
