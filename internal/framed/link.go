@@ -162,7 +162,12 @@ func (l *link) read(ctx context.Context) error {
 
 // begin reads a request of n bytes and begins it, or refuses it.
 func (l *link) begin(ctx context.Context, a *Admission, n int) (p pending, err error) {
-	f, err := l.newFrame(ctx, a, n)
+	done, err := l.s.large.begin(ctx, a, n)
+	var f *Frame
+	if err == nil {
+		defer done()
+		f, err = l.newFrame(ctx, a, n)
+	}
 	switch {
 	case err != nil && a.Refuse != nil && ctx.Err() == nil:
 		return pending{finish: a.Refuse(err)}, l.skip(ctx, n)
@@ -171,6 +176,7 @@ func (l *link) begin(ctx context.Context, a *Admission, n int) (p pending, err e
 	}
 	p = pending{frame: f, size: int64(n)}
 	if err = l.fill(ctx, f); err == nil {
+		done()
 		p.finish, err = l.session.Begin(ctx, f)
 	}
 	if err != nil {
@@ -314,7 +320,7 @@ func (l *link) fill(ctx context.Context, f *Frame) error {
 			if !errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil || time.Now().After(until) {
 				return fmt.Errorf("%w: %w", errClientGone, err)
 			}
-			if f.wanted(refused) {
+			if f.wanted(refused) || len(f.Bytes) > slowBytes && l.s.large.wanted() {
 				return fmt.Errorf("%w: request is too slow while others wait for memory", errClientGone)
 			}
 		}

@@ -121,6 +121,9 @@ type Options struct {
 	// single request of any size fits into an empty queue.
 	QueueBytes    int64
 	QueueRequests int
+	// LargeBytes bounds the requests over 64 KiB that are being read, on all connections together, so
+	// that clients that announce requests and do not send them leave memory to others. 0: no bound.
+	LargeBytes int64
 	// Idle bounds the time between requests: 10 min. AuthTimeout bounds the time until a client has
 	// authenticated: 30 s. Step bounds the time for the TLS handshake, for the head of a request
 	// and for each 64 KiB of it: 15 s.

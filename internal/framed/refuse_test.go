@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // refusal answers a request that is not read with its key.
@@ -43,4 +44,23 @@ func TestRefusals(t *testing.T) {
 		p.expect([]byte{0, 0, 0, 1, keyLast})
 		p.ended()
 	}
+}
+
+// TestLargeRequests: clients that announce large requests and do not send them use a part of the
+// memory. Others get the rest, and their turn.
+func TestLargeRequests(t *testing.T) {
+	const size = 300_000
+	s := start(t, framed.Options{LargeBytes: 2*size + 100, Step: time.Minute})
+	for range 4 {
+		s.dial(t).send(frame(keyLarge, 1, size)[:1000])
+	}
+	sebtest.Eventually(t, "two of them have memory", func() bool { return s.class.Used() > size })
+	p := s.dial(t)
+	p.send(frame(keyLarge, 2, 60_000))
+	p.expect(frame(keyLarge, 2, 60_000))
+	if used := s.class.Used(); used > 3*size {
+		t.Errorf("%d bytes are reserved for requests of %d", used, size)
+	}
+	p.send(frame(keyLarge, 3, size))
+	p.expect(frame(keyLarge, 3, size))
 }

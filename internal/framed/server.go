@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Server serves the connections of a listener. Its methods may be called concurrently.
@@ -14,6 +16,8 @@ type Server struct {
 	o     Options
 	met   counters
 	began time.Time
+
+	large *large // nil: no bound
 
 	ending  chan struct{} // closed by Drain
 	left    chan struct{} // capacity 1: a connection has ended
@@ -29,6 +33,9 @@ type Server struct {
 // New creates a server; Serve starts it.
 func New(o Options) *Server {
 	s := &Server{o: o.withDefaults(), began: time.Now(), ending: make(chan struct{}), left: make(chan struct{}, 1), links: map[*link]struct{}{}}
+	if s.o.LargeBytes > 0 {
+		s.large = &large{size: s.o.LargeBytes, free: semaphore.NewWeighted(s.o.LargeBytes)}
+	}
 	s.met = newCounters(s.o.Metrics, s.o.Name)
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -28,7 +29,9 @@ type Server struct {
 
 	unwatched chan *broker.Ticket // of events that are acknowledged before they are stored
 	watching  sync.WaitGroup      // goroutine of watch
+	inFlight  atomic.Int64        // bytes of the records that are not stored yet, without those of datagrams
 	closed    sync.Once
+	warned    atomic.Int64 // Unix time of the last line of warnTooLarge, in ns
 
 	mu        sync.Mutex // guards the fields below
 	draining  bool
@@ -47,6 +50,14 @@ const (
 	queuedShare    = 4
 )
 
+// Clients may be anonymous, so they leave a part of the memory of produces to others. largeShare is
+// the part for large messages that are being read, recordsShare the part for records that are not
+// stored yet: beyond it no message is read.
+const (
+	largeShare   = 4
+	recordsShare = 2
+)
+
 // New returns the Riemann front end of b. The caller calls Close, and closes b after Drain.
 func New(b *broker.Broker, o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
@@ -62,7 +73,8 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 	s.conns = framed.New(framed.Options{
 		Name: "riemann", Unsigned: true, Port: o.Port, Open: s.open, Buffers: b.Budget().Buffers(), Connections: o.Connections,
 		QueueBytes: int64(min(queuedShare*s.messageMax, int(s.produceClass.Limit()))), QueueRequests: queuedMessages,
-		Idle: s.o.Idle, AuthTimeout: s.o.Idle, Step: o.Step, Logger: s.log, Metrics: s.o.Metrics,
+		LargeBytes: s.produceClass.Limit() / largeShare,
+		Idle:       s.o.Idle, AuthTimeout: s.o.Idle, Step: o.Step, Logger: s.log, Metrics: s.o.Metrics,
 	})
 	s.watching.Go(s.watch)
 	return s, nil

@@ -75,7 +75,7 @@ func (s *session) Admit(ctx context.Context, _ []byte, size int) (framed.Admissi
 	err := s.login(ctx)
 	if err == nil && size > s.messageMax {
 		err = fmt.Errorf("message of %d bytes, limit %d", size, s.messageMax)
-		s.log.Warn("riemann: message too large, connection closed", "remote", s.remote, "bytes", size, "limit", s.messageMax)
+		s.warnTooLarge(s.remote, size)
 	}
 	if err != nil {
 		return framed.Admission{Last: s.refuse(err)}, nil
@@ -84,8 +84,23 @@ func (s *session) Admit(ctx context.Context, _ []byte, size int) (framed.Admissi
 	return framed.Admission{Class: s.produceClass, Wait: wait, Refuse: s.refuse}, nil
 }
 
-// Delay implements framed.Session.
+// warnEvery is the shortest time between two log lines about large messages, so that a client cannot
+// fill the log.
+const warnEvery = time.Minute
+
+func (s *Server) warnTooLarge(remote string, size int) {
+	now := time.Now().UnixNano()
+	if last := s.warned.Load(); (last == 0 || now-last > int64(warnEvery)) && s.warned.CompareAndSwap(last, now) {
+		s.log.Warn("riemann: message too large, connection closed", "remote", remote, "bytes", size, "limit", s.messageMax, "flag", "--riemann-max-message")
+	}
+}
+
+// Delay implements framed.Session. Beside quotas it delays messages while the records of earlier ones
+// have their share of memory.
 func (s *session) Delay(_ []byte, size int) (time.Duration, <-chan struct{}) {
+	if s.inFlight.Load() > s.produceClass.Limit()/recordsShare {
+		return retryInterval, nil
+	}
 	if s.who.Root() {
 		return 0, nil
 	}

@@ -18,6 +18,9 @@
 //	chaos --> calm: no faults --> all operations end --> readers reach the end --> everything is read:
 //	          by a broker, by a follower that has only the bucket, and by seb fsck
 //
+// TestRiemannKills kills brokers at each failpoint between a message of a Riemann client and its
+// acknowledgement, and compares the topic with the acknowledgements.
+//
 // The history of every operation is checked while it is written (package history). Short histories
 // are also checked by a search for an order of their operations. A history with a violation is
 // kept, with an excerpt of the operations around it, and both paths are printed.

@@ -1,0 +1,213 @@
+package torture
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+const (
+	riemannKey     = apiKey + "riemann"
+	riemannClients = 3
+	riemannEvents  = 4  // of a message
+	riemannFlights = 32 // unanswered messages of a connection
+	riemannAcks    = 50 // acknowledgements of a broker before it may end by itself
+)
+
+// riemannPoints are the failpoints between a message and its acknowledgement.
+var riemannPoints = []string{
+	"put.data.before", "disk.created", "disk.written", "disk.synced", "disk.moved", "disk.put", "put.data.after", "commit.before-answer", "commit.after-answer",
+}
+
+// TestRiemannKills kills brokers at each failpoint while Riemann clients send messages without waiting
+// for answers. Every event that was acknowledged is in the topic, none is there twice, and the events
+// of a client have its order.
+func TestRiemannKills(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	address, err := testenv.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	defer stop()
+	clients := make([]*riemannClient, riemannClients)
+	for i := range clients {
+		clients[i] = &riemannClient{id: i, address: address, acked: map[int64]bool{}}
+		sending.Go(func() { clients[i].run(ctx) })
+	}
+	acks := func() (n int64) {
+		for _, c := range clients {
+			n += c.acks.Load()
+		}
+		return n
+	}
+	dir := t.TempDir()
+	for _, point := range riemannPoints {
+		before := acks()
+		b := riemannServe(t, dir, address, fmt.Sprintf("SEB_FAILPOINTS=%s=kill:%d", point, 5+rng.IntN(30)))
+		<-b.Done()
+		if code, by := b.Exit(); code >= 0 {
+			t.Errorf("%s: code %d %v: %s", point, code, by, b.Log())
+		}
+		t.Logf("%s: %d messages acknowledged", point, acks()-before)
+	}
+	b := riemannServe(t, dir, address)
+	before := acks()
+	sebtest.Eventually(t, "messages are acknowledged without a failpoint", func() bool { return acks() > before+riemannAcks })
+	stop()
+	sending.Wait()
+	riemannCheck(t, filepath.Join(dir, "data"), b, clients)
+}
+
+// riemannServe starts a broker.
+func riemannServe(t *testing.T, dir, address string, env ...string) *testenv.Broker {
+	t.Helper()
+	b, err := testenv.Serve(testenv.Program(t, failing...), append(environment(riemannKey), env...), "--bucket", filepath.Join(dir, "bucket"),
+		"--data-dir", filepath.Join(dir, "data"), "--http-port", "0", "--kafka-listen=", "--riemann-listen", address, "--batch-wait-time", "1ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Kill)
+	return b
+}
+
+// riemannCheck compares the topic with the acknowledgements.
+func riemannCheck(t *testing.T, dataDir string, b *testenv.Broker, clients []*riemannClient) {
+	t.Helper()
+	url, err := b.Address(dataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(url, client.Options{APIKey: riemannKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	stored, newest := map[string]map[int64]bool{}, map[string]int64{}
+	for r, err := range c.Records(t.Context(), "riemann", client.ReadOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e struct {
+			Entity string `json:"entity_id"`
+			Data   struct{ Metric int64 }
+		}
+		if err := json.Unmarshal(r.Value, &e); err != nil {
+			t.Fatal(err)
+		}
+		if stored[e.Entity] == nil {
+			stored[e.Entity] = map[int64]bool{}
+		}
+		if n := e.Data.Metric; n <= newest[e.Entity] {
+			t.Errorf("client %s: event %d after %d", e.Entity, n, newest[e.Entity])
+		}
+		stored[e.Entity][e.Data.Metric], newest[e.Entity] = true, e.Data.Metric
+	}
+	for _, c := range clients {
+		if len(c.acked) == 0 {
+			t.Errorf("client %d: no acknowledgements", c.id)
+		}
+		for n := range c.acked {
+			if !stored[fmt.Sprint(c.id)][n] {
+				t.Errorf("client %d: event %d was acknowledged and is lost", c.id, n)
+			}
+		}
+	}
+}
+
+// riemannClient sends numbered events.
+type riemannClient struct {
+	id      int
+	address string
+	next    int64
+	acked   map[int64]bool // read when run has returned
+	acks    atomic.Int64   // of messages
+}
+
+// run sends events on one connection after the other, until ctx ends. A lost connection leaves the
+// outcome of its unanswered messages unknown; they are not sent again.
+func (c *riemannClient) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.address); err == nil {
+			c.send(ctx, conn)
+			continue
+		}
+		sleep(ctx, 5*time.Millisecond)
+	}
+}
+
+// send sends messages until the connection or ctx ends.
+func (c *riemannClient) send(ctx context.Context, conn net.Conn) {
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	flights := make(chan int64, riemannFlights) // first events of the unanswered messages
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.receive(conn, flights)
+		_ = conn.Close()
+	}()
+	for alive := true; alive; {
+		first := c.next + 1
+		var msg []byte
+		for range riemannEvents {
+			c.next++
+			var e []byte
+			e = protowire.AppendString(protowire.AppendTag(e, 4, protowire.BytesType), fmt.Sprint(c.id))
+			e = protowire.AppendString(protowire.AppendTag(e, 3, protowire.BytesType), "beat")
+			e = protowire.AppendVarint(protowire.AppendTag(e, 13, protowire.VarintType), protowire.EncodeZigZag(c.next))
+			msg = protowire.AppendBytes(protowire.AppendTag(msg, 6, protowire.BytesType), e)
+		}
+		select {
+		case flights <- first:
+			_, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(msg))), msg...))
+			alive = err == nil
+		case <-ended:
+			alive = false
+		}
+	}
+	close(flights)
+	<-ended
+}
+
+// receive reads answers until the connection ends.
+func (c *riemannClient) receive(conn net.Conn, flights <-chan int64) {
+	r := bufio.NewReader(conn)
+	for {
+		var head [4]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return
+		}
+		answer := make([]byte, binary.BigEndian.Uint32(head[:]))
+		if _, err := io.ReadFull(r, answer); err != nil {
+			return
+		}
+		first := <-flights
+		if string(answer) != "\x10\x01" {
+			continue // refused, for example while the broker stops
+		}
+		for n := first; n < first+riemannEvents; n++ {
+			c.acked[n] = true
+		}
+		c.acks.Add(1)
+	}
+}
