@@ -71,6 +71,8 @@ func TestSentencesAreRead(t *testing.T) {
 // another meaning.
 var rare = []string{
 	"(NOT B) THEN (D AND D) THEN (NOT A)",
+	"A THEN (NOT D) THEN (((NOT B) WITHIN 2ms) THEN (NOT C))",
+	"A THEN ((NOT D) AFTER 10ms) THEN (((NOT B) WITHIN 2ms) THEN (NOT (C THEN B)))",
 	"B THEN ((count(C) != 1) THEN ((count(D) < 3) WITHIN 3ms))",
 	"NOT A AND NOT B AND NOT C",
 	"A THEN (NOT B) THEN (NOT C WITHIN 2d) THEN D",
