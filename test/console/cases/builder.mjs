@@ -1,7 +1,7 @@
 // The builder of triggers: templates, boxes and text, the sentence, the preview, drafts, versions, and two pages at a time.
 export const name = "builder";
 
-const topic = "b-events", expr = "b_signup  then (not b_used within 7 days)";
+const hostile = `"<img src=x onerror=alert(1)> فاتورة" THEN ${"n".repeat(249)}`, topic = "b-events", expr = "b_signup  then (not b_used within 7 days)";
 
 export async function run(t) {
   t.allow(/404/); // the default topic of events, if it does not exist yet
@@ -102,6 +102,12 @@ async function text(t) {
   await page.getByRole("button", { name: "b_paid happens" }).waitFor();
   t.equal(await expression(t).evaluate(e => e === document.activeElement), true, "the focus stays where a person types");
   await t.axe("a text with an error");
+  // Names are only ever text.
+  const { sentence } = (await t.api("POST", "/drip/parse", { expr: hostile })).json;
+  await expression(t).fill(hostile);
+  await said(t, sentence);
+  t.equal(await page.locator("main img").count(), 0, "a name became an element");
+  await t.axe("a hostile name");
   // An edit of a box keeps the notation of the rest.
   await expression(t).fill(expr);
   await page.getByRole("button", { name: "b_used does not happen" }).click();
@@ -183,7 +189,7 @@ async function preview(t) {
   await button(t, "Try on past events").waitFor();
   go();
   await page.unroute("**/triggers/dry-run*");
-  await page.getByLabel("Firings of").selectOption("all");
+  await page.getByLabel("Firings in").selectOption("all");
   await button(t, "Try on past events").click();
   await card.getByText("30 of 30 entities would have got it").waitFor();
   t.equal(new URL(runs.at(-1).url()).searchParams.get("since"), null, "the range of all events");
@@ -289,6 +295,7 @@ async function versions(t) {
   t.equal((await get(t, "/triggers/b-version")).version, 1, "the version before it is confirmed");
   t.equal(await button(t, "Save").evaluate(e => e === document.activeElement), true, "the focus after the dialog");
   await save(t, 2);
+  t.ok(await page.locator("div[tabindex]").filter({ hasText: "Stored: version 2." }).evaluate(e => e === document.activeElement), "the focus is on what was saved");
   // A change of the delivery makes no version.
   await page.getByLabel("Send to").selectOption("topic");
   await page.getByLabel("Topic of the messages").fill("b-mails");

@@ -41,13 +41,17 @@ function Builder({ id, loaded, draft }: { id?: string; loaded?: Trigger; draft: 
   const known = useLoad(async signal => may("read", "topic") ? call<Names>("GET", "/events/names", { query: { "topic-name": topic }, signal }) : undefined, [topic]).data;
   const preview = usePreview(answer && { ...asked({ ...s, expr: "" }), expr: answer.expr }, known?.records ?? 0);
   const spec = () => { try { return specOf(s); } catch { return undefined; } }; // settings that are not JSON
+  const news = useRef<HTMLDivElement>(null); // takes the focus, since the buttons that save are far below it
+  useEffect(() => news.current?.focus(), [b.saved, b.conflict]);
   if (!b.begun) return <Templates onChoose={b.start} onText={() => { choose({ text: "yes" }); b.start(); }} />;
   return <>
     {!write && <Note>Your key has no right to change triggers.</Note>}
-    {b.saved && <Saved {...b.saved} />}
     {b.restored && <Note>You have changes here that are not saved. <Button onClick={b.discard}>Discard them</Button></Note>}
     {b.mine && <Note>This is what is stored. Yours is kept on this page. <Button onClick={b.takeMine}>Back to mine</Button></Note>}
-    {b.conflict && <Conflict id={id!} stored={b.conflict.trigger} spec={spec()} answer={answer} busy={b.action.busy} onMine={b.overwrite} onStored={b.takeStored} />}
+    {(b.saved || b.conflict) && <div ref={news} tabIndex={-1}>
+      {b.saved && <Saved {...b.saved} />}
+      {b.conflict && <Conflict id={id!} stored={b.conflict.trigger} spec={spec()} answer={answer} busy={b.action.busy} onMine={b.overwrite} onStored={b.takeStored} />}
+    </div>}
     <When of={b} known={known} />
     <Sentence of={b.last} missing={b.open ? openWords(b.open) : b.fault ? "The expression has an error." : "…"} />
     {b.last && <Stories of={b.last.expr} />}
@@ -89,7 +93,7 @@ function Rest({ of: b, write, onTopic }: { of: State; write: boolean; onTopic: (
   const { settings: s, action, id } = b, old = b.base.trigger, paused = old?.status === "paused";
   const ways: How[] = !old || b.isDraft ? ["draft", "start"] : paused ? ["save", "start"] : ["save"];
   return <form onSubmit={e => { e.preventDefault(); b.submit(((e as SubmitEvent).submitter as HTMLButtonElement | null)?.value as How || ways[0]!); }}>
-    <div id="builder-often"><SettingsCard of={s} fixed={id !== undefined} draft={!old || b.isDraft} onTopic={onTopic} onChange={b.change} /></div>
+    <div id="builder-often"><SettingsCard of={s} fixed={id !== undefined} draft={b.isDraft} onTopic={onTopic} onChange={b.change} /></div>
     <div id="builder-delivery"><DeliveryCard of={s.target} old={old?.deliver} onChange={c => b.change({ target: { ...s.target, ...c } })} /></div>
     {!b.asking && <Failure error={action.error} />}
     {write && <div class="actions">{ways.map((how, i) => <Button key={how} type="submit" value={how} kind={i === ways.length - 1 ? "primary" : undefined} busy={action.busy}>{how === "start" && !b.isDraft && old ? "Save and resume" : hows[how]}</Button>)}</div>}

@@ -54,7 +54,7 @@ export function usePreview(spec: Spec | undefined, records: number): Preview {
 export function PreviewCard({ of: p, fire, trigger, ready }: { of: Preview; fire: string; trigger?: string; ready: boolean }) {
   const r = p.result, range = route.value.query.range ?? "30";
   return <Card title="What it would have done" actions={p.on && <Button onClick={p.stop}>{p.busy ? "Cancel" : "Stop trying"}</Button>}>
-    <div class="row"><Choice label="Firings of" value={range} onValue={v => choose({ range: v })} options={ranges} />
+    <div class="row"><Choice label="Firings in" value={range} onValue={v => choose({ range: v })} options={ranges} />
       {!p.on && <Button onClick={p.start} disabled={!ready}>Try on past events</Button>}</div>
     <p class="hint">{!p.on ? "Reads the events in the log. It stores and sends nothing." : ready ? "Follows each edit until you stop it." : "Waits until the boxes are finished."}</p>
     <div aria-live="polite" aria-busy={p.busy}>
