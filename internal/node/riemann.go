@@ -31,12 +31,13 @@ func (l *riemannLog) Append(ctx context.Context, topic record.ID, partition uint
 	return res.Err
 }
 
-// Bounds on the memory of the index of Riemann events: its file, an answer, and the events that wait
-// for a subscriber. They are lower under a small memory limit.
+// Bounds on the memory of the index of Riemann events: its file, an answer, the events that wait
+// for a subscriber, and the records of a transaction. They are lower under a small memory limit.
 const (
 	riemannCache  = 8 << 20
 	riemannAnswer = 1 << 20
 	riemannQueue  = 256 << 10
+	riemannRead   = 2 << 20
 )
 
 // openRiemann opens the index of Riemann events, if there is a topic of them.
@@ -48,7 +49,7 @@ func (n *Node) openRiemann(ctx context.Context, l *riemannLog, o *Options) (err 
 	n.riemannFile = o.localFile("riemann", "riemann.db")
 	n.riemann, err = index.Open(ctx, index.Options{
 		Path: n.riemannFile.path, Log: l, Topic: o.RiemannTopic, CacheBytes: min(riemannCache, o.MemoryLimit/64),
-		AnswerBytes: min(riemannAnswer, o.MemoryLimit/64), QueueBytes: min(riemannQueue, o.MemoryLimit/512),
+		AnswerBytes: min(riemannAnswer, o.MemoryLimit/64), QueueBytes: min(riemannQueue, o.MemoryLimit/512), ReadBytes: int(min(riemannRead, o.MemoryLimit/128)),
 		Logger: o.Logger, Metrics: o.Metrics,
 	})
 	return err

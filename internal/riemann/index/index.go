@@ -58,13 +58,15 @@ type Options struct {
 	AnswerBytes, QueueBytes int64
 	// CacheBytes is SQLite's page cache: 8 MiB.
 	CacheBytes int64
+	// ReadBytes bounds the records of one transaction: 512 KiB. Of several events of a host and a
+	// service in one transaction only the last is written.
+	ReadBytes int
 	// Now is the clock of the leader. Default: time.Now.
 	Now func() time.Time
 
 	Logger  *slog.Logger // slog.Default()
 	Metrics *metrics.Set // a set that is not registered
 
-	readBytes   int // of one read
 	expireBatch int // events that one append expires
 }
 
@@ -73,7 +75,7 @@ func (o Options) withDefaults() Options {
 	o.EntriesMax, o.BytesMax = cmp.Or(o.EntriesMax, 1_000_000), cmp.Or(o.BytesMax, 512<<20)
 	o.AnswerBytes, o.QueueBytes = cmp.Or(o.AnswerBytes, 1<<20), cmp.Or(o.QueueBytes, 256<<10)
 	o.CacheBytes = cmp.Or(o.CacheBytes, 8<<20)
-	o.readBytes, o.expireBatch = cmp.Or(o.readBytes, 512<<10), cmp.Or(o.expireBatch, 500)
+	o.ReadBytes, o.expireBatch = cmp.Or(o.ReadBytes, 512<<10), cmp.Or(o.expireBatch, 500)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -238,7 +238,7 @@ func TestRecordsThatAreNoEventsAreSkipped(t *testing.T) {
 
 func TestLargeBatchesAreAppliedInPieces(t *testing.T) {
 	l := newLog(1)
-	x := open(t, l.broker(), "", func(o *Options) { o.readBytes = 500 })
+	x := open(t, l.broker(), "", func(o *Options) { o.ReadBytes = 500 })
 	var events, want []string
 	for i := range 100 {
 		events = append(events, fmt.Sprintf(`h%02d s {"metric":%d}`, i%40, i))

@@ -54,7 +54,7 @@ func TestSubscription(t *testing.T) {
 func TestNoGapAndNoDuplicate(t *testing.T) {
 	const events = 2000
 	l := newLog(1)
-	x := open(t, l.broker(), "", func(o *Options) { o.QueueBytes = 64 << 20; o.readBytes = 4 << 10 })
+	x := open(t, l.broker(), "", func(o *Options) { o.QueueBytes = 64 << 20; o.ReadBytes = 4 << 10 })
 	l.post(0, `a s {"metric":0}`)
 	ask(t, x, "true")
 	var group sync.WaitGroup

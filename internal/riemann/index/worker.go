@@ -150,7 +150,7 @@ type piece struct {
 
 // piece reads records at the start of a span, and applies them in one transaction.
 func (w *worker) piece(ctx context.Context, part uint32, span follow.Span) error {
-	b, err := w.opt.Log.Read(ctx, w.f.topic, part, span.Start, w.opt.readBytes)
+	b, err := w.opt.Log.Read(ctx, w.f.topic, part, span.Start, w.opt.ReadBytes)
 	if err != nil {
 		return fmt.Errorf("read offset %d of partition %d: %w", span.Start, part, err)
 	}
@@ -163,7 +163,7 @@ func (w *worker) piece(ctx context.Context, part uint32, span follow.Span) error
 		if err != nil {
 			return fmt.Errorf("read offset %d of partition %d: %w", p.next, part, err)
 		}
-		if p.size > w.opt.readBytes {
+		if p.size > w.opt.ReadBytes {
 			break
 		}
 	}
@@ -187,7 +187,7 @@ func (w *worker) batch(ctx context.Context, p *piece, batch record.Batch, span f
 		if err := w.apply(ctx, p, r, stamped); err != nil {
 			return err
 		}
-		if p.size += len(r.Key) + len(r.Value) + entryBytes; p.size > w.opt.readBytes {
+		if p.size += len(r.Key) + len(r.Value) + entryBytes; p.size > w.opt.ReadBytes {
 			p.next = r.Offset + 1
 			return nil
 		}
