@@ -46,7 +46,7 @@ export function usePreview(spec: Spec | undefined, records: number): Preview {
   }, [on, key]);
   const done = state.of === key && key !== "";
   return {
-    on, start: () => turn(true), stop: () => turn(false), whole: () => setAll(base), fresh: done && !!state.result, busy: on && key !== "" && !done, result: state.result, progress: state.progress, error: done ? state.error : undefined,
+    on, start: () => { set({ of: "" }); turn(true); }, stop: () => turn(false), whole: () => setAll(base), fresh: done && !!state.result, busy: on && key !== "" && !done, result: state.result, progress: state.progress, error: done ? state.error : undefined,
   };
 }
 
