@@ -42,4 +42,6 @@ function Shell() {
   </>;
 }
 
+// No form is sent by the browser.
+addEventListener("submit", e => e.preventDefault());
 render(<App />, document.getElementById("app")!);

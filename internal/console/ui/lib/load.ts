@@ -1,7 +1,7 @@
 // Hooks that load data for a page.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Problem } from "./api";
+import { call, Problem, stringify, type Query } from "./api";
 
 /** Loaded is the state of a request. data stays while it is loaded again. */
 export interface Loaded<T> { data?: T; error?: Problem; loading: boolean; reload: () => void }
@@ -42,6 +42,11 @@ export function useLoad<T>(get: (signal: AbortSignal) => Promise<T>, deps: unkno
     return () => { abort.abort(); clearTimeout(timer); };
   }, [...deps, turn]);
   return { ...state, reload: () => again(n => n + 1) };
+}
+
+/** useGet loads an answer of the API with useLoad, again when its address changes. Without a path it loads nothing. */
+export function useGet<T>(path: string | false, query: Query = {}, every?: number): Loaded<T> {
+  return useLoad(async signal => path ? call<T>("GET", path, { query, signal }) : undefined, [path, stringify(query)], every) as Loaded<T>;
 }
 
 /** Doing is an action that a person starts: at most one runs, and its error is shown. */

@@ -4,6 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { now, type Problem } from "./api";
+import type { Loaded } from "./load";
 import { fromNow, localTime, utcTime } from "./format";
 import { route, to } from "./route";
 
@@ -48,6 +49,16 @@ export function Empty({ children }: Children) { return <div class="empty">{child
 
 /** Loading is shown while there is nothing else to show. */
 export function Loading({ what = "Loading" }: { what?: string }) { return <p class="loading" role="status">{what} …</p>; }
+
+/** Facts is a list of terms with their values. One that is undefined is left out. */
+export function Facts({ facts }: { facts: readonly (readonly [term: string, value: ComponentChildren] | undefined | false)[] }) {
+  return <dl class="facts">{facts.map(fact => fact && fact[1] !== undefined && <><dt>{fact[0]}</dt><dd>{fact[1]}</dd></>)}</dl>;
+}
+
+/** Got shows what was loaded: its error, and its data, which stays while it is loaded again. Before, it says what loads. */
+export function Got<T>({ of, what, children }: { of: Loaded<T>; what?: string; children: (data: T) => ComponentChildren }) {
+  return <><Failure error={of.error} />{of.data ? children(of.data) : !of.error && <Loading what={what} />}</>;
+}
 
 type ButtonProps = JSX.IntrinsicElements["button"] & { kind?: "primary" | "danger" | "quiet"; busy?: boolean };
 
@@ -186,7 +197,7 @@ export function Confirm({ title, action, danger, typed, busy, error, onConfirm, 
 }) {
   const [text, set] = useState("");
   return <Dialog title={title} onClose={onClose}>
-    <form onSubmit={e => { e.preventDefault(); onConfirm(); }}>
+    <form onSubmit={onConfirm}>
       {children}
       {typed !== undefined && <Text label={`Type ${typed} to confirm`} value={text} onValue={set} />}
       <Failure error={error} />

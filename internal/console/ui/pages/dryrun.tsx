@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { at, call } from "../lib/api";
 import { count, plural } from "../lib/format";
 import { useAction, useLoad } from "../lib/load";
-import { announce, Button, Card, Choice, Failure, Loading, Note, Page, Text, Time, When } from "../lib/parts";
+import { announce, Button, Card, Choice, Failure, Got, Note, Page, Text, Time, When } from "../lib/parts";
 import { choose, route, to, withQuery } from "../lib/route";
 import { may, session } from "../lib/session";
 import { TriggerTabs } from "./triggers";
@@ -21,8 +21,7 @@ export function DryRun(_: { path: string[] }) {
   const from = useLoad(async signal => trigger && expr === undefined ? call<Trigger>("GET", at`/triggers/${trigger}`, { signal }) : {} as Partial<Trigger>, [trigger]);
   return <Page title="Dry run" lead="What a trigger would have done with the events that the log has. Nothing is stored or sent.">
     <TriggerTabs />
-    <Failure error={from.error} />
-    {from.data ? <Form of={from.data} /> : !from.error && <Loading />}
+    <Got of={from}>{t => <Form of={t} />}</Got>
   </Page>;
 }
 
@@ -50,7 +49,7 @@ function Form({ of: t }: { of: Partial<Trigger> }) {
     announce(signal.aborted ? "Cancelled" : ok ? "The dry run has ended" : "");
   };
   return <>
-    <form onSubmit={e => { e.preventDefault(); run(); }}><Card title="What to try">
+    <form onSubmit={run}><Card title="What to try">
       <ExpressionField {...field("expr")} error={action.error} />
       <div class="row">
         <Text label="Topic of the events" {...field("topic")} placeholder={session.value!.events_topic} />

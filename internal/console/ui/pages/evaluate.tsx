@@ -46,7 +46,7 @@ export function Evaluate(_: { path: string[] }) {
   };
   return <Page title="Evaluate" lead="An expression on events that you write, of one entity. The broker reads and stores nothing.">
     <TriggerTabs />
-    <form onSubmit={e => { e.preventDefault(); run(); }}><Card title="What to try">
+    <form onSubmit={run}><Card title="What to try">
       <ExpressionField value={draft.expr} onValue={expr => set({ ...draft, expr })} error={action.error} />
       <Field label="Events, a JSON object in each line, in the order of the log" wide render={a => <textarea {...a} rows={7} spellcheck={false} value={draft.events} onInput={e => set({ ...draft, events: e.currentTarget.value })} />} />
       <div class="row"><Time label="Evaluate at" value={draft.at} onValue={at => set({ ...draft, at })} hint="In your time zone; empty: now" /><Button kind="primary" type="submit" busy={action.busy}>Evaluate</Button></div>

@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { at, call } from "../lib/api";
 import { count, seconds } from "../lib/format";
-import { useAction, useLoad } from "../lib/load";
-import { announce, Button, Card, Choice, Confirm, Empty, Failure, Loading, Page, Text, When } from "../lib/parts";
+import { useAction, useGet } from "../lib/load";
+import { announce, Button, Card, Choice, Confirm, Empty, Got, Page, Text, When } from "../lib/parts";
 import { go, route, to, withQuery } from "../lib/route";
 import { may } from "../lib/session";
 import { causeOf, Events, FiringsTable, FiringState, states } from "./triggers/parts";
@@ -16,22 +16,19 @@ function List() {
   const { trigger = "", entity = "", state = "", order = "newest", cursor } = route.value.query, newest = order === "newest";
   const page = (change: Record<string, string | undefined>) => withQuery(to("firings"), { trigger, entity, state, order: newest ? undefined : order, ...change });
   // Only the first page changes by itself.
-  const list = useLoad(signal => call<Answer>("GET", "/firings", { query: { trigger, entity, state, order, [newest ? "before" : "after"]: cursor }, signal }),
-    [trigger, entity, state, order, cursor], cursor === undefined ? 5000 : undefined);
-  const rows = list.data?.firings, next = list.data?.next;
+  const list = useGet<Answer>("/firings", { trigger, entity, state, order, [newest ? "before" : "after"]: cursor }, cursor === undefined ? 5000 : undefined);
   return <Page title="Firings" lead="What triggers found, and whether it was delivered.">
     <nav class="tabs" aria-label="States of firings">{([["", "All"], ["dead", "Dead deliveries"], ["pending", "Pending"]] as const).map(([s, name]) =>
       <a href={page({ state: s })} aria-current={s === state ? "page" : undefined} key={s}>{name}</a>)}</nav>
     <Filter key={trigger + "/" + entity} />
-    <Failure error={list.error} />
-    {!rows ? !list.error && <Loading /> : <>
-      {rows.length > 0 ? <FiringsTable trigger rows={rows} caption="Firings" />
+    <Got of={list}>{({ firings, next }) => <>
+      {firings.length > 0 ? <FiringsTable trigger rows={firings} caption="Firings" />
         : <Empty>{next != null ? "None among the firings looked at so far; there are more." : trigger || entity || state ? "No firing matches." : "Nothing has fired yet."}</Empty>}
       <div class="actions">
         {cursor !== undefined && <a class="button" href={page({})}>{newest ? "Newest" : "Oldest"}</a>}
         {next != null && <a class="button" href={page({ cursor: String(next) })}>{newest ? "Older" : "Newer"}</a>}
       </div>
-    </>}
+    </>}</Got>
   </Page>;
 }
 
@@ -39,7 +36,7 @@ function List() {
 function Filter() {
   const query = route.value.query, [draft, set] = useState({ trigger: query.trigger ?? "", entity: query.entity ?? "" });
   const show = (change: Record<string, string>) => go(withQuery(to("firings"), { ...query, ...draft, cursor: undefined, ...change }));
-  return <form onSubmit={e => { e.preventDefault(); show({}); }}><div class="row">
+  return <form onSubmit={() => show({})}><div class="row">
     <Text label="Trigger" value={draft.trigger} onValue={v => set({ ...draft, trigger: v })} />
     <Text label="Entity" value={draft.entity} onValue={v => set({ ...draft, entity: v })} />
     <Choice label="State" value={query.state ?? ""} onValue={v => show({ state: v })} options={[["", "any"], ...Object.entries(states).map(([s, about]) => [s, `${s}: ${about}`] as const)]} />
@@ -49,11 +46,10 @@ function Filter() {
 }
 
 function One({ id }: { id: string }) {
-  const firing = useLoad(signal => call<Firing>("GET", at`/firings/${id}`, { signal }), []), f = firing.data;
+  const firing = useGet<Firing>(at`/firings/${id}`), f = firing.data;
   return <Page title={f ? `${f.trigger} for ${f.entity}` : "Firing"} lead={<a href={to("firings")}>All firings</a>} actions={f && <>
     <Button onClick={firing.reload} busy={firing.loading}>Load again</Button>{may("write", "trigger") && <Resend of={f} reload={firing.reload} />}</>}>
-    <Failure error={firing.error} />
-    {!f ? !firing.error && <Loading /> : <>
+    <Got of={firing}>{f => <>
       <Card title="Firing" actions={<FiringState of={f} />}><dl class="facts">
         <dt>Trigger</dt><dd><a href={to("triggers", f.trigger)}>{f.trigger}</a>, version {f.version}</dd>
         <dt>Entity</dt><dd><a href={to("triggers", f.trigger, "entities", f.entity)}><bdi>{f.entity}</bdi></a></dd>
@@ -66,7 +62,7 @@ function One({ id }: { id: string }) {
       </dl></Card>
       <Delivery of={f} />
       <Card title="Matched events"><Events rows={f.witness ?? []} topic={f.topic} partition={f.partition} caption="Events that made the expression true" /></Card>
-    </>}
+    </>}</Got>
   </Page>;
 }
 

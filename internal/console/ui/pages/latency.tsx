@@ -1,13 +1,11 @@
 // How long acknowledgements and PUTs take.
 
-import { call } from "../lib/api";
 import { Chart, type Scale } from "../lib/chart";
 import { count, seconds } from "../lib/format";
-import { useLoad } from "../lib/load";
-import { Card, Choice, Empty, Failure, Loading, Note, Page, Table, When } from "../lib/parts";
+import { Card, Choice, Empty, Got, Note, Page, Table, When } from "../lib/parts";
 import { choose, route } from "../lib/route";
-import { getStats } from "../lib/status";
-import { quantiles, sinceStart, total, Window, windows } from "./overview/charts";
+import { useGet } from "../lib/load";
+import { OverTime, quantiles, total } from "./overview/charts";
 
 /** Curve is a distribution of durations (api.LatencyCurve). */
 interface Curve { count: number; max: number; percentiles: { percentile: number; seconds: number; count: number }[] }
@@ -28,13 +26,13 @@ const scale: Scale = {
 /** Latency shows percentiles of acknowledgements and PUTs, and how they were over time. */
 export function Latency(_: { path: string[] }) {
   const window = route.value.query.of === "start" ? "start" : "1h";
-  const found = useLoad(signal => call<Distributions>("GET", "/latency", { query: { window }, signal }), [window], 10_000), d = found.data;
+  const found = useGet<Distributions>("/latency", { window }, 10_000);
   return <Page title="Latency" lead="How long an acknowledgement took, from the oldest append of each commit object, and how long the PUT of the object took.">
     <div class="row"><Choice label="Percentiles" value={window} onValue={of => choose({ of: of === "1h" ? undefined : of })} options={[["1h", "of the last hour"], ["start", "since the start of the broker"]]} /></div>
-    <Failure error={found.error} />
-    {!d ? !found.error && <Loading /> : d.reason ? <Note>There are no percentiles: {d.reason}.</Note>
-      : !d.puts.count ? <Card title="Percentiles"><Empty>Nothing was stored since <When t={d.since} />.</Empty></Card> : <Percentiles d={d} />}
-    <OverTime />
+    <Got of={found}>{d => d.reason ? <Note>There are no percentiles: {d.reason}.</Note>
+      : !d.puts.count ? <Card title="Percentiles"><Empty>Nothing was stored since <When t={d.since} />.</Empty></Card> : <Percentiles d={d} />}</Got>
+    <OverTime title={() => "Over time"}>{s => [["Acknowledgements", "commit_"], ["PUTs", "put_"]].map(([title, name]) =>
+      <Chart key={title} title={title!} times={s.times} format={seconds} note="estimated from the buckets of the metrics" lines={quantiles.map(([q, label]) => ({ name: label, values: total(s, name + q) }))} />)}</OverTime>
   </Page>;
 }
 
@@ -56,15 +54,3 @@ function Percentiles({ d }: { d: Distributions }) {
   </>;
 }
 
-function OverTime() {
-  const asked = route.value.query.window ?? "1h", window = windows.some(([w]) => w === asked) ? asked : "1h";
-  const stats = useLoad(async signal => sinceStart(await getStats(window, signal)), [window], window === "1h" ? 10_000 : 60_000), s = stats.data;
-  return <>
-    <div class="title"><h2>Over time</h2><Window value={window} /></div>
-    <Failure error={stats.error} />
-    {s?.reason ? <Note>There are no charts: {s.reason}.</Note> : !s ? !stats.error && <Loading what="Loading the charts" /> : <div class="grid">
-      {[["Acknowledgements", "commit_"], ["PUTs", "put_"]].map(([title, name]) =>
-        <Chart key={title} title={title!} times={s.times} format={seconds} note="estimated from the buckets of the metrics" lines={quantiles.map(([q, label]) => ({ name: label, values: total(s, name + q) }))} />)}
-    </div>}
-  </>;
-}

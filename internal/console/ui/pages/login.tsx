@@ -18,7 +18,7 @@ export function Login({ why }: { why: string }) {
   return <main class="login">
     <h1>Seb</h1>
     {why && !action.error && <Note kind="warn">{why}</Note>}
-    <form onSubmit={e => { e.preventDefault(); action.run(() => login(key.trim())); }}>
+    <form onSubmit={() => action.run(() => login(key.trim()))}>
       <input type="text" name="username" autocomplete="username" value="seb" hidden readOnly />
       <Field label="API key or token" hint={<>The root key is in the data folder: <code>cat seb-data/api-key</code>. A token comes from <code>seb token create</code>.</>}
         render={a => <input type="password" autocomplete="current-password" required autofocus {...a} value={key} onInput={e => setKey(e.currentTarget.value)} />} />

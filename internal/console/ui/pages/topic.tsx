@@ -5,7 +5,7 @@ import { later } from "../lib/later";
 import { useLoad, type Loaded } from "../lib/load";
 import { Failure, Page, Tabs } from "../lib/parts";
 import { to } from "../lib/route";
-import { may, session } from "../lib/session";
+import { may } from "../lib/session";
 import { topicOf, type Topic as Info } from "../lib/topics";
 import { DeleteTopic } from "./topics/delete";
 import { TopicGroups } from "./topics/groups";
@@ -33,7 +33,7 @@ export const tabs: readonly Tab[] = [
 export function Topic({ path: [name = "", part] }: { path: string[] }) {
   const info = useLoad(signal => topicOf(name, signal), [name], 5000);
   const mine = tabs.filter(t => !t.needs || may(...t.needs)), tab = mine.find(t => t.path === part) ?? mine[0]!;
-  return <Page title={name} actions={info.data && may("delete", "topic") && !session.value?.read_only && <DeleteTopic topic={name} />}>
+  return <Page title={name} actions={info.data && may("delete", "topic") && <DeleteTopic topic={name} />}>
     <Tabs label="Parts of the topic" tabs={mine.map(t => [to("topics", name, t.path), t.name] as const)} here={to("topics", name, tab.path)} />
     <Failure error={info.error} />
     <tab.view topic={name} info={info} key={name + "/" + tab.path} />

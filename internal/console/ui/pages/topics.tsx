@@ -4,9 +4,9 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { call } from "../lib/api";
 import { bytes, count, plural } from "../lib/format";
 import { useLoad } from "../lib/load";
-import { Button, Copied, Empty, Failure, Loading, Page, Table, Text, When } from "../lib/parts";
+import { Button, Copied, Empty, Got, Page, Table, Text, When } from "../lib/parts";
 import { choose, route, to } from "../lib/route";
-import { may, session } from "../lib/session";
+import { may } from "../lib/session";
 import { lastWrite, sum, type Topic as Info } from "../lib/topics";
 import { Topic } from "./topic";
 import { Create } from "./topics/create";
@@ -31,11 +31,10 @@ function useTopics() {
 function List() {
   const all = useTopics(), [creating, create] = useState(false), filter = route.value.query.filter ?? "";
   const rows = useMemo(() => (all.data ?? []).filter(t => t.name.toLowerCase().includes(filter.toLowerCase())), [all.data, filter]);
-  return <Page title="Topics" actions={may("create", "topic") && !session.value?.read_only && <Button kind="primary" onClick={() => create(true)}>Create a topic</Button>}>
-    <Failure error={all.error} />
-    {!all.data ? !all.error && <Loading /> : !all.data.length ? <None /> : <div class="card">
+  return <Page title="Topics" actions={may("create", "topic") && <Button kind="primary" onClick={() => create(true)}>Create a topic</Button>}>
+    <Got of={all}>{topics => !topics.length ? <None /> : <div class="card">
       <div class="row filter"><Text label="Filter by name" value={filter} onValue={v => choose({ filter: v })} />
-        <p role="status">{filter ? `${count(rows.length)} of ${plural(all.data.length, "topic")}` : plural(all.data.length, "topic")}</p></div>
+        <p role="status">{filter ? `${count(rows.length)} of ${plural(topics.length, "topic")}` : plural(topics.length, "topic")}</p></div>
       {!rows.length ? <Empty>No topic has this in its name.</Empty> : <Table caption="Topics" rows={rows} keyOf={t => t.name} columns={[
         { name: "Name", wide: true, cell: t => <a href={to("topics", t.name)}>{t.name}</a> },
         { name: "Partitions", num: true, cell: t => count(t.partitions.length) },
@@ -44,7 +43,7 @@ function List() {
         { name: "Last write", cell: t => <When t={lastWrite(t)} /> },
         { name: "Policy", cell: t => <span class="nowrap">{t.settings["cleanup-policy"] ?? "delete"}</span> },
       ]} />}
-    </div>}
+    </div>}</Got>
     {creating && <Create onClose={() => create(false)} />}
   </Page>;
 }

@@ -56,7 +56,7 @@ function Form({ onMade }: { onMade: (made: Created) => void }) {
     announce(`${token.id} is created`);
     onMade(token);
   });
-  return <form onSubmit={e => { e.preventDefault(); create(); }}>
+  return <form onSubmit={create}>
     <Card title="Token">
       <div class="row">
         <Text label="Name" hint="a-z, digits, dot and hyphen; empty: the broker makes one." value={id} onValue={setId} maxLength={64} />

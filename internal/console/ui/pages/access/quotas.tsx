@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { at, call, type Int } from "../../lib/api";
 import { bytes, count } from "../../lib/format";
-import { useAction, useLoad } from "../../lib/load";
-import { announce, Button, Card, Confirm, Empty, Failure, Loading, Table, Text } from "../../lib/parts";
+import { useAction, useGet } from "../../lib/load";
+import { announce, Button, Card, Confirm, Empty, Failure, Got, Table, Text } from "../../lib/parts";
 import { mayChange } from "./index";
 
 /** Quota is the limits of a principal per second (api.Quota). */
@@ -24,14 +24,13 @@ function amount(text: string): number {
 
 /** Quotas lists quotas, and sets and removes them. */
 export function Quotas() {
-  const list = useLoad(signal => call<{ quotas: Quota[] }>("GET", "/quotas", { signal }).then(a => a.quotas), [], 30_000);
+  const list = useGet<{ quotas: Quota[] }>("/quotas", {}, 30_000);
   const [edited, edit] = useState<Quota>(), [gone, setGone] = useState<string>(), change = mayChange("alter-configs");
   return <>
     {change && <SetQuota key={edited?.principal ?? ""} quota={edited} onSet={() => { edit(undefined); list.reload(); }} />}
     <Card title="Quotas">
-      <Failure error={list.error} />
-      {!list.data ? !list.error && <Loading /> : !list.data.length ? <Empty>There are no quotas: each client may use what the broker has.</Empty> :
-        <Table caption="Quotas" rows={list.data} keyOf={q => q.principal} columns={[
+      <Got of={list}>{({ quotas }) => !quotas.length ? <Empty>There are no quotas: each client may use what the broker has.</Empty> :
+        <Table caption="Quotas" rows={quotas} keyOf={q => q.principal} columns={[
           { name: "Principal", cell: q => q.principal === "*" ? "everyone without a quota of their own" : <bdi>{q.principal}</bdi> },
           { name: "Sent to the broker", num: true, cell: q => q.produce_bytes ? bytes(q.produce_bytes) + "/s" : "no limit" },
           { name: "Read from the broker", num: true, cell: q => q.fetch_bytes ? bytes(q.fetch_bytes) + "/s" : "no limit" },
@@ -39,7 +38,7 @@ export function Quotas() {
           ...(change ? [{ name: "Action", cell: (q: Quota) => <>
             <Button kind="quiet" onClick={() => { edit(q); scrollTo(0, 0); }}>Change<span class="unseen"> the quota of {q.principal}</span></Button>
             <Button kind="quiet" onClick={() => setGone(q.principal)}>Remove<span class="unseen"> the quota of {q.principal}</span></Button></> }] : []),
-        ]} />}
+        ]} />}</Got>
     </Card>
     {gone && <RemoveQuota id={gone} onClose={() => setGone(undefined)} onRemoved={() => { setGone(undefined); list.reload(); }} />}
   </>;
@@ -59,7 +58,7 @@ function SetQuota({ quota, onSet }: { quota?: Quota; onSet: () => void }) {
     if (done) { setId(""); setText(none); setTried(false); onSet(); }
   };
   return <Card title={quota ? "Change a quota" : "Set a quota"}>
-    <form onSubmit={e => { e.preventDefault(); set(); }}>
+    <form onSubmit={set}>
       <div class="row">
         <Text label="Principal" hint="A token or user; * for each without a quota." value={id} onValue={setId} required />
         {limits.map(([name, label]) => <Text key={name} label={label} hint={name === "requests" ? "Per second; empty: no limit." : "Per second, e.g. 1MiB; empty: no limit."} error={wrong(name)}

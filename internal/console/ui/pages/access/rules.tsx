@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { call } from "../../lib/api";
 import { plural } from "../../lib/format";
-import { useAction, useLoad } from "../../lib/load";
-import { announce, Button, Card, Chip, Choice, Confirm, Empty, Failure, Loading, Note, Table, Text } from "../../lib/parts";
+import { useAction, useGet } from "../../lib/load";
+import { announce, Button, Card, Chip, Choice, Confirm, Empty, Failure, Got, Note, Table, Text } from "../../lib/parts";
 import { choose, route } from "../../lib/route";
 import { mayChange } from "./index";
 import { RuleFields } from "./fields";
@@ -12,10 +12,10 @@ import { operationsOf, ruleKey, type Rule, sentence } from "./words";
 
 /** Rules lists rules, and adds and removes them. */
 export function Rules() {
-  const list = useLoad(signal => call<{ rules: Rule[] }>("GET", "/acls", { signal }).then(a => a.rules), [], 30_000);
+  const list = useGet<{ rules: Rule[] }>("/acls", {}, 30_000);
   const [gone, setGone] = useState<Rule>();
   const { principal = "", pattern = "", resource = "", effect = "" } = route.value.query;
-  const rules = list.data?.filter(r => r.principal.includes(principal) && r.pattern.includes(pattern) && (!resource || r.resource === resource) && (!effect || (effect === "deny") === !!r.deny));
+  const rules = list.data?.rules.filter(r => r.principal.includes(principal) && r.pattern.includes(pattern) && (!resource || r.resource === resource) && (!effect || (effect === "deny") === !!r.deny));
   return <>
     {mayChange() && <AddRule onAdded={list.reload} />}
     <Card title="Rules">
@@ -25,16 +25,15 @@ export function Rules() {
         <Choice label="Resource" value={resource} onValue={v => choose({ resource: v })} options={[["", "all"], ...Object.keys(operationsOf).map(r => [r, r] as const)]} />
         <Choice label="Effect" value={effect} onValue={v => choose({ effect: v })} options={[["", "all"], ["allow", "may"], ["deny", "must not"]]} />
       </div>
-      <Failure error={list.error} />
-      {!rules ? !list.error && <Loading /> : !rules.length ? <Empty>{list.data!.length ? "No rule matches the filters." : "There are no rules: only the root key has rights."}</Empty> : <>
-        <p class="more">{rules.length === list.data!.length ? plural(rules.length, "rule") : `${plural(rules.length, "rule")} of ${list.data!.length}`}. A denial overrides every permission.</p>
-        <Table caption="Rules" rows={rules} keyOf={ruleKey} columns={[
+      <Got of={list}>{({ rules: all }) => !rules!.length ? <Empty>{all.length ? "No rule matches the filters." : "There are no rules: only the root key has rights."}</Empty> : <>
+        <p class="more">{rules!.length === all.length ? plural(all.length, "rule") : `${plural(rules!.length, "rule")} of ${all.length}`}. A denial overrides every permission.</p>
+        <Table caption="Rules" rows={rules!} keyOf={ruleKey} columns={[
           { name: "Rule", wide: true, cell: r => <>{r.deny && <><Chip kind="bad">denial</Chip> </>}<bdi>{sentence(r)}</bdi></> },
           { name: "Resource", cell: r => r.resource },
           { name: "Operation", cell: r => r.operation },
           ...(mayChange() ? [{ name: "Action", cell: (r: Rule) => <Button kind="quiet" onClick={() => setGone(r)}>Remove<span class="unseen"> the rule: {sentence(r)}</span></Button> }] : []),
         ]} />
-      </>}
+      </>}</Got>
     </Card>
     {gone && <RemoveRule rule={gone} onClose={() => setGone(undefined)} onRemoved={() => { setGone(undefined); list.reload(); }} />}
   </>;
@@ -49,7 +48,7 @@ function AddRule({ onAdded }: { onAdded: () => void }) {
     onAdded();
   });
   return <Card title="Add a rule">
-    <form onSubmit={e => { e.preventDefault(); add(); }}>
+    <form onSubmit={add}>
       <div class="row">
         <Text label="Principal" hint="A token or user; * for everyone." value={rule.principal} onValue={principal => setRule({ ...rule, principal })} required />
         <RuleFields rule={rule} onRule={setRule} required />

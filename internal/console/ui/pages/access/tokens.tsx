@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { at, call, now } from "../../lib/api";
 import { fromNow } from "../../lib/format";
-import { useAction, useLoad } from "../../lib/load";
-import { Ago, announce, Button, Card, Chip, Choice, Confirm, Copied, Dialog, Empty, Failure, Loading, Note, Page, Table, When } from "../../lib/parts";
+import { useAction, useGet } from "../../lib/load";
+import { Ago, announce, Button, Card, Chip, Choice, Confirm, Copied, Dialog, Empty, Failure, Got, Note, Page, Table, When } from "../../lib/parts";
 import { go, to } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import { mayChange } from "./index";
@@ -38,17 +38,16 @@ function isOwn(id: string): boolean { return id === session.value!.principal; }
 
 /** Tokens lists the tokens that the session may see. */
 export function Tokens() {
-  const list = useLoad(signal => call<{ tokens: Token[] }>("GET", "/tokens", { signal }).then(a => a.tokens), [], 30_000);
+  const list = useGet<{ tokens: Token[] }>("/tokens", {}, 30_000);
   return <Card title="Tokens and users" actions={mayChange() && <a class="button" href={to("access", "new")}>Create a token</a>}>
-    <Failure error={list.error} />
-    {!list.data ? !list.error && <Loading /> : !list.data.length ? <NoTokens /> :
-      <Table caption="Tokens and users" rows={list.data} keyOf={t => t.id} columns={[
+    <Got of={list}>{({ tokens }) => !tokens.length ? <NoTokens /> :
+      <Table caption="Tokens and users" rows={tokens} keyOf={t => t.id} columns={[
         { name: "Name", wide: true, cell: t => <><a href={to("access", "tokens", t.id)}><bdi>{t.id}</bdi></a>{isOwn(t.id) && <> <Chip>this session</Chip></>}</> },
         { name: "May", wide: true, cell: t => <bdi>{summary(t.rules, session.value!.events_topic)}</bdi> },
         { name: "State", cell: t => <State t={t} /> },
         { name: "Last use", cell: t => <Ago t={t.last_used_at} none="never" /> },
         { name: "Created", cell: t => <><Ago t={t.created_at} /> by <bdi>{t.issuer === "seb" ? "the root key" : t.issuer}</bdi></> },
-      ]} />}
+      ]} />}</Got>
     {!may("describe", "cluster") && list.data && <p class="more">Other tokens are not shown: this session has no right to see them.</p>}
   </Card>;
 }
@@ -70,15 +69,14 @@ export function Shown({ made, children }: { made: Created; children?: preact.Com
 
 /** TokenPage is one token: its secrets, its rules, and what can be done with it. */
 export function TokenPage({ id }: { id: string }) {
-  const token = useLoad(signal => call<Token>("GET", at`/tokens/${id}`, { signal }), [id]), t = token.data;
+  const token = useGet<Token>(at`/tokens/${id}`), t = token.data;
   const [asked, ask] = useState<"" | "rotate" | "revoke">(""), [made, setMade] = useState<Created>();
   const password = t && !t.secrets.some(s => s.kind === "token");
   return <Page title={id} actions={t && <>
     {!password && (mayChange() || isOwn(id) && !session.value!.read_only) && <Button onClick={() => ask("rotate")}>Rotate</Button>}
     {mayChange() && <Button kind="danger" onClick={() => ask("revoke")}>Revoke</Button>}
   </>} lead={<><a href={to("access")}>All tokens</a>{isOwn(id) && " · This session uses this token."}</>}>
-    <Failure error={token.error} />
-    {!t ? !token.error && <Loading /> : <>
+    <Got of={token}>{t => <>
       {made && <Shown made={made}><p>{made.secrets.length > 1 ? "The previous secret is valid until the time in the list. Give the new one to all instances of the client before." : "The previous secret has ended."}</p></Shown>}
       <Facts t={t} />
       <Card title={`${id} may`}>
@@ -87,7 +85,7 @@ export function TokenPage({ id }: { id: string }) {
       </Card>
       {asked === "rotate" && <Rotate id={id} onClose={() => ask("")} onMade={m => { ask(""); setMade(m); token.reload(); }} />}
       {asked === "revoke" && <Revoke t={t} onClose={() => ask("")} />}
-    </>}
+    </>}</Got>
   </Page>;
 }
 
@@ -110,7 +108,7 @@ function Facts({ t }: { t: Token }) {
 function Rotate({ id, onClose, onMade }: { id: string; onClose: () => void; onMade: (made: Created) => void }) {
   const [overlap, setOverlap] = useState("24h"), action = useAction();
   return <Dialog title={`Rotate ${id}`} onClose={onClose}>
-    <form onSubmit={e => { e.preventDefault(); action.run(async () => { onMade(await call<Created>("POST", at`/tokens/${id}/rotate`, { query: { overlap } })); announce("There is a new secret"); }); }}>
+    <form onSubmit={() => action.run(async () => { onMade(await call<Created>("POST", at`/tokens/${id}/rotate`, { query: { overlap } })); announce("There is a new secret"); })}>
       <p>A second secret is made. Both are valid during the overlap, so that clients can change to the new one.</p>
       <Choice label="Overlap" value={overlap} onValue={setOverlap} options={[...(isOwn(id) ? [] : [["0s", "none: the present secret ends at once"] as const]), ["1h", "1 hour"], ["24h", "24 hours"], ["168h", "7 days"]]} />
       {isOwn(id) && <Note kind="warn">This session uses the present secret, and ends with it. Store the new one, and log in with it.</Note>}

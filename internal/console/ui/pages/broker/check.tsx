@@ -3,10 +3,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, type Int } from "../../lib/api";
 import { bytes, count, dollars, plural, seconds } from "../../lib/format";
-import { useAction, useLoad } from "../../lib/load";
-import { announce, Button, Card, Chip, Dialog, Failure, Loading, Note, Table, When } from "../../lib/parts";
+import { useAction, useGet, useLoad } from "../../lib/load";
+import { announce, Button, Card, Chip, Dialog, Facts, Failure, Got, Loading, Note, Table, When } from "../../lib/parts";
 import { may } from "../../lib/session";
-import { Facts } from ".";
 
 interface Objects { objects: number; bytes: Int }
 
@@ -20,17 +19,16 @@ interface State {
 }
 
 export function Check() {
-  const check = useLoad(signal => call<State>("GET", "/fsck", { signal }), [], 2000), s = check.data, before = useRef(s?.state);
+  const check = useGet<State>("/fsck", {}, 2000), s = check.data, before = useRef(s?.state);
   const [asked, ask] = useState(false), mayRun = may("alter", "cluster");
   useEffect(() => {
     if (before.current === "running" && s && s.state !== "running") announce(verdict(s));
     before.current = s?.state;
   }, [s?.state]);
   return <Card title="Check of the bucket" actions={s && s.state !== "running" && mayRun && <Button onClick={() => ask(true)}>{s.state === "none" ? "Check the bucket" : "Check again"}</Button>}>
-    <Failure error={check.error} />
-    {!s ? !check.error && <Loading /> : s.state === "none"
+    <Got of={check}>{s => s.state === "none"
       ? <p>Reads every object that a record needs, and compares it with its checksum. It changes nothing; <code>seb fsck</code> does the same.</p>
-      : s.state === "running" ? <Running state={s} mayCancel={mayRun} onDone={check.reload} /> : <Result state={s} />}
+      : s.state === "running" ? <Running state={s} mayCancel={mayRun} onDone={check.reload} /> : <Result state={s} />}</Got>
     {asked && <Start onClose={() => ask(false)} onDone={() => { ask(false); check.reload(); }} />}
   </Card>;
 }

@@ -1,9 +1,8 @@
 // The broker: facts, memory, log time and the format of its bucket.
 
-import type { ComponentChildren } from "preact";
 import { bytes, count, seconds } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { Card, Chip, Failure, Loading, Note, Page, When } from "../../lib/parts";
+import { Card, Chip, Facts, Got, Note, Page, When } from "../../lib/parts";
 import { may } from "../../lib/session";
 import { getStatus, type Status } from "../../lib/status";
 import { Check } from "./check";
@@ -19,16 +18,9 @@ export function Broker(_: { path: string[] }) {
   </Page>;
 }
 
-/** Facts is a list of terms with their values. A value that is undefined is left out. */
-export function Facts({ facts }: { facts: readonly (readonly [term: string, value: ComponentChildren])[] }) {
-  return <dl class="facts">{facts.filter(([, v]) => v !== undefined).map(([term, v]) => <><dt key={term}>{term}</dt><dd>{v}</dd></>)}</dl>;
-}
-
 function State() {
-  const status = useLoad(getStatus, [], 5000), s = status.data;
-  if (!s) return <><Failure error={status.error} />{!status.error && <Loading />}</>;
-  return <>
-    <Failure error={status.error} />
+  const status = useLoad(getStatus, [], 5000);
+  return <Got of={status}>{s => <>
     {s.warnings?.map(w => <Note kind="warn" key={w}>{w}</Note>)}
     <div class="grid">
       <Card title="This broker">
@@ -44,7 +36,7 @@ function State() {
       <Store status={s} />
       <Memory status={s} />
     </div>
-  </>;
+  </>}</Got>;
 }
 
 function Store({ status: { store } }: { status: Status }) {

@@ -3,21 +3,19 @@
 import { useState } from "preact/hooks";
 import { call } from "../../lib/api";
 import { seconds } from "../../lib/format";
-import { useAction, useLoad } from "../../lib/load";
-import { announce, Button, Card, Confirm, Failure, Loading, Note, When } from "../../lib/parts";
-import { may, session } from "../../lib/session";
-import { Facts } from ".";
+import { useAction, useGet } from "../../lib/load";
+import { announce, Button, Card, Confirm, Facts, Got, Note, When } from "../../lib/parts";
+import { may } from "../../lib/session";
 
 interface Time { last?: string; now: string; error?: string }
 
 export function LogTime() {
-  const time = useLoad(signal => call<Time>("GET", "/time", { signal }), [], 5000), t = time.data;
-  return <Card title="Log time" actions={t?.error && may("alter", "cluster") && !session.value?.read_only && <Reset onDone={time.reload} />}>
-    <Failure error={time.error} />
-    {!t ? !time.error && <Loading /> : <>
+  const time = useGet<Time>("/time", {}, 5000), t = time.data;
+  return <Card title="Log time" actions={t?.error && may("alter", "cluster") && <Reset onDone={time.reload} />}>
+    <Got of={time}>{t => <>
       {t.error && <Note kind="warn">{t.error}</Note>}
       <Facts facts={[["Last commit", <When t={t.last} />], ["Next commit", <When t={t.now} />], ["This browser", <Clock now={t.now} />]]} />
-    </>}
+    </>}</Got>
   </Card>;
 }
 

@@ -2,22 +2,20 @@
 
 import { useState } from "preact/hooks";
 import { call } from "../../lib/api";
-import { useAction, useLoad } from "../../lib/load";
-import { announce, Button, Card, Confirm, Failure, Loading, When } from "../../lib/parts";
-import { may, session } from "../../lib/session";
-import { Facts } from ".";
+import { useAction, useGet } from "../../lib/load";
+import { announce, Button, Card, Confirm, Facts, Got, When } from "../../lib/parts";
+import { may } from "../../lib/session";
 
 interface Level { level: number; highest_level: number; raise_at?: string }
 
 export function Upgrade() {
-  const level = useLoad(signal => call<Level>("GET", "/upgrade", { signal }), [], 30_000), l = level.data;
+  const level = useGet<Level>("/upgrade", {}, 30_000), l = level.data;
   const older = l && l.level < l.highest_level;
-  return <Card title="Format of the bucket" actions={older && may("alter", "cluster") && !session.value?.read_only && <Raise level={l} onDone={level.reload} />}>
-    <Failure error={level.error} />
-    {!l ? !level.error && <Loading /> : <>
+  return <Card title="Format of the bucket" actions={older && may("alter", "cluster") && <Raise level={l} onDone={level.reload} />}>
+    <Got of={level}>{l => <>
       <Facts facts={[["Level", `${l.level} of ${l.highest_level}`], ["Raised", older ? l.raise_at ? <>by the first write after <When t={l.raise_at} /></> : "not by itself" : undefined]]} />
       <p class="hint">{older ? "Until then an older version of Seb can lead this bucket again." : "This is the highest level that this version knows. Older versions that do not know it refuse the bucket."}</p>
-    </>}
+    </>}</Got>
   </Card>;
 }
 

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { at, call, parse, type Problem } from "../../lib/api";
-import { useAction, useLoad } from "../../lib/load";
+import { useAction, useGet, useLoad } from "../../lib/load";
 import { announce, Button, Card, Chip, Confirm, Empty, Failure, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
 import { keysOf, place, type Rec } from "../../lib/records";
 import { go, route, to, withQuery } from "../../lib/route";
@@ -30,7 +30,7 @@ function Find() {
   const page = useLoad(signal => keysOf(topic, { prefix: q.prefix, after: q.after }, signal), [topic, q.prefix, q.after]);
   const keys = page.data?.keys.filter(k => k.key);
   return <Page title="Entities" lead="What happened to one user, device or order, and what triggers know of it.">
-    <form class="row card scope" aria-label="Find an entity" onSubmit={e => { e.preventDefault(); if (name) go(withQuery(to("entities", name), { topic: q.topic })); }}>
+    <form class="row card scope" aria-label="Find an entity" onSubmit={() => { if (name) go(withQuery(to("entities", name), { topic: q.topic })); }}>
       <Text wide label="Entity" value={name} onValue={set} hint="Its whole name, or the beginning for a list" />
       <Button type="submit" kind="primary" disabled={!name}>Open</Button>
       <Button onClick={() => go(withQuery(to("entities"), { topic: q.topic, prefix: name }))}>List</Button>
@@ -61,14 +61,14 @@ function One({ entity }: { entity: string }) {
     const found = await call<{ records: Rec[]; next?: string }>("GET", "/key/history", { signal, query: { "topic-name": topic, key: entity, limit: eventsShown, "max-bytes": 4 << 20 } });
     return { rows: found.records.map(eventOf), more: !!found.next };
   }, [topic]);
-  const known = useLoad(async signal => triggersToo ? call<{ triggers: EntityTrigger[]; next: string | null }>("GET", at`/entities/${entity}`, { signal, query: { limit: 100 } }) : undefined, []);
-  const firings = useLoad(async signal => triggersToo ? call<Firings>("GET", "/firings", { signal, query: { entity, order: "newest", limit: 100 } }) : undefined, []);
+  const known = useGet<{ triggers: EntityTrigger[]; next: string | null }>(triggersToo && at`/entities/${entity}`, { limit: 100 });
+  const firings = useGet<Firings>(triggersToo && "/firings", { entity, order: "newest", limit: 100 });
   const reload = () => { events.reload(); known.reload(); firings.reload(); };
   const own = known.data?.triggers.filter(t => t.topic === topic) ?? [];
   return <Page title={entity} lead={<><a href={withQuery(to("entities"), { topic: route.value.query.topic })}>Entities</a> of the topic <a href={to("topics", topic)}><bdi>{topic}</bdi></a></>} actions={<>
     <Button onClick={reload} busy={events.loading || known.loading}>Load again</Button>
-    {may("write", "topic") && !session.value?.read_only && <a class="button" href={withQuery(to("topics", topic, "produce"), { entity })}>Send an event</a>}
-    {may("delete", "trigger") && !session.value?.read_only && <Erase entity={entity} topic={topic} onDone={reload} />}</>}>
+    {may("write", "topic") && <a class="button" href={withQuery(to("topics", topic, "produce"), { entity })}>Send an event</a>}
+    {may("delete", "trigger") && <Erase entity={entity} topic={topic} onDone={reload} />}</>}>
     {events.error && <WhyNot error={events.error} topic={topic} />}
     <Failure error={known.error ?? firings.error} />
     {!history && <Note>Your key has no right to read topics, so its events are not shown.</Note>}

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { call, type Int, Problem } from "../../lib/api";
 import { count, plural } from "../../lib/format";
 import { useAction, useLoad } from "../../lib/load";
-import { announce, Button, Card, Chip, Confirm, Empty, Failure, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
+import { announce, Button, Card, Chip, Confirm, Empty, Failure, Got, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
 import { choose, go, route, to, withQuery } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import { Reset } from "./reset";
@@ -56,11 +56,10 @@ const topicsOf = (g: Group) => [...new Set(g.offsets.map(o => o.topic))];
 
 function List() {
   const groups = useLoad(signal => load<{ groups: Group[] }>(signal), [], 5000), name = route.value.query.name ?? "";
-  const rows = groups.data?.groups.filter(g => g.group.includes(name)).sort((a, b) => a.lag < b.lag ? 1 : a.lag > b.lag ? -1 : 0);
+  const rows = groups.data?.groups.filter(g => g.group.includes(name)).sort((a, b) => a.lag < b.lag ? 1 : a.lag > b.lag ? -1 : 0) ?? [];
   return <Page title="Groups" lead="Consumers that share their work and keep their position in the broker. The one with the most records left to read is first.">
-    <Failure error={groups.error} />
-    {!rows ? !groups.error && <Loading /> : <>
-      {(name || groups.data!.groups.length > 9) && <Text label="Name contains" value={name} onValue={v => choose({ name: v })} />}
+    <Got of={groups}>{all => <>
+      {(name || all.groups.length > 9) && <Text label="Name contains" value={name} onValue={v => choose({ name: v })} />}
       {rows.length ? <Card title={plural(rows.length, "group")}><Table caption="Groups" rows={rows} keyOf={g => g.group} columns={[
         { name: "Group", cell: g => <a href={to("groups", g.group)}><bdi>{g.group}</bdi></a> },
         { name: "State", cell: g => <State of={g} /> },
@@ -68,7 +67,7 @@ function List() {
         { name: "Topics", cell: g => topicsOf(g).join(", ") || "none", wide: true },
         { name: "Lag", cell: g => count(g.lag), num: true },
       ]} /></Card> : <Empty>{name ? "No group has this in its name." : "No group has committed an offset yet. A Kafka consumer with a group.id makes one, and so does seb consume --group."}</Empty>}
-    </>}
+    </>}</Got>
   </Page>;
 }
 

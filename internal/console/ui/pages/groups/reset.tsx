@@ -110,7 +110,7 @@ export function Reset({ name }: { name: string }) {
   };
   const n = preview?.moves.filter(moving).length ?? 0, members = preview?.group?.members?.length ?? 0;
   return <Page title={`Reset offsets of ${name}`} lead={<a href={to("groups", name)}>Back to the group</a>}>
-    <Card title="Where the group continues"><form onSubmit={e => { e.preventDefault(); start(); }}>
+    <Card title="Where the group continues"><form onSubmit={start}>
       <div class="row">
         <Text label="Topic" value={topic} onValue={v => change({ topic: v })} list="topics" required />
         <datalist id="topics">{topics.map(t => <option value={t} key={t} />)}</datalist>

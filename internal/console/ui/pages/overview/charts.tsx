@@ -1,13 +1,14 @@
 // The charts of the overview.
 
+import type { ComponentChildren } from "preact";
 import { Chart } from "../../lib/chart";
 import { bytes, figure, seconds } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { Failure, Loading, Note } from "../../lib/parts";
+import { Got, Note } from "../../lib/parts";
 import { choose, route } from "../../lib/route";
 import { getStats, type Stats, type Status } from "../../lib/status";
 
-export const windows = [["1h", "1 hour"], ["6h", "6 hours"], ["24h", "24 hours"]] as const;
+const windows = [["1h", "1 hour"], ["6h", "6 hours"], ["24h", "24 hours"]] as const;
 
 /** total adds series; a time without any value stays a gap. */
 export function total(s: Stats, ...names: string[]): (number | null)[] {
@@ -19,7 +20,7 @@ export function total(s: Stats, ...names: string[]): (number | null)[] {
 const shortest = 60;
 
 /** sinceStart leaves out the time before the broker's start, so that a young broker has readable charts. */
-export function sinceStart(s: Stats): Stats {
+function sinceStart(s: Stats): Stats {
   const first = s.series.memory?.values.findIndex(v => v !== null) ?? 0, from = first < 0 ? 0 : Math.min(first, Math.max(0, s.times.length - shortest));
   if (!from) return s;
   const series = Object.fromEntries(Object.entries(s.series).map(([name, of]) => [name, { ...of, values: of.values.slice(from) }]));
@@ -30,19 +31,24 @@ export function sinceStart(s: Stats): Stats {
 export const quantiles = [["p50", "p50"], ["p99", "p99"], ["p999", "p99.9"]] as const;
 
 /** Window chooses the time span of charts. */
-export function Window({ value }: { value: string }) {
+function Window({ value }: { value: string }) {
   return <fieldset class="segments"><legend class="unseen">Time span of the charts</legend>
     {windows.map(([w, name]) => <label key={w}><input type="radio" name="window" value={w} checked={w === value} onChange={() => choose({ window: w === "1h" ? undefined : w })} />{name}</label>)}
   </fieldset>;
 }
 
-export function Charts({ status }: { status: Status }) {
+/** OverTime has charts of the time span that a person chooses. */
+export function OverTime({ title, children }: { title: (window: string) => ComponentChildren; children: (s: Stats) => ComponentChildren }) {
   const asked = route.value.query.window ?? "1h", window = windows.some(([w]) => w === asked) ? asked : "1h";
-  const stats = useLoad(async signal => sinceStart(await getStats(window, signal)), [window], window === "1h" ? 10_000 : 60_000), s = stats.data;
+  const stats = useLoad(async signal => sinceStart(await getStats(window, signal)), [window], window === "1h" ? 10_000 : 60_000);
   return <>
-    <div class="title"><h2>Charts of the last <span class="unseen">{window}</span></h2><Window value={window} /></div>
-    <Failure error={stats.error} />
-    {s?.reason ? <Note>There are no charts: {s.reason}.</Note> : !s ? !stats.error && <Loading what="Loading the charts" /> : <div class="grid">
+    <div class="title"><h2>{title(window)}</h2><Window value={window} /></div>
+    <Got of={stats} what="Loading the charts">{s => s.reason ? <Note>There are no charts: {s.reason}.</Note> : <div class="grid">{children(s)}</div>}</Got>
+  </>;
+}
+
+export function Charts({ status }: { status: Status }) {
+  return <OverTime title={window => <>Charts of the last <span class="unseen">{window}</span></>}>{s => <>
       <Chart title="Records per second" times={s.times} format={figure} lines={[
         { name: "written over HTTP", values: total(s, "http_records_in") }, { name: "written over Kafka", values: total(s, "kafka_records_in") },
         { name: "read over HTTP", values: total(s, "http_records_out") }]} />
@@ -53,6 +59,5 @@ export function Charts({ status }: { status: Status }) {
       <Chart title="Records not read yet" times={s.times} format={figure} lines={[
         { name: "by groups", values: total(s, "group_lag_records") }, { name: "by triggers", values: total(s, "trigger_lag_records") }]} />
       <Chart title="Memory" times={s.times} format={bytes} binary note={`limit ${bytes(status.memory.limit_bytes)}`} lines={[{ name: "reserved, and the state", values: total(s, "memory") }]} />
-    </div>}
-  </>;
+  </>}</OverTime>;
 }

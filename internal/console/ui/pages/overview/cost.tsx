@@ -1,9 +1,9 @@
 // What the bucket costs.
 
-import { call, type Int } from "../../lib/api";
+import { type Int } from "../../lib/api";
 import { bytes, count, dollars, plural, seconds } from "../../lib/format";
-import { useLoad } from "../../lib/load";
-import { Card, Failure, Loading, Table, When } from "../../lib/parts";
+import { useGet } from "../../lib/load";
+import { Card, Got, Table, When } from "../../lib/parts";
 
 /** Request has the requests of one kind in this month, and in a month at the present pace. */
 interface Request { kind: string; count: Int; since: string; per_million: number; dollars: number; month_count: Int; month_dollars: number }
@@ -14,10 +14,9 @@ interface Cost {
 }
 
 export function Costs() {
-  const cost = useLoad(signal => call<Cost>("GET", "/cost", { signal }), [], 60_000), c = cost.data;
+  const cost = useGet<Cost>("/cost", {}, 60_000);
   return <Card title="Cost of the bucket">
-    <Failure error={cost.error} />
-    {!c ? !cost.error && <Loading /> : c.prices === "free" ? <Free cost={c} /> : <Priced cost={c} />}
+    <Got of={cost}>{c => c.prices === "free" ? <Free cost={c} /> : <Priced cost={c} />}</Got>
   </Card>;
 }
 

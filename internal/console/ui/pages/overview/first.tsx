@@ -51,7 +51,7 @@ function Form({ event, onEvent, status }: { event: Event; onEvent: (e: Event) =>
     announce(sentence(done));
   });
   return <Card title="Send an event">
-    <form onSubmit={e => { e.preventDefault(); if (!wrong) send(); }}>
+    <form onSubmit={() => { if (!wrong) send(); }}>
       <div class="row">
         <Text wide label="Event" hint="What happened" value={event.name} required onValue={name => change({ name })} />
         <Text wide label="Entity" hint="Who or what it happened to" value={event.entity} required onValue={entity => change({ entity })} />

@@ -3,9 +3,9 @@
 import { useEffect, useState } from "preact/hooks";
 import { bytes, count, plural, seconds } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { Button, Chip, Empty, Failure, Loading, Note, Page } from "../../lib/parts";
+import { Button, Chip, Empty, Got, Note, Page } from "../../lib/parts";
 import { to, withQuery } from "../../lib/route";
-import { may, session } from "../../lib/session";
+import { may } from "../../lib/session";
 import { getGroups, getStatus, getTriggers, type Status, type Trigger } from "../../lib/status";
 import { Attention, dead, farBehind } from "./attention";
 import { Charts } from "./charts";
@@ -28,17 +28,16 @@ function State() {
   const triggers = useLoad(async signal => may("read", "trigger") ? getTriggers(signal) : undefined, [], 30_000);
   // The start of an empty broker stays until another page is opened, also after its first record.
   const [start, showStart] = useState<boolean>();
-  const empty = s?.topics === 0 && may("write", "topic") && !session.value?.read_only, first = start ?? empty;
+  const empty = s?.topics === 0 && may("write", "topic"), first = start ?? empty;
   useEffect(() => { if (s && start === undefined) showStart(empty); }, [s]);
   return <Page title={first ? "Send the first event" : "Overview"} actions={first && s!.topics > 0 && <Button onClick={() => showStart(false)}>Show the overview</Button>}>
-    <Failure error={status.error} />
-    {!s ? !status.error && <Loading /> : <>
+    <Got of={status}>{s => <>
       <Chips status={s} triggers={triggers.data} />
       {first && <First status={s} />}
       {first ? (!s.ready || s.warnings) && <Attention status={s} groups={groups.data} triggers={triggers.data} />
         : <div class="split"><Attention status={s} groups={groups.data} triggers={triggers.data} /><Costs /></div>}
       {!first && <Charts status={s} />}
-    </>}
+    </>}</Got>
   </Page>;
 }
 

@@ -7,7 +7,7 @@ import { bytes, count } from "../../lib/format";
 import { useAction, useLoad } from "../../lib/load";
 import { bytesOf, entityOf, keyQuery, recordAt, secretive, valueAt, type Rec } from "../../lib/records";
 import { choose, route, to, withQuery } from "../../lib/route";
-import { may, session } from "../../lib/session";
+import { may } from "../../lib/session";
 import { jsonOf, ofBytes, ofText, ValueView, type Value } from "../../lib/value";
 
 // A larger value is cut, and loaded whole on demand.
@@ -64,7 +64,7 @@ function Facts({ topic, at, r, keys, hidden }: { topic: string; at: string; r: R
     </dl>
     <p class="actions">
       {value && !hidden && <CopyValue value={value} cut={cut} />}
-      {!hidden && may("write", "topic") && !session.value?.read_only && <a href={withQuery(to("topics", topic, "produce"), { copy: at })}>Send again</a>}
+      {!hidden && may("write", "topic") && <a href={withQuery(to("topics", topic, "produce"), { copy: at })}>Send again</a>}
       {keys && key && <a href={withQuery(to("topics", topic, "records"), { from: "key", ...key })}>History of this key</a>}
       {entity !== undefined && <a href={to("entities", entity)}>Time line of <bdi>{entity}</bdi></a>}
     </p>

@@ -6,7 +6,7 @@ import { useAction, useLoad, type Loaded } from "../../lib/load";
 import { announce, Button, Card, Empty, Failure, Loading, Table, Text, When } from "../../lib/parts";
 import { hasKeys, keyQuery, keysOf, place } from "../../lib/records";
 import { choose, go, route, to, withQuery } from "../../lib/route";
-import { may, session } from "../../lib/session";
+import { may } from "../../lib/session";
 import type { Topic } from "../../lib/topics";
 import { Detail, Key, useReveal } from "./detail";
 import { Open } from "./records";
@@ -43,7 +43,7 @@ function SwitchOn({ topic, info }: { topic: string; info: Loaded<Topic> }) {
     <p>With an index the broker lists the keys of a topic, and finds the newest value and the history of each. It reads the topic once from its start, and follows it from then on.</p>
     <p>It costs up to about 29 bytes on the broker's disk and 2 µs of processor time for each record. The bucket gets nothing. The setting is <code>key-index</code>, and can be switched off again.</p>
     <Failure error={action.error} />
-    {may("alter", "topic") && !session.value?.read_only ? <Button kind="primary" busy={action.busy} onClick={on}>Switch the key index on</Button> : <p>Your key has no right to change topics.</p>}
+    {may("alter", "topic") ? <Button kind="primary" busy={action.busy} onClick={on}>Switch the key index on</Button> : <p>Your key has no right to change topics.</p>}
   </Card>;
 }
 
@@ -53,7 +53,7 @@ function List({ topic }: { topic: string }) {
   const { hidden, note } = useReveal(topic), here = to("topics", topic, "keys"), p = page.data;
   const close = () => { const at = q.open; choose({ open: undefined, view: undefined }); document.getElementById("at-" + at)?.focus(); };
   return <>
-    <form class="card row scope" aria-label="Keys" onSubmit={e => { e.preventDefault(); go(withQuery(here, { prefix })); }}>
+    <form class="card row scope" aria-label="Keys" onSubmit={() => go(withQuery(here, { prefix }))}>
       <Text wide label="Keys that begin with" value={prefix} onValue={setPrefix} /><Button type="submit" kind="primary">List</Button>
     </form>
     {note}

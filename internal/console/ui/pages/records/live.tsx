@@ -48,7 +48,7 @@ function Scope({ topic, partitions }: { topic: string; partitions: number }) {
   const q = route.value.query, here = { partition: q.partition ?? "", where: q.where ?? "", contains: q.contains ?? "" }, [draft, set] = useState(here);
   useEffect(() => set(here), [JSON.stringify(here)]);
   const apply = (d: typeof draft) => go(withQuery(to("topics", topic, "live"), { partition: d.partition, where: d.where.trim(), contains: d.contains }));
-  return <form class="card row scope" aria-label="What is followed" onSubmit={e => { e.preventDefault(); apply(draft); }}>
+  return <form class="card row scope" aria-label="What is followed" onSubmit={() => apply(draft)}>
     {partitions > 1 && <Choice label="Partition" value={draft.partition} onValue={partition => apply({ ...draft, partition })}
       options={[["", `all (${partitions})`], ...Array.from({ length: partitions }, (_, i) => [String(i), String(i)] as const)]} />}
     <Text label="Where" wide value={draft.where} onValue={where => set({ ...draft, where })} placeholder='event = "purchase" AND amount > 100' />

@@ -42,7 +42,7 @@ export function Produce({ topic, info }: { topic: string; info: Loaded<Topic> })
 function Form({ topic, label, wrong, error, busy, sent, onSend, children }: {
   topic: string; label: string; wrong: boolean; error?: Problem; busy: boolean; sent?: Sent; onSend: () => void; children: ComponentChildren;
 }) {
-  return <form class="card produce" aria-label={label} onSubmit={e => { e.preventDefault(); if (!wrong) onSend(); }}
+  return <form class="card produce" aria-label={label} onSubmit={() => { if (!wrong) onSend(); }}
     onKeyDown={e => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) { e.preventDefault(); e.currentTarget.requestSubmit(); } }}>
     {children}
     <Failure error={error} />

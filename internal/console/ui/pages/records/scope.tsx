@@ -39,7 +39,7 @@ export function Scope({ topic, fault }: { topic: Topic; fault?: Problem }) {
     if (now) apply(next);
   };
   const from = [["newest", "Newest"], ["oldest", "Oldest"], ["offset", "An offset"], ["time", "A time"], ...(indexed || q.from === "key" ? [["key", "One key"] as const] : [])] as const;
-  return <form class="card row scope" aria-label="What is read" onSubmit={e => { e.preventDefault(); apply(draft); }}>
+  return <form class="card row scope" aria-label="What is read" onSubmit={() => apply(draft)}>
     <Choice label="From" value={draft.from} options={from} onValue={v => change({ from: v, at: "" }, v === "newest" || v === "oldest")} />
     {draft.from === "offset" && <Text label="Offset" value={draft.at} onValue={at => change({ at: at.trim() })} inputMode="numeric" error={error} maxLength={19} />}
     {draft.from === "time" && <Field label="Time (local)" error={error} render={a => <input type="datetime-local" step="1" {...a} value={forInput(draft.at)}

@@ -27,7 +27,7 @@ export function Create({ onClose }: { onClose: () => void }) {
   };
   const atField = fault(error, "topic-name") ?? fault(error, "partitions") ?? Object.keys(given).find(n => faultOf(error, n));
   return <Dialog title="Create a topic" onClose={onClose}>
-    <form onSubmit={e => { e.preventDefault(); create(); }}>
+    <form onSubmit={create}>
       <Text label="Name" required maxLength={249} value={name} onValue={v => { action.clear(); setName(v); }} hint="1 to 249 of A-Z a-z 0-9 . _ -" error={fault(error, "topic-name")} />
       <Text label="Partitions" required inputMode="numeric" value={partitions} onValue={v => { action.clear(); setPartitions(v.replace(/\D/g, "")); }}
         hint="Records with one key go to one partition, in order. Consumers of a group share the partitions." error={fault(error, "partitions")} />

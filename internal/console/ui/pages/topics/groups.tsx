@@ -2,7 +2,7 @@
 
 import { count } from "../../lib/format";
 import { useLoad } from "../../lib/load";
-import { Card, Copied, Empty, Failure, Loading, Table, When } from "../../lib/parts";
+import { Card, Copied, Empty, Got, Table, When } from "../../lib/parts";
 import { to } from "../../lib/route";
 import { getGroups, type Group } from "../../lib/status";
 import { sum } from "../../lib/topics";
@@ -20,9 +20,8 @@ function readers(groups: readonly Group[], topic: string): Reader[] {
 
 export function TopicGroups({ topic }: { topic: string }) {
   const groups = useLoad(getGroups, [topic], 5000);
-  if (!groups.data) return <><Failure error={groups.error} />{!groups.error && <Loading />}</>;
-  const rows = readers(groups.data.groups, topic);
-  return <Card title="Groups that read this topic"><Failure error={groups.error} />{!rows.length
+  const rows = readers(groups.data?.groups ?? [], topic);
+  return <Card title="Groups that read this topic"><Got of={groups}>{() => !rows.length
     ? <Empty><p>No group has committed an offset in this topic. To read it as a group:</p><Copied label="Command that reads as a group" text={`seb consume ${topic} --group mail`} /></Empty>
     : <Table caption="Groups" rows={rows} keyOf={r => r.group} columns={[
       { name: "Group", wide: true, cell: r => <a href={to("groups", r.group)}><bdi>{r.group}</bdi></a> },
@@ -30,5 +29,5 @@ export function TopicGroups({ topic }: { topic: string }) {
       { name: "Partitions", num: true, cell: r => count(r.partitions) },
       { name: "Members", num: true, cell: r => count(r.members) },
       { name: "Last commit", cell: r => <When t={r.last} /> },
-    ]} />}</Card>;
+    ]} />}</Got></Card>;
 }

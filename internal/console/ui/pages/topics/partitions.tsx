@@ -11,7 +11,7 @@ import { sum, written, type Partition, type Topic } from "../../lib/topics";
 export function Partitions({ topic, info }: { topic: string; info: Loaded<Topic> }) {
   const [trimmed, trim] = useState<Partition>();
   if (!info.data) return info.error ? null : <Loading />;
-  const all = info.data.partitions, canTrim = may("delete", "topic") && !session.value?.read_only;
+  const all = info.data.partitions, canTrim = may("delete", "topic");
   return <>
     <Card title={`${count(sum(all.map(p => p.records)))} records, ${bytes(sum(all.map(p => p.bytes)))}`}>
       <Table caption="Partitions" rows={all} keyOf={p => String(p.partition)} columns={[
@@ -26,7 +26,7 @@ export function Partitions({ topic, info }: { topic: string; info: Loaded<Topic>
       <p class="hint">Offsets from the start up to the end can be read; the next record gets the end offset.
         {session.value?.read_only ? " Another broker leads all partitions; this one follows it." : " This broker leads all partitions."}</p>
     </Card>
-    {may("alter", "topic") && !session.value?.read_only && <Add topic={topic} now={all.length} onDone={info.reload} />}
+    {may("alter", "topic") && <Add topic={topic} now={all.length} onDone={info.reload} />}
     {trimmed && <Trim topic={topic} of={trimmed} onClose={() => trim(undefined)} onDone={info.reload} />}
   </>;
 }

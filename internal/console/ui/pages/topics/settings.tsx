@@ -64,7 +64,7 @@ function Form({ topic, table, stored, onStored }: { topic: string; table: readon
     onStored();
   };
   const risky = names.filter(n => deleting.includes(n)), mayChange = may("alter-configs", "topic");
-  return <form class="card" onSubmit={e => { e.preventDefault(); if (risky.length) ask(true); else save(); }}>
+  return <form class="card" onSubmit={() => { if (risky.length) ask(true); else save(); }}>
     <fieldset disabled={!mayChange}>
       <legend class="unseen">Settings of the topic</legend>
       <Fields settings={table} values={{ ...stored, ...edited }} error={action.error} onValue={(name, v) => { action.clear(); edit({ ...edited, [name]: v }); }} />

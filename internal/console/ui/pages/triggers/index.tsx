@@ -1,15 +1,14 @@
 // Triggers: #/triggers lists them, #/triggers/ID is one, #/triggers/ID/entities/E its state for an entity.
 
-import { call } from "../../lib/api";
 import { count, plural, seconds } from "../../lib/format";
-import { useLoad } from "../../lib/load";
-import { Ago, Card, Empty, Failure, Loading, Page, Table, Tabs, Text } from "../../lib/parts";
+import { Ago, Card, Empty, Got, Page, Table, Tabs, Text } from "../../lib/parts";
 import { choose, route, to, withQuery } from "../../lib/route";
 import { may } from "../../lib/session";
 import { Edit } from "./builder";
 import { Entity } from "./entity";
 import { TriggerState } from "./parts";
 import { One } from "./trigger";
+import { useGet } from "../../lib/load";
 import type { Trigger } from "./types";
 
 export function Triggers({ path: [id, part, entity] }: { path: string[] }) {
@@ -24,14 +23,13 @@ export function TriggerTabs() {
 }
 
 function List() {
-  const all = useLoad(signal => call<{ triggers: Trigger[] }>("GET", "/triggers", { query: { counts: true }, signal }), [], 10_000), find = route.value.query.find ?? "";
-  const rows = all.data?.triggers.filter(t => (t.id + " " + t.text).includes(find)), lag = all.data?.triggers[0]?.firings?.lag_seconds;
+  const all = useGet<{ triggers: Trigger[] }>("/triggers", { counts: true }, 10_000), find = route.value.query.find ?? "";
+  const rows = all.data?.triggers.filter(t => (t.id + " " + t.text).includes(find)) ?? [], lag = all.data?.triggers[0]?.firings?.lag_seconds;
   return <Page title="Triggers" lead="A trigger fires when its expression becomes true for an entity."
     actions={may("write", "trigger") && <a class="button primary" href={withQuery(to("triggers"), { edit: "yes" })}>New trigger</a>}>
     <TriggerTabs />
-    <Failure error={all.error} />
-    {!rows ? !all.error && <Loading /> : <>
-      {(find || all.data!.triggers.length > 9) && <Text label="Name or expression contains" value={find} onValue={v => choose({ find: v })} />}
+    <Got of={all}>{({ triggers }) => <>
+      {(find || triggers.length > 9) && <Text label="Name or expression contains" value={find} onValue={v => choose({ find: v })} />}
       {rows.length ? <Card title={plural(rows.length, "trigger")} actions={lag !== undefined && <span>{lag ? `up to ${seconds(lag)} behind the events` : "up to date with the events"}</span>}>
         <Table caption="Triggers" rows={rows} keyOf={t => t.id} columns={[
           { name: "Trigger", cell: t => <a href={to("triggers", t.id)}>{t.id}</a> },
@@ -44,7 +42,7 @@ function List() {
           { name: "Last fired", cell: t => <Ago t={t.firings?.last ?? undefined} none="never" /> },
         ]} /></Card>
         : <Empty>{find ? "No trigger has this in its name or expression." : <>There is no trigger yet. Try an expression on <a href={to("dry-run")}>past events</a> or on <a href={to("evaluate")}>events that you write</a>.</>}</Empty>}
-    </>}
+    </>}</Got>
   </Page>;
 }
 

@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { at, call } from "../../lib/api";
 import { count, seconds } from "../../lib/format";
-import { useAction, useLoad } from "../../lib/load";
-import { Ago, announce, Button, Card, Confirm, Empty, Failure, Loading, Note, Page, Text, When } from "../../lib/parts";
+import { useAction, useGet } from "../../lib/load";
+import { Ago, announce, Button, Card, Confirm, Empty, Failure, Got, Loading, Note, Page, Text, When } from "../../lib/parts";
 import { go, route, to, withQuery } from "../../lib/route";
 import { may } from "../../lib/session";
 import { backfills, fires, named } from "./builder/settings";
@@ -12,7 +12,7 @@ import { Expression, FiringsTable, FiringState, Json, states, TriggerState } fro
 import type { Firings, Trigger } from "./types";
 
 export function One({ id }: { id: string }) {
-  const trigger = useLoad(signal => call<Trigger>("GET", at`/triggers/${id}`, { query: { counts: true }, signal }), [], 5000), t = trigger.data;
+  const trigger = useGet<Trigger>(at`/triggers/${id}`, { counts: true }, 5000), t = trigger.data;
   const address = to("triggers", id), write = may("write", "trigger");
   return <Page title={id} lead={<a href={to("triggers")}>All triggers</a>} actions={t && <>
     {write && <><a class="button" href={withQuery(address, { edit: "yes" })}>Edit</a><a class="button" href={withQuery(to("dry-run"), { trigger: id })}>Dry run</a><Pause of={t} reload={trigger.reload} /></>}
@@ -64,16 +64,15 @@ function Counts({ of: t }: { of: Trigger }) {
 }
 
 function Recent({ id }: { id: string }) {
-  const list = useLoad(signal => call<Firings>("GET", "/firings", { query: { trigger: id, order: "newest", limit: 10 }, signal }), [], 5000);
+  const list = useGet<Firings>("/firings", { trigger: id, order: "newest", limit: 10 }, 5000);
   return <Card title="Newest firings">
-    <Failure error={list.error} />
-    {!list.data ? !list.error && <Loading /> : list.data.firings.length ? <FiringsTable caption="Newest firings of the trigger" rows={list.data.firings} /> : <Empty>None yet.</Empty>}
+    <Got of={list}>{({ firings }) => firings.length ? <FiringsTable caption="Newest firings of the trigger" rows={firings} /> : <Empty>None yet.</Empty>}</Got>
   </Card>;
 }
 
 function Explain({ id }: { id: string }) {
   const [entity, set] = useState("");
-  return <Card title="Explain an entity"><form onSubmit={e => { e.preventDefault(); go(to("triggers", id, "entities", entity)); }}><div class="row">
+  return <Card title="Explain an entity"><form onSubmit={() => go(to("triggers", id, "entities", entity))}><div class="row">
     <Text label="Entity" value={entity} onValue={set} hint="Why it fired or did not, and what it waits for" required />
     <Button type="submit" disabled={!entity}>Explain</Button>
   </div></form></Card>;

@@ -2,8 +2,8 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { at, call, type Problem } from "../../../lib/api";
-import { useLoad } from "../../../lib/load";
-import { Button, Card, Failure, Loading, Note, Page } from "../../../lib/parts";
+import { useGet, useLoad } from "../../../lib/load";
+import { Button, Card, Failure, Got, Note, Page } from "../../../lib/parts";
 import { choose, route, to } from "../../../lib/route";
 import { may } from "../../../lib/session";
 import { ExpressionField } from "../parts";
@@ -27,8 +27,7 @@ export function Edit({ id }: { id?: string }) {
     return { loaded, draft: loaded?.status === "paused" && !await hasSent(loaded, signal) };
   }, []);
   return <Page title={id === undefined ? "New trigger" : `Edit ${id}`} lead={<a href={id === undefined ? to("triggers") : to("triggers", id)}>{id === undefined ? "All triggers" : "The trigger"}</a>}>
-    <Failure error={stored.error} />
-    {stored.data ? <Builder id={id} {...stored.data} /> : !stored.error && <Loading />}
+    <Got of={stored}>{found => <Builder id={id} {...found} />}</Got>
   </Page>;
 }
 
@@ -38,7 +37,7 @@ interface Names { names: EventName[]; records: number }
 function Builder({ id, loaded, draft }: { id?: string; loaded?: Trigger; draft: boolean }) {
   const b = useBuilder(id, loaded, draft), { settings: s, answer, base } = b, write = may("write", "trigger");
   const [topic, setTopic] = useState(s.topic); // of the field when it is left
-  const known = useLoad(async signal => may("read", "topic") ? call<Names>("GET", "/events/names", { query: { "topic-name": topic }, signal }) : undefined, [topic]).data;
+  const known = useGet<Names>(may("read", "topic") && "/events/names", { "topic-name": topic }).data;
   const preview = usePreview(answer && { ...asked({ ...s, expr: "" }), expr: answer.expr }, known?.records ?? 0);
   const spec = () => { try { return specOf(s); } catch { return undefined; } }; // settings that are not JSON
   const news = useRef<HTMLDivElement>(null); // takes the focus, since the buttons that save are far below it
@@ -92,7 +91,7 @@ const hows: Record<How, string> = { draft: "Save as draft", start: "Start", save
 function Rest({ of: b, write, onTopic }: { of: State; write: boolean; onTopic: () => void }) {
   const { settings: s, action, id } = b, old = b.base.trigger, paused = old?.status === "paused";
   const ways: How[] = !old || b.isDraft ? ["draft", "start"] : paused ? ["save", "start"] : ["save"];
-  return <form onSubmit={e => { e.preventDefault(); b.submit(((e as SubmitEvent).submitter as HTMLButtonElement | null)?.value as How || ways[0]!); }}>
+  return <form onSubmit={e => b.submit(((e as SubmitEvent).submitter as HTMLButtonElement | null)?.value as How || ways[0]!)}>
     <div id="builder-often"><SettingsCard of={s} fixed={id !== undefined} draft={b.isDraft} onTopic={onTopic} onChange={b.change} /></div>
     <div id="builder-delivery"><DeliveryCard of={s.target} old={old?.deliver} onChange={c => b.change({ target: { ...s.target, ...c } })} /></div>
     {!b.asking && <Failure error={action.error} />}
