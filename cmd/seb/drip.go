@@ -69,6 +69,18 @@ func (x *expression) only(cmd *cobra.Command, args []string) (driplang.Expr, err
 	return e, err
 }
 
+// warned is only, with the warnings on stderr.
+func (x *expression) warned(cmd *cobra.Command, args []string) (driplang.Expr, error) {
+	e, err := x.only(cmd, args)
+	if err != nil {
+		return e, err
+	}
+	for _, w := range e.Warnings() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w.Message)
+	}
+	return e, nil
+}
+
 // readExpression reads an expression, with a limit above the longest valid one.
 func readExpression(cmd *cobra.Command, name string) (string, error) {
 	in := cmd.InOrStdin()
@@ -141,12 +153,9 @@ to stderr. The words are for people and may change between versions.`,
 		Example: "  seb drip explain 'user_created THEN (NOT use_feature_x WITHIN 7 days)'\n  seb drip explain -f expression.txt",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := x.only(cmd, args)
+			e, err := x.warned(cmd, args)
 			if err != nil {
 				return err
-			}
-			for _, w := range e.Warnings() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w.Message)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), e.Sentence())
 			return err
@@ -168,12 +177,9 @@ histories are made up; no event is read. Warnings go to stderr. The words are fo
 		Example: "  seb drip stories 'user_created THEN (NOT use_feature_x WITHIN 7 days)'\n  seb drip stories -f expression.txt --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := x.only(cmd, args)
+			e, err := x.warned(cmd, args)
 			if err != nil {
 				return err
-			}
-			for _, w := range e.Warnings() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", w.Message)
 			}
 			a, err := explain.Stories(e)
 			if err != nil {

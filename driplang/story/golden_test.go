@@ -72,22 +72,7 @@ func TestStories(t *testing.T) {
 		}
 		b.WriteString(e.String() + "\n" + print(a))
 	}
-	const golden = "testdata/stories.txt"
-	if *sebtest.Update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, lines := strings.Split(b.String(), "\n"), strings.Split(string(want), "\n")
-	for i := range max(len(got), len(lines)) {
-		if i >= len(got) || i >= len(lines) || got[i] != lines[i] {
-			t.Fatalf("%s differs from line %d; read the difference after a run with -update", golden, i+1)
-		}
-	}
+	sebtest.Golden(t, "testdata/stories.txt", b.String())
 }
 
 func print(a story.Answer) string {

@@ -31,3 +31,24 @@ func Generated(t *testing.T, file, name, want string) {
 		t.Errorf("%s: part %q differs from the code; -update writes it (-document +code):\n%s", file, name, cmp.Diff(got, want))
 	}
 }
+
+// Golden compares a text with a golden file, whose changes a person reads. With [Update] it writes the
+// file first.
+func Golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *Update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, wanted := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(lines), len(wanted)) {
+		if i >= len(lines) || i >= len(wanted) || lines[i] != wanted[i] {
+			t.Fatalf("%s differs from line %d; read the difference after a run with -update", file, i+1)
+		}
+	}
+}

@@ -30,5 +30,5 @@ export function Stories({ of }: { of: Tree }) {
 
 function List({ all, from }: { all: Story[]; from: number }) {
   return <ol class="stories" start={from}>{all.map(s => <li key={s.text}><Chip kind={outcomes[s.outcome][0]}>{outcomes[s.outcome][1]}</Chip> <bdi>{s.text}</bdi>
-    {s.difference && <small> Unlike {s.differs_from! + 1}: <bdi>{s.difference}</bdi></small>}</li>)}</ol>;
+    {s.difference && <small> Compared with {s.differs_from! + 1}: <bdi>{s.difference}</bdi></small>}</li>)}</ol>;
 }
