@@ -1,0 +1,134 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// TestRiemannSubscriptionRights: with TLS and client certificates a subscriber needs the right to read
+// the topic, and its subscription ends with that right. Others are refused.
+func TestRiemannSubscriptionRights(t *testing.T) {
+	t.Parallel()
+	authority := testenv.NewAuthority(t)
+	files := authority.Files(t, t.TempDir(), testenv.Leaf{})
+	cfg := settings(t, "mem:")
+	cfg.Riemann.WebListen = "127.0.0.1:0"
+	cfg.TLS = config.TLS{
+		CertFile: files.Cert, KeyFile: files.Key, Listeners: config.ListenerRiemannWeb, ClientCA: authority.File(t, t.TempDir()),
+		ClientAuth: config.ClientRequire, PrincipalMapping: `RULE:^CN=(.*?),OU=services,O=Test$/$1/L`,
+	}
+	s := start(t, cfg)
+	root := connect(t, s)
+	sendRiemann(t, root, "a", "load", `{"metric":1}`)
+	dashboard := client.Rule{Principal: "dashboard", Resource: "topic", Pattern: "riemann", Operation: "read"}
+	if err := root.AddRules(t.Context(), []client.Rule{dashboard}); err != nil {
+		t.Fatal(err)
+	}
+	address := strings.Replace(subscribeURL(s, "true"), "http://", "https://", 1)
+	get := func(certs ...tls.Certificate) (*http.Response, error) {
+		trusted := authority.Trusted()
+		trusted.Certificates = certs
+		transport := &http.Transport{TLSClientConfig: trusted}
+		t.Cleanup(transport.CloseIdleConnections)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return transport.RoundTrip(req)
+	}
+	open, err := get(authority.Client(t, testenv.Client{Name: "Dashboard"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Body.Close()
+	lines := bufio.NewScanner(open.Body)
+	if lines.Scan(); open.StatusCode != 200 || fieldsOfEvent(t, strings.TrimPrefix(lines.Text(), "data: ")) != "a load 1" {
+		t.Errorf("with a certificate: %d %q", open.StatusCode, lines.Text())
+	}
+	resp, err := get(authority.Client(t, testenv.Client{Name: "Other"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 403 || !strings.Contains(string(text), "read on topic riemann") {
+		t.Errorf("with a certificate without rights: %d %q %v", resp.StatusCode, text, err)
+	}
+	for name, certs := range map[string][]tls.Certificate{
+		"of another authority": {testenv.NewAuthority(t).Client(t, testenv.Client{Name: "Dashboard"})}, "none": nil,
+	} {
+		if resp, err := get(certs...); err == nil {
+			resp.Body.Close()
+			t.Errorf("certificate %s: status %d", name, resp.StatusCode)
+		}
+	}
+	sebtest.Eventually(t, "refusals are counted", func() bool {
+		_, series := families(t, scrape(t, s))
+		return series[`seb_tls_failures_total{listener="riemann-web"}`] == "2"
+	})
+	if _, err := root.RemoveRules(t.Context(), client.RuleFilter{Principal: "dashboard"}); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() { // until the end of the subscription
+	}
+	if err := lines.Err(); err != nil {
+		t.Errorf("the subscription ends with %v", err)
+	}
+}
+
+// TestRiemannSubscriptionsOfAToken: without certificates a subscriber has the rights of the listener's
+// token.
+func TestRiemannSubscriptionsOfAToken(t *testing.T) {
+	t.Parallel()
+	cfg := settings(t, "file:"+t.TempDir())
+	s := start(t, cfg)
+	token, err := connect(t, s).CreateToken(t.Context(), client.TokenSpec{ID: "listener", Scopes: client.Scopes{Write: []string{"riemann"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Riemann.WebListen, cfg.Riemann.Token = "127.0.0.1:0", config.Secret(token.Secret)
+	s = start(t, cfg)
+	if _, resp := dial(t, subscribeURL(s, "true")); resp.StatusCode != 403 {
+		t.Errorf("without the right to read: status %d", resp.StatusCode)
+	}
+	if err := connect(t, s).AddRules(t.Context(), []client.Rule{{Principal: "listener", Resource: "topic", Pattern: "riemann", Operation: "read"}}); err != nil {
+		t.Fatal(err)
+	}
+	w, resp := dial(t, subscribeURL(s, "true"))
+	if resp.StatusCode != 101 {
+		t.Fatalf("with the right to read: status %d", resp.StatusCode)
+	}
+	if err := connect(t, s).RevokeToken(t.Context(), "listener"); err != nil {
+		t.Fatal(err)
+	}
+	w.closes(1001)
+}
+
+// TestAnonymousRiemannListeners: the start warns of listeners that others reach without a certificate.
+func TestAnonymousRiemannListeners(t *testing.T) {
+	t.Parallel()
+	s, log := startLogged(t, func(c *config.Config) {
+		c.Riemann.Listen, c.Riemann.WebListen, c.Riemann.UDP, c.Riemann.AllowAnonymous = "0.0.0.0:0", "0.0.0.0:0", "127.0.0.1:0", true
+	})
+	defer s.Close(context.Background())
+	for address, may := range map[string]string{s.RiemannAddress(): "writes", s.RiemannWebAddress(): "reads"} {
+		if want := "everyone who reaches the listener " + may + " events (--riemann-allow-anonymous)\" address=" + address; !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in %s", want, log)
+		}
+	}
+	if n := strings.Count(log.String(), "--riemann-allow-anonymous"); n != 2 {
+		t.Errorf("%d warnings, want 2: %s", n, log)
+	}
+}
