@@ -150,6 +150,9 @@ var matchCases = []matchCase{
 	{"quoted part", `host ~= "^\\Qa++(?=\\E$"`, one("host", "a++(?="), one("host", "aa")},
 	{"possessive signs in a class are literal", `host ~= "^[*+?]+$"`, one("host", "*+?"), one("host", "a")},
 	{"a literal brace is no quantifier", `host ~= "^a}+$"`, one("host", "a}}"), one("host", "a")},
+	{"the end is after the last line break, unlike in Java", `host ~= "^a$"`, one("host", "a"), one("host", "a\n")},
+	{"space without the vertical tab, unlike in Java", `host ~= "^\\s$"`, one("host", " ", "\t", "\n", "\f", "\r"), one("host", "\v", "\u00a0")},
+	{"a point is no line feed, and every other end of a line, unlike in Java", `host ~= "^a.c$"`, one("host", "a\rc", "a\u2028c"), one("host", "a\nc")},
 	{"a number does not match", `metric ~= "1"`, one("metric", "1"), one("metric", 1)},
 
 	// tags
