@@ -87,8 +87,7 @@ type TLS struct {
 	// CertFile has the PEM certificate chain, leaf first, and KeyFile its private key. "" for both:
 	// no TLS.
 	CertFile, KeyFile string
-	// Listeners names the listeners with TLS: ListenerHTTP, ListenerKafka and ListenerRiemann, with
-	// commas between them.
+	// Listeners names the listeners with TLS, of TLSListeners, with commas between them.
 	Listeners string
 	// ClientCA has the authorities of clients' certificates, and ClientCRL the lists of those that
 	// they have revoked. "": none.
@@ -115,10 +114,14 @@ func (t *TLS) Clients() (ask, require bool) {
 
 // Listeners that support TLS.
 const (
-	ListenerHTTP    = "http"
-	ListenerKafka   = "kafka"
-	ListenerRiemann = "riemann"
+	ListenerHTTP       = "http"
+	ListenerKafka      = "kafka"
+	ListenerRiemann    = "riemann"
+	ListenerRiemannWeb = "riemann-web"
 )
+
+// TLSListeners has all listeners that support TLS.
+var TLSListeners = []string{ListenerHTTP, ListenerKafka, ListenerRiemann, ListenerRiemannWeb}
 
 // On reports whether a listener has TLS.
 func (t *TLS) On(listener string) bool {
@@ -158,7 +161,7 @@ type Riemann struct {
 	Patience time.Duration
 	// MaxMessage bounds a message.
 	MaxMessage Bytes
-	// AllowAnonymous allows an address that is not a loopback address without certificates of
+	// AllowAnonymous allows addresses that are not loopback addresses without certificates of
 	// clients.
 	AllowAnonymous bool
 	// WebListen is the host:port of subscriptions to the index for dashboards; port 0: any free
@@ -281,7 +284,7 @@ func Default() Config {
 		HTTP:        HTTP{Address: "127.0.0.1", Port: 51313, Connections: 100_000, Console: true},
 		Kafka:       Kafka{Listen: KafkaListen, Optional: true},
 		Riemann:     Riemann{Topic: "riemann", Ack: AckStored, Patience: 4 * time.Second, MaxMessage: 1 << 20},
-		TLS:         TLS{Listeners: ListenerHTTP + "," + ListenerKafka + "," + ListenerRiemann},
+		TLS:         TLS{Listeners: strings.Join(TLSListeners, ",")},
 		Pprof:       Pprof{Address: "127.0.0.1", Port: 5000},
 		Cache:       Cache{Size: 1 << 30},
 		Batch:       Batch{WaitTime: AutoWait, BytesSoftMax: 10 << 20},

@@ -91,15 +91,16 @@ func TestKafkaListen(t *testing.T) {
 
 // TestTLS: a certificate applies to all listeners unless some are named.
 func TestTLS(t *testing.T) {
-	for given, want := range map[string][3]bool{
-		"": {true, true, true}, "http": {true, false, false}, "kafka": {false, true, false}, "kafka, http": {true, true, false}, "riemann": {false, false, true},
+	for given, want := range map[string][]string{
+		"": config.TLSListeners, "http": {"http"}, "kafka": {"kafka"}, "kafka, http": {"http", "kafka"}, "riemann": {"riemann"}, "riemann-web,kafka": {"kafka", "riemann-web"},
 	} {
 		args := []string{"--tls-cert", "c", "--tls-key", "k"}
 		if given != "" {
 			args = append(args, "--tls-listeners", given)
 		}
 		c, err := parse(t, nil, args...)
-		if err = errors.Join(err, c.Validate()); err != nil || [3]bool{c.TLS.On(config.ListenerHTTP), c.TLS.On(config.ListenerKafka), c.TLS.On(config.ListenerRiemann)} != want {
+		on := slices.DeleteFunc(slices.Clone(config.TLSListeners), func(name string) bool { return !c.TLS.On(name) })
+		if err = errors.Join(err, c.Validate()); err != nil || !slices.Equal(on, want) {
 			t.Errorf("%q: %+v %v", given, c.TLS, err)
 		}
 	}
@@ -111,7 +112,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestRiemannAddresses: clients of a Riemann listener that others can reach are authenticated, unless
+// TestRiemannAddresses: clients of Riemann listeners that others can reach are authenticated, unless
 // the operator accepts that they are not.
 func TestRiemannAddresses(t *testing.T) {
 	certified := []string{"--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "a", "--tls-client-auth", "require"}
@@ -133,12 +134,23 @@ func TestRiemannAddresses(t *testing.T) {
 		{"192.0.2.1:5555", certified, true},
 		{"192.0.2.1:5555", []string{"--riemann-allow-anonymous"}, true},
 	} {
-		s, err := parse(t, nil, slices.Concat(c.more, []string{"--riemann-listen", c.address})...)
+		for _, flag := range []string{"--riemann-listen", "--riemann-web-listen"} {
+			s, err := parse(t, nil, slices.Concat(c.more, []string{flag, c.address})...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Validate(); (err == nil) != c.starts || err != nil && !strings.Contains(err.Error(), flag+": ") {
+				t.Errorf("%s %s %q: %v", flag, c.address, c.more, err)
+			}
+		}
+	}
+	for flag, other := range map[string]string{"--riemann-listen": config.ListenerRiemannWeb, "--riemann-web-listen": config.ListenerRiemann} {
+		s, err := parse(t, nil, slices.Concat(certified, []string{flag, "0.0.0.0:5555", "--tls-listeners", other})...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Validate(); (err == nil) != c.starts || err != nil && !strings.Contains(err.Error(), "--riemann-listen: ") {
-			t.Errorf("%s %q: %v", c.address, c.more, err)
+		if err := s.Validate(); err == nil {
+			t.Errorf("%s starts without TLS", flag)
 		}
 	}
 }

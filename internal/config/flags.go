@@ -41,7 +41,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 
 	fs.StringVar(&c.TLS.CertFile, "tls-cert", c.TLS.CertFile, "PEM file with the certificate chain of the listeners, leaf first; reloaded when it changes")
 	fs.StringVar(&c.TLS.KeyFile, "tls-key", c.TLS.KeyFile, "PEM file with the certificate's private key")
-	fs.StringVar(&c.TLS.Listeners, "tls-listeners", c.TLS.Listeners, "listeners that require TLS if there is a certificate: http, kafka and riemann, with commas between them")
+	fs.StringVar(&c.TLS.Listeners, "tls-listeners", c.TLS.Listeners, "listeners that require TLS if there is a certificate: http, kafka, riemann and riemann-web, with commas between them")
 
 	fs.StringVar(&c.TLS.ClientCA, "tls-client-ca", c.TLS.ClientCA, "PEM file with the authorities of clients' certificates; reloaded when it changes")
 	fs.StringVar(&c.TLS.ClientAuth, "tls-client-auth", c.TLS.ClientAuth, "certificates of clients: off, request (clients without one need a key) or require (default: request with --tls-client-ca, else off)")
@@ -80,11 +80,11 @@ func riemannFlags(fs *pflag.FlagSet, r *Riemann) {
 	fs.StringVar(&r.Listen, "riemann-listen", r.Listen, "Riemann listen address, such as 127.0.0.1:5555 (default none)")
 	fs.StringVar(&r.UDP, "riemann-udp", r.UDP, "address for datagrams of Riemann clients, such as 127.0.0.1:5555; they get no answer and may be lost (default none)")
 	fs.StringVar(&r.Topic, "riemann-topic", r.Topic, "topic of events from Riemann clients")
-	fs.StringVar(&r.WebListen, "riemann-web-listen", r.WebListen, "loopback address of riemann-dash's subscriptions to the index of Riemann events, such as 127.0.0.1:5556, for the pages of --cors-origin (default none)")
+	fs.StringVar(&r.WebListen, "riemann-web-listen", r.WebListen, "address of riemann-dash's subscriptions to the index of Riemann events, such as 127.0.0.1:5556, for the pages of --cors-origin (default none)")
 	fs.StringVar(&r.Ack, "riemann-ack", r.Ack, "when a message is acknowledged: stored (in the bucket) or received (in memory; a crash loses it)")
 	fs.DurationVar(&r.Patience, "riemann-patience", r.Patience, "time for which a message waits for memory before it is refused")
 	fs.Var(&r.MaxMessage, "riemann-max-message", "largest message, and largest answer to a query; at most an eighth of --memory-limit")
-	fs.BoolVar(&r.AllowAnonymous, "riemann-allow-anonymous", r.AllowAnonymous, "allow a Riemann address that is not a loopback address without client certificates: everyone who reaches it writes events")
+	fs.BoolVar(&r.AllowAnonymous, "riemann-allow-anonymous", r.AllowAnonymous, "allow a Riemann address that is not a loopback address without client certificates: everyone who reaches it writes events, or reads them at --riemann-web-listen")
 	fs.Var(&r.Token, "riemann-token", "token of Riemann clients without a certificate, whose rules and quota then apply; prefer $SEB_RIEMANN_TOKEN (default none)")
 }
 

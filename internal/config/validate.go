@@ -77,7 +77,7 @@ func (c *Config) Validate() error {
 	check(c.TLS.KeyFile != "" || c.TLS.CertFile == "", "tls-key", "required with --tls-cert")
 	check(c.TLS.CertFile != "" || c.TLS.KeyFile == "", "tls-cert", "required with --tls-key")
 	for _, name := range c.TLS.list() {
-		check(slices.Contains([]string{ListenerHTTP, ListenerKafka, ListenerRiemann}, name), "tls-listeners", "%q, want %s, %s and %s, with commas between them", name, ListenerHTTP, ListenerKafka, ListenerRiemann)
+		check(slices.Contains(TLSListeners, name), "tls-listeners", "%q, want some of %s, with commas between them", name, strings.Join(TLSListeners, ", "))
 	}
 
 	check(slices.Contains([]string{"", ClientOff, ClientRequest, ClientRequire}, c.TLS.ClientAuth), "tls-client-auth", "%q, want %s, %s or %s", c.TLS.ClientAuth, ClientOff, ClientRequest, ClientRequire)
@@ -118,8 +118,8 @@ func (c *Config) validateRiemann() (faults []error) {
 	}
 	r := &c.Riemann
 	check(r.Listen == "" || isAddress(r.Listen, 0), "riemann-listen", "%q, want host:port or nothing", r.Listen)
+	_, certified := c.TLS.Clients()
 	if host, _, err := net.SplitHostPort(r.Listen); err == nil {
-		_, certified := c.TLS.Clients()
 		check(isLoopback(host) || certified && c.TLS.On(ListenerRiemann) || r.AllowAnonymous, "riemann-listen",
 			"%q is not a loopback address, and everyone who reaches it could write events; require client certificates (--tls-client-auth require), or set --riemann-allow-anonymous", r.Listen)
 	}
@@ -130,7 +130,8 @@ func (c *Config) validateRiemann() (faults []error) {
 	}
 	check(r.WebListen == "" || isAddress(r.WebListen, 0), "riemann-web-listen", "%q, want host:port or nothing", r.WebListen)
 	if host, _, err := net.SplitHostPort(r.WebListen); err == nil {
-		check(isLoopback(host), "riemann-web-listen", "%q is not a loopback address, and the subscriptions have no key", r.WebListen)
+		check(isLoopback(host) || certified && c.TLS.On(ListenerRiemannWeb) || r.AllowAnonymous, "riemann-web-listen",
+			"%q is not a loopback address, and everyone who reaches it could read events; require client certificates (--tls-client-auth require), or set --riemann-allow-anonymous", r.WebListen)
 	}
 	check(r.Topic != "", "riemann-topic", "must not be empty")
 	check(r.Ack == AckStored || r.Ack == AckReceived, "riemann-ack", "%q, want %s or %s", r.Ack, AckStored, AckReceived)

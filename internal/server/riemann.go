@@ -159,11 +159,16 @@ func (s *Server) checkRiemannTopic() error {
 // warnAnonymous logs that clients in a network are not authenticated.
 func (s *Server) warnAnonymous() {
 	_, certified := s.cfg.TLS.Clients()
-	certified = certified && s.ports.riemann.Secure()
-	for address, anonymous := range map[string]bool{s.riemann.address(): !certified, s.riemann.datagramAddress(): true} {
-		if address != "" && anonymous && !loopback(address) {
-			s.log.Warn("Riemann clients are not authenticated: everyone who reaches the listener writes events (--riemann-allow-anonymous)",
-				"address", address, "topic", s.cfg.Riemann.Topic)
+	for _, l := range []struct {
+		address string
+		port    *tlsport.Port // nil: datagrams
+		may     string
+	}{
+		{s.riemann.address(), s.ports.riemann, "writes events"}, {s.riemann.datagramAddress(), nil, "writes events"}, {s.dash.address(), s.ports.riemannWeb, "reads events"},
+	} {
+		if l.address != "" && !(certified && l.port.Secure()) && !loopback(l.address) {
+			s.log.Warn("Riemann clients are not authenticated: everyone who reaches the listener "+l.may+" (--riemann-allow-anonymous)",
+				"address", l.address, "topic", s.cfg.Riemann.Topic)
 		}
 	}
 }

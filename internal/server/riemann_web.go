@@ -1,11 +1,14 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 
+	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/httpapi"
@@ -21,11 +24,11 @@ type riemannWeb struct {
 }
 
 // listenRiemannWeb listens, or returns nil without an address.
-func listenRiemannWeb(c *config.Riemann) (*riemannWeb, error) {
+func listenRiemannWeb(c *config.Riemann, port *tlsport.Port) (*riemannWeb, error) {
 	if c.WebListen == "" {
 		return nil, nil
 	}
-	l, err := tlsport.Listen(c.WebListen)
+	l, err := httpapi.Listen(c.WebListen, port)
 	if err != nil {
 		return nil, fmt.Errorf("--riemann-web-listen: %w", err)
 	}
@@ -50,7 +53,7 @@ func (x *riemannWeb) start(s *Server) {
 			same, admitted := httpapi.KnownOrigin(r, s.cfg.HTTP.Origins.List())
 			return httpapi.KnownHost(r.Host, s.cfg.HTTP.Hosts.List()) && (same || admitted || r.Header.Get("Origin") == "")
 		},
-		Logger: s.log,
+		Authorize: s.authorizeSubscriber, Logger: s.log,
 	})
 	s.log.Info("Riemann subscriptions started", "address", x.listener.Addr().String())
 	s.serving.Go(func() {
@@ -58,6 +61,31 @@ func (x *riemannWeb) start(s *Server) {
 			s.end(fmt.Errorf("listener of Riemann subscriptions: %w", err))
 		}
 	})
+}
+
+// authorizeSubscriber implements web.Options.Authorize. A client has the rights of its certificate, or
+// else those of the listener's token.
+func (s *Server) authorizeSubscriber(ctx context.Context, conn net.Conn, end func()) (stop func(), err error) {
+	remote, topic := conn.RemoteAddr().String(), s.cfg.Riemann.Topic
+	who, token := s.auth.Root(), s.cfg.Riemann.Token.Reveal()
+	secured, _ := conn.(interface{ Peer() *tlsport.Peer })
+	switch {
+	case secured != nil && secured.Peer() != nil:
+		who, err = s.auth.Certificate(ctx, secured.Peer(), remote)
+	case token != "":
+		who, err = s.auth.Key(ctx, token, remote)
+	}
+	if err != nil {
+		return nil, err
+	}
+	allowed := func() bool { return who.Allow(access.Read, access.Topic, topic) }
+	if !allowed() {
+		origin := who.Origin()
+		origin.Protocol, origin.From = "riemann", remote
+		s.node.Broker.Denied(origin, access.Read, access.Topic, topic)
+		return nil, fmt.Errorf("%w: %s on topic %s", broker.ErrUnauthorized, access.Read, topic)
+	}
+	return who.Watch(allowed, end), nil
 }
 
 // address returns the address of the listener; "" without one.

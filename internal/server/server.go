@@ -187,7 +187,7 @@ func (s *Server) listen() (err error) {
 	if s.riemann, err = listenRiemann(&s.cfg.Riemann); err != nil {
 		return errors.Join(err, s.listener.Close(), s.kafka.abandon())
 	}
-	if s.dash, err = listenRiemannWeb(&s.cfg.Riemann); err != nil {
+	if s.dash, err = listenRiemannWeb(&s.cfg.Riemann, s.ports.riemannWeb); err != nil {
 		return errors.Join(err, s.listener.Close(), s.kafka.abandon(), s.riemann.abandon())
 	}
 	s.ports.warn(s.log, s.listener.Addr().String(), s.kafka.address())

@@ -16,9 +16,9 @@ import (
 
 // ports are the TLS parts of the listeners.
 type ports struct {
-	http, kafka, riemann *tlsport.Port
-	certificate          *tlsport.Certificate // nil without TLS
-	clients              *tlsport.Clients     // nil without certificates of clients
+	http, kafka, riemann, riemannWeb *tlsport.Port
+	certificate                      *tlsport.Certificate // nil without TLS
+	clients                          *tlsport.Clients     // nil without certificates of clients
 }
 
 // newPorts loads the certificate, and the authorities of clients, if there are any. The caller closes
@@ -49,7 +49,8 @@ func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (p ports, err e
 		}
 		return tlsport.NewPort(o)
 	}
-	p.http, p.kafka, p.riemann = port(config.ListenerHTTP, "http/1.1"), port(config.ListenerKafka), port(config.ListenerRiemann)
+	p.http, p.kafka = port(config.ListenerHTTP, "http/1.1"), port(config.ListenerKafka)
+	p.riemann, p.riemannWeb = port(config.ListenerRiemann), port(config.ListenerRiemannWeb, "http/1.1")
 	return p, nil
 }
 
@@ -74,7 +75,7 @@ func (p *ports) warnings() (list []string) {
 // 7 KiB.
 func (p *ports) tlsBytes() int64 {
 	switch {
-	case !p.http.Secure() && !p.kafka.Secure() && !p.riemann.Secure():
+	case !p.http.Secure() && !p.kafka.Secure() && !p.riemann.Secure() && !p.riemannWeb.Secure():
 		return 0
 	case p.clients == nil:
 		return 24 << 10

@@ -23,6 +23,9 @@ type Options struct {
 	// Admit reports whether a page of a request's origin may subscribe, and whether the request
 	// names a host of this broker. nil: all.
 	Admit func(r *http.Request) bool
+	// Authorize returns why the client of a connection of the listener may not subscribe, or calls end
+	// when it no longer may, until stop. nil: all may.
+	Authorize func(ctx context.Context, conn net.Conn, end func()) (stop func(), err error)
 	// Subscriptions bounds the open subscriptions: 64.
 	Subscriptions int
 	// Step bounds each write, Heartbeat is the time between signs of life: 15 s each.
@@ -64,6 +67,9 @@ func New(o Options) *Server {
 	s.http = &http.Server{
 		Handler: mux, MaxHeaderBytes: headerBytes, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug), BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c.(*counted).Conn)
+		},
 	}
 	return s
 }
@@ -82,6 +88,24 @@ func (s *Server) Close() error {
 	err := s.http.Close()
 	s.wg.Wait()
 	return err
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// authorize returns the request with a context that ends with the client's right to subscribe, and
+// what frees it.
+func (s *Server) authorize(r *http.Request) (*http.Request, func(), *refusal) {
+	if s.o.Authorize == nil {
+		return r, func() {}, nil
+	}
+	ctx, end := context.WithCancel(r.Context())
+	stop, err := s.o.Authorize(ctx, ctx.Value(connKey{}).(net.Conn), end)
+	if err != nil {
+		end()
+		return nil, nil, &refusal{http.StatusForbidden, err.Error()}
+	}
+	return r.WithContext(ctx), func() { stop(); end() }, nil
 }
 
 // refusal is an answer instead of a subscription.
@@ -103,6 +127,11 @@ func (s *Server) subscribe(w http.ResponseWriter, r *http.Request) *refusal {
 	if s.o.Admit != nil && !s.o.Admit(r) {
 		return &refusal{http.StatusForbidden, "pages of this origin may not subscribe; --cors-origin names those that may"}
 	}
+	r, ended, why := s.authorize(r)
+	if why != nil {
+		return why
+	}
+	defer ended()
 	if origin := r.Header.Get("Origin"); origin != "" {
 		w.Header().Set("Access-Control-Allow-Origin", origin)
 		w.Header().Add("Vary", "Origin")
