@@ -262,7 +262,8 @@ func run(ctx context.Context, env []string) (string, error) {
 	return out.String(), err
 }
 
-// control returns an address at which a case kills and starts the broker.
+// control returns an address at which a case kills and starts the broker, or replaces it by one with
+// events of the past.
 func control(t *testing.T, b *testenv.InteropBroker) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -272,6 +273,21 @@ func control(t *testing.T, b *testenv.InteropBroker) string {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /kill", func(http.ResponseWriter, *http.Request) { b.Kill() })
 	mux.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { b.Start() })
+	mux.HandleFunc("POST /past", func(w http.ResponseWriter, r *http.Request) {
+		b.Kill()
+		bucket := filepath.Join(b.Dir, "bucket")
+		for _, folder := range []string{bucket, filepath.Join(b.Dir, "data")} {
+			if err := os.RemoveAll(folder); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+		}
+		if err := past(r.Context(), bucket, r.Body); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		b.Start()
+	})
 	s := &http.Server{Handler: mux}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })

@@ -97,7 +97,7 @@ async function world(options = {}) {
       for (const colorScheme of ["light", "dark"]) {
         await page.emulateMedia({ colorScheme });
         // Chromium does not draw the borders of tables again after forced colours.
-        await page.evaluate(() => { const s = document.body.style; s.display = "none"; document.body.getBoundingClientRect(); s.display = ""; });
+        await page.evaluate(() => { const s = document.body.style; const top = scrollY; s.display = "none"; document.body.getBoundingClientRect(); s.display = ""; scrollTo(0, top); });
         await page.waitForTimeout(150); // charts are drawn again in their new colours
         await page.screenshot({ path: join(PICTURES, `${name}-${colorScheme}.png`), animations: "disabled", caret: "hide" });
       }
@@ -128,9 +128,9 @@ async function world(options = {}) {
       const want = readFileSync(at, "utf8");
       if (text !== want) fault(`golden/${file}.txt: got\n${text}\nwant\n${want}`);
     },
-    /** control kills ("kill") or starts ("start") the broker. */
-    control: async what => {
-      const r = await fetch(`${CONTROL}/${what}`, { method: "POST" });
+    /** control kills ("kill") or starts ("start") the broker, or replaces it by a new one ("past") whose topic "events" has the events of the body. */
+    control: async (what, body) => {
+      const r = await fetch(`${CONTROL}/${what}`, { method: "POST", body });
       if (!r.ok) throw new Error(`${what}: ${await r.text()}`);
     },
     /** fresh returns a world that is not logged in. */
