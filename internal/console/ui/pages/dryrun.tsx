@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { at, call } from "../lib/api";
 import { count, plural } from "../lib/format";
 import { useAction, useLoad } from "../lib/load";
-import { announce, Button, Card, Choice, Failure, Got, Note, Page, Text, Time, When } from "../lib/parts";
+import { announce, Button, Card, Choice, Facts, Failure, Got, Note, Page, Text, Time, When } from "../lib/parts";
 import { choose, route, to, withQuery } from "../lib/route";
 import { may, session } from "../lib/session";
 import { TriggerTabs } from "./triggers";
@@ -76,15 +76,15 @@ function Outcome({ of: r, trigger }: { of: Result; trigger?: string }) {
     <Doubts of={r} />
     <Card title="Result">
       <p class="big">{e ? `About ${count(e.firings.value)} firings for about ${plural(e.fired.value, "entity", "entities")}` : `${plural(r.firings, "firing")} for ${plural(r.fired, "entity", "entities")}`}</p>
-      <dl class="facts">
-        {e && <><dt>Estimates for all</dt><dd>firings {about(e.firings)}, entities that fired {about(e.fired)}, entities with such events {about(e.entities)}</dd>
-          <dt>In the sample</dt><dd>{plural(r.firings, "firing")} for {plural(r.fired, "entity", "entities")}</dd></>}
-        <dt>Firings counted</dt><dd>{r.since ? <>from <When t={r.since} /></> : "from the beginning"} {r.until ? <>to before <When t={r.until} /></> : <>to <When t={r.as_of} /></>}</dd>
-        <dt>Entities</dt><dd>{count(r.entities)} with an event that matters{!e && `, of ${r.entities_seen > 8192 ? "about " : ""}${count(r.entities_seen)} with any event`}</dd>
-        <dt>Events</dt><dd>{count(r.matched)} that matter, of {count(r.events)} read</dd>
-        <dt>True at the end</dt><dd>{plural(r.true_now, "entity", "entities")}</dd>
-        <dt>Change by time alone</dt><dd>{plural(r.waiting, "entity", "entities")}{r.next && <>, the first at <When t={r.next} /></>}</dd>
-      </dl>
+      <Facts facts={[
+        e && ["Estimates for all", `firings ${about(e.firings)}, entities that fired ${about(e.fired)}, entities with such events ${about(e.entities)}`],
+        e && ["In the sample", `${plural(r.firings, "firing")} for ${plural(r.fired, "entity", "entities")}`],
+        ["Firings counted", <>{r.since ? <>from <When t={r.since} /></> : "from the beginning"} {r.until ? <>to before <When t={r.until} /></> : <>to <When t={r.as_of} /></>}</>],
+        ["Entities", <>{count(r.entities)} with an event that matters{!e && `, of ${r.entities_seen > 8192 ? "about " : ""}${count(r.entities_seen)} with any event`}</>],
+        ["Events", `${count(r.matched)} that matter, of ${count(r.events)} read`],
+        ["True at the end", plural(r.true_now, "entity", "entities")],
+        ["Change by time alone", <>{plural(r.waiting, "entity", "entities")}{r.next && <>, the first at <When t={r.next} /></>}</>],
+      ]} />
     </Card>
     <Days of={r} />
     <Who of={r} trigger={trigger} />

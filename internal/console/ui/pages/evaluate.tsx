@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { call, parse } from "../lib/api";
 import { useAction } from "../lib/load";
-import { announce, Button, Card, Chip, Failure, Field, Note, Page, Table, Time, When } from "../lib/parts";
+import { announce, Button, Card, Chip, Facts, Failure, Field, Note, Page, Table, Time, When } from "../lib/parts";
 import { choose, route, to, withQuery } from "../lib/route";
 import { may } from "../lib/session";
 import { TriggerTabs } from "./triggers";
@@ -66,12 +66,12 @@ function Value({ of }: { of: string }) { return <Chip kind={of === "true" ? "goo
 function Shown({ of: a, events }: { of: Answer; events: { event?: string }[] }) {
   const named = (i: number) => <><bdi>{events[i]?.event}</bdi> (event {i})</>;
   return <>
-    <Card title="Answer"><dl class="facts">
-      <dt>Expression is</dt><dd><Value of={a.value ? "true" : a.pending ? "pending" : "false"} /></dd>
-      <dt>Why</dt><dd>{a.why}</dd>
-      <dt>Changes by time</dt><dd>{a.next ? <When t={a.next} /> : "no"}</dd>
-      {a.witness.length > 0 && <><dt>Matched events</dt><dd>{a.witness.map((w, i) => <>{i > 0 && ", "}{named(w)}</>)}</dd></>}
-    </dl></Card>
+    <Card title="Answer"><Facts facts={[
+      ["Expression is", <Value of={a.value ? "true" : a.pending ? "pending" : "false"} />],
+      ["Why", a.why],
+      ["Changes by time", a.next ? <When t={a.next} /> : "no"],
+      a.witness.length > 0 && ["Matched events", a.witness.map((w, i) => <>{i > 0 && ", "}{named(w)}</>)],
+    ]} /></Card>
     {a.steps && <Card title="Step by step">
       {a.truncated && <Note kind="warn">There are more steps than shown.</Note>}
       <Table caption="The value at each event and deadline" rows={a.steps.map((s, i) => ({ ...s, i }))} keyOf={s => String(s.i)} columns={[

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { at, call } from "../lib/api";
 import { count, seconds } from "../lib/format";
 import { useAction, useGet } from "../lib/load";
-import { announce, Button, Card, Choice, Confirm, Empty, Got, Page, Text, When } from "../lib/parts";
+import { announce, Button, Card, Choice, Confirm, Empty, Facts, Got, Page, Text, When } from "../lib/parts";
 import { go, route, to, withQuery } from "../lib/route";
 import { may } from "../lib/session";
 import { causeOf, Events, FiringsTable, FiringState, states } from "./triggers/parts";
@@ -50,16 +50,16 @@ function One({ id }: { id: string }) {
   return <Page title={f ? `${f.trigger} for ${f.entity}` : "Firing"} lead={<a href={to("firings")}>All firings</a>} actions={f && <>
     <Button onClick={firing.reload} busy={firing.loading}>Load again</Button>{may("write", "trigger") && <Resend of={f} reload={firing.reload} />}</>}>
     <Got of={firing}>{f => <>
-      <Card title="Firing" actions={<FiringState of={f} />}><dl class="facts">
-        <dt>Trigger</dt><dd><a href={to("triggers", f.trigger)}>{f.trigger}</a>, version {f.version}</dd>
-        <dt>Entity</dt><dd><a href={to("triggers", f.trigger, "entities", f.entity)}><bdi>{f.entity}</bdi></a></dd>
-        <dt>Became true</dt><dd><When t={f.at} /></dd>
-        <dt>Cause</dt><dd>{causeOf(f.cause)}</dd>
-        <dt>In the log</dt><dd>{f.recorded_at ? <When t={f.recorded_at} /> : "no"}</dd>
-        {f.retracted_at && <><dt>No longer true</dt><dd><When t={f.retracted_at} /></dd></>}
-        <dt>State</dt><dd>{states[f.state] ?? f.state}</dd>
-        <dt>ID</dt><dd><code>{f.id}</code></dd>
-      </dl></Card>
+      <Card title="Firing" actions={<FiringState of={f} />}><Facts facts={[
+        ["Trigger", <><a href={to("triggers", f.trigger)}>{f.trigger}</a>, version {f.version}</>],
+        ["Entity", <a href={to("triggers", f.trigger, "entities", f.entity)}><bdi>{f.entity}</bdi></a>],
+        ["Became true", <When t={f.at} />],
+        ["Cause", causeOf(f.cause)],
+        ["In the log", f.recorded_at ? <When t={f.recorded_at} /> : "no"],
+        f.retracted_at && ["No longer true", <When t={f.retracted_at} />],
+        ["State", states[f.state] ?? f.state],
+        ["ID", <code>{f.id}</code>],
+      ]} /></Card>
       <Delivery of={f} />
       <Card title="Matched events"><Events rows={f.witness ?? []} topic={f.topic} partition={f.partition} caption="Events that made the expression true" /></Card>
     </>}</Got>
@@ -68,16 +68,14 @@ function One({ id }: { id: string }) {
 
 function Delivery({ of: f }: { of: Firing }) {
   const o = f.outcome;
-  return <Card title={f.retraction ? "Delivery of the retraction" : "Delivery"}><dl class="facts">
-    <dt>Attempts</dt><dd>{count(f.attempts)}</dd>
-    {f.next_attempt && <><dt>Next attempt</dt><dd>not before <When t={f.next_attempt} /></dd></>}
-    {o && <>
-      <dt>Last attempt</dt><dd><When t={o.at} />, took {seconds(o.took_ns / 1e9)}</dd>
-      <dt>Result</dt><dd><bdi>{o.reason ?? o.kind}</bdi></dd>
-      {!!o.status && <><dt>Status of the answer</dt><dd>{o.status}</dd></>}
-      {o.detail && <><dt>Beginning of the answer</dt><dd><pre tabIndex={0} role="region" aria-label="Beginning of the answer"><code><bdi>{o.detail}</bdi></code></pre></dd></>}
-    </>}
-  </dl></Card>;
+  return <Card title={f.retraction ? "Delivery of the retraction" : "Delivery"}><Facts facts={[
+    ["Attempts", count(f.attempts)],
+    f.next_attempt && ["Next attempt", <>not before <When t={f.next_attempt} /></>],
+    o && ["Last attempt", <><When t={o.at} />, took {seconds(o.took_ns / 1e9)}</>],
+    o && ["Result", <bdi>{o.reason ?? o.kind}</bdi>],
+    o?.status && ["Status of the answer", o.status],
+    o?.detail && ["Beginning of the answer", <pre tabIndex={0} role="region" aria-label="Beginning of the answer"><code><bdi>{o.detail}</bdi></code></pre>],
+  ]} /></Card>;
 }
 
 function Resend({ of: f, reload }: { of: Firing; reload: () => void }) {

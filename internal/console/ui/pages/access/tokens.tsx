@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { at, call, now } from "../../lib/api";
 import { fromNow } from "../../lib/format";
 import { useAction, useGet } from "../../lib/load";
-import { Ago, announce, Button, Card, Chip, Choice, Confirm, Copied, Dialog, Empty, Failure, Got, Note, Page, Table, When } from "../../lib/parts";
+import { Ago, announce, Button, Card, Chip, Choice, Confirm, Copied, Dialog, Empty, Facts, Failure, Got, Note, Page, Table, When } from "../../lib/parts";
 import { go, to } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import { mayChange } from "./index";
@@ -78,7 +78,7 @@ export function TokenPage({ id }: { id: string }) {
   </>} lead={<><a href={to("access")}>All tokens</a>{isOwn(id) && " · This session uses this token."}</>}>
     <Got of={token}>{t => <>
       {made && <Shown made={made}><p>{made.secrets.length > 1 ? "The previous secret is valid until the time in the list. Give the new one to all instances of the client before." : "The previous secret has ended."}</p></Shown>}
-      <Facts t={t} />
+      <Validity t={t} />
       <Card title={`${id} may`}>
         {t.rules.length ? <ul>{t.rules.map(r => <li key={ruleKey(r)}>{r.deny && <b>not </b>}<bdi>{deed(r)}</bdi></li>)}</ul> : <p>Nothing. Rules for everyone may give it rights.</p>}
         {may("describe", "cluster") && <p><a href={to("access", "rules") + `?principal=${encodeURIComponent(id)}`}>Its rules</a></p>}
@@ -89,13 +89,13 @@ export function TokenPage({ id }: { id: string }) {
   </Page>;
 }
 
-function Facts({ t }: { t: Token }) {
+function Validity({ t }: { t: Token }) {
   return <Card title="State">
-    <dl class="facts">
-      <dt>State</dt><dd><State t={t} /></dd>
-      <dt>Created</dt><dd><When t={t.created_at} /> by <bdi>{t.issuer === "seb" ? "the root key" : t.issuer}</bdi></dd>
-      <dt>Expires</dt><dd>{t.expires_at ? <><When t={t.expires_at} /> ({fromNow(t.expires_at, now())})</> : "never"}</dd>
-    </dl>
+    <Facts facts={[
+      ["State", <State t={t} />],
+      ["Created", <><When t={t.created_at} /> by <bdi>{t.issuer === "seb" ? "the root key" : t.issuer}</bdi></>],
+      ["Expires", t.expires_at ? <><When t={t.expires_at} /> ({fromNow(t.expires_at, now())})</> : "never"],
+    ]} />
     <Table caption="Secrets" rows={t.secrets} keyOf={s => s.kind + s.created_at} columns={[
       { name: "Secret", cell: s => s.kind },
       { name: "Created", cell: s => <When t={s.created_at} /> },

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { announce, Button, copy, Failure, Loading, Note, When } from "../../lib/parts";
+import { announce, Button, copy, Facts, Failure, Loading, Note, When } from "../../lib/parts";
 import { bytes, count } from "../../lib/format";
 import { useAction, useLoad } from "../../lib/load";
 import { bytesOf, entityOf, keyQuery, recordAt, secretive, valueAt, type Rec } from "../../lib/records";
@@ -40,7 +40,7 @@ export function Detail({ topic, at, keys, hidden, onClose }: { topic: string; at
     <header><h2 id="detail" tabIndex={-1} ref={head}>Record {at}</h2><div class="actions"><Button kind="quiet" onClick={onClose}>Close</Button></div></header>
     <Failure error={record.error} />
     {record.loading && !r ? <Loading /> : !r ? !record.error && <p>There is no record at this offset: it was compacted away, or is not written yet.</p>
-      : <Facts topic={topic} at={at} r={r} keys={keys} hidden={hidden} key={at} />}
+      : <Shown topic={topic} at={at} r={r} keys={keys} hidden={hidden} key={at} />}
   </section>;
 }
 
@@ -49,19 +49,19 @@ function valueOf(r: Rec): Value | undefined {
   return typeof r.value === "string" ? ofText(r.value, Number(r.value_bytes ?? new Blob([r.value]).size)) : undefined;
 }
 
-function Facts({ topic, at, r, keys, hidden }: { topic: string; at: string; r: Rec; keys: boolean; hidden: boolean }) {
+function Shown({ topic, at, r, keys, hidden }: { topic: string; at: string; r: Rec; keys: boolean; hidden: boolean }) {
   const [whole, setWhole] = useState<Value>(), action = useAction();
   const value = useMemo(() => whole ?? valueOf(r), [r, whole]), cut = !whole && r.value_bytes !== undefined;
   const entity = useMemo(() => entityOf(cut || hidden ? undefined : jsonOf(value?.text)), [value, cut, hidden]);
   const load = () => action.run(async () => { setWhole(ofBytes(await valueAt(topic, at))); announce("The whole value is shown"); });
   const length = r.value_bytes ?? value?.length, key = keyQuery(r);
   return <>
-    <dl class="facts">
-      <dt>Time</dt><dd><When t={Number(r.timestamp)} /></dd>
-      <dt>Key</dt><dd><Key r={r} /></dd>
-      <dt>Value</dt><dd>{value === undefined ? "none (a tombstone)" : <>{bytes(length)}{Number(length) >= 1024 && <span class="dim"> ({count(length)} bytes)</span>}</>}</dd>
-      <dt>Headers</dt><dd>{r.headers?.length ? <Headers r={r} /> : "none"}</dd>
-    </dl>
+    <Facts facts={[
+      ["Time", <When t={Number(r.timestamp)} />],
+      ["Key", <Key r={r} />],
+      ["Value", value === undefined ? "none (a tombstone)" : <>{bytes(length)}{Number(length) >= 1024 && <span class="dim"> ({count(length)} bytes)</span>}</>],
+      ["Headers", r.headers?.length ? <Headers r={r} /> : "none"],
+    ]} />
     <p class="actions">
       {value && !hidden && <CopyValue value={value} cut={cut} />}
       {!hidden && may("write", "topic") && <a href={withQuery(to("topics", topic, "produce"), { copy: at })}>Send again</a>}

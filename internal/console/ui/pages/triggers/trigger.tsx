@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { at, call } from "../../lib/api";
 import { count, seconds } from "../../lib/format";
 import { useAction, useGet } from "../../lib/load";
-import { Ago, announce, Button, Card, Confirm, Empty, Failure, Got, Loading, Note, Page, Text, When } from "../../lib/parts";
+import { Ago, announce, Button, Card, Confirm, Empty, Facts, Failure, Got, Loading, Note, Page, Text, When } from "../../lib/parts";
 import { go, route, to, withQuery } from "../../lib/route";
 import { may } from "../../lib/session";
 import { backfills, fires, named } from "./builder/settings";
@@ -34,15 +34,15 @@ function Definition({ of: t }: { of: Trigger }) {
     {t.blocked && <Note kind="warn">{t.blocked}</Note>}
     {t.topic_missing && <Note kind="warn">The topic {t.topic} does not exist. The trigger follows the next topic with this name.</Note>}
     <Expression text={t.text} />
-    <dl class="facts">
-      <dt>Events</dt><dd><a href={to("topics", t.topic)}>{t.topic}</a>: {t.names.map((n, i) => <>{i > 0 && ", "}<bdi>{n}</bdi></>)}</dd>
-      <dt>Fires</dt><dd>{named(fires, t.fire).toLowerCase()}{t.cooldown && `, at most once in ${t.cooldown}`}</dd>
-      <dt>Older events</dt><dd>{named(backfills, t.backfill)}{t.fire === "once" && !t.carry_fired && "; firings of earlier versions do not count"}</dd>
-      {t.on_retract && <><dt>No longer true</dt><dd>a second message is sent</dd></>}
-      <dt>Delivery</dt><dd>{!d ? "none: firings are only listed" : d.topic ? <>to the topic <a href={to("topics", d.topic)}>{d.topic}</a></> : <>to <bdi>{d.url}</bdi></>}
-        {d && <details><summary>All settings of the delivery</summary><Json value={d} label="Delivery" /></details>}</dd>
-      <dt>Version</dt><dd>{t.version}, of <When t={t.version_at} />{t.version > 1 && <>; the first of <When t={t.created_at} /></>}</dd>
-    </dl>
+    <Facts facts={[
+      ["Events", <><a href={to("topics", t.topic)}>{t.topic}</a>: {t.names.map((n, i) => <>{i > 0 && ", "}<bdi>{n}</bdi></>)}</>],
+      ["Fires", named(fires, t.fire).toLowerCase() + (t.cooldown ? `, at most once in ${t.cooldown}` : "")],
+      ["Older events", named(backfills, t.backfill) + (t.fire === "once" && !t.carry_fired ? "; firings of earlier versions do not count" : "")],
+      t.on_retract && ["No longer true", "a second message is sent"],
+      ["Delivery", <>{!d ? "none: firings are only listed" : d.topic ? <>to the topic <a href={to("topics", d.topic)}>{d.topic}</a></> : <>to <bdi>{d.url}</bdi></>}
+        {d && <details><summary>All settings of the delivery</summary><Json value={d} label="Delivery" /></details>}</>],
+      ["Version", <>{t.version}, of <When t={t.version_at} />{t.version > 1 && <>; the first of <When t={t.created_at} /></>}</>],
+    ]} />
   </Card>;
 }
 
@@ -53,13 +53,13 @@ function Counts({ of: t }: { of: Trigger }) {
     <p class="chips">{Object.keys(states).filter(s => f.states[s]).map(s =>
       <a href={withQuery(to("firings"), { trigger: t.id, state: s })} title={states[s]} key={s}><FiringState of={{ state: s }} /> {count(f.states[s])}</a>)}
       {!Object.values(f.states).some(Boolean) && "none yet"}</p>
-    <dl class="facts">
-      <dt>In 24 hours, 7 days</dt><dd>{count(f.day)}, {count(f.week)}</dd>
-      <dt>Last</dt><dd><Ago t={f.last ?? undefined} none="never" /></dd>
-      {f.oldest_pending && <><dt>Oldest pending</dt><dd><Ago t={f.oldest_pending} /></dd></>}
-      <dt>Behind the events</dt><dd>{f.lag_seconds ? `up to ${seconds(f.lag_seconds)}` : "no"}</dd>
-      {f.since && <><dt>Counted since</dt><dd><When t={f.since} />, the time of the oldest counted firing</dd></>}
-    </dl>
+    <Facts facts={[
+      ["In 24 hours, 7 days", `${count(f.day)}, ${count(f.week)}`],
+      ["Last", <Ago t={f.last ?? undefined} none="never" />],
+      f.oldest_pending && ["Oldest pending", <Ago t={f.oldest_pending} />],
+      ["Behind the events", f.lag_seconds ? `up to ${seconds(f.lag_seconds)}` : "no"],
+      f.since && ["Counted since", <><When t={f.since} />, the time of the oldest counted firing</>],
+    ]} />
   </Card>;
 }
 
