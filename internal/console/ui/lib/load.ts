@@ -50,7 +50,7 @@ export function useGet<T>(path: string | false, query: Query = {}, every?: numbe
 }
 
 /** Doing is an action that a person starts: at most one runs, and its error is shown. */
-export interface Doing { run: (act: () => Promise<void>) => Promise<boolean>; busy: boolean; error?: Problem; clear: () => void }
+export interface Doing { run: (act: () => Promise<unknown>) => Promise<boolean>; busy: boolean; error?: Problem; clear: () => void }
 
 /** useAction returns a Doing. run resolves to whether the action succeeded. */
 export function useAction(): Doing {

@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { now, type Problem } from "./api";
-import type { Loaded } from "./load";
+import { useAction, type Loaded } from "./load";
 import { fromNow, localTime, utcTime } from "./format";
 import { route, to } from "./route";
 
@@ -205,4 +205,27 @@ export function Confirm({ title, action, danger, typed, busy, error, onConfirm, 
         <Button onClick={onClose}>Cancel</Button></div>
     </form>
   </Dialog>;
+}
+
+type ActProps = Children & {
+  title: string; action: string; danger?: boolean; typed?: string; act: () => Promise<unknown>; said: string; onDone?: () => void;
+};
+
+/** Act is a Confirm that acts itself. Then it closes, announces what is `said`, and calls onDone. */
+export function Act({ act, said, onDone, onClose, ...dialog }: ActProps & { onClose: () => void }) {
+  const { run, busy, error } = useAction();
+  const confirm = async () => {
+    if (!await run(act)) return;
+    onClose();
+    announce(said);
+    onDone?.();
+  };
+  return <Confirm {...dialog} busy={busy} error={error} onConfirm={confirm} onClose={onClose} />;
+}
+
+/** ActButton is a button that opens an Act. */
+export function ActButton({ button, ...act }: ActProps & { button: string }) {
+  const [asked, ask] = useState(false);
+  return <><Button kind={act.typed !== undefined ? "danger" : undefined} onClick={() => ask(true)}>{button}</Button>
+    {asked && <Act {...act} onClose={() => ask(false)} />}</>;
 }

@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { at, call } from "../lib/api";
 import { count, seconds } from "../lib/format";
-import { useAction, useGet } from "../lib/load";
-import { announce, Button, Card, Choice, Confirm, Empty, Facts, Got, Page, Text, When } from "../lib/parts";
+import { useGet } from "../lib/load";
+import { ActButton, Button, Card, Choice, Empty, Facts, Got, Page, Text, When } from "../lib/parts";
 import { go, route, to, withQuery } from "../lib/route";
 import { may } from "../lib/session";
 import { causeOf, Events, FiringsTable, FiringState, states } from "./triggers/parts";
@@ -79,18 +79,7 @@ function Delivery({ of: f }: { of: Firing }) {
 }
 
 function Resend({ of: f, reload }: { of: Firing; reload: () => void }) {
-  const [open, set] = useState(false), action = useAction();
-  const close = () => { set(false); action.clear(); };
-  const resend = async () => {
-    if (!await action.run(() => call("POST", at`/firings/${f.id}/resend`))) return;
-    close();
-    announce("The firing will be delivered again");
-    reload();
-  };
-  return <>
-    <Button onClick={() => set(true)}>Deliver again</Button>
-    {open && <Confirm title="Deliver the firing again" action="Deliver again" {...action} onConfirm={resend} onClose={close}>
-      <p>The message has the same ID, so that receivers can recognize it. Each confirmation sends it once more.</p>
-    </Confirm>}
-  </>;
+  return <ActButton button="Deliver again" title="Deliver the firing again" action="Deliver again" act={() => call("POST", at`/firings/${f.id}/resend`)} said="The firing will be delivered again" onDone={reload}>
+    <p>The message has the same ID, so that receivers can recognize it. Each confirmation sends it once more.</p>
+  </ActButton>;
 }

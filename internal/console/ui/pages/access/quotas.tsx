@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { at, call, type Int } from "../../lib/api";
 import { bytes, count } from "../../lib/format";
 import { useAction, useGet } from "../../lib/load";
-import { announce, Button, Card, Confirm, Empty, Failure, Got, Table, Text } from "../../lib/parts";
+import { Act, announce, Button, Card, Empty, Failure, Got, Table, Text } from "../../lib/parts";
 import { mayChange } from "./index";
 
 /** Quota is the limits of a principal per second (api.Quota). */
@@ -40,7 +40,7 @@ export function Quotas() {
             <Button kind="quiet" onClick={() => setGone(q.principal)}>Remove<span class="unseen"> the quota of {q.principal}</span></Button></> }] : []),
         ]} />}</Got>
     </Card>
-    {gone && <RemoveQuota id={gone} onClose={() => setGone(undefined)} onRemoved={() => { setGone(undefined); list.reload(); }} />}
+    {gone && <RemoveQuota id={gone} onClose={() => setGone(undefined)} onRemoved={list.reload} />}
   </>;
 }
 
@@ -71,13 +71,7 @@ function SetQuota({ quota, onSet }: { quota?: Quota; onSet: () => void }) {
 }
 
 function RemoveQuota({ id, onClose, onRemoved }: { id: string; onClose: () => void; onRemoved: () => void }) {
-  const action = useAction();
-  const remove = () => action.run(async () => {
-    await call("DELETE", at`/quotas/${id}`);
-    announce(`The quota of ${id} is removed`);
-    onRemoved();
-  });
-  return <Confirm title="Remove a quota" action="Remove" danger busy={action.busy} error={action.error} onConfirm={remove} onClose={onClose}>
+  return <Act title="Remove a quota" action="Remove" danger act={() => call("DELETE", at`/quotas/${id}`)} said={`The quota of ${id} is removed`} onDone={onRemoved} onClose={onClose}>
     <p>{id === "*" ? "Principals without a quota of their own then have no limits." : <><bdi>{id}</bdi> then has the limits of everyone, if there are any.</>}</p>
-  </Confirm>;
+  </Act>;
 }

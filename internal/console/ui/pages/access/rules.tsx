@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { call } from "../../lib/api";
 import { plural } from "../../lib/format";
 import { useAction, useGet } from "../../lib/load";
-import { announce, Button, Card, Chip, Choice, Confirm, Empty, Failure, Got, Note, Table, Text } from "../../lib/parts";
+import { Act, announce, Button, Card, Chip, Choice, Empty, Failure, Got, Note, Table, Text } from "../../lib/parts";
 import { choose, route } from "../../lib/route";
 import { mayChange } from "./index";
 import { RuleFields } from "./fields";
@@ -35,7 +35,7 @@ export function Rules() {
         ]} />
       </>}</Got>
     </Card>
-    {gone && <RemoveRule rule={gone} onClose={() => setGone(undefined)} onRemoved={() => { setGone(undefined); list.reload(); }} />}
+    {gone && <RemoveRule rule={gone} onClose={() => setGone(undefined)} onRemoved={list.reload} />}
   </>;
 }
 
@@ -61,14 +61,9 @@ function AddRule({ onAdded }: { onAdded: () => void }) {
 }
 
 function RemoveRule({ rule: r, onClose, onRemoved }: { rule: Rule; onClose: () => void; onRemoved: () => void }) {
-  const action = useAction();
-  const remove = () => action.run(async () => {
-    await call("DELETE", "/acls", { query: { principal: r.principal, resource: r.resource, pattern: r.pattern, operation: r.operation, deny: !!r.deny, host: r.host ?? "*" } });
-    announce(`Removed: ${sentence(r)}`);
-    onRemoved();
-  });
-  return <Confirm title="Remove a rule" action="Remove" danger busy={action.busy} error={action.error} onConfirm={remove} onClose={onClose}>
+  const remove = () => call("DELETE", "/acls", { query: { principal: r.principal, resource: r.resource, pattern: r.pattern, operation: r.operation, deny: !!r.deny, host: r.host ?? "*" } });
+  return <Act title="Remove a rule" action="Remove" danger act={remove} said={`Removed: ${sentence(r)}`} onDone={onRemoved} onClose={onClose}>
     <p><bdi>{sentence(r)}</bdi></p>
     {r.deny ? <Note kind="warn">Without the denial, permissions that it overrides have effect.</Note> : <p>The change acts at once, also on open connections.</p>}
-  </Confirm>;
+  </Act>;
 }

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { at, call, now } from "../../lib/api";
 import { fromNow } from "../../lib/format";
 import { useAction, useGet } from "../../lib/load";
-import { Ago, announce, Button, Card, Chip, Choice, Confirm, Copied, Dialog, Empty, Facts, Failure, Got, Note, Page, Table, When } from "../../lib/parts";
+import { Act, Ago, announce, Button, Card, Chip, Choice, Copied, Dialog, Empty, Facts, Failure, Got, Note, Page, Table, When } from "../../lib/parts";
 import { go, to } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import { mayChange } from "./index";
@@ -119,14 +119,8 @@ function Rotate({ id, onClose, onMade }: { id: string; onClose: () => void; onMa
 }
 
 function Revoke({ t, onClose }: { t: Token; onClose: () => void }) {
-  const action = useAction();
-  const revoke = () => action.run(async () => {
-    await call("DELETE", at`/tokens/${t.id}`);
-    announce(`${t.id} is revoked`);
-    go(to("access"));
-  });
-  return <Confirm title={`Revoke ${t.id}`} action="Revoke" danger typed={t.id} busy={action.busy} error={action.error} onConfirm={revoke} onClose={onClose}>
+  return <Act title={`Revoke ${t.id}`} action="Revoke" danger typed={t.id} act={() => call("DELETE", at`/tokens/${t.id}`)} said={`${t.id} is revoked`} onDone={() => go(to("access"))} onClose={onClose}>
     <p>The secrets, rules and quota of {t.id} are deleted, and its connections end at once. This cannot be undone. Last use: <Ago t={t.last_used_at} none="never" />.</p>
     {isOwn(t.id) && <Note kind="warn">This session uses the token. It ends, too.</Note>}
-  </Confirm>;
+  </Act>;
 }

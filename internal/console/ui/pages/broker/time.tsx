@@ -1,10 +1,9 @@
 // Log time: the time of commits, which never goes back.
 
-import { useState } from "preact/hooks";
 import { call } from "../../lib/api";
 import { seconds } from "../../lib/format";
-import { useAction, useGet } from "../../lib/load";
-import { announce, Button, Card, Confirm, Facts, Got, Note, When } from "../../lib/parts";
+import { useGet } from "../../lib/load";
+import { ActButton, Card, Facts, Got, Note, When } from "../../lib/parts";
 import { may } from "../../lib/session";
 
 interface Time { last?: string; now: string; error?: string }
@@ -26,17 +25,7 @@ function Clock({ now }: { now: string }) {
 }
 
 function Reset({ onDone }: { onDone: () => void }) {
-  const [asked, ask] = useState(false), action = useAction();
-  const reset = async () => {
-    const done = await action.run(async () => { await call("POST", "/time/reset"); });
-    if (!done) return;
-    ask(false);
-    announce("Log time is the machine's clock");
-    onDone();
-  };
-  return <><Button onClick={() => ask(true)}>Reset</Button>
-    {asked && <Confirm title="Reset log time?" action="Reset" danger busy={action.busy} error={action.error} onConfirm={reset} onClose={() => { ask(false); action.clear(); }}>
-      <p>Sets log time back to the machine's clock. Do this after a wrong clock has put it into the future: triggers then see times again that they have seen.</p>
-    </Confirm>}
-  </>;
+  return <ActButton button="Reset" title="Reset log time?" action="Reset" danger act={() => call("POST", "/time/reset")} said="Log time is the machine's clock" onDone={onDone}>
+    <p>Sets log time back to the machine's clock. Do this after a wrong clock has put it into the future: triggers then see times again that they have seen.</p>
+  </ActButton>;
 }

@@ -1,9 +1,8 @@
 // The format level of the bucket.
 
-import { useState } from "preact/hooks";
 import { call } from "../../lib/api";
-import { useAction, useGet } from "../../lib/load";
-import { announce, Button, Card, Confirm, Facts, Got, When } from "../../lib/parts";
+import { useGet } from "../../lib/load";
+import { ActButton, Card, Facts, Got, When } from "../../lib/parts";
 import { may } from "../../lib/session";
 
 interface Level { level: number; highest_level: number; raise_at?: string }
@@ -19,18 +18,8 @@ export function Upgrade() {
   </Card>;
 }
 
-function Raise({ level, onDone }: { level: Level; onDone: () => void }) {
-  const [asked, ask] = useState(false), action = useAction();
-  const raise = async () => {
-    const done = await action.run(async () => { await call("POST", "/upgrade"); });
-    if (!done) return;
-    ask(false);
-    announce(`The bucket has format level ${level.highest_level}`);
-    onDone();
-  };
-  return <><Button onClick={() => ask(true)}>Raise to {level.highest_level}</Button>
-    {asked && <Confirm title={`Raise the bucket to level ${level.highest_level}?`} action="Raise" danger busy={action.busy} error={action.error} onConfirm={raise} onClose={() => { ask(false); action.clear(); }}>
-      <p>Versions of Seb that do not know level {level.highest_level} then refuse the bucket. This cannot be undone.</p>
-    </Confirm>}
-  </>;
+function Raise({ level: { highest_level: level }, onDone }: { level: Level; onDone: () => void }) {
+  return <ActButton button={`Raise to ${level}`} title={`Raise the bucket to level ${level}?`} action="Raise" danger act={() => call("POST", "/upgrade")} said={`The bucket has format level ${level}`} onDone={onDone}>
+    <p>Versions of Seb that do not know level {level} then refuse the bucket. This cannot be undone.</p>
+  </ActButton>;
 }

@@ -2,8 +2,8 @@
 
 import { useState } from "preact/hooks";
 import { at, call, parse, type Problem } from "../../lib/api";
-import { useAction, useGet, useLoad } from "../../lib/load";
-import { announce, Button, Card, Chip, Confirm, Empty, Failure, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
+import { useGet, useLoad } from "../../lib/load";
+import { ActButton, Button, Card, Chip, Empty, Failure, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
 import { keysOf, place, type Rec } from "../../lib/records";
 import { go, route, to, withQuery } from "../../lib/route";
 import { may, session } from "../../lib/session";
@@ -104,19 +104,8 @@ function EventList({ events, more, topic, entity }: { events: EntityEvent[]; mor
 
 /** Erase makes all triggers forget the entity, after its name was typed. */
 function Erase({ entity, topic, onDone }: { entity: string; topic: string; onDone: () => void }) {
-  const [open, set] = useState(false), action = useAction();
-  const close = () => { set(false); action.clear(); };
-  const erase = async () => {
-    if (!await action.run(() => call("DELETE", at`/entities/${entity}`, { query: { "topic-name": topic } }))) return;
-    close();
-    announce("The entity is erased");
-    onDone();
-  };
-  return <>
-    <Button kind="danger" onClick={() => set(true)}>Erase</Button>
-    {open && <Confirm title="Erase the entity" action="Erase" danger typed={entity} busy={action.busy} error={action.error} onConfirm={erase} onClose={close}>
-      <p>All triggers of <bdi>{topic}</bdi> forget <bdi>{entity}</bdi>, and its firings, delivered or not, are deleted. Nothing brings them back. Later events belong to a new entity.</p>
-      <p>The events stay in the log until they are trimmed.</p>
-    </Confirm>}
-  </>;
+  return <ActButton button="Erase" title="Erase the entity" action="Erase" danger typed={entity} act={() => call("DELETE", at`/entities/${entity}`, { query: { "topic-name": topic } })} said="The entity is erased" onDone={onDone}>
+    <p>All triggers of <bdi>{topic}</bdi> forget <bdi>{entity}</bdi>, and its firings, delivered or not, are deleted. Nothing brings them back. Later events belong to a new entity.</p>
+    <p>The events stay in the log until they are trimmed.</p>
+  </ActButton>;
 }

@@ -1,10 +1,9 @@
 // Consumer groups: all of them, one, and the reset of its offsets.
 
-import { useState } from "preact/hooks";
 import { call, type Int, Problem } from "../../lib/api";
 import { count, plural } from "../../lib/format";
-import { useAction, useLoad } from "../../lib/load";
-import { announce, Button, Card, Chip, Confirm, Empty, Failure, Got, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
+import { useLoad } from "../../lib/load";
+import { ActButton, Card, Chip, Empty, Failure, Got, Loading, Note, Page, Table, Text, When } from "../../lib/parts";
 import { choose, go, route, to, withQuery } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import { Reset } from "./reset";
@@ -110,17 +109,8 @@ function Members({ of: g }: { of: Group }) {
 }
 
 function Delete({ name, of: g }: { name: string; of: Group }) {
-  const [open, set] = useState(false), action = useAction();
-  const remove = async () => {
-    if (!await action.run(() => call("DELETE", "/groups", { query: { group: name } }))) return;
-    announce("Group deleted");
-    go(to("groups"));
-  };
-  return <>
-    <Button kind="danger" onClick={() => set(true)}>Delete group</Button>
-    {open && <Confirm title="Delete group" action="Delete group" danger typed={name} {...action} onConfirm={remove} onClose={() => { set(false); action.clear(); }}>
-      <p>{plural(g.offsets.length, "committed offset")} will be deleted permanently. Consumers of this group then begin where their own settings say.</p>
-      {g.members?.length ? <Note kind="warn">The group has {plural(g.members.length, "member")}. Stop its consumers first.</Note> : null}
-    </Confirm>}
-  </>;
+  return <ActButton button="Delete group" title="Delete group" action="Delete group" danger typed={name} act={() => call("DELETE", "/groups", { query: { group: name } })} said="Group deleted" onDone={() => go(to("groups"))}>
+    <p>{plural(g.offsets.length, "committed offset")} will be deleted permanently. Consumers of this group then begin where their own settings say.</p>
+    {g.members?.length ? <Note kind="warn">The group has {plural(g.members.length, "member")}. Stop its consumers first.</Note> : null}
+  </ActButton>;
 }

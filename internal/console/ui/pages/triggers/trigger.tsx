@@ -3,8 +3,8 @@
 import { useState } from "preact/hooks";
 import { at, call } from "../../lib/api";
 import { count, seconds } from "../../lib/format";
-import { useAction, useGet } from "../../lib/load";
-import { Ago, announce, Button, Card, Confirm, Empty, Facts, Failure, Got, Loading, Note, Page, Text, When } from "../../lib/parts";
+import { useGet } from "../../lib/load";
+import { ActButton, Ago, Button, Card, Empty, Facts, Failure, Got, Loading, Note, Page, Text, When } from "../../lib/parts";
 import { go, route, to, withQuery } from "../../lib/route";
 import { may } from "../../lib/session";
 import { backfills, fires, named } from "./builder/settings";
@@ -79,34 +79,15 @@ function Explain({ id }: { id: string }) {
 }
 
 function Pause({ of: t, reload }: { of: Trigger; reload: () => void }) {
-  const [open, set] = useState(false), action = useAction(), paused = t.status === "paused";
-  const close = () => { set(false); action.clear(); };
-  const change = async () => {
-    if (!await action.run(() => call("POST", at`/triggers/${t.id}/` + (paused ? "resume" : "pause")))) return;
-    close();
-    announce(paused ? "Resumed" : "Paused");
-    reload();
-  };
-  return <>
-    <Button onClick={() => set(true)}>{paused ? "Resume" : "Pause"}</Button>
-    {open && <Confirm title={paused ? "Resume the trigger" : "Pause the trigger"} action={paused ? "Resume" : "Pause"} {...action} onConfirm={change} onClose={close}>
-      {paused ? <p>Pending deliveries continue.</p>
-        : <p>The trigger continues to follow events, but what fires during the pause is suppressed permanently{t.fire === "once" && ": an entity that fires now does not fire again"}. Pending deliveries wait.</p>}
-    </Confirm>}
-  </>;
+  const paused = t.status === "paused", action = paused ? "Resume" : "Pause";
+  return <ActButton button={action} title={action + " the trigger"} action={action} act={() => call("POST", at`/triggers/${t.id}/` + action.toLowerCase())} said={paused ? "Resumed" : "Paused"} onDone={reload}>
+    {paused ? <p>Pending deliveries continue.</p>
+      : <p>The trigger continues to follow events, but what fires during the pause is suppressed permanently{t.fire === "once" && ": an entity that fires now does not fire again"}. Pending deliveries wait.</p>}
+  </ActButton>;
 }
 
 function Delete({ id }: { id: string }) {
-  const [open, set] = useState(false), action = useAction();
-  const remove = async () => {
-    if (!await action.run(() => call("DELETE", at`/triggers/${id}`))) return;
-    announce("Trigger deleted");
-    if (route.value.path[1] === id) go(to("triggers"));
-  };
-  return <>
-    <Button kind="danger" onClick={() => set(true)}>Delete</Button>
-    {open && <Confirm title="Delete the trigger" action="Delete trigger" danger typed={id} {...action} onConfirm={remove} onClose={() => { set(false); action.clear(); }}>
-      <p>Pending deliveries are cancelled. Its firings can still be listed.</p>
-    </Confirm>}
-  </>;
+  return <ActButton button="Delete" title="Delete the trigger" action="Delete trigger" danger typed={id} act={() => call("DELETE", at`/triggers/${id}`)} said="Trigger deleted" onDone={() => { if (route.value.path[1] === id) go(to("triggers")); }}>
+    <p>Pending deliveries are cancelled. Its firings can still be listed.</p>
+  </ActButton>;
 }
