@@ -104,8 +104,8 @@ function local(t: string): string {
 }
 
 /** Time is a Field with a time, entered in the person's time zone. The value is in RFC 3339, or "". */
-export function Time({ label, hint = "In your time zone", value, onValue }: { label: string; hint?: ComponentChildren; value: string; onValue: (v: string) => void }) {
-  return <Field label={label} hint={hint} render={a => <input type="datetime-local" step="1" {...a} value={local(value)}
+export function Time({ label, hint = "In your time zone", error, value, onValue }: { label: string; hint?: ComponentChildren; error?: string; value: string; onValue: (v: string) => void }) {
+  return <Field label={label} hint={hint} error={error} render={a => <input type="datetime-local" step="1" {...a} value={local(value)}
     onInput={e => onValue(e.currentTarget.value && new Date(e.currentTarget.value).toISOString())} />} />;
 }
 
@@ -143,7 +143,7 @@ export function Ago({ t, none = "–" }: { t?: string; none?: string }) {
 }
 
 /** copy puts text into the clipboard. Browsers have no clipboard API over plain HTTP under a name. */
-export async function copy(text: string) {
+async function copy(text: string) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement("textarea"), before = document.activeElement as HTMLElement | null;
   area.value = text;
@@ -154,11 +154,16 @@ export async function copy(text: string) {
   before?.focus();
 }
 
+/** CopyButton copies text. */
+export function CopyButton({ text, children }: Children & { text: () => string }) {
+  const [done, set] = useState(false);
+  return <Button kind="quiet" onClick={async () => { await copy(text()); set(true); announce("Copied"); setTimeout(() => set(false), 2000); }}>{done ? "Copied" : children}</Button>;
+}
+
 /** Copied is a block of text for a terminal, with a button that copies it. */
 export function Copied({ text, label }: { text: string; label: string }) {
-  const [done, set] = useState(false);
   return <div class="copied"><pre tabIndex={0} role="region" aria-label={label}><code>{text}</code></pre>
-    <Button kind="quiet" onClick={async () => { await copy(text); set(true); announce("Copied"); setTimeout(() => set(false), 2000); }}>{done ? "Copied" : "Copy"}</Button>
+    <CopyButton text={() => text}>Copy</CopyButton>
   </div>;
 }
 

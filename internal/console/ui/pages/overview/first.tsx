@@ -1,15 +1,14 @@
 // The start on an empty broker: a form that sends the first event, and the commands that do the same.
 
 import { useState } from "preact/hooks";
-import { call, parse, type Int } from "../../lib/api";
+import { call, type Int } from "../../lib/api";
 import { seconds } from "../../lib/format";
-import { asProblem, useAction } from "../../lib/load";
-import { announce, Button, Card, Copied, Failure, Field, Note, Text } from "../../lib/parts";
+import { useAction } from "../../lib/load";
+import { announce, Button, Card, Copied, Failure, Note } from "../../lib/parts";
 import { to } from "../../lib/route";
 import { may, session } from "../../lib/session";
+import { bodyOf, EventFields, faultOf, type Event } from "../../lib/event";
 import type { Status } from "../../lib/status";
-
-interface Event { name: string; entity: string; data: string }
 
 interface Stored { entity: string; topic: string; partition: number; offset: Int; ms: number }
 
@@ -24,40 +23,19 @@ export function First({ status }: { status: Status }) {
   </>;
 }
 
-/** body is the event as POST /event takes it. The data stays as it was typed, so that no number changes. */
-function body(e: Event): string {
-  const data = e.data.trim();
-  return `{"event":${JSON.stringify(e.name)},"entity_id":${JSON.stringify(e.entity)}${data && `,"data":${data}`}}`;
-}
-
-/** fault is why the data is not JSON, or "". */
-function fault(data: string): string {
-  try {
-    if (data.trim()) parse(data);
-    return "";
-  } catch (e) {
-    return `This is not JSON: ${asProblem(e).message}`;
-  }
-}
-
 function Form({ event, onEvent, status }: { event: Event; onEvent: (e: Event) => void; status: Status }) {
-  const action = useAction(), [stored, set] = useState<Stored>(), wrong = fault(event.data);
+  const action = useAction(), [stored, set] = useState<Stored>(), wrong = faultOf(event.data);
   const change = (part: Partial<Event>) => { action.clear(); onEvent({ ...event, ...part }); };
   const send = () => action.run(async () => {
     const began = performance.now();
-    const answer = await call<Omit<Stored, "ms" | "entity">>("POST", "/event", { body: body(event), headers: { "Content-Type": "application/json" } });
+    const answer = await call<Omit<Stored, "ms" | "entity">>("POST", "/event", { body: bodyOf(event), headers: { "Content-Type": "application/json" } });
     const done = { ...answer, entity: event.entity, ms: performance.now() - began };
     set(done);
     announce(sentence(done));
   });
   return <Card title="Send an event">
     <form onSubmit={() => { if (!wrong) send(); }}>
-      <div class="row">
-        <Text wide label="Event" hint="What happened" value={event.name} required onValue={name => change({ name })} />
-        <Text wide label="Entity" hint="Who or what it happened to" value={event.entity} required onValue={entity => change({ entity })} />
-      </div>
-      <Field label="Data" hint="Optional: a JSON object" error={wrong} render={a =>
-        <textarea {...a} class="short" spellcheck={false} value={event.data} onInput={e => change({ data: e.currentTarget.value })} />} />
+      <EventFields short event={event} onChange={change} />
       <Failure error={action.error} />
       <Button type="submit" kind="primary" busy={action.busy} disabled={!!wrong}>{stored ? "Send again" : "Send"}</Button>
     </form>
@@ -111,7 +89,7 @@ function kafkaAddress(s: Status): { address: string; tls: boolean; guessed: bool
 }
 
 function Commands({ event, status }: { event: Event; status: Status }) {
-  const base = new URL("..", document.baseURI).href.replace(/\/$/, ""), text = body(event).replace(/\s*\n\s*/g, " "), data = event.data.trim().replace(/\s*\n\s*/g, " ");
+  const base = new URL("..", document.baseURI).href.replace(/\/$/, ""), text = bodyOf(event).replace(/\s*\n\s*/g, " "), data = event.data.trim().replace(/\s*\n\s*/g, " ");
   const { address, tls, guessed } = kafkaAddress(status), { principal, events_topic: topic } = session.value!;
   return <Card title="Or from a terminal">
     <p class="hint"><code>KEY</code> is {principal === "seb" ? <>the key that you logged in with, by default in <code>seb-data/api-key</code>: <code>KEY=$(cat seb-data/api-key)</code></> : "the token that you logged in with"}.</p>

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { announce, Button, copy, Facts, Failure, Loading, Note, When } from "../../lib/parts";
+import { announce, Button, CopyButton, Facts, Failure, Loading, Note, When } from "../../lib/parts";
 import { bytes, count } from "../../lib/format";
 import { useAction, useLoad } from "../../lib/load";
 import { bytesOf, entityOf, keyQuery, recordAt, secretive, valueAt, type Rec } from "../../lib/records";
@@ -80,12 +80,6 @@ function Headers({ r }: { r: Rec }) {
 }
 
 function CopyValue({ value, cut }: { value: Value; cut: boolean }) {
-  const [done, set] = useState(false);
-  const act = async () => {
-    await copy(value.text ?? Array.from(value.data!, b => b.toString(16).padStart(2, "0")).join(""));
-    set(true);
-    announce("Copied");
-    setTimeout(() => set(false), 2000);
-  };
-  return <Button kind="quiet" onClick={act}>{done ? "Copied" : `Copy ${cut ? "what is shown" : value.text === undefined ? "as hex" : "value"}`}</Button>;
+  return <CopyButton text={() => value.text ?? Array.from(value.data!, b => b.toString(16).padStart(2, "0")).join("")}>
+    {`Copy ${cut ? "what is shown" : value.text === undefined ? "as hex" : "value"}`}</CopyButton>;
 }

@@ -5,13 +5,13 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { apiAddress, ended, parse, sessionHeaders } from "../../lib/api";
 import { count, figure, plural } from "../../lib/format";
 import { asProblem, type Loaded } from "../../lib/load";
-import { announce, Button, Chip, Choice, Note, Table, Text, When } from "../../lib/parts";
-import { hasKeys, place, positionsOf, textOf, type Rec } from "../../lib/records";
-import { choose, go, route, to, withQuery } from "../../lib/route";
+import { announce, Button, Chip, Choice, Note, Text } from "../../lib/parts";
+import { hasKeys, positionsOf, textOf, type Rec } from "../../lib/records";
+import { go, route, to, withQuery } from "../../lib/route";
 import { topicOf, type Topic } from "../../lib/topics";
 import type { Tail, ToTail } from "../../tail";
-import { Detail, Key, useReveal } from "./detail";
-import { Open, Preview } from "./records";
+import { useReveal } from "./detail";
+import { Docked, RecordTable } from "./records";
 
 const decoder = new TextDecoder(), rowsShown = 40, behindMax = 100_000, redraw = 100;
 
@@ -98,10 +98,9 @@ function Stream({ topic, info }: { topic: string; info: Topic }) {
   const view = useRef<number | undefined>(undefined), q = route.value.query, { partition } = q;
   const { tail = none, skipped, behind, pause, resume, toNewest } = useTail(topic, info, view);
   const { hidden, note } = useReveal(topic);
-  const rows = tail.ends.map((end, i) => ({ i, r: { partition: Number(partition ?? 0), ...parse(decoder.decode(tail.text.subarray(tail.ends[i - 1] ?? 0, end))) } as Rec }));
+  const rows = tail.ends.map((end, i): Rec => ({ partition: Number(partition ?? 0), ...parse(decoder.decode(tail.text.subarray(tail.ends[i - 1] ?? 0, end))) }));
   const kept = tail.received - tail.oldest + 1, following = view.current === undefined, stopped = tail.state === "paused" || tail.state === "ended";
   const [kind, state] = states[tail.state], hold = () => { view.current ??= tail.first; };
-  const close = () => { const at = q.open; choose({ open: undefined, view: undefined }); document.getElementById("at-" + at)?.focus(); };
   return <>
     <div class="searched">
       <Chip kind={kind}>{state}</Chip>
@@ -117,21 +116,15 @@ function Stream({ topic, info }: { topic: string; info: Topic }) {
     {tail.problem && <div class="failure" role="alert"><p>{tail.problem.detail}</p></div>}
     {skipped > 0 && <Note kind="warn">{plural(skipped, "offset")} skipped: they are in the <a href={withQuery(to("topics", topic, "records"), {})}>records</a>, not here. The tail skips to the end when it is more than {count(behindMax)} offsets behind.</Note>}
     {note}
-    <div class={q.open ? "docked" : ""}>
+    <Docked topic={topic} keys={hasKeys(info)} hidden={hidden}>
       <section aria-label="Newest records" class="records live" onFocusCapture={e => { if ((e.target as HTMLElement).tagName === "A") hold(); }}>
-        {rows.length === 0 ? <p class="empty">{tail.state === "open" ? "Waiting for records." : ""}</p> : <Table caption={`Newest records of ${topic}`} rows={rows} keyOf={row => String(row.i)} selected={row => place(row.r) === q.open} columns={[
-          { name: "Offset", cell: ({ r }) => <Open at={place(r)} current={place(r) === q.open} /> },
-          { name: "Time", cell: ({ r }) => <When t={Number(r.timestamp)} /> },
-          { name: "Key", line: "key", cell: ({ r }) => <Key r={r} /> },
-          { name: "Value", line: "value", cell: ({ r }) => <Preview r={r} hidden={hidden} /> },
-        ]} />}
+        {rows.length === 0 ? <p class="empty">{tail.state === "open" ? "Waiting for records." : ""}</p> : <RecordTable caption={`Newest records of ${topic}`} rows={rows} hidden={hidden} keyOf={r => String(rows.indexOf(r))} />}
         {tail.received > rowsShown && <nav class="actions paging" aria-label="Kept records">
           <Button disabled={tail.first >= tail.received} onClick={() => { view.current = tail.first + rowsShown; }}>Newer</Button>
           <Button disabled={tail.first - rowsShown < tail.oldest} onClick={() => { view.current = tail.first - rowsShown; }}>Older</Button>
           <span class="dim">{count(tail.first - rows.length + 1)} to {count(tail.first)} of {count(tail.received)}{following ? ", following" : ", held"}</span>
         </nav>}
       </section>
-      {q.open && /^\d+:\d+$/.test(q.open) && <Detail topic={topic} at={q.open} keys={hasKeys(info)} hidden={hidden} onClose={close} />}
-    </div>
+    </Docked>
   </>;
 }

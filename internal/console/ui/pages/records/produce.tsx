@@ -10,6 +10,7 @@ import { choose, route, to, withQuery } from "../../lib/route";
 import { may, session } from "../../lib/session";
 import type { Topic } from "../../lib/topics";
 import { jsonOf } from "../../lib/value";
+import { bodyOf, EventFields, faultOf } from "../../lib/event";
 import { useReveal } from "./detail";
 
 const copyMax = 1 << 20;
@@ -62,33 +63,15 @@ function useSend(fields: readonly string[], send: () => Promise<Sent>) {
   };
 }
 
-/** faultOf is why text is not JSON, or undefined. */
-function faultOf(text: string): string | undefined {
-  try {
-    JSON.parse(text);
-    return undefined;
-  } catch (e) {
-    return "This is not JSON: " + (e as Error).message;
-  }
-}
-
 function EventForm({ topic, from }: { topic: string; from?: string }) {
-  const before = from === undefined ? undefined : parse(from) as { event: string; entity_id: string; data?: unknown };
-  const [name, setName] = useState(before?.event ?? ""), [entity, setEntity] = useState(before?.entity_id ?? route.value.query.entity ?? "");
-  const [data, setData] = useState(before?.data ? stringify(before.data) : "");
-  const fault = data.trim() ? faultOf(data) : undefined;
-  const send = useSend(["event", "entity_id", "data"], async () => {
-    // The data goes as it was typed, so that no number changes.
-    const body = `{"event":${JSON.stringify(name)},"entity_id":${JSON.stringify(entity)}${data.trim() && `,"data":${data.trim()}`}}`;
-    const r = await call<{ partition: number; offset: Int; time: string }>("POST", "/event", { query: { "topic-name": topic }, body, headers: { "Content-Type": "application/json" } });
-    return { partition: r.partition, offset: r.offset, time: r.time };
+  const [event, set] = useState(() => {
+    const before = from === undefined ? undefined : parse(from) as { event: string; entity_id: string; data?: unknown };
+    return { name: before?.event ?? "", entity: before?.entity_id ?? route.value.query.entity ?? "", data: before?.data ? stringify(before.data) : "" };
   });
-  return <Form topic={topic} label="Send an event" wrong={!!fault} error={send.error} busy={send.busy} sent={send.sent} onSend={send.run}>
-    <div class="row">
-      <Text wide label="Event" hint="What happened" required value={name} onValue={v => { send.clear(); setName(v); }} error={send.at("event")} />
-      <Text wide label="Entity" hint="Who or what it happened to" required value={entity} onValue={v => { send.clear(); setEntity(v); }} error={send.at("entity_id")} />
-    </div>
-    <Field label="Data" hint="Optional: a JSON object" error={fault ?? send.at("data")} render={a => <textarea {...a} spellcheck={false} value={data} onInput={e => { send.clear(); setData(e.currentTarget.value); }} />} />
+  const send = useSend(["event", "entity_id", "data"], () =>
+    call<Sent>("POST", "/event", { query: { "topic-name": topic }, body: bodyOf(event), headers: { "Content-Type": "application/json" } }));
+  return <Form topic={topic} label="Send an event" wrong={!!faultOf(event.data)} error={send.error} busy={send.busy} sent={send.sent} onSend={send.run}>
+    <EventFields event={event} onChange={c => { send.clear(); set({ ...event, ...c }); }} at={send.at} />
   </Form>;
 }
 

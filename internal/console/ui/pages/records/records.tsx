@@ -1,8 +1,9 @@
 // The records of a topic: a scope of reading, a filter, a list, and one record beside it.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, type Query } from "../../lib/api";
-import { announce, Button, Empty, Failure, Loading, Note, Table, When, type Column } from "../../lib/parts";
+import { announce, Button, Empty, Failure, Loading, Note, Table, When } from "../../lib/parts";
 import { bytes, count, plural } from "../../lib/format";
 import { useLoad, type Loaded } from "../../lib/load";
 import { bytesOf, hasKeys, place, positionsOf, read, textOf, type Got, type Positions, type Rec } from "../../lib/records";
@@ -67,22 +68,20 @@ export function Records({ topic, info }: { topic: string; info: Loaded<Topic> })
   const records = got ? got.older === newest ? got.records : got.records.toReversed() : [];
   const atField = ["where", "contains"].includes(page.error?.members.field);
   useEffect(() => { if (atField) announce(page.error!.message); }, [page.error]);
-  const close = () => { const at = q.open; choose({ open: undefined, view: undefined }); document.getElementById("at-" + at)?.focus(); };
   return <>
     {t && <Scope topic={t} fault={atField ? page.error : undefined} />}
     {note}
     <Failure error={atField || page.error?.message === info.error?.message ? undefined : page.error} />
     {page.data && !page.data.low && q.from !== "key" && <Note>This topic has records in more than {partitionsMax} partitions: choose one.</Note>}
-    <div class={q.open ? "docked" : ""}>
+    <Docked topic={topic} keys={!!t && hasKeys(t)} hidden={hidden}>
       <section aria-label="Records">
         {page.loading && !progress && <Loading what={searching ? "Searching" : "Reading"} />}
         {searching && got?.looked !== undefined && <Searched got={got as Got} running={page.loading} onStop={() => stop.current.abort()} />}
-        {records.length > 0 && <List topic={topic} records={records} hidden={hidden} open={q.open} />}
+        {records.length > 0 && <List topic={topic} records={records} hidden={hidden} />}
         {page.data && !page.loading && !records.length && (page.data.low || q.from === "key") && <Empty>{searching ? "No record matches in what was looked at." : "No records here."}</Empty>}
         {page.data && !page.loading && <Paging page={page.data} newest={newest} searching={searching} />}
       </section>
-      {q.open && /^\d+:\d+$/.test(q.open) && <Detail topic={topic} at={q.open} keys={!!t && hasKeys(t)} hidden={hidden} onClose={close} />}
-    </div>
+    </Docked>
   </>;
 }
 
@@ -92,19 +91,34 @@ function Searched({ got, running, onStop }: { got: Got; running: boolean; onStop
     {running && <><progress max={Math.max(1, got.total)} value={got.looked} aria-label="Looked at" /><Button onClick={onStop}>Stop</Button></>}</p>;
 }
 
-function List({ topic, records, hidden, open }: { topic: string; records: Rec[]; hidden: boolean; open?: string }) {
-  const columns: Column<Rec>[] = [
+/** Docked has a list, and beside it the record that a person opened. */
+export function Docked({ topic, keys, hidden, children }: { topic: string; keys: boolean; hidden: boolean; children: ComponentChildren }) {
+  const { open } = route.value.query;
+  const close = () => { choose({ open: undefined, view: undefined }); document.getElementById("at-" + open)?.focus(); };
+  return <div class={open ? "docked" : ""}>
+    {children}
+    {open && /^\d+:\d+$/.test(open) && <Detail topic={topic} at={open} keys={keys} hidden={hidden} onClose={close} />}
+  </div>;
+}
+
+/** RecordTable lists records, with links that open them. */
+export function RecordTable({ caption, rows, hidden, keyOf = place }: { caption: string; rows: Rec[]; hidden: boolean; keyOf?: (r: Rec) => string }) {
+  const { open } = route.value.query;
+  return <Table caption={caption} rows={rows} keyOf={keyOf} selected={r => place(r) === open} columns={[
     { name: "Offset", cell: r => <Open at={place(r)} current={open === place(r)} /> },
     { name: "Time", cell: r => <When t={Number(r.timestamp)} /> },
     { name: "Key", line: "key", cell: r => <Key r={r} /> },
     { name: "Value", line: "value", cell: r => <Preview r={r} hidden={hidden} /> },
-  ];
+  ]} />;
+}
+
+function List({ topic, records, hidden }: { topic: string; records: Rec[]; hidden: boolean }) {
   const walk = (e: KeyboardEvent) => {
     const links = [...(e.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("a.open")], at = links.indexOf(document.activeElement as HTMLElement);
     const next = links[at + (e.key === "ArrowDown" ? 1 : e.key === "ArrowUp" ? -1 : links.length)];
     if (at >= 0 && next) { e.preventDefault(); next.focus(); }
   };
-  return <div onKeyDown={walk} class="records"><Table caption={`Records of ${topic}`} rows={records} columns={columns} keyOf={place} selected={r => place(r) === open} /></div>;
+  return <div onKeyDown={walk} class="records"><RecordTable caption={`Records of ${topic}`} rows={records} hidden={hidden} /></div>;
 }
 
 /** Open is the link that shows a record beside the list. */
@@ -115,7 +129,7 @@ export function Open({ at, current }: { at: string; current: boolean }) {
 }
 
 /** Preview is the beginning of a value, in one line. */
-export function Preview({ r, hidden }: { r: Rec; hidden?: boolean }) {
+function Preview({ r, hidden }: { r: Rec; hidden?: boolean }) {
   if (hidden) return <span class="dim">hidden</span>;
   if (r.value_base64 !== undefined) {
     const data = bytesOf(r.value_base64);

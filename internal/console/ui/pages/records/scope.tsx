@@ -2,17 +2,10 @@
 
 import { useEffect, useState } from "preact/hooks";
 import type { Problem } from "../../lib/api";
-import { Button, Choice, Field, Text } from "../../lib/parts";
+import { Button, Choice, Text, Time } from "../../lib/parts";
 import { hasKeys } from "../../lib/records";
 import { choose, go, route, to, withQuery } from "../../lib/route";
 import type { Topic } from "../../lib/topics";
-
-/** forInput writes a time for an input of local time. */
-function forInput(time: string | undefined): string {
-  const t = time ? new Date(time) : undefined;
-  if (!t || Number.isNaN(t.getTime())) return "";
-  return new Date(t.getTime() - t.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
-}
 
 /** Scope is the form above the list. It changes the address. fault is an error of one of its fields. */
 export function Scope({ topic, fault }: { topic: Topic; fault?: Problem }) {
@@ -42,8 +35,7 @@ export function Scope({ topic, fault }: { topic: Topic; fault?: Problem }) {
   return <form class="card row scope" aria-label="What is read" onSubmit={() => apply(draft)}>
     <Choice label="From" value={draft.from} options={from} onValue={v => change({ from: v, at: "" }, v === "newest" || v === "oldest")} />
     {draft.from === "offset" && <Text label="Offset" value={draft.at} onValue={at => change({ at: at.trim() })} inputMode="numeric" error={error} maxLength={19} />}
-    {draft.from === "time" && <Field label="Time (local)" error={error} render={a => <input type="datetime-local" step="1" {...a} value={forInput(draft.at)}
-      onChange={e => change({ at: e.currentTarget.value ? new Date(e.currentTarget.value).toISOString() : "" })} />} />}
+    {draft.from === "time" && <Time label="Time (local)" hint="" error={error} value={draft.at} onValue={at => change({ at })} />}
     {byKey ? <Text label="Key" wide value={draft.key} onValue={key => change({ key })} hint={q.key64 ? "Its history is shown by the bytes of the key." : undefined} /> : <>
       {topic.partitions.length > 1 && <Choice label="Partition" value={draft.partition} onValue={partition => change({ partition }, !positioned || !!draft.at)}
         options={[["", `all (${topic.partitions.length})`], ...topic.partitions.map(p => [String(p.partition), String(p.partition)] as const)]} />}
