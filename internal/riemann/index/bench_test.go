@@ -2,7 +2,11 @@ package index
 
 import (
 	"fmt"
+	"os"
+	"runtime/debug"
+	"slices"
 	"testing"
+	"time"
 )
 
 // BenchmarkFollow reads events with new keys, BenchmarkRefresh events with known keys, and
@@ -72,4 +76,63 @@ func BenchmarkKey(b *testing.B) {
 			b.Fatalf("%d events, %v", found, err)
 		}
 	}
+}
+
+// BenchmarkMillion applies single events of known keys to an index of 1,000,000, each in a transaction
+// of its own. It reports the distribution of the time from the append to the event in the index, and
+// what the index adds to the resident memory of the process.
+func BenchmarkMillion(b *testing.B) {
+	const events, batch = 1_000_000, 1000
+	l := newLog(1)
+	before := resident(b)
+	x := open(b, l.broker(), "")
+	list := make([]string, batch)
+	event := func(i int) string {
+		return fmt.Sprintf(`h%d disk {"state":"ok","metric":%d,"description":"a text of some bytes","ttl":86400}`, i%events, i)
+	}
+	for n := 0; n < events; n += batch {
+		for i := range list {
+			list[i] = event(n + i)
+		}
+		l.post(0, list...)
+		if err := x.WaitFor(b.Context(), 0, int64(n+batch-1)); err != nil {
+			b.Fatal(err)
+		}
+		l.mu.Lock()
+		l.parts[0].batches = nil // they are no part of the index
+		l.mu.Unlock()
+	}
+	if n := x.met.entries.Load(); n != events {
+		b.Fatalf("%d events in the index", n)
+	}
+	took := make([]time.Duration, b.N)
+	b.ResetTimer()
+	for i := range b.N {
+		start := time.Now()
+		l.post(0, event(events+i*7919))
+		if err := x.WaitFor(b.Context(), 0, int64(events+i)); err != nil {
+			b.Fatal(err)
+		}
+		took[i] = time.Since(start)
+	}
+	b.StopTimer()
+	slices.Sort(took)
+	for _, p := range []int{50, 99} {
+		b.ReportMetric(float64(took[b.N*p/100].Microseconds()), fmt.Sprintf("p%d-us", p))
+	}
+	b.ReportMetric((resident(b)-before)/(1<<20), "MiB-resident")
+}
+
+// resident returns the resident memory of the process.
+func resident(b *testing.B) float64 {
+	debug.FreeOSMemory()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Skip(err)
+	}
+	var size, pages int
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		b.Fatal(err)
+	}
+	return float64(pages * os.Getpagesize())
 }

@@ -1,7 +1,9 @@
 package index
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,5 +208,61 @@ func TestRefusedAppendsAreRepeated(t *testing.T) {
 		if tries != 6 {
 			t.Errorf("%d appends, want 6", tries)
 		}
+	})
+}
+
+// TestManyEventsExpireAtOnce: the expired records of many events are appended in pieces. During each
+// append queries are answered, and events that come in between are in the index before the next one.
+func TestManyEventsExpireAtOnce(t *testing.T) {
+	timed(t, func(t *testing.T) {
+		const events, batch = 3000, 100
+		l := newLog(1)
+		b := l.broker()
+		l.elect(b)
+		x := open(t, b, "", func(o *Options) { o.expireBatch = batch })
+		list := []string{`live s {"metric":0,"ttl":9999}`}
+		for i := range events {
+			list = append(list, fmt.Sprintf(`h%d s {"ttl":3}`, i))
+		}
+		l.post(0, list...)
+		ask(t, x, `host = "live"`)
+		appends, before, live := 0, 0, 0
+		l.mu.Lock()
+		l.before = func() {
+			appends++
+			if n := len(l.expired()); n-before > batch {
+				t.Errorf("append %d has %d records, want at most %d", appends-1, n-before, batch)
+			} else {
+				before = n
+			}
+			var got []string
+			err := x.Query(t.Context(), parse(t, `host = "live" and service = "s"`), 1<<20, func(e *Event) error {
+				got = append(got, show(e))
+				return nil
+			})
+			if err != nil {
+				t.Errorf("during append %d: %v", appends, err)
+			}
+			if want := []string{fmt.Sprintf(`live s {"metric":%d,"ttl":9999}`, live)}; !slices.Equal(got, want) {
+				t.Errorf("during append %d: got %q, want %q", appends, got, want)
+			}
+			if appends%5 == 0 {
+				live = appends
+				l.post(0, fmt.Sprintf(`live s {"metric":%d,"ttl":9999}`, live))
+			}
+		}
+		l.mu.Unlock()
+		pass(time.Minute)
+		l.mu.Lock()
+		l.before = nil
+		l.mu.Unlock()
+		records := l.expired()
+		if slices.Sort(records); len(records) != events || len(slices.Compact(records)) != events {
+			t.Errorf("%d expired records, want one for each of %d events", len(records), events)
+		}
+		if appends < events/batch {
+			t.Errorf("%d appends", appends)
+		}
+		same(t, "the event that is alive", ask(t, x, "true"), fmt.Sprintf(`live s {"metric":%d,"ttl":9999}`, live))
 	})
 }

@@ -263,9 +263,31 @@ func TestManyEvents(t *testing.T) {
 	}
 	l.post(0, events...)
 	same(t, "one of many", ask(t, x, `host = "h19999" and service = "s"`), `h19999 s {"metric":19999,"state":"ok"}`)
+	if n := rowsRead(t, x, `host = "h19999" and service = "s" and metric > 0`); n != 1 {
+		t.Errorf("a query by host and service reads %d events, want 1", n)
+	}
+	if n := rowsRead(t, x, `host = "h19999"`); n != len(events) {
+		t.Errorf("a query by host reads %d events, want %d", n, len(events))
+	}
 	same(t, "a search in many", ask(t, x, `metric > 19998`), `h19999 s {"metric":19999,"state":"ok"}`)
 	var many *TooManyError
 	if err := x.Query(t.Context(), parse(t, "true"), 1<<20, nil); !errors.As(err, &many) || many.Matches != 20_000 {
 		t.Errorf("error %v", err)
 	}
+}
+
+// rowsRead returns how many events a query reads.
+func rowsRead(t *testing.T, x *Index, text string) (n int) {
+	rows, err := x.selected(t.Context(), x.file.rdb, parse(t, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		n++
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
