@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -28,6 +30,7 @@ const (
 	riemannEvents  = 4  // of a message
 	riemannFlights = 32 // unanswered messages of a connection
 	riemannAcks    = 50 // acknowledgements of a broker before it may end by itself
+	riemannShort   = 16 // every so many messages have an event that soon expires
 )
 
 // riemannPoints are the failpoints between a message and its acknowledgement.
@@ -37,7 +40,8 @@ var riemannPoints = []string{
 
 // TestRiemannKills kills brokers at each failpoint while Riemann clients send messages without waiting
 // for answers. Every event that was acknowledged is in the topic, none is there twice, and the events
-// of a client have its order.
+// of a client have its order. The index has the newest event of each host and service, and those whose
+// time to live was short have one expired record each.
 func TestRiemannKills(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -103,19 +107,36 @@ func riemannCheck(t *testing.T, dataDir string, b *testenv.Broker, clients []*ri
 		t.Fatal(err)
 	}
 	defer c.Close()
+	sebtest.Eventually(t, "the events with a short time to live have expired", func() bool {
+		x, err := c.RiemannIndex(t.Context(), `service =~ "short-%"`)
+		return err == nil && len(x.Events) == 0
+	})
 	stored, newest := map[string]map[int64]bool{}, map[string]int64{}
+	var short []string          // IDs of the expired records of events in the topic
+	expired := map[string]int{} // records by ID
 	for r, err := range c.Records(t.Context(), "riemann", client.ReadOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		var e struct {
-			Entity string `json:"entity_id"`
-			Data   struct{ Metric int64 }
+			Event, ID string
+			Entity    string `json:"entity_id"`
+			Data      struct {
+				Metric int64
+				State  string
+			}
 		}
 		if err := json.Unmarshal(r.Value, &e); err != nil {
 			t.Fatal(err)
 		}
-		if stored[e.Entity] == nil {
+		switch {
+		case e.Data.State == "expired":
+			expired[e.ID]++
+			continue
+		case e.Event != "beat":
+			short = append(short, fmt.Sprintf("riemann-expired-%d", r.Offset))
+			continue
+		case stored[e.Entity] == nil:
 			stored[e.Entity] = map[int64]bool{}
 		}
 		if n := e.Data.Metric; n <= newest[e.Entity] {
@@ -123,6 +144,16 @@ func riemannCheck(t *testing.T, dataDir string, b *testenv.Broker, clients []*ri
 		}
 		stored[e.Entity][e.Data.Metric], newest[e.Entity] = true, e.Data.Metric
 	}
+	for _, id := range short {
+		if expired[id] != 1 {
+			t.Errorf("%d records %s, want 1", expired[id], id)
+		}
+	}
+	if len(short) == 0 || len(expired) != len(short) {
+		t.Errorf("%d events have expired, want %d", len(expired), len(short))
+	}
+	t.Logf("%d events have expired", len(expired))
+	riemannIndex(t, c, newest)
 	for _, c := range clients {
 		if len(c.acked) == 0 {
 			t.Errorf("client %d: no acknowledgements", c.id)
@@ -132,6 +163,29 @@ func riemannCheck(t *testing.T, dataDir string, b *testenv.Broker, clients []*ri
 				t.Errorf("client %d: event %d was acknowledged and is lost", c.id, n)
 			}
 		}
+	}
+}
+
+// riemannIndex compares the index with the newest events of the topic.
+func riemannIndex(t *testing.T, c *client.Client, newest map[string]int64) {
+	t.Helper()
+	x, err := c.RiemannIndex(t.Context(), "true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	indexed := map[string]int64{}
+	for _, text := range x.Events {
+		var e struct {
+			Host   string
+			Metric int64
+		}
+		if err := json.Unmarshal(text, &e); err != nil {
+			t.Fatal(err)
+		}
+		indexed[e.Host] = e.Metric
+	}
+	if len(x.Events) != len(newest) || !maps.Equal(indexed, newest) {
+		t.Errorf("the index has %d events, the newest are %v, want %v", len(x.Events), indexed, newest)
 	}
 }
 
@@ -171,11 +225,12 @@ func (c *riemannClient) send(ctx context.Context, conn net.Conn) {
 		var msg []byte
 		for range riemannEvents {
 			c.next++
-			var e []byte
-			e = protowire.AppendString(protowire.AppendTag(e, 4, protowire.BytesType), fmt.Sprint(c.id))
-			e = protowire.AppendString(protowire.AppendTag(e, 3, protowire.BytesType), "beat")
+			e := c.event("beat", 86400)
 			e = protowire.AppendVarint(protowire.AppendTag(e, 13, protowire.VarintType), protowire.EncodeZigZag(c.next))
 			msg = protowire.AppendBytes(protowire.AppendTag(msg, 6, protowire.BytesType), e)
+		}
+		if c.next/riemannEvents%riemannShort == 0 {
+			msg = protowire.AppendBytes(protowire.AppendTag(msg, 6, protowire.BytesType), c.event(fmt.Sprintf("short-%d", first), 0.05))
 		}
 		select {
 		case flights <- first:
@@ -187,6 +242,13 @@ func (c *riemannClient) send(ctx context.Context, conn net.Conn) {
 	}
 	close(flights)
 	<-ended
+}
+
+// event returns an event of the client as host, without a metric.
+func (c *riemannClient) event(service string, ttl float32) (e []byte) {
+	e = protowire.AppendString(protowire.AppendTag(e, 4, protowire.BytesType), fmt.Sprint(c.id))
+	e = protowire.AppendString(protowire.AppendTag(e, 3, protowire.BytesType), service)
+	return protowire.AppendFixed32(protowire.AppendTag(e, 8, protowire.Fixed32Type), math.Float32bits(ttl))
 }
 
 // receive reads answers until the connection ends.
