@@ -52,17 +52,22 @@ var snippets = []struct {
 	}},
 }
 
-// kafkajs installs kafkajs from npm and returns the folder for NODE_PATH.
+// kafkajs installs kafkajs and returns the folder for NODE_PATH.
 func kafkajs(ctx context.Context) (dir string, err error) {
-	npm, err := needs("npm", "fetches kafkajs")
+	return npmPackage(ctx, "kafkajs", kafkajsVersion)
+}
+
+// npmPackage installs a package from npm and returns the folder for NODE_PATH.
+func npmPackage(ctx context.Context, name, version string) (dir string, err error) {
+	npm, err := needs("npm", "fetches "+name)
 	if err != nil {
 		return "", err
 	}
-	dir, err = testenv.Install("interop/kafkajs-"+kafkajsVersion, "kafkajs "+kafkajsVersion+" from npm", func(dir string) error {
+	dir, err = testenv.Install("interop/"+name+"-"+version, name+" "+version+" from npm", func(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte("{}"), 0o600); err != nil {
 			return err
 		}
-		_, err := testenv.Command(ctx, dir, npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "kafkajs@"+kafkajsVersion)
+		_, err := testenv.Command(ctx, dir, npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", name+"@"+version)
 		if err != nil {
 			return fmt.Errorf("npm install (needs the npm registry or a configured mirror): %w", err)
 		}

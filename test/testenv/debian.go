@@ -81,7 +81,7 @@ func download(ctx context.Context, dir, name string) error {
 // in dir.
 func Libraries(dir string) string {
 	var folders []string
-	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "usr/lib/*-linux-gnu*/*"} { // some packages have a folder of their own
+	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "usr/lib/*-linux-gnu*/*", "lib/*-linux-gnu*"} { // some packages have a folder of their own
 		list, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is valid
 		for _, folder := range list {
 			if libraries, _ := filepath.Glob(filepath.Join(folder, "*.so*")); len(libraries) > 0 {

@@ -1,5 +1,5 @@
-// Command interop runs Kafka clients of other languages and Kafka's own tools against brokers that
-// are killed meanwhile. It also sends the same random requests to Kafka and to Seb. It takes about
+// Command interop runs Kafka clients of other languages, Kafka's own tools and Riemann clients against
+// brokers that are killed meanwhile. It also sends the same random requests to Kafka and to Seb. It takes about
 // half an hour, and longer the first time: it downloads the clients and Kafka into .cache. It needs
 // python3, node, npm, java 17, mvn and apt-get. It prints the output of go test.
 package main
