@@ -21,8 +21,8 @@ const fonts = `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>%s</dir><cachedir>%s</cachedir></fontconfig>
 `
 
-// browser returns Chromium and the environment that it needs: the installed one, or Debian's.
-func browser(ctx context.Context) (program string, env []string, err error) {
+// Browser returns Chromium and the environment that it needs: the installed one, or Debian's.
+func Browser(ctx context.Context) (program string, env []string, err error) {
 	letters, err := testenv.Debian(ctx, "fonts-dejavu-core")
 	if err != nil {
 		return "", nil, err
@@ -47,8 +47,8 @@ func browser(ctx context.Context) (program string, env []string, err error) {
 	return program, append(env, testenv.Libraries(chromium)), nil
 }
 
-// modules returns a folder with the node_modules of package-lock.json, which is in dir.
-func modules(ctx context.Context, dir string) (string, error) {
+// Modules returns a folder with the node_modules of package-lock.json, which is in dir.
+func Modules(ctx context.Context, dir string) (string, error) {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		return "", err

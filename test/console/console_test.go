@@ -159,7 +159,7 @@ func installed(t *testing.T) string {
 			t.Skip("needs node and npm: ", err)
 		}
 	}
-	dir, err := modules(t.Context(), ".")
+	dir, err := Modules(t.Context(), ".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestPages(t *testing.T) {
 	if _, err := exec.LookPath("apt-get"); err != nil && os.Getenv("CI") != "true" {
 		t.Skip("needs Debian's packages: ", err)
 	}
-	program, env, err := browser(t.Context())
+	program, env, err := Browser(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
