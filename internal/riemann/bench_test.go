@@ -1,20 +1,17 @@
 package riemann
 
 import (
-	"bufio"
 	"bytes"
-	"io"
-	"net"
 	"reflect"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/riemanntest"
 )
 
-// perMessage is the number of events in the messages of benchmarks, as in Riemann's own load test.
-const perMessage = 100
+const perMessage = riemanntest.PerMessage
 
 // cpu is the processor time of the process, in ns.
 func cpu() int64 {
@@ -32,7 +29,7 @@ func perEvent(b *testing.B, begin int64) {
 
 // BenchmarkMessage measures the steps of a message.
 func BenchmarkMessage(b *testing.B) {
-	msg := usual(perMessage)
+	msg := riemanntest.Message(perMessage)
 	m, err := walk(msg)
 	if err != nil {
 		b.Fatal(err)
@@ -57,32 +54,16 @@ func BenchmarkMessage(b *testing.B) {
 	})
 }
 
-// pipeline sends n messages on a connection and reads the answers meanwhile, of which it returns the
-// number of bytes.
+// pipeline sends n messages on a connection and waits for the answers.
 func pipeline(b *testing.B, addr string, n int) {
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		b.Fatal(err)
+	left, answers := n, 0
+	p := riemanntest.Pipeline{
+		Message: riemanntest.WithLength(riemanntest.Message(perMessage)), Window: queuedMessages,
+		More:     func() bool { left--; return left >= 0 },
+		Answered: func() { answers++ },
 	}
-	defer c.Close()
-	msg := withLength(usual(perMessage))
-	var sending sync.WaitGroup
-	sending.Go(func() {
-		w := bufio.NewWriterSize(c, 64<<10)
-		for range n {
-			_, _ = w.Write(msg) // an error shows as a missing answer
-		}
-		_ = w.Flush()
-	})
-	answers := make([]byte, 6*n)
-	if _, err := io.ReadFull(c, answers); err != nil {
-		b.Fatal(err)
-	}
-	sending.Wait()
-	for i := 0; i < len(answers); i += 6 {
-		if string(answers[i:i+6]) != "\x00\x00\x00\x02\x10\x01" {
-			b.Fatalf("answer %d: %x", i/6, answers[i:i+6])
-		}
+	if err := p.Run(addr); err != nil || answers != n {
+		b.Fatalf("%d of %d answers, %v", answers, n, err)
 	}
 }
 
@@ -104,53 +85,19 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	run("disk", start(b, func(c *setup) { c.store, c.limit = disk, 256<<20 }).addr)
 	run("memory", start(b, func(c *setup) { c.limit = 256 << 20 }).addr)
-	run("bare", bareServer(b))
-}
-
-// bareServer answers each message when it has read it.
-func bareServer(b *testing.B) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	bare, err := riemanntest.NewBare("127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer c.Close()
-				r := bufio.NewReaderSize(c, 64<<10)
-				for {
-					head, err := r.Peek(lengthBytes)
-					if err != nil {
-						return
-					}
-					n := int(head[1])<<16 | int(head[2])<<8 | int(head[3])
-					if _, err := r.Discard(lengthBytes + n); err != nil {
-						return
-					}
-					if _, err := c.Write([]byte("\x00\x00\x00\x02\x10\x01")); err != nil {
-						return
-					}
-				}
-			})
-		}
-	})
-	b.Cleanup(func() {
-		_ = l.Close()
-		serving.Wait()
-	})
-	return l.Addr().String()
+	b.Cleanup(func() { _ = bare.Close() })
+	run("bare", bare.Addr())
 }
 
 // BenchmarkQueue compares a queue before the decoder with one behind it. Both bound the memory of what
 // is queued. Before the decoder the size is the length of the message. Behind it the size must be
 // estimated from the decoded objects, by reflection.
 func BenchmarkQueue(b *testing.B) {
-	msg := usual(perMessage)
+	msg := riemanntest.Message(perMessage)
 	b.Run("before", func(b *testing.B) {
 		queue, begin := make(chan []byte, 64), cpu()
 		var handling sync.WaitGroup

@@ -1,8 +1,6 @@
 package riemann
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -48,19 +46,4 @@ func ev(parts ...[]byte) []byte { return sub(fieldEvents, parts...) }
 // named is an event of a service of a host.
 func named(host, service string, more ...[]byte) []byte {
 	return ev(append([][]byte{str(fieldHost, host), str(fieldService, service)}, more...)...)
-}
-
-// usual is a message of n events like those of a collector of metrics.
-func usual(n int) (b []byte) {
-	for i := range n {
-		b = append(b, named(fmt.Sprintf("web%d.example.com", i%10), "cpu/percent-user",
-			varint(fieldTime, 1795654800+int64(i)), str(fieldState, "ok"), float(fieldTTL, 60), double(fieldMetricD, 0.25+float64(i)),
-			float(fieldMetricF, 0.25+float32(i)), str(fieldTags, "collectd"), attr("plugin", "cpu"))...)
-	}
-	return b
-}
-
-// withLength is a message with its length.
-func withLength(b []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }

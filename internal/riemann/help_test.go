@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/riemanntest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -174,7 +175,7 @@ func (p *peer) send(messages ...[]byte) {
 	p.t.Helper()
 	var all []byte
 	for _, m := range messages {
-		all = append(all, withLength(m)...)
+		all = append(all, riemanntest.WithLength(m)...)
 	}
 	if _, err := p.Write(all); err != nil {
 		p.t.Fatal(err)

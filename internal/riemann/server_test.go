@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/riemanntest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -99,7 +100,7 @@ func TestPipelining(t *testing.T) {
 				case 6:
 					m = []byte{0x32, 9}
 				}
-				all = append(all, withLength(m)...)
+				all = append(all, riemanntest.WithLength(m)...)
 			}
 			wrote := make(chan struct{})
 			go func() {
@@ -193,7 +194,7 @@ func TestUnreadAnswers(t *testing.T) {
 	index := &large{}
 	s := start(t, func(c *setup) { c.o.Index, c.o.Step = index, 100*time.Millisecond })
 	p := s.dial()
-	m := withLength(query("q"))
+	m := riemanntest.WithLength(query("q"))
 	for n := 0; ; n++ {
 		if _, err := p.Write(m); err != nil {
 			break // closed

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sebbroker/seb/test/riemanntest"
 )
 
 // group is a group of unknown fields around b.
@@ -133,7 +135,7 @@ func TestMalformed(t *testing.T) {
 func TestRoom(t *testing.T) {
 	const perByte, perEvent = 6, 512
 	for name, b := range map[string][]byte{
-		"usual": usual(100), "empty events": bytes.Repeat(ev(), EventsMax), "control characters": named("h", "s", str(fieldDescription, strings.Repeat("\x01", 1<<20))),
+		"usual": riemanntest.Message(100), "empty events": bytes.Repeat(ev(), EventsMax), "control characters": named("h", "s", str(fieldDescription, strings.Repeat("\x01", 1<<20))),
 		"tags": ev(bytes.Repeat(str(fieldTags, ""), 1<<19)), "hosts": bytes.Repeat(ev(str(fieldHost, strings.Repeat("\xff", 2000))), 500),
 	} {
 		m, recs, err := transcoded(t, b)
@@ -148,7 +150,7 @@ func TestRoom(t *testing.T) {
 
 // TestTranscodeAllocates nothing for an event.
 func TestTranscodeAllocatesNothing(t *testing.T) {
-	b := usual(100)
+	b := riemanntest.Message(100)
 	m, err := walk(b)
 	if err != nil {
 		t.Fatal(err)
@@ -171,6 +173,6 @@ func FuzzMessage(f *testing.F) {
 	for _, c := range invalid {
 		f.Add(c.msg[:min(len(c.msg), 1000)])
 	}
-	f.Add(usual(3))
+	f.Add(riemanntest.Message(3))
 	f.Fuzz(compare)
 }

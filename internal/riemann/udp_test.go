@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/riemanntest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -51,7 +52,7 @@ func TestDatagrams(t *testing.T) {
 		t.Fatalf("%d bytes", len(largest))
 	}
 	for _, b := range [][]byte{
-		numbered(1), largest, append(largest, 0), {0x32, 9}, bytes.Repeat([]byte{0x0b}, DatagramMax), {}, query("true"), usual(50),
+		numbered(1), largest, append(largest, 0), {0x32, 9}, bytes.Repeat([]byte{0x0b}, DatagramMax), {}, query("true"), riemanntest.Message(50),
 	} {
 		datagramTo(t, c, b)
 	}
