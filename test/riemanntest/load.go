@@ -71,20 +71,16 @@ func (p *Pipeline) Run(addr string) error {
 		return err
 	}
 	defer c.Close()
-	waiting := make(chan struct{}, p.Window)
+	waiting := make(chan struct{}, p.Window-1) // the reader has one
 	var reading sync.WaitGroup
 	var fault error // of the reader
 	reading.Go(func() {
 		r := bufio.NewReader(c)
-		var answer [len(accepted)]byte
 		for range waiting {
 			if fault != nil {
 				continue
 			}
-			if _, fault = io.ReadFull(r, answer[:]); fault == nil && string(answer[:]) != accepted {
-				fault = fmt.Errorf("answer %x, want %x", answer, accepted)
-			}
-			if fault != nil {
+			if fault = readAnswer(r); fault != nil {
 				_ = c.Close() // the sender stops
 				continue
 			}
@@ -95,6 +91,25 @@ func (p *Pipeline) Run(addr string) error {
 	close(waiting)
 	reading.Wait()
 	return errors.Join(fault, err)
+}
+
+// Ask sends a message with its length, and waits for the answer.
+func Ask(c net.Conn, msg []byte) error {
+	if _, err := c.Write(msg); err != nil {
+		return err
+	}
+	return readAnswer(c)
+}
+
+func readAnswer(r io.Reader) error {
+	var answer [len(accepted)]byte
+	if _, err := io.ReadFull(r, answer[:]); err != nil {
+		return err
+	}
+	if string(answer[:]) != accepted {
+		return fmt.Errorf("answer %x, want %x", answer, accepted)
+	}
+	return nil
 }
 
 // send writes messages. It puts an element into waiting for each.

@@ -117,6 +117,7 @@ var support = []string{
 	"bench/cmd/peers",
 	"bench/cmd/peers-test",
 	"bench/cmd/perf",
+	"bench/cmd/riemann",
 }
 
 // onlyFrom restricts the importers of a package in addition to the levels.

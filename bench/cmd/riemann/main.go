@@ -1,0 +1,130 @@
+// Command riemann measures the reference load of Riemann's protocol: a broker process with a bucket
+// on disk, and in turns a process that only reads, counts and answers. It prints the tables of
+// docs/reports/riemann.md: acknowledged events per second, CPU time per event, and latencies of
+// single events. It builds Seb first. The defaults take two minutes.
+//
+//	go run -C bench ./cmd/riemann -report docs/reports/riemann.md    # also writes docs/reports/riemann.svg
+//	go run -C bench ./cmd/riemann -rounds 1 -time 2s -latency 1s     # a first impression
+package main
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/sebbroker/seb/test/campaign"
+	"github.com/sebbroker/seb/test/riemanntest"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+//go:embed main.go
+var source string
+
+type options struct {
+	rounds      int
+	time        time.Duration
+	latency     time.Duration
+	connections int
+	window      int
+	disk        string
+	report      string
+	version     string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 5, "turns of Seb and of the bare server")
+	flag.DurationVar(&o.time, "time", 8*time.Second, "duration of a turn")
+	flag.DurationVar(&o.latency, "latency", 12*time.Second, "duration of each measurement of latencies")
+	flag.IntVar(&o.connections, "connections", 4, "connections of the load")
+	flag.IntVar(&o.window, "window", 100, "messages of a connection that wait for their answer")
+	flag.StringVar(&o.disk, "disk", "bin", "folder on the measured disk")
+	flag.StringVar(&o.report, "report", "", "Markdown file for the report; its picture has the same name and .svg (empty: only print)")
+	flag.StringVar(&o.version, "version", "", "version in the report (empty: from git describe)")
+	bare := flag.String("bare", "", "be the bare server on this address, until SIGTERM")
+	campaign.Do(source, func(ctx context.Context) error {
+		if *bare != "" {
+			return serveBare(ctx, *bare)
+		}
+		if o.rounds < 1 || o.time < 2*slice || o.connections < 1 || o.window < 1 {
+			return fmt.Errorf("-rounds, -connections and -window: want at least 1; -time: want at least %v", 2*slice)
+		}
+		o.version = cmp.Or(o.version, campaign.Version(ctx))
+		return o.run(ctx)
+	})
+}
+
+// serveBare is the process of the bare server. It prints its number of messages at the end.
+func serveBare(ctx context.Context, addr string) error {
+	s, err := riemanntest.NewBare(addr)
+	if err != nil {
+		return err
+	}
+	fmt.Println(listeningLine)
+	<-ctx.Done()
+	err = s.Close()
+	fmt.Printf("%s%d\n", countLine, s.Count())
+	return err
+}
+
+func (o *options) run(ctx context.Context) (err error) {
+	if err := os.MkdirAll(o.disk, 0o750); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(o.disk, "riemann-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	p := place{options: o, dir: dir}
+	if p.seb, err = testenv.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
+		return err
+	}
+	if p.self, err = os.Executable(); err != nil {
+		return err
+	}
+	r, err := p.measure(ctx)
+	if err != nil {
+		return err
+	}
+	return o.write(r)
+}
+
+// write prints the report, or writes it and its picture.
+func (o *options) write(r *result) error {
+	if o.report == "" {
+		return r.write(os.Stdout, "")
+	}
+	picture := strings.TrimSuffix(o.report, ".md") + ".svg"
+	var text, svg strings.Builder
+	if err := errors.Join(r.write(&text, filepath.Base(picture)), r.sheet().SVG(&svg)); err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(o.report, []byte(text.String()), 0o644),
+		os.WriteFile(picture, []byte(svg.String()), 0o644),
+		r.write(os.Stdout, ""),
+	)
+}
+
+// progress shows a progress bar on a terminal.
+func progress(n int) *progressbar.ProgressBar {
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return progressbar.DefaultSilent(int64(n))
+	}
+	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription("riemann"),
+		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
+}
