@@ -19,7 +19,7 @@
 //	          by a broker, by a follower that has only the bucket, and by seb fsck
 //
 // TestRiemannKills kills brokers at each failpoint between a message of a Riemann client and its
-// acknowledgement, and compares the topic with the acknowledgements.
+// acknowledgement, and compares the topic with the acknowledgements, and the index with the topic.
 //
 // The history of every operation is checked while it is written (package history). Short histories
 // are also checked by a search for an order of their operations. A history with a violation is
