@@ -71,7 +71,7 @@ bench: ## the tables of docs/reports/performance.md, Seb beside a bare HTTP serv
 
 # The bundle of the web console. BUNDLE= writes it elsewhere, to compare it.
 BUNDLE ?= internal/console/dist
-ALIAS   = $(foreach m,preact=preact preact/hooks=hooks @preact/signals-core=signals-core @preact/signals=signals uplot=uplot,\
+ALIAS   = $(foreach m,preact=preact preact/hooks=hooks uplot=uplot,\
           --alias:$(firstword $(subst =, ,$(m)))=./internal/console/thirdparty/$(lastword $(subst =, ,$(m))).mjs)
 ESBUILD = $(TOOL) esbuild --bundle --minify --format=esm --target=es2022 --charset=utf8 --legal-comments=none --log-level=warning --entry-names=[name] $(ALIAS) --outdir='$(BUNDLE)'
 UI      = internal/console/ui

@@ -130,7 +130,7 @@ func (a artefacts) listed(t *testing.T, program, goos string) []string {
 		}
 		list = append(list, c.Name+" "+c.Version)
 	}
-	want := map[string][]string{"seb": {"preact@11.2.0", "%40preact/signals-core@1.14.5", "%40preact/signals@2.11.4", "uplot@1.6.32"}}
+	want := map[string][]string{"seb": {"preact@11.2.0", "uplot@1.6.32"}}
 	if !slices.Equal(vendored, want[program]) {
 		t.Errorf("SBOM of %s has vendored packages %q, want %q", program, vendored, want[program])
 	}

@@ -40,7 +40,7 @@ func TestModel(t *testing.T) {
 	}
 	third := "./internal/console/thirdparty/"
 	if _, err := testenv.Command(t.Context(), "../..", "go", "tool", "-modfile=tools/go.mod", "esbuild", entry, "--bundle", "--format=esm", "--target=es2022",
-		"--alias:@preact/signals="+third+"signals.mjs", "--alias:@preact/signals-core="+third+"signals-core.mjs", "--alias:preact="+third+"preact.mjs",
+		"--alias:preact="+third+"preact.mjs",
 		"--alias:preact/hooks="+third+"hooks.mjs", "--log-level=warning", "--outfile="+bundle); err != nil {
 		t.Fatal(err)
 	}

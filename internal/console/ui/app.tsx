@@ -1,16 +1,19 @@
 // The console: the frame around the pages, and the login.
 
 import { render } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ended, unreachable } from "./lib/api";
 import { announced } from "./lib/parts";
 import { route, to } from "./lib/route";
+import { onState } from "./lib/state";
 import { logout, may, resume, session } from "./lib/session";
 import { theme, themes } from "./lib/theme";
 import { Login } from "./pages/login";
 import { nowhere, pages } from "./pages";
 
 function App() {
+  const [, draw] = useState({});
+  onState(() => draw({}));
   useEffect(() => { resume(); }, []);
   if (session.value === undefined) return <p class="boot" role="status">{unreachable.value ? "The broker does not answer. Trying again …" : "Loading …"}</p>;
   return session.value === null ? <Login why={ended.value} /> : <Shell />;

@@ -1,6 +1,6 @@
 // Requests to the broker's HTTP API. An error is a Problem with the broker's own sentence.
 
-import { signal } from "@preact/signals";
+import { State } from "./state";
 
 /** Int is a 64-bit number of the API. It is a bigint if a JavaScript number cannot hold it exactly. */
 export type Int = number | bigint;
@@ -25,10 +25,10 @@ export class Problem extends Error {
 }
 
 /** unreachable is whether the last request found no broker. */
-export const unreachable = signal(false);
+export const unreachable = new State(false);
 
 /** ended is why the session ended, or "". The pages then give way to the login. */
-export const ended = signal("");
+export const ended = new State("");
 
 // The API is one folder above the page, also behind a proxy that adds a path.
 const root = new URL("..", document.baseURI);

@@ -1,7 +1,7 @@
 // Charts of figures over time. uPlot draws them; the browser loads it with the first chart.
 
 import type uPlot from "uplot";
-import { signal } from "@preact/signals";
+import { State } from "./state";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Button, Card, Table } from "./parts";
 import { localTime } from "./format";
@@ -11,7 +11,7 @@ import { theme } from "./theme";
 export interface Line { name: string; values: readonly (number | null)[] }
 
 // The colours that the system asks for.
-const systemDark = matchMedia("(prefers-color-scheme: dark)"), system = signal(systemDark.matches);
+const systemDark = matchMedia("(prefers-color-scheme: dark)"), system = new State(systemDark.matches);
 systemDark.addEventListener("change", () => { system.value = systemDark.matches; });
 
 let library: Promise<typeof uPlot> | undefined;

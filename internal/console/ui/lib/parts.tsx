@@ -1,7 +1,7 @@
 // Parts of pages.
 
 import type { ComponentChildren, JSX } from "preact";
-import { signal } from "@preact/signals";
+import { State } from "./state";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { now, type Problem } from "./api";
 import { useAction, type Loaded } from "./load";
@@ -11,7 +11,7 @@ import { route, to } from "./route";
 type Children = { children?: ComponentChildren };
 
 /** announced is read out by screen readers. */
-export const announced = signal("");
+export const announced = new State("");
 
 /** announce tells a person who cannot see the page what happened. */
 export function announce(text: string) { announced.value = text; }

@@ -1,7 +1,7 @@
 // The address of a page is the fragment: #/topics/orders/records?from=newest. Everything that a
 // person chooses is in it, so that an address can be sent to another person.
 
-import { signal } from "@preact/signals";
+import { State } from "./state";
 
 /** Route is a parsed address. */
 export interface Route { path: string[]; query: Record<string, string> }
@@ -18,7 +18,7 @@ function read(): Route {
 }
 
 /** route is the present address. */
-export const route = signal(read());
+export const route = new State(read());
 addEventListener("hashchange", () => { route.value = read(); });
 
 /** to returns the address of a page, for a link: to("topics", name). */

@@ -1,13 +1,13 @@
 // The login of this page.
 
-import { signal } from "@preact/signals";
+import { State } from "./state";
 import { call, ended, hasSession, keepSession, Problem } from "./api";
 
 /** Session is who the page acts for. `may` lists operations by the type of resource. */
 export interface Session { principal: string; session?: string; expires?: string; may: Record<string, string[]>; events_topic: string; audit_topic?: string; read_only?: boolean }
 
 /** session is the present one; null: the login is shown; undefined: not known yet. */
-export const session = signal<Session | null | undefined>(undefined);
+export const session = new State<Session | null | undefined>(undefined);
 
 /** may reports whether the client may perform an operation on some resource of a type. A read-only broker changes nothing. */
 export function may(operation: string, resource: string): boolean {
@@ -15,7 +15,7 @@ export function may(operation: string, resource: string): boolean {
   return session.value?.may[resource]?.includes(operation) ?? false;
 }
 
-ended.subscribe(why => { if (why && session.peek()) session.value = null; });
+ended.onChange = why => { if (why && session.value) session.value = null; };
 
 /** resume looks for a session that the browser has. It tries again while the broker does not answer. */
 export async function resume() {

@@ -40,7 +40,7 @@ export function Rules() {
 }
 
 function AddRule({ onAdded }: { onAdded: () => void }) {
-  const [rule, setRule] = useState<Rule>({ principal: route.peek().query.principal ?? "", resource: "topic", pattern: "", operation: "read" }), action = useAction();
+  const [rule, setRule] = useState<Rule>({ principal: route.value.query.principal ?? "", resource: "topic", pattern: "", operation: "read" }), action = useAction();
   const add = () => action.run(async () => {
     await call("POST", "/acls", { body: { rules: [rule] } });
     announce(`Added: ${sentence(rule)}`);
