@@ -19,10 +19,10 @@ export function useLoad<T>(get: (signal: AbortSignal) => Promise<T>, deps: unkno
   const latest = useRef(get);
   latest.current = get;
   const key = useRef<unknown[]>([]);
+  const same = key.current.length === deps.length && deps.every((d, i) => d === key.current[i]);
   useEffect(() => {
     const abort = new AbortController();
     let timer = 0;
-    const same = key.current.length === deps.length && deps.every((d, i) => d === key.current[i]);
     key.current = deps;
     set(s => ({ data: same ? s.data : undefined, loading: true }));
     const run = async () => {
@@ -41,7 +41,7 @@ export function useLoad<T>(get: (signal: AbortSignal) => Promise<T>, deps: unkno
     run();
     return () => { abort.abort(); clearTimeout(timer); };
   }, [...deps, turn]);
-  return { ...state, reload: () => again(n => n + 1) };
+  return { ...(same ? state : { loading: true }), reload: () => again(n => n + 1) }; // what is there may be of the dependencies before
 }
 
 /** useGet loads an answer of the API with useLoad, again when its address changes. Without a path it loads nothing. */
