@@ -107,13 +107,62 @@ func riemannCheck(t *testing.T, dataDir string, b *testenv.Broker, clients []*ri
 		t.Fatal(err)
 	}
 	defer c.Close()
-	sebtest.Eventually(t, "the events with a short time to live have expired", func() bool {
+	var topic *riemannTopic
+	var indexed map[string]int64
+	// Messages were under way when the clients ended, and events with a short time to live expire.
+	sebtest.Eventually(t, "no event comes while topic and index are read, and none is to expire", func() bool {
+		before := riemannEnd(t, c)
+		topic, indexed = riemannRead(t, c), riemannIndex(t, c)
 		x, err := c.RiemannIndex(t.Context(), `service =~ "short-%"`)
-		return err == nil && len(x.Events) == 0
+		return err == nil && len(x.Events) == 0 && riemannEnd(t, c) == before
 	})
-	stored, newest := map[string]map[int64]bool{}, map[string]int64{}
-	var short []string          // IDs of the expired records of events in the topic
-	expired := map[string]int{} // records by ID
+	stored, newest, short, expired := topic.stored, topic.newest, topic.short, topic.expired
+	for _, id := range short {
+		if expired[id] != 1 {
+			t.Errorf("%d records %s, want 1", expired[id], id)
+		}
+	}
+	if len(short) == 0 || len(expired) != len(short) {
+		t.Errorf("%d events have expired, want %d", len(expired), len(short))
+	}
+	t.Logf("%d events have expired", len(expired))
+	if !maps.Equal(indexed, newest) {
+		t.Errorf("the newest events of the index are %v, want %v", indexed, newest)
+	}
+	for _, c := range clients {
+		if len(c.acked) == 0 {
+			t.Errorf("client %d: no acknowledgements", c.id)
+		}
+		for n := range c.acked {
+			if !stored[fmt.Sprint(c.id)][n] {
+				t.Errorf("client %d: event %d was acknowledged and is lost", c.id, n)
+			}
+		}
+	}
+}
+
+// riemannTopic is the content of the topic.
+type riemannTopic struct {
+	stored  map[string]map[int64]bool
+	newest  map[string]int64
+	short   []string       // IDs of the expired records of events in the topic
+	expired map[string]int // records by ID
+}
+
+// riemannEnd returns the end of the topic.
+func riemannEnd(t *testing.T, c *client.Client) int64 {
+	t.Helper()
+	topic, err := c.Topic(t.Context(), "riemann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topic.Partitions[0].Next
+}
+
+// riemannRead reads the topic. The events of a client have its order.
+func riemannRead(t *testing.T, c *client.Client) *riemannTopic {
+	t.Helper()
+	x := &riemannTopic{stored: map[string]map[int64]bool{}, newest: map[string]int64{}, expired: map[string]int{}}
 	for r, err := range c.Records(t.Context(), "riemann", client.ReadOptions{}) {
 		if err != nil {
 			t.Fatal(err)
@@ -131,45 +180,26 @@ func riemannCheck(t *testing.T, dataDir string, b *testenv.Broker, clients []*ri
 		}
 		switch {
 		case e.Data.State == "expired":
-			expired[e.ID]++
+			x.expired[e.ID]++
 			continue
 		case e.Event != "beat":
-			short = append(short, fmt.Sprintf("riemann-expired-%d", r.Offset))
+			x.short = append(x.short, fmt.Sprintf("riemann-expired-%d", r.Offset))
 			continue
-		case stored[e.Entity] == nil:
-			stored[e.Entity] = map[int64]bool{}
+		case x.stored[e.Entity] == nil:
+			x.stored[e.Entity] = map[int64]bool{}
 		}
-		if n := e.Data.Metric; n <= newest[e.Entity] {
-			t.Errorf("client %s: event %d after %d", e.Entity, n, newest[e.Entity])
+		if n := e.Data.Metric; n <= x.newest[e.Entity] {
+			t.Errorf("client %s: event %d after %d", e.Entity, n, x.newest[e.Entity])
 		}
-		stored[e.Entity][e.Data.Metric], newest[e.Entity] = true, e.Data.Metric
+		x.stored[e.Entity][e.Data.Metric], x.newest[e.Entity] = true, e.Data.Metric
 	}
-	for _, id := range short {
-		if expired[id] != 1 {
-			t.Errorf("%d records %s, want 1", expired[id], id)
-		}
-	}
-	if len(short) == 0 || len(expired) != len(short) {
-		t.Errorf("%d events have expired, want %d", len(expired), len(short))
-	}
-	t.Logf("%d events have expired", len(expired))
-	riemannIndex(t, c, newest)
-	for _, c := range clients {
-		if len(c.acked) == 0 {
-			t.Errorf("client %d: no acknowledgements", c.id)
-		}
-		for n := range c.acked {
-			if !stored[fmt.Sprint(c.id)][n] {
-				t.Errorf("client %d: event %d was acknowledged and is lost", c.id, n)
-			}
-		}
-	}
+	return x
 }
 
-// riemannIndex compares the index with the newest events of the topic.
-func riemannIndex(t *testing.T, c *client.Client, newest map[string]int64) {
+// riemannIndex returns the newest event of each client in the index.
+func riemannIndex(t *testing.T, c *client.Client) map[string]int64 {
 	t.Helper()
-	x, err := c.RiemannIndex(t.Context(), "true")
+	x, err := c.RiemannIndex(t.Context(), `service = "beat"`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,9 +214,7 @@ func riemannIndex(t *testing.T, c *client.Client, newest map[string]int64) {
 		}
 		indexed[e.Host] = e.Metric
 	}
-	if len(x.Events) != len(newest) || !maps.Equal(indexed, newest) {
-		t.Errorf("the index has %d events, the newest are %v, want %v", len(x.Events), indexed, newest)
-	}
+	return indexed
 }
 
 // riemannClient sends numbered events.
