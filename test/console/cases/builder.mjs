@@ -363,7 +363,7 @@ async function twoPages(t) {
   const card = page.getByRole("region", { name: "It was changed elsewhere" });
   await card.getByText("has stored version 2 of b-two").waitFor();
   t.equal((await get(t, "/triggers/b-two")).text, "b_used", "the stored text");
-  t.ok(await card.locator("ins").first().isVisible(), "the difference");
+  await card.locator("ins").first().waitFor(); // the difference
   await t.axe("a trigger that was changed elsewhere");
   await t.picture("builder-conflict");
   await button(t, "Take the stored one").click();
