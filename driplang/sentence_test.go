@@ -47,26 +47,10 @@ var sentences = []string{
 	"A THEN (NOT B) THEN (NOT (C THEN D)) THEN ((E THEN F) AND NOT G) THEN H", `count(a."b c"[u."v w".z >= -1.5]) >= 2`,
 }
 
-var documented = regexp.MustCompile("(?m)^\\| (?:[^|`]+ \\| )?`([^`]+)`")
-
 // TestSentences compares the sentences with the golden file, which a person has read for sense. -update
 // rewrites it.
 func TestSentences(t *testing.T) {
-	list := slices.Clone(sentences)
-	for _, c := range driplangtest.Cases(t) {
-		list = append(list, c.Expr)
-	}
-	for _, name := range []string{"../docs/guide/driplang.md", "../docs/reference/driplang.md"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range documented.FindAllStringSubmatch(string(text), -1) {
-			if strings.ContainsAny(row[1], " [") { // else a property or header
-				list = append(list, row[1])
-			}
-		}
-	}
+	list := slices.Concat(sentences, driplangtest.Documented(t, ".."))
 	var b strings.Builder
 	seen := map[string]bool{}
 	for _, text := range list {

@@ -25,26 +25,10 @@ var shown = []string{
 	`payment[ok = true] THEN (NOT payment[ok = true] WITHIN 30 days)`, "A THEN (B AND NOT B)", "A THEN ((B AFTER 3h) AND NOT (B WITHIN 2h))", "count(x) >= 100",
 }
 
-var documented = regexp.MustCompile("(?m)^\\| (?:[^|`]+ \\| )?`([^`]+)`")
-
 // expressions returns those of the cases and documents, without duplicates.
 func expressions(t *testing.T) (list []driplang.Expr) {
 	t.Helper()
-	texts := slices.Clone(shown)
-	for _, c := range driplangtest.Cases(t) {
-		texts = append(texts, c.Expr)
-	}
-	for _, name := range []string{"../../docs/guide/driplang.md", "../../docs/reference/driplang.md"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range documented.FindAllStringSubmatch(string(text), -1) {
-			if strings.ContainsAny(row[1], " [") { // else a property or header
-				texts = append(texts, row[1])
-			}
-		}
-	}
+	texts := slices.Concat(shown, driplangtest.Documented(t, "../.."))
 	seen := map[string]bool{}
 	for _, text := range texts {
 		if e, err := driplang.Parse(text); err == nil && !seen[e.String()] {

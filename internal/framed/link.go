@@ -249,14 +249,14 @@ func (l *link) next(ctx context.Context) (n int, err error) {
 		l.s.o.Port.FoundTLS(l.c.RemoteAddr())
 		return 0, errDone
 	}
-	length := int32(binary.BigEndian.Uint32(head))
-	if length < 0 && l.s.o.Unsigned {
-		return math.MaxInt32, nil
+	length := int64(int32(binary.BigEndian.Uint32(head)))
+	if l.s.o.Unsigned {
+		length = int64(binary.BigEndian.Uint32(head))
 	}
-	if int(length) < l.s.o.HeadBytes {
+	if length < int64(l.s.o.HeadBytes) {
 		return 0, fmt.Errorf("request of %d bytes: want at least %d", length, l.s.o.HeadBytes)
 	}
-	return int(length), nil
+	return int(min(length, math.MaxInt)), nil // int may have 32 bits
 }
 
 // muteCheck is how often a muted connection is checked.

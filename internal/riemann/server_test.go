@@ -165,7 +165,7 @@ func TestHostileMessages(t *testing.T) {
 		if a := p.receive(); !a.ok {
 			t.Errorf("%+v", a)
 		}
-		if a := p.receive(); a.ok || !strings.Contains(a.fault, "limit 1048576") {
+		if a := p.receive(); a.ok || a.fault != fmt.Sprintf("message of %d bytes, limit 1048576", length) {
 			t.Errorf("a length of %d: %+v", length, a)
 		}
 		p.ended()

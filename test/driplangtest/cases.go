@@ -3,6 +3,9 @@ package driplangtest
 import (
 	_ "embed"
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,4 +100,27 @@ func Instant(t testing.TB, text string) time.Time {
 		at = at.Add(time.Duration(n) * per)
 	}
 	return at
+}
+
+var documented = regexp.MustCompile("(?m)^\\| (?:[^|`]+ \\| )?`([^`]+)`")
+
+// Documented returns the texts of the cases and of the tables in the documents about the language, valid
+// ones and others. root is the folder of the repository.
+func Documented(t testing.TB, root string) (texts []string) {
+	t.Helper()
+	for _, c := range Cases(t) {
+		texts = append(texts, c.Expr)
+	}
+	for _, name := range []string{"docs/guide/driplang.md", "docs/reference/driplang.md"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range documented.FindAllStringSubmatch(string(text), -1) {
+			if strings.ContainsAny(row[1], " [") { // else a property or header
+				texts = append(texts, row[1])
+			}
+		}
+	}
+	return texts
 }

@@ -82,7 +82,7 @@ async function templates(t) {
   t.equal((await t.api("GET", "/triggers/b-open")).status, 404, "an unfinished trigger");
 }
 
-/** text: boxes and text are one expression. A text that nobody changes stays as it is. */
+/** text: boxes and text are one expression. A text stays as it is until it is changed. */
 async function text(t) {
   const { page } = t;
   t.allow(/400/);

@@ -13,7 +13,7 @@ export interface Base extends Start { trigger?: Trigger; settings: Settings }
 /** Work is what a person has done. typed: a text that is not an expression yet. begun: a template was chosen. */
 export interface Work { base: Base; settings: Settings; typed?: string; begun: boolean }
 
-/** put stores a trigger in place of another one, if nobody has changed that; or a new one, if there is none. Errors: Problem. */
+/** put stores a trigger in place of another one, if that was not changed; or a new one, if there is none. Errors: Problem. */
 export function put(id: string, spec: Spec, old?: Trigger): Promise<Stored> {
   return call<Stored>("PUT", at`/triggers/${id}`, { body: spec, headers: old ? { "If-Match": `"${old.tag}"` } : { "If-None-Match": "*" } });
 }
