@@ -47,14 +47,14 @@ func TestRiemannEventsExpireOnceOverKills(t *testing.T) {
 		var e struct {
 			Event, ID string
 			Entity    string `json:"entity_id"`
-			Data      struct{ State string }
+			Data      struct{ Service, State string }
 		}
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		if e.Data.State == "expired" {
 			expired[e.Entity]++
-			if e.Event != "load" || !strings.HasPrefix(e.ID, "riemann-expired-") {
+			if e.Event != "expired" || e.Data.Service != "load" || !strings.HasPrefix(e.ID, "riemann-expired-") {
 				t.Errorf("%s", line)
 			}
 		}

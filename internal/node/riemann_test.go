@@ -4,8 +4,13 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/riemann/index"
 	"github.com/sebbroker/seb/internal/riemann/query"
@@ -152,4 +157,48 @@ func TestRiemannIndexContinues(t *testing.T) {
 	if o.RiemannTopic = ""; open(t, o).Riemann() != nil {
 		t.Error("an index without a topic")
 	}
+}
+
+// TestASilentHostFiresOnce: the expired record of a heartbeat is no heartbeat, so the trigger that waits
+// for one fires a minute after the last one, once. Another trigger fires at the expiry.
+func TestASilentHostFiresOnce(t *testing.T) {
+	dir := t.TempDir()
+	// Packages must create their cached values outside the bubble.
+	if _, err := state.DecodeSnapshot(state.EncodeSnapshot(state.Genesis(record.NewID(), 0))); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		clock := func() log.Reading { return log.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().UnixMicro()} }
+		n := open(t, Options{Store: objstore.NewMemory(), DataDir: dir, BatchWait: BatchNone, RiemannTopic: "riemann", Clocks: clock})
+		newRiemannTopic(t, n)
+		for id, text := range map[string]string{
+			"silent": "heartbeat THEN (NOT heartbeat WITHIN 60 seconds)", "expired": `expired[service = "heartbeat"]`,
+		} {
+			expr, err := driplang.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr, Topic: "riemann", Fire: rule.OnReset}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var last time.Time
+		for range 5 {
+			time.Sleep(20 * time.Second)
+			last = time.Now()
+			riemannEvent(t, n, "web1", "heartbeat", `{"ttl":30}`)
+		}
+		time.Sleep(time.Hour)
+		list, err := n.Triggers().Firings(t.Context(), trigger.FiringQuery{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := map[string]time.Duration{}
+		for _, x := range list {
+			after[x.Trigger] = time.UnixMilli(x.At).Sub(last).Round(time.Second)
+		}
+		if len(list) != 2 || after["silent"] != time.Minute || after["expired"] != 30*time.Second {
+			t.Errorf("%d firings, %v after the last heartbeat", len(list), after)
+		}
+	})
 }

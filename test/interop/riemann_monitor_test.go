@@ -101,7 +101,43 @@ func TestRiemannMonitor(t *testing.T) {
 			t.Errorf("%s sent %d messages, want 1", name, n)
 		}
 	}
+	silentAfter(t, api(), "uptime/uptime", 4*time.Second)
 	report(t, "collectd", "a full disk and a silent host, once each over kill -9", time.Since(begin))
+}
+
+// silentAfter checks that the trigger silent fired once, a time after the last event of a service. The
+// expired record of that event does not count as one.
+func silentAfter(t *testing.T, c *client.Client, service string, want time.Duration) {
+	t.Helper()
+	var last time.Time
+	sebtest.Eventually(t, "the last "+service+" has expired", func() (expired bool) {
+		for r, err := range c.Records(t.Context(), "riemann", client.ReadOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var e struct {
+				Event string
+				Data  struct{ Service string }
+			}
+			if err := json.Unmarshal(r.Value, &e); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case e.Event == service:
+				last, expired = time.UnixMilli(r.Timestamp), false
+			case e.Event == "expired" && e.Data.Service == service:
+				expired = true
+			}
+		}
+		return expired
+	})
+	list, _, err := c.Firings(t.Context(), client.FiringQuery{Trigger: "silent", Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || list[0].At.Sub(last) != want {
+		t.Errorf("the firings of silent are %+v, want one %s after %s", list, want, last)
+	}
 }
 
 // collectdMonitor makes every disk critical.

@@ -73,14 +73,26 @@ func (w *worker) untilDue(ctx context.Context, now time.Time) (time.Duration, er
 	return min(max(time.UnixMilli(due+clockStep).Sub(now), time.Millisecond), follow.Idle), nil
 }
 
+// expiredName is the name of an expired record as an event. It is not the service, because a trigger
+// that waits for the next event of a service must not take its expiry for one.
+const expiredName = "expired"
+
+// expiredData is the data of an expired record. No event of a Riemann client that has the name
+// expiredName has a member "service".
+type expiredData struct {
+	Service string  `json:"service"`
+	State   string  `json:"state"` // stateExpired
+	TTL     float64 `json:"ttl"`   // that has passed, in seconds
+}
+
 // expiredRecord returns the record that expires an event. Its ID makes it the only one that
 // triggers count.
 func (e *entry) expiredRecord() record.Record {
 	host, service := splitKey(e.key)
 	at := time.UnixMilli(e.due).UTC()
-	value, _ := json.Marshal(&rule.Event{ // texts and a time have no error
-		Name: string(service), EntityID: string(host), ID: expiredPrefix + strconv.FormatInt(e.offset, 10),
-		Data: json.RawMessage(`{"state":"` + stateExpired + `"}`), OccurredAt: &at,
+	data, _ := json.Marshal(expiredData{string(service), stateExpired, float64(e.due-e.at) / 1000})
+	value, _ := json.Marshal(&rule.Event{ // texts, a number and a time have no error
+		Name: expiredName, EntityID: string(host), ID: expiredPrefix + strconv.FormatInt(e.offset, 10), Data: data, OccurredAt: &at,
 	})
 	return record.Record{Key: host, Value: value}
 }

@@ -121,6 +121,48 @@ func TestLateExpiredRecord(t *testing.T) {
 	same(t, "its own record", ask(t, x, "true"))
 }
 
+// TestExpiredRecord: an expired record is no event of its service. A client's service "expired" has
+// events and expired records of its own.
+func TestExpiredRecord(t *testing.T) {
+	timed(t, func(t *testing.T) {
+		l := newLog(1)
+		b := l.broker()
+		l.elect(b)
+		x := open(t, b, "")
+		l.post(0, `a s {"ttl":0.5,"state":"ok"}`, `a expired {"ttl":3}`)
+		pass(time.Second)
+		got, err := l.Read(t.Context(), l.topic, 0, 2, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r record.Reader
+		r.Reset(got.Parts[0], 2)
+		if !r.Next() {
+			t.Fatal(r.Err())
+		}
+		same(t, "the record", []string{string(r.Record().Key), string(r.Record().Value)}, "a",
+			`{"event":"expired","entity_id":"a","data":{"service":"s","state":"expired","ttl":0.5},"id":"riemann-expired-0","occurred_at":"2000-01-01T00:00:00.5Z"}`)
+		same(t, "the other service", ask(t, x, "true"), `a expired {"ttl":3}`)
+		pass(time.Minute)
+		same(t, "the expired records", l.expired(), `a s riemann-expired-0 00:00:00`, `a expired riemann-expired-1 00:00:03`)
+		same(t, "the events in the end", ask(t, x, "true"))
+	})
+}
+
+// TestExpiredRecordNamedLikeItsService: the event name of an expired record was its service.
+func TestExpiredRecordNamedLikeItsService(t *testing.T) {
+	l := newLog(1)
+	x := open(t, l.broker(), "")
+	l.post(0, `a s {}`, `a expired {}`, `b s {}`)
+	for i, service := range []string{"s", expiredName} {
+		value := fmt.Sprintf(`{"event":%q,"entity_id":"a","id":"riemann-expired-%d","data":{"state":"expired"}}`, service, i)
+		l.mu.Lock()
+		l.appendLocked(0, []record.Record{{Key: []byte("a"), Value: []byte(value)}})
+		l.mu.Unlock()
+	}
+	same(t, "events", ask(t, x, "true"), `b s {}`)
+}
+
 func TestBrokerThatWasDown(t *testing.T) {
 	timed(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "riemann.db")

@@ -256,14 +256,14 @@ func (f *file) remove(ctx context.Context, key []byte, size int64) error {
 // overdue returns up to limit entries with a deadline of at most due, earliest first, without their
 // data.
 func (f *file) overdue(ctx context.Context, due int64, limit int) (list []entry, err error) {
-	rows, err := f.w.QueryContext(ctx, "SELECT key, part, off, due FROM entry WHERE due <= ? ORDER BY due LIMIT ?", due, limit)
+	rows, err := f.w.QueryContext(ctx, "SELECT key, part, off, at, due FROM entry WHERE due <= ? ORDER BY due LIMIT ?", due, limit)
 	if err != nil {
 		return nil, localdb.Classify(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var e entry
-		if err := rows.Scan(&e.key, &e.part, &e.offset, &e.due); err != nil {
+		if err := rows.Scan(&e.key, &e.part, &e.offset, &e.at, &e.due); err != nil {
 			return nil, localdb.Classify(err)
 		}
 		list = append(list, e)

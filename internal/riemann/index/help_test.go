@@ -221,7 +221,7 @@ func (l *fakeLog) post(part uint32, events ...string) {
 	l.appendLocked(part, recs)
 }
 
-// expired returns the expired records of the log: "host service id".
+// expired returns the expired records of the log: "host service id time".
 func (l *fakeLog) expired() (list []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,8 +230,12 @@ func (l *fakeLog) expired() (list []string) {
 			var r record.Reader
 			for r.Reset(b, 0); r.Next(); {
 				e, err := rule.ParseEvent(r.Record().Key, r.Record().Value)
-				if err == nil && e.ID != "" {
-					list = append(list, fmt.Sprintf("%s %s %s %s", e.EntityID, e.Name, e.ID, e.OccurredAt.Format(time.TimeOnly)))
+				if err == nil && e.Name == expiredName && e.ID != "" {
+					var data expiredData
+					if err := json.Unmarshal(e.Data, &data); err != nil {
+						panic(err)
+					}
+					list = append(list, fmt.Sprintf("%s %s %s %s", e.EntityID, data.Service, e.ID, e.OccurredAt.Format(time.TimeOnly)))
 				}
 			}
 		}

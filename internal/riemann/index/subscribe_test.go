@@ -45,7 +45,7 @@ func TestSubscription(t *testing.T) {
 		same(t, "new events, also those that are replaced", took(t, s),
 			`{"host":"b","service":"s","time":"2000-01-01T00:00:00.000Z","metric":6,"rack":"r"}`, `{"host":"b","service":"s","time":"2000-01-01T00:00:00.000Z","metric":7}`)
 		pass(4 * time.Second)
-		same(t, "an expired event", took(t, s), `{"host":"a","service":"s","time":"2000-01-01T00:00:03.000Z","state":"expired"}`)
+		same(t, "an expired event", took(t, s), `{"host":"a","service":"s","time":"2000-01-01T00:00:03.000Z","state":"expired","ttl":3}`)
 	})
 }
 

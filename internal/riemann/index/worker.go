@@ -221,6 +221,8 @@ func (w *worker) apply(ctx context.Context, p *piece, r *record.Record, stamped 
 	if w.event.expired() {
 		c.gone = true
 		if of, ok := expires(e.ID); ok {
+			key = keyOf(nil, e.EntityID, string(w.event.Field("service").Text))
+			c.key = key
 			at, there, err := w.current(ctx, key, p.changes)
 			if err != nil || !there || at.part != p.part || at.offset != of {
 				return err
