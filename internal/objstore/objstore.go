@@ -133,6 +133,20 @@ type Fragile interface {
 	BrokenBy() error
 }
 
+// ErrUnsuitable: a journal is not possible here. It is no verdict about an object.
+var ErrUnsuitable = errors.New("the store cannot keep a journal")
+
+// Journaler is implemented by stores that can keep the objects of a folder in a journal (disk).
+type Journaler interface {
+	// Own claims a folder that holds no object yet. From then on Put appends its objects to a
+	// journal of this store, and a Put of another process first ends that journal. nil: the claim
+	// is durable. After an error the folder is unchanged or claimed. Put works in both cases; only
+	// after ErrRefused it is refused as well.
+	// Errors: ErrExists (the folder has objects or another claim), ErrUnsuitable (the file system
+	// or the spec does not allow journals), ErrNoVerdict, ErrRefused.
+	Own(ctx context.Context, folder string) error
+}
+
 // Clocked is implemented by stores that report their time (S3: the Date header of responses).
 type Clocked interface {
 	// ClockSkew is local time minus the store's, by the newest response; ok is false before the
