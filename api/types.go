@@ -186,6 +186,8 @@ type Status struct {
 	Lag    LagStatus    `json:"lag"`
 	// Kafka is absent without a listener for Kafka clients.
 	Kafka *KafkaStatus `json:"kafka,omitempty"`
+	// Riemann is absent without a listener for Riemann clients.
+	Riemann *RiemannStatus `json:"riemann,omitempty"`
 	// Warnings are conditions for an operator to check, one sentence each.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -212,6 +214,37 @@ type MemoryStatus struct {
 type KafkaStatus struct {
 	Address string `json:"address"` // host:port for clients
 	TLS     bool   `json:"tls,omitempty"`
+}
+
+// RiemannStatus is the endpoint for Riemann clients. An address is absent without its listener. Counts
+// are since the start of the broker.
+type RiemannStatus struct {
+	Address    string `json:"address,omitempty"` // host:port
+	TLS        bool   `json:"tls,omitempty"`
+	UDPAddress string `json:"udp_address,omitempty"`
+	WebAddress string `json:"web_address,omitempty"` // of subscriptions
+	WebTLS     bool   `json:"web_tls,omitempty"`
+	// Topic is absent if the client may not describe it.
+	Topic            string             `json:"topic,omitempty"`
+	Connections      int                `json:"connections"`
+	Events           uint64             `json:"events"` // stored
+	MessagesRefused  uint64             `json:"messages_refused"`
+	Datagrams        uint64             `json:"datagrams"`
+	DatagramsDropped uint64             `json:"datagrams_dropped"` // on Linux with those of the kernel
+	Index            RiemannIndexStatus `json:"index"`
+}
+
+// RiemannIndexStatus is the index of Riemann events.
+type RiemannIndexStatus struct {
+	Events        int64 `json:"events"`
+	Bytes         int64 `json:"bytes"`
+	Subscriptions int64 `json:"subscriptions"`
+	// LagRecords is the number of records of the topic that the index has not read. LagSeconds is an
+	// upper bound on the age of the oldest of them.
+	LagRecords int64   `json:"lag_records"`
+	LagSeconds float64 `json:"lag_seconds"`
+	// Unavailable is the reason why queries fail; absent if they do not.
+	Unavailable string `json:"unavailable,omitempty"`
 }
 
 // LagStatus describes unprocessed records.

@@ -84,6 +84,8 @@ var wire = []any{
 	api.StoreStatus{},
 	api.MemoryStatus{},
 	api.KafkaStatus{},
+	api.RiemannStatus{},
+	api.RiemannIndexStatus{},
 	api.LagStatus{},
 	api.GroupLag{},
 	api.HistoryStart{},

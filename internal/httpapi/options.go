@@ -87,6 +87,8 @@ type Options struct {
 	Warnings func() []string
 	// Kafka returns the listener for Kafka clients, for GET /status; nil without one.
 	Kafka func() *api.KafkaStatus
+	// RiemannStatus returns the endpoint for Riemann clients, for GET /status; nil without one.
+	RiemannStatus func() *api.RiemannStatus
 
 	// Connections bounds the connections that are served at once. A further one replaces a
 	// connection without a request, after KeepIdle if that had an authorized request. Otherwise it

@@ -25,8 +25,8 @@ import (
 const (
 	// memoryWarning is the part of the memory limit above which GET /status warns.
 	memoryWarning = 0.9
-	// triggerLagWarning is the lag of triggers above which it warns.
-	triggerLagWarning = time.Minute
+	// lagWarning is the lag of triggers, and of the index of Riemann events, above which it warns.
+	lagWarning = time.Minute
 )
 
 // getStatus answers what an operator looks at first. It makes no request to the store.
@@ -67,7 +67,7 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 	if e := a.o.Triggers; e != nil {
 		lag := e.LagTime()
 		s.Lag.TriggerRecords, s.Lag.TriggerSeconds = e.Lag(), lag.Seconds()
-		if lag > triggerLagWarning {
+		if lag > lagWarning {
 			warn("triggers are %v behind", lag.Round(time.Second))
 		}
 		if s, err := e.SecretsState(); err == nil && s.Locked > 0 {
@@ -76,6 +76,20 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 	}
 	if a.o.Kafka != nil {
 		s.Kafka = a.o.Kafka()
+	}
+	if a.o.RiemannStatus != nil {
+		s.Riemann = a.o.RiemannStatus()
+	}
+	if r := s.Riemann; r != nil {
+		if !by.Allow(access.Describe, access.Topic, r.Topic) {
+			r.Topic = ""
+		}
+		if lag := time.Duration(r.Index.LagSeconds * float64(time.Second)); lag > lagWarning {
+			warn("the index of Riemann events is %v behind", lag.Round(time.Second))
+		}
+		if r.Index.Unavailable != "" {
+			warn("%s", r.Index.Unavailable)
+		}
 	}
 	if a.o.Warnings != nil {
 		s.Warnings = append(s.Warnings, a.o.Warnings()...)

@@ -113,6 +113,17 @@ func (s *Server) open(c net.Conn, _ func()) framed.Session {
 	return &session{client: client{Server: s, remote: c.RemoteAddr().String()}, secured: secured}
 }
 
+// Counts are numbers since the start, without Connections, which are open now.
+type Counts struct {
+	Connections                         int
+	Events, Refused, Datagrams, Dropped uint64 // events stored, messages refused, datagrams received and dropped
+}
+
+// Counts returns what the server has done.
+func (s *Server) Counts() Counts {
+	return Counts{s.conns.Connections(), s.met.stored.Get(), s.met.refused.Get(), s.met.datagrams.Get(), s.met.dropped.Get()}
+}
+
 // watch counts events that were acknowledged and then not stored. A ticket always ends: at the
 // latest when the broker closes.
 func (s *Server) watch() {

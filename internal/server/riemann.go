@@ -8,6 +8,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/riemann"
@@ -145,6 +146,30 @@ func (s *Server) RiemannAddress() string { return s.riemann.address() }
 
 // RiemannDatagrams returns the host:port for datagrams of Riemann clients; "" if there is none.
 func (s *Server) RiemannDatagrams() string { return s.riemann.datagramAddress() }
+
+// riemannStatus describes the endpoint for Riemann clients for GET /status; nil without a listener.
+func (s *Server) riemannStatus() *api.RiemannStatus {
+	x := s.node.Riemann()
+	if x == nil {
+		return nil
+	}
+	r := &api.RiemannStatus{
+		Address: s.RiemannAddress(), UDPAddress: s.RiemannDatagrams(), WebAddress: s.RiemannWebAddress(), Topic: x.Topic(),
+	}
+	r.TLS, r.WebTLS = r.Address != "" && s.ports.riemann.Secure(), r.WebAddress != "" && s.ports.riemannWeb.Secure()
+	if s.riemann != nil {
+		c := s.riemann.server.Counts()
+		r.Connections, r.Events, r.MessagesRefused, r.Datagrams, r.DatagramsDropped = c.Connections, c.Events, c.Refused, c.Datagrams, c.Dropped
+	}
+	i := x.Status()
+	r.Index = api.RiemannIndexStatus{
+		Events: i.Entries, Bytes: i.Bytes, Subscriptions: i.Subscribers, LagRecords: i.LagRecords, LagSeconds: i.LagTime.Seconds(),
+	}
+	if i.Err != nil {
+		r.Index.Unavailable = i.Err.Error()
+	}
+	return r
+}
 
 // checkRiemannTopic checks the name of the topic of Riemann clients, which must be no topic of Seb.
 func (s *Server) checkRiemannTopic() error {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/test/sebtest"
@@ -76,6 +77,61 @@ func TestRiemann(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", s.RiemannAddress()); err == nil {
 		t.Error("the listener exists")
+	}
+}
+
+// TestRiemannStatus: GET /status shows listeners, events and the index, but no topic that the client may
+// not describe.
+func TestRiemannStatus(t *testing.T) {
+	t.Parallel()
+	cfg := settings(t, "mem:")
+	cfg.Riemann.Listen, cfg.Riemann.UDP, cfg.Riemann.WebListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	s := start(t, cfg)
+	root := connect(t, s)
+	c, err := net.Dial("tcp", s.RiemannAddress())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if ok, answer, err := riemannAsk(c, riemannEvent); !ok || err != nil {
+		t.Fatalf("%q %v", answer, err)
+	}
+	if ok, _, err := riemannAsk(c, []byte{0xff}); ok || err != nil {
+		t.Fatalf("a broken message: %t, %v", ok, err)
+	}
+	d, err := net.Dial("udp", s.RiemannDatagrams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := d.Write([]byte{0xff}); err != nil {
+		t.Fatal(err)
+	}
+	want := api.RiemannStatus{
+		Address: s.RiemannAddress(), UDPAddress: s.RiemannDatagrams(), WebAddress: s.RiemannWebAddress(), Topic: "riemann",
+		Connections: 1, Events: 1, MessagesRefused: 1, Datagrams: 1, DatagramsDropped: 1, Index: api.RiemannIndexStatus{Events: 1, Bytes: 69},
+	}
+	var got client.Status
+	sebtest.Eventually(t, "the status has the events", func() bool {
+		if got, err = root.Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return got.Riemann != nil && *got.Riemann == want && len(got.Warnings) == 0
+	})
+	made, err := root.CreateToken(t.Context(), client.TokenSpec{ID: "ops", Rules: []client.Rule{{Resource: "metrics", Pattern: "metrics", Operation: "describe"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops, err := client.New(s.URL(), client.Options{APIKey: made.Secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ops.Close()
+	if got, err = ops.Status(t.Context()); err != nil || got.Riemann == nil || got.Riemann.Topic != "" || got.Riemann.Events != 1 {
+		t.Errorf("without a right to the topic: %+v, %v", got.Riemann, err)
+	}
+	if got, err = connect(t, start(t, settings(t, "mem:"))).Status(t.Context()); err != nil || got.Riemann != nil {
+		t.Errorf("without a listener: %+v, %v", got.Riemann, err)
 	}
 }
 

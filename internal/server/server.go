@@ -281,7 +281,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
 		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Fsck: s.fsck, Latency: &s.latency, Cost: s.cost,
-		Console: s.consoleFiles(), Kafka: s.kafkaStatus,
+		Console: s.consoleFiles(), Kafka: s.kafkaStatus, RiemannStatus: s.riemannStatus,
 	})
 	if err != nil {
 		return err

@@ -84,6 +84,7 @@ func splitKey(key []byte) (host, service []byte) {
 type cursor struct {
 	next   int64
 	origin record.ID
+	time   int64 // append time before next, ms; 0: not read since the start. Not in the file
 }
 
 // file is the open file. Only the worker writes to it.

@@ -98,6 +98,8 @@ type Index struct {
 	fileLock sync.RWMutex  // a query holds it shared
 	file     *file         // nil while none is open
 
+	busy atomic.Int64 // start of the current turn of the worker (ms); 0: none
+
 	mu     sync.Mutex // guards the fields below
 	pub    progress
 	err    error         // why no file is open
@@ -107,8 +109,9 @@ type Index struct {
 
 // progress is what the worker publishes. It is immutable.
 type progress struct {
-	topic record.ID // zero: the topic does not exist
-	next  []int64   // by partition
+	topic  record.ID // zero: the topic does not exist
+	next   []int64   // by partition
+	behind int64     // append time (ms) up to which all records were read; 0: all were read, or unknown
 }
 
 // Open returns an index that follows the log until Close. It creates the file when the topic

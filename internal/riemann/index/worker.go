@@ -49,7 +49,7 @@ func (w *worker) Close() { w.shut(ErrClosed) }
 
 // Failed closes the file after any error, because the counts in memory may be ahead of it.
 func (w *worker) Failed(err error, _ bool) {
-	w.shut(errors.Join(ErrUnavailable, err))
+	w.shut(fmt.Errorf("%w: %w", ErrUnavailable, err))
 	if errors.Is(err, localdb.ErrDamaged) {
 		w.met.rebuilds.Inc()
 		w.opt.Logger.Warn("rebuilding the index of Riemann events from the log", "path", w.opt.Path, "err", err)
@@ -58,6 +58,8 @@ func (w *worker) Failed(err error, _ bool) {
 
 // Work is a turn of the loop.
 func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
+	w.busy.Store(w.opt.Now().UnixMilli())
+	defer w.busy.Store(0)
 	w.mu.Lock()
 	broken := w.broken
 	w.mu.Unlock()
@@ -91,7 +93,7 @@ func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	w.published(len(pos.Topics[0]))
+	w.published(&pos)
 	switch {
 	case more:
 		return 0, nil
@@ -101,11 +103,15 @@ func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	return w.expire(ctx, &pos)
 }
 
-// published publishes the positions and sizes of the file.
-func (w *worker) published(partitions int) {
-	p := progress{topic: w.f.topic, next: make([]int64, partitions)}
+// published publishes how much of a position the file has, and its sizes.
+func (w *worker) published(pos *follow.Position) {
+	spans := pos.Topics[0]
+	p := progress{topic: w.f.topic, next: make([]int64, len(spans))}
 	for i := range p.next {
-		p.next[i] = w.f.cursors[uint32(i)].next
+		c := w.f.cursors[uint32(i)]
+		if p.next[i] = c.next; max(c.next, spans[i].Start) < spans[i].Next && (p.behind == 0 || c.time < p.behind) {
+			p.behind = c.time
+		}
 	}
 	w.publish(p, nil)
 	w.met.entries.Store(w.f.entries)
@@ -142,6 +148,7 @@ type change struct {
 type piece struct {
 	part    uint32
 	next    int64 // the offset after it
+	time    int64 // append time of its last batch, ms
 	size    int   // of its records
 	changes map[string]*change
 	order   []string // the keys of changes, in the order of the log
@@ -170,7 +177,7 @@ func (w *worker) piece(ctx context.Context, part uint32, span follow.Span) error
 	if p.next == w.f.cursors[part].next {
 		return nil // no batch after all
 	}
-	c := cursor{next: p.next, origin: w.opt.Log.Origin(w.f.topic, part, p.next-1)}
+	c := cursor{next: p.next, time: p.time, origin: w.opt.Log.Origin(w.f.topic, part, p.next-1)}
 	if err := w.f.update(ctx, func(ctx context.Context) error { return w.write(ctx, p, c) }); err != nil {
 		return err
 	}
@@ -182,6 +189,9 @@ func (w *worker) piece(ctx context.Context, part uint32, span follow.Span) error
 // batch applies the records of a batch, or as many of them as fit into the piece.
 func (w *worker) batch(ctx context.Context, p *piece, batch record.Batch, span follow.Span) error {
 	stamped := batch.Attributes()&record.AttrLogAppendTime != 0
+	if stamped {
+		p.time = batch.MaxTimestamp()
+	}
 	for w.reader.Reset(batch, span.Start); w.reader.Next() && w.reader.Offset() < span.Next; {
 		r := w.reader.Record()
 		if err := w.apply(ctx, p, r, stamped); err != nil {
