@@ -341,26 +341,31 @@ func earlier(a, b time.Time) time.Time {
 
 // finish answers requests in order until the queue is closed.
 func (l *link) finish(ctx context.Context) {
-	failed := false
+	alive := true
 	for p := range l.queue {
-		if !failed {
-			failed = !l.answer(ctx, p)
-			if failed {
-				l.end()
-				_ = l.c.Close()
-			}
-		}
-		if p.frame != nil {
-			p.frame.Release()
-		}
-		l.queued.Add(-p.size)
-		l.active.Store(l.s.clock())
-		l.count.Add(-1)
-		select {
-		case l.room <- struct{}{}:
-		default:
-		}
+		alive = l.complete(ctx, p, alive)
 	}
+}
+
+// complete answers a request, if the connection is alive, and frees it. It reports whether the
+// connection is still alive.
+func (l *link) complete(ctx context.Context, p pending, alive bool) bool {
+	if alive && !l.answer(ctx, p) {
+		alive = false
+		l.end()
+		_ = l.c.Close()
+	}
+	if p.frame != nil {
+		p.frame.Release()
+	}
+	l.queued.Add(-p.size)
+	l.active.Store(l.s.clock())
+	l.count.Add(-1)
+	select {
+	case l.room <- struct{}{}:
+	default:
+	}
+	return alive
 }
 
 // answer finishes one request. It returns false if the connection must end.

@@ -98,18 +98,8 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 		_ = c.Close()
 		return
 	}
-	l := &link{
-		s: s, c: c, cut: c.Close, since: time.Now(),
-		queue: make(chan pending, s.o.QueueRequests), room: make(chan struct{}, 1),
-	}
-	if tcp, ok := c.(*net.TCPConn); ok && s.o.Port.Secure() {
-		l.tls = s.o.Port.Server(tcp)
-		l.c, l.cut = l.tls, l.tls.Cut
-	}
-	l.r = bufio.NewReaderSize(l.c, readerBytes)
-	l.session = s.o.Open(l.c, func() { _ = l.cut() })
+	l := s.newLink(c)
 	ctx, l.end = context.WithCancel(ctx)
-	l.active.Store(s.clock())
 	s.links[l] = struct{}{}
 	s.serving.Add(1)
 	s.mu.Unlock()
@@ -129,6 +119,22 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 		default:
 		}
 	}()
+}
+
+// newLink creates a connection. The caller sets end.
+func (s *Server) newLink(c net.Conn) *link {
+	l := &link{
+		s: s, c: c, cut: c.Close, since: time.Now(),
+		queue: make(chan pending, s.o.QueueRequests), room: make(chan struct{}, 1),
+	}
+	if tcp, ok := c.(*net.TCPConn); ok && s.o.Port.Secure() {
+		l.tls = s.o.Port.Server(tcp)
+		l.c, l.cut = l.tls, l.tls.Cut
+	}
+	l.r = bufio.NewReaderSize(l.c, readerBytes)
+	l.session = s.o.Open(l.c, func() { _ = l.cut() })
+	l.active.Store(s.clock())
+	return l
 }
 
 // unauthenticatedGrace is the time for which an unauthenticated connection keeps its slot. A flood

@@ -9,14 +9,13 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
 // Options configure New. A zero field means its default.
 type Options struct {
 	// Auth authenticates clients and decides what they may do. Required.
-	Auth *auth.Authority
+	Auth Authority
 	// Token is the token with which clients without a certificate act. "": the root key, of which
 	// the listener only uses the rights to write Topic and to read the index.
 	Token string
@@ -40,6 +39,8 @@ type Options struct {
 	AckTimeout time.Duration
 	// Idle and Step are those of framed.Options: 1 h, 15 s.
 	Idle, Step time.Duration
+	// Now is the clock for timestamps of records: nil is time.Now.
+	Now func() time.Time
 	// Logger: nil discards. Metrics: nil creates a set.
 	Logger  *slog.Logger
 	Metrics *metrics.Set
@@ -77,5 +78,8 @@ func (o Options) withDefaults() Options {
 	o.MessageMax = cmp.Or(o.MessageMax, DefaultMessageMax)
 	o.AckTimeout = cmp.Or(o.AckTimeout, time.Minute)
 	o.Idle = cmp.Or(o.Idle, time.Hour)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	return o
 }

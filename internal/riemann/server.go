@@ -18,7 +18,7 @@ import (
 
 // Server serves Riemann clients of one broker. Its methods may be called concurrently.
 type Server struct {
-	b     *broker.Broker
+	b     Log
 	o     Options
 	log   *slog.Logger
 	conns *framed.Server
@@ -27,9 +27,9 @@ type Server struct {
 	produceClass, fetchClass *budget.Class
 	messageMax               int
 
-	unwatched chan *broker.Ticket // of events that are acknowledged before they are stored
-	watching  sync.WaitGroup      // goroutine of watch
-	inFlight  atomic.Int64        // bytes of the records that are not stored yet, without those of datagrams
+	unwatched chan Ticket    // of events that are acknowledged before they are stored
+	watching  sync.WaitGroup // goroutine of watch
+	inFlight  atomic.Int64   // bytes of the records that are not stored yet, without those of datagrams
 	closed    sync.Once
 	warned    atomic.Int64 // Unix time of the last line of warnTooLarge, in ns
 
@@ -60,12 +60,21 @@ const (
 
 // New returns the Riemann front end of b. The caller calls Close, and closes b after Drain.
 func New(b *broker.Broker, o Options) (*Server, error) {
+	s, err := newServer(brokerLog{b}, o)
+	if err != nil {
+		return nil, err
+	}
+	s.watching.Go(s.watch)
+	return s, nil
+}
+
+func newServer(b Log, o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("riemann: %w", err)
 	}
 	s := &Server{
 		b: b, o: o.withDefaults(), produceClass: b.Budget().Class(budget.Produce), fetchClass: b.Budget().Class(budget.Fetch),
-		unwatched: make(chan *broker.Ticket, unwatchedMax),
+		unwatched: make(chan Ticket, unwatchedMax),
 	}
 	s.log = s.o.Logger
 	s.messageMax = int(min(int64(s.o.MessageMax), b.Budget().RequestMax()))
@@ -76,7 +85,6 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 		LargeBytes: s.produceClass.Limit() / largeShare,
 		Idle:       s.o.Idle, AuthTimeout: s.o.Idle, Step: o.Step, Logger: s.log, Metrics: s.o.Metrics,
 	})
-	s.watching.Go(s.watch)
 	return s, nil
 }
 

@@ -21,7 +21,7 @@ type session struct {
 	secured *tlsport.Conn                 // nil without TLS
 	valid   atomic.Pointer[auth.Identity] // who, for Valid
 	spoke   bool                          // a message was valid
-	last    *broker.Ticket                // of the last message with events
+	last    Ticket                        // of the last message with events
 }
 
 // client is an authenticated sender of messages.
@@ -147,8 +147,8 @@ func (s *session) Begin(ctx context.Context, f *framed.Frame) (framed.Finish, er
 // call is a message that has begun.
 type call struct {
 	*session
-	ticket   *broker.Ticket // nil: no events
-	before   *broker.Ticket // of the last earlier message with events, which may be acknowledged before it is stored
+	ticket   Ticket // nil: no events
+	before   Ticket // of the last earlier message with events, which may be acknowledged before it is stored
 	hasQuery bool
 	query    string
 }

@@ -23,7 +23,7 @@ const retryInterval = 20 * time.Millisecond
 // store submits the events of a message. If memory is short, or the broker does not lead yet, it
 // tries again until Options.Patience is over, because many clients lose events that are refused.
 // Later messages of the connection wait meanwhile, so that the order stays.
-func (c *client) store(ctx context.Context, f *framed.Frame, m *message) (*broker.Ticket, error) {
+func (c *client) store(ctx context.Context, f *framed.Frame, m *message) (Ticket, error) {
 	for until := time.Now().Add(c.o.Patience); ; {
 		t, err := c.submit(ctx, f.Bytes, m, request{f, &c.inFlight, int64(m.room())})
 		if err == nil || !mayHelp(err) || !time.Now().Before(until) {
@@ -70,7 +70,7 @@ type holder interface {
 
 // submit reserves the memory of the records of a message, transcodes it, and submits them. If the
 // broker refuses them at once, submit returns the error.
-func (c *client) submit(ctx context.Context, msg []byte, m *message, h holder) (*broker.Ticket, error) {
+func (c *client) submit(ctx context.Context, msg []byte, m *message, h holder) (Ticket, error) {
 	if c.b.ReadOnly() {
 		return nil, broker.ErrReadOnly
 	}
@@ -89,7 +89,7 @@ func (c *client) submit(ctx context.Context, msg []byte, m *message, h holder) (
 	if err != nil {
 		return nil, err
 	}
-	data, sum := transcode(msg, buf[:0], time.Now().UnixMilli())
+	data, sum := transcode(msg, buf[:0], c.o.Now().UnixMilli())
 	parts := []*encoding.Encoded{{Data: data, Summary: sum}}
 	if codec := settings.Codec(); partitions > 1 || codec != record.None {
 		e := encoding.Encoder{Memory: &arena, Partition: -1, Partitions: partitions, Codec: codec, RecordsMax: EventsMax}
@@ -113,7 +113,7 @@ func (c *client) submit(ctx context.Context, msg []byte, m *message, h holder) (
 
 // refusedAtOnce returns why the broker refused all appends of a ticket without storing anything, if
 // they may be stored later.
-func refusedAtOnce(t *broker.Ticket) error {
+func refusedAtOnce(t Ticket) error {
 	select {
 	case <-t.Done():
 	default:

@@ -15,6 +15,7 @@ var Kinds = []Kind{
 	{"losses", 200, from(sim.Losses + 1)},
 	{"clocks", 200, from(sim.Clocks + 1)},
 	{"months", 20, from(sim.Months + 1)},
+	{"riemann", 200, from(sim.Riemann + 1)},
 	// The inputs of sim.FuzzEvents.
 	{"short", 5000, func(i uint64) (uint64, sim.Result) { return i, sim.RunBytes(sim.RandomBytes(i)) }},
 }

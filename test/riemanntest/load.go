@@ -1,5 +1,6 @@
-// Package riemanntest has the load of the benchmarks of Riemann's protocol: the messages, a client
-// that sends them in a pipeline, and a server that only reads, counts and answers.
+// Package riemanntest has a decoder of Riemann's messages, with which tests compare, and the load of
+// the benchmarks: the messages, a client that sends them in a pipeline, and a server that only reads,
+// counts and answers.
 package riemanntest
 
 import (

@@ -42,6 +42,7 @@ type checker struct {
 	epochs      map[record.ID]bool // nonces of epochs on the chain
 	newest      int64              // append time of the chain's newest DATA
 	pairs       pairs              // of the slot that is applied
+	events      events
 	// When the sender of the SEAL with a nonce last looked for the lost slot.
 	looked map[record.ID]tok
 }
@@ -63,7 +64,7 @@ func newChecker(s *simulation) *checker {
 		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
 		packs: map[string]bool{}, deletedOnce: map[string]bool{}, epochs: map[record.ID]bool{}, looked: map[record.ID]tok{},
-		pairs: pairs{},
+		pairs: pairs{}, events: newEvents(),
 	}
 }
 
@@ -201,6 +202,7 @@ func (c *checker) appendRecords(h *record.Head, e *record.IndexEntry, batches []
 		}
 		v := identity(rec)
 		c.comes(v, k, rec)
+		c.event(k, rec)
 		c.authorized(v, h.Slot)
 		c.pairs.appended(c, k, v)
 		c.timed(h, e, k, rec)

@@ -57,6 +57,9 @@ type Config struct {
 
 	GarbageWait time.Duration // of the core
 
+	Senders    int // Riemann clients
+	EventParts int // partitions of the topic of their events
+
 	// LoseAt, if not zero, is when a part of the bucket is lost permanently: one object, or with
 	// CopyAt all changes since then, because an operator stops the brokers and restores an older
 	// copy.
@@ -75,16 +78,19 @@ type Config struct {
 
 // The first seeds of other kinds of runs.
 const (
-	Starts = 1 << 60 // brokers start at the same time
-	Clocks = 1 << 61 // wrong clocks
-	Losses = 1 << 62 // an object is lost, or an older copy of the bucket is restored
-	Months = 1 << 63 // a month with triggers
+	Starts  = 1 << 60 // brokers start at the same time
+	Clocks  = 1 << 61 // wrong clocks
+	Losses  = 1 << 62 // an object is lost, or an older copy of the bucket is restored
+	Months  = 1 << 63 // a month with triggers
+	Riemann = 3 << 62 // Riemann clients
 )
 
 // Draw expands a seed into a configuration. For swarm testing, each kind of fault is off in half of
 // the seeds.
 func Draw(seed uint64) Config {
 	switch {
+	case seed >= Riemann:
+		return drawRiemann(seed)
 	case seed >= Months:
 		return drawMonth(seed)
 	case seed >= Losses:
@@ -105,6 +111,14 @@ func drawStarts(seed uint64) Config {
 	c.Nodes, c.Together = 2+r.IntN(3), time.Second
 	c.Latency, c.GarbageWait = min(c.Latency, 100*time.Millisecond), 200*time.Millisecond
 	c.SnapshotSlots = 3 + r.IntN(20)
+	return c
+}
+
+// drawRiemann returns a usual run with Riemann clients and fewer other producers.
+func drawRiemann(seed uint64) Config {
+	c := drawUsual(seed)
+	r := rand.New(rand.NewPCG(seed, 0x5eb8))
+	c.Producers, c.Senders, c.EventParts = 1, 1+r.IntN(3), 1+r.IntN(2)
 	return c
 }
 

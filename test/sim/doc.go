@@ -7,5 +7,6 @@
 // In seeds from Clocks on the brokers' clocks are wrong, and each run checks its own as a broker
 // does (log.Clock). In seeds from Losses on the bucket loses objects.
 //
-// Seeds from Months on take a month. Each broker also runs the trigger engine; see package watch.
+// Seeds from Months on take a month. Each broker also runs the trigger engine; see package watch. In
+// seeds from Riemann on Riemann clients send events to the front end of production.
 package sim

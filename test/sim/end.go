@@ -36,6 +36,7 @@ func (c *checker) atEnd() {
 			w.fail("I10: node %d holds %d bodies", n.id, len(r.bodies))
 		}
 	}
+	c.eventsAtEnd()
 	if leads != 1 {
 		w.fail("I13: %d leaders of the newest epoch at the end", leads)
 	}

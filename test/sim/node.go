@@ -48,6 +48,7 @@ type run struct {
 	packing  bool
 	packed   uint64         // packs begun
 	engine   *watch.Broker  // of triggers; nil: none
+	events   *frontend      // of Riemann; nil: none
 	shown    state.Position // at the last notification of the engine
 	was      core.Role
 	clock    clock
@@ -108,6 +109,7 @@ func (n *node) kill(why string) {
 		o.answer(unknown, 0)
 	}
 	r.engine.Kill()
+	r.events.kill()
 	if n.w.late() && r.core.Role() == core.RoleFenced {
 		return // another broker leads and answers; it does not compete again (rule R6)
 	}

@@ -16,10 +16,12 @@ import (
 
 var sameFlag = flag.Int("same", 10, "number of seeds that are run several times and compared")
 
-// sameSeed returns one of the compared seeds: of ten one is a month, one has a loss, and one wrong
-// clocks.
+// sameSeed returns one of the compared seeds: of ten one is a month, one has a loss, one wrong
+// clocks, and one Riemann clients.
 func sameSeed(i int) uint64 {
 	switch i % 10 {
+	case 6:
+		return sim.Riemann + 1 + uint64(i)
 	case 7:
 		return sim.Clocks + 1 + uint64(i)
 	case 8:

@@ -27,8 +27,9 @@ type Stats struct {
 	Starts, Together             int // of brokers; concurrent ones
 	Millis                       int // virtual time
 
-	Loss  LossCounts
-	Clock ClockCounts
+	Loss    LossCounts
+	Clock   ClockCounts
+	Riemann RiemannCounts
 
 	Months int // runs with triggers
 	Watch  watch.Counts
@@ -46,6 +47,12 @@ type ClockCounts struct {
 	Futures, Resets, Refused int
 	// Starts with --accept-clock; buckets moved to a store that reports the time.
 	Accepted, Moved int
+}
+
+// RiemannCounts counts what Riemann clients do.
+type RiemannCounts struct {
+	Connections, Messages, Events int
+	Oks, Refused, Stored          int // answers; events on the chain
 }
 
 // LossCounts counts losses and their effects.

@@ -26,7 +26,7 @@ type simulation struct {
 	calm  bool
 
 	// One stream per purpose, so that disabling one fault does not change the others.
-	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand, watchRand, rightsRand, auditRand *rand.Rand
+	schedRand, faultRand, loadRand, crashRand, idRand, keyRand, cutRand, typeRand, watchRand, rightsRand, auditRand, eventRand *rand.Rand
 
 	store   *store
 	nodes   []*node
@@ -46,6 +46,10 @@ type simulation struct {
 	audit    bool   // changes have audit records
 	auditOps uint64 // their number
 
+	riemann     []*sender
+	eventOps    uint64 // ops of Riemann front ends
+	eventNumber int64  // of the newest Riemann event
+
 	lossRand, clockRand *rand.Rand
 
 	loss   *loss // nil: nothing was lost
@@ -59,12 +63,12 @@ func Run(cfg Config, trace io.Writer) Result {
 }
 
 // runOn is Run with another source of randomness: stream returns that of each purpose, from 1 to
-// 13.
+// 14.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &simulation{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
 	w.cutRand, w.typeRand, w.watchRand, w.lossRand, w.clockRand = stream(7), stream(8), stream(9), stream(10), stream(11)
-	w.rightsRand, w.auditRand = stream(12), stream(13)
+	w.rightsRand, w.auditRand, w.eventRand = stream(12), stream(13), stream(14)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
@@ -76,6 +80,11 @@ func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result
 	w.rest()
 	if w.err == nil && !w.over && !w.loss.matters() {
 		w.check.atEnd()
+	}
+	for _, n := range w.nodes {
+		if n.run != nil {
+			n.run.events.kill()
+		}
 	}
 	w.watchedEnd()
 	w.stats.Millis = int((w.now - begin) / 1e6)
@@ -102,6 +111,7 @@ func (w *simulation) build() {
 	w.principals()
 	w.audits()
 	w.watchers()
+	w.senders()
 	w.packs()
 	w.retypes()
 	w.readers()

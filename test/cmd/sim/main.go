@@ -6,6 +6,7 @@
 //	losses   every object of a bucket is lost, and every pair (a minute); then seeds with losses
 //	         and older copies for -time; then mode starts
 //	clocks   seeds with wrong clocks for -time, on stores that report the time and on others
+//	riemann  seeds with Riemann clients for -time
 //	starts   -starts brokers that start alongside another; a minute for 10,000
 package main
 
@@ -23,7 +24,7 @@ import (
 var source string
 
 func main() {
-	mode := flag.String("mode", "seeds", "mode: seeds, losses, clocks or starts")
+	mode := flag.String("mode", "seeds", "mode: seeds, losses, clocks, riemann or starts")
 	seed := flag.Uint64("seed", 0, "seed of mode seeds to repeat with a trace (0: fresh seeds)")
 	flag.Bool("shrink", false, "find a smaller configuration of -seed that still fails")
 	d := flag.Duration("time", 30*time.Second, "time to run fresh seeds")
@@ -46,9 +47,11 @@ func main() {
 			return []campaign.Step{campaign.Test("internal/fsck", "^TestLostObjects$", "-pairs"), simulate("TestLosses", simtime), starts}, nil
 		case "clocks":
 			return []campaign.Step{simulate("TestClocks", simtime)}, nil
+		case "riemann":
+			return []campaign.Step{simulate("TestRiemann", simtime)}, nil
 		case "starts":
 			return []campaign.Step{starts}, nil
 		}
-		return nil, fmt.Errorf("-mode %s: want seeds, losses, clocks or starts", *mode)
+		return nil, fmt.Errorf("-mode %s: want seeds, losses, clocks, riemann or starts", *mode)
 	})
 }
