@@ -195,6 +195,8 @@ type Status struct {
 // StoreStatus describes the bucket and the latencies of the last PUTs of commit objects.
 type StoreStatus struct {
 	Name string `json:"name,omitempty"`
+	// Journal: a folder keeps the commit objects of the epoch in a journal.
+	Journal bool `json:"journal,omitempty"`
 	// Puts is the number of measured PUTs, at most 128. The latencies are 0 without one.
 	Puts         int     `json:"puts"`
 	MedianMillis float64 `json:"put_median_ms"`

@@ -141,17 +141,21 @@ func (b *Broker) StoreFault() error { return b.log.StoreFault() }
 
 // Status describes the broker. It makes no request.
 type Status struct {
-	Role     string // starting, leader, follower, fenced or stopped
-	Epoch    uint32
-	Alarms   uint64          // damaged objects found in the log
-	PutTimes []time.Duration // durations of the newest commit objects, ascending, at most 128
-	Topics   int
+	Role      string // starting, leader, follower, fenced or stopped
+	Epoch     uint32
+	Journaled bool            // the commit objects of the epoch that it leads are in a journal
+	Alarms    uint64          // damaged objects found in the log
+	PutTimes  []time.Duration // durations of the newest commit objects, ascending, at most 128
+	Topics    int
 }
 
 // Status returns the broker's status.
 func (b *Broker) Status() Status {
 	s := b.log.Status()
-	r := Status{Role: s.Role.String(), Epoch: s.Epoch, Alarms: b.opt.Metrics.GetOrCreateCounter("seb_log_alarms_total").Get(), PutTimes: b.log.PutTimes()}
+	r := Status{
+		Role: s.Role.String(), Epoch: s.Epoch, Journaled: s.Journaled,
+		Alarms: b.opt.Metrics.GetOrCreateCounter("seb_log_alarms_total").Get(), PutTimes: b.log.PutTimes(),
+	}
 	b.log.Read(func(s *state.State) { r.Topics = len(s.Topics()) })
 	return r
 }

@@ -34,7 +34,7 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 	b := a.b.Status()
 	s := api.Status{
 		Version: a.o.Version, Started: a.o.Started, Role: b.Role, Epoch: b.Epoch, FormatLevel: a.b.Level().Now, Topics: b.Topics,
-		Store: api.StoreStatus{Name: a.o.Store, Puts: len(b.PutTimes)}, Memory: api.MemoryStatus{Limit: a.b.Budget().Limit()},
+		Store: api.StoreStatus{Name: a.o.Store, Journal: b.Journaled, Puts: len(b.PutTimes)}, Memory: api.MemoryStatus{Limit: a.b.Budget().Limit()},
 	}
 	if n := len(b.PutTimes); n > 0 {
 		s.Store.MedianMillis = float64(b.PutTimes[n/2].Microseconds()) / 1000

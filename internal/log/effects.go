@@ -42,7 +42,7 @@ func (o *owner) stepLocked(ev *core.Event) {
 		case core.EffApplied:
 			advanced = true
 		case core.EffRole: // before callers see its consequences
-			s := Status{Role: e.Role, Epoch: e.Epoch, Err: e.Err, Ended: o.core.Err()}
+			s := Status{Role: e.Role, Epoch: e.Epoch, Journaled: o.core.Journaled(), Err: e.Err, Ended: o.core.Err()}
 			if e.Role == core.RoleFenced {
 				s.Epoch = o.Status().Epoch
 			}

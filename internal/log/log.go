@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
 )
 
 // Log is one shard's log on a store. Its methods may be called concurrently.
@@ -44,7 +45,9 @@ type Status struct {
 	Role core.Role
 	// that it leads or follows; once fenced, the one it led, to which its state belongs
 	Epoch uint32
-	Err   error // with RoleStopped: the cause
+	// Journaled: the commit objects of the epoch that it leads are in a journal of the store.
+	Journaled bool
+	Err       error // with RoleStopped: the cause
 	// with RoleFenced and RoleStopped: the error of all further requests (core.Core.Err)
 	Ended error
 }
@@ -57,6 +60,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		return nil, errors.New("open log: no store")
 	}
 	o = o.withDefaults()
+	_, o.Core.Journals = objstore.As[objstore.Journaler](o.Store)
 	l := &Log{
 		opt: o, start: time.Now(), core: core.New(o.Core),
 		in:      inbox{wake: make(chan struct{}, 1)},

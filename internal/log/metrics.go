@@ -94,6 +94,12 @@ func newMeters(l *Log) *meters {
 	}
 	s.GetOrCreateGauge(`seb_log_epoch`, func() float64 { return float64(l.Status().Epoch) })
 	s.GetOrCreateGauge(`seb_log_format_level`, func() float64 { return float64(l.Level().Now) })
+	s.GetOrCreateGauge(`seb_log_journal`, func() float64 {
+		if l.Status().Journaled {
+			return 1
+		}
+		return 0
+	})
 	s.GetOrCreateGauge(`seb_log_queue_bytes`, func() float64 { return float64(l.queued.Load()) })
 	return m
 }

@@ -29,6 +29,8 @@ func (o *owner) request(ctx context.Context, effect *core.Effect) {
 		o.puts.run(func() { o.putSnapshot(ctx, &e, kept) })
 	case core.EffPutMeta, core.EffPutSeal:
 		o.puts.run(func() { o.reply(o.put(ctx, &e, objstore.NewBody(e.Body))) })
+	case core.EffOwn:
+		o.puts.run(func() { o.reply(o.own(ctx, &e)) })
 	case core.EffCollect:
 		o.gets.run(func() {
 			ev := o.collect(ctx, e.View)
@@ -99,6 +101,23 @@ func (l *Log) put(ctx context.Context, e *core.Effect, body objstore.Body) *core
 		ev.Outcome = core.OutcomeRefused
 	default:
 		ev.Outcome = core.OutcomeNoVerdict
+	}
+	return ev
+}
+
+// own claims the folder of the new epoch for a journal. Without one the epoch has a file for each
+// commit object, and a store that refuses writes also refuses the first of them.
+func (l *Log) own(ctx context.Context, e *core.Effect) *core.Event {
+	ctx, cancel := context.WithTimeout(ctx, l.opt.Timeouts.Put)
+	defer cancel()
+	ev := &core.Event{Kind: core.EvOwned, Op: e.Op, Outcome: core.OutcomeOK}
+	store, ok := objstore.As[objstore.Journaler](l.opt.Store)
+	if !ok {
+		return ev
+	}
+	err := store.Own(ctx, e.Key)
+	if ev.Journaled = err == nil; err != nil {
+		l.opt.Logger.Info("epoch without a journal", "folder", e.Key, "err", err)
 	}
 	return ev
 }

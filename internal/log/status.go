@@ -61,7 +61,7 @@ func (o *owner) setRole(e *core.Effect) {
 	case core.RoleStopped:
 		log.Error("log stopped", "err", e.Err)
 	default:
-		log.Info("log role", "role", e.Role.String())
+		log.Info("log role", "role", e.Role.String(), "journal", o.core.Journaled())
 	}
 	if e.Role == core.RoleLeader {
 		o.startClock()

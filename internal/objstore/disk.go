@@ -21,6 +21,8 @@ type DiskOptions struct {
 	// NoSync omits every fsync: a power failure loses acknowledged data, a killed process does not.
 	// Only for data that may be lost.
 	NoSync bool
+	// NoJournal keeps each object in a file of its own: Own refuses with ErrUnsuitable.
+	NoJournal bool
 	// Existing is for callers that mostly read: the folder must exist, and opening creates nothing
 	// in it.
 	Existing bool

@@ -47,7 +47,7 @@ func Open(ctx context.Context, spec string, o Options) (Store, error) {
 
 // ParseSpec parses a store address:
 //
-//	./dir  ../dir  /dir  file:dir  file:///dir     a folder; ?fsync=false
+//	./dir  ../dir  /dir  file:dir  file:///dir     a folder; ?fsync=false &journal=false
 //	mem:                                           memory
 //	s3://bucket/prefix                             ?endpoint= &region= &path-style=true &checksum=false
 //	                                               &sse=AES256 or &sse=aws:kms&kms-key=
@@ -109,8 +109,9 @@ func parseDisk(dir string, p parameters) (Spec, error) {
 	if p["sse"] != "" || p["kms-key"] != "" {
 		return Spec{}, errors.New("sse and kms-key: only of s3:// buckets; put a folder on an encrypted file system")
 	}
-	sync, err := p.flag("fsync", true)
-	return Spec{Kind: KindDisk, Dir: dir, Disk: DiskOptions{NoSync: !sync}}, err
+	sync, syncErr := p.flag("fsync", true)
+	journal, journalErr := p.flag("journal", true)
+	return Spec{Kind: KindDisk, Dir: dir, Disk: DiskOptions{NoSync: !sync, NoJournal: !journal}}, errors.Join(syncErr, journalErr)
 }
 
 func parseS3(address string, p parameters) (Spec, error) {

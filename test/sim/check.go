@@ -36,6 +36,7 @@ type checker struct {
 	offsets     map[offsetKey]bool // commits on the chain
 	keys        map[partKey]*keys
 	packs       map[string]bool // keys of installed packs
+	journals    bool            // the log allows journals
 	deletedOnce map[string]bool // names that were deleted once
 	writes      int             // PUTs and collections that were begun
 	chain       []chainSlot

@@ -56,6 +56,7 @@ type Config struct {
 	ClientTimeout time.Duration
 
 	GarbageWait time.Duration // of the core
+	Journals    bool          // the store can keep the commit objects of an epoch in a journal
 
 	Senders    int // Riemann clients
 	EventParts int // partitions of the topic of their events
@@ -249,11 +250,12 @@ func (c *Config) drawMore() {
 	}
 	r = rand.New(rand.NewPCG(c.Seed, 0x5eb3))
 	c.Stamped, c.RetypeEvery = r.IntN(c.Topics+1), some(time.Second, 10*time.Second)
+	c.Journals = rand.New(rand.NewPCG(c.Seed, 0x5eb8)).IntN(2) == 0
 }
 
 // WithoutStamps returns the configuration without stamped topics, for older seeds.
 func (c Config) WithoutStamps() Config {
-	c.Stamped, c.RetypeEvery = 0, 0
+	c.Stamped, c.RetypeEvery, c.Journals = 0, 0, false
 	return c
 }
 

@@ -73,7 +73,7 @@ func (n *node) start() {
 	r.core = core.New(core.Config{
 		RaiseAfter: raise,
 		ReadOnly:   n.readOnly, Advertised: string(rune('a' + n.id)), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
-		GarbageWait: core.Duration(w.cfg.GarbageWait), Seen: n.seen,
+		GarbageWait: core.Duration(w.cfg.GarbageWait), Seen: n.seen, Journals: w.cfg.Journals,
 	})
 	w.stats.Starts++
 	for _, other := range w.nodes {
@@ -271,6 +271,9 @@ func (r *run) role(e core.Effect) {
 	switch e.Role {
 	case core.RoleLeader:
 		w.stats.Leaders++
+		if r.core.Journaled() {
+			w.stats.Journals++
+		}
 		r.leads()
 		w.check.led(r)
 		r.createTopics()

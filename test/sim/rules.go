@@ -2,6 +2,8 @@ package sim
 
 import (
 	"hash/maphash"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/sebbroker/seb/internal/log/core"
@@ -20,9 +22,12 @@ type ruleState struct {
 	chain    []epochStart      // as far as counted, by number
 	looked   tok               // when it last looked for the lost slot
 	empty    tok               // when it last looked for any object in the bucket
+	claimed  map[string]bool   // folders that it asked for
 }
 
-func newRuleState() ruleState { return ruleState{sent: map[string]uint64{}} }
+func newRuleState() ruleState {
+	return ruleState{sent: map[string]uint64{}, claimed: map[string]bool{}}
+}
 
 // requestsMost bounds a broker's open requests: read-ahead, the window, and a few more.
 const requestsMost = 32 + 64 + 8
@@ -118,6 +123,8 @@ func (c *checker) request(r *run, e *core.Effect) {
 		c.mustBeValidated(r, e.View.Nonce, e.Key)
 	case core.EffPutSeal:
 		c.requestSeal(r, e)
+	case core.EffOwn:
+		c.requestOwn(r, e.Key)
 	case core.EffGetSlot, core.EffList, core.EffPutMeta:
 		c.w.loss.request(r, e)
 	case core.EffGetSnapshot:
@@ -180,6 +187,37 @@ func (c *checker) requestSnapshot(r *run, e *core.Effect) {
 // deposed.
 func (c *checker) leads(r *run) bool {
 	return r.core.Role() == core.RoleLeader && r.core.State().Nonce == c.fold.Nonce
+}
+
+// requestOwn checks a claim for a journal: the broker asks once, before it sends a slot of the epoch,
+// and the log allows journals by a record that lies outside of them.
+func (c *checker) requestOwn(r *run, folder string) {
+	if r.rules.claimed[folder] {
+		c.w.fail("journal: node %d claims %s twice", r.n.id, folder)
+	}
+	r.rules.claimed[folder] = true
+	for key := range r.rules.sent {
+		if strings.HasPrefix(key, folder+"/") {
+			c.w.fail("journal: node %d claims %s after it sent a slot there", r.n.id, folder)
+		}
+	}
+	if c.journals = c.journals || c.allowsJournals(); !c.journals {
+		c.w.fail("journal: node %d claims %s, but no slot outside of journals allows it", r.n.id, folder)
+	}
+}
+
+// allowsJournals reports whether a slot outside of journals raises the format level far enough.
+func (c *checker) allowsJournals() bool {
+	return slices.ContainsFunc(c.chain, func(s chainSlot) bool {
+		o, err := record.DecodeObject(c.archive[s.key])
+		if err != nil || c.w.store.owned[path.Dir(s.key)] {
+			return false
+		}
+		recs, err := state.DecodeRecords(o.State)
+		return err == nil && slices.ContainsFunc(recs, func(r state.Record) bool {
+			return r.Kind == state.FormatLevel && r.Level >= state.LevelJournal
+		})
+	})
 }
 
 // window checks I10: at most K slots are frozen and not committed.

@@ -44,6 +44,12 @@ func (r *run) send(e core.Effect) {
 			}
 			done(o)
 		})
+	case core.EffOwn:
+		ev.Kind = core.EvOwned
+		s.call(r.n, true, func() core.Outcome { return s.own(e.Key) }, func(o core.Outcome) {
+			ev.Journaled = o == core.OutcomeOK
+			done(core.OutcomeOK)
+		})
 	default:
 		s.call(r.n, false, func() core.Outcome {
 			b, ok := s.objects[e.Key]

@@ -50,7 +50,7 @@ func TestSeeds(t *testing.T) {
 	little := total.Acks == 0 || total.Leaders < ran || total.Faults == 0
 	if ran >= 50 {
 		little = little || total.Late == 0 || total.Cuts == 0 || total.Clocks == 0 || total.Ghosts == 0 || total.Pauses == 0 || total.Crashes == 0 ||
-			total.Stamped == 0 || total.Stamped == total.Records || total.Retypes == 0
+			total.Journals == 0 || total.Journals == total.Leaders || total.Stamped == 0 || total.Stamped == total.Records || total.Retypes == 0
 	}
 	if !t.Failed() && little {
 		t.Errorf("the runs did not cover enough")

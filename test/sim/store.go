@@ -23,13 +23,14 @@ type store struct {
 	keys     []string // sorted
 	putAt    map[string]int64
 	deleted  []ghost
-	applied  uint64 // requests that took effect
+	applied  uint64          // requests that took effect
+	owned    map[string]bool // folders with a claim for a journal
 	refusing bool
 	restored int // restored older copies
 }
 
 func newStore(w *simulation) *store {
-	return &store{w: w, objects: map[string][]byte{}, putAt: map[string]int64{}}
+	return &store{w: w, objects: map[string][]byte{}, putAt: map[string]int64{}, owned: map[string]bool{}}
 }
 
 // call sends a broker's request. do is its effect, at one moment between sending and answer; then
@@ -99,6 +100,15 @@ func (s *store) put(key string, body []byte) core.Outcome {
 	i := sort.SearchStrings(s.keys, key)
 	s.keys = slices.Insert(s.keys, i, key)
 	s.w.check.stored(key, body)
+	return core.OutcomeOK
+}
+
+// own claims a folder for a journal if it holds no object and no claim.
+func (s *store) own(folder string) core.Outcome {
+	if s.owned[folder] || len(s.list(folder+"/", "", 1)) > 0 {
+		return core.OutcomeExists
+	}
+	s.owned[folder] = true
 	return core.OutcomeOK
 }
 

@@ -37,6 +37,9 @@ type Config struct {
 	// bound. Proposals that would exceed it are rejected. Objects that are already in the log are
 	// applied whatever their size.
 	StateMax int64
+	// Journals: the store can keep the commit objects of an epoch in a journal
+	// (objstore.Journaler).
+	Journals bool
 	// Seen is the position that an earlier run knew of this log; nil: none. A candidate that finds
 	// less in the bucket does not lead.
 	Seen *Seen

@@ -74,6 +74,9 @@ func (c *Core) Epoch() uint32 {
 	return c.committed.Pos.Epoch
 }
 
+// Journaled reports whether this core leads an epoch whose commit objects are in a journal.
+func (c *Core) Journaled() bool { return c.role == RoleLeader && c.lead.journaled }
+
 // InFlight is the number of frozen slots that are not committed.
 func (c *Core) InFlight() int { return len(c.lead.slots) }
 

@@ -25,6 +25,7 @@ type bench struct {
 	emitted  []core.Effect // all other effects
 	nonces   uint32
 	onEffect func(e core.Effect) // if not nil, called with each effect
+	noOwn    bool                // the store refuses claims
 }
 
 func newBench(t *testing.T, cfg core.Config) *bench {
@@ -44,7 +45,7 @@ func (b *bench) step(ev *core.Event) {
 		}
 		switch e.Kind {
 		case core.EffGetMeta, core.EffPutMeta, core.EffList, core.EffGetSnapshot, core.EffGetSlot,
-			core.EffNonce, core.EffPutSeal, core.EffPutSnapshot:
+			core.EffNonce, core.EffPutSeal, core.EffPutSnapshot, core.EffOwn:
 			b.open = append(b.open, e)
 		case core.EffPutData:
 			b.open = append(b.open, e)
@@ -121,6 +122,9 @@ func (b *bench) answer(e core.Effect) {
 		if there {
 			ev.Slot = decode(b.t, body)
 		}
+	case core.EffOwn:
+		b.step(&core.Event{Kind: core.EvOwned, Op: e.Op, Outcome: core.OutcomeOK, Journaled: !b.noOwn})
+		return
 	default:
 		b.answerPut(e)
 		return

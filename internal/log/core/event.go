@@ -28,6 +28,7 @@ const (
 	EvSlot      // answer to EffGetSlot: Outcome, Slot
 	EvSnapshot  // answer to EffGetSnapshot: Outcome, State
 	EvCollected // answer to EffCollect: Listed, Deleted, More
+	EvOwned     // answer to EffOwn: Journaled
 	// Proposal to freeze into the next slot; only while Room() is true
 	EvFreeze
 	// after EffPutData with Attempt 0, before any other event: Op, HeadCRC
@@ -74,8 +75,10 @@ type Event struct {
 	More    bool
 	Waiting bool
 	Tag     uint64
-	Lost    bool  // EvConfirm: an object that the state references is missing
-	Wall    int64 // EvFreeze: wall clock, microseconds since 1970
+	// EvOwned: the store keeps the commit objects of this epoch in a journal
+	Journaled bool
+	Lost      bool  // EvConfirm: an object that the state references is missing
+	Wall      int64 // EvFreeze: wall clock, microseconds since 1970
 }
 
 // Slot is a commit object without its batches, decoded and verified (EvSlot).
@@ -175,6 +178,9 @@ const (
 	EffCollect
 	// encode View and PUT-if-absent Key; keep the bytes for retries
 	EffPutSnapshot
+	// claim the folder Key for a journal (objstore.Journaler), once; answer EvOwned, also after
+	// errors
+	EffOwn
 	// Frozen is committed: its callers are acked. In slot order
 	EffCommit
 	// Frozen was sent and has no verdict: its callers get "unknown", members with Err set get that

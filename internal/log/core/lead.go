@@ -19,6 +19,8 @@ type leading struct {
 	probing bool
 	groups  map[groupKey]group // reused by group
 	since   int64              // when this core became leader
+	// the commit objects of this epoch are in a journal
+	journaled bool
 }
 
 type groupKey struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -26,7 +27,8 @@ import (
 // steps that it causes, in order; a repeated request keeps its number. Positions are written
 // EPOCH/SLOT. test/README.md explains how to add a scenario.
 //
-//	start C window= snapshots= advertised= read-only=yes   another core, for the next inputs
+//	start C window= snapshots= advertised= read-only=yes journals=yes|refused   another core, for the
+//	                                  next inputs
 //	lead C ... level=1 raise-after=   start, settle, create topic t if empty; shows the state
 //	use C                             the core for the next inputs
 //	freeze append|append@OFFSET|create|create-audit|delete|delete-audit|own-trim|raise|reset ...
@@ -151,12 +153,14 @@ func (s *scenario) start(c *sebtest.Command) {
 	}
 	cfg.Advertised, _ = c.Option("advertised")
 	_, cfg.ReadOnly = c.Option("read-only")
+	journals, _ := c.Option("journals")
+	cfg.Journals = journals != ""
 	_, old := c.Option("level")
 	first := len(s.objects) == 0
 	if first && old {
 		s.objects = oldBucket(s.t)
 	}
-	b := &bench{t: s.t, core: core.New(cfg), now: 1e9, objects: s.objects, nonces: uint32(100 * len(s.cores)), onEffect: s.effect}
+	b := &bench{t: s.t, core: core.New(cfg), now: 1e9, objects: s.objects, nonces: uint32(100 * len(s.cores)), onEffect: s.effect, noOwn: journals == "refused"}
 	if s.bench != nil {
 		b.now = s.now
 	}
@@ -336,6 +340,9 @@ func (s *scenario) describe() {
 		return
 	}
 	line := fmt.Sprintf("%v, at %d/%d, level %d", role, st.Pos.Epoch, st.Pos.Slot, st.Level)
+	if s.core.Journaled() {
+		line += ", journal"
+	}
 	if next := s.shown(); next >= 0 {
 		line += fmt.Sprintf(", t/0 next %d", next)
 	}
@@ -379,7 +386,7 @@ func (s *scenario) asked(e core.Effect) {
 	line := [...]string{
 		core.EffGetMeta: "get meta", core.EffPutMeta: "put meta", core.EffList: "list " + e.Prefix, core.EffGetSnapshot: "get",
 		core.EffGetSlot: "get slot", core.EffNonce: "draw nonce", core.EffPutSeal: "put SEAL", core.EffPutData: "put DATA",
-		core.EffCollect: "collect", core.EffPutSnapshot: "put",
+		core.EffCollect: "collect", core.EffPutSnapshot: "put", core.EffOwn: "own epoch " + epoch(e.Key),
 	}[e.Kind]
 	if p := position(e.Key); p != "" {
 		line += " " + p
@@ -465,6 +472,12 @@ func position(key string) string {
 		return fmt.Sprintf("snapshot:%d/%d", pos.Epoch, pos.Slot)
 	}
 	return ""
+}
+
+// epoch is the number of the epoch of a folder of slots.
+func epoch(folder string) string {
+	number, _, _ := strings.Cut(path.Base(folder), "-")
+	return strings.TrimLeft(number, "0")
 }
 
 // oldBucket returns the objects of a bucket at format level 1.

@@ -234,7 +234,29 @@ func (c *Core) becomeLeader() {
 	clear(c.ops)
 	c.walk = nil
 	c.take = takeover{}
+	if !c.mayJournal() {
+		c.leads(false)
+		return
+	}
+	// This run draws the nonce of its epoch, and no slot of the epoch is sent before it leads. So
+	// the folder is claimed once, and before its first object.
+	s := c.committed
+	c.request(Effect{Kind: EffOwn, Key: state.SlotFolder(s.Shard, s.Pos.Epoch, s.Nonce)}, func(ev *Event) {
+		c.leads(ev.Journaled)
+	})
+}
+
+// mayJournal reports whether the commit objects of the new epoch may lie in a journal. The record
+// that raised the bucket to state.LevelJournal must lie outside of journals, because an older
+// program finds no object of a journal and must refuse the bucket. It does: everything that is
+// applied belongs to earlier epochs, and the first epoch of a journal begins after that record.
+func (c *Core) mayJournal() bool {
+	return c.cfg.Journals && c.committed.Level >= state.LevelJournal
+}
+
+func (c *Core) leads(journaled bool) {
 	c.role = RoleLeader
+	c.lead.journaled = journaled
 	c.lead.overlay = c.committed.Catalog()
 	c.lead.seenAt, c.lead.since = c.now, c.now
 	c.startReclaiming()

@@ -20,8 +20,12 @@ const (
 	LevelAccess = 3
 	// LevelSecrets adds quotas to AccessChange, and encrypted values to definitions of triggers.
 	LevelSecrets = 4
+	// LevelJournal allows a store to keep the commit objects of an epoch in a journal
+	// (objstore.Journaler). It adds no record and no field. Programs of lower levels do not find
+	// such objects, so the record that raises the bucket lies in an earlier epoch (core.Core).
+	LevelJournal = 5
 	// LevelMax is the highest level that this program reads and writes.
-	LevelMax = LevelSecrets
+	LevelMax = LevelJournal
 
 	// Layout is the bucket layout that this program reads and writes, the "format" in meta/cluster.
 	Layout = 1
@@ -29,7 +33,9 @@ const (
 
 // levelVersions are the first versions of Seb that read a level. A FormatLevel record carries its
 // version, so that an older program can name the version that it needs.
-var levelVersions = map[uint32]string{LevelRecovery: "0.1.0", LevelAccess: "0.1.0", LevelSecrets: "0.1.0"}
+var levelVersions = map[uint32]string{
+	LevelRecovery: "0.1.0", LevelAccess: "0.1.0", LevelSecrets: "0.1.0", LevelJournal: "0.1.0",
+}
 
 // RaiseTo is the record that raises a bucket to a level.
 func RaiseTo(level uint32) Record {

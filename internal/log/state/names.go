@@ -26,6 +26,11 @@ func SlotPrefix(shard, epoch uint32, nonce record.ID) string {
 	return string(appendSlotPrefix(buf[:0], shard, epoch, nonce))
 }
 
+// SlotFolder is the folder of all slots of an epoch.
+func SlotFolder(shard, epoch uint32, nonce record.ID) string {
+	return strings.TrimSuffix(SlotPrefix(shard, epoch, nonce), "/")
+}
+
 // EpochPrefix sorts before the names of all slots of an epoch, whatever its nonce, and after those
 // of earlier epochs.
 func EpochPrefix(shard, epoch uint32) string {

@@ -1,0 +1,120 @@
+package log_test
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// journaler is a store that records claims.
+type journaler struct {
+	*hooked
+	fails error // of each claim
+
+	mu    sync.Mutex // guards the fields below
+	owned []string   // folders; those with objects twice
+}
+
+func newJournaler() *journaler { return &journaler{hooked: newHooked(objstore.NewMemory())} }
+
+func (j *journaler) Own(ctx context.Context, folder string) error {
+	entries, _, err := j.Store.List(ctx, objstore.ListOptions{Prefix: folder + "/", Max: 1})
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.owned = append(j.owned, folder)
+	switch {
+	case err != nil:
+		return err
+	case len(entries) > 0:
+		j.owned = append(j.owned, folder)
+		return objstore.ErrExists
+	}
+	return j.fails
+}
+
+// claims returns the epochs that were claimed.
+func (j *journaler) claims() (epochs []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, folder := range j.owned {
+		epoch, _, _ := strings.Cut(path.Base(folder), "-")
+		epochs = append(epochs, strings.TrimLeft(epoch, "0"))
+	}
+	return epochs
+}
+
+func TestJournal(t *testing.T) {
+	t.Run("each leader claims the folder of its epoch", func(t *testing.T) {
+		store := newJournaler()
+		for range 2 {
+			l := open(t, options(store))
+			topic(t, l, fmt.Sprint("t", l.Status().Epoch), 1)
+			if !l.Status().Journaled {
+				t.Error("the epoch has no journal")
+			}
+			l.Kill()
+		}
+		if got := store.claims(); !slices.Equal(got, []string{"1", "2"}) {
+			t.Errorf("claimed epochs %v, want 1 and 2", got)
+		}
+	})
+	t.Run("a follower claims nothing", func(t *testing.T) {
+		store := newJournaler()
+		open(t, options(store)).Kill()
+		o := options(store)
+		o.Core.ReadOnly = true
+		open(t, o)
+		if got := store.claims(); len(got) != 1 {
+			t.Errorf("claimed epochs %v", got)
+		}
+	})
+	t.Run("not at a lower format level", func(t *testing.T) {
+		store := newJournaler()
+		if _, err := testenv.OldBucket(t.Context(), store.Store); err != nil {
+			t.Fatal(err)
+		}
+		o := options(store)
+		o.Core.RaiseAfter = 1
+		l := open(t, o)
+		topic(t, l, "raises", 1)
+		if got := store.claims(); len(got) > 0 || l.Status().Journaled {
+			t.Errorf("claimed %v", got)
+		}
+		l.Kill()
+		if l = open(t, o); !l.Status().Journaled {
+			t.Error("no journal in the epoch after the raise")
+		}
+	})
+	for _, err := range []error{objstore.ErrUnsuitable, objstore.ErrExists, objstore.ErrNoVerdict, objstore.ErrRefused, context.DeadlineExceeded} {
+		t.Run(fmt.Sprintf("leads with files after: %v", err), func(t *testing.T) {
+			store := newJournaler()
+			store.fails = fmt.Errorf("own: %w", err)
+			l := open(t, options(store))
+			topic(t, l, "a", 1)
+			if l.Status().Journaled || len(store.claims()) != 1 {
+				t.Errorf("status %+v, claims %v", l.Status(), store.claims())
+			}
+		})
+	}
+}
+
+func TestJournalOfAWrappedStore(t *testing.T) {
+	if l := open(t, options(newHooked(objstore.NewMemory()))); l.Status().Journaled {
+		t.Error("a store without journals has one")
+	}
+	if l := open(t, options(wrapping{newJournaler()})); !l.Status().Journaled {
+		t.Error("a wrapped store has no journal")
+	}
+}
+
+// wrapping is a store around another.
+type wrapping struct{ objstore.Store }
+
+func (w wrapping) Unwrap() objstore.Store { return w.Store }
