@@ -33,8 +33,11 @@ func (f *field) is(num protowire.Number, typ protowire.Type) bool {
 // read reads the field at the start of b, and returns the rest. A group is skipped.
 func (f *field) read(b []byte) (rest []byte, err error) {
 	num, typ, n := protowire.ConsumeTag(b)
-	if n < 0 {
+	switch {
+	case n < 0:
 		return nil, malformed("%v in the tag of a field", protowire.ParseError(n))
+	case num > protowire.MaxValidNumber:
+		return nil, malformed("invalid field number %d, at most %d", num, protowire.MaxValidNumber)
 	}
 	b = b[n:]
 	f.num, f.typ, f.b = num, typ, nil

@@ -79,6 +79,7 @@ var invalid = map[string]struct {
 	"a length of 2^63":            {[]byte{0x32, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, "field 6"},
 	"a varint of eleven bytes":    {append([]byte{0x10}, bytes.Repeat([]byte{0xff}, 11)...), "field 2"},
 	"field 0":                     {[]byte{0, 0}, "invalid field number"},
+	"field 2^29":                  {append(protowire.AppendVarint(nil, 1<<32), 1), "invalid field number"},
 	"the end of no group":         {[]byte{0x0c}, "type 4"},
 	"a group without end":         {[]byte{0x0b, 0x08, 1}, "group 1"},
 	"a group with another's end":  {[]byte{0x0b, 0x14}, "group 1 ends as group 2"},

@@ -243,9 +243,11 @@ func members(dst []member, object []byte) []member {
 func find(list []member, name string) []byte {
 	for i := len(list) - 1; i >= 0; i-- {
 		m := &list[i]
-		if text := m.name[1 : len(m.name)-1]; string(text) == name {
-			return m.value
-		} else if bytes.IndexByte(text, '\\') >= 0 && string(value(m.name).Text) == name {
+		text := m.name[1 : len(m.name)-1]
+		if bytes.IndexByte(text, '\\') >= 0 {
+			text = value(m.name).Text
+		}
+		if string(text) == name {
 			return m.value
 		}
 	}
