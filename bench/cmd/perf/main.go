@@ -39,6 +39,7 @@ type options struct {
 	picture string
 	json    string
 	version string
+	broker  string
 }
 
 func main() {
@@ -51,6 +52,14 @@ func main() {
 	flag.StringVar(&o.picture, "picture", "", "file for a picture of throughput over workers and record sizes")
 	flag.StringVar(&o.json, "json", "bin/perf.json", "file for all samples")
 	flag.StringVar(&o.version, "version", "", "version in the report (empty: from git describe)")
+	flag.StringVar(&o.place.program, "program", "", "a built seb (empty: build it)")
+	flag.StringVar(&o.broker, "broker", "--batch-wait-time 0", "arguments of the broker in the comparison of single requests")
+	if os.Getenv(bareVariable) != "" {
+		if err := serveBare(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	campaign.Do(source, func(ctx context.Context) (err error) {
 		o.version = cmp.Or(o.version, campaign.Version(ctx))
 		if o.run, err = regexp.Compile(*run); err != nil {
@@ -69,8 +78,10 @@ func (o *options) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if o.place.program, err = testenv.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
-		return err
+	if o.place.program == "" {
+		if o.place.program, err = testenv.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
+			return err
+		}
 	}
 	r := Report{Started: time.Now(), Version: o.version, Machine: machine.Here()}
 	if err := o.pairs(ctx, &r); err != nil {
@@ -113,22 +124,29 @@ func (o *options) pairs(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// checks are the measurements without a counterpart: run chooses among size, start, follow and
-// history.
+// checks are the measurements of the second table: run chooses among size, start, follow, history
+// and single.
 func (o *options) checks(ctx context.Context, r *Report) error {
 	one := func(c Check, err error) ([]Check, error) { return []Check{c}, err }
-	for _, c := range []struct {
+	type check struct {
 		name string
 		n    int
 		do   func(done func()) ([]Check, error)
-	}{
+	}
+	list := []check{
 		{"size", 1, func(func()) ([]Check, error) { return one(o.place.size(o.place.program)) }},
 		{"start", 1, func(func()) ([]Check, error) { return one(o.place.start(max(3, int(30*o.scale)))) }},
 		{"follow", 1, func(func()) ([]Check, error) {
 			return o.place.follow(ctx, time.Duration(o.scale*float64(30*time.Second)))
 		}},
 		{"history", historyObjects(o.scale) + 4*o.repeat, func(done func()) ([]Check, error) { return o.place.history(ctx, o.scale, o.repeat, done) }},
-	} {
+	}
+	for _, s := range singleConnections {
+		list = append(list, check{fmt.Sprintf("single, %d connections", s.connections), 2 * o.repeat, func(done func()) ([]Check, error) {
+			return one(o.place.single(ctx, o.broker, s.connections, int(float64(s.requests)*o.scale), o.repeat, done))
+		}})
+	}
+	for _, c := range list {
 		if !o.run.MatchString(c.name) {
 			continue
 		}

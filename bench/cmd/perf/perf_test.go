@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,16 @@ import (
 	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/test/testenv"
 )
+
+// TestMain runs the bare server in the processes that the comparison starts.
+func TestMain(m *testing.M) {
+	if os.Getenv(bareVariable) != "" {
+		if err := serveBare(); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // TestPairsRun runs every load of the table with the built program.
 func TestPairsRun(t *testing.T) {
@@ -46,6 +57,12 @@ func TestPairsRun(t *testing.T) {
 	checks, err = at.follow(t.Context(), 300*time.Millisecond)
 	if err != nil || len(checks) != 2 || strings.Contains(checks[0].Value, " 0 records") || strings.Contains(checks[1].Value, " 0 records") {
 		t.Errorf("follow: %+v, %v", checks, err)
+	}
+	for _, connections := range []int{1, 16} {
+		check, err := at.single(t.Context(), "--batch-wait-time 0", connections, 100, 1, func() {})
+		if err != nil || !strings.Contains(check.Value, " µs, bare server ") || strings.Contains(check.Value, " 0.0 µs") {
+			t.Errorf("single: %+v, %v", check, err)
+		}
 	}
 	if check, err := at.start(1); err != nil || !strings.HasSuffix(check.Value, " ms") {
 		t.Errorf("start: %+v, %v", check, err)

@@ -19,7 +19,7 @@ type Report struct {
 	Swept   []*Result    `json:"swept,omitempty"` // results of the charts
 }
 
-// Check is a measurement without a bare server run.
+// Check is a row of the second table.
 type Check struct {
 	Name   string `json:"name"`
 	Target string `json:"target"`
