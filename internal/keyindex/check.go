@@ -10,7 +10,7 @@ import (
 // load reads the whole file and checks all of it, also the parts that SQLite does not check.
 func (f *file) load(ctx context.Context, cluster record.ID) error {
 	for _, step := range []func(context.Context) error{
-		f.checkSchema, f.checkPages, f.loadManifest, f.loadPositions, f.loadJournal, f.loadRuns, f.findDead,
+		f.loadManifest, f.loadPositions, f.loadJournal, f.loadRuns, f.findDead,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -22,34 +22,11 @@ func (f *file) load(ctx context.Context, cluster record.ID) error {
 	return nil
 }
 
-func (f *file) checkSchema(ctx context.Context) error {
-	rows, err := f.w.QueryContext(ctx, "SELECT coalesce(sql, '') FROM sqlite_schema ORDER BY rowid")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	n := 0
-	for ; rows.Next(); n++ {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return err
-		}
-		if n >= len(schema) || text != schema[n] {
-			return localdb.Damaged("unexpected table definitions")
-		}
-	}
-	if err := rows.Err(); err != nil || n == len(schema) {
-		return err
-	}
-	return localdb.Damaged("%d tables, want %d", n, len(schema))
-}
-
-func (f *file) checkPages(ctx context.Context) error { return localdb.CheckPages(ctx, f.w) }
-
 func (f *file) loadManifest(ctx context.Context) error {
 	var data []byte
 	var rows int
-	err := f.w.QueryRowContext(ctx, "SELECT data, (SELECT count(*) FROM manifest) FROM manifest WHERE id = 1").Scan(&data, &rows)
+	err := f.W.Query(ctx, func(scan func(...any) error) error { return scan(&data, &rows) },
+		"SELECT data, (SELECT count(*) FROM manifest) FROM manifest WHERE id = 1")
 	if err != nil || rows != 1 {
 		return localdb.Damaged("manifest: %d rows: %v", rows, err)
 	}
@@ -58,17 +35,12 @@ func (f *file) loadManifest(ctx context.Context) error {
 }
 
 func (f *file) loadPositions(ctx context.Context) error {
-	rows, err := f.w.QueryContext(ctx, "SELECT topic, partition, number, next, origin, settled FROM positions")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	var sum uint64
-	for rows.Next() {
+	err := f.W.Query(ctx, func(scan func(...any) error) error {
 		var topic, origin []byte
 		var k partKey
 		var p position
-		if err := rows.Scan(&topic, &k.partition, &p.number, &p.next, &origin, &p.settled); err != nil {
+		if err := scan(&topic, &k.partition, &p.number, &p.next, &origin, &p.settled); err != nil {
 			return localdb.Damaged("position: %v", err)
 		}
 		if copy(k.topic[:], topic) != len(topic) || copy(p.origin[:], origin) != len(origin) {
@@ -76,8 +48,9 @@ func (f *file) loadPositions(ctx context.Context) error {
 		}
 		f.positions[k] = p
 		sum += p.sum(k)
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	}, "SELECT topic, partition, number, next, origin, settled FROM positions")
+	if err != nil {
 		return err
 	}
 	if len(f.positions) != f.man.Positions || sum != f.man.PositionsSum {
@@ -87,16 +60,11 @@ func (f *file) loadPositions(ctx context.Context) error {
 }
 
 func (f *file) loadJournal(ctx context.Context) error {
-	rows, err := f.w.QueryContext(ctx, "SELECT sequence, data FROM journal ORDER BY sequence")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	next := f.man.JournalFrom
-	for ; rows.Next(); next++ {
+	err := f.W.Query(ctx, func(scan func(...any) error) error {
 		var sequence int64
 		var data []byte
-		if err := rows.Scan(&sequence, &data); err != nil {
+		if err := scan(&sequence, &data); err != nil {
 			return localdb.Damaged("journal: %v", err)
 		}
 		list, err := Decode(journalID(sequence), data)
@@ -107,8 +75,10 @@ func (f *file) loadJournal(ctx context.Context) error {
 			return localdb.Damaged("journal has sequence %d, want %d", sequence, next)
 		}
 		f.recent.add(list)
-	}
-	if err := rows.Err(); err != nil {
+		next++
+		return nil
+	}, "SELECT sequence, data FROM journal ORDER BY sequence")
+	if err != nil {
 		return err
 	}
 	if next != f.man.JournalNext {
@@ -145,7 +115,7 @@ func (f *file) findDead(ctx context.Context) error {
 	}
 	for from := int64(0); ; {
 		var id int64
-		err := f.w.QueryRowContext(ctx, "SELECT coalesce(min(id), -1) FROM blocks WHERE id >= ?", from).Scan(&id)
+		err := f.W.Query(ctx, func(scan func(...any) error) error { return scan(&id) }, "SELECT coalesce(min(id), -1) FROM blocks WHERE id >= ?", from)
 		if err != nil || id < 0 {
 			return err
 		}

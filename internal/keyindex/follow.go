@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/sebbroker/seb/internal/follow"
@@ -38,7 +36,7 @@ type follower struct {
 func (w *follower) shut(err error) {
 	w.withdraw(err)
 	if w.f != nil {
-		if err := w.f.close(); err != nil {
+		if err := w.f.Close(); err != nil {
 			w.opt.Logger.Warn("closing the key index failed", "err", err)
 		}
 	}
@@ -92,9 +90,6 @@ func (w *follower) Failed(err error, rebuilt bool) {
 
 // open opens the file, or creates it.
 func (w *follower) open(ctx context.Context) error {
-	if err := os.MkdirAll(filepath.Dir(w.opt.Path), 0o700); err != nil {
-		return err
-	}
 	f, err := openFile(ctx, &w.opt)
 	if err != nil {
 		return err

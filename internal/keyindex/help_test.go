@@ -305,7 +305,7 @@ type testView struct {
 // small sizes make many runs and merges of few records.
 var small = sizes{
 	batchEntries: 200, batchBytes: 10 << 10, recentEntries: 500, recentBytes: 20 << 10, mergeSlice: 100, sweepBlocks: 2,
-	unusedEvery: time.Millisecond, unusedMin: 1000, readerCache: 8 << 10, synchronous: "OFF",
+	unusedEvery: time.Millisecond, unusedMin: 1000, synchronous: "OFF",
 	retry: follow.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond},
 }
 

@@ -27,8 +27,6 @@ type sizes struct {
 	// entries are never worth it.
 	unusedEvery time.Duration
 	unusedMin   int64
-	// readerCache is the page cache of each query connection in bytes.
-	readerCache int
 	synchronous string // SQLite's setting; NORMAL keeps the file consistent if the machine crashes
 	// pagesMax bounds the pages of the file; 0: unlimited.
 	pagesMax int
@@ -40,8 +38,8 @@ var defaultSizes = sizes{
 	recentEntries: 64 << 10, recentBytes: 8 << 20,
 	mergeSlice: 16 << 10, sweepBlocks: 512,
 	unusedEvery: time.Minute, unusedMin: 100_000,
-	readerCache: 1 << 20, synchronous: "NORMAL",
-	retry: follow.Backoff{Min: time.Second, Max: time.Minute},
+	synchronous: "NORMAL",
+	retry:       follow.Backoff{Min: time.Second, Max: time.Minute},
 }
 
 // progress is a part of the log that was read: sorted entries, and the new positions.
@@ -60,7 +58,7 @@ func (f *file) ingest(ctx context.Context, p *progress, nextTopic uint32) error 
 			for i := range p.entries {
 				x.Add(&p.entries[i])
 			}
-			if _, err := f.put.journal.ExecContext(ctx, m.JournalNext, x.Seal(journalID(m.JournalNext))); err != nil {
+			if _, err := f.W.Exec(ctx, "INSERT INTO journal VALUES (?, ?)", m.JournalNext, x.Seal(journalID(m.JournalNext))); err != nil {
 				return err
 			}
 			m.JournalNext++
@@ -87,13 +85,13 @@ func (f *file) putPositions(ctx context.Context, m *manifest, p *progress) error
 		}
 	}
 	for _, k := range p.dropped {
-		if _, err := f.put.dropPosition.ExecContext(ctx, k.topic[:], k.partition); err != nil {
+		if _, err := f.W.Exec(ctx, "DELETE FROM positions WHERE topic = ? AND partition = ?", k.topic[:], k.partition); err != nil {
 			return err
 		}
 		forget(k)
 	}
 	for k, pos := range p.moved {
-		_, err := f.put.position.ExecContext(ctx, k.topic[:], k.partition, pos.number, pos.next, pos.origin[:], pos.settled)
+		_, err := f.W.Exec(ctx, "INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?, ?, ?)", k.topic[:], k.partition, pos.number, pos.next, pos.origin[:], pos.settled)
 		if err != nil {
 			return err
 		}
@@ -109,7 +107,7 @@ func (f *file) newRun(ctx context.Context, m *manifest) *Writer {
 	id := m.NextRun
 	m.NextRun++
 	return NewWriter(id, func(id int64, data []byte) error {
-		_, err := f.put.block.ExecContext(ctx, id, data)
+		_, err := f.W.Exec(ctx, "INSERT INTO blocks VALUES (?, ?)", id, data)
 		return err
 	})
 }
@@ -118,7 +116,7 @@ func (f *file) newRun(ctx context.Context, m *manifest) *Writer {
 func (f *file) spill(ctx context.Context, r rules) error {
 	var created *run
 	err := f.update(ctx, func(m *manifest) error {
-		if _, err := f.put.trimJournal.ExecContext(ctx, m.JournalNext); err != nil {
+		if _, err := f.W.Exec(ctx, "DELETE FROM journal WHERE sequence < ?", m.JournalNext); err != nil {
 			return err
 		}
 		m.JournalFrom = m.JournalNext
@@ -160,11 +158,7 @@ func (f *file) sweep(ctx context.Context, blocks int64, free func(*run) bool) (m
 	var n int64
 	err = f.update(ctx, func(*manifest) error {
 		first, end := IDs(f.dead[i].ID)
-		res, err := f.put.sweep.ExecContext(ctx, first, end, blocks)
-		if err != nil {
-			return err
-		}
-		n, err = res.RowsAffected()
+		n, err = f.W.Exec(ctx, "DELETE FROM blocks WHERE id IN (SELECT id FROM blocks WHERE id >= ? AND id < ? LIMIT ?)", first, end, blocks)
 		return err
 	})
 	if err == nil && n < blocks {

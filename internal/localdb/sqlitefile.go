@@ -31,6 +31,8 @@ type Format struct {
 	ApplicationID, Version uint32
 	// Name is the kind of file in errors: "a key index file".
 	Name string
+	// Schema is the statements that create the tables and indexes.
+	Schema []string
 }
 
 // ErrDamaged: the content of a file is invalid. The file must be deleted and is rebuilt from the

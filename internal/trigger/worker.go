@@ -104,7 +104,7 @@ func (w *worker) Failed(err error, _ bool) {
 
 // open opens or creates the file, and loads its state.
 func (w *worker) open(ctx context.Context) error {
-	if err := os.MkdirAll(filepath.Dir(w.opt.Path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(w.opt.Path), 0o700); err != nil { // for a snapshot
 		return err
 	}
 	if err := w.restore(ctx); err != nil {

@@ -5,9 +5,6 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
@@ -15,7 +12,7 @@ import (
 )
 
 // format identifies the file: "sebr".
-var format = &localdb.Format{ApplicationID: 0x73656272, Version: 1, Name: "an index of Riemann events"}
+var format = &localdb.Format{ApplicationID: 0x73656272, Version: 1, Name: "an index of Riemann events", Schema: schema}
 
 var schema = []string{
 	`CREATE TABLE meta (id INTEGER PRIMARY KEY, cluster TEXT NOT NULL, topic BLOB NOT NULL)`,
@@ -24,13 +21,6 @@ var schema = []string{
 		`time INTEGER NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID`,
 	`CREATE INDEX entry_due ON entry (due) WHERE due IS NOT NULL`,
 }
-
-const (
-	// readersMax is the number of concurrent queries.
-	readersMax = 4
-	// readerShare is the share of a query's cache in that of the writer.
-	readerShare = 8
-)
 
 // entry is the newest event of a host and a service.
 type entry struct {
@@ -89,90 +79,44 @@ type cursor struct {
 
 // file is the open file. Only the worker writes to it.
 type file struct {
-	wdb, rdb       *sql.DB
-	w              *sql.Conn
-	put, get, drop *sql.Stmt // of w
+	*localdb.File
 	topic          record.ID
 	cursors        map[uint32]cursor
 	entries, bytes int64
 }
 
 // openFile opens or creates the file of a topic.
-func openFile(ctx context.Context, o *Options, topic record.ID) (f *file, err error) {
-	if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
+func openFile(ctx context.Context, o *Options, topic record.ID) (*file, error) {
+	db, err := localdb.OpenFile(ctx, &localdb.Options{
+		Path: o.Path, Format: format, CacheBytes: o.CacheBytes,
+		First: "INSERT INTO meta VALUES (1, ?, ?)", Args: []any{o.Log.Cluster().String(), topic[:]},
+	})
+	if err != nil {
 		return nil, err
 	}
-	f = &file{cursors: map[uint32]cursor{}, topic: topic}
-	defer func() {
-		if err != nil {
-			err = errors.Join(localdb.Classify(err), f.close())
-			f = nil
-		}
-	}()
-	fresh, err := format.CheckHeader(o.Path)
-	if err != nil {
-		return f, err
+	f := &file{File: db, cursors: map[uint32]cursor{}, topic: topic}
+	if err := f.load(ctx, o.Log); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	if fresh { // else a write-ahead log without its file would be applied
-		if err := localdb.Remove(o.Path); err != nil {
-			return f, err
-		}
-	}
-	if f.wdb, err = localdb.Open(o.Path, 1, localdb.Writing(fresh, "NORMAL", o.CacheBytes)); err != nil {
-		return f, err
-	}
-	if f.w, err = f.wdb.Conn(ctx); err != nil {
-		return f, err
-	}
-	if f.rdb, err = localdb.Open(o.Path, readersMax, localdb.Reading(o.CacheBytes/readerShare)); err != nil {
-		return f, err
-	}
-	if fresh {
-		if err := f.create(ctx, o.Log.Cluster()); err != nil {
-			return f, fmt.Errorf("create: %w", err)
-		}
-	} else if err := localdb.CheckPages(ctx, f.wdbConn()); err != nil {
-		return f, err
-	}
-	return f, f.load(ctx, o.Log)
-}
-
-func (f *file) wdbConn() localdb.Querier { return f.w }
-
-func (f *file) create(ctx context.Context, cluster record.ID) error {
-	steps := append(append([]string{"BEGIN"}, schema...), "COMMIT")
-	for _, s := range append(steps, format.Stamp()...) {
-		if _, err := f.w.ExecContext(ctx, s); err != nil {
-			return err
-		}
-	}
-	if _, err := f.w.ExecContext(ctx, "INSERT INTO meta VALUES (1, ?, ?)", cluster.String(), f.topic[:]); err != nil {
-		return err
-	}
-	_, err := f.w.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	return err
+	return f, nil
 }
 
 // load checks that the file is of this log, and reads its positions and sizes.
 func (f *file) load(ctx context.Context, log Log) error {
 	var cluster string
 	var topic []byte
-	if err := f.w.QueryRowContext(ctx, "SELECT cluster, topic FROM meta").Scan(&cluster, &topic); err != nil {
+	err := f.W.Query(ctx, func(scan func(...any) error) error { return scan(&cluster, &topic) }, "SELECT cluster, topic FROM meta")
+	if err != nil {
 		return err
 	}
 	if cluster != log.Cluster().String() || string(topic) != string(f.topic[:]) {
 		return localdb.Damaged("it is of another topic")
 	}
-	rows, err := f.w.QueryContext(ctx, "SELECT part, next, origin FROM cursor")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = f.W.Query(ctx, func(scan func(...any) error) error {
 		var part uint32
 		var c cursor
 		var origin []byte
-		if err := rows.Scan(&part, &c.next, &origin); err != nil {
+		if err := scan(&part, &c.next, &origin); err != nil {
 			return err
 		}
 		copy(c.origin[:], origin)
@@ -180,119 +124,63 @@ func (f *file) load(ctx context.Context, log Log) error {
 			return localdb.Damaged("it contains events that are not in the log")
 		}
 		f.cursors[part] = c
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	err = f.w.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(length(key) + length(data) + ?), 0) FROM entry", entryBytes).Scan(&f.entries, &f.bytes)
+		return nil
+	}, "SELECT part, next, origin FROM cursor")
 	if err != nil {
 		return err
 	}
-	for _, s := range []struct {
-		to   **sql.Stmt
-		text string
-	}{
-		{&f.get, "SELECT part, off, length(data) FROM entry WHERE key = ?"},
-		{&f.put, "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
-		{&f.drop, "DELETE FROM entry WHERE key = ?"},
-	} {
-		if *s.to, err = f.w.PrepareContext(ctx, s.text); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.W.Query(ctx, func(scan func(...any) error) error { return scan(&f.entries, &f.bytes) },
+		"SELECT count(*), coalesce(sum(length(key) + length(data) + ?), 0) FROM entry", entryBytes)
 }
 
-// update runs change in a transaction.
-func (f *file) update(ctx context.Context, change func(ctx context.Context) error) error {
-	ctx = context.WithoutCancel(ctx) // it is short
-	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return fmt.Errorf("begin: %w", localdb.Classify(err))
-	}
-	entries, bytes := f.entries, f.bytes
-	err := change(ctx)
-	if err == nil {
-		_, err = f.w.ExecContext(ctx, "COMMIT")
-	}
-	if err != nil {
-		f.entries, f.bytes = entries, bytes
-		_, _ = f.w.ExecContext(ctx, "ROLLBACK") // it may be over already
-		return fmt.Errorf("transaction: %w", localdb.Classify(err))
-	}
-	return nil
+// putCursor stores how far a partition was read.
+func (f *file) putCursor(ctx context.Context, part uint32, c cursor) error {
+	_, err := f.W.Exec(ctx, "INSERT OR REPLACE INTO cursor VALUES (?, ?, ?)", part, c.next, c.origin[:])
+	return err
 }
 
-// find returns the stored entry of a key without its data, and its size.
-func (f *file) find(ctx context.Context, key []byte) (e entry, size int64, there bool, err error) {
-	var data int64
-	err = f.get.QueryRowContext(ctx, key).Scan(&e.part, &e.offset, &data)
-	if errors.Is(err, sql.ErrNoRows) {
-		return e, 0, false, nil
-	}
-	return e, int64(len(key)) + data + entryBytes, err == nil, err
+// find returns the position of the stored entry of a key, and its size; 0: there is none.
+func (f *file) find(ctx context.Context, key []byte) (e entry, size int64, err error) {
+	err = f.W.Query(ctx, func(scan func(...any) error) error {
+		err := scan(&e.part, &e.offset, &size)
+		size += int64(len(key)) + entryBytes
+		return err
+	}, "SELECT part, off, length(data) FROM entry WHERE key = ?", key)
+	return e, size, err
 }
 
 // store stores an entry in place of one of a size; 0: none.
 func (f *file) store(ctx context.Context, e *entry, replaced int64) error {
 	due := sql.NullInt64{Int64: e.due, Valid: e.due != never}
-	if _, err := f.put.ExecContext(ctx, e.key, e.part, e.offset, e.at, due, e.time, e.data, e.sum()); err != nil {
-		return err
-	}
-	f.bytes += e.size() - replaced
-	if replaced == 0 {
+	_, err := f.W.Exec(ctx, "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", e.key, e.part, e.offset, e.at, due, e.time, e.data, e.sum())
+	if f.bytes += e.size() - replaced; replaced == 0 {
 		f.entries++
 	}
-	return nil
+	return err
 }
 
 // remove removes an entry of a size.
 func (f *file) remove(ctx context.Context, key []byte, size int64) error {
-	if _, err := f.drop.ExecContext(ctx, key); err != nil {
-		return err
-	}
+	_, err := f.W.Exec(ctx, "DELETE FROM entry WHERE key = ?", key)
 	f.bytes, f.entries = f.bytes-size, f.entries-1
-	return nil
+	return err
 }
 
 // overdue returns up to limit entries with a deadline of at most due, earliest first, without their
 // data.
 func (f *file) overdue(ctx context.Context, due int64, limit int) (list []entry, err error) {
-	rows, err := f.w.QueryContext(ctx, "SELECT key, part, off, at, due FROM entry WHERE due <= ? ORDER BY due LIMIT ?", due, limit)
-	if err != nil {
-		return nil, localdb.Classify(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = f.W.Query(ctx, func(scan func(...any) error) error {
 		var e entry
-		if err := rows.Scan(&e.key, &e.part, &e.offset, &e.at, &e.due); err != nil {
-			return nil, localdb.Classify(err)
-		}
+		err := scan(&e.key, &e.part, &e.offset, &e.at, &e.due)
 		list = append(list, e)
-	}
-	return list, localdb.Classify(rows.Err())
+		return err
+	}, "SELECT key, part, off, at, due FROM entry WHERE due <= ? ORDER BY due LIMIT ?", due, limit)
+	return list, err
 }
 
 // firstDue returns the first deadline, or never.
 func (f *file) firstDue(ctx context.Context) (due int64, err error) {
-	err = f.w.QueryRowContext(ctx, "SELECT coalesce(min(due), ?) FROM entry WHERE due IS NOT NULL", never).Scan(&due)
-	return due, localdb.Classify(err)
-}
-
-// close closes the file. No query may be running.
-func (f *file) close() error {
-	var errs []error
-	for _, s := range []*sql.Stmt{f.put, f.get, f.drop} {
-		if s != nil {
-			errs = append(errs, s.Close())
-		}
-	}
-	if f.w != nil {
-		errs = append(errs, f.w.Close())
-	}
-	for _, db := range []*sql.DB{f.rdb, f.wdb} { // closing the last one empties the write-ahead log
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
-	}
-	return errors.Join(errs...)
+	err = f.W.Query(ctx, func(scan func(...any) error) error { return scan(&due) },
+		"SELECT coalesce(min(due), ?) FROM entry WHERE due IS NOT NULL", never)
+	return due, err
 }

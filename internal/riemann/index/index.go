@@ -12,6 +12,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/follow"
+	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -126,7 +127,7 @@ func Open(ctx context.Context, o Options) (*Index, error) {
 }
 
 func newIndex(o Options) *Index {
-	x := &Index{opt: o.withDefaults(), err: ErrUnavailable, moved: make(chan struct{}), slots: make(chan struct{}, readersMax)}
+	x := &Index{opt: o.withDefaults(), err: ErrUnavailable, moved: make(chan struct{}), slots: make(chan struct{}, localdb.ReadersMax)}
 	x.met = newMeters(x)
 	x.worker = &worker{Index: x, subscribers: map[*Subscription]struct{}{}}
 	x.loop = follow.NewLoop(follow.Options{

@@ -278,7 +278,7 @@ func TestManyEvents(t *testing.T) {
 
 // rowsRead returns how many events a query reads.
 func rowsRead(t *testing.T, x *Index, text string) (n int) {
-	rows, err := x.selected(t.Context(), x.file.rdb, parse(t, text))
+	rows, err := selected(t.Context(), x.file.Readers, parse(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,12 +38,7 @@ func (x *Index) Query(ctx context.Context, q *query.Query, limit int64, each fun
 		_, _, err := x.peek()
 		return err // nil: the topic does not exist
 	}
-	var found matches
-	rows, err := x.selected(ctx, x.file.rdb, q)
-	if err == nil {
-		found, err = x.collect(ctx, rows, q, min(limit, x.opt.AnswerBytes))
-	}
-	return x.answer(ctx, found, err, each)
+	return x.answer(ctx, x.file.Readers, q, min(limit, x.opt.AnswerBytes), each)
 }
 
 // takeSlot waits until a connection to the file is free for a query.
@@ -58,8 +53,14 @@ func (x *Index) takeSlot(ctx context.Context) error {
 
 func (x *Index) freeSlot() { <-x.slots }
 
-// answer calls each for the matches, or handles the error of a query.
-func (x *Index) answer(ctx context.Context, found matches, err error, each func(e *Event) error) error {
+// querier is a pool of connections, or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}
+
+// answer is Query on a connection.
+func (x *Index) answer(ctx context.Context, db querier, q *query.Query, limit int64, each func(e *Event) error) error {
+	found, err := collect(ctx, db, q, limit)
 	err = localdb.Classify(err)
 	switch {
 	case errors.Is(err, localdb.ErrDamaged):
@@ -81,13 +82,8 @@ func (x *Index) answer(ctx context.Context, found matches, err error, each func(
 	return nil
 }
 
-// querier is a connection, a pool of them, or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
-}
-
 // selected returns the rows that can match a query.
-func (x *Index) selected(ctx context.Context, db querier, q *query.Query) (*sql.Rows, error) {
+func selected(ctx context.Context, db querier, q *query.Query) (*sql.Rows, error) {
 	const columns = "SELECT key, part, off, at, coalesce(due, -1), time, data, sum FROM entry"
 	if host, service, ok := q.Key(); ok && len(host) < rule.EntityBytesMax && len(service) < rule.NameBytesMax {
 		return db.QueryContext(ctx, columns+" WHERE key = ?", keyOf(nil, host, service))
@@ -95,11 +91,12 @@ func (x *Index) selected(ctx context.Context, db querier, q *query.Query) (*sql.
 	return db.QueryContext(ctx, columns)
 }
 
-// matches are copies of events.
-type matches []Event
-
-// collect reads rows. Beyond the limit it only counts.
-func (x *Index) collect(ctx context.Context, rows *sql.Rows, q *query.Query, limit int64) (found matches, err error) {
+// collect returns the events that match. Beyond the limit it only counts.
+func collect(ctx context.Context, db querier, q *query.Query, limit int64) (found []Event, err error) {
+	rows, err := selected(ctx, db, q)
+	if err != nil {
+		return nil, err
+	}
 	defer rows.Close()
 	var event Event
 	over := TooManyError{Limit: limit}

@@ -58,12 +58,7 @@ func (x *Index) first(ctx context.Context, tx *sql.Tx, q *query.Query, each func
 		return nil
 	}
 	defer tx.Rollback() //nolint:errcheck // it only reads
-	var found matches
-	rows, err := x.selected(ctx, tx, q)
-	if err == nil {
-		found, err = x.collect(ctx, rows, q, x.opt.AnswerBytes)
-	}
-	return x.answer(ctx, found, err, each)
+	return x.answer(ctx, tx, q, x.opt.AnswerBytes, each)
 }
 
 // subscribe adds a subscription between two turns, and returns a transaction that sees the file as
@@ -74,7 +69,7 @@ func (w *worker) subscribe(ctx context.Context, s *Subscription) (tx *sql.Tx, er
 		return nil, err
 	}
 	if w.f != nil {
-		if tx, err = w.f.rdb.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil {
+		if tx, err = w.f.Readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}); err != nil {
 			return nil, err
 		}
 		var id int // a transaction begins with its first read

@@ -37,7 +37,7 @@ func (w *worker) shut(why error) {
 	}
 	w.publish(progress{}, why)
 	if w.f != nil {
-		if err := w.f.close(); err != nil {
+		if err := w.f.Close(); err != nil {
 			w.opt.Logger.Warn("closing the index of Riemann events failed", "err", err)
 		}
 	}
@@ -178,7 +178,7 @@ func (w *worker) piece(ctx context.Context, part uint32, span follow.Span) error
 		return nil // no batch after all
 	}
 	c := cursor{next: p.next, time: p.time, origin: w.opt.Log.Origin(w.f.topic, part, p.next-1)}
-	if err := w.f.update(ctx, func(ctx context.Context) error { return w.write(ctx, p, c) }); err != nil {
+	if err := w.f.Update(ctx, func(ctx context.Context) error { return w.write(ctx, p, c) }); err != nil {
 		return err
 	}
 	w.f.cursors[part] = c
@@ -257,15 +257,16 @@ func (w *worker) current(ctx context.Context, key []byte, changes map[string]*ch
 	if c := changes[string(key)]; c != nil {
 		return c.entry, !c.gone, nil
 	}
-	e, _, there, err = w.f.find(ctx, key)
-	return e, there, localdb.Classify(err)
+	e, size, err := w.f.find(ctx, key)
+	return e, size > 0, err
 }
 
 // write writes the changes of a piece and the position after it.
 func (w *worker) write(ctx context.Context, p *piece, to cursor) error {
 	for _, key := range p.order {
 		c := p.changes[key]
-		_, size, there, err := w.f.find(ctx, c.key)
+		_, size, err := w.f.find(ctx, c.key)
+		there := size > 0
 		switch {
 		case err != nil:
 			return err
@@ -284,6 +285,5 @@ func (w *worker) write(ctx context.Context, p *piece, to cursor) error {
 			return err
 		}
 	}
-	_, err := w.f.w.ExecContext(ctx, "INSERT OR REPLACE INTO cursor VALUES (?, ?, ?)", p.part, to.next, to.origin[:])
-	return err
+	return w.f.putCursor(ctx, p.part, to)
 }

@@ -24,7 +24,7 @@ func (f *File) Copy(ctx context.Context, to string) error {
 	if own := f.checkRows(ctx); own != nil {
 		return own
 	}
-	if own := localdb.CheckPages(ctx, f.rdb); own != nil {
+	if own := localdb.CheckPages(ctx, f.db.Readers); own != nil {
 		return localdb.Classify(own)
 	}
 	return fmt.Errorf("copy differs from an intact file: %v", err)
@@ -61,14 +61,13 @@ func (f *File) vacuumInto(ctx context.Context, to string) error {
 
 // Vacuum removes deleted rows from the files. Queries may prevent that: done is false.
 func (f *File) Vacuum(ctx context.Context) (done bool, err error) {
-	if _, err := f.w.ExecContext(ctx, "VACUUM"); err != nil {
+	if _, err = f.tx.Exec(ctx, "VACUUM"); err == nil {
+		done, err = f.db.Checkpoint(ctx)
+	}
+	if err != nil {
 		return false, fmt.Errorf("vacuum: %w", localdb.Classify(err))
 	}
-	var busy, pages, moved int
-	if err := f.w.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
-		return false, fmt.Errorf("vacuum: %w", localdb.Classify(err))
-	}
-	return busy == 0, nil
+	return done, nil
 }
 
 // checkRows reads all rows with checksums. It may run concurrently with Update.
@@ -86,7 +85,7 @@ func (q Queries) checkRows(ctx context.Context) error {
 		}
 		no = g.No
 	}
-	err := q.query(ctx, func(scan func(...any) error) error {
+	err := q.Query(ctx, func(scan func(...any) error) error {
 		var k InstKey
 		var entity sql.RawBytes
 		var data sql.RawBytes
@@ -115,6 +114,6 @@ const copyRows = 1000
 
 // LastErasure is the time (ms) of the last erasure; 0: none.
 func (q Queries) LastErasure(ctx context.Context) (at int64, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&at) }, "SELECT coalesce(max(time), 0) FROM erased")
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&at) }, "SELECT coalesce(max(time), 0) FROM erased")
 	return at, err
 }

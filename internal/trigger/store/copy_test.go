@@ -116,7 +116,7 @@ func TestCopyReadsAllRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.w.ExecContext(t.Context(), change); err != nil {
+			if _, err := f.tx.Exec(t.Context(), change); err != nil {
 				t.Fatal(err)
 			}
 			if err := f.Copy(t.Context(), filepath.Join(dir, "b.db")); !errors.Is(err, localdb.ErrDamaged) {

@@ -32,7 +32,7 @@ func (q Queries) Counts(ctx context.Context, trigger string, now time.Time, limi
 	c.States = map[rule.State]int{}
 	day, week := now.Add(-24*time.Hour).UnixMilli(), now.Add(-7*24*time.Hour).UnixMilli()
 	n, oldest := 0, int64(0)
-	err = q.query(ctx, func(scan func(...any) error) error {
+	err = q.Query(ctx, func(scan func(...any) error) error {
 		var data sql.RawBytes
 		var x struct {
 			At    int64      `json:"at"`
@@ -64,7 +64,7 @@ func (q Queries) Counts(ctx context.Context, trigger string, now time.Time, limi
 		return c, err
 	}
 	var first sql.NullInt64
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&c.Pending, &first) },
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&c.Pending, &first) },
 		"SELECT count(*), min(seq) FROM (SELECT seq FROM fire WHERE trig = ? AND due IS NOT NULL LIMIT ?)", trigger, PendingMax)
 	if err != nil || !first.Valid {
 		return c, err

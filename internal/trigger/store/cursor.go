@@ -40,7 +40,7 @@ func (f *File) Cursors(ctx context.Context) (map[CursorKey]Cursor, error) { retu
 
 func (c *conn) cursors(ctx context.Context) (map[CursorKey]Cursor, error) {
 	all := map[CursorKey]Cursor{}
-	err := c.query(ctx, func(scan func(...any) error) error {
+	err := c.Query(ctx, func(scan func(...any) error) error {
 		var k CursorKey
 		var c Cursor
 		var topic, origin []byte
@@ -65,7 +65,7 @@ type Tx struct {
 }
 
 func (t *Tx) put(text string, args ...any) error {
-	_, err := t.exec(t.ctx, text, args...)
+	_, err := t.Exec(t.ctx, text, args...)
 	return err
 }
 
@@ -105,7 +105,7 @@ type SeenEvent struct{ Time, Offset int64 }
 // MarkSeen records an event with an ID for a reader. ok is false if one was recorded at or after since
 // (ms).
 func (t *Tx) MarkSeen(reader int64, h Hash, x SeenEvent, since int64) (ok bool, err error) {
-	n, err := t.exec(t.ctx, "INSERT INTO seen VALUES (?, ?, ?, ?) "+
+	n, err := t.Exec(t.ctx, "INSERT INTO seen VALUES (?, ?, ?, ?) "+
 		"ON CONFLICT DO UPDATE SET time = excluded.time, offset = excluded.offset WHERE time < ?", reader, h[:], x.Time, x.Offset, since)
 	return n > 0, err
 }
@@ -114,7 +114,7 @@ func (t *Tx) MarkSeen(reader int64, h Hash, x SeenEvent, since int64) (ok bool, 
 // does nothing and ok is false.
 func (t *Tx) CopySeen(reader int64, limit int) (ok bool, err error) {
 	var n int
-	err = t.query(t.ctx, func(scan func(...any) error) error { return scan(&n) },
+	err = t.Query(t.ctx, func(scan func(...any) error) error { return scan(&n) },
 		"SELECT count(*) FROM (SELECT 1 FROM seen WHERE reader = ? LIMIT ?)", Main, limit+1)
 	if err != nil || n > limit {
 		return false, err
@@ -138,7 +138,7 @@ func (t *Tx) Erase(h Hash, x Erasure) error {
 
 // Erased returns the erasure of an entity; ok is false if there is none.
 func (t *Tx) Erased(h Hash) (x Erasure, ok bool, err error) {
-	err = t.query(t.ctx, func(scan func(...any) error) error {
+	err = t.Query(t.ctx, func(scan func(...any) error) error {
 		ok = true
 		return scan(&x.Offset, &x.Time)
 	}, "SELECT offset, time FROM erased WHERE hash = ?", h[:])
@@ -165,19 +165,19 @@ func (t *Tx) PutMark(m Mark, offset int64) error {
 
 // Mark returns the offset of a mark; 0: none.
 func (q Queries) Mark(ctx context.Context, m Mark) (offset int64, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&offset) }, "SELECT coalesce(max(offset), 0) FROM erased WHERE hash = ?", m.hash())
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&offset) }, "SELECT coalesce(max(offset), 0) FROM erased WHERE hash = ?", m.hash())
 	return offset, err
 }
 
 // PutName records an event name of a topic; added reports that it is new.
 func (t *Tx) PutName(topic record.ID, name string) (added bool, err error) {
-	n, err := t.exec(t.ctx, "INSERT OR IGNORE INTO name VALUES (?, ?)", topic[:], name)
+	n, err := t.Exec(t.ctx, "INSERT OR IGNORE INTO name VALUES (?, ?)", topic[:], name)
 	return n > 0, err
 }
 
 // CountNames is the number of event names of a topic.
 func (t *Tx) CountNames(topic record.ID) (n int, err error) {
-	err = t.query(t.ctx, func(scan func(...any) error) error { return scan(&n) }, "SELECT count(*) FROM name WHERE topic = ?", topic[:])
+	err = t.Query(t.ctx, func(scan func(...any) error) error { return scan(&n) }, "SELECT count(*) FROM name WHERE topic = ?", topic[:])
 	return n, err
 }
 
@@ -187,7 +187,7 @@ type Queries struct{ *conn }
 // SeenAt is the position of an event with an ID for the main reader; ok is false if there is none,
 // or it was deleted.
 func (q Queries) SeenAt(ctx context.Context, h Hash) (x SeenEvent, ok bool, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error {
+	err = q.Query(ctx, func(scan func(...any) error) error {
 		ok = true
 		return scan(&x.Time, &x.Offset)
 	}, "SELECT time, offset FROM seen WHERE reader = ? AND hash = ?", Main, h[:])
@@ -196,7 +196,7 @@ func (q Queries) SeenAt(ctx context.Context, h Hash) (x SeenEvent, ok bool, err 
 
 // Names are the event names of a topic with a prefix, at most limit, sorted.
 func (q Queries) Names(ctx context.Context, topic record.ID, prefix string, limit int) (names []string, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error {
+	err = q.Query(ctx, func(scan func(...any) error) error {
 		var s string
 		if err := scan(&s); err != nil {
 			return err

@@ -2,10 +2,7 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
-	"sync"
 
 	"github.com/sebbroker/seb/internal/localdb"
 )
@@ -16,19 +13,13 @@ const (
 	// applicationID marks the file as one of this package: "sebt".
 	applicationID = 0x73656274
 
-	// readersMax is the number of concurrent queries.
-	readersMax = 4
-	// readerCache bounds the cache of each reader; it is at most a readerShare-th of the writer's.
-	readerCache = 1 << 20
-	readerShare = 8
-	cacheBytes  = 32 << 20
+	cacheBytes = 32 << 20
 )
 
 var format = &localdb.Format{
-	ApplicationID: applicationID, Version: Schema, Name: "a trigger database",
+	ApplicationID: applicationID, Version: Schema, Name: "a trigger database", Schema: schema,
 }
 
-// schema is the statements that create the tables.
 var schema = []string{
 	`CREATE TABLE meta (id INTEGER PRIMARY KEY, cluster TEXT NOT NULL, floor INTEGER NOT NULL)`,
 	`CREATE TABLE cursor (reader INTEGER NOT NULL, topic BLOB NOT NULL, part INTEGER NOT NULL, next INTEGER NOT NULL, ` +
@@ -69,10 +60,9 @@ type Options struct {
 // File is the open file. Update is for one goroutine at a time; the methods of Queries may be
 // called concurrently.
 type File struct {
-	Queries  // read the committed state
-	wdb, rdb *sql.DB
-	w        *sql.Conn // the only writer
-	tx       Tx
+	Queries // read the committed state
+	db      *localdb.File
+	tx      Tx
 
 	path, cluster string
 	cache         int64 // cache of the writer, in bytes
@@ -87,174 +77,51 @@ func Open(ctx context.Context, o Options) (f *File, err error) {
 		o.CacheBytes = cacheBytes
 	}
 	f = &File{path: o.Path, cluster: o.Cluster, cache: o.CacheBytes}
-	defer func() {
-		if err != nil {
-			err = errors.Join(localdb.Classify(err), f.Close())
-			f = nil
-		}
-	}()
-	fresh, err := format.CheckHeader(o.Path)
-	if err != nil {
-		return f, err
-	}
-	if fresh { // otherwise a leftover write-ahead log would be applied
-		if err := Remove(o.Path); err != nil {
-			return f, err
-		}
-	}
-	if err := f.connect(ctx, fresh, &o); err != nil {
-		return f, err
-	}
-	if fresh {
-		if err := f.create(ctx, o.Cluster); err != nil {
-			return f, err
-		}
-	}
-	return f, f.check(ctx, o.Cluster)
-}
-
-// connect opens the connections.
-func (f *File) connect(ctx context.Context, fresh bool, o *Options) (err error) {
-	synchronous := "NORMAL"
+	opt := localdb.Options{Path: o.Path, Format: format, First: "INSERT INTO meta VALUES (1, ?, 0)", Args: []any{o.Cluster}, CacheBytes: o.CacheBytes}
 	if o.Unsafe {
-		synchronous = "OFF"
+		opt.Synchronous = "OFF"
 	}
-	if f.wdb, err = localdb.Open(o.Path, 1, localdb.Writing(fresh, synchronous, o.CacheBytes)); err != nil {
-		return err
+	if f.db, err = localdb.OpenFile(ctx, &opt); err != nil {
+		return nil, err
 	}
-	if f.w, err = f.wdb.Conn(ctx); err != nil {
-		return err
+	f.conn, f.tx.conn = &conn{f.db.R}, &conn{f.db.W}
+	if err := f.load(ctx); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	f.tx.conn = &conn{prepare: f.w.PrepareContext}
-	if f.rdb, err = localdb.Open(o.Path, readersMax, localdb.Reading(min(readerCache, o.CacheBytes/readerShare))); err != nil {
-		return err
-	}
-	f.conn = &conn{prepare: f.rdb.PrepareContext}
-	return nil
+	return f, nil
 }
 
-// create creates the tables and checkpoints them, so that the header can be checked from now on.
-func (f *File) create(ctx context.Context, cluster string) error {
-	steps := append([]string{"BEGIN"}, schema...)
-	steps = append(append(steps, "COMMIT"), format.Stamp()...)
-	for _, s := range steps {
-		if _, err := f.w.ExecContext(ctx, s); err != nil {
-			return fmt.Errorf("create: %w", err)
-		}
+// load reads meta and the number of the last firing. Checksums of rows are verified when they are read.
+func (f *File) load(ctx context.Context) error {
+	var of string
+	meta := func(scan func(...any) error) error { return scan(&of, &f.floor) }
+	if err := f.tx.Query(ctx, meta, "SELECT cluster, floor FROM meta WHERE id = 1"); err != nil {
+		return localdb.Damaged("meta: %v", err)
 	}
-	if _, err := f.w.ExecContext(ctx, "INSERT INTO meta VALUES (1, ?, 0)", cluster); err != nil {
-		return fmt.Errorf("create: %w", err)
+	if of != f.cluster {
+		return localdb.Damaged("cluster %s, want %s", of, f.cluster)
 	}
-	_, err := f.w.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	return err
+	last := func(scan func(...any) error) error { return scan(&f.tx.seq) }
+	if err := f.tx.Query(ctx, last, "SELECT coalesce(max(seq), 0) FROM fire"); err != nil {
+		return localdb.Damaged("firings: %v", err)
+	}
+	return nil
 }
 
 // Update runs change in a transaction. After an error nothing is changed, and the caller must drop
 // what it read from the file. After localdb.ErrDamaged it must delete the file.
 func (f *File) Update(ctx context.Context, change func(tx *Tx) error) error {
-	ctx = context.WithoutCancel(ctx) // it is short, and half a transaction would stay open
-	if _, err := f.w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return fmt.Errorf("begin: %w", localdb.Classify(err))
-	}
-	f.tx.ctx = ctx
-	err := change(&f.tx)
-	if err == nil {
-		_, err = f.w.ExecContext(ctx, "COMMIT")
-	}
-	if err != nil {
-		// The transaction may be over already. If it cannot be rolled back, the next one fails to
-		// begin, and the caller reopens the file.
-		_, _ = f.w.ExecContext(ctx, "ROLLBACK")
-		return fmt.Errorf("transaction: %w", localdb.Classify(err))
-	}
-	return nil
+	return f.db.Update(ctx, func(ctx context.Context) error {
+		f.tx.ctx = ctx
+		return change(&f.tx)
+	})
 }
 
 // Close closes the file. No query may be running.
-func (f *File) Close() error {
-	var errs []error
-	// database/sql does not close prepared statements of a single connection, and SQLite keeps its
-	// files open until they are closed.
-	for _, c := range []*conn{f.tx.conn, f.conn} {
-		if c != nil {
-			errs = append(errs, c.close())
-		}
-	}
-	if f.w != nil {
-		errs = append(errs, f.w.Close())
-	}
-	for _, db := range []*sql.DB{f.rdb, f.wdb} { // closing the last one empties the write-ahead log
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
+func (f *File) Close() error { return f.db.Close() }
 
 // Remove deletes a file and SQLite's additional files. It must not be open.
 func Remove(path string) error { return localdb.Remove(path) }
 
-// conn caches prepared statements by their text.
-type conn struct {
-	prepare func(ctx context.Context, text string) (*sql.Stmt, error)
-
-	mu         sync.Mutex // guards statements
-	statements map[string]*sql.Stmt
-}
-
-func (c *conn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s, ok := c.statements[text]
-	if ok {
-		return s, nil
-	}
-	s, err := c.prepare(context.WithoutCancel(ctx), text)
-	if err != nil {
-		return nil, err
-	}
-	if c.statements == nil {
-		c.statements = map[string]*sql.Stmt{}
-	}
-	c.statements[text] = s
-	return s, nil
-}
-
-func (c *conn) close() error {
-	var errs []error
-	for _, s := range c.statements {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// query runs a query and calls row for each result row.
-func (c *conn) query(ctx context.Context, row func(scan func(...any) error) error, text string, args ...any) error {
-	s, err := c.stmt(ctx, text)
-	if err != nil {
-		return localdb.Classify(err)
-	}
-	rows, err := s.QueryContext(ctx, args...)
-	if err != nil {
-		return localdb.Classify(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := row(rows.Scan); err != nil {
-			return localdb.Classify(err)
-		}
-	}
-	return localdb.Classify(rows.Err())
-}
-
-func (c *conn) exec(ctx context.Context, text string, args ...any) (int64, error) {
-	s, err := c.stmt(ctx, text)
-	if err != nil {
-		return 0, err
-	}
-	r, err := s.ExecContext(ctx, args...)
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
-}
+// conn is the connection of a transaction, or those of queries.
+type conn struct{ *localdb.Conn }

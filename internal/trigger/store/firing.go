@@ -56,7 +56,7 @@ func (x *Firing) sum(data []byte) int64 {
 const firingColumns = "SELECT seq, id, trig, entity, data, sum FROM fire "
 
 func (c *conn) queryFirings(ctx context.Context, where string, args ...any) (list []Firing, err error) {
-	err = c.query(ctx, func(scan func(...any) error) error {
+	err = c.Query(ctx, func(scan func(...any) error) error {
 		var x Firing
 		var id, entity, data []byte
 		var sum int64
@@ -100,7 +100,7 @@ func (t *Tx) AddFiring(x *Firing) (added bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	n, err := t.exec(t.ctx, "INSERT INTO fire VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+	n, err := t.Exec(t.ctx, "INSERT INTO fire VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
 		x.Seq, x.ID[:], x.Trigger, []byte(x.Entity), x.due(), data, x.sum(data))
 	t.seq += n
 	return n > 0, err
@@ -145,7 +145,7 @@ func (q Queries) Pending(ctx context.Context, trigger string, at int64, limit in
 // NextPending returns the first trigger with an ID after after that has pending firings, and the
 // due time of the first of these; "" if there is none.
 func (q Queries) NextPending(ctx context.Context, after string) (trigger string, at int64, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&trigger, &at) },
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&trigger, &at) },
 		"SELECT trig, due FROM fire WHERE trig > ? AND due IS NOT NULL ORDER BY trig, due LIMIT 1", after)
 	return trigger, at, err
 }
@@ -176,7 +176,7 @@ func (t *Tx) DeleteOutbox(id rule.ID, falls bool) error {
 
 // Outbox returns the outbox entries after a number, in order, at most limit.
 func (t *Tx) Outbox(after int64, limit int) (list []OutboxEntry, err error) {
-	err = t.query(t.ctx, func(scan func(...any) error) error {
+	err = t.Query(t.ctx, func(scan func(...any) error) error {
 		var o OutboxEntry
 		var id sql.RawBytes
 		if err := scan(&o.Seq, &o.Retracts, &id, &o.At, &o.Cause); err != nil {
@@ -191,14 +191,14 @@ func (t *Tx) Outbox(after int64, limit int) (list []OutboxEntry, err error) {
 
 // Unrecorded is the number of outbox entries of a trigger up to a number.
 func (q Queries) Unrecorded(ctx context.Context, trigger string, seq int64) (n int64, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&n) },
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&n) },
 		"SELECT count(*) FROM outbox JOIN fire USING (id) WHERE trig = ? AND outbox.seq <= ?", trigger, seq)
 	return n, err
 }
 
 // LastOutbox is the highest number in the outbox; 0 if it is empty.
 func (q Queries) LastOutbox(ctx context.Context) (seq int64, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&seq) }, "SELECT coalesce(max(seq), 0) FROM outbox")
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&seq) }, "SELECT coalesce(max(seq), 0) FROM outbox")
 	return seq, err
 }
 
@@ -279,7 +279,7 @@ func (x *Firing) retract(at int64) {
 // Backlog is the number of pending firings, and the time (ms) of the first delivery; 0 if there is
 // none.
 func (q Queries) Backlog(ctx context.Context) (n, first int64, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&n, &first) },
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&n, &first) },
 		"SELECT count(*), coalesce(min(due), 0) FROM fire WHERE due IS NOT NULL")
 	return n, first, err
 }

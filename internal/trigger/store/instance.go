@@ -54,7 +54,7 @@ func (k *InstKey) open(due sql.NullInt64, data []byte) (Inst, error) {
 
 // Inst returns the row of a key; ok is false if there is none.
 func (t *Tx) Inst(k InstKey) (in Inst, ok bool, err error) {
-	err = t.query(t.ctx, func(scan func(...any) error) (err error) {
+	err = t.Query(t.ctx, func(scan func(...any) error) (err error) {
 		var due sql.NullInt64
 		var data []byte
 		if err := scan(&due, &data); err != nil {
@@ -122,7 +122,7 @@ func (t *Tx) EachInst(keys []InstKey, f func(k InstKey, in Inst) error) error {
 		for i := range manyRows { // the last key fills the remaining parameters
 			args = append(args, []byte(keys[min(i, n-1)].Entity))
 		}
-		if err := t.query(t.ctx, row, someInsts, args...); err != nil {
+		if err := t.Query(t.ctx, row, someInsts, args...); err != nil {
 			return err
 		}
 		keys = keys[n:]
@@ -137,7 +137,7 @@ func (t *Tx) DropInst(k InstKey) error {
 
 // SweepInst deletes up to limit rows of a trigger, and returns their number.
 func (t *Tx) SweepInst(trigger int64, limit int) (int64, error) {
-	return t.exec(t.ctx, "DELETE FROM inst WHERE (trig, entity, part) IN "+
+	return t.Exec(t.ctx, "DELETE FROM inst WHERE (trig, entity, part) IN "+
 		"(SELECT trig, entity, part FROM inst WHERE trig = ? LIMIT ?)", trigger, limit)
 }
 
@@ -149,7 +149,7 @@ type Due struct {
 
 // Due appends to dst up to limit rows of a trigger that are due at an instant, in order.
 func (t *Tx) Due(dst []Due, trigger, at int64, limit int) ([]Due, error) {
-	err := t.query(t.ctx, func(scan func(...any) error) error {
+	err := t.Query(t.ctx, func(scan func(...any) error) error {
 		d := Due{Key: InstKey{Trigger: trigger}}
 		var entity []byte
 		if err := scan(&d.At, &entity, &d.Key.Partition); err != nil {
@@ -172,14 +172,14 @@ func (t *Tx) FirstDue(trigger int64) (int64, error) { return t.firstDue(t.ctx, t
 
 func (c *conn) firstDue(ctx context.Context, trigger int64) (at int64, err error) {
 	at = math.MaxInt64
-	err = c.query(ctx, func(scan func(...any) error) error { return scan(&at) },
+	err = c.Query(ctx, func(scan func(...any) error) error { return scan(&at) },
 		"SELECT due FROM inst WHERE trig = ? AND due IS NOT NULL ORDER BY due LIMIT 1", trigger)
 	return at, err
 }
 
 // Scan returns rows of a trigger after a key, in order, at most limit.
 func (t *Tx) Scan(after InstKey, limit int) (keys []InstKey, rows []Inst, err error) {
-	err = t.query(t.ctx, func(scan func(...any) error) error {
+	err = t.Query(t.ctx, func(scan func(...any) error) error {
 		k := InstKey{Trigger: after.Trigger}
 		var entity, data []byte
 		var due sql.NullInt64
@@ -197,7 +197,7 @@ func (t *Tx) Scan(after InstKey, limit int) (keys []InstKey, rows []Inst, err er
 
 // Insts returns the rows of an entity for a trigger: one for each partition with its events.
 func (q Queries) Insts(ctx context.Context, trigger int64, entity string) (keys []InstKey, rows []Inst, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error {
+	err = q.Query(ctx, func(scan func(...any) error) error {
 		k := InstKey{Trigger: trigger, Entity: entity}
 		var due sql.NullInt64
 		var data []byte
@@ -213,7 +213,7 @@ func (q Queries) Insts(ctx context.Context, trigger int64, entity string) (keys 
 
 // Count is the number of rows of a trigger, and how many of them have a deadline.
 func (q Queries) Count(ctx context.Context, trigger int64) (rows, due int64, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&rows, &due) },
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&rows, &due) },
 		"SELECT count(*), count(due) FROM inst WHERE trig = ?", trigger)
 	return rows, due, err
 }

@@ -20,13 +20,13 @@ func (t *Tx) NewestFirings(entity, trigger string, limit int) ([]Firing, error) 
 
 // LastFiring is the Seq of a trigger's last firing; 0 if there is none.
 func (t *Tx) LastFiring(trigger string) (seq int64, err error) {
-	err = t.query(t.ctx, func(scan func(...any) error) error { return scan(&seq) },
+	err = t.Query(t.ctx, func(scan func(...any) error) error { return scan(&seq) },
 		"SELECT coalesce(max(seq), 0) FROM fire WHERE trig = ?", trigger)
 	return seq, err
 }
 
 // InOutbox reports whether a firing has outbox entries.
 func (t *Tx) InOutbox(id rule.ID) (yes bool, err error) {
-	err = t.query(t.ctx, func(scan func(...any) error) error { return scan(&yes) }, "SELECT count(*) > 0 FROM outbox WHERE id = ?", id[:])
+	err = t.Query(t.ctx, func(scan func(...any) error) error { return scan(&yes) }, "SELECT count(*) > 0 FROM outbox WHERE id = ?", id[:])
 	return yes, err
 }

@@ -55,7 +55,7 @@ func (q Queries) ofEntity(ctx context.Context, w *FiringQuery) (list []Firing, e
 		if trigger == "" {
 			break
 		}
-		err = q.query(ctx, func(scan func(...any) error) error {
+		err = q.Query(ctx, func(scan func(...any) error) error {
 			var seq int64
 			err := scan(&seq)
 			found = append(found, seq)
@@ -86,7 +86,7 @@ func (q Queries) ofEntity(ctx context.Context, w *FiringQuery) (list []Firing, e
 // NextFired returns the first trigger with an ID after a given one that has firings of an entity;
 // "": none.
 func (q Queries) NextFired(ctx context.Context, entity, after string) (trigger string, err error) {
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&trigger) },
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&trigger) },
 		"SELECT trig FROM fire WHERE entity = ? AND trig > ? ORDER BY trig LIMIT 1", []byte(entity), after)
 	return trigger, err
 }
@@ -98,7 +98,7 @@ const FiredMax = 1000
 // the newest one; 0: none.
 func (q Queries) Fired(ctx context.Context, entity, trigger string) (n int, last int64, err error) {
 	var seq sql.NullInt64
-	err = q.query(ctx, func(scan func(...any) error) error { return scan(&n, &seq) },
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&n, &seq) },
 		"SELECT count(*), max(seq) FROM (SELECT seq FROM fire WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?)",
 		[]byte(entity), trigger, FiredMax)
 	if err != nil || !seq.Valid {
@@ -125,7 +125,7 @@ func (q Queries) Knowing(ctx context.Context, entity string, triggers []int64) (
 	for i := range KnowingMax { // the last one fills the remaining parameters
 		args = append(args, triggers[min(i, len(triggers)-1)])
 	}
-	err = q.query(ctx, func(scan func(...any) error) error {
+	err = q.Query(ctx, func(scan func(...any) error) error {
 		var no int64
 		err := scan(&no)
 		list = append(list, no)

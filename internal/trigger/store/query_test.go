@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -93,11 +92,11 @@ func TestFiringsFollowAnIndex(t *testing.T) {
 	if n, _, err := f.Fired(t.Context(), "e", "t"); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
-	texts := slices.Collect(maps.Keys(f.conn.statements))
+	texts := f.conn.Texts()
 	n := 0
 	for _, text := range texts {
 		args := make([]any, strings.Count(text, "?"))
-		err := f.query(t.Context(), func(scan func(...any) error) error {
+		err := f.Query(t.Context(), func(scan func(...any) error) error {
 			var id, parent, unused int
 			var step string
 			if err := scan(&id, &parent, &unused, &step); err != nil {

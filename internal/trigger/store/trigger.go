@@ -47,7 +47,7 @@ func (q Queries) Trigger(ctx context.Context, no int64) (*Trigger, error) {
 }
 
 func (c *conn) trigger(ctx context.Context, where string, no int64) (found *Trigger, err error) {
-	err = c.query(ctx, func(scan func(...any) error) error {
+	err = c.Query(ctx, func(scan func(...any) error) error {
 		var g Trigger
 		var sum int64
 		if err := scan(&g.No, &g.ID, &g.Version, &g.Status, &g.Def, &sum); err != nil {
@@ -82,7 +82,7 @@ func (t *Tx) PutTrigger(g *Trigger) error {
 			return err
 		}
 		row := func(scan func(...any) error) error { return scan(&g.No) }
-		if err := t.query(t.ctx, row, "SELECT max(no) FROM trig"); err != nil {
+		if err := t.Query(t.ctx, row, "SELECT max(no) FROM trig"); err != nil {
 			return err
 		}
 	}
