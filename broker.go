@@ -46,7 +46,7 @@ type Options struct {
 	// NoAutoCreate refuses records for unknown topics instead of creating the topic.
 	NoAutoCreate bool
 	// BatchWait is the time to collect records for one object. 0 means 250 ms on remote buckets and
-	// 5 ms on local ones; a negative value disables collecting.
+	// 5 ms on local ones, and none in a journal; a negative value disables collecting.
 	BatchWait time.Duration
 	// BatchBytes is the object size that ends collecting early. 0 means 10 MiB.
 	BatchBytes int64

@@ -246,7 +246,7 @@ type Cache struct {
 // Batch configures how records are collected into one object.
 type Batch struct {
 	// WaitTime is the time that the first record of an object waits for others. A negative value
-	// means the store's default (250 ms on S3, 5 ms on disk and memory), 0 disables collecting.
+	// means the store's default (250 ms on S3, 5 ms on disk and memory, none in a journal), 0 disables collecting.
 	WaitTime     time.Duration
 	BytesSoftMax Bytes // size that ends collecting early
 }

@@ -65,7 +65,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.Cache.Dir, "cache-dir", c.Cache.Dir, "folder of the disk cache of remote buckets (default <data-dir>/cache)")
 	fs.Var(&c.Cache.Size, "cache-size", "maximum size of the disk cache; 0 disables it")
 
-	fs.Var((*autoDuration)(&c.Batch.WaitTime), "batch-wait-time", "time to collect records for one object; auto is 250ms on S3, at most 5ms on disk and memory")
+	fs.Var((*autoDuration)(&c.Batch.WaitTime), "batch-wait-time", "time to collect records for one object; auto is 250ms on S3, at most 5ms on disk and memory, and none in a journal")
 	fs.Var(&c.Batch.BytesSoftMax, "batch-bytes-soft-max", "object size that ends collecting early")
 
 	maintenanceFlags(fs, &c.Maintenance)

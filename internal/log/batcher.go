@@ -50,6 +50,8 @@ type Batcher[T any] interface {
 	Take(dst []T, now int64, force bool) []T
 	// Storing sets how many bytes of taken items are being stored. Call it when that changes.
 	Storing(bytes int64)
+	// Prompt sets whether Config.InTurn counts.
+	Prompt(on bool)
 	// Len is the number of queued items.
 	Len() int
 	// Bytes is the total size of the queued items.
@@ -66,8 +68,13 @@ type Config struct {
 	// succession. That keeps producers busy which wait for an answer before they send more. Each
 	// object is larger than those still being stored, so that a few objects carry any load.
 	BytesEnough int64
-	BytesMax    int64 // soft limit of an object; BytesMax
-	ItemsMax    int   // limit of items in an object; ItemsMax
+	// InTurn: Blocking does not wait while no object is being stored. Items that arrive meanwhile
+	// are the next object. This is for stores that make all waiting objects durable together: a
+	// second small object in flight would not be durable earlier, and both would be smaller. While
+	// an object is being stored, Wait and BytesEnough count, so large objects overlap.
+	InTurn   bool
+	BytesMax int64 // soft limit of an object; BytesMax
+	ItemsMax int   // limit of items in an object; ItemsMax
 }
 
 func (c Config) withDefaults() Config {
@@ -99,6 +106,8 @@ func (b *Blocking[T]) Due() (at int64, ok bool) {
 		return 0, false
 	case b.full() || b.bytes >= max(b.cfg.BytesEnough, 2*b.storing):
 		return b.first.at, true
+	case b.prompt && b.cfg.InTurn && b.storing == 0:
+		return b.deadline(0), true
 	}
 	return b.deadline(b.cfg.Wait), true
 }
@@ -149,6 +158,7 @@ type batcherQueue[T any] struct {
 	n             int
 	bytes         int64
 	storing       int64
+	prompt        bool
 }
 
 // Add is part of Batcher.
@@ -185,6 +195,9 @@ func (q *batcherQueue[T]) Cancel(it *Item[T]) bool {
 
 // Storing is part of Batcher.
 func (q *batcherQueue[T]) Storing(bytes int64) { q.storing = bytes }
+
+// Prompt is part of Batcher.
+func (q *batcherQueue[T]) Prompt(on bool) { q.prompt = on }
 
 // Len is part of Batcher.
 func (q *batcherQueue[T]) Len() int { return q.n }

@@ -76,6 +76,35 @@ func TestTake(t *testing.T) {
 	}
 }
 
+func TestInTurn(t *testing.T) {
+	for name, c := range map[string]struct {
+		prompt         bool
+		storing, bytes int64
+		wait           time.Duration
+	}{
+		"no wait while nothing is stored": {true, 0, 1, 0},
+		"waits while an object is stored": {true, 1, 1, 10 * time.Millisecond},
+		"a large object does not wait":    {true, 1, 50, 0},
+		"waits if it is not prompt":       {false, 0, 1, 10 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := log.NewBlocking[int](log.Config{Wait: 10 * time.Millisecond, BytesEnough: 50, InTurn: true})
+			b.Prompt(c.prompt)
+			b.Storing(c.storing)
+			b.Add(&item{Value: 1}, c.bytes, 5*ms)
+			if at, ok := b.Due(); !ok || at != 5*ms+int64(c.wait) {
+				t.Errorf("due at %d %v, want a wait of %v", at, ok, c.wait)
+			}
+		})
+	}
+	b := log.NewBlocking[int](log.Config{Wait: 10 * time.Millisecond})
+	b.Prompt(true)
+	b.Add(&item{}, 1, 5*ms)
+	if at, _ := b.Due(); at != 15*ms {
+		t.Errorf("due at %d without InTurn", at)
+	}
+}
+
 func TestCancelledFirstItemMovesTheDeadline(t *testing.T) {
 	b := log.NewBlocking[int](log.Config{Wait: 10 * time.Millisecond})
 	one, two := &item{Value: 1}, &item{Value: 2}
@@ -159,17 +188,31 @@ type model struct {
 	vals  []int
 	bytes map[int]int64
 	until map[int]int64 // when each has waited long enough
+	// the same while no object is stored
+	prompts map[int]int64
 
 	storing int64
+	prompt  bool
 }
 
 // due reports whether an object may be cut.
 func (m *model) due(cfg log.Config, now int64) bool {
-	waited := slices.ContainsFunc(m.vals, func(v int) bool { return m.until[v] <= now })
+	waited := slices.ContainsFunc(m.vals, func(v int) bool {
+		return m.until[v] <= now || m.prompt && m.storing == 0 && m.prompts[v] <= now
+	})
 	if cfg.BytesEnough > 0 && m.sum() >= cfg.BytesEnough && m.sum() >= 2*m.storing {
 		waited = true
 	}
 	return waited || len(m.vals) > 0 && m.sum() >= cfg.BytesMax || len(m.vals) >= cfg.ItemsMax
+}
+
+func (m *model) add(cfg log.Config, it *item, bytes, now int64) {
+	wait, prompt := cfg.Wait, time.Duration(0)
+	if it.Deferred {
+		wait, prompt = max(wait, cfg.DeferWait), cfg.DeferWait
+	}
+	m.vals, m.bytes[it.Value] = append(m.vals, it.Value), bytes
+	m.until[it.Value], m.prompts[it.Value] = now+int64(wait), now+int64(prompt)
 }
 
 func (m *model) sum() (n int64) {
@@ -202,23 +245,20 @@ func TestRandomAgainstModel(t *testing.T) {
 
 			BytesEnough: rapid.Int64Range(0, 120).Draw(t, "bytesEnough"),
 		}
+		cfg.InTurn = rapid.Bool().Draw(t, "inTurn")
 		null := rapid.Bool().Draw(t, "null")
 		var b log.Batcher[int] = log.NewBlocking[int](cfg)
 		if null {
 			b, cfg.Wait, cfg.BytesEnough = log.NewNull[int](cfg), 0, 0
 		}
-		m := &model{bytes: map[int]int64{}, until: map[int]int64{}}
+		m := &model{bytes: map[int]int64{}, until: map[int]int64{}, prompts: map[int]int64{}}
 		items, now := []*item{}, int64(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				it := &item{Value: len(items), Deferred: rapid.Bool().Draw(t, "deferred")}
-				wait := cfg.Wait
-				if it.Deferred {
-					wait = max(wait, cfg.DeferWait)
-				}
 				items = append(items, it)
 				n := rapid.Int64Range(0, 150).Draw(t, "bytes")
-				m.vals, m.bytes[it.Value], m.until[it.Value] = append(m.vals, it.Value), n, now+int64(wait)
+				m.add(cfg, it, n, now)
 				b.Add(it, n, now)
 			},
 			"cancel": func(t *rapid.T) {
@@ -237,6 +277,11 @@ func TestRandomAgainstModel(t *testing.T) {
 			"store": func(t *rapid.T) {
 				m.storing = rapid.Int64Range(0, 60).Draw(t, "storing")
 				b.Storing(m.storing)
+			},
+			"prompt": func(t *rapid.T) {
+				on := rapid.Bool().Draw(t, "on")
+				m.prompt = on && cfg.InTurn && !null
+				b.Prompt(on)
 			},
 			"wait": func(t *rapid.T) { now += rapid.Int64Range(1, 15).Draw(t, "ns") },
 			"take": func(t *rapid.T) {

@@ -15,10 +15,14 @@ import (
 )
 
 const (
-	// collectMax bounds the names that one pass deletes; the next snapshot starts the next pass.
-	collectMax = 10_000
+	// collectMax bounds the names that one pass deletes; the next snapshot starts the next pass. A
+	// pass may delete more if the log has grown by many slots since the last one: collectPerSlot
+	// names for each. So collection keeps up with a log of small objects, and a wrong verdict still
+	// does limited damage per pass.
+	collectMax     = 10_000
+	collectPerSlot = 3
 	// collectFree is how many names a pass may always delete; beyond it, at most half of the listed
-	// names. A wrong verdict on many names thus does limited damage per pass.
+	// names.
 	collectFree = 1_000
 	// deleteAtOnce is the number of names in one DELETE request.
 	deleteAtOnce = 1_000
@@ -38,6 +42,7 @@ type sweep struct {
 	listed  int64
 	deleted int64
 	garbage []string
+	most    int  // names that this pass may delete
 	more    bool // there is garbage beyond what this pass may delete
 }
 
@@ -45,7 +50,11 @@ type sweep struct {
 // progress. It runs concurrently with the owner: the verdicts depend only on older, which is
 // immutable.
 func (l *Log) collect(ctx context.Context, older *state.State) *core.Event {
-	s := &sweep{l: l, judge: core.NewCollector(older, &l.proven)}
+	s := &sweep{l: l, judge: core.NewCollector(older, &l.proven), most: collectMax}
+	if l.collected.Epoch == older.Pos.Epoch {
+		s.most = max(s.most, collectPerSlot*int(older.Pos.Slot-l.collected.Slot))
+	}
+	l.collected = older.Pos
 	var err error
 	for _, prefix := range []string{core.SnapPrefix(older.Shard), core.WALPrefix(older.Shard), state.PackPrefix(older.Shard)} {
 		if err = s.list(ctx, prefix); err != nil {
@@ -84,7 +93,7 @@ var errForked = errors.New("a part of the log was lost and a broker continued wi
 // list judges the names below a prefix.
 func (s *sweep) list(ctx context.Context, prefix string) error {
 	o := objstore.ListOptions{Prefix: prefix, Max: listAtOnce}
-	for len(s.garbage) < collectMax {
+	for len(s.garbage) < s.most {
 		entries, more, err := s.l.page(ctx, o)
 		if err != nil {
 			return err
@@ -173,7 +182,7 @@ func (l *Log) head(ctx context.Context, key string) (*record.Head, error) {
 
 // delete deletes as many names as the pass may.
 func (s *sweep) delete(ctx context.Context) error {
-	n := min(len(s.garbage), collectMax, max(collectFree, int(s.listed/2)))
+	n := min(len(s.garbage), s.most, max(collectFree, int(s.listed/2)))
 	s.more = s.more || n < len(s.garbage)
 	names := s.garbage[:n]
 	for len(names) > 0 {

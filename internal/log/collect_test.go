@@ -14,11 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -485,4 +488,28 @@ func TestThrottledDelete(t *testing.T) {
 	if err := l.Ready(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestCollectionKeepsUp commits many slots without records between two snapshots. The first pass
+// deletes half of 10,000 names, and the second more than there were slots since the first.
+func TestCollectionKeepsUp(t *testing.T) {
+	const perSnapshot = 12_000
+	o := options(objstore.NewMemory())
+	o.NoWait, o.Core.SnapshotSlots, o.Metrics = true, perSnapshot, metrics.NewSet()
+	l := open(t, o)
+	id := topic(t, l, "t", 1)
+	deleted := o.Metrics.GetOrCreateCounter(`seb_log_objects_deleted_total`)
+	commit := func(slots int) {
+		t.Helper()
+		for i := range slots {
+			r := state.Record{Kind: state.OffsetCommit, Name: "g", Topic: id, Offset: int64(i % 2)}
+			if err := wait(t, l.Propose(r))[0].Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	commit(2 * perSnapshot)
+	sebtest.Eventually(t, "the first pass", func() bool { return deleted.Get() >= 5_000 })
+	commit(perSnapshot)
+	sebtest.Eventually(t, "the second pass", func() bool { return deleted.Get() >= 5_000+perSnapshot })
 }

@@ -19,6 +19,7 @@ type proposal struct {
 // freeze passes due items to the core while it has room and the clock is right. A core that does
 // not lead has room and rejects them.
 func (o *owner) freeze(ctx context.Context) {
+	o.batch.Prompt(o.core.Prompt())
 	for o.batch.Len() > 0 && o.core.Room() && !o.clockHolds(ctx) {
 		clear(o.taken)
 		atOnce := o.flushing || o.core.Role() != core.RoleLeader

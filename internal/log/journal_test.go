@@ -8,8 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -102,6 +106,54 @@ func TestJournal(t *testing.T) {
 				t.Errorf("status %+v, claims %v", l.Status(), store.claims())
 			}
 		})
+	}
+}
+
+// TestObjectsInTurn checks that a journaled log does not wait for more appends, and that those which
+// arrive while an object is being stored are the next one.
+func TestObjectsInTurn(t *testing.T) {
+	inTurn := func(s objstore.Store) log.Options {
+		o := options(s)
+		o.Batch = log.Config{Wait: time.Hour, InTurn: true}
+		return o
+	}
+	store := newJournaler()
+	l := open(t, inTurn(store))
+	id := topic(t, l, "t", 1)
+	held, release := make(chan string, 10), make(chan struct{})
+	store.set(func(_ context.Context, key string, _ objstore.Body, pass func() error) error {
+		held <- key
+		<-release
+		return pass()
+	})
+	first := l.Submit([]log.Append{batch(t, id, 0, "a")})
+	<-held
+	var rest []*log.Ticket
+	for _, v := range []string{"b", "c", "d"} {
+		rest = append(rest, l.Submit([]log.Append{batch(t, id, 0, v)}))
+	}
+	if err := l.Alive(t.Context()); err != nil || len(held) > 0 {
+		t.Fatalf("%v; %d objects in flight beside the first", err, len(held))
+	}
+	close(release)
+	for _, k := range append([]*log.Ticket{first}, rest...) {
+		if err := wait(t, k)[0].Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(held); n != 1 {
+		t.Errorf("%d objects for the appends that arrived meanwhile, want 1", n)
+	}
+	if got := contents(t, l, store, id, 0); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
+		t.Errorf("records %v", got)
+	}
+
+	files := newHooked(objstore.NewMemory())
+	l = open(t, inTurn(files))
+	before := files.requests()
+	l.Propose(state.Record{Kind: state.TopicCreate, Topic: record.NewID(), Name: "t", Partitions: 1})
+	if err := l.Alive(t.Context()); err != nil || files.requests() != before {
+		t.Errorf("%v; a log without a journal sent %d requests before the wait was over", err, files.requests()-before)
 	}
 }
 

@@ -26,18 +26,19 @@ type Log struct {
 	mu   sync.RWMutex
 	core *core.Core
 
-	health  health
-	proven  core.Proven // for collect: one pass runs at a time
-	branch  string      // for collect: the object that an alarm was raised for
-	status  atomic.Pointer[Status]
-	access  atomic.Pointer[access.Table] // the committed principals and rules
-	decided chan struct{}                // closed when the role is no longer RoleStarting
-	done    chan struct{}                // closed when the log has ended: fenced, stopped or closed
-	ended   chan struct{}                // closed when the owner and all its goroutines have returned
-	closing chan struct{}                // closed by the first Close
-	clock   clock
-	closed  sync.Once
-	kill    context.CancelFunc // cancels running requests
+	health    health
+	proven    core.Proven    // for collect: one pass runs at a time
+	collected state.Position // for collect: of the last pass
+	branch    string         // for collect: the object that an alarm was raised for
+	status    atomic.Pointer[Status]
+	access    atomic.Pointer[access.Table] // the committed principals and rules
+	decided   chan struct{}                // closed when the role is no longer RoleStarting
+	done      chan struct{}                // closed when the log has ended: fenced, stopped or closed
+	ended     chan struct{}                // closed when the owner and all its goroutines have returned
+	closing   chan struct{}                // closed by the first Close
+	clock     clock
+	closed    sync.Once
+	kill      context.CancelFunc // cancels running requests
 }
 
 // Status is the current role of a log.

@@ -237,6 +237,7 @@ func (n *Node) closeRest() error {
 func (o *Options) batching(local bool, mem *budget.Budget) log.Config {
 	c := log.Config{Wait: o.batchWait(local), DeferWait: o.offsetWait(local), BytesMax: o.batchBytes(mem)}
 	if local && o.BatchWait == BatchAuto {
+		c.InTurn = true
 		c.BytesEnough = batchBytesLocal // another object costs nothing on a local store
 	}
 	return c

@@ -55,7 +55,8 @@ type Options struct {
 	// Advertised is this broker's address for the clients of a broker that it fences.
 	Advertised string
 	// BatchWait is the time that the first record of an object waits for others. BatchAuto (0)
-	// means 250 ms on remote stores and 5 ms on local ones; BatchNone disables collecting.
+	// means 250 ms on remote stores and 5 ms on local ones. An object that goes to a journal then
+	// waits only for the one before it. BatchNone disables collecting.
 	BatchWait time.Duration
 	// OffsetWait is the time that committed offsets wait for records to be stored with. The default
 	// is 1 s on remote stores, where each object has a price, and BatchWait on local ones. The

@@ -20,6 +20,9 @@ import (
 // both.
 const gapMax = 256 << 10
 
+// forgetAfter is how many bytes of a mapping are read before its pages are dropped.
+const forgetAfter = 256 << 10
+
 // output is a built pack in an unnamed, mapped file. Its resident memory belongs to the page cache.
 type output struct {
 	*mapping // nil until mapFile
@@ -226,9 +229,13 @@ func copySection(f *os.File, s *objstore.Section, pieces []piece) error {
 // may have been damaged in transit. If it is still damaged it stays where it is: merging around it
 // loses nothing, and readers get the named error.
 func (m *Merger) verifySources(ctx context.Context, p *output, objects map[string][]piece) error {
+	read := int64(0)
 	for key, pieces := range objects {
 		for _, c := range pieces {
-			p.forget()
+			if read += int64(c.r.Len); read > forgetAfter {
+				p.forget()
+				read = 0
+			}
 			err := c.verify(p.data)
 			if err != nil {
 				objstore.Forget(m.opt.Store, key)

@@ -77,6 +77,17 @@ func (c *Core) Epoch() uint32 {
 // Journaled reports whether this core leads an epoch whose commit objects are in a journal.
 func (c *Core) Journaled() bool { return c.role == RoleLeader && c.lead.journaled }
 
+// Prompt reports whether slots may be frozen in quick succession. In a journal small slots cost
+// little, but each adds ranges to the state until they are merged. A full state rejects appends, so
+// slots are not prompt when little room is left.
+func (c *Core) Prompt() bool {
+	if !c.Journaled() || c.cfg.StateMax <= 0 {
+		return c.Journaled()
+	}
+	ranges, tables := c.committed.Memory().Ranges, c.lead.overlay.Memory().Tables
+	return ranges <= c.cfg.StateMax/(2*rangesShare) || ranges+tables <= c.cfg.StateMax/4*3
+}
+
 // InFlight is the number of frozen slots that are not committed.
 func (c *Core) InFlight() int { return len(c.lead.slots) }
 

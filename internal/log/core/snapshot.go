@@ -26,7 +26,11 @@ func (c *Core) snapshotAfterReplay() {
 
 func (c *Core) snapshotAfterCommit(h *record.Head) {
 	c.snap.slots++
-	c.snap.bytes += replayCost(h)
+	least := int64(diskBlock)
+	if c.lead.journaled {
+		least = journalBlock
+	}
+	c.snap.bytes += replayCost(h, least)
 	if c.snapshotDue() {
 		c.takeSnapshot()
 	}

@@ -162,7 +162,7 @@ func (c *Core) replay(slot *Slot) bool {
 		return false
 	}
 	c.load.slots++
-	c.load.bytes += replayCost(&slot.Head)
+	c.load.bytes += replayCost(&slot.Head, diskBlock)
 	c.emit(Effect{Kind: EffApplied})
 	if slot.Head.Kind != record.KindSeal {
 		return true
@@ -176,9 +176,17 @@ func (c *Core) replay(slot *Slot) bool {
 	return true
 }
 
-// replayCost is what a slot adds to the bytes that a start reads: at least one block of a disk.
-func replayCost(h *record.Head) int64 {
-	return max(4096, record.HeadSize+int64(h.StateLen)+int64(h.IndexCount)*record.IndexEntrySize)
+// The least that a slot adds to the bytes that a start reads. A file takes at least one block of a
+// disk, and the time to open it. Slots of a journal are read in succession, and a leader writes
+// many more of them in the same time.
+const (
+	diskBlock    = 4096
+	journalBlock = diskBlock / 4
+)
+
+// replayCost is what a slot adds to the bytes that a start reads.
+func replayCost(h *record.Head, least int64) int64 {
+	return max(least, record.HeadSize+int64(h.StateLen)+int64(h.IndexCount)*record.IndexEntrySize)
 }
 
 // endOfLog handles the first missing slot.
