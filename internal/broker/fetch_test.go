@@ -281,7 +281,7 @@ func TestCanceledPollsLeaveNoWaiters(t *testing.T) {
 
 func TestDamageInTheBucket(t *testing.T) {
 	dir := t.TempDir()
-	s, err := objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true})
+	s, err := objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true, NoJournal: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +416,7 @@ func objstoreOf(t *testing.T, dir string) diskDir {
 	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	s, err := objstore.OpenDisk(to, objstore.DiskOptions{NoSync: true})
+	s, err := objstore.OpenDisk(to, objstore.DiskOptions{NoSync: true, NoJournal: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,11 +21,14 @@ type DiskOptions struct {
 	// NoSync omits every fsync: a power failure loses acknowledged data, a killed process does not.
 	// Only for data that may be lost.
 	NoSync bool
-	// NoJournal keeps each object in a file of its own: Own refuses with ErrUnsuitable.
-	NoJournal bool
 	// Existing is for callers that mostly read: the folder must exist, and opening creates nothing
 	// in it.
 	Existing bool
+	// NoJournal keeps every object in a file of its own: Own returns ErrUnsuitable. Journals of
+	// other processes are read.
+	NoJournal bool
+
+	askedForJournal bool // journal=true in the spec
 }
 
 // Disk is a bucket in a folder: an object is a file named by its key. Safe for concurrent use, also
@@ -39,6 +42,10 @@ type Disk struct {
 	temp    lazyTemp
 	folders *folderCache
 	calls   diskCalls
+
+	journals journals
+	handles  handles
+
 	refused atomic.Pointer[string] // why writes are refused; set once
 	broken  chan struct{}          // closed by the first fsync that fails
 	by      error                  // the cause; set before broken is closed
@@ -50,6 +57,7 @@ type Disk struct {
 // diskCalls are the system calls that tests replace to inject errors.
 type diskCalls struct {
 	writev     func(fd int, iovs [][]byte) (int, error)
+	pwritev    func(fd int, iovs [][]byte, offset int64) (int, error)
 	writeBack  func(fd int, offset, size int64) error
 	settle     func(fd int, offset, size int64) error
 	dataSync   func(fd int) error
@@ -81,17 +89,20 @@ func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 	d := &Disk{
 		dir: dir, options: options, root: root, base: base, broken: make(chan struct{}),
 		calls: diskCalls{
-			writev: unix.Writev, writeBack: writeBack, settle: settle, dataSync: dataSync, folderSync: (*os.File).Sync,
+			writev: unix.Writev, pwritev: pwritev, writeBack: writeBack, settle: settle, dataSync: dataSync, folderSync: (*os.File).Sync,
 			move: moveNoReplace,
 		},
 	}
 	d.folders = newFolderCache(d.makeFolder)
+	d.handles.base, d.handles.root = base, root
 	d.close = sync.OnceValue(func() error {
 		d.refuse("store is closed")
 		d.writing.Lock()
 		defer d.writing.Unlock()
+		ended := d.journals.closeOwn()
+		d.handles.close()
 		d.folders.closeAll()
-		return errors.Join(d.temp.close(root), base.Close(), root.Close())
+		return errors.Join(ended, d.temp.close(root), base.Close(), root.Close())
 	})
 	if !options.Existing {
 		if _, err := d.temp.open(root); err != nil {
@@ -134,27 +145,66 @@ func (d *Disk) Get(ctx context.Context, key string, r Range) (Object, error) {
 	if err := begin(ctx, "get", key); err != nil {
 		return Object{}, err
 	}
-	f, err := openBeneath(d.base, key)
-	if err != nil && !missing(err) { // no openat2, a symbolic link or a moved folder: use os.Root
-		f, err = d.root.Open(key)
+	o, err := d.get(key, r)
+	if err != nil {
+		return Object{}, fmt.Errorf("get %s: %w", key, err)
+	}
+	return o, nil
+}
+
+func (d *Disk) get(key string, r Range) (Object, error) {
+	folder := path.Dir(key)
+	if j := d.journals.find(folder); j != nil {
+		return d.getJournal(j, key, r)
+	}
+	o, err := d.getFile(key, r)
+	if errors.Is(err, errNotFolder) {
+		j, claimErr := d.claimed(folder)
+		if claimErr != nil {
+			return Object{}, d.journalVerdict(claimErr)
+		}
+		if j != nil {
+			return d.getJournal(j, key, r)
+		}
+	}
+	return o, err
+}
+
+// errNotFolder: the folder of an object is a file, which may be a claim.
+var errNotFolder = fmt.Errorf("%w: its folder is a file", ErrNotFound)
+
+// getFile opens a range of a file.
+func (d *Disk) getFile(name string, r Range) (Object, error) {
+	f, err := openFile(d.root, d.base, name)
+	if errors.Is(err, unix.ENOTDIR) {
+		return Object{}, errNotFolder
 	}
 	if err != nil {
-		return Object{}, fmt.Errorf("get %s: %w", key, readVerdict(err))
+		return Object{}, readVerdict(err)
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	if err == nil && (!info.Mode().IsRegular() || d.isClaim(name, info.Size())) {
 		err = fs.ErrNotExist // a folder of other objects
 	}
 	if err != nil {
 		_ = f.Close()
-		return Object{}, fmt.Errorf("get %s: %w", key, readVerdict(err))
+		return Object{}, readVerdict(err)
 	}
 	offset, length, err := clip(r, info.Size())
 	if err != nil {
 		_ = f.Close()
-		return Object{}, fmt.Errorf("get %s: %w", key, err)
+		return Object{}, err
 	}
 	return Object{Size: info.Size(), Body: &Section{File: f, Off: offset, Len: length}}, nil
+}
+
+// openFile opens a file for reading.
+func openFile(root *os.Root, base *os.File, name string) (*os.File, error) {
+	f, err := openBeneath(base, name)
+	if err != nil && !missing(err) { // no openat2, a symbolic link or a moved folder: use os.Root
+		f, err = root.Open(name)
+	}
+	return f, err
 }
 
 // Delete implements Store. It does not fsync: after a power failure a deleted object may exist
@@ -169,15 +219,28 @@ func (d *Disk) Delete(ctx context.Context, keys ...string) error {
 		return fmt.Errorf("delete: %w", err)
 	}
 	emptied := map[string]bool{}
+	claimed := map[string][]string{} // keys by folder
 	for _, key := range keys {
 		if err := alive(ctx, "delete"); err != nil {
 			return err
 		}
-		if err := d.root.Remove(key); err != nil && !missing(err) {
-			return fmt.Errorf("delete %s: %w", key, writeVerdict(err))
+		folder := path.Dir(key)
+		j, err := d.deleteFile(folder, key)
+		if err != nil {
+			return fmt.Errorf("delete %s: %w", key, err)
+		}
+		if j {
+			claimed[folder] = append(claimed[folder], key)
+			continue
 		}
 		failpoint.Hit("disk.deleted")
-		emptied[path.Dir(key)] = true
+		emptied[folder] = true
+	}
+	for folder, keys := range claimed {
+		if err := d.deleteJournal(folder, keys); err != nil {
+			return fmt.Errorf("delete %s and %d others: %w", keys[0], len(keys)-1, err)
+		}
+		failpoint.Hit("disk.deleted")
 	}
 	for dir := range emptied {
 		// It stops at the first folder that is not empty. A Put that needs the folder creates it
@@ -187,6 +250,28 @@ func (d *Disk) Delete(ctx context.Context, keys ...string) error {
 		}
 	}
 	return nil
+}
+
+// deleteFile removes the file of an object, unless its folder is claimed by a journal.
+func (d *Disk) deleteFile(folder, key string) (claimed bool, err error) {
+	if d.journals.find(folder) != nil {
+		return true, nil
+	}
+	if info, err := d.root.Lstat(key); err == nil && d.isClaim(key, info.Size()) {
+		return false, nil // a folder of other objects
+	}
+	err = d.root.Remove(key)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if !missing(err) {
+		return false, writeVerdict(err)
+	}
+	j, err := d.claimed(folder)
+	if err != nil {
+		return false, d.journalVerdict(err)
+	}
+	return j != nil, nil
 }
 
 // Close waits for running writes and releases the handles. Later calls are refused. It may be

@@ -14,6 +14,52 @@ func dataSync(fd int) error { return unix.Fdatasync(fd) }
 // written, and a full disk fails the write.
 func allocate(fd int, size int64) { _ = unix.Fallocate(fd, 0, 0, size) }
 
+// reserve is allocate for a file that must not fail for lack of space later.
+func reserve(fd int, size int64) error {
+	err := unix.Fallocate(fd, 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return nil // the zeros that are written next take the space
+	}
+	return err
+}
+
+func pwritev(fd int, iovs [][]byte, offset int64) (int, error) {
+	return unix.Pwritev(fd, iovs, offset)
+}
+
+// journalsWork reports whether the file system is one on which journals were tested: overwriting
+// prepared blocks takes no space, a made folder is seen by every process at once, and fdatasync
+// reaches the disk.
+func journalsWork(fd int) bool {
+	var s unix.Statfs_t
+	if unix.Fstatfs(fd, &s) != nil {
+		return false
+	}
+	switch uint32(s.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		return true
+	}
+	return false
+}
+
+// readDirect reads past the page cache. ok is false if the file system cannot, or the file has no
+// name any more.
+func readDirect(root *os.Root, name string, p []byte, off int64) (ok bool, err error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_DIRECT, 0)
+	if errors.Is(err, unix.EINVAL) || missing(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	_, err = f.ReadAt(p, off)
+	if errors.Is(err, unix.EINVAL) {
+		return false, nil
+	}
+	return true, err
+}
+
 // writeBack makes the kernel start to write a part of a file to the disk. It guarantees nothing,
 // and does not consume an error that the following fdatasync must return.
 func writeBack(fd int, offset, size int64) error {

@@ -2,12 +2,16 @@ package objstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/internal/objstore/journal"
 )
 
 // List implements Store.
@@ -18,7 +22,7 @@ func (d *Disk) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 	if !possiblePrefix(o.Prefix) {
 		return nil, false, nil
 	}
-	w := &diskWalk{ctx: ctx, root: d.root, options: o, limit: pageSize(o.Max)}
+	w := &diskWalk{ctx: ctx, disk: d, options: o, limit: pageSize(o.Max)}
 	start := "."
 	if i := strings.LastIndexByte(o.Prefix, '/'); i >= 0 {
 		start = o.Prefix[:i]
@@ -32,7 +36,7 @@ func (d *Disk) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 // diskWalk collects names in byte order.
 type diskWalk struct {
 	ctx     context.Context // of the call of List
-	root    *os.Root
+	disk    *Disk
 	options ListOptions
 	limit   int
 	entries []Entry
@@ -44,7 +48,10 @@ func (w *diskWalk) folder(dir string) error {
 	if err := alive(w.ctx, "walk"); err != nil {
 		return err
 	}
-	f, err := w.root.Open(dir)
+	if j := w.disk.journals.find(dir); j != nil {
+		return w.journal(j, dir)
+	}
+	f, err := w.disk.root.Open(dir)
 	if missing(err) {
 		return nil
 	}
@@ -53,6 +60,13 @@ func (w *diskWalk) folder(dir string) error {
 	}
 	defer f.Close()
 	found, err := f.ReadDir(-1)
+	if errors.Is(err, unix.ENOTDIR) {
+		j, err := w.disk.claimed(dir)
+		if err != nil || j == nil {
+			return w.disk.journalVerdict(err)
+		}
+		return w.journal(j, dir)
+	}
 	if missing(err) {
 		return nil
 	}
@@ -85,6 +99,7 @@ type child struct {
 // comes before "a/x".
 func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
 	children := make([]child, 0, len(found))
+	claims := claims(found)
 	for _, e := range found {
 		key := path.Join(dir, e.Name())
 		if !ValidKey(key) {
@@ -92,7 +107,7 @@ func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
 		}
 		after := w.options.After
 		switch {
-		case e.IsDir():
+		case e.IsDir() || claims[e.Name()]:
 			key += "/"
 			if hasPrefixEitherWay(key, w.options.Prefix) && (key > after || strings.HasPrefix(after, key)) {
 				children = append(children, child{key, e})
@@ -103,6 +118,21 @@ func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
 	}
 	slices.SortFunc(children, func(a, b child) int { return strings.Compare(a.key, b.key) })
 	return children
+}
+
+// claims returns the names of files that claim a folder, by the folders next to them. A claim
+// without such a folder has an empty journal.
+func claims(found []fs.DirEntry) map[string]bool {
+	var names map[string]bool
+	for _, e := range found {
+		if name, ok := strings.CutSuffix(e.Name(), journal.Files("")); ok && e.IsDir() {
+			if names == nil {
+				names = map[string]bool{}
+			}
+			names[name] = true
+		}
+	}
+	return names
 }
 
 func hasPrefixEitherWay(a, b string) bool {
@@ -120,6 +150,9 @@ func (w *diskWalk) object(c child) error {
 	}
 	if err != nil {
 		return writeVerdict(err)
+	}
+	if w.disk.isClaim(c.key, info.Size()) {
+		return nil
 	}
 	w.entries = append(w.entries, Entry{Key: c.key, Size: info.Size()})
 	return nil

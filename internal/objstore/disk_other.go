@@ -23,6 +23,15 @@ func dataSync(fd int) error {
 // allocate, writeBack and settle are optimizations that only Linux supports.
 func allocate(int, int64) {}
 
+func reserve(int, int64) error { return nil }
+
+// journalsWork: journals were tested on Linux only.
+func journalsWork(int) bool { return false }
+
+func pwritev(int, [][]byte, int64) (int, error) { return 0, unix.ENOSYS }
+
+func readDirect(*os.Root, string, []byte, int64) (bool, error) { return false, nil }
+
 func writeBack(int, int64, int64) error { return nil }
 
 func settle(int, int64, int64) error { return nil }

@@ -40,23 +40,45 @@ func (d *Disk) Put(ctx context.Context, key string, body Body) error {
 	if err := d.refusing(); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
+	if err := d.put(ctx, key, body); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+func (d *Disk) put(ctx context.Context, key string, body Body) error {
+	folder := path.Dir(key)
+	if j := d.journals.find(folder); j != nil {
+		return d.putJournal(ctx, j, key, body)
+	}
+	err := d.putFile(ctx, key, body)
+	if err == nil || errors.Is(err, ErrExists) {
+		return err
+	}
+	if j, claimErr := d.claimed(folder); claimErr == nil && j != nil {
+		return d.putJournal(ctx, j, key, body)
+	}
+	return err
+}
+
+// putFile stores a file unless its name is taken. name is relative to the root.
+func (d *Disk) putFile(ctx context.Context, name string, body Body) error {
 	temp, err := d.temp.open(d.root)
 	if err != nil {
-		return fmt.Errorf("put %s: %w", key, writeVerdict(err))
+		return writeVerdict(err)
 	}
-	name := temp.name()
-	err = d.write(temp, name, body)
+	temporary := temp.name()
+	err = d.write(temp, temporary, body)
 	if err == nil {
 		err = alive(ctx, "publish")
 	}
 	if err == nil {
-		err = d.publish(key, temp, name)
+		err = d.publish(name, temp, temporary)
 	}
 	if err != nil {
-		temp.remove(name) // after ErrExists and failures before the move
-		return fmt.Errorf("put %s: %w", key, err)
+		temp.remove(temporary) // after ErrExists and failures before the move
 	}
-	return nil
+	return err
 }
 
 // publish moves the temporary file to its name and makes the name durable.
@@ -72,7 +94,7 @@ func (d *Disk) publish(key string, temp *tempFolder, name string) error {
 		}
 		err = d.calls.move(temp.file, name, f.file, base)
 		failpoint.Hit("disk.moved")
-		verdict := d.afterMove(f, base, err)
+		verdict := d.afterMove(f, key, err)
 		failpoint.Hit("disk.put")
 		gone := errors.Is(err, unix.ENOENT)
 		d.folders.release(f, gone)
@@ -86,7 +108,7 @@ func (d *Disk) publish(key string, temp *tempFolder, name string) error {
 // afterMove returns the verdict after the move. If the name was taken, another Put may have moved
 // its object there and not synced the folder yet. So the folder is synced before ErrExists, which
 // promises a durable object.
-func (d *Disk) afterMove(f *folder, base string, moved error) error {
+func (d *Disk) afterMove(f *folder, key string, moved error) error {
 	taken := errors.Is(moved, unix.EEXIST)
 	if moved != nil && !taken {
 		return fmt.Errorf("move into place: %w", writeVerdict(moved))
@@ -100,11 +122,16 @@ func (d *Disk) afterMove(f *folder, base string, moved error) error {
 		return nil
 	}
 	var stat unix.Stat_t
-	if err := unix.Fstatat(int(f.file.Fd()), base, &stat, unix.AT_SYMLINK_NOFOLLOW); err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return fmt.Errorf("%w: name is a folder of other objects", ErrRefused)
+	if err := unix.Fstatat(int(f.file.Fd()), path.Base(key), &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return ErrExists // it was deleted meanwhile
+	}
+	if stat.Mode&unix.S_IFMT == unix.S_IFDIR || d.isClaim(key, stat.Size) {
+		return errFolderName
 	}
 	return ErrExists
 }
+
+var errFolderName = fmt.Errorf("%w: name is a folder of other objects", ErrRefused)
 
 // syncFailed makes the store refuse all further writes, because the kernel reports a failed fsync
 // only once.

@@ -8,6 +8,7 @@ package objstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -30,6 +31,10 @@ var (
 	// (401, 403, no such bucket, wrong region, failed fsync, disk full).
 	ErrRefused = errors.New("store refused the request")
 )
+
+// ErrDamaged: a file of the store is damaged, and the object may have been in it. It also matches
+// ErrRefused.
+var ErrDamaged = fmt.Errorf("%w: the bucket is damaged", ErrRefused)
 
 type throttled struct{}
 

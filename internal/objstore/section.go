@@ -15,7 +15,9 @@ type Section struct {
 	Off  int64    // position of the section in File
 	Len  int64    // length of the section, independent of reads
 
-	read int64 // bytes already read
+	read    int64        // bytes already read
+	release func() error // if not nil, called once instead of closing File
+	done    bool
 }
 
 // Read implements io.Reader. A file that is shorter than it was when opened gives ErrNoVerdict.
@@ -60,8 +62,15 @@ func (s *Section) broken(err error) error {
 	return fmt.Errorf("read %s: %w: %w", s.File.Name(), ErrNoVerdict, err)
 }
 
-// Close closes File. It may be called twice.
+// Close closes File, or gives it back to the store. It may be called twice.
 func (s *Section) Close() error {
+	if s.done {
+		return nil
+	}
+	s.done = true
+	if s.release != nil {
+		return s.release()
+	}
 	if err := s.File.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
 	}

@@ -102,6 +102,9 @@ func isPath(s string) bool {
 	return s == "." || s == ".." || strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../")
 }
 
+// journalByDefault: without it, a folder has a journal only with journal=true.
+const journalByDefault = false
+
 func parseDisk(dir string, p parameters) (Spec, error) {
 	if dir == "" {
 		return Spec{}, errors.New("folder name is empty")
@@ -110,8 +113,10 @@ func parseDisk(dir string, p parameters) (Spec, error) {
 		return Spec{}, errors.New("sse and kms-key: only of s3:// buckets; put a folder on an encrypted file system")
 	}
 	sync, syncErr := p.flag("fsync", true)
+	asked := p["journal"] == "true"
 	journal, journalErr := p.flag("journal", true)
-	return Spec{Kind: KindDisk, Dir: dir, Disk: DiskOptions{NoSync: !sync, NoJournal: !journal}}, errors.Join(syncErr, journalErr)
+	o := DiskOptions{NoSync: !sync, NoJournal: !journal, askedForJournal: asked}
+	return Spec{Kind: KindDisk, Dir: dir, Disk: o}, errors.Join(syncErr, journalErr)
 }
 
 func parseS3(address string, p parameters) (Spec, error) {
@@ -135,6 +140,7 @@ func (s Spec) Open(ctx context.Context, o Options) (Store, error) {
 		return NewMemory(), nil
 	case KindDisk:
 		s.Disk.Existing = o.Existing
+		s.Disk.NoJournal = s.Disk.NoJournal || !journalByDefault && !s.Disk.askedForJournal
 		return asStore(OpenDisk(s.Dir, s.Disk))
 	case KindS3:
 		s.S3.AccessKey, s.S3.SecretKey, s.S3.SessionToken = o.AccessKey, o.SecretKey, o.SessionToken

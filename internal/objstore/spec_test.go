@@ -23,7 +23,6 @@ func TestSpecs(t *testing.T) {
 		"file:///var/lib/seb":   disk("/var/lib/seb"),
 		"./data?fsync=true":     disk("./data"),
 		"./data?fsync=false":    {Kind: objstore.KindDisk, Dir: "./data", Disk: objstore.DiskOptions{NoSync: true}},
-		"./data?journal=true":   disk("./data"),
 		"./data?journal=false":  {Kind: objstore.KindDisk, Dir: "./data", Disk: objstore.DiskOptions{NoJournal: true}},
 		"s3://bucket":           s3(objstore.S3Options{Bucket: "bucket"}),
 		"s3://bucket/":          s3(objstore.S3Options{Bucket: "bucket"}),

@@ -1,0 +1,320 @@
+package objstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/internal/objstore/journal"
+)
+
+const (
+	// inlineMax is the largest object that goes into a journal file. A larger one is a file, so that
+	// small objects need not wait for it.
+	inlineMax = 1 << 20
+
+	// revokedPause is how long an owner waits before it puts a file after another process has ended
+	// its journal. Without the pause both would try name after name.
+	revokedPause = 50 * time.Millisecond
+)
+
+// journals are the journals that a Disk knows, by folder. A folder that is claimed stays claimed.
+type journals struct {
+	mu    sync.RWMutex // guards the fields below
+	known map[string]*journal.Journal
+	own   []*journal.Journal
+}
+
+func (s *journals) find(folder string) *journal.Journal {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.known[folder]
+}
+
+func (s *journals) add(folder string, j *journal.Journal, own bool) *journal.Journal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.known[folder]; old != nil && !own {
+		return old
+	}
+	if s.known == nil {
+		s.known = map[string]*journal.Journal{}
+	}
+	s.known[folder] = j
+	if own {
+		s.own = append(s.own, j)
+	}
+	return j
+}
+
+// lost reports whether another process has ended a journal of this one.
+func (s *journals) lost(j *journal.Journal) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Contains(s.own, j)
+}
+
+// closeOwn ends the journals of this process.
+func (s *journals) closeOwn() error {
+	s.mu.Lock()
+	own := slices.Clone(s.own)
+	s.own = nil
+	s.mu.Unlock()
+	var errs []error
+	for _, j := range own {
+		errs = append(errs, j.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Own implements Journaler. It ends an earlier journal of this store.
+func (d *Disk) Own(ctx context.Context, folder string) error {
+	if err := begin(ctx, "own", folder); err != nil {
+		return err
+	}
+	if d.options.NoJournal || !journalsWork(int(d.base.Fd())) {
+		return fmt.Errorf("own %s: %w", folder, ErrUnsuitable)
+	}
+	d.writing.RLock()
+	defer d.writing.RUnlock()
+	if err := d.refusing(); err != nil {
+		return fmt.Errorf("own %s: %w", folder, err)
+	}
+	if err := d.journals.closeOwn(); err != nil {
+		return fmt.Errorf("own %s: end the journal before: %w", folder, d.journalVerdict(err))
+	}
+	j, err := journal.Claim(diskFiles{d}, folder, journal.Options{})
+	if errors.Is(err, journal.ErrEnded) {
+		err = fmt.Errorf("%w: %w", ErrExists, err)
+	}
+	if err != nil {
+		return fmt.Errorf("own %s: %w", folder, d.journalVerdict(err))
+	}
+	d.journals.add(folder, j, true)
+	return nil
+}
+
+// claimed returns the journal of a folder, or nil if the folder has none. Call it when a file
+// operation has failed because the folder is not one.
+func (d *Disk) claimed(folder string) (*journal.Journal, error) {
+	if j := d.journals.find(folder); j != nil {
+		return j, nil
+	}
+	j, err := journal.Open(diskFiles{d}, folder)
+	if errors.Is(err, journal.ErrNoClaim) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.journals.add(folder, j, false), nil
+}
+
+// putJournal is Put of a name in a claimed folder.
+func (d *Disk) putJournal(ctx context.Context, j *journal.Journal, key string, body Body) error {
+	folder, name := path.Split(key)
+	folder = path.Clean(folder)
+	var err error
+	if body.Size <= inlineMax {
+		err = j.Put(name, journal.Body{Parts: body.Parts, Size: body.Size, CRC32C: body.CRC32C, HasCRC: body.HasCRC})
+	} else {
+		err = d.putLarge(ctx, j, folder, name, body)
+	}
+	if !errors.Is(err, journal.ErrEnded) {
+		return d.journalVerdict(err)
+	}
+	if d.journals.lost(j) {
+		select {
+		case <-time.After(revokedPause):
+		case <-ctx.Done():
+			return alive(ctx, "put")
+		}
+	}
+	if err := j.End(); err != nil {
+		return d.journalVerdict(err)
+	}
+	// In a damaged journal the name may be taken. The log never gets here then: a Get of the name has
+	// returned ErrDamaged, which stops the log, and only a recovery puts other names.
+	switch _, err := j.Find(name); {
+	case err == nil:
+		return ErrExists // before the end, and so durable
+	case !errors.Is(err, journal.ErrNotFound) && !errors.Is(err, journal.ErrDamaged):
+		return d.journalVerdict(err)
+	}
+	return d.putFile(ctx, journal.Late(folder)+"/"+name, body)
+}
+
+// putLarge puts an object into a file and its name into the journal.
+func (d *Disk) putLarge(ctx context.Context, j *journal.Journal, folder, name string, body Body) error {
+	file := journal.Large(folder, name)
+	written := false
+	err := j.PutLarge(name, body.Size, func() error {
+		if err := d.root.Remove(file); err != nil && !missing(err) {
+			return err
+		}
+		err := d.putFile(ctx, file, body)
+		written = err == nil
+		return err
+	})
+	if err != nil && written && !errors.Is(err, journal.ErrOver) {
+		_ = d.root.Remove(file) // no object; the folder is removed with the journal otherwise
+	}
+	return err
+}
+
+// journalVerdict turns an error of a journal into a verdict.
+func (d *Disk) journalVerdict(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, journal.ErrOver):
+		return d.syncFailed(err)
+	case errors.Is(err, journal.ErrExists):
+		return ErrExists
+	case errors.Is(err, journal.ErrNotFound):
+		return ErrNotFound
+	case errors.Is(err, journal.ErrDamaged):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case errors.Is(err, ErrRefused), errors.Is(err, ErrNoVerdict), errors.Is(err, ErrExists):
+		return err
+	}
+	return writeVerdict(err)
+}
+
+// getJournal is Get of a name in a claimed folder. A file that was put after the journal had ended
+// wins over an object in the journal, which was deleted then.
+func (d *Disk) getJournal(j *journal.Journal, key string, r Range) (Object, error) {
+	place, err := j.Find(path.Base(key))
+	if j.Ended() {
+		dir, name := path.Split(key)
+		o, err := d.getFile(journal.Late(path.Clean(dir))+"/"+name, r)
+		if err == nil || !errors.Is(err, ErrNotFound) {
+			return o, err
+		}
+	}
+	if err != nil {
+		return Object{}, d.journalVerdict(err)
+	}
+	offset, length, err := clip(r, place.Size)
+	if err != nil {
+		return Object{}, err
+	}
+	f, err := d.handles.open(place.Name)
+	if err != nil {
+		return Object{}, readVerdict(err)
+	}
+	s := &Section{File: f, Off: place.Offset + offset, Len: length, release: func() error { return d.handles.put(place.Name, f) }}
+	return Object{Size: place.Size, Body: s}, nil
+}
+
+// deleteJournal is Delete of names in a claimed folder.
+func (d *Disk) deleteJournal(folder string, keys []string) error {
+	j := d.journals.find(folder)
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = path.Base(key)
+	}
+	if err := j.Delete(names); err != nil {
+		return d.journalVerdict(err)
+	}
+	late, err := diskFiles{d}.Exists(journal.Late(folder)) // also if this owner does not know its end
+	if err != nil || !late {
+		return d.journalVerdict(err)
+	}
+	for _, name := range names {
+		if err := d.root.Remove(journal.Late(folder) + "/" + name); err != nil && !missing(err) {
+			return fmt.Errorf("delete %s: %w", name, writeVerdict(err))
+		}
+	}
+	return nil
+}
+
+// journal lists the names of a claimed folder.
+func (w *diskWalk) journal(j *journal.Journal, folder string) error {
+	inside := folder + "/"
+	prefix, ok := strings.CutPrefix(w.options.Prefix, inside)
+	if !ok {
+		prefix = ""
+	}
+	after, ok := strings.CutPrefix(w.options.After, inside)
+	if !ok {
+		after = "" // the walk visits no folder that is wholly before After
+	}
+	found, err := j.List(prefix, after)
+	if err != nil {
+		return w.disk.journalVerdict(err)
+	}
+	late := map[string]int64{}
+	if j.Ended() {
+		if late, err = w.late(folder, prefix, after); err != nil {
+			return err
+		}
+	}
+	for _, e := range found {
+		if _, replaced := late[e.Key]; !replaced {
+			late[e.Key] = e.Size
+		}
+	}
+	names := make([]string, 0, len(late))
+	for name := range late {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if len(w.entries) == w.limit {
+			w.more = true
+			return nil
+		}
+		w.entries = append(w.entries, Entry{Key: inside + name, Size: late[name]})
+	}
+	return nil
+}
+
+// late returns the sizes of the files that were put after a journal had ended.
+func (w *diskWalk) late(folder, prefix, after string) (map[string]int64, error) {
+	sizes := map[string]int64{}
+	f, err := w.disk.root.Open(journal.Late(folder))
+	if missing(err) {
+		return sizes, nil
+	}
+	if err != nil {
+		return nil, writeVerdict(err)
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	if err != nil && !missing(err) {
+		return nil, writeVerdict(err)
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !ValidKey(e.Name()) || e.Name() <= after || !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		info, err := e.Info()
+		if missing(err) {
+			continue
+		}
+		if err != nil {
+			return nil, writeVerdict(err)
+		}
+		sizes[e.Name()] = info.Size()
+	}
+	return sizes, nil
+}
+
+// isClaim reports whether a regular file of size bytes is the claim of a folder and not an object.
+func (d *Disk) isClaim(name string, size int64) bool {
+	if size != journal.ClaimBytes {
+		return false
+	}
+	content, err := diskFiles{d}.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	_, ok := journal.DecodeClaim(content)
+	return ok
+}

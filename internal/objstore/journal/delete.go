@@ -1,0 +1,188 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+)
+
+// Delete removes names; a missing name is no error. It makes nothing durable: after a power failure
+// a deleted object may exist again, and can be deleted again. A journal file is removed when its run
+// has left it and every object in it was deleted.
+func (j *Journal) Delete(keys []string) error {
+	if j.foreign() && slices.ContainsFunc(keys, func(key string) bool { _, ok := j.lookup(key); return !ok }) {
+		if err := j.refresh(); err != nil {
+			return err
+		}
+	}
+	j.deleting.Lock()
+	defer j.deleting.Unlock()
+	large, stones := j.tombstones(keys)
+	for number, b := range stones {
+		if err := j.sys.Append(j.goneName(number), b); err != nil {
+			return fmt.Errorf("append to %s: %w", j.goneName(number), err)
+		}
+	}
+	for _, key := range large {
+		if err := j.remove(j.large(key)); err != nil {
+			return err
+		}
+	}
+	j.mu.Lock()
+	for _, key := range keys {
+		j.dropLocked(key)
+	}
+	j.mu.Unlock()
+	return j.sweepDeleting()
+}
+
+// Sweep removes journal files that a killed process has not removed after it had deleted their
+// objects.
+func (j *Journal) Sweep() error {
+	j.deleting.Lock()
+	defer j.deleting.Unlock()
+	return j.sweepDeleting()
+}
+
+// tombstones returns the tombstones of names, for each journal file, and which names are large
+// objects.
+func (j *Journal) tombstones(keys []string) (large []string, stones map[uint64][]byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	stones = map[uint64][]byte{}
+	for _, key := range keys {
+		o, ok := j.names[key]
+		if !ok {
+			continue
+		}
+		stones[o.file.number] = appendGone(stones[o.file.number], o.batch, key)
+		if o.large {
+			large = append(large, key)
+		}
+	}
+	return large, stones
+}
+
+// sweepDeleting removes the journal files that nothing needs. The caller holds deleting.
+func (j *Journal) sweepDeleting() error {
+	if j.foreign() {
+		if err := j.readAllGone(); err != nil {
+			return err
+		}
+	}
+	j.mu.Lock()
+	var empty []uint64
+	j.files = slices.DeleteFunc(j.files, func(f *file) bool {
+		if !f.left || f.live > 0 {
+			return false
+		}
+		empty = append(empty, f.number)
+		return true
+	})
+	j.mu.Unlock()
+	for _, number := range empty {
+		// The file goes first: a file without its tombstones would have all its objects again.
+		if err := j.remove(j.fileName(number)); err != nil {
+			return err
+		}
+		if err := j.remove(j.goneName(number)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeBehind removes the files behind the end, which were prepared or written too late.
+func (j *Journal) removeBehind(end Position) error {
+	names, err := j.sys.ReadFolder(Files(j.folder))
+	if err != nil {
+		return nil //nolint:nilerr // they only take space
+	}
+	for _, name := range names {
+		if n, ok := fileNumber(name); ok && n > end.File {
+			_ = j.sys.Remove(j.fileName(n))
+		}
+	}
+	return nil
+}
+
+func (j *Journal) remove(name string) error {
+	if err := j.sys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
+}
+
+// readAllGone reads the new tombstones of all files. The caller holds deleting.
+func (j *Journal) readAllGone() error {
+	j.mu.Lock()
+	files := slices.Clone(j.files)
+	j.mu.Unlock()
+	for _, f := range files {
+		if err := j.readGone(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readGone applies the tombstones of a file that were appended since the last look. The caller
+// holds deleting.
+func (j *Journal) readGone(f *file) error {
+	name := j.goneName(f.number)
+	size, err := j.sys.Size(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return j.readRemoved(f)
+	}
+	if err != nil || size <= f.gone {
+		return err
+	}
+	g, err := j.sys.Open(name, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return j.readRemoved(f)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	defer g.Close()
+	b := make([]byte, size-f.gone)
+	n, err := g.ReadAt(b, f.gone)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f.gone += int64(decodeGone(b[:n], func(batch int64, key string) { j.deletedLocked(f, batch, key) }))
+	return nil
+}
+
+func (j *Journal) deletedLocked(f *file, batch int64, key string) {
+	if o, ok := j.names[key]; ok && o.file == f && o.batch == batch {
+		j.dropLocked(key)
+		return
+	}
+	if !(Position{f.number, batch}).Before(j.pos) {
+		if f.early == nil {
+			f.early = map[tombstone]bool{}
+		}
+		f.early[tombstone{batch, key}] = true
+	}
+}
+
+// readRemoved drops the objects of a file that was removed because all of them were deleted.
+func (j *Journal) readRemoved(f *file) error {
+	exists, err := j.sys.Exists(j.fileName(f.number))
+	if err != nil || exists {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for key, o := range j.names {
+		if o.file == f {
+			j.dropLocked(key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+// Package journal keeps the objects of one folder of a disk bucket in a few large files instead of
+// one file each. An object costs one append and one sync, and all objects that wait share both.
+//
+// The contract of the store stays: a name is put at most once, by whichever process comes first. A
+// journal is written by one process only, without a lock, so a stopped process blocks nothing. The
+// rules below make that safe. FORMAT.md has the bytes.
+//
+//	J1  Claim. A process claims a folder that does not exist: a regular file at the folder's path,
+//	    put if absent, names the run, 16 random bytes. Only this run appends to the journal, and it
+//	    never continues after it has ended or the process has stopped.
+//	J2  One flush at a time. A flush appends all objects that wait as one batch and syncs the file.
+//	    Nothing of the next batch is written before this sync has returned. So every batch with
+//	    another batch behind it is durable.
+//	J3  Batches begin at multiples of 4 KiB, so that no block with acknowledged bytes is written
+//	    again. A batch is valid only with the run, the file number and the offset at which it is.
+//	J4  Look before the answer. After the sync the owner asks whether the mark is there. Only if it
+//	    is not, the objects are stored. With a mark, the end decides (J5).
+//	J5  End. A process that wants to put a name into the folder of another run ends its journal: it
+//	    makes the mark (a folder), reads the journal to the last complete batch, syncs it, reads that
+//	    batch again from the disk, and puts the position behind it as the end, if absent. The end
+//	    that was put first holds for every process. A batch behind it does not exist.
+//	J6  Late names. After the end, a name that lies in the journal before the end exists. Every other
+//	    name is a file in the folder of the mark, put if absent.
+//	J7  Readers. Another process reads new batches, syncs the file, reads the last batch again from
+//	    the disk, and then looks for the mark. Without a mark it shows them. With one it completes J5.
+//	J8  Files. The next file is filled with zeros ahead of need, slowly, and its name is durable. The
+//	    current file gets an end mark, synced, before anything is appended to the next one. A missing
+//	    file before an existing one means that its objects were deleted.
+//	J9  Delete appends a tombstone, which it does not sync: after a power failure a deleted object may
+//	    exist again. A file is removed when its run has left it and all its objects are deleted.
+//	J10 Errors. After a failed write or sync the run stores nothing more.
+//	J11 A clean close ends the journal, so that a damaged last batch can be told from a torn one.
+//
+// # Why J4 and J5 decide alike
+//
+// The owner writes, syncs and looks for the mark. Another process makes the mark and then reads. If
+// the owner finds no mark, the mark was made after the owner looked, and so after it wrote: the
+// other process reads the batch and names the end behind it. If the owner finds the mark, it trusts
+// the end alone. So an acknowledged object is always before the end, and a name behind the end
+// belongs to the first process that puts it as a file. A process that was stopped anywhere and
+// continues a week later finds the mark before it answers.
+//
+// J7 follows in the same way: what a reader saw before it found no mark is also seen by every
+// process that makes the mark later.
+//
+// # What a reader concludes from the bytes
+//
+// The first place without a valid batch is the end of what was written, or damage. It is damage if
+// a valid batch, a later file with one, or the named end lies behind it. Damage in the last batch of
+// a journal without an end cannot be told from a torn write.
+//
+// An owner answers from memory. It does not see what other processes delete before it knows that
+// its journal has ended.
+package journal

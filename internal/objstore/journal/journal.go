@@ -1,0 +1,336 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Errors of a Journal besides those of its System.
+var (
+	// ErrExists: the journal holds the name.
+	ErrExists = errors.New("object exists")
+	// ErrNotFound: the journal does not hold the name.
+	ErrNotFound = errors.New("object not found")
+	// ErrEnded: the journal has ended and does not hold the name. A name that it does not hold is a
+	// file in the folder Late, put if absent.
+	ErrEnded = errors.New("journal has ended")
+	// ErrOver: a write or a sync failed. The journal takes no more objects, and it is unknown
+	// whether the last ones are stored.
+	ErrOver = errors.New("journal failed")
+	// ErrDamaged: a part of the journal cannot be read, and the name may be in it.
+	ErrDamaged = errors.New("journal is damaged")
+	// ErrNoClaim: no journal has the folder.
+	ErrNoClaim = errors.New("folder is not claimed by a journal")
+)
+
+// Place is where the bytes of an object are.
+type Place struct {
+	Name   string // of the file, relative to the root of the bucket
+	Offset int64
+	Size   int64
+}
+
+// Entry is a name in a listing.
+type Entry struct {
+	Key  string
+	Size int64
+}
+
+// Journal is the journal of one claimed folder: as its owner, which appends to it, or as another
+// process sees it. Safe for concurrent use.
+type Journal struct {
+	sys    System
+	folder string
+	run    Run
+	opt    Options
+
+	scanning ioLock // held while the journal is read or ended; taken before mu
+	deleting ioLock // held while tombstones are written or read; taken before mu
+
+	mu     sync.Mutex // guards the fields below
+	files  []*file    // with frames, ascending; of an owner also the current one
+	names  map[string]object
+	pos    Position // where the next batch is read or written
+	end    *Position
+	damage []Position
+	own    *owner // nil unless this process owns the journal and it has not ended or failed
+	over   error  // ErrOver: why the journal of this process failed
+
+	preparing *prepared // of the owner, for Close
+}
+
+// object is what the index knows of a name.
+type object struct {
+	file   *file
+	batch  int64 // offset of its batch
+	offset int64
+	size   int64
+	large  bool
+}
+
+// file is a journal file.
+type file struct {
+	number uint64
+	frames int   // frames that were found in it
+	live   int   // of these, frames that are not deleted
+	left   bool  // nothing will be appended to it
+	gone   int64 // bytes of its tombstones that were read
+	// early are tombstones of frames that were not read yet
+	early map[tombstone]bool
+}
+
+type tombstone struct {
+	batch int64 // offset of the batch
+	key   string
+}
+
+// Options are the sizes of a journal. Zero values mean the defaults that the comments name.
+type Options struct {
+	FirstBytes int64 // of the first journal file; 4 MiB
+	FileBytes  int64 // of a later one, which is at most twice as large as the file before; 64 MiB
+	GroupBytes int64 // a group of objects that share a sync is closed at this size; 2 MiB
+}
+
+func (o Options) withDefaults() Options {
+	def := func(v *int64, to int64) {
+		if *v <= 0 {
+			*v = to
+		}
+	}
+	def(&o.FirstBytes, 4<<20)
+	def(&o.FileBytes, 64<<20)
+	def(&o.GroupBytes, 2<<20)
+	return o
+}
+
+// Late is the folder of the names that were put after the journal ended. Its existence is the mark
+// that the journal is being ended.
+func Late(folder string) string { return folder + "+late" }
+
+// Files is the folder of the journal files of a claimed folder.
+func Files(folder string) string { return folder + "+journal" }
+
+// large is the name of the file of a large object.
+func (j *Journal) large(key string) string { return Large(j.folder, key) }
+
+// Large is the name of the file that a large object of a claimed folder lies in.
+func Large(folder, key string) string { return Files(folder) + "/+large/" + key }
+
+func (j *Journal) endName() string { return Late(j.folder) + "/+end" }
+
+func (j *Journal) fileName(number uint64) string {
+	return fmt.Sprintf("%s/%08d", Files(j.folder), number)
+}
+
+func (j *Journal) goneName(number uint64) string { return j.fileName(number) + ".gone" }
+
+// Open returns the journal of a folder that another process, or an earlier one, has claimed. The
+// error for a folder without a claim is ErrNoClaim.
+func Open(sys System, folder string) (*Journal, error) {
+	run, err := readClaim(sys, folder)
+	if err != nil {
+		return nil, err
+	}
+	return newJournal(sys, folder, run), nil
+}
+
+func newJournal(sys System, folder string, run Run) *Journal {
+	return &Journal{
+		sys: sys, folder: folder, run: run, names: map[string]object{},
+		scanning: make(ioLock, 1), deleting: make(ioLock, 1),
+	}
+}
+
+// ioLock is a mutex that is held across I/O. It is a channel, because testing/synctest treats a
+// goroutine that waits for a channel as idle, so that simulated time passes.
+type ioLock chan struct{}
+
+func (l ioLock) Lock()   { l <- struct{}{} }
+func (l ioLock) Unlock() { <-l }
+
+func readClaim(sys System, folder string) (Run, error) {
+	content, err := sys.ReadFile(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Run{}, ErrNoClaim
+	}
+	if err != nil {
+		return Run{}, fmt.Errorf("read claim %s: %w", folder, err)
+	}
+	run, ok := DecodeClaim(content)
+	if !ok {
+		return Run{}, ErrNoClaim
+	}
+	return run, nil
+}
+
+// Find returns where an object is. The owner answers from memory. Every other process first reads
+// what was appended, if it does not know the name, and what was deleted.
+func (j *Journal) Find(key string) (Place, error) {
+	j.settle(func(o *owner) bool { return o.pending[key] != nil })
+	o, found := j.lookup(key)
+	if j.foreign() {
+		var err error
+		if o, found, err = j.findForeign(key); err != nil {
+			return Place{}, err
+		}
+	}
+	if !found {
+		return Place{}, j.absent()
+	}
+	if o.large {
+		return Place{Name: j.large(key), Size: o.size}, nil
+	}
+	return Place{Name: j.fileName(o.file.number), Offset: o.offset, Size: o.size}, nil
+}
+
+// settle waits for the running flush if it concerns the caller. Other processes may see its objects
+// already, so an answer without them could contradict theirs.
+func (j *Journal) settle(concerns func(*owner) bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	o := j.own
+	if o == nil {
+		return
+	}
+	for flush := o.flushes; j.own == o && o.flushing && o.flushes == flush && concerns(o); {
+		o.idle.Wait()
+	}
+}
+
+// findForeign looks for an object that other processes may put, delete and put again.
+func (j *Journal) findForeign(key string) (object, bool, error) {
+	for {
+		o, found := j.lookup(key)
+		if !found {
+			if err := j.refresh(); err != nil {
+				return object{}, false, err
+			}
+			if o, found = j.lookup(key); !found {
+				return object{}, false, nil
+			}
+		}
+		j.deleting.Lock()
+		err := j.readGone(o.file)
+		j.deleting.Unlock()
+		if err != nil {
+			return object{}, false, err
+		}
+		if now, found := j.lookup(key); found {
+			return now, true, nil
+		}
+	}
+}
+
+// absent is the error for a name that was not found.
+func (j *Journal) absent() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.damage) > 0 {
+		return fmt.Errorf("%w: %s: %s, and the object may be there", ErrDamaged, Files(j.folder), j.damage[0])
+	}
+	return ErrNotFound
+}
+
+func (j *Journal) lookup(key string) (object, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	o, ok := j.names[key]
+	return o, ok
+}
+
+// foreign reports whether other processes may change the journal.
+func (j *Journal) foreign() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.own == nil
+}
+
+// List returns the names of the journal that begin with prefix and are greater than after, in
+// ascending order.
+func (j *Journal) List(prefix, after string) ([]Entry, error) {
+	j.settle(func(*owner) bool { return true })
+	if j.foreign() {
+		if err := j.refresh(); err != nil {
+			return nil, err
+		}
+		j.deleting.Lock()
+		err := j.readAllGone()
+		j.deleting.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var entries []Entry
+	for key, o := range j.names {
+		if key > after && strings.HasPrefix(key, prefix) {
+			entries = append(entries, Entry{Key: key, Size: o.size})
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
+	return entries, nil
+}
+
+// Ended reports whether the journal has an end that this process knows.
+func (j *Journal) Ended() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.end != nil
+}
+
+// Damage returns the positions at which the journal cannot be read.
+func (j *Journal) Damage() []Position {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.damage)
+}
+
+// fileNumber parses the name of a journal file.
+func fileNumber(name string) (uint64, bool) {
+	n, err := strconv.ParseUint(name, 10, 64)
+	return n, err == nil && fmt.Sprintf("%08d", n) == name
+}
+
+// addLocked puts the frames of a batch into the index. A name that is there already stays: an owner
+// never appends a name twice, unless it was deleted.
+func (j *Journal) addLocked(b *batch) {
+	f := j.fileLocked(b.at.File)
+	for _, r := range b.frames {
+		if _, known := j.names[r.key]; known {
+			j.dropLocked(r.key)
+		}
+		j.names[r.key] = object{file: f, batch: b.at.Offset, offset: r.offset, size: r.size, large: r.kind == frameFile}
+		f.frames++
+		f.live++
+		if t := (tombstone{b.at.Offset, r.key}); f.early[t] {
+			delete(f.early, t)
+			j.dropLocked(r.key)
+		}
+	}
+	if b.kind == kindEndOfFile {
+		f.left = true
+	}
+}
+
+// fileLocked returns the file of a number, which is the last known one or a new one.
+func (j *Journal) fileLocked(number uint64) *file {
+	if n := len(j.files); n > 0 && j.files[n-1].number == number {
+		return j.files[n-1]
+	}
+	f := &file{number: number}
+	j.files = append(j.files, f)
+	return f
+}
+
+func (j *Journal) dropLocked(key string) {
+	if o, ok := j.names[key]; ok {
+		o.file.live--
+		delete(j.names, key)
+	}
+}

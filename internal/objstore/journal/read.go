@@ -1,0 +1,476 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"slices"
+	"unsafe"
+)
+
+// searchBytes is how much is read at once in search of a batch behind a damaged one.
+const searchBytes = 1 << 20
+
+// refresh reads what was appended since the last look, as a process that does not own the journal.
+//
+// What it shows is durable and stays: the file is synced first, and only then comes the look for the
+// mark. Without a mark, every process that makes one later reads the same batches, so they are
+// before the end that it names. With a mark, only the end decides.
+func (j *Journal) refresh() error {
+	j.scanning.Lock()
+	defer j.scanning.Unlock()
+	if j.Ended() {
+		return nil
+	}
+	marked, err := j.sys.Exists(Late(j.folder))
+	if err != nil {
+		return fmt.Errorf("look for %s: %w", Late(j.folder), err)
+	}
+	if marked {
+		return j.endScanning()
+	}
+	r := j.reader()
+	defer r.close()
+	if err := r.tail(); err != nil {
+		return err
+	}
+	if len(r.found) == 0 {
+		return nil
+	}
+	if marked, err = j.sys.Exists(Late(j.folder)); err != nil {
+		return fmt.Errorf("look for %s: %w", Late(j.folder), err)
+	}
+	if marked {
+		return j.endScanning()
+	}
+	return j.take(r)
+}
+
+// take puts what a reader found into the index, without the large objects whose files are gone: a
+// power failure can keep the removal of a file and lose the tombstone.
+func (j *Journal) take(r *reader) error {
+	var gone []string
+	for _, b := range r.found {
+		for _, f := range b.frames {
+			if f.kind != frameFile {
+				continue
+			}
+			exists, err := j.sys.Exists(j.large(f.key))
+			if err != nil {
+				return fmt.Errorf("look for %s: %w", j.large(f.key), err)
+			}
+			if !exists {
+				gone = append(gone, f.key)
+			}
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, b := range r.found {
+		j.addLocked(b)
+	}
+	for _, key := range gone {
+		if j.names[key].large {
+			j.dropLocked(key)
+		}
+	}
+	j.pos = r.pos
+	j.damage = append(j.damage, r.damage...)
+	r.found, r.damage = nil, nil
+	return nil
+}
+
+// endForeign ends a journal that another process owns or has owned.
+func (j *Journal) endForeign() error {
+	j.scanning.Lock()
+	defer j.scanning.Unlock()
+	if j.Ended() {
+		return nil
+	}
+	return j.endScanning()
+}
+
+// endScanning makes the mark, reads the journal to its last batch, names the end there unless
+// another process has named it, and reads to the named end. The mark is durable before the journal is
+// read, and the last batch is durable before the end is named behind it.
+func (j *Journal) endScanning() error {
+	if err := j.sys.MakeFolder(Late(j.folder)); err != nil {
+		return fmt.Errorf("mark %s: %w", Late(j.folder), err)
+	}
+	r := j.reader()
+	defer r.close()
+	end, err := j.readEnd()
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := r.tail(); err != nil {
+			return err
+		}
+		if err := r.resync(); err != nil {
+			return err
+		}
+		return j.endAt(r, r.pos)
+	}
+	if err != nil {
+		return err
+	}
+	return j.finish(r, end)
+}
+
+// nameEnd ends the own journal behind its last synced batch. The caller holds the flush.
+func (j *Journal) nameEnd(known Position) error {
+	j.scanning.Lock()
+	defer j.scanning.Unlock()
+	if err := j.sys.MakeFolder(Late(j.folder)); err != nil {
+		return fmt.Errorf("mark %s: %w", Late(j.folder), err)
+	}
+	return j.endAt(nil, known)
+}
+
+// endAt names the end unless it has a name, and takes the one that was named first.
+func (j *Journal) endAt(r *reader, at Position) error {
+	if err := j.sys.PutFile(j.endName(), encodeEnd(j.run, at)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("put %s: %w", j.endName(), err)
+	}
+	end, err := j.readEnd()
+	if err != nil {
+		return err
+	}
+	return j.finish(r, end)
+}
+
+func (j *Journal) readEnd() (Position, error) {
+	content, err := j.sys.ReadFile(j.endName())
+	if err != nil {
+		return Position{}, fmt.Errorf("read %s: %w", j.endName(), err)
+	}
+	end, ok := decodeEnd(content, j.run)
+	if !ok {
+		return Position{}, fmt.Errorf("%w: %s is not the end of run %s", ErrDamaged, j.endName(), j.run)
+	}
+	return end, nil
+}
+
+// finish makes the index what lies before the end; r is nil for the owner, which knows its batches.
+func (j *Journal) finish(r *reader, end Position) error {
+	if r != nil {
+		r.found = slices.DeleteFunc(r.found, func(b *batch) bool { return !b.at.Before(end) })
+		if err := r.until(end); err != nil {
+			return err
+		}
+		if err := j.take(r); err != nil {
+			return err
+		}
+	}
+	j.mu.Lock()
+	for key, o := range j.names {
+		if !(Position{o.file.number, o.batch}).Before(end) {
+			j.dropLocked(key)
+		}
+	}
+	for _, f := range j.files {
+		f.left = true
+	}
+	j.pos, j.end = end, &end
+	j.mu.Unlock()
+	return j.removeBehind(end)
+}
+
+// reader reads batches from where the index ends. One reader exists at a time, under
+// Journal.scanning.
+type reader struct {
+	j      *Journal
+	pos    Position
+	found  []*batch
+	damage []Position
+
+	file    File // of pos.File; nil if it is not open
+	size    int64
+	numbers []uint64 // of the files, ascending
+	buffer  []byte
+}
+
+func (j *Journal) reader() *reader {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return &reader{j: j, pos: j.pos}
+}
+
+func (r *reader) close() {
+	if r.file != nil {
+		_ = r.file.Close()
+		r.file = nil
+	}
+}
+
+// open opens the file of pos, or the first one after it if all before that were deleted. ok is
+// false if there is none.
+func (r *reader) open() (ok bool, err error) {
+	for r.file == nil {
+		if err := r.list(); err != nil {
+			return false, err
+		}
+		i, exact := slices.BinarySearch(r.numbers, r.pos.File)
+		if i == len(r.numbers) {
+			return false, nil
+		}
+		if !exact {
+			r.pos = Position{File: r.numbers[i]}
+		}
+		f, err := r.j.sys.Open(r.j.fileName(r.pos.File), false)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // deleted meanwhile
+		}
+		if err == nil {
+			r.file = f
+			r.size, err = f.Size()
+		}
+		if err != nil {
+			return false, fmt.Errorf("read %s: %w", r.j.fileName(r.pos.File), err)
+		}
+	}
+	return true, nil
+}
+
+func (r *reader) list() error {
+	names, err := r.j.sys.ReadFolder(Files(r.j.folder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read %s: %w", Files(r.j.folder), err)
+	}
+	r.numbers = r.numbers[:0]
+	for _, name := range names {
+		if n, ok := fileNumber(name); ok {
+			r.numbers = append(r.numbers, n)
+		}
+	}
+	slices.Sort(r.numbers)
+	return nil
+}
+
+// leave goes to the start of the next file.
+func (r *reader) leave() {
+	r.close()
+	r.pos = Position{File: r.pos.File + 1}
+}
+
+// step reads the batch at pos and goes behind it. nil without an error: there is no valid batch.
+func (r *reader) step() (*batch, error) {
+	if ok, err := r.open(); !ok || err != nil {
+		return nil, err
+	}
+	b, err := r.head(r.pos.Offset)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	if b.kind == kindEndOfFile {
+		r.leave()
+	} else {
+		r.pos.Offset = b.next()
+	}
+	return b, nil
+}
+
+// head decodes the batch at an offset of the open file; nil if there is no valid one.
+func (r *reader) head(offset int64) (*batch, error) {
+	at := Position{r.pos.File, offset}
+	h, err := r.read(offset, BlockBytes)
+	if err != nil {
+		return nil, err
+	}
+	n, err := headLength(h, r.j.run, at)
+	if err != nil {
+		return nil, nil
+	}
+	if n > int64(len(h)) {
+		if h, err = r.read(offset, n); err != nil {
+			return nil, err
+		}
+	}
+	if n > int64(len(h)) {
+		return nil, nil
+	}
+	b, err := decodeHead(h[:n], at)
+	if err != nil || offset+b.length > r.size {
+		return nil, nil
+	}
+	return b, nil
+}
+
+// read returns up to n bytes from an offset; fewer at the end of the file. They are valid until the
+// next read.
+func (r *reader) read(offset, n int64) ([]byte, error) {
+	if int64(cap(r.buffer)) < n {
+		r.buffer = make([]byte, n)
+	}
+	got, err := r.file.ReadAt(r.buffer[:n], offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read %s: %w", r.j.fileName(r.pos.File), err)
+	}
+	return r.buffer[:got], nil
+}
+
+// tail reads to the last complete batch and makes it durable. Only the last batch can be
+// incomplete, because the owner syncs each batch before it writes the next one.
+func (r *reader) tail() error {
+	for {
+		b, err := r.step()
+		if err != nil {
+			return err
+		}
+		if b == nil {
+			break
+		}
+		r.found = append(r.found, b)
+	}
+	if len(r.found) == 0 {
+		return nil
+	}
+	last := r.found[len(r.found)-1]
+	durable, err := r.confirm(last)
+	if err == nil && !durable {
+		r.close() // the reader may have left the file of an end mark
+		r.found, r.pos = r.found[:len(r.found)-1], last.at
+	}
+	return err
+}
+
+// confirm syncs the file of the last batch and reports whether the disk has the whole batch. It
+// reads past the page cache, because after a failed sync of the owner the cache has bytes that the
+// disk lacks, and a later sync reports success.
+func (r *reader) confirm(b *batch) (bool, error) {
+	name := r.j.fileName(b.at.File)
+	f, err := r.j.sys.Open(name, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil // its objects were deleted
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return false, fmt.Errorf("sync %s: %w", name, err)
+	}
+	bytes := aligned(padded(b.length))
+	ok, err := f.ReadMedium(bytes, b.at.Offset)
+	if err == nil && !ok {
+		_, err = f.ReadAt(bytes, b.at.Offset)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read %s: %w", name, err)
+	}
+	return r.whole(bytes, b), nil
+}
+
+// whole reports whether bytes are the whole batch b.
+func (r *reader) whole(bytes []byte, b *batch) bool {
+	n, err := headLength(bytes, r.j.run, b.at)
+	if err != nil || n > int64(len(bytes)) {
+		return false
+	}
+	if again, err := decodeHead(bytes[:n], b.at); err != nil || again.length != b.length {
+		return false
+	}
+	for _, f := range b.frames {
+		from := f.offset - b.at.Offset
+		if f.kind == frameInline && crc32.Checksum(bytes[from:from+f.size], castagnoli) != f.crc {
+			return false
+		}
+	}
+	return true
+}
+
+// aligned returns n bytes whose address is a multiple of BlockBytes.
+func aligned(n int64) []byte {
+	b := make([]byte, n+BlockBytes)
+	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) % BlockBytes
+	return b[skip : int64(skip)+n]
+}
+
+// resync looks for batches behind the place where tail found none. If there is one, what lies
+// between is damaged: an owner writes a batch only when the one before is durable.
+func (r *reader) resync() error {
+	for {
+		at := r.pos
+		found, err := r.search(nil)
+		if err != nil || !found {
+			r.close()
+			r.pos = at
+			return err
+		}
+		r.damage = append(r.damage, at)
+		if err := r.tail(); err != nil {
+			return err
+		}
+	}
+}
+
+// until reads to a known end. Every place before it that holds no valid batch is damaged.
+func (r *reader) until(end Position) error {
+	for r.pos.Before(end) {
+		at := r.pos
+		b, err := r.step()
+		if err != nil {
+			return err
+		}
+		if b != nil {
+			r.found = append(r.found, b)
+			continue
+		}
+		if r.file == nil || !r.pos.Before(end) {
+			break // the files up to the end were deleted
+		}
+		r.damage = append(r.damage, at)
+		if found, err := r.search(&end); err != nil || !found {
+			break
+		}
+	}
+	r.close()
+	r.pos = end
+	return nil
+}
+
+// search moves pos to the next valid batch behind it, before the end if that is given.
+func (r *reader) search(end *Position) (found bool, err error) {
+	from := r.pos.Offset + BlockBytes
+	for {
+		ok, err := r.open()
+		if !ok || err != nil {
+			return false, err
+		}
+		for at := from; at < r.size; at += searchBytes {
+			b, err := r.searchIn(at)
+			if err != nil {
+				return false, err
+			}
+			if b != nil {
+				if end != nil && !b.at.Before(*end) {
+					return false, nil
+				}
+				r.pos = b.at
+				return true, nil
+			}
+		}
+		r.leave()
+		from = 0
+	}
+}
+
+// searchIn looks at the blocks of the next searchBytes.
+func (r *reader) searchIn(at int64) (*batch, error) {
+	bytes, err := r.read(at, searchBytes)
+	if err != nil {
+		return nil, err
+	}
+	var candidates []int64
+	for i := 0; i+headBytes <= len(bytes); i += BlockBytes {
+		if _, err := headLength(bytes[i:], r.j.run, Position{r.pos.File, at + int64(i)}); err == nil {
+			candidates = append(candidates, at+int64(i))
+		}
+	}
+	for _, offset := range candidates {
+		if b, err := r.head(offset); b != nil || err != nil {
+			return b, err
+		}
+	}
+	return nil, nil
+}
