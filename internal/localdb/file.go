@@ -57,7 +57,7 @@ func OpenFile(ctx context.Context, o *Options) (f *File, err error) {
 	if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
 		return f, err
 	}
-	fresh, err := o.Format.CheckHeader(o.Path)
+	fresh, err := o.Format.checkHeader(o.Path)
 	if err != nil {
 		return f, err
 	}
@@ -86,13 +86,13 @@ func OpenFile(ctx context.Context, o *Options) (f *File, err error) {
 	if err := f.checkTables(ctx, o.Format.Schema); err != nil {
 		return f, err
 	}
-	return f, CheckPages(ctx, f.w)
+	return f, f.W.CheckPages(ctx)
 }
 
 // create creates the tables and checkpoints them, so that the header can be checked from now on.
 func (f *File) create(ctx context.Context, o *Options) error {
 	steps := append(append([]string{"BEGIN"}, o.Format.Schema...), "COMMIT")
-	for _, s := range append(steps, o.Format.Stamp()...) {
+	for _, s := range append(steps, o.Format.stamp()...) {
 		if _, err := f.w.ExecContext(ctx, s); err != nil {
 			return err
 		}
@@ -234,6 +234,17 @@ func (c *Conn) Query(ctx context.Context, row func(scan func(...any) error) erro
 		}
 	}
 	return Classify(rows.Err())
+}
+
+// CheckPages makes SQLite check the structure of all pages, including free ones.
+func (c *Conn) CheckPages(ctx context.Context) error {
+	return c.Query(ctx, func(scan func(...any) error) error {
+		var result string
+		if err := scan(&result); err != nil || result == "ok" {
+			return err
+		}
+		return Damaged("%s", result)
+	}, "PRAGMA quick_check(1)")
 }
 
 // Exec runs a statement and returns the number of rows that it has changed.

@@ -3,7 +3,6 @@
 package localdb
 
 import (
-	"context"
 	"database/sql"
 	"encoding/binary"
 	"errors"
@@ -64,9 +63,9 @@ func Classify(err error) error {
 // headerSize is the size of SQLite's file header.
 const headerSize = 100
 
-// CheckHeader checks the constant fields of SQLite's header, because SQLite itself trusts some of
+// checkHeader checks the constant fields of SQLite's header, because SQLite itself trusts some of
 // them. fresh says that there is no file.
-func (f *Format) CheckHeader(path string) (fresh bool, err error) {
+func (f *Format) checkHeader(path string) (fresh bool, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return true, nil
@@ -95,26 +94,8 @@ func (f *Format) CheckHeader(path string) (fresh bool, err error) {
 	return false, nil
 }
 
-// Querier is a connection or a pool of connections.
-type Querier interface {
-	// QueryRowContext is the method of package sql.
-	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
-}
-
-// CheckPages makes SQLite check the structure of all pages, including free ones.
-func CheckPages(ctx context.Context, q Querier) error {
-	var result string
-	if err := q.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&result); err != nil {
-		return err
-	}
-	if result != "ok" {
-		return Damaged("%s", result)
-	}
-	return nil
-}
-
-// Stamp returns the statements that write the format into the header of a new file.
-func (f *Format) Stamp() []string {
+// stamp returns the statements that write the format into the header of a new file.
+func (f *Format) stamp() []string {
 	return []string{
 		"PRAGMA user_version = " + strconv.FormatUint(uint64(f.Version), 10),
 		"PRAGMA application_id = " + strconv.FormatUint(uint64(f.ApplicationID), 10),

@@ -267,6 +267,13 @@ func open(t testing.TB, b *fakeBroker, path string, change ...func(o *Options)) 
 	return x
 }
 
+// WaitFor waits until the index contains the event at an offset.
+func (x *Index) WaitFor(ctx context.Context, partition uint32, offset int64) error {
+	return x.wait(ctx, func(p *progress) bool {
+		return int(partition) < len(p.next) && p.next[partition] > offset
+	})
+}
+
 func parse(t testing.TB, text string) *query.Query {
 	t.Helper()
 	q, err := query.Parse(text)

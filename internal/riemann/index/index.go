@@ -166,13 +166,6 @@ func (x *Index) peek() (p progress, newer <-chan struct{}, err error) {
 	return x.pub, x.moved, x.err
 }
 
-// WaitFor waits until the index contains the event at an offset.
-func (x *Index) WaitFor(ctx context.Context, partition uint32, offset int64) error {
-	return x.wait(ctx, func(p *progress) bool {
-		return int(partition) < len(p.next) && p.next[partition] > offset
-	})
-}
-
 // CatchUp waits until the index contains everything that is committed now.
 func (x *Index) CatchUp(ctx context.Context) error {
 	x.opt.Log.Queried()

@@ -2,7 +2,7 @@ package query
 
 import (
 	"fmt"
-	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -138,39 +138,17 @@ func (l *lexer) next() (token, *Error) {
 	return t, nil
 }
 
+// numbers is the syntax of a number. Integers may have a suffix of Clojure.
+var numbers = regexp.MustCompile(`^(-?[0-9]+)[lLnN]$|^(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|-?Infinity)$|^-?(NaN)$`)
+
 // number parses a number of a query.
 func number(text string) (v Value, ok bool) {
-	digits, negative := strings.CutPrefix(text, "-")
-	switch {
-	case digits == "NaN":
-		return Value{Kind: Float, Float: math.NaN()}, true
-	case digits == "Infinity" && negative:
-		return Value{Kind: Float, Float: math.Inf(-1)}, true
-	case digits == "Infinity":
-		return Value{Kind: Float, Float: math.Inf(1)}, true
-	}
-	rest := trimDigits(digits)
-	if len(rest) == 1 && strings.Contains("lLnN", rest) {
-		return Number([]byte(text[:len(text)-1]))
-	}
-	if fraction, is := strings.CutPrefix(rest, "."); is {
-		if rest = trimDigits(fraction); rest == fraction {
-			return v, false
-		}
-	}
-	if rest != "" && (rest[0] == 'e' || rest[0] == 'E') {
-		exponent := strings.TrimLeft(rest[1:], "+-")
-		if rest = trimDigits(exponent); rest == exponent {
-			return v, false
-		}
-	}
-	if rest != "" {
+	m := numbers.FindStringSubmatch(text)
+	if m == nil {
 		return v, false
 	}
-	return Number([]byte(text))
+	return Number([]byte(m[1] + m[2] + m[3]))
 }
-
-func trimDigits(text string) string { return strings.TrimLeft(text, "0123456789") }
 
 // escapes are the characters after a backslash that stand for one other character.
 var escapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}

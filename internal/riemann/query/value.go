@@ -39,66 +39,13 @@ type Event interface {
 
 // Number returns the value of a JSON number, exact for integers of 64 bits, or ok false.
 func Number(text []byte) (v Value, ok bool) {
-	if i, ok := integer(text); ok {
-		return Value{Kind: Integer, Int: i}, true
-	}
-	if f, ok := decimal(text); ok {
-		return Value{Kind: Float, Float: f}, true
+	if !bytes.ContainsAny(text, ".eE") { // else the error of ParseInt allocates
+		if i, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			return Value{Kind: Integer, Int: i}, true
+		}
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
 	return Value{Kind: Float, Float: f}, err == nil
-}
-
-// exactPowers are the powers of ten that are exact doubles.
-var exactPowers = [...]float64{
-	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
-}
-
-// decimal parses a short decimal fraction, such as -12.5, without allocation. The digits and the
-// power of ten are exact doubles, so the quotient is rounded once, as strconv.ParseFloat rounds.
-func decimal(text []byte) (f float64, ok bool) {
-	const digitsMax = 15
-	digits, negative := bytes.CutPrefix(text, []byte("-"))
-	point := bytes.IndexByte(digits, '.')
-	if point < 1 || point == len(digits)-1 || len(digits) > digitsMax+1 {
-		return 0, false
-	}
-	for i, c := range digits {
-		if i == point {
-			continue
-		}
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		f = f*10 + float64(c-'0')
-	}
-	f /= exactPowers[len(digits)-1-point]
-	if negative {
-		f = -f
-	}
-	return f, true
-}
-
-// integer parses a decimal integer without allocation.
-func integer(text []byte) (i int64, ok bool) {
-	digits, negative := bytes.CutPrefix(text, []byte("-"))
-	if len(digits) == 0 || len(digits) > len("9223372036854775808") {
-		return 0, false
-	}
-	n := uint64(0)
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + uint64(c-'0')
-	}
-	switch {
-	case negative && n <= 1<<63:
-		return -int64(n), true
-	case !negative && n <= math.MaxInt64:
-		return int64(n), true
-	}
-	return 0, false
 }
 
 func (v *Value) isNumber() bool { return v.Kind == Integer || v.Kind == Float }

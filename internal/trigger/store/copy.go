@@ -24,8 +24,8 @@ func (f *File) Copy(ctx context.Context, to string) error {
 	if own := f.checkRows(ctx); own != nil {
 		return own
 	}
-	if own := localdb.CheckPages(ctx, f.db.Readers); own != nil {
-		return localdb.Classify(own)
+	if own := f.CheckPages(ctx); own != nil {
+		return own
 	}
 	return fmt.Errorf("copy differs from an intact file: %v", err)
 }
