@@ -22,6 +22,7 @@ import (
 type S3Proxy struct {
 	server *httptest.Server
 	delay  atomic.Int64 // nanoseconds
+	gets   atomic.Int64 // nanoseconds of all GETs
 	dir    string       // of the server
 
 	mu     sync.Mutex // guards the fields below
@@ -51,6 +52,10 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	}}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.count(r)
+		if method(r) == Get {
+			began := time.Now()
+			defer func() { p.gets.Add(int64(time.Since(began))) }()
+		}
 		if d := time.Duration(p.delay.Load()); d > 0 {
 			select {
 			case <-time.After(d):
@@ -91,6 +96,10 @@ func (p *S3Proxy) Spec(prefix string) string {
 
 // SetDelay delays all further requests.
 func (p *S3Proxy) SetDelay(d time.Duration) { p.delay.Store(int64(d)) }
+
+// GetTime returns the time that the GETs since the start took, added up. Divided by the elapsed time
+// it is the mean number of GETs in flight.
+func (p *S3Proxy) GetTime() time.Duration { return time.Duration(p.gets.Load()) }
 
 func (p *S3Proxy) count(r *http.Request) {
 	of := S3Request{method(r), object(r)}

@@ -124,8 +124,8 @@ func (o *options) pairs(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// checks are the measurements of the second table: run chooses among size, start, follow, history
-// and single.
+// checks are the measurements of the second table: run chooses among size, start, follow, catch-up,
+// history and single.
 func (o *options) checks(ctx context.Context, r *Report) error {
 	one := func(c Check, err error) ([]Check, error) { return []Check{c}, err }
 	type check struct {
@@ -139,6 +139,7 @@ func (o *options) checks(ctx context.Context, r *Report) error {
 		{"follow", 1, func(func()) ([]Check, error) {
 			return o.place.follow(ctx, time.Duration(o.scale*float64(30*time.Second)))
 		}},
+		{"catch-up", len(catchUpRows) * o.repeat, func(done func()) ([]Check, error) { return o.place.catchUp(ctx, o.scale, o.repeat, done) }},
 		{"history", historyObjects(o.scale) + 4*o.repeat, func(done func()) ([]Check, error) { return o.place.history(ctx, o.scale, o.repeat, done) }},
 	}
 	for _, s := range singleConnections {

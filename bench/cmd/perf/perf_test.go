@@ -64,6 +64,10 @@ func TestPairsRun(t *testing.T) {
 			t.Errorf("single: %+v, %v", check, err)
 		}
 	}
+	checks, err = at.catchUp(t.Context(), 0, 1, func() {})
+	if err != nil || len(checks) != len(catchUpRows) || strings.Contains(checks[0].Value, " 0.00 GETs/MB") {
+		t.Errorf("catch-up: %+v, %v", checks, err)
+	}
 	if check, err := at.start(1); err != nil || !strings.HasSuffix(check.Value, " ms") {
 		t.Errorf("start: %+v, %v", check, err)
 	}
