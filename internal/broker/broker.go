@@ -24,6 +24,7 @@ type Broker struct {
 	tail    *tail
 	waiters *waiters
 	reader  *Reader // reads objects that are not in the tail
+	ahead   *readAhead
 
 	topics  chan struct{} // semaphore: held while a topic is updated
 	ensures ensures
@@ -65,6 +66,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	b.reader = openRanges(rangesOptions{
 		Store: o.Store, Budget: o.Budget, Timeout: o.Timeouts.Read, PerMiB: o.Timeouts.PerMiB, Share: o.ShareReads, Metrics: o.Metrics,
 	})
+	b.ahead = newReadAhead(o.Store)
 	log, err := log.Open(ctx, log.Options{
 		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
 		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,

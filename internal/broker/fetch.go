@@ -94,6 +94,9 @@ type partPlan struct {
 	ranges      []planRange // with data from the wanted offset on, no more than needed
 	bytes       int64       // estimated bytes from the wanted offset on
 	full        bool        // at a limit: more commits would add nothing
+
+	stored bool         // a part of it is read from the store
+	reader *aheadReader // that it continues, or nil
 }
 
 // planRange is a range with the key of its object.

@@ -40,6 +40,9 @@ func (b *Broker) read(ctx context.Context, p *plan) (*Fetched, error) {
 			}
 			ended = true
 		}
+		if pp.stored {
+			b.ahead.done(pp.reader, pp.id, out.Chunks)
+		}
 	}
 	if over && f.empty() {
 		f.Release()
@@ -105,7 +108,18 @@ func (b *Broker) readPieces(ctx context.Context, p *plan, pieces []Piece) {
 	missing := false
 	for i := range pieces {
 		c := &pieces[i]
-		missing = !b.readTail(&p.wants[c.Part], c) || missing
+		w, pp := &p.wants[c.Part], &p.parts[c.Part]
+		if b.readTail(w, c) {
+			continue
+		}
+		missing = true
+		if pp.stored {
+			continue
+		}
+		pp.stored = true
+		if pp.reader = b.ahead.find(pp.id, w.Offset); pp.reader != nil {
+			b.fetchAhead(pp.reader, pp.id, c.Offset, min(pp.bytes, int64(w.MaxBytes)))
+		}
 	}
 	if missing {
 		b.reader.Read(ctx, catalog{b, *p}, pieces)

@@ -71,6 +71,13 @@ func (t *tail) get(key slotKey) *log.Object {
 	return o
 }
 
+// has reports whether an object is in the tail now.
+func (t *tail) has(key slotKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.objects[key] != nil
+}
+
 // clear evicts everything; later objects are not kept.
 func (t *tail) clear() {
 	t.mu.Lock()

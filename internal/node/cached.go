@@ -62,6 +62,20 @@ func (c *cached) Forget(keys ...string) {
 	}
 }
 
+// FetchAhead implements objstore.Ahead.
+func (c *cached) FetchAhead(next []objstore.Extent, wanted, window int64) (local bool) {
+	k := c.cache.Load()
+	return k != nil && k.FetchAhead(next, wanted, window)
+}
+
+// AheadMax implements objstore.Ahead.
+func (c *cached) AheadMax() int64 {
+	if k := c.cache.Load(); k != nil {
+		return k.AheadMax()
+	}
+	return 0
+}
+
 // Unwrap returns the remote store.
 func (c *cached) Unwrap() objstore.Store { return c.Store }
 

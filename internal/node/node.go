@@ -149,7 +149,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		n.cache = &cached{Store: store, open: func(cluster record.ID) (*cache.Cache, error) {
 			return cache.Open(o.CacheDir, store, cache.Options{
 				Bytes: o.CacheBytes, Cluster: cluster.String(), Cacheable: cacheable, Admit: admit,
-				Index: mem.Class(budget.CacheIndex), Buffers: mem.Buffers(), Logger: o.Logger,
+				Index: mem.Class(budget.CacheIndex), Ahead: mem.Class(budget.Fetch), Buffers: mem.Buffers(), Logger: o.Logger,
 			})
 		}}
 		opt.Store, opt.FillCache = n.cache, n.cache.keep

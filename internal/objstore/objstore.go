@@ -126,6 +126,25 @@ func Forget(s Store, keys ...string) {
 	}
 }
 
+// Extent is a range of an object.
+type Extent struct {
+	Key   string
+	Range Range // its length is above zero
+}
+
+// Ahead is implemented by stores that can fetch bytes before a reader asks for them.
+type Ahead interface {
+	// FetchAhead starts to fetch the wanted first bytes of the extents and the window behind them,
+	// except bytes that are local or on their way. It starts few large requests, in order, as far as
+	// there is memory for them, and does not wait. Without a window it starts none. An error of such a
+	// request has no effect, because a reader asks again. local reports whether all wanted bytes were
+	// local.
+	FetchAhead(next []Extent, wanted, window int64) (local bool)
+	// AheadMax bounds the bytes that are fetched and not yet read, for all readers together. 0: the
+	// store fetches nothing ahead.
+	AheadMax() int64
+}
+
 // ErrBroken: an fsync failed, so the content of the disk is unknown. The store refuses writes until
 // a new process opens it.
 var ErrBroken = errors.New("fsync failed: the content of the disk is unknown")

@@ -44,6 +44,9 @@ type Options struct {
 	// Up to 32 requests run concurrently, and their bytes wait for memory, because the response
 	// takes longer than the transfer.
 	Fetches int
+	// Ahead is the class that reserves the memory of requests that read ahead, may be nil. They take
+	// at most an eighth of it, and leave a quarter of it free.
+	Ahead *budget.Class
 	// Buffers is the pool for blocks on their way to disk; nil creates one.
 	Buffers *budget.Buffers
 	// Logger gets one message about the first error of the folder and one about the first damaged
@@ -86,20 +89,23 @@ type Cache struct {
 	errorLogged sync.Once      // guards the log message of the first folder error
 	damaged     sync.Once      // guards the log message of the first damaged file
 
-	mu      sync.Mutex // guards the fields below
-	index   map[name]*block
-	flights objstore.Flights[name, *block]
-	filling map[*fill]struct{}
-	recent  lru // indexed blocks, newest use first
-	opened  lru // indexed blocks whose file is open, newest use first
-	used    int64
-	temps   uint64 // number of the next temporary file
-	stats   Stats
-	closed  bool
+	mu        sync.Mutex // guards the fields below
+	index     map[name]*block
+	flights   objstore.Flights[name, *block]
+	filling   map[*fill]struct{}
+	ahead     int       // requests that read ahead
+	unwritten time.Time // when a block that was read ahead could not be written
+	recent    lru       // indexed blocks, newest use first
+	opened    lru       // indexed blocks whose file is open, newest use first
+	used      int64
+	temps     uint64 // number of the next temporary file
+	stats     Stats
+	closed    bool
 }
 
 var (
 	_ objstore.Store   = (*Cache)(nil)
+	_ objstore.Ahead   = (*Cache)(nil)
 	_ objstore.Clocked = (*Cache)(nil)
 )
 
@@ -108,6 +114,7 @@ type Stats struct {
 	Hits        uint64 // blocks read from disk
 	Misses      uint64 // blocks requested from the bucket, by this or a concurrent reader
 	Requests    uint64 // range reads from the bucket to fill the cache
+	Ahead       uint64 // those requests that read ahead
 	Filled      uint64 // blocks written to disk
 	Evicted     uint64 // blocks removed to make room
 	Damaged     uint64 // files dropped because verification failed

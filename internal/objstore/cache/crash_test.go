@@ -338,7 +338,7 @@ func TestForeignImages(t *testing.T) {
 			k := fuzzCache(c.o.Cluster, c.tune.block)
 			change(k, &x)
 			foreign := maps.Clone(full)
-			foreign[a] = string(pattern(64, 99)) + string(k.trailer(x))
+			foreign[a] = string(pattern(64, 99)) + string(k.trailerOf(x))
 			c.try("a file is "+what, foreign)
 		}
 		newer := maps.Clone(full)

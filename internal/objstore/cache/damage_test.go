@@ -97,7 +97,7 @@ func TestOtherContentIsFound(t *testing.T) {
 	file := func(change func(*content)) []byte {
 		y := x
 		change(&y)
-		return append(bytes.Join(y.parts, nil), c.trailer(y)...)
+		return append(bytes.Join(y.parts, nil), c.trailerOf(y)...)
 	}
 	mustClose(t, c)
 	d.is("another object", file(func(x *content) { x.key = "s0000/wal/0-a/8" }))

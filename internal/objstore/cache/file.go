@@ -31,22 +31,22 @@ type content struct {
 	name  name
 	size  int64 // of the whole object
 	parts [][]byte
+	// rest is the number of bytes behind the parts. more returns the next of them, valid until the
+	// next call. Its errors wrap errBody.
+	rest int
+	more func(rest int) ([]byte, error)
 }
 
-func (x content) length() (n int) {
-	for _, p := range x.parts {
-		n += len(p)
-	}
-	return n
-}
+// errBody: a content could not be read.
+var errBody = errors.New("body of the object")
 
-// trailer returns the trailer of a file.
-func (c *Cache) trailer(x content) []byte {
-	var sum uint32
-	for _, p := range x.parts {
-		sum = crc32.Update(sum, castagnoli, p)
-	}
-	t := make([]byte, 0, len(x.key)+len(c.o.Cluster)+fixedBytes)
+func (x content) length() int { return int(sizeOf(x.parts)) + x.rest }
+
+func (c *Cache) trailerBytes(x content) int { return len(x.key) + len(c.o.Cluster) + fixedBytes }
+
+// trailer returns the trailer of a file whose bytes have the checksum sum.
+func (c *Cache) trailer(x content, sum uint32) []byte {
+	t := make([]byte, 0, c.trailerBytes(x))
 	t = append(t, x.key...)
 	t = append(t, c.o.Cluster...)
 	t = append(t, magic...)
@@ -158,8 +158,7 @@ func (c *Cache) lengthOf(n name, size int64) int64 {
 // write stores a block in a file and indexes it, unless it is already indexed or was forgotten. It
 // returns the block, pinned for the caller, or nil if it was not cached; errors are counted.
 func (c *Cache) write(x content, f *fill) *block {
-	trailer := c.trailer(x)
-	alloc := pages(int64(x.length() + len(trailer)))
+	alloc := pages(int64(x.length() + c.trailerBytes(x)))
 	if !c.reserve(alloc) {
 		return nil
 	}
@@ -168,10 +167,12 @@ func (c *Cache) write(x content, f *fill) *block {
 	temp := fmt.Sprintf("%s%d", tempPrefix, c.temps)
 	c.mu.Unlock()
 	failpoint.Hit("cache.write.before")
-	file, err := c.writeFile(temp, x, trailer)
+	file, err := c.writeFile(temp, x)
 	failpoint.Hit("cache.write.after")
 	if err != nil {
-		c.failed("write", err)
+		if !errors.Is(err, errBody) {
+			c.failed("write", err)
+		}
 		c.undo(temp, file, alloc)
 		return nil
 	}
@@ -187,7 +188,7 @@ func (c *Cache) write(x content, f *fill) *block {
 }
 
 // writeFile writes a temporary file and verifies it. After an error the file may be open.
-func (c *Cache) writeFile(temp string, x content, trailer []byte) (file *os.File, err error) {
+func (c *Cache) writeFile(temp string, x content) (file *os.File, err error) {
 	if err := c.step("create"); err != nil {
 		return nil, err
 	}
@@ -195,16 +196,37 @@ func (c *Cache) writeFile(temp string, x content, trailer []byte) (file *os.File
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range append(x.parts[:len(x.parts):len(x.parts)], trailer) {
-		if err := c.step("write"); err != nil {
-			return file, err
-		}
-		if _, err := file.Write(p); err != nil {
+	var sum uint32
+	for _, p := range x.parts {
+		if err := c.writePart(file, p, &sum); err != nil {
 			return file, err
 		}
 	}
+	for rest := x.rest; rest > 0; {
+		p, err := x.more(rest)
+		if err == nil {
+			err = c.writePart(file, p, &sum)
+		}
+		if err != nil {
+			return file, err
+		}
+		rest -= len(p)
+	}
+	if err := c.writePart(file, c.trailer(x, sum), new(uint32)); err != nil {
+		return file, err
+	}
 	_, _, err = c.verify(file, x.key, x.name)
 	return file, err
+}
+
+// writePart appends p to a file and adds it to a checksum.
+func (c *Cache) writePart(file *os.File, p []byte, sum *uint32) error {
+	if err := c.step("write"); err != nil {
+		return err
+	}
+	*sum = crc32.Update(*sum, castagnoli, p)
+	_, err := file.Write(p)
+	return err
 }
 
 // undo removes a temporary file. A file that cannot be removed stays counted.

@@ -30,7 +30,7 @@ func judge(c *Cache, file []byte, key string, n name) (t trailerFields, err erro
 func FuzzTrailer(f *testing.F) {
 	c := fuzzCache("c", 1000)
 	x := content{key: "k", name: name{c.object("k"), 0}, size: 3, parts: [][]byte{[]byte("abc")}}
-	good := append([]byte("abc"), c.trailer(x)...)
+	good := append([]byte("abc"), c.trailerOf(x)...)
 	f.Add(good)
 	f.Add(good[3:])
 	f.Add(make([]byte, fixedBytes))
@@ -45,7 +45,7 @@ func FuzzTrailer(f *testing.F) {
 			return
 		}
 		y := content{key: "k", name: x.name, size: got.size, parts: [][]byte{file[:got.length]}}
-		if again := c.trailer(y); !bytes.Equal(again, file[got.length:]) {
+		if again := c.trailerOf(y); !bytes.Equal(again, file[got.length:]) {
 			t.Fatalf("trailer %x is accepted as %x", file[got.length:], again)
 		}
 	})
@@ -72,7 +72,7 @@ func FuzzFile(f *testing.F) {
 			t.Fatalf("%s is read as %+v", n.file(), back)
 		}
 		cut := int(more) % (len(data) + 1)
-		file := append(bytes.Clone(data), c.trailer(content{key: key, name: n, size: size, parts: [][]byte{data[:cut], data[cut:]}})...)
+		file := append(bytes.Clone(data), c.trailerOf(content{key: key, name: n, size: size, parts: [][]byte{data[:cut], data[cut:]}})...)
 		if got, err := judge(c, file, key, n); err != nil || got.size != size || got.length != len(data) {
 			t.Fatalf("%+v, %v", got, err)
 		}

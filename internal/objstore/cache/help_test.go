@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"log/slog"
 	"os"
@@ -144,6 +145,15 @@ func files(t testing.TB, dir string) (paths []string) {
 		}
 	}
 	return paths
+}
+
+// trailerOf returns the trailer of a file with the given parts.
+func (c *Cache) trailerOf(x content) []byte {
+	var sum uint32
+	for _, p := range x.parts {
+		sum = crc32.Update(sum, castagnoli, p)
+	}
+	return c.trailer(x, sum)
 }
 
 // failing makes reads fail, or work again with nil.
