@@ -4,7 +4,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/golden"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -21,6 +25,7 @@ var (
 	level1 = flag.String("level1", "", "program that knows only format level 1")
 	level2 = flag.String("level2", "", "program that knows format levels 1 and 2")
 	level3 = flag.String("level3", "", "program that knows format levels 1 to 3")
+	level4 = flag.String("level4", "", "program that knows format levels 1 to 4")
 )
 
 // olderProgram is a program of an earlier commit.
@@ -38,6 +43,7 @@ func TestOlderPrograms(t *testing.T) {
 		{*level1, 1, 5, "written by a newer version"},
 		{*level2, 2, 2, "the bucket is at format level %d, which needs Seb 0.1.0 or newer; this program reads levels up to 2"},
 		{*level3, 3, 2, "the bucket is at format level %d, which needs Seb 0.1.0 or newer; this program reads levels up to 3"},
+		{*level4, 4, 2, "the bucket is at format level %d, which needs Seb 0.1.0 or newer; this program reads levels up to 4"},
 	} {
 		t.Run(fmt.Sprintf("level %d", p.level), func(t *testing.T) {
 			if p.path == "" {
@@ -69,8 +75,78 @@ func TestOlderPrograms(t *testing.T) {
 				}
 				p.refuses(t, bucket)
 			})
+			t.Run("refuses a bucket with journals", p.refusesJournals)
 		})
 	}
+}
+
+// refusesJournals raises a bucket of the older program, which has no journal then, and starts this
+// version again, which begins one. The older program gets the bucket as it is while this version
+// runs, and after it has stopped.
+func (p *olderProgram) refusesJournals(t *testing.T) {
+	bucket := filepath.Join(t.TempDir(), "bucket")
+	p.lead(t, bucket, t.TempDir(), "old")
+	s, c := serve(t, bucket, t.TempDir())
+	if _, err := c.Call(t.Context(), "POST", "/upgrade", ""); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, c, "in a file")
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantClaims(t, bucket, 0)
+	s, c = serve(t, bucket, t.TempDir())
+	produce(t, c, "in a journal")
+	wantClaims(t, bucket, 1)
+	running := filepath.Join(t.TempDir(), "running")
+	if err := os.CopyFS(running, os.DirFS(bucket)); err != nil {
+		t.Fatal(err)
+	}
+	p.refuses(t, running)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.refuses(t, bucket)
+}
+
+// wantClaims fails unless so many epochs of a bucket have a journal, if the store has journals: a
+// file has the name of their folder.
+func wantClaims(t *testing.T, bucket string, want int) {
+	t.Helper()
+	epochs, err := os.ReadDir(filepath.Join(bucket, "s0000", "wal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := 0
+	for _, e := range epochs {
+		if e.Type().IsRegular() {
+			claims++
+		}
+	}
+	if _, journals := objstore.As[objstore.Journaler](open(t, bucket)); !journals {
+		want = 0
+	}
+	if claims != want {
+		t.Errorf("%d of %d epochs have a journal, want %d", claims, len(epochs), want)
+	}
+}
+
+// fileSums returns the checksum of each file of a folder, except temporary files.
+func fileSums(t *testing.T, dir string) map[string]uint32 {
+	t.Helper()
+	sums := map[string]uint32{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		sums[path] = crc32.ChecksumIEEE(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums
 }
 
 // continues lets the older program and this version lead one bucket in turns, with one data
@@ -138,7 +214,7 @@ func produce(t *testing.T, c golden.Caller, value string) {
 }
 
 // refuses fails unless the older program ends with its exit code and error, and leaves every object
-// of the bucket unchanged.
+// and file of the bucket unchanged.
 func (p *olderProgram) refuses(t *testing.T, bucket string) {
 	t.Helper()
 	store := open(t, bucket)
@@ -146,6 +222,7 @@ func (p *olderProgram) refuses(t *testing.T, bucket string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files := fileSums(t, bucket)
 	b, err := testenv.Serve(p.path, nil, "--bucket", bucket, "--data-dir", t.TempDir(), "--http-port", "0", "--kafka-listen", "")
 	if err != nil {
 		t.Fatal(err)
@@ -162,6 +239,9 @@ func (p *olderProgram) refuses(t *testing.T, bucket string) {
 	after, err := testenv.Checksums(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if now := fileSums(t, bucket); !maps.Equal(files, now) {
+		t.Errorf("the older program changed files: %v before, %v after", files, now)
 	}
 	if !maps.Equal(before, after) {
 		t.Errorf("the older program changed the bucket: %d objects before, %d after", len(before), len(after))
