@@ -50,6 +50,7 @@ func catchUpMB(scale float64) int { return max(8, int(512*scale)) }
 type catchUpRun struct {
 	rate, inFlight, gets float64    // MB/s, GETs, GETs per MB
 	cpu                  [3]float64 // ms per MB of broker, S3 server, and this program with reader and proxy
+	rss                  float64    // maximum of the broker, MiB
 }
 
 // catchUp measures one consumer that reads a topic of an S3 bucket from its beginning, n times in
@@ -103,9 +104,9 @@ func (r *catchUpRow) check(runs []catchUpRun) Check {
 	return Check{
 		fmt.Sprintf("one cold consumer on S3 with %v added to each GET: %s, memory limit %s", catchUpDelay, r.name, r.limit),
 		fmt.Sprintf("≥ %.0f MB/s", catchUpRate),
-		fmt.Sprintf("%s; %s GETs in flight; %s GETs/MB; CPU per MB: broker %s, S3 server %s, reader and proxy %s",
+		fmt.Sprintf("%s; %s GETs in flight; %s GETs/MB; CPU per MB: broker %s, S3 server %s, reader and proxy %s; peak %s",
 			rate.Format("%.0f MB/s"), of(func(r catchUpRun) float64 { return r.inFlight }).Format("%.1f"),
-			of(func(r catchUpRun) float64 { return r.gets }).Format("%.2f"), cpu(0), cpu(1), cpu(2)),
+			of(func(r catchUpRun) float64 { return r.gets }).Format("%.2f"), cpu(0), cpu(1), cpu(2), of(func(r catchUpRun) float64 { return r.rss }).Format("%.0f MiB")),
 		rate.Middle >= catchUpRate,
 	}
 }
@@ -196,6 +197,7 @@ func (m *catchUpMeasure) run(ctx context.Context, row *catchUpRow) (r catchUpRun
 	}
 	r.rate, r.inFlight = mb/took.Seconds(), (m.proxy.GetTime()-busy).Seconds()/took.Seconds()
 	r.gets = float64(m.proxy.Counts().Sub(gets).Of(testenv.Get, "wal", "pack")) / mb
+	r.rss = float64(b.Status("VmHWM")) / (1 << 20)
 	for i := range r.cpu {
 		r.cpu[i] = float64((after[i] - before[i]).Milliseconds()) / mb
 	}
