@@ -216,7 +216,7 @@ func (a *API) gone(r *http.Request, err error) bool {
 func (a *API) write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("X-Content-Type-Options", "nosniff")
+	h["X-Content-Type-Options"] = noSniff
 	w.WriteHeader(status)
 	_ = a.pace.Send(w, body) // on an error net/http closes the connection
 }
@@ -240,7 +240,7 @@ func (a *API) writeJSON(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	w.Header().Set("Content-Type", api.JSON)
+	w.Header()["Content-Type"] = jsonType
 	a.write(w, status, body)
 	return nil
 }
@@ -249,6 +249,7 @@ func (a *API) writeJSON(w http.ResponseWriter, status int, v any) error {
 var (
 	jsonType = []string{api.JSON}
 	noStore  = []string{"no-store"}
+	noSniff  = []string{"nosniff"}
 )
 
 // epochValue is an epoch as a header value.

@@ -1,8 +1,11 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/sebbroker/seb/api"
@@ -96,5 +99,25 @@ func TestWritesNameTheEpoch(t *testing.T) {
 	}
 	if a := s.do(call{method: "GET", path: "/topics", noKey: true}); a.status != 401 || a.header.Get(api.HeaderEpoch) != "" {
 		t.Errorf("without the key: %v, epoch %q", a, a.header.Get(api.HeaderEpoch))
+	}
+}
+
+// TestAnswerForOnePartition: the answer is what encoding/json makes of its type, with its length.
+func TestAnswerForOnePartition(t *testing.T) {
+	s := start(t)
+	name := "AZaz09._-" + strings.Repeat("x", 240)
+	for _, partition := range []string{"", "&partition=0"} {
+		a := s.mustPost("topic-name="+name+partition, api.TextPlain, "a\nb")
+		var out api.Produced
+		if err := json.Unmarshal(a.body, &out); err != nil {
+			t.Fatal(err)
+		}
+		again, err := json.Marshal(&out)
+		if err != nil || string(again) != string(a.body) || out.Topic != name || out.Count != 2 || out.Partition == nil || out.FirstOffset == nil {
+			t.Errorf("%s, %v, want %s", a.body, err, again)
+		}
+		if n := a.header.Get("Content-Length"); n != strconv.Itoa(len(a.body)) {
+			t.Errorf("Content-Length %q with %d bytes", n, len(a.body))
+		}
 	}
 }
