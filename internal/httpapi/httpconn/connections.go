@@ -41,7 +41,7 @@ type Connections struct {
 
 	mu          sync.Mutex // guards the fields below and the phase fields of each ConnSlot
 	slots       map[net.Conn]*ConnSlot
-	idle        list.List // *ConnSlot in phase idle, longest first
+	idle        list.List // *ConnSlot, by the start of its last phase idle
 	slowChecked time.Time // last pass of AbortSlow
 }
 
@@ -105,6 +105,9 @@ func (c *Connections) HasQueued() bool { return c.queued.Load() > 0 }
 // context registers a new connection. net/http calls it before state.
 func (c *Connections) context(ctx context.Context, conn net.Conn) context.Context {
 	slot := &ConnSlot{c: c, conn: conn}
+	if g, ok := conn.(seenConn); ok {
+		g.seen().slot = slot
+	}
 	c.mu.Lock()
 	c.slots[conn] = slot
 	c.mu.Unlock()
@@ -116,7 +119,7 @@ func (c *Connections) context(ctx context.Context, conn net.Conn) context.Contex
 func (c *Connections) state(conn net.Conn, s http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	slot := c.slots[conn]
+	slot := c.slotLocked(conn)
 	switch s {
 	case http.StateNew:
 		c.Open.Inc()
@@ -135,6 +138,13 @@ func (c *Connections) state(conn net.Conn, s http.ConnState) {
 		delete(c.slots, conn)
 		c.signal()
 	}
+}
+
+func (c *Connections) slotLocked(conn net.Conn) *ConnSlot {
+	if g, ok := conn.(seenConn); ok {
+		return g.seen().slot // faster than the map, for each request
+	}
+	return c.slots[conn]
 }
 
 func (c *Connections) signal() {
@@ -198,6 +208,9 @@ func (c *Connections) admitLocked(slot *ConnSlot) {
 func (c *Connections) evictLocked(now time.Time) {
 	for e := c.idle.Front(); e != nil; e = e.Next() {
 		slot := e.Value.(*ConnSlot)
+		if slot.phase != idle {
+			continue // its place in the list saves the work of leaving and joining it
+		}
 		if now.Sub(slot.since) < idleMin {
 			break // the rest have been idle for less time
 		}

@@ -23,6 +23,8 @@ type guarded struct {
 	guard
 	port *tlsport.Port
 	read bool // bytes have arrived
+
+	writeUntil atomic.Int64 // the last write deadline, ns since 1970; 0: unknown
 }
 
 // secured is a guarded connection with TLS. net/http does not know about the TLS, so there is no
@@ -36,6 +38,7 @@ type secured struct {
 
 // guard tracks the requests of a connection.
 type guard struct {
+	slot  *ConnSlot // set by Connections before the first read
 	head  head
 	inner bool  // no head is expected: the body of a request is arriving
 	ahead int64 // bytes received after the head
@@ -70,6 +73,21 @@ func (g *guarded) Read(p []byte) (int, error) {
 	}
 	g.observe(p[:n])
 	return n, err
+}
+
+// SetWriteDeadline implements net.Conn. It skips the deadline that is set already, because a timer
+// of the runtime costs as much as the rest of a small answer.
+func (g *guarded) SetWriteDeadline(t time.Time) error {
+	if at := t.UnixNano(); g.writeUntil.Swap(at) == at && at != 0 {
+		return nil
+	}
+	return g.TCPConn.SetWriteDeadline(t)
+}
+
+// SetDeadline implements net.Conn.
+func (g *guarded) SetDeadline(t time.Time) error {
+	g.writeUntil.Store(0)
+	return g.TCPConn.SetDeadline(t)
 }
 
 // noTLS is the answer to plain text on a port with TLS.

@@ -31,10 +31,15 @@ func ClearRead(w http.ResponseWriter) {
 }
 
 // ExtendWrite sets the deadline for the next piece of the answer: two timeouts, because before the
-// first piece net/http may read the rest of the request's body, which has a timeout of its own.
+// first piece net/http may read the rest of the request's body, which has a timeout of its own. The
+// deadline is rounded up to an eighth of a timeout, so that a busy connection seldom gets a new one.
 func (p ProgressTimeout) ExtendWrite(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(2 * time.Duration(p)))
+	step := max(time.Duration(p)/8, 1)
+	after := time.Since(began) + 2*time.Duration(p) + step
+	_ = http.NewResponseController(w).SetWriteDeadline(began.Add(after - after%step))
 }
+
+var began = time.Now()
 
 // Send writes b in pieces, so that a client that reads nothing is detected within a timeout.
 func (p ProgressTimeout) Send(w http.ResponseWriter, b []byte) error {

@@ -32,8 +32,8 @@ type ConnSlot struct {
 
 	// The fields below are guarded by c.mu.
 	phase   phase
-	since   time.Time     // start of the phase
-	element *list.Element // in c.idle
+	since   time.Time     // start of the phase; of serving, which has no limit, that of an earlier one
+	element *list.Element // in c.idle, from the first phase idle on
 
 	evicted         time.Time // last eviction attempt, in phase idle
 	unauthenticated bool      // to be closed after its answer
@@ -187,13 +187,18 @@ func (p *ConnSlot) enterLocked(to phase) {
 	if p.phase >= closing && to < p.phase {
 		return // net/http still reports states of a closed connection
 	}
-	if p.element != nil {
+	p.phase, p.evicted = to, time.Time{}
+	if to != serving {
+		p.since = time.Now()
+	}
+	switch {
+	case to == idle && p.element == nil:
+		p.element = p.c.idle.PushBack(p)
+	case to == idle:
+		p.c.idle.MoveToBack(p.element)
+	case to >= closing && p.element != nil:
 		p.c.idle.Remove(p.element)
 		p.element = nil
-	}
-	p.phase, p.since, p.evicted = to, time.Now(), time.Time{}
-	if to == idle {
-		p.element = p.c.idle.PushBack(p)
 	}
 }
 
