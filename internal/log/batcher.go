@@ -52,6 +52,9 @@ type Batcher[T any] interface {
 	Storing(bytes int64)
 	// Prompt sets whether Config.InTurn counts.
 	Prompt(on bool)
+	// Slack is how much may be added without making the next object due earlier: fewer than that
+	// many bytes and items. Zero: any item may do so.
+	Slack() (bytes int64, items int)
 	// Len is the number of queued items.
 	Len() int
 	// Bytes is the total size of the queued items.
@@ -104,12 +107,23 @@ func (b *Blocking[T]) Due() (at int64, ok bool) {
 	switch {
 	case b.n == 0:
 		return 0, false
-	case b.full() || b.bytes >= max(b.cfg.BytesEnough, 2*b.storing):
+	case b.full() || b.bytes >= b.enough():
 		return b.first.at, true
 	case b.prompt && b.cfg.InTurn && b.storing == 0:
 		return b.deadline(0), true
 	}
 	return b.deadline(b.cfg.Wait), true
+}
+
+// enough is how many queued bytes end the wait.
+func (b *Blocking[T]) enough() int64 { return max(b.cfg.BytesEnough, 2*b.storing) }
+
+// Slack is part of Batcher.
+func (b *Blocking[T]) Slack() (bytes int64, items int) {
+	if b.n == b.deferred { // the next item may be the first that is urgent
+		return 0, 0
+	}
+	return min(b.enough(), b.cfg.BytesMax) - b.bytes, b.cfg.ItemsMax - b.n
 }
 
 // Take is part of Batcher.
@@ -139,6 +153,9 @@ func (b *Null[T]) Due() (at int64, ok bool) {
 	}
 	return b.deadline(0), true
 }
+
+// Slack is part of Batcher.
+func (b *Null[T]) Slack() (bytes int64, items int) { return 0, 0 }
 
 // Take is part of Batcher.
 func (b *Null[T]) Take(dst []T, now int64, force bool) []T {

@@ -316,3 +316,37 @@ func BenchmarkAddTake(b *testing.B) {
 	}
 	_ = dst
 }
+
+// TestSlack: items within the slack do not make the next object due earlier.
+func TestSlack(t *testing.T) {
+	within := 0
+	rapid.Check(t, func(t *rapid.T) {
+		inTurn := rapid.Bool().Draw(t, "in turn")
+		b := log.NewBlocking[int](log.Config{Wait: 10, DeferWait: 50, BytesEnough: 60, BytesMax: 100, ItemsMax: 5, InTurn: inTurn})
+		b.Prompt(inTurn)
+		for now := int64(1); now < 40; now++ {
+			dueBefore, queued := b.Due()
+			bytes, items := b.Slack()
+			it := &item{Deferred: rapid.IntRange(0, 3).Draw(t, "deferred") == 0}
+			size := rapid.Int64Range(1, 50).Draw(t, "bytes")
+			b.Add(it, size, now)
+			if size < bytes && items > 1 {
+				within++
+				if due, _ := b.Due(); !queued || due < dueBefore {
+					t.Fatalf("an item of %d bytes within %d makes the object due at %d instead of %d", size, bytes, due, dueBefore)
+				}
+			}
+			switch rapid.IntRange(0, 5).Draw(t, "then") {
+			case 0:
+				b.Take(nil, now, true)
+			case 1:
+				b.Cancel(it)
+			case 2:
+				b.Storing(rapid.Int64Range(0, 100).Draw(t, "storing"))
+			}
+		}
+	})
+	if within == 0 {
+		t.Error("no item was within the slack")
+	}
+}

@@ -76,14 +76,15 @@ func (o *owner) startClock() {
 	}
 }
 
-// clockHolds reports whether writes wait for the clock. If the store's clock is the reason it asks
-// the store for its time, so that a corrected clock is noticed.
-func (o *owner) clockHolds(ctx context.Context) bool {
+// clockHolds returns the log time of a commit that is made now, and whether writes wait for the
+// clock. If the store's clock is the reason it asks the store for its time, so that a corrected
+// clock is noticed.
+func (o *owner) clockHolds(ctx context.Context) (at int64, holds bool) {
+	at, err := o.time()
 	if o.core.Role() != core.RoleLeader {
 		o.held = false
-		return false
+		return at, false
 	}
-	err := o.ClockError()
 	if was := o.held; was != (err != nil) {
 		o.held = !was
 		if err != nil {
@@ -92,12 +93,14 @@ func (o *owner) clockHolds(ctx context.Context) bool {
 			o.opt.Logger.Info("writes continue: the clock is right", "shard", o.opt.Core.Shard)
 		}
 	}
-	var e *ClockError
-	if now := o.now(); errors.As(err, &e) && e.Skew != 0 && now >= o.askAt {
-		o.askAt = now + int64(askEvery)
+	if err == nil {
+		return at, false
+	}
+	if e, ok := errors.AsType[*ClockError](err); ok && e.Skew != 0 && o.now() >= o.askAt {
+		o.askAt = o.now() + int64(askEvery)
 		o.gets.run(func() { o.askTime(ctx) })
 	}
-	return err != nil
+	return at, true
 }
 
 // askTime makes a request to get the date of its answer.

@@ -20,17 +20,28 @@ type proposal struct {
 // not lead has room and rejects them.
 func (o *owner) freeze(ctx context.Context) {
 	o.batch.Prompt(o.core.Prompt())
-	for o.batch.Len() > 0 && o.core.Room() && !o.clockHolds(ctx) {
+	for o.due() && o.core.Room() {
+		at, holds := o.clockHolds(ctx)
+		if holds {
+			return
+		}
 		clear(o.taken)
 		atOnce := o.flushing || o.core.Role() != core.RoleLeader
 		if o.taken = o.batch.Take(o.taken[:0], o.now(), atOnce); len(o.taken) == 0 {
 			return
 		}
-		o.propose(ctx, o.taken)
+		o.propose(ctx, o.taken, at)
 	}
 }
 
-func (o *owner) propose(ctx context.Context, taken []*member) {
+// due reports whether the queued items may be frozen now. Reading the clock of the log costs more.
+func (o *owner) due() bool {
+	at, ok := o.batch.Due()
+	return ok && (at <= o.now() || o.held || o.flushing || o.core.Role() != core.RoleLeader)
+}
+
+// propose passes members to the core as the next slot, with the log time at.
+func (o *owner) propose(ctx context.Context, taken []*member, at int64) {
 	p := &proposal{started: o.now()}
 	p.p.User = p
 	p.p.Appends = make([]core.Append, 0, len(taken))
@@ -55,7 +66,6 @@ func (o *owner) propose(ctx context.Context, taken []*member) {
 	o.open[p] = struct{}{}
 	o.storing += p.bytes
 	o.batch.Storing(o.storing)
-	at, _ := o.time()
 	o.step(ctx, &core.Event{Kind: core.EvFreeze, Proposal: &p.p, Wall: at})
 }
 

@@ -135,3 +135,43 @@ func BenchmarkInbox(b *testing.B) {
 		}
 	}
 }
+
+// TestSubmitsWithinTheLimitsDoNotWake: after rest, only a message that the owner must see wakes it.
+func TestSubmitsWithinTheLimitsDoNotWake(t *testing.T) {
+	submit := func(bytes int64, members int) message {
+		return message{submit: &Ticket{bytes: bytes, members: make([]member, members)}}
+	}
+	for name, c := range map[string]struct {
+		rest  bool
+		msgs  []message
+		wakes bool
+	}{
+		"without rest":          {false, []message{submit(1, 1)}, true},
+		"within the limits":     {true, []message{submit(40, 1), submit(59, 1)}, false},
+		"at the limit of bytes": {true, []message{submit(40, 1), submit(60, 1)}, true},
+		"at the limit of items": {true, []message{submit(1, 1), submit(1, 2)}, true},
+		"another message":       {true, []message{submit(1, 1), {cancel: &Ticket{}}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := inbox{wake: make(chan struct{}, 1)}
+			if c.rest {
+				b.rest(100, 3)
+			}
+			for _, m := range c.msgs {
+				b.put(m)
+			}
+			if woken := len(b.wake) > 0; woken != c.wakes {
+				t.Errorf("woken %v, want %v", woken, c.wakes)
+			}
+			if got := b.take(nil); len(got) != len(c.msgs) {
+				t.Errorf("%d messages, want %d", len(got), len(c.msgs))
+			}
+			if len(b.wake) > 0 {
+				<-b.wake
+			}
+			if b.put(submit(1, 1)); len(b.wake) != 1 {
+				t.Error("a submit after take does not wake")
+			}
+		})
+	}
+}

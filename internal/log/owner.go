@@ -2,6 +2,7 @@ package log
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type owner struct {
 	tag      uint64
 	flushing bool
 	readers  bool
+	armed    int64 // due time of the timer; 0: none
 	held     bool  // writes wait for the clock
 	askAt    int64 // when the store may be asked for its time again
 	feeder   cacheFeeder
@@ -73,10 +75,13 @@ func (o *owner) run(ctx context.Context) {
 			return // appends that wait for the clock are rejected
 		}
 		o.arm(timer)
+		o.rest()
 		select {
 		case <-o.in.wake:
 			o.drain(ctx)
 		case <-timer.C:
+			o.armed = 0
+			o.drain(ctx)
 			o.tick(ctx)
 		case <-closing:
 			closing, o.flushing = nil, true
@@ -130,11 +135,25 @@ func (o *owner) arm(t *time.Timer) {
 			earlier(due)
 		}
 	}
-	if at == 0 {
+	switch {
+	case at == o.armed: // most messages do not change it
+	case at == 0:
 		t.Stop()
-		return
+	default:
+		t.Reset(time.Duration(max(at-o.now(), 0)))
 	}
-	t.Reset(time.Duration(max(at-o.now(), 0)))
+	o.armed = at
+}
+
+// rest lets submits queue in the inbox while they cannot change when the next object is frozen:
+// before its time, and while the core has no room. The timer, or an event of the core, wakes the
+// owner then.
+func (o *owner) rest() {
+	bytes, items := int64(math.MaxInt64), math.MaxInt
+	if o.core.Room() {
+		bytes, items = o.batch.Slack()
+	}
+	o.in.rest(bytes, items)
 }
 
 // tick starts the requests that are due and sends the core its tick.
@@ -189,11 +208,10 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 
 // enqueue adds a ticket's members to the batcher.
 func (o *owner) enqueue(t *Ticket) {
-	now := o.now()
 	for i := range t.members {
 		m := &t.members[i]
 		m.state = memberQueued
-		o.batch.Add(&m.item, m.bytes, now)
+		o.batch.Add(&m.item, m.bytes, m.since)
 	}
 }
 
@@ -231,6 +249,9 @@ type inbox struct {
 
 	mu     sync.Mutex // guards the fields below
 	msgs   []message
+	woken  bool  // wake was sent since the last take
+	bytes  int64 // submits that may queue before the owner is woken: less than bytes and items
+	items  int
 	sealed bool // accepts nothing more from callers
 	closed bool // accepts nothing more
 }
@@ -243,15 +264,34 @@ func (b *inbox) put(m message) bool {
 		return false
 	}
 	b.msgs = append(b.msgs, m)
-	first := len(b.msgs) == 1
+	wake := !b.woken && !b.queuesLocked(m.submit)
+	b.woken = b.woken || wake
 	b.mu.Unlock()
-	if first {
+	if wake {
 		select {
 		case b.wake <- struct{}{}:
 		default:
 		}
 	}
 	return true
+}
+
+// queuesLocked reports whether a message can wait for the owner because it is a submit within the
+// limits of rest.
+func (b *inbox) queuesLocked(t *Ticket) bool {
+	if t == nil || b.items == 0 {
+		return false
+	}
+	b.bytes -= t.bytes
+	b.items -= len(t.members)
+	return b.bytes > 0 && b.items > 0
+}
+
+// rest sets how much may be submitted before the owner is woken, until the next take.
+func (b *inbox) rest(bytes int64, items int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bytes, b.items = bytes, items
 }
 
 // take returns the queued messages and reuses spare, whose messages were handled, for the next
@@ -261,6 +301,7 @@ func (b *inbox) take(spare []message) []message {
 	b.mu.Lock()
 	msgs := b.msgs
 	b.msgs = spare[:0]
+	b.woken, b.bytes, b.items = false, 0, 0
 	b.mu.Unlock()
 	return msgs
 }

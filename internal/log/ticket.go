@@ -86,6 +86,7 @@ type Ticket struct {
 	results []Result      // written by the owner until done is closed, then read-only
 
 	// Owned by the owner goroutine.
+	bytes   int64 // of all members
 	members []member
 	left    int // unanswered members
 
@@ -216,6 +217,7 @@ func (l *Log) send(t *Ticket, bytes int64) {
 		close(t.done)
 		return
 	}
+	t.bytes = bytes
 	err := ErrClosed
 	switch queued := l.queued.Add(bytes); {
 	case bytes > 0 && queued > l.opt.QueueBytes && queued > bytes:
