@@ -21,8 +21,8 @@ type owner struct {
 	delayed  []delayed
 	open     map[*proposal]struct{} // unanswered proposals
 	storing  int64                  // bytes of their members
-	puts     pool
-	gets     pool
+	puts     *pool
+	gets     *pool
 	snapshot snapshot // the last one sent
 	confirms map[uint64]*confirmation
 	tag      uint64
@@ -56,7 +56,7 @@ func newOwner(l *Log) *owner {
 	} else {
 		o.batch = NewBlocking[*member](l.opt.Batch)
 	}
-	o.puts.max, o.gets.max = putsMax, getsMax
+	o.puts, o.gets = newPool(putsMax), newPool(getsMax)
 	o.feeder.f = l.opt.Hooks.FillCache
 	return o
 }
