@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
@@ -144,23 +142,6 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 		c.ContinueHeaderThresholdBytes = -1
 	})
 	return s, nil
-}
-
-func loadSettings(ctx context.Context, o S3Options) (aws.Config, error) {
-	if o.Region == "" && o.Endpoint != "" {
-		o.Region = "us-east-1"
-	}
-	if o.AccessKey != "" {
-		keys := credentials.NewStaticCredentialsProvider(o.AccessKey, o.SecretKey, o.SessionToken)
-		if o.Region != "" { // the environment is not needed
-			return aws.Config{Region: o.Region, Credentials: keys}, nil
-		}
-		return config.LoadDefaultConfig(ctx, config.WithCredentialsProvider(keys))
-	}
-	if o.Region != "" {
-		return config.LoadDefaultConfig(ctx, config.WithRegion(o.Region))
-	}
-	return config.LoadDefaultConfig(ctx)
 }
 
 // newHTTPClient returns a client that follows no redirects (they mean a wrong region) and does not
