@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 )
 
@@ -19,23 +20,41 @@ func (j *Journal) Delete(keys []string) error {
 	}
 	j.deleting.Lock()
 	defer j.deleting.Unlock()
-	large, stones := j.tombstones(keys)
-	for number, b := range stones {
-		if err := j.sys.Append(j.goneName(number), b); err != nil {
-			return fmt.Errorf("append to %s: %w", j.goneName(number), err)
-		}
-	}
-	for _, key := range large {
-		if err := j.remove(j.large(key)); err != nil {
+	found, stones := j.tombstones(keys)
+	for _, number := range slices.Sorted(maps.Keys(stones)) {
+		if err := j.appendGone(number, stones[number]); err != nil {
 			return err
 		}
 	}
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		if found[key].large {
+			if err := j.remove(j.large(key)); err != nil {
+				return err
+			}
+		}
+	}
 	j.mu.Lock()
-	for _, key := range keys {
-		j.dropLocked(key)
+	for key, o := range found {
+		if j.names[key] == o { // else it was put meanwhile, and has no tombstone
+			j.dropLocked(key)
+		}
 	}
 	j.mu.Unlock()
 	return j.sweepDeleting()
+}
+
+// appendGone appends tombstones of a journal file. If another process has removed the file and its
+// tombstones, nothing would ever remove the new ones, so they are removed.
+func (j *Journal) appendGone(number uint64, stones []byte) error {
+	name := j.goneName(number)
+	if err := j.sys.Append(name, stones); err != nil {
+		return fmt.Errorf("append to %s: %w", name, err)
+	}
+	exists, err := j.sys.Exists(j.fileName(number))
+	if err == nil && !exists {
+		err = j.remove(name)
+	}
+	return err
 }
 
 // Sweep removes journal files that a killed process has not removed after it had deleted their
@@ -46,23 +65,20 @@ func (j *Journal) Sweep() error {
 	return j.sweepDeleting()
 }
 
-// tombstones returns the tombstones of names, for each journal file, and which names are large
-// objects.
-func (j *Journal) tombstones(keys []string) (large []string, stones map[uint64][]byte) {
+// tombstones returns the objects of names that exist, and their tombstones for each journal file.
+func (j *Journal) tombstones(keys []string) (found map[string]object, stones map[uint64][]byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	stones = map[uint64][]byte{}
+	found, stones = map[string]object{}, map[uint64][]byte{}
 	for _, key := range keys {
 		o, ok := j.names[key]
 		if !ok {
 			continue
 		}
+		found[key] = o
 		stones[o.file.number] = appendGone(stones[o.file.number], o.batch, key)
-		if o.large {
-			large = append(large, key)
-		}
 	}
-	return large, stones
+	return found, stones
 }
 
 // sweepDeleting removes the journal files that nothing needs. The caller holds deleting.
@@ -75,7 +91,7 @@ func (j *Journal) sweepDeleting() error {
 	j.mu.Lock()
 	var empty []uint64
 	j.files = slices.DeleteFunc(j.files, func(f *file) bool {
-		if !f.left || f.live > 0 {
+		if !f.left || f.live > 0 || j.damagedLocked(f) {
 			return false
 		}
 		empty = append(empty, f.number)
@@ -131,6 +147,11 @@ func (j *Journal) readAllGone() error {
 // readGone applies the tombstones of a file that were appended since the last look. The caller
 // holds deleting.
 func (j *Journal) readGone(f *file) error {
+	// This comes first: after the removal of a file and its tombstones, a process that does not know
+	// of it may have appended new tombstones.
+	if err := j.readRemoved(f); err != nil {
+		return err
+	}
 	name := j.goneName(f.number)
 	size, err := j.sys.Size(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,4 +206,10 @@ func (j *Journal) readRemoved(f *file) error {
 		}
 	}
 	return nil
+}
+
+// damagedLocked reports whether a part of a file cannot be read. Objects that are not deleted may be
+// there, so the file stays.
+func (j *Journal) damagedLocked(f *file) bool {
+	return slices.ContainsFunc(j.damage, func(p Position) bool { return p.File == f.number })
 }

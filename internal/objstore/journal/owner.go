@@ -373,6 +373,9 @@ func (j *Journal) disownLocked(o *owner) {
 	o.next.close()
 	_ = o.writer.Close()
 	j.own = nil
+	if j.end != nil {
+		j.leaveLocked()
+	}
 }
 
 // Close ends an own journal, so that this run never continues it and a torn batch can be told from

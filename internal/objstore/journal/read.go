@@ -168,12 +168,19 @@ func (j *Journal) finish(r *reader, end Position) error {
 			j.dropLocked(key)
 		}
 	}
-	for _, f := range j.files {
-		f.left = true
+	if j.own == nil { // else the batch of the running flush is not in the index yet
+		j.leaveLocked()
 	}
 	j.pos, j.end = end, &end
 	j.mu.Unlock()
 	return j.removeBehind(end)
+}
+
+// leaveLocked notes that nothing is appended to any file. The index has every object before the end.
+func (j *Journal) leaveLocked() {
+	for _, f := range j.files {
+		f.left = true
+	}
 }
 
 // reader reads batches from where the index ends. One reader exists at a time, under
