@@ -55,7 +55,7 @@ func TestOlderPrograms(t *testing.T) {
 			t.Run("continues after this version", p.continues)
 			t.Run("refuses a new bucket", func(t *testing.T) {
 				bucket := filepath.Join(t.TempDir(), "bucket")
-				s, c := serve(t, bucket, t.TempDir())
+				s, c := serve(t, bucket+"?journal=true", t.TempDir())
 				produce(t, c, "new")
 				if err := s.Close(t.Context()); err != nil {
 					t.Fatal(err)
@@ -86,7 +86,7 @@ func TestOlderPrograms(t *testing.T) {
 func (p *olderProgram) refusesJournals(t *testing.T) {
 	bucket := filepath.Join(t.TempDir(), "bucket")
 	p.lead(t, bucket, t.TempDir(), "old")
-	s, c := serve(t, bucket, t.TempDir())
+	s, c := serve(t, bucket+"?journal=true", t.TempDir())
 	if _, err := c.Call(t.Context(), "POST", "/upgrade", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func (p *olderProgram) refusesJournals(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantClaims(t, bucket, 0)
-	s, c = serve(t, bucket, t.TempDir())
+	s, c = serve(t, bucket+"?journal=true", t.TempDir())
 	produce(t, c, "in a journal")
 	wantClaims(t, bucket, 1)
 	running := filepath.Join(t.TempDir(), "running")
