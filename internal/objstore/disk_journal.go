@@ -245,7 +245,7 @@ func (w *diskWalk) journal(j *journal.Journal, folder string) error {
 	if !ok {
 		after = "" // the walk visits no folder that is wholly before After
 	}
-	found, err := j.List(prefix, after)
+	found, err := j.List(prefix, after, w.limit+1) // one more shows that more follow
 	if err != nil {
 		return w.disk.journalVerdict(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 )
 
@@ -55,6 +54,7 @@ type Journal struct {
 	mu     sync.Mutex // guards the fields below
 	files  []*file    // with frames, ascending; of an owner also the current one
 	names  map[string]object
+	order  order    // of names
 	pos    Position // where the next batch is read or written
 	end    *Position
 	damage []Position
@@ -250,9 +250,9 @@ func (j *Journal) foreign() bool {
 	return j.own == nil
 }
 
-// List returns the names of the journal that begin with prefix and are greater than after, in
-// ascending order.
-func (j *Journal) List(prefix, after string) ([]Entry, error) {
+// List returns the first names of the journal, at most limit, that begin with prefix and are greater
+// than after, in ascending order.
+func (j *Journal) List(prefix, after string, limit int) ([]Entry, error) {
 	j.settle(func(*owner) bool { return true })
 	if j.foreign() {
 		if err := j.refresh(); err != nil {
@@ -268,12 +268,12 @@ func (j *Journal) List(prefix, after string) ([]Entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var entries []Entry
-	for key, o := range j.names {
-		if key > after && strings.HasPrefix(key, prefix) {
+	j.order.page(prefix, after, func(key string) bool {
+		if o, there := j.names[key]; there {
 			entries = append(entries, Entry{Key: key, Size: o.size})
 		}
-	}
-	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
+		return len(entries) < limit
+	})
 	return entries, nil
 }
 
@@ -305,6 +305,7 @@ func (j *Journal) addLocked(b *batch) {
 		if _, known := j.names[r.key]; known {
 			j.dropLocked(r.key)
 		}
+		j.order.add(r.key)
 		j.names[r.key] = object{file: f, batch: b.at.Offset, offset: r.offset, size: r.size, large: r.kind == frameFile}
 		f.frames++
 		f.live++
@@ -332,5 +333,6 @@ func (j *Journal) dropLocked(key string) {
 	if o, ok := j.names[key]; ok {
 		o.file.live--
 		delete(j.names, key)
+		j.order.remove(func(name string) bool { _, there := j.names[name]; return there })
 	}
 }
