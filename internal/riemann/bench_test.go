@@ -3,6 +3,7 @@ package riemann
 import (
 	"bytes"
 	"reflect"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -91,6 +92,30 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = bare.Close() })
 	run("bare", bare.Addr())
+}
+
+// BenchmarkDatagrams measures datagrams of one event, stored in memory. So many are sent at a time that
+// the kernel drops none.
+func BenchmarkDatagrams(b *testing.B) {
+	s := start(b, func(c *setup) { c.limit = 256 << 20 })
+	c, msg := s.datagrams(), riemanntest.Message(1)
+	begin := cpu()
+	const atOnce = 500
+	sent := 0
+	for b.Loop() {
+		for range atOnce {
+			if _, err := c.Write(msg); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for sent += atOnce; s.counter("seb_riemann_datagrams_total") < uint64(sent); {
+			runtime.Gosched()
+		}
+	}
+	n := float64(b.N * atOnce)
+	b.ReportMetric(float64(cpu()-begin)/n, "cpu-ns/datagram")
+	b.ReportMetric(n/b.Elapsed().Seconds(), "datagrams/s")
+	b.ReportMetric(float64(s.counter("seb_riemann_datagrams_dropped_total"))/n, "dropped/datagram")
 }
 
 // BenchmarkQueue compares a queue before the decoder with one behind it. Both bound the memory of what

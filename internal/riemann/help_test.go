@@ -83,6 +83,9 @@ func start(t testing.TB, change ...func(*setup)) *server {
 		if err := errors.Join(s.r.Close(context.Background()), <-served); err != nil {
 			t.Error(err)
 		}
+		if n := s.r.inFlight.Load(); n != 0 {
+			t.Errorf("%d bytes of records still count as not stored", n)
+		}
 		s.auth.Close()
 		if err := b.Close(context.Background()); err != nil {
 			t.Error(err)

@@ -27,11 +27,12 @@ type Server struct {
 	produceClass, fetchClass *budget.Class
 	messageMax               int
 
-	unwatched chan Ticket    // of events that are acknowledged before they are stored
+	unwatched chan unstored  // events that are acknowledged before they are stored
 	watching  sync.WaitGroup // goroutine of watch
 	inFlight  atomic.Int64   // bytes of the records that are not stored yet, without those of datagrams
 	closed    sync.Once
-	warned    atomic.Int64 // Unix time of the last line of warnTooLarge, in ns
+	ending    chan struct{} // closed by Drain
+	warned    atomic.Int64  // Unix time of the last line of warnTooLarge, in ns
 
 	mu        sync.Mutex // guards the fields below
 	draining  bool
@@ -74,7 +75,7 @@ func newServer(b Log, o Options) (*Server, error) {
 	}
 	s := &Server{
 		b: b, o: o.withDefaults(), produceClass: b.Budget().Class(budget.Produce), fetchClass: b.Budget().Class(budget.Fetch),
-		unwatched: make(chan Ticket, unwatchedMax),
+		unwatched: make(chan unstored, unwatchedMax), ending: make(chan struct{}),
 	}
 	s.log = s.o.Logger
 	s.messageMax = int(min(int64(s.o.MessageMax), b.Budget().RequestMax()))
@@ -97,7 +98,10 @@ func (s *Server) Drain() {
 	s.conns.Drain()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.draining = true
+	if !s.draining {
+		s.draining = true
+		close(s.ending)
+	}
 	if s.udp != nil {
 		_ = s.udp.Close()
 	}
@@ -140,7 +144,15 @@ func (s *Server) watch() {
 		if s.count(t.Wait(context.Background())) != nil {
 			s.met.lost.Inc()
 		}
+		t.in.Add(-t.size)
 	}
+}
+
+// unstored are records that are not stored yet.
+type unstored struct {
+	Ticket
+	size int64
+	in   *atomic.Int64 // the sum of such sizes
 }
 
 // count counts the stored events of results, and returns the first error.

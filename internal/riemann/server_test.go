@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/test/riemanntest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -387,5 +388,28 @@ func TestAcknowledgement(t *testing.T) {
 				t.Errorf("a query sees %d events", n)
 			}
 		})
+	}
+}
+
+// TestMessagesForManyPartitions: records that the broker keeps for readers do not count as records
+// that are not stored yet.
+func TestMessagesForManyPartitions(t *testing.T) {
+	s := start(t)
+	if err := s.b.EnsureTopicAs(t.Context(), DefaultTopic, broker.TopicSpec{Partitions: 32, Settings: trigger.EventSettings}); err != nil {
+		t.Fatal(err)
+	}
+	var msg []byte
+	for i := range 2000 {
+		msg = append(msg, named(fmt.Sprint("host", i), "s", str(fieldDescription, strings.Repeat("x", 200)))...)
+	}
+	p := s.dial()
+	_ = p.SetDeadline(time.Now().Add(20 * time.Second))
+	for range 10 {
+		if a := p.ask(msg); !a.ok {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if n := s.r.inFlight.Load(); n != 0 {
+		t.Errorf("%d bytes of records count as not stored", n)
 	}
 }

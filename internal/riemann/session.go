@@ -22,6 +22,7 @@ type session struct {
 	valid   atomic.Pointer[auth.Identity] // who, for Valid
 	spoke   bool                          // a message was valid
 	last    Ticket                        // of the last message with events
+	pending atomic.Int64                  // the part of Server.inFlight of messages that are not answered
 }
 
 // client is an authenticated sender of messages.
@@ -67,8 +68,8 @@ func (s *session) Valid() bool {
 	return who == nil || who.Valid()
 }
 
-// Close implements framed.Session.
-func (s *session) Close() {}
+// Close implements framed.Session. Messages that were not answered count no more.
+func (s *session) Close() { s.inFlight.Add(-s.pending.Swap(0)) }
 
 // Admit implements framed.Session.
 func (s *session) Admit(ctx context.Context, _ []byte, size int) (framed.Admission, error) {
@@ -138,7 +139,9 @@ func (s *session) Begin(ctx context.Context, f *framed.Frame) (framed.Finish, er
 		if c.ticket, err = s.store(ctx, f, &m); err != nil {
 			return s.refuse(err), nil
 		}
-		s.last = c.ticket
+		s.last, c.size = c.ticket, int64(m.room())
+		s.inFlight.Add(c.size)
+		s.pending.Add(c.size)
 	}
 	f.Shed()
 	return c.finish, nil
@@ -148,6 +151,7 @@ func (s *session) Begin(ctx context.Context, f *framed.Frame) (framed.Finish, er
 type call struct {
 	*session
 	ticket   Ticket // nil: no events
+	size     int64  // of its records
 	before   Ticket // of the last earlier message with events, which may be acknowledged before it is stored
 	hasQuery bool
 	query    string
@@ -171,12 +175,16 @@ func (c *call) finish(ctx context.Context) (framed.Answer, error) {
 func (c *call) wait(ctx context.Context) error {
 	if c.o.Received && !c.hasQuery {
 		select {
-		case c.unwatched <- c.ticket:
+		case c.unwatched <- unstored{c.ticket, c.size, &c.inFlight}:
+			c.pending.Add(-c.size)
 			return nil
 		case <-ctx.Done(): // the server stops
 		}
 	}
-	return c.count(c.ticket.WaitFor(context.WithoutCancel(ctx), c.o.AckTimeout))
+	results := c.ticket.WaitFor(context.WithoutCancel(ctx), c.o.AckTimeout)
+	c.inFlight.Add(-c.size)
+	c.pending.Add(-c.size)
+	return c.count(results)
 }
 
 var errNoIndex = errors.New("queries are not supported: the broker has no index")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/sebbroker/seb/internal/access"
@@ -25,7 +24,7 @@ const retryInterval = 20 * time.Millisecond
 // Later messages of the connection wait meanwhile, so that the order stays.
 func (c *client) store(ctx context.Context, f *framed.Frame, m *message) (Ticket, error) {
 	for until := time.Now().Add(c.o.Patience); ; {
-		t, err := c.submit(ctx, f.Bytes, m, request{f, &c.inFlight, int64(m.room())})
+		t, err := c.submit(ctx, f.Bytes, m, f)
 		if err == nil || !mayHelp(err) || !time.Now().Before(until) {
 			return t, err
 		}
@@ -42,23 +41,6 @@ func (c *client) store(ctx context.Context, f *framed.Frame, m *message) (Ticket
 // mayHelp reports whether a message that was refused with an error may be stored later.
 func mayHelp(err error) bool {
 	return errors.Is(err, budget.ErrOver) || errors.Is(err, broker.ErrOverBudget) || errors.Is(err, broker.ErrNotLeader)
-}
-
-// request is the memory of a message of a connection.
-type request struct {
-	*framed.Frame
-	inFlight *atomic.Int64
-	size     int64 // of its records
-}
-
-func (r request) Retain() {
-	r.inFlight.Add(r.size)
-	r.Frame.Retain()
-}
-
-func (r request) Release() {
-	r.inFlight.Add(-r.size)
-	r.Frame.Release()
 }
 
 // holder is the memory of a message, of which that of its records is a part.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/budget"
@@ -17,6 +18,11 @@ const (
 	// datagramShare: datagrams whose events are not stored yet use at most this part of the memory of
 	// produces. The others are dropped, so that datagrams keep out no client with an answer.
 	datagramShare = 8
+	// datagramPause is how long no datagram is read when half of that part is in use. Then the kernel
+	// drops those that come: that takes no CPU time from clients with an answer.
+	datagramPause = time.Millisecond
+	// gatherBytes is the size from which datagrams are submitted, although others wait.
+	gatherBytes = 32 << 10
 	// datagramBuffer is the size of the kernel's buffer.
 	datagramBuffer = 1 << 20
 )
@@ -33,17 +39,25 @@ func (s *Server) ServeDatagrams(ctx context.Context, c *net.UDPConn) error {
 	_ = c.SetReadBuffer(datagramBuffer) // the kernel may allow less
 	countDrops(c)
 	var (
-		buf      = make([]byte, DatagramMax+1)
-		oob      [64]byte
-		inFlight atomic.Int64
-		dropped  uint32 // by the kernel
+		oob     [64]byte
+		dropped uint32 // by the kernel
+		more    = waiting(c)
+		g       = gathered{client: client{Server: s}, buf: make([]byte, gatherBytes+2*(DatagramMax+1))}
 	)
 	for {
-		n, control, _, from, err := c.ReadMsgUDPAddrPort(buf, oob[:])
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return nil
-		case err != nil:
+		if g.datagrams > 0 && (g.size > gatherBytes || !more()) {
+			g.flush(ctx)
+		}
+		if g.datagrams == 0 {
+			g.pause()
+		}
+		msg := g.buf[g.size:][:DatagramMax+1]
+		n, control, _, from, err := c.ReadMsgUDPAddrPort(msg, oob[:])
+		if err != nil {
+			g.flush(ctx)
+			if errors.Is(err, net.ErrClosed) {
+				err = nil
+			}
 			return err
 		}
 		s.met.datagrams.Inc()
@@ -55,15 +69,26 @@ func (s *Server) ServeDatagrams(ctx context.Context, c *net.UDPConn) error {
 		if s.o.Token != "" {
 			remote = from.String()
 		}
-		if err := s.datagram(ctx, buf[:n], remote, &inFlight); err != nil {
-			s.met.dropped.Inc()
-			s.log.Debug("riemann: datagram dropped", "remote", from, "err", err)
+		if err := g.add(ctx, msg[:n], remote); err != nil {
+			g.drop(1, err)
 		}
 	}
 }
 
-// datagram submits the events of a datagram.
-func (s *Server) datagram(ctx context.Context, msg []byte, remote string, inFlight *atomic.Int64) error {
+// gathered are datagrams that are submitted together, because that takes less time. Their bytes are
+// one message: a message of protobuf that follows another one adds its events to it.
+type gathered struct {
+	client
+	buf       []byte
+	size      int // bytes of the datagrams in buf
+	datagrams int
+	message
+	inFlight atomic.Int64 // bytes of the records that are not stored yet
+}
+
+// add adds a datagram, which is in buf after the others. Those of a client are not submitted with
+// those of another one.
+func (g *gathered) add(ctx context.Context, msg []byte, remote string) error {
 	if len(msg) > DatagramMax {
 		return fmt.Errorf("datagram of more than %d bytes", DatagramMax)
 	}
@@ -71,34 +96,74 @@ func (s *Server) datagram(ctx context.Context, msg []byte, remote string, inFlig
 	if err != nil || m.events == 0 {
 		return err
 	}
-	d := datagram{inFlight: inFlight, size: int64(m.room())}
-	if n := inFlight.Load(); n+d.size > s.produceClass.Limit()/datagramShare || len(s.unwatched) > unwatchedMax/2 {
+	if g.datagrams > 0 && (remote != g.remote || g.events+m.events > EventsMax) {
+		g.flush(ctx)
+		copy(g.buf, msg)
+	}
+	g.remote = remote
+	g.size += len(msg)
+	g.events += m.events
+	g.bytes += m.bytes
+	g.datagrams++
+	return nil
+}
+
+// drop counts dropped datagrams.
+func (g *gathered) drop(n int, err error) {
+	g.met.dropped.Add(n)
+	g.log.Debug("riemann: datagrams dropped", "datagrams", n, "remote", g.remote, "err", err)
+}
+
+// pause waits while earlier datagrams are not stored yet.
+func (g *gathered) pause() {
+	for g.inFlight.Load() > g.produceClass.Limit()/datagramShare/2 || len(g.unwatched) > unwatchedMax/2 {
+		timer := time.NewTimer(datagramPause)
+		select {
+		case <-timer.C:
+		case <-g.ending:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// flush submits the events of the datagrams.
+func (g *gathered) flush(ctx context.Context) {
+	if err := g.send(ctx); err != nil {
+		g.drop(g.datagrams, err)
+	}
+	g.size, g.datagrams, g.message = 0, 0, message{}
+}
+
+func (g *gathered) send(ctx context.Context) (err error) {
+	if g.datagrams == 0 {
+		return nil
+	}
+	size := int64(g.room())
+	if g.inFlight.Load()+size > g.produceClass.Limit()/datagramShare {
 		return fmt.Errorf("%w: earlier datagrams are not stored yet", budget.ErrOver)
 	}
-	c := client{Server: s, remote: remote}
-	if c.who, err = s.listenerIdentity(ctx, remote); err != nil {
-		s.met.authFailures.Inc()
+	if g.who, err = g.listenerIdentity(ctx, g.remote); err != nil {
+		g.met.authFailures.Inc()
 		return err
 	}
-	if wait := c.who.Meter().Begin(auth.Produced, int64(len(msg))); wait > 0 {
+	if wait := g.who.Meter().Begin(auth.Produced, int64(g.size)); wait > 0 {
 		return auth.ErrQuota
 	}
-	t, err := c.submit(ctx, msg, &m, d)
+	t, err := g.submit(ctx, g.buf[:g.size], &g.message, unframed{})
 	if err == nil {
-		s.unwatched <- t
+		g.inFlight.Add(size)
+		g.unwatched <- unstored{t, size, &g.inFlight}
 	}
 	return err
 }
 
-// datagram is the memory of the records of a datagram.
-type datagram struct {
-	inFlight *atomic.Int64
-	size     int64
-}
+// unframed is the holder of datagrams: their records have memory of their own.
+type unframed struct{}
 
-func (d datagram) Memory() *budget.Reservation { return nil }
-func (d datagram) Retain()                     { d.inFlight.Add(d.size) }
-func (d datagram) Release()                    { d.inFlight.Add(-d.size) }
+func (unframed) Memory() *budget.Reservation { return nil }
+func (unframed) Retain()                     {}
+func (unframed) Release()                    {}
 
 // adopt makes Drain close c. It returns false if Drain was called before.
 func (s *Server) adopt(c *net.UDPConn) bool {

@@ -27,3 +27,14 @@ func dropsIn(control []byte) (drops uint32, ok bool) {
 	}
 	return binary.NativeEndian.Uint32(data), true
 }
+
+// waiting returns a function that reports whether a datagram that is not empty can be read at once.
+func waiting(c *net.UDPConn) func() bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return func() bool { return false }
+	}
+	n := 0
+	look := func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }
+	return func() bool { return raw.Control(look) == nil && n > 0 }
+}
