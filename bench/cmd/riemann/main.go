@@ -1,9 +1,11 @@
 // Command riemann measures the reference load of Riemann's protocol: a broker process with a bucket
 // on disk, and in turns a process that only reads, counts and answers. It prints the tables of
 // docs/reports/riemann.md: acknowledged events per second, CPU time per event, and latencies of
-// single events. It builds Seb first. The defaults take two minutes.
+// single events. With -flood it measures appends over HTTP and Kafka during a flood of datagrams
+// instead, which is another section of the report. It builds Seb first. The defaults take two minutes.
 //
 //	go run -C bench ./cmd/riemann -report docs/reports/riemann.md    # also writes docs/reports/riemann.svg
+//	go run -C bench ./cmd/riemann -flood -report docs/reports/riemann.md
 //	go run -C bench ./cmd/riemann -rounds 1 -time 2s -latency 1s     # a first impression
 package main
 
@@ -37,6 +39,8 @@ type options struct {
 	connections int
 	window      int
 	disk        string
+	flood       bool
+	rate        int
 	report      string
 	version     string
 }
@@ -46,8 +50,10 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "turns of Seb and of the bare server")
 	flag.DurationVar(&o.time, "time", 8*time.Second, "duration of a turn")
 	flag.DurationVar(&o.latency, "latency", 12*time.Second, "duration of each measurement of latencies")
-	flag.IntVar(&o.connections, "connections", 4, "connections of the load")
+	flag.IntVar(&o.connections, "connections", 4, "connections of the load, or with -flood clients")
 	flag.IntVar(&o.window, "window", 100, "messages of a connection that wait for their answer")
+	flag.BoolVar(&o.flood, "flood", false, "measure other clients during a flood of datagrams")
+	flag.IntVar(&o.rate, "rate", 100_000, "datagrams per second of -flood")
 	flag.StringVar(&o.disk, "disk", "bin", "folder on the measured disk")
 	flag.StringVar(&o.report, "report", "", "Markdown file for the report; its picture has the same name and .svg (empty: only print)")
 	flag.StringVar(&o.version, "version", "", "version in the report (empty: from git describe)")
@@ -56,8 +62,11 @@ func main() {
 		if *bare != "" {
 			return serveBare(ctx, *bare)
 		}
-		if o.rounds < 1 || o.time < 2*slice || o.connections < 1 || o.window < 1 {
-			return fmt.Errorf("-rounds, -connections and -window: want at least 1; -time: want at least %v", 2*slice)
+		if o.rounds < 1 || o.time < 2*slice || o.connections < 1 || o.window < 1 || o.rate < 1 {
+			return fmt.Errorf("-rounds, -connections, -window and -rate: want at least 1; -time: want at least %v", 2*slice)
+		}
+		if o.flood && o.connections < 2 {
+			return errors.New("-connections: want at least 2 with -flood")
 		}
 		o.version = cmp.Or(o.version, campaign.Version(ctx))
 		return o.run(ctx)
@@ -96,11 +105,31 @@ func (o *options) run(ctx context.Context) (err error) {
 	if p.self, err = os.Executable(); err != nil {
 		return err
 	}
+	if o.flood {
+		r, err := p.flood(ctx)
+		if err != nil {
+			return err
+		}
+		return o.writeFlood(r)
+	}
 	r, err := p.measure(ctx)
 	if err != nil {
 		return err
 	}
 	return o.write(r)
+}
+
+// writeFlood prints the section of the flood, or writes it into the report.
+func (o *options) writeFlood(r *flooded) error {
+	if o.report == "" {
+		return r.write(os.Stdout)
+	}
+	var section strings.Builder
+	text, err := os.ReadFile(o.report)
+	if err := errors.Join(err, r.write(&section)); err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(o.report, []byte(replaceSection(string(text), floodHeading, section.String())), 0o644), r.write(os.Stdout))
 }
 
 // write prints the report, or writes it and its picture.
@@ -109,12 +138,18 @@ func (o *options) write(r *result) error {
 		return r.write(os.Stdout, "")
 	}
 	picture := strings.TrimSuffix(o.report, ".md") + ".svg"
+	sections := ""
+	if old, err := os.ReadFile(o.report); err == nil { // the sections of other measurements stay
+		if i := strings.Index(string(old), "\n## "); i >= 0 {
+			sections = string(old[i:])
+		}
+	}
 	var text, svg strings.Builder
 	if err := errors.Join(r.write(&text, filepath.Base(picture)), r.sheet().SVG(&svg)); err != nil {
 		return err
 	}
 	return errors.Join(
-		os.WriteFile(o.report, []byte(text.String()), 0o644),
+		os.WriteFile(o.report, []byte(text.String()+sections), 0o644),
 		os.WriteFile(picture, []byte(svg.String()), 0o644),
 		r.write(os.Stdout, ""),
 	)

@@ -1,0 +1,335 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/sebbroker/seb/bench/machine"
+	histograms "github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/client"
+	host "github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/test/riemanntest"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+const (
+	floodMemory   = "64MiB" // --memory-limit of the broker
+	floodTopic    = "appends"
+	floodRecord   = 100  // bytes of a record of the other clients
+	burstsSecond  = 1000 // bursts of datagrams per second
+	settleTimeout = time.Minute
+)
+
+// The kinds of turns, which alternate.
+const (
+	quiet  = iota // no datagrams
+	unread        // datagrams to a socket that no process reads: what the sender and the kernel take
+	flood         // datagrams to Seb
+	kinds
+)
+
+var kindNames = [kinds]string{"none", "to a socket that is not read", "to Seb"}
+
+// floodTurn is a turn of appends over HTTP and Kafka.
+type floodTurn struct {
+	took         time.Duration
+	http, kafka  *histograms.Histogram
+	server, load time.Duration // CPU time of the broker, and of this process
+	sent         uint64        // datagrams
+	stored       uint64        // their events
+	dropped      uint64
+}
+
+// flooded is the result of the flood.
+type flooded struct {
+	*options
+	started       time.Time
+	before, after machine.Detail
+	filesystem    string
+	turns         [kinds][]floodTurn
+	peak          [2]int64 // memory of the broker in bytes: before the first flood, at the end
+	records       int64    // in the topic of events, without those that the broker adds
+	stored        uint64
+}
+
+// flooder sends datagrams, and compares them with the counts of the broker.
+type flooder struct {
+	*target
+	key       string
+	toSeb     net.Conn
+	unread    net.Conn
+	datagram  []byte
+	sent      uint64 // to Seb
+	had       counts
+	appenders []func(ctx context.Context) error
+	http      int // of appenders use HTTP
+}
+
+// counts are counters of the broker.
+type counts struct{ stored, dropped, expired uint64 }
+
+func (p *place) flood(ctx context.Context) (r *flooded, err error) {
+	r = &flooded{options: p.options, started: time.Now(), before: machine.HereInDetail()}
+	if r.filesystem, err = machine.Filesystem(p.dir); err != nil {
+		return nil, err
+	}
+	f, stop, err := p.startFlood(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	bar := progress(kinds * p.rounds)
+	for round := -1; round < p.rounds; round++ { // the first one warms up, without a flood
+		for kind := range kinds {
+			if round < 0 && kind == flood {
+				r.peak[0] = f.Status("VmHWM")
+				continue
+			}
+			d := p.time
+			if round < 0 {
+				d /= 4
+			}
+			t, err := f.turn(ctx, p.options, kind, d)
+			if err != nil {
+				return nil, fmt.Errorf("datagrams %s: %w\n%s", kindNames[kind], err, f.Log())
+			}
+			if round >= 0 {
+				r.turns[kind] = append(r.turns[kind], t)
+				_ = bar.Add(1)
+			}
+		}
+	}
+	_ = bar.Finish()
+	r.peak[1], r.after = f.Status("VmHWM"), machine.HereInDetail()
+	if r.records, err = f.target.stored(ctx); err != nil {
+		return nil, err
+	}
+	had, err := f.counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.stored, r.records = had.stored, r.records-int64(had.expired)
+	return r, f.target.stop()
+}
+
+// startFlood starts a broker, its clients and the sockets for datagrams.
+func (p *place) startFlood(ctx context.Context) (f *flooder, stop func(), err error) {
+	udp, err := net.ListenPacket("udp", "127.0.0.1:0") // stays open: it is the socket that is not read
+	if err != nil {
+		return nil, nil, err
+	}
+	kafka, err := testenv.FreeAddress()
+	if err != nil {
+		return nil, nil, err
+	}
+	f = &flooder{datagram: riemanntest.Message(1)}
+	to, err := testenv.FreeAddress()
+	if err != nil {
+		return nil, nil, err
+	}
+	f.target, err = p.startSeb("flood", "--riemann-udp", to, "--kafka-listen", kafka, "--memory-limit", floodMemory)
+	if err != nil {
+		return nil, nil, err
+	}
+	var k *kgo.Client
+	stop = func() {
+		f.Kill()
+		if k != nil {
+			k.Close()
+		}
+		_ = udp.Close()
+	}
+	key, err := os.ReadFile(filepath.Join(f.data, "api-key"))
+	f.key = strings.TrimSpace(string(key))
+	if err == nil {
+		f.toSeb, err = net.Dial("udp", to)
+	}
+	if err == nil {
+		f.unread, err = net.Dial("udp", udp.LocalAddr().String())
+	}
+	if err == nil {
+		k, err = f.clients(ctx, p.options, kafka)
+	}
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return f, stop, nil
+}
+
+// clients starts the clients, of which half use Kafka's protocol.
+func (f *flooder) clients(ctx context.Context, o *options, kafka string) (*kgo.Client, error) {
+	c, err := client.New(f.url, client.Options{APIKey: f.key})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.CreateTopic(ctx, floodTopic, client.TopicSpec{}); err != nil {
+		return nil, err
+	}
+	value := bytes.Repeat([]byte("x"), floodRecord)
+	f.http = (o.connections + 1) / 2
+	for range f.http {
+		f.appenders = append(f.appenders, func(ctx context.Context) error {
+			_, err := c.ProduceValues(ctx, floodTopic, [][]byte{value}, client.ProduceOptions{})
+			return err
+		})
+	}
+	k, err := kgo.NewClient(kgo.SeedBrokers(kafka), kgo.SASL(plain.Auth{User: "riemann", Pass: f.key}.AsMechanism()), kgo.ProducerLinger(0), kgo.DefaultProduceTopic(floodTopic), kgo.DisableIdempotentWrite(),
+		kgo.MaxProduceRequestsInflightPerBroker(o.connections))
+	if err != nil {
+		return nil, err
+	}
+	for len(f.appenders) < o.connections {
+		f.appenders = append(f.appenders, func(ctx context.Context) error {
+			return k.ProduceSync(ctx, &kgo.Record{Value: value}).FirstErr()
+		})
+	}
+	return k, nil
+}
+
+// turn measures appends for a time: each client begins the next one after the answer to the last.
+func (f *flooder) turn(ctx context.Context, o *options, kind int, d time.Duration) (t floodTurn, err error) {
+	t.http, t.kafka = histograms.NewHistogram(), histograms.NewHistogram()
+	before, err := machine.Process(f.Pid())
+	if err != nil {
+		return t, err
+	}
+	begin, own := time.Now(), host.CPUTime()
+	ctx, cancel := context.WithDeadline(ctx, begin.Add(d+settleTimeout))
+	defer cancel()
+	var mu sync.Mutex // guards the histograms
+	errs := make(chan error, len(f.appenders)+1)
+	for i, do := range f.appenders {
+		go func() {
+			var err error
+			for at := time.Now(); err == nil && time.Since(begin) < d; at = time.Now() {
+				err = do(ctx)
+				mu.Lock()
+				if i < f.http {
+					t.http.Record(int64(time.Since(at)))
+				} else {
+					t.kafka.Record(int64(time.Since(at)))
+				}
+				mu.Unlock()
+			}
+			errs <- err
+		}()
+	}
+	go func() {
+		var err error
+		switch kind {
+		case unread:
+			t.sent, err = f.send(ctx, f.unread, o.rate, begin.Add(d))
+		case flood:
+			t.sent, err = f.send(ctx, f.toSeb, o.rate, begin.Add(d))
+			f.sent += t.sent
+		}
+		errs <- err
+	}()
+	for range len(f.appenders) + 1 {
+		err = errors.Join(err, <-errs)
+	}
+	t.took, t.load = time.Since(begin), host.CPUTime()-own
+	after, fault := machine.Process(f.Pid())
+	if err = errors.Join(err, fault); err != nil {
+		return t, err
+	}
+	t.server = after.CPU - before.CPU
+	if kind == flood {
+		err = f.settle(ctx, &t)
+	}
+	return t, err
+}
+
+// send sends datagrams at a rate per second until a time, in bursts. It makes up for late bursts.
+func (f *flooder) send(ctx context.Context, to net.Conn, rate int, until time.Time) (sent uint64, err error) {
+	tick := time.NewTicker(time.Second / burstsSecond)
+	defer tick.Stop()
+	for begin := time.Now(); ; {
+		now := time.Now()
+		if now.After(until) {
+			return sent, nil
+		}
+		for due := uint64(now.Sub(begin).Seconds() * float64(rate)); sent < due; sent++ {
+			if _, err := to.Write(f.datagram); err != nil {
+				return sent, err
+			}
+			if sent%256 == 0 && time.Now().After(until) { // the machine is too slow for the rate
+				return sent + 1, nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return sent, ctx.Err()
+		}
+	}
+}
+
+// settle waits until every datagram is stored or counted as dropped. The kernel's count arrives with
+// the next datagram, so settle sends more of them.
+func (f *flooder) settle(ctx context.Context, t *floodTurn) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := f.toSeb.Write(f.datagram); err != nil {
+			return err
+		}
+		f.sent++
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d datagrams were sent, the broker has counted %+v: %w", f.sent, f.had, ctx.Err())
+		}
+		now, err := f.counts(ctx)
+		if err != nil {
+			return err
+		}
+		if now.stored+now.dropped == f.sent {
+			t.stored, t.dropped = now.stored-f.had.stored, now.dropped-f.had.dropped
+			f.had = now
+			return nil
+		}
+	}
+}
+
+// counts reads the counters of the broker.
+func (f *flooder) counts(ctx context.Context) (c counts, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url+"/metrics", http.NoBody)
+	if err != nil {
+		return c, err
+	}
+	r.Header.Set("Authorization", "Bearer "+f.key)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return c, err
+	}
+	defer resp.Body.Close()
+	for s := bufio.NewScanner(resp.Body); s.Scan(); {
+		name, value, _ := strings.Cut(s.Text(), " ")
+		to := map[string]*uint64{
+			"seb_riemann_events_total": &c.stored, "seb_riemann_datagrams_dropped_total": &c.dropped, "seb_riemann_index_expired_total": &c.expired,
+		}[name]
+		if to == nil {
+			continue
+		}
+		if *to, err = strconv.ParseUint(value, 10, 64); err != nil {
+			return c, fmt.Errorf("metric %s: %w", name, err)
+		}
+	}
+	return c, nil
+}
