@@ -32,6 +32,7 @@ const (
 	floodRecord   = 100  // bytes of a record of the other clients
 	burstsSecond  = 1000 // bursts of datagrams per second
 	settleTimeout = time.Minute
+	sampleEvery   = 10 * time.Millisecond // of memory
 )
 
 // The kinds of turns, which alternate.
@@ -61,7 +62,7 @@ type flooded struct {
 	before, after machine.Detail
 	filesystem    string
 	turns         [kinds][]floodTurn
-	peak          [2]int64 // memory of the broker in bytes: before the first flood, at the end
+	peak          [2]int64 // memory of the broker in bytes: before the first flood, in all
 	records       int64    // in the topic of events, without those that the broker adds
 	stored        uint64
 }
@@ -75,6 +76,7 @@ type flooder struct {
 	datagram  []byte
 	sent      uint64 // to Seb
 	had       counts
+	program   int64 // bytes of the program's pages
 	appenders []func(ctx context.Context) error
 	http      int // of appenders use HTTP
 }
@@ -92,11 +94,14 @@ func (p *place) flood(ctx context.Context) (r *flooded, err error) {
 		return nil, err
 	}
 	defer stop()
+	peak := f.sample()
+	defer func() { peak() }()
 	bar := progress(kinds * p.rounds)
 	for round := -1; round < p.rounds; round++ { // the first one warms up, without a flood
 		for kind := range kinds {
 			if round < 0 && kind == flood {
-				r.peak[0] = f.Status("VmHWM")
+				r.peak[0] = peak()
+				peak = f.sample()
 				continue
 			}
 			d := p.time
@@ -114,7 +119,7 @@ func (p *place) flood(ctx context.Context) (r *flooded, err error) {
 		}
 	}
 	_ = bar.Finish()
-	r.peak[1], r.after = f.Status("VmHWM"), machine.HereInDetail()
+	r.peak[1], r.after = peak(), machine.HereInDetail()
 	if r.records, err = f.target.stored(ctx); err != nil {
 		return nil, err
 	}
@@ -124,6 +129,35 @@ func (p *place) flood(ctx context.Context) (r *flooded, err error) {
 	}
 	r.stored, r.records = had.stored, r.records-int64(had.expired)
 	return r, f.target.stop()
+}
+
+// sample measures the memory that the kernel cannot reclaim: that of the program, whose pages it
+// reads from a file, and the anonymous pages. It returns the function that ends it and returns the
+// peak.
+func (f *flooder) sample() (peak func() int64) {
+	var most int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(sampleEvery)
+		defer tick.Stop()
+		for {
+			most = max(most, f.program+f.Status("RssAnon"))
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	end := sync.OnceFunc(func() {
+		close(stop)
+		<-stopped
+	})
+	return func() int64 {
+		end()
+		return most
+	}
 }
 
 // startFlood starts a broker, its clients and the sockets for datagrams.
@@ -145,6 +179,7 @@ func (p *place) startFlood(ctx context.Context) (f *flooder, stop func(), err er
 	if err != nil {
 		return nil, nil, err
 	}
+	f.program = f.Status("RssFile")
 	var k *kgo.Client
 	stop = func() {
 		f.Kill()

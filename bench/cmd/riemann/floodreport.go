@@ -100,7 +100,7 @@ func (r *flooded) verdicts() [][]string {
 		[]string{"datagrams/s stored", rate(func(t floodTurn) uint64 { return t.stored }), "", ""},
 		[]string{"stored and dropped", fmt.Sprintf("%d and %d (%.1f %%)", stored, dropped, 100*float64(dropped)/float64(stored+dropped)), "all that were sent", report.Verdict(stored+dropped >= sent)},
 		[]string{"events stored / counted", fmt.Sprintf("%d / %d", r.records, r.stored), "equal", report.Verdict(uint64(r.records) == r.stored)},
-		[]string{"peak memory before and after the first flood", mib(r.peak[0]) + ", " + mib(r.peak[1]), floodMemory, report.Verdict(r.peak[1] <= 64<<20)})
+		[]string{"peak memory without and with floods", mib(r.peak[0]) + ", " + mib(r.peak[1]), floodMemory, report.Verdict(r.peak[1] <= 64<<20)})
 }
 
 // replaceSection replaces a section of a Markdown text, or adds it.
