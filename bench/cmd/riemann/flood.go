@@ -179,7 +179,7 @@ func (p *place) startFlood(ctx context.Context) (f *flooder, stop func(), err er
 	if err != nil {
 		return nil, nil, err
 	}
-	f.program = f.Status("RssFile")
+	f.program = f.Status("RssFile") + f.Status("RssShmem") // the latter in a file system in memory
 	var k *kgo.Client
 	stop = func() {
 		f.Kill()
