@@ -68,3 +68,28 @@ func TestReport(t *testing.T) {
 		t.Errorf("the picture has %d lines, want 6", lines)
 	}
 }
+
+// TestFlood makes a short run with a flood. Its section replaces the old one in the report.
+func TestFlood(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "riemann.md")
+	if err := os.WriteFile(file, []byte("# Load\n\n"+floodHeading+"\nold\n\n## More\n\nkept\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := options{rounds: 1, time: 2 * slice, connections: 2, rate: 2000, disk: t.TempDir(), report: file, version: "v1", flood: true}
+	if err := o.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, want := range []string{"# Load\n\n" + floodHeading, "v1, ", "| to Seb ", "all that were sent | met", "| equal              | met", "\n## More\n\nkept\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not contain %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "NaN") || strings.Contains(text, "old") {
+		t.Errorf("a figure is missing, or the old section is there:\n%s", text)
+	}
+}
