@@ -245,7 +245,7 @@ func TestBatchesOfOthers(t *testing.T) {
 
 func TestDamageIsAnErrorAndDeletesNothing(t *testing.T) {
 	dir := t.TempDir()
-	b := open(t, seb.Options{Bucket: dir})
+	b := open(t, seb.Options{Bucket: dir + "?journal=false"})
 	produce(t, b, "t", strings.Repeat("x", 5000))
 	if err := b.Close(t.Context()); err != nil {
 		t.Fatal(err)

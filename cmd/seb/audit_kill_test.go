@@ -139,12 +139,9 @@ func pairs(t *testing.T, dir string) {
 	t.Helper()
 	topics := map[record.ID]string{}
 	kinds := map[string]int{}
-	for _, file := range walFiles(t, dir) {
-		body, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := record.DecodeObject(body)
+	keys, bodies := walObjects(t, dir)
+	for _, file := range keys {
+		o, err := record.DecodeObject(bodies[file])
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}

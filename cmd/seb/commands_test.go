@@ -236,19 +236,22 @@ func TestInspect(t *testing.T) {
 	p.must("topic", "trim", "t", "--before", "1", "--yes")
 	b.term()
 	bucket := filepath.Join(p.dir, "seb-bucket")
-	all, err := filepath.Glob(filepath.Join(bucket, "s0000", "wal", "*", "*"))
-	if err != nil || len(all) < 3 {
-		t.Fatalf("%d objects, %v", len(all), err)
+	all, bodies := walObjects(t, bucket)
+	if len(all) < 3 {
+		t.Fatalf("%d objects", len(all))
 	}
 	var shown string
-	for _, file := range all {
-		shown += p.must("inspect", file, "--records")
-		key, err := filepath.Rel(bucket, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for i, key := range all {
+		shown += p.must("inspect", key, "--records")
 		if p.must("inspect", key) != p.must("inspect", key, "--bucket", "file:"+bucket) {
 			t.Error("the default bucket is another")
+		}
+		file := filepath.Join(p.dir, fmt.Sprint("object-", i))
+		if err := os.WriteFile(file, bodies[key], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p.must("inspect", file) != p.must("inspect", key) {
+			t.Errorf("%s is another object as a file", key)
 		}
 	}
 	for _, want := range []string{"seal", "next epoch 1", "topic create: t", "starts at offset 1", `key "k" value "hello"`, "all checksums are correct"} {

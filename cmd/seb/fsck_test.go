@@ -2,12 +2,16 @@ package main_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
 )
 
 // walFiles returns the commit objects of a bucket in a folder, sorted by name.
@@ -27,9 +31,45 @@ func walFiles(t *testing.T, dir string) []string {
 	return files
 }
 
+// walObjects returns the commit objects of a bucket in a folder, sorted by name. They may lie in
+// journals, and a broker may run.
+func walObjects(t *testing.T, dir string) (keys []string, bodies map[string][]byte) {
+	t.Helper()
+	store, err := objstore.OpenDisk(dir, objstore.DiskOptions{Existing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	bodies = map[string][]byte{}
+	o := objstore.ListOptions{Prefix: "s0000/wal/"}
+	for {
+		entries, more, err := store.List(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			object, err := store.Get(t.Context(), e.Key, objstore.Whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(object.Body)
+			if err := errors.Join(err, object.Body.Close()); err != nil {
+				t.Fatal(err)
+			}
+			keys, bodies[e.Key], o.After = append(keys, e.Key), body, e.Key
+		}
+		if !more {
+			return keys, bodies
+		}
+	}
+}
+
+// inFiles is the bucket of a test that changes the file of a commit object.
+const inFiles = "?journal=false"
+
 func TestFsck(t *testing.T) {
 	p := newWorkDir(t)
-	b := p.serve()
+	b := p.serve("--bucket", "./seb-bucket"+inFiles)
 	p.must("produce", "made", "--record-size", "100", "--count", "5000")
 	if got := p.must("fsck"); !strings.Contains(got, "records     5000 in 1 topics") || !strings.Contains(got, "damages     0") {
 		t.Errorf("with a running broker: %s", got)

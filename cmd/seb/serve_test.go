@@ -250,7 +250,7 @@ func TestStoreThatFailsTheCheck(t *testing.T) {
 
 func TestCorruptLogStopsTheBroker(t *testing.T) {
 	p := newWorkDir(t)
-	b := p.serve("--bucket", "./b")
+	b := p.serve("--bucket", "./b"+inFiles)
 	p.mustWith("x\n", "produce", "demo")
 	b.kill()
 	slots, err := filepath.Glob(filepath.Join(p.dir, "b", "s0000", "wal", "0000000001-*", "*"))

@@ -48,13 +48,10 @@ func TestAppendTimeInCommands(t *testing.T) {
 		t.Errorf("exported and imported: %v, want %v", got, times)
 	}
 	b.term()
-	files, err := filepath.Glob(filepath.Join(p.dir, "seb-bucket", "s0000", "wal", "*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys, _ := walObjects(t, filepath.Join(p.dir, "seb-bucket"))
 	var shown string
-	for _, file := range files {
-		shown += p.must("inspect", file, "--records")
+	for _, key := range keys {
+		shown += p.must("inspect", key, "--records")
 	}
 	for _, ms := range times {
 		// of orders and of round

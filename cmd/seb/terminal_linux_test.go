@@ -165,7 +165,7 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 // TestProduceSaysThatTheStoreIsAway: a message at the terminal explains the delay.
 func TestProduceSaysThatTheStoreIsAway(t *testing.T) {
 	p, tty := newWorkDir(t), newTerminal(t)
-	p.serve("--bucket", "./b")
+	p.serve("--bucket", "./b"+inFiles)
 	p.mustWith("x\n", "produce", "demo")
 	if err := os.RemoveAll(filepath.Join(p.dir, "b")); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,8 @@ func TestFindings(t *testing.T) {
 		"records in memory":     {func(_ *testing.T, cfg *config.Config) { cfg.Bucket = "mem:" }, doctor.Warn, "bucket", "end with the process"},
 		"no such bucket":        {func(_ *testing.T, cfg *config.Config) { cfg.Bucket = "ftp://x" }, doctor.Fail, "bucket", "ftp://x"},
 		"a log":                 {writeLog, doctor.OK, "log", fmt.Sprintf("epoch 1, format level %d", state.LevelMax)},
-		"a damaged log":         {damageLog, doctor.Fail, "log", "checksum"},
+		"a damaged log":         {damageLog(objstore.DiskOptions{NoJournal: true}), doctor.Fail, "log", "checksum"},
+		"a damaged journal":     {damageLog(objstore.DiskOptions{}), doctor.Fail, "log", "at offset 0 are damaged"},
 		"a clock that is late":  {futureLog, doctor.Fail, "clock", "in the future"},
 		"a backup":              {func(t *testing.T, cfg *config.Config) { writeLog(t, cfg); rename(t, cfg, core.MetaKey, "meta/backup") }, doctor.Fail, "log", "seb restore"},
 		"a read-only broker":    {func(t *testing.T, cfg *config.Config) { writeLog(t, cfg); cfg.ReadOnly = true }, doctor.OK, "store", "nothing is written"},
@@ -110,15 +111,18 @@ func TestS3(t *testing.T) {
 	}
 }
 
-func writeLog(t *testing.T, cfg *config.Config) { t.Helper(); logAt(t, cfg, 0) }
+func writeLog(t *testing.T, cfg *config.Config) { t.Helper(); logAt(t, cfg, 0, objstore.DiskOptions{}) }
 
 // futureLog is the log of a machine whose clock is a day ahead.
-func futureLog(t *testing.T, cfg *config.Config) { t.Helper(); logAt(t, cfg, 24*time.Hour) }
+func futureLog(t *testing.T, cfg *config.Config) {
+	t.Helper()
+	logAt(t, cfg, 24*time.Hour, objstore.DiskOptions{})
+}
 
 // logAt creates a bucket with a topic, like a broker whose clock is ahead.
-func logAt(t *testing.T, cfg *config.Config, ahead time.Duration) {
+func logAt(t *testing.T, cfg *config.Config, ahead time.Duration, o objstore.DiskOptions) {
 	t.Helper()
-	store, err := objstore.OpenDisk(cfg.Bucket, objstore.DiskOptions{})
+	store, err := objstore.OpenDisk(cfg.Bucket, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +142,8 @@ func logAt(t *testing.T, cfg *config.Config, ahead time.Duration) {
 	}
 }
 
-// slots returns the files of commit objects in the bucket, in log order.
+// slots returns the files of commit objects in the bucket, in log order. The second one is the first of
+// epoch 1, or its journal.
 func slots(t *testing.T, cfg *config.Config) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(cfg.Bucket, "s0000", "wal", "*", "*"))
@@ -148,16 +153,18 @@ func slots(t *testing.T, cfg *config.Config) []string {
 	return all
 }
 
-func damageLog(t *testing.T, cfg *config.Config) {
-	writeLog(t, cfg)
-	file := slots(t, cfg)[1]
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[20] ^= 1
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
+func damageLog(o objstore.DiskOptions) func(t *testing.T, cfg *config.Config) {
+	return func(t *testing.T, cfg *config.Config) {
+		logAt(t, cfg, 0, o)
+		file := slots(t, cfg)[1]
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[20] ^= 1
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

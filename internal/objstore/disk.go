@@ -27,8 +27,6 @@ type DiskOptions struct {
 	// NoJournal keeps every object in a file of its own: Own returns ErrUnsuitable. Journals of
 	// other processes are read.
 	NoJournal bool
-
-	askedForJournal bool // journal=true in the spec
 }
 
 // Disk is a bucket in a folder: an object is a file named by its key. Safe for concurrent use, also
@@ -158,7 +156,7 @@ func (d *Disk) get(key string, r Range) (Object, error) {
 		return d.getJournal(j, key, r)
 	}
 	o, err := d.getFile(key, r)
-	if errors.Is(err, errNotFolder) {
+	if errors.Is(err, errNotFolder) || errors.Is(err, ErrNotFound) && d.hasJournal(folder) {
 		j, claimErr := d.claimed(folder)
 		if claimErr != nil {
 			return Object{}, d.journalVerdict(claimErr)
@@ -280,10 +278,15 @@ func (d *Disk) Close() error { return d.close() }
 
 // String implements Store.
 func (d *Disk) String() string {
+	name, separator := "file:"+d.dir, "?"
 	if d.options.NoSync {
-		return "file:" + d.dir + "?fsync=false"
+		name += separator + "fsync=false"
+		separator = "&"
 	}
-	return "file:" + d.dir
+	if d.options.NoJournal {
+		name += separator + "journal=false"
+	}
+	return name
 }
 
 // refuse makes the store refuse writes from now on. After a failed fsync the content of the disk is

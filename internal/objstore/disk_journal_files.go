@@ -154,7 +154,7 @@ func (s diskFiles) Open(name string, write bool) (journal.File, error) {
 	if err != nil {
 		return nil, absent(err)
 	}
-	return &journalFile{File: f, disk: s.d, name: name}, nil
+	return &journalFile{File: f, disk: s.d, name: name, write: write}, nil
 }
 
 // Append implements journal.System.
@@ -181,8 +181,9 @@ func absent(err error) error {
 // journalFile is an open journal file.
 type journalFile struct {
 	*os.File
-	disk *Disk
-	name string
+	disk  *Disk
+	name  string
+	write bool
 }
 
 // WriteAt implements journal.File.
@@ -209,12 +210,25 @@ func (f *journalFile) WriteAt(parts [][]byte, at int64) error {
 	}
 }
 
-// Sync implements journal.File.
+// Sync implements journal.File. It fails if the file was removed, because what the caller has appended
+// then ends with the process: no journal removes a file that its owner writes.
 func (f *journalFile) Sync() error {
-	if f.disk.options.NoSync {
+	if !f.disk.options.NoSync {
+		if err := f.disk.calls.dataSync(int(f.Fd())); err != nil {
+			return err
+		}
+	}
+	if !f.write {
 		return nil
 	}
-	return f.disk.calls.dataSync(int(f.Fd()))
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
+		return err
+	}
+	if stat.Nlink == 0 {
+		return errors.New("the file was removed")
+	}
+	return nil
 }
 
 // Size implements journal.File.

@@ -102,9 +102,6 @@ func isPath(s string) bool {
 	return s == "." || s == ".." || strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../")
 }
 
-// journalByDefault: without it, a folder has a journal only with journal=true.
-const journalByDefault = false
-
 func parseDisk(dir string, p parameters) (Spec, error) {
 	if dir == "" {
 		return Spec{}, errors.New("folder name is empty")
@@ -113,9 +110,8 @@ func parseDisk(dir string, p parameters) (Spec, error) {
 		return Spec{}, errors.New("sse and kms-key: only of s3:// buckets; put a folder on an encrypted file system")
 	}
 	sync, syncErr := p.flag("fsync", true)
-	asked := p["journal"] == "true"
 	journal, journalErr := p.flag("journal", true)
-	o := DiskOptions{NoSync: !sync, NoJournal: !journal, askedForJournal: asked}
+	o := DiskOptions{NoSync: !sync, NoJournal: !journal}
 	return Spec{Kind: KindDisk, Dir: dir, Disk: o}, errors.Join(syncErr, journalErr)
 }
 
@@ -140,7 +136,6 @@ func (s Spec) Open(ctx context.Context, o Options) (Store, error) {
 		return NewMemory(), nil
 	case KindDisk:
 		s.Disk.Existing = o.Existing
-		s.Disk.NoJournal = s.Disk.NoJournal || !journalByDefault && !s.Disk.askedForJournal
 		return asStore(OpenDisk(s.Dir, s.Disk))
 	case KindS3:
 		s.S3.AccessKey, s.S3.SecretKey, s.S3.SessionToken = o.AccessKey, o.SecretKey, o.SessionToken

@@ -49,6 +49,19 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
+func TestDiskName(t *testing.T) {
+	dir := t.TempDir()
+	for _, parameters := range []string{"", "?fsync=false", "?journal=false", "?fsync=false&journal=false"} {
+		s, err := objstore.Open(t.Context(), dir+parameters, objstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.String(); got != "file:"+dir+parameters {
+			t.Errorf("%q: name %s", parameters, got)
+		}
+	}
+}
+
 func TestInvalidSpecs(t *testing.T) {
 	for spec, want := range map[string]string{
 		"":                              "want",
