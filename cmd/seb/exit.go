@@ -66,9 +66,9 @@ func exitCode(err error) int {
 		return exitFenced
 	case errors.Is(err, objstore.ErrBroken), errors.As(err, &check) && errors.Is(err, objstore.ErrNoVerdict):
 		return exitError // a restart may succeed
-	case errors.As(err, &check), errors.Is(err, objstore.ErrRefused):
+	case errors.As(err, &check), errors.Is(err, objstore.ErrRefused) && !errors.Is(err, objstore.ErrDamaged):
 		return exitStore
-	case errors.Is(err, core.ErrForeignBucket), errors.Is(err, broker.ErrCorrupt), errors.Is(err, record.ErrCorrupt), errors.Is(err, client.ErrCorrupt):
+	case errors.Is(err, objstore.ErrDamaged), errors.Is(err, core.ErrForeignBucket), errors.Is(err, broker.ErrCorrupt), errors.Is(err, record.ErrCorrupt), errors.Is(err, client.ErrCorrupt):
 		return exitCorrupt
 	case errors.Is(err, client.ErrOutcomeUnknown), errors.Is(err, broker.ErrOutcomeUnknown):
 		return exitUnknown

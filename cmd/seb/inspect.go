@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -35,7 +36,10 @@ func newInspect() *cobra.Command {
 		Short: "Show and verify an object",
 		Long: `Shows any object of a bucket, or a file in the original program's format: commit objects, packs, snapshots, the cluster
 object, .record_batch and .offsets files. It looks for a file first, then for a key in --bucket (default: the local broker's
-bucket). It verifies every checksum; damage is an error.`,
+bucket). It verifies every checksum; damage is an error.
+
+A bucket in a folder keeps the commit objects of an epoch in journal files. Of such a file it shows each batch and the names,
+offsets and sizes of the objects in it, with --records also their content. It also shows what the other files of a journal are.`,
 		Example: "  seb inspect s0000/wal/0000000001-.../00000000000000000000 --records\n  seb inspect 000000000000.record_batch",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
@@ -52,15 +56,42 @@ func (i *inspectFlags) run(cmd *cobra.Command, name string) error {
 	if err := config.FromEnv(cmd.Flags(), os.LookupEnv); err != nil {
 		return usageError{err}
 	}
+	d := dump{w: cmd.OutOrStdout(), records: i.records, bytes: i.bytes}
+	if file := i.journalFile(name); file != "" {
+		if err := d.journal(file); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
 	b, err := i.read(cmd.Context(), name)
 	if err != nil {
 		return err
 	}
-	d := dump{w: cmd.OutOrStdout(), records: i.records, bytes: i.bytes}
 	if err := d.object(name, b); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// journalFile returns the path of a file of a journal, which is given as a path or by its name in the
+// bucket, and "" if name is none.
+func (i *inspectFlags) journalFile(name string) string {
+	bucket := i.bucket
+	if bucket == "" {
+		if isJournal(name) {
+			return name
+		}
+		if _, err := os.Stat(name); err == nil {
+			return ""
+		}
+		bucket, _ = config.DefaultBucket(i.dataDir) // read returns the error
+	}
+	if spec, err := objstore.ParseSpec(bucket); err == nil && spec.Kind == objstore.KindDisk {
+		if file := filepath.Join(spec.Dir, name); isJournal(file) {
+			return file
+		}
+	}
+	return ""
 }
 
 // read returns all bytes of the object.

@@ -199,6 +199,8 @@ func (r *Reader) get(ctx context.Context, p *Piece, pos, n int64) (io.ReadCloser
 		return obj.Body, nil
 	case errors.Is(err, objstore.ErrNotFound):
 		return nil, errMissing
+	case errors.Is(err, objstore.ErrDamaged):
+		return nil, damaged("%w", err)
 	case errors.Is(err, objstore.ErrRefused):
 		if size, ok := r.sizeOf(ctx, p.Key); ok && size < from+n {
 			return nil, damaged("object has %d bytes, its range ends at byte %d", size, from+n)

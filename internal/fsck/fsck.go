@@ -235,6 +235,9 @@ func (c *checker) run(ctx context.Context) error {
 		return err
 	}
 	c.settle()
+	if err := c.checkFiles(ctx); err != nil {
+		return err
+	}
 	if err := c.checkSeals(ctx); err != nil {
 		return err
 	}

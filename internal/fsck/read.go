@@ -67,7 +67,7 @@ func (c *checker) readSlot(ctx context.Context, key string) *object {
 }
 
 func (c *checker) readOnce(ctx context.Context, o *object) error {
-	got, err := c.o.Store.Get(ctx, o.key, objstore.Whole)
+	got, err := c.get(ctx, o.key, objstore.Whole)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (c *checker) readHead(ctx context.Context, key string) (h record.Head, miss
 // readUpTo reads at most limit bytes from the beginning of an object. size is the size of the whole
 // object, or -1 if the store does not report it.
 func (c *checker) readUpTo(ctx context.Context, key string, limit int64) (b []byte, size int64, err error) {
-	got, err := c.o.Store.Get(ctx, key, objstore.Range{Length: limit})
+	got, err := c.get(ctx, key, objstore.Range{Length: limit})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -173,6 +173,15 @@ func (c *checker) readUpTo(ctx context.Context, key string, limit int64) (b []by
 		return nil, 0, fmt.Errorf("read %s: %w", key, err)
 	}
 	return b, got.Size, nil
+}
+
+// get is Get of the store. An object that may be in a damaged part of the bucket is corrupt.
+func (c *checker) get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	o, err := c.o.Store.Get(ctx, key, r)
+	if errors.Is(err, objstore.ErrDamaged) {
+		err = fmt.Errorf("%w: %w", record.ErrCorrupt, err)
+	}
+	return o, err
 }
 
 // list calls f with every object whose key begins with prefix and sorts behind after, until f

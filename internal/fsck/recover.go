@@ -320,10 +320,29 @@ func (r *recovery) unknown() (n int64) {
 	return n + int64(r.damaged)
 }
 
+// blockBytes is the alignment in journals. Small objects share a block, and together hold less than
+// one object can.
+const blockBytes = 4096
+
+// unreadable is the number of blocks in damaged parts of journals. No name of an object there is known.
+func (r *recovery) unreadable(ctx context.Context) (blocks int64, err error) {
+	damages, err := r.damages(ctx, core.WALPrefix(r.o.Shard))
+	for _, d := range damages {
+		if d.Lost {
+			blocks += (d.Bytes + blockBytes - 1) / blockBytes
+		}
+	}
+	return min(blocks, unknownMax), err
+}
+
 // seal puts the recovery SEAL.
 func (r *recovery) seal(ctx context.Context) error {
 	loss := &state.Loss{LastEpoch: r.lastEpoch}
-	unknown := r.unknown()
+	unreadable, err := r.unreadable(ctx)
+	if err != nil {
+		return err
+	}
+	unknown := r.unknown() + unreadable
 	for _, t := range r.st.Topics() {
 		for i, p := range t.Partitions.All() {
 			next := max(p.Next, r.next[partition{t.ID, uint32(i)}])

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
+	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -76,6 +79,45 @@ func sealOf(h *record.Head, next state.Epoch) bool {
 
 func (c *checker) isSuspect(key string) bool {
 	return slices.ContainsFunc(c.suspects, func(s suspect) bool { return s.key == key })
+}
+
+// checkFiles reports the damaged parts of files that hold several objects. A damaged part whose loss
+// a recovery has accepted is only a note.
+func (c *checker) checkFiles(ctx context.Context) error {
+	damages, err := c.damages(ctx, core.WALPrefix(c.o.Shard))
+	for _, d := range damages {
+		recovered := false
+		if d.Lost {
+			err := c.list(ctx, d.Folder+"/", "", func(e objstore.Entry) bool {
+				recovered = recovered || strings.HasSuffix(e.Key, state.RecoverySuffix)
+				return !recovered
+			})
+			if err != nil {
+				return err
+			}
+		}
+		f := Finding{Severity: Damage, Kind: "damaged journal", Key: d.Folder, Text: d.Err.Error()}
+		switch {
+		case recovered:
+			f.Severity, f.Text = Note, f.Text+"; a recovery has accepted the loss"
+		case !d.Lost:
+			f.Text += "; every object of the journal can be read"
+		}
+		c.found(f)
+	}
+	return err
+}
+
+func (c *checker) damages(ctx context.Context, prefix string) (found []objstore.Damage, err error) {
+	store, ok := objstore.As[objstore.DamageFinder](c.o.Store)
+	if !ok {
+		return nil, nil
+	}
+	err = objstore.Retry(ctx, retryPause, func() error {
+		found, err = store.Damage(ctx, prefix)
+		return err
+	})
+	return found, err
 }
 
 // checkOffsets verifies that the ranges of each partition are contiguous from its start to its end.

@@ -167,6 +167,9 @@ func (l *Log) head(ctx context.Context, key string) (*record.Head, error) {
 		if errors.Is(err, objstore.ErrNotFound) {
 			return nil, nil
 		}
+		if errors.Is(err, objstore.ErrDamaged) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

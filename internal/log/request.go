@@ -183,7 +183,8 @@ func get(ctx context.Context, store objstore.Store, key string, n int64) (b []by
 }
 
 // readOutcome maps the error of a GET or LIST. Only ErrNotFound means that an object is missing
-// (rule R3).
+// (rule R3). A name that may be in a damaged part of the bucket is an unreadable object (rule R9): a
+// retry would not end that.
 func readOutcome(err error) core.Outcome {
 	switch {
 	case err == nil:
@@ -192,6 +193,8 @@ func readOutcome(err error) core.Outcome {
 		return core.OutcomeNoVerdict
 	case errors.Is(err, objstore.ErrNotFound):
 		return core.OutcomeNotFound
+	case errors.Is(err, objstore.ErrDamaged):
+		return core.OutcomeCorrupt
 	case errors.Is(err, objstore.ErrRefused):
 		return core.OutcomeRefused
 	case errors.Is(err, record.ErrCorrupt):
@@ -208,8 +211,8 @@ func (l *Log) recordHealth(ctx context.Context, op, key string, err error) {
 	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 		return // the log canceled it
 	}
-	if errors.Is(err, objstore.ErrExists) || errors.Is(err, objstore.ErrNotFound) {
-		err = nil // a normal answer
+	if errors.Is(err, objstore.ErrExists) || errors.Is(err, objstore.ErrNotFound) || errors.Is(err, objstore.ErrDamaged) {
+		err = nil // an answer of a store that works
 	}
 	if !l.health.note(err) {
 		return

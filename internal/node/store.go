@@ -109,8 +109,8 @@ func (g *checkedStore) open(refused error) { g.once.Do(func() { g.begin <- refus
 // Get fails the check if the store refuses the read.
 func (g *checkedStore) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	o, err := g.Store.Get(ctx, key, r)
-	// a refusal beyond an object's end is no error of the store
-	if errors.Is(err, objstore.ErrRefused) && r.Offset == 0 {
+	// a refusal beyond an object's end is no error of the store, and damage stops the log by itself
+	if errors.Is(err, objstore.ErrRefused) && r.Offset == 0 && !errors.Is(err, objstore.ErrDamaged) {
 		g.open(err)
 	}
 	return o, err

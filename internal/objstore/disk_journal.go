@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -306,7 +307,15 @@ func (w *diskWalk) late(folder, prefix, after string) (map[string]int64, error) 
 	return sizes, nil
 }
 
-// isClaim reports whether a regular file of size bytes is the claim of a folder and not an object.
+// hasJournal reports whether a folder has journal files. It has them without a claim if the claim was
+// lost.
+func (d *Disk) hasJournal(folder string) bool {
+	exists, err := diskFiles{d}.Exists(journal.Files(folder))
+	return exists && err == nil
+}
+
+// isClaim reports whether a regular file of size bytes is the claim of a folder and not an object. A
+// damaged claim is one if the folder has journal files.
 func (d *Disk) isClaim(name string, size int64) bool {
 	if size != journal.ClaimBytes {
 		return false
@@ -316,5 +325,48 @@ func (d *Disk) isClaim(name string, size int64) bool {
 		return false
 	}
 	_, ok := journal.DecodeClaim(content)
-	return ok
+	return ok || d.hasJournal(name)
+}
+
+// Damage implements DamageFinder.
+func (d *Disk) Damage(ctx context.Context, prefix string) ([]Damage, error) {
+	var all []Damage
+	err := fs.WalkDir(d.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case missing(err):
+			return fs.SkipDir // removed meanwhile
+		case err != nil:
+			return writeVerdict(err)
+		case ctx.Err() != nil:
+			return alive(ctx, "walk")
+		case !e.IsDir() || name == ".":
+			return nil
+		}
+		folder, is := strings.CutSuffix(name, journal.Files(""))
+		if is && strings.HasPrefix(folder+"/", prefix) {
+			found, err := d.damageOf(folder)
+			all = append(all, found...)
+			if err != nil {
+				return err
+			}
+		}
+		if strings.Contains(path.Base(name), "+") || !hasPrefixEitherWay(name+"/", prefix) {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return all, err
+}
+
+func (d *Disk) damageOf(folder string) ([]Damage, error) {
+	j, err := d.claimed(folder)
+	if err != nil || j == nil { // nil: removed meanwhile
+		return nil, d.journalVerdict(err)
+	}
+	found, err := j.Check()
+	damages := make([]Damage, 0, len(found))
+	for _, f := range found {
+		damages = append(damages, Damage{Folder: folder, Lost: f.Loses(), Bytes: f.Bytes, Err: f})
+	}
+	return damages, d.journalVerdict(err)
 }

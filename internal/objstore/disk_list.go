@@ -52,15 +52,15 @@ func (w *diskWalk) folder(dir string) error {
 		return w.journal(j, dir)
 	}
 	f, err := w.disk.root.Open(dir)
-	if missing(err) {
+	if missing(err) && !w.disk.hasJournal(dir) {
 		return nil
 	}
-	if err != nil {
-		return writeVerdict(err)
+	var found []fs.DirEntry
+	if err == nil {
+		defer f.Close()
+		found, err = f.ReadDir(-1)
 	}
-	defer f.Close()
-	found, err := f.ReadDir(-1)
-	if errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, unix.ENOTDIR) || missing(err) && w.disk.hasJournal(dir) {
 		j, err := w.disk.claimed(dir)
 		if err != nil || j == nil {
 			return w.disk.journalVerdict(err)
@@ -101,13 +101,14 @@ func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
 	children := make([]child, 0, len(found))
 	claims := claims(found)
 	for _, e := range found {
-		key := path.Join(dir, e.Name())
-		if !ValidKey(key) {
+		name, journaled := strings.CutSuffix(e.Name(), journal.Files(""))
+		key := path.Join(dir, name)
+		if !ValidKey(key) || !journaled && claims[name] {
 			continue
 		}
 		after := w.options.After
 		switch {
-		case e.IsDir() || claims[e.Name()]:
+		case e.IsDir():
 			key += "/"
 			if hasPrefixEitherWay(key, w.options.Prefix) && (key > after || strings.HasPrefix(after, key)) {
 				children = append(children, child{key, e})
@@ -120,8 +121,8 @@ func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
 	return children
 }
 
-// claims returns the names of files that claim a folder, by the folders next to them. A claim
-// without such a folder has an empty journal.
+// claims returns the names of the folders that have journal files. The file of such a name is the
+// claim, which may be damaged. A claim without journal files has an empty journal.
 func claims(found []fs.DirEntry) map[string]bool {
 	var names map[string]bool
 	for _, e := range found {

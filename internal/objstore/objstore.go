@@ -171,6 +171,21 @@ type Journaler interface {
 	Own(ctx context.Context, folder string) error
 }
 
+// Damage is a part of a file with several objects that cannot be read.
+type Damage struct {
+	Folder string // of the objects
+	Lost   bool   // objects may be in the part; otherwise all of them can be read without it
+	Bytes  int64  // that cannot be read, if Lost
+	Err    error  // names the file and the part
+}
+
+// DamageFinder is implemented by stores that keep several objects in a file (disk).
+type DamageFinder interface {
+	// Damage finds the unreadable parts of the files that hold objects below a prefix. The content
+	// of the objects is not read. Errors: ErrNoVerdict, ErrRefused.
+	Damage(ctx context.Context, prefix string) ([]Damage, error)
+}
+
 // Clocked is implemented by stores that report their time (S3: the Date header of responses).
 type Clocked interface {
 	// ClockSkew is local time minus the store's, by the newest response; ok is false before the

@@ -174,7 +174,7 @@ func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces 
 			n++
 		}
 		if err := m.copySpan(ctx, f, key, pieces[:n], end); err != nil {
-			if errors.Is(err, objstore.ErrNotFound) || errors.Is(err, io.EOF) {
+			if errors.Is(err, objstore.ErrNotFound) || errors.Is(err, objstore.ErrDamaged) || errors.Is(err, io.EOF) {
 				for _, p := range pieces[:n] { // missing or truncated: a retry will not help
 					m.bad[p.r.Source()] = struct{}{}
 				}

@@ -219,8 +219,12 @@ func DecodeClaim(b []byte) (run Run, ok bool) {
 	if !ok {
 		return run, false
 	}
-	n, err := hex.Decode(run[:], []byte(fields[0][:min(len(fields[0]), 2*len(run))]))
-	return run, err == nil && n == len(run) && len(fields[0]) == 2*len(run)
+	return run, run.parse(fields[0])
+}
+
+func (r *Run) parse(s string) bool {
+	n, err := hex.Decode(r[:], []byte(s[:min(len(s), 2*len(r))]))
+	return err == nil && n == len(r) && len(s) == 2*len(r)
 }
 
 func encodeEnd(run Run, end Position) []byte {

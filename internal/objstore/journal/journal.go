@@ -57,7 +57,8 @@ type Journal struct {
 	order  order    // of names
 	pos    Position // where the next batch is read or written
 	end    *Position
-	damage []Position
+	damage []Damage
+	looked bool   // everything behind pos was searched once, without an end; guarded by scanning
 	own    *owner // nil unless this process owns the journal and it has not ended or failed
 	over   error  // ErrOver: why the journal of this process failed
 
@@ -131,8 +132,13 @@ func (j *Journal) goneName(number uint64) string { return j.fileName(number) + "
 
 // Open returns the journal of a folder that another process, or an earlier one, has claimed. The
 // error for a folder without a claim is ErrNoClaim.
+//
+// A damaged or missing claim is damage that loses nothing if a batch names the run.
 func Open(sys System, folder string) (*Journal, error) {
 	run, err := readClaim(sys, folder)
+	if bad, is := errors.AsType[claimError](err); is {
+		return openUnclaimed(sys, folder, bad)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -155,17 +161,22 @@ func (l ioLock) Unlock() { <-l }
 
 func readClaim(sys System, folder string) (Run, error) {
 	content, err := sys.ReadFile(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Run{}, ErrNoClaim
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Run{}, fmt.Errorf("read claim %s: %w", folder, err)
 	}
-	run, ok := DecodeClaim(content)
-	if !ok {
-		return Run{}, ErrNoClaim
+	if run, ok := DecodeClaim(content); ok {
+		return run, nil
 	}
-	return run, nil
+	// A claim is durable before the folder of its files exists.
+	switch exists, existsErr := sys.Exists(Files(folder)); {
+	case existsErr != nil:
+		return Run{}, fmt.Errorf("look for %s: %w", Files(folder), existsErr)
+	case !exists:
+		return Run{}, ErrNoClaim
+	case err != nil:
+		return Run{}, claimError("the file is missing")
+	}
+	return Run{}, claimError("its content is invalid")
 }
 
 // Find returns where an object is. The owner answers from memory. Every other process first reads
@@ -230,8 +241,10 @@ func (j *Journal) findForeign(key string) (object, bool, error) {
 func (j *Journal) absent() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.damage) > 0 {
-		return fmt.Errorf("%w: %s: %s, and the object may be there", ErrDamaged, Files(j.folder), j.damage[0])
+	for _, d := range j.damage {
+		if d.Loses() {
+			return fmt.Errorf("%w: %w, and the object may be there", ErrDamaged, d)
+		}
 	}
 	return ErrNotFound
 }
@@ -282,13 +295,6 @@ func (j *Journal) Ended() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.end != nil
-}
-
-// Damage returns the positions at which the journal cannot be read.
-func (j *Journal) Damage() []Position {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Clone(j.damage)
 }
 
 // fileNumber parses the name of a journal file.

@@ -36,6 +36,14 @@ func (j *Journal) refresh() error {
 	if err := r.tail(); err != nil {
 		return err
 	}
+	// Damage is older than this process, because both read what the owner writes through one page
+	// cache. So the first look finds it.
+	if !j.looked {
+		if err := r.resync(); err != nil {
+			return err
+		}
+		j.looked = true
+	}
 	if len(r.found) == 0 {
 		return nil
 	}
@@ -111,10 +119,27 @@ func (j *Journal) endScanning() error {
 		}
 		return j.endAt(r, r.pos)
 	}
+	if errors.Is(err, ErrDamaged) {
+		return j.endUnnamed(r, err)
+	}
 	if err != nil {
 		return err
 	}
 	return j.finish(r, end)
+}
+
+// endUnnamed ends a journal whose end was named and cannot be read, behind its last batch. Nothing
+// before the end is lost by that. A batch behind the end holds only names that were never answered,
+// and the files that were put after the end replace them.
+func (j *Journal) endUnnamed(r *reader, why error) error {
+	if err := r.tail(); err != nil {
+		return err
+	}
+	if err := r.resync(); err != nil {
+		return err
+	}
+	r.damage = append(r.damage, Damage{File: j.endName(), What: "end", Why: why.Error()})
+	return j.readTo(r, r.pos)
 }
 
 // nameEnd ends the own journal behind its last synced batch. The caller holds the flush.
@@ -146,13 +171,21 @@ func (j *Journal) readEnd() (Position, error) {
 	}
 	end, ok := decodeEnd(content, j.run)
 	if !ok {
-		return Position{}, fmt.Errorf("%w: %s is not the end of run %s", ErrDamaged, j.endName(), j.run)
+		return Position{}, fmt.Errorf("%w: not the end of run %s", ErrDamaged, j.run)
 	}
 	return end, nil
 }
 
-// finish makes the index what lies before the end; r is nil for the owner, which knows its batches.
+// finish makes the index what lies before the end, and removes the files behind it.
 func (j *Journal) finish(r *reader, end Position) error {
+	if err := j.readTo(r, end); err != nil {
+		return err
+	}
+	return j.removeBehind(end)
+}
+
+// readTo makes the index what lies before the end; r is nil for the owner, which knows its batches.
+func (j *Journal) readTo(r *reader, end Position) error {
 	if r != nil {
 		r.found = slices.DeleteFunc(r.found, func(b *batch) bool { return !b.at.Before(end) })
 		if err := r.until(end); err != nil {
@@ -173,7 +206,7 @@ func (j *Journal) finish(r *reader, end Position) error {
 	}
 	j.pos, j.end = end, &end
 	j.mu.Unlock()
-	return j.removeBehind(end)
+	return nil
 }
 
 // leaveLocked notes that nothing is appended to any file. The index has every object before the end.
@@ -189,7 +222,7 @@ type reader struct {
 	j      *Journal
 	pos    Position
 	found  []*batch
-	damage []Position
+	damage []Damage
 
 	file    File // of pos.File; nil if it is not open
 	size    int64
@@ -399,12 +432,22 @@ func (r *reader) resync() error {
 	for {
 		at := r.pos
 		found, err := r.search(nil)
+		behind := r.pos
+		r.close()
+		r.pos = at
 		if err != nil || !found {
-			r.close()
-			r.pos = at
 			return err
 		}
-		r.damage = append(r.damage, at)
+		// A running owner may have written both batches after the last look.
+		if err := r.tail(); err != nil {
+			return err
+		}
+		if at.Before(r.pos) {
+			continue
+		}
+		r.close()
+		r.pos = behind
+		r.damaged(at, behind)
 		if err := r.tail(); err != nil {
 			return err
 		}
@@ -414,7 +457,6 @@ func (r *reader) resync() error {
 // until reads to a known end. Every place before it that holds no valid batch is damaged.
 func (r *reader) until(end Position) error {
 	for r.pos.Before(end) {
-		at := r.pos
 		b, err := r.step()
 		if err != nil {
 			return err
@@ -423,13 +465,19 @@ func (r *reader) until(end Position) error {
 			r.found = append(r.found, b)
 			continue
 		}
+		at := r.pos
 		if r.file == nil || !r.pos.Before(end) {
 			break // the files up to the end were deleted
 		}
-		r.damage = append(r.damage, at)
-		if found, err := r.search(&end); err != nil || !found {
+		found, err := r.search(&end)
+		if err != nil {
+			return err
+		}
+		if !found {
+			r.damaged(at, end)
 			break
 		}
+		r.damaged(at, r.pos)
 	}
 	r.close()
 	r.pos = end

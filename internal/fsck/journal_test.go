@@ -1,0 +1,318 @@
+package fsck_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+const values = 10
+
+// journaled is a bucket in a folder whose epoch 1 has a journal. It holds the records 0 to 9 of
+// partition a/0, each in an object of its own.
+type journaled struct {
+	t   *testing.T
+	dir string
+}
+
+// newJournaled makes the bucket. Its broker was closed, or killed.
+func newJournaled(t *testing.T, closed bool) *journaled {
+	j := &journaled{t, t.TempDir()}
+	store := j.open()
+	b := open(t, options(store, 1000))
+	if !b.Status().Journaled {
+		t.Skip("no journals on this file system")
+	}
+	create(t, b, "a", 1)
+	for i := range values {
+		produce(t, b, "a", 0, fmt.Sprintf("value-%d", i))
+	}
+	if !closed { // what a killed process leaves is what a running one has
+		killed := t.TempDir()
+		if err := os.CopyFS(killed, os.DirFS(j.dir)); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { j.dir = killed }()
+	}
+	closeBroker(t, b)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// open opens the bucket like a new process.
+func (j *journaled) open() *objstore.Disk {
+	j.t.Helper()
+	s, err := objstore.OpenDisk(j.dir, objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	j.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// file is the path of a file of epoch 1, such as "+journal/00000001".
+func (j *journaled) file(name string) string {
+	j.t.Helper()
+	found, err := filepath.Glob(filepath.Join(j.dir, "s0000", "wal", "0000000001-????????????????????????????????"+name))
+	if err != nil || len(found) != 1 {
+		j.t.Fatalf("%q: %v, %v", name, found, err)
+	}
+	return found[0]
+}
+
+func (j *journaled) flip(name string, at func(content []byte) int) {
+	j.t.Helper()
+	content, err := os.ReadFile(j.file(name))
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	content[at(content)] ^= 1
+	if err := os.WriteFile(j.file(name), content, 0o600); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+func body(i int) func([]byte) int {
+	return func(b []byte) int { return bytes.Index(b, fmt.Appendf(nil, "value-%d", i)) }
+}
+
+// head is in the head of the batch with a record.
+func head(i int) func([]byte) int { return func(b []byte) int { return body(i)(b)&^4095 + 50 } }
+
+func at(n int) func([]byte) int { return func([]byte) int { return n } }
+
+// reads starts a broker and compares the records that it serves.
+func (j *journaled) reads(want ...int) {
+	j.t.Helper()
+	s := j.open()
+	b := open(j.t, options(s, 1000))
+	got := readAll(j.t, b)
+	var wrong []string
+	for _, i := range want {
+		if got.values[fmt.Sprintf("a/0@%d", i)] != fmt.Sprintf("value-%d", i) {
+			wrong = append(wrong, fmt.Sprint(i))
+		}
+	}
+	if len(wrong) > 0 || len(got.values) != len(want) {
+		j.t.Errorf("serves %v, want %v: %v", got.values, want, got.errs)
+	}
+	closeBroker(j.t, b)
+	if err := s.Close(); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+// finds runs a check and compares the damage with the words that each finding must hold.
+func (j *journaled) finds(want ...string) {
+	j.t.Helper()
+	_, found, err := check(j.t, fsck.Options{Store: j.open()})
+	var got []string
+	for _, f := range found {
+		if f.Severity == fsck.Damage {
+			got = append(got, fmt.Sprintf("%s %s: %s", f.Kind, f.Key, f.Text))
+		}
+	}
+	ok := err == nil && len(got) == len(want)
+	for i := range min(len(got), len(want)) {
+		ok = ok && strings.Contains(got[i], want[i])
+	}
+	if !ok {
+		j.t.Errorf("fsck finds %q, %v; want %q", got, err, want)
+	}
+}
+
+// refuses starts a broker, which must name the damage, and returns the error.
+func (j *journaled) refuses(words string) *core.LostError {
+	j.t.Helper()
+	for _, readOnly := range []bool{true, false} {
+		o := options(j.open(), 1000)
+		o.Core.ReadOnly = readOnly
+		b, err := broker.Open(j.t.Context(), o)
+		if err == nil {
+			kill(b)
+		}
+		lost, is := errors.AsType[*core.LostError](err)
+		if !is || !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), words) {
+			j.t.Fatalf("read-only %v: %v, want words %q", readOnly, err, words)
+		}
+		if !readOnly {
+			return lost
+		}
+	}
+	return nil
+}
+
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
+}
+
+// TestDamagedJournals damages each part of a journal under a log. Either the broker serves every
+// acknowledged record, or it names the file and the offset and a recovery continues.
+func TestDamagedJournals(t *testing.T) {
+	t.Parallel()
+	for _, closed := range []bool{true, false} {
+		name := map[bool]string{true: "closed", false: "killed"}[closed]
+		lose := func(name string, from int, successor bool) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				j := newJournaled(t, closed)
+				if successor { // a later epoch, with a record that belongs to the lost branch
+					s := j.open()
+					b := open(t, options(s, 1000))
+					produce(t, b, "a", 0, "later")
+					closeBroker(t, b)
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				j.flip("+journal/00000001", head(from))
+				lost := j.refuses("+journal/00000001: 4096 bytes at offset ")
+				damages := []string{"corrupt object s0000/wal/0000000001-", "damaged journal s0000/wal/0000000001-"}
+				if successor {
+					damages = append([]string{"lost epoch s0000/wal/0000000002-"}, damages...)
+				}
+				j.finds(damages...)
+				r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &lost.Pos})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(r.Lost) != 1 || r.Lost[0].From != int64(from) || r.Lost[0].To < values+(1<<24) {
+					t.Errorf("recovered %+v", r)
+				}
+				j.reads(upTo(from)...)
+				j.finds()
+				if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &lost.Pos}); !errors.Is(err, fsck.ErrNothingLost) {
+					t.Errorf("a second recovery: %v", err)
+				}
+			})
+		}
+		lose("a head/"+name, 5, false)
+		lose("a head below a later epoch/"+name, 5, true)
+		if closed {
+			lose("the last head with an end", values-1, false)
+		} else {
+			t.Run("the last head without an end", func(t *testing.T) { // it looks like a torn write
+				j := newJournaled(t, closed)
+				j.flip("+journal/00000001", head(values-1))
+				j.reads(upTo(values - 1)...)
+			})
+		}
+		t.Run("a body/"+name, func(t *testing.T) {
+			j := newJournaled(t, closed)
+			j.flip("+journal/00000001", body(5))
+			j.finds("corrupt batches s0000/wal/0000000001-")
+			b := open(t, options(j.open(), 1000))
+			defer kill(b)
+			if got := readAll(t, b); !errors.Is(got.errs["a/0"], broker.ErrCorrupt) || len(got.values) != 5 {
+				t.Errorf("%v", got)
+			}
+		})
+		t.Run("the claim/"+name, func(t *testing.T) {
+			j := newJournaled(t, closed)
+			j.flip("", at(20))
+			j.finds("claim is damaged: its content is invalid; every object of the journal can be read")
+			j.reads(upTo(values)...)
+		})
+		if closed {
+			t.Run("the end", func(t *testing.T) {
+				j := newJournaled(t, closed)
+				j.flip("+late/+end", at(60))
+				j.finds("+late/+end: end is damaged")
+				j.reads(upTo(values)...)
+			})
+		}
+	}
+}
+
+// TestObjectOfADamagedJournalIsRestored puts an object from a backup under its name into the folder of
+// the late objects. Nothing is lost then. In the newest epoch the end of the log is still unknown, so a
+// recovery ends the epoch there.
+func TestObjectOfADamagedJournalIsRestored(t *testing.T) {
+	t.Parallel()
+	for _, successor := range []bool{true, false} {
+		j := newJournaled(t, true)
+		s := j.open()
+		all := withData(t, s)
+		key := all[len(all)-5]
+		object := read(t, s, key)
+		want := upTo(values)
+		if successor {
+			b := open(t, options(s, 1000))
+			produce(t, b, "a", 0, fmt.Sprintf("value-%d", values))
+			closeBroker(t, b)
+			want = upTo(values + 1)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		j.flip("+journal/00000001", head(5))
+		j.refuses("offset")
+		if err := os.WriteFile(filepath.Join(j.file("+late"), filepath.Base(key)), object, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !successor {
+			end := j.refuses("offset")
+			if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &end.Pos}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j.reads(want...)
+	}
+}
+
+// TestCopiesOfJournaledBuckets makes backups and moves a log whose bucket has journals: of a broker
+// that was closed, that was killed, that runs, and that another broker has taken over from.
+func TestCopiesOfJournaledBuckets(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"closed", "killed", "running", "taken over"} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			j := newJournaled(t, state != "killed")
+			want := upTo(values)
+			switch state {
+			case "running":
+				b := open(t, options(j.open(), 1000))
+				produce(t, b, "a", 0, "value-10")
+				want = upTo(values + 1)
+			case "taken over": // the first process stays suspended
+				produce(t, open(t, options(j.open(), 1000)), "a", 0, "value-10")
+				produce(t, open(t, options(j.open(), 1000)), "a", 0, "value-11")
+				want = upTo(values + 2)
+			}
+			before := contentOf(t, j.open())
+			to := &journaled{t, t.TempDir()}
+			backup(t, j.open(), to.open(), 0)
+			if after := contentOf(t, j.open()); len(after) != len(before) {
+				t.Errorf("%d objects after the backup, %d before", len(after), len(before))
+			}
+			back := &journaled{t, t.TempDir()}
+			if _, _, err := fsck.Restore(t.Context(), fsck.CopyOptions{From: to.open(), To: back.open()}); err != nil {
+				t.Fatal(err)
+			}
+			back.finds()
+			back.reads(want...)
+			moved := &journaled{t, t.TempDir()}
+			if _, err := fsck.Copy(t.Context(), fsck.CopyOptions{From: j.open(), To: moved.open()}); err != nil {
+				t.Fatal(err)
+			}
+			moved.finds()
+			moved.reads(want...)
+			j.finds()
+		})
+	}
+}

@@ -1,0 +1,275 @@
+package objstore_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/objstore/journal"
+)
+
+// damagedJournal is a bucket with the objects 00 to 09 of 5,000 bytes in a folder with a journal: each
+// of them is a batch of 8,192 bytes, from offset 0 on. Object 03 is deleted.
+type damagedJournal struct {
+	t      *testing.T
+	dir    string
+	folder string
+	ended  bool // the process that wrote it has closed it
+}
+
+func (d *damagedJournal) file(name string) string { return filepath.Join(d.dir, name) }
+
+func (d *damagedJournal) flip(name string, offset int64) {
+	d.t.Helper()
+	b, err := os.ReadFile(d.file(name))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	b[offset] ^= 1
+	if err := os.WriteFile(d.file(name), b, 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func newDamagedJournal(t *testing.T, ended bool) *damagedJournal {
+	d := &damagedJournal{t: t, dir: t.TempDir(), folder: "wal/1-a", ended: ended}
+	store, err := objstore.OpenDisk(d.dir, objstore.DiskOptions{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own(t, store, d.folder)
+	for i := range 10 {
+		mustPut(t, store, d.key(i), d.value(i))
+	}
+	if err := store.Delete(t.Context(), d.key(3)); err != nil {
+		t.Fatal(err)
+	}
+	if ended {
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	// What a killed process leaves is what a running one has.
+	killed := t.TempDir()
+	if err := os.CopyFS(killed, os.DirFS(d.dir)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	d.dir = killed
+	return d
+}
+
+func (d *damagedJournal) key(i int) string   { return fmt.Sprintf("%s/%02d", d.folder, i) }
+func (d *damagedJournal) value(i int) string { return strings.Repeat(fmt.Sprint(i), 5000) }
+
+// TestDamageInJournals damages each part of a journal, ended and not ended, and checks which objects
+// can be read, what the others return, and what is reported. Each case is checked by a process that
+// only reads and by one that ends the journal.
+func TestDamageInJournals(t *testing.T) {
+	first, claim, end := "wal/1-a+journal/00000001", "wal/1-a", "wal/1-a+late/+end"
+	const batch = 8192
+	for name, c := range map[string]struct {
+		spoil    func(d *damagedJournal)
+		lost     []int  // objects that return ErrDamaged
+		wrong    []int  // objects with another content, which their reader must notice
+		absent   []int  // objects that return ErrNotFound
+		back     []int  // deleted objects that exist again
+		reported string // "": nothing
+		whole    bool   // a name that was never put returns ErrNotFound
+		only     string // "ended" or "running"; "" both
+	}{
+		"nothing": {spoil: func(*damagedJournal) {}, whole: true},
+		"a body": {
+			spoil: func(d *damagedJournal) { d.flip(first, 2*batch+1000) }, wrong: []int{2}, whole: true,
+		},
+		"a head": {
+			spoil: func(d *damagedJournal) { d.flip(first, 2*batch+50) }, lost: []int{2},
+			reported: first + ": 8192 bytes at offset 16384 are damaged",
+		},
+		"the magic of a head": {
+			spoil: func(d *damagedJournal) { d.flip(first, 2*batch) }, lost: []int{2},
+			reported: first + ": 8192 bytes at offset 16384 are damaged",
+		},
+		"a table": {
+			spoil: func(d *damagedJournal) { d.flip(first, 2*batch+81) }, lost: []int{2},
+			reported: first + ": 8192 bytes at offset 16384 are damaged",
+		},
+		"two heads": {
+			spoil: func(d *damagedJournal) { d.flip(first, 4*batch); d.flip(first, 5*batch) }, lost: []int{4, 5},
+			reported: first + ": 16384 bytes at offset 32768 are damaged",
+		},
+		"the first head": {
+			spoil: func(d *damagedJournal) { d.flip(first, 0) }, lost: []int{0},
+			reported: first + ": 8192 bytes at offset 0 are damaged",
+		},
+		"the last head, with an end": {
+			spoil: func(d *damagedJournal) { d.flip(first, 9*batch) }, lost: []int{9}, only: "ended",
+			reported: first + ": 8192 bytes at offset 73728 are damaged",
+		},
+		"the last head, without an end": { // the only silent loss: it looks like a torn write
+			spoil: func(d *damagedJournal) { d.flip(first, 9*batch) }, absent: []int{9}, only: "running", whole: true,
+		},
+		"the last body, with an end": {
+			spoil: func(d *damagedJournal) { d.flip(first, 9*batch+1000) }, wrong: []int{9}, only: "ended", whole: true,
+		},
+		"the last body, without an end": {
+			spoil: func(d *damagedJournal) { d.flip(first, 9*batch+1000) }, absent: []int{9}, only: "running", whole: true,
+		},
+		"the file is cut off": {
+			spoil: func(d *damagedJournal) {
+				if err := os.Truncate(d.file(first), 8*batch+100); err != nil {
+					d.t.Fatal(err)
+				}
+			}, lost: []int{8, 9}, only: "ended", reported: first + ": 16384 bytes at offset 65536 are damaged",
+		},
+		"the zeros behind a batch": {spoil: func(d *damagedJournal) { d.flip(first, batch-1) }, whole: true},
+		"unused space":             {spoil: func(d *damagedJournal) { d.flip(first, 20*batch+5000) }, whole: true},
+		"the claim": {
+			spoil: func(d *damagedJournal) { d.flip(claim, 20) }, whole: true, reported: claim + ": claim is damaged: its content is invalid",
+		},
+		"the claim is missing": {
+			spoil: func(d *damagedJournal) {
+				if err := os.Remove(d.file(claim)); err != nil {
+					d.t.Fatal(err)
+				}
+			}, whole: true, reported: claim + ": claim is damaged: the file is missing",
+		},
+		"the claim and the first head": {
+			spoil: func(d *damagedJournal) { d.flip(claim, 20); d.flip(first, 0) }, lost: []int{0},
+			reported: claim + ": claim is damaged: its content is invalid\n" + first + ": 8192 bytes at offset 0 are damaged",
+		},
+		"the end": {
+			spoil: func(d *damagedJournal) { d.flip(end, 60) }, only: "ended", whole: true, reported: end + ": end is damaged: ",
+		},
+		"a tombstone": {
+			spoil: func(d *damagedJournal) { d.flip(first+".gone", 9) }, back: []int{3}, whole: true,
+		},
+	} {
+		for _, state := range []string{"ended", "running"} {
+			if c.only != "" && c.only != state {
+				continue
+			}
+			for _, by := range []string{"a reader", "a writer"} {
+				t.Run(fmt.Sprintf("%s/%s/%s", name, state, by), func(t *testing.T) {
+					d := newDamagedJournal(t, state == "ended")
+					c.spoil(d)
+					s := openDisk(t, d.dir, objstore.DiskOptions{Existing: true, NoSync: true})
+					if by == "a writer" {
+						// A recovery puts a name that does not exist, and a candidate reads first.
+						_, _ = s.Get(t.Context(), d.key(20), objstore.Whole)
+						mustPut(t, s, d.folder+"/20.recovery", "seal")
+						wantGet(t, s, d.folder+"/20.recovery", "seal")
+					}
+					d.check(s, c.lost, c.wrong, c.absent, c.back)
+					if _, err := s.Get(t.Context(), d.key(20), objstore.Whole); errors.Is(err, objstore.ErrDamaged) == c.whole || errors.Is(err, objstore.ErrNotFound) != c.whole {
+						t.Errorf("a name that was never put: %v", err)
+					}
+					if _, err := s.Get(t.Context(), d.folder, objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
+						t.Errorf("the claim as an object: %v", err)
+					}
+					d.reports(s, c.reported)
+				})
+			}
+		}
+	}
+}
+
+// check reads and lists all objects.
+func (d *damagedJournal) check(s *objstore.Disk, lost, wrong, absent, back []int) {
+	t := d.t
+	t.Helper()
+	in := func(i int, list []int) bool { return strings.Contains(fmt.Sprint(list), fmt.Sprint(i)) }
+	var names []string
+	for i := range 10 {
+		o, err := s.Get(t.Context(), d.key(i), objstore.Whole)
+		if err == nil {
+			_ = o.Body.Close()
+			names = append(names, d.key(i))
+		}
+		switch {
+		case in(i, lost):
+			if !errors.Is(err, objstore.ErrDamaged) || !errors.Is(err, objstore.ErrRefused) || !strings.Contains(err.Error(), "+journal/00000001") {
+				t.Errorf("%d: %v", i, err)
+			}
+		case in(i, absent) || i == 3 && !in(i, back):
+			if err == nil || !errors.Is(err, objstore.ErrNotFound) && (lost == nil || !errors.Is(err, objstore.ErrDamaged)) {
+				t.Errorf("%d: %v", i, err)
+			}
+		case err != nil:
+			t.Errorf("%d: %v", i, err)
+		case !in(i, wrong):
+			wantGet(t, s, d.key(i), d.value(i))
+		}
+	}
+	wantKeys(t, s, d.folder+"/0", names...)
+}
+
+// reports checks the damage that a store reports, one line for each part.
+func (d *damagedJournal) reports(s *objstore.Disk, want string) {
+	t := d.t
+	t.Helper()
+	found, err := s.Damage(t.Context(), "wal/")
+	var got []string
+	for _, f := range found {
+		got = append(got, f.Err.Error())
+		if f.Folder != d.folder {
+			t.Errorf("damage of %s: %+v", f.Folder, f)
+		}
+	}
+	if all := strings.Join(got, "\n"); err != nil || !strings.HasPrefix(all, want) || (want == "") != (all == "") || strings.Count(all, "\n") != strings.Count(want, "\n") {
+		t.Errorf("reported %q, %v; want %q", all, err, want)
+	}
+	if other, err := s.Damage(t.Context(), "snap/"); err != nil || len(other) > 0 {
+		t.Errorf("damage of another folder: %v, %v", other, err)
+	}
+}
+
+// TestRemovedBucketIsNoticed: an append to a file without a name would end with the process.
+func TestRemovedBucketIsNoticed(t *testing.T) {
+	for _, o := range []objstore.DiskOptions{{}, {NoSync: true}} {
+		d := openDisk(t, t.TempDir(), o)
+		own(t, d, "wal/1-a")
+		mustPut(t, d, "wal/1-a/0", "x")
+		if err := os.RemoveAll(strings.Split(strings.TrimPrefix(d.String(), "file:"), "?")[0]); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Put(t.Context(), "wal/1-a/1", objstore.NewBody([]byte("y"))); !errors.Is(err, objstore.ErrRefused) || !strings.Contains(err.Error(), "was removed") {
+			t.Errorf("put into a removed bucket: %v", err)
+		}
+		if err := d.BrokenBy(); !errors.Is(err, objstore.ErrBroken) {
+			t.Errorf("the store is not broken: %v", err)
+		}
+	}
+}
+
+// TestDamagedClaimBeforeAnyObject: nothing names the run of the journal, so everything may be lost.
+func TestDamagedClaimBeforeAnyObject(t *testing.T) {
+	dir := t.TempDir()
+	owner := openDisk(t, dir, objstore.DiskOptions{NoSync: true})
+	own(t, owner, "wal/1-a")
+	d := &damagedJournal{t: t, dir: dir, folder: "wal/1-a"}
+	d.flip("wal/1-a", 20)
+	s := openDisk(t, dir, objstore.DiskOptions{Existing: true, NoSync: true})
+	if _, err := s.Get(t.Context(), "wal/1-a/0", objstore.Whole); !errors.Is(err, objstore.ErrDamaged) {
+		t.Error(err)
+	}
+	wantKeys(t, s, "")
+	mustPut(t, s, "wal/1-a/0.recovery", "seal")
+	wantGet(t, s, "wal/1-a/0.recovery", "seal")
+	if err := owner.Put(t.Context(), "wal/1-a/0", objstore.NewBody([]byte("late"))); err == nil {
+		t.Error("the owner stores an object after another process has ended its journal")
+	}
+	found, err := s.Damage(t.Context(), "")
+	if err != nil || len(found) != 2 || found[0].Lost || !found[1].Lost || found[1].Bytes != 4<<20 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	var part journal.Damage
+	if !errors.As(found[1].Err, &part) || part.File != "wal/1-a+journal/00000001" {
+		t.Errorf("%+v", found[1])
+	}
+}

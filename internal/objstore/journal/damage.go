@@ -1,0 +1,118 @@
+package journal
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Damage is a part of a journal that cannot be read. As an error it names the part.
+type Damage struct {
+	Position        // of damaged batches
+	File     string // relative to the root of the bucket
+	Bytes    int64  // of damaged batches, with the zeros between them
+	What     string // "batch", "claim" or "end"
+	Why      string // of a claim or an end
+}
+
+// Loses reports whether objects may be in the part. A claim and an end hold none.
+func (d Damage) Loses() bool { return d.What == "batch" }
+
+func (d Damage) Error() string {
+	if !d.Loses() {
+		return fmt.Sprintf("%s: %s is damaged: %s", d.File, d.What, d.Why)
+	}
+	return fmt.Sprintf("%s: %d bytes at offset %d are damaged", d.File, d.Bytes, d.Offset)
+}
+
+// Damage returns the parts of the journal that cannot be read, as far as the index reaches.
+func (j *Journal) Damage() []Damage {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.damage)
+}
+
+// Check reads what was appended, and returns the parts that cannot be read.
+func (j *Journal) Check() ([]Damage, error) {
+	if j.foreign() {
+		if err := j.refresh(); err != nil {
+			return nil, err
+		}
+	}
+	return j.Damage(), nil
+}
+
+// damaged records that no batch between two positions can be read.
+func (r *reader) damaged(from, to Position) {
+	d := Damage{Position: from, File: r.j.fileName(from.File), Bytes: to.Offset - from.Offset, What: "batch"}
+	if to.File != from.File {
+		size, err := r.j.sys.Size(d.File)
+		if err != nil {
+			size = from.Offset // the file was removed meanwhile
+		}
+		d.Bytes = size - from.Offset
+	}
+	r.damage = append(r.damage, d)
+}
+
+// claimError says why the claim of a folder with journal files cannot be read.
+type claimError string
+
+func (e claimError) Error() string { return string(e) }
+
+// openUnclaimed opens a journal whose claim cannot be read. Only one run ever writes into the files
+// of a folder, so any batch that is valid at its place names the run.
+func openUnclaimed(sys System, folder string, why error) (*Journal, error) {
+	j := newJournal(sys, folder, Run{})
+	j.damage = []Damage{{File: folder, What: "claim", Why: why.Error()}}
+	found, err := j.findRun()
+	if err != nil {
+		return nil, err
+	}
+	r := j.reader()
+	if err := r.list(); err != nil {
+		return nil, err
+	}
+	if !found && len(r.numbers) > 0 {
+		first := Position{File: r.numbers[0]}
+		r.damaged(first, Position{File: first.File + 1})
+		j.damage = append(j.damage, r.damage...)
+	}
+	return j, nil
+}
+
+// findRun takes the run from the first valid batch.
+func (j *Journal) findRun() (bool, error) {
+	r := j.reader()
+	defer r.close()
+	for {
+		ok, err := r.open()
+		if !ok || err != nil {
+			return false, err
+		}
+		for at := int64(0); at < r.size; at += searchBytes {
+			bytes, err := r.read(at, searchBytes)
+			if err != nil {
+				return false, err
+			}
+			if found, err := r.findRunIn(slices.Clone(bytes), at); found || err != nil {
+				return found, err
+			}
+		}
+		j.run = Run{}
+		r.leave()
+	}
+}
+
+// findRunIn looks at the blocks of the open file that begin at an offset.
+func (r *reader) findRunIn(bytes []byte, at int64) (bool, error) {
+	for i := 0; i+headBytes <= len(bytes); i += BlockBytes {
+		r.j.run = Run(bytes[i+8 : i+24])
+		if _, err := headLength(bytes[i:], r.j.run, Position{r.pos.File, at + int64(i)}); err != nil {
+			continue
+		}
+		if b, err := r.head(at + int64(i)); b != nil || err != nil {
+			return b != nil, err
+		}
+	}
+	return false, nil
+}
