@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -313,6 +314,79 @@ func TestCopiesOfJournaledBuckets(t *testing.T) {
 			moved.finds()
 			moved.reads(want...)
 			j.finds()
+		})
+	}
+}
+
+// TestPlainCopies copies a bucket with the tools of the system: while no broker runs, and while one
+// writes and collects garbage. The copy of the stopped bucket is complete. That of the running one
+// holds every record that was acknowledged before the copy began, or the broker names what is missing.
+func TestPlainCopies(t *testing.T) {
+	t.Parallel()
+	for name, command := range map[string]string{
+		"cp -a": `cp -a "$0" "$1"`,
+		"cp -r": `cp -r "$0" "$1"`,
+		"tar":   `mkdir "$1" && tar -C "$0" -cf - . | tar -C "$1" -xf -`,
+	} {
+		copied := func(t *testing.T, j *journaled) *journaled {
+			t.Helper()
+			to := &journaled{t, filepath.Join(t.TempDir(), "copy")}
+			// cp and tar report files that vanish under them
+			if out, err := exec.Command("sh", "-c", command, j.dir, to.dir).CombinedOutput(); err != nil {
+				t.Logf("%v: %s", err, out)
+			}
+			return to
+		}
+		for _, closed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/stopped, closed %v", name, closed), func(t *testing.T) {
+				t.Parallel()
+				j := newJournaled(t, closed)
+				to := copied(t, j)
+				to.finds()
+				to.reads(upTo(values)...)
+				j.reads(upTo(values)...)
+			})
+		}
+		t.Run(name+"/running", func(t *testing.T) {
+			t.Parallel()
+			j := newJournaled(t, true)
+			store := j.open()
+			o := options(store, 4)
+			b := open(t, o)
+			for i := values; i < 3*values; i++ {
+				produce(t, b, "a", 0, fmt.Sprintf("value-%d", i))
+			}
+			stop, stopped := make(chan bool), make(chan bool)
+			go func() {
+				defer close(stopped)
+				for i := 3 * values; ; i++ {
+					select {
+					case <-stop:
+						return
+					default:
+						produce(t, b, "a", 0, fmt.Sprintf("value-%d", i))
+					}
+				}
+			}()
+			to := copied(t, j)
+			close(stop)
+			<-stopped
+			started, err := broker.Open(t.Context(), options(to.open(), 1000))
+			if err != nil {
+				if !errors.Is(err, record.ErrCorrupt) {
+					t.Errorf("the copy: %v", err)
+				}
+				t.Logf("the copy is refused: %v", err)
+				return
+			}
+			defer kill(started)
+			got := readAll(t, started)
+			for i := range 3 * values {
+				if at := fmt.Sprintf("a/0@%d", i); got.values[at] != fmt.Sprintf("value-%d", i) && !errors.Is(got.errs["a/0"], broker.ErrCorrupt) {
+					t.Errorf("record %d is %q in the copy, and no error says why: %v", i, got.values[at], got.errs)
+				}
+			}
+			t.Logf("the copy has %d records, %v", len(got.values), got.errs)
 		})
 	}
 }

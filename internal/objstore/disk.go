@@ -58,6 +58,7 @@ type diskCalls struct {
 	pwritev    func(fd int, iovs [][]byte, offset int64) (int, error)
 	writeBack  func(fd int, offset, size int64) error
 	settle     func(fd int, offset, size int64) error
+	reserve    func(fd int, size int64) error
 	dataSync   func(fd int) error
 	folderSync func(*os.File) error
 	move       func(from *os.File, fromName string, to *os.File, toName string) error
@@ -87,8 +88,8 @@ func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 	d := &Disk{
 		dir: dir, options: options, root: root, base: base, broken: make(chan struct{}),
 		calls: diskCalls{
-			writev: unix.Writev, pwritev: pwritev, writeBack: writeBack, settle: settle, dataSync: dataSync, folderSync: (*os.File).Sync,
-			move: moveNoReplace,
+			writev: unix.Writev, pwritev: pwritev, writeBack: writeBack, settle: settle, reserve: reserve, dataSync: dataSync,
+			folderSync: (*os.File).Sync, move: moveNoReplace,
 		},
 	}
 	d.folders = newFolderCache(d.makeFolder)

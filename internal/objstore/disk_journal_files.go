@@ -67,7 +67,7 @@ func (s diskFiles) Prepare(name string, size int64, pace func(int64) error) erro
 
 func (s diskFiles) fill(f *os.File, size int64, pace func(int64) error) error {
 	fd := int(f.Fd())
-	if err := reserve(fd, size); err != nil {
+	if err := s.d.calls.reserve(fd, size); err != nil {
 		return err
 	}
 	for at := int64(0); at < size; {

@@ -1,0 +1,227 @@
+package objstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownFor claims a folder for a journal.
+func ownFor(t *testing.T, d *Disk, folder string) {
+	t.Helper()
+	if err := d.Own(t.Context(), folder); errors.Is(err, ErrUnsuitable) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFailedAppendEndsAJournal: after a failed write or fsync the process stores nothing more, also
+// when the disk reports success again. Another process finds every object that was stored before.
+func TestFailedAppendEndsAJournal(t *testing.T) {
+	boom := unix.EIO
+	write := func(n int, err error) func(*diskCalls, *atomic.Bool) {
+		return func(c *diskCalls, on *atomic.Bool) {
+			honest := c.pwritev
+			c.pwritev = func(fd int, parts [][]byte, at int64) (int, error) {
+				if on.Load() {
+					return n, err
+				}
+				return honest(fd, parts, at)
+			}
+		}
+	}
+	for name, sabotage := range map[string]func(c *diskCalls, on *atomic.Bool){
+		"fsync": func(c *diskCalls, on *atomic.Bool) {
+			honest := c.dataSync
+			c.dataSync = func(fd int) error {
+				if on.Load() {
+					return boom
+				}
+				return honest(fd)
+			}
+		},
+		"write":         write(0, boom),
+		"write nothing": write(0, nil),
+		"no space":      write(0, unix.ENOSPC),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			d := tempDisk(t, dir)
+			var on atomic.Bool
+			sabotage(&d.calls, &on)
+			ownFor(t, d, "wal/1")
+			mustPut(t, d, "wal/1/0", "before")
+			on.Store(true)
+			if err := putString(t, d, "wal/1/1", "during"); !errors.Is(err, ErrRefused) {
+				t.Fatalf("put: %v", err)
+			}
+			if err := d.BrokenBy(); !errors.Is(err, ErrBroken) {
+				t.Errorf("broken by %v", err)
+			}
+			on.Store(false) // the disk reports success again
+			for _, key := range []string{"wal/1/1", "wal/1/2", "snap/1"} {
+				if err := putString(t, d, key, "after"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "fsync") {
+					t.Errorf("put %s after a failed append: %v", key, err)
+				}
+			}
+			if err := d.Own(t.Context(), "wal/2"); !errors.Is(err, ErrRefused) {
+				t.Errorf("own after a failed append: %v", err)
+			}
+			if v, err := readString(t, d, "wal/1/0"); v != "before" || err != nil {
+				t.Errorf("get after a failed append: %q, %v", v, err)
+			}
+			again := tempDisk(t, dir)
+			if v, err := readString(t, again, "wal/1/0"); v != "before" || err != nil {
+				t.Errorf("another process: %q, %v", v, err)
+			}
+			mustPut(t, again, "wal/1/3", "next")
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+			if v, err := readString(t, again, "wal/1/3"); v != "next" || err != nil {
+				t.Errorf("another process: %q, %v", v, err)
+			}
+		})
+	}
+}
+
+// TestFullDiskAndJournals: without space for a journal the folder has files; without space for its next
+// file a Put is refused, and succeeds when there is space again.
+func TestFullDiskAndJournals(t *testing.T) {
+	fill := func(d *Disk) *atomic.Bool {
+		full := new(atomic.Bool)
+		honest := d.calls.reserve
+		d.calls.reserve = func(fd int, size int64) error {
+			if full.Load() {
+				return unix.ENOSPC
+			}
+			return honest(fd, size)
+		}
+		return full
+	}
+	wantFull := func(t *testing.T, err error) {
+		t.Helper()
+		if !errors.Is(err, ErrRefused) || !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "the disk is full") {
+			t.Fatalf("got %v, want that the disk is full", err)
+		}
+	}
+	t.Run("at the claim", func(t *testing.T) {
+		dir := t.TempDir()
+		d := tempDisk(t, dir)
+		full := fill(d)
+		ownFor(t, d, "wal/0")
+		full.Store(true)
+		wantFull(t, d.Own(t.Context(), "wal/1"))
+		for i := range 3 { // small files find space
+			mustPut(t, d, fmt.Sprint("wal/1/", i), "x")
+		}
+		full.Store(false)
+		ownFor(t, d, "wal/2")
+		mustPut(t, d, "wal/2/0", "y")
+		for _, s := range []Store{d, tempDisk(t, dir)} {
+			entries, _, err := s.List(t.Context(), ListOptions{})
+			if err != nil || len(entries) != 4 {
+				t.Errorf("%v, %v", entries, err)
+			}
+		}
+	})
+	t.Run("at the next file", func(t *testing.T) {
+		dir := t.TempDir()
+		d := tempDisk(t, dir)
+		full := fill(d)
+		ownFor(t, d, "wal/1")
+		full.Store(true)
+		stored, value := 0, strings.Repeat("x", 1<<20)
+		put := func() error {
+			err := putString(t, d, fmt.Sprintf("wal/1/%02d", stored), value)
+			if err == nil {
+				stored++
+			}
+			return err
+		}
+		var err error
+		for err == nil && stored < 100 {
+			err = put()
+		}
+		wantFull(t, err)
+		if stored == 0 || stored > 4 {
+			t.Fatalf("%d objects of 1 MiB in a file of 4 MiB", stored)
+		}
+		wantFull(t, put())
+		mustPut(t, d, "snap/1", "x") // the store works
+		if err := d.BrokenBy(); err != nil {
+			t.Error(err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "wal", "1+journal", "*")); len(left) != 1 {
+			t.Errorf("files %q", left)
+		}
+		full.Store(false)
+		for range 5 {
+			if err := put(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range []Store{d, tempDisk(t, dir)} {
+			for i := range stored {
+				if v, err := readString(t, s, fmt.Sprintf("wal/1/%02d", i)); v != value || err != nil {
+					t.Errorf("object %d: %d bytes, %v", i, len(v), err)
+				}
+			}
+		}
+	})
+}
+
+// TestFullFileSystemAndJournals is TestFullDiskAndJournals on a file system that is full.
+func TestFullFileSystemAndJournals(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=10m"); err != nil {
+		t.Skipf("mount tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	d := tempDisk(t, filepath.Join(dir, "b"))
+	ownFor(t, d, "wal/1")
+	stored, value := 0, strings.Repeat("x", 1<<20)
+	var err error
+	put := func() {
+		if err = putString(t, d, fmt.Sprintf("wal/1/%02d", stored), value); err == nil {
+			stored++
+		}
+	}
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 3<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil && stored < 100 {
+		put()
+	}
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "the disk is full") || stored > 4 {
+		t.Fatalf("%d objects, then %v", stored, err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if put(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range stored {
+		if v, err := readString(t, d, fmt.Sprintf("wal/1/%02d", i)); v != value || err != nil {
+			t.Errorf("object %d: %d bytes, %v", i, len(v), err)
+		}
+	}
+}
