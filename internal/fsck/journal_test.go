@@ -162,50 +162,53 @@ func upTo(n int) (all []int) {
 	return all
 }
 
+// losesFrom damages the batch of a record, and recovers.
+func losesFrom(t *testing.T, name string, from int, closed, successor bool) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		j := newJournaled(t, closed)
+		if successor { // a later epoch, with a record that belongs to the lost branch
+			s := j.open()
+			b := open(t, options(s, 1000))
+			produce(t, b, "a", 0, "later")
+			closeBroker(t, b)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j.flip("+journal/00000001", head(from))
+		lost := j.refuses("+journal/00000001: 4096 bytes at offset ")
+		damages := []string{"corrupt object s0000/wal/0000000001-", "damaged journal s0000/wal/0000000001-"}
+		if successor {
+			damages = append([]string{"lost epoch s0000/wal/0000000002-"}, damages...)
+		}
+		j.finds(damages...)
+		r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &lost.Pos})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Lost) != 1 || r.Lost[0].From != int64(from) || r.Lost[0].To < values+(1<<24) {
+			t.Errorf("recovered %+v", r)
+		}
+		j.reads(upTo(from)...)
+		j.finds()
+		if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &lost.Pos}); !errors.Is(err, fsck.ErrNothingLost) {
+			t.Errorf("a second recovery: %v", err)
+		}
+	})
+}
+
 // TestDamagedJournals damages each part of a journal under a log. Either the broker serves every
 // acknowledged record, or it names the file and the offset and a recovery continues.
 func TestDamagedJournals(t *testing.T) {
 	t.Parallel()
 	for _, closed := range []bool{true, false} {
 		name := map[bool]string{true: "closed", false: "killed"}[closed]
-		lose := func(name string, from int, successor bool) {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				j := newJournaled(t, closed)
-				if successor { // a later epoch, with a record that belongs to the lost branch
-					s := j.open()
-					b := open(t, options(s, 1000))
-					produce(t, b, "a", 0, "later")
-					closeBroker(t, b)
-					if err := s.Close(); err != nil {
-						t.Fatal(err)
-					}
-				}
-				j.flip("+journal/00000001", head(from))
-				lost := j.refuses("+journal/00000001: 4096 bytes at offset ")
-				damages := []string{"corrupt object s0000/wal/0000000001-", "damaged journal s0000/wal/0000000001-"}
-				if successor {
-					damages = append([]string{"lost epoch s0000/wal/0000000002-"}, damages...)
-				}
-				j.finds(damages...)
-				r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &lost.Pos})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if len(r.Lost) != 1 || r.Lost[0].From != int64(from) || r.Lost[0].To < values+(1<<24) {
-					t.Errorf("recovered %+v", r)
-				}
-				j.reads(upTo(from)...)
-				j.finds()
-				if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &lost.Pos}); !errors.Is(err, fsck.ErrNothingLost) {
-					t.Errorf("a second recovery: %v", err)
-				}
-			})
-		}
-		lose("a head/"+name, 5, false)
-		lose("a head below a later epoch/"+name, 5, true)
+		losesFrom(t, "a head/"+name, 5, closed, false)
+		losesFrom(t, "a head below a later epoch/"+name, 5, closed, true)
 		if closed {
-			lose("the last head with an end", values-1, false)
+			losesFrom(t, "the last head with an end", values-1, closed, false)
 		} else {
 			t.Run("the last head without an end", func(t *testing.T) { // it looks like a torn write
 				j := newJournaled(t, closed)

@@ -67,89 +67,99 @@ func newDamagedJournal(t *testing.T, ended bool) *damagedJournal {
 func (d *damagedJournal) key(i int) string   { return fmt.Sprintf("%s/%02d", d.folder, i) }
 func (d *damagedJournal) value(i int) string { return strings.Repeat(fmt.Sprint(i), 5000) }
 
+// damageCase is a kind of damage and its consequences.
+type damageCase struct {
+	spoil    func(d *damagedJournal)
+	lost     []int  // objects that return ErrDamaged
+	wrong    []int  // objects with another content, which their reader must notice
+	absent   []int  // objects that return ErrNotFound
+	back     []int  // deleted objects that exist again
+	reported string // "": nothing
+	whole    bool   // a name that was never put returns ErrNotFound
+	only     string // "ended" or "running"; "" both
+}
+
+const (
+	firstFile  = "wal/1-a+journal/00000001"
+	claimFile  = "wal/1-a"
+	endFile    = "wal/1-a+late/+end"
+	batchBytes = 8192
+)
+
+var damageCases = map[string]damageCase{
+	"nothing": {spoil: func(*damagedJournal) {}, whole: true},
+	"a body": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 2*batchBytes+1000) }, wrong: []int{2}, whole: true,
+	},
+	"a head": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 2*batchBytes+50) }, lost: []int{2},
+		reported: firstFile + ": 8192 bytes at offset 16384 are damaged",
+	},
+	"the magic of a head": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 2*batchBytes) }, lost: []int{2},
+		reported: firstFile + ": 8192 bytes at offset 16384 are damaged",
+	},
+	"a table": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 2*batchBytes+81) }, lost: []int{2},
+		reported: firstFile + ": 8192 bytes at offset 16384 are damaged",
+	},
+	"two heads": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 4*batchBytes); d.flip(firstFile, 5*batchBytes) }, lost: []int{4, 5},
+		reported: firstFile + ": 16384 bytes at offset 32768 are damaged",
+	},
+	"the first head": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 0) }, lost: []int{0},
+		reported: firstFile + ": 8192 bytes at offset 0 are damaged",
+	},
+	"the last head, with an end": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 9*batchBytes) }, lost: []int{9}, only: "ended",
+		reported: firstFile + ": 8192 bytes at offset 73728 are damaged",
+	},
+	"the last head, without an end": { // the only silent loss: it looks like a torn write
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 9*batchBytes) }, absent: []int{9}, only: "running", whole: true,
+	},
+	"the last body, with an end": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 9*batchBytes+1000) }, wrong: []int{9}, only: "ended", whole: true,
+	},
+	"the last body, without an end": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile, 9*batchBytes+1000) }, absent: []int{9}, only: "running", whole: true,
+	},
+	"the file is cut off": {
+		spoil: func(d *damagedJournal) {
+			if err := os.Truncate(d.file(firstFile), 8*batchBytes+100); err != nil {
+				d.t.Fatal(err)
+			}
+		}, lost: []int{8, 9}, only: "ended", reported: firstFile + ": 16384 bytes at offset 65536 are damaged",
+	},
+	"the zeros behind a batch": {spoil: func(d *damagedJournal) { d.flip(firstFile, batchBytes-1) }, whole: true},
+	"unused space":             {spoil: func(d *damagedJournal) { d.flip(firstFile, 20*batchBytes+5000) }, whole: true},
+	"the claim": {
+		spoil: func(d *damagedJournal) { d.flip(claimFile, 20) }, whole: true, reported: claimFile + ": claim is damaged: its content is invalid",
+	},
+	"the claim is missing": {
+		spoil: func(d *damagedJournal) {
+			if err := os.Remove(d.file(claimFile)); err != nil {
+				d.t.Fatal(err)
+			}
+		}, whole: true, reported: claimFile + ": claim is damaged: the file is missing",
+	},
+	"the claim and the first head": {
+		spoil: func(d *damagedJournal) { d.flip(claimFile, 20); d.flip(firstFile, 0) }, lost: []int{0},
+		reported: claimFile + ": claim is damaged: its content is invalid\n" + firstFile + ": 8192 bytes at offset 0 are damaged",
+	},
+	"the end": {
+		spoil: func(d *damagedJournal) { d.flip(endFile, 60) }, only: "ended", whole: true, reported: endFile + ": end is damaged: ",
+	},
+	"a tombstone": {
+		spoil: func(d *damagedJournal) { d.flip(firstFile+".gone", 9) }, back: []int{3}, whole: true,
+	},
+}
+
 // TestDamageInJournals damages each part of a journal, ended and not ended, and checks which objects
 // can be read, what the others return, and what is reported. Each case is checked by a process that
 // only reads and by one that ends the journal.
 func TestDamageInJournals(t *testing.T) {
-	first, claim, end := "wal/1-a+journal/00000001", "wal/1-a", "wal/1-a+late/+end"
-	const batch = 8192
-	for name, c := range map[string]struct {
-		spoil    func(d *damagedJournal)
-		lost     []int  // objects that return ErrDamaged
-		wrong    []int  // objects with another content, which their reader must notice
-		absent   []int  // objects that return ErrNotFound
-		back     []int  // deleted objects that exist again
-		reported string // "": nothing
-		whole    bool   // a name that was never put returns ErrNotFound
-		only     string // "ended" or "running"; "" both
-	}{
-		"nothing": {spoil: func(*damagedJournal) {}, whole: true},
-		"a body": {
-			spoil: func(d *damagedJournal) { d.flip(first, 2*batch+1000) }, wrong: []int{2}, whole: true,
-		},
-		"a head": {
-			spoil: func(d *damagedJournal) { d.flip(first, 2*batch+50) }, lost: []int{2},
-			reported: first + ": 8192 bytes at offset 16384 are damaged",
-		},
-		"the magic of a head": {
-			spoil: func(d *damagedJournal) { d.flip(first, 2*batch) }, lost: []int{2},
-			reported: first + ": 8192 bytes at offset 16384 are damaged",
-		},
-		"a table": {
-			spoil: func(d *damagedJournal) { d.flip(first, 2*batch+81) }, lost: []int{2},
-			reported: first + ": 8192 bytes at offset 16384 are damaged",
-		},
-		"two heads": {
-			spoil: func(d *damagedJournal) { d.flip(first, 4*batch); d.flip(first, 5*batch) }, lost: []int{4, 5},
-			reported: first + ": 16384 bytes at offset 32768 are damaged",
-		},
-		"the first head": {
-			spoil: func(d *damagedJournal) { d.flip(first, 0) }, lost: []int{0},
-			reported: first + ": 8192 bytes at offset 0 are damaged",
-		},
-		"the last head, with an end": {
-			spoil: func(d *damagedJournal) { d.flip(first, 9*batch) }, lost: []int{9}, only: "ended",
-			reported: first + ": 8192 bytes at offset 73728 are damaged",
-		},
-		"the last head, without an end": { // the only silent loss: it looks like a torn write
-			spoil: func(d *damagedJournal) { d.flip(first, 9*batch) }, absent: []int{9}, only: "running", whole: true,
-		},
-		"the last body, with an end": {
-			spoil: func(d *damagedJournal) { d.flip(first, 9*batch+1000) }, wrong: []int{9}, only: "ended", whole: true,
-		},
-		"the last body, without an end": {
-			spoil: func(d *damagedJournal) { d.flip(first, 9*batch+1000) }, absent: []int{9}, only: "running", whole: true,
-		},
-		"the file is cut off": {
-			spoil: func(d *damagedJournal) {
-				if err := os.Truncate(d.file(first), 8*batch+100); err != nil {
-					d.t.Fatal(err)
-				}
-			}, lost: []int{8, 9}, only: "ended", reported: first + ": 16384 bytes at offset 65536 are damaged",
-		},
-		"the zeros behind a batch": {spoil: func(d *damagedJournal) { d.flip(first, batch-1) }, whole: true},
-		"unused space":             {spoil: func(d *damagedJournal) { d.flip(first, 20*batch+5000) }, whole: true},
-		"the claim": {
-			spoil: func(d *damagedJournal) { d.flip(claim, 20) }, whole: true, reported: claim + ": claim is damaged: its content is invalid",
-		},
-		"the claim is missing": {
-			spoil: func(d *damagedJournal) {
-				if err := os.Remove(d.file(claim)); err != nil {
-					d.t.Fatal(err)
-				}
-			}, whole: true, reported: claim + ": claim is damaged: the file is missing",
-		},
-		"the claim and the first head": {
-			spoil: func(d *damagedJournal) { d.flip(claim, 20); d.flip(first, 0) }, lost: []int{0},
-			reported: claim + ": claim is damaged: its content is invalid\n" + first + ": 8192 bytes at offset 0 are damaged",
-		},
-		"the end": {
-			spoil: func(d *damagedJournal) { d.flip(end, 60) }, only: "ended", whole: true, reported: end + ": end is damaged: ",
-		},
-		"a tombstone": {
-			spoil: func(d *damagedJournal) { d.flip(first+".gone", 9) }, back: []int{3}, whole: true,
-		},
-	} {
+	for name, c := range damageCases {
 		for _, state := range []string{"ended", "running"} {
 			if c.only != "" && c.only != state {
 				continue

@@ -324,8 +324,11 @@ func (d *Disk) isClaim(name string, size int64) bool {
 	if err != nil {
 		return false
 	}
-	_, ok := journal.DecodeClaim(content)
-	return ok || d.hasJournal(name)
+	if _, ok := journal.DecodeClaim(content); ok || d.hasJournal(name) {
+		return true
+	}
+	ended, err := diskFiles{d}.Exists(journal.Late(name))
+	return ended && err == nil
 }
 
 // Damage implements DamageFinder.

@@ -92,93 +92,96 @@ func TestFailedAppendEndsAJournal(t *testing.T) {
 	}
 }
 
-// TestFullDiskAndJournals: without space for a journal the folder has files; without space for its next
-// file a Put is refused, and succeeds when there is space again.
-func TestFullDiskAndJournals(t *testing.T) {
-	fill := func(d *Disk) *atomic.Bool {
-		full := new(atomic.Bool)
-		honest := d.calls.reserve
-		d.calls.reserve = func(fd int, size int64) error {
-			if full.Load() {
-				return unix.ENOSPC
-			}
-			return honest(fd, size)
+// fillable makes the reservations of files fail while the result is true.
+func fillable(d *Disk) *atomic.Bool {
+	full := new(atomic.Bool)
+	honest := d.calls.reserve
+	d.calls.reserve = func(fd int, size int64) error {
+		if full.Load() {
+			return unix.ENOSPC
 		}
-		return full
+		return honest(fd, size)
 	}
-	wantFull := func(t *testing.T, err error) {
-		t.Helper()
-		if !errors.Is(err, ErrRefused) || !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "the disk is full") {
-			t.Fatalf("got %v, want that the disk is full", err)
-		}
-	}
-	t.Run("at the claim", func(t *testing.T) {
-		dir := t.TempDir()
-		d := tempDisk(t, dir)
-		full := fill(d)
-		ownFor(t, d, "wal/0")
-		full.Store(true)
-		wantFull(t, d.Own(t.Context(), "wal/1"))
-		for i := range 3 { // small files find space
-			mustPut(t, d, fmt.Sprint("wal/1/", i), "x")
-		}
-		full.Store(false)
-		ownFor(t, d, "wal/2")
-		mustPut(t, d, "wal/2/0", "y")
-		for _, s := range []Store{d, tempDisk(t, dir)} {
-			entries, _, err := s.List(t.Context(), ListOptions{})
-			if err != nil || len(entries) != 4 {
-				t.Errorf("%v, %v", entries, err)
-			}
-		}
-	})
-	t.Run("at the next file", func(t *testing.T) {
-		dir := t.TempDir()
-		d := tempDisk(t, dir)
-		full := fill(d)
-		ownFor(t, d, "wal/1")
-		full.Store(true)
-		stored, value := 0, strings.Repeat("x", 1<<20)
-		put := func() error {
-			err := putString(t, d, fmt.Sprintf("wal/1/%02d", stored), value)
-			if err == nil {
-				stored++
-			}
-			return err
-		}
-		var err error
-		for err == nil && stored < 100 {
-			err = put()
-		}
-		wantFull(t, err)
-		if stored == 0 || stored > 4 {
-			t.Fatalf("%d objects of 1 MiB in a file of 4 MiB", stored)
-		}
-		wantFull(t, put())
-		mustPut(t, d, "snap/1", "x") // the store works
-		if err := d.BrokenBy(); err != nil {
-			t.Error(err)
-		}
-		if left, _ := filepath.Glob(filepath.Join(dir, "wal", "1+journal", "*")); len(left) != 1 {
-			t.Errorf("files %q", left)
-		}
-		full.Store(false)
-		for range 5 {
-			if err := put(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, s := range []Store{d, tempDisk(t, dir)} {
-			for i := range stored {
-				if v, err := readString(t, s, fmt.Sprintf("wal/1/%02d", i)); v != value || err != nil {
-					t.Errorf("object %d: %d bytes, %v", i, len(v), err)
-				}
-			}
-		}
-	})
+	return full
 }
 
-// TestFullFileSystemAndJournals is TestFullDiskAndJournals on a file system that is full.
+func wantFull(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrRefused) || !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "the disk is full") {
+		t.Fatalf("got %v, want that the disk is full", err)
+	}
+}
+
+// TestFullDiskAtTheClaim: without space for a journal the folder has files.
+func TestFullDiskAtTheClaim(t *testing.T) {
+	dir := t.TempDir()
+	d := tempDisk(t, dir)
+	full := fillable(d)
+	ownFor(t, d, "wal/0")
+	full.Store(true)
+	wantFull(t, d.Own(t.Context(), "wal/1"))
+	for i := range 3 { // small files find space
+		mustPut(t, d, fmt.Sprint("wal/1/", i), "x")
+	}
+	full.Store(false)
+	ownFor(t, d, "wal/2")
+	mustPut(t, d, "wal/2/0", "y")
+	for _, s := range []Store{d, tempDisk(t, dir)} {
+		entries, _, err := s.List(t.Context(), ListOptions{})
+		if err != nil || len(entries) != 4 {
+			t.Errorf("%v, %v", entries, err)
+		}
+	}
+}
+
+// TestFullDiskAtTheNextFile: without space for the next journal file a Put is refused, and succeeds when
+// there is space again.
+func TestFullDiskAtTheNextFile(t *testing.T) {
+	dir := t.TempDir()
+	d := tempDisk(t, dir)
+	full := fillable(d)
+	ownFor(t, d, "wal/1")
+	full.Store(true)
+	stored, value := 0, strings.Repeat("x", 1<<20)
+	put := func() error {
+		err := putString(t, d, fmt.Sprintf("wal/1/%02d", stored), value)
+		if err == nil {
+			stored++
+		}
+		return err
+	}
+	var err error
+	for err == nil && stored < 100 {
+		err = put()
+	}
+	wantFull(t, err)
+	if stored == 0 || stored > 4 {
+		t.Fatalf("%d objects of 1 MiB in a file of 4 MiB", stored)
+	}
+	wantFull(t, put())
+	mustPut(t, d, "snap/1", "x") // the store works
+	if err := d.BrokenBy(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "wal", "1+journal", "*")); len(left) != 1 {
+		t.Errorf("files %q", left)
+	}
+	full.Store(false)
+	for range 5 {
+		if err := put(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []Store{d, tempDisk(t, dir)} {
+		for i := range stored {
+			if v, err := readString(t, s, fmt.Sprintf("wal/1/%02d", i)); v != value || err != nil {
+				t.Errorf("object %d: %d bytes, %v", i, len(v), err)
+			}
+		}
+	}
+}
+
+// TestFullFileSystemAndJournals is TestFullDiskAtTheNextFile on a file system that is full.
 func TestFullFileSystemAndJournals(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=10m"); err != nil {

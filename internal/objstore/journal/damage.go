@@ -41,17 +41,62 @@ func (j *Journal) Check() ([]Damage, error) {
 	return j.Damage(), nil
 }
 
+// resync looks for batches behind the place where tail found none. If there is one, what lies
+// between is damaged: an owner writes a batch only when the one before is durable.
+func (r *reader) resync() error {
+	for {
+		at := r.pos
+		found, err := r.search(nil)
+		behind := r.pos
+		r.close()
+		r.pos = at
+		if err != nil || !found {
+			return err
+		}
+		// A running owner may have written both batches after the last look.
+		if err := r.tail(); err != nil {
+			return err
+		}
+		if at.Before(r.pos) {
+			continue
+		}
+		r.damaged(at, behind)
+		r.close()
+		r.pos = behind
+		if err := r.tail(); err != nil {
+			return err
+		}
+	}
+}
+
 // damaged records that no batch between two positions can be read.
 func (r *reader) damaged(from, to Position) {
 	d := Damage{Position: from, File: r.j.fileName(from.File), Bytes: to.Offset - from.Offset, What: "batch"}
-	if to.File != from.File {
-		size, err := r.j.sys.Size(d.File)
-		if err != nil {
-			size = from.Offset // the file was removed meanwhile
-		}
-		d.Bytes = size - from.Offset
+	if to.File == from.File {
+		r.damage = append(r.damage, d)
+		return
 	}
-	r.damage = append(r.damage, d)
+	if size, err := r.j.sys.Size(d.File); err == nil { // else the file was removed meanwhile
+		d.Bytes = size - from.Offset
+		r.damage = append(r.damage, d)
+	}
+	if to.Offset > 0 {
+		r.damaged(Position{File: to.File}, to)
+	}
+}
+
+// endUnnamed ends a journal whose end was named and cannot be read, behind its last batch. Nothing
+// before the end is lost by that. A batch behind the end holds only names that were never answered,
+// and the files that were put after the end replace them.
+func (j *Journal) endUnnamed(r *reader, why error) error {
+	if err := r.tail(); err != nil {
+		return err
+	}
+	if err := r.resync(); err != nil {
+		return err
+	}
+	r.damage = append(r.damage, Damage{File: j.endName(), What: "end", Why: why.Error()})
+	return j.readTo(r, r.pos)
 }
 
 // claimError says why the claim of a folder with journal files cannot be read.
@@ -73,8 +118,7 @@ func openUnclaimed(sys System, folder string, why error) (*Journal, error) {
 		return nil, err
 	}
 	if !found && len(r.numbers) > 0 {
-		first := Position{File: r.numbers[0]}
-		r.damaged(first, Position{File: first.File + 1})
+		r.damaged(Position{File: r.numbers[0]}, Position{File: r.numbers[0] + 1})
 		j.damage = append(j.damage, r.damage...)
 	}
 	return j, nil

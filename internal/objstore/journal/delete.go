@@ -211,5 +211,5 @@ func (j *Journal) readRemoved(f *file) error {
 // damagedLocked reports whether a part of a file cannot be read. Objects that are not deleted may be
 // there, so the file stays.
 func (j *Journal) damagedLocked(f *file) bool {
-	return slices.ContainsFunc(j.damage, func(p Position) bool { return p.File == f.number })
+	return slices.ContainsFunc(j.damage, func(d Damage) bool { return d.Loses() && d.Position.File == f.number })
 }

@@ -167,16 +167,18 @@ func readClaim(sys System, folder string) (Run, error) {
 	if run, ok := DecodeClaim(content); ok {
 		return run, nil
 	}
-	// A claim is durable before the folder of its files exists.
-	switch exists, existsErr := sys.Exists(Files(folder)); {
-	case existsErr != nil:
-		return Run{}, fmt.Errorf("look for %s: %w", Files(folder), existsErr)
-	case !exists:
-		return Run{}, ErrNoClaim
-	case err != nil:
-		return Run{}, claimError("the file is missing")
+	// A claim is durable before the folders of its files exist.
+	for _, name := range []string{Files(folder), Late(folder)} {
+		switch exists, existsErr := sys.Exists(name); {
+		case existsErr != nil:
+			return Run{}, fmt.Errorf("look for %s: %w", name, existsErr)
+		case exists && err != nil:
+			return Run{}, claimError("the file is missing")
+		case exists:
+			return Run{}, claimError("its content is invalid")
+		}
 	}
-	return Run{}, claimError("its content is invalid")
+	return Run{}, ErrNoClaim
 }
 
 // Find returns where an object is. The owner answers from memory. Every other process first reads

@@ -128,20 +128,6 @@ func (j *Journal) endScanning() error {
 	return j.finish(r, end)
 }
 
-// endUnnamed ends a journal whose end was named and cannot be read, behind its last batch. Nothing
-// before the end is lost by that. A batch behind the end holds only names that were never answered,
-// and the files that were put after the end replace them.
-func (j *Journal) endUnnamed(r *reader, why error) error {
-	if err := r.tail(); err != nil {
-		return err
-	}
-	if err := r.resync(); err != nil {
-		return err
-	}
-	r.damage = append(r.damage, Damage{File: j.endName(), What: "end", Why: why.Error()})
-	return j.readTo(r, r.pos)
-}
-
 // nameEnd ends the own journal behind its last synced batch. The caller holds the flush.
 func (j *Journal) nameEnd(known Position) error {
 	j.scanning.Lock()
@@ -424,34 +410,6 @@ func aligned(n int64) []byte {
 	b := make([]byte, n+BlockBytes)
 	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) % BlockBytes
 	return b[skip : int64(skip)+n]
-}
-
-// resync looks for batches behind the place where tail found none. If there is one, what lies
-// between is damaged: an owner writes a batch only when the one before is durable.
-func (r *reader) resync() error {
-	for {
-		at := r.pos
-		found, err := r.search(nil)
-		behind := r.pos
-		r.close()
-		r.pos = at
-		if err != nil || !found {
-			return err
-		}
-		// A running owner may have written both batches after the last look.
-		if err := r.tail(); err != nil {
-			return err
-		}
-		if at.Before(r.pos) {
-			continue
-		}
-		r.close()
-		r.pos = behind
-		r.damaged(at, behind)
-		if err := r.tail(); err != nil {
-			return err
-		}
-	}
 }
 
 // until reads to a known end. Every place before it that holds no valid batch is damaged.
