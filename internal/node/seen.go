@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,7 +61,7 @@ func ReadSeen(dir, store string) (*core.Seen, error) {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	for _, p := range all {
-		if p.Store != store {
+		if !sameBucket(p.Store, store) {
 			continue
 		}
 		cluster, err1 := record.ParseID(p.Cluster)
@@ -71,6 +72,18 @@ func ReadSeen(dir, store string) (*core.Seen, error) {
 		return &core.Seen{Cluster: cluster, Epoch: p.Epoch, Nonce: nonce, Slot: p.Slot, Highest: p.Highest}, nil
 	}
 	return nil, nil
+}
+
+// sameBucket reports whether two names of stores name one bucket, with files or with journals.
+func sameBucket(a, b string) bool {
+	bucket := func(store string) string {
+		name, found := strings.CutSuffix(store, "journal=false")
+		if !found {
+			return store
+		}
+		return name[:len(name)-1] // without the separator
+	}
+	return bucket(a) == bucket(b)
 }
 
 // ForgetSeen removes a store's position from a data folder.
@@ -88,7 +101,7 @@ func saveSeen(dir, store string, s *core.Seen) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(p savedPosition) bool { return p.Store == store })
+	all = slices.DeleteFunc(all, func(p savedPosition) bool { return sameBucket(p.Store, store) })
 	if s != nil {
 		all = append(all, savedPosition{
 			Store: store, Cluster: s.Cluster.String(), Epoch: s.Epoch, Nonce: s.Nonce.String(), Slot: s.Slot,

@@ -8,7 +8,6 @@ package objstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 )
@@ -34,7 +33,12 @@ var (
 
 // ErrDamaged: a file of the store is damaged, and the object may have been in it. It also matches
 // ErrRefused.
-var ErrDamaged = fmt.Errorf("%w: the bucket is damaged", ErrRefused)
+var ErrDamaged = &damaged{}
+
+type damaged struct{}
+
+func (*damaged) Error() string        { return "the bucket is damaged" }
+func (*damaged) Is(target error) bool { return target == ErrRefused }
 
 type throttled struct{}
 

@@ -21,7 +21,7 @@ func TestAStopDoesNotWaitLongForAStoreThatIsAway(t *testing.T) {
 	server.SetStoreTimeout(100 * time.Millisecond)
 	t.Cleanup(func() { server.SetStoreTimeout(5 * time.Second) })
 	bucket := filepath.Join(t.TempDir(), "bucket")
-	s, log := startLogged(t, func(c *config.Config) { c.Bucket, c.Kafka.Listen = bucket, "" })
+	s, log := startLogged(t, func(c *config.Config) { c.Bucket, c.Kafka.Listen = bucket+"?journal=false", "" })
 	if err := produce(t, connect(t, s)); err != nil {
 		t.Fatal(err)
 	}

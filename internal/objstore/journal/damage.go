@@ -24,6 +24,12 @@ func (d Damage) Error() string {
 	return fmt.Sprintf("%s: %d bytes at offset %d are damaged", d.File, d.Bytes, d.Offset)
 }
 
+// lostError is ErrDamaged with the part that the object may be in.
+type lostError struct{ Damage }
+
+func (e lostError) Error() string        { return e.Damage.Error() + ", and the object may be there" }
+func (e lostError) Is(target error) bool { return target == ErrDamaged }
+
 // Damage returns the parts of the journal that cannot be read, as far as the index reaches.
 func (j *Journal) Damage() []Damage {
 	j.mu.Lock()

@@ -244,7 +244,7 @@ func (j *Journal) absent() error {
 	defer j.mu.Unlock()
 	for _, d := range j.damage {
 		if d.Loses() {
-			return fmt.Errorf("%w: %w, and the object may be there", ErrDamaged, d)
+			return lostError{d}
 		}
 	}
 	return ErrNotFound

@@ -44,7 +44,7 @@ func (j *Journal) refresh() error {
 		}
 		j.looked = true
 	}
-	if len(r.found) == 0 {
+	if len(r.found) == 0 && len(r.damage) == 0 {
 		return nil
 	}
 	if marked, err = j.sys.Exists(Late(j.folder)); err != nil {
