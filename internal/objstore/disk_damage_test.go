@@ -257,6 +257,27 @@ func TestRemovedBucketIsNoticed(t *testing.T) {
 	}
 }
 
+// TestOwnerFindsDamage: the owner reads its objects, and reports what another process could not read.
+func TestOwnerFindsDamage(t *testing.T) {
+	d := &damagedJournal{t: t, dir: t.TempDir(), folder: "wal/1-a"}
+	owner := openDisk(t, d.dir, objstore.DiskOptions{NoSync: true})
+	own(t, owner, d.folder)
+	for i := range 10 {
+		mustPut(t, owner, d.key(i), d.value(i))
+	}
+	d.reports(owner, "")
+	file, err := os.OpenFile(d.file(firstFile), os.O_WRONLY, 0)
+	if err == nil {
+		_, err = file.WriteAt([]byte{'x'}, 2*batchBytes)
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d.reports(owner, firstFile+": 8192 bytes at offset 16384 are damaged")
+	wantGet(t, owner, d.key(2), d.value(2))
+	mustPut(t, owner, d.key(10), d.value(1))
+}
+
 // TestDamagedClaimBeforeAnyObject: nothing names the run of the journal, so everything may be lost.
 func TestDamagedClaimBeforeAnyObject(t *testing.T) {
 	dir := t.TempDir()

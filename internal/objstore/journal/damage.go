@@ -37,12 +37,18 @@ func (j *Journal) Damage() []Damage {
 	return slices.Clone(j.damage)
 }
 
-// Check reads what was appended, and returns the parts that cannot be read.
+// Check reads what was appended, and returns the parts that cannot be read. The owner, which answers
+// from memory, reads its journal like another process.
 func (j *Journal) Check() ([]Damage, error) {
-	if j.foreign() {
-		if err := j.refresh(); err != nil {
+	if !j.foreign() {
+		other, err := Open(j.sys, j.folder)
+		if err != nil {
 			return nil, err
 		}
+		return other.Check()
+	}
+	if err := j.refresh(); err != nil {
+		return nil, err
 	}
 	return j.Damage(), nil
 }
