@@ -159,32 +159,54 @@ func (l ioLock) Lock()   { l <- struct{}{} }
 func (l ioLock) Unlock() { <-l }
 
 func readClaim(sys System, folder string) (Run, error) {
-	content, err := sys.ReadFile(folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Run{}, fmt.Errorf("read claim %s: %w", folder, err)
+	run, bad, err := decodeClaim(sys, folder)
+	if err != nil || bad == "" {
+		return run, err
 	}
-	if run, ok := DecodeClaim(content); ok {
-		return run, nil
-	}
-	// A claim is durable before the folders of its files exist.
+	// A claim is durable before the folders of its files exist. If one exists, a look at the claim
+	// that comes later finds it, unless it is damaged.
 	for _, name := range []string{Files(folder), Late(folder)} {
-		switch exists, existsErr := sys.Exists(name); {
-		case existsErr != nil:
-			return Run{}, fmt.Errorf("look for %s: %w", name, existsErr)
-		case exists && err != nil:
-			return Run{}, claimError("the file is missing")
-		case exists:
-			return Run{}, claimError("its content is invalid")
+		exists, err := sys.Exists(name)
+		if err != nil {
+			return Run{}, fmt.Errorf("look for %s: %w", name, err)
 		}
+		if !exists {
+			continue
+		}
+		if run, bad, err = decodeClaim(sys, folder); err == nil && bad != "" {
+			err = bad
+		}
+		return run, err
 	}
 	return Run{}, ErrNoClaim
 }
 
-// Find returns where an object is. The owner answers from memory. Every other process first reads
-// what was appended, if it does not know the name, and what was deleted.
+// decodeClaim returns the run of a claim, or why there is none.
+func decodeClaim(sys System, folder string) (run Run, bad claimError, err error) {
+	content, err := sys.ReadFile(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Run{}, "the file is missing", nil
+	}
+	if err != nil {
+		return Run{}, "", fmt.Errorf("read claim %s: %w", folder, err)
+	}
+	if run, ok := DecodeClaim(content); ok {
+		return run, "", nil
+	}
+	return Run{}, "its content is invalid", nil
+}
+
+// Find returns where an object is. The owner answers from memory, after a look for the mark if it
+// does not know the name. Every other process first reads what was appended, if it does not know the
+// name, and what was deleted.
 func (j *Journal) Find(key string) (Place, error) {
 	j.settle(func(o *owner) bool { return o.pending[key] != nil })
 	o, found := j.lookup(key)
+	if !found {
+		if err := j.notice(); err != nil {
+			return Place{}, err
+		}
+	}
 	if j.foreign() {
 		var err error
 		if o, found, err = j.findForeign(key); err != nil {
@@ -212,6 +234,22 @@ func (j *Journal) settle(concerns func(*owner) bool) {
 	for flush := o.flushes; j.own == o && o.flushing && o.flushes == flush && concerns(o); {
 		o.idle.Wait()
 	}
+}
+
+// notice ends the own journal if another process has made the mark, because that process may have
+// put names as files.
+func (j *Journal) notice() error {
+	if j.foreign() {
+		return nil
+	}
+	marked, err := j.sys.Exists(Late(j.folder))
+	if err != nil {
+		return fmt.Errorf("look for %s: %w", Late(j.folder), err)
+	}
+	if !marked {
+		return nil
+	}
+	return j.End()
 }
 
 // findForeign looks for an object that other processes may put, delete and put again.
@@ -268,6 +306,9 @@ func (j *Journal) foreign() bool {
 // than after, in ascending order.
 func (j *Journal) List(prefix, after string, limit int) ([]Entry, error) {
 	j.settle(func(*owner) bool { return true })
+	if err := j.notice(); err != nil {
+		return nil, err
+	}
 	if j.foreign() {
 		if err := j.refresh(); err != nil {
 			return nil, err
