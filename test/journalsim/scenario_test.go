@@ -1,0 +1,77 @@
+package journalsim
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sebbroker/seb/internal/objstore/journal"
+)
+
+// scenario runs a script without faults, in which processes act one after the other. The checker
+// compares their answers.
+func scenario(t *testing.T, script func(w *World)) {
+	t.Helper()
+	var err error
+	synctest.Test(t, func(*testing.T) {
+		w := newWorld(Config{
+			Large: 1 << 20, BodyMax: 1, Medium: true,
+			Journal: journal.Options{FirstBytes: 4 * journal.BlockBytes, FileBytes: 4 * journal.BlockBytes, GroupBytes: journal.BlockBytes},
+		}, nil)
+		w.calm, w.epochs = true, 1
+		w.start().task("act", func() { script(w) })
+		w.spin(func() bool { return false })
+		for _, p := range append([]*Process(nil), w.living()...) {
+			w.kill(p)
+		}
+		err = w.err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill claims epoch 1 and puts slots of two blocks each; a file of four blocks has one of them.
+func fill(t *testing.T, w *World, slots int) *Process {
+	p := w.start()
+	if err := p.store.claim(epoch(1)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range slots {
+		if err := p.put(epoch(1), slot(n+1), strings.Repeat("x", journal.BlockBytes), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.put(epoch(1), slot(n+1)+"-small", "slot", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// A process that has not noticed the removal of a file deletes a name of it, and so writes a new
+// file of tombstones. The other names of the file stay deleted.
+func TestTombstoneAfterTheRemovalOfItsFile(t *testing.T) {
+	scenario(t, func(w *World) {
+		one, two := fill(t, w, 3), w.start()
+		_, _ = two.list(epoch(1))
+		files := func() string {
+			n, err := w.disk.lookup(journal.Files(epoch(1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(n.list(), " ")
+		}
+		before := files()
+		one.delete(epoch(1), slot(1), slot(1)+"-small", slot(2))
+		if after := files(); strings.Contains(after, "00000001") || !strings.Contains(before, "00000001") {
+			t.Errorf("files %s, then %s: want the first one removed", before, after)
+		}
+		two.delete(epoch(1), slot(1))
+		if names, err := two.list(epoch(1)); err != nil || len(names) != 3 {
+			t.Errorf("LIST after the deletes: %v, %v", names, err)
+		}
+		if after := files(); strings.Contains(after, "00000001") {
+			t.Errorf("tombstones without a file: %s", after)
+		}
+	})
+}
