@@ -57,7 +57,7 @@ func TestMutants(t *testing.T) {
 		t.Run("none/"+k.Name, func(t *testing.T) {
 			t.Parallel()
 			for i := range needed[k.Name] {
-				if seed, err := k.Run(i); err != nil {
+				if seed, err := k.Run(t, i); err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}
 			}
@@ -134,16 +134,16 @@ func TestSeeds(t *testing.T) {
 		}
 		for _, k := range mutants.Kinds {
 			if k.Name == seeds.Kind {
-				fmt.Println(seedsPrefix + until(&k, seeds.From))
+				fmt.Println(seedsPrefix + until(t, &k, seeds.From))
 			}
 		}
 	}
 }
 
-func until(k *mutants.Kind, from uint64) string {
+func until(t *testing.T, k *mutants.Kind, from uint64) string {
 	began := machine.CPUTime()
 	for i := from; i < k.N; i++ {
-		if seed, err := k.Run(i); err != nil {
+		if seed, err := k.Run(t, i); err != nil {
 			what, _, _ := strings.Cut(err.Error(), "\n")
 			return fmt.Sprintf("%s %d %d %d %s", k.Name, i+1-from, (machine.CPUTime() - began).Milliseconds(), seed, what)
 		}

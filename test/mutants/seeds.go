@@ -1,12 +1,17 @@
 package mutants
 
-import "github.com/sebbroker/seb/test/sim"
+import (
+	"testing"
+
+	"github.com/sebbroker/seb/test/journalsim"
+	"github.com/sebbroker/seb/test/sim"
+)
 
 // Kind is a kind of runs, and the largest number of them that may be needed to find a mutant.
 type Kind struct {
 	Name string
 	N    uint64
-	run  func(i uint64) (seed uint64, res sim.Result)
+	run  func(t *testing.T, i uint64) (seed uint64, err error)
 }
 
 // Kinds are all kinds of runs.
@@ -17,16 +22,16 @@ var Kinds = []Kind{
 	{"months", 20, from(sim.Months + 1)},
 	{"riemann", 200, from(sim.Riemann + 1)},
 	// The inputs of sim.FuzzEvents.
-	{"short", 5000, func(i uint64) (uint64, sim.Result) { return i, sim.RunBytes(sim.RandomBytes(i)) }},
+	{"short", 5000, func(_ *testing.T, i uint64) (uint64, error) { return i, sim.RunBytes(sim.RandomBytes(i)).Err }},
+	{"journal", 2000, func(t *testing.T, i uint64) (uint64, error) {
+		return i + 1, journalsim.Run(t, journalsim.Draw(i+1), nil).Err
+	}},
 }
 
 // from runs consecutive seeds.
-func from(first uint64) func(uint64) (uint64, sim.Result) {
-	return func(i uint64) (uint64, sim.Result) { return first + i, sim.Run(sim.Draw(first+i), nil) }
+func from(first uint64) func(*testing.T, uint64) (uint64, error) {
+	return func(_ *testing.T, i uint64) (uint64, error) { return first + i, sim.Run(sim.Draw(first+i), nil).Err }
 }
 
 // Run performs the run with number i, from 0. The error is the violated invariant.
-func (k *Kind) Run(i uint64) (seed uint64, err error) {
-	seed, res := k.run(i)
-	return seed, res.Err
-}
+func (k *Kind) Run(t *testing.T, i uint64) (seed uint64, err error) { return k.run(t, i) }
