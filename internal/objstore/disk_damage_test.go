@@ -304,3 +304,50 @@ func TestDamagedClaimBeforeAnyObject(t *testing.T) {
 		t.Errorf("%+v", found[1])
 	}
 }
+
+// TestDamageInJournalsOfSeveralFiles damages what connects the files of a journal.
+func TestDamageInJournalsOfSeveralFiles(t *testing.T) {
+	const batch = 1<<20 + 4096 // of an object of 1 MiB; the first file has three of them and an end mark
+	second := "wal/1-a+journal/00000002"
+	for name, c := range map[string]struct {
+		file     string
+		offset   int64
+		lost     int // object, or -1
+		reported string
+	}{
+		"an end mark":            {firstFile, 3 * batch, -1, fmt.Sprintf("%s: %d bytes at offset %d are damaged", firstFile, 4<<20-3*batch, 3*batch)},
+		"a first head":           {second, 0, 3, fmt.Sprintf("%s: %d bytes at offset 0 are damaged", second, batch)},
+		"the head before a mark": {firstFile, 2 * batch, 2, fmt.Sprintf("%s: %d bytes at offset %d are damaged", firstFile, batch, 2*batch)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &damagedJournal{t: t, dir: t.TempDir(), folder: "wal/1-a"}
+			owner := openDisk(t, d.dir, objstore.DiskOptions{NoSync: true})
+			own(t, owner, d.folder)
+			value, keys := strings.Repeat("x", 1<<20), []string{}
+			for i := range 6 {
+				keys = append(keys, d.key(i))
+				mustPut(t, owner, d.key(i), value)
+			}
+			d.flip(c.file, c.offset)
+			s := openDisk(t, d.dir, objstore.DiskOptions{NoSync: true})
+			for i, key := range keys {
+				if i != c.lost {
+					wantGet(t, s, key, value)
+				} else if _, err := s.Get(t.Context(), key, objstore.Whole); !errors.Is(err, objstore.ErrDamaged) {
+					t.Errorf("%s: %v", key, err)
+				}
+			}
+			d.reports(s, c.reported)
+			if err := s.Delete(t.Context(), keys...); err != nil {
+				t.Fatal(err)
+			}
+			mustPut(t, s, d.folder+"/seal", "x") // ends the journal, so that its files can be removed
+			if err := s.Delete(t.Context(), keys...); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(d.file(c.file)); err != nil {
+				t.Errorf("a file with damage, in which an object may be, was removed: %v", err)
+			}
+		})
+	}
+}
