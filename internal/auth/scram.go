@@ -110,6 +110,29 @@ func (a *Authority) Candidates(ctx context.Context, user string, m access.Mechan
 	return list, nil
 }
 
+// Prove checks the client's proof in the last message of a SCRAM conversation (RFC 5802, section 3)
+// and returns the server's signature. authMessage is the three messages before the proof: the
+// client's first without header, the server's first, and the client's last without proof.
+func (c Candidate) Prove(authMessage string, proof []byte) (signature []byte, ok bool) {
+	h := hashOf(c.Scram.Mechanism)
+	sign := func(key []byte) []byte {
+		w := hmac.New(h, key)
+		w.Write([]byte(authMessage))
+		return w.Sum(nil)
+	}
+	key := sign(c.Scram.StoredKey)
+	if len(proof) != len(key) {
+		return nil, false
+	}
+	subtle.XORBytes(key, key, proof)
+	stored := h()
+	stored.Write(key)
+	if subtle.ConstantTimeCompare(stored.Sum(nil), c.Scram.StoredKey) != 1 {
+		return nil, false
+	}
+	return sign(c.Scram.ServerKey), true
+}
+
 // Accept returns the identity of a client that has proved a candidate. Errors: ErrExpired.
 func (a *Authority) Accept(c Candidate, remote string) (*Identity, error) {
 	if c.principal == nil {

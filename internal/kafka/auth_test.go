@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl"
@@ -186,6 +188,52 @@ func TestScram(t *testing.T) {
 				c.send(kmsg.NewPtrMetadataRequest(), 9)
 			}
 			c.ended()
+		}
+	}
+}
+
+// TestFirstMessageOfSCRAM: a well-formed first message gets an answer, any other ends the connection
+// with the error of a wrong password. So does a user without a password for the mechanism.
+func TestFirstMessageOfSCRAM(t *testing.T) {
+	g := guard(t)
+	set := []kadm.UpsertSCRAM{{User: "ann", Mechanism: kadm.ScramSha512, Iterations: 8192, Password: "pw"}}
+	if got, err := admin(t, g.served).AlterUserSCRAMs(t.Context(), nil, set); err != nil || got["ann"].Err != nil {
+		t.Fatalf("%+v %v", got, err)
+	}
+	for _, c := range []struct {
+		mechanism, message string
+		good               bool
+	}{
+		{"SCRAM-SHA-512", "n,,n=ann,r=abc", true},
+		{"SCRAM-SHA-512", "y,,n=ann,r=abc", true},
+		{"SCRAM-SHA-512", "n,a=other,n=ann,r=abc,ext=1", true},
+		{"SCRAM-SHA-256", "n,,n=ann,r=abc", false}, // only a password of the other mechanism
+		{"SCRAM-SHA-256", "n,,n=any=2Cname=3D=2C,r=abc", true},
+		{"SCRAM-SHA-256", "n,,n=a=2Cb=3Ec,r=abc", false},
+		{"SCRAM-SHA-256", "n,,n=a=2,r=abc", false},
+		{"SCRAM-SHA-256", "n,,n=u=,r=abc", false},
+		{"SCRAM-SHA-256", "n,,n=u,r=", false},
+		{"SCRAM-SHA-256", "n,,n=u", false},
+		{"SCRAM-SHA-256", "n,,m=x,n=u,r=abc", false},
+		{"SCRAM-SHA-256", "n,,r=abc,n=u", false},
+		{"SCRAM-SHA-256", "n,x,n=u,r=abc", false},
+		{"SCRAM-SHA-256", "p=tls-exporter,,n=u,r=abc", false},
+		{"SCRAM-SHA-256", ",,,", false},
+	} {
+		link := unauthenticated(t, g.served)
+		hand := kmsg.NewPtrSASLHandshakeRequest()
+		hand.Mechanism = c.mechanism
+		link.ask(hand, 1)
+		first := kmsg.NewPtrSASLAuthenticateRequest()
+		first.SASLAuthBytes = []byte(c.message)
+		got := link.ask(first, 2).(*kmsg.SASLAuthenticateResponse)
+		if !c.good {
+			if got.ErrorCode != kerr.SaslAuthenticationFailed.Code || len(got.SASLAuthBytes) > 0 {
+				t.Errorf("%s %q: %+v, want SASL_AUTHENTICATION_FAILED", c.mechanism, c.message, got)
+			}
+			link.ended()
+		} else if got.ErrorCode != 0 || !strings.HasPrefix(string(got.SASLAuthBytes), "r=abc") || !strings.Contains(string(got.SASLAuthBytes), ",i=") {
+			t.Errorf("%s %q: %+v", c.mechanism, c.message, got)
 		}
 	}
 }

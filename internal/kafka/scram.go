@@ -2,14 +2,11 @@ package kafka
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/xdg-go/scram"
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
@@ -22,24 +19,21 @@ const (
 
 var mechanisms = map[string]access.Mechanism{scramSHA256: access.SCRAMSHA256, scramSHA512: access.SCRAMSHA512}
 
-// scramHash is the hash of a mechanism.
-func scramHash(m access.Mechanism) scram.HashGeneratorFcn {
-	if m == access.SCRAMSHA512 {
-		return scram.SHA512
-	}
-	return scram.SHA256
-}
-
-// scramConversation is a conversation with a client (RFC 5802). The user may have several tokens, so
-// there is a conversation for each, with the same nonce, salt and iterations, and therefore the same
-// first answer. The client's proof shows which token it has.
+// scramConversation is the server's side of a conversation (RFC 5802) without channel binding:
+//
+//	client  n,,n=user,r=nonce                      header "n,,", then bare
+//	server  r=nonce+ours,s=salt,i=iterations       answer
+//	client  c=base64(header),r=nonce+ours,p=proof
+//	server  v=signature
+//
+// The user may have several tokens, which have the same salt and iterations. The client's proof
+// shows which token it has. User names are compared byte by byte, as Kafka does, without SASLprep.
 type scramConversation struct {
-	s         *session
-	mechanism access.Mechanism
-	users     []auth.Candidate
-	turns     []*scram.ServerConversation // of users
-	// The client's first message, and the answer to it.
-	first, answer string
+	s                    *session
+	mechanism            access.Mechanism
+	users                []auth.Candidate
+	header, bare, answer string
+	clientNonce, nonce   string // nonce begins with clientNonce
 }
 
 func (s *session) newConversation(m access.Mechanism) *scramConversation {
@@ -51,96 +45,70 @@ var errPassword = errors.New("authentication failed: the password must be the AP
 // step processes a message, and returns an identity once the client has authenticated.
 func (t *scramConversation) step(ctx context.Context, message []byte) (answer []byte, who *auth.Identity, err error) {
 	if t.answer == "" {
-		if t.answer, err = t.begin(ctx, string(message)); err != nil {
-			return nil, nil, err
-		}
-		t.first = string(message)
-		return []byte(t.answer), nil, nil
+		err = t.begin(ctx, string(message))
+		return []byte(t.answer), nil, err
 	}
-	for i := range t.users {
-		out, ok := t.repeated(&t.users[i], string(message))
-		if !ok {
-			text, err := t.turns[i].Step(string(message))
-			out, ok = text, err == nil && t.turns[i].Done() && t.turns[i].Valid()
-		}
-		if ok {
-			who, err = loginResult(t.s.o.Auth.Accept(t.users[i], t.s.remote.String()))
-			return []byte(out), who, err
+	unproven, proof, ok := t.parseLast(string(message))
+	if !ok {
+		return nil, nil, errPassword
+	}
+	for _, user := range t.users {
+		if signature, proven := user.Prove(t.bare+","+t.answer+","+unproven, proof); proven {
+			who, err = loginResult(t.s.o.Auth.Accept(user, t.s.remote.String()))
+			return []byte("v=" + base64.StdEncoding.EncodeToString(signature)), who, err
 		}
 	}
 	return nil, nil, errPassword
 }
 
-// begin answers the client's first message, which names the user.
-func (t *scramConversation) begin(ctx context.Context, message string) (answer string, err error) {
-	nonce := rand.Text()
-	var failed error
-	find := func(user string) (none scram.StoredCredentials, _ error) {
-		if t.users == nil {
-			t.users, failed = t.s.o.Auth.Candidates(ctx, user, t.mechanism)
-		}
-		if len(t.users) == 0 {
-			return none, errPassword
-		}
-		c := t.users[len(t.turns)].Scram
-		return scram.StoredCredentials{
-			KeyFactors: scram.KeyFactors{Salt: string(c.Salt), Iters: int(c.Iterations)}, StoredKey: c.StoredKey, ServerKey: c.ServerKey,
-		}, nil
+// begin answers the client's first message, which names the user. Extensions may follow the nonce.
+func (t *scramConversation) begin(ctx context.Context, message string) error {
+	fields := strings.SplitN(message, ",", 5)
+	if len(fields) < 4 || fields[0] != "n" && fields[0] != "y" || fields[1] != "" && !strings.HasPrefix(fields[1], "a=") {
+		return errPassword
 	}
-	server, err := scramHash(t.mechanism).NewServer(find)
+	t.header = fields[0] + "," + fields[1] + ","
+	t.bare = message[len(t.header):]
+	name, named := strings.CutPrefix(fields[2], "n=")
+	nonce, ok := strings.CutPrefix(fields[3], "r=")
+	if !named || !ok || nonce == "" {
+		return errPassword
+	}
+	user, ok := saslName(name)
+	if !ok {
+		return errPassword
+	}
+	users, err := t.s.o.Auth.Candidates(ctx, user, t.mechanism)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", t.mechanism, err)
+		_, err = loginResult(nil, err)
+		return err
 	}
-	server = server.WithNonceGenerator(func() string { return nonce })
-	for len(t.turns) == 0 || len(t.turns) < len(t.users) {
-		turn := server.NewConversation()
-		if answer, err = turn.Step(message); err != nil {
-			if failed != nil {
-				return "", failed
-			}
-			return "", errPassword
-		}
-		t.turns = append(t.turns, turn)
-	}
-	return answer, nil
+	c := users[0].Scram
+	t.users, t.clientNonce, t.nonce = users, nonce, nonce+rand.Text()
+	t.answer = fmt.Sprintf("r=%s,s=%s,i=%d", t.nonce, base64.StdEncoding.EncodeToString(c.Salt), c.Iterations)
+	return nil
 }
 
-// repeated accepts the last message of librdkafka before 2.6.1, which repeats the client's nonce
-// before the nonce. ok is false if the message is another one, or its proof is wrong. Kafka
-// accepted it up to 3.9. This weakens no check: the proof covers the first answer, which contains
-// the nonce of this conversation.
-func (t *scramConversation) repeated(user *auth.Candidate, message string) (answer string, ok bool) {
-	parts := strings.SplitN(t.first, ",", 3) // n,,n=user,r=nonce: two head parts, and the rest
-	if len(parts) != 3 {
+// saslName decodes a user name, in which a comma is =2C and an equals sign is =3D.
+func saslName(encoded string) (name string, ok bool) {
+	if strings.Count(encoded, "=") != strings.Count(encoded, "=2C")+strings.Count(encoded, "=3D") {
 		return "", false
 	}
-	_, own, _ := strings.Cut(parts[2], ",r=")
-	own, _, _ = strings.Cut(own, ",")
-	both, _, _ := strings.Cut(strings.TrimPrefix(t.answer, "r="), ",")
-	head := base64.StdEncoding.EncodeToString([]byte(parts[0] + "," + parts[1] + ","))
-	unproven, proof, _ := strings.Cut(message, ",p=")
-	given, err := base64.StdEncoding.DecodeString(proof)
-	if err != nil || unproven != "c="+head+",r="+own+both {
-		return "", false
-	}
-	authMessage := parts[2] + "," + t.answer + "," + unproven
-	signature := t.sign(user.Scram.StoredKey, authMessage)
-	if len(given) != len(signature) {
-		return "", false
-	}
-	key := scramHash(t.mechanism)()
-	for i := range given {
-		signature[i] ^= given[i]
-	}
-	key.Write(signature)
-	if !hmac.Equal(key.Sum(nil), user.Scram.StoredKey) {
-		return "", false
-	}
-	return "v=" + base64.StdEncoding.EncodeToString(t.sign(user.Scram.ServerKey, authMessage)), true
+	return strings.NewReplacer("=2C", ",", "=3D", "=").Replace(encoded), true
 }
 
-func (t *scramConversation) sign(key []byte, authMessage string) []byte {
-	mac := hmac.New(scramHash(t.mechanism), key)
-	mac.Write([]byte(authMessage))
-	return mac.Sum(nil)
+// parseLast splits the client's last message at its proof. ok is false if the message does not
+// repeat the header and the nonce. Extensions may follow the nonce.
+//
+// librdkafka before 2.6.1 repeats the client's nonce before the nonce, which Kafka accepted up to
+// 3.9. This weakens no check: the proof covers the first answer, which contains the nonce of this
+// conversation.
+func (t *scramConversation) parseLast(message string) (unproven string, proof []byte, ok bool) {
+	end := max(0, strings.LastIndexByte(message, ','))
+	unproven = message[:end]
+	encoded, proven := strings.CutPrefix(message[end:], ",p=")
+	proof, err := base64.StdEncoding.DecodeString(encoded)
+	rest, same := strings.CutPrefix(unproven, "c="+base64.StdEncoding.EncodeToString([]byte(t.header))+",r=")
+	nonce, _, _ := strings.Cut(rest, ",")
+	return unproven, proof, proven && err == nil && same && (nonce == t.nonce || nonce == t.clientNonce+t.nonce)
 }
