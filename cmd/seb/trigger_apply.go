@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/spf13/cobra"
 )
 
@@ -120,7 +121,7 @@ func readTriggers(cmd *cobra.Command, paths []string) (list []trigger, err error
 			list = append(list, t)
 		}
 	}
-	slices.SortFunc(list, func(a, b trigger) int { return cmp.Compare(a.ID, b.ID) })
+	sorting.Sort(list, func(a, b trigger) int { return cmp.Compare(a.ID, b.ID) })
 	return list, errors.Join(faults...)
 }
 
@@ -175,7 +176,7 @@ func planOf(wanted []trigger, present []client.Trigger, prune bool) *plan {
 		p.changes = append(p.changes, c)
 	}
 	slices.Sort(p.deletes)
-	slices.SortFunc(p.changes, func(a, b change) int { return cmp.Compare(a.id, b.id) })
+	sorting.Sort(p.changes, func(a, b change) int { return cmp.Compare(a.id, b.id) })
 	return p
 }
 

@@ -3,6 +3,8 @@ package access
 import (
 	"slices"
 	"strings"
+
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // Grants are the rules of one principal, arranged for fast decisions. They are immutable. The nil
@@ -71,7 +73,7 @@ func compile(rules ...map[Rule]struct{}) *Grants {
 			of[r.Resource].add(&r)
 		}
 	}
-	slices.SortFunc(g.local, Rule.Compare)
+	sorting.Sort(g.local, Rule.Compare)
 	return g
 }
 

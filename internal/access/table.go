@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // Table holds the principals, rules and quotas of a log up to a position. The zero value is empty. A table
@@ -63,11 +65,11 @@ func (t *Table) Principals() []*Principal {
 }
 
 // Rules returns all rules, sorted.
-func (t *Table) Rules() []Rule { return slices.SortedFunc(maps.Keys(t.rules), Rule.Compare) }
+func (t *Table) Rules() []Rule { return sorting.Sorted(maps.Keys(t.rules), Rule.Compare) }
 
 // RulesOf returns the rules that name a principal, sorted. Those for Any are not among them.
 func (t *Table) RulesOf(id string) []Rule {
-	return slices.SortedFunc(maps.Keys(t.of[id]), Rule.Compare)
+	return sorting.Sorted(maps.Keys(t.of[id]), Rule.Compare)
 }
 
 // Has reports whether the table contains a rule.
@@ -96,7 +98,7 @@ func (t *Table) QuotaFor(principal string) Quota {
 
 // Quotas returns all quotas by principal.
 func (t *Table) Quotas() []Quota {
-	return slices.SortedFunc(maps.Values(t.quotas), func(a, b Quota) int { return cmp.Compare(a.Principal, b.Principal) })
+	return sorting.Sorted(maps.Values(t.quotas), func(a, b Quota) int { return cmp.Compare(a.Principal, b.Principal) })
 }
 
 // Compile arranges the rules of a principal, including those for Any. It may be called concurrently

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -259,7 +260,7 @@ func describeGroup(s *state.State, g *state.Group) GroupInfo {
 			Committed: time.UnixMicro(c.Time), Start: p.Start, Next: p.Next,
 		})
 	}
-	slices.SortFunc(info.Offsets, func(a, b GroupOffset) int {
+	sorting.Sort(info.Offsets, func(a, b GroupOffset) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
 	return info
@@ -275,7 +276,7 @@ type GroupLag struct {
 // groups with a committed offset. A partition without a committed offset does not count.
 func (b *Broker) GroupLags(limit int) (lags []GroupLag, groups int) {
 	cut := func() {
-		slices.SortFunc(lags, func(a, b GroupLag) int {
+		sorting.Sort(lags, func(a, b GroupLag) int {
 			return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Topic, b.Topic))
 		})
 		lags = lags[:min(len(lags), limit)]

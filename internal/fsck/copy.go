@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -388,7 +389,7 @@ func (c *copier) transfer(ctx context.Context) error {
 	for key := range must { //tidy:unordered any of them
 		return fmt.Errorf("%s: %w", key, errCollected)
 	}
-	slices.SortFunc(missing, func(a, b objstore.Entry) int { return strings.Compare(a.Key, b.Key) })
+	sorting.Sort(missing, func(a, b objstore.Entry) int { return strings.Compare(a.Key, b.Key) })
 	c.step(0, false)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.o.Workers)

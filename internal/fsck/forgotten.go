@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -36,7 +37,7 @@ func (c *checker) learnState() {
 		}
 	}
 	c.chain = chain
-	slices.SortFunc(c.chain, func(a, b state.Epoch) int { return cmp.Compare(a.Number, b.Number) })
+	sorting.Sort(c.chain, func(a, b state.Epoch) int { return cmp.Compare(a.Number, b.Number) })
 }
 
 // epoch returns the log's epoch of that number, if it is known.
@@ -134,7 +135,7 @@ func (l *listing) link() {
 		found = append(found, l.linkBack(e)...)
 	}
 	c.chain = append(c.chain, found...)
-	slices.SortFunc(c.chain, func(a, b state.Epoch) int { return cmp.Compare(a.Number, b.Number) })
+	sorting.Sort(c.chain, func(a, b state.Epoch) int { return cmp.Compare(a.Number, b.Number) })
 	for _, d := range l.oldData {
 		e, on := c.epoch(d.name.epoch)
 		if on = on && e.Nonce == d.name.nonce; on && (d.name.slot < e.Seal || d.low <= e.Seal) {

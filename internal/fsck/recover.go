@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -256,7 +257,7 @@ func (r *recovery) fence(ctx context.Context) error {
 	for e := range ends {
 		order = append(order, e)
 	}
-	slices.SortFunc(order, func(a, b epoch) int { return int(int64(a.number) - int64(b.number)) })
+	sorting.Sort(order, func(a, b epoch) int { return int(int64(a.number) - int64(b.number)) })
 	for _, e := range order {
 		for slot := ends[e]; ; slot++ {
 			h := record.Head{

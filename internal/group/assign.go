@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // The assignors: the algorithms by which the coordinator assigns partitions.
@@ -35,7 +37,7 @@ func (cs *consumers) assign(assignor string) {
 		assignUniformly(cs.order, topics)
 	}
 	for _, m := range cs.order {
-		slices.SortFunc(m.target, comparePartitions)
+		sorting.Sort(m.target, comparePartitions)
 	}
 }
 
@@ -100,7 +102,7 @@ func assignUniformly(members []*consumer, topics []topic) {
 		m.load = len(m.target)
 	}
 	// Topics with few subscribers come first.
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(len(a.topic.members), len(b.topic.members)) })
+	sorting.Stable(all, func(a, b candidate) int { return cmp.Compare(len(a.topic.members), len(b.topic.members)) })
 	for moved := true; moved; {
 		moved = false
 		for i := range all {
@@ -168,7 +170,7 @@ type partitions []Partition
 // setOf builds a set from a client's list, which has any order.
 func setOf(list []Partition) partitions {
 	own := slices.Clone(list)
-	slices.SortFunc(own, comparePartitions)
+	sorting.Sort(own, comparePartitions)
 	return slices.Compact(own)
 }
 

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"math"
-	"slices"
+
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // Config holds a Core's settings. Times are in nanoseconds.
@@ -163,7 +164,7 @@ func (c *Core) List() []View {
 	for _, g := range c.queue {
 		list = append(list, g.view())
 	}
-	slices.SortFunc(list, func(a, b View) int { return cmp.Compare(a.Name, b.Name) })
+	sorting.Sort(list, func(a, b View) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 

@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
 )
@@ -179,11 +179,11 @@ func (s *eventSample) list(total int64) []api.EventName {
 		for path, p := range n.properties {
 			x.Properties = append(x.Properties, api.EventProperty{Path: path, Types: p.types.list(), Sampled: p.count})
 		}
-		slices.SortFunc(x.Properties, func(a, b api.EventProperty) int {
+		sorting.Sort(x.Properties, func(a, b api.EventProperty) int {
 			return cmp.Or(b.Sampled-a.Sampled, cmp.Compare(a.Path, b.Path))
 		})
 		out = append(out, x)
 	}
-	slices.SortFunc(out, func(a, b api.EventName) int { return cmp.Or(b.Sampled-a.Sampled, cmp.Compare(a.Name, b.Name)) })
+	sorting.Sort(out, func(a, b api.EventName) int { return cmp.Or(b.Sampled-a.Sampled, cmp.Compare(a.Name, b.Name)) })
 	return out
 }

@@ -3,13 +3,13 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/kafka/wire"
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // ApiVersions (18), v0 to v4: the served keys and versions. There are no features to negotiate. The
@@ -43,6 +43,6 @@ func (s *Server) versions() []kmsg.ApiVersionsResponseApiKey {
 		k.ApiKey, k.MinVersion, k.MaxVersion = a.key.Int16(), a.min, a.max
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b kmsg.ApiVersionsResponseApiKey) int { return cmp.Compare(a.ApiKey, b.ApiKey) })
+	sorting.Sort(keys, func(a, b kmsg.ApiVersionsResponseApiKey) int { return cmp.Compare(a.ApiKey, b.ApiKey) })
 	return keys
 }

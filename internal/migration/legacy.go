@@ -15,12 +15,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -104,7 +104,7 @@ func List(ctx context.Context, store objstore.Store, topic string) (*Listing, er
 		o.After = entries[len(entries)-1].Key
 	}
 	// numbers may have more digits than the zero padding
-	slices.SortFunc(l.Files, func(a, b File) int { return int(max(-1, min(1, a.First-b.First))) })
+	sorting.Sort(l.Files, func(a, b File) int { return int(max(-1, min(1, a.First-b.First))) })
 	return l, nil
 }
 

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // List implements Store.
@@ -117,7 +117,7 @@ func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
 			children = append(children, child{key, e})
 		}
 	}
-	slices.SortFunc(children, func(a, b child) int { return strings.Compare(a.key, b.key) })
+	sorting.Sort(children, func(a, b child) int { return strings.Compare(a.key, b.key) })
 	return children
 }
 

@@ -74,6 +74,7 @@ var levels = map[string]int{
 	"internal/config":           0,
 	"internal/budget":           0,
 	"internal/access":           -1,
+	"internal/sorting":          -2,
 	"internal/audit":            1,
 	"internal/secrets":          -1,
 	"internal/auth":             5,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // Bounds of a Cap, because the engine keeps that many delivery times of an entity.
@@ -39,7 +41,7 @@ func (c Cap) Next(t time.Time, past []time.Time) time.Time {
 	if c.Count < 1 || len(past) < c.Count {
 		return t
 	}
-	sorted := slices.SortedFunc(slices.Values(past), func(a, b time.Time) int { return b.Compare(a) })
+	sorted := sorting.Sorted(slices.Values(past), func(a, b time.Time) int { return b.Compare(a) })
 	if free := sorted[c.Count-1].Add(c.Per); free.After(t) {
 		return free
 	}

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -166,7 +166,7 @@ func (p *output) seal(l *pack.Layout) error {
 // copyObject reads the pieces of one object to their positions in the file. One request reads
 // pieces that are close together.
 func (m *Merger) copyObject(ctx context.Context, f *os.File, key string, pieces []piece) error {
-	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.r.Pos, b.r.Pos) })
+	sorting.Sort(pieces, func(a, b piece) int { return cmp.Compare(a.r.Pos, b.r.Pos) })
 	for len(pieces) > 0 {
 		n, end := 1, int64(pieces[0].r.Pos)+int64(pieces[0].r.Len)
 		for n < len(pieces) && int64(pieces[n].r.Pos)-end <= gapMax {

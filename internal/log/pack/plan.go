@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -235,7 +235,7 @@ func (f *found) pack(s *state.State, id state.PackID, seen map[state.PackID]bool
 // choosePacks chooses mostly dead packs, then the smallest, up to the size of a pack but at least
 // two. Without dead packs it waits for Config.Small packs.
 func (f *found) choosePacks() map[state.PackID]bool {
-	slices.SortFunc(f.small, func(a, b candidate) int {
+	sorting.Sort(f.small, func(a, b candidate) int {
 		if a.dead != b.dead {
 			if a.dead {
 				return -1
@@ -288,7 +288,7 @@ func collect(s *state.State, c *Config, wanted func(*state.Range) bool) []Run {
 // plan takes the largest runs first, so that a large topic gets ranges of its own and small topics
 // share a pack.
 func plan(runs []Run, limit int64) *Plan {
-	slices.SortStableFunc(runs, func(a, b Run) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	sorting.Stable(runs, func(a, b Run) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	p := &Plan{}
 	for _, r := range runs {
 		if p.Bytes > 0 && p.Bytes+r.Bytes > limit {
@@ -297,7 +297,7 @@ func plan(runs []Run, limit int64) *Plan {
 		p.Runs = append(p.Runs, r)
 		p.Bytes += r.Bytes
 	}
-	slices.SortFunc(p.Runs, func(a, b Run) int {
+	sorting.Sort(p.Runs, func(a, b Run) int {
 		return cmp.Or(bytes.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition),
 			cmp.Compare(a.Ranges[0].Base, b.Ranges[0].Base))
 	})

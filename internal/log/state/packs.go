@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // PackID identifies a pack: the epoch that installed it, and its number there.
@@ -33,7 +35,7 @@ func (s *State) PackOf(id PackID) (Pack, bool) {
 
 // Packs returns the installed packs by epoch and number.
 func (s *State) Packs() []PackID {
-	return slices.SortedFunc(maps.Keys(s.packs), func(a, b PackID) int {
+	return sorting.Sorted(maps.Keys(s.packs), func(a, b PackID) int {
 		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.ID, b.ID))
 	})
 }

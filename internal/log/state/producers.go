@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -115,7 +116,7 @@ func (s *State) forgetProducers() {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b entry) int {
+	sorting.Sort(all, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.lastTime, b.lastTime), cmp.Compare(a.topic.Name, b.topic.Name),
 			cmp.Compare(a.partition, b.partition), cmp.Compare(a.id, b.id))
 	})

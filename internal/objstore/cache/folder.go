@@ -7,8 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
+
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 const (
@@ -110,7 +111,7 @@ func (c *Cache) scan() error {
 			return err
 		}
 	}
-	slices.SortFunc(blocks, func(a, b found) int { return cmp.Compare(b.written, a.written) })
+	sorting.Sort(blocks, func(a, b found) int { return cmp.Compare(b.written, a.written) })
 	for _, f := range blocks {
 		if c.used+f.alloc > c.o.Bytes || c.memory.Grow(entryBytes) != nil {
 			c.discard(f)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/driplang/monitor"
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // listMax bounds the events in a sentence.
@@ -83,7 +84,7 @@ func (f *follower) waits() []monitor.AwaitedEvent {
 // SortAwaited sorts a list, the event that can come until the earliest time first, and removes
 // duplicates.
 func SortAwaited(list []monitor.AwaitedEvent) []monitor.AwaitedEvent {
-	slices.SortFunc(list, func(a, b monitor.AwaitedEvent) int {
+	sorting.Sort(list, func(a, b monitor.AwaitedEvent) int {
 		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.From, b.From), strings.Compare(a.Expr, b.Expr), compareBool(a.Absent, b.Absent), b.Have-a.Have)
 	})
 	return slices.Compact(list)
