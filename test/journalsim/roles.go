@@ -261,6 +261,9 @@ func (p *Process) list(folder string) ([]string, error) {
 	}
 	if err == nil {
 		w.check.listed(folder, names, files, v)
+		if named := p.store.named(folder); len(named) > 0 {
+			w.failf("D7: damage is named in %s, but nothing is damaged: %w", folder, named[0])
+		}
 	}
 	return names, err
 }

@@ -257,6 +257,17 @@ func (s *store) list(folder string) (names, files []string, err error) {
 	return names, files, nil
 }
 
+// named returns the damage that the process has named in a folder.
+func (s *store) named(folder string) []journal.Damage {
+	s.mu.Lock()
+	j := s.journals[folder]
+	s.mu.Unlock()
+	if j == nil {
+		return nil
+	}
+	return j.Damage()
+}
+
 // damaged reports whether the journal of a folder names damage.
 func (s *store) damaged(folder string) bool {
 	j, err := s.open(folder)
