@@ -250,6 +250,11 @@ func (w *diskWalk) journal(j *journal.Journal, folder string) error {
 	if err != nil {
 		return w.disk.journalVerdict(err)
 	}
+	if !w.disk.options.Existing && after == "" {
+		if err := j.Sweep(); err != nil {
+			return w.disk.journalVerdict(err)
+		}
+	}
 	late := map[string]int64{}
 	if j.Ended() {
 		if late, err = w.late(folder, prefix, after); err != nil {

@@ -226,7 +226,7 @@ func (f *journalFile) Sync() error {
 		return err
 	}
 	if stat.Nlink == 0 {
-		return errors.New("the file was removed")
+		return fmt.Errorf("%w: the file was removed", fs.ErrNotExist)
 	}
 	return nil
 }

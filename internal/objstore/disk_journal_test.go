@@ -257,6 +257,37 @@ func TestJournalLarge(t *testing.T) {
 	}
 }
 
+// TestJournalFilesAreSwept appends the tombstones of all objects, as a process does that is killed
+// before it removes the file, and lists the folder.
+func TestJournalFilesAreSwept(t *testing.T) {
+	dir := t.TempDir()
+	d := openDisk(t, dir, objstore.DiskOptions{NoSync: true})
+	own(t, d, "wal/1-a")
+	mustPut(t, d, "wal/1-a/0", "x")
+	file := filepath.Join(dir, journal.Files("wal/1-a"), "00000001")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Delete(t.Context(), "wal/1-a/0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != string(before) {
+		t.Fatalf("the file of a deleted object: %d bytes, %v; want it as before", len(got), err)
+	}
+	wantKeys(t, openDisk(t, dir, objstore.DiskOptions{Existing: true}), "")
+	if _, err := os.Stat(file); err != nil {
+		t.Fatalf("a reader removed it: %v", err)
+	}
+	wantKeys(t, openDisk(t, dir, objstore.DiskOptions{}), "")
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("a journal file without objects is still there after a list: %v", err)
+	}
+}
+
 // TestJournalFilesAreFreed fills several journal files and deletes everything.
 func TestJournalFilesAreFreed(t *testing.T) {
 	dir := t.TempDir()

@@ -241,7 +241,7 @@ func (j *Journal) append(o *owner, group []*request) (Position, error) {
 	err = o.write(o.parts, at.Offset)
 	clear(o.parts)
 	if err != nil {
-		return at, fmt.Errorf("%w: append to %s: %w", ErrOver, j.fileName(at.File), err)
+		return at, j.failed(o, fmt.Errorf("append to %s: %w", j.fileName(at.File), err))
 	}
 	j.mu.Lock()
 	j.pos.Offset += padded(length)
@@ -257,6 +257,17 @@ func (o *owner) write(parts [][]byte, at int64) error {
 		return err
 	}
 	return o.writer.Sync()
+}
+
+// failed is the error of a write or sync. A process that has ended the journal removes the files
+// behind the end, and nothing in them exists. Otherwise the journal has failed.
+func (j *Journal) failed(o *owner, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		if ended := j.look(o); errors.Is(ended, ErrEnded) {
+			return ended
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrOver, err)
 }
 
 // room returns where the next batch of so many bytes goes. It leaves the current file if that has
@@ -280,7 +291,7 @@ func (j *Journal) room(o *owner, need int64) (Position, error) {
 	o.head, _ = appendHead(o.head[:0], j.run, at, kindEndOfFile, nil)
 	if err := o.write([][]byte{o.head, padding[:BlockBytes-len(o.head)]}, at.Offset); err != nil {
 		_ = next.file.Close()
-		return at, fmt.Errorf("%w: end of %s: %w", ErrOver, j.fileName(at.File), err)
+		return at, j.failed(o, fmt.Errorf("end of %s: %w", j.fileName(at.File), err))
 	}
 	_ = o.writer.Close()
 	o.writer, o.size = next.file, next.size

@@ -41,7 +41,8 @@ type File interface {
 	ReadAt(p []byte, off int64) (int, error)
 	// WriteAt writes the parts in order at off.
 	WriteAt(parts [][]byte, off int64) error
-	// Sync makes everything that was written durable (fdatasync).
+	// Sync makes everything that was written durable (fdatasync). An error that wraps
+	// fs.ErrNotExist: the file was removed.
 	Sync() error
 	// ReadMedium is ReadAt past the page cache: it returns what the disk has. off and len(p) are
 	// multiples of BlockBytes. ok is false if the file system cannot do that.
