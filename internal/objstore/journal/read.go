@@ -232,6 +232,7 @@ func (r *reader) close() {
 // open opens the file of pos, or the first one after it if all before that were deleted. ok is
 // false if there is none.
 func (r *reader) open() (ok bool, err error) {
+	var behind uint64 // a file that existed before the listing began
 	for r.file == nil {
 		if err := r.list(); err != nil {
 			return false, err
@@ -239,6 +240,12 @@ func (r *reader) open() (ok bool, err error) {
 		i, exact := slices.BinarySearch(r.numbers, r.pos.File)
 		if i == len(r.numbers) {
 			return false, nil
+		}
+		// A listing can show a file that was created meanwhile without one that was created before it.
+		// So only a listing that began when the later file existed proves that the earlier one is gone.
+		if !exact && r.numbers[i] > 1 && r.numbers[i] != behind {
+			behind = r.numbers[i]
+			continue
 		}
 		if !exact {
 			r.pos = Position{File: r.numbers[i]}
