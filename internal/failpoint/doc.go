@@ -10,5 +10,6 @@
 // stderr: "failpoint put.data.after kill". Names lists the failpoints.
 //
 // SEB_HURRY=1 makes a broker on a folder write snapshots as often as on S3. SEB_HURRY_GROUPS=1
-// makes consumer groups start at once.
+// makes consumer groups start at once. SEB_HURRY_JOURNAL=262144 sets the bytes of a journal file of a
+// folder, so that a broker changes files often.
 package failpoint

@@ -12,5 +12,8 @@ func Hit(string) {}
 // FrequentSnapshots is false in this build.
 func FrequentSnapshots() bool { return false }
 
+// JournalFileBytes is 0 in this build.
+func JournalFileBytes() int64 { return 0 }
+
 // FastGroups is false in this build.
 func FastGroups() bool { return false }

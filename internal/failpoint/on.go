@@ -99,6 +99,16 @@ func Hit(name string) {
 	}
 }
 
+// JournalFileBytes is the size of journal files that SEB_HURRY_JOURNAL sets, at least 256 KiB; 0:
+// their usual sizes.
+func JournalFileBytes() int64 {
+	n, err := strconv.ParseInt(os.Getenv("SEB_HURRY_JOURNAL"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(n, 256<<10)
+}
+
 // FastGroups reports whether SEB_HURRY_GROUPS is set: consumer groups then do not wait for more
 // members, and accept session timeouts of half a second.
 func FastGroups() bool { return os.Getenv("SEB_HURRY_GROUPS") != "" }

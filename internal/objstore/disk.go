@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sebbroker/seb/internal/failpoint"
+	"github.com/sebbroker/seb/internal/objstore/journal"
 )
 
 // DiskOptions are the settings of a disk store.
@@ -43,6 +44,8 @@ type Disk struct {
 
 	journals journals
 	handles  handles
+	sizes    journal.Options
+	inline   int64 // size of the largest object that goes into a journal file
 
 	refused atomic.Pointer[string] // why writes are refused; set once
 	broken  chan struct{}          // closed by the first fsync that fails
@@ -93,6 +96,7 @@ func OpenDisk(dir string, options DiskOptions) (*Disk, error) {
 		},
 	}
 	d.folders = newFolderCache(d.makeFolder)
+	d.sizes, d.inline = journalSizes()
 	d.handles.base, d.handles.root = base, root
 	d.close = sync.OnceValue(func() error {
 		d.refuse("store is closed")
@@ -239,7 +243,6 @@ func (d *Disk) Delete(ctx context.Context, keys ...string) error {
 		if err := d.deleteJournal(folder, keys); err != nil {
 			return fmt.Errorf("delete %s and %d others: %w", keys[0], len(keys)-1, err)
 		}
-		failpoint.Hit("disk.deleted")
 	}
 	for dir := range emptied {
 		// It stops at the first folder that is not empty. A Put that needs the folder creates it

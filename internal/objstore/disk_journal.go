@@ -11,18 +11,28 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/objstore/journal"
 )
 
 const (
-	// inlineMax is the largest object that goes into a journal file. A larger one is a file, so that
-	// small objects need not wait for it.
+	// inlineMax is Disk.inline. A larger object is a file, so that small objects need not wait for it.
 	inlineMax = 1 << 20
 
 	// revokedPause is how long an owner waits before it puts a file after another process has ended
 	// its journal. Without the pause both would try name after name.
 	revokedPause = 50 * time.Millisecond
 )
+
+// journalSizes returns Disk.sizes and Disk.inline. Campaigns use small files, so that processes are
+// killed while they change files.
+func journalSizes() (sizes journal.Options, inline int64) {
+	n := failpoint.JournalFileBytes()
+	if n == 0 {
+		return journal.Options{}, inlineMax
+	}
+	return journal.Options{FirstBytes: n, FileBytes: n, GroupBytes: n / 4}, n / 4
+}
 
 // journals are the journals that a Disk knows, by folder. A folder that is claimed stays claimed.
 type journals struct {
@@ -89,7 +99,7 @@ func (d *Disk) Own(ctx context.Context, folder string) error {
 	if err := d.journals.closeOwn(); err != nil {
 		return fmt.Errorf("own %s: end the journal before: %w", folder, d.journalVerdict(err))
 	}
-	j, err := journal.Claim(diskFiles{d}, folder, journal.Options{})
+	j, err := journal.Claim(diskFiles{d}, folder, d.sizes)
 	if errors.Is(err, journal.ErrEnded) {
 		err = fmt.Errorf("%w: %w", ErrExists, err)
 	}
@@ -121,7 +131,7 @@ func (d *Disk) putJournal(ctx context.Context, j *journal.Journal, key string, b
 	folder, name := path.Split(key)
 	folder = path.Clean(folder)
 	var err error
-	if body.Size <= inlineMax {
+	if body.Size <= d.inline {
 		err = j.Put(name, journal.Body{Parts: body.Parts, Size: body.Size, CRC32C: body.CRC32C, HasCRC: body.HasCRC})
 	} else {
 		err = d.putLarge(ctx, j, folder, name, body)

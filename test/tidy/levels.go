@@ -90,7 +90,7 @@ var levels = map[string]int{
 	"driplang/internal/form": -1,
 
 	"internal/codec":     -1,
-	"internal/failpoint": -1, // not in the released program
+	"internal/failpoint": -2, // not in the released program
 
 	"packaging": 13, // a separate module
 

@@ -22,6 +22,7 @@ var (
 	timeFlag    = flag.Duration("time", 0, "time to run fresh seeds")
 	killsFlag   = flag.Int64("kills", 0, "number of brokers to kill")
 	lengthFlag  = flag.Duration("length", 20*time.Second, "how long the chaos of one run lasts")
+	onlyFlag    = flag.String("only", "", "with -time or -kills, only runs on this kind of bucket: s3, folder or journal (a folder with journals)")
 	historyFlag = flag.String("history", "", "judge this history again")
 	atOnceFlag  = flag.Int("at-once", 2, "number of concurrent runs with -time or -kills; otherwise one")
 	lifeFlag    = flag.Duration("life", 0, "how long TestBackup kills (0: 6s), or TestSoak with -long keeps up its load (0: 25m)")

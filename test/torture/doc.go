@@ -3,6 +3,7 @@
 //
 //	go run ./test/cmd/torture -time 10m           fresh seeds for that time
 //	go run ./test/cmd/torture -kills 10000        until that many brokers were killed; with -time 1h at most that time
+//	go run ./test/cmd/torture -kills 3000 -only journal   on folders with journals
 //	go run ./test/cmd/torture -seed 17            the run of one seed
 //	go run ./test/cmd/backup                      backups that are killed, and restored copies
 //	go run ./test/cmd/revocation                  tokens that are revoked while their clients are busy

@@ -17,8 +17,9 @@ import (
 const (
 	streamPlan = iota + 1
 	streamNemesis
-	streamSlot         // plus the slot's number
-	streamClient = 100 // plus the client's number
+	streamSlot    // plus the slot's number
+	streamJournal = 50
+	streamClient  = 100 // plus the client's number
 )
 
 func stream(seed uint64, purpose int) *rand.Rand {
@@ -27,12 +28,15 @@ func stream(seed uint64, purpose int) *rand.Rand {
 
 // plan is the plan of a run, drawn from the seed.
 type plan struct {
-	seed   uint64
-	disk   bool // the bucket is a folder
-	exact  bool // few operations, for history.Linear
-	slots  int  // number of brokers
-	parts  int  // partitions of the topic
-	length time.Duration
+	seed uint64
+	disk bool // the bucket is a folder
+	// journal: its epochs have journals, of files of journalBytes (0: the usual sizes).
+	journal      bool
+	journalBytes int
+	exact        bool // few operations, for history.Linear
+	slots        int  // number of brokers
+	parts        int  // partitions of the topic
+	length       time.Duration
 
 	flags []string // of every broker
 	store faultproxy.StoreConfig
@@ -85,6 +89,7 @@ func half(rng *rand.Rand) bool { return rng.IntN(2) == 0 }
 // newPlan draws a plan. Every fourth has a short history; every third uses a folder.
 func newPlan(seed uint64, length time.Duration) *plan {
 	rng := stream(seed, streamPlan)
+	journals := stream(seed, streamJournal)
 	p := &plan{seed: seed, length: length, exact: seed%4 == 3, disk: seed%3 == 2, acts: map[act]float64{actKill: 1}}
 	p.slots = pick(rng, 1, 1, 2, 2, 3)
 	p.parts = 1 + rng.IntN(4)
@@ -98,6 +103,7 @@ func newPlan(seed uint64, length time.Duration) *plan {
 	if p.exact {
 		p.length = min(length, 5*time.Second)
 	}
+	p.drawJournal(journals)
 	p.suitFocus()
 	p.sessions = 700 * time.Millisecond
 	if seed%5 == 1 {
@@ -125,6 +131,17 @@ func (p *plan) drawFlags(rng *rand.Rand) {
 	}
 	if half(rng) {
 		add("memory-limit", "16MiB", "64MiB")
+	}
+}
+
+// drawJournal gives three of four buckets in a folder journals.
+func (p *plan) drawJournal(rng *rand.Rand) {
+	p.journal = p.disk && (rng.IntN(4) > 0 || strings.HasPrefix(p.focus.name, "journal."))
+	if p.journal {
+		p.journalBytes = pick(rng, 256<<10, 256<<10, 512<<10, 0)
+	}
+	if p.focus.name == "journal.left" || p.focus.name == "journal.next" || p.focus.name == "journal.removed" {
+		p.journalBytes = 256 << 10
 	}
 }
 
@@ -205,7 +222,7 @@ func (p *plan) suitFocus() {
 	switch {
 	case p.focus.short:
 		p.acksMean, p.progressMax = max(p.acksMean, 100), longProgress
-	case strings.HasPrefix(p.focus.name, "fenced"):
+	case strings.HasPrefix(p.focus.name, "fenced"), p.focus.name == "journal.marked", p.focus.name == "journal.ended":
 		p.slots = max(p.slots, 2)
 	case strings.HasPrefix(p.focus.name, "stop"):
 		p.acts[actTerm] = max(p.acts[actTerm], 0.5)
@@ -215,12 +232,26 @@ func (p *plan) suitFocus() {
 	}
 }
 
+// bucketKind is the kind of bucket as -only names it.
+func (p *plan) bucketKind() string {
+	switch {
+	case p.journal:
+		return "journal"
+	case p.disk:
+		return "folder"
+	}
+	return "s3"
+}
+
 // String describes the plan in a few lines.
 func (p *plan) String() string {
 	var b strings.Builder
 	bucket := "S3"
 	if p.disk {
 		bucket = "folder"
+	}
+	if p.journal {
+		bucket = fmt.Sprintf("folder with journals, files of %d KiB", p.journalBytes>>10)
 	}
 	fmt.Fprintf(&b, "seed %d: %s, %d brokers, %d partitions, %v", p.seed, bucket, p.slots, p.parts, p.length)
 	if p.exact {

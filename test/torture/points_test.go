@@ -63,16 +63,34 @@ var points = []point{
 	{"disk.stage.created", 3, true},
 	{"disk.stage.written", 3, true},
 	{"disk.stage.synced", 3, true},
+	{"journal.claimed", 1, false},
+	{"journal.folder", 1, false},
+	{"journal.prepared", 3, false},
+	{"journal.written", 12, false},
+	{"journal.synced", 12, false},
+	{"journal.looked", 12, false},
+	{"journal.decided", 12, false},
+	{"journal.left", 2, true},
+	{"journal.next", 2, true},
+	{"journal.marked", 1, false},
+	{"journal.ended", 1, false},
+	{"journal.gone", 2, true},
+	{"journal.removed", 2, true},
 	{"stop.begun", 1, false},
 	{"stop.flushed", 1, false},
 }
 
 // reachable reports whether a run can reach a failpoint.
 func (p *plan) reachable(where point) bool {
-	if p.disk {
-		return !strings.HasPrefix(where.name, "cache.")
+	switch part, _, _ := strings.Cut(where.name, "."); part {
+	case "cache":
+		return !p.disk
+	case "disk":
+		return p.disk
+	case "journal":
+		return p.journal
 	}
-	return !strings.HasPrefix(where.name, "disk.")
+	return true
 }
 
 // aim gives most runs one failpoint at which brokers are killed repeatedly, in turn, so that a
@@ -81,7 +99,8 @@ func (p *plan) reachable(where point) bool {
 func (p *plan) aim(seed uint64) {
 	var mine []point
 	for _, where := range points {
-		if p.reachable(where) && p.disk == strings.HasPrefix(where.name, "disk.") {
+		folder := strings.HasPrefix(where.name, "disk.") || strings.HasPrefix(where.name, "journal.")
+		if p.disk == folder && (folder || p.reachable(where)) {
 			mine = append(mine, where)
 		}
 	}
@@ -106,7 +125,12 @@ func (s *slot) failpoints(first bool) string {
 		share = focusShareShort
 	}
 	if s.r.p.focus.name != "" && (first || s.rng.Float64() < share) {
-		return fmt.Sprintf("%s=kill:%d", s.r.p.focus.name, 1+s.rng.IntN(s.r.p.focus.hits))
+		action := "kill"
+		// Another process takes over while the owner of a journal is stopped on the way.
+		if strings.HasPrefix(s.r.p.focus.name, "journal.") && s.r.p.slots > 1 && s.rng.IntN(3) == 0 {
+			action = "stop"
+		}
+		return fmt.Sprintf("%s=%s:%d", s.r.p.focus.name, action, 1+s.rng.IntN(s.r.p.focus.hits))
 	}
 	if s.rng.Float64() >= s.r.p.failpoints {
 		return ""

@@ -131,7 +131,7 @@ func (r *run) objects() string {
 // spec names the bucket without a proxy.
 func (r *run) spec() string {
 	if r.p.disk {
-		return r.objects()
+		return fmt.Sprintf("file:%s?journal=%v", r.objects(), r.p.journal)
 	}
 	return r.shared.server.Spec(r.bucket)
 }

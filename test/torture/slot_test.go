@@ -138,6 +138,9 @@ func (s *slot) start(ctx context.Context) (*testenv.Broker, error) {
 	if s.r.p.disk && slices.Contains(s.r.p.flags, "--snapshot-slots") {
 		env = append(env, "SEB_HURRY=1")
 	}
+	if s.r.p.journalBytes > 0 {
+		env = append(env, fmt.Sprintf("SEB_HURRY_JOURNAL=%d", s.r.p.journalBytes))
+	}
 	if s.r.p.sessions < 6*time.Second {
 		env = append(env, "SEB_HURRY_GROUPS=1")
 	}

@@ -35,6 +35,7 @@ type campaign struct {
 	runs   int           // bound; 0: none
 	time   time.Duration // end after this time; 0: none
 	kills  int64         // end after this many; 0: none
+	only   string        // kind of bucket; "": all
 
 	mu      sync.Mutex // guards the fields below
 	next    uint64     // seed
@@ -46,7 +47,7 @@ type campaign struct {
 func newCampaign(t *testing.T, w *shared) *campaign {
 	t.Helper()
 	c := &campaign{
-		t: t, shared: w, began: time.Now(), length: *lengthFlag, next: *seedFlag, atOnce: 1, running: map[*run]bool{},
+		t: t, shared: w, began: time.Now(), length: *lengthFlag, next: *seedFlag, atOnce: 1, only: *onlyFlag, running: map[*run]bool{},
 		sum: totals{counts: map[string]int64{}, store: map[faultproxy.Kind]int64{}, wire: map[faultproxy.Kind]int64{}},
 	}
 	if c.next == 0 {
@@ -75,9 +76,13 @@ func (c *campaign) take(ctx context.Context) *plan {
 		return nil
 	}
 	c.taken++
-	p := newPlan(c.next, c.length)
-	c.next++
-	return p
+	for {
+		p := newPlan(c.next, c.length)
+		c.next++
+		if c.only == "" || c.only == p.bucketKind() {
+			return p
+		}
+	}
 }
 
 // over reports whether no further run starts; running ones continue with their calm.
@@ -177,10 +182,6 @@ func (c *campaign) add(r *run) {
 
 // progress describes a run and the state of the campaign in a line.
 func (c *campaign) progress(r *run) string {
-	where := "S3"
-	if r.p.disk {
-		where = "folder"
-	}
 	n, took := c.killed(), time.Since(c.began)
 	of, left := "", time.Duration(0)
 	if c.kills > 0 {
@@ -197,7 +198,7 @@ func (c *campaign) progress(r *run) string {
 	if p := r.p.focus.name; p != "" {
 		aimed = fmt.Sprintf(", of them %d at %s", r.counts.get("killed at "+p), p)
 	}
-	return fmt.Sprintf("seed %d: %s, %d brokers, %d SIGKILL in %v%s; in all %d runs, %d%s SIGKILL, %.0f a minute, %v left", r.p.seed, where, r.p.slots,
+	return fmt.Sprintf("seed %d: %s, %d brokers, %d SIGKILL in %v%s; in all %d runs, %d%s SIGKILL, %.0f a minute, %v left", r.p.seed, r.p.bucketKind(), r.p.slots,
 		r.counts.get(string(actKill)), time.Since(r.began).Round(100*time.Millisecond), aimed, runs, n, of, float64(n)/took.Minutes(), left.Round(time.Second))
 }
 

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+
+	"github.com/sebbroker/seb/internal/failpoint"
 )
 
 // Delete removes names; a missing name is no error. It makes nothing durable: after a power failure
@@ -50,6 +52,7 @@ func (j *Journal) appendGone(number uint64, stones []byte) error {
 	if err := j.sys.Append(name, stones); err != nil {
 		return fmt.Errorf("append to %s: %w", name, err)
 	}
+	failpoint.Hit("journal.gone")
 	exists, err := j.sys.Exists(j.fileName(number))
 	if err == nil && !exists {
 		err = j.remove(name)
@@ -103,6 +106,7 @@ func (j *Journal) sweepDeleting() error {
 		if err := j.remove(j.fileName(number)); err != nil {
 			return err
 		}
+		failpoint.Hit("journal.removed")
 		if err := j.remove(j.goneName(number)); err != nil {
 			return err
 		}

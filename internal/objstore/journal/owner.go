@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"sync"
+
+	"github.com/sebbroker/seb/internal/failpoint"
 )
 
 // Body is the content of an object: parts in order. The journal holds no reference to them after
@@ -72,19 +74,18 @@ func Claim(sys System, folder string, opt Options) (*Journal, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("claim %s: %w", folder, err)
 	}
+	failpoint.Hit("journal.claimed")
 	if err := sys.MakeFolder(Files(folder)); err != nil {
 		return nil, fmt.Errorf("claim %s: %w", folder, err)
 	}
+	failpoint.Hit("journal.folder")
 	j.pos = Position{File: 1}
-	if err := sys.Prepare(j.fileName(1), j.opt.FirstBytes, func(int64) error { return nil }); err != nil {
-		return nil, fmt.Errorf("prepare %s: %w", j.fileName(1), err)
-	}
-	w, err := sys.Open(j.fileName(1), true)
+	w, err := j.prepare(1, j.opt.FirstBytes, func(int64) error { return nil })
 	if errors.Is(err, fs.ErrNotExist) { // another process has ended the journal and removed the file
 		return nil, fmt.Errorf("claim %s: %w", folder, ErrEnded)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", j.fileName(1), err)
+		return nil, fmt.Errorf("prepare %s: %w", j.fileName(1), err)
 	}
 	j.files = append(j.files, &file{number: 1})
 	j.own = &owner{writer: w, size: j.opt.FirstBytes, pending: map[string]*request{}}
@@ -178,6 +179,7 @@ func (j *Journal) enqueue(o *owner, r *request) error {
 	if flush || <-r.wake {
 		j.flush(o)
 	}
+	failpoint.Hit("journal.decided")
 	return r.err
 }
 
@@ -256,7 +258,12 @@ func (o *owner) write(parts [][]byte, at int64) error {
 	if err := o.writer.WriteAt(parts, at); err != nil {
 		return err
 	}
-	return o.writer.Sync()
+	failpoint.Hit("journal.written")
+	if err := o.writer.Sync(); err != nil {
+		return err
+	}
+	failpoint.Hit("journal.synced")
+	return nil
 }
 
 // failed is the error of a write or sync. A process that has ended the journal removes the files
@@ -293,8 +300,10 @@ func (j *Journal) room(o *owner, need int64) (Position, error) {
 		_ = next.file.Close()
 		return at, j.failed(o, fmt.Errorf("end of %s: %w", j.fileName(at.File), err))
 	}
+	failpoint.Hit("journal.left")
 	_ = o.writer.Close()
 	o.writer, o.size = next.file, next.size
+	failpoint.Hit("journal.next")
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.files[len(j.files)-1].left = true
@@ -308,6 +317,7 @@ func (j *Journal) room(o *owner, need int64) (Position, error) {
 // the mark. ErrEnded: the mark is there, and the end is known.
 func (j *Journal) look(o *owner) error {
 	marked, err := j.sys.Exists(Late(j.folder))
+	failpoint.Hit("journal.looked")
 	if err != nil {
 		return fmt.Errorf("%w: look for %s: %w", ErrOver, Late(j.folder), err)
 	}

@@ -3,6 +3,8 @@ package journal
 import (
 	"errors"
 	"sync"
+
+	"github.com/sebbroker/seb/internal/failpoint"
 )
 
 // slackBytes is how far the preparation of the next file may be ahead of its share.
@@ -89,12 +91,7 @@ func (p *prepared) run() {
 		if !ok {
 			return
 		}
-		name := p.j.fileName(number)
-		err := p.j.sys.Prepare(name, size, func(written int64) error { return p.pace(written, size) })
-		var f File
-		if err == nil {
-			f, err = p.j.sys.Open(name, true)
-		}
+		f, err := p.j.prepare(number, size, func(written int64) error { return p.pace(written, size) })
 		p.mu.Lock()
 		if err == nil && p.closing {
 			_ = f.Close()
@@ -107,11 +104,21 @@ func (p *prepared) run() {
 	}
 }
 
+// prepare makes a journal file durable and opens it.
+func (j *Journal) prepare(number uint64, size int64, pace func(written int64) error) (File, error) {
+	name := j.fileName(number)
+	if err := j.sys.Prepare(name, size, pace); err != nil {
+		return nil, err
+	}
+	failpoint.Hit("journal.prepared")
+	return j.sys.Open(name, true)
+}
+
 // wanted waits until a file should be prepared. ok is false when the journal closes.
 func (p *prepared) wanted() (number uint64, size int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for !p.closing && (p.ready != nil || !p.urgent && (p.err != nil || p.filled <= slackBytes/2)) {
+	for !p.closing && (p.ready != nil || !p.urgent && (p.err != nil || p.filled <= min(slackBytes, p.now)/2)) {
 		p.changed.Wait()
 	}
 	if p.closing {

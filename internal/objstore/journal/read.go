@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"slices"
 	"unsafe"
+
+	"github.com/sebbroker/seb/internal/failpoint"
 )
 
 // searchBytes is how much is read at once in search of a batch behind a damaged one.
@@ -104,8 +106,8 @@ func (j *Journal) endForeign() error {
 // another process has named it, and reads to the named end. The mark is durable before the journal is
 // read, and the last batch is durable before the end is named behind it.
 func (j *Journal) endScanning() error {
-	if err := j.sys.MakeFolder(Late(j.folder)); err != nil {
-		return fmt.Errorf("mark %s: %w", Late(j.folder), err)
+	if err := j.mark(); err != nil {
+		return err
 	}
 	r := j.reader()
 	defer r.close()
@@ -132,10 +134,19 @@ func (j *Journal) endScanning() error {
 func (j *Journal) nameEnd(known Position) error {
 	j.scanning.Lock()
 	defer j.scanning.Unlock()
+	if err := j.mark(); err != nil {
+		return err
+	}
+	return j.endAt(nil, known)
+}
+
+// mark makes the mark, durably.
+func (j *Journal) mark() error {
 	if err := j.sys.MakeFolder(Late(j.folder)); err != nil {
 		return fmt.Errorf("mark %s: %w", Late(j.folder), err)
 	}
-	return j.endAt(nil, known)
+	failpoint.Hit("journal.marked")
+	return nil
 }
 
 // endAt names the end unless it has a name, and takes the one that was named first.
@@ -143,6 +154,7 @@ func (j *Journal) endAt(r *reader, at Position) error {
 	if err := j.sys.PutFile(j.endName(), encodeEnd(j.run, at)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("put %s: %w", j.endName(), err)
 	}
+	failpoint.Hit("journal.ended")
 	end, err := j.readEnd()
 	if err != nil {
 		return err
