@@ -187,6 +187,19 @@ func TestJournalTakeover(t *testing.T) {
 	}
 }
 
+// TestJournalClaimAlone: the owner was killed after the claim, and another process has put a name.
+func TestJournalClaimAlone(t *testing.T) {
+	dir := t.TempDir()
+	own(t, openDisk(t, dir, objstore.DiskOptions{}), "wal/1-a")
+	if err := os.RemoveAll(filepath.Join(dir, journal.Files("wal/1-a"))); err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, openDisk(t, dir, objstore.DiskOptions{}), "wal/1-a/0", "seal")
+	other := openDisk(t, dir, objstore.DiskOptions{})
+	wantKeys(t, other, "wal/", "wal/1-a/0")
+	wantGet(t, other, "wal/1-a/0", "seal")
+}
+
 func TestJournalOwn(t *testing.T) {
 	t.Run("a folder with objects", func(t *testing.T) {
 		d := openDisk(t, t.TempDir(), objstore.DiskOptions{})

@@ -121,16 +121,19 @@ func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
 	return children
 }
 
-// claims returns the names of the folders that have journal files. The file of such a name is the
-// claim, which may be damaged. A claim without journal files has an empty journal.
+// claims returns the names of the folders that have journal files, or objects that were put after
+// the journal had ended. The file of such a name is the claim, which may be damaged. A claim with
+// neither, of a process that was killed, has an empty journal.
 func claims(found []fs.DirEntry) map[string]bool {
 	var names map[string]bool
 	for _, e := range found {
-		if name, ok := strings.CutSuffix(e.Name(), journal.Files("")); ok && e.IsDir() {
-			if names == nil {
-				names = map[string]bool{}
+		for _, suffix := range []string{journal.Files(""), journal.Late("")} {
+			if name, ok := strings.CutSuffix(e.Name(), suffix); ok && e.IsDir() {
+				if names == nil {
+					names = map[string]bool{}
+				}
+				names[name] = true
 			}
-			names[name] = true
 		}
 	}
 	return names
