@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"strconv"
 	"sync"
+
+	"github.com/sebbroker/seb/internal/failpoint"
 )
 
 // Errors of a Journal besides those of its System.
@@ -337,6 +339,15 @@ func (j *Journal) Ended() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.end != nil
+}
+
+// mark makes the mark, durably.
+func (j *Journal) mark() error {
+	if err := j.sys.MakeFolder(Late(j.folder)); err != nil {
+		return fmt.Errorf("mark %s: %w", Late(j.folder), err)
+	}
+	failpoint.Hit("journal.marked")
+	return nil
 }
 
 // fileNumber parses the name of a journal file.

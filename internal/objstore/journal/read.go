@@ -140,15 +140,6 @@ func (j *Journal) nameEnd(known Position) error {
 	return j.endAt(nil, known)
 }
 
-// mark makes the mark, durably.
-func (j *Journal) mark() error {
-	if err := j.sys.MakeFolder(Late(j.folder)); err != nil {
-		return fmt.Errorf("mark %s: %w", Late(j.folder), err)
-	}
-	failpoint.Hit("journal.marked")
-	return nil
-}
-
 // endAt names the end unless it has a name, and takes the one that was named first.
 func (j *Journal) endAt(r *reader, at Position) error {
 	if err := j.sys.PutFile(j.endName(), encodeEnd(j.run, at)); err != nil && !errors.Is(err, fs.ErrExist) {
