@@ -69,6 +69,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		"the last readable object of a file is deleted, and the file goes with a damaged one":  77,
 		"a batch is completed while a reader looks behind it, and is called damaged":           25,
 		"a listing that began before both files shows the second, and the first seems deleted": 1795672909595917702,
+		"a reader syncs before the owner has written the whole batch, and shows it":            1795673695827567651,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if res := journalsim.Run(t, journalsim.Draw(seed), nil); res.Err != nil {

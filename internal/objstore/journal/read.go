@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"unsafe"
 
 	"github.com/sebbroker/seb/internal/failpoint"
 )
@@ -383,10 +382,17 @@ func (r *reader) confirm(b *batch) (bool, error) {
 		return false, fmt.Errorf("read %s: %w", name, err)
 	}
 	defer f.Close()
+	// The sync must follow the whole batch, which the owner may still write.
+	bytes := aligned(padded(b.length))
+	if _, err := f.ReadAt(bytes, b.at.Offset); err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read %s: %w", name, err)
+	}
+	if !r.whole(bytes, b) {
+		return false, nil
+	}
 	if err := f.Sync(); err != nil {
 		return false, fmt.Errorf("sync %s: %w", name, err)
 	}
-	bytes := aligned(padded(b.length))
 	ok, err := f.ReadMedium(bytes, b.at.Offset)
 	if err == nil && !ok {
 		_, err = f.ReadAt(bytes, b.at.Offset)
@@ -413,13 +419,6 @@ func (r *reader) whole(bytes []byte, b *batch) bool {
 		}
 	}
 	return true
-}
-
-// aligned returns n bytes whose address is a multiple of BlockBytes.
-func aligned(n int64) []byte {
-	b := make([]byte, n+BlockBytes)
-	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) % BlockBytes
-	return b[skip : int64(skip)+n]
 }
 
 // until reads to a known end. Every place before it that holds no valid batch is damaged.

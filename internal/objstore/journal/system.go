@@ -1,5 +1,7 @@
 package journal
 
+import "unsafe"
+
 // System is what a journal needs of the file system. Names are relative to the bucket's root and
 // '/'-separated. All methods may be called concurrently.
 //
@@ -51,4 +53,11 @@ type File interface {
 	Size() (int64, error)
 	// Close closes the file.
 	Close() error
+}
+
+// aligned returns n bytes whose address is a multiple of BlockBytes.
+func aligned(n int64) []byte {
+	b := make([]byte, n+BlockBytes)
+	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) % BlockBytes
+	return b[skip : int64(skip)+n]
 }
