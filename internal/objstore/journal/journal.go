@@ -392,6 +392,6 @@ func (j *Journal) dropLocked(key string) {
 	if o, ok := j.names[key]; ok {
 		o.file.live--
 		delete(j.names, key)
-		j.order.remove(func(name string) bool { _, there := j.names[name]; return there })
+		j.order.remove(key)
 	}
 }
