@@ -11,6 +11,11 @@ import (
 	"github.com/sebbroker/seb/internal/failpoint"
 )
 
+// lockedNames is how many names Delete handles before it unlocks Journal.mu. A flush that needs the
+// lock then gets it while it still spins. A goroutine that sleeps for a lock runs again only after
+// all goroutines that are ready.
+const lockedNames = 64
+
 // Delete removes names; a missing name is no error. It makes nothing durable: after a power failure
 // a deleted object may exist again, and can be deleted again. A journal file is removed when its run
 // has left it and every object in it was deleted.
@@ -28,20 +33,23 @@ func (j *Journal) Delete(keys []string) error {
 			return err
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(found)) {
+	existing := slices.Sorted(maps.Keys(found))
+	for _, key := range existing {
 		if found[key].large {
 			if err := j.remove(j.large(key)); err != nil {
 				return err
 			}
 		}
 	}
-	j.mu.Lock()
-	for key, o := range found {
-		if j.names[key] == o { // else it was put meanwhile, and has no tombstone
-			j.dropLocked(key)
+	for part := range slices.Chunk(existing, lockedNames) {
+		j.mu.Lock()
+		for _, key := range part {
+			if j.names[key] == found[key] { // else it was put meanwhile, and has no tombstone
+				j.dropLocked(key)
+			}
 		}
+		j.mu.Unlock()
 	}
-	j.mu.Unlock()
 	return j.sweepDeleting()
 }
 
@@ -70,16 +78,16 @@ func (j *Journal) Sweep() error {
 
 // tombstones returns the objects of names that exist, and their tombstones for each journal file.
 func (j *Journal) tombstones(keys []string) (found map[string]object, stones map[uint64][]byte) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	found, stones = map[string]object{}, map[uint64][]byte{}
-	for _, key := range keys {
-		o, ok := j.names[key]
-		if !ok {
-			continue
+	for part := range slices.Chunk(keys, lockedNames) {
+		j.mu.Lock()
+		for _, key := range part {
+			if o, ok := j.names[key]; ok {
+				found[key] = o
+				stones[o.file.number] = appendGone(stones[o.file.number], o.batch, key)
+			}
 		}
-		found[key] = o
-		stones[o.file.number] = appendGone(stones[o.file.number], o.batch, key)
+		j.mu.Unlock()
 	}
 	return found, stones
 }
