@@ -102,8 +102,12 @@ func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
 	claims := claims(found)
 	for _, e := range found {
 		name, journaled := strings.CutSuffix(e.Name(), journal.Files(""))
+		if !journaled {
+			name, journaled = strings.CutSuffix(e.Name(), journal.Late(""))
+			journaled = journaled && claims[name] == e.Name()
+		}
 		key := path.Join(dir, name)
-		if !ValidKey(key) || !journaled && claims[name] {
+		if !ValidKey(key) || !journaled && claims[name] != "" {
 			continue
 		}
 		after := w.options.After
@@ -121,22 +125,22 @@ func (w *diskWalk) children(dir string, found []fs.DirEntry) []child {
 	return children
 }
 
-// claims returns the names of the folders that have journal files, or objects that were put after
-// the journal had ended. The file of such a name is the claim, which may be damaged. A claim with
-// neither, of a process that was killed, has an empty journal.
-func claims(found []fs.DirEntry) map[string]bool {
-	var names map[string]bool
-	for _, e := range found {
-		for _, suffix := range []string{journal.Files(""), journal.Late("")} {
+// claims returns the claimed folders that have journal files, or objects that were put after the
+// journal had ended, with the entry that stands for each. The file of such a name is the claim, which
+// may be damaged. A claim with neither, of a process that was killed, has an empty journal.
+func claims(found []fs.DirEntry) map[string]string {
+	var entries map[string]string
+	for _, suffix := range []string{journal.Late(""), journal.Files("")} { // the second one counts
+		for _, e := range found {
 			if name, ok := strings.CutSuffix(e.Name(), suffix); ok && e.IsDir() {
-				if names == nil {
-					names = map[string]bool{}
+				if entries == nil {
+					entries = map[string]string{}
 				}
-				names[name] = true
+				entries[name] = e.Name()
 			}
 		}
 	}
-	return names
+	return entries
 }
 
 func hasPrefixEitherWay(a, b string) bool {

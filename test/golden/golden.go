@@ -13,6 +13,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -60,6 +62,53 @@ func Unpack(ctx context.Context, r io.Reader, store objstore.Store) error {
 			return fmt.Errorf("unpack %s: %w", h.Name, err)
 		}
 	}
+}
+
+// PackFiles writes the files of a disk bucket as a tar.gz, with its journals as they are.
+func PackFiles(bucket string, w io.Writer) error {
+	zip, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	files := tar.NewWriter(zip)
+	return errors.Join(files.AddFS(os.DirFS(bucket)), files.Close(), zip.Close())
+}
+
+// UnpackFiles creates the files of an archive that PackFiles wrote in a new folder.
+func UnpackFiles(r io.Reader, bucket string) error {
+	zip, err := gzip.NewReader(r)
+	if err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
+	for files := tar.NewReader(zip); ; {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("unpack: %w", err)
+		}
+		name := filepath.Join(bucket, filepath.FromSlash(h.Name))
+		if h.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(name, 0o700)
+		} else {
+			err = unpackFile(files, name)
+		}
+		if err != nil {
+			return fmt.Errorf("unpack %s: %w", h.Name, err)
+		}
+	}
+}
+
+func unpackFile(r io.Reader, name string) error {
+	data, err := io.ReadAll(io.LimitReader(r, objectMax))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(name, data, 0o600)
 }
 
 func eachObject(ctx context.Context, store objstore.Store, each func(key string, data []byte) error) error {

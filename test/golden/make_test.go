@@ -23,8 +23,9 @@ var (
 
 const apiKey = "golden-key-0123456789"
 
-// TestGenerate makes an archive of each layout, of a bucket that was raised from level 1, of one with
-// tokens and rules, and of one with quotas:
+// TestGenerate makes an archive of each layout (the objects of a folder and of S3, the files of a folder
+// with journals), of a bucket that was raised from level 1, of one with tokens and rules, and of one
+// with quotas:
 //
 //	go test ./test/golden -run TestGenerate -generate /path/to/seb -commit 2cd1551 \
 //	    -level1 /path/to/level1/seb -level2 /path/to/level2/seb
@@ -34,6 +35,7 @@ func TestGenerate(t *testing.T) {
 	}
 	t.Run("disk", func(t *testing.T) { makeBucket(t, "disk", filepath.Join(t.TempDir(), "bucket")) })
 	t.Run("s3", func(t *testing.T) { makeBucket(t, "s3", testenv.S3ForTest(t).Spec("golden")) })
+	t.Run("journal", func(t *testing.T) { makeBucket(t, "journal", filepath.Join(t.TempDir(), "bucket")) })
 	t.Run("raised", makeRaised)
 	t.Run("access", makeAccess)
 	t.Run("quotas", makeQuotas)
@@ -188,7 +190,12 @@ func (m *maker) finish(layout string) {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
-	if err := golden.Pack(t.Context(), store, &archive); err != nil {
+	if layout == "journal" {
+		err = golden.PackFiles(m.bucket, &archive)
+	} else {
+		err = golden.Pack(t.Context(), store, &archive)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
