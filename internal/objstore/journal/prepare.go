@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"math"
 	"sync"
 
 	"github.com/sebbroker/seb/internal/failpoint"
@@ -23,6 +24,7 @@ type prepared struct {
 	number  uint64 // of the file that is prepared next
 	now     int64  // size of the current file
 	filled  int64  // of that, bytes in use
+	wakeAt  int64  // filled from which the goroutine can go on
 	urgent  bool   // the current file is full
 	ready   *nextFile
 	err     error // of the last attempt
@@ -44,12 +46,15 @@ func newPrepared(j *Journal) *prepared {
 	return p
 }
 
-// used reports how much of the current file is in use.
+// used reports how much of the current file is in use. It wakes the goroutine only if that can go
+// on: a lone writer calls it for each object.
 func (p *prepared) used(filled, size int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.filled, p.now = filled, size
-	p.changed.Broadcast()
+	if filled >= p.wakeAt {
+		p.changed.Broadcast()
+	}
 }
 
 // take returns the next file and waits for it if necessary. After an error the next call tries
@@ -119,6 +124,10 @@ func (p *prepared) wanted() (number uint64, size int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for !p.closing && (p.ready != nil || !p.urgent && (p.err != nil || p.filled <= min(slackBytes, p.now)/2)) {
+		p.wakeAt = min(slackBytes, p.now)/2 + 1
+		if p.ready != nil || p.err != nil {
+			p.wakeAt = math.MaxInt64 // only take goes on
+		}
 		p.changed.Wait()
 	}
 	if p.closing {
@@ -136,6 +145,7 @@ func (p *prepared) pace(written, size int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for !p.closing && !p.urgent && written > slackBytes+size/p.now*2*p.filled {
+		p.wakeAt = p.filled + 1 + (written-slackBytes-size/p.now*2*p.filled)/(size/p.now*2+1)
 		p.changed.Wait()
 	}
 	if p.closing {
