@@ -33,9 +33,10 @@ const (
 	riemannShort   = 16 // every so many messages have an event that soon expires
 )
 
-// riemannPoints are the failpoints between a message and its acknowledgement.
+// riemannPoints are the failpoints between a message and its acknowledgement, in a bucket with a
+// journal.
 var riemannPoints = []string{
-	"put.data.before", "disk.created", "disk.written", "disk.synced", "disk.moved", "disk.put", "put.data.after", "commit.before-answer", "commit.after-answer",
+	"put.data.before", "journal.written", "journal.synced", "journal.looked", "journal.decided", "put.data.after", "commit.before-answer", "commit.after-answer",
 }
 
 // TestRiemannKills kills brokers at each failpoint while Riemann clients send messages without waiting
