@@ -123,7 +123,8 @@ func (j *Journal) prepare(number uint64, size int64, pace func(written int64) er
 func (p *prepared) wanted() (number uint64, size int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for !p.closing && (p.ready != nil || !p.urgent && (p.err != nil || p.filled <= min(slackBytes, p.now)/2)) {
+	// After an error only take starts another attempt, which its caller waits for.
+	for !p.closing && (p.ready != nil || p.err != nil || !p.urgent && p.filled <= min(slackBytes, p.now)/2) {
 		p.wakeAt = min(slackBytes, p.now)/2 + 1
 		if p.ready != nil || p.err != nil {
 			p.wakeAt = math.MaxInt64 // only take goes on
