@@ -17,7 +17,7 @@ type Kind struct {
 // Kinds are all kinds of runs.
 var Kinds = []Kind{
 	{"default", 200, from(1)},
-	{"losses", 200, from(sim.Losses + 1)},
+	{"losses", 300, from(sim.Losses + 1)},
 	{"clocks", 200, from(sim.Clocks + 1)},
 	{"months", 20, from(sim.Months + 1)},
 	{"riemann", 200, from(sim.Riemann + 1)},
