@@ -42,6 +42,12 @@ func Pack(ctx context.Context, store objstore.Store, w io.Writer) error {
 
 // Unpack puts the objects of an archive that Pack wrote into a store.
 func Unpack(ctx context.Context, r io.Reader, store objstore.Store) error {
+	return eachFile(r, func(h *tar.Header, data []byte) error {
+		return store.Put(ctx, h.Name, objstore.NewBody(data))
+	})
+}
+
+func eachFile(r io.Reader, each func(h *tar.Header, data []byte) error) error {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
 		return fmt.Errorf("unpack: %w", err)
@@ -55,10 +61,10 @@ func Unpack(ctx context.Context, r io.Reader, store objstore.Store) error {
 			return fmt.Errorf("unpack: %w", err)
 		}
 		data, err := io.ReadAll(io.LimitReader(files, objectMax))
-		if err != nil {
-			return fmt.Errorf("unpack %s: %w", h.Name, err)
+		if err == nil {
+			err = each(h, data)
 		}
-		if err := store.Put(ctx, h.Name, objstore.NewBody(data)); err != nil {
+		if err != nil {
 			return fmt.Errorf("unpack %s: %w", h.Name, err)
 		}
 	}
@@ -76,39 +82,16 @@ func PackFiles(bucket string, w io.Writer) error {
 
 // UnpackFiles creates the files of an archive that PackFiles wrote in a new folder.
 func UnpackFiles(r io.Reader, bucket string) error {
-	zip, err := gzip.NewReader(r)
-	if err != nil {
-		return fmt.Errorf("unpack: %w", err)
-	}
-	for files := tar.NewReader(zip); ; {
-		h, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("unpack: %w", err)
-		}
+	return eachFile(r, func(h *tar.Header, data []byte) error {
 		name := filepath.Join(bucket, filepath.FromSlash(h.Name))
 		if h.Typeflag == tar.TypeDir {
-			err = os.MkdirAll(name, 0o700)
-		} else {
-			err = unpackFile(files, name)
+			return os.MkdirAll(name, 0o700)
 		}
-		if err != nil {
-			return fmt.Errorf("unpack %s: %w", h.Name, err)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return err
 		}
-	}
-}
-
-func unpackFile(r io.Reader, name string) error {
-	data, err := io.ReadAll(io.LimitReader(r, objectMax))
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(name, data, 0o600)
+		return os.WriteFile(name, data, 0o600)
+	})
 }
 
 func eachObject(ctx context.Context, store objstore.Store, each func(key string, data []byte) error) error {
