@@ -2,7 +2,7 @@
 // on disk, and in turns a process that only reads, counts and answers. It prints the tables of
 // docs/reports/riemann.md: acknowledged events per second, CPU time per event, and latencies of
 // single events. With -flood it measures appends over HTTP and Kafka during a flood of datagrams
-// instead, which is another section of the report. It builds Seb first. The defaults take two minutes.
+// instead, which is another section of the report. Without -program it builds Seb first. The defaults take two minutes.
 //
 //	go run -C bench ./cmd/riemann -report docs/reports/riemann.md    # also writes docs/reports/riemann.svg
 //	go run -C bench ./cmd/riemann -flood -report docs/reports/riemann.md
@@ -39,6 +39,7 @@ type options struct {
 	connections int
 	window      int
 	disk        string
+	program     string
 	flood       bool
 	rate        int
 	report      string
@@ -55,6 +56,7 @@ func main() {
 	flag.BoolVar(&o.flood, "flood", false, "measure other clients during a flood of datagrams")
 	flag.IntVar(&o.rate, "rate", 100_000, "datagrams per second of -flood")
 	flag.StringVar(&o.disk, "disk", "bin", "folder on the measured disk")
+	flag.StringVar(&o.program, "program", "", "a built seb (empty: build it)")
 	flag.StringVar(&o.report, "report", "", "Markdown file for the report; its picture has the same name and .svg (empty: only print)")
 	flag.StringVar(&o.version, "version", "", "version in the report (empty: from git describe)")
 	bare := flag.String("bare", "", "be the bare server on this address, until SIGTERM")
@@ -99,8 +101,10 @@ func (o *options) run(ctx context.Context) (err error) {
 		return err
 	}
 	p := place{options: o, dir: dir}
-	if p.seb, err = testenv.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
-		return err
+	if p.seb = o.program; p.seb == "" {
+		if p.seb, err = testenv.Build(dir, "-trimpath", "-ldflags", "-s -w"); err != nil {
+			return err
+		}
 	}
 	if p.self, err = os.Executable(); err != nil {
 		return err
