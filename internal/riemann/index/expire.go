@@ -24,12 +24,19 @@ func (w *worker) expire(ctx context.Context, pos *follow.Position) (time.Duratio
 		return d, nil
 	}
 	complete := pos.Complete()
-	list, err := w.f.overdue(ctx, max(complete, now.UnixMilli()-clockStep), w.opt.expireBatch)
+	passing := max(complete, now.UnixMilli()-clockStep)
+	if passing < w.f.earliest { // a turn after a commit of other topics ends here, without a query
+		return w.untilDue(now), nil
+	}
+	list, err := w.f.overdue(ctx, passing, w.opt.expireBatch)
+	if err == nil && len(list) == 0 {
+		w.f.earliest, err = w.f.firstDue(ctx)
+	}
 	if err != nil {
 		return 0, err
 	}
 	if len(list) == 0 {
-		return w.untilDue(ctx, now)
+		return w.untilDue(now), nil
 	}
 	part, passed := list[0].part, true
 	var recs []record.Record
@@ -64,13 +71,12 @@ func (w *worker) expire(ctx context.Context, pos *follow.Position) (time.Duratio
 	return w.retry.Again(now, retryBackoff), nil
 }
 
-// untilDue returns the time until the next deadline has passed.
-func (w *worker) untilDue(ctx context.Context, now time.Time) (time.Duration, error) {
-	due, err := w.f.firstDue(ctx)
-	if err != nil || due == never {
-		return follow.Idle, err
+// untilDue returns the time until a deadline may have passed.
+func (w *worker) untilDue(now time.Time) time.Duration {
+	if w.f.earliest == noDeadline {
+		return follow.Idle
 	}
-	return min(max(time.UnixMilli(due+clockStep).Sub(now), time.Millisecond), follow.Idle), nil
+	return min(max(time.UnixMilli(w.f.earliest+clockStep).Sub(now), time.Millisecond), follow.Idle)
 }
 
 // expiredName is the name of an expired record as an event. It is not the service, because a trigger

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,44 @@ func TestExpiryAtTheDeadline(t *testing.T) {
 		if n := x.met.expired.Get(); n != 2 {
 			t.Errorf("%d events expired, want 2", n)
 		}
+	})
+}
+
+// TestTurnsWithoutQueries: a turn after a commit of other topics queries the file only if a deadline may
+// have passed. A query with a canceled context fails.
+func TestTurnsWithoutQueries(t *testing.T) {
+	timed(t, func(t *testing.T) {
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		l := newLog(1)
+		b := l.broker()
+		l.elect(b)
+		x := newIndex(Options{Path: filepath.Join(t.TempDir(), "riemann.db"), Log: b, Topic: "riemann"})
+		defer x.Close()
+		turn := func(ctx context.Context, what string, ok bool) {
+			t.Helper()
+			if _, err := x.worker.Work(ctx); (err == nil) != ok {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+		turn(t.Context(), "the first turn", true)
+		l.idle()
+		turn(canceled, "a commit while there are no events", true)
+		for _, event := range []string{`a s {"ttl":60}`, `b s {"ttl":"Infinity"}`, `a s {"ttl":90}`} {
+			l.post(0, event)
+			turn(t.Context(), "an event", true)
+			l.idle()
+			turn(canceled, "a commit without events", true)
+		}
+		time.Sleep(70 * time.Second)
+		turn(canceled, "after the first deadline, which was replaced", false)
+		turn(t.Context(), "after the first deadline, which was replaced", true)
+		l.idle()
+		turn(canceled, "before the next deadline", true)
+		same(t, "expired", l.expired())
+		time.Sleep(30 * time.Second)
+		turn(t.Context(), "after the deadline", true)
+		same(t, "expired", l.expired(), "a s riemann-expired-2 00:01:30")
 	})
 }
 

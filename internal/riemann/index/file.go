@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
@@ -83,7 +84,11 @@ type file struct {
 	topic          record.ID
 	cursors        map[uint32]cursor
 	entries, bytes int64
+	earliest       int64 // no entry has an earlier deadline, ms; noDeadline
 }
+
+// noDeadline is the earliest deadline if no entry has one.
+const noDeadline = math.MaxInt64
 
 // openFile opens or creates the file of a topic.
 func openFile(ctx context.Context, o *Options, topic record.ID) (*file, error) {
@@ -153,6 +158,9 @@ func (f *file) find(ctx context.Context, key []byte) (e entry, size int64, err e
 func (f *file) store(ctx context.Context, e *entry, replaced int64) error {
 	due := sql.NullInt64{Int64: e.due, Valid: e.due != never}
 	_, err := f.W.Exec(ctx, "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", e.key, e.part, e.offset, e.at, due, e.time, e.data, e.sum())
+	if due.Valid {
+		f.earliest = min(f.earliest, e.due)
+	}
 	if f.bytes += e.size() - replaced; replaced == 0 {
 		f.entries++
 	}
@@ -178,9 +186,9 @@ func (f *file) overdue(ctx context.Context, due int64, limit int) (list []entry,
 	return list, err
 }
 
-// firstDue returns the first deadline, or never.
+// firstDue returns the first deadline, or noDeadline.
 func (f *file) firstDue(ctx context.Context) (due int64, err error) {
 	err = f.W.Query(ctx, func(scan func(...any) error) error { return scan(&due) },
-		"SELECT coalesce(min(due), ?) FROM entry WHERE due IS NOT NULL", never)
+		"SELECT coalesce(min(due), ?) FROM entry WHERE due IS NOT NULL", noDeadline)
 	return due, err
 }
