@@ -2,7 +2,8 @@
 // on disk, and in turns a process that only reads, counts and answers. It prints the tables of
 // docs/reports/riemann.md: acknowledged events per second, CPU time per event, and latencies of
 // single events. With -flood it measures appends over HTTP and Kafka during a flood of datagrams
-// instead, which is another section of the report. Without -program it builds Seb first. The defaults take two minutes.
+// instead, which is another section of the report. Without -program it builds Seb first. The defaults
+// take two minutes.
 //
 //	go run -C bench ./cmd/riemann -report docs/reports/riemann.md    # also writes docs/reports/riemann.svg
 //	go run -C bench ./cmd/riemann -flood -report docs/reports/riemann.md
