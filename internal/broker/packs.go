@@ -13,13 +13,15 @@ import (
 // uses it.
 func (b *Broker) View() *state.State { return b.log.View() }
 
-// NextPack numbers the packs of this broker's epoch. A broker leads in one epoch only, so no name
-// is used twice (rule R1).
+// NextPack numbers the packs of this process. The name of a pack has the nonce of its epoch, so no
+// name is used twice (rule R1).
 func (b *Broker) NextPack() uint64 { return b.packs.Add(1) }
 
-// Install commits the record that installs a stored pack (rule R8), and returns the outcome.
-func (b *Broker) Install(ctx context.Context, c *state.PackContent) pack.Result {
-	err := b.log.ProposeAll([]core.Op{{Record: state.Record{Kind: state.PackInstall, Pack: c}, Own: true}}).Wait(ctx)[0].Err()
+// Install commits the record that installs a stored pack of an epoch (rule R8), and returns the
+// outcome. In another epoch it is rejected.
+func (b *Broker) Install(ctx context.Context, epoch uint32, c *state.PackContent) pack.Result {
+	op := core.Op{Record: state.Record{Kind: state.PackInstall, Pack: c}, Own: true, Epoch: epoch}
+	err := b.log.ProposeAll([]core.Op{op}).Wait(ctx)[0].Err()
 	switch {
 	case err == nil:
 		return pack.Acked
@@ -29,11 +31,11 @@ func (b *Broker) Install(ctx context.Context, c *state.PackContent) pack.Result 
 	return pack.Rejected
 }
 
-// Compacted commits the records of finished compactions. It returns the first error.
-func (b *Broker) Compacted(ctx context.Context, recs []state.Record) error {
+// Compacted commits the records of finished compactions in an epoch. It returns the first error.
+func (b *Broker) Compacted(ctx context.Context, epoch uint32, recs []state.Record) error {
 	ops := make([]core.Op, len(recs))
 	for i := range recs {
-		ops[i] = core.Op{Record: recs[i], Own: true}
+		ops[i] = core.Op{Record: recs[i], Own: true, Epoch: epoch}
 	}
 	results := b.log.ProposeDeferred(ops).Wait(ctx)
 	for i := range results {

@@ -19,6 +19,7 @@ var Kinds = []Kind{
 	{"default", 200, from(1)},
 	{"losses", 300, from(sim.Losses + 1)},
 	{"clocks", 200, from(sim.Clocks + 1)},
+	{"standbys", 200, from(sim.Standbys + 1)},
 	{"months", 20, from(sim.Months + 1)},
 	{"riemann", 200, from(sim.Riemann + 1)},
 	// The inputs of sim.FuzzEvents.

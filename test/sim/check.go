@@ -376,7 +376,7 @@ func (c *checker) confirmed(r *run, e core.Effect) {
 	}
 	delete(r.confirm, e.Tag)
 	asked = c.w.loss.confirmable(asked, e.Tag)
-	if e.Reject == nil && r.n.readOnly && r.rules.applied(r) < asked {
+	if e.Reject == nil && r.follower() && r.rules.applied(r) < asked {
 		c.w.fail("R11: node %d confirmed its end at slot %d of the chain, which had %d a minute before the request", r.n.id, r.rules.applied(r), asked)
 	}
 }

@@ -44,6 +44,7 @@ type op struct {
 	settings    map[string]string // of the topic to create
 	parts       int               // number of partitions, if not the default
 	rec         *state.Record     // a trim or an offset commit
+	epoch       uint32            // if not 0: the only epoch in which rec may be
 	key         partKey
 	batch       *state.ProducerBatch // of an idempotent producer
 	check       *access.Check        // nil: of no principal

@@ -81,7 +81,7 @@ func (c *compaction) next() {
 	}
 	c.r.packing = false
 	for _, rec := range c.pass.Done(c.r.core.State()) {
-		o := &op{w: c.r.n.w, id: 1<<59 | uint64(c.r.packed), rec: &rec}
+		o := &op{w: c.r.n.w, id: 1<<59 | uint64(c.r.packed), epoch: c.view.Pos.Epoch, rec: &rec}
 		o.done = func(o *op) {
 			if o.outcome == acked {
 				o.w.stats.Compactions++

@@ -58,6 +58,10 @@ type Config struct {
 	GarbageWait time.Duration // of the core
 	Journals    bool          // the store can keep the commit objects of an epoch in a journal
 
+	// StandEvery, if not zero, makes a fenced broker follow the log in the same process, and is the
+	// mean time until it stands against the epoch in which it is.
+	StandEvery time.Duration
+
 	Senders    int // Riemann clients
 	EventParts int // partitions of the topic of their events
 
@@ -79,11 +83,12 @@ type Config struct {
 
 // The first seeds of other kinds of runs.
 const (
-	Starts  = 1 << 60 // brokers start at the same time
-	Clocks  = 1 << 61 // wrong clocks
-	Losses  = 1 << 62 // an object is lost, or an older copy of the bucket is restored
-	Months  = 1 << 63 // a month with triggers
-	Riemann = 3 << 62 // Riemann clients
+	Starts   = 1 << 60 // brokers start at the same time
+	Clocks   = 1 << 61 // wrong clocks
+	Losses   = 1 << 62 // an object is lost, or an older copy of the bucket is restored
+	Standbys = 3 << 61 // fenced brokers follow and stand again
+	Months   = 1 << 63 // a month with triggers
+	Riemann  = 3 << 62 // Riemann clients
 )
 
 // Draw expands a seed into a configuration. For swarm testing, each kind of fault is off in half of
@@ -94,6 +99,8 @@ func Draw(seed uint64) Config {
 		return drawRiemann(seed)
 	case seed >= Months:
 		return drawMonth(seed)
+	case seed >= Standbys:
+		return drawStandbys(seed)
 	case seed >= Losses:
 		return drawLoss(seed)
 	case seed >= Clocks:
@@ -112,6 +119,20 @@ func drawStarts(seed uint64) Config {
 	c.Nodes, c.Together = 2+r.IntN(3), time.Second
 	c.Latency, c.GarbageWait = min(c.Latency, 100*time.Millisecond), 200*time.Millisecond
 	c.SnapshotSlots = 3 + r.IntN(20)
+	return c
+}
+
+// drawStandbys returns a usual run in which two to five brokers take over from each other within
+// their processes. Garbage is collected soon, so that some of them follow a path that is not the
+// chain.
+func drawStandbys(seed uint64) Config {
+	c := drawUsual(seed)
+	r := rand.New(rand.NewPCG(seed, 0x5eb9))
+	c.Nodes = 2 + r.IntN(4)
+	c.StandEvery = []time.Duration{200 * time.Millisecond, 2 * time.Second, 10 * time.Second}[r.IntN(3)]
+	if r.IntN(2) == 0 {
+		c.GarbageWait, c.SnapshotSlots = 200*time.Millisecond, 3+r.IntN(20)
+	}
 	return c
 }
 

@@ -26,7 +26,7 @@ func (c *checker) atEnd() {
 			leads++
 			c.clockAtEnd(r)
 		}
-		if n.readOnly && (r.core.State() == nil || r.core.State().Pos != c.fold.Pos) {
+		if r.follower() && (r.core.State() == nil || r.core.State().Pos != c.fold.Pos) {
 			w.fail("I13: follower %d is not at the end of the log", n.id)
 		}
 		if len(r.out) > 0 && r.core.Role() == core.RoleLeader {
@@ -45,7 +45,7 @@ func (c *checker) atEnd() {
 		w.fail("I13: no append was acknowledged in the calm")
 	}
 	for _, n := range w.nodes {
-		if r := n.run; r != nil && w.err == nil && (n.readOnly || c.leads(r)) {
+		if r := n.run; r != nil && w.err == nil && (r.follower() || c.leads(r)) {
 			c.readAll(r)
 		}
 	}

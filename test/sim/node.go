@@ -52,6 +52,7 @@ type run struct {
 	shown    state.Position // at the last notification of the engine
 	was      core.Role
 	clock    clock
+	standing bool       // an attempt is scheduled
 	saw      *core.Seen // content of the data directory at the start
 }
 
@@ -277,7 +278,13 @@ func (r *run) role(e core.Effect) {
 		r.leads()
 		w.check.led(r)
 		r.createTopics()
+	case core.RoleFollower:
+		r.stands()
 	case core.RoleFenced:
+		if w.cfg.StandEvery > 0 {
+			r.follows(e.Err != nil)
+			return
+		}
 		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {
 			if !r.dead {
 				r.n.kill("exits after it was fenced")
@@ -397,7 +404,7 @@ func (r *run) change(o *op) core.Op {
 			rec.Topic = t.ID
 		}
 	}
-	return core.Op{Record: rec, Conditional: o.conditional, Expected: o.expected}
+	return core.Op{Record: rec, Conditional: o.conditional, Expected: o.expected, Epoch: o.epoch}
 }
 
 // commit acknowledges a slot's ops.

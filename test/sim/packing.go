@@ -14,6 +14,7 @@ import (
 type packing struct {
 	r      *run
 	layout *pack.Layout
+	view   *state.State // of the epoch that the pack belongs to
 	body   []byte
 	ended  func(l *pack.Layout, installed bool)
 }
@@ -108,7 +109,7 @@ func rangeOf(body []byte, g *state.Range) []byte {
 // pack builds a pack and performs its steps.
 func (r *run) pack(plan *pack.Plan, view *state.State, parts [][]byte, ended func(l *pack.Layout, installed bool)) {
 	r.packed++
-	p := &packing{r: r, layout: pack.NewLayout(plan, view, r.packed), ended: ended}
+	p := &packing{r: r, layout: pack.NewLayout(plan, view, r.packed), view: view, ended: ended}
 	prefix, err := record.EncodeObject(&p.layout.Head, nil, p.layout.Index, parts)
 	if err != nil {
 		r.n.w.fail("R8: encode a pack: %v", err)
@@ -132,7 +133,7 @@ func (p *packing) step(next pack.Step, last pack.Result) {
 
 func (p *packing) put() {
 	w := p.r.n.w
-	e := &core.Effect{Kind: core.EffPutSnapshot, Key: p.layout.Key(), Body: p.body, View: p.r.core.State()}
+	e := &core.Effect{Kind: core.EffPutSnapshot, Key: p.layout.Key(), Body: p.body, View: p.view}
 	w.check.request(p.r, e)
 	w.store.call(p.r.n, true, func() core.Outcome { return w.store.put(e.Key, p.body) }, func(o core.Outcome) {
 		p.r.deliver(func() {
@@ -149,7 +150,7 @@ func (p *packing) put() {
 
 func (p *packing) install() {
 	w := p.r.n.w
-	o := &op{w: w, id: 1 << 60, rec: &state.Record{Kind: state.PackInstall, Pack: p.layout.Content()}}
+	o := &op{w: w, id: 1 << 60, epoch: p.view.Pos.Epoch, rec: &state.Record{Kind: state.PackInstall, Pack: p.layout.Content()}}
 	o.done = func(o *op) {
 		switch o.outcome {
 		case acked:

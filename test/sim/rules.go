@@ -23,6 +23,7 @@ type ruleState struct {
 	looked   tok               // when it last looked for the lost slot
 	empty    tok               // when it last looked for any object in the bucket
 	claimed  map[string]bool   // folders that it asked for
+	against  record.ID         // nonce of the epoch against which it stood last; zero: none
 }
 
 func newRuleState() ruleState {
@@ -34,9 +35,10 @@ const requestsMost = 32 + 64 + 8
 
 var hashSeed = maphash.MakeSeed()
 
-// listed records the answer to a LIST of snapshots.
+// listed records the answer to a LIST of snapshots. An answer to a core that was replaced may come
+// after one to its successor.
 func (s *ruleState) listed(e *core.Effect, names []string, began tok) {
-	if strings.HasSuffix(e.Prefix, "/snap/") {
+	if strings.HasSuffix(e.Prefix, "/snap/") && began > s.listedAt {
 		s.listedAt, s.names, s.tried = began, names, map[string]bool{}
 	}
 }
@@ -157,7 +159,8 @@ func (c *checker) mustBeValidated(r *run, nonce record.ID, key string) {
 	}
 }
 
-// requestSeal checks R5 (3): a nonce is used for one slot only.
+// requestSeal checks R5 (3): a nonce is used for one slot only, and a follower that stands ends no
+// other epoch than its own.
 func (c *checker) requestSeal(r *run, e *core.Effect) {
 	h, err := record.DecodeHead(e.Body)
 	if err != nil {
@@ -168,6 +171,9 @@ func (c *checker) requestSeal(r *run, e *core.Effect) {
 		c.w.fail("R5: node %d uses the same nonce in %s and in %s", r.n.id, key, e.Key)
 	}
 	c.nonces[h.NextNonce] = e.Key
+	if on := r.rules.against; !on.IsZero() && h.Nonce != on {
+		c.w.fail("R5: node %d stands against one epoch and ends another: %s", r.n.id, e.Key)
+	}
 	if _, ok := c.looked[h.NextNonce]; !ok {
 		c.looked[h.NextNonce] = r.rules.looked
 	}

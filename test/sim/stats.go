@@ -26,7 +26,9 @@ type Stats struct {
 	Late                         int // PUTs that took effect after their timeout
 	Slots, Records, Reads, Steps int
 	Starts, Together             int // of brokers; concurrent ones
-	Millis                       int // virtual time
+	// Fenced brokers that follow, attempts of followers, and those that ended without leading.
+	Fenced, Stands, Overtaken int
+	Millis                    int // virtual time
 
 	Loss    LossCounts
 	Clock   ClockCounts

@@ -43,7 +43,7 @@ func (m *Merger) compact(ctx context.Context, c *pack.Compaction, view *state.St
 		return false, nil // ranges moved meanwhile: the next pass uses their new locations
 	}
 	failpoint.Hit("compacted.before")
-	if err := m.opt.Log.Compacted(ctx, recs); err != nil {
+	if err := m.opt.Log.Compacted(ctx, view.Pos.Epoch, recs); err != nil {
 		return false, fmt.Errorf("compact: %w", err)
 	}
 	failpoint.Hit("compacted.after")

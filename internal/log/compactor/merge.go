@@ -26,10 +26,11 @@ type Log interface {
 	// NextPack returns a number that no other pack of this epoch has or had.
 	NextPack() uint64
 	// Install proposes the record of a stored pack and returns the result: Acked, Rejected or
-	// Unknown.
-	Install(ctx context.Context, c *state.PackContent) pack.Result
-	// Compacted proposes the records of finished compactions and waits for them.
-	Compacted(ctx context.Context, recs []state.Record) error
+	// Unknown. It is rejected in another epoch than that of the pack.
+	Install(ctx context.Context, epoch uint32, c *state.PackContent) pack.Result
+	// Compacted proposes the records of finished compactions and waits for them. They are rejected
+	// in another epoch.
+	Compacted(ctx context.Context, epoch uint32, recs []state.Record) error
 }
 
 // Options configure a Merger. Log and Store must be set.
@@ -241,7 +242,7 @@ func (m *Merger) finish(ctx context.Context, l *pack.Layout, p *output) error {
 			step = pack.Next(result)
 		case pack.Install:
 			failpoint.Hit("install.before")
-			result := m.opt.Log.Install(ctx, l.Content())
+			result := m.opt.Log.Install(ctx, l.Head.Epoch, l.Content())
 			failpoint.Hit("install.after")
 			if step = pack.Next(result); result != pack.Acked {
 				return fmt.Errorf("install %s: not committed", l.Key())

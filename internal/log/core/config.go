@@ -13,6 +13,7 @@ const (
 type Config struct {
 	Shard      uint32
 	ReadOnly   bool   // follow, never write
+	Standby    bool   // follow, until Stand makes another core
 	Advertised string // address in our SEAL: a hint for clients of the leader that it fences
 
 	Window        int // K of rule R2: maximum of slots in flight; 4

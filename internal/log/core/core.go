@@ -9,17 +9,18 @@ import (
 )
 
 // Core is one broker's run on one shard's log. It becomes leader or follower; once fenced or
-// stopped it stays so. A further attempt takes a new Core, which starts with an empty state and
-// fresh nonces (rules R1, R6).
+// stopped it stays so. A further attempt takes a new Core with fresh nonces (rules R1, R6): New
+// returns one with an empty state, Follow and Stand return one with the state of the last.
 type Core struct {
 	cfg Config
 	now int64
 	fx  *Effects
 
-	role   Role
-	endErr error // why the role is RoleFenced or RoleStopped: rejects everything
-	lastOp OpID
-	ops    map[OpID]*request
+	role    Role
+	attempt attempt
+	endErr  error // why the role is RoleFenced or RoleStopped: rejects everything
+	lastOp  OpID
+	ops     map[OpID]*request
 
 	cluster   record.ID
 	committed *state.State // nil until a snapshot is loaded or genesis is known
@@ -32,6 +33,7 @@ type Core struct {
 	snap      snapshots
 	reclaimed reclaiming
 
+	told     uint32   // the epoch of the last EffRole as follower
 	waiting  bool     // readers wait for new data
 	confirms []uint64 // tags of unanswered EvConfirm
 }
@@ -50,7 +52,7 @@ const rereads = 3
 
 // New returns a core that waits for EvStart.
 func New(cfg Config) *Core {
-	return &Core{cfg: cfg.withDefaults(), ops: map[OpID]*request{}}
+	return &Core{cfg: cfg.withDefaults(), attempt: attempt{follows: cfg.Standby}, ops: map[OpID]*request{}}
 }
 
 // Role is the current role.
@@ -109,7 +111,11 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 	c.now, c.fx = max(now, c.now), fx
 	switch ev.Kind {
 	case EvStart:
-		c.start()
+		if c.committed == nil {
+			c.start()
+		} else {
+			c.resume()
+		}
 	case EvTick:
 		c.tick()
 	case EvFreeze:
@@ -323,7 +329,7 @@ func (c *Core) confirm(tag uint64, lost bool) {
 		c.confirms = append(c.confirms, tag)
 		c.pollNow()
 	case RoleStarting:
-		if c.cfg.ReadOnly {
+		if c.follows() {
 			c.follow.queuedConfirms = append(c.follow.queuedConfirms, tag)
 			return
 		}

@@ -44,16 +44,24 @@ func (c *Core) proveEnd(atEnd func()) {
 		c.stop(&OlderCopyError{Seen: *s, Cluster: c.cluster, Pos: pos})
 		return
 	}
+	c.checkEnd(atEnd)
+}
+
+// checkEnd looks for objects that refer to the log behind the committed position, and calls atEnd if
+// there are none. The three checks run concurrently, so a start waits for one round trip instead of
+// three.
+func (c *Core) checkEnd(atEnd func()) *endCheck {
+	pos := c.committed.Pos
 	folder := state.SlotPrefix(c.cfg.Shard, pos.Epoch, c.committed.Nonce)
 	after := folder
 	if pos.Slot > 0 {
 		after = state.SlotKey(c.cfg.Shard, pos.Epoch, c.committed.Nonce, pos.Slot-1)
 	}
-	// The three checks run concurrently, so a start waits for one round trip instead of three.
 	e := &endCheck{c: c, left: 3, atEnd: atEnd}
 	e.listBeyond(after)
 	e.listPacks()
 	e.listViews()
+	return e
 }
 
 // endCheck looks for objects that refer to the log behind the committed position.

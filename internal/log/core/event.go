@@ -128,6 +128,10 @@ type Op struct {
 	// Own: the broker proposes the record itself, not for a client. Such a record alone does not
 	// raise the bucket's format level.
 	Own bool
+	// Epoch, if not 0, is the only epoch in which the record may be. A broker that leads again must
+	// not install a pack of its earlier epoch, because the state names a pack by the epoch of the
+	// record.
+	Epoch uint32
 	// Check is the authority of the client, as in Append.
 	Check *access.Check
 	// Audit is 1 + the position of the audit record, as in Append. Audit records of ops come first
@@ -187,7 +191,8 @@ const (
 	EffUnknown
 	// Proposal is in no slot: every member gets its Err, or Reject where that is nil
 	EffReject
-	// Role changed: Role, Epoch; with RoleFenced Leader (hint); with RoleStopped Err
+	// Role changed: Role, Epoch; with RoleFenced Leader (hint), or Err if it stood in vain; with
+	// RoleStopped Err. A follower repeats it when its epoch has changed.
 	EffRole
 	EffConfirmed // answer to EvConfirm: Tag; OK if Reject is nil
 	// Err needs an operator's attention; no other effect depends on it
@@ -234,8 +239,8 @@ type Role uint8
 const (
 	RoleStarting Role = iota // loading, walking, sealing
 	RoleLeader               // rule R5 (5)
-	RoleFollower             // read-only: follows the log
-	RoleFenced               // rule R6: permanently
+	RoleFollower             // follows the log
+	RoleFenced               // rule R6, or ErrOvertaken: permanently; Follow makes another core
 	// corruption (rule R9) or a store that breaks its contract: permanently
 	RoleStopped
 )

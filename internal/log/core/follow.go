@@ -14,6 +14,7 @@ type following struct {
 	pollAt         int64
 	busy           bool     // a poll or a confirmation is running
 	lost           bool     // a referenced object is missing: the position must be confirmed
+	reloading      bool     // the newest snapshot is not loaded yet: load does not belong to the state
 	queuedConfirms []uint64 // tags of EvConfirm that came while busy
 	confirmed      string   // newest snapshot whose chain contains our position
 }
@@ -31,9 +32,8 @@ func (c *Core) followEnd() {
 // atMissing waits at the first missing slot.
 func (c *Core) atMissing() {
 	f := &c.follow
-	if c.role == RoleStarting {
-		c.role = RoleFollower
-		c.emit(Effect{Kind: EffRole, Role: RoleFollower, Epoch: c.Epoch()})
+	if c.role == RoleStarting || c.told != c.Epoch() {
+		c.followsIn()
 	}
 	f.busy = false
 	asked := c.waiting || len(c.confirms) > 0
@@ -42,6 +42,12 @@ func (c *Core) atMissing() {
 		return
 	}
 	c.atEnd()
+}
+
+// followsIn reports that this core follows, in the epoch of its state.
+func (c *Core) followsIn() {
+	c.role, c.told = RoleFollower, c.Epoch()
+	c.emit(Effect{Kind: EffRole, Role: RoleFollower, Epoch: c.told})
 }
 
 // atEnd answers the callers that asked for the end, and waits.
@@ -70,8 +76,9 @@ func (c *Core) pollNow() {
 	c.catchUp()
 }
 
-// confirmPosition is R5 (4) for our own position: the newest snapshot's chain must contain it.
-// Otherwise we wait at a slot that was collected, or on a branch that is not the log.
+// confirmPosition is R5 (4) for our own position: it lies behind the newest snapshot on our path, or
+// the snapshot's chain contains it. Otherwise we wait at a slot that was collected, or on a branch
+// that is not the log.
 func (c *Core) confirmPosition() {
 	c.follow.busy = true
 	ours, nonce := c.committed.Pos, c.committed.Nonce
@@ -82,9 +89,7 @@ func (c *Core) confirmPosition() {
 			c.onChain("")
 		case len(names) == 0: // the loaded snapshot is lost
 			c.findPosition(snapName{nonce: c.cluster}, ours, nonce)
-		case names[0].key == c.load.base || names[0].key == c.follow.confirmed:
-			c.onChain(names[0].key)
-		case names[0].pos == ours && names[0].nonce == nonce:
+		case names[0].key == c.follow.confirmed, c.passed(names[0]):
 			c.onChain(names[0].key)
 		default:
 			c.findPosition(names[0], ours, nonce)
@@ -132,6 +137,6 @@ func (c *Core) positionConfirmed(newest string) {
 // reload starts over from the newest snapshot. Until that is loaded the old committed prefix is
 // served.
 func (c *Core) reload() {
-	c.follow = following{busy: true, pollAt: c.now + int64(second), queuedConfirms: c.follow.queuedConfirms}
+	c.follow = following{busy: true, reloading: true, pollAt: c.now + int64(second), queuedConfirms: c.follow.queuedConfirms}
 	c.loadNewest()
 }

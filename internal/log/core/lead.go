@@ -173,6 +173,8 @@ func (c *Core) checkOps(p *Proposal) []state.Record {
 func (c *Core) checkOp(p *Proposal, op *Op) error {
 	r := &op.Record
 	switch {
+	case op.Epoch != 0 && op.Epoch != c.lead.overlay.Pos.Epoch:
+		return state.ErrNotLeader
 	case !c.lead.overlay.Access.Permits(op.Check):
 		return state.ErrUnauthorized
 	case op.Conditional:

@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// ErrNoLog: a read-only core found no log in the bucket.
+// ErrNoLog: a core that follows found no log in the bucket.
 var ErrNoLog = errors.New("no Seb log in the bucket, and a read-only broker does not create one")
 
 // ErrForeignBucket: a bucket holds shard objects but no meta/cluster, so part of it is missing.
@@ -53,7 +53,7 @@ func (c *Core) requireEmptyBucket() {
 				return
 			}
 		}
-		if c.cfg.ReadOnly {
+		if c.follows() {
 			c.stop(ErrNoLog)
 			return
 		}
@@ -76,6 +76,10 @@ func (c *Core) createCluster() {
 // loadNewest is rule R5 (1): LIST the snapshots and load the newest. It discards all that this run
 // knew of the chain.
 func (c *Core) loadNewest() {
+	if c.attempt.once {
+		c.overtaken(true)
+		return
+	}
 	clear(c.ops)
 	c.walk = nil
 	c.take = takeover{lost: c.take.lost, short: c.take.short, older: c.take.older}
@@ -130,6 +134,6 @@ func (c *Core) loadSnap(i int) {
 }
 
 func (c *Core) setState(s *state.State) {
-	c.committed = s
+	c.committed, c.follow.reloading = s, false
 	c.emit(Effect{Kind: EffApplied})
 }

@@ -27,10 +27,12 @@ import (
 // steps that it causes, in order; a repeated request keeps its number. Positions are written
 // EPOCH/SLOT. test/README.md explains how to add a scenario.
 //
-//	start C window= snapshots= advertised= read-only=yes journals=yes|refused   another core, for the
-//	                                  next inputs
+//	start C window= snapshots= advertised= read-only=yes standby=yes journals=yes|refused   another
+//	                                  core, for the next inputs
 //	lead C ... level=1 raise-after=   start, settle, create topic t if empty; shows the state
 //	use C                             the core for the next inputs
+//	stand, follow                     the next core of this one
+//	round                             answers the open requests, but none that these cause
 //	freeze append|append@OFFSET|create|create-audit|delete|delete-audit|own-trim|raise|reset ...
 //	                                  one proposal; audited:WORD gives it an audit record
 //	fill N                            N committed appends; shows nothing
@@ -77,6 +79,12 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 		s.start(c)
 	case "use":
 		s.bench = s.cores[c.Args[0]]
+	case "stand":
+		s.becomes(s.core.Stand())
+	case "follow":
+		s.becomes(s.core.Follow())
+	case "round":
+		s.round()
 	case "freeze":
 		p := &core.Proposal{}
 		for _, word := range c.Args {
@@ -119,13 +127,7 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 			s.damaged[at] = times
 		}
 	case "pass", "tick":
-		d, err := time.ParseDuration(c.Args[0])
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if s.now += int64(d); c.Verb == "tick" {
-			s.step(&core.Event{Kind: core.EvTick})
-		}
+		s.pass(c.Args[0], c.Verb == "tick")
 	case "readers":
 		s.step(&core.Event{Kind: core.EvReaders, Waiting: c.Args[0] == "yes"})
 	case "confirm":
@@ -153,6 +155,7 @@ func (s *scenario) start(c *sebtest.Command) {
 	}
 	cfg.Advertised, _ = c.Option("advertised")
 	_, cfg.ReadOnly = c.Option("read-only")
+	_, cfg.Standby = c.Option("standby")
 	journals, _ := c.Option("journals")
 	cfg.Journals = journals != ""
 	_, old := c.Option("level")
@@ -177,6 +180,33 @@ func (s *scenario) start(c *sebtest.Command) {
 	}
 	s.silent = false
 	s.describe()
+}
+
+// pass lets time pass, and sends a tick at the end.
+func (s *scenario) pass(duration string, tick bool) {
+	d, err := time.ParseDuration(duration)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.now += int64(d); tick {
+		s.step(&core.Event{Kind: core.EvTick})
+	}
+}
+
+// becomes starts the next core of this one.
+func (s *scenario) becomes(next *core.Core) {
+	s.core = next
+	s.step(&core.Event{Kind: core.EvStart})
+}
+
+// round answers the open requests. A nonce needs no request to the store.
+func (s *scenario) round() {
+	for range s.open {
+		s.honest(s.next())
+	}
+	for len(s.open) > 0 && s.open[0].Kind == core.EffNonce {
+		s.honest(s.next())
+	}
 }
 
 // option returns a numeric option, 0 if it is not given.
@@ -364,6 +394,8 @@ func (s *scenario) effect(e core.Effect) {
 		s.say("unknown %s: %s", position(f.Key), members(f.Proposal, nil))
 	case e.Kind == core.EffReject:
 		s.say("reject: %s", members(e.Proposal, e.Reject))
+	case e.Kind == core.EffRole && e.Role == core.RoleFenced && e.Err != nil:
+		s.say("role fenced in epoch %d: %s", e.Epoch, named(e.Err))
 	case e.Kind == core.EffRole && e.Role == core.RoleFenced:
 		s.say("role fenced by epoch %d, leader %q", e.Epoch, e.Leader)
 	case e.Kind == core.EffRole && e.Role == core.RoleStopped:

@@ -95,15 +95,33 @@ func (c *Core) sendSeal(own *ownSeal) {
 			c.readSeal(key, own)
 			return
 		}
-		// Rule R10: every start puts its SEAL's name twice. The second PUT must find the name
-		// taken, because SEALs are never deleted.
-		c.request(Effect{Kind: EffPutSeal, Key: key, Body: own.body}, func(ev *Event) {
-			if ev.Outcome != OutcomeExists {
-				c.takenTwice(key)
-				return
-			}
-			c.sealed(own)
-		})
+		c.sealedNow(key, own)
+	})
+}
+
+// sealedNow continues when the first PUT of our SEAL has stored it. Two requests run concurrently:
+//
+//   - Rule R10: every start puts its SEAL's name twice. The second PUT must find the name taken,
+//     because SEALs are never deleted.
+//   - The LIST of rule R5 (4), which begins after the SEAL is durable.
+func (c *Core) sealedNow(key string, own *ownSeal) {
+	left := 2
+	var listed []snapName
+	answered := func() {
+		if left--; left == 0 {
+			c.sealed(own, func() { c.validate(listed) })
+		}
+	}
+	c.request(Effect{Kind: EffPutSeal, Key: key, Body: own.body}, func(ev *Event) {
+		if ev.Outcome != OutcomeExists {
+			c.takenTwice(key)
+			return
+		}
+		answered()
+	})
+	c.listSnaps(func(names []snapName) {
+		listed = names
+		answered()
 	})
 }
 
@@ -130,7 +148,7 @@ func (c *Core) readSeal(key string, own *ownSeal) {
 		case ev.Outcome == OutcomeNotFound:
 			c.loadNewest() // collected in between (rule R3)
 		case ev.Slot.Head.Kind == record.KindSeal && ev.Slot.Head.NextNonce == own.head.NextNonce:
-			c.sealed(own)
+			c.sealed(own, c.listAndValidate)
 		default:
 			c.take.lost++
 			c.catchUp()
@@ -138,14 +156,14 @@ func (c *Core) readSeal(key string, own *ownSeal) {
 	})
 }
 
-// sealed continues when our SEAL is durable at the end of the log.
-func (c *Core) sealed(own *ownSeal) {
+// sealed applies our SEAL, which is durable at the end of the log.
+func (c *Core) sealed(own *ownSeal, then func()) {
 	if err := c.committed.Apply(&own.head, own.records, nil); err != nil {
 		c.stop(err)
 		return
 	}
 	c.load.seals++
-	c.validate()
+	then()
 }
 
 // sealAhead puts SEALs K, 2K and 4K slots beyond the end, each with its own nonce, against a leader
@@ -189,22 +207,78 @@ func (c *Core) aheadPassed() bool {
 	return true
 }
 
+// listAndValidate lists the snapshots for validate.
+func (c *Core) listAndValidate() { c.listSnaps(c.validate) }
+
 // validate is rule R5 (4). Our SEAL may lie in a slot that was collected and is therefore not on
 // the chain. The collection followed a newer snapshot, so a LIST that began after the SEAL was
 // durable shows that snapshot.
-func (c *Core) validate() {
-	c.listSnaps(func(names []snapName) {
-		names = c.onLog(names)
-		if len(names) == 0 && c.load.base == "" || len(names) > 0 && names[0].key == c.load.base {
-			c.becomeLeader()
-			return
-		}
-		if len(names) == 0 {
-			c.loadNewest()
-			return
-		}
+func (c *Core) validate(names []snapName) {
+	names = c.onLog(names)
+	switch {
+	case len(names) == 0 && c.load.base == "":
+		c.becomeLeader()
+	case len(names) == 0:
+		c.loadNewest()
+	case c.passed(names[0]):
+		c.rebase(names[0])
+		c.becomeLeader()
+	default:
 		c.findOwnEpoch(names[0])
-	})
+	}
+}
+
+// passed reports whether our path from the loaded snapshot contains the position of a snapshot. If
+// that is the newest in a LIST, our path is the chain up to the time of the LIST:
+//
+//   - The snapshot's position is on the chain, because only leaders write snapshots.
+//   - No slot from that position on was collected. Rule R7 collects below the older of two
+//     snapshots, and both are durable before that, so the LIST would show a newer one.
+//   - So each slot from there on still holds its first object, which we have applied.
+//
+// A position in an epoch that the state has forgotten counts as not passed.
+func (c *Core) passed(n snapName) bool {
+	if n.key == c.load.base {
+		return true
+	}
+	if base, ok := parseSnap(c.cfg.Shard, c.load.base); ok && n.pos.Less(base.pos) {
+		return false
+	}
+	s := c.committed
+	i := slices.IndexFunc(s.Epochs, func(e state.Epoch) bool { return e.Number == n.pos.Epoch && e.Nonce == n.nonce })
+	switch {
+	case i < 0:
+		return false
+	case i == len(s.Epochs)-1:
+		return n.pos.Slot <= s.Pos.Slot
+	}
+	return n.pos.Slot <= s.Epochs[i].Seal
+}
+
+// rebase makes a newer snapshot on our path the base, so that the next snapshot is due when a start
+// from this one would read much.
+func (c *Core) rebase(n snapName) {
+	l := &c.load
+	if n.key == l.base {
+		return
+	}
+	l.base, l.newest = n.key, n.key
+	all := l.slots
+	l.slots, l.seals = 0, 0
+	from := n.pos.Slot
+	for _, e := range c.committed.Epochs {
+		switch {
+		case e.Number < n.pos.Epoch:
+			continue
+		case e.Number == c.committed.Pos.Epoch:
+			l.slots += int(c.committed.Pos.Slot - from)
+		default:
+			l.slots += int(e.Seal-from) + 1
+			l.seals++
+		}
+		from = 0
+	}
+	l.bytes = l.bytes / int64(max(all, 1)) * int64(l.slots)
 }
 
 // onLog removes snapshots of branches that a recovery has cut off the log. They may be newer than
@@ -232,8 +306,7 @@ func (c *Core) findOwnEpoch(from snapName) {
 // becomeLeader is rule R5 (5).
 func (c *Core) becomeLeader() {
 	clear(c.ops)
-	c.walk = nil
-	c.take = takeover{}
+	c.walk, c.take, c.attempt = nil, takeover{}, attempt{}
 	if !c.mayJournal() {
 		c.leads(false)
 		return

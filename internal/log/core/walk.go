@@ -149,6 +149,10 @@ func (w *walk) advance(h *record.Head) {
 
 // catchUp applies slots from the committed position to the end of the log (rule R5 (2)).
 func (c *Core) catchUp() {
+	if c.attempt.once {
+		c.overtaken(false)
+		return
+	}
 	s := c.committed
 	c.startWalk(s.Pos, s.Nonce, false, c.replay, c.endOfLog)
 }
@@ -169,7 +173,7 @@ func (c *Core) replay(slot *Slot) bool {
 	}
 	c.load.seals++
 	if own, ok := c.take.sealed[at]; ok && own == slot.Head.NextNonce {
-		c.validate()
+		c.listAndValidate()
 		return false
 	}
 	clear(c.take.sealed) // of the ended epoch
@@ -191,7 +195,7 @@ func replayCost(h *record.Head, least int64) int64 {
 
 // endOfLog handles the first missing slot.
 func (c *Core) endOfLog() {
-	if c.cfg.ReadOnly {
+	if c.follows() {
 		c.followEnd()
 		return
 	}

@@ -7,6 +7,7 @@
 //	         and older copies for -time; then mode starts
 //	clocks   seeds with wrong clocks for -time, on stores that report the time and on others
 //	riemann  seeds with Riemann clients for -time
+//	standbys seeds whose fenced brokers follow the log and stand again, for -time
 //	starts   -starts brokers that start alongside another; a minute for 10,000
 package main
 
@@ -24,7 +25,7 @@ import (
 var source string
 
 func main() {
-	mode := flag.String("mode", "seeds", "mode: seeds, losses, clocks, riemann or starts")
+	mode := flag.String("mode", "seeds", "mode: seeds, losses, clocks, riemann, standbys or starts")
 	seed := flag.Uint64("seed", 0, "seed of mode seeds to repeat with a trace (0: fresh seeds)")
 	flag.Bool("shrink", false, "find a smaller configuration of -seed that still fails")
 	d := flag.Duration("time", 30*time.Second, "time to run fresh seeds")
@@ -49,9 +50,11 @@ func main() {
 			return []campaign.Step{simulate("TestClocks", simtime)}, nil
 		case "riemann":
 			return []campaign.Step{simulate("TestRiemann", simtime)}, nil
+		case "standbys":
+			return []campaign.Step{simulate("TestStandbys", simtime)}, nil
 		case "starts":
 			return []campaign.Step{starts}, nil
 		}
-		return nil, fmt.Errorf("-mode %s: want seeds, losses, clocks, riemann or starts", *mode)
+		return nil, fmt.Errorf("-mode %s: want seeds, losses, clocks, riemann, standbys or starts", *mode)
 	})
 }

@@ -1,0 +1,126 @@
+package core
+
+import (
+	"errors"
+	"maps"
+)
+
+// A core is one attempt. A broker that remains on the log after one makes the next core from it:
+//
+//	New: candidate ──────────────▶ leader ──────▶ fenced
+//	                                 ▲              │
+//	                                 │         Follow (new core)
+//	                              durable SEAL      │
+//	                                 │              ▼
+//	                             candidate ◀──── follower
+//	                                 │    Stand     ▲
+//	                                 │  (new core)  │
+//	                                 ▼              │
+//	                               fenced ──────────┘
+//
+// The state, the sent SEALs and the callers of EvConfirm pass to the new core. The old one must not
+// be used afterwards. The numbers of requests continue, so answers to the old core's requests reach
+// no request of the new one.
+
+// ErrOvertaken: a candidate stood against one epoch, and the end of the log was not where it stood:
+// the leader writes, or another broker ended the epoch.
+var ErrOvertaken = errors.New("another broker writes the log")
+
+// attempt is how a core began, if another core of this process was there before.
+type attempt struct {
+	follows  bool // it follows until Stand
+	once     bool // it stands against one epoch, from the state of a follower
+	outdated bool // the state may be off the chain: begin with the newest snapshot
+}
+
+// next returns a core with what c knows of the log.
+func (c *Core) next(a attempt) *Core {
+	n := New(c.cfg)
+	n.attempt = a
+	n.now, n.lastOp = c.now, c.lastOp
+	n.cluster, n.committed, n.load = c.cluster, c.committed, c.load
+	n.seals, n.waiting = c.seals, c.waiting
+	n.confirms = append(c.confirms, c.follow.queuedConfirms...)
+	c.ops, c.walk, c.committed = nil, nil, nil
+	return n
+}
+
+// Follow returns a core that follows the log with the state of a fenced one, and refuses proposals
+// with state.ErrNotLeader. It waits for EvStart.
+func (c *Core) Follow() *Core {
+	if c.role != RoleFenced {
+		panic("core: follow after the role " + c.role.String())
+	}
+	n := c.next(attempt{follows: true, outdated: c.attempt.outdated})
+	// A committed position does not go back by so many epochs, so the names of older SEALs are not
+	// used again (rule R1).
+	maps.DeleteFunc(n.seals, func(_ string, s *ownSeal) bool { return s.head.Epoch+sealsKept < n.committed.Pos.Epoch })
+	return n
+}
+
+// sealsKept is for how many epochs a broker remembers its SEALs.
+const sealsKept = 64
+
+// CanStand reports whether Stand may be called: this core follows, and is not loading a snapshot.
+func (c *Core) CanStand() bool {
+	return c.role == RoleFollower && !c.cfg.ReadOnly && !c.follow.reloading
+}
+
+// Stand returns a core that stands against the epoch in which a follower is, with its state. It
+// waits for EvStart. It never ends a later epoch: if another broker writes at the end of the log
+// first, the attempt ends as RoleFenced with ErrOvertaken, and Follow continues.
+func (c *Core) Stand() *Core {
+	if !c.CanStand() {
+		panic("core: stand in the role " + c.role.String())
+	}
+	return c.next(attempt{once: true})
+}
+
+// follows reports whether this core never becomes leader.
+func (c *Core) follows() bool { return c.cfg.ReadOnly || c.attempt.follows }
+
+// resume begins the work of a core that has a state.
+func (c *Core) resume() {
+	if c.attempt.once {
+		c.standAtEnd()
+		return
+	}
+	c.follow.busy = true
+	c.followsIn()
+	if c.attempt.outdated {
+		c.reload()
+		return
+	}
+	c.catchUp()
+}
+
+// standAtEnd makes sure that the committed position is the end of the log, like a walk followed by
+// proveEnd, but in one round trip. The objects are listed concurrently with the request for the
+// slot. An object that refers to the log behind the slot may be stored after the LIST and before the
+// answer that the slot is missing. Then the slot was lost in the meantime; a moment later no check
+// would notice that either.
+func (c *Core) standAtEnd() {
+	pos := c.committed.Pos
+	e := c.checkEnd(c.drawNonce)
+	e.left++
+	c.request(Effect{Kind: EffGetSlot, Key: c.committed.Key(pos.Epoch, pos.Slot), HeadOnly: true}, func(ev *Event) {
+		switch {
+		case e.decided:
+		case ev.Outcome == OutcomeNotFound:
+			e.none()
+		default:
+			e.decided = true
+			c.overtaken(false)
+		}
+	})
+}
+
+// overtaken ends an attempt against one epoch.
+func (c *Core) overtaken(outdated bool) {
+	clear(c.ops)
+	c.walk = nil
+	c.attempt.outdated = outdated
+	c.role = RoleFenced
+	c.endErr = ErrOvertaken
+	c.emit(Effect{Kind: EffRole, Role: RoleFenced, Epoch: c.Epoch(), Err: ErrOvertaken})
+}

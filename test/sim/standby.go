@@ -1,0 +1,57 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/sebbroker/seb/internal/log/core"
+)
+
+// followWithin bounds the time that a broker takes to follow after it was fenced.
+const followWithin = 50 * time.Millisecond
+
+// follows lets a fenced broker follow the log in the same process.
+func (r *run) follows(overtaken bool) {
+	w := r.n.w
+	if w.stats.Fenced++; overtaken {
+		w.stats.Fenced--
+		w.stats.Overtaken++
+	}
+	w.after(w.upTo(w.crashRand, followWithin), func() {
+		r.deliver(func() {
+			clear(r.bodies)
+			r.rules.frozen = 0
+			r.core = r.core.Follow()
+			r.step(&core.Event{Kind: core.EvStart})
+			r.step(&core.Event{Kind: core.EvReaders, Waiting: true})
+		})
+	})
+}
+
+// stands lets a follower stand after a time, unless the run is about to end.
+func (r *run) stands() {
+	w := r.n.w
+	if w.cfg.StandEvery == 0 || r.n.readOnly || r.standing {
+		return
+	}
+	r.standing = true
+	w.after(w.around(w.crashRand, w.cfg.StandEvery), func() {
+		r.deliver(func() {
+			r.standing = false
+			switch {
+			case r.core.Role() != core.RoleFollower || w.late():
+				return
+			case !r.core.CanStand():
+				r.stands()
+				return
+			}
+			w.stats.Stands++
+			w.logf("node %d stands", r.n.id)
+			r.rules.against = r.core.State().Nonce
+			r.core = r.core.Stand()
+			r.step(&core.Event{Kind: core.EvStart})
+		})
+	})
+}
+
+// follower reports whether a broker serves reads without writing: it is read-only, or waits to lead.
+func (r *run) follower() bool { return r.n.readOnly || r.core.Role() == core.RoleFollower }

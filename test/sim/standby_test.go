@@ -1,0 +1,20 @@
+package sim_test
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/sebbroker/seb/test/sim"
+)
+
+var standbysFlag = flag.Int("standbys", 10, "number of seeds with standbys to run")
+
+// TestStandbys runs seeds in which fenced brokers follow the log and stand again, in one process.
+func TestStandbys(t *testing.T) {
+	ran, total := campaign(t, sim.Standbys, [2]int{*standbysFlag, 4}, func(s sim.Stats) any {
+		return []any{s.Stands, "attempts", s.Overtaken, "in vain", s.Leaders, "leaders"}
+	})
+	if n := total.Stands - total.Overtaken; !t.Failed() && (total.Fenced < ran || total.Overtaken < ran || n < ran) {
+		t.Errorf("the runs did not cover enough: %d fenced, %d attempts, %d in vain", total.Fenced, total.Stands, total.Overtaken)
+	}
+}
