@@ -22,8 +22,17 @@ const (
 
 // clock is the log's clock, shared by all goroutines.
 type clock struct {
-	mu   sync.Mutex // guards time
-	time Clock
+	mu    sync.Mutex // guards the fields below
+	time  Clock
+	since time.Time // when it was started
+}
+
+// restartClock reads the clocks again, as at a start: another broker may have led with its own clock.
+func (l *Log) restartClock() {
+	l.clock.mu.Lock()
+	l.clock.time, l.clock.since = Clock{Accept: l.opt.AcceptClock}, time.Now()
+	l.clock.mu.Unlock()
+	_, _ = l.time() // reads them
 }
 
 // reading returns the current readings of the clocks.
@@ -63,7 +72,7 @@ func (l *Log) TimeDoubted() bool {
 	l.clock.mu.Lock()
 	defer l.clock.mu.Unlock()
 	_, err := l.clock.time.Time(l.reading())
-	return err != nil || l.clock.time.Leapt() && time.Since(l.start) < leapWait
+	return err != nil || l.clock.time.Leapt() && time.Since(l.clock.since) < leapWait
 }
 
 // startClock gives the clock the log's time when this run becomes leader.

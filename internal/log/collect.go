@@ -50,6 +50,8 @@ type sweep struct {
 // progress. It runs concurrently with the owner: the verdicts depend only on older, which is
 // immutable.
 func (l *Log) collect(ctx context.Context, older *state.State) *core.Event {
+	l.sweeping.Lock() // the pass of an earlier epoch ends soon, because its context has ended
+	defer l.sweeping.Unlock()
 	s := &sweep{l: l, judge: core.NewCollector(older, &l.proven), most: collectMax}
 	if l.collected.Epoch == older.Pos.Epoch {
 		s.most = max(s.most, collectPerSlot*int(older.Pos.Slot-l.collected.Slot))

@@ -12,4 +12,7 @@
 // A caller gets one of three answers (rule R4): acknowledged, rejected or unknown
 // (state.ErrOutcomeUnknown). Only the function ack makes an acknowledgement, and only the handling
 // of a committed slot calls it.
+//
+// With Options.Standby a fenced log follows the new leader, and Stand makes it lead again (roles.go).
+// Each attempt has a core of its own, whose requests end with it; callers and readers stay.
 package log

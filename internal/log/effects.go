@@ -42,6 +42,9 @@ func (o *owner) stepLocked(ev *core.Event) {
 		case core.EffApplied:
 			advanced = true
 		case core.EffRole: // before callers see its consequences
+			if e.Err == core.ErrOvertaken {
+				continue // it follows again at once
+			}
 			s := Status{Role: e.Role, Epoch: e.Epoch, Journaled: o.core.Journaled(), Err: e.Err, Ended: o.core.Err()}
 			if e.Role == core.RoleFenced {
 				s.Epoch = o.Status().Epoch

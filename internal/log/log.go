@@ -27,13 +27,14 @@ type Log struct {
 	core *core.Core
 
 	health    health
-	proven    core.Proven    // for collect: one pass runs at a time
-	collected state.Position // for collect: of the last pass
-	branch    string         // for collect: the object that an alarm was raised for
+	sweeping  sync.Mutex // held by collect; guards the next three
+	proven    core.Proven
+	collected state.Position // of the last pass
+	branch    string         // the object that an alarm was raised for
 	status    atomic.Pointer[Status]
 	access    atomic.Pointer[access.Table] // the committed principals and rules
 	decided   chan struct{}                // closed when the role is no longer RoleStarting
-	done      chan struct{}                // closed when the log has ended: fenced, stopped or closed
+	done      chan struct{}                // closed when the log has ended
 	ended     chan struct{}                // closed when the owner and all its goroutines have returned
 	closing   chan struct{}                // closed by the first Close
 	clock     clock
@@ -67,8 +68,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		in:      inbox{wake: make(chan struct{}, 1)},
 		decided: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}), closing: make(chan struct{}),
 	}
-	l.clock.time.Accept = o.AcceptClock
-	_, _ = l.time() // starts the clock
+	l.restartClock()
 	l.status.Store(&Status{})
 	l.access.Store(&access.Table{})
 	l.met = newMeters(l)
@@ -119,8 +119,8 @@ func (l *Log) Access() *access.Table { return l.access.Load() }
 // Status returns the current status.
 func (l *Log) Status() Status { return *l.status.Load() }
 
-// Done is closed when the log has ended: it was fenced, it stopped, or it was closed. Status tells
-// which.
+// Done is closed when the log has ended: it stopped, it was closed, or it was fenced without
+// Options.Standby. Status tells which.
 func (l *Log) Done() <-chan struct{} { return l.done }
 
 // Readers sets whether readers wait for new data (rule R11).

@@ -23,6 +23,9 @@ type Options struct {
 	// at once.
 	Batch  Config
 	NoWait bool
+	// Standby makes a fenced log follow the new leader instead of ending. Stand makes it lead again.
+	// With Core.Standby it follows from the start.
+	Standby bool
 	// AcceptClock trusts the machine's clock at the start, however far it is from the log's last
 	// time (rule R15).
 	AcceptClock bool
@@ -66,6 +69,8 @@ type Hooks struct {
 	Advanced func()
 	// AccessChanged is called when the principals and rules have changed, while the state is locked.
 	AccessChanged func()
+	// Role is called after each change of the role, in order. The state may be read.
+	Role func(s Status)
 	// FillCache, if not nil, gets each committed object, for a cache. It runs in its own goroutine,
 	// one call at a time; the parts are valid until it returns. Objects that commit while too many
 	// wait are skipped.
@@ -98,6 +103,7 @@ const (
 )
 
 func (o Options) withDefaults() Options {
+	o.Standby = o.Standby || o.Core.Standby
 	def(&o.QueueBytes, queueBytesDefault)
 	def(&o.Timeouts.Read, 30*time.Second)
 	def(&o.Timeouts.Put, 30*time.Second)

@@ -28,9 +28,11 @@ type owner struct {
 	tag      uint64
 	flushing bool
 	readers  bool
-	armed    int64 // due time of the timer; 0: none
-	held     bool  // writes wait for the clock
-	askAt    int64 // when the store may be asked for its time again
+	armed    int64              // due time of the timer; 0: none
+	held     bool               // writes wait for the clock
+	askAt    int64              // when the store may be asked for its time again
+	end      context.CancelFunc // cancels the requests of the core
+	stands   []chan<- error     // unanswered calls of Stand; capacity 1 each
 	feeder   cacheFeeder
 	accessOf *state.State // the state whose principals and rules are published
 
@@ -68,8 +70,12 @@ func (o *owner) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	closing := o.closing
-	o.step(ctx, &core.Event{Kind: core.EvStart})
+	run := ctx
+	ctx = o.begin(run)
 	for {
+		for o.next() {
+			ctx = o.begin(run)
+		}
 		o.freeze(ctx)
 		if o.flushing && (o.idle() || o.held && len(o.open) == 0) {
 			return // appends that wait for the clock are rejected
@@ -87,10 +93,21 @@ func (o *owner) run(ctx context.Context) {
 			closing, o.flushing = nil, true
 			o.in.seal()
 			o.drain(ctx)
-		case <-ctx.Done():
+		case <-run.Done():
 			return
 		}
 	}
+}
+
+// begin starts a core and returns the context of its requests. It cancels those of the last core.
+func (o *owner) begin(run context.Context) context.Context {
+	if o.end != nil {
+		o.end()
+	}
+	var ctx context.Context
+	ctx, o.end = context.WithCancel(run)
+	o.step(ctx, &core.Event{Kind: core.EvStart})
+	return ctx
 }
 
 // idle reports whether a closing log has answered all callers.
@@ -106,7 +123,11 @@ func (o *owner) shutdown() {
 		if m.confirm != nil {
 			m.confirm.answer <- ErrClosed
 		}
+		if m.stand != nil {
+			m.stand <- ErrClosed
+		}
 	}
+	o.stood(ErrClosed)
 	o.abandon()
 	o.puts.wait()
 	o.gets.wait()
@@ -199,6 +220,8 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 			o.step(ctx, &core.Event{Kind: core.EvConfirm, Tag: o.tag, Lost: m.confirm.lost})
 		case m.alive != nil:
 			m.alive <- struct{}{}
+		case m.stand != nil:
+			o.stand(m.stand)
 		case m.readers != nil && *m.readers != o.readers:
 			o.readers = *m.readers
 			o.step(ctx, &core.Event{Kind: core.EvReaders, Waiting: o.readers})
@@ -238,6 +261,7 @@ type message struct {
 	confirm *confirmation
 	readers *bool
 	alive   chan<- struct{} // capacity 1
+	stand   chan<- error    // capacity 1
 }
 
 // inbox passes messages to the owner: a slice under a mutex with one wake-up for any number of
@@ -259,7 +283,7 @@ type inbox struct {
 // put delivers a message, or returns false if the inbox no longer accepts it.
 func (b *inbox) put(m message) bool {
 	b.mu.Lock()
-	if b.closed || b.sealed && (m.submit != nil || m.confirm != nil) {
+	if b.closed || b.sealed && (m.submit != nil || m.confirm != nil || m.stand != nil) {
 		b.mu.Unlock()
 		return false
 	}

@@ -55,23 +55,31 @@ func (l *Log) Ready() error {
 func (o *owner) setRole(e *core.Effect) {
 	failpoint.Hit("role")
 	log := o.opt.Logger.With("shard", o.opt.Core.Shard, "epoch", e.Epoch)
-	switch e.Role {
-	case core.RoleFenced:
+	switch {
+	case e.Err == core.ErrOvertaken:
+		log.Info("takeover not completed", "err", e.Err)
+		o.stood(e.Err)
+		return
+	case e.Role == core.RoleFenced:
 		log.Warn("fenced by another broker", "leader", e.Leader)
-	case core.RoleStopped:
+	case e.Role == core.RoleStopped:
 		log.Error("log stopped", "err", e.Err)
 	default:
 		log.Info("log role", "role", e.Role.String(), "journal", o.core.Journaled())
 	}
-	if e.Role == core.RoleLeader {
+	switch e.Role {
+	case core.RoleLeader:
 		o.startClock()
-	}
-	if e.Role == core.RoleStarting {
-		return
+		o.stood(nil)
+	case core.RoleStopped:
+		o.stood(o.core.Err())
 	}
 	o.decide.Do(func() { close(o.decided) })
-	if e.Role == core.RoleFenced || e.Role == core.RoleStopped {
+	if e.Role == core.RoleFenced && !o.opt.Standby || e.Role == core.RoleStopped {
 		o.finish.Do(func() { close(o.done) })
+	}
+	if o.opt.Hooks.Role != nil {
+		o.opt.Hooks.Role(o.Status())
 	}
 }
 

@@ -1,0 +1,82 @@
+package log
+
+import (
+	"context"
+
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+)
+
+// ErrOvertaken: Stand ended without leading, because another broker writes the log.
+var ErrOvertaken = core.ErrOvertaken
+
+// Stand makes a log that follows lead, with the state that it has: it ends the epoch in which it is,
+// and no other. It returns nil once the log leads, and also if it leads already. Until then appends
+// wait. The log must have applied all slots, for example after Confirm: with a slot that it does not
+// know, or if another broker is faster, it continues to follow, and the error is ErrOvertaken.
+//
+// Concurrent calls share one attempt. An attempt continues when ctx ends, because a SEAL that was
+// sent has an outcome. Errors: state.ErrReadOnly without Options.Standby; the error that ended the
+// log; ErrClosed; ctx's cause.
+func (l *Log) Stand(ctx context.Context) error {
+	answer := make(chan error, 1)
+	if !l.in.put(message{stand: answer}) {
+		return ErrClosed
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stand handles a call of Stand. next begins the attempt.
+func (o *owner) stand(answer chan<- error) {
+	switch role := o.core.Role(); {
+	case role == core.RoleLeader:
+		answer <- nil
+	case role == core.RoleStopped:
+		answer <- o.core.Err()
+	case !o.opt.Standby || o.opt.Core.ReadOnly:
+		answer <- state.ErrReadOnly
+	default:
+		o.stands = append(o.stands, answer)
+	}
+}
+
+// stood ends the calls of Stand.
+func (o *owner) stood(err error) {
+	for _, answer := range o.stands {
+		answer <- err
+	}
+	o.stands = nil
+}
+
+// next replaces the core by the next one of its log, if it is time: a fenced one follows, and a
+// follower stands when it is asked to.
+//
+// The old core's requests are canceled with its context, and those that were not sent are dropped.
+// Their callers have their answers, because a fenced core has answered all of them.
+func (o *owner) next() bool {
+	if !o.opt.Standby || o.flushing {
+		return false
+	}
+	fenced := o.core.Role() == core.RoleFenced
+	if !fenced && (len(o.stands) == 0 || !o.core.CanStand()) {
+		return false
+	}
+	o.mu.Lock()
+	if fenced {
+		o.core = o.core.Follow()
+	} else {
+		o.core = o.core.Stand()
+	}
+	o.mu.Unlock()
+	clear(o.delayed)
+	o.delayed = o.delayed[:0]
+	if !fenced {
+		o.restartClock()
+	}
+	return true
+}

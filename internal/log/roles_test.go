@@ -1,0 +1,302 @@
+package log_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// standby returns the options of a log that follows after it was fenced.
+func standby(s objstore.Store) log.Options {
+	o := options(s)
+	o.Standby = true
+	return o
+}
+
+// role waits until a log has a role.
+func role(t *testing.T, changes <-chan log.Status, want core.Role) log.Status {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case s := <-changes:
+			if s.Role == want {
+				return s
+			}
+		case <-late:
+			t.Fatalf("the log has not become %v", want)
+		}
+	}
+}
+
+// watched lets a channel receive the changes of the role.
+func watched(o *log.Options) <-chan log.Status {
+	changes := make(chan log.Status, 1000)
+	o.Hooks.Role = func(s log.Status) { changes <- s }
+	return changes
+}
+
+func appendOne(t *testing.T, l *log.Log, id record.ID, value string) error {
+	t.Helper()
+	return wait(t, l.Submit([]log.Append{batch(t, id, 0, value)}))[0].Err()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLogsTakeTurns lets two logs take over from each other. A fenced log follows and leads again, in
+// the same process, and leaves nothing behind: goroutines (TestMain), reserved memory, open files.
+func TestLogsTakeTurns(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) (a, b objstore.Store){
+		"memory": func(*testing.T) (a, b objstore.Store) {
+			s := objstore.NewMemory()
+			return s, s
+		},
+		"disk": func(t *testing.T) (a, b objstore.Store) {
+			dir := t.TempDir()
+			return disk(t, dir), disk(t, dir)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { takeTurns(t, name == "disk", open) })
+	}
+}
+
+func disk(t *testing.T, dir string) objstore.Store {
+	t.Helper()
+	s, err := objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s
+}
+
+func takeTurns(t *testing.T, journal bool, stores func(t *testing.T) (a, b objstore.Store)) {
+	const filled, rounds = 70, 90 // a disk keeps a bounded number of files open
+	ctx := t.Context()
+	var logs [2]*log.Log
+	var changes [2]<-chan log.Status
+	var s [2]objstore.Store
+	s[0], s[1] = stores(t)
+	for i := range logs {
+		o := standby(s[i])
+		o.Core.Standby = i == 1
+		o.Core.SnapshotSlots = 7
+		changes[i] = watched(&o)
+		logs[i] = open(t, o)
+	}
+	id := topic(t, logs[0], "a", 1)
+	var files int
+	for round := range rounds {
+		leader, next := logs[round%2], logs[(round+1)%2]
+		must(t, appendOne(t, leader, id, fmt.Sprint(round)))
+		if err := appendOne(t, next, id, "x"); !errors.Is(err, state.ErrNotLeader) {
+			t.Fatalf("round %d: append to a follower: %v", round, err)
+		}
+		must(t, next.Confirm(ctx))
+		must(t, next.Stand(ctx))
+		if s := role(t, changes[(round+1)%2], core.RoleLeader); s.Journaled != journal {
+			t.Fatalf("round %d: journal %v", round, s.Journaled)
+		}
+		err := appendOne(t, leader, id, "y")
+		if !errors.Is(err, state.ErrOutcomeUnknown) {
+			t.Fatalf("round %d: append to a deposed leader: %v", round, err)
+		}
+		role(t, changes[round%2], core.RoleFollower)
+		if got := len(contents(t, next, s[0], id, 0)); got != round+1 {
+			t.Fatalf("round %d: %d records", round, got)
+		}
+		if round == filled {
+			files = openFiles(t)
+		}
+	}
+	if now := openFiles(t); now > files+4 { // a journal prepares its next file
+		t.Errorf("%d files are open after %d rounds, %d after %d", now, rounds, files, filled)
+	}
+	for _, l := range logs {
+		select {
+		case <-l.Done():
+			t.Error("a log that was fenced has ended")
+		default:
+		}
+		must(t, l.Close(ctx))
+	}
+}
+
+// openFiles is the number of open files of the process; 0 where it is not known.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
+
+// slow is a store whose requests all take as long, in virtual time.
+type slow struct {
+	objstore.Store
+	mu    sync.Mutex
+	takes time.Duration
+	count int
+}
+
+func (s *slow) request() {
+	s.mu.Lock()
+	s.count++
+	takes := s.takes
+	s.mu.Unlock()
+	time.Sleep(takes)
+}
+
+func (s *slow) set(takes time.Duration) (count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count, s.takes, s.count = s.count, takes, 0
+	return count
+}
+
+func (s *slow) Put(ctx context.Context, key string, body objstore.Body) error {
+	s.request()
+	return s.Store.Put(ctx, key, body)
+}
+
+func (s *slow) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	s.request()
+	return s.Store.Get(ctx, key, r)
+}
+
+func (s *slow) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
+	s.request()
+	return s.Store.List(ctx, o)
+}
+
+// TestWarmTakeover measures a takeover by a follower, after a thousand slots and several snapshots of
+// the leader: three round trips and seven requests. Appends wait for it.
+func TestWarmTakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := objstore.NewMemory()
+		o := standby(memory)
+		o.Core.SnapshotSlots = 300
+		leader := open(t, o)
+		id := topic(t, leader, "a", 1)
+		store := &slow{Store: memory}
+		o = standby(store)
+		o.Core.Standby, o.Batch.Wait = true, 0
+		next := open(t, o)
+		for range 1000 {
+			must(t, appendOne(t, leader, id, "v"))
+		}
+		must(t, next.Confirm(t.Context()))
+		store.set(100 * time.Millisecond)
+		began := time.Now()
+		waiting := make(chan error)
+		standing := make(chan error)
+		go func() { standing <- next.Stand(t.Context()) }()
+		synctest.Wait()
+		go func() { waiting <- appendOne(t, next, id, "w") }()
+		must(t, <-standing)
+		took := time.Since(began)
+		if took != 300*time.Millisecond {
+			t.Errorf("the takeover took %v, want 3 round trips of 100ms", took)
+		}
+		must(t, <-waiting)
+		if n := store.set(0); n != 7+1 {
+			t.Errorf("%d requests, want 7 of the takeover and 1 of the append", n)
+		}
+		if got := len(contents(t, next, memory, id, 0)); got != 1001 {
+			t.Errorf("%d records", got)
+		}
+		leader.Kill()
+		next.Kill()
+	})
+}
+
+// TestStandInVain: a log that does not know all slots does not take over, and continues to follow.
+func TestStandInVain(t *testing.T) {
+	ctx := t.Context()
+	store := objstore.NewMemory()
+	leader := open(t, options(store))
+	id := topic(t, leader, "a", 1)
+	o := standby(store)
+	o.Core.Standby = true
+	follower := open(t, o)
+	must(t, appendOne(t, leader, id, "1"))
+	if err := follower.Stand(ctx); !errors.Is(err, log.ErrOvertaken) {
+		t.Fatalf("stand behind the end: %v", err)
+	}
+	must(t, appendOne(t, leader, id, "2"))
+	must(t, follower.Confirm(ctx))
+	if got := follower.Status(); got.Role != core.RoleFollower {
+		t.Fatalf("role %v", got.Role)
+	}
+	if got := len(contents(t, follower, store, id, 0)); got != 2 {
+		t.Fatalf("the follower has %d records", got)
+	}
+	if err := leader.Stand(ctx); err != nil {
+		t.Errorf("stand of a leader: %v", err)
+	}
+	o = options(store)
+	o.Core.ReadOnly = true
+	if err := open(t, o).Stand(ctx); !errors.Is(err, state.ErrReadOnly) {
+		t.Errorf("stand of a read-only log: %v", err)
+	}
+	must(t, follower.Close(ctx))
+	if err := follower.Stand(ctx); !errors.Is(err, log.ErrClosed) {
+		t.Errorf("stand of a closed log: %v", err)
+	}
+}
+
+// TestStandTogether: of followers that stand at the same time one leads, again and again.
+func TestStandTogether(t *testing.T) {
+	ctx := t.Context()
+	store := objstore.NewMemory()
+	first := open(t, options(store))
+	id := topic(t, first, "a", 1)
+	var logs [4]*log.Log
+	for i := range logs {
+		o := standby(store)
+		o.Core.Standby = true
+		logs[i] = open(t, o)
+	}
+	acked := 0
+	for range 20 {
+		errs := make([]error, len(logs))
+		var wg sync.WaitGroup
+		for i, l := range logs {
+			wg.Go(func() {
+				if err := l.Confirm(ctx); err != nil && !errors.Is(err, state.ErrFenced) {
+					t.Error(err)
+				}
+				errs[i] = l.Stand(ctx)
+			})
+		}
+		wg.Wait()
+		for i, err := range errs {
+			switch {
+			case errors.Is(err, log.ErrOvertaken):
+			case err != nil:
+				t.Fatalf("stand: %v", err)
+			case appendOne(t, logs[i], id, fmt.Sprint(acked)) == nil:
+				acked++
+			}
+		}
+	}
+	must(t, logs[0].Confirm(ctx))
+	if got := len(contents(t, logs[0], store, id, 0)); got != acked || acked == 0 {
+		t.Errorf("%d records, %d were acknowledged", got, acked)
+	}
+}
