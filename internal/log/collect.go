@@ -185,15 +185,20 @@ func (l *Log) head(ctx context.Context, key string) (*record.Head, error) {
 	return nil, nil // never deleted for being unreadable (rule R9)
 }
 
-// delete deletes as many names as the pass may.
+// delete deletes as many names as the pass may, and logs their number.
 func (s *sweep) delete(ctx context.Context) error {
 	n := min(len(s.garbage), s.most, max(collectFree, int(s.listed/2)))
 	s.more = s.more || n < len(s.garbage)
 	names := s.garbage[:n]
+	begin := time.Now()
+	defer func() {
+		if s.deleted > 0 {
+			s.l.opt.Logger.Info("garbage deleted", "objects", s.deleted, "listed", s.listed, "took", time.Since(begin))
+		}
+	}()
 	for len(names) > 0 {
 		batch := names[:min(len(names), deleteAtOnce)]
 		names = names[len(batch):]
-		begin := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, s.l.opt.Timeouts.Put)
 		failpoint.Hit("delete.before")
 		err := s.l.opt.Store.Delete(ctx, batch...)
@@ -204,7 +209,6 @@ func (s *sweep) delete(ctx context.Context) error {
 		}
 		s.deleted += int64(len(batch))
 		s.l.met.deleted.Add(len(batch))
-		s.l.opt.Logger.Info("garbage deleted", "objects", len(batch), "took", time.Since(begin))
 	}
 	return nil
 }

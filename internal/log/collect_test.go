@@ -233,7 +233,8 @@ type passes struct {
 	objstore.Store
 	mu       sync.Mutex
 	all      []pass
-	throttle int // number of passes to throttle
+	throttle int          // number of passes to throttle
+	log      bytes.Buffer // of the log that collecting has opened; read it after Kill
 }
 
 type pass struct{ listed, requests, deleted, largest int }
@@ -276,7 +277,7 @@ func (p *passes) seen() []pass {
 func collecting(t *testing.T, s *passes) (l *log.Log, h *history, slot []byte) {
 	o := options(s)
 	o.Core.SnapshotSlots = slotsBetween
-	o.NoWait = true
+	o.NoWait, o.Logger = true, slog.New(slog.NewTextHandler(&s.log, nil))
 	l = open(t, o)
 	h = newHistory(topic(t, l, "a", 1), 0)
 	h.append(t, l, "x")
@@ -441,7 +442,8 @@ func TestHeadDamagedInTransitIsReadAgain(t *testing.T) {
 }
 
 // TestPassIsBounded checks that one pass deletes at most a thousand objects, or half of the listed
-// ones if that is more, and leaves the rest to later passes.
+// ones if that is more, and leaves the rest to later passes. A pass with several requests logs one
+// line.
 func TestPassIsBounded(t *testing.T) {
 	s := &passes{Store: objstore.NewMemory()}
 	l, h, _ := collecting(t, s)
@@ -451,8 +453,18 @@ func TestPassIsBounded(t *testing.T) {
 		put(t, s, key, body)
 	}
 	settle(t, l, s.Store, h)
+	l.Kill()
 	deleted, full := 0, 0
+	var lines, want []string
+	for line := range strings.Lines(s.log.String()) {
+		if _, line, ok := strings.Cut(line, `msg="garbage deleted" `); ok {
+			lines = append(lines, strings.Join(strings.Fields(line)[:2], " "))
+		}
+	}
 	for i, p := range s.seen() {
+		if p.deleted > 0 {
+			want = append(want, fmt.Sprintf("objects=%d listed=%d", p.deleted, p.listed))
+		}
 		deleted += p.deleted
 		if p.deleted > max(1000, p.listed/2) || p.largest > 1000 {
 			t.Errorf("pass %d: %+v", i, p)
@@ -463,6 +475,9 @@ func TestPassIsBounded(t *testing.T) {
 	}
 	if deleted < litter || full < 2 {
 		t.Fatalf("%d deleted, %d passes reached their bound", deleted, full)
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("lines %q, want %q", lines, want)
 	}
 }
 
