@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/internal/objstore/journal"
 )
 
 // ownFor claims a folder for a journal.
@@ -89,6 +91,49 @@ func TestFailedAppendEndsAJournal(t *testing.T) {
 				t.Errorf("another process: %q, %v", v, err)
 			}
 		})
+	}
+}
+
+// TestRemovedFileEndsAJournal: while the owner leaves a file, another process ends the journal before
+// the end mark and removes the next file. The owner's batch in it is behind the end: the journal has
+// ended and the disk has not failed, so the owner puts the object as a file.
+func TestRemovedFileEndsAJournal(t *testing.T) {
+	dir := t.TempDir()
+	d, other := tempDisk(t, dir), tempDisk(t, dir)
+	d.sizes = journal.Options{FirstBytes: 4 * journal.BlockBytes, FileBytes: 4 * journal.BlockBytes}
+	ownFor(t, d, "wal/1")
+	value := strings.Repeat("x", 2*journal.BlockBytes-100) // two of them need another file
+	mustPut(t, d, "wal/1/0", value)
+	honest, ended := d.calls.pwritev, false
+	d.calls.pwritev = func(fd int, parts [][]byte, at int64) (int, error) {
+		const endOfFile = 2 // the kind of the batch
+		if !ended && parts[0][40] == endOfFile {
+			ended = true
+			next := filepath.Join(dir, journal.Files("wal/1"), "00000002")
+			_, before := os.Stat(next)
+			mustPut(t, other, "wal/1/seal", "seal")
+			if _, err := os.Stat(next); before != nil || !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the next file before the end: %v, and after it: %v", before, err)
+			}
+		}
+		return honest(fd, parts, at)
+	}
+	mustPut(t, d, "wal/1/1", value)
+	if !ended {
+		t.Fatal("the owner did not leave its file")
+	}
+	if err := d.BrokenBy(); err != nil {
+		t.Error(err)
+	}
+	mustPut(t, d, "wal/1/2", "next")
+	mustPut(t, d, "snap/1", "a file")
+	ownFor(t, d, "wal/2")
+	for _, s := range []*Disk{d, other, tempDisk(t, dir)} {
+		for key, want := range map[string]string{"wal/1/0": value, "wal/1/1": value, "wal/1/2": "next", "wal/1/seal": "seal"} {
+			if got, err := readString(t, s, key); err != nil || got != want {
+				t.Errorf("%s: %.20q (%d bytes), %v", key, got, len(got), err)
+			}
+		}
 	}
 }
 

@@ -412,6 +412,9 @@ func (h *handle) Sync() error {
 	if err != nil && !h.p.dead && h.write {
 		h.p.w.check.broke(h.p, h.name)
 	}
+	if n, _ := h.p.w.disk.lookup(h.name); err == nil && h.write && n != h.n {
+		return fmt.Errorf("%s was removed: %w", h.name, fs.ErrNotExist)
+	}
 	return err
 }
 
