@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -24,8 +25,8 @@ var allImages = flag.Bool("images", false, "try many more images of a folder aft
 // A power failure leaves everything that was synced, and any part of the rest. The following
 // records what a store does to a folder, and creates every possible remainder:
 //
-//   - The content of a file is durable once it was synced; before that it is a part of it, zeros,
-//     or nothing.
+//   - The content of a file is durable once it was synced. What was written since is there, or
+//     missing, or there in part, or other bytes are there.
 //   - A name (of a file or folder, created, moved or removed) is durable once its folder was
 //     synced. Before that each change may or may not have happened, independently, including both
 //     ends of a move.
@@ -34,8 +35,36 @@ var allImages = flag.Bool("images", false, "try many more images of a folder aft
 type node struct {
 	id     int
 	folder bool
-	text   string // content of a file, as last seen
-	sure   int    // the step from which the text is durable; 0: not yet
+	texts  []text // of a file
+}
+
+// text is a content of a file.
+type text struct {
+	content string
+	at      int // the step from which it was there
+	sure    int // the step from which it was durable; 0: not yet, or replaced before
+}
+
+// last is the newest content.
+func (n *node) last() string {
+	if len(n.texts) == 0 {
+		return ""
+	}
+	return n.texts[len(n.texts)-1].content
+}
+
+// after returns the content that was durable after a step, and the newest one.
+func (n *node) after(step int) (durable, newest string) {
+	for _, t := range n.texts {
+		if t.at > step {
+			break
+		}
+		newest = t.content
+		if t.sure > 0 && t.sure <= step {
+			durable = newest
+		}
+	}
+	return durable, newest
 }
 
 // nameStep is a name that was added or removed.
@@ -57,8 +86,14 @@ type promise struct {
 
 // tape is the recorded history.
 type tape struct {
-	t        *testing.T
-	dir      string
+	t      *testing.T
+	dir    string
+	fail   func(step int) error
+	staged bool // objects are staged and published
+	// journals: folders are claimed
+	journals bool
+
+	mu       sync.Mutex // guards the fields below: a journal prepares its next file in the background
 	step     int
 	ids      int
 	live     map[uint64]*node // by inode
@@ -66,8 +101,6 @@ type tape struct {
 	steps    []nameStep
 	promises []promise
 	values   map[string][]string // all values that a put tried, by key
-	fail     func(step int) error
-	staged   bool // objects are staged and published
 }
 
 func newTape(t *testing.T, dir string) *tape {
@@ -83,6 +116,8 @@ func inode(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
 
 // look compares the folder with its last known state. The step counts even if nothing changed.
 func (p *tape) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.step++
 	now := map[string]uint64{}
 	infos := map[uint64]fs.FileInfo{}
@@ -133,8 +168,8 @@ func (p *tape) came(name string, before map[string]uint64, info fs.FileInfo) {
 		p.live[ino] = n
 	}
 	if !n.folder {
-		if text, err := os.ReadFile(filepath.Join(p.dir, name)); err == nil && string(text) != n.text {
-			n.text, n.sure = string(text), 0
+		if b, err := os.ReadFile(filepath.Join(p.dir, name)); err == nil && string(b) != n.last() {
+			n.texts = append(n.texts, text{content: string(b), at: p.step})
 		}
 	}
 	if before[name] != ino && name != "." {
@@ -168,33 +203,34 @@ func (p *tape) watch(d *Disk) {
 		err = call(func() error { n, err = honest.writev(fd, v[:1]); return err })
 		return n, err
 	}
+	d.calls.pwritev = func(fd int, v [][]byte, at int64) (n int, err error) {
+		err = call(func() error { n, err = honest.pwritev(fd, v, at); return err })
+		return n, err
+	}
 	d.calls.dataSync = func(fd int) error {
 		return call(func() error {
-			if err := honest.dataSync(fd); err != nil {
+			n, texts := p.opened(fd)
+			if err := honest.dataSync(fd); err != nil || n == nil {
 				return err
 			}
-			var st unix.Stat_t
-			if err := unix.Fstat(fd, &st); err != nil {
-				return err
-			}
-			if n := p.live[st.Ino]; n != nil {
-				n.sure = p.step
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if texts > 0 && n.texts[texts-1].sure == 0 {
+				n.texts[texts-1].sure = p.step
 			}
 			return nil
 		})
 	}
 	d.calls.folderSync = func(f *os.File) error {
 		return call(func() error {
-			if err := honest.folderSync(f); err != nil {
+			n, _ := p.opened(int(f.Fd()))
+			if err := honest.folderSync(f); err != nil || n == nil {
 				return err
 			}
-			var st unix.Stat_t
-			if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-				return err
-			}
-			n := p.live[st.Ino]
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			for i := range p.steps {
-				if s := &p.steps[i]; n != nil && s.in == n.id && s.sure == 0 {
+				if s := &p.steps[i]; s.in == n.id && s.sure == 0 {
 					s.sure = p.step
 				}
 			}
@@ -204,6 +240,20 @@ func (p *tape) watch(d *Disk) {
 	d.calls.move = func(from *os.File, fromName string, to *os.File, toName string) error {
 		return call(func() error { return honest.move(from, fromName, to, toName) })
 	}
+}
+
+// opened returns what an open file or folder is, and the number of its contents so far.
+func (p *tape) opened(fd int) (n *node, texts int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		p.t.Error(err)
+	}
+	if n = p.live[st.Ino]; n == nil {
+		return nil, 0 // removed
+	}
+	return n, len(n.texts)
 }
 
 // put stores a value and records the promise.
@@ -279,8 +329,8 @@ func (p *tape) open(step int) (choices []int) {
 }
 
 // remains creates the folder after a power failure at a step. happened selects the names that are
-// not durable yet but did happen; fate returns the content of files that are not durable.
-func (p *tape) remains(to string, step int, happened map[int]bool, fate func(string) string) error {
+// not durable yet but did happen; fate returns the content of files whose newest one is not durable.
+func (p *tape) remains(to string, step int, happened map[int]bool, fate diskFate) error {
 	inside := map[int]map[string]*node{}
 	for i := range p.steps {
 		s := &p.steps[i]
@@ -309,11 +359,11 @@ func (p *tape) remains(to string, step int, happened map[int]bool, fate func(str
 				}
 				continue
 			}
-			text := n.text
-			if n.sure == 0 || n.sure > step {
-				text = fate(text)
+			durable, newest := n.after(step)
+			if newest != durable {
+				newest = fate(durable, newest)
 			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			if err := os.WriteFile(path, []byte(newest), 0o600); err != nil {
 				return err
 			}
 		}
@@ -337,12 +387,32 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-var diskFates = []func(string) string{
-	func(s string) string { return s },
-	func(string) string { return "" },
-	func(s string) string { return s[:len(s)/2] },
-	func(s string) string { return strings.Repeat("\x00", len(s)) },
+// diskFate returns what is left of a file after its newest content was not synced.
+type diskFate func(durable, newest string) string
+
+var diskFates = []diskFate{
+	func(_, newest string) string { return newest },
+	func(durable, _ string) string { return durable },
+	func(durable, newest string) string {
+		same := 0
+		for same < min(len(durable), len(newest)) && durable[same] == newest[same] {
+			same++
+		}
+		return prefix(durable, newest, (same+len(newest))/2)
+	},
+	func(durable, newest string) string {
+		left := []byte(newest)
+		for i := range left {
+			if i >= len(durable) || left[i] != durable[i] {
+				left[i] = 0
+			}
+		}
+		return string(left)
+	},
 }
+
+// prefix is the newest content up to n, and the durable one from there on.
+func prefix(durable, newest string, n int) string { return newest[:n] + durable[min(n, len(durable)):] }
 
 // check opens the remainder and compares it with the promises.
 func (p *tape) check(dir string, step int, what string) {
@@ -370,6 +440,9 @@ func (p *tape) check(dir string, step int, what string) {
 		if p.values[e.Key] == nil {
 			p.t.Fatalf("after step %d%s: %s is listed", step, what, e.Key)
 		}
+	}
+	if p.journals {
+		p.successor(dir, d, fmt.Sprintf("after step %d%s", step, what))
 	}
 	if err := putString(p.t, d, "after", "x"); err != nil {
 		p.t.Fatalf("after step %d%s: %v", step, what, err)

@@ -163,8 +163,7 @@ func (s diskFiles) Append(name string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Close())
+	return errors.Join(s.d.writeParts(int(f.Fd()), [][]byte{b}), f.Close())
 }
 
 // Remove implements journal.System.
