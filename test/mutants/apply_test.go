@@ -60,3 +60,49 @@ func TestApply(t *testing.T) {
 		})
 	}
 }
+
+const twoFunctions = `package x
+
+import "os"
+
+var v = 1
+
+// one is unchanged.
+func one() { os.Exit(v) }
+
+func (t *T) two(n int) int {
+	return n
+}
+`
+
+// TestTogether: a build with several mutants has the bodies of those that change nothing else.
+func TestTogether(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, body string }{
+		"a body":             {"return n", "return n + v", "\n\treturn n + v\n\npanic(\"a mutant without a return\")"},
+		"without a result":   {"os.Exit(v)", "os.Exit(2)", " os.Exit(2) \nreturn"},
+		"a label":            {"return n", "a: return n", ""},
+		"a signature":        {"n int) int", "n int64) int", ""},
+		"a variable":         {"var v = 1", "var v = 2", ""},
+		"an import":          {`"os"`, `"io"`, ""},
+		"another function":   {"// one", "func three() {}\n\n// one", ""},
+		"a missing function": {"func one() { os.Exit(v) }", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bodies, err := changedBodies(twoFunctions, strings.Replace(twoFunctions, c.old, c.new, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.body == "" {
+				if bodies != nil {
+					t.Errorf("%v, want that it is built alone", bodies)
+				}
+				return
+			}
+			at := strings.Index(twoFunctions, c.old)
+			at = strings.LastIndex(twoFunctions[:at], "{") + 1
+			if len(bodies) != 1 || bodies[at] != c.body {
+				t.Errorf("%v, want %q at %d", bodies, c.body, at)
+			}
+		})
+	}
+}

@@ -1,5 +1,5 @@
 // Package mutants holds bugs that brokers of this kind were shipped with, each as a patch of the
-// production code. The tests build the simulator with one patch at a time and require that an
+// production code. The tests build a simulator with one patch at a time and require that an
 // invariant breaks: they test the tests.
 //
 // A patch begins with a text: the bug, where it was seen (if known), and a line "Seeds:" with the
@@ -47,14 +47,14 @@ func (s Seeds) String() string {
 
 // ParseSeeds parses the name of a kind, optionally followed by "from N".
 func ParseSeeds(text string) (s Seeds, err error) {
-	kind, from, given := strings.Cut(text, " from ")
+	name, from, given := strings.Cut(text, " from ")
 	if given {
 		if s.From, err = strconv.ParseUint(from, 10, 64); err != nil {
 			return s, fmt.Errorf("seeds %q: %w", text, err)
 		}
 	}
-	s.Kind = kind
-	if !slices.ContainsFunc(Kinds, func(k Kind) bool { return k.Name == kind && s.From < k.N }) {
+	s.Kind = name
+	if k := kind(s.Kind); k == nil || s.From >= k.N {
 		return s, fmt.Errorf("seeds %q: no such runs", text)
 	}
 	return s, nil
@@ -183,9 +183,13 @@ func (m *Mutant) Overlay(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return writeOverlay(root, dir, m.Name, files)
+}
+
+func writeOverlay(root, dir, overlay string, files map[string]string) (string, error) {
 	replace := make(map[string]string)
 	for i, name := range slices.Sorted(maps.Keys(files)) {
-		to := filepath.Join(dir, m.Name+"-"+strconv.Itoa(i)+".go")
+		to := filepath.Join(dir, overlay+"-"+strconv.Itoa(i)+".go")
 		if err := os.WriteFile(to, []byte(files[name]), 0o600); err != nil {
 			return "", err
 		}
@@ -195,6 +199,6 @@ func (m *Mutant) Overlay(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, m.Name+".json")
+	path := filepath.Join(dir, overlay+".json")
 	return path, os.WriteFile(path, b, 0o600)
 }

@@ -2,6 +2,7 @@ package mutants_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,13 +11,15 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/test/mutants"
+	"github.com/sebbroker/seb/test/mutants/journalruns"
+	"github.com/sebbroker/seb/test/mutants/logruns"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestMutants builds the simulator with one mutant at a time and runs seeds until an invariant
-// breaks. The same runs without a mutant break no invariant. With -short it only applies the mutants.
+// TestMutants builds the simulators with mutants and runs seeds until an invariant breaks, in a process
+// for each mutant. The same runs without a mutant break no invariant. With -short it only applies the
+// mutants.
 func TestMutants(t *testing.T) {
 	debug.SetGCPercent(400) // as in the tests of the simulator
 	root, err := testenv.Root()
@@ -27,19 +30,34 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	together, err := mutants.NewTogether(root, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if testing.Short() {
+		return
+	}
+	overlay, err := together.Overlay(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := programs{dir: t.TempDir(), root: root, overlay: overlay}
 	var mu sync.Mutex
 	needed := make(map[string]map[uint64]bool) // the numbers of runs, by kind
 	t.Run("found", func(t *testing.T) {
 		for _, m := range all {
 			t.Run(m.Name, func(t *testing.T) {
-				if testing.Short() {
-					if _, err := m.Apply(root); err != nil {
+				t.Parallel()
+				p := &shared
+				if !together.Has(m) {
+					alone := t.TempDir()
+					overlay, err := m.Overlay(root, alone)
+					if err != nil {
 						t.Fatal(err)
 					}
-					return
+					p = &programs{dir: alone, root: root, overlay: overlay}
 				}
-				t.Parallel()
-				took := found(t, m, root)
+				took := p.found(t, m)
 				mu.Lock()
 				defer mu.Unlock()
 				for _, s := range m.Seeds {
@@ -53,11 +71,13 @@ func TestMutants(t *testing.T) {
 			})
 		}
 	})
+	runs := maps.Clone(logruns.Runs)
+	maps.Copy(runs, journalruns.Runs)
 	for _, k := range mutants.Kinds {
 		t.Run("none/"+k.Name, func(t *testing.T) {
 			t.Parallel()
 			for i := range needed[k.Name] {
-				if seed, err := k.Run(t, i); err != nil {
+				if seed, err := runs[k.Name](t, i); err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}
 			}
@@ -66,32 +86,60 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// found returns the number of runs of each kind that find a mutant.
-func found(t *testing.T, m *mutants.Mutant, root string) map[string]uint64 {
-	dir := t.TempDir()
-	overlay, err := m.Overlay(root, dir)
-	if err != nil {
-		t.Fatal(err)
+// programs are the tests of packages of runs (mutants.Kind), built with an overlay.
+type programs struct {
+	dir, root, overlay string
+
+	mu    sync.Mutex // guards the fields below
+	built map[string]string
+}
+
+// program returns the path of a test, which it builds at the first call.
+func (p *programs) program(t *testing.T, in string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if path := p.built[in]; path != "" {
+		return path
 	}
-	run := filepath.Join(dir, "run")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-buildvcs=false", "-ldflags=-s -w", "-overlay", overlay, "-o", run, "./test/mutants")
-	build.Dir = root
+	path := filepath.Join(p.dir, filepath.Base(in))
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-buildvcs=false", "-vet=off", "-ldflags=-s -w", "-overlay", p.overlay, "-o", path, "./"+in)
+	build.Dir = p.root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	args := make([]string, 0, len(m.Seeds))
-	for _, s := range m.Seeds {
+	if p.built == nil {
+		p.built = make(map[string]string)
+	}
+	p.built[in] = path
+	return path
+}
+
+// found returns the number of runs of each kind that find a mutant.
+func (p *programs) found(t *testing.T, m *mutants.Mutant) map[string]uint64 {
+	took := make(map[string]uint64)
+	for in, seeds := range m.Packages() {
+		perform(t, p.program(t, in), m, seeds, took)
+	}
+	if len(took) != len(m.Seeds) {
+		t.Errorf("the processes printed %v, want a line for each of the seeds %v", took, m.Seeds)
+	}
+	return took
+}
+
+// perform runs the process of a mutant and adds the number of runs of each kind.
+func perform(t *testing.T, run string, m *mutants.Mutant, seeds []mutants.Seeds, took map[string]uint64) {
+	args := make([]string, 0, len(seeds))
+	for _, s := range seeds {
 		args = append(args, s.String())
 	}
 	cmd := exec.CommandContext(t.Context(), run, "-test.run=^TestSeeds$", "-test.timeout=0")
-	cmd.Env = append(os.Environ(), seedsVariable+"="+strings.Join(args, ", "))
+	cmd.Env = append(os.Environ(), mutants.SeedsVariable+"="+strings.Join(args, ", "), mutants.PlantedVariable+"="+m.Name)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("run: %v\n%s", err, out)
 	}
-	took := make(map[string]uint64)
 	for line := range strings.Lines(string(out)) {
-		line, ok := strings.CutPrefix(line, seedsPrefix)
+		line, ok := strings.CutPrefix(line, mutants.SeedsPrefix)
 		if !ok {
 			continue
 		}
@@ -105,48 +153,4 @@ func found(t *testing.T, m *mutants.Mutant, root string) map[string]uint64 {
 		}
 		t.Log(strings.TrimSpace(line))
 	}
-	if len(took) != len(m.Seeds) {
-		t.Errorf("output lacks some of the seeds %v:\n%s", m.Seeds, out)
-	}
-	return took
-}
-
-const (
-	// seedsVariable is the environment variable of a process of TestSeeds.
-	seedsVariable = "SEB_MUTANT_SEEDS"
-	// seedsPrefix begins its lines.
-	seedsPrefix = "seeds: "
-)
-
-// TestSeeds is the process of a mutant. It runs the simulator on one kind of seeds after the other
-// (mutants.ParseSeeds) until an invariant breaks in each. It prints a line for each: the number of
-// runs (0: nothing broke), the CPU time in ms, the last seed, and the violation.
-func TestSeeds(t *testing.T) {
-	list := os.Getenv(seedsVariable)
-	if list == "" {
-		t.Skip("a part of TestMutants")
-	}
-	debug.SetGCPercent(400) // as in the tests of the simulator
-	for text := range strings.SplitSeq(list, ", ") {
-		seeds, err := mutants.ParseSeeds(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, k := range mutants.Kinds {
-			if k.Name == seeds.Kind {
-				fmt.Println(seedsPrefix + until(t, &k, seeds.From))
-			}
-		}
-	}
-}
-
-func until(t *testing.T, k *mutants.Kind, from uint64) string {
-	began := machine.CPUTime()
-	for i := from; i < k.N; i++ {
-		if seed, err := k.Run(t, i); err != nil {
-			what, _, _ := strings.Cut(err.Error(), "\n")
-			return fmt.Sprintf("%s %d %d %d %s", k.Name, i+1-from, (machine.CPUTime() - began).Milliseconds(), seed, what)
-		}
-	}
-	return fmt.Sprintf("%s 0 %d 0 nothing", k.Name, (machine.CPUTime() - began).Milliseconds())
 }

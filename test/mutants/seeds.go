@@ -1,38 +1,47 @@
 package mutants
 
-import (
-	"testing"
-
-	"github.com/sebbroker/seb/test/journalsim"
-	"github.com/sebbroker/seb/test/sim"
-)
-
-// Kind is a kind of runs, and the largest number of them that may be needed to find a mutant.
+// Kind is a kind of runs.
 type Kind struct {
 	Name string
-	N    uint64
-	run  func(t *testing.T, i uint64) (seed uint64, err error)
+	N    uint64 // the largest number of runs that may be needed to find a mutant
+	// Package performs the runs. A mutant is built into the test of this package, so a package imports
+	// only the simulator that its runs need.
+	Package string
 }
+
+const (
+	logRuns     = "test/mutants/logruns"
+	journalRuns = "test/mutants/journalruns"
+)
 
 // Kinds are all kinds of runs.
 var Kinds = []Kind{
-	{"default", 200, from(1)},
-	{"losses", 300, from(sim.Losses + 1)},
-	{"clocks", 200, from(sim.Clocks + 1)},
-	{"standbys", 200, from(sim.Standbys + 1)},
-	{"months", 20, from(sim.Months + 1)},
-	{"riemann", 200, from(sim.Riemann + 1)},
-	// The inputs of sim.FuzzEvents.
-	{"short", 5000, func(_ *testing.T, i uint64) (uint64, error) { return i, sim.RunBytes(sim.RandomBytes(i)).Err }},
-	{"journal", 2000, func(t *testing.T, i uint64) (uint64, error) {
-		return i + 1, journalsim.Run(t, journalsim.Draw(i+1), nil).Err
-	}},
+	{"default", 200, logRuns},
+	{"losses", 300, logRuns},
+	{"clocks", 200, logRuns},
+	{"standbys", 200, logRuns},
+	{"months", 20, logRuns},
+	{"riemann", 200, logRuns},
+	{"short", 5000, logRuns},
+	{"journal", 2000, journalRuns},
 }
 
-// from runs consecutive seeds.
-func from(first uint64) func(*testing.T, uint64) (uint64, error) {
-	return func(_ *testing.T, i uint64) (uint64, error) { return first + i, sim.Run(sim.Draw(first+i), nil).Err }
+// kind returns the kind of a name, nil if there is none.
+func kind(name string) *Kind {
+	for i := range Kinds {
+		if Kinds[i].Name == name {
+			return &Kinds[i]
+		}
+	}
+	return nil
 }
 
-// Run performs the run with number i, from 0. The error is the violated invariant.
-func (k *Kind) Run(t *testing.T, i uint64) (seed uint64, err error) { return k.run(t, i) }
+// Packages returns the seeds of a mutant by the package that runs them.
+func (m *Mutant) Packages() map[string][]Seeds {
+	packages := make(map[string][]Seeds)
+	for _, s := range m.Seeds {
+		p := kind(s.Kind).Package
+		packages[p] = append(packages[p], s)
+	}
+	return packages
+}

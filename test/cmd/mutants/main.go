@@ -1,6 +1,6 @@
-// Command mutants tests the tests: it builds the simulator with each planted bug of test/mutants,
-// and the simulator must find every one. It takes two minutes and prints a line for each bug with
-// the time to find it.
+// Command mutants tests the tests: it builds the simulators with the planted bugs of test/mutants, and
+// they must find every one. It takes a minute and prints a line for each bug with the time to find
+// it.
 package main
 
 import (
