@@ -220,3 +220,16 @@ func (p *Partition) decodeProducers(b []byte) error {
 	}
 	return nil
 }
+
+// Bits of a producer id that a broker gives: 1 zero, the shard, the epoch, a number.
+const (
+	producerEpochBits  = 21
+	producerNumberBits = 32
+)
+
+// ProducerID returns the id of the producer with a number that the leader of a shard in an epoch
+// gives. No other leader gives it: a shard has one leader in an epoch, and producers of two shards
+// may write to one partition. Shards are below 1,024. Ids repeat after 2,097,152 epochs.
+func ProducerID(shard, epoch, number uint32) int64 {
+	return int64(shard)<<(producerEpochBits+producerNumberBits) | int64(epoch)%(1<<producerEpochBits)<<producerNumberBits | int64(number)
+}

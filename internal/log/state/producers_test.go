@@ -112,3 +112,21 @@ func TestSequencesWrap(t *testing.T) {
 		}
 	}
 }
+
+// TestProducerID: ids of shard 0 are those of earlier versions, and no two leaders give the same.
+func TestProducerID(t *testing.T) {
+	for _, c := range []struct {
+		shard, epoch, number uint32
+		want                 int64
+	}{
+		{0, 1, 1, 1<<32 | 1},
+		{0, 1<<21 - 1, 1<<32 - 1, 1<<53 - 1},
+		{1, 1, 1, 1<<53 | 1<<32 | 1},
+		{1023, 1<<21 - 1, 1<<32 - 1, 1<<63 - 1},
+		{2, 1<<21 + 3, 7, 2<<53 | 3<<32 | 7},
+	} {
+		if got := state.ProducerID(c.shard, c.epoch, c.number); got != c.want {
+			t.Errorf("shard %d, epoch %d, number %d: %x, want %x", c.shard, c.epoch, c.number, got, c.want)
+		}
+	}
+}
