@@ -194,7 +194,7 @@ func (a *Authority) token(id string, digest [sha256.Size]byte, host string) (*Id
 // ages are the ages of the state by which a login is judged, one after the other until it is known.
 // A follower looks for new commits before it refuses one, because the principal may be new.
 func (a *Authority) ages() []time.Duration {
-	if a.b.ReadOnly() {
+	if a.b.Follows() {
 		return []time.Duration{followerAge, refusalAge}
 	}
 	return []time.Duration{0}
@@ -221,7 +221,7 @@ func (a *Authority) Certificate(ctx context.Context, p *tlsport.Peer, remote str
 
 // fresh makes a follower confirm a state that is older than age.
 func (a *Authority) fresh(ctx context.Context, age time.Duration) error {
-	if !a.b.ReadOnly() {
+	if !a.b.Follows() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, loginWait)

@@ -115,7 +115,7 @@ func (a *Authority) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.ended.Go(func() { a.run(ctx) })
-	if a.b.ReadOnly() {
+	if a.b.MayFollow() {
 		s.ended.Go(func() { a.confirm(ctx) })
 	}
 }
@@ -150,7 +150,7 @@ func (a *Authority) confirm(ctx context.Context) {
 			return
 		case <-often.C:
 		}
-		if len(a.watches.list()) == 0 {
+		if !a.b.Follows() || len(a.watches.list()) == 0 {
 			continue
 		}
 		err := a.fresh(ctx, sessionAge)
@@ -158,7 +158,7 @@ func (a *Authority) confirm(ctx context.Context) {
 			continue
 		}
 		list := a.watches.list()
-		a.log.Warn("sessions of tokens ended, because the state of this read-only broker cannot be confirmed", "sessions", len(list), "err", err)
+		a.log.Warn("sessions of tokens ended, because the state of this follower cannot be confirmed", "sessions", len(list), "err", err)
 		for _, w := range list {
 			go w.end()
 		}
@@ -198,7 +198,7 @@ func (a *Authority) LastUse(p *access.Principal, s *access.Secret) int64 {
 // storeUses stores the uses that are newer than the stored ones by an interval, and forgets those
 // of secrets that are gone.
 func (a *Authority) storeUses(ctx context.Context) {
-	if a.b.ReadOnly() {
+	if a.b.Follows() {
 		return
 	}
 	t := a.b.Access()

@@ -30,7 +30,10 @@ type Broker struct {
 	ensures ensures
 	packs   atomic.Uint64 // the last number that NextPack returned
 
+	producers atomic.Uint32 // producer ids given
+
 	fresh freshness
+	terms *terms
 
 	access accessChanges
 	// Two samplers, so that guessers cannot hide denials among failed logins; nil: no audit topic.
@@ -59,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	b := &Broker{
 		opt: o, met: newMeters(&o),
-		topics: make(chan struct{}, 1), fresh: freshness{semaphore: make(chan struct{}, 1)}, closing: make(chan struct{}),
+		topics: make(chan struct{}, 1), terms: newTerms(), fresh: freshness{semaphore: make(chan struct{}, 1)}, closing: make(chan struct{}),
 	}
 	b.tail = newTail(o.Budget.Class(budget.Tail), b.met)
 	b.waiters = newWaiters(b.met)
@@ -68,9 +71,9 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	})
 	b.ahead = newReadAhead(o.Store)
 	log, err := log.Open(ctx, log.Options{
-		Store: o.Store, Core: o.Core, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
+		Store: o.Store, Core: o.Core, Standby: o.Standby, Batch: o.Batch, NoWait: o.NoWait, Timeouts: o.Timeouts, Checksums: o.Checksums, AcceptClock: o.AcceptClock, Clocks: o.Clocks,
 		QueueBytes: o.Budget.Class(budget.Produce).Limit(), Budget: o.Budget, Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,
-		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, AccessChanged: b.accessChanged, FillCache: o.FillCache},
+		Hooks: log.Hooks{Committed: b.committed, Advanced: b.advanced, AccessChanged: b.accessChanged, Role: b.roleChanged, FillCache: o.FillCache},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)
@@ -86,9 +89,8 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	b.waiters.start(log.Readers)
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop = stop
-	if !b.ReadOnly() {
-		b.running.Go(func() { b.retain(run) })
-	}
+	b.WhileLeading(b.retain)
+	b.running.Go(func() { b.terms.run(run) })
 	if !b.ReadOnly() && o.AuditTopic != "" {
 		b.startSamplers(run)
 	}
@@ -181,8 +183,8 @@ func (b *Broker) BatchWait() time.Duration {
 // Budget is the broker's memory. Front ends reserve from it before they read a request's body.
 func (b *Broker) Budget() *budget.Budget { return b.opt.Budget }
 
-// Done is closed when the broker cannot continue: another broker fenced it, it stopped on
-// corruption, or it was closed. Err returns the reason.
+// Done is closed when the broker cannot continue: another broker fenced it and it is no standby, it
+// stopped on corruption, or it was closed. Err returns the reason.
 func (b *Broker) Done() <-chan struct{} { return b.log.Done() }
 
 // Err returns why Done is closed: a *FencedError, ErrCorrupt, state.ErrNewer, or ErrClosed; nil
@@ -203,6 +205,7 @@ func (b *Broker) Err() error {
 func (b *Broker) Close(ctx context.Context) error {
 	b.closed.Do(func() {
 		close(b.closing)
+		b.EndTerms()
 		b.stop()
 	})
 	b.running.Wait() // its context is canceled, so it waits for no I/O

@@ -149,7 +149,7 @@ func (b *Broker) plan(p *plan, minBytes int64, w *waiter) (waits bool) {
 			p.parts[i].err = ErrNotLeader
 		}
 	}
-	if b.ReadOnly() && b.log.Status().Role == core.RoleFollower {
+	if b.log.Status().Role == core.RoleFollower {
 		b.waiters.touch(followLinger)
 	}
 	return waits

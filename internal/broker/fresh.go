@@ -25,7 +25,7 @@ func (b *Broker) Fresh(ctx context.Context) error { return b.FreshWithin(ctx, fr
 
 // FreshWithin is Fresh with another age of the state.
 func (b *Broker) FreshWithin(ctx context.Context, age time.Duration) error {
-	if !b.ReadOnly() {
+	if !b.Follows() {
 		return nil
 	}
 	called := time.Now()

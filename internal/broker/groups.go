@@ -81,16 +81,24 @@ var closedDone = func() chan struct{} {
 // Errors: *OffsetMismatchError, ErrUnknownTopic, ErrUnknownPartition, ErrInvalid, ErrFull, and
 // those of an append.
 func (b *Broker) CommitOffsets(ctx context.Context, group string, commits []OffsetCommit) []error {
-	return b.submitOffsets(ctx, group, commits, 0).Wait(ctx)
+	return b.submitOffsets(ctx, group, commits, offsetTerms{}).Wait(ctx)
 }
 
 // SubmitOffsets queues commits in call order and returns without waiting. It also accepts the
-// negative offsets of Kafka clients, down to state.CommitMin; they mean no position.
-func (b *Broker) SubmitOffsets(ctx context.Context, group string, commits []OffsetCommit) *OffsetTicket {
-	return b.submitOffsets(ctx, group, commits, state.CommitMin)
+// negative offsets of Kafka clients, down to state.CommitMin; they mean no position. The commits are
+// refused in another epoch than term, because the caller has compared them with the members that the
+// group has in that one.
+func (b *Broker) SubmitOffsets(ctx context.Context, term uint32, group string, commits []OffsetCommit) *OffsetTicket {
+	return b.submitOffsets(ctx, group, commits, offsetTerms{least: state.CommitMin, epoch: term})
 }
 
-func (b *Broker) submitOffsets(ctx context.Context, group string, commits []OffsetCommit, least int64) *OffsetTicket {
+// offsetTerms are conditions of commits: the least offset, and if not 0, the only epoch.
+type offsetTerms struct {
+	least int64
+	epoch uint32
+}
+
+func (b *Broker) submitOffsets(ctx context.Context, group string, commits []OffsetCommit, on offsetTerms) *OffsetTicket {
 	t := &OffsetTicket{
 		errs: make([]error, len(commits)),
 		ops:  make([]core.Op, 0, len(commits)), passed: make([]int, 0, len(commits)),
@@ -104,7 +112,7 @@ func (b *Broker) submitOffsets(ctx context.Context, group string, commits []Offs
 		c := &commits[i]
 		id, err := partKey{}, refuse
 		if err == nil {
-			err = c.check(least)
+			err = c.check(on.least)
 		}
 		if err == nil {
 			id, err = b.partition(c.Topic, c.Partition)
@@ -116,7 +124,7 @@ func (b *Broker) submitOffsets(ctx context.Context, group string, commits []Offs
 		op := core.Op{Record: state.Record{
 			Kind: state.OffsetCommit, Name: group, Topic: id.topic, Partition: id.partition, Offset: c.Offset,
 			Metadata: c.Metadata, Time: now,
-		}, Check: ClientOf(ctx).Check}
+		}, Check: ClientOf(ctx).Check, Epoch: on.epoch}
 		if c.Expected != nil {
 			op.Conditional, op.Expected = true, *c.Expected
 		}

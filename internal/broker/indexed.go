@@ -138,7 +138,7 @@ func afterLost(p *state.Partition, offset int64) int64 {
 
 // Queried counts as a reader for a while, so that a follower continues to follow.
 func (b *Broker) Queried() {
-	if b.ReadOnly() {
+	if b.Follows() {
 		b.waiters.touch(followLinger)
 	}
 }

@@ -24,6 +24,9 @@ type Options struct {
 	Store objstore.Store
 	// Core configures the log. ReadOnly and Advertised in it also apply to the broker.
 	Core core.Config
+	// Standby makes a fenced broker follow its successor instead of ending; Stand makes it lead
+	// again.
+	Standby bool
 	// Batch configures when queued appends become an object; NoWait stores them at once.
 	Batch  log.Config
 	NoWait bool

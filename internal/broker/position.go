@@ -67,10 +67,6 @@ func refTo(t *state.Topic) (TopicRef, bool) {
 	return TopicRef{Name: t.Name, ID: t.ID, Partitions: t.Partitions.Len(), AppendTime: t.LogAppendTime(), Settings: t.Settings}, true
 }
 
-// Leads reports whether this broker leads as far as it knows: another broker may have taken over
-// unnoticed. The state of a leader includes all commits before its epoch.
-func (b *Broker) Leads() bool { return b.log.Status().Role == core.RoleLeader }
-
 // LogPosition returns the committed position and the nonce of its epoch. known is false before the
 // state is known.
 func (b *Broker) LogPosition() (pos state.Position, nonce record.ID, known bool) {

@@ -12,8 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// retain calls retainOnce at each interval, until ctx ends or this broker no longer leads. One
-// goroutine runs it.
+// retain calls retainOnce at each interval, in a term.
 func (b *Broker) retain(ctx context.Context) {
 	every := time.NewTicker(b.opt.RetentionEvery)
 	defer every.Stop()
@@ -21,8 +20,6 @@ func (b *Broker) retain(ctx context.Context) {
 		select {
 		case <-every.C:
 			b.retainOnce(ctx)
-		case <-b.log.Done():
-			return
 		case <-ctx.Done():
 			return
 		}

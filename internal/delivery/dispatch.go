@@ -21,8 +21,7 @@ import (
 type Options struct {
 	Engine *trigger.Engine
 	Log    trigger.Log
-	// Lost is closed when this broker cannot continue, for example because another one leads. The
-	// Dispatcher then stops at once.
+	// Lost is closed when this broker leads no more. The Dispatcher then stops at once.
 	Lost <-chan struct{}
 	// Webhooks configures the Sender. Its PerTrigger also applies to topics.
 	Webhooks webhook.Options
@@ -130,6 +129,9 @@ func (d *Dispatcher) Close() {
 	late.Stop()
 	d.abandon()
 	d.sender.Close()
+	for _, gauge := range []string{gaugeUnderWay, gaugePending, gaugeOverdue} {
+		d.opt.Metrics.UnregisterMetric(gauge)
+	}
 }
 
 func (d *Dispatcher) run(ctx, reports context.Context) {
@@ -293,20 +295,27 @@ type meters struct {
 	first    atomic.Int64 // time when the first delivery was due, ms; 0: none is pending
 }
 
+// The gauges exist while a Dispatcher is open.
+const (
+	gaugeUnderWay = "seb_deliveries_under_way"
+	gaugePending  = "seb_deliveries_pending"
+	gaugeOverdue  = "seb_deliveries_overdue_seconds"
+)
+
 func newMeters(o *Options) *meters {
 	s := o.Metrics
 	m := &meters{
-		outcomes: map[webhook.Kind]*metrics.Counter{}, dead: s.NewCounter("seb_deliveries_dead_total"),
-		deferred: s.NewCounter("seb_deliveries_deferred_total"), dropped: s.NewCounter("seb_deliveries_cancelled_total"),
-		paused:  s.NewCounter("seb_deliveries_triggers_paused_total"),
-		seconds: s.NewPrometheusHistogram("seb_deliveries_attempt_seconds"),
+		outcomes: map[webhook.Kind]*metrics.Counter{}, dead: s.GetOrCreateCounter("seb_deliveries_dead_total"),
+		deferred: s.GetOrCreateCounter("seb_deliveries_deferred_total"), dropped: s.GetOrCreateCounter("seb_deliveries_cancelled_total"),
+		paused:  s.GetOrCreateCounter("seb_deliveries_triggers_paused_total"),
+		seconds: s.GetOrCreatePrometheusHistogram("seb_deliveries_attempt_seconds"),
 	}
 	for _, k := range []webhook.Kind{webhook.Delivered, webhook.Retry, webhook.Permanent, webhook.Stopped} {
-		m.outcomes[k] = s.NewCounter(`seb_deliveries_attempts_total{outcome="` + k.String() + `"}`)
+		m.outcomes[k] = s.GetOrCreateCounter(`seb_deliveries_attempts_total{outcome="` + k.String() + `"}`)
 	}
-	s.NewGauge("seb_deliveries_under_way", func() float64 { return float64(m.inflight.Load()) })
-	s.NewGauge("seb_deliveries_pending", func() float64 { return float64(m.pending.Load()) })
-	s.NewGauge("seb_deliveries_overdue_seconds", func() float64 {
+	s.NewGauge(gaugeUnderWay, func() float64 { return float64(m.inflight.Load()) })
+	s.NewGauge(gaugePending, func() float64 { return float64(m.pending.Load()) })
+	s.NewGauge(gaugeOverdue, func() float64 {
 		first := m.first.Load()
 		if first == 0 {
 			return 0

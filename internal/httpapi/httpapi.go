@@ -169,7 +169,7 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, reason error)
 // serve calls the route. A follower that does not know a name calls it again with a newer state.
 func (a *API) serve(rt *route, w http.ResponseWriter, r *http.Request, by *caller) error {
 	err := a.call(rt, w, r, by)
-	if rt.method == http.MethodGet && a.b.ReadOnly() && unknownName(err) {
+	if rt.method == http.MethodGet && a.b.Follows() && unknownName(err) {
 		if err = a.fresh(r); err == nil {
 			err = a.call(rt, w, r, by) // after an error nothing has been written
 		}

@@ -35,7 +35,7 @@ func (a *API) getOffsets(w http.ResponseWriter, r *http.Request, by *caller) err
 	if q.Fault != nil {
 		return q.Fault
 	}
-	if !latest && a.b.ReadOnly() && a.b.GroupRef(name).Offsets == 0 {
+	if !latest && a.b.Follows() && a.b.GroupRef(name).Offsets == 0 {
 		if err := a.fresh(r); err != nil { // a follower may not have seen the group yet
 			return err
 		}

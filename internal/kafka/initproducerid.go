@@ -30,12 +30,13 @@ func (c *call) initProducerID(_ context.Context, r *kmsg.InitProducerIDRequest) 
 		resp.ErrorCode = c.deny(access.IdempotentWrite, access.Cluster, access.ClusterName) // Write on any topic is enough, too
 	case (r.ProducerID == -1) != (r.ProducerEpoch == -1): // only both or none are valid
 		resp.ErrorCode = kerr.InvalidRequest.Code
-	case c.b.ReadOnly() || !c.b.Leads():
-		resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // retry until there is a leader
 	default:
-		// No other broker ever leads in this epoch, so IDs are unique (rule R12).
-		resp.ProducerID = int64(c.b.Epoch()&0x7fff_ffff)<<32 | int64(c.producers.Add(1))
-		resp.ProducerEpoch = 0
+		id, err := c.b.NewProducerID()
+		if err != nil {
+			resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code // retry until there is a leader
+			break
+		}
+		resp.ProducerID, resp.ProducerEpoch = id, 0
 	}
 	return resp, nil
 }

@@ -44,9 +44,8 @@ type Server struct {
 	produceClass, fetchClass *budget.Class
 	produceBytes             int // maximum size of a produce
 
-	groups    *coordinator.Coordinator
-	producers atomic.Uint32 // producer IDs issued
-	met       *meters
+	groups *coordinator.Coordinator
+	met    *meters
 }
 
 // New returns the Kafka front end of b. The caller closes b after Drain.

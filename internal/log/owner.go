@@ -73,7 +73,7 @@ func (o *owner) run(ctx context.Context) {
 	run := ctx
 	ctx = o.begin(run)
 	for {
-		for o.next() {
+		for o.next(ctx) {
 			ctx = o.begin(run)
 		}
 		o.freeze(ctx)

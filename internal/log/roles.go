@@ -7,7 +7,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// ErrOvertaken: Stand ended without leading, because another broker writes the log.
+// ErrOvertaken: Stand ended without leading, because another broker writes the log. It is
+// state.ErrNotLeader.
 var ErrOvertaken = core.ErrOvertaken
 
 // Stand makes a log that follows lead, with the state that it has: it ends the epoch in which it is,
@@ -58,13 +59,19 @@ func (o *owner) stood(err error) {
 //
 // The old core's requests are canceled with its context, and those that were not sent are dropped.
 // Their callers have their answers, because a fenced core has answered all of them.
-func (o *owner) next() bool {
+//
+// What waits in the queue of a fenced core is rejected before. It was submitted to a leader, and must
+// not become a part of a later epoch, before which another leader has written.
+func (o *owner) next(ctx context.Context) bool {
 	if !o.opt.Standby || o.flushing {
 		return false
 	}
 	fenced := o.core.Role() == core.RoleFenced
 	if !fenced && (len(o.stands) == 0 || !o.core.CanStand()) {
 		return false
+	}
+	if fenced {
+		o.freeze(ctx)
 	}
 	o.mu.Lock()
 	if fenced {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/keyindex"
+	"github.com/sebbroker/seb/internal/log/compactor"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -300,7 +301,7 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 	dir := t.TempDir()
 	o := Options{
 		Store: objstore.NewMemory(), DataDir: dir, BatchWait: BatchNone, SnapshotSlots: 50,
-		Pack: pack.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}, MergeEvery: time.Hour,
+		Pack: pack.Config{Target: 64 << 10, Age: time.Microsecond, Small: 3}, MergeEvery: time.Hour, NoMerge: true,
 	}
 	n := open(t, o)
 	if _, err := n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{
@@ -322,12 +323,14 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 			putRecords(t, n, "t", part, recs)
 			written += len(recs)
 		}
+		merger := compactor.Open(n.merging)
 		for made := true; made; {
 			var err error
-			if made, err = n.merger.Once(t.Context()); err != nil {
+			if made, err = merger.Once(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
+		merger.Close()
 		info, err := n.Topic(t.Context(), "t", false)
 		if err != nil {
 			t.Fatal(err)

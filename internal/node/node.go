@@ -29,7 +29,7 @@ type Node struct {
 	folder   *folder
 	store    objstore.Store    // to close; nil if the caller owns it
 	cache    *cached           // nil: no cache
-	merger   *compactor.Merger // nil if read-only
+	merging  compactor.Options // unset if read-only
 	keys     *keyindex.View
 	keysFile localFile
 
@@ -128,9 +128,10 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	opt := broker.Options{
 		Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, AutoCreate: !o.NoAutoCreate,
 		DefaultPartitions: o.DefaultPartitions, AuditTopic: o.AuditTopic, Origin: o.Origin, Checksums: !local,
-		Core:   core.Config{ReadOnly: o.ReadOnly, Advertised: o.Advertised, SnapshotSlots: o.SnapshotSlots},
-		Batch:  o.batching(local, mem),
-		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
+		Core:    core.Config{ReadOnly: o.ReadOnly, Standby: o.Follow, Advertised: o.Advertised, SnapshotSlots: o.SnapshotSlots},
+		Standby: o.Standby || o.Follow,
+		Batch:   o.batching(local, mem),
+		NoWait:  o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
 		Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,
 	}
 	if n.folder != nil && !o.ReadOnly && !strings.HasPrefix(n.name, objstore.MemoryName) {
@@ -174,13 +175,24 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	if err := errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o), n.openRiemann(ctx, riemann, o)); err != nil {
 		return err
 	}
-	if !o.ReadOnly && !o.NoMerge {
-		n.merger = compactor.Open(compactor.Options{
-			Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Packer: o.pack(mem), Every: o.MergeEvery, Checksums: !local,
-			Ranges: n.stateRanges, Purge: n.purge, Purged: n.triggers.Purged, Logger: o.Logger, Metrics: o.Metrics,
-		})
+	if o.ReadOnly {
+		return nil
+	}
+	n.merging = compactor.Options{
+		Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Packer: o.pack(mem), Every: o.MergeEvery, Checksums: !local,
+		Ranges: n.stateRanges, Purge: n.purge, Purged: n.triggers.Purged, Logger: o.Logger, Metrics: o.Metrics,
+	}
+	if !o.NoMerge {
+		n.WhileLeading(n.merge)
 	}
 	return nil
+}
+
+// merge runs a merger for a term.
+func (n *Node) merge(ctx context.Context) {
+	merger := compactor.Open(n.merging)
+	<-ctx.Done()
+	merger.Close()
 }
 
 // Broken is closed when an fsync of the store has failed; nil if the store uses none. BrokenBy then
@@ -214,9 +226,7 @@ func (n *Node) Bucket() objstore.Store { return n.bucket }
 // returns its error: unsent records are rejected, and the outcome of the others is unknown. Close
 // may be called twice.
 func (n *Node) Close(ctx context.Context) error {
-	if n.merger != nil {
-		n.merger.Close()
-	}
+	n.EndTerms()
 	return errors.Join(n.closeRiemann(), n.closeTriggers(), n.closeKeys(), n.Broker.Close(ctx), n.rest())
 }
 

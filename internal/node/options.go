@@ -34,6 +34,9 @@ type Options struct {
 	DataDir string
 	// ReadOnly follows the log and writes nothing.
 	ReadOnly bool
+	// Standby makes a node that another broker has fenced follow it, instead of ending. Stand makes
+	// it lead again. With Follow the node follows from the start.
+	Standby, Follow bool
 	// HoldUpgrade keeps the format level of an older program's bucket until Raise is called.
 	HoldUpgrade bool
 	// AcceptClock accepts the machine's clock at the start, however far it is from the log time

@@ -177,11 +177,13 @@ func (k *positionSaver) start(b *broker.Broker) {
 	})
 }
 
-// save writes the position if it has changed. A full disk must not stop a broker; the file then has
-// an older position.
+// save writes the position of a leader, or of a fenced one, if it has changed. The path of a follower
+// may not be the log (rule R11). A full disk must not stop a broker; the file then has an older
+// position.
 func (k *positionSaver) save() {
+	led := k.broker.Epoch()
 	seen, known := k.broker.Seen()
-	if !known || seen == k.last {
+	if !known || seen == k.last || seen.Epoch != led || k.broker.Follows() {
 		return
 	}
 	if err := saveSeen(k.dir, k.store, &seen); err != nil {

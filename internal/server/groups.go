@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/delivery"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/failpoint"
@@ -48,25 +50,36 @@ func (s *Server) closeGroups() {
 	}
 }
 
-// deliver starts the delivery of firings on a leader.
-func (s *Server) deliver(ctx context.Context, set *metrics.Set) (err error) {
+// deliver delivers firings in the terms in which this broker leads.
+func (s *Server) deliver(set *metrics.Set) {
 	if s.node.Triggers() == nil {
-		return nil
+		return
 	}
-	s.dispatch, err = delivery.Open(ctx, delivery.Options{
-		Engine: s.node.Triggers(), Log: s.node.EventLog(), Lost: s.node.Done(),
-		Webhooks: webhook.Options{Policy: s.targets, Bytes: delivery.BytesWithin(int64(s.cfg.MemoryLimit))},
-		Logger:   s.log, Metrics: set,
+	s.node.WhileLeading(func(ctx context.Context) {
+		lost := make(chan struct{})
+		d, err := delivery.Open(ctx, delivery.Options{
+			Engine: s.node.Triggers(), Log: s.node.EventLog(), Lost: lost,
+			Webhooks: webhook.Options{Policy: s.targets, Bytes: delivery.BytesWithin(int64(s.cfg.MemoryLimit))},
+			Logger:   s.log, Metrics: set,
+		})
+		if err != nil { // only wrong options have an error
+			s.end(err)
+			return
+		}
+		<-ctx.Done()
+		if errors.Is(context.Cause(ctx), broker.ErrDeposed) {
+			close(lost)
+		}
+		d.Close()
 	})
-	return err
 }
 
 // stopDeliveries stops deliveries and the trigger engine while the broker still accepts their
 // records.
 func (s *Server) stopDeliveries() error {
-	if s.dispatch == nil {
+	s.node.EndTerms()
+	if s.node.Triggers() == nil {
 		return nil
 	}
-	s.dispatch.Close()
 	return s.node.Triggers().Close()
 }

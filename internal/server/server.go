@@ -20,7 +20,6 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/cost"
-	"github.com/sebbroker/seb/internal/delivery"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/fsck"
@@ -63,7 +62,6 @@ type Server struct {
 	prices   cost.Prices // of the bucket's requests and bytes
 	cost     *cost.Meter // nil before the log is open
 	fsck     *fsck.Job
-	dispatch *delivery.Dispatcher // nil: read-only
 
 	serving sync.WaitGroup // goroutines of the listeners, and of the costs without statistics
 	done    chan struct{}  // closed when the server cannot continue
@@ -207,10 +205,8 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 		return err
 	}
 	s.auth = auth.New(auth.Options{Broker: s.node.Broker, RootKey: s.key, Internal: s.ownTopics(), Logger: s.log, Metrics: set})
-	if err = s.deliver(ctx, set); err == nil {
-		err = s.serve(ctx, set)
-	}
-	if err != nil {
+	s.deliver(set)
+	if err = s.serve(ctx, set); err != nil {
 		close(s.stopping)
 		s.auth.Close()
 		s.closeGroups()

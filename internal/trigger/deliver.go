@@ -19,12 +19,18 @@ type Firing = store.Firing
 // LimitMax is the largest limit of a query for firings.
 const LimitMax = 10_000
 
+// ready reports whether this broker leads, and has read the records of earlier leaders.
+func (e *Engine) ready(p *Progress) bool {
+	term := e.opt.Log.Term()
+	return term != 0 && p.ReadyIn == term
+}
+
 // Due returns the triggers with firings to deliver at an instant, and when the next firing of the
 // others is due; zero if there is none. Paused triggers have none. Only the leader returns any, and
 // only after it has read the deliveries that earlier leaders recorded.
 func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next time.Time, err error) {
 	p, _, err := e.follower.Peek()
-	if err != nil || !p.LeaderReady || !e.opt.Log.Leads() {
+	if err != nil || !e.ready(&p) {
 		return nil, time.Time{}, err
 	}
 	first := int64(math.MaxInt64)
@@ -55,7 +61,7 @@ func (e *Engine) Due(ctx context.Context, now time.Time) (ids []string, next tim
 // delivered again.
 func (e *Engine) Pending(ctx context.Context, trigger string, now time.Time, limit int) (list []Firing, err error) {
 	t, err := e.Head(trigger)
-	if p, _, _ := e.follower.Peek(); err != nil || t.Paused || !p.LeaderReady || !e.opt.Log.Leads() {
+	if p, _, _ := e.follower.Peek(); err != nil || t.Paused || !e.ready(&p) {
 		return nil, err
 	}
 	return query(e.follower, func(q store.Queries) ([]Firing, error) {

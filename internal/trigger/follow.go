@@ -122,8 +122,10 @@ type Log interface {
 	// returns the offset of the first. After an error they may appear once, later, or never; on a
 	// broker that is not the leader, never.
 	Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record) (base int64, err error)
-	// Leads reports whether this broker leads, and so knows everything committed before. A fenced
-	// broker never leads again.
+	// Term returns the epoch in which this broker leads, and so knows everything committed before;
+	// 0: it does not lead. A fenced broker may lead again, in a later epoch.
+	Term() uint32
+	// Leads reports whether this broker leads, as Term does.
 	Leads() bool
 }
 

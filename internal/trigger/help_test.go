@@ -39,6 +39,7 @@ type fakeLog struct {
 	leader    *fakeBroker
 	subs      []*fakeBroker
 	epoch     record.ID
+	term      uint32                                              // of the leader
 	readErr   error                                               // error of Read
 	readFault func(topic string, part uint32, offset int64) error // error of Read for a batch
 }
@@ -88,6 +89,7 @@ func (l *fakeLog) broker(leads bool) *fakeBroker {
 	b := &fakeBroker{fakeLog: l, changed: make(chan struct{}, 1), seen: len(l.slots)}
 	if leads {
 		l.leader, l.epoch = b, record.NewID()
+		l.term++
 	}
 	l.subs = append(l.subs, b)
 	return b
@@ -98,6 +100,7 @@ func (l *fakeLog) takeOver(b *fakeBroker) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leader, l.epoch, b.seen, b.behind = b, record.NewID(), len(l.slots), false
+	l.term++
 }
 
 func (b *fakeBroker) catchUp(slots int) {
@@ -309,10 +312,15 @@ func (l *fakeLog) appendLocked(id record.ID, part uint32, recs []record.Record) 
 	return base
 }
 
-func (b *fakeBroker) Leads() bool {
+func (b *fakeBroker) Leads() bool { return b.Term() != 0 }
+
+func (b *fakeBroker) Term() uint32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.leader == b
+	if b.leader != b {
+		return 0
+	}
+	return b.term
 }
 
 func (b *fakeBroker) Changed() <-chan struct{} { return b.changed }

@@ -25,7 +25,7 @@ type Progress struct {
 	Held              int64                 // estimated memory of all triggers: see Memory
 	Lag               int64                 // records
 	Behind            int64                 // append time (ms) of the lag; 0: none
-	LeaderReady       bool                  // see leaderReady
+	ReadyIn           uint32                // see readyIn
 	Unreadable        int                   // partitions of events with unreadable records
 	Secrets           Secrets
 	Marks             Marks
@@ -83,7 +83,7 @@ func (e *Follower) Definition(ctx context.Context, id string) (h *Head, value []
 func (w *worker) publish(unreadable int) {
 	p := Progress{
 		Open: true, Defined: w.cursors[store.CursorKey{Topic: w.topics[0]}].Next, Followed: w.followed(),
-		Applied: map[record.ID][]int64{}, Complete: map[record.ID]int64{}, Unreadable: unreadable, LeaderReady: w.leaderReady(),
+		Applied: map[record.ID][]int64{}, Complete: map[record.ID]int64{}, Unreadable: unreadable, ReadyIn: w.readyIn(),
 		Held: w.held, Marks: w.marks,
 	}
 	for i, id := range w.topics {

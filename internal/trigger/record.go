@@ -18,7 +18,7 @@ func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 	if d := w.sendRetry.Left(now, w.opt.Sizes.Retry); d > 0 {
 		return d, nil
 	}
-	if at := w.followed(); !w.leaderReady() || at < w.sent {
+	if at := w.followed(); w.readyIn() == 0 || at < w.sent {
 		if w.firingsEnd() > at {
 			return 0, nil
 		}
@@ -50,10 +50,21 @@ func (w *worker) lead(ctx context.Context) (wait time.Duration, err error) {
 
 // elected notes the end of the records of earlier leaders. All of them must be read before this
 // broker records or delivers anything.
-func (w *worker) elected() { w.leads, w.electedEnd, w.sent = true, w.firingsEnd(), 0 }
+func (w *worker) elected(term uint32) {
+	if w.term != 0 {
+		w.snapshotter.known = false // another leader in between may have saved one
+	}
+	w.term, w.electedEnd, w.sent = term, w.firingsEnd(), 0
+}
 
-// leaderReady reports whether this broker leads, and has read all records of earlier leaders.
-func (w *worker) leaderReady() bool { return w.leads && w.followed() >= w.electedEnd }
+// readyIn returns the epoch in which this broker leads and has read all records of earlier leaders;
+// 0: none.
+func (w *worker) readyIn() uint32 {
+	if w.followed() < w.electedEnd {
+		return 0
+	}
+	return w.term
+}
 
 // followed returns the next offset of the topic of firings.
 func (w *worker) followed() int64 { return w.cursors[store.CursorKey{Topic: w.topics[1]}].Next }

@@ -201,7 +201,7 @@ func (e *Engine) encryptAll(ctx context.Context) {
 	verified, waits := false, false
 	for {
 		p, newer, _ := e.follower.Peek()
-		if p.Secrets.Readable == 0 || !p.LeaderReady || !e.opt.Log.Leads() {
+		if p.Secrets.Readable == 0 || !e.ready(&p) {
 			select {
 			case <-newer:
 			case <-ctx.Done():

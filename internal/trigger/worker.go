@@ -36,7 +36,7 @@ type worker struct {
 	complete map[record.ID]int64
 
 	authoritative bool      // led before pos: topics without spans are gone
-	leads         bool      // this broker leads, and electedEnd is set
+	term          uint32    // the epoch in which this broker leads, to which electedEnd belongs; 0: none
 	recordIn      record.ID // the topic of firings at the last position
 	electedEnd    int64     // the end of the topic of firings when this broker started to lead
 	sent          int64     // the end of the appended firings
@@ -120,7 +120,7 @@ func (w *worker) open(ctx context.Context) error {
 	w.rows, w.rules = rowCache{limit: w.opt.RowBytes}, ruleCache{limit: w.opt.MemoryBytes / rulesShare}
 	w.names, w.complete = nameCache{}, map[record.ID]int64{}
 	w.live, w.gone, w.byNo, w.index, w.held = nil, nil, map[int64]*live{}, map[record.ID]map[string][]*live{}, 0
-	w.leads, w.sent = false, 0
+	w.term, w.sent = 0, 0
 	w.outboxPending, w.listed, w.pruning = true, false, pruning{}
 	w.blocked = map[store.CursorKey]*blockedPartition{}
 	if w.cursors, err = f.Cursors(ctx); err != nil {
@@ -187,16 +187,17 @@ func (w *worker) work(ctx context.Context) (wait time.Duration, err error) {
 			return 0, err
 		}
 	}
-	leads := w.opt.Log.Leads() // before pos: it then has all earlier records
+	term := w.opt.Log.Term() // before pos: it then has all earlier records
+	leads := term != 0
 	w.authoritative = leads
 	if known, err := w.position(ctx); err != nil || !known {
 		return follow.Idle, err
 	}
 	switch {
 	case !leads:
-		w.leads, w.snapshotter.known = false, false
-	case !w.leads:
-		w.elected()
+		w.term, w.snapshotter.known = 0, false
+	case w.term != term:
+		w.elected(term)
 	}
 	more := false
 	w.turn++

@@ -65,9 +65,10 @@ type Coordinator struct {
 	end   context.CancelFunc
 	ctx   context.Context // ends with the coordinator; commits not sent by then are never sent
 
-	mu      sync.Mutex // guards the fields below
-	core    *group.Core
-	stopped bool // closed, or the broker has stopped
+	mu      sync.Mutex  // guards the fields below
+	core    *group.Core // of the term; nil: none yet
+	term    uint32      // the epoch in which the broker leads
+	stopped bool        // closed, or the broker has stopped
 	held    *budget.Reservation
 	tickets group.Ticket
 	joins   map[group.Ticket]chan group.JoinAnswer
@@ -86,7 +87,20 @@ func Open(ctx context.Context, o Options) *Coordinator {
 	c.ctx, c.end = context.WithCancel(ctx)
 	c.met = newMeters(c)
 	c.done.Go(c.run)
+	c.b.WhileLeading(func(ctx context.Context) {
+		<-ctx.Done()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.endTermLocked()
+	})
 	return c
+}
+
+// endTermLocked ends the groups of a term that is over: members join again at the next leader.
+func (c *Coordinator) endTermLocked() {
+	if c.core != nil && c.term != c.b.Term() {
+		c.dropLocked()
+	}
 }
 
 // Close refuses new requests, answers waiting ones (group.NotCoordinator), and waits until every
@@ -122,11 +136,16 @@ func (c *Coordinator) run() {
 	}
 }
 
-// stop answers all parked requests and drops the groups.
+// stop refuses further requests and drops the groups.
 func (c *Coordinator) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
+	c.dropLocked()
+}
+
+// dropLocked answers all parked requests and drops the groups.
+func (c *Coordinator) dropLocked() {
 	for t, ch := range c.joins {
 		ch <- group.JoinAnswer{Ticket: t, Code: group.NotCoordinator, Generation: -1}
 	}
@@ -135,34 +154,39 @@ func (c *Coordinator) stop() {
 	}
 	clear(c.joins)
 	clear(c.syncs)
-	c.core = nil
+	c.core, c.armed = nil, math.MaxInt64
 	c.held.Release()
+	c.held = nil
 }
 
 // now is the core's clock, in nanoseconds. It is monotonic.
 func (c *Coordinator) now() int64 { return int64(time.Since(c.began)) }
 
-// leadLocked reports whether requests can be answered. It creates the core when the broker starts
-// to lead.
+// leadLocked reports whether requests can be answered. Each term has a core of its own, so that no
+// generation of an earlier one is known.
 func (c *Coordinator) leadLocked() group.Code {
 	switch {
-	case c.stopped || c.b.ReadOnly() || c.b.Err() != nil:
+	case c.stopped || c.b.Follows() || c.b.Err() != nil:
 		return group.NotCoordinator
-	case c.b.Leads() && c.core != nil:
-		return group.OK
-	case c.core != nil: // no longer leads
+	}
+	term, led := c.b.Term(), c.term
+	c.endTermLocked()
+	switch {
+	case term == 0 && led != 0: // no longer leads
 		return group.NotCoordinator
-	case !c.b.Leads():
+	case term == 0:
 		return group.CoordinatorLoadInProgress
+	case c.core != nil:
+		return group.OK
 	}
 	class := c.b.Budget().Class(budget.Groups)
 	held, err := class.Reserve(0)
 	if err != nil {
 		return group.CoordinatorNotAvailable
 	}
-	c.held = held
+	c.held, c.term = held, term
 	c.core = group.New(group.Config{
-		Epoch: c.b.Epoch(), Began: c.now(), InitialDelay: int64(c.o.InitialDelay), SessionMin: int64(c.o.SessionMin), SessionMax: int64(c.o.SessionMax),
+		Epoch: term, Began: c.now(), InitialDelay: int64(c.o.InitialDelay), SessionMin: int64(c.o.SessionMin), SessionMax: int64(c.o.SessionMax),
 		Session: int64(c.o.Session), Topics: topics{c.b}, MembersMax: c.o.MembersMax, BytesMax: class.Limit(), MemberBytesMax: class.Limit() / memberShare,
 	})
 	return group.OK

@@ -1,8 +1,10 @@
 package core
 
 import (
-	"errors"
+	"fmt"
 	"maps"
+
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // A core is one attempt. A broker that remains on the log after one makes the next core from it:
@@ -24,7 +26,7 @@ import (
 
 // ErrOvertaken: a candidate stood against one epoch, and the end of the log was not where it stood:
 // the leader writes, or another broker ended the epoch.
-var ErrOvertaken = errors.New("another broker writes the log")
+var ErrOvertaken = fmt.Errorf("%w: another broker writes the log", state.ErrNotLeader)
 
 // attempt is how a core began, if another core of this process was there before.
 type attempt struct {

@@ -145,10 +145,13 @@ func (b *fakeBroker) Changed() <-chan struct{} { return b.changed }
 
 func (b *fakeBroker) Queried() {}
 
-func (b *fakeBroker) Leads() bool {
+func (b *fakeBroker) Term() uint32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.leader == b
+	if b.leader != b {
+		return 0
+	}
+	return 1
 }
 
 func (b *fakeBroker) Append(_ context.Context, _ record.ID, part uint32, recs []record.Record, expected int64) error {

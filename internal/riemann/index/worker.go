@@ -21,7 +21,8 @@ type worker struct {
 	event       Event
 	subscribers map[*Subscription]struct{}
 
-	uncertain bool // an append has an unknown outcome: this broker appends no more
+	// the epoch of an append with an unknown outcome, in which this broker appends no more
+	uncertain uint32
 	contended bool // the last append at an expected offset was refused
 	retry     follow.Retry
 }
@@ -71,12 +72,12 @@ func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	case !ok && w.f == nil:
 		w.publish(progress{}, nil)
 		return follow.Idle, nil
-	case !ok && !w.opt.Log.Leads():
+	case !ok && w.opt.Log.Term() == 0:
 		return follow.Idle, nil // this broker may know too little of the log
 	case !ok || w.f != nil && w.f.topic != topic:
 		return 0, localdb.Damaged("its topic was deleted")
 	}
-	leads := w.opt.Log.Leads() // before the position, which then has all earlier records
+	term := w.opt.Log.Term() // before the position, which then has all earlier records
 	pos, known := w.opt.Log.Position(topic)
 	if !known || len(pos.Topics[0]) == 0 {
 		return follow.Idle, nil
@@ -97,10 +98,10 @@ func (w *worker) Work(ctx context.Context) (wait time.Duration, err error) {
 	switch {
 	case more:
 		return 0, nil
-	case !leads || w.uncertain:
+	case term == 0 || w.uncertain == term:
 		return follow.Idle, nil
 	}
-	return w.expire(ctx, &pos)
+	return w.expire(ctx, &pos, term)
 }
 
 // published publishes how much of a position the file has, and its sizes.

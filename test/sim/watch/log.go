@@ -224,5 +224,13 @@ func (l *hostLog) known(recs []record.Record) {
 
 func (l *hostLog) Leads() bool { return !l.silent && l.b.host.Leads() }
 
+// Term is 1 in the one epoch in which a host leads.
+func (l *hostLog) Term() uint32 {
+	if l.Leads() {
+		return 1
+	}
+	return 0
+}
+
 // Changed is not needed: the simulator calls Notify.
 func (l *hostLog) Changed() <-chan struct{} { return nil }
