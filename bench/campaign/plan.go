@@ -58,6 +58,7 @@ var systems = []system{
 	{label: "Seb memory", peer: "seb-memory", driver: "seb"},
 	{label: "Seb disk", peer: "seb-fsync", driver: "seb"},
 	{label: "Seb S3", peer: "seb-s3", driver: "seb"},
+	{label: "Seb disk, Kafka's protocol", peer: "seb-fsync", driver: "kafka"},
 	{label: "Kafka", peer: "kafka-memory", driver: "kafka"},
 	{label: "Kafka flushed", peer: "kafka-fsync", driver: "kafka"},
 	{label: "NATS core", peer: "nats-memory", driver: "nats"},

@@ -110,7 +110,7 @@ func TestChoosing(t *testing.T) {
 		{[]string{"Kafka flushed", "redis-memory"}, []string{"a", "article-d"}, []string{PartRuns}, 3, 3 * 2 * 3},
 		{[]string{"SEB"}, []string{"b"}, []string{PartWaits}, 10, 10},
 		{nil, []string{"b"}, []string{PartLoops}, 2, 4},
-		{nil, nil, nil, 15 + 10 + 4, 13*5*3 + 2*5 + 10 + 4 + 4},
+		{nil, nil, nil, 16 + 10 + 4, 14*5*3 + 2*5 + 10 + 4 + 4},
 	} {
 		chosen, err := p.Choose(c.only, c.runs, c.parts)
 		if err != nil {
@@ -136,13 +136,21 @@ func TestChoosing(t *testing.T) {
 	}
 }
 
-// TestPace: five requests of Seb's driver take a batch wait.
-func TestPace(t *testing.T) {
-	for want, one := range map[time.Duration]system{
-		2 * time.Millisecond: {peer: "seb-fsync"}, 51 * time.Millisecond: {peer: "seb-s3-follower"}, 21 * time.Millisecond: {peer: "seb-s3", wait: 100 * time.Millisecond},
+// TestRequests: five requests of Seb's driver take a batch wait; without one it has one in flight.
+func TestRequests(t *testing.T) {
+	for _, c := range []struct {
+		inflight int
+		pace     time.Duration
+		system   system
+	}{
+		{1, 0, system{peer: "seb-fsync"}},
+		{5, 2 * time.Millisecond, system{peer: "seb-memory"}},
+		{5, 51 * time.Millisecond, system{peer: "seb-s3-follower"}},
+		{5, 21 * time.Millisecond, system{peer: "seb-s3", wait: 100 * time.Millisecond}},
+		{5, 2 * time.Millisecond, system{peer: "seb-fsync", wait: time.Millisecond}},
 	} {
-		if got := paceOf(&Step{System: one}); got != want {
-			t.Errorf("%+v: %v, want %v", one, got, want)
+		if inflight, pace := requestsOf(&Step{System: c.system}); inflight != c.inflight || pace != c.pace {
+			t.Errorf("%+v: %d requests every %v, want %d every %v", c.system, inflight, pace, c.inflight, c.pace)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -283,30 +284,34 @@ func targetOf(step *Step, p *peers.Peer) (workload.Target, error) {
 			t.Options["keep-bytes"] = strconv.Itoa(largeStream)
 		}
 	case "seb":
-		t.Options["pace"] = paceOf(step).String()
+		inflight, pace := requestsOf(step)
+		t.Options["inflight"], t.Options["pace"] = strconv.Itoa(inflight), pace.String()
 	}
 	return t, nil
 }
 
-// paceOf returns the interval of a Seb publisher's requests: a fifth of a request's duration,
-// because five are in flight.
-func paceOf(step *Step) time.Duration {
+// requestsOf returns how many requests a publisher of Seb has in flight, and their interval. Without a
+// batch wait it sends the next messages when the answer is there, as the clients of other brokers do.
+// With one, five requests are spread over a request's duration.
+func requestsOf(step *Step) (inflight int, pace time.Duration) {
 	wait := step.System.wait
-	if wait == 0 {
-		wait = waitLocal
-		if strings.HasPrefix(step.System.peer, "seb-s3") {
-			wait = waitS3
-		}
+	switch {
+	case strings.HasPrefix(step.System.peer, "seb-s3"):
+		wait = cmp.Or(wait, waitS3)
+	case step.System.peer == "seb-memory":
+		wait = cmp.Or(wait, waitMemory)
+	case wait == 0:
+		return 1, 0
 	}
-	return max(paceLeast, wait/5+time.Millisecond)
+	return 5, max(paceLeast, wait/5+time.Millisecond)
 }
 
-// Seb's default batch waits, and the shortest interval at which its requests rarely overtake each
-// other.
+// Seb's default batch waits on S3 and in memory, and the shortest interval at which its requests rarely overtake
+// each other.
 const (
-	waitLocal = 5 * time.Millisecond
-	waitS3    = 250 * time.Millisecond
-	paceLeast = 2 * time.Millisecond
+	waitS3     = 250 * time.Millisecond
+	waitMemory = 5 * time.Millisecond
+	paceLeast  = 2 * time.Millisecond
 )
 
 // line describes a run in a line.

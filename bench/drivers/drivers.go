@@ -19,7 +19,7 @@ func init() {
 		{
 			Name: "kafka", Open: openKafka,
 			Doc: "Kafka's protocol, 127.0.0.1:9092 or several separated by commas. Options: linger=0s, idempotent=true, batch-bytes=1000012, " +
-				"fetch-wait=5s, flush-messages=(the broker's; 1 flushes each), durability=(as the flush settings say)",
+				"fetch-wait=5s, flush-messages=(the broker's; 1 flushes each), durability=(as the flush settings say), key-file (Seb's API key; logs in by SCRAM)",
 		},
 		{
 			Name: "nats", Open: openNATS,

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/sebbroker/seb/bench/sut"
 )
@@ -28,6 +29,7 @@ const (
 	kafkaInFlight   = 5       // requests, without idempotence; franz-go has the same with it
 	kafkaBuffered   = 1 << 20 // records that wait in the client
 	kafkaNever      = "9223372036854775807"
+	kafkaUser       = "seb" // Seb's name of the principal of its API key
 )
 
 var kafkaDurabilities = []string{"", string(sut.Memory), string(sut.PageCache), string(sut.FsyncInterval), string(sut.Fsync), string(sut.ObjectStore)}
@@ -39,8 +41,16 @@ func openKafka(_ context.Context, c sut.Config) (sut.System, error) {
 		batch: r.Int("batch-bytes", kafkaBatch, 1<<10, kafkaBatchMax), fetchWait: r.Duration("fetch-wait", 5*time.Second),
 		durability: sut.Durability(r.OneOf("durability", kafkaDurabilities...)),
 	}
+	keyFile := r.Text("key-file", "")
 	if err := r.Done(); err != nil {
 		return nil, err
+	}
+	if keyFile != "" {
+		key, err := readKey(keyFile)
+		if err != nil {
+			return nil, err
+		}
+		s.login = append(s.login, kgo.SASL(scram.Auth{User: kafkaUser, Pass: key}.AsSha512Mechanism()))
 	}
 	s.c.Address = cmp.Or(s.c.Address, kafkaAddress)
 	s.batch = max(s.batch, c.PayloadBytes+kafkaRecordRoom)
@@ -57,6 +67,7 @@ type kafkaSystem struct {
 	flush      int
 	batch      int
 	durability sut.Durability
+	login      []kgo.Opt
 	main       *kgo.Client
 	made       bool
 	groups     int
@@ -68,9 +79,9 @@ type kafkaSystem struct {
 func (s *kafkaSystem) client(more ...kgo.Opt) (*kgo.Client, error) {
 	// This cannot be disabled: an idempotent producer sends requests of a broken connection again
 	// until their outcome is known or they time out.
-	return kgo.NewClient(append([]kgo.Opt{
+	return kgo.NewClient(slices.Concat([]kgo.Opt{
 		kgo.SeedBrokers(strings.Split(s.c.Address, ",")...), kgo.MetadataMinAge(10 * time.Millisecond), kgo.ClientID("seb-bench"),
-	}, more...)...)
+	}, s.login, more)...)
 }
 
 func (s *kafkaSystem) Setup(ctx context.Context) (sut.Info, error) {

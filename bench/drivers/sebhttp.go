@@ -23,11 +23,9 @@ import (
 )
 
 const (
-	sebAddress     = "http://127.0.0.1:51313"
-	sebModule      = "github.com/sebbroker/seb"
-	sebInflightMax = 1000
-	// Five times sebPace is the time of a request to a local bucket: batch wait and PUT.
-	sebPace          = 2 * time.Millisecond
+	sebAddress       = "http://127.0.0.1:51313"
+	sebModule        = "github.com/sebbroker/seb"
+	sebInflightMax   = 1000
 	sebBatch         = 4 << 20
 	sebBatchMax      = 64 << 20
 	sebQueueBytes    = 64 << 20
@@ -39,7 +37,7 @@ const (
 // readQueueOptions reads the options of both drivers.
 func readQueueOptions(r *options) sebQueueOptions {
 	return sebQueueOptions{
-		inflight: r.Int("inflight", inflightOrdered, 1, sebInflightMax), pace: r.Duration("pace", sebPace),
+		inflight: r.Int("inflight", 1, 1, sebInflightMax), pace: r.Duration("pace", 0),
 		batchMax: r.Int("batch-bytes", sebBatch, 1, sebBatchMax), queueMax: sebQueueBytes,
 	}
 }
@@ -69,11 +67,11 @@ func openSeb(_ context.Context, c sut.Config) (sut.System, error) {
 	}
 	s.key = os.Getenv("SEB_API_KEY")
 	if keyFile != "" {
-		key, err := os.ReadFile(keyFile)
+		key, err := readKey(keyFile)
 		if err != nil {
-			return nil, fmt.Errorf(`option "key-file": %w`, err)
+			return nil, err
 		}
-		s.key = strings.TrimRight(string(key), "\r\n")
+		s.key = key
 	}
 	s.useLocal(dataDir)
 	s.c.Address = cmp.Or(s.c.Address, sebAddress)
@@ -84,6 +82,15 @@ func openSeb(_ context.Context, c sut.Config) (sut.System, error) {
 	}
 	s.main = main
 	return s, nil
+}
+
+// readKey reads Seb's API key.
+func readKey(file string) (string, error) {
+	key, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf(`option "key-file": %w`, err)
+	}
+	return strings.TrimRight(string(key), "\r\n"), nil
 }
 
 // sebHTTP is a broker in another process.

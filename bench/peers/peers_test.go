@@ -41,7 +41,7 @@ func TestAPeerOutlivesTheCallAndAnotherFindsAndStopsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := up[0]
-	if p.Name != "seb-memory" || !exists(p.PID) || p.Start <= 0 || len(p.Targets) != 1 || p.Targets[0].Driver != "seb" {
+	if p.Name != "seb-memory" || !exists(p.PID) || p.Start <= 0 || len(p.Targets) != 2 || p.Targets[0].Driver != "seb" || p.Targets[1].Driver != "kafka" {
 		t.Errorf("up: %+v", p)
 	}
 	again, err := peers.Up(t.Context(), o, "seb-memory")

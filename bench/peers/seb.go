@@ -119,7 +119,7 @@ func startSebS3(ctx context.Context, p *Peer) error {
 }
 
 func startSeb(p *Peer, bucket string, env []string) error {
-	ports, err := freePorts(1)
+	ports, err := freePorts(2)
 	if err != nil {
 		return err
 	}
@@ -128,25 +128,36 @@ func startSeb(p *Peer, bucket string, env []string) error {
 		return err
 	}
 	p.address = loopback(ports[0])
-	p.Targets = []Target{{Driver: "seb", Address: "http://" + p.address, Options: map[string]string{"key-file": keyFile}}}
+	kafka := loopback(ports[1])
+	durability := "fsync"
+	switch {
+	case bucket == "mem:":
+		durability = "memory"
+	case strings.HasPrefix(bucket, "s3:"):
+		durability = "object store"
+	}
+	p.Targets = []Target{
+		{Driver: "seb", Address: "http://" + p.address, Options: map[string]string{"key-file": keyFile}},
+		{Driver: "kafka", Address: kafka, Options: map[string]string{"key-file": keyFile, "durability": durability}},
+	}
 	p.follow = func() error {
 		ports, err := freePorts(1)
 		if err != nil {
 			return err
 		}
 		p.Targets[0].Options["read-from"] = "http://" + loopback(ports[0])
-		args := append(sebArgs(p, bucket, "follower-data", ports[0]), "--read-only")
+		args := append(sebArgs(p, bucket, "follower-data", ports[0]), "--kafka-listen", "", "--read-only")
 		return p.run("follower", env, sebProgram(p.o), append(args, p.o.SebFlags...)...)
 	}
-	return p.run("seb", env, sebProgram(p.o), append(sebArgs(p, bucket, "data", ports[0]), p.o.SebFlags...)...)
+	return p.run("seb", env, sebProgram(p.o), append(sebArgs(p, bucket, "data", ports[0]), append([]string{"--kafka-listen", kafka}, p.o.SebFlags...)...)...)
 }
 
 // sebArgs returns the flags of a broker. Memory limit and connections exceed the defaults for 1 MB
-// messages in flight and many publishers. Kafka's protocol is disabled, so its port stays free.
+// messages in flight and many publishers.
 func sebArgs(p *Peer, bucket, data string, port int) []string {
 	return []string{
 		"serve", "--bucket", bucket, "--data-dir", filepath.Join(p.Dir, data), "--http-port", strconv.Itoa(port),
-		"--http-api-key-file", filepath.Join(p.Dir, "key"), "--memory-limit", "1GiB", "--http-connections", "512", "--kafka-listen", "",
+		"--http-api-key-file", filepath.Join(p.Dir, "key"), "--memory-limit", "1GiB", "--http-connections", "512",
 	}
 }
 
