@@ -18,11 +18,15 @@ const (
 	// datagramShare: datagrams whose events are not stored yet use at most this part of the memory of
 	// produces. The others are dropped, so that datagrams keep out no client with an answer.
 	datagramShare = 8
-	// datagramPause is how long no datagram is read when half of that part is in use. Then the kernel
-	// drops those that come: that takes no CPU time from clients with an answer.
-	datagramPause = time.Millisecond
-	// gatherBytes is the size from which datagrams are submitted, although others wait.
-	gatherBytes = 32 << 10
+	// datagramPause is the time between two looks whether datagrams have come, or earlier ones are
+	// stored. No datagram is read while earlier ones have half of that part. Then the kernel drops
+	// those that come: that takes no processor time from clients with an answer.
+	datagramPause = 2 * time.Millisecond
+	// datagramCost is the cost of a datagram in addition to that of its bytes and records.
+	datagramCost = 64
+	// groupCost is the cost from which datagrams are submitted, although others wait. A larger group
+	// occupies the processors longer at a time.
+	groupCost = 32 << 10
 	// datagramBuffer is the size of the kernel's buffer.
 	datagramBuffer = 1 << 20
 )
@@ -41,16 +45,11 @@ func (s *Server) ServeDatagrams(ctx context.Context, c *net.UDPConn) error {
 	var (
 		oob     [64]byte
 		dropped uint32 // by the kernel
+		g       = gathered{client: client{Server: s}, pace: newPace(), buf: make([]byte, groupCost+DatagramMax+1)}
 		more    = waiting(c)
-		g       = gathered{client: client{Server: s}, buf: make([]byte, gatherBytes+2*(DatagramMax+1))}
 	)
 	for {
-		if g.datagrams > 0 && (g.size > gatherBytes || !more()) {
-			g.flush(ctx)
-		}
-		if g.datagrams == 0 {
-			g.pause()
-		}
+		g.wait(ctx, more)
 		msg := g.buf[g.size:][:DatagramMax+1]
 		n, control, _, from, err := c.ReadMsgUDPAddrPort(msg, oob[:])
 		if err != nil {
@@ -79,8 +78,10 @@ func (s *Server) ServeDatagrams(ctx context.Context, c *net.UDPConn) error {
 // one message: a message of protobuf that follows another one adds its events to it.
 type gathered struct {
 	client
+	pace
 	buf       []byte
-	size      int // bytes of the datagrams in buf
+	size      int   // bytes of the datagrams in buf
+	cost      int64 // for pace, of these and of those that are not in buf because they have no valid events
 	datagrams int
 	message
 	inFlight atomic.Int64 // bytes of the records that are not stored yet
@@ -88,17 +89,22 @@ type gathered struct {
 
 // add adds a datagram, which is in buf after the others. Those of a client are not submitted with
 // those of another one.
-func (g *gathered) add(ctx context.Context, msg []byte, remote string) error {
+func (g *gathered) add(ctx context.Context, msg []byte, remote string) (err error) {
+	var m message
 	if len(msg) > DatagramMax {
-		return fmt.Errorf("datagram of more than %d bytes", DatagramMax)
+		err = fmt.Errorf("datagram of more than %d bytes", DatagramMax)
+	} else {
+		m, err = walk(msg)
 	}
-	m, err := walk(msg)
-	if err != nil || m.events == 0 {
-		return err
-	}
-	if g.datagrams > 0 && (remote != g.remote || g.events+m.events > EventsMax) {
+	fits := remote == g.remote && g.events+m.events <= EventsMax
+	valid := err == nil && m.events > 0
+	if valid && !fits && g.datagrams > 0 {
 		g.flush(ctx)
 		copy(g.buf, msg)
+	}
+	g.cost += int64(datagramCost + max(len(msg), m.bytes))
+	if !valid {
+		return err
 	}
 	g.remote = remote
 	g.size += len(msg)
@@ -114,25 +120,48 @@ func (g *gathered) drop(n int, err error) {
 	g.log.Debug("riemann: datagrams dropped", "datagrams", n, "remote", g.remote, "err", err)
 }
 
-// pause waits while earlier datagrams are not stored yet.
-func (g *gathered) pause() {
+// wait waits until the next datagram may be read. Before that it submits the datagrams if there are
+// enough of them, or if no others have come for a time. more is nil if it is not known whether others
+// have come.
+func (g *gathered) wait(ctx context.Context, more func() bool) {
+	for more != nil && g.cost > 0 && g.cost < groupCost {
+		if more() {
+			return
+		}
+		if g.due(time.Now()) || !g.sleep(datagramPause) {
+			break
+		}
+	}
+	if g.cost > 0 {
+		g.flush(ctx)
+	}
 	for g.inFlight.Load() > g.produceClass.Limit()/datagramShare/2 || len(g.unwatched) > unwatchedMax/2 {
-		timer := time.NewTimer(datagramPause)
-		select {
-		case <-timer.C:
-		case <-g.ending:
-			timer.Stop()
+		if !g.sleep(datagramPause) {
 			return
 		}
 	}
 }
 
-// flush submits the events of the datagrams.
+// sleep returns false if the server drains.
+func (g *gathered) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-g.ending:
+		return false
+	}
+}
+
+// flush submits the events of the datagrams, and waits until the rate of pace permits others.
 func (g *gathered) flush(ctx context.Context) {
 	if err := g.send(ctx); err != nil {
 		g.drop(g.datagrams, err)
 	}
-	g.size, g.datagrams, g.message = 0, 0, message{}
+	rest := g.spend(time.Now(), g.cost)
+	g.size, g.cost, g.datagrams, g.message = 0, 0, 0, message{}
+	g.sleep(rest)
 }
 
 func (g *gathered) send(ctx context.Context) (err error) {

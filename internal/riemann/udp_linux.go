@@ -32,7 +32,7 @@ func dropsIn(control []byte) (drops uint32, ok bool) {
 func waiting(c *net.UDPConn) func() bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return func() bool { return false }
+		return nil
 	}
 	n := 0
 	look := func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
@@ -122,5 +123,33 @@ func TestFloodOfDatagrams(t *testing.T) {
 	}
 	if n := uint64(len(s.values(DefaultTopic))); n != s.counter("seb_riemann_events_total") {
 		t.Errorf("%d records, %d counted", n, s.counter("seb_riemann_events_total"))
+	}
+}
+
+// TestRateOfDatagrams: of a flood to an idle broker no more is stored than the rate permits. The
+// kernel drops the rest.
+func TestRateOfDatagrams(t *testing.T) {
+	s := start(t)
+	c, p := s.datagrams(), newPace()
+	msg := named("h", "s", str(fieldDescription, strings.Repeat("x", 4000)))
+	m, err := walk(msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, begin := uint64(0), time.Now()
+	for end := 8 * p.rate; int64(sent)*int64(m.bytes) < end; sent++ {
+		datagramTo(t, c, msg)
+	}
+	polls := 0
+	sebtest.Eventually(t, "every datagram is counted", func() bool {
+		if polls++; polls%20 == 1 {
+			datagramTo(t, c, msg)
+			sent++
+		}
+		return s.counter("seb_riemann_events_total")+s.counter("seb_riemann_datagrams_dropped_total") == sent
+	})
+	stored, most := int64(s.counter("seb_riemann_events_total"))*int64(m.bytes), p.rate*int64(time.Since(begin)+paceBurst)/int64(time.Second)+2*groupCost
+	if stored > most {
+		t.Errorf("%d bytes of %d are stored in %v, want at most %d", stored, int64(sent)*int64(m.bytes), time.Since(begin), most)
 	}
 }
