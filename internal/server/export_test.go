@@ -1,6 +1,16 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"github.com/sebbroker/seb/internal/node"
+)
+
+// SetStandby lets the servers of tests follow after they were fenced.
+func SetStandby(is bool) { standby = is }
+
+// Node is the node of a server.
+func (s *Server) Node() *node.Node { return s.node }
 
 // SetKafkaRetry replaces the interval of 5 s in tests.
 func SetKafkaRetry(d time.Duration) { kafkaRetry = d }

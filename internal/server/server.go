@@ -227,10 +227,13 @@ func (s *Server) ownTopics() []string {
 	return own
 }
 
+// standby lets a fenced server follow instead of ending. Only tests set it.
+var standby = false
+
 func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 	c := &s.cfg
 	o := node.Options{
-		Bucket: c.Bucket, DataDir: c.DataDir, ReadOnly: c.ReadOnly, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
+		Bucket: c.Bucket, DataDir: c.DataDir, ReadOnly: c.ReadOnly, Standby: standby, HoldUpgrade: c.HoldUpgrade, AcceptClock: c.AcceptClock, NoAutoCreate: !c.AutoCreate, DefaultPartitions: c.DefaultPartitions,
 		AuditTopic: c.AuditTopic, Advertised: c.Advertise, BatchWait: c.Batch.WaitTime, BatchBytes: int64(c.Batch.BytesSoftMax),
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
 		Pack:       pack.Config{Target: int64(c.Maintenance.PackBytes), Age: c.Maintenance.PackAge},
