@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,7 @@ func takeTurns(t *testing.T, journal bool, stores func(t *testing.T) (a, b objst
 	}
 	id := topic(t, logs[0], "a", 1)
 	var files int
+	var took []time.Duration
 	for round := range rounds {
 		leader, next := logs[round%2], logs[(round+1)%2]
 		must(t, appendOne(t, leader, id, fmt.Sprint(round)))
@@ -107,7 +109,9 @@ func takeTurns(t *testing.T, journal bool, stores func(t *testing.T) (a, b objst
 			t.Fatalf("round %d: append to a follower: %v", round, err)
 		}
 		must(t, next.Confirm(ctx))
+		began := time.Now()
 		must(t, next.Stand(ctx))
+		took = append(took, time.Since(began))
 		if s := role(t, changes[(round+1)%2], core.RoleLeader); s.Journaled != journal {
 			t.Fatalf("round %d: journal %v", round, s.Journaled)
 		}
@@ -123,6 +127,8 @@ func takeTurns(t *testing.T, journal bool, stores func(t *testing.T) (a, b objst
 			files = openFiles(t)
 		}
 	}
+	slices.Sort(took)
+	t.Logf("%d takeovers: median %v, longest %v", rounds, took[rounds/2], took[rounds-1])
 	if now := openFiles(t); now > files+4 { // a journal prepares its next file
 		t.Errorf("%d files are open after %d rounds, %d after %d", now, rounds, files, filled)
 	}
@@ -298,5 +304,19 @@ func TestStandTogether(t *testing.T) {
 	must(t, logs[0].Confirm(ctx))
 	if got := len(contents(t, logs[0], store, id, 0)); got != acked || acked == 0 {
 		t.Errorf("%d records, %d were acknowledged", got, acked)
+	}
+}
+
+// TestFollowerHasTheEpochOfTheLeader: the status of a read-only log changes with the leader.
+func TestFollowerHasTheEpochOfTheLeader(t *testing.T) {
+	store := objstore.NewMemory()
+	open(t, options(store))
+	o := options(store)
+	o.Core.ReadOnly = true
+	follower := open(t, o)
+	next := open(t, options(store))
+	must(t, follower.Confirm(t.Context()))
+	if got, want := follower.Status().Epoch, next.Status().Epoch; got != want {
+		t.Errorf("the follower is in epoch %d, the leader in %d", got, want)
 	}
 }
