@@ -44,7 +44,7 @@ func (j *Journal) Delete(keys []string) error {
 	for part := range slices.Chunk(existing, lockedNames) {
 		j.mu.Lock()
 		for _, key := range part {
-			if j.names[key] == found[key] { // else it was put meanwhile, and has no tombstone
+			if o, _ := j.objects.get(key); o == found[key] { // else it was put meanwhile, and has no tombstone
 				j.dropLocked(key)
 			}
 		}
@@ -82,7 +82,7 @@ func (j *Journal) tombstones(keys []string) (found map[string]object, stones map
 	for part := range slices.Chunk(keys, lockedNames) {
 		j.mu.Lock()
 		for _, key := range part {
-			if o, ok := j.names[key]; ok {
+			if o, ok := j.objects.get(key); ok {
 				found[key] = o
 				stones[o.file.number] = appendGone(stones[o.file.number], o.batch, key)
 			}
@@ -192,7 +192,7 @@ func (j *Journal) readGone(f *file) error {
 }
 
 func (j *Journal) deletedLocked(f *file, batch int64, key string) {
-	if o, ok := j.names[key]; ok && o.file == f && o.batch == batch {
+	if o, ok := j.objects.get(key); ok && o.file == f && o.batch == batch {
 		j.dropLocked(key)
 		return
 	}
@@ -212,10 +212,8 @@ func (j *Journal) readRemoved(f *file) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for key, o := range j.names {
-		if o.file == f {
-			j.dropLocked(key)
-		}
+	for _, key := range j.objects.names(func(o object) bool { return o.file == f }) {
+		j.dropLocked(key)
 	}
 	return nil
 }

@@ -52,16 +52,15 @@ type Journal struct {
 	scanning ioLock // held while the journal is read or ended; taken before mu
 	deleting ioLock // held while tombstones are written or read; taken before mu
 
-	mu     sync.Mutex // guards the fields below
-	files  []*file    // with frames, ascending; of an owner also the current one
-	names  map[string]object
-	order  order    // of names
-	pos    Position // where the next batch is read or written
-	end    *Position
-	damage []Damage
-	looked bool   // everything behind pos was searched once, without an end; guarded by scanning
-	own    *owner // nil unless this process owns the journal and it has not ended or failed
-	over   error  // ErrOver: why the journal of this process failed
+	mu      sync.Mutex // guards the fields below
+	files   []*file    // with frames, ascending; of an owner also the current one
+	objects index
+	pos     Position // where the next batch is read or written
+	end     *Position
+	damage  []Damage
+	looked  bool   // everything behind pos was searched once, without an end; guarded by scanning
+	own     *owner // nil unless this process owns the journal and it has not ended or failed
+	over    error  // ErrOver: why the journal of this process failed
 
 	preparing *prepared // of the owner, for Close
 }
@@ -148,7 +147,7 @@ func Open(sys System, folder string) (*Journal, error) {
 
 func newJournal(sys System, folder string, run Run) *Journal {
 	return &Journal{
-		sys: sys, folder: folder, run: run, names: map[string]object{},
+		sys: sys, folder: folder, run: run,
 		scanning: make(ioLock, 1), deleting: make(ioLock, 1),
 	}
 }
@@ -293,7 +292,7 @@ func (j *Journal) absent() error {
 func (j *Journal) lookup(key string) (object, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	o, ok := j.names[key]
+	o, ok := j.objects.get(key)
 	return o, ok
 }
 
@@ -325,10 +324,8 @@ func (j *Journal) List(prefix, after string, limit int) ([]Entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var entries []Entry
-	j.order.page(prefix, after, func(key string) bool {
-		if o, there := j.names[key]; there {
-			entries = append(entries, Entry{Key: key, Size: o.size})
-		}
+	j.objects.page(prefix, after, func(key string, o object) bool {
+		entries = append(entries, Entry{Key: key, Size: o.size})
 		return len(entries) < limit
 	})
 	return entries, nil
@@ -361,11 +358,8 @@ func fileNumber(name string) (uint64, bool) {
 func (j *Journal) addLocked(b *batch) {
 	f := j.fileLocked(b.at.File)
 	for _, r := range b.frames {
-		if _, known := j.names[r.key]; known {
-			j.dropLocked(r.key)
-		}
-		j.order.add(r.key)
-		j.names[r.key] = object{file: f, batch: b.at.Offset, offset: r.offset, size: r.size, large: r.kind == frameFile}
+		j.dropLocked(r.key)
+		j.objects.add(r.key, object{file: f, batch: b.at.Offset, offset: r.offset, size: r.size, large: r.kind == frameFile})
 		f.frames++
 		f.live++
 		if t := (tombstone{b.at.Offset, r.key}); f.early[t] {
@@ -389,9 +383,8 @@ func (j *Journal) fileLocked(number uint64) *file {
 }
 
 func (j *Journal) dropLocked(key string) {
-	if o, ok := j.names[key]; ok {
+	if o, ok := j.objects.get(key); ok {
 		o.file.live--
-		delete(j.names, key)
-		j.order.remove(key)
+		j.objects.remove(key)
 	}
 }

@@ -145,7 +145,7 @@ func (j *Journal) accept(r *request) (*owner, error) {
 	defer j.mu.Unlock()
 	for {
 		o := j.own
-		switch _, known := j.names[r.frame.key]; {
+		switch _, known := j.objects.get(r.frame.key); {
 		case j.over != nil:
 			return nil, j.over
 		case o == nil:

@@ -81,7 +81,7 @@ func (j *Journal) take(r *reader) error {
 		j.addLocked(b)
 	}
 	for _, key := range gone {
-		if j.names[key].large {
+		if o, _ := j.objects.get(key); o.large {
 			j.dropLocked(key)
 		}
 	}
@@ -184,10 +184,8 @@ func (j *Journal) readTo(r *reader, end Position) error {
 		}
 	}
 	j.mu.Lock()
-	for key, o := range j.names {
-		if !(Position{o.file.number, o.batch}).Before(end) {
-			j.dropLocked(key)
-		}
+	for _, key := range j.objects.names(func(o object) bool { return !Position{o.file.number, o.batch}.Before(end) }) {
+		j.dropLocked(key)
 	}
 	if j.own == nil { // else the batch of the running flush is not in the index yet
 		j.leaveLocked()

@@ -3,17 +3,18 @@ package journal
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// TestOrder compares an order with a sorted slice, over names that come and go in any order.
-func TestOrder(t *testing.T) {
+// TestIndex compares an index with a sorted slice, over names that come and go in any order.
+func TestIndex(t *testing.T) {
 	for seed := range uint64(4) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		var o order
+		var o index
 		var want []string
 		for n := range 6 * chunkNames {
 			name := fmt.Sprintf("%c/%05d", 'a'+rnd.IntN(3), rnd.IntN(4*chunkNames))
@@ -22,7 +23,7 @@ func TestOrder(t *testing.T) {
 			}
 			i, there := slices.BinarySearch(want, name)
 			if !there {
-				o.add(name)
+				o.add(name, object{offset: int64(len(want))})
 				want = slices.Insert(want, i, name)
 			}
 			if removing := n > 3*chunkNames; removing || n%4 == 0 { // the order shrinks at last
@@ -47,7 +48,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func checkPage(t *testing.T, o *order, want []string, rnd *rand.Rand) {
+func checkPage(t *testing.T, o *index, want []string, rnd *rand.Rand) {
 	t.Helper()
 	prefix := []string{"", "a", "b/0", "c/", "d"}[rnd.IntN(5)]
 	after := ""
@@ -56,7 +57,7 @@ func checkPage(t *testing.T, o *order, want []string, rnd *rand.Rand) {
 	}
 	limit := 1 + rnd.IntN(2*chunkNames)
 	var got, page []string
-	o.page(prefix, after, func(name string) bool {
+	o.page(prefix, after, func(name string, _ object) bool {
 		got = append(got, name)
 		return len(got) < limit
 	})
@@ -70,19 +71,19 @@ func checkPage(t *testing.T, o *order, want []string, rnd *rand.Rand) {
 	}
 }
 
-// BenchmarkOrderRemove removes the older half of many names, 1,000 at a time as collection does.
+// BenchmarkIndexRemove removes the older half of many names, 1,000 at a time as collection does.
 // worst-ms is the longest such step, which delays a flush.
-func BenchmarkOrderRemove(b *testing.B) {
+func BenchmarkIndexRemove(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			var worst time.Duration
 			for b.Loop() {
 				b.StopTimer()
-				var o order
+				var o index
 				names := make([]string, n)
 				for i := range names {
 					names[i] = fmt.Sprintf("s0000/wal/0000000001-%032x/%020d", 7, i)
-					o.add(names[i])
+					o.add(names[i], object{})
 				}
 				b.StartTimer()
 				for i := 0; i < n/2; i += 1000 {
@@ -96,4 +97,31 @@ func BenchmarkOrderRemove(b *testing.B) {
 			b.ReportMetric(worst.Seconds()*1e3, "worst-ms")
 		})
 	}
+}
+
+// TestIndexMemory bounds the heap that the index takes for each object of a log. A broker has the index
+// of all objects that are not merged.
+func TestIndexMemory(t *testing.T) {
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	const n, most = 50_000, 88
+	before, x := heap(), &index{}
+	for i := range n {
+		key := fmt.Sprintf("s0000/wal/0000000001-%032x/%020d", 7, i)
+		x.add(key[len(key)-20:], object{})
+	}
+	if each := (heap() - before) / n; each > most {
+		t.Errorf("%d bytes for each object, want at most %d", each, most)
+	}
+	for i := range n - 1 {
+		x.remove(fmt.Sprintf("%020d", i))
+	}
+	if left := heap() - before; left > 2*chunkNames*most {
+		t.Errorf("%d bytes after all objects but one were removed", left)
+	}
+	runtime.KeepAlive(x)
 }
