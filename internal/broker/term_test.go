@@ -1,0 +1,105 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// activity is a function of WhileLeading.
+type activity struct {
+	b       *broker.Broker
+	running atomic.Int32
+	terms   chan uint32 // of each call
+	ended   chan error  // the cause of each end
+}
+
+func newActivity(b *broker.Broker) *activity {
+	return &activity{b: b, terms: make(chan uint32, 100), ended: make(chan error, 100)}
+}
+
+func (a *activity) run(ctx context.Context) {
+	if a.running.Add(1) != 1 {
+		panic("two terms at the same time")
+	}
+	defer a.running.Add(-1)
+	a.terms <- a.b.Term()
+	<-ctx.Done()
+	a.ended <- context.Cause(ctx)
+}
+
+// TestWhileLeading: a function runs in each term, once at a time, and EndTerms and Close wait for it.
+func TestWhileLeading(t *testing.T) {
+	store := objstore.NewMemory()
+	open := func(follow bool) *broker.Broker {
+		t.Helper()
+		o := options(store)
+		o.Standby, o.Core.Standby = true, follow
+		b, err := broker.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close(context.Background()) })
+		return b
+	}
+	first, second := open(false), open(true)
+	one, two := newActivity(first), newActivity(second)
+	first.WhileLeading(one.run)
+	second.WhileLeading(two.run)
+	if got := <-one.terms; got != 1 {
+		t.Fatalf("first term in epoch %d, want 1", got)
+	}
+	if _, err := second.NewProducerID(); !errors.Is(err, broker.ErrNotLeader) || second.Term() != 0 || !second.Follows() {
+		t.Errorf("producer ID of a follower: %v", err)
+	}
+	if err := second.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Stand(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-two.terms; got != 2 {
+		t.Fatalf("term of the successor in epoch %d, want 2", got)
+	}
+	if id, err := second.NewProducerID(); err != nil || id != state.ProducerID(0, 2, 1) {
+		t.Errorf("producer ID %x, %v", id, err)
+	}
+	if err := first.Confirm(t.Context()); err != nil { // of a leader that has just committed: no look at the log
+		t.Fatal(err)
+	}
+	if err := first.EnsureTopic(t.Context(), "t"); err == nil {
+		t.Fatal("a deposed leader has created a topic")
+	}
+	if got := <-one.ended; !errors.Is(got, broker.ErrDeposed) {
+		t.Errorf("cause of the end: %v", got)
+	}
+	sebtest.Eventually(t, "the first broker follows", first.Follows)
+	if err := first.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Stand(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-one.terms; got != 3 {
+		t.Fatalf("second term in epoch %d, want 3", got)
+	}
+	first.EndTerms()
+	if got := <-one.ended; !errors.Is(got, broker.ErrClosed) || one.running.Load() != 0 {
+		t.Errorf("cause of the end: %v, %d run", got, one.running.Load())
+	}
+	if err := first.EnsureTopic(t.Context(), "t"); err != nil {
+		t.Errorf("append after the end of terms: %v", err)
+	}
+	if err := second.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if two.running.Load() != 0 {
+		t.Error("Close has not waited")
+	}
+}
