@@ -14,6 +14,23 @@ type Cost struct {
 	PaceSeconds int `json:"pace_seconds"`
 	// MonthDollars is the price of a month at the present pace and size.
 	MonthDollars float64 `json:"month_dollars"`
+	// PutBudget is the budget of commit objects; null without one.
+	PutBudget *PutBudget `json:"put_budget,omitempty"`
+}
+
+// PutBudget is the budget that decides how long commit objects collect records (--put-budget), in
+// this calendar month. Used is commit objects, other PUTs and LISTs.
+type PutBudget struct {
+	Budget      string  `json:"budget"` // 20USD/month
+	Puts        int64   `json:"puts"`
+	UsedPuts    int64   `json:"used_puts"` // a LIST counts by its price
+	Dollars     float64 `json:"dollars"`
+	UsedDollars float64 `json:"used_dollars"`
+	// IntervalMillis is how long the next object collects records; 0: it leaves at once.
+	IntervalMillis int64 `json:"interval_millis"`
+	// Exceeded is the part of the budget that was spent beyond what it allows up to now; 0: none.
+	Exceeded        float64 `json:"exceeded"`
+	ExceededDollars float64 `json:"exceeded_dollars"`
 }
 
 // RequestCost has the requests of one kind.

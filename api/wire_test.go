@@ -36,6 +36,7 @@ var wire = []any{
 	api.AwaitedEvent{},
 	api.Session{},
 	api.Cost{},
+	api.PutBudget{},
 	api.RequestCost{},
 	api.StorageCost{},
 	api.Stats{},

@@ -14,6 +14,8 @@ type (
 	Group = api.Group
 	// Cost is what a bucket costs in a calendar month.
 	Cost = api.Cost
+	// PutBudget is the budget of commit objects.
+	PutBudget = api.PutBudget
 	// RequestCost has the requests of one kind.
 	RequestCost = api.RequestCost
 	// StorageCost is the price of the stored batches.

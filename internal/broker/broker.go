@@ -177,6 +177,10 @@ func (b *Broker) BatchWait() time.Duration {
 	if b.opt.NoWait {
 		return 0
 	}
+	if b.opt.Batch.Budget != nil {
+		p := b.opt.Batch.Budget.Next()
+		return max(p.Busy, p.Gap)
+	}
 	return b.opt.Batch.Wait
 }
 

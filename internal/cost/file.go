@@ -25,6 +25,10 @@ type account struct {
 	Epoch        uint32    `json:"epoch"`
 	Nonce        string    `json:"nonce"` // of the epoch
 	Slot         uint64    `json:"slot"`
+	// Hour is the commit objects of the hour before HourAt, the time of the newest change of Commits.
+	// Without a budget both are zero.
+	Hour   int64     `json:"hour,omitempty"`
+	HourAt time.Time `json:"hour_at,omitzero"`
 	// Others are the other requests of the brokers with this data folder since OthersSince.
 	Others      requests  `json:"others"`
 	OthersSince time.Time `json:"others_since"`
@@ -52,6 +56,15 @@ func (r requests) sub(b requests) requests {
 
 func (r requests) add(b requests) requests {
 	return requests{r.Put + b.Put, r.List + b.List, r.Get + b.Get, r.Delete + b.Delete}
+}
+
+// puts returns the requests that a budget counts, in PUTs.
+func (a *account) puts(p *Prices) float64 {
+	n := float64(max(0, a.Commits) + max(0, a.Others.Put))
+	if p.Put > 0 {
+		n += float64(max(0, a.Others.List)) * p.List / p.Put
+	}
+	return n
 }
 
 // parseAccounts reads a file. An unreadable one counts as lost.

@@ -42,7 +42,8 @@ type Options struct {
 	// Requests counts the requests to the store; nil: its requests have no price, as on a disk.
 	Requests objstore.Counting
 	Prices   Prices
-	Store    string // name of the bucket
+	Limiter  *Limiter // gets the counts; nil: none
+	Store    string   // name of the bucket
 	// Saved is the content of File, nil without one. Save replaces the file; nil: there is no data
 	// folder.
 	Saved  []byte
@@ -125,7 +126,8 @@ func (m *Meter) sample() (now time.Time) {
 	if !m.begun {
 		m.begin(now)
 	}
-	m.countCommits(now, pos, nonce)
+	before := m.account.Commits
+	n := m.countCommits(now, pos, nonce)
 	if m.o.Requests != nil {
 		own := int64(0)
 		if !m.o.Log.ReadOnly() {
@@ -135,6 +137,7 @@ func (m *Meter) sample() (now time.Time) {
 		m.account.Others = m.account.Others.add(of.sub(m.seen))
 		m.seen = of
 	}
+	m.limit(now, n, m.account.Commits != before)
 	m.begun = true
 	if n := len(m.pace); n == 0 || now.Sub(m.pace[n-1].at) >= paceStep {
 		m.pace = append(m.pace, pacePoint{now, m.commits, m.seen})
@@ -142,6 +145,43 @@ func (m *Meter) sample() (now time.Time) {
 	m.pace = slices.DeleteFunc(m.pace, func(p pacePoint) bool { return now.Sub(p.at) > paceSpan || p.at.After(now) })
 	m.dollars.Store(math.Float64bits(m.price(m.account.Commits, m.account.Others)))
 	return now
+}
+
+// limit tells the limiter what was counted. n is the commit objects since the last count.
+func (m *Meter) limit(now time.Time, n int64, changed bool) {
+	a, l := &m.account, m.o.Limiter
+	if l == nil {
+		return
+	}
+	s := spending{month: a.Month, puts: a.puts(&m.o.Prices), whole: a.CommitsSince.Equal(a.Month), othersWhole: a.OthersSince.Equal(a.Month)}
+	switch {
+	case m.begun:
+		l.spent(s)
+	case a.HourAt.IsZero():
+		l.begin(s, m.searchHour(now))
+	default:
+		l.begin(s, hourCount{a.Hour, a.HourAt, n})
+	}
+	if changed || a.HourAt.IsZero() {
+		a.Hour, a.HourAt = l.lastHour(), now.Truncate(time.Second)
+	}
+}
+
+// searchHour counts the commit objects of the last hour in the log. If some of them were merged, the
+// hour is charged at the rate of the others. If the store does not answer, the hour counts as full.
+func (m *Meter) searchHour(now time.Time) hourCount {
+	epochs, end := m.o.Log.Chain()
+	q := search{log: m.o.Log, month: now.Add(-time.Hour).UnixMicro()}
+	n, exact := q.find(epochs, end)
+	switch {
+	case q.err != nil:
+		m.o.Logger.Warn("commit objects of the last hour not found in the log", "err", q.err)
+		n = math.MaxInt32
+	case !exact && q.oldest > 0:
+		age := max(now.Sub(time.UnixMicro(q.oldest)), time.Minute)
+		n = max(n, int64(float64(n)*float64(time.Hour)/float64(age)))
+	}
+	return hourCount{n: n, before: now}
 }
 
 // begin continues the saved account of the bucket, or starts one.
@@ -161,11 +201,11 @@ func (m *Meter) begin(now time.Time) {
 	m.account = account{Store: m.o.Store, Cluster: cluster, OthersSince: now.Truncate(time.Second)}
 }
 
-// countCommits advances the account to the end of the log.
-func (m *Meter) countCommits(now time.Time, pos state.Position, nonce record.ID) {
+// countCommits advances the account to the end of the log, and returns how many objects it added.
+func (m *Meter) countCommits(now time.Time, pos state.Position, nonce record.ID) (n int64) {
 	a, month := &m.account, monthOf(now)
 	if a.Month.Equal(month) && a.position() == pos && a.Nonce == nonce.String() {
-		return
+		return 0
 	}
 	epochs, end := m.o.Log.Chain()
 	from, known := a.position(), a.Nonce != ""
@@ -199,6 +239,7 @@ func (m *Meter) countCommits(now time.Time, pos state.Position, nonce record.ID)
 	}
 	a.Epoch, a.Slot = end.Epoch, end.Slot
 	a.Nonce = epochs[len(epochs)-1].Nonce.String()
+	return n
 }
 
 // find is count with a timeout.
@@ -277,5 +318,8 @@ func (m *Meter) Report() api.Cost {
 		}
 	}
 	c.MonthDollars += c.Storage.MonthDollars
+	if m.o.Limiter != nil {
+		c.PutBudget = m.o.Limiter.Report()
+	}
 	return c
 }

@@ -131,6 +131,9 @@ type broker struct {
 	saved  []byte // the file
 	saves  int
 	saveAs error
+	// budget, if not "", is that of the broker, with the limiter of its last start
+	budget  string
+	limiter *cost.Limiter
 }
 
 func newBroker(c *chain) *broker {
@@ -143,15 +146,19 @@ func newBroker(c *chain) *broker {
 func (b *broker) open() {
 	prices, _ := cost.Preset("s3-standard")
 	b.sent = &sent{Put: 2, List: 2, Get: 3} // a start puts its SEAL twice
+	now := func() time.Time { return b.now }
+	if b.budget != "" {
+		b.limiter = newLimiter(b.budget, now)
+	}
 	b.meter = cost.Open(cost.Options{
-		Log: b.chain, Requests: b.sent, Prices: prices, Store: "s3://b", Saved: b.saved, Logger: slog.New(slog.DiscardHandler),
+		Log: b.chain, Requests: b.sent, Prices: prices, Limiter: b.limiter, Store: "s3://b", Saved: b.saved, Logger: slog.New(slog.DiscardHandler),
 		Save: func(file []byte) error {
 			if b.saves++; b.saveAs == nil {
 				b.saved = file
 			}
 			return b.saveAs
 		},
-		Now: func() time.Time { return b.now },
+		Now: now,
 	})
 	b.meter.Sample()
 }

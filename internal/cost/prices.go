@@ -20,7 +20,7 @@ type Prices struct {
 	Storage        float64 // for a GB (10^9 bytes) and month
 }
 
-// Presets are the price lists that --prices knows by name. docs/guide/costs.md has their sources.
+// Presets are the price lists that --prices knows by name. docs/reference/costs.md has their sources.
 var Presets = []Prices{
 	{Name: "s3-standard", Put: 5, List: 5, Get: 0.4, Storage: 0.023},
 	{Name: "s3-express", Put: 1.13, List: 1.13, Get: 0.03, Storage: 0.11},

@@ -13,7 +13,7 @@ import (
 
 // TestGuideHasThePrices: the table of the guide has each price list.
 func TestGuideHasThePrices(t *testing.T) {
-	guide, err := os.ReadFile("../../docs/guide/costs.md")
+	guide, err := os.ReadFile("../../docs/reference/costs.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ package log
 
 import (
 	"time"
+
+	"github.com/sebbroker/seb/internal/cost"
 )
 
 // BytesMax is the default soft limit of an object's batches. A larger object still costs one PUT,
@@ -75,9 +77,23 @@ type Config struct {
 	// are the next object. This is for stores that make all waiting objects durable together: a
 	// second small object in flight would not be durable earlier, and both would be smaller. While
 	// an object is being stored, Wait and BytesEnough count, so large objects overlap.
-	InTurn   bool
+	InTurn bool
+	// Budget, if not nil, replaces the fixed Wait of Blocking on stores whose requests have a price.
+	// Wait is then the longest wait while an object is being stored.
+	Budget   Budget
 	BytesMax int64 // soft limit of an object; BytesMax
 	ItemsMax int   // limit of items in an object; ItemsMax
+}
+
+// Budget decides when objects leave. *cost.Limiter implements it.
+type Budget interface {
+	// Next returns when the next object may leave. A full object leaves in any case.
+	Next() cost.Pace
+	// Left counts an object that leaves. extra: with the fixed wait the object before it would have
+	// had its items.
+	Left(extra bool)
+	// Short reports whether work without urgency should send no requests.
+	Short() bool
 }
 
 func (c Config) withDefaults() Config {
@@ -100,7 +116,11 @@ func NewBlocking[T any](c Config) *Blocking[T] {
 }
 
 // Blocking is the batcher for stores whose requests are expensive or slow.
-type Blocking[T any] struct{ batcherQueue[T] }
+type Blocking[T any] struct {
+	batcherQueue[T]
+	left   int64 // when the last object left
+	shared int64 // end of the fixed wait of the last object that the fixed wait would have made
+}
 
 // Due is part of Batcher.
 func (b *Blocking[T]) Due() (at int64, ok bool) {
@@ -111,8 +131,36 @@ func (b *Blocking[T]) Due() (at int64, ok bool) {
 		return b.first.at, true
 	case b.prompt && b.cfg.InTurn && b.storing == 0:
 		return b.deadline(0), true
+	case b.cfg.Budget != nil:
+		return b.paced(), true
 	}
 	return b.deadline(b.cfg.Wait), true
+}
+
+// paced is when the budget lets the next object leave.
+func (b *Blocking[T]) paced() int64 {
+	p := b.cfg.Budget.Next()
+	wait := p.Wait
+	if b.storing > 0 {
+		wait = p.Busy
+	}
+	at := b.deadline(wait)
+	if b.left > 0 {
+		at = max(at, b.left+int64(p.Gap))
+	}
+	return at
+}
+
+// leave counts an object that leaves at now, with items of the times from first to last. It imitates
+// the fixed wait: items up to shared are in the object that the fixed wait would have made before.
+func (b *Blocking[T]) leave(now, first, last int64) {
+	extra := last < b.shared
+	if !extra {
+		begin, wait := max(first, b.shared), max(int64(b.cfg.Wait), 1)
+		b.shared = begin + ((last-begin)/wait+1)*wait
+	}
+	b.left = now
+	b.cfg.Budget.Left(extra)
 }
 
 // enough is how many queued bytes end the wait.
@@ -131,7 +179,12 @@ func (b *Blocking[T]) Take(dst []T, now int64, force bool) []T {
 	if at, ok := b.Due(); !ok || at > now && !force {
 		return dst
 	}
-	return b.cut(dst)
+	first := b.first.at
+	dst, last := b.cut(dst)
+	if b.cfg.Budget != nil {
+		b.leave(now, first, last)
+	}
+	return dst
 }
 
 // NewNull returns a batcher that freezes queued items at once; it ignores Wait, but not DeferWait.
@@ -162,7 +215,8 @@ func (b *Null[T]) Take(dst []T, now int64, force bool) []T {
 	if at, ok := b.Due(); !ok || at > now && !force {
 		return dst
 	}
-	return b.cut(dst)
+	dst, _ = b.cut(dst)
+	return dst
 }
 
 // batcherQueue is the common part of both batchers: a list linked through the items.
@@ -269,8 +323,8 @@ func (q *batcherQueue[T]) deadline(wait time.Duration) int64 {
 	return at
 }
 
-// cut removes the items of one object.
-func (q *batcherQueue[T]) cut(dst []T) []T {
+// cut removes the items of one object. last is the time of the last of them.
+func (q *batcherQueue[T]) cut(dst []T) (_ []T, last int64) {
 	var bytes int64
 	for n := 0; q.first != nil && n < q.cfg.ItemsMax; n++ {
 		it := q.first
@@ -278,13 +332,14 @@ func (q *batcherQueue[T]) cut(dst []T) []T {
 			break
 		}
 		bytes += it.bytes
+		last = it.at
 		if q.deferred > 0 {
 			q.unlinking(it)
 		}
 		q.unlink(it)
 		dst = append(dst, it.Value)
 	}
-	return dst
+	return dst, last
 }
 
 func (q *batcherQueue[T]) unlink(it *Item[T]) {

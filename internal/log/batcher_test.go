@@ -2,11 +2,13 @@ package log_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/log"
 )
 
@@ -102,6 +104,68 @@ func TestInTurn(t *testing.T) {
 	b.Add(&item{}, 1, 5*ms)
 	if at, _ := b.Due(); at != 15*ms {
 		t.Errorf("due at %d without InTurn", at)
+	}
+}
+
+// fixedBudget has one pace, and records the objects that have left.
+type fixedBudget struct {
+	pace  cost.Pace
+	extra []bool
+	short atomic.Bool
+}
+
+func (b *fixedBudget) Next() cost.Pace { return b.pace }
+func (b *fixedBudget) Left(extra bool) { b.extra = append(b.extra, extra) }
+func (b *fixedBudget) Short() bool     { return b.short.Load() }
+
+func TestBudget(t *testing.T) {
+	const wait = 250 * time.Millisecond
+	for name, c := range map[string]struct {
+		pace    cost.Pace
+		storing int64
+		bytes   int64
+		left    int64 // when an object left before, ms; 0: none
+		due     int64 // ms after the item, which comes at 1,000 ms
+	}{
+		"at once":                            {pace: cost.Pace{Busy: wait}},
+		"waits":                              {pace: cost.Pace{Wait: 40 * time.Millisecond, Busy: wait}, due: 40},
+		"waits while an object is stored":    {pace: cost.Pace{Busy: wait}, storing: 1, due: 250},
+		"a gap after the object before":      {pace: cost.Pace{Busy: wait, Gap: 3 * time.Second}, left: 500, due: 2500},
+		"a gap that has passed":              {pace: cost.Pace{Busy: wait, Gap: 300 * time.Millisecond}, left: 500, due: 0},
+		"the longer of wait and gap":         {pace: cost.Pace{Wait: wait, Busy: wait, Gap: 600 * time.Millisecond}, left: 500, due: 250},
+		"no gap before the first":            {pace: cost.Pace{Busy: wait, Gap: 3 * time.Second}},
+		"a full object leaves without money": {pace: cost.Pace{Wait: wait, Busy: wait, Gap: time.Minute}, left: 999, storing: 1, bytes: 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			budget := &fixedBudget{pace: cost.Pace{}}
+			b := log.NewBlocking[int](log.Config{Wait: wait, BytesMax: 100, Budget: budget})
+			if c.left > 0 {
+				b.Add(&item{}, 1, c.left*ms)
+				b.Take(nil, c.left*ms, false)
+			}
+			budget.pace = c.pace
+			b.Storing(c.storing)
+			b.Add(&item{Value: 1}, max(c.bytes, 1), 1000*ms)
+			if at, ok := b.Due(); !ok || at != (1000+c.due)*ms {
+				t.Errorf("due at %d ms, want %d", at/ms, 1000+c.due)
+			}
+		})
+	}
+}
+
+// TestExtraObjects: an object is extra if the fixed wait of 250 ms had stored its items with those
+// before it.
+func TestExtraObjects(t *testing.T) {
+	budget := &fixedBudget{}
+	b := log.NewBlocking[int](log.Config{Wait: 250 * time.Millisecond, Budget: budget})
+	for _, at := range [][]int64{{1000}, {1100}, {1249}, {1250}, {1499}, {2000, 2300}, {2499}, {2500}} {
+		for _, a := range at {
+			b.Add(&item{}, 1, a*ms)
+		}
+		b.Take(nil, at[len(at)-1]*ms, false)
+	}
+	if want := []bool{false, true, true, false, true, false, true, false}; !slices.Equal(budget.extra, want) {
+		t.Errorf("extra %v, want %v", budget.extra, want)
 	}
 }
 

@@ -28,6 +28,7 @@ type owner struct {
 	tag      uint64
 	flushing bool
 	readers  bool
+	short    bool               // the core knows that the budget is short
 	armed    int64              // due time of the timer; 0: none
 	held     bool               // writes wait for the clock
 	askAt    int64              // when the store may be asked for its time again
@@ -77,6 +78,7 @@ func (o *owner) run(ctx context.Context) {
 			ctx = o.begin(run)
 		}
 		o.freeze(ctx)
+		o.tellShort(ctx)
 		if o.flushing && (o.idle() || o.held && len(o.open) == 0) {
 			return // appends that wait for the clock are rejected
 		}
@@ -106,8 +108,17 @@ func (o *owner) begin(run context.Context) context.Context {
 	}
 	var ctx context.Context
 	ctx, o.end = context.WithCancel(run)
+	o.short = false
 	o.step(ctx, &core.Event{Kind: core.EvStart})
 	return ctx
+}
+
+// tellShort tells the core whether the budget of requests is short.
+func (o *owner) tellShort(ctx context.Context) {
+	if b := o.opt.Batch.Budget; b != nil && b.Short() != o.short {
+		o.short = !o.short
+		o.step(ctx, &core.Event{Kind: core.EvFrugal, Waiting: o.short})
+	}
 }
 
 // idle reports whether a closing log has answered all callers.

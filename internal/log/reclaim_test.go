@@ -54,6 +54,35 @@ func silent(t *testing.T, s *storetest.Counter) {
 	}
 }
 
+// TestShortBudgetDelaysGarbage: garbage is not deleted while the budget is short, and is deleted later.
+func TestShortBudgetDelaysGarbage(t *testing.T) {
+	warm(t)
+	synctest.Test(t, func(t *testing.T) {
+		budget := &fixedBudget{}
+		budget.short.Store(true)
+		store := newHooked(objstore.NewMemory())
+		o := options(store)
+		o.Batch.Budget = budget
+		l := open(t, o)
+		id := topic(t, l, "a", 1)
+		if err := wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err(); err != nil {
+			t.Fatal(err)
+		}
+		propose(t, l, state.Record{Kind: state.TopicTrim, Topic: id, Offset: 1})
+		before := store.requests()
+		time.Sleep(29 * time.Minute)
+		if n := store.requests() - before; n != 0 {
+			t.Errorf("%d requests in 29 minutes", n)
+		}
+		budget.short.Store(false)
+		time.Sleep(30 * time.Minute)
+		if n := data(t, store); n != 0 {
+			t.Errorf("%d objects are left", n)
+		}
+		l.Kill()
+	})
+}
+
 // TestIdleLogFreesSpace checks that objects freed by a trim or a deletion are deleted although the
 // log is idle. It takes a few requests, and then there are none.
 func TestIdleLogFreesSpace(t *testing.T) {

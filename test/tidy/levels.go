@@ -115,6 +115,7 @@ var support = []string{
 	"examples",
 	"test/storetest",
 	"test/tidy",
+	"bench/cmd/budget",
 	"bench/cmd/kafkaperf",
 	"bench/cmd/peers",
 	"bench/cmd/peers-test",

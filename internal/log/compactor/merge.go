@@ -52,6 +52,8 @@ type Options struct {
 	// object of the state has them; later collections delete the others.
 	Purge  func() pack.Purge
 	Purged func(below int64)
+	// Frugal, if not nil, reports whether requests are short (pack.Config.Frugal).
+	Frugal func() bool
 	// Checksums sends a CRC-32C with each pack, for stores that accept one.
 	Checksums bool
 
@@ -176,6 +178,7 @@ func (m *Merger) waiting() int64 {
 func (m *Merger) config() pack.Config {
 	cfg := m.opt.Packer
 	cfg.Busy = m.busy
+	cfg.Frugal = m.opt.Frugal != nil && m.opt.Frugal()
 	cfg.Skip = func(s state.Source) bool { _, bad := m.bad[s]; return bad }
 	if m.opt.Purge != nil {
 		cfg.Purge = m.opt.Purge()

@@ -125,6 +125,8 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 	case EvReaders:
 		c.waiting = ev.Waiting
 		c.tick()
+	case EvFrugal:
+		c.reclaimed.frugal = ev.Waiting
 	case EvConfirm:
 		c.confirm(ev.Tag, ev.Lost)
 	default:

@@ -34,6 +34,7 @@ const (
 	// after EffPutData with Attempt 0, before any other event: Op, HeadCRC
 	EvEncoded
 	EvReaders // Waiting: whether readers wait for new data
+	EvFrugal  // Waiting: whether work without urgency should send few requests
 	// a reader asks for the end of the log; answered by EffConfirmed with Tag (rule R11)
 	EvConfirm
 )

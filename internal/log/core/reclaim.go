@@ -19,6 +19,7 @@ type reclaiming struct {
 	dueAt  int64  // time of the next snapshot or pass for garbage
 	listed int64  // names listed in the last pass
 	futile uint   // consecutive unfinished passes that deleted nothing
+	frugal bool   // requests are short: the steps are frugalFactor times as rare
 }
 
 // ownSnapshot is a durable snapshot of this leader.
@@ -34,12 +35,14 @@ const (
 	garbagePage = 1000
 	// futileMax bounds how often the wait is doubled after futile passes.
 	futileMax = 6
+	// frugalFactor multiplies GarbageWait while requests are short. Garbage does no harm.
+	frugalFactor = 6
 )
 
 // startReclaiming schedules the first pass, because a leader does not know the garbage of its
 // predecessors. The first leader of a log has none.
 func (c *Core) startReclaiming() {
-	c.reclaimed = reclaiming{dueAt: c.now + int64(c.cfg.GarbageWait)}
+	c.reclaimed = reclaiming{dueAt: c.now + c.garbageWait(), frugal: c.reclaimed.frugal}
 	if c.committed.Pos.Epoch > 1 {
 		c.reclaimed.freed = 1
 	}
@@ -86,7 +89,7 @@ func (c *Core) countFreed(records []state.Record) {
 		return
 	}
 	if g.freed == g.clean {
-		g.dueAt = max(g.dueAt, c.now+int64(c.cfg.GarbageWait))
+		g.dueAt = max(g.dueAt, c.now+c.garbageWait())
 	}
 	g.freed++
 }
@@ -156,10 +159,19 @@ func (c *Core) collect() {
 	})
 }
 
+// garbageWait is the time between two steps for garbage.
+func (c *Core) garbageWait() int64 {
+	wait := int64(c.cfg.GarbageWait)
+	if c.reclaimed.frugal {
+		wait *= frugalFactor
+	}
+	return wait
+}
+
 // delayReclaim sets when the next step for garbage is due.
 func (c *Core) delayReclaim() {
 	g := &c.reclaimed
-	wait := int64(c.cfg.GarbageWait)
+	wait := c.garbageWait()
 	wait += wait / 10 * (g.listed / garbagePage)
 	// may be earlier than before, after a pass that deleted something
 	g.dueAt = c.now + wait<<g.futile

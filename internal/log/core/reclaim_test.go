@@ -93,6 +93,25 @@ func TestUnfinishedPassIsRepeated(t *testing.T) {
 	}
 }
 
+// TestGarbageWaitsForRequests: while requests are short, the steps for garbage are six times as rare.
+func TestGarbageWaitsForRequests(t *testing.T) {
+	r := &reclaimer{bench: leader(t, core.Config{})}
+	r.freeze(nil, one(-1))
+	r.settle()
+	r.step(&core.Event{Kind: core.EvFrugal, Waiting: true})
+	r.trim(1)
+	if r.watch(29 * time.Minute); r.snapshots+r.slots+r.passes > 0 {
+		t.Errorf("after 29 minutes: %d snapshots, %d slots, %d passes", r.snapshots, r.slots, r.passes)
+	}
+	if r.watch(2 * time.Minute); r.snapshots != 1 {
+		t.Errorf("after 31 minutes: %d snapshots, want 1", r.snapshots)
+	}
+	r.step(&core.Event{Kind: core.EvFrugal})
+	if r.watch(time.Hour); r.snapshots != 1 || r.slots != 1 || r.passes != 1 {
+		t.Errorf("an hour later: %d snapshots, %d slots, %d passes", r.snapshots, r.slots, r.passes)
+	}
+}
+
 // TestBackoffOfFutilePassesIsReset: after a pass that deletes something, garbage waits no longer
 // than usual.
 func TestBackoffOfFutilePassesIsReset(t *testing.T) {

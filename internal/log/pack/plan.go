@@ -16,7 +16,9 @@ type Config struct {
 	// bytes of a pack; 64 MiB. A pack below three quarters of it is small and merged again
 	Target int64
 	Age    time.Duration // age at which even few commit objects are merged; 10 minutes
-	Small  int           // number of small packs that are merged; 8
+	// Frugal: requests are short. Age is then frugalFactor times as long, unless there is a Purge.
+	Frugal bool
+	Small  int // number of small packs that are merged; 8
 	// KeysMax bounds the keys that a compaction keeps in memory, about 64 bytes each; 250,000. More
 	// keys take several passes.
 	KeysMax int
@@ -29,6 +31,9 @@ type Config struct {
 	Skip  func(state.Source) bool
 	Purge Purge
 }
+
+// frugalFactor multiplies Age while requests are short.
+const frugalFactor = 6
 
 // Purge is a compacted topic of one partition whose removed records must leave the bucket: those
 // below an offset. The zero Purge is none.
@@ -43,6 +48,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Age <= 0 {
 		c.Age = 10 * time.Minute
+	}
+	if c.Frugal && c.Purge.Below == 0 {
+		c.Age *= frugalFactor
 	}
 	if c.Small <= 0 {
 		c.Small = 8

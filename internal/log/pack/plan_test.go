@@ -244,6 +244,28 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// TestFrugal: while requests are short, commit objects become six times as old, unless a purge waits
+// for them.
+func TestFrugal(t *testing.T) {
+	h := newHistory(t, 1)
+	h.slot(nil, 100)
+	h.slot(nil, 100)
+	c := pack.Config{Age: time.Hour, Frugal: true}
+	h.now += 5 * time.Hour.Microseconds()
+	if pack.Choose(h.s, c, h.now) != nil {
+		t.Error("objects of five hours are merged")
+	}
+	c.Purge.Below = 1
+	if pack.Choose(h.s, c, h.now) == nil {
+		t.Error("a purge waits")
+	}
+	c.Purge.Below = 0
+	h.now += time.Hour.Microseconds() + 1
+	if pack.Choose(h.s, c, h.now) == nil {
+		t.Error("objects of six hours are not merged")
+	}
+}
+
 // TestDeadPackIsRewritten checks that the live ranges of a mostly trimmed pack move, so that the
 // pack can be deleted.
 func TestDeadPackIsRewritten(t *testing.T) {
