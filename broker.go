@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/delivery"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/node"
@@ -45,9 +46,16 @@ type Options struct {
 	AuditTopic string
 	// NoAutoCreate refuses records for unknown topics instead of creating the topic.
 	NoAutoCreate bool
-	// BatchWait is the time to collect records for one object. 0 means 250 ms on remote buckets and
-	// 5 ms on local ones, and none in a journal; a negative value disables collecting.
+	// BatchWait is the time to collect records for one object. 0 means as long as PutBudget demands on
+	// remote buckets, 5 ms on local ones, and none in a journal; a negative value disables collecting.
 	BatchWait time.Duration
+	// PutBudget bounds the price of the requests that write to a remote bucket: dollars such as
+	// "20USD/month", PUTs such as "5/s", or "off" for a fixed wait of 250 ms. "" means 52USD/month at
+	// the prices of s3-standard. It cannot be combined with a BatchWait.
+	PutBudget string
+	// Prices is the price list of the bucket: s3-standard, s3-express, r2, b2, gcs, free, or a file. ""
+	// means s3-standard for remote buckets.
+	Prices string
 	// BatchBytes is the object size that ends collecting early. 0 means 10 MiB.
 	BatchBytes int64
 	// MemoryLimit bounds all buffers, in bytes. 0 means 256 MiB.
@@ -121,6 +129,9 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	if o.BatchWait < 0 {
 		no.BatchWait = node.BatchNone
+	}
+	if err := putBudget(&o, &no); err != nil {
+		return nil, err
 	}
 	if o.DataDir != "" && o.CacheBytes >= 0 {
 		no.CacheDir, no.CacheBytes = filepath.Join(o.DataDir, "cache"), o.CacheBytes
@@ -201,6 +212,27 @@ func deliver(ctx context.Context, n *node.Node, targets webhook.Policy, o *Optio
 		Engine: n.Triggers(), Log: n.EventLog(), Lost: n.Done(),
 		Webhooks: webhook.Options{Policy: targets, Bytes: delivery.BytesWithin(n.Budget().Limit())}, Logger: log,
 	})
+}
+
+// putBudget parses Options.PutBudget and Options.Prices.
+func putBudget(o *Options, to *node.Options) error {
+	if o.PutBudget != "" && o.PutBudget != "off" && o.BatchWait != 0 {
+		return errors.New("open broker: Options.PutBudget cannot be combined with Options.BatchWait")
+	}
+	s, err := cost.ParseSetting(o.PutBudget)
+	if err != nil {
+		return fmt.Errorf("open broker: Options.PutBudget %q: %w", o.PutBudget, err)
+	}
+	to.PutBudget = s
+	if o.Prices == "" {
+		return nil
+	}
+	p, err := cost.LoadPrices(o.Prices, "")
+	if err != nil {
+		return fmt.Errorf("open broker: Options.Prices %q: %w", o.Prices, err)
+	}
+	to.Prices = &p
+	return nil
 }
 
 // policy parses Options.WebhookTargets.

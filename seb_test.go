@@ -287,6 +287,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		"bad bucket":     {Bucket: "ftp://x"},
 		"little memory":  {Bucket: "mem:", MemoryLimit: 1},
 		"negative batch": {Bucket: "mem:", BatchBytes: -1},
+		"no unit":        {Bucket: "mem:", PutBudget: "20"},
+		"wait of two":    {Bucket: "mem:", PutBudget: "20USD/month", BatchWait: 1},
+		"no prices":      {Bucket: "mem:", Prices: "no-such-list"},
 	} {
 		if _, err := seb.Open(t.Context(), o); err == nil {
 			t.Errorf("%s: opened", name)

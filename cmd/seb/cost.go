@@ -50,6 +50,9 @@ func printCost(w io.Writer, c *client.Cost) error {
 		pace = fmt.Sprintf("a month at the pace of the last %v", time.Duration(c.PaceSeconds)*time.Second)
 	}
 	_, err := fmt.Fprintf(w, "\nPrices: %s; %s.\n", c.Prices, pace)
+	if b := c.PutBudget; err == nil && b != nil {
+		_, err = fmt.Fprintln(w, budgetText(b))
+	}
 	for i := range c.Requests {
 		// Requests other than commits have the same begin.
 		if r := &c.Requests[i]; err == nil && i < 2 && r.Since.Format("2006-01-02 15:04:05") != c.Month+"-01 00:00:00" {
@@ -61,6 +64,23 @@ func printCost(w io.Writer, c *client.Cost) error {
 		}
 	}
 	return err
+}
+
+// budgetText describes the budget of a month.
+func budgetText(b *client.PutBudget) string {
+	text := fmt.Sprintf("PUT budget: %s, %s used", b.Budget, dollars(b.UsedDollars))
+	if b.Dollars == 0 {
+		text = fmt.Sprintf("PUT budget: %s, %d of %d PUTs used", b.Budget, b.UsedPuts, b.Puts)
+	}
+	if b.IntervalMillis == 0 {
+		text += "; objects leave at once"
+	} else {
+		text += fmt.Sprintf("; objects collect records for %v", time.Duration(b.IntervalMillis)*time.Millisecond)
+	}
+	if b.Exceeded > 0.001 {
+		text += fmt.Sprintf("; exceeded by %.1f %%", 100*b.Exceeded)
+	}
+	return text + "."
 }
 
 // dollars formats an amount: cents, or two significant digits below a cent.

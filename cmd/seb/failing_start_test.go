@@ -27,7 +27,7 @@ var wrongValues = map[string]string{
 	"kafka-listen": "nowhere", "kafka-advertise": "host:0", "webhook-targets": "10.0.0.0/99", "secrets-key": "sebsecrets_0", "secrets-key-file": "no-such-file",
 	"http-debug-enable": "maybe", "http-debug-address": "192.0.2.1", "http-debug-port": "65536",
 	"cache-dir": "$FILE", "cache-size": "-1", "batch-wait-time": "2h", "batch-bytes-soft-max": "1",
-	"pack-bytes": "1", "pack-age": "0s", "merge-interval": "0s", "snapshot-slots": "0", "retention-interval": "0s", "prices": "no-such-list",
+	"pack-bytes": "1", "pack-age": "0s", "merge-interval": "0s", "snapshot-slots": "0", "retention-interval": "0s", "prices": "no-such-list", "put-budget": "20",
 	"log-level": "loud", "log-format": "xml",
 	"cache-eviction-interval": "x", "batch-bytes-hard-max": "x", "batch-records-hard-max": "x",
 }

@@ -46,8 +46,11 @@ type Config struct {
 	MemoryLimit Bytes // bound on all buffers together
 	// Prices is the price list of GET /cost: a name that package cost knows, or a file. "": that of
 	// the kind of bucket.
-	Prices  string
-	Version string // of the program, for GET /status
+	Prices string
+	// PutBudget limits the price of commit objects: 20USD/month, 5/s or off. "": the default of
+	// package cost.
+	PutBudget string
+	Version   string // of the program, for GET /status
 
 	HTTP        HTTP
 	TLS         TLS

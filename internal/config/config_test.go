@@ -227,6 +227,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	c.TLS = config.TLS{CertFile: "f", Listeners: "http,webhooks", ClientAuth: "maybe", ClientCRL: "f", PrincipalMapping: "DEFAULT"}
 	c.Pprof.Address, c.Pprof.Port = "0.0.0.0", -1
 	c.Batch.WaitTime, c.Batch.BytesSoftMax = time.Hour, 1
+	c.PutBudget = "20USD/month"
 	c.Maintenance = config.Maintenance{PackBytes: 2 << 30, SnapshotSlots: 9}
 	c.Secrets = config.SecretsKeys{Key: "k", File: "f"}
 	c.Log.Format = "xml"
@@ -237,7 +238,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	}
 	for _, flag := range []string{
 		"s3-bucket", "data-dir", "memory-limit", "http-address", "http-port", "http-connections", "http-api-key-file",
-		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "batch-bytes-soft-max", "pack-bytes",
+		"http-api-key", "http-debug-address", "http-debug-port", "batch-wait-time", "put-budget", "batch-bytes-soft-max", "pack-bytes",
 		"pack-age", "merge-interval", "snapshot-slots", "retention-interval", "log-format", "kafka-listen", "kafka-advertise", "tls-key", "tls-listeners", "tls-client-auth", "tls-client-crl", "tls-principal-mapping", "cors-origin", "http-host", "secrets-key-file",
 		"riemann-listen", "riemann-udp", "riemann-topic", "riemann-ack", "riemann-patience", "riemann-max-message", "riemann-token",
 	} {
@@ -245,7 +246,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 			t.Errorf("no fault for --%s in: %v", flag, err)
 		}
 	}
-	if len(faults) != 36 {
+	if len(faults) != 37 {
 		t.Errorf("%d faults: %v", len(faults), err)
 	}
 }

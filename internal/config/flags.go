@@ -28,6 +28,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "address of this broker for clients of the broker that it replaces (default: the address it listens on)")
 	fs.Var(&c.MemoryLimit, "memory-limit", "bound on all buffers together")
 	fs.StringVar(&c.Prices, "prices", c.Prices, "price list of seb cost: s3-standard, s3-express, r2, b2, gcs, free, or a JSON file (default: s3-standard for S3 buckets, else free)")
+	fs.StringVar(&c.PutBudget, "put-budget", c.PutBudget, "bound on the price of requests that write: dollars such as 20USD/month, PUTs such as 5/s, or off for a fixed batch wait (default for S3 buckets: 52USD/month at the prices of s3-standard)")
 
 	fs.StringVar(&c.HTTP.Address, "http-address", c.HTTP.Address, "address to listen on")
 	fs.IntVar(&c.HTTP.Port, "http-port", c.HTTP.Port, "port to listen on, 0 for any")
@@ -65,7 +66,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.Cache.Dir, "cache-dir", c.Cache.Dir, "folder of the disk cache of remote buckets (default <data-dir>/cache)")
 	fs.Var(&c.Cache.Size, "cache-size", "maximum size of the disk cache; 0 disables it")
 
-	fs.Var((*autoDuration)(&c.Batch.WaitTime), "batch-wait-time", "time to collect records for one object; auto is 250ms on S3, at most 5ms on disk and memory, and none in a journal")
+	fs.Var((*autoDuration)(&c.Batch.WaitTime), "batch-wait-time", "time to collect records for one object; auto is what --put-budget allows on S3, at most 5ms on disk and memory, and none in a journal")
 	fs.Var(&c.Batch.BytesSoftMax, "batch-bytes-soft-max", "object size that ends collecting early")
 
 	maintenanceFlags(fs, &c.Maintenance)

@@ -98,6 +98,7 @@ func (c *Config) Validate() error {
 
 	check(c.Cache.Size >= 0, "cache-size", "must not be negative")
 	check(c.Batch.WaitTime <= time.Minute, "batch-wait-time", "%v is above the maximum, 1m", c.Batch.WaitTime)
+	check(c.PutBudget == "" || c.PutBudget == "off" || c.Batch.WaitTime < 0, "put-budget", "cannot be combined with --batch-wait-time")
 	check(c.Batch.BytesSoftMax >= 4<<10, "batch-bytes-soft-max", "%v is below the minimum, 4KiB", c.Batch.BytesSoftMax)
 	const often = 10 * time.Millisecond
 	check(c.Maintenance.PackBytes >= 4<<10 && c.Maintenance.PackBytes <= 1<<30, "pack-bytes", "%v, want 4KiB to 1GiB", c.Maintenance.PackBytes)

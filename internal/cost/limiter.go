@@ -22,6 +22,7 @@ type Limiter struct {
 	floor      float64
 	floorMonth time.Time
 	warned     time.Time
+	ahead      int64 // objects that have left and were not counted yet
 }
 
 // LimiterOptions configure a Limiter. Prices and Logger are required.
@@ -74,6 +75,7 @@ func (l *Limiter) next() Pace {
 func (l *Limiter) Left(extra bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.ahead++
 	l.budget.Left(l.o.Now(), extra)
 }
 
@@ -117,6 +119,7 @@ func (l *Limiter) begin(s spending, h hourCount) {
 	b.hour = hours{} // objects that have left meanwhile are in the count of the log
 	b.LastHour(h.before, h.n)
 	b.hour.add(now, h.recent)
+	l.ahead = 0
 	if l.begun = true; b.free() {
 		return
 	}
@@ -131,11 +134,16 @@ func (l *Limiter) begin(s spending, h hourCount) {
 	l.set(now, s)
 }
 
-// spent tells the limiter a later count.
-func (l *Limiter) spent(s spending) {
+// spent tells the limiter a later count, with n more commit objects. Those that it has not seen leave
+// are of other leaders, or the log's own.
+func (l *Limiter) spent(s spending, n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.o.Now()
+	if l.ahead -= n; l.ahead < 0 {
+		l.budget.hour.add(now, -l.ahead)
+		l.ahead = 0
+	}
 	l.set(now, s)
 	exceeded := l.budget.Exceeded(now)
 	if exceeded < exceededMin || now.Sub(l.warned).Abs() < warnEvery {

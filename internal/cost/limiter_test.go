@@ -169,6 +169,26 @@ func TestExceededBudgetWarns(t *testing.T) {
 	}
 }
 
+// TestObjectsOfAnotherLeader: a standby counts the last hour of the leader that it follows.
+func TestObjectsOfAnotherLeader(t *testing.T) {
+	b := newBudgeted(newChain(november), standard)
+	for range 60 {
+		b.write(30, time.Second)
+		b.limiter.Left(false) // one of its own
+		b.meter.Sample()
+	}
+	if p := b.limiter.Next(); p.Wait < 50*time.Millisecond || p.Wait > 100*time.Millisecond {
+		t.Errorf("1,800 objects in half an hour, 12.9 %% of the rate: %+v", p)
+	}
+	for range 60 {
+		b.write(60, time.Second)
+		b.meter.Sample()
+	}
+	if p := b.limiter.Next(); p.Wait != wait {
+		t.Errorf("an object each second: %+v", p)
+	}
+}
+
 // TestBeforeTheFirstCount: objects have the fixed wait.
 func TestBeforeTheFirstCount(t *testing.T) {
 	l := newLimiter("5/s", func() time.Time { return november })

@@ -156,7 +156,7 @@ func (m *Meter) limit(now time.Time, n int64, changed bool) {
 	s := spending{month: a.Month, puts: a.puts(&m.o.Prices), whole: a.CommitsSince.Equal(a.Month), othersWhole: a.OthersSince.Equal(a.Month)}
 	switch {
 	case m.begun:
-		l.spent(s)
+		l.spent(s, n)
 	case a.HourAt.IsZero():
 		l.begin(s, m.searchHour(now))
 	default:

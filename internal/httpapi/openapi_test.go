@@ -160,7 +160,7 @@ var adminValues = map[string]any{
 	"Group": api.Group{State: "Stable", Members: []api.GroupMember{}}, "GroupMember": api.GroupMember{Instance: "i"}, "TopicPartitions": api.TopicPartitions{},
 	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)}, "Secrets": api.Secrets{Key: "k"},
 	"DryRunEstimate": api.DryRunEstimate{}, "Estimate": api.Estimate{}, "NotFired": api.NotFired{}, "DryRunProgress": api.DryRunProgress{},
-	"Cost": api.Cost{}, "RequestCost": api.RequestCost{}, "StorageCost": api.StorageCost{},
+	"Cost": api.Cost{PutBudget: &api.PutBudget{}}, "PutBudget": api.PutBudget{}, "RequestCost": api.RequestCost{}, "StorageCost": api.StorageCost{},
 	"Stats": api.Stats{Reason: "r"}, "StatsSeries": api.StatsSeries{},
 	"Settings": api.Settings{}, "Setting": api.Setting{DefaultCompacted: "d", Choices: []string{"c"}, Unit: "u", Min: "1", Max: "2", Unlimited: true},
 	"Rule": api.Rule{Deny: true, Host: "h"}, "Rules": api.Rules{},

@@ -19,7 +19,7 @@ func TestStats(t *testing.T) {
 	if s.must(200, s.get("/stats"), &off); off.Reason == "" || len(off.Series) != 0 {
 		t.Errorf("without statistics: %+v, want a reason", off)
 	}
-	sampler, err := stats.Start(s.budget.Class(budget.Tail), set.WritePrometheus, nil)
+	sampler, err := stats.Start(s.budget.Class(budget.Tail), set.WritePrometheus)
 	if err != nil {
 		t.Fatal(err)
 	}

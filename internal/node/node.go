@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/failpoint"
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/log"
@@ -44,6 +45,9 @@ type Node struct {
 
 	fragile  objstore.Fragile  // nil if the store uses no fsync
 	counting objstore.Counting // nil if the store's requests have no price
+	prices   cost.Prices
+	limiter  *cost.Limiter // nil: no budget
+	cost     costSampler
 
 	name   string
 	bucket objstore.Store // without cache and check
@@ -134,6 +138,9 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		NoWait:  o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
 		Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,
 	}
+	if err = n.openBudget(o, local, &opt.Batch, mem); err != nil {
+		return err
+	}
 	if n.folder != nil && !o.ReadOnly && !strings.HasPrefix(n.name, objstore.MemoryName) {
 		if opt.Core.Seen, err = ReadSeen(o.DataDir, n.name); err != nil {
 			return err
@@ -175,12 +182,13 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	if err := errors.Join(n.openKeys(ctx, keys, o), n.openTriggers(ctx, events, store, o), n.openRiemann(ctx, riemann, o)); err != nil {
 		return err
 	}
+	n.openCost(o)
 	if o.ReadOnly {
 		return nil
 	}
 	n.merging = compactor.Options{
 		Log: n.Broker, Store: opt.Store, TempDir: o.DataDir, Packer: o.pack(mem), Every: o.MergeEvery, Checksums: !local,
-		Ranges: n.stateRanges, Purge: n.purge, Purged: n.triggers.Purged, Logger: o.Logger, Metrics: o.Metrics,
+		Ranges: n.stateRanges, Frugal: n.frugal, Purge: n.purge, Purged: n.triggers.Purged, Logger: o.Logger, Metrics: o.Metrics,
 	}
 	if !o.NoMerge {
 		n.WhileLeading(n.merge)
@@ -213,9 +221,6 @@ func (n *Node) BrokenBy() error {
 	return n.fragile.BrokenBy()
 }
 
-// Requests returns the counts of the store's requests; nil if the store counts none.
-func (n *Node) Requests() objstore.Counting { return n.counting }
-
 // StoreName returns the name of the bucket for people.
 func (n *Node) StoreName() string { return n.name }
 
@@ -227,7 +232,7 @@ func (n *Node) Bucket() objstore.Store { return n.bucket }
 // may be called twice.
 func (n *Node) Close(ctx context.Context) error {
 	n.EndTerms()
-	return errors.Join(n.closeRiemann(), n.closeTriggers(), n.closeKeys(), n.Broker.Close(ctx), n.rest())
+	return errors.Join(n.closeRiemann(), n.closeTriggers(), n.closeKeys(), n.Broker.Close(ctx), n.cost.close(), n.rest())
 }
 
 // closeRest closes the components below the broker: the cache, the store, the data folder.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
@@ -61,6 +62,14 @@ type Options struct {
 	// means 250 ms on remote stores and 5 ms on local ones. An object that goes to a journal then
 	// waits only for the one before it. BatchNone disables collecting.
 	BatchWait time.Duration
+	// Prices is the price list of requests and bytes; nil: s3-standard if the store counts requests,
+	// else free.
+	Prices *cost.Prices
+	// PutBudget limits the price of requests to a store that counts them, unless BatchWait is set. The
+	// batch wait is then as short as the budget allows, and at most BatchAuto while it suffices.
+	PutBudget cost.Setting
+	// CostClock is the clock of costs and budget; default time.Now.
+	CostClock func() time.Time
 	// OffsetWait is the time that committed offsets wait for records to be stored with. The default
 	// is 1 s on remote stores, where each object has a price, and BatchWait on local ones. The
 	// minimum is BatchWait.

@@ -60,10 +60,10 @@ type Server struct {
 	stats    *stats.Sampler // nil: too little memory
 	latency  stats.Latency
 	prices   cost.Prices // of the bucket's requests and bytes
-	cost     *cost.Meter // nil before the log is open
+	budget   cost.Setting
 	fsck     *fsck.Job
 
-	serving sync.WaitGroup // goroutines of the listeners, and of the costs without statistics
+	serving sync.WaitGroup // goroutines of the listeners
 	done    chan struct{}  // closed when the server cannot continue
 	fail    sync.Once
 	err     error // the reason; set before done is closed
@@ -238,7 +238,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		MemoryLimit: int64(c.MemoryLimit), CacheDir: c.CacheDir(), CacheBytes: int64(c.Cache.Size),
 		Pack:       pack.Config{Target: int64(c.Maintenance.PackBytes), Age: c.Maintenance.PackAge},
 		MergeEvery: c.Maintenance.MergeInterval, SnapshotSlots: c.Maintenance.SnapshotSlots, RetentionEvery: c.Maintenance.RetentionInterval,
-		SecretsKeys: s.secrets, Prepare: s.prepare, Logger: s.log, Metrics: set, Latency: &s.latency,
+		Prices: &s.prices, PutBudget: s.budget, SecretsKeys: s.secrets, Prepare: s.prepare, Logger: s.log, Metrics: set, Latency: &s.latency,
 	}
 	if c.Riemann.On() {
 		o.RiemannTopic = c.Riemann.Topic
@@ -279,7 +279,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.cfg.HTTP.Hosts.List(),
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
-		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Fsck: s.fsck, Latency: &s.latency, Cost: s.cost,
+		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Fsck: s.fsck, Latency: &s.latency, Cost: s.node.Cost(),
 		Console: s.consoleFiles(), Kafka: s.kafkaStatus, RiemannStatus: s.riemannStatus,
 	})
 	if err != nil {

@@ -13,19 +13,16 @@ import (
 	"github.com/sebbroker/seb/internal/stats"
 )
 
-// openStats starts the statistics of GET /stats, the meter of GET /cost, which they sample, and the
-// histograms of GET /latency. Their memory is a part of that for readers at the end of the log, which
+// openStats starts the statistics of GET /stats and the histograms of GET /latency. Their memory is a part of that for readers at the end of the log, which
 // is a cache.
 func (s *Server) openStats(set *metrics.Set) {
-	s.openCost(set)
 	var err error
 	write := func(w io.Writer) {
 		set.WritePrometheus(w)
 		writeGroupLags(w, s.node.Broker)
 	}
-	if s.stats, err = stats.Start(s.node.Budget().Class(budget.Tail), write, s.cost.Sample); err != nil {
+	if s.stats, err = stats.Start(s.node.Budget().Class(budget.Tail), write); err != nil {
 		s.log.Warn("no statistics for GET /stats", "err", err, "hint", "raise --memory-limit")
-		s.serving.Go(s.sampleCost)
 	}
 	if err := s.latency.Start(s.node.Budget().Class(budget.Tail), time.Now()); err != nil {
 		s.log.Warn("no histograms for GET /latency", "err", err, "hint", "raise --memory-limit")
@@ -34,15 +31,10 @@ func (s *Server) openStats(set *metrics.Set) {
 
 // closeStats may be called before openStats, and after stopping is closed.
 func (s *Server) closeStats() {
-	if s.cost == nil {
-		return
-	}
 	if s.stats != nil {
 		s.stats.Close()
 	}
 	s.latency.Close()
-	s.serving.Wait()
-	s.cost.Close()
 }
 
 func ignoreMissing(err error) error {

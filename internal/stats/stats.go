@@ -85,9 +85,9 @@ type Sampler struct {
 // classShare is the divisor of a class that bounds its part for a Sampler.
 const classShare = 4
 
-// Start samples the metrics that write writes in the Prometheus text format until Close. It calls
-// after, if not nil, after each sample. Error: a quarter of the class is less than Bytes.
-func Start(class *budget.Class, write func(io.Writer), after func()) (*Sampler, error) {
+// Start samples the metrics that write writes in the Prometheus text format until Close. Error: a
+// quarter of the class is less than Bytes.
+func Start(class *budget.Class, write func(io.Writer)) (*Sampler, error) {
 	if class.Limit()/classShare < Bytes {
 		return nil, fmt.Errorf("statistics need %d bytes of memory, more than a quarter of the %d bytes for %s", Bytes, class.Limit(), class.Kind())
 	}
@@ -101,9 +101,6 @@ func Start(class *budget.Class, write func(io.Writer), after func()) (*Sampler, 
 		for {
 			now := time.Now()
 			s.sample(now)
-			if after != nil {
-				after()
-			}
 			// A sample at the start of each step, so that none misses its step.
 			next := time.NewTimer(time.Until(now.Truncate(shortStep).Add(shortStep)))
 			select {

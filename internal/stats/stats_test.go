@@ -119,9 +119,9 @@ func TestOldFiguresAreReplaced(t *testing.T) {
 
 func TestSamplesEveryStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		samples, after := 0, 0
+		samples := 0
 		class := budget.New(64 << 20).Class(budget.Tail)
-		s, err := Start(class, func(io.Writer) { samples++ }, func() { after++ })
+		s, err := Start(class, func(io.Writer) { samples++ })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,14 +131,14 @@ func TestSamplesEveryStep(t *testing.T) {
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
 		s.Close()
-		if samples != 7 || after != 7 || class.Used() != 0 {
+		if samples != 7 || class.Used() != 0 {
 			t.Errorf("%d samples in a minute, %d bytes reserved after Close, want 7 and 0", samples, class.Used())
 		}
 	})
-	if _, err := Start(budget.New(budget.LimitMin).Class(budget.Tail), func(io.Writer) {}, nil); err == nil || !strings.Contains(err.Error(), "more than a quarter") {
+	if _, err := Start(budget.New(budget.LimitMin).Class(budget.Tail), func(io.Writer) {}); err == nil || !strings.Contains(err.Error(), "more than a quarter") {
 		t.Errorf("smallest memory limit: %v, want an error", err)
 	}
-	if s, err := Start(budget.New(27<<20).Class(budget.Tail), func(io.Writer) {}, nil); err != nil {
+	if s, err := Start(budget.New(27<<20).Class(budget.Tail), func(io.Writer) {}); err != nil {
 		t.Error(err)
 	} else {
 		s.Close()

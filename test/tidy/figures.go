@@ -152,7 +152,7 @@ var figures = []figure{
 
 	{"docs/guide/configure", "`--memory-limit` \\| ([^|]+) \\|", "--memory-limit"},
 	{"docs/guide/configure", "`--cache-size` \\| ([^|]+) \\|", "--cache-size"},
-	{"docs/guide/configure", `one object: (\w+ ms) on S3`, "internal/node.batchWaitRemote"},
+	{"docs/guide/costs", `records wait (\w+ ms)`, "internal/node.batchWaitRemote"},
 	{"docs/guide/configure", `at most (\w+ ms) on disk and in memory`, "internal/node.batchWaitLocal"},
 	{"docs/guide/configure", `happens every (\w+ minutes) or`, "--pack-age"},
 	{"docs/guide/configure", `minutes or ([\d]+ MiB)\.`, "--pack-bytes"},
@@ -161,8 +161,7 @@ var figures = []figure{
 	{"README", `and up to (\d+ ms) of batch wait`, "internal/node.batchWaitRemote"},
 
 	{"docs/guide/kafka", `address again every (\d+ s)`, "internal/server.kafkaRetry"},
-	{"docs/guide/kafka", `up to (\d+ ms) on disk and`, "internal/node.batchWaitLocal"},
-	{"docs/guide/kafka", `on disk and (\d+ ms) on S3`, "internal/node.batchWaitRemote"},
+	{"docs/guide/kafka", `up to (\d+ ms) on disk`, "internal/node.batchWaitLocal"},
 	{"docs/guide/kafka", `session timeout \| (\d+ s) to`, "internal/group/coordinator.SessionMin"},
 	{"docs/guide/kafka", `session timeout \| \d+ s to (\d+ min)`, "internal/group/coordinator.SessionMax"},
 	{"docs/guide/kafka", `min \| (\d+ s), heartbeat`, "internal/group/coordinator.Session"},

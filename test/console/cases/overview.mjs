@@ -130,6 +130,7 @@ async function costs(t) {
   const cost = (await t.api("GET", "/cost")).json, card = page.getByRole("region", { name: "Cost of the bucket" });
   await card.getByText(cost.prices).first().waitFor();
   if (cost.prices === "free") return;
+  if (cost.put_budget) await card.getByText(`Budget ${cost.put_budget.budget}: `).waitFor();
   await card.getByText("By kind of request", { exact: true }).click();
   t.equal(await card.getByRole("row").count(), cost.requests.length + 2, "rows of costs");
 }

@@ -11,7 +11,11 @@ interface Request { kind: string; count: Int; since: string; per_million: number
 interface Cost {
   month: string; prices: string; requests: Request[]; dollars: number; pace_seconds: number; month_dollars: number;
   storage: { bytes: Int; per_gb_month: number; month_dollars: number };
+  put_budget?: Budget;
 }
+
+/** Budget is --put-budget in this month. */
+interface Budget { budget: string; puts: Int; used_puts: Int; interval_millis: Int; exceeded: number }
 
 export function Costs() {
   const cost = useGet<Cost>("/cost", {}, 60_000);
@@ -40,6 +44,7 @@ function Priced({ cost: c }: { cost: Cost }) {
   return <>
     <p><span class="big">{dollars(c.dollars)}</span> for requests in {c.month} so far.</p>
     <p>{c.pace_seconds > 0 ? <><span class="big">{dollars(c.month_dollars)}</span> a month at the pace of the last {seconds(c.pace_seconds)}, with storage.</> : "The pace is known a minute after the start."}</p>
+    {c.put_budget && <BudgetLine budget={c.put_budget} />}
     <details><summary>By kind of request</summary>
       <Table caption="Cost by kind of request" rows={rowsOf(c)} keyOf={r => r.kind} columns={[
         { name: "Kind", cell: r => r.kind }, { name: c.month, num: true, cell: r => r.count }, { name: "Price", num: true, cell: r => r.price },
@@ -49,4 +54,10 @@ function Priced({ cost: c }: { cost: Cost }) {
         {late.length > 0 && <> {late.map(r => r.kind).join(", ")}: counted since <When t={late[0]!.since} />.</>}</p>
     </details>
   </>;
+}
+
+function BudgetLine({ budget: b }: { budget: Budget }) {
+  const used = Math.round(100 * Number(b.used_puts) / Number(b.puts)), wait = Number(b.interval_millis);
+  return <p>Budget {b.budget}: {used} % used. {wait === 0 ? "Objects leave at once." : `Objects collect records for ${seconds(wait / 1000)}.`}
+    {b.exceeded > 0.001 && <> Exceeded by {(100 * b.exceeded).toFixed(1)} %: records arrive faster than it allows.</>}</p>;
 }
