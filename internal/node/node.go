@@ -151,7 +151,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		opt.Core.RaiseAfter = -1
 	}
 	if local && !failpoint.FrequentSnapshots() {
-		opt.Core.SnapshotBytes = snapshotBytesLocal
+		opt.Core.SnapshotBytes = min(snapshotBytesLocal, o.MemoryLimit/snapshotShare)
 	}
 	if !local && o.CacheBytes > 0 && o.CacheDir != "" {
 		n.cache = &cached{Store: store, open: func(cluster record.ID) (*cache.Cache, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -235,4 +236,23 @@ func TestStartEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	open(t, Options{Bucket: "mem:", DataDir: dir}) // the folder lock was released
+}
+
+// TestSnapshotsFollowTheMemoryLimit: a broker has an index of the objects of a journal that are not
+// garbage yet, so with little memory it writes a snapshot after fewer objects.
+func TestSnapshotsFollowTheMemoryLimit(t *testing.T) {
+	dir := t.TempDir()
+	n := open(t, Options{Bucket: "file:" + dir + "?fsync=false", MemoryLimit: 16 << 20, BatchWait: BatchNone})
+	snapshots := func() int {
+		found, err := filepath.Glob(filepath.Join(dir, "s0000", "snap", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	before := snapshots()
+	for range 2 << 20 / 1024 { // 16 MiB need 16,384 objects, without a journal 4,096
+		produce(t, n, []byte("x"))
+	}
+	sebtest.Eventually(t, "a snapshot", func() bool { return snapshots() > before })
 }

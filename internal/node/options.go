@@ -123,6 +123,9 @@ const (
 	// snapshotBytesLocal: reading is free on a local store, so the bytes to replay determine when a
 	// snapshot is due.
 	snapshotBytesLocal = 16 << 20
+	// snapshotShare: with little memory a snapshot is due after 1/snapshotShare of the limit. A broker
+	// has an index of the objects of its journal, which are deleted two snapshots later.
+	snapshotShare = 8
 )
 
 func (o Options) withDefaults() Options {
