@@ -87,7 +87,7 @@ func bucketOf(told string, pid int, settings map[string]string) (string, error) 
 		settings["broker "+name] = value
 	}
 	if settings["broker batch-wait-time"] == "" {
-		settings["broker batch-wait-time"] = "auto: 250ms on S3, 5ms elsewhere"
+		settings["broker batch-wait-time"] = "auto: by --put-budget on S3, at most 5ms elsewhere"
 	}
 	switch {
 	case told != "":
