@@ -1,0 +1,91 @@
+package model_test
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/test/model"
+)
+
+func TestInvariantsHold(t *testing.T) {
+	for mode, seeds := range map[model.Mode]int{model.Calm: 120, model.Sleepy: 100, model.Chaos: 60, model.Loopback: 100} {
+		t.Run(string(mode), func(t *testing.T) {
+			var total model.Stat
+			for n := range seeds {
+				cfg := model.Config{Mode: mode, Seed: uint64(n + 1), Without: model.Dropped()}
+				r := model.Run(cfg)
+				total.Add(r.Stat)
+				if r.Violation != "" {
+					t.Errorf("%s; repeat: go run ./test/cmd/model -mode %s -seed %d", r.Violation, mode, cfg.Seed)
+				}
+			}
+			if total.Leads < seeds || total.Acked < seeds {
+				t.Errorf("%d runs: %d takeovers and %d acknowledged calls, want at least one of each in a run", seeds, total.Leads, total.Acked)
+			}
+		})
+	}
+}
+
+func TestInvariantsHoldWithDefectiveProcesses(t *testing.T) {
+	for n := range 60 {
+		cfg := model.Config{Mode: model.Sleepy, Seed: uint64(n + 1), Without: model.Dropped(), Bugs: 1 << model.FeedEarly}
+		if v := model.Run(cfg).Violation; v != "" {
+			t.Errorf("a leader that feeds early, seed %d: %s", cfg.Seed, v)
+		}
+	}
+}
+
+func TestInvariantsHoldInDirectedSchedules(t *testing.T) {
+	for _, i := range model.All {
+		for _, c := range i.Trials {
+			if c.Schedule == "" {
+				continue
+			}
+			c.Seed, c.Without = 1, model.Dropped()
+			if r := model.Run(c); r.Violation != "" {
+				t.Errorf("%s; repeat: go run ./test/cmd/model -schedule %s -seed 1", r.Violation, c.Schedule)
+			}
+		}
+	}
+}
+
+// TestEachRuleIsNeeded repeats the runs of RULES.md.
+func TestEachRuleIsNeeded(t *testing.T) {
+	text, err := os.ReadFile("RULES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(strings.TrimSpace(line), " | "); len(cells) >= 4 {
+			rows[cells[1]] = cells
+		}
+	}
+	for _, i := range model.All {
+		row := rows[i.Name]
+		if row == nil || row[2] != i.Text {
+			t.Errorf("rule %s is not in RULES.md: run go run ./test/cmd/model -mode rules", i.Name)
+			continue
+		}
+		if len(i.Trials) == 0 {
+			continue
+		}
+		seed, err := strconv.ParseUint(strings.TrimSuffix(row[len(row)-1], " |"), 10, 64)
+		if err != nil {
+			t.Errorf("rule %s breaks nothing in RULES.md: %v", i.Name, err)
+			continue
+		}
+		broken := ""
+		for _, c := range i.Trials {
+			if model.Where(c) == row[4] {
+				c.Seed, c.Without = seed, model.Dropped()|model.Without(i.Rule)
+				broken = model.Run(c).Violation
+			}
+		}
+		if broken != row[3] {
+			t.Errorf("without rule %s, %s, seed %d: got %q, RULES.md says %q", i.Name, row[4], seed, broken, row[3])
+		}
+	}
+}
