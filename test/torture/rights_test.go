@@ -236,6 +236,9 @@ func (u *user) produceAs(ctx context.Context, p *principal) {
 		value := fmt.Sprintf("write %s %d %d", id, generation, n)
 		call, cancel := u.timeout(context.WithoutCancel(ctx))
 		err := send(call, value)
+		if call.Err() != nil {
+			last = 0 // the next record needs a new client
+		}
 		cancel()
 		if err == nil {
 			u.r.counts.add("records of principals", 1)
@@ -251,9 +254,11 @@ func (u *user) produceAs(ctx context.Context, p *principal) {
 func (u *user) senderAs(kafka bool, id, token string) (send func(context.Context, string) error, stop func()) {
 	if kafka {
 		how := scram.Auth{User: id, Pass: token}.AsSha256Mechanism()
-		// A client that is refused would wait for the outcome of an earlier attempt for its life.
+		// A client that is refused would wait for the outcome of an earlier attempt for its life. The
+		// option does not end the wait for a request that was sent, so that is aborted.
 		c := u.franzAs(how, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(rightsTopic), kgo.AllowIdempotentProduceCancellation())
 		return func(ctx context.Context, value string) error {
+			defer context.AfterFunc(ctx, c.UnsafeAbortBufferedRecords)()
 			return c.ProduceSync(ctx, &kgo.Record{Value: []byte(value)}).FirstErr()
 		}, c.Close
 	}
