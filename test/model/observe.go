@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -54,9 +55,10 @@ func (w *world) watch() {
 	}
 }
 
-// checkReads: a leader answers read=latest unless it is in doubt.
+// checkReads: a leader answers read=latest unless it is in doubt. A leader whose peers are all gone
+// reads the next slot each minute (R11), which the model leaves out.
 func (w *world) checkReads(p *process) {
-	if p.inDoubt() {
+	if p.inDoubt() || !slices.ContainsFunc(p.peers, func(q peer) bool { return q.there() && q.listed }) {
 		return
 	}
 	for i := len(w.acked) - 1; i >= max(0, len(w.acked)-30); i-- {
