@@ -110,6 +110,7 @@ type chainState struct {
 type bucket struct {
 	objects map[kind]map[name]*object
 	end     position                // of the chain
+	promise time.Duration           // of the newest DATA
 	last    uint64                  // checksum of the object before end
 	truth   map[position]chainState // for every prefix of the chain
 	passed  map[position]bool       // slots that the chain has passed
@@ -204,6 +205,7 @@ func (w *world) extend() {
 			}
 			state = state.fold(o.calls)
 			b.end.slot++
+			b.promise = o.next
 		}
 		b.last = o.sum
 		b.truth[b.end] = state

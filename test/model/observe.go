@@ -50,7 +50,8 @@ func (w *world) watch() {
 	if led || !able {
 		w.ledAt = w.now
 	}
-	if w.now-w.ledAt > leaderLimit {
+	// A candidate waits for twice what the newest slot promises.
+	if w.now-w.ledAt > leaderLimit+2*max(0, w.bucket.promise-w.times.alive) {
 		w.violate("%s", noLeader)
 	}
 }
