@@ -8,10 +8,14 @@ import (
 
 // faultKinds are the faults of each mode, more often those that are named twice.
 var faultKinds = map[Mode][]string{
-	Calm: {"kill", "power", "pause", "pause", "suspend", "hang", "cut", "oneway", "reject", "island", "store", "offline", "term",
-		"term", "restart", "unregister", "slow", "list", "leave", "force"},
-	Sleepy: {"kill", "power", "pause", "pause", "suspend", "hang", "cut", "oneway", "reject", "island", "store", "term",
-		"term", "restart", "unregister", "slow", "force"},
+	Calm: {
+		"kill", "power", "pause", "pause", "suspend", "hang", "cut", "oneway", "reject", "island", "store", "offline", "term",
+		"term", "restart", "unregister", "slow", "list", "leave", "force",
+	},
+	Sleepy: {
+		"kill", "power", "pause", "pause", "suspend", "hang", "cut", "oneway", "reject", "island", "store", "term",
+		"term", "restart", "unregister", "slow", "force",
+	},
 	Loopback: {"kill", "power", "pause", "pause", "suspend", "hang", "store", "term", "restart"},
 }
 
