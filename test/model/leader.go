@@ -25,7 +25,6 @@ type leadership struct {
 	gap      gapState // after an aborted hand-over
 	gapSlot  int
 
-	probing   bool
 	relisted  time.Duration
 	snapshots []name
 	snapping  bool
