@@ -41,6 +41,7 @@ var levels = map[string]int{
 
 	"internal/keyindex":         2,
 	"internal/log/core":         2,
+	"internal/cluster":          2,
 	"internal/group":            2,
 	"internal/log/pack":         2,
 	"internal/httpapi/httpconn": 2,

@@ -1,0 +1,82 @@
+// Package cluster decides when a broker tries to lead a log that another broker leads, and when a
+// leader stops or hands over. The log alone decides who leads: nothing here can acknowledge a record,
+// and every time below is for comfort. docs/decisions/0036-standby.md has the rules.
+//
+// The package has no I/O. Subpackage link connects brokers; the server performs what a Member
+// decides.
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// Run names one life of one broker process.
+type Run struct {
+	Node record.ID // of the data folder, kept there
+	ID   record.ID // drawn at each start
+}
+
+func (r Run) String() string { return fmt.Sprintf("%s/%s", r.Node, r.ID) }
+
+// IsZero reports whether r names no run.
+func (r Run) IsZero() bool { return r == Run{} }
+
+// Registration tells other brokers where a run is found. It is an object of the bucket that never
+// changes.
+type Registration struct {
+	Run       Run
+	Name      string   // for people: the host name
+	Addresses []string // host:port that other brokers dial; none: no other machine reaches this run
+	URL       string   // of the HTTP API, for clients and forwarded requests
+	Kafka     string   // host:port for Kafka clients, or ""
+	KafkaID   int32    // node id for Kafka clients
+	KeyHash   [32]byte // SHA-256 of the public key of the run's links
+	Version   string   // of the program
+	LevelMax  uint32   // the highest format level that it reads and writes
+	ReadOnly  bool     // it never leads
+}
+
+// Stands reports whether the run may lead and can be reached.
+func (r *Registration) Stands() bool { return !r.ReadOnly && len(r.Addresses) > 0 }
+
+// Beat tells another run what its sender does. The loop that owns the sender's log sends it.
+type Beat struct {
+	From      Run
+	Leads     bool // it leads Epoch
+	Stands    bool // it tries to end Epoch
+	Epoch     uint32
+	Nonce     record.ID      // of Epoch
+	Pos       state.Position // committed by a leader, applied by a follower
+	PosNonce  record.ID      // of the epoch of Pos
+	Loaded    bool           // Pos is valid
+	StoreOK   bool           // the store answers
+	Leaving   bool           // it ends soon
+	OtherKey  bool           // it has another root key: it only reads
+	Level     uint32         // format level of its state
+	Committed time.Time      // append time of the newest slot at Pos, for the lag that people see
+}
+
+// Report is what the loop that owns a log knows. The answer of the loop shows that it runs.
+type Report struct {
+	Leads     bool
+	Stands    bool // an attempt to lead is under way
+	Loaded    bool
+	Pos       state.Position // committed or applied
+	Nonce     record.ID      // of the epoch of Pos
+	PrevCRC   uint32         // checksum of the head before Pos
+	Sealer    Run            // that sealed the newest epoch; zero: an older program, or an old format level
+	SealerURL string
+	Promise   time.Duration // the newest slot says that the next one comes within this time; 0: no promise
+	Life      time.Time     // when the newest slot or SEAL was committed or found, by the monotonic clock
+	InFlight  int           // slots without a verdict
+	Oldest    time.Duration // age of the oldest of them
+	Verdict   time.Time     // when the store last answered anything, by the monotonic clock
+	Looked    time.Time     // start of the newest request that showed this leader that it is not fenced
+	Parked    bool
+	Level     uint32
+	Committed time.Time // append time of the newest slot
+}
