@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -92,13 +93,18 @@ func (o *op) answer(out outcome, base int64) {
 	}
 }
 
-func sortedOps(m map[*op]bool) []*op {
-	ops := make([]*op, 0, len(m))
-	for o := range m {
-		ops = append(ops, o)
-	}
-	slices.SortFunc(ops, func(a, b *op) int { return cmp.Compare(a.id, b.id) })
-	return ops
+// owe adds an op that the run must answer.
+func (r *run) owe(o *op) {
+	r.given++
+	r.out[o] = r.given
+}
+
+// unanswered returns the ops of a run by their id, and those with one id in the order in which the
+// run got them: creations of topics share the id of the first append.
+func (r *run) unanswered() []*op {
+	return slices.SortedFunc(maps.Keys(r.out), func(a, b *op) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(r.out[a], r.out[b]))
+	})
 }
 
 // producer appends to one broker at a time, with several calls in flight. An idempotent producer
@@ -218,7 +224,7 @@ func (p *producer) send(o *op) {
 	r.deliver(func() { r.submit(o) })
 	if o.run == nil { // the broker is paused
 		o.run = r
-		r.out[o] = true
+		r.owe(o)
 	}
 	w.after(w.cfg.ClientTimeout, func() { p.timeout(o, r) })
 }

@@ -39,7 +39,8 @@ type run struct {
 	creating bool     // topic creation is scheduled again
 	firstAt  int64    // when the first of them came
 	wakeAt   int64
-	out      map[*op]bool // every unanswered op
+	out      map[*op]uint64 // every unanswered op, and its number in the run
+	given    uint64         // number of the newest op
 	bodies   map[*core.Frozen][]byte
 	images   map[core.OpID][]byte // encoded snapshots
 	confirm  map[uint64]int64     // confirmation tags: the chain's length at the request
@@ -64,7 +65,7 @@ func (n *node) start() {
 	w := n.w
 	n.startClock()
 	r := &run{
-		n: n, out: map[*op]bool{}, bodies: map[*core.Frozen][]byte{}, images: map[core.OpID][]byte{},
+		n: n, out: map[*op]uint64{}, bodies: map[*core.Frozen][]byte{}, images: map[core.OpID][]byte{},
 		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(), saw: n.seen,
 	}
 	raise := core.Duration(0)
@@ -106,7 +107,7 @@ func (n *node) kill(why string) {
 	n.w.mark(why, uint64(n.id))
 	r.dead = true
 	n.run = nil
-	for _, o := range sortedOps(r.out) {
+	for _, o := range r.unanswered() {
 		o.answer(unknown, 0)
 	}
 	r.engine.Kill()
@@ -324,7 +325,7 @@ func (r *run) createTopics() {
 // submit queues an op. It is answered exactly once.
 func (r *run) submit(o *op) {
 	o.run = r
-	r.out[o] = true
+	r.owe(o)
 	if len(r.pending) == 0 {
 		r.firstAt = r.n.w.now
 		r.n.w.after(r.n.w.cfg.BatchWait, func() { r.deliver(func() {}) })

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/sim"
@@ -72,6 +73,26 @@ func TestDeterminism(t *testing.T) {
 		for i := range again {
 			if again[i] != alone[i] {
 				t.Errorf("seed %d: with %d threads %v %+v, with one %v %+v", sameSeed(i), threads, again[i], again[i].stats, alone[i], alone[i].stats)
+			}
+		}
+	}
+}
+
+// TestDeterminismOfKills: a killed broker answers its ops in one order, also the creations of topics
+// and the first append, which have the same id.
+func TestDeterminismOfKills(t *testing.T) {
+	for _, seed := range []uint64{55, 141} {
+		cfg := sim.Draw(seed)
+		cfg.Nodes, cfg.Followers, cfg.Producers = 1, 0, 1
+		cfg.Topics, cfg.Compacted, cfg.Stamped = 2, 0, 0
+		cfg.Chaos, cfg.CrashEvery, cfg.PauseEvery, cfg.RefuseEvery = 3*time.Second, time.Second/2, 0, 0
+		first := sim.Run(cfg, nil)
+		if first.Err != nil {
+			t.Errorf("seed %d: %v", seed, first.Err)
+		}
+		for range 15 {
+			if again := sim.Run(cfg, nil); again != first {
+				t.Fatalf("seed %d: a run has hash %016x, another %016x", seed, again.Hash, first.Hash)
 			}
 		}
 	}
