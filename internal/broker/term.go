@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -165,6 +166,9 @@ func (b *Broker) MayFollow() bool { return b.ReadOnly() || b.opt.Standby || b.op
 // the broker has applied the whole log calls Confirm before. ErrNotLeader: another broker writes the
 // log.
 func (b *Broker) Stand(ctx context.Context) error { return b.log.Stand(ctx) }
+
+// Report returns what the goroutine that owns the log knows, as log.Log.Report does.
+func (b *Broker) Report(ctx context.Context) (cluster.Report, error) { return b.log.Report(ctx) }
 
 // roleChanged is the log's hook.
 func (b *Broker) roleChanged(s log.Status) {

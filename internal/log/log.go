@@ -27,7 +27,8 @@ type Log struct {
 	core *core.Core
 
 	health    health
-	sweeping  sync.Mutex // held by collect; guards the next three
+	verdict   atomic.Int64 // when the store last answered
+	sweeping  sync.Mutex   // held by collect; guards the next three
 	proven    core.Proven
 	collected state.Position // of the last pass
 	branch    string         // the object that an alarm was raised for

@@ -231,6 +231,8 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 			o.step(ctx, &core.Event{Kind: core.EvConfirm, Tag: o.tag, Lost: m.confirm.lost})
 		case m.alive != nil:
 			m.alive <- struct{}{}
+		case m.report != nil:
+			m.report <- o.report()
 		case m.stand != nil:
 			o.stand(m.stand)
 		case m.readers != nil && *m.readers != o.readers:
@@ -272,6 +274,7 @@ type message struct {
 	confirm *confirmation
 	readers *bool
 	alive   chan<- struct{} // capacity 1
+	report  chan<- reported // capacity 1
 	stand   chan<- error    // capacity 1
 }
 

@@ -214,6 +214,9 @@ func (l *Log) recordHealth(ctx context.Context, op, key string, err error) {
 	if errors.Is(err, objstore.ErrExists) || errors.Is(err, objstore.ErrNotFound) || errors.Is(err, objstore.ErrDamaged) {
 		err = nil // an answer of a store that works
 	}
+	if err == nil {
+		l.verdict.Store(l.now())
+	}
 	if !l.health.note(err) {
 		return
 	}

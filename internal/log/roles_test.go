@@ -193,6 +193,7 @@ func (s *slow) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Ent
 // TestWarmTakeover measures a takeover by a follower, after a thousand slots and several snapshots of
 // the leader: three round trips and seven requests. Appends wait for it.
 func TestWarmTakeover(t *testing.T) {
+	warm(t)
 	synctest.Test(t, func(t *testing.T) {
 		memory := objstore.NewMemory()
 		o := standby(memory)

@@ -113,7 +113,7 @@ func (l *Log) Level() (v Level) {
 	}
 	v.Now = s.Level
 	if at, ok := l.core.RaiseAt(); ok {
-		v.RaiseAt = l.start.Add(time.Duration(at) - firstNow)
+		v.RaiseAt = l.at(at)
 	}
 	return v
 }

@@ -33,6 +33,9 @@ type Core struct {
 	snap      snapshots
 	reclaimed reclaiming
 
+	life int64  // when the newest slot or SEAL was committed or found; 0: never
+	hint string // the address in the newest SEAL that was applied
+
 	told     uint32   // the epoch of the last EffRole as follower
 	waiting  bool     // readers wait for new data
 	confirms []uint64 // tags of unanswered EvConfirm
@@ -44,6 +47,8 @@ type request struct {
 	done   func(*Event) // called once, with an outcome that is a verdict
 	wanted func() bool  // if not nil, asked before a retry: is the answer still wanted?
 	reread int          // rereads after a corrupt answer
+	// The first and the newest attempt began at these times or later.
+	first, newest int64
 }
 
 // rereads is how often an object that reads as corrupt is read again before the core believes it:
@@ -140,7 +145,7 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 func (c *Core) request(e Effect, done func(*Event)) *request {
 	c.lastOp++
 	e.Op = c.lastOp
-	r := &request{effect: e, done: done}
+	r := &request{effect: e, done: done, first: c.now, newest: c.now}
 	c.ops[e.Op] = r
 	c.emit(e)
 	return r
@@ -186,6 +191,7 @@ func (c *Core) repeat(r *request, ev *Event) {
 		r.effect.Delay = int64(c.cfg.RefusedRetry)
 		c.refused(r, ev)
 	}
+	r.newest = c.now + r.effect.Delay/2 // with jitter
 	c.emit(r.effect)
 }
 

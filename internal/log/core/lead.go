@@ -15,10 +15,11 @@ type leading struct {
 	refused error        // ErrStoreUnavailable while the store refuses, until a verdict on a slot
 	// when this leader last knew that it was not fenced: a commit or a look at the next slot (rule
 	// R11)
-	seenAt  int64
-	probing bool
-	groups  map[groupKey]group // reused by group
-	since   int64              // when this core became leader
+	seenAt   int64
+	lookedAt int64 // start of the newest request that showed that
+	probing  bool
+	groups   map[groupKey]group // reused by group
+	since    int64              // when this core became leader
 	// the commit objects of this epoch are in a journal
 	journaled bool
 }
@@ -40,7 +41,9 @@ type slot struct {
 	records []state.Record
 	encoded bool
 	durable bool
-	after   []*Proposal // rejected on a state that includes this slot; answered at its commit
+	// frozenAt is when it was frozen, storedAt a time before it was stored.
+	frozenAt, storedAt int64
+	after              []*Proposal // rejected on a state that includes this slot; answered at its commit
 }
 
 // windowOpen is rule R2: slot s is sent only when slot s-K is committed. So at most K slots behind
@@ -114,7 +117,7 @@ func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
 	f.stamp = h.Time / 1000
 	c.group(f)
 	overlay.Froze(h.Time)
-	s := &slot{frozen: f, records: records}
+	s := &slot{frozen: f, records: records, frozenAt: c.now}
 	c.lead.slots = append(c.lead.slots, s)
 	c.put(s, 0)
 }
@@ -394,7 +397,9 @@ func (c *Core) commitDurable() {
 		}
 		c.lead.slots[0] = nil
 		c.lead.slots = c.lead.slots[1:]
+		c.applied(s.records, false)
 		c.lead.seenAt = c.now
+		c.looked(s.storedAt)
 		c.confirmed()
 		c.emit(Effect{Kind: EffCommit, Frozen: f})
 		for _, p := range s.after {

@@ -10,12 +10,15 @@ import (
 // put sends a slot; attempt > 0 says that the shell already has its bytes.
 func (c *Core) put(s *slot, attempt int) {
 	f := s.frozen
-	c.request(Effect{Kind: EffPutData, Key: f.Key, Frozen: f, Attempt: attempt}, func(ev *Event) {
+	var r *request
+	r = c.request(Effect{Kind: EffPutData, Key: f.Key, Frozen: f, Attempt: attempt}, func(ev *Event) {
 		c.lead.refused = nil
 		if ev.Outcome == OutcomeOK {
+			s.storedAt = r.newest
 			c.settle(s)
 			return
 		}
+		s.storedAt = r.first // which attempt has stored it is not known
 		c.taken(s)
 	})
 }
@@ -52,12 +55,7 @@ func sameIdentity(a, b *record.Head) bool {
 
 // fenced is rule R6: another broker sealed our epoch.
 func (c *Core) fenced(seal *Slot) {
-	leader := ""
-	for i := range seal.Records {
-		if seal.Records[i].Kind == state.LeaderHint {
-			leader = seal.Records[i].Name
-		}
-	}
+	leader := leaderHint(seal.Records)
 	c.role = RoleFenced
 	c.endErr = &state.FencedError{Epoch: seal.Head.NextEpoch, Leader: leader}
 	c.abandon()
@@ -79,7 +77,8 @@ func (c *Core) probe() {
 	}
 	c.lead.probing = true
 	pos := c.committed.Pos
-	c.request(Effect{Kind: EffGetSlot, Key: c.committed.Key(pos.Epoch, pos.Slot), HeadOnly: true}, func(ev *Event) {
+	var r *request
+	r = c.request(Effect{Kind: EffGetSlot, Key: c.committed.Key(pos.Epoch, pos.Slot), HeadOnly: true}, func(ev *Event) {
 		c.lead.probing = false
 		switch {
 		case ev.Outcome == OutcomeCorrupt:
@@ -90,6 +89,7 @@ func (c *Core) probe() {
 			return
 		}
 		c.lead.seenAt = c.now // missing, or DATA that we sent after the request
+		c.looked(r.newest)
 		c.confirmed()
 	})
 }

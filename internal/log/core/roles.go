@@ -42,6 +42,7 @@ func (c *Core) next(a attempt) *Core {
 	n.now, n.lastOp = c.now, c.lastOp
 	n.cluster, n.committed, n.load = c.cluster, c.committed, c.load
 	n.seals, n.waiting = c.seals, c.waiting
+	n.life, n.hint = c.life, c.hint
 	n.confirms = append(c.confirms, c.follow.queuedConfirms...)
 	c.ops, c.walk, c.committed = nil, nil, nil
 	return n
@@ -54,6 +55,9 @@ func (c *Core) Follow() *Core {
 		panic("core: follow after the role " + c.role.String())
 	}
 	n := c.next(attempt{follows: true, outdated: c.attempt.outdated})
+	if c.endErr != ErrOvertaken {
+		n.life = c.now // of a leader that another one deposed
+	}
 	// A committed position does not go back by so many epochs, so the names of older SEALs are not
 	// used again (rule R1).
 	maps.DeleteFunc(n.seals, func(_ string, s *ownSeal) bool { return s.head.Epoch+sealsKept < n.committed.Pos.Epoch })

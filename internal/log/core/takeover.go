@@ -162,6 +162,7 @@ func (c *Core) sealed(own *ownSeal, then func()) {
 		c.stop(err)
 		return
 	}
+	c.applied(own.records, true)
 	c.load.seals++
 	then()
 }

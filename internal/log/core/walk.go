@@ -165,6 +165,7 @@ func (c *Core) replay(slot *Slot) bool {
 		c.stop(err)
 		return false
 	}
+	c.applied(slot.Records, slot.Head.Kind == record.KindSeal)
 	c.load.slots++
 	c.load.bytes += replayCost(&slot.Head, diskBlock)
 	c.emit(Effect{Kind: EffApplied})

@@ -1,0 +1,62 @@
+package log
+
+import (
+	"context"
+	"time"
+
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/log/core"
+)
+
+// Report returns what the goroutine that owns the log knows. An answer shows that this goroutine
+// runs; it makes no request. Errors: the error that ended the log; ErrClosed; ctx's cause.
+func (l *Log) Report(ctx context.Context) (cluster.Report, error) {
+	answer := make(chan reported, 1)
+	if !l.in.put(message{report: answer}) {
+		return cluster.Report{}, ErrClosed
+	}
+	select {
+	case r := <-answer:
+		return r.Report, r.err
+	case <-l.ended:
+		return cluster.Report{}, ErrClosed
+	case <-ctx.Done():
+		return cluster.Report{}, context.Cause(ctx)
+	}
+}
+
+// reported is the answer to a call of Report.
+type reported struct {
+	cluster.Report
+	err error
+}
+
+// report answers a call of Report.
+func (o *owner) report() reported {
+	if r := o.core.Role(); r == core.RoleStopped || r == core.RoleFenced {
+		return reported{err: o.core.Err()}
+	}
+	known := o.core.Report()
+	r := cluster.Report{
+		Leads: known.Leads, Stands: known.Stands, Loaded: known.Loaded, SealerURL: known.Hint,
+		Life: o.at(known.Life), InFlight: known.InFlight, Looked: o.at(known.Looked), Verdict: o.at(o.verdict.Load()),
+	}
+	if known.Oldest != 0 {
+		r.Oldest = time.Duration(o.now() - known.Oldest)
+	}
+	if s := o.core.State(); s != nil {
+		r.Pos, r.Nonce, r.PrevCRC, r.Level = s.Pos, s.Nonce, s.PrevCRC, s.Level
+		if s.AppendTime != 0 {
+			r.Committed = time.UnixMicro(s.AppendTime)
+		}
+	}
+	return reported{Report: r}
+}
+
+// at is the time of a value of now; zero for 0.
+func (l *Log) at(now int64) time.Time {
+	if now == 0 {
+		return time.Time{}
+	}
+	return l.start.Add(time.Duration(now) - firstNow)
+}
