@@ -1,0 +1,353 @@
+package cluster
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+const tick = 100 * time.Millisecond
+
+// rig runs the Core of broker 1 with other brokers and a log that the test sets.
+type rig struct {
+	t     *testing.T
+	c     *Core
+	now   time.Time
+	log   Report
+	store bool
+	beats map[Run]Beat // of brokers that beat and answer
+	mute  map[Run]bool // of these: brokers that do not answer beats
+	hung  bool         // the loop that owns the log does not answer
+	got   Effects      // since the newest call of take
+}
+
+func run(n byte) Run { return Run{Node: record.ID{n}, ID: record.ID{n, 1}} }
+
+func registered(n byte) Registration {
+	return Registration{Run: run(n), Name: string('a' + rune(n) - 1), Addresses: []string{"host:1"}, LevelMax: state.LevelMax}
+}
+
+func nonce(epoch uint32) record.ID { return record.ID{0xff, byte(epoch)} }
+
+func newRig(t *testing.T, cfg Config) *rig {
+	if cfg.Self.Run.IsZero() {
+		cfg.Self = registered(1)
+	}
+	r := &rig{t: t, c: New(cfg), now: time.UnixMicro(1e15), store: true, beats: map[Run]Beat{}, mute: map[Run]bool{}}
+	r.log = Report{Loaded: true, Pos: state.Position{Epoch: 5, Slot: 10}, Nonce: nonce(5), Sealer: run(2), Life: r.now, Verdict: r.now, Level: 1}
+	return r
+}
+
+func (r *rig) step(ev Event) {
+	fx := Effects{}
+	r.c.Step(r.now, &ev, &fx)
+	r.got.merge(&fx)
+	for _, e := range fx.Send {
+		if _, ok := r.beats[e.To]; ok && !r.mute[e.To] && e.Message.Kind == MsgBeat {
+			r.step(Event{Kind: EvMessage, From: e.To, Message: Message{Kind: MsgEcho, Sent: e.Message.Sent}})
+		}
+	}
+}
+
+func (fx *Effects) merge(o *Effects) {
+	fx.Send = append(fx.Send, o.Send...)
+	fx.Stand, fx.StepDown, fx.List = fx.Stand || o.Stand, fx.StepDown || o.StepDown, fx.List || o.List
+	fx.Register, fx.Exit, fx.Left = fx.Register || o.Register, fx.Exit || o.Exit, fx.Left || o.Left
+	if o.Show {
+		fx.Show, fx.Pace, fx.Promise = true, o.Pace, o.Promise
+	}
+	if o.Park != NoPark {
+		fx.Park = o.Park
+	}
+	if o.Handed {
+		fx.Handed, fx.HandErr = true, o.HandErr
+	}
+	if o.Reach != (state.Position{}) {
+		fx.Reach = o.Reach
+	}
+}
+
+// take returns the effects since its last call.
+func (r *rig) take() Effects {
+	fx := r.got
+	r.got = Effects{}
+	return fx
+}
+
+func (r *rig) list(others ...byte) {
+	list := []Registration{r.c.cfg.Self}
+	for _, n := range others {
+		list = append(list, registered(n))
+	}
+	r.step(Event{Kind: EvListed, Listed: list})
+}
+
+// link connects a broker that sends beats.
+func (r *rig) link(n byte, b Beat) {
+	b.From = run(n)
+	r.beats[b.From] = b
+	r.step(Event{Kind: EvLinked, From: b.From, Registration: registered(n)})
+}
+
+func following(epoch uint32) Beat {
+	return Beat{Loaded: true, StoreOK: true, Pos: state.Position{Epoch: epoch, Slot: 10}, PosNonce: nonce(epoch), Level: 1}
+}
+
+func leads(epoch uint32) Beat {
+	b := following(epoch)
+	b.Leads, b.Epoch, b.Nonce = true, epoch, nonce(epoch)
+	return b
+}
+
+// wait lets time pass until an attempt to stand begins, and returns when; d if none begins within d.
+func (r *rig) wait(d time.Duration) time.Duration {
+	for at := tick; at <= d; at += tick {
+		r.now = r.now.Add(tick)
+		for _, from := range slices.SortedFunc(mapKeys(r.beats), compareRuns) {
+			r.step(Event{Kind: EvMessage, From: from, Message: Message{Kind: MsgBeat, Sent: 1, Beat: r.beats[from]}})
+		}
+		if !r.hung {
+			r.step(Event{Kind: EvReport, Report: r.log, StoreOK: r.store})
+		}
+		if r.got.Stand {
+			return at
+		}
+	}
+	return d
+}
+
+func mapKeys[V any](m map[Run]V) func(func(Run) bool) {
+	return func(yield func(Run) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// lead makes the log lead.
+func (r *rig) lead() {
+	r.log.Leads, r.log.Sealer = true, run(1)
+	r.log.Looked = r.now
+}
+
+func (r *rig) want(what string, got, want any) {
+	r.t.Helper()
+	if got != want {
+		r.t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func TestJoiningStands(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(r *rig)
+		from    time.Duration
+		to      time.Duration
+	}{
+		"at once, if an earlier run of its folder led": {func(r *rig) {
+			r.log.Sealer = Run{Node: run(1).Node, ID: record.ID{9}}
+			r.list(2)
+		}, 0, tick},
+		"at once, if all peers are heard and claim nothing": {func(r *rig) {
+			r.list(2)
+			r.link(2, following(5))
+		}, 0, 3 * tick},
+		"after the silent time, if a registered run is not heard": {func(r *rig) { r.list(2) }, 2400 * time.Millisecond, 3 * time.Second},
+		"after the silent time and twice the promise": {func(r *rig) {
+			r.log.Promise = time.Second
+			r.list(2)
+		}, 4400 * time.Millisecond, 5 * time.Second},
+		"not while another broker leads": {func(r *rig) {
+			r.list(2)
+			r.link(2, leads(5))
+		}, time.Minute, time.Minute},
+		"not at once, if another broker was faster": {func(r *rig) {
+			r.list(2)
+			r.link(2, following(5))
+			r.log.Promise = time.Second
+			r.list(2, 3)
+			r.wait(time.Second)
+			r.log.Pos, r.log.Nonce, r.log.Sealer = state.Position{Epoch: 6}, nonce(6), run(3)
+			r.link(3, following(6))
+		}, 2400 * time.Millisecond, 6 * time.Second},
+		"not before its beats are newer than the SEAL of a peer": {func(r *rig) {
+			r.list(2)
+			r.link(2, following(4))
+		}, 2 * time.Second, 3 * time.Second},
+		"not before it has loaded the log": {func(r *rig) {
+			r.log.Loaded = false
+			r.list(2)
+		}, time.Minute, time.Minute},
+		"not if it is read-only": {func(r *rig) {
+			r.c.cfg.Self.ReadOnly = true
+			r.list()
+		}, time.Minute, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{})
+			c.prepare(r)
+			if got := r.wait(time.Minute); got < c.from || got > c.to {
+				t.Errorf("stands after %v, want %v to %v", got, c.from, c.to)
+			}
+		})
+	}
+}
+
+// standbyOf returns a rig whose broker follows broker 2.
+func standbyOf(t *testing.T) *rig {
+	r := newRig(t, Config{})
+	r.list(2)
+	r.link(2, leads(5))
+	r.want("stands beside a leader", r.wait(5*time.Second), 5*time.Second)
+	return r
+}
+
+func TestAStandbyStands(t *testing.T) {
+	r2 := run(2)
+	for name, c := range map[string]struct {
+		prepare  func(r *rig)
+		from, to time.Duration
+	}{
+		"at once, after a goodbye": {func(r *rig) {
+			delete(r.beats, r2)
+			r.step(Event{Kind: EvMessage, From: r2, Message: Message{Kind: MsgGoodbye}})
+		}, 0, tick},
+		"at once, after the end of the link and two refused dials": {func(r *rig) {
+			delete(r.beats, r2)
+			r.step(Event{Kind: EvEnded, From: r2})
+			r.step(Event{Kind: EvRefused, From: r2})
+			r.step(Event{Kind: EvRefused, From: r2})
+		}, 0, tick},
+		"after the silent time, if only dials are refused": {func(r *rig) {
+			delete(r.beats, r2)
+			r.step(Event{Kind: EvRefused, From: r2})
+			r.step(Event{Kind: EvRefused, From: r2})
+		}, 2 * time.Second, 3 * time.Second},
+		"after the silent time, if its beats are not answered": {func(r *rig) { r.mute[r2] = true }, 2 * time.Second, 3 * time.Second},
+		"at once, if another run of the leader's folder is there": {func(r *rig) {
+			delete(r.beats, r2)
+			later := Run{Node: r2.Node, ID: record.ID{77}}
+			b := following(5)
+			b.From = later
+			r.beats[later] = b
+			r.step(Event{Kind: EvLinked, From: later, Registration: Registration{Run: later, Addresses: []string{"host:1"}}})
+		}, 0, 3 * tick},
+		"after the silent time, if the leader claims nothing": {func(r *rig) { r.beats[r2] = following(5) }, 2 * time.Second, 3 * time.Second},
+		"not while the run that sealed still tries": {func(r *rig) {
+			b := following(5)
+			b.Stands, b.Epoch, b.Nonce = true, 5, nonce(5)
+			r.beats[r2] = b
+		}, time.Minute, time.Minute},
+		"at once, if its own SEAL is the newest": {func(r *rig) {
+			delete(r.beats, r2)
+			r.log.Sealer = run(1)
+		}, 0, tick},
+		"not while the process ends": {func(r *rig) {
+			delete(r.beats, r2)
+			r.step(Event{Kind: EvLeave})
+		}, time.Minute, time.Minute},
+		"at once, if an operator asks for it": {func(r *rig) { r.step(Event{Kind: EvTakeOver}) }, 0, tick},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := standbyOf(t)
+			c.prepare(r)
+			if got := r.wait(time.Minute); got < c.from || got > c.to {
+				t.Errorf("stands after %v, want %v to %v", got, c.from, c.to)
+			}
+		})
+	}
+}
+
+func TestALeaderThatWritesIsNotDeposed(t *testing.T) {
+	r := standbyOf(t)
+	delete(r.beats, run(2))
+	for range 60 {
+		r.want("stands against a leader that writes", r.wait(time.Second), time.Second)
+		r.log.Pos.Slot++
+		r.log.Life = r.now
+	}
+	if got := r.wait(time.Minute); got < 1500*time.Millisecond || got > 3*time.Second {
+		t.Errorf("stands %v after the newest slot, want the silent time", got)
+	}
+}
+
+func TestASlotPromisesTheNext(t *testing.T) {
+	r := standbyOf(t)
+	r.log.Promise = time.Minute
+	delete(r.beats, run(2))
+	if got := r.wait(time.Minute); got > 5*time.Second {
+		t.Errorf("a leader whose link is young writes at the fast pace, and the standby stands after %v", got)
+	}
+	r = newRig(t, Config{})
+	r.list(2)
+	r.log.Promise = time.Minute
+	r.c.learn(run(2)).echo = -time.Hour
+	if got := r.wait(10 * time.Minute); got < 2*time.Minute {
+		t.Errorf("the standby stands after %v, but the newest slot promised the next within a minute", got)
+	}
+}
+
+func TestALoserIsAStandbyOfTheNextEpoch(t *testing.T) {
+	r := standbyOf(t)
+	delete(r.beats, run(2))
+	r.step(Event{Kind: EvMessage, From: run(2), Message: Message{Kind: MsgGoodbye}})
+	r.want("stands after", r.wait(time.Second), tick)
+	r.take()
+	r.link(3, following(5))
+	r.log.Pos, r.log.Nonce, r.log.Sealer = state.Position{Epoch: 6}, nonce(6), run(3)
+	r.beats[run(3)] = leads(6)
+	r.step(Event{Kind: EvStood, Err: errors.New("overtaken")})
+	r.want("stands against the winner after", r.wait(time.Minute), time.Minute)
+	if p := r.c.leader(); p == nil || p.run != run(3) {
+		t.Errorf("leader %v, want run 3", p)
+	}
+}
+
+func TestAPauseOfAStandbyIsNoSilence(t *testing.T) {
+	r := standbyOf(t)
+	r.now = r.now.Add(time.Hour)
+	r.step(Event{Kind: EvReport, Report: r.log, StoreOK: true})
+	r.want("stands after a pause", r.wait(10*time.Second), 10*time.Second)
+}
+
+func TestABrokerThatCannotBeReached(t *testing.T) {
+	self := registered(1)
+	self.Addresses = nil
+	r := newRig(t, Config{Self: self})
+	r.list(2)
+	r.want("a broker that has never led stands after", r.wait(time.Second), tick)
+
+	r = newRig(t, Config{Self: self, Led: true})
+	r.list(2)
+	r.wait(time.Second)
+	fx := r.take()
+	if fx.Stand || !fx.Exit {
+		t.Errorf("a broker that led before another registered run: stands %v, ends %v", fx.Stand, fx.Exit)
+	}
+
+	r = newRig(t, Config{Self: self, Led: true})
+	r.list()
+	r.want("without a registration of the other it stands after", r.wait(time.Second), tick)
+}
+
+func TestABrokerWithAnotherRootKeyReads(t *testing.T) {
+	r := newRig(t, Config{})
+	r.list(2)
+	r.beats[run(2)] = leads(5)
+	r.step(Event{Kind: EvLinked, From: run(2), Registration: registered(2), OtherKey: true})
+	r.want("stands against a leader with another key after", r.wait(time.Minute), time.Minute)
+	delete(r.beats, run(2))
+	r.want("stands after its silence after", r.wait(time.Minute), time.Minute)
+	if !r.c.beat.OtherKey {
+		t.Error("its beats do not say that it has another key")
+	}
+	if m := r.c.Members()[0]; !strings.Contains(m.Why, "root key") {
+		t.Errorf("why it does not stand: %q", m.Why)
+	}
+}

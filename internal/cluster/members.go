@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Members returns what this run knows of all runs, for a Board.
+func (c *Core) Members() []Member {
+	self := Member{
+		Registration: c.cfg.Self, Self: true, Leads: c.l != nil, Up: true, Beat: c.beat, HasBeat: !c.beat.From.IsZero(),
+		Why: whyNot(&c.cfg.Self, c.otherKey(), c.leaving, c.storeOK),
+	}
+	leader := c.leader()
+	var others []Member
+	for _, p := range c.peers {
+		if p.replaced || !p.listed && !p.hasBeat {
+			continue
+		}
+		m := Member{Registration: p.reg, Leads: c.l == nil && p == leader, Up: c.heard(p), Gone: p.gone, Beat: p.beat, HasBeat: p.hasBeat}
+		m.Run = p.run
+		if !m.Up {
+			m.Silence = c.age(p)
+		}
+		m.Why = whyNot(&p.reg, p.otherKey || p.beat.OtherKey, p.beat.Leaving, !p.hasBeat || p.beat.StoreOK)
+		if p.gone {
+			m.Why = "it has ended"
+		}
+		others = append(others, m)
+	}
+	slices.SortStableFunc(others, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), compareRuns(a.Run, b.Run))
+	})
+	return append([]Member{self}, others...)
+}
+
+// whyNot says why a run does not become the leader.
+func whyNot(r *Registration, otherKey, leaving, storeOK bool) string {
+	switch {
+	case r.ReadOnly:
+		return "it is read-only"
+	case otherKey:
+		return "its root key is not the leader's"
+	case len(r.Addresses) == 0:
+		return "other machines cannot reach it: it has no --advertise and listens on a loopback address"
+	case leaving:
+		return "it is stopping"
+	case !storeOK:
+		return "the object store does not answer it"
+	}
+	return ""
+}
+
+// Wrong returns sentences about what is wrong with the brokers of the bucket.
+func (c *Core) Wrong() []string {
+	var list []string
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	members := c.Members()
+	led := false
+	for i := range members {
+		m := &members[i]
+		led = led || m.Leads
+		name := fmt.Sprintf("Broker %q (run %s)", m.Name, m.Run.ID)
+		switch {
+		case m.Self:
+		case m.Gone:
+			say("%s has ended without a goodbye. If it does not return, remove it with: seb cluster forget %s", name, m.Run.ID)
+		case !m.Up && m.Stands():
+			say("%s is registered and was not heard for %v. Until it returns the leader commits an empty object from time to time. "+
+				"If it does not return, remove it with: seb cluster forget %s", name, m.Silence.Round(time.Second), m.Run.ID)
+		}
+		if m.HasBeat && !m.Beat.StoreOK && (m.Self || m.Up) {
+			say("The object store does not answer broker %q.", m.Name)
+		}
+		if !m.Self && m.Up && m.LevelMax != 0 && m.LevelMax < c.report.Level {
+			say("Broker %q reads format levels up to %d, and the log has level %d: install a newer version there.", m.Name, m.LevelMax, c.report.Level)
+		}
+		if m.Beat.OtherKey || c.otherKeyOf(m.Run) {
+			say("Broker %q has another root key than the leader: it serves reads only. Start it with the leader's key.", m.Name)
+		}
+	}
+	if !led && c.reported != 0 {
+		say("No broker leads the log, as far as this broker knows.")
+	}
+	return list
+}
+
+func (c *Core) otherKeyOf(run Run) bool {
+	p := c.find(run)
+	return p != nil && p.otherKey && !p.over() && c.l != nil
+}

@@ -1,0 +1,132 @@
+package cluster
+
+import "time"
+
+// standbyRound decides whether this run stands against the epoch at the end of the log.
+func (c *Core) standbyRound(fx *Effects) {
+	if c.joining && c.leader() != nil {
+		c.joining = false
+	}
+	switch {
+	case c.stands() || c.cfg.Self.ReadOnly || c.told:
+		return
+	case c.takeRound(fx):
+		return
+	case c.forced:
+		c.stand(fx)
+		return
+	case c.leaving || c.otherKey():
+		return
+	case !c.cfg.Self.Stands():
+		c.unreachableRound(fx)
+		return
+	}
+	c.keepRegistered(fx)
+	stands, wait := c.choice()
+	if c.joining {
+		stands, wait = c.joiningChoice()
+	}
+	switch {
+	case !stands || c.run < c.nextLook:
+	case wait && c.run-c.life < c.patience():
+	default:
+		c.stand(fx)
+	}
+}
+
+func (c *Core) stand(fx *Effects) {
+	c.standing, fx.Stand = true, true
+}
+
+// unreachableRound is H20: a broker that no other machine reaches has no links. It stands unless a
+// registered run has sealed since its own SEAL; then it ends, as a fenced broker does.
+func (c *Core) unreachableRound(fx *Effects) {
+	if c.joinedAt == 0 || c.run < c.nextLook {
+		return
+	}
+	p := c.find(c.report.Sealer)
+	if c.cfg.Led && p != nil && p.listed && !p.over() {
+		c.told, fx.Exit = true, true
+		return
+	}
+	c.stand(fx)
+}
+
+// joiningChoice is H3: whether a run that has not yet followed a leader stands, and whether it waits
+// for signs of life before.
+func (c *Core) joiningChoice() (stands, wait bool) {
+	if c.joinedAt == 0 {
+		return false, false
+	}
+	r := &c.report
+	if r.Sealer.Node == c.self.Node && !r.Sealer.IsZero() {
+		return true, false // an earlier run of this folder, whose lock this run holds
+	}
+	quiet := true // every peer is heard and claims nothing
+	for _, p := range c.peers {
+		if p.over() || !p.mayBeThere() && p.run != r.Sealer {
+			continue
+		}
+		b := &p.beat
+		heard := c.heard(p)
+		if heard && b.Leads && (epochName{b.Epoch, b.Nonce}) == r.epoch() {
+			return false, false
+		}
+		older := p.run == r.Sealer && (epochName{b.Pos.Epoch, b.PosNonce}) != r.epoch() // than its SEAL
+		quiet = quiet && heard && !older && b.Loaded && !b.Leads && !b.Stands
+	}
+	return true, !quiet
+}
+
+// sealer returns the peer whose run has sealed the epoch. The SEAL does not name it at an old format
+// level; then it is the run that claims the epoch. nil: not known.
+func (c *Core) sealer() *peer {
+	if run := c.report.Sealer; !run.IsZero() {
+		return c.find(run)
+	}
+	for _, p := range c.peers {
+		if !p.over() && p.claims && p.claim == c.report.epoch() {
+			return p
+		}
+	}
+	return nil
+}
+
+// choice is H4: whether the run that sealed the epoch is silent or gone, or does not claim it. wait:
+// signs of life in the log matter.
+func (c *Core) choice() (stands, wait bool) {
+	if c.report.Sealer == c.self { // this run sealed it, and does not lead
+		return true, false
+	}
+	p := c.sealer()
+	switch {
+	case p == nil:
+		return true, true
+	case p.over():
+		return true, false
+	case c.age(p) > c.t.Silent:
+		return true, true
+	}
+	claims := p.claims && (p.stands || p.claim == c.report.epoch()) && c.run-p.claimAt <= c.t.Silent
+	return !claims && c.run-c.life > c.t.Silent, false
+}
+
+// patience is how old the newest sign of life of an epoch must be before this run stands against it.
+func (c *Core) patience() time.Duration {
+	next := c.report.Promise
+	if p := c.sealer(); p != nil && c.age(p) < c.t.Fast/2 {
+		next = min(next, c.t.Alive) // a leader whose newest lost link is young writes at the fast pace
+	}
+	return c.t.Silent + 2*next
+}
+
+// keepRegistered looks at the own registration once after a link was lost, before a leader that
+// cannot see this run believes that it has left.
+func (c *Core) keepRegistered(fx *Effects) {
+	for _, p := range c.peers {
+		if p.counts() && !p.checked && c.age(p) > c.t.Fast/2 {
+			p.checked, fx.Register = true, true
+			return
+		}
+	}
+}
