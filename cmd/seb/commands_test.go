@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -263,6 +266,7 @@ func TestInspect(t *testing.T) {
 		t.Errorf("cluster: %s", got)
 	}
 	p.refused(1, "not found", "inspect", "s0000/wal/none")
+	p.inspectRegistration()
 
 	f, err := os.Create(filepath.Join(p.dir, "000000000000.record_batch"))
 	if err != nil {
@@ -279,6 +283,26 @@ func TestInspect(t *testing.T) {
 	}
 	damage(t, f.Name(), 20)
 	p.refused(5, "corrupt", "inspect", f.Name())
+}
+
+func (p *workDir) inspectRegistration() {
+	r := cluster.Registration{
+		Run: cluster.Run{Node: record.ID{1}, ID: record.ID{2}}, Name: "host-1", Addresses: []string{"10.0.0.1:9093"}, URL: "http://10.0.0.1:9093",
+		KafkaID: 77, KeyHash: [32]byte{3}, Version: "0.1.0", LevelMax: 6,
+	}
+	b, err := link.Encode(&r)
+	file := filepath.Join(p.dir, "registration")
+	if err = errors.Join(err, os.WriteFile(file, b, 0o600)); err != nil {
+		p.t.Fatal(err)
+	}
+	shown := p.must("inspect", file)
+	for _, want := range []string{"broker host-1", r.Run.ID.String(), "10.0.0.1:9093 (TLS: false)", "Kafka: none, node 77", "levels up to 6", "all checksums are correct"} {
+		if !strings.Contains(shown, want) {
+			p.t.Errorf("no %q in: %s", want, shown)
+		}
+	}
+	damage(p.t, file, 30)
+	p.refused(5, "not a valid registration", "inspect", file)
 }
 
 // TestBenchmarks covers the commands; package benchmark tests the measurements.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
@@ -35,7 +37,7 @@ func newInspect() *cobra.Command {
 		Use:   "inspect FILE|KEY",
 		Short: "Show and verify an object",
 		Long: `Shows any object of a bucket, or a file in the original program's format: commit objects, packs, snapshots, the cluster
-object, .record_batch and .offsets files. It looks for a file first, then for a key in --bucket (default: the local broker's
+object, registrations of brokers, .record_batch and .offsets files. It looks for a file first, then for a key in --bucket (default: the local broker's
 bucket). It verifies every checksum; damage is an error.
 
 A bucket in a folder keeps the commit objects of an epoch in journal files. Of such a file it shows each batch and the names,
@@ -145,6 +147,8 @@ func (d *dump) object(name string, b []byte) error {
 			return fmt.Errorf("%s: not the name of a snapshot of a local database", name)
 		}
 		return snapshot.Print(d.w, &n, b)
+	case bytes.HasPrefix(b, []byte(link.Magic)):
+		return d.registration(b)
 	case bytes.HasPrefix(b, []byte(record.MagicOffsets)):
 		return d.offsetsV1(b)
 	case bytes.HasPrefix(b, []byte{0x1f, 0x8b}):
@@ -158,6 +162,20 @@ func (d *dump) object(name string, b []byte) error {
 		return err
 	}
 	return d.objectV2(o, len(b))
+}
+
+func (d *dump) registration(b []byte) error {
+	r, err := link.Decode(b)
+	if err != nil {
+		return err
+	}
+	d.line("registration of broker %s, run %s, node %s", r.Name, r.Run.ID, r.Run.Node)
+	d.line("addresses for other brokers: %s (TLS: %t)", cmp.Or(strings.Join(r.Addresses, ", "), "none"), r.Secure)
+	d.line("HTTP API: %s", cmp.Or(r.URL, "none"))
+	d.line("Kafka: %s, node %d", cmp.Or(r.Kafka, "none"), r.KafkaID)
+	d.line("Seb %s, format levels up to %d, read-only: %t", r.Version, r.LevelMax, r.ReadOnly)
+	d.line("SHA-256 of the key of its links: %x\nall checksums are correct", r.KeyHash)
+	return nil
 }
 
 func (d *dump) objectV2(o *record.Object, size int) error {

@@ -38,6 +38,7 @@ type Registration struct {
 	Version   string   // of the program
 	LevelMax  uint32   // the highest format level that it reads and writes
 	ReadOnly  bool     // it never leads
+	Secure    bool     // Addresses speak TLS
 }
 
 // Stands reports whether the run may lead and can be reached.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/localdb/snapshot"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -72,6 +73,7 @@ const (
 	readSeal                    // the SEAL of an epoch of the log
 	readVoid                    // a slot that is not on the log: only its head is read
 	readOld                     // a slot of a forgotten epoch
+	readPeer                    // the registration of a broker
 )
 
 // places returns the ranges of the state in the objects for which wanted returns true.
@@ -166,6 +168,8 @@ func (l *listing) add(e objstore.Entry) {
 	case isView(c.o.Shard, e.Key):
 		l.copies.Add(e)
 	case strings.HasSuffix(e.Key, state.RecoverySuffix): // read if its slot cannot be read
+	case isRegistration(e.Key):
+		l.jobs <- job{key: e.Key, size: e.Size, kind: readPeer}
 	case strings.HasPrefix(e.Key, probePrefix):
 		c.orphan("probe", e.Key, e.Size, "left over from a check of the store, unless one is running")
 	default:
@@ -230,6 +234,8 @@ func (l *listing) read(ctx context.Context, j job) error {
 		return l.void(ctx, j)
 	case readOld:
 		return l.old(ctx, j)
+	case readPeer:
+		return l.registration(ctx, j)
 	}
 	o := l.c.readSlot(ctx, j.key)
 	if err := o.fatal(); err != nil || o.missing() {
@@ -255,6 +261,28 @@ func (l *listing) read(ctx context.Context, j job) error {
 			l.c.mu.Unlock()
 		}
 	}
+	return nil
+}
+
+// registration reads the registration of a broker. It is no part of the log, so a corrupt one is no
+// damage.
+func (l *listing) registration(ctx context.Context, j job) error {
+	err := objstore.Retry(ctx, retryPause, func() error {
+		b, _, err := l.c.readUpTo(ctx, j.key, link.RegistrationMax+1)
+		if err == nil {
+			_, err = link.Decode(b)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, objstore.ErrNotFound): // that broker ended
+		return nil
+	case errors.Is(err, record.ErrCorrupt):
+		l.c.note("corrupt registration", j.key, "brokers ignore it: %v", err)
+	case err != nil:
+		return err
+	}
+	l.c.verified(j.size, err == nil)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -52,6 +53,12 @@ type snapshotObject struct {
 	pos   state.Position
 	nonce record.ID
 	size  int64 // of a listed object
+}
+
+// isRegistration reports whether an object is the registration of a broker.
+func isRegistration(key string) bool {
+	_, ok := link.ParseKey(key)
+	return ok
 }
 
 // parseSnapshot parses a snapshot's name; ok is false for any other name.

@@ -37,6 +37,7 @@ var levels = map[string]int{
 
 	"internal/trigger/explain": 3,
 	"internal/log":             3,
+	"internal/cluster/link":    3,
 	"internal/log/compactor":   4,
 
 	"internal/keyindex":         2,

@@ -183,7 +183,7 @@ func (s *soak) garbage(names []string) (garbage []string) {
 		// A pack of the running epoch may have been installed after the snapshot.
 		epoch, _, _, pack := state.ParsePackKey(0, name)
 		own := pack && epoch == st.Pos.Epoch
-		if !needed[name] && !own && !strings.HasPrefix(name, "probe/") && !s.p.isSeal(name) {
+		if !needed[name] && !own && !strings.HasPrefix(name, "probe/") && !strings.HasPrefix(name, "peer/") && !s.p.isSeal(name) {
 			garbage = append(garbage, name)
 		}
 	}

@@ -1,0 +1,65 @@
+package fsck_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/cluster/link"
+	"github.com/sebbroker/seb/internal/fsck"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// TestRegistrations: the registrations of brokers are no part of the log. Fsck reads them, a damaged
+// one is no damage, a repair keeps them, and copies and backups have none.
+func TestRegistrations(t *testing.T) {
+	store := objstore.NewMemory()
+	live(t, store, 4)
+	settled(t, store)
+	r := cluster.Registration{Run: cluster.Run{Node: record.ID{1}, ID: record.ID{2}}, KafkaID: 1, KeyHash: [32]byte{1}, LevelMax: 1}
+	if err := link.Put(t.Context(), store, &r); err != nil {
+		t.Fatal(err)
+	}
+	key := link.Key(r.Run)
+	if report := clean(t, store); report.Verified.Objects+report.Superseded.Objects < report.Listed.Objects {
+		t.Errorf("not read: %+v", report)
+	}
+	good := read(t, store, key)
+	change(t, store, key, func(b []byte) []byte { b[len(b)-1] ^= 1; return b })
+	bad := read(t, store, key)
+	if bytes.Equal(good, bad) {
+		t.Fatal("the object did not change")
+	}
+	for _, repair := range []bool{false, true} {
+		report, found, err := check(t, fsck.Options{Store: store, Repair: repair, Quiet: 1})
+		notes := 0
+		for _, f := range found {
+			if f.Key != key {
+				continue
+			}
+			if notes++; f.Severity != fsck.Note || f.Kind != "corrupt registration" || !strings.Contains(f.Text, "wrong checksum of the message") {
+				t.Errorf("found %+v", f)
+			}
+		}
+		if err != nil || report.Damages != 0 || notes != 1 {
+			t.Errorf("repair %v: %d notes, %+v, %v", repair, notes, report, err)
+		}
+		if !bytes.Equal(read(t, store, key), bad) {
+			t.Error("it was changed")
+		}
+	}
+	copied, backups := objstore.NewMemory(), objstore.NewMemory()
+	if _, err := fsck.Copy(t.Context(), fsck.CopyOptions{From: store, To: copied}); err != nil {
+		t.Fatal(err)
+	}
+	backup(t, store, backups, 0)
+	for _, to := range []objstore.Store{copied, backups, restored(t, backups, nil)} {
+		for name := range keys(t, to) {
+			if strings.HasPrefix(name, link.Prefix) {
+				t.Errorf("%s has %s", to, name)
+			}
+		}
+	}
+}
