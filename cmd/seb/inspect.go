@@ -240,6 +240,10 @@ func (d *dump) stateRecord(r *state.Record) {
 			r.Clean.To, r.Clean.Swept, r.Clean.Tombstones, micros(r.Clean.Time))
 	case state.FormatLevel:
 		say("%d, needs Seb %s or newer", r.Level, r.Name)
+	case state.LeaderRun:
+		say("%s", r.Run)
+	case state.NextSlot:
+		say("within %d ms", r.Within)
 	default:
 		say("topic %s partition %d", r.Topic, r.Partition)
 	}

@@ -7,23 +7,14 @@
 package cluster
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
-// Run names one life of one broker process.
-type Run struct {
-	Node record.ID // of the data folder, kept there
-	ID   record.ID // drawn at each start
-}
-
-func (r Run) String() string { return fmt.Sprintf("%s/%s", r.Node, r.ID) }
-
-// IsZero reports whether r names no run.
-func (r Run) IsZero() bool { return r == Run{} }
+// Run names one life of one broker process. A SEAL names the run that wrote it.
+type Run = state.Run
 
 // Registration tells other brokers where a run is found. It is an object of the bucket that never
 // changes.

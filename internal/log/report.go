@@ -46,6 +46,7 @@ func (o *owner) report() reported {
 	}
 	if s := o.core.State(); s != nil {
 		r.Pos, r.Nonce, r.PrevCRC, r.Level = s.Pos, s.Nonce, s.PrevCRC, s.Level
+		r.Sealer, r.Promise = s.Sealer, time.Duration(s.Promise)*time.Millisecond
 		if s.AppendTime != 0 {
 			r.Committed = time.UnixMicro(s.AppendTime)
 		}

@@ -1,5 +1,7 @@
 package core
 
+import "github.com/sebbroker/seb/internal/log/state"
+
 // Duration is a time span in nanoseconds; time.Duration converts to it. The core has no clock, so
 // it does not import package time.
 type Duration int64
@@ -12,9 +14,10 @@ const (
 // Config holds a core's parameters. A zero value means the default that the comment names.
 type Config struct {
 	Shard      uint32
-	ReadOnly   bool   // follow, never write
-	Standby    bool   // follow, until Stand makes another core
-	Advertised string // address in our SEAL: a hint for clients of the leader that it fences
+	ReadOnly   bool      // follow, never write
+	Standby    bool      // follow, until Stand makes another core
+	Advertised string    // address in our SEAL: a hint for clients of the leader that it fences
+	Run        state.Run // in our SEAL: identifies this broker to standbys; zero: none
 
 	Window        int // K of rule R2: maximum of slots in flight; 4
 	ReadAhead     int // maximum of slots that a walk reads ahead; 32

@@ -27,7 +27,7 @@ import (
 // steps that it causes, in order; a repeated request keeps its number. Positions are written
 // EPOCH/SLOT. test/README.md explains how to add a scenario.
 //
-//	start C window= snapshots= advertised= read-only=yes standby=yes journals=yes|refused   another
+//	start C window= snapshots= advertised= run= read-only=yes standby=yes journals=yes|refused   another
 //	                                  core, for the next inputs
 //	lead C ... level=1 raise-after=   start, settle, create topic t if empty; shows the state
 //	use C                             the core for the next inputs
@@ -156,6 +156,9 @@ func (s *scenario) start(c *sebtest.Command) {
 	cfg.Advertised, _ = c.Option("advertised")
 	_, cfg.ReadOnly = c.Option("read-only")
 	_, cfg.Standby = c.Option("standby")
+	if n := s.option("run"); n > 0 {
+		cfg.Run = state.Run{Node: record.ID{byte(n)}, ID: record.ID{byte(n)}}
+	}
 	journals, _ := c.Option("journals")
 	cfg.Journals = journals != ""
 	_, old := c.Option("level")
@@ -372,6 +375,12 @@ func (s *scenario) describe() {
 	line := fmt.Sprintf("%v, at %d/%d, level %d", role, st.Pos.Epoch, st.Pos.Slot, st.Level)
 	if s.core.Journaled() {
 		line += ", journal"
+	}
+	if n := st.Sealer.Node[0]; n > 0 {
+		line += fmt.Sprintf(", sealed by run %d", n)
+	}
+	if st.Promise > 0 {
+		line += fmt.Sprintf(", next slot within %d ms", st.Promise)
 	}
 	if next := s.shown(); next >= 0 {
 		line += fmt.Sprintf(", t/0 next %d", next)

@@ -78,6 +78,9 @@ func (c *Core) newSeal(h record.Head) *ownSeal {
 	if h.Epoch == 0 { // a new bucket starts at the highest level
 		own.records = append([]state.Record{state.RaiseTo(state.LevelMax)}, own.records...)
 	}
+	if run := c.cfg.Run; !run.IsZero() && (c.committed.Level >= state.LevelStandby || h.Epoch == 0) {
+		own.records = append(own.records, state.Record{Kind: state.LeaderRun, Run: &run})
+	}
 	own.encode()
 	if c.seals == nil {
 		c.seals = map[string]*ownSeal{}

@@ -83,6 +83,7 @@ func (s *State) Apply(h *record.Head, recs []Record, index []record.IndexEntry) 
 	for i := range index {
 		s.applyEntry(h, &index[i])
 	}
+	s.promise(recs)
 	s.Pos.Slot++
 	s.PrevCRC = h.CRC
 	s.AppendTime = h.Time
@@ -102,12 +103,15 @@ func (s *State) applySeal(h *record.Head, recs []Record) error {
 	s.forgetPacks()
 	s.forgetEpochs()
 	s.Epochs = append(s.Epochs, Epoch{Number: h.NextEpoch, Nonce: h.NextNonce})
+	s.Sealer, s.Promise = Run{}, 0
 	for i := range recs {
 		switch r := &recs[i]; r.Kind {
 		case FormatLevel:
 			s.Level = r.Level
 		case LossAccepted:
 			s.acceptLoss(h, r.Loss)
+		case LeaderRun:
+			s.Sealer = *r.Run
 		}
 	}
 	return nil
@@ -167,7 +171,7 @@ func (s *State) validate(h *record.Head, recs []Record, index []record.IndexEntr
 				return fail("record %d: no partition %s/%d", i, r.Topic, r.Partition)
 			}
 		case OffsetDelete:
-		case FormatLevel, TimeReset, AccessChange:
+		case FormatLevel, TimeReset, AccessChange, NextSlot:
 			if err := s.validateLevel(fail, recs, i); err != nil {
 				return err
 			}
@@ -199,6 +203,8 @@ func (s *State) validateLevel(fail func(string, ...any) error, recs []Record, i 
 		return nil
 	case AccessChange:
 		needs = accessLevel(r.Access)
+	case NextSlot:
+		needs = LevelStandby
 	}
 	if level < needs {
 		return fail("record %d: a %s at format level %d", i, recs[i].Kind, level)

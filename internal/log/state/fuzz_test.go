@@ -181,6 +181,9 @@ func (l *log) step(src *sebtest.Source) {
 			recs = append(recs, r)
 		}
 	}
+	if c.Level >= state.LevelStandby && src.Bool() {
+		recs = append(recs, within(1+uint32(src.Byte())))
+	}
 	l.must(recs, index...)
 	if l.s.Len() != c.Len() {
 		l.t.Fatalf("the catalog has %d topics, the state %d", c.Len(), l.s.Len())
@@ -281,6 +284,10 @@ func FuzzDecodeMessage(f *testing.F) {
 	f.Add(state.EncodeMessage(state.Genesis(cluster, 0)))
 	full := newLog(f)
 	full.must([]state.Record{state.RaiseTo(state.LevelMax), {Kind: state.AccessChange, Access: everyChange()}})
+	if err := full.sealWith(sealedBy(run)); err != nil {
+		f.Fatal(err)
+	}
+	full.must([]state.Record{within(1000)})
 	f.Add(state.EncodeMessage(full.s))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s *state.State
@@ -411,6 +418,7 @@ func FuzzDecodeRecords(f *testing.F) {
 		{Kind: state.ProducerAppend, Topic: record.ID{1}, Offset: 9, Producer: state.ProducerBatch{ID: 7, Epoch: -1, Sequence: math.MaxInt32, Span: 3}},
 	}))
 	f.Add(state.EncodeRecords(nil, []state.Record{{Kind: state.AccessChange, Access: everyChange()}}))
+	f.Add(state.EncodeRecords(nil, []state.Record{sealedBy(run), within(60_000)}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var recs []state.Record
 		var err error
@@ -423,7 +431,7 @@ func FuzzDecodeRecords(f *testing.F) {
 			t.Fatalf("%v: %+v, %+v", err, recs, again)
 		}
 		for i := range recs {
-			if k := recs[i].Kind; k < state.TopicCreate || k > state.AccessChange || recs[i].Offset < 0 {
+			if k := recs[i].Kind; k < state.TopicCreate || k > state.NextSlot || recs[i].Offset < 0 {
 				t.Fatalf("%+v", recs[i])
 			}
 		}

@@ -7,6 +7,7 @@ var kindNames = map[RecordKind]string{
 	TopicTrim: "topic trim", OffsetCommit: "offset commit", OffsetDelete: "offset delete", ProducerAppend: "producer append",
 	PackInstall: "pack install", CompactionDone: "compaction done",
 	FormatLevel: "format level", LossAccepted: "loss accepted", TimeReset: "time reset", AccessChange: "access change",
+	LeaderRun: "leader run", NextSlot: "next slot",
 }
 
 // String names a kind for people.

@@ -23,6 +23,10 @@ func TestEveryKindHasAName(t *testing.T) {
 			rec.Loss = &state.Loss{}
 		case state.AccessChange:
 			rec.Access = &access.Change{}
+		case state.LeaderRun:
+			rec.Run = &run
+		case state.NextSlot:
+			rec.Within = 1
 		}
 		_, err := state.DecodeRecords(state.EncodeRecords(nil, []state.Record{rec}))
 		if known := err == nil; known == strings.HasPrefix(kind.String(), "kind ") || seen[kind.String()] {

@@ -24,8 +24,11 @@ const (
 	// (objstore.Journaler). It adds no record and no field. Programs of lower levels do not find
 	// such objects, so the record that raises the bucket lies in an earlier epoch (core.Core).
 	LevelJournal = 5
+	// LevelStandby adds LeaderRun and NextSlot: the run that sealed an epoch, and when the next slot
+	// comes. Standbys use them; nothing on the log depends on them.
+	LevelStandby = 6
 	// LevelMax is the highest level that this program reads and writes.
-	LevelMax = LevelJournal
+	LevelMax = LevelStandby
 
 	// Layout is the bucket layout that this program reads and writes, the "format" in meta/cluster.
 	Layout = 1
@@ -35,6 +38,7 @@ const (
 // version, so that an older program can name the version that it needs.
 var levelVersions = map[uint32]string{
 	LevelRecovery: "0.1.0", LevelAccess: "0.1.0", LevelSecrets: "0.1.0", LevelJournal: "0.1.0",
+	LevelStandby: "0.1.0",
 }
 
 // RaiseTo is the record that raises a bucket to a level.

@@ -35,6 +35,8 @@ const (
 	recLevel      = 13
 	recLoss       = 14 // message (recovery.go)
 	recAccess     = 15 // message (access.go)
+	recRun        = 16 // node, id
+	recWithin     = 17
 	settingKey    = 1
 	settingValue  = 2
 )
@@ -89,6 +91,12 @@ func encodeRecord(r *Record) []byte {
 	if r.Access != nil {
 		b = appendBytes(b, recAccess, encodeChange(r.Access))
 	}
+	if r.Run != nil {
+		b = appendBytes(b, recRun, r.Run.encode())
+	}
+	if r.Within != 0 {
+		b = appendVarint(b, recWithin, uint64(r.Within))
+	}
 	return b
 }
 
@@ -122,7 +130,7 @@ func decodeRecord(b []byte) (Record, error) {
 		switch num {
 		case recKind:
 			r.Kind = RecordKind(v)
-			if v < uint64(TopicCreate) || v > uint64(AccessChange) {
+			if v < uint64(TopicCreate) || v > uint64(NextSlot) {
 				return fmt.Errorf("kind %d: written by a newer version", v)
 			}
 		case recTopic:
@@ -166,6 +174,11 @@ func decodeRecord(b []byte) (Record, error) {
 		case recAccess:
 			r.Access = &access.Change{}
 			return decodeChange(r.Access, s)
+		case recRun:
+			r.Run = &Run{}
+			return decodeRun(r.Run, s)
+		case recWithin:
+			r.Within, err = uint32Of(v)
 		}
 		return err
 	})
@@ -175,14 +188,29 @@ func decodeRecord(b []byte) (Record, error) {
 	if r.Kind == OffsetCommit && r.Offset > CommitMax {
 		r.Offset |= math.MinInt64
 	}
-	if err == nil && (producer != (r.Kind == ProducerAppend) || clean != (r.Kind == CompactionDone) || (r.Pack != nil) != (r.Kind == PackInstall) ||
-		(r.Level != 0) != (r.Kind == FormatLevel) || (r.Loss != nil) != (r.Kind == LossAccepted) || (r.Access != nil) != (r.Kind == AccessChange)) {
-		err = fmt.Errorf("kind %d lacks its field or has another kind's: %w", r.Kind, errWire)
-	}
-	if err == nil && r.Kind == 0 {
-		err = fmt.Errorf("no kind: %w", errWire)
+	if err == nil {
+		err = r.checkFields(producer, clean)
 	}
 	return r, err
+}
+
+// checkFields checks that a decoded record has the field of its kind and of no other.
+func (r *Record) checkFields(producer, clean bool) error {
+	for _, f := range [...]struct {
+		kind RecordKind
+		set  bool
+	}{
+		{ProducerAppend, producer}, {CompactionDone, clean}, {PackInstall, r.Pack != nil}, {FormatLevel, r.Level != 0}, {LossAccepted, r.Loss != nil},
+		{AccessChange, r.Access != nil}, {LeaderRun, r.Run != nil}, {NextSlot, r.Within != 0},
+	} {
+		if f.set != (r.Kind == f.kind) {
+			return fmt.Errorf("kind %d lacks its field or has another kind's: %w", r.Kind, errWire)
+		}
+	}
+	if r.Kind == 0 {
+		return fmt.Errorf("no kind: %w", errWire)
+	}
+	return nil
 }
 
 // offsetBits is the encoded offset. A commit's offset may be negative; it is encoded without the
@@ -242,7 +270,7 @@ func schemaOf(last protowire.Number, varints ...protowire.Number) schema {
 }
 
 var (
-	recordFields  = schemaOf(recAccess, recKind, recPartitions, recPartition, recOffset, recTime, recLevel)
+	recordFields  = schemaOf(recWithin, recKind, recPartitions, recPartition, recOffset, recTime, recLevel, recWithin)
 	settingFields = schemaOf(settingValue)
 )
 

@@ -27,6 +27,10 @@ func (s *State) checkSealRecords(h *record.Head, recs []Record) error {
 			if losses++; r.Loss.LastEpoch < h.Epoch || r.Loss.LastEpoch+1 != h.NextEpoch {
 				return fail("record %d: loss up to epoch %d, but the seal names epoch %d", i, r.Loss.LastEpoch, h.NextEpoch)
 			}
+		case LeaderRun:
+			if level < LevelStandby {
+				return fail("record %d: a %s at format level %d", i, r.Kind, level)
+			}
 		default:
 			return fail("record %d: a %s in a seal", i, r.Kind)
 		}

@@ -93,6 +93,8 @@ const (
 	snapLost  // packed varints: epoch, slot, last epoch of each lost branch
 	snapLatest
 	snapAccess // message (access.go): principals and rules
+	snapPromise
+	snapSealer // node, id
 )
 
 const (
@@ -155,6 +157,12 @@ func EncodeMessage(s *State) []byte {
 	}
 	if s.Access.Version > 0 {
 		b = appendBytes(b, snapAccess, encodeTable(&s.Access))
+	}
+	if s.Promise > 0 {
+		b = appendVarint(b, snapPromise, uint64(s.Promise))
+	}
+	if !s.Sealer.IsZero() {
+		b = appendBytes(b, snapSealer, s.Sealer.encode())
 	}
 	return b
 }

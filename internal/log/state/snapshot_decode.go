@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	snapFields  = schemaOf(snapAccess, snapShard, snapEpoch, snapSlot, snapPrevCRC, snapAppendTime, snapLatest)
+	snapFields  = schemaOf(snapSealer, snapShard, snapEpoch, snapSlot, snapPrevCRC, snapAppendTime, snapLatest, snapPromise)
 	chainFields = schemaOf(chainSeal, chainNumber, chainSeal)
 	topicFields = schemaOf(topicPartition)
 	groupFields = schemaOf(groupOffset)
@@ -53,10 +53,17 @@ func DecodeMessage(b []byte) (*State, error) {
 			s.Latest = int64(v)
 		case snapAccess:
 			return s.decodeTable(m)
+		case snapPromise:
+			s.Promise, err = uint32Of(v)
+		case snapSealer:
+			return decodeRun(&s.Sealer, m)
 		}
 		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := s.checkStandby(); err != nil {
 		return nil, err
 	}
 	s.tally = s.recount()

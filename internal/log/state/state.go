@@ -27,6 +27,11 @@ type State struct {
 	LostBranches []LostBranch
 	// Latest is the newest append time ever, µs: above AppendTime after a TimeReset.
 	Latest int64
+	// Sealer is the run that sealed the newest epoch; zero: a program or a bucket below LevelStandby,
+	// or a broker that has no standbys.
+	Sealer Run
+	// Promise is the time in ms within which the leader stores the slot at Pos; 0: no promise.
+	Promise uint32
 	// Access holds principals and rules.
 	Access access.Table
 	// Room bounds the growth that Propose and Reserve accept in a catalog; the zero value is

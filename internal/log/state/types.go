@@ -43,6 +43,11 @@ const (
 	TimeReset RecordKind = 13
 	// AccessChange: Access. Principals and rules change as a whole.
 	AccessChange RecordKind = 14
+
+	// LeaderRun: Run, which wrote this SEAL.
+	LeaderRun RecordKind = 15
+	// NextSlot: Within. The slot after this one comes within that time while the leader can store it.
+	NextSlot RecordKind = 16
 )
 
 // Record is one change of the state other than data; Kind says which fields are set.
@@ -60,8 +65,10 @@ type Record struct {
 	Pack       *PackContent
 	Clean      Compaction
 	Level      uint32
+	Within     uint32 // ms
 	Loss       *Loss
 	Access     *access.Change
+	Run        *Run
 }
 
 // Compaction is the result of a finished compaction of a partition.

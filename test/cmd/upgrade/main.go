@@ -26,6 +26,7 @@ func main() {
 	level2 := flag.String("level2", "4a934ab", "commit whose program knows format levels 1 and 2")
 	level3 := flag.String("level3", "cba6d2c", "commit whose program knows format levels 1 to 3")
 	level4 := flag.String("level4", "c14eb6b", "commit whose program knows format levels 1 to 4")
+	level5 := flag.String("level5", "2a524fb8", "commit whose program knows format levels 1 to 5")
 	campaign.Do(source, func(ctx context.Context) error {
 		dir, err := os.MkdirTemp("", "seb-upgrade")
 		if err != nil {
@@ -33,7 +34,7 @@ func main() {
 		}
 		defer os.RemoveAll(dir)
 		var args []string
-		for _, p := range []struct{ name, commit string }{{"level1", *level1}, {"level2", *level2}, {"level3", *level3}, {"level4", *level4}} {
+		for _, p := range []struct{ name, commit string }{{"level1", *level1}, {"level2", *level2}, {"level3", *level3}, {"level4", *level4}, {"level5", *level5}} {
 			path, err := build(ctx, filepath.Join(dir, p.name), p.commit)
 			if err != nil {
 				return err
