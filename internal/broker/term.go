@@ -170,6 +170,12 @@ func (b *Broker) Stand(ctx context.Context) error { return b.log.Stand(ctx) }
 // Report returns what the goroutine that owns the log knows, as log.Log.Report does.
 func (b *Broker) Report(ctx context.Context) (cluster.Report, error) { return b.log.Report(ctx) }
 
+// Reach lets a broker that follows read the log up to pos, as log.Log.Reach does.
+func (b *Broker) Reach(pos state.Position) { b.log.Reach(pos) }
+
+// Feed gives a broker that follows a slot of its leader, as log.Log.Feed does.
+func (b *Broker) Feed(prefix []byte) error { return b.log.Feed(prefix) }
+
 // roleChanged is the log's hook.
 func (b *Broker) roleChanged(s log.Status) {
 	epoch := uint32(0)

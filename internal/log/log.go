@@ -27,6 +27,7 @@ type Log struct {
 	core *core.Core
 
 	health    health
+	feeds     feeds
 	verdict   atomic.Int64 // when the store last answered
 	sweeping  sync.Mutex   // held by collect; guards the next three
 	proven    core.Proven

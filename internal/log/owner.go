@@ -231,6 +231,11 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 			o.step(ctx, &core.Event{Kind: core.EvConfirm, Tag: o.tag, Lost: m.confirm.lost})
 		case m.alive != nil:
 			m.alive <- struct{}{}
+		case m.reach:
+			o.step(ctx, &core.Event{Kind: core.EvReach, Pos: o.feeds.take()})
+		case m.feed != nil:
+			o.feeds.release(m.size)
+			o.step(ctx, &core.Event{Kind: core.EvFeed, Slot: m.feed})
 		case m.report != nil:
 			m.report <- o.report()
 		case m.stand != nil:
@@ -275,6 +280,9 @@ type message struct {
 	readers *bool
 	alive   chan<- struct{} // capacity 1
 	report  chan<- reported // capacity 1
+	reach   bool            // Log.feeds has a new target
+	feed    *core.Slot      // fed by the leader
+	size    int64           // with feed: what it takes of Log.feeds
 	stand   chan<- error    // capacity 1
 }
 

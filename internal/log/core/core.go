@@ -35,6 +35,8 @@ type Core struct {
 
 	life int64  // when the newest slot or SEAL was committed or found; 0: never
 	hint string // the address in the newest SEAL that was applied
+	// fed: some slots of the state came from the leader, and were not read from the bucket.
+	fed bool
 
 	told     uint32   // the epoch of the last EffRole as follower
 	waiting  bool     // readers wait for new data
@@ -134,6 +136,10 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 		c.reclaimed.frugal = ev.Waiting
 	case EvConfirm:
 		c.confirm(ev.Tag, ev.Lost)
+	case EvReach:
+		c.reach(ev.Pos)
+	case EvFeed:
+		c.feed(ev.Slot)
 	default:
 		c.answer(ev)
 	}

@@ -37,6 +37,9 @@ const (
 	EvFrugal  // Waiting: whether work without urgency should send few requests
 	// a reader asks for the end of the log; answered by EffConfirmed with Tag (rule R11)
 	EvConfirm
+	// the log reaches Pos: a follower applies everything before it
+	EvReach
+	EvFeed // Slot is committed, as its leader says: a follower applies it if it is the next one
 )
 
 // Outcome is the verdict on a store request (rule R3).
@@ -78,8 +81,9 @@ type Event struct {
 	Tag     uint64
 	// EvOwned: the store keeps the commit objects of this epoch in a journal
 	Journaled bool
-	Lost      bool  // EvConfirm: an object that the state references is missing
-	Wall      int64 // EvFreeze: wall clock, microseconds since 1970
+	Lost      bool           // EvConfirm: an object that the state references is missing
+	Pos       state.Position // EvReach
+	Wall      int64          // EvFreeze: wall clock, microseconds since 1970
 }
 
 // Slot is a commit object without its batches, decoded and verified (EvSlot).

@@ -17,6 +17,9 @@ type following struct {
 	reloading      bool     // the newest snapshot is not loaded yet: load does not belong to the state
 	queuedConfirms []uint64 // tags of EvConfirm that came while busy
 	confirmed      string   // newest snapshot whose chain contains our position
+
+	target state.Position // the log reaches up to it, as the leader says
+	stale  bool           // the running poll began before target was known
 }
 
 // followEnd handles the first missing slot.
@@ -36,6 +39,10 @@ func (c *Core) atMissing() {
 		c.followsIn()
 	}
 	f.busy = false
+	if c.committed.Pos.Less(f.target) {
+		c.belowTarget()
+		return
+	}
 	asked := c.waiting || len(c.confirms) > 0
 	if asked && (f.lost || !f.known || c.since(f.since, c.cfg.IdleCheck)) {
 		c.confirmPosition()
@@ -58,7 +65,9 @@ func (c *Core) atEnd() {
 	if len(f.queuedConfirms) > 0 {
 		c.confirms, f.queuedConfirms = f.queuedConfirms, nil
 		c.pollNow()
+		return
 	}
+	c.reach(f.target)
 }
 
 // poll looks for the next slot if readers wait and the poll is due.
@@ -72,7 +81,7 @@ func (c *Core) pollNow() {
 	if c.follow.busy {
 		return
 	}
-	c.follow.busy = true
+	c.follow.busy, c.follow.stale = true, false
 	c.catchUp()
 }
 
@@ -99,11 +108,11 @@ func (c *Core) confirmPosition() {
 
 func (c *Core) findPosition(from snapName, ours state.Position, nonce record.ID) {
 	c.startWalk(from.pos, from.nonce, true, func(s *Slot) bool {
-		next, n := state.Position{Epoch: s.Head.Epoch, Slot: s.Head.Slot + 1}, s.Head.Nonce
+		n := s.Head.Nonce
 		if s.Head.Kind == record.KindSeal {
-			next, n = state.Position{Epoch: s.Head.NextEpoch}, s.Head.NextNonce
+			n = s.Head.NextNonce
 		}
-		if next == ours && n == nonce {
+		if After(&s.Head) == ours && n == nonce {
 			c.onChain(from.key)
 			return false
 		}

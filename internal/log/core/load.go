@@ -135,6 +135,6 @@ func (c *Core) loadSnap(i int) {
 
 func (c *Core) setState(s *state.State) {
 	c.committed, c.follow.reloading = s, false
-	c.life, c.hint = c.now, ""
+	c.life, c.hint, c.fed = c.now, "", false
 	c.emit(Effect{Kind: EffApplied})
 }

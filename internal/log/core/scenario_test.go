@@ -43,6 +43,7 @@ import (
 //	damage POSITION|snapshot:POSITION... times=
 //	pass 1m, tick 1m                  time passes; tick sends an event at the end
 //	readers yes|no, confirm TAG, state
+//	reach POSITION, feed POSITION...  a follower learns how far the log reaches, or gets slots of it
 func TestScenarios(t *testing.T) {
 	sebtest.Scenarios(t, func(t *testing.T) func(c *sebtest.Command) []string {
 		s := &scenario{
@@ -132,6 +133,8 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 		s.step(&core.Event{Kind: core.EvReaders, Waiting: c.Args[0] == "yes"})
 	case "confirm":
 		s.step(&core.Event{Kind: core.EvConfirm, Tag: uint64(s.number(c.Args[0]))})
+	case "reach", "feed":
+		s.feed(c)
 	case "state":
 		s.describe()
 	default:
@@ -193,6 +196,25 @@ func (s *scenario) pass(duration string, tick bool) {
 	}
 	if s.now += int64(d); tick {
 		s.step(&core.Event{Kind: core.EvTick})
+	}
+}
+
+// feed tells a follower a position, or gives it slots as they are in the bucket.
+func (s *scenario) feed(c *sebtest.Command) {
+	for _, at := range c.Args {
+		if c.Verb == "reach" {
+			var p state.Position
+			if _, err := fmt.Sscanf(at, "%d/%d", &p.Epoch, &p.Slot); err != nil {
+				s.t.Fatal(err)
+			}
+			s.step(&core.Event{Kind: core.EvReach, Pos: p})
+			continue
+		}
+		for key, body := range s.objects { // one has the position
+			if position(key) == at {
+				s.step(&core.Event{Kind: core.EvFeed, Slot: decode(s.t, body)})
+			}
+		}
 	}
 }
 

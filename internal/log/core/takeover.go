@@ -310,7 +310,7 @@ func (c *Core) findOwnEpoch(from snapName) {
 // becomeLeader is rule R5 (5).
 func (c *Core) becomeLeader() {
 	clear(c.ops)
-	c.walk, c.take, c.attempt = nil, takeover{}, attempt{}
+	c.walk, c.take, c.attempt, c.fed = nil, takeover{}, attempt{}, false
 	if !c.mayJournal() {
 		c.leads(false)
 		return

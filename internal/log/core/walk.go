@@ -16,6 +16,7 @@ type walk struct {
 	heads     bool // read heads only
 	onSlot    func(*Slot) bool
 	onMissing func()
+	to        state.Position // the walk ends there; zero: it does not
 
 	found  uint64 // slots found in the epoch
 	issued uint64 // slots of the epoch below it were requested
@@ -47,7 +48,11 @@ func (w *walk) window(most int) uint64 { return min(1+w.found/2, uint64(most)) }
 
 // fill requests the slots of the window that were not requested yet.
 func (c *Core) fill(w *walk) {
-	for ; w.issued < min(w.pos.Slot+w.window(c.cfg.ReadAhead), w.end); w.issued++ {
+	end := w.end
+	if w.to.Epoch == w.pos.Epoch && w.to != (state.Position{}) {
+		end = min(end, w.to.Slot)
+	}
+	for ; w.issued < min(w.pos.Slot+w.window(c.cfg.ReadAhead), end); w.issued++ {
 		slot, epoch, sent := w.issued, w.pos.Epoch, c.now
 		key := state.SlotKey(c.cfg.Shard, epoch, w.nonce, slot)
 		r := c.request(Effect{Kind: EffGetSlot, Key: key, HeadOnly: w.heads}, func(ev *Event) {
@@ -165,20 +170,32 @@ func (c *Core) replay(slot *Slot) bool {
 		c.stop(err)
 		return false
 	}
-	c.applied(slot.Records, slot.Head.Kind == record.KindSeal)
-	c.load.slots++
-	c.load.bytes += replayCost(&slot.Head, diskBlock)
-	c.emit(Effect{Kind: EffApplied})
+	c.grew(slot)
+	if to := c.walk.to; to != (state.Position{}) && !c.committed.Pos.Less(to) {
+		c.reached()
+		return false
+	}
 	if slot.Head.Kind != record.KindSeal {
 		return true
 	}
-	c.load.seals++
 	if own, ok := c.take.sealed[at]; ok && own == slot.Head.NextNonce {
 		c.listAndValidate()
 		return false
 	}
 	clear(c.take.sealed) // of the ended epoch
 	return true
+}
+
+// grew notes that a slot of another leader, or a SEAL, was applied.
+func (c *Core) grew(s *Slot) {
+	seal := s.Head.Kind == record.KindSeal
+	c.applied(s.Records, seal)
+	c.load.slots++
+	c.load.bytes += replayCost(&s.Head, diskBlock)
+	if seal {
+		c.load.seals++
+	}
+	c.emit(Effect{Kind: EffApplied})
 }
 
 // The least that a slot adds to the bytes that a start reads. A file takes at least one block of a

@@ -1,0 +1,88 @@
+package core
+
+import (
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// A follower that is not polled learns of the log from the leader: it gets the slots (EvFeed), or is
+// told how far the log reaches (EvReach). Both are hints. A slot that does not follow the state is
+// read from the bucket, and the bucket alone shows where the log continues.
+
+// reach lets a follower read the log until it has applied everything before pos.
+func (c *Core) reach(pos state.Position) {
+	f := &c.follow
+	if !c.follows() || f.reloading || c.committed != nil && !c.committed.Pos.Less(pos) {
+		return
+	}
+	if f.target.Less(pos) {
+		f.target = pos
+	}
+	if c.role != RoleFollower || f.busy {
+		f.stale = true // the running poll may be older than pos
+		return
+	}
+	f.busy, f.stale = true, false
+	c.catchUp()
+	c.walk.to = f.target
+}
+
+// reached ends a walk to the target.
+func (c *Core) reached() {
+	c.follow.busy = false
+	if c.told != c.Epoch() {
+		c.followsIn()
+	}
+	c.atEnd()
+}
+
+// belowTarget continues at a missing slot although the log reaches beyond it. Either it was stored
+// since, or it was collected, which a newer snapshot shows. Otherwise the target is not on the log.
+func (c *Core) belowTarget() {
+	f := &c.follow
+	f.busy = true
+	if f.stale {
+		f.stale = false
+		c.catchUp()
+		return
+	}
+	c.listSnaps(func(names []snapName) {
+		names = c.onLog(names)
+		switch {
+		case len(names) > 0 && c.committed.Pos.Less(names[0].pos):
+			c.reload()
+			return
+		case !f.stale:
+			f.target = state.Position{}
+		}
+		c.atMissing()
+	})
+}
+
+// feed applies a slot that the leader has committed, if it is the next one. Only a follower that waits
+// does that, because the answers to a poll would not follow the state any more.
+func (c *Core) feed(s *Slot) {
+	h := &s.Head
+	if h.Cluster != c.cluster || h.Shard != c.cfg.Shard {
+		return
+	}
+	waits := c.role == RoleFollower && !c.follow.busy && c.committed != nil
+	if !waits || c.committed.Apply(h, s.Records, s.Index) != nil {
+		c.reach(After(h))
+		return
+	}
+	c.fed = true
+	c.grew(s)
+	c.follow.pollAt = c.now + int64(c.cfg.FollowPoll)
+	if c.told != c.Epoch() {
+		c.followsIn()
+	}
+}
+
+// After is the position behind a commit object.
+func After(h *record.Head) state.Position {
+	if h.Kind == record.KindSeal {
+		return state.Position{Epoch: h.NextEpoch}
+	}
+	return state.Position{Epoch: h.Epoch, Slot: h.Slot + 1}
+}

@@ -1,0 +1,95 @@
+package log
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// fedMax bounds the fed slots that wait for the owner, in bytes. A slot beyond it is read from the
+// bucket.
+const fedMax = 4 << 20
+
+// feeds holds what the leader has told a follower, until the owner takes it.
+type feeds struct {
+	mu     sync.Mutex     // guards the fields below
+	bytes  int64          // of fed slots in the inbox
+	target state.Position // the log reaches up to it
+	told   bool           // a message for target is in the inbox
+}
+
+// Reach lets a follower read the bucket until it has applied everything before pos. It makes no
+// request if that is the case, or if the log does not follow. It does not wait.
+func (l *Log) Reach(pos state.Position) {
+	f := &l.feeds
+	f.mu.Lock()
+	if f.target.Less(pos) {
+		f.target = pos
+	}
+	send := !f.told
+	f.told = true
+	f.mu.Unlock()
+	if send {
+		l.in.put(message{reach: true})
+	}
+}
+
+// Feed gives a follower a slot that its leader has committed: the first bytes of the commit object,
+// with head, state records and index. If it is the next slot the follower applies it. Otherwise, and
+// while too many slots wait, it acts as Reach up to the slot. It does not wait.
+//
+// The log owns prefix. Error: prefix is damaged or incomplete, and ignored.
+func (l *Log) Feed(prefix []byte) error {
+	h, err := record.DecodeHead(prefix)
+	if err != nil {
+		return fmt.Errorf("fed slot: %w", err)
+	}
+	size := int64(len(prefix)) + fedOverhead
+	if !l.feeds.reserve(size) {
+		l.Reach(core.After(&h))
+		return nil
+	}
+	h, records, index, need, err := decodeSlot(prefix, false)
+	if err == nil && need == 0 && l.in.put(message{feed: &core.Slot{Head: h, Records: records, Index: index}, size: size}) {
+		return nil
+	}
+	l.feeds.release(size)
+	switch {
+	case need > 0:
+		return fmt.Errorf("fed slot: %w", &record.CorruptError{What: "slot is cut off", Want: int64(need), Got: int64(len(prefix))})
+	case err != nil:
+		return fmt.Errorf("fed slot: %w", err)
+	}
+	return ErrClosed
+}
+
+// fedOverhead is about the memory of an empty slot in the inbox.
+const fedOverhead = 512
+
+func (f *feeds) reserve(size int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.bytes+size > fedMax {
+		return false
+	}
+	f.bytes += size
+	return true
+}
+
+func (f *feeds) release(size int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bytes -= size
+}
+
+// take returns the newest target.
+func (f *feeds) take() state.Position {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	target := f.target
+	f.target, f.told = state.Position{}, false
+	return target
+}

@@ -1,0 +1,217 @@
+package log_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// prefixes returns what a leader feeds of its committed DATA, in order.
+func prefixes(t *testing.T, s objstore.Store) (slots [][]byte) {
+	t.Helper()
+	for _, key := range names(t, s, "s0000/wal/") {
+		b := whole(t, s, key)
+		h, err := record.DecodeHead(b)
+		must(t, err)
+		if h.Kind == record.KindData {
+			slots = append(slots, b[:record.HeadSize+int(h.StateLen)+int(h.IndexCount)*record.IndexEntrySize])
+		}
+	}
+	return slots
+}
+
+// follower opens a log that follows, and returns a channel that receives after each advance.
+func follower(t *testing.T, s objstore.Store) (*log.Log, <-chan struct{}) {
+	t.Helper()
+	advanced := make(chan struct{}, 1000)
+	o := standby(s)
+	o.Core.Standby = true
+	o.Hooks.Advanced = func() { advanced <- struct{}{} }
+	l := open(t, o)
+	for len(advanced) > 0 {
+		<-advanced
+	}
+	return l, advanced
+}
+
+// TestFeed: a follower applies the slots of its leader without a request, and tells its readers.
+func TestFeed(t *testing.T) {
+	memory := objstore.NewMemory()
+	leader := open(t, options(memory))
+	store := newHooked(memory)
+	next, advanced := follower(t, store)
+	id := topic(t, leader, "a", 1)
+	var want []string
+	for i := range 10 {
+		want = append(want, fmt.Sprint(i))
+		must(t, appendOne(t, leader, id, want[i]))
+	}
+	before := store.requests()
+	slots := prefixes(t, memory)
+	for _, slot := range slots {
+		must(t, next.Feed(bytes.Clone(slot)))
+	}
+	for range slots {
+		<-advanced
+	}
+	if got := contents(t, next, memory, id, 0); !slices.Equal(got, want) {
+		t.Errorf("the follower has %q, want %q", got, want)
+	}
+	next.Reach(report(t, next).Pos)
+	must(t, next.Alive(t.Context()))
+	if n := store.requests() - before; n != 0 {
+		t.Errorf("%d requests of a follower that was fed", n)
+	}
+}
+
+// TestFeedOfDamagedSlots: what is not the beginning of a commit object is an error, and what is not
+// the next slot is ignored.
+func TestFeedOfDamagedSlots(t *testing.T) {
+	memory := objstore.NewMemory()
+	leader := open(t, options(memory))
+	next, _ := follower(t, memory)
+	topic(t, leader, "a", 1)
+	slot := prefixes(t, memory)[0]
+	for at := range slot {
+		damaged := bytes.Clone(slot)
+		damaged[at] ^= 0x10
+		if err := next.Feed(damaged); !errors.Is(err, record.ErrCorrupt) {
+			t.Errorf("byte %d is damaged: %v", at, err)
+		}
+	}
+	for _, n := range []int{0, 1, record.HeadSize - 1, record.HeadSize, len(slot) - 1} {
+		if err := next.Feed(bytes.Clone(slot[:n])); !errors.Is(err, record.ErrCorrupt) {
+			t.Errorf("%d bytes of a slot: %v", n, err)
+		}
+	}
+	other := objstore.NewMemory()
+	topic(t, open(t, options(other)), "b", 1)
+	must(t, next.Feed(prefixes(t, other)[0]))
+	if r := report(t, next); r.Pos != (state.Position{Epoch: 1}) {
+		t.Errorf("the follower is at %v", r.Pos)
+	}
+	must(t, next.Confirm(t.Context()))
+	if r := report(t, next); r.Pos != (state.Position{Epoch: 1, Slot: 1}) {
+		t.Errorf("the follower is at %v after a confirmation", r.Pos)
+	}
+}
+
+// TestReach: a follower reads exactly the slots up to the position, also over a SEAL and after a feed
+// with gaps.
+func TestReach(t *testing.T) {
+	memory := objstore.NewMemory()
+	leader := open(t, standby(memory))
+	store := newHooked(memory)
+	next, _ := follower(t, store)
+	id := topic(t, leader, "a", 1)
+	for range 5 {
+		must(t, appendOne(t, leader, id, "v"))
+	}
+	before := store.requests()
+	next.Reach(state.Position{Epoch: 1, Slot: 4})
+	reaches(t, next, state.Position{Epoch: 1, Slot: 4})
+	if n := store.requests() - before; n != 4 {
+		t.Errorf("%d requests for 4 slots", n)
+	}
+	must(t, next.Feed(prefixes(t, memory)[5])) // one slot is missing before it
+	reaches(t, next, state.Position{Epoch: 1, Slot: 6})
+	second := open(t, options(memory))
+	must(t, appendOne(t, second, id, "w"))
+	before = store.requests()
+	next.Reach(state.Position{Epoch: 2, Slot: 1})
+	reaches(t, next, state.Position{Epoch: 2, Slot: 1})
+	if n := store.requests() - before; n != 2 {
+		t.Errorf("%d requests for a SEAL and a slot", n)
+	}
+	if got := len(contents(t, next, memory, id, 0)); got != 6 {
+		t.Errorf("%d records", got)
+	}
+}
+
+// reaches waits until a follower is at a position.
+func reaches(t *testing.T, l *log.Log, want state.Position) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		r, err := l.Report(ctx)
+		if err != nil {
+			t.Fatalf("wait for %v: %v", want, err)
+		}
+		if r.Pos == want {
+			return
+		}
+	}
+}
+
+// TestFeedIsBounded: while a follower cannot apply slots, it keeps few of them, and reads the rest.
+func TestFeedIsBounded(t *testing.T) {
+	warm(t)
+	synctest.Test(t, func(t *testing.T) {
+		memory := objstore.NewMemory()
+		leader := open(t, options(memory))
+		release := make(chan struct{})
+		o := standby(memory)
+		o.Core.Standby = true
+		held := false
+		o.Hooks.Advanced = func() {
+			if held {
+				<-release
+			}
+		}
+		next := open(t, o)
+		held = true
+		for i := range 20 {
+			p := state.Record{Kind: state.TopicCreate, Topic: record.NewID(), Name: fmt.Sprint("t", i), Partitions: 1}
+			propose(t, leader, p)
+		}
+		slots := prefixes(t, memory)
+		must(t, next.Feed(slots[0]))
+		synctest.Wait() // its goroutine is in the hook
+		for range 1000 {
+			for _, slot := range slots[1:] {
+				must(t, next.Feed(bytes.Clone(slot)))
+			}
+		}
+		if n := log.FedBytes(next); n == 0 || n > 4<<20 {
+			t.Errorf("%d bytes of fed slots wait", n)
+		}
+		held = false
+		close(release)
+		synctest.Wait()
+		if r := report(t, next); r.Pos != (state.Position{Epoch: 1, Slot: 20}) {
+			t.Errorf("the follower is at %v", r.Pos)
+		}
+		if n := log.FedBytes(next); n != 0 {
+			t.Errorf("%d bytes are still counted", n)
+		}
+		leader.Kill()
+		next.Kill()
+	})
+}
+
+// TestFeedOfALeader: a leader ignores what is fed to it.
+func TestFeedOfALeader(t *testing.T) {
+	memory := objstore.NewMemory()
+	leader := open(t, options(memory))
+	id := topic(t, leader, "a", 1)
+	for _, slot := range prefixes(t, memory) {
+		must(t, leader.Feed(slot))
+	}
+	leader.Reach(state.Position{Epoch: 9})
+	must(t, appendOne(t, leader, id, "v"))
+	if s := leader.Status(); s.Role != core.RoleLeader {
+		t.Errorf("role %v", s.Role)
+	}
+}
