@@ -9,7 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
-// DescribeCluster (60), v0 to v2: the one broker. Requests for controllers are refused: there are
+// DescribeCluster (60), v0 to v2: the brokers that are up (nodes.go). Requests for controllers are refused: there are
 // none.
 var describeClusterAPI = api{
 	key: kmsg.DescribeCluster, min: 0, max: 2,
@@ -37,11 +37,13 @@ func (c *call) describeCluster(_ context.Context, r *kmsg.DescribeClusterRequest
 		resp.ErrorMessage = text(errors.New("only broker endpoints are supported"))
 		return resp, nil
 	}
-	h := c.host()
-	b := kmsg.NewDescribeClusterResponseBroker()
-	b.NodeID, b.Host, b.Port = nodeID, h.host, h.port
-	resp.ClusterID, resp.ControllerID = c.b.Cluster().String(), nodeID
-	resp.Brokers = []kmsg.DescribeClusterResponseBroker{b}
+	ns := c.nodes()
+	resp.ClusterID, resp.ControllerID = c.b.Cluster().String(), ns.leaderID()
+	for _, n := range ns.up {
+		b := kmsg.NewDescribeClusterResponseBroker()
+		b.NodeID, b.Host, b.Port = n.id, n.host, n.port
+		resp.Brokers = append(resp.Brokers, b)
+	}
 	if r.IncludeClusterAuthorizedOperations {
 		resp.ClusterAuthorizedOperations = c.clusterOperations()
 	}

@@ -57,8 +57,8 @@ func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsReque
 			}
 			out.Configs = topicConfigs(info.Settings, ask.ConfigNames, r.IncludeSynonyms)
 		case kmsg.ConfigResourceTypeBroker, kmsg.ConfigResourceTypeBrokerLogger:
-			if ask.ResourceName != "" && ask.ResourceName != strconv.Itoa(nodeID) {
-				out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(fmt.Errorf("unknown broker %.100q, want %d", ask.ResourceName, nodeID))
+			if ask.ResourceName != "" && ask.ResourceName != strconv.Itoa(int(c.nodeID())) {
+				out.ErrorCode, out.ErrorMessage = kerr.InvalidRequest.Code, text(fmt.Errorf("unknown broker %.100q, want %d", ask.ResourceName, c.nodeID()))
 			} else if ask.ResourceType == kmsg.ConfigResourceTypeBroker && ask.ResourceName != "" {
 				out.Configs = fixedConfigs(ofBroker, kmsg.ConfigSourceStaticBrokerConfig, ask.ConfigNames, r.IncludeSynonyms)
 			}
@@ -116,7 +116,7 @@ func (s *Server) brokerConfigs() []fixed {
 	topics := state.Resolve(nil)
 	return []fixed{
 		{"auto.create.topics.enable", kindBool, strconv.FormatBool(s.b.AutoCreates())},
-		{"broker.id", kindInt, strconv.Itoa(nodeID)},
+		{"broker.id", kindInt, strconv.Itoa(int(s.nodeID()))},
 		{"compression.type", kindString, "producer"},
 		{"default.replication.factor", kindInt, "1"},
 		{"delete.topic.enable", kindBool, "true"},
@@ -129,7 +129,7 @@ func (s *Server) brokerConfigs() []fixed {
 		{"log.retention.ms", kindLong, millis(topics.RetentionTime)},
 		{"message.max.bytes", kindInt, strconv.Itoa(topics.MaxBatchBytes)},
 		{"min.insync.replicas", kindInt, "1"},
-		{"node.id", kindInt, strconv.Itoa(nodeID)},
+		{"node.id", kindInt, strconv.Itoa(int(s.nodeID()))},
 		{"num.partitions", kindInt, strconv.Itoa(s.b.DefaultPartitions())},
 		{"offsets.topic.replication.factor", kindInt, "1"},
 		{"unclean.leader.election.enable", kindBool, "false"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
@@ -40,7 +41,7 @@ func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicP
 		names = slices.DeleteFunc(names, func(name string) bool { return name < r.Cursor.Topic })
 	}
 	room := min(pagePartitions, max(1, int(r.ResponsePartitionLimit)))
-	if err := c.frame.Charge(int64(room+len(names)) * partitionBytes); err != nil {
+	if err := c.frame.Charge(int64(room+len(names)) * c.partitionBytes()); err != nil {
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { // on every page, as in Kafka
@@ -52,6 +53,7 @@ func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicP
 		resp.Topics = append(resp.Topics, t)
 		return true
 	})
+	ns := c.nodes()
 	for _, name := range names {
 		from := 0
 		if r.Cursor != nil && name == r.Cursor.Topic {
@@ -63,7 +65,7 @@ func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicP
 			resp.NextCursor = &next
 			break
 		}
-		t, n := c.topicPage(name, from, room)
+		t, n := c.topicPage(name, from, room, &ns)
 		room -= len(t.Partitions)
 		resp.Topics = append(resp.Topics, t)
 		if at := from + len(t.Partitions); at < n {
@@ -77,7 +79,7 @@ func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicP
 }
 
 // topicPage describes at most limit partitions of a topic; n is the number of its partitions.
-func (c *call) topicPage(name string, from, limit int) (t kmsg.DescribeTopicPartitionsResponseTopic, n int) {
+func (c *call) topicPage(name string, from, limit int, ns *nodes) (t kmsg.DescribeTopicPartitionsResponseTopic, n int) {
 	t = kmsg.NewDescribeTopicPartitionsResponseTopic()
 	t.Topic, t.AuthorizedOperations = &name, c.operations(access.Topic, name)
 	ref, code := c.topicNamed(name, access.Describe)
@@ -85,10 +87,13 @@ func (c *call) topicPage(name string, from, limit int) (t kmsg.DescribeTopicPart
 		return t, 0
 	}
 	t.TopicID = ref.ID
-	all, epoch := []int32{nodeID}, int32(c.b.Epoch())
 	for i := from; i < min(ref.Partitions, from+limit); i++ {
 		p := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
-		p.Partition, p.LeaderID, p.LeaderEpoch, p.Replicas, p.ISR = int32(i), nodeID, epoch, all, all
+		p.Partition, p.LeaderID, p.LeaderEpoch = int32(i), ns.leaderID(), ns.epoch
+		p.Replicas, p.ISR, p.OfflineReplicas = ns.replicas, ns.inSync, ns.offline
+		if ns.leader == nil {
+			p.ErrorCode = kerr.LeaderNotAvailable.Code
+		}
 		p.EligibleLeaderReplicas, p.LastKnownELR = []int32{}, []int32{} // Java rejects null
 		t.Partitions = append(t.Partitions, p)
 	}

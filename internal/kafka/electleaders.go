@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
-// ElectLeaders (43), v0 to v2: ELECTION_NOT_NEEDED for each named partition, because the one broker
+// ElectLeaders (43), v0 to v2: ELECTION_NOT_NEEDED for each named partition, because one broker
 // leads all. For all partitions (no topics) the answer is empty, as in Kafka.
 var electLeadersAPI = api{
 	key: kmsg.ElectLeaders, min: 0, max: 2,
@@ -23,7 +23,7 @@ var electLeadersAPI = api{
 	begin: serving((*call).electLeaders),
 }
 
-var errLeads = errors.New("the one broker leads every partition")
+var errLeads = errors.New("one broker leads every partition")
 
 func (c *call) electLeaders(_ context.Context, r *kmsg.ElectLeadersRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrElectLeadersResponse()

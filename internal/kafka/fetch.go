@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -27,6 +28,11 @@ import (
 // and no transaction is aborted. There are no preferred replicas, and logs do not diverge. After a
 // trim or a compaction a batch may begin before the fetch offset, or hold fewer records than
 // offsets.
+//
+// A standby serves committed records from v11 on, while its state is at most 5 s old. Otherwise it
+// answers NOT_LEADER_OR_FOLLOWER, from v16 on with the leader and its address (KIP-951). An offset
+// above its end waits, because the leader may have the record: OFFSET_OUT_OF_RANGE would make the
+// consumer reset its offset.
 var fetchAPI = api{
 	key: kmsg.Fetch, min: 4, max: 18,
 	shape: wire.Shape{Flexible: 12, Fields: []wire.Field{
@@ -52,6 +58,9 @@ type fetchCall struct {
 	parts []partitionFetch // in the order of the request
 	wants []broker.Want    // of the readable partitions
 	got   *broker.Fetched
+
+	standby bool  // another broker leads
+	end     *bool // what knowsEnd has found out
 }
 
 // partitionFetch is the answer for one partition.
@@ -66,12 +75,12 @@ func (c *call) fetch(ctx context.Context) (framed.Answer, error) {
 	if err != nil {
 		return framed.Answer{}, err
 	}
-	f := &fetchCall{call: c, r: r}
+	f := &fetchCall{call: c, r: r, standby: c.standsBy()}
 	if r.SessionEpoch > 0 {
 		r.Topics = nil
 		return f.encode(kerr.FetchSessionIDNotFound.Code), nil
 	}
-	readable := f.resolve()
+	readable := f.resolve(ctx)
 	if len(f.wants) > 0 {
 		if err := f.read(ctx, readable); err != nil {
 			return framed.Answer{}, err
@@ -82,15 +91,19 @@ func (c *call) fetch(ctx context.Context) (framed.Answer, error) {
 
 // resolve finds the partitions and checks the request for each. readable holds the indexes in parts
 // of the wants.
-func (f *fetchCall) resolve() (readable []int) {
+func (f *fetchCall) resolve(ctx context.Context) (readable []int) {
+	refused := f.standby && (f.version < followerVersion || !f.current(ctx))
 	for i := range f.r.Topics {
 		t := &f.r.Topics[i]
 		ref, code := f.find(t)
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			part := partitionFetch{code: code, start: -1, end: -1}
-			if code == none {
-				part.check(f.Server, &ref, p)
+			switch {
+			case code == none && refused:
+				part.code = kerr.NotLeaderForPartition.Code
+			case code == none:
+				f.check(ctx, &part, &ref, p)
 			}
 			if part.code == none {
 				readable = append(readable, len(f.parts))
@@ -111,17 +124,38 @@ func (f *fetchCall) find(t *kmsg.FetchRequestTopic) (broker.TopicRef, int16) {
 	return f.topicNamed(t.Topic, access.Read)
 }
 
-func (p *partitionFetch) check(s *Server, ref *broker.TopicRef, ask *kmsg.FetchRequestTopicPartition) {
-	bounds, err := s.b.Bounds(ref.ID, ask.Partition)
+// check checks the offset and the leader epoch of a request.
+func (f *fetchCall) check(ctx context.Context, p *partitionFetch, ref *broker.TopicRef, ask *kmsg.FetchRequestTopicPartition) {
+	bounds, err := f.b.Bounds(ref.ID, ask.Partition)
+	beyond := err == nil && ask.FetchOffset > bounds.Next && f.knowsEnd(ctx)
+	if beyond && f.b.Follows() {
+		bounds, err = f.b.Bounds(ref.ID, ask.Partition)
+		beyond = ask.FetchOffset > bounds.Next
+	}
 	if err != nil {
 		p.code = readCode(err)
 		return
 	}
 	p.start, p.end = bounds.Start, bounds.Next
-	p.code = s.epochCode(ask.CurrentLeaderEpoch)
-	if p.code == none && (ask.FetchOffset < bounds.Start || ask.FetchOffset > bounds.Next) {
+	p.code = f.epochCode(ask.CurrentLeaderEpoch)
+	if p.code == none && (ask.FetchOffset < bounds.Start || beyond) {
 		p.code = kerr.OffsetOutOfRange.Code
 	}
+}
+
+// knowsEnd reports whether no leader has committed more than this broker knows. A follower looks for
+// the end of the log after the client had the offset; a standby leaves that to the leader.
+func (f *fetchCall) knowsEnd(ctx context.Context) bool {
+	if f.standby || !f.b.Follows() {
+		return !f.standby
+	}
+	if f.end == nil {
+		ctx, cancel := context.WithTimeout(ctx, standbyWait)
+		defer cancel()
+		known := f.b.Confirm(ctx) == nil
+		f.end = &known
+	}
+	return *f.end
 }
 
 // overBudgetWait is the time between attempts of a fetch without memory.
@@ -166,6 +200,13 @@ func (f *fetchCall) read(ctx context.Context, readable []int) error {
 // Kafka.
 const fetchSeconds = 10
 
+const (
+	// followerVersion is the first version that reads from followers (KIP-392).
+	followerVersion = 11
+	// endpointVersion is the first version whose answer names the leader (KIP-951).
+	endpointVersion = 16
+)
+
 // store stores the data that was read. The right to read may have ended during the wait.
 func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 	f.got = got
@@ -181,6 +222,9 @@ func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 // encode builds the answer: everything except data in one buffer, cut at the positions of data.
 func (f *fetchCall) encode(code int16) framed.Answer {
 	e := fetchEncoder{version: f.version, flexible: f.api.shape.IsFlexible(f.version)}
+	if f.version >= endpointVersion && slices.ContainsFunc(f.parts, partitionFetch.elsewhere) {
+		e.leader = f.otherLeader()
+	}
 	e.b = f.head(make([]byte, 0, 64+64*len(f.parts)))
 	throttle := len(e.b)
 	e.i32(0)
@@ -204,7 +248,7 @@ func (f *fetchCall) encode(code int16) framed.Answer {
 		parts = parts[len(t.Partitions):]
 		e.noTags()
 	}
-	e.noTags()
+	e.endpoints()
 	a := e.answer()
 	if f.got != nil {
 		a.Release = f.got.Release
@@ -218,6 +262,7 @@ func (f *fetchCall) encode(code int16) framed.Answer {
 type fetchEncoder struct {
 	version  int16
 	flexible bool
+	leader   *nodes // named to clients of partitions that are elsewhere; nil: none
 	b        []byte
 	gaps     []gap
 }
@@ -262,6 +307,35 @@ func (e *fetchEncoder) noTags() {
 	}
 }
 
+// elsewhere reports whether the client should ask the leader.
+func (p partitionFetch) elsewhere() bool {
+	return p.code == kerr.NotLeaderForPartition.Code || p.code == kerr.FencedLeaderEpoch.Code
+}
+
+// tag begins the only tagged field of a struct, with the size of its value.
+func (e *fetchEncoder) tag(number byte, size int) {
+	e.b = append(e.b, 1, number)
+	e.uvarint(uint32(size))
+}
+
+// endpoints encodes the tagged fields of the answer: the address of the leader.
+func (e *fetchEncoder) endpoints() {
+	if e.leader == nil {
+		e.noTags()
+		return
+	}
+	at := e.leader.leader
+	v := fetchEncoder{flexible: true}
+	v.array(1)
+	v.i32(at.id)
+	v.text(at.host)
+	v.i32(at.port)
+	v.b = append(v.b, 0) // no rack
+	v.noTags()
+	e.tag(0, len(v.b))
+	e.b = append(e.b, v.b...)
+}
+
 // partition encodes a partition's answer and returns the size of its data.
 func (e *fetchEncoder) partition(number int32, p *partitionFetch, isolation int8) (size int64) {
 	if p.code != none {
@@ -299,6 +373,14 @@ func (e *fetchEncoder) partition(number int32, p *partitionFetch, isolation int8
 	if size > 0 {
 		e.gaps = append(e.gaps, gap{len(e.b), chunks})
 	}
+	if e.leader == nil || !p.elsewhere() {
+		e.noTags()
+		return size
+	}
+	const currentLeader, currentLeaderSize = 1, 9
+	e.tag(currentLeader, currentLeaderSize)
+	e.i32(e.leader.leader.id)
+	e.i32(e.leader.epoch)
 	e.noTags()
 	return size
 }

@@ -35,8 +35,10 @@ func findCoordinator(c *call, r *kmsg.FindCoordinatorRequest) finish {
 		code, why = groupTransactionalIDAuthorizationFailed, "transactions are not supported"
 	case r.CoordinatorType != groupKey:
 		code, why = kerr.InvalidRequest.Code, "unsupported coordinator type: want group"
-	case c.groups.Ready() != group.OK:
-		code, why = kerr.CoordinatorNotAvailable.Code, "this broker is not the leader"
+	}
+	ns := c.nodes()
+	if code == none && (ns.leader == nil || ns.leader.id == ns.self && c.groups.Ready() != group.OK) {
+		code, why = kerr.CoordinatorNotAvailable.Code, "no broker leads"
 	}
 	find := func(key string) (int16, *string, int32, address) {
 		denied := none
@@ -49,18 +51,18 @@ func findCoordinator(c *call, r *kmsg.FindCoordinatorRequest) finish {
 		case denied != none:
 			return denied, text(errDenied), -1, address{port: -1}
 		}
-		return none, nil, nodeID, c.host()
+		return none, nil, ns.leader.id, ns.leader.address
 	}
-	var self address
+	var at address
 	if c.version < 4 {
-		resp.ErrorCode, resp.ErrorMessage, resp.NodeID, self = find(r.CoordinatorKey)
-		resp.Host, resp.Port = self.host, self.port
+		resp.ErrorCode, resp.ErrorMessage, resp.NodeID, at = find(r.CoordinatorKey)
+		resp.Host, resp.Port = at.host, at.port
 	}
 	for _, key := range r.CoordinatorKeys {
 		out := kmsg.NewFindCoordinatorResponseCoordinator()
 		out.Key = key
-		out.ErrorCode, out.ErrorMessage, out.NodeID, self = find(key)
-		out.Host, out.Port = self.host, self.port
+		out.ErrorCode, out.ErrorMessage, out.NodeID, at = find(key)
+		out.Host, out.Port = at.host, at.port
 		resp.Coordinators = append(resp.Coordinators, out)
 	}
 	return answered(resp)

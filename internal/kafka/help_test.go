@@ -96,8 +96,10 @@ func serve(t testing.TB, b *broker.Broker, o kafka.Options) *served {
 	return s
 }
 
-func memory(t testing.TB) *served {
-	return serve(t, openBroker(t, objstore.NewMemory(), nil), kafka.Options{})
+func memory(t testing.TB) *served { return memoryOn(t, objstore.NewMemory(), nil) }
+
+func memoryOn(t testing.TB, store objstore.Store, change func(*broker.Options)) *served {
+	return serve(t, openBroker(t, store, change), kafka.Options{})
 }
 
 func client(t testing.TB, s *served, opts ...kgo.Opt) *kgo.Client {

@@ -12,7 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka/wire"
 )
 
-// ListConfigResources (74), v0 and v1: the topics and the broker, which have configs. v0 lists
+// ListConfigResources (74), v0 and v1: the topics and the brokers, which have configs. v0 lists
 // client metrics subscriptions, of which there are none. Groups have no configs of their own.
 var listConfigResourcesAPI = api{
 	key: kmsg.ListConfigResources, min: 0, max: 1,
@@ -42,9 +42,10 @@ func (c *call) listConfigResources(_ context.Context, r *kmsg.ListConfigResource
 			return resp, nil
 		}
 	}
+	ns := c.nodes()
 	for _, kind := range []kmsg.ConfigResourceType{kmsg.ConfigResourceTypeBrokerLogger, kmsg.ConfigResourceTypeBroker} {
-		if asked(kind) {
-			add(kind, strconv.Itoa(nodeID))
+		for i := 0; asked(kind) && i < len(ns.up); i++ {
+			add(kind, strconv.Itoa(int(ns.up[i].id)))
 		}
 	}
 	if asked(kmsg.ConfigResourceTypeTopic) {

@@ -14,7 +14,8 @@ import (
 )
 
 // ListGroups (16), v0 to v5, with the filters of v4 and v5. The list includes groups of HTTP
-// consumers. Groups without members have type classic and an empty protocol type.
+// consumers. Groups without members have type classic and an empty protocol type. A standby coordinates
+// none: clients ask all brokers.
 var listGroupsAPI = api{
 	key: kmsg.ListGroups, min: 0, max: 5, groups: true,
 	shape: wire.Shape{Flexible: 3, Fields: []wire.Field{wire.List(wire.Text).Since(4), wire.List(wire.Text).Since(5)}},
@@ -30,6 +31,9 @@ const (
 
 func (c *call) listGroups(ctx context.Context, r *kmsg.ListGroupsRequest) (kmsg.Response, *budget.Reservation) {
 	resp := kmsg.NewPtrListGroupsResponse()
+	if c.standsBy() {
+		return resp, nil
+	}
 	list, code := c.groups.List()
 	memory, err := c.fetchClass.Reserve(int64(len(list)) * elementBytes)
 	if err != nil {

@@ -18,6 +18,9 @@ import (
 // librdkafka up to 1.6 uses v0 for the start and end offset. v0 returns a list of offsets. As there
 // are no segments, the list has one element: the offset of v1 or, if no record has reached the
 // timestamp, the end offset.
+//
+// A standby answers from its state. Before it answers with its end offset, it waits up to a second for
+// what its leader is known to have committed.
 var listOffsetsAPI = api{
 	key: kmsg.ListOffsets, min: 0, max: 11,
 	shape: wire.Shape{Flexible: 6, Fields: []wire.Field{
@@ -59,7 +62,7 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (kms
 			case ask.Timestamp == atEnd && !confirmed:
 				// A leader that was deposed and has not noticed must not report an old end offset
 				// (rule R11).
-				confirm, confirmed = c.b.Confirm(ctx), true
+				confirm, confirmed = c.confirmEnd(ctx), true
 				fallthrough
 			default:
 				if ask.Timestamp == atEnd && confirm != nil {
@@ -76,6 +79,16 @@ func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (kms
 		resp.Topics = append(resp.Topics, out)
 	}
 	return resp, nil
+}
+
+// confirmEnd makes sure that the end offsets of this broker are those of the log, or of a standby, those
+// that its leader has told.
+func (c *call) confirmEnd(ctx context.Context) error {
+	if c.standsBy() {
+		c.catchUp(ctx)
+		return nil
+	}
+	return c.b.Confirm(ctx)
 }
 
 // knownTimestamp reports whether a version supports a special timestamp; true for ordinary

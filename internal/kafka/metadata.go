@@ -14,10 +14,11 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// Metadata (3), v0 to v13: topics by name or ID, and their brokers. The one broker leads every
-// partition and is the controller; its address is the advertised one. Missing topics are created if
-// client and broker allow it. If there is no memory for a topic's partitions, the topic is
-// LEADER_NOT_AVAILABLE. There are no racks. A topic that is created needs Create.
+// Metadata (3), v0 to v13: topics by name or ID, and their brokers (nodes.go). One broker leads
+// every partition and is the controller. While none is known, partitions are LEADER_NOT_AVAILABLE.
+// Missing topics are created if client and broker allow it. If there is no memory for a topic's
+// partitions, the topic is LEADER_NOT_AVAILABLE. There are no racks. A topic that is created needs
+// Create.
 var metadataAPI = api{
 	key: kmsg.Metadata, min: 0, max: 13,
 	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
@@ -31,10 +32,14 @@ var metadataAPI = api{
 // older answer is better than none.
 const freshWait = 5 * time.Second
 
-// confirm makes a read-only broker read the log up to its end, so that the answer includes topics
-// created up to a second ago. If the store does not confirm in time, the answer is the broker's
-// current state; the broker logs the error.
+// confirm makes a broker that follows read the log up to its end, so that the answer includes topics
+// created up to a second ago. A standby that has all that its leader told does not ask the store. If
+// the store does not confirm in time, the answer is the broker's current state; the broker logs the
+// error.
 func (c *call) confirm(ctx context.Context) {
+	if c.hasAll() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, freshWait)
 	defer cancel()
 	_ = c.b.Fresh(ctx)
@@ -42,14 +47,11 @@ func (c *call) confirm(ctx context.Context) {
 
 func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Response, error) {
 	resp := kmsg.NewPtrMetadataResponse()
-	h := c.host()
-	resp.Brokers, resp.ControllerID = []kmsg.MetadataResponseBroker{{NodeID: nodeID, Host: h.host, Port: h.port}}, nodeID
-	cluster := c.b.Cluster().String()
-	resp.ClusterID = &cluster
 	if r.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = c.clusterOperations()
 	}
 	c.confirm(ctx)
+	ns := c.describeNodes(resp)
 	var found []broker.TopicRef
 	if r.Topics == nil || c.version == 0 && len(r.Topics) == 0 {
 		found = c.topicRefs()
@@ -93,7 +95,7 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 	for i := range found {
 		ref := &found[i]
 		if c.chargeTopics(found[i:i+1]) == nil {
-			t := c.describeTopic(ref)
+			t := describeTopic(ref, &ns)
 			if r.IncludeTopicAuthorizedOperations {
 				t.AuthorizedOperations = c.operations(access.Topic, ref.Name)
 			}
@@ -108,6 +110,16 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 		resp.Topics = append(resp.Topics, m)
 	}
 	return resp, nil
+}
+
+// describeNodes adds the brokers to an answer, and returns them.
+func (c *call) describeNodes(resp *kmsg.MetadataResponse) nodes {
+	cluster, ns := c.b.Cluster().String(), c.nodes()
+	resp.ClusterID, resp.ControllerID = &cluster, ns.leaderID()
+	for _, b := range ns.up {
+		resp.Brokers = append(resp.Brokers, kmsg.MetadataResponseBroker{NodeID: b.id, Host: b.host, Port: b.port})
+	}
+	return ns
 }
 
 // named finds a topic, or creates it if that is allowed.
@@ -143,26 +155,31 @@ func (c *call) named(ctx context.Context, name string, create bool) (broker.Topi
 // partitionBytes is the memory of a partition in an answer, decoded and encoded.
 const partitionBytes = 256
 
+// partitionBytes is that with the IDs of the replicas, each in up to three lists.
+func (s *Server) partitionBytes() int64 { return partitionBytes + 12*int64(len(s.members())) }
+
 // chargeTopics reserves memory for an answer about topics, whose size does not depend on that of
 // the request.
 func (c *call) chargeTopics(found []broker.TopicRef) error {
 	n := int64(0)
 	for i := range found {
-		n += int64(found[i].Partitions+1) * partitionBytes
+		n += int64(found[i].Partitions + 1)
 	}
-	return c.frame.Charge(n)
+	return c.frame.Charge(n * c.partitionBytes())
 }
 
-func (c *call) describeTopic(ref *broker.TopicRef) kmsg.MetadataResponseTopic {
+func describeTopic(ref *broker.TopicRef, ns *nodes) kmsg.MetadataResponseTopic {
 	m := kmsg.NewMetadataResponseTopic()
 	m.Topic, m.TopicID = &ref.Name, ref.ID
 	m.Partitions = make([]kmsg.MetadataResponseTopicPartition, ref.Partitions)
-	epoch, all := int32(c.b.Epoch()), []int32{nodeID}
 	for i := range m.Partitions {
 		p := &m.Partitions[i]
 		p.Default()
-		p.Partition, p.Leader, p.LeaderEpoch = int32(i), nodeID, epoch
-		p.Replicas, p.ISR = all, all
+		p.Partition, p.Leader, p.LeaderEpoch = int32(i), ns.leaderID(), ns.epoch
+		p.Replicas, p.ISR, p.OfflineReplicas = ns.replicas, ns.inSync, ns.offline
+		if ns.leader == nil {
+			p.ErrorCode = kerr.LeaderNotAvailable.Code
+		}
 	}
 	return m
 }

@@ -13,7 +13,7 @@ import (
 
 // OffsetForLeaderEpoch (23), v2 to v4: the end offset of a leader epoch in a partition. Leader
 // epochs are those of the log. Committed records are never truncated, so no end is below the
-// offsets that a client has read.
+// offsets that a client has read. A standby may not know the end, and answers NOT_LEADER_OR_FOLLOWER.
 var offsetForLeaderEpochAPI = api{
 	key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
@@ -33,6 +33,9 @@ func (c *call) offsetForLeaderEpoch(_ context.Context, r *kmsg.OffsetForLeaderEp
 		for j := range t.Partitions {
 			p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			p.Partition, p.LeaderEpoch, p.EndOffset = t.Partitions[j].Partition, -1, -1
+			if code == none && c.standsBy() {
+				code = kerr.NotLeaderForPartition.Code
+			}
 			if p.ErrorCode = code; code == none {
 				c.epochEnd(&ref, &t.Partitions[j], &p)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/tlsport"
 )
@@ -25,6 +26,8 @@ type Options struct {
 	// Advertised is the address, "host:port", that clients connect to. "": the local address of
 	// their connection.
 	Advertised string
+	// Cluster tells of the other brokers of the bucket. nil: there are none.
+	Cluster cluster.View
 	// Groups coordinates consumer groups. nil: their API keys are not served.
 	Groups *coordinator.Coordinator
 	// Connections bounds the open connections: 256.

@@ -24,6 +24,9 @@ import (
 // TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Batches with a magic below 2, and so all of v0 to v2, are
 // refused with UNSUPPORTED_FOR_MESSAGE_FORMAT; these versions are announced because old clients
 // derive from them that they may compress. Produce does not create topics; Metadata does.
+//
+// A standby, and a leader that was deposed, answer NOT_LEADER_OR_FOLLOWER; from v10 on with the
+// leader and its address, so that the client needs no Metadata (KIP-951).
 var produceAPI = api{
 	key: kmsg.Produce, min: 0, max: 13,
 	shape: wire.Shape{Flexible: 9, Fields: []wire.Field{
@@ -49,6 +52,7 @@ type produceCall struct {
 	at         []*kmsg.ProduceResponseTopicPartition // answer of each append
 	refs       []broker.TopicRef                     // of each append
 	ticket     *broker.Ticket
+	standby    bool // another broker leads
 	failed     bool // before it reached the broker
 	overBudget bool // refused for lack of memory
 }
@@ -60,7 +64,7 @@ func (c *call) produce(ctx context.Context) (framed.Finish, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &produceCall{call: c, r: r, resp: kmsg.NewPtrProduceResponse()}
+	p := &produceCall{call: c, r: r, resp: kmsg.NewPtrProduceResponse(), standby: c.standsBy()}
 	p.resp.SetVersion(c.version)
 	p.resp.Topics = make([]kmsg.ProduceResponseTopic, len(r.Topics))
 	for i := range r.Topics {
@@ -82,6 +86,9 @@ func (p *produceCall) topic(t *kmsg.ProduceRequestTopic, out *kmsg.ProduceRespon
 		o.Default()
 		o.Partition, o.BaseOffset = t.Partitions[i].Partition, -1
 		code, err := unknown, error(nil)
+		if p.standby && (code == none || code == kerr.UnknownTopicOrPartition.Code || code == kerr.UnknownTopicID.Code) {
+			code, err = kerr.NotLeaderForPartition.Code, broker.ErrNotLeader // the topic may be new
+		}
 		if code == none {
 			code, err = p.partition(&ref, check, &t.Partitions[i], o)
 		}
@@ -198,10 +205,42 @@ func (p *produceCall) finish(ctx context.Context) (framed.Answer, error) {
 		}
 		return framed.Answer{}, nil
 	}
+	p.nameLeader()
 	if p.overBudget {
 		p.resp.ThrottleMillis = int32(throttleTime / time.Millisecond)
 	}
 	return p.answer(p.resp), nil
+}
+
+// leaderVersion is the first version of Produce whose answer names the leader.
+const leaderVersion = 10
+
+// nameLeader adds the leader to the partitions that this broker does not lead.
+func (p *produceCall) nameLeader() {
+	if p.version < leaderVersion || !p.failed {
+		return
+	}
+	var ns *nodes
+	for i := range p.resp.Topics {
+		for j := range p.resp.Topics[i].Partitions {
+			o := &p.resp.Topics[i].Partitions[j]
+			if o.ErrorCode != kerr.NotLeaderForPartition.Code {
+				continue
+			}
+			if ns == nil {
+				ns = p.otherLeader()
+			}
+			if ns == nil {
+				return
+			}
+			o.CurrentLeader.LeaderID, o.CurrentLeader.LeaderEpoch = ns.leader.id, ns.epoch
+		}
+	}
+	if ns != nil {
+		b := kmsg.NewProduceResponseBroker()
+		b.NodeID, b.Host, b.Port = ns.leader.id, ns.leader.host, ns.leader.port
+		p.resp.Brokers = append(p.resp.Brokers, b)
+	}
 }
 
 // throttleTime is the throttle time of clients that were refused for lack of memory.

@@ -22,9 +22,6 @@ import (
 	"github.com/sebbroker/seb/internal/tlsport"
 )
 
-// nodeID is the ID of the one broker, which leads all partitions and is the controller.
-const nodeID = 1
-
 const (
 	// unauthenticatedBytes bounds a request before SASL has completed, requestBytes other requests.
 	// A produce may be as large as the broker's largest request.

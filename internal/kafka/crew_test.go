@@ -1,0 +1,116 @@
+package kafka_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/group/coordinator"
+	"github.com/sebbroker/seb/internal/kafka"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// crew is brokers on one bucket. The first one leads at the start.
+type crew struct {
+	t     *testing.T
+	store objstore.Store
+
+	mu    sync.Mutex // guards the fields below
+	mates []*mate
+	cut   bool // no broker has a link to another
+}
+
+// mate is one of the brokers.
+type mate struct {
+	*served
+	crew *crew
+	reg  cluster.Registration
+}
+
+// newCrew starts n brokers. A standby looks for commits by itself only while it has readers.
+func newCrew(t *testing.T, store objstore.Store, n int) *crew {
+	c := &crew{t: t, store: store}
+	for i := range n {
+		b := openBroker(t, store, func(o *broker.Options) {
+			o.Standby, o.Core.Standby, o.Core.FollowPoll = true, i > 0, core.Duration(20*time.Millisecond)
+		})
+		groups := coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, Logger: quiet})
+		t.Cleanup(groups.Close)
+		m := &mate{crew: c}
+		m.served = serve(t, b, kafka.Options{Cluster: m, Groups: groups})
+		id := byte(i + 1)
+		m.reg = cluster.Registration{
+			Run: cluster.Run{Node: record.ID{id}, ID: record.ID{id}}, Addresses: []string{"127.0.0.1:1"}, Kafka: m.addr, KafkaID: 100 + int32(i),
+		}
+		c.mu.Lock()
+		c.mates = append(c.mates, m)
+		c.mu.Unlock()
+	}
+	return c
+}
+
+// cutLinks ends all links, or makes them again.
+func (c *crew) cutLinks(is bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = is
+}
+
+// lead makes a standby lead. The old leader learns of it at its next write.
+func (c *crew) lead(m *mate) {
+	c.t.Helper()
+	sebtest.Eventually(c.t, "a standby leads", func() bool {
+		return m.b.Leads() || m.b.Confirm(c.t.Context()) == nil && m.b.Stand(c.t.Context()) == nil
+	})
+}
+
+// Self implements cluster.View.
+func (m *mate) Self() cluster.Registration { return m.reg }
+
+// Members implements cluster.View: links pass on the state of each broker at once.
+func (m *mate) Members() []cluster.Member {
+	m.crew.mu.Lock()
+	defer m.crew.mu.Unlock()
+	var leader *mate
+	for _, x := range m.crew.mates {
+		if x.b.Leads() && (leader == nil || x.b.Term() > leader.b.Term()) {
+			leader = x
+		}
+	}
+	var all []cluster.Member
+	for _, x := range m.crew.mates {
+		up := x == m || !m.crew.cut
+		one := cluster.Member{
+			Registration: x.reg, Self: x == m, Up: up, Leads: up && x == leader, HasBeat: true,
+			Beat: cluster.Beat{From: x.reg.Run, Leads: x.b.Leads(), Epoch: x.b.Epoch(), Pos: x.b.Applied(), Loaded: true, Committed: time.Unix(0, 0)},
+		}
+		if x == m {
+			all = append([]cluster.Member{one}, all...)
+		} else {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// Leader implements cluster.View.
+func (m *mate) Leader() (cluster.Registration, bool) {
+	for _, x := range m.Members() {
+		if x.Leads {
+			return x.Registration, true
+		}
+	}
+	return cluster.Registration{}, false
+}
+
+// Wrong implements cluster.View.
+func (m *mate) Wrong() []string { return nil }
+
+// Changed implements cluster.View.
+func (m *mate) Changed() <-chan struct{} { return nil }

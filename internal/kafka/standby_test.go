@@ -1,0 +1,321 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// TestBootstrapAtAStandby: clients that know only a standby produce and consume, alone and as
+// members of a group.
+func TestBootstrapAtAStandby(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 3)
+	leader, standby := c.mates[0], c.mates[1]
+	topic(t, leader.b, "t", broker.TopicSpec{Partitions: 2})
+	p := client(t, standby.served, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	for i := range 4 {
+		r := &kgo.Record{Topic: "t", Partition: int32(i % 2), Value: strconv.AppendInt(nil, int64(i), 10)}
+		if err := p.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := consume(t, client(t, standby.served, kgo.ConsumeTopics("t")), 4); len(got) != 4 {
+		t.Errorf("%d records", len(got))
+	}
+	member := client(t, standby.served, kgo.ConsumeTopics("t"), kgo.ConsumerGroup("g"))
+	consume(t, member, 4)
+	if err := member.CommitUncommittedOffsets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a := admin(t, standby.served)
+	if listed, err := a.ListGroups(t.Context()); err != nil || !slices.Equal(listed.Groups(), []string{"g"}) {
+		t.Errorf("groups %v, %v", listed, err)
+	}
+	if offsets, err := a.FetchOffsets(t.Context(), "g"); err != nil || len(offsets["t"]) != 2 || offsets["t"][0].At != 2 {
+		t.Errorf("offsets %v, %v", offsets, err)
+	}
+	if ends, err := a.ListEndOffsets(t.Context(), "t"); err != nil || ends["t"][1].Offset != 2 {
+		t.Errorf("end offsets %v, %v", ends, err)
+	}
+}
+
+// TestBrokersOfACluster: each broker names the same brokers, leader and replicas.
+func TestBrokersOfACluster(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 3)
+	topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+	c.lead(c.mates[1])
+	if err := c.mates[0].b.EnsureTopic(t.Context(), "u"); err == nil { // it learns that it was deposed
+		t.Fatal("a deposed leader created a topic")
+	}
+	for i, m := range c.mates {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			raw := dial(t, m.served)
+			meta := raw.ask(kmsg.NewPtrMetadataRequest(), 1).(*kmsg.MetadataResponse)
+			if len(meta.Brokers) != 3 || meta.ControllerID != 101 || meta.Brokers[0].NodeID != 100 || meta.Brokers[2].NodeID != 102 {
+				t.Fatalf("%+v", meta)
+			}
+			for j, b := range meta.Brokers {
+				if at := fmt.Sprintf("%s:%d", b.Host, b.Port); at != c.mates[j].addr {
+					t.Errorf("broker %d at %s, want %s", j, at, c.mates[j].addr)
+				}
+			}
+			p := meta.Topics[0].Partitions[0]
+			if p.ErrorCode != 0 || p.Leader != 101 || !slices.Equal(p.Replicas, []int32{101, 100, 102}) || !slices.Equal(p.ISR, []int32{100, 101, 102}) {
+				t.Errorf("partition %+v", p)
+			}
+			cluster := raw.ask(kmsg.NewPtrDescribeClusterRequest(), 0).(*kmsg.DescribeClusterResponse)
+			if len(cluster.Brokers) != 3 || cluster.ControllerID != 101 || cluster.Brokers[1].NodeID != 101 {
+				t.Errorf("%+v", cluster)
+			}
+			ask := kmsg.NewPtrDescribeTopicPartitionsRequest()
+			ask.ResponsePartitionLimit = 10
+			pages := raw.ask(ask, 0).(*kmsg.DescribeTopicPartitionsResponse)
+			if p := pages.Topics[0].Partitions[0]; p.LeaderID != 101 || p.LeaderEpoch != 2 || len(p.Replicas) != 3 || len(p.ISR) != 3 {
+				t.Errorf("%+v", p)
+			}
+			find := kmsg.NewPtrFindCoordinatorRequest()
+			find.CoordinatorKey = "g"
+			if got := raw.ask(find, 3).(*kmsg.FindCoordinatorResponse); got.ErrorCode != 0 || got.NodeID != 101 || fmt.Sprintf("%s:%d", got.Host, got.Port) != c.mates[1].addr {
+				t.Errorf("%+v", got)
+			}
+			list := raw.ask(kmsg.NewPtrListConfigResourcesRequest(), 1).(*kmsg.ListConfigResourcesResponse)
+			var brokers []string
+			for _, r := range list.ConfigResources {
+				if kmsg.ConfigResourceType(r.Type) == kmsg.ConfigResourceTypeBroker {
+					brokers = append(brokers, r.Name)
+				}
+			}
+			if !slices.Equal(brokers, []string{"100", "101", "102"}) {
+				t.Errorf("brokers with configs: %q", brokers)
+			}
+		})
+	}
+}
+
+// TestNoLeader: without a leader a standby names itself and no leader, and clients wait.
+func TestNoLeader(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 2)
+	ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+	c.cutLinks(true)
+	raw := dial(t, c.mates[1].served)
+	meta := raw.ask(kmsg.NewPtrMetadataRequest(), 5).(*kmsg.MetadataResponse)
+	if len(meta.Brokers) != 1 || meta.Brokers[0].NodeID != 101 || meta.ControllerID != -1 {
+		t.Fatalf("%+v", meta)
+	}
+	p := meta.Topics[0].Partitions[0]
+	if p.ErrorCode != 5 || p.Leader != -1 || !slices.Equal(p.Replicas, []int32{100, 101}) || !slices.Equal(p.OfflineReplicas, []int32{100}) {
+		t.Errorf("%+v", p)
+	}
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.CoordinatorKey = "g"
+	if got := raw.ask(find, 3).(*kmsg.FindCoordinatorResponse); got.ErrorCode != 15 || got.NodeID != -1 {
+		t.Errorf("%+v", got)
+	}
+	if p := produced(raw.ask(produceRequest(ref, -1, batch(t, nil, "v")), 10)); p.ErrorCode != 6 || p.CurrentLeader.LeaderID != -1 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestProduceAtAStandby: from v10 on the answer names the leader and its address, also for a topic
+// that the standby does not know yet.
+func TestProduceAtAStandby(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 2)
+	ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+	raw := dial(t, c.mates[1].served)
+	for _, version := range []int16{3, 9, 10, 13} {
+		resp := raw.ask(produceRequest(ref, -1, batch(t, nil, "v")), version).(*kmsg.ProduceResponse)
+		p := produced(resp)
+		if p.ErrorCode != 6 || p.BaseOffset != -1 {
+			t.Errorf("v%d: %+v", version, p)
+		}
+		if version >= 10 && (p.CurrentLeader.LeaderID != 100 || p.CurrentLeader.LeaderEpoch != 1 || len(resp.Brokers) != 1 ||
+			resp.Brokers[0].NodeID != 100 || fmt.Sprintf("%s:%d", resp.Brokers[0].Host, resp.Brokers[0].Port) != c.mates[0].addr) {
+			t.Errorf("v%d: leader %+v at %+v", version, p.CurrentLeader, resp.Brokers)
+		}
+	}
+	raw.send(produceRequest(ref, 0, batch(t, nil, "v")), 9)
+	raw.ended()
+}
+
+// TestProduceWaitsAtADeposedLeader: a produce that waits while another broker takes over is refused,
+// and the answer names the new leader.
+func TestProduceWaitsAtADeposedLeader(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 2)
+	ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+	raw := dial(t, c.mates[0].served)
+	c.lead(c.mates[1])
+	for {
+		resp := raw.ask(produceRequest(ref, -1, batch(t, nil, "v")), 10).(*kmsg.ProduceResponse)
+		p := produced(resp)
+		if p.ErrorCode == 7 { // it was sent before the broker found the SEAL: its outcome is unknown (rule R6)
+			continue
+		}
+		if p.ErrorCode != 6 || p.CurrentLeader.LeaderID != 101 || p.CurrentLeader.LeaderEpoch != 2 || len(resp.Brokers) != 1 || resp.Brokers[0].NodeID != 101 {
+			t.Errorf("%+v, %+v", p, resp.Brokers)
+		}
+		return
+	}
+}
+
+// TestFetchAtAStandby: a standby serves its committed prefix. An offset above its end waits for the
+// record, and is never out of range.
+func TestFetchAtAStandby(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 2)
+	leader, standby := c.mates[0], c.mates[1]
+	ref := topic(t, leader.b, "t", broker.TopicSpec{})
+	one, two, three := batch(t, nil, "1"), batch(t, nil, "2"), batch(t, nil, "3")
+	store(t, leader.served, ref, 0, one, two)
+	if _, err := leader.b.Trim(t.Context(), "t", 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := standby.b.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	raw := dial(t, standby.served)
+	for _, version := range []int16{4, 10, 11, 15, 16, 18} {
+		p := fetched(raw.ask(fetchRequest(ref, 1), version))
+		if version < 11 {
+			if p.ErrorCode != 6 {
+				t.Errorf("v%d: %+v", version, p)
+			}
+			continue
+		}
+		if p.ErrorCode != 0 || p.HighWatermark != 2 || len(p.RecordBatches) != len(two) {
+			t.Errorf("v%d: %+v", version, p)
+		}
+		if p := fetched(raw.ask(fetchRequest(ref, 7), version)); p.ErrorCode != 0 || p.HighWatermark != 2 || len(p.RecordBatches) != 0 {
+			t.Errorf("v%d above the end: %+v", version, p)
+		}
+		if p := fetched(raw.ask(fetchRequest(ref, 0), version)); p.ErrorCode != 1 || p.HighWatermark != -1 {
+			t.Errorf("v%d below the start: %+v", version, p)
+		}
+	}
+	r := fetchRequest(ref, 3)
+	r.MinBytes, r.MaxWaitMillis = 1, 50_000
+	raw.send(r, 11)
+	standby.asked(t, "Fetch", 1)
+	four := batch(t, nil, "4")
+	store(t, leader.served, ref, 0, three, four) // the standby did not have offset 2 when the client had 3
+	if p := fetched(raw.receive(r, 11, raw.last)); p.ErrorCode != 0 || len(p.RecordBatches) != len(four) || p.HighWatermark != 4 {
+		t.Errorf("above the end: %+v", p)
+	}
+}
+
+// broken is a store that answers no GET and no LIST while it is down.
+type broken struct {
+	objstore.Store
+	down atomic.Bool
+}
+
+var errDown = errors.New("store is down")
+
+func (s *broken) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	if s.down.Load() {
+		return objstore.Object{}, errDown
+	}
+	return s.Store.Get(ctx, key, r)
+}
+
+func (s *broken) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
+	if s.down.Load() {
+		return nil, false, errDown
+	}
+	return s.Store.List(ctx, o)
+}
+
+// TestStaleStandby: a standby that knows neither from its leader nor from the store how old its state
+// is serves no records. It reads the store when it has no link.
+func TestStaleStandby(t *testing.T) {
+	t.Parallel() // it waits for the age
+	bucket := &broken{Store: objstore.NewMemory()}
+	c := newCrew(t, bucket, 2)
+	ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+	raw := dial(t, c.mates[1].served)
+	c.cutLinks(true)
+	bucket.down.Store(true)
+	ask := func() int16 { return fetched(raw.ask(fetchRequest(ref, 0), 11)).ErrorCode }
+	if code := ask(); code != 0 {
+		t.Errorf("after the login has read the log: %d", code)
+	}
+	sebtest.Eventually(t, "NOT_LEADER_OR_FOLLOWER without a link and a store", func() bool { return ask() == 6 })
+	bucket.down.Store(false)
+	sebtest.Eventually(t, "records without a link", func() bool { return ask() == 0 })
+}
+
+// TestFetchBeyondTheEndOfAReadOnlyBroker: a read-only broker that is behind reads the log before it
+// answers that an offset is out of range.
+func TestFetchBeyondTheEndOfAReadOnlyBroker(t *testing.T) {
+	bucket := objstore.NewMemory()
+	leader := memoryOn(t, bucket, nil)
+	ref := topic(t, leader.b, "t", broker.TopicSpec{})
+	follower := memoryOn(t, bucket, func(o *broker.Options) { o.Core.ReadOnly = true })
+	store(t, leader, ref, 0, batch(t, nil, "1"), batch(t, nil, "2"))
+	raw := dial(t, follower)
+	if p := fetched(raw.ask(fetchRequest(ref, 2), 11)); p.ErrorCode != 0 || p.HighWatermark != 2 {
+		t.Errorf("at the end of the log: %+v", p)
+	}
+	if p := fetched(raw.ask(fetchRequest(ref, 3), 11)); p.ErrorCode != 1 {
+		t.Errorf("above the end of the log: %+v", p)
+	}
+}
+
+// TestTakeoversOfStandbys: while an idempotent producer and a consumer run, standbys take over. Every
+// record is stored once, in order, at the acknowledged offset, and the consumer reads each once.
+func TestTakeoversOfStandbys(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 3)
+	topic(t, c.mates[0].b, "t", broker.TopicSpec{Partitions: 2})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	opts := []kgo.Opt{kgo.RetryTimeout(time.Minute), kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }), kgo.RequestRetries(1000)}
+	const takeovers, between = 6, 1000
+	told := map[string][2]int64{}
+	var mu sync.Mutex
+	progress := make(chan struct{}, takeovers*between)
+	p := client(t, c.mates[2].served, append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(2<<10), kgo.MaxBufferedRecords(200))...)
+	reader := client(t, c.mates[1].served, append(opts, kgo.ConsumeTopics("t"), kgo.FetchMaxWait(100*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
+	var producing sync.WaitGroup
+	producing.Go(func() {
+		for i := range takeovers * between {
+			r := &kgo.Record{Topic: "t", Partition: int32(i % 2), Value: fmt.Appendf(nil, "0.%06d", i)}
+			p.Produce(ctx, r, func(r *kgo.Record, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Errorf("%s: %v", r.Value, err)
+				}
+				told[string(r.Value)] = [2]int64{int64(r.Partition), r.Offset}
+				progress <- struct{}{}
+			})
+		}
+	})
+	producing.Go(func() {
+		for i := range takeovers - 1 {
+			for range between {
+				<-progress
+			}
+			c.lead(c.mates[(i+1)%3])
+		}
+	})
+	var got []*kgo.Record
+	for len(got) < takeovers*between && ctx.Err() == nil {
+		got = append(got, reader.PollFetches(ctx).Records()...)
+	}
+	producing.Wait()
+	if err := p.Flush(ctx); err != nil {
+		t.Error(err)
+	}
+	once(t, got, told, takeovers*between)
+}
