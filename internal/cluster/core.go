@@ -44,8 +44,9 @@ const (
 	EvListed                        // Listed
 	EvLinked                        // From, Registration, OtherKey: a connection to a run exists
 	EvMessage                       // From, Message
-	EvEnded                         // From: it, or its kernel, ended the connection (FIN or RST)
+	EvEnded                         // From, ByPeer: there is no connection any more
 	EvRefused                       // From: its host refused a dial
+	EvReplaced                      // From: another run of its data folder answers at its address
 	EvStood                         // Err: the outcome of Effects.Stand
 	EvParked                        // Report: the outcome of Effects.Park
 	EvHandOver                      // an operator asks this leader to hand over
@@ -63,6 +64,7 @@ type Event struct {
 	Listed       []Registration // all of the bucket
 	Registration Registration   // of From
 	OtherKey     bool           // From has another root key
+	ByPeer       bool           // From, or its kernel, ended the connection (FIN or RST)
 	Err          error
 }
 
@@ -168,9 +170,11 @@ func (c *Core) Step(now time.Time, ev *Event, fx *Effects) {
 	case EvMessage:
 		c.onMessage(ev.From, &ev.Message, fx)
 	case EvEnded:
-		c.onEnded(ev.From, fx)
+		c.onEnded(ev, fx)
 	case EvRefused:
 		c.onRefused(ev.From, fx)
+	case EvReplaced:
+		c.onReplaced(ev.From, fx)
 	case EvStood:
 		c.onStood(ev.Err, fx)
 	case EvParked:

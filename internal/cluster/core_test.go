@@ -220,10 +220,16 @@ func TestAStandbyStands(t *testing.T) {
 		}, 0, tick},
 		"at once, after the end of the link and two refused dials": {func(r *rig) {
 			delete(r.beats, r2)
-			r.step(Event{Kind: EvEnded, From: r2})
+			r.step(Event{Kind: EvEnded, From: r2, ByPeer: true})
 			r.step(Event{Kind: EvRefused, From: r2})
 			r.step(Event{Kind: EvRefused, From: r2})
 		}, 0, tick},
+		"after the silent time, if this broker ended the link": {func(r *rig) {
+			delete(r.beats, r2)
+			r.step(Event{Kind: EvEnded, From: r2})
+			r.step(Event{Kind: EvRefused, From: r2})
+			r.step(Event{Kind: EvRefused, From: r2})
+		}, 2 * time.Second, 3 * time.Second},
 		"after the silent time, if only dials are refused": {func(r *rig) {
 			delete(r.beats, r2)
 			r.step(Event{Kind: EvRefused, From: r2})
@@ -238,6 +244,11 @@ func TestAStandbyStands(t *testing.T) {
 			r.beats[later] = b
 			r.step(Event{Kind: EvLinked, From: later, Registration: Registration{Run: later, Addresses: []string{"host:1"}}})
 		}, 0, 3 * tick},
+		"at once, if its address belongs to another run of its folder": {func(r *rig) {
+			delete(r.beats, r2)
+			r.c.find(r2).got = 0
+			r.step(Event{Kind: EvReplaced, From: r2})
+		}, 0, tick},
 		"after the silent time, if the leader claims nothing": {func(r *rig) { r.beats[r2] = following(5) }, 2 * time.Second, 3 * time.Second},
 		"not while the run that sealed still tries": {func(r *rig) {
 			b := following(5)

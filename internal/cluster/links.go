@@ -13,7 +13,7 @@ import (
 type peer struct {
 	run      Run
 	reg      Registration  // Run is zero: unknown
-	listed   bool          // it is registered, or was heard
+	listed   bool          // it is registered
 	otherKey bool          // it has another root key than this run
 	echo     time.Duration // when the newest of the beats that it answered was sent
 	got      time.Duration // when its newest beat came
@@ -121,7 +121,7 @@ func (c *Core) onLinked(ev *Event, fx *Effects) {
 	}
 	p := c.learn(ev.From)
 	p.reg, p.otherKey = ev.Registration, ev.OtherKey
-	p.up, p.linked, p.ended, p.refused = true, false, false, 0
+	p.listed, p.up, p.linked, p.ended, p.refused = true, true, false, false, 0
 	c.nextBeat, fx.Ask = 0, true
 }
 
@@ -204,9 +204,16 @@ func (c *Core) onEcho(from Run, m *Message) {
 	}
 }
 
-func (c *Core) onEnded(from Run, fx *Effects) {
-	if p := c.find(from); p != nil {
-		p.up, p.ended, fx.Ask = false, p.ended || p.linked, true
+func (c *Core) onEnded(ev *Event, fx *Effects) {
+	if p := c.find(ev.From); p != nil {
+		p.up, p.ended, fx.Ask = false, p.linked && ev.ByPeer, true
+	}
+}
+
+// onReplaced notes that a run has ended, because a later one has its data folder and its address.
+func (c *Core) onReplaced(from Run, fx *Effects) {
+	if p := c.find(from); p != nil && !c.heard(p) {
+		p.replaced, fx.Ask = true, true
 	}
 }
 
