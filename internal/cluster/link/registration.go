@@ -186,7 +186,7 @@ func check(r *cluster.Registration) error {
 	case r.KeyHash == [32]byte{}:
 		return errors.New("key hash: missing")
 	case r.KafkaID < 1:
-		return fmt.Errorf("Kafka id %d: want 1 or more", r.KafkaID)
+		return fmt.Errorf("node id %d for Kafka clients: want 1 or more", r.KafkaID)
 	case r.LevelMax < 1:
 		return errors.New("format level 0: want 1 or more")
 	case len(r.Addresses) > AddressesMax:

@@ -61,10 +61,10 @@ func TestRegistrationGolden(t *testing.T) {
 
 func TestRegistrationLimits(t *testing.T) {
 	for want, change := range map[string]func(*cluster.Registration){
-		"node: missing":                                                     func(r *cluster.Registration) { r.Run.Node = record.ID{} },
-		"run: missing":                                                      func(r *cluster.Registration) { r.Run.ID = record.ID{} },
-		"key hash: missing":                                                 func(r *cluster.Registration) { r.KeyHash = [32]byte{} },
-		"Kafka id -1: want 1 or more":                                       func(r *cluster.Registration) { r.KafkaID = -1 },
+		"node: missing":     func(r *cluster.Registration) { r.Run.Node = record.ID{} },
+		"run: missing":      func(r *cluster.Registration) { r.Run.ID = record.ID{} },
+		"key hash: missing": func(r *cluster.Registration) { r.KeyHash = [32]byte{} },
+		"node id -1 for Kafka clients: want 1 or more":                      func(r *cluster.Registration) { r.KafkaID = -1 },
 		"format level 0: want 1 or more":                                    func(r *cluster.Registration) { r.LevelMax = 0 },
 		"17 addresses, at most 16 are allowed":                              func(r *cluster.Registration) { r.Addresses = make([]string, 17) },
 		`address "10.0.0.1": want host:port`:                                func(r *cluster.Registration) { r.Addresses[0] = "10.0.0.1" },

@@ -1,0 +1,252 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/problem"
+)
+
+// keep dials a run while there is no link to it.
+func (n *Net) keep(ctx context.Context, p *peer) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Stop()
+		if at, ok := n.due(p); ok {
+			timer.Reset(time.Until(at))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		case <-timer.C:
+			n.dial(ctx, p)
+		}
+	}
+}
+
+// due returns when to dial a run next; false: not before something changes. A run with a smaller node
+// dials first, unless the other one cannot dial it. After the end of a link by the other side both
+// dial at once, to learn whether it is gone.
+func (n *Net) due(p *peer) (time.Time, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t := &n.o.Times
+	switch {
+	case p.conn != nil || len(p.reg.Addresses) == 0:
+		return time.Time{}, false
+	case p.tries == 0 && (n.lower(p) || p.byPeer || len(n.o.Self.Addresses) == 0):
+		return p.lost, true
+	case p.tries == 0:
+		return p.lost.Add(t.Other), true
+	case p.tried.Sub(p.lost) > soonFor:
+		return p.tried.Add(min(firstPause<<min(p.tries-1, 20), t.Later)), true
+	}
+	return p.tried.Add(min(firstPause<<min(p.tries-1, 20), t.Soon)), true
+}
+
+// dialed is the outcome of an address.
+type dialed struct {
+	address string
+	conn    net.Conn
+	err     error
+}
+
+// dial tries the addresses of a run once and tells the outcome.
+func (n *Net) dial(ctx context.Context, p *peer) {
+	n.mu.Lock()
+	if p.conn != nil {
+		n.mu.Unlock()
+		return
+	}
+	good := p.good
+	n.mu.Unlock()
+	c, ev := n.tryAddresses(ctx, p, good)
+	n.mu.Lock()
+	p.tries++
+	p.tried = time.Now()
+	n.mu.Unlock()
+	switch {
+	case c != nil && n.adopt(c):
+	case c != nil:
+		_ = c.raw.Close() // there is a better one
+	case ctx.Err() == nil:
+		n.logFailure(p, ev.Err)
+		n.tell(p, nil, ev)
+	}
+}
+
+// tryAddresses connects to all addresses at the same time, and makes the first connection a link that
+// leads to the run. Without one it returns the event that says why.
+func (n *Net) tryAddresses(ctx context.Context, p *peer, good string) (*conn, Event) {
+	ctx, cancel := context.WithTimeout(ctx, n.o.Times.Greet)
+	defer cancel()
+	outcomes := make(chan dialed, len(p.reg.Addresses))
+	for _, address := range p.reg.Addresses {
+		n.work.Go(func() {
+			conn, err := n.o.Dial(ctx, address)
+			outcomes <- dialed{address, conn, err}
+		})
+	}
+	left := len(p.reg.Addresses)
+	defer func() {
+		n.work.Go(func() { // the rest ends with ctx
+			for range left {
+				if d := <-outcomes; d.conn != nil {
+					_ = d.conn.Close()
+				}
+			}
+		})
+	}()
+	var failed, refused Event
+	for left > 0 {
+		d := <-outcomes
+		left--
+		if d.err == nil {
+			var c *conn
+			if c, d.err = n.greet(ctx, d.conn, func() (*conn, error) { return n.greetDialed(ctx, d.conn, p, d.address) }); d.err == nil {
+				c.address = d.address
+				return c, Event{}
+			}
+		}
+		another, isAnother := errors.AsType[*errAnother](d.err)
+		ev := Event{Kind: Failed, Address: d.address, Err: fmt.Errorf("dial %s: %w", d.address, d.err)}
+		switch {
+		case isAnother && another.run.Node == p.run.Node:
+			ev.Kind, ev.Other = Replaced, another.run
+			return nil, ev
+		case errors.Is(d.err, syscall.ECONNREFUSED):
+			ev.Kind = Refused
+			if refused = ev; d.address == good {
+				return nil, refused
+			}
+		case !errors.Is(d.err, errSelf) || failed.Kind == 0:
+			failed = ev
+		}
+	}
+	// An address that another machine has too, such as that of a bridge of containers, says nothing.
+	if refused.Kind != 0 && (failed.Kind == 0 || errors.Is(failed.Err, errSelf)) {
+		return nil, refused
+	}
+	return nil, failed
+}
+
+// greet runs a handshake on a connection, which it closes after an error, and when ctx ends meanwhile.
+func (n *Net) greet(ctx context.Context, raw net.Conn, handshake func() (*conn, error)) (*conn, error) {
+	_ = raw.SetDeadline(time.Now().Add(n.o.Times.Greet))
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	c, err := handshake()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// logFailure logs why there is no link to a run, once for each reason.
+func (n *Net) logFailure(p *peer, err error) {
+	n.mu.Lock()
+	text := err.Error()
+	is := p.conn == nil && p.failed != text
+	if is {
+		p.failed = text
+	}
+	n.mu.Unlock()
+	if is {
+		n.o.Logger.Warn("no link to another broker", "broker", p.reg.Name, "run", p.run.String(), "err", err)
+	}
+}
+
+// Accept answers a request for a link: GET Path with an upgrade to Protocol. It takes the connection
+// over and returns nil, or returns an error before it has written anything.
+func (n *Net) Accept(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) || !hasToken(r.Header.Values("Connection"), "upgrade") {
+		return problem.BadField("Upgrade", "want a GET with an upgrade to %s; this route is for other brokers of the bucket", Protocol)
+	}
+	select {
+	case n.handshakes <- struct{}{}:
+	default:
+		return problem.New(api.OverBudget, "%d links of brokers are being made already", handshakesMax)
+	}
+	n.mu.Lock()
+	closed := n.closed
+	if !closed {
+		n.work.Add(1)
+	}
+	n.mu.Unlock()
+	if closed {
+		<-n.handshakes
+		return problem.New(api.ShuttingDown, "this broker ends")
+	}
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil || rw.Reader.Buffered() > 0 {
+		<-n.handshakes
+		n.work.Done()
+		if err == nil {
+			_ = conn.Close() // it sent more before the answer
+			return nil
+		}
+		return fmt.Errorf("link: %w", err)
+	}
+	go func() {
+		defer n.work.Done()
+		n.accepted(conn)
+	}()
+	return nil
+}
+
+func hasToken(values []string, token string) bool {
+	return slices.ContainsFunc(values, func(v string) bool {
+		return slices.ContainsFunc(strings.Split(v, ","), func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), token) })
+	})
+}
+
+// accepted makes a connection a link.
+func (n *Net) accepted(raw net.Conn) {
+	defer func() { <-n.handshakes }()
+	ctx, cancel := context.WithTimeout(n.ctx, n.o.Times.Greet)
+	defer cancel()
+	c, err := n.greet(ctx, raw, func() (*conn, error) {
+		if _, err := fmt.Fprintf(raw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", Protocol); err != nil {
+			return nil, err
+		}
+		return n.greetAccepted(ctx, raw)
+	})
+	if err != nil {
+		n.o.Logger.Debug("link of another broker not made", "remote", raw.RemoteAddr().String(), "err", err)
+		return
+	}
+	host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
+	i := slices.IndexFunc(c.p.reg.Addresses, func(a string) bool { return strings.HasPrefix(a, net.JoinHostPort(host, "")) })
+	if i >= 0 {
+		c.address = c.p.reg.Addresses[i]
+	}
+	if !n.adopt(c) {
+		_, _ = c.tls.Write(appendHello(nil, kindRefused, &hello{reason: "there is another link"}))
+		_ = raw.Close()
+	}
+}
+
+// Handler serves links alone.
+func (n *Net) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := n.Accept(w, r)
+		if p, ok := errors.AsType[*api.Problem](err); ok {
+			http.Error(w, p.Error(), api.Statuses[p.Code])
+		} else if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+}
