@@ -128,13 +128,13 @@ func (d *Disk) claimed(folder string) (*journal.Journal, error) {
 
 // putJournal is Put of a name in a claimed folder.
 func (d *Disk) putJournal(ctx context.Context, j *journal.Journal, key string, body Body) error {
-	folder, name := path.Split(key)
-	folder = path.Clean(folder)
+	name := path.Base(key)
+	write := func(file string) error { return d.putFile(ctx, file, body) }
 	var err error
 	if body.Size <= d.inline {
 		err = j.Put(name, journal.Body{Parts: body.Parts, Size: body.Size, CRC32C: body.CRC32C, HasCRC: body.HasCRC})
 	} else {
-		err = d.putLarge(ctx, j, folder, name, body)
+		err = j.PutLarge(name, body.Size, write)
 	}
 	if !errors.Is(err, journal.ErrEnded) {
 		return d.journalVerdict(err)
@@ -146,36 +146,7 @@ func (d *Disk) putJournal(ctx context.Context, j *journal.Journal, key string, b
 			return alive(ctx, "put")
 		}
 	}
-	if err := j.End(); err != nil {
-		return d.journalVerdict(err)
-	}
-	// In a damaged journal the name may be taken. The log never gets here then: a Get of the name has
-	// returned ErrDamaged, which stops the log, and only a recovery puts other names.
-	switch _, err := j.Find(name); {
-	case err == nil:
-		return ErrExists // before the end, and so durable
-	case !errors.Is(err, journal.ErrNotFound) && !errors.Is(err, journal.ErrDamaged):
-		return d.journalVerdict(err)
-	}
-	return d.putFile(ctx, journal.Late(folder)+"/"+name, body)
-}
-
-// putLarge puts an object into a file and its name into the journal.
-func (d *Disk) putLarge(ctx context.Context, j *journal.Journal, folder, name string, body Body) error {
-	file := journal.Large(folder, name)
-	written := false
-	err := j.PutLarge(name, body.Size, func() error {
-		if err := d.root.Remove(file); err != nil && !missing(err) {
-			return err
-		}
-		err := d.putFile(ctx, file, body)
-		written = err == nil
-		return err
-	})
-	if err != nil && written && !errors.Is(err, journal.ErrOver) {
-		_ = d.root.Remove(file) // no object; the folder is removed with the journal otherwise
-	}
-	return err
+	return d.journalVerdict(j.PutLate(name, write))
 }
 
 // journalVerdict turns an error of a journal into a verdict.
@@ -197,19 +168,14 @@ func (d *Disk) journalVerdict(err error) error {
 	return writeVerdict(err)
 }
 
-// getJournal is Get of a name in a claimed folder. A file that was put after the journal had ended
-// wins over an object in the journal, which was deleted then.
+// getJournal is Get of a name in a claimed folder.
 func (d *Disk) getJournal(j *journal.Journal, key string, r Range) (Object, error) {
 	place, err := j.Find(path.Base(key))
-	if j.Ended() {
-		dir, name := path.Split(key)
-		o, err := d.getFile(journal.Late(path.Clean(dir))+"/"+name, r)
-		if err == nil || !errors.Is(err, ErrNotFound) {
-			return o, err
-		}
-	}
 	if err != nil {
 		return Object{}, d.journalVerdict(err)
+	}
+	if place.Size < 0 {
+		return d.getFile(place.Name, r)
 	}
 	offset, length, err := clip(r, place.Size)
 	if err != nil {
@@ -230,19 +196,7 @@ func (d *Disk) deleteJournal(folder string, keys []string) error {
 	for i, key := range keys {
 		names[i] = path.Base(key)
 	}
-	if err := j.Delete(names); err != nil {
-		return d.journalVerdict(err)
-	}
-	late, err := diskFiles{d}.Exists(journal.Late(folder)) // also if this owner does not know its end
-	if err != nil || !late {
-		return d.journalVerdict(err)
-	}
-	for _, name := range names {
-		if err := d.root.Remove(journal.Late(folder) + "/" + name); err != nil && !missing(err) {
-			return fmt.Errorf("delete %s: %w", name, writeVerdict(err))
-		}
-	}
-	return nil
+	return d.journalVerdict(j.Delete(names))
 }
 
 // journal lists the names of a claimed folder.
@@ -265,61 +219,14 @@ func (w *diskWalk) journal(j *journal.Journal, folder string) error {
 			return w.disk.journalVerdict(err)
 		}
 	}
-	late := map[string]int64{}
-	if j.Ended() {
-		if late, err = w.late(folder, prefix, after); err != nil {
-			return err
-		}
-	}
 	for _, e := range found {
-		if _, replaced := late[e.Key]; !replaced {
-			late[e.Key] = e.Size
-		}
-	}
-	names := make([]string, 0, len(late))
-	for name := range late {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
 		if len(w.entries) == w.limit {
 			w.more = true
 			return nil
 		}
-		w.entries = append(w.entries, Entry{Key: inside + name, Size: late[name]})
+		w.entries = append(w.entries, Entry{Key: inside + e.Key, Size: e.Size})
 	}
 	return nil
-}
-
-// late returns the sizes of the files that were put after a journal had ended.
-func (w *diskWalk) late(folder, prefix, after string) (map[string]int64, error) {
-	sizes := map[string]int64{}
-	f, err := w.disk.root.Open(journal.Late(folder))
-	if missing(err) {
-		return sizes, nil
-	}
-	if err != nil {
-		return nil, writeVerdict(err)
-	}
-	defer f.Close()
-	entries, err := f.ReadDir(-1)
-	if err != nil && !missing(err) {
-		return nil, writeVerdict(err)
-	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || !ValidKey(e.Name()) || e.Name() <= after || !strings.HasPrefix(e.Name(), prefix) {
-			continue
-		}
-		info, err := e.Info()
-		if missing(err) {
-			continue
-		}
-		if err != nil {
-			return nil, writeVerdict(err)
-		}
-		sizes[e.Name()] = info.Size()
-	}
-	return sizes, nil
 }
 
 // hasJournal reports whether a folder has journal files. It has them without a claim if the claim was

@@ -115,7 +115,7 @@ func (s diskFiles) ReadFile(name string) ([]byte, error) {
 	return b[:n], nil
 }
 
-// ReadFolder implements journal.System.
+// ReadFolder implements journal.System. It omits names that no object or journal file has.
 func (s diskFiles) ReadFolder(folder string) ([]string, error) {
 	f, err := s.d.root.Open(folder)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s diskFiles) ReadFolder(folder string) ([]string, error) {
 	}
 	defer f.Close()
 	names, err := f.Readdirnames(-1)
-	return names, absent(err)
+	return slices.DeleteFunc(names, func(name string) bool { return !ValidKey(name) }), absent(err)
 }
 
 // Size implements journal.System.
@@ -131,6 +131,9 @@ func (s diskFiles) Size(name string) (int64, error) {
 	info, err := s.d.root.Stat(name)
 	if err != nil {
 		return 0, absent(err)
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fs.ErrNotExist
 	}
 	return info.Size(), nil
 }

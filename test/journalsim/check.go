@@ -27,13 +27,15 @@ type object struct {
 	tried   int // attempts that have begun
 	open    int // of these, attempts that were not answered nil or "exists": they may take effect later
 	winner  *attempt
-	stored  int  // the last attempt was answered nil
-	firm    bool // it was known durable
-	since   int  // known since; 0: not known
-	deletes int  // running deletes
-	touched int  // a delete ran until then; 0: none since it is known
-	gone    int  // it was missed, or a delete returned; 0: neither
-	mixed   bool // puts and deletes ran at the same time, or it was put again: its winner is not checked
+	stored  int      // the last attempt was answered nil
+	firm    bool     // it was known durable
+	since   int      // known since; 0: not known
+	deletes int      // running deletes
+	touched int      // a delete ran until then; 0: none since it is known
+	gone    int      // it was missed, or a delete returned; 0: neither
+	mixed   bool     // puts and deletes ran at the same time, or it was put again: its winner is not checked
+	old     *attempt // the winner before it was put again
+	oldFrom int      // an operation that begins later does not read old
 	damaged bool
 }
 
@@ -43,7 +45,7 @@ type object struct {
 //	D2  a name that was acknowledged, or shown by a journal, is found by every operation that
 //	    begins later, by each process, also after power failures
 //	D3  nothing else is shown: no part of an object, no bytes of another run or position
-//	D4  a deleted name comes back only after a power failure
+//	D4  a deleted name comes back only after a power failure, also when it was put again meanwhile
 //	D5  a Put needs no step of another process, and no process waits without end
 //	D6  after a failed write or sync of its journal a process acknowledges nothing with it
 //	D7  after a flipped bit an acknowledged name is found, or an error names the damage; nothing else
@@ -102,7 +104,7 @@ func (c *checker) stored(k string, a *attempt, from int) {
 			o.touched, o.gone, o.winner = c.w.now, 0, nil
 			return
 		}
-		*o = object{bodies: o.bodies, tried: o.tried, open: o.open, stored: o.stored, mixed: true}
+		*o = object{bodies: o.bodies, tried: o.tried, open: o.open, stored: o.stored, mixed: true, old: o.winner, oldFrom: c.w.now}
 	case o.winner != nil && o.winner != a && !o.mixed:
 		c.w.failf("D1: %s has two winners: attempt %d of process %d was stored, and attempt %d of process %d too", k, o.winner.id, o.winner.p.id, a.id, a.p.id)
 		return
@@ -165,6 +167,8 @@ func (c *checker) got(k string, body []byte, v view, firm bool) {
 	case a == nil && o.damaged:
 	case a == nil:
 		c.w.failf("D3: %s has bytes that were never put (%d bytes, %s)", k, len(body), excerpt(body))
+	case a == o.old && v.from > o.oldFrom && !v.owner:
+		c.w.failf("D4: %s has the bytes of attempt %d, which was deleted before another one was stored (step %d)", k, a.id, o.oldFrom)
 	case o.deletes > 0 || o.touched > 0 || o.mixed:
 	case a.loser:
 		c.w.failf("D1: %s has the bytes of attempt %d, which was answered exists", k, a.id)
@@ -235,7 +239,7 @@ func (c *checker) powerFailure() {
 			o.since, o.winner = 0, nil
 		}
 		if o.touched > 0 {
-			o.touched, o.gone = c.w.now, 0
+			o.touched, o.gone, o.old = c.w.now, 0, nil
 		}
 	}
 }

@@ -75,3 +75,52 @@ func TestTombstoneAfterTheRemovalOfItsFile(t *testing.T) {
 		}
 	})
 }
+
+// A power failure loses the tombstone of an object, after another one of its name was put as a file.
+// Until the file is deleted, every process reads it and not the older object: also between any two
+// steps of the delete or of the reader, and if the deleting process is killed there.
+func TestOlderObjectStaysHidden(t *testing.T) {
+	scenario(t, func(w *World) {
+		folder, name := epoch(1), slot(1)
+		one := fill(t, w, 2)
+		one.delete(folder, name)
+		if err := one.store.close(folder); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.start().put(folder, name, "newer", 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.disk.unlink(journal.Files(folder) + "/00000001.gone"); err != nil {
+			t.Fatal(err)
+		}
+		read := func(p *Process) { p.get(folder, name) }
+		remove := func(p *Process) { p.delete(folder, name) }
+		for what, c := range map[string]struct {
+			do, between func(*Process)
+			killed      bool
+		}{
+			"read during a delete": {remove, read, true}, "delete during a read": {read, remove, false},
+		} {
+			for at, more := 1, true; more; at++ {
+				v := w.still(w.disk.fail(&kept{}))
+				p, other, steps := v.start(), v.start(), 0
+				read(other) // it knows the journal
+				v.before = func(by *Process) {
+					if by != p {
+						return
+					}
+					if steps++; steps == at {
+						c.between(other)
+						p.dead = c.killed
+						read(v.start())
+					}
+				}
+				c.do(p)
+				c.do(other)
+				if more = steps >= at; v.err != nil {
+					t.Fatalf("%s, step %d: %v", what, at, v.err)
+				}
+			}
+		}
+	})
+}

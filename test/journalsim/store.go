@@ -38,14 +38,11 @@ func newStore(p *Process) *store {
 // claim claims a folder and owns its journal.
 func (s *store) claim(folder string) error {
 	if err := s.p.MakeFolder(dirOf(folder)); err != nil {
-		return fmt.Errorf("%w: %w", errRefused, err)
+		return verdict(err)
 	}
 	j, err := journal.Claim(s.p, folder, s.opt)
-	if errors.Is(err, journal.ErrExists) {
-		return errExists
-	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRefused, err)
+		return verdict(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,77 +92,49 @@ func (s *store) put(folder, name string, body []byte) (appended bool, err error)
 			continue // claimed meanwhile, or an error
 		}
 		if err != nil {
-			return false, fmt.Errorf("%w: %w", errRefused, err)
+			return false, verdict(err)
 		}
-		err = s.append(j, folder, name, body)
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, journal.ErrExists):
-			return false, errExists
-		case errors.Is(err, journal.ErrEnded):
-			return false, s.putLate(j, folder, name, body)
+		write := func(file string) error { return s.write(file, body) }
+		if len(body) < s.large {
+			half := len(body) / 3
+			err = j.Put(name, journal.Body{Parts: [][]byte{body[:half], body[half:]}, Size: int64(len(body))})
+		} else {
+			err = j.PutLarge(name, int64(len(body)), write)
 		}
-		return false, fmt.Errorf("%w: %w", errRefused, err)
+		appended = err == nil
+		if errors.Is(err, journal.ErrEnded) {
+			err = j.PutLate(name, write)
+		}
+		return appended, verdict(err)
 	}
 	return false, errRefused
 }
 
-// append puts an object into the journal; journal.ErrEnded if another process owns it or it has ended.
-func (s *store) append(j *journal.Journal, folder, name string, body []byte) error {
-	if len(body) < s.large {
-		half := len(body) / 3
-		return j.Put(name, journal.Body{Parts: [][]byte{body[:half], body[half:]}, Size: int64(len(body))})
-	}
-	file := journal.Large(folder, name)
-	written := false
-	err := j.PutLarge(name, int64(len(body)), func() error {
-		if err := s.p.Remove(file); err != nil && !isNotExist(err) {
-			return err
-		}
-		err := s.p.PutFile(file, body)
-		written = err == nil
-		return err
-	})
-	if err != nil && written && !errors.Is(err, journal.ErrOver) {
-		_ = s.p.Remove(file)
-	}
-	return err
-}
-
-// putLate ends the journal and puts an object that the journal does not hold.
-func (s *store) putLate(j *journal.Journal, folder, name string, body []byte) error {
-	if err := j.End(); err != nil {
-		return fmt.Errorf("%w: %w", errRefused, err)
-	}
-	if _, err := j.Find(name); err == nil {
-		return errExists
-	} else if !errors.Is(err, journal.ErrNotFound) {
-		return fmt.Errorf("%w: %w", errRefused, err)
-	}
-	err := s.p.PutFile(journal.Late(folder)+"/"+name, body)
+// verdict returns nil, errExists or errRefused for the error of a put.
+func verdict(err error) error {
 	switch {
-	case isExist(err):
+	case err == nil:
+		return nil
+	case errors.Is(err, errExists), errors.Is(err, journal.ErrExists):
 		return errExists
-	case err != nil:
-		return fmt.Errorf("%w: %w", errRefused, err)
 	}
-	return nil
+	return fmt.Errorf("%w: %w", errRefused, err)
 }
 
 // putFile puts an object as a file of a folder without a claim.
 func (s *store) putFile(folder, name string, body []byte) error {
 	if err := s.p.MakeFolder(folder); err != nil {
-		return fmt.Errorf("%w: %w", errRefused, err)
+		return verdict(err)
 	}
-	err := s.p.PutFile(folder+"/"+name, body)
-	switch {
-	case isExist(err):
+	return verdict(s.write(folder+"/"+name, body))
+}
+
+func (s *store) write(file string, body []byte) error {
+	err := s.p.PutFile(file, body)
+	if isExist(err) {
 		return errExists
-	case err != nil:
-		return fmt.Errorf("%w: %w", errRefused, err)
 	}
-	return nil
+	return err
 }
 
 // get returns an object or errMissing. Other errors say nothing. file: it was a file of its own.
@@ -179,11 +148,6 @@ func (s *store) get(folder, name string) (b []byte, file bool, err error) {
 		return nil, false, err
 	}
 	place, err := j.Find(name)
-	if j.Ended() { // a name that was put again is a file, and the file wins
-		if b, err := s.read(late(folder, name)); err == nil || !errors.Is(err, errMissing) {
-			return b, true, err
-		}
-	}
 	if errors.Is(err, journal.ErrNotFound) {
 		return nil, false, errMissing
 	}
@@ -191,11 +155,7 @@ func (s *store) get(folder, name string) (b []byte, file bool, err error) {
 		return nil, false, err
 	}
 	b, err = s.read(place)
-	return b, false, err
-}
-
-func late(folder, name string) journal.Place {
-	return journal.Place{Name: journal.Late(folder) + "/" + name, Size: -1}
+	return b, place.Size < 0, err
 }
 
 func (s *store) read(at journal.Place) ([]byte, error) {
@@ -235,26 +195,14 @@ func (s *store) list(folder string) (names, files []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, err := j.List("", "", math.MaxInt)
-	if err != nil {
-		return nil, nil, err
-	}
+	entries, err := j.List("", "", math.MaxInt32)
 	for _, e := range entries {
 		names = append(names, e.Key)
-	}
-	if j.Ended() {
-		late, err := s.p.ReadFolder(journal.Late(folder))
-		if err != nil && !isNotExist(err) {
-			return nil, nil, err
-		}
-		for _, name := range late {
-			if name[0] != '+' && !slices.Contains(names, name) {
-				names, files = append(names, name), append(files, name)
-			}
+		if e.Late {
+			files = append(files, e.Key)
 		}
 	}
-	slices.Sort(names)
-	return names, files, nil
+	return names, files, err
 }
 
 // named returns the damage that the process has named in a folder.
@@ -287,12 +235,6 @@ func (s *store) delete(folder string, names ...string) error {
 	}
 	if err != nil {
 		return err
-	}
-	for _, name := range names {
-		// The file goes first: it hides the frame.
-		if e := s.p.Remove(journal.Late(folder) + "/" + name); e != nil && !isNotExist(e) {
-			return e
-		}
 	}
 	return j.Delete(names)
 }

@@ -11,15 +11,14 @@ import (
 	"github.com/sebbroker/seb/internal/failpoint"
 )
 
-// lockedNames is how many names Delete handles before it unlocks Journal.mu. A flush that needs the
+// lockedNames is how many names deleteFrames handles before it unlocks Journal.mu. A flush that needs the
 // lock then gets it while it still spins. A goroutine that sleeps for a lock runs again only after
 // all goroutines that are ready.
 const lockedNames = 64
 
-// Delete removes names; a missing name is no error. It makes nothing durable: after a power failure
-// a deleted object may exist again, and can be deleted again. A journal file is removed when its run
-// has left it and every object in it was deleted.
-func (j *Journal) Delete(keys []string) error {
+// deleteFrames removes names of the journal; a missing name is no error. A journal file is removed
+// when its run has left it and every object in it was deleted.
+func (j *Journal) deleteFrames(keys []string) error {
 	if j.foreign() && slices.ContainsFunc(keys, func(key string) bool { _, ok := j.lookup(key); return !ok }) {
 		if err := j.refresh(); err != nil {
 			return err

@@ -20,14 +20,16 @@
 //	    batch again from the disk, and puts the position behind it as the end, if absent. The end
 //	    that was put first holds for every process. A batch behind it does not exist.
 //	J6  Late names. After the end, a name that lies in the journal before the end exists. Every other
-//	    name is a file in the folder of the mark, put if absent.
+//	    name is a file in the folder of the mark, put if absent. The file wins over the journal, and is
+//	    deleted after the tombstone was appended.
 //	J7  Readers. Another process reads new batches, syncs the file, reads the last batch again from
 //	    the disk, and then looks for the mark. Without a mark it shows them. With one it completes J5.
 //	J8  Files. The next file is filled with zeros ahead of need, slowly, and its name is durable. The
 //	    current file gets an end mark, synced, before anything is appended to the next one. A missing
 //	    file before an existing one means that its objects were deleted.
-//	J9  Delete appends a tombstone, which it does not sync: after a power failure a deleted object may
-//	    exist again. A file is removed when its run has left it and all its objects are deleted.
+//	J9  Delete appends a tombstone, which it does not sync: after a power failure a deleted object, or
+//	    an older one of its name, may exist again. A file is removed when its run has left it and all
+//	    its objects are deleted.
 //	J10 Errors. After a failed write or sync the run stores nothing more.
 //	J11 A clean close ends the journal, so that a damaged last batch can be told from a torn one.
 //

@@ -16,8 +16,7 @@ var (
 	ErrExists = errors.New("object exists")
 	// ErrNotFound: the journal does not hold the name.
 	ErrNotFound = errors.New("object not found")
-	// ErrEnded: the journal has ended and does not hold the name. A name that it does not hold is a
-	// file in the folder Late, put if absent.
+	// ErrEnded: the journal has ended. PutLate puts names that it does not hold.
 	ErrEnded = errors.New("journal has ended")
 	// ErrOver: a write or a sync failed. The journal takes no more objects, and it is unknown
 	// whether the last ones are stored.
@@ -32,13 +31,14 @@ var (
 type Place struct {
 	Name   string // of the file, relative to the root of the bucket
 	Offset int64
-	Size   int64
+	Size   int64 // -1: the object is the whole file, which is in the folder Late
 }
 
 // Entry is a name in a listing.
 type Entry struct {
 	Key  string
 	Size int64
+	Late bool // the object is a file in the folder Late
 }
 
 // Journal is the journal of one claimed folder: as its owner, which appends to it, or as another
@@ -197,30 +197,27 @@ func decodeClaim(sys System, folder string) (run Run, bad claimError, err error)
 	return Run{}, "its content is invalid", nil
 }
 
-// Find returns where an object is. The owner answers from memory, after a look for the mark if it
-// does not know the name. Every other process first reads what was appended, if it does not know the
-// name, and what was deleted.
-func (j *Journal) Find(key string) (Place, error) {
+// find looks for an object of the journal. The owner answers from memory, after a look for the mark
+// if it does not know the name. Every other process first reads what was appended, if it does not
+// know the name, and what was deleted.
+func (j *Journal) find(key string) (object, error) {
 	j.settle(func(o *owner) bool { return o.pending[key] != nil })
 	o, found := j.lookup(key)
 	if !found {
 		if err := j.notice(); err != nil {
-			return Place{}, err
+			return o, err
 		}
 	}
 	if j.foreign() {
 		var err error
 		if o, found, err = j.findForeign(key); err != nil {
-			return Place{}, err
+			return o, err
 		}
 	}
 	if !found {
-		return Place{}, j.absent()
+		return o, j.absent()
 	}
-	if o.large {
-		return Place{Name: j.large(key), Size: o.size}, nil
-	}
-	return Place{Name: j.fileName(o.file.number), Offset: o.offset, Size: o.size}, nil
+	return o, nil
 }
 
 // settle waits for the running flush if it concerns the caller. Other processes may see its objects
@@ -303,9 +300,9 @@ func (j *Journal) foreign() bool {
 	return j.own == nil
 }
 
-// List returns the first names of the journal, at most limit, that begin with prefix and are greater
+// list returns the first names of the journal, at most limit, that begin with prefix and are greater
 // than after, in ascending order.
-func (j *Journal) List(prefix, after string, limit int) ([]Entry, error) {
+func (j *Journal) list(prefix, after string, limit int) ([]Entry, error) {
 	j.settle(func(*owner) bool { return true })
 	if err := j.notice(); err != nil {
 		return nil, err

@@ -112,22 +112,29 @@ func (j *Journal) Put(key string, body Body) error {
 
 // PutLarge appends the name of an object whose body is in the file Large. It calls write, which
 // makes that file durable, when the name is free, and before the name is appended: the journal
-// alone decides whether the object exists. write replaces a file that is there, which belongs to no
-// object. Unless PutLarge returns nil, the caller removes the file, but not after ErrExists.
-func (j *Journal) PutLarge(key string, size int64, write func() error) error {
+// alone decides whether the object exists.
+func (j *Journal) PutLarge(key string, size int64, write func(file string) error) error {
 	r := &request{frame: frame{key: key, kind: frameFile, size: size}, wake: make(chan bool, 1)}
 	o, err := j.accept(r)
 	if err != nil {
 		return err
 	}
-	if err := write(); err != nil {
+	file := Large(j.folder, key)
+	err = j.remove(file) // a file that is there belongs to no object
+	if err == nil {
+		err = write(file)
+	}
+	if err != nil {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		delete(o.pending, key)
 		o.idle.Broadcast()
 		return err
 	}
-	return j.enqueue(o, r)
+	if err = j.enqueue(o, r); err != nil && !errors.Is(err, ErrOver) {
+		_ = j.sys.Remove(file) // no object; the folder is removed with the journal otherwise
+	}
+	return err
 }
 
 func (j *Journal) put(r *request) error {

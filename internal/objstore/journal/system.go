@@ -22,7 +22,7 @@ type System interface {
 	Prepare(name string, size int64, pace func(written int64) error) error
 	// ReadFile returns the content of a small file.
 	ReadFile(name string) ([]byte, error)
-	// ReadFolder returns the names in a folder in any order.
+	// ReadFolder returns the names in a folder in any order; of those that contain '+', any.
 	ReadFolder(folder string) ([]string, error)
 	// Size is the size of a file.
 	Size(name string) (int64, error)
