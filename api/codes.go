@@ -42,9 +42,14 @@ const (
 	OffsetBelowStart   Code = "offset_below_start"
 	// The trim or read is beyond the end. A read at the end waits, except a read of a single
 	// record.
-	OffsetBeyondEnd      Code = "offset_beyond_end"
-	OffsetCompacted      Code = "offset_compacted"
-	Fenced               Code = "fenced"
+	OffsetBeyondEnd Code = "offset_beyond_end"
+	OffsetCompacted Code = "offset_compacted"
+	Fenced          Code = "fenced"
+	// No broker leads that this broker knows and can forward the request to. The status of the
+	// answer to a forwarded request is 421.
+	NotLeader Code = "not_leader"
+	// The broker has not applied the position that the request names (HeaderAfter).
+	NotYet               Code = "not_yet"
 	OverBudget           Code = "over_budget"
 	QuotaExceeded        Code = "quota_exceeded" // of the client's principal
 	StoreUnavailable     Code = "store_unavailable"
@@ -101,6 +106,8 @@ var Statuses = map[Code]int{
 	OffsetBeyondEnd:         http.StatusNotFound,
 	OffsetCompacted:         http.StatusNotFound,
 	Fenced:                  http.StatusServiceUnavailable,
+	NotLeader:               http.StatusServiceUnavailable,
+	NotYet:                  http.StatusServiceUnavailable,
 	OverBudget:              http.StatusTooManyRequests,
 	QuotaExceeded:           http.StatusTooManyRequests,
 	StoreUnavailable:        http.StatusServiceUnavailable,
@@ -154,6 +161,8 @@ var Titles = map[Code]string{
 	OffsetBeyondEnd:         "Offset is beyond the partition's end",
 	OffsetCompacted:         "Record was removed by compaction",
 	Fenced:                  "Another broker leads",
+	NotLeader:               "This broker does not lead",
+	NotYet:                  "This broker is behind the position of the request",
 	OverBudget:              "Memory budget exceeded, retry later",
 	QuotaExceeded:           "The quota of the principal is used up, retry later",
 	StoreUnavailable:        "The store is not available",

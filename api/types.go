@@ -46,6 +46,18 @@ const (
 	HeaderProducerID    = "Seb-Producer-Id"
 	HeaderProducerEpoch = "Seb-Producer-Epoch"
 	HeaderSequence      = "Seb-Sequence"
+	// HeaderPosition is a position of the log that the answer to a read or a write includes, as
+	// shard:epoch:slot. HeaderAfter is such a position in a request: the answer must include it. A
+	// client that reads what it has written at several brokers sends the highest position that it
+	// has seen.
+	HeaderPosition = "Seb-Position"
+	HeaderAfter    = "Seb-After"
+	// HeaderLeader is the address of the broker that leads, in answers of others.
+	HeaderLeader = "Seb-Leader"
+	// HeaderForwarded names the run that has forwarded a request to the leader, and
+	// HeaderForwardedFor the client from which that has it. Brokers set them.
+	HeaderForwarded    = "Seb-Forwarded"
+	HeaderForwardedFor = "Seb-Forwarded-For"
 )
 
 // Offsets is the answer to a multipart produce: the offset of each record, in order.

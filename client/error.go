@@ -39,6 +39,8 @@ var (
 	ErrOffsetMismatch   error = codeError(api.OffsetMismatch)
 	ErrBelowStart       error = codeError(api.OffsetBelowStart)
 	ErrFenced           error = codeError(api.Fenced)
+	ErrNotLeader        error = codeError(api.NotLeader)
+	ErrNotYet           error = codeError(api.NotYet) // the broker is behind what the client has seen
 	ErrOverBudget       error = codeError(api.OverBudget)
 	ErrStoreUnavailable error = codeError(api.StoreUnavailable)
 	ErrCorrupt          error = codeError(api.CorruptData)

@@ -35,7 +35,8 @@ type Broker struct {
 	fresh freshness
 	terms *terms
 
-	access accessChanges
+	access   accessChanges
+	progress progress
 	// Two samplers, so that guessers cannot hide denials among failed logins; nil: no audit topic.
 	denials, logins *audit.Sampler
 
@@ -101,6 +102,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 // waiter under the read lock, so each waiter sees each commit either in its plan or through wake.
 func (b *Broker) committed(c *log.Committed) {
 	defer b.changed(c.Topics)
+	defer b.progress.wake()
 	b.tail.add(c)
 	for i := range c.Index {
 		e := &c.Index[i]

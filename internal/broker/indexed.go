@@ -146,6 +146,7 @@ func (b *Broker) Queried() {
 // advanced is called when the committed state has changed by another broker's commits.
 func (b *Broker) advanced() {
 	b.waiters.wakeAll()
+	b.progress.wake()
 	b.changed(true)
 }
 

@@ -326,7 +326,11 @@ func (a *API) authenticate(r *http.Request, slot *httpconn.ConnSlot) (who *auth.
 // serveKeyed authenticates and authorizes a request, and calls its route.
 func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) error {
 	slot := httpconn.SlotOf(r.Context())
+	a.forwardedFor(r)
 	who, ends, err := a.authenticate(r, slot)
+	if errors.Is(err, auth.ErrUnauthenticated) && a.caughtUp(r) {
+		who, ends, err = a.authenticate(r, slot) // the token is new
+	}
 	if !ends.IsZero() && err == nil {
 		ctx, cancel := context.WithDeadline(r.Context(), ends)
 		defer cancel()
@@ -342,12 +346,14 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 	}
 	slot.MarkAuthenticated()
 	if who.Root() {
-		return a.serve(rt, w, r, &a.root)
+		return a.serveAt(rt, w, r, func() error { return a.serve(rt, w, r, &a.root) })
 	}
-	p := &principal{caller: caller{Identity: who}, w: w}
-	err = a.serveAs(rt, w, r, p)
-	a.audit(r, &p.caller, err)
-	return err
+	return a.serveAt(rt, w, r, func() error {
+		p := &principal{caller: caller{Identity: who}, w: w}
+		err := a.serveAs(rt, w, r, p)
+		a.audit(r, &p.caller, err)
+		return err
+	})
 }
 
 // serveAs authorizes a request of a client without the root key, and calls its route.

@@ -18,8 +18,10 @@ var crossOrigin = http.NewCrossOriginProtection()
 
 // sessionCookie is the name of the cookie of sessions. Browsers send cookies to every port of a
 // host, so the name has the port.
-func sessionCookie(r *http.Request) string {
-	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+func sessionCookie(r *http.Request) string { return cookieFor(r.Host) }
+
+func cookieFor(host string) string {
+	if _, port, err := net.SplitHostPort(host); err == nil {
 		return "seb_console_" + port
 	}
 	return "seb_console"

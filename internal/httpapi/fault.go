@@ -52,7 +52,7 @@ var faults = []struct {
 	{broker.ErrFull, api.OverBudget, true},
 	{broker.ErrBelowStart, api.OffsetBelowStart, true},
 	{broker.ErrFenced, api.Fenced, true},
-	{broker.ErrNotLeader, api.Fenced, true},
+	{broker.ErrNotLeader, api.NotLeader, true},
 	{broker.ErrReadOnly, api.ReadOnly, false},
 	{broker.ErrTooLarge, api.TooLarge, true},
 	{record.ErrTooLarge, api.TooLarge, true},
@@ -133,7 +133,10 @@ func problemOf(err error) *api.Problem {
 // describe returns the whole problem of an error.
 func describe(err error) api.Problem {
 	p := *problemOf(err)
-	p.Type, p.Title, p.Status = api.ProblemType+string(p.Code), api.Titles[p.Code], api.Statuses[p.Code]
+	p.Type, p.Title = api.ProblemType+string(p.Code), api.Titles[p.Code]
+	if p.Status != http.StatusMisdirectedRequest { // of a forwarded request
+		p.Status = api.Statuses[p.Code]
+	}
 	return p
 }
 
@@ -196,8 +199,11 @@ func brokersFault(p *api.Problem) bool {
 		slices.ContainsFunc(p.Results, func(o api.PartitionResult) bool { return brokersCode(o.Code) })
 }
 
+// ownRole are the codes of a broker that works but does not lead, is behind, or stops.
+var ownRole = []api.Code{api.Fenced, api.NotLeader, api.NotYet, api.ShuttingDown}
+
 func brokersCode(c api.Code) bool {
-	return api.Statuses[c] >= http.StatusInternalServerError && c != api.Fenced && c != api.ShuttingDown
+	return api.Statuses[c] >= http.StatusInternalServerError && !slices.Contains(ownRole, c)
 }
 
 // gone reports whether the client of a failed request has disconnected. It logs this if the request
@@ -221,7 +227,13 @@ func (a *API) write(w http.ResponseWriter, status int, body []byte) {
 	_ = a.pace.Send(w, body) // on an error net/http closes the connection
 }
 
-// noContent answers that a change is done.
+// changed answers that a change is committed.
+func (a *API) changed(w http.ResponseWriter) error {
+	a.source.positions.set(w.Header())
+	return a.noContent(w)
+}
+
+// noContent answers that something is done.
 func (a *API) noContent(w http.ResponseWriter) error {
 	a.pace.ExtendWrite(w)
 	w.WriteHeader(http.StatusNoContent)
@@ -267,6 +279,7 @@ func (a *API) readHeaders(w http.ResponseWriter) {
 	}
 	h := w.Header()
 	h[api.HeaderEpoch], h["Cache-Control"] = e.value, noStore
+	a.source.positions.set(h)
 }
 
 // sampled logs at most one line per interval about similar failures and counts the others, because

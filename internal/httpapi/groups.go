@@ -119,7 +119,7 @@ func (a *API) deleteGroup(w http.ResponseWriter, r *http.Request, by *caller) er
 	if err := a.o.Groups.DeleteGroup(ctx, name); err != nil {
 		return inGroup(err, name)
 	}
-	return a.noContent(w)
+	return a.changed(w)
 }
 
 // inGroup adds the group to an error.

@@ -127,6 +127,7 @@ func (s *server) stop(served chan struct{}) {
 		s.t.Errorf("shut down: %v", err)
 	}
 	<-served
+	s.api.Close()
 	s.fsck.Close()
 	s.auth.Close()
 	if err := s.close(ctx); err != nil {

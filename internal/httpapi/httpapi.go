@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/internal/httpapi/forward"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
 	"github.com/sebbroker/seb/internal/tlsport"
@@ -41,6 +42,8 @@ type API struct {
 	cuts, left     sampled // cut connections; clients that disconnected
 	epoch          atomic.Pointer[epochValue]
 	evaluator      *Evaluator
+	forwarder      *forward.Forwarder // nil: none
+	floors         floors
 	triggers       *Triggers
 	sampling       chan struct{} // a token while events are sampled
 }
@@ -68,7 +71,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 	a.encoders = httpconn.NewEncoders(a.fetch)
 	a.log, a.pace = a.o.Logger, httpconn.ProgressTimeout(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics, a.o.Connections)
-	a.evaluator = NewEvaluator(a.pace, a.stops)
+	a.evaluator, a.forwarder = NewEvaluator(a.pace, a.stops), a.newForwarder()
 	a.triggers = NewTriggers(TriggersOptions{
 		Engine: a.o.Triggers, EventsTopic: a.o.EventsTopic, Targets: a.o.WebhookTargets, AckTimeout: a.o.AckTimeout, Pace: a.pace, Drain: a.stops,
 		DryRunBytes: min(dryRunBytes, b.Budget().Limit()/16),
@@ -269,6 +272,13 @@ func Listen(address string, port *tlsport.Port) (net.Listener, error) {
 // Requests are still served: a server calls Stop when its shutdown begins. Stop may be called more
 // than once and does not wait.
 func (a *API) Stop() { a.stops.Stop() }
+
+// Close closes connections to other brokers. Call it after the last request.
+func (a *API) Close() {
+	if a.forwarder != nil {
+		a.forwarder.Close()
+	}
+}
 
 // Drain calls Stop and returns when the waiting requests have their records, or ctx ends. Do not
 // close the broker before, because the records are its memory.

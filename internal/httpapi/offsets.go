@@ -73,7 +73,7 @@ func (a *API) deleteOffset(w http.ResponseWriter, r *http.Request, by *caller) e
 	if err := a.o.Groups.DeleteOffset(ctx, name, topic, partition); err != nil {
 		return inGroup(err, name)
 	}
-	return a.noContent(w)
+	return a.changed(w)
 }
 
 // putOffsets commits offsets of a group: one, of the partition in the query, or those in a list.

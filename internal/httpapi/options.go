@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/internal/fsck"
@@ -79,6 +81,16 @@ type Options struct {
 
 	// Cost has the figures of GET /cost; nil counts the commit objects of the month, without prices.
 	Cost *cost.Meter
+
+	// Cluster is what this broker knows of the other brokers of its bucket; nil: nothing. Control
+	// changes them; nil: not. ClusterTLS configures connections to brokers at https:// addresses; nil:
+	// the system's authorities.
+	Cluster    cluster.View
+	Control    cluster.Control
+	ClusterTLS *tls.Config
+	// LeaderWait bounds the time that a request waits for a leader, and a read for the position that
+	// it names. Default 2 s.
+	LeaderWait time.Duration
 
 	// Version, Started and Store are for GET /status. Warnings adds to the warnings there.
 	Version  string
@@ -179,6 +191,7 @@ func (o *Options) durations() []duration {
 		{"ack timeout", &o.AckTimeout, time.Minute},
 		{"budget wait", &o.BudgetWait, time.Minute},
 		{"heartbeat", &o.Heartbeat, 15 * time.Second},
+		{"leader wait", &o.LeaderWait, 2 * time.Second},
 	}
 }
 

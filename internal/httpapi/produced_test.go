@@ -58,7 +58,7 @@ func TestFailuresOfSeveralPartitions(t *testing.T) {
 func TestEveryBrokerErrorHasACode(t *testing.T) {
 	for err, code := range map[error]api.Code{
 		broker.ErrUnknownTopic: api.UnknownTopic, broker.ErrUnknownPartition: api.UnknownPartition, broker.ErrTopicExists: api.TopicExists,
-		&broker.FencedError{Leader: "x", Epoch: 3}: api.Fenced, broker.ErrNotLeader: api.Fenced, broker.ErrReadOnly: api.ReadOnly,
+		&broker.FencedError{Leader: "x", Epoch: 3}: api.Fenced, broker.ErrNotLeader: api.NotLeader, broker.ErrReadOnly: api.ReadOnly,
 		broker.ErrOverBudget: api.OverBudget, broker.ErrStoreUnavailable: api.StoreUnavailable, broker.ErrCorrupt: api.CorruptData,
 		broker.ErrOutcomeUnknown: api.OutcomeUnknown, broker.ErrTooLarge: api.TooLarge, &broker.InvalidError{Field: "f"}: api.BadRequest,
 		&broker.OffsetMismatchError{}: api.OffsetMismatch, &broker.BelowStartError{Offset: 1, Start: 5}: api.OffsetBelowStart,

@@ -170,5 +170,5 @@ func (a *API) deleteQuota(w http.ResponseWriter, r *http.Request, by *caller) er
 	if err != nil {
 		return err
 	}
-	return a.noContent(w)
+	return a.changed(w)
 }

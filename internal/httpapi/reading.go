@@ -163,6 +163,7 @@ func (g *Reading) Head(w http.ResponseWriter, kind string, n int64) {
 	}
 	h.Set(api.HeaderEpoch, strconv.FormatUint(uint64(g.s.b.Epoch()), 10))
 	h.Set(api.HeaderNextOffset, strconv.FormatInt(g.End, 10))
+	g.s.positions.set(h)
 	if g.Group != "" || g.Edge != "" {
 		h.Set(api.HeaderOffset, strconv.FormatInt(g.resumed, 10))
 	}
@@ -225,12 +226,14 @@ type Source struct {
 	// need not stop half way.
 	sem     *semaphore.Weighted
 	semSize int64
+
+	positions positions
 }
 
 // NewSource returns the source of readings of b.
 func NewSource(b *broker.Broker, o readOptions) *Source {
 	s := &Source{
-		b: b, o: o, fetch: b.Budget().Class(budget.Fetch), buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
+		b: b, o: o, positions: positions{b: b}, fetch: b.Budget().Class(budget.Fetch), buffers: b.Budget().Buffers(), requestMax: b.Budget().RequestMax(),
 	}
 	// The rest is for readings that do not wait.
 	s.semSize = s.fetch.Limit() / 4 * 3

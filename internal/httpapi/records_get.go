@@ -184,6 +184,9 @@ var originals = map[string]bool{"GET /records": true, "GET /record": true, "GET 
 
 // misleads reports whether the client of a request may take the answer to err for success.
 func (a *API) misleads(rt *route, r *http.Request, err error) bool {
+	if isForwarded(r) {
+		return false // the broker that has the client decides
+	}
 	switch api.Statuses[problemOf(err).Code] {
 	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge:
 		return false

@@ -14,12 +14,26 @@ import (
 type route struct {
 	method string
 	path   string // a segment in braces matches any text except ""
+	at     place
 	needs  needs
 	serve  serveFunc
 }
 
 // serveFunc answers a request, or returns an error before it has written anything.
 type serveFunc func(a *API, w http.ResponseWriter, r *http.Request, by *caller) error
+
+// place is which of several brokers answers a request. Zero is invalid.
+type place uint8
+
+const (
+	// here: the broker that gets the request, because the answer is about it, or depends on nothing.
+	here place = iota + 1
+	// anyBroker: any one, from what it has applied of the log. The leader, if the answer must include
+	// everything committed before the request, or what only the leader knows.
+	anyBroker
+	// leader: the leader.
+	leader
+)
 
 // Needs of several routes.
 var (
@@ -40,74 +54,74 @@ var (
 // routes lists every route and the rights that it needs. openapi.yaml describes each. Tests derive
 // the matrix of permissions from it.
 var routes = []route{
-	{http.MethodPost, "/records", needs{writeTopic}, (*API).postRecords},
-	{http.MethodGet, "/records", needs{readTopic, {access.Read, access.Group, ifInQuery, httpconn.ParamGroup}}, (*API).getRecords},
-	{http.MethodGet, "/record", needs{readTopic}, (*API).getRecord},
-	{http.MethodGet, "/key", needs{readTopic}, (*API).getKey},
-	{http.MethodGet, "/key/history", needs{readTopic}, encoded((*API).getKeyHistory)},
-	{http.MethodGet, "/keys", needs{readTopic}, encoded((*API).getKeys)},
-	{http.MethodGet, "/topic", needs{{access.Describe, access.Topic, inQuery, httpconn.ParamTopic}}, encoded((*API).getTopic)},
-	{http.MethodPut, "/topic", needs{{access.Create, access.Topic, asked, ""}, {access.Alter, access.Topic, asked, ""}}, (*API).putTopic},
-	{http.MethodDelete, "/topic", needs{deleteTopic}, (*API).deleteTopic},
-	{http.MethodPost, "/topic/trim", needs{deleteTopic}, (*API).postTrim},
-	{http.MethodGet, "/topic/offsets", needs{{access.Describe, access.Topic, inQuery, httpconn.ParamTopic}}, encoded((*API).getTopicOffsets)},
-	{http.MethodGet, "/topics", needs{{access.Describe, access.Topic, inList, ""}}, encoded((*API).getTopics)},
-	{http.MethodGet, "/settings", anyKey, encoded((*API).getSettings)},
-	{http.MethodGet, "/offsets", needs{describeGroup, {access.Describe, access.Topic, inList, ""}}, encoded((*API).getOffsets)},
-	{http.MethodPut, "/offsets", needs{{access.Read, access.Group, inQuery, httpconn.ParamGroup}, {access.Read, access.Topic, asked, ""}}, (*API).putOffsets},
-	{http.MethodDelete, "/offsets", needs{deleteGroup, readTopic}, (*API).deleteOffset},
-	{http.MethodGet, "/groups", needs{{access.Describe, access.Group, ifInQuery, httpconn.ParamGroup}, {access.Describe, access.Group, inList, ""}}, encoded((*API).getGroups)},
-	{http.MethodDelete, "/groups", needs{deleteGroup}, (*API).deleteGroup},
-	{http.MethodGet, "/upgrade", needs{describeCluster}, (*API).getUpgrade},
-	{http.MethodPost, "/upgrade", needs{alterCluster}, (*API).postUpgrade},
-	{http.MethodGet, "/time", needs{describeCluster}, (*API).getTime},
-	{http.MethodPost, "/time/reset", needs{alterCluster}, (*API).postTimeReset},
-	{http.MethodGet, "/fsck", needs{describeCluster}, encoded((*API).getFsck)},
-	{http.MethodPost, "/fsck", needs{alterCluster}, (*API).postFsck},
-	{http.MethodDelete, "/fsck", needs{alterCluster}, (*API).deleteFsck},
-	{http.MethodGet, "/tokens", needs{{access.Describe, access.Cluster, inList, ""}}, encoded((*API).getTokens)},
-	{http.MethodPost, "/tokens", needs{alterCluster}, (*API).postToken},
-	{http.MethodGet, "/tokens/{id}", needs{{access.Describe, access.Cluster, asked, ""}}, encoded((*API).getToken)},
-	{http.MethodDelete, "/tokens/{id}", needs{alterCluster}, (*API).deleteToken},
-	{http.MethodPost, "/tokens/{id}/rotate", needs{{access.Alter, access.Cluster, asked, ""}}, (*API).postTokenRotate},
-	{http.MethodGet, "/acls", needs{describeCluster}, encoded((*API).getRules)},
-	{http.MethodPost, "/acls", needs{alterCluster}, (*API).postRules},
-	{http.MethodDelete, "/acls", needs{alterCluster}, (*API).deleteRules},
-	{http.MethodGet, "/quotas", needs{describeConfigs}, encoded((*API).getQuotas)},
-	{http.MethodPut, "/quotas/{id}", needs{alterConfigs}, (*API).putQuota},
-	{http.MethodDelete, "/quotas/{id}", needs{alterConfigs}, (*API).deleteQuota},
-	{http.MethodGet, "/secrets", needs{describeCluster}, answering(budget.Fetch, (*Triggers).Secrets)},
-	{http.MethodPost, "/secrets/rewrap", needs{alterCluster}, answering(budget.Fetch, (*Triggers).Rewrap)},
-	{http.MethodGet, "/metrics", needs{describeMetrics}, encoded((*API).getMetrics)},
-	{http.MethodGet, "/stats", needs{describeMetrics}, encoded((*API).getStats)},
-	{http.MethodGet, "/cost", needs{describeMetrics}, encoded((*API).getCost)},
-	{http.MethodGet, "/latency", needs{describeMetrics}, encoded((*API).getLatency)},
-	{http.MethodGet, "/status", needs{describeMetrics}, encoded((*API).getStatus)},
-	{http.MethodPost, "/console/login", anyKey, (*API).postLogin},
-	{http.MethodGet, "/console/session", anyKey, (*API).getSession},
-	{http.MethodPost, "/console/logout", anyKey, (*API).postLogout},
-	{http.MethodGet, "/healthz", open, (*API).getHealth},
-	{http.MethodGet, "/readyz", open, (*API).getReady},
-	{http.MethodGet, "/openapi.json", open, encoded((*API).getSpec)},
-	{http.MethodPost, "/event", needs{{access.Write, access.Topic, eventsTopic, httpconn.ParamTopic}}, (*API).postEvent},
-	{http.MethodGet, "/events/names", needs{{access.Read, access.Topic, eventsTopic, httpconn.ParamTopic}}, encoded((*API).getEventNames)},
-	{http.MethodGet, "/riemann/index", needs{{access.Read, access.Topic, asked, ""}}, encoded((*API).getRiemannIndex)},
-	{http.MethodPost, "/evaluate", anyKey, (*API).postEvaluate},
-	{http.MethodPost, "/drip/parse", anyKey, encoded((*API).postParse)},
-	{http.MethodPost, "/drip/stories", anyKey, encoded((*API).postStories)},
-	{http.MethodGet, "/triggers", needs{{access.Read, access.Trigger, inList, ""}}, encoded((*API).getTriggers)},
-	{http.MethodPost, "/triggers/dry-run", needs{{access.Write, access.Trigger, asked, ""}, {access.Read, access.Topic, asked, ""}}, (*API).postDryRun},
-	{http.MethodGet, "/triggers/{id}", needs{readTrigger}, encoded(answering(budget.Fetch, (*Triggers).Get))},
-	{http.MethodPut, "/triggers/{id}", needs{writeTrigger, {access.Read, access.Topic, asked, ""}}, answering(budget.Produce, (*Triggers).Put)},
-	{http.MethodDelete, "/triggers/{id}", needs{{access.Delete, access.Trigger, inPath, VariableID}}, doing((*Triggers).Delete)},
-	{http.MethodPost, "/triggers/{id}/pause", needs{writeTrigger}, answering(budget.Fetch, pausing(true))},
-	{http.MethodPost, "/triggers/{id}/resume", needs{writeTrigger}, answering(budget.Fetch, pausing(false))},
-	{http.MethodGet, "/triggers/{id}/entities/{entity}", needs{readTrigger}, encoded(answering(budget.Fetch, (*Triggers).Explain))},
-	{http.MethodGet, "/firings", needs{{access.Read, access.Trigger, ifInQuery, ParamTrigger}, {access.Read, access.Trigger, inList, ""}}, encoded(answering(budget.Fetch, (*Triggers).Firings))},
-	{http.MethodGet, "/firings/{id}", needs{{access.Read, access.Trigger, asked, ""}}, encoded(answering(budget.Fetch, (*Triggers).Firing))},
-	{http.MethodPost, "/firings/{id}/resend", needs{{access.Write, access.Trigger, asked, ""}}, answering(budget.Fetch, (*Triggers).Resend)},
-	{http.MethodGet, "/entities/{entity}", needs{{access.Read, access.Trigger, inList, ""}}, encoded(answering(budget.Fetch, (*Triggers).Entity))},
-	{http.MethodDelete, "/entities/{entity}", needs{{access.Delete, access.Trigger, fixed, access.Any}}, doing((*Triggers).Erase)},
+	{http.MethodPost, "/records", leader, needs{writeTopic}, (*API).postRecords},
+	{http.MethodGet, "/records", anyBroker, needs{readTopic, {access.Read, access.Group, ifInQuery, httpconn.ParamGroup}}, (*API).getRecords},
+	{http.MethodGet, "/record", anyBroker, needs{readTopic}, (*API).getRecord},
+	{http.MethodGet, "/key", anyBroker, needs{readTopic}, (*API).getKey},
+	{http.MethodGet, "/key/history", anyBroker, needs{readTopic}, encoded((*API).getKeyHistory)},
+	{http.MethodGet, "/keys", anyBroker, needs{readTopic}, encoded((*API).getKeys)},
+	{http.MethodGet, "/topic", anyBroker, needs{{access.Describe, access.Topic, inQuery, httpconn.ParamTopic}}, encoded((*API).getTopic)},
+	{http.MethodPut, "/topic", leader, needs{{access.Create, access.Topic, asked, ""}, {access.Alter, access.Topic, asked, ""}}, (*API).putTopic},
+	{http.MethodDelete, "/topic", leader, needs{deleteTopic}, (*API).deleteTopic},
+	{http.MethodPost, "/topic/trim", leader, needs{deleteTopic}, (*API).postTrim},
+	{http.MethodGet, "/topic/offsets", anyBroker, needs{{access.Describe, access.Topic, inQuery, httpconn.ParamTopic}}, encoded((*API).getTopicOffsets)},
+	{http.MethodGet, "/topics", anyBroker, needs{{access.Describe, access.Topic, inList, ""}}, encoded((*API).getTopics)},
+	{http.MethodGet, "/settings", here, anyKey, encoded((*API).getSettings)},
+	{http.MethodGet, "/offsets", anyBroker, needs{describeGroup, {access.Describe, access.Topic, inList, ""}}, encoded((*API).getOffsets)},
+	{http.MethodPut, "/offsets", leader, needs{{access.Read, access.Group, inQuery, httpconn.ParamGroup}, {access.Read, access.Topic, asked, ""}}, (*API).putOffsets},
+	{http.MethodDelete, "/offsets", leader, needs{deleteGroup, readTopic}, (*API).deleteOffset},
+	{http.MethodGet, "/groups", anyBroker, needs{{access.Describe, access.Group, ifInQuery, httpconn.ParamGroup}, {access.Describe, access.Group, inList, ""}}, encoded((*API).getGroups)},
+	{http.MethodDelete, "/groups", leader, needs{deleteGroup}, (*API).deleteGroup},
+	{http.MethodGet, "/upgrade", anyBroker, needs{describeCluster}, (*API).getUpgrade},
+	{http.MethodPost, "/upgrade", leader, needs{alterCluster}, (*API).postUpgrade},
+	{http.MethodGet, "/time", anyBroker, needs{describeCluster}, (*API).getTime},
+	{http.MethodPost, "/time/reset", leader, needs{alterCluster}, (*API).postTimeReset},
+	{http.MethodGet, "/fsck", here, needs{describeCluster}, encoded((*API).getFsck)},
+	{http.MethodPost, "/fsck", here, needs{alterCluster}, (*API).postFsck},
+	{http.MethodDelete, "/fsck", here, needs{alterCluster}, (*API).deleteFsck},
+	{http.MethodGet, "/tokens", anyBroker, needs{{access.Describe, access.Cluster, inList, ""}}, encoded((*API).getTokens)},
+	{http.MethodPost, "/tokens", leader, needs{alterCluster}, (*API).postToken},
+	{http.MethodGet, "/tokens/{id}", anyBroker, needs{{access.Describe, access.Cluster, asked, ""}}, encoded((*API).getToken)},
+	{http.MethodDelete, "/tokens/{id}", leader, needs{alterCluster}, (*API).deleteToken},
+	{http.MethodPost, "/tokens/{id}/rotate", leader, needs{{access.Alter, access.Cluster, asked, ""}}, (*API).postTokenRotate},
+	{http.MethodGet, "/acls", anyBroker, needs{describeCluster}, encoded((*API).getRules)},
+	{http.MethodPost, "/acls", leader, needs{alterCluster}, (*API).postRules},
+	{http.MethodDelete, "/acls", leader, needs{alterCluster}, (*API).deleteRules},
+	{http.MethodGet, "/quotas", anyBroker, needs{describeConfigs}, encoded((*API).getQuotas)},
+	{http.MethodPut, "/quotas/{id}", leader, needs{alterConfigs}, (*API).putQuota},
+	{http.MethodDelete, "/quotas/{id}", leader, needs{alterConfigs}, (*API).deleteQuota},
+	{http.MethodGet, "/secrets", anyBroker, needs{describeCluster}, answering(budget.Fetch, (*Triggers).Secrets)},
+	{http.MethodPost, "/secrets/rewrap", leader, needs{alterCluster}, answering(budget.Fetch, (*Triggers).Rewrap)},
+	{http.MethodGet, "/metrics", here, needs{describeMetrics}, encoded((*API).getMetrics)},
+	{http.MethodGet, "/stats", here, needs{describeMetrics}, encoded((*API).getStats)},
+	{http.MethodGet, "/cost", here, needs{describeMetrics}, encoded((*API).getCost)},
+	{http.MethodGet, "/latency", here, needs{describeMetrics}, encoded((*API).getLatency)},
+	{http.MethodGet, "/status", here, needs{describeMetrics}, encoded((*API).getStatus)},
+	{http.MethodPost, "/console/login", here, anyKey, (*API).postLogin},
+	{http.MethodGet, "/console/session", here, anyKey, (*API).getSession},
+	{http.MethodPost, "/console/logout", here, anyKey, (*API).postLogout},
+	{http.MethodGet, "/healthz", here, open, (*API).getHealth},
+	{http.MethodGet, "/readyz", here, open, (*API).getReady},
+	{http.MethodGet, "/openapi.json", here, open, encoded((*API).getSpec)},
+	{http.MethodPost, "/event", leader, needs{{access.Write, access.Topic, eventsTopic, httpconn.ParamTopic}}, (*API).postEvent},
+	{http.MethodGet, "/events/names", anyBroker, needs{{access.Read, access.Topic, eventsTopic, httpconn.ParamTopic}}, encoded((*API).getEventNames)},
+	{http.MethodGet, "/riemann/index", anyBroker, needs{{access.Read, access.Topic, asked, ""}}, encoded((*API).getRiemannIndex)},
+	{http.MethodPost, "/evaluate", here, anyKey, (*API).postEvaluate},
+	{http.MethodPost, "/drip/parse", here, anyKey, encoded((*API).postParse)},
+	{http.MethodPost, "/drip/stories", here, anyKey, encoded((*API).postStories)},
+	{http.MethodGet, "/triggers", anyBroker, needs{{access.Read, access.Trigger, inList, ""}}, encoded((*API).getTriggers)},
+	{http.MethodPost, "/triggers/dry-run", anyBroker, needs{{access.Write, access.Trigger, asked, ""}, {access.Read, access.Topic, asked, ""}}, (*API).postDryRun},
+	{http.MethodGet, "/triggers/{id}", anyBroker, needs{readTrigger}, encoded(answering(budget.Fetch, (*Triggers).Get))},
+	{http.MethodPut, "/triggers/{id}", leader, needs{writeTrigger, {access.Read, access.Topic, asked, ""}}, answering(budget.Produce, (*Triggers).Put)},
+	{http.MethodDelete, "/triggers/{id}", leader, needs{{access.Delete, access.Trigger, inPath, VariableID}}, doing((*Triggers).Delete)},
+	{http.MethodPost, "/triggers/{id}/pause", leader, needs{writeTrigger}, answering(budget.Fetch, pausing(true))},
+	{http.MethodPost, "/triggers/{id}/resume", leader, needs{writeTrigger}, answering(budget.Fetch, pausing(false))},
+	{http.MethodGet, "/triggers/{id}/entities/{entity}", anyBroker, needs{readTrigger}, encoded(answering(budget.Fetch, (*Triggers).Explain))},
+	{http.MethodGet, "/firings", anyBroker, needs{{access.Read, access.Trigger, ifInQuery, ParamTrigger}, {access.Read, access.Trigger, inList, ""}}, encoded(answering(budget.Fetch, (*Triggers).Firings))},
+	{http.MethodGet, "/firings/{id}", anyBroker, needs{{access.Read, access.Trigger, asked, ""}}, encoded(answering(budget.Fetch, (*Triggers).Firing))},
+	{http.MethodPost, "/firings/{id}/resend", leader, needs{{access.Write, access.Trigger, asked, ""}}, answering(budget.Fetch, (*Triggers).Resend)},
+	{http.MethodGet, "/entities/{entity}", anyBroker, needs{{access.Read, access.Trigger, inList, ""}}, encoded(answering(budget.Fetch, (*Triggers).Entity))},
+	{http.MethodDelete, "/entities/{entity}", leader, needs{{access.Delete, access.Trigger, fixed, access.Any}}, doing((*Triggers).Erase)},
 }
 
 // encoded compresses a route's answer if the client accepts that and the answer is long enough.

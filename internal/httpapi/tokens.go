@@ -200,7 +200,7 @@ func (a *API) deleteToken(w http.ResponseWriter, r *http.Request, by *caller) er
 	if err := a.o.Auth.RevokeToken(ctx, r.PathValue(VariableID)); err != nil {
 		return err
 	}
-	return a.noContent(w)
+	return a.changed(w)
 }
 
 // ruleFilter selects rules by their fields; nil selects any value.

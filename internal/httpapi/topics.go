@@ -197,7 +197,7 @@ func (a *API) deleteTopic(w http.ResponseWriter, r *http.Request, by *caller) er
 	if err != nil {
 		return err
 	}
-	return a.noContent(w)
+	return a.changed(w)
 }
 
 func (a *API) writeTopic(w http.ResponseWriter, status int, t api.Topic) error {

@@ -27,7 +27,7 @@ func TestEngineErrorsHaveCodes(t *testing.T) {
 		{fmt.Errorf("%w: %w", trigger.ErrInvalid, rule.ErrInitiallyTrue), api.BadRequest, "expr"},
 		{trigger.ErrUnknownTrigger, api.UnknownTrigger, ""},
 		{fmt.Errorf("%w: 1", trigger.ErrUnknownFiring), api.UnknownFiring, ""},
-		{trigger.ErrNotLeader, api.Fenced, ""},
+		{trigger.ErrNotLeader, api.NotLeader, ""},
 		{fmt.Errorf("%w: disk full", trigger.ErrUnavailable), api.TriggersUnavailable, ""},
 		{trigger.ErrClosed, api.ShuttingDown, ""},
 	} {

@@ -104,7 +104,7 @@ func triggerFault(err error) error {
 	case errors.Is(err, trigger.ErrTooLarge):
 		return problem.New(api.TooLarge, "%s", strings.TrimPrefix(err.Error(), trigger.ErrTooLarge.Error()+": "))
 	case errors.Is(err, trigger.ErrNotLeader):
-		return problem.New(api.Fenced, "%s: only the leader changes triggers", err)
+		return problem.New(api.NotLeader, "%s: only the leader changes triggers", err)
 	case errors.Is(err, trigger.ErrClosed):
 		return problem.New(api.ShuttingDown, "%s", err)
 	case errors.Is(err, trigger.ErrUnavailable):
@@ -376,7 +376,7 @@ func doing(do func(t *Triggers, r *http.Request, by *caller) error) serveFunc {
 		if err := do(a.triggers, r, by); err != nil {
 			return err
 		}
-		return a.noContent(w)
+		return a.changed(w)
 	}
 }
 

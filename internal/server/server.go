@@ -423,6 +423,7 @@ func (s *Server) stop(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("requests in progress: %w", err), s.http.Close())
 	}
 	s.serving.Wait()
+	s.api.Close()
 	s.ports.clients.Close()
 	s.closeGroups()
 	s.closeStats()

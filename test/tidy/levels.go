@@ -46,6 +46,7 @@ var levels = map[string]int{
 	"internal/group":            2,
 	"internal/log/pack":         2,
 	"internal/httpapi/httpconn": 2,
+	"internal/httpapi/forward":  3,
 	"internal/framed":           2,
 	"internal/kafka/wire":       0,
 	"internal/delivery/webhook": 2,
@@ -131,7 +132,8 @@ var onlyFrom = map[string][]string{
 	"internal/objstore/cache": {"internal/node"},
 	// A program that embeds a broker links no front end.
 	"internal/httpapi":          {"internal/server", "cmd/seb"},
-	"internal/httpapi/httpconn": {"internal/httpapi"},
+	"internal/httpapi/httpconn": {"internal/httpapi", "internal/httpapi/forward"},
+	"internal/httpapi/forward":  {"internal/httpapi"},
 	"internal/kafka":            {"internal/server", "cmd/seb"},
 	"internal/riemann":          {"internal/server", "cmd/seb"},
 	"internal/console":          {"internal/server"},

@@ -25,6 +25,7 @@ type ConnSlot struct {
 	conn          net.Conn
 	refused       bool         // set before the first request
 	request       string       // its name by the client
+	client        string       // address of the client of a forwarded request; "": that of conn
 	body          int64        // length of the request's body
 	whole         bool         // the request's body arrived with its head
 	read          atomic.Int64 // bytes of the request's body
@@ -93,7 +94,7 @@ func (p *ConnSlot) Begin(r *http.Request) *api.Problem {
 	if p == nil {
 		return nil
 	}
-	p.body, p.whole = r.ContentLength, false
+	p.body, p.whole, p.client = r.ContentLength, false, ""
 	p.request = r.Header.Get("X-Request-Id")
 	seen, ok := p.conn.(seenConn)
 	if !ok {
@@ -107,10 +108,21 @@ func (p *ConnSlot) Begin(r *http.Request) *api.Problem {
 
 // Remote returns the client's address.
 func (p *ConnSlot) Remote() string {
-	if p == nil {
+	switch {
+	case p == nil:
 		return ""
+	case p.client != "":
+		return p.client
 	}
 	return p.conn.RemoteAddr().String()
+}
+
+// ForwardedFor sets the address of the client of a request that another broker has forwarded. Only
+// the request's handler may call it and Remote.
+func (p *ConnSlot) ForwardedFor(client string) {
+	if p != nil {
+		p.client = client
+	}
 }
 
 // RequestID returns the name that the client gave its request (X-Request-Id), or "". Only the

@@ -1,0 +1,195 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
+)
+
+// Call is one request that is, or may be, forwarded. It belongs to the goroutine of the request.
+type Call struct {
+	// Prepare, if not nil, changes the head of each request to another broker.
+	Prepare func(out *http.Request)
+	// Answered, if not nil, is called with the answer before it is sent to the client. An error is
+	// returned by Send instead of the answer.
+	Answered func(*http.Response, *api.Problem) error
+
+	f      *Forwarder
+	w      http.ResponseWriter
+	r      *http.Request // as it arrived
+	memory budget.Arena
+	body   *body  // nil: the request has none
+	buf    []byte // for the answer
+
+	attempts int
+	last     cluster.Run // of the last attempt
+	retry    time.Time   // when last may be asked again
+	hint     string      // address of the leader, by the broker that refused the last attempt
+	reason   error       // why the last attempt failed
+}
+
+// Keep prepares a request that this broker answers itself so that it can be forwarded if the broker
+// stops leading meanwhile. r.Body then keeps what is read from it. If the memory for that is missing,
+// the result is nil. The caller closes the Call.
+func (f *Forwarder) Keep(w http.ResponseWriter, r *http.Request) *Call {
+	if r.ContentLength < 0 || r.ContentLength > keptMax {
+		return nil
+	}
+	c := f.newCall(w, r)
+	if c.keep(c.r.Body.Read) != nil {
+		return nil
+	}
+	c.replace(r)
+	return c
+}
+
+// Begin prepares a request that is forwarded. wait, if not nil, lets it wait for memory. The caller
+// closes the Call.
+func (f *Forwarder) Begin(w http.ResponseWriter, r *http.Request, wait func(*httpconn.Body)) (*Call, error) {
+	c := f.newCall(w, r)
+	in := &httpconn.Body{W: w, R: c.r, Timeout: f.o.Timeout, Max: 1<<63 - 1, Memory: c.memory}
+	if wait != nil {
+		wait(in)
+	}
+	if err := in.OpenStream(overhead + copyBytes + keptMax); err != nil {
+		return nil, err
+	}
+	c.memory = in.Memory
+	if err := c.keep(in.Read); err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.replace(r)
+	return c, nil
+}
+
+func (f *Forwarder) newCall(w http.ResponseWriter, r *http.Request) *Call {
+	whole := *r // with the body of the client
+	return &Call{f: f, w: w, r: &whole, memory: budget.Arena{Class: f.o.Memory, Buffers: f.o.Buffers}}
+}
+
+// readerFunc is an io.Reader.
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// keep reserves memory for the first bytes of the body, which read reads.
+func (c *Call) keep(read readerFunc) error {
+	if c.r.ContentLength == 0 {
+		return nil
+	}
+	n := int64(keptMax)
+	if c.r.ContentLength > 0 {
+		n = min(n, c.r.ContentLength)
+	}
+	kept, err := c.memory.Get(int(n))
+	if err != nil {
+		return err
+	}
+	c.body = &body{in: read, kept: kept[:0:n]}
+	return nil
+}
+
+// replace lets a handler on this broker read the body.
+func (c *Call) replace(r *http.Request) {
+	if c.body != nil {
+		r.Body, _ = c.body.attempt()
+	}
+}
+
+// Close releases the memory.
+func (c *Call) Close() {
+	if c.body != nil {
+		c.body.release()
+	}
+	c.memory.Release()
+}
+
+// Available reports whether the request can be sent as a whole.
+func (c *Call) Available() bool { return c.body == nil || c.body.available() }
+
+// Send forwards the request, and sends the answer to the client. It waits for a leader if none is
+// known. ErrLeads: this broker leads, and r.Body has the body. Other errors are the answer; nothing
+// was written to the client. http.ErrAbortHandler: the answer broke off.
+func (c *Call) Send(r *http.Request) error {
+	if err := c.memory.Need(overhead + copyBytes); err != nil {
+		return err
+	}
+	var err error
+	if c.buf, err = c.memory.Get(copyBytes); err != nil {
+		return err
+	}
+	end := time.Now().Add(c.f.o.Wait)
+	for {
+		to, err := c.leader(end)
+		if err == nil {
+			var again bool
+			if again, err = c.once(to); again && c.Available() && c.attempts < attemptsMax {
+				c.reason = err
+				continue
+			}
+		}
+		if errors.Is(err, ErrLeads) {
+			c.replace(r)
+		}
+		return err
+	}
+}
+
+// leader waits for a broker to which the request can be sent.
+func (c *Call) leader(end time.Time) (cluster.Registration, error) {
+	view, tick := c.f.o.View, time.NewTicker(rolePoll)
+	defer tick.Stop()
+	for {
+		changed := view.Changed()
+		if c.f.o.Leads() {
+			return cluster.Registration{}, ErrLeads
+		}
+		if to, ok := c.hinted(); ok {
+			return to, nil
+		}
+		if to, ok := c.f.Leader(); ok && (to.Run != c.last || time.Now().After(c.retry)) {
+			return to, nil
+		}
+		if time.Now().After(end) {
+			return cluster.Registration{}, c.unknown()
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-c.r.Context().Done():
+			return cluster.Registration{}, context.Cause(c.r.Context())
+		}
+	}
+}
+
+// hinted returns the broker that the refusal of the last attempt named as the leader. Only a known
+// broker gets the credentials of a client.
+func (c *Call) hinted() (cluster.Registration, bool) {
+	hint := c.hint
+	c.hint = ""
+	if hint == "" {
+		return cluster.Registration{}, false
+	}
+	for _, m := range c.f.o.View.Members() {
+		if m.URL == hint && !m.Self && m.Run != c.last {
+			return m.Registration, true
+		}
+	}
+	return cluster.Registration{}, false
+}
+
+// unknown returns the answer to a request for which there is no leader.
+func (c *Call) unknown() error {
+	if c.reason != nil {
+		return c.reason
+	}
+	return problem.New(api.NotLeader, "no broker leads at the moment; try again")
+}

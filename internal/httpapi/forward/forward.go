@@ -1,0 +1,87 @@
+package forward
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+)
+
+// ErrLeads: this broker leads now, and answers the request itself.
+var ErrLeads = errors.New("this broker leads")
+
+const (
+	waitDefault = 2 * time.Second
+	// attemptsMax bounds the attempts of one request.
+	attemptsMax = 4
+	// againAfter is the time after which a broker that refused a request is asked again.
+	againAfter = 250 * time.Millisecond
+	// rolePoll is the interval at which a request that waits for a leader looks whether this broker
+	// leads.
+	rolePoll = 20 * time.Millisecond
+	// movedGrace is the time that a broker that leads no more has to answer a request.
+	movedGrace = time.Second
+
+	dialTimeout = time.Second
+	// idleTimeout is below the time after which a broker may close an idle connection of a client, so
+	// that a request does not meet a connection that ends.
+	idleTimeout = 3 * time.Second
+	// copyBytes are read from an answer at a time.
+	copyBytes = 32 << 10
+	// overhead is reserved for the buffers of a connection and the heads of a request and its answer.
+	overhead = 32 << 10
+)
+
+// Options configure New. View, Leads, Memory and Buffers are required.
+type Options struct {
+	View cluster.View
+	// Leads reports whether this broker leads.
+	Leads func() bool
+	// Memory is reserved for each request that is forwarded. Buffers are of the same budget.
+	Memory  *budget.Class
+	Buffers *budget.Buffers
+	// Timeout is the progress timeout of bodies.
+	Timeout httpconn.ProgressTimeout
+	// TLS configures connections to brokers at https:// addresses; nil: the system's authorities.
+	TLS *tls.Config
+	// Wait bounds the time that a request waits for a leader. Default 2 s.
+	Wait time.Duration
+}
+
+// Forwarder forwards requests to the leader. All methods may be called concurrently.
+type Forwarder struct {
+	o         Options
+	transport *http.Transport
+}
+
+// New returns a Forwarder. The caller closes it.
+func New(o Options) *Forwarder {
+	o.Wait = cmp.Or(o.Wait, waitDefault)
+	d := net.Dialer{Timeout: dialTimeout}
+	t := &http.Transport{
+		DialContext: d.DialContext, MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout, TLSHandshakeTimeout: dialTimeout,
+		DisableCompression: true, ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: overhead / 2,
+	}
+	if o.TLS != nil {
+		t.TLSClientConfig = o.TLS.Clone()
+	}
+	return &Forwarder{o: o, transport: t}
+}
+
+// Close closes idle connections.
+func (f *Forwarder) Close() { f.transport.CloseIdleConnections() }
+
+// Leader returns the leader if requests can be forwarded to it.
+func (f *Forwarder) Leader() (cluster.Registration, bool) {
+	to, ok := f.o.View.Leader()
+	return to, ok && to.URL != "" && to.Run != f.o.View.Self().Run
+}
+
+// Alone reports whether no other run is known. Then no request is ever forwarded.
+func (f *Forwarder) Alone() bool { return len(f.o.View.Members()) < 2 }

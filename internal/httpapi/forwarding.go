@@ -1,0 +1,188 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/httpapi/forward"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/internal/problem"
+)
+
+// newForwarder returns the forwarder of requests to the leader, or nil without Options.Cluster.
+func (a *API) newForwarder() *forward.Forwarder {
+	if a.o.Cluster == nil {
+		return nil
+	}
+	return forward.New(forward.Options{
+		View: a.o.Cluster, Leads: a.b.Leads, Memory: a.produce, Buffers: a.buffers, Timeout: a.pace, TLS: a.o.ClusterTLS, Wait: a.o.LeaderWait,
+	})
+}
+
+// serveAt answers a request of a client with a key with serve, or lets the leader answer it.
+func (a *API) serveAt(rt *route, w http.ResponseWriter, r *http.Request, serve func() error) error {
+	needed := rt.at == leader || rt.at == anyBroker && wantsLeader(r)
+	if rt.at == anyBroker && !needed {
+		ready, err := a.reached(r)
+		switch {
+		case err != nil:
+			return err
+		case ready:
+			return serve()
+		case a.forwarder == nil || a.b.Leads() || isForwarded(r) || !a.forwards(rt):
+			return notYet()
+		}
+		needed = true
+	}
+	switch {
+	case !needed || a.forwarder == nil || a.forwarder.Alone():
+		return serve()
+	case a.b.Leads():
+		return a.serveAsLeader(w, r, serve)
+	case isForwarded(r):
+		return a.notLeader()
+	case !a.forwards(rt):
+		return serve() // a follower without a leader refuses writes, and confirms reads by the store
+	}
+	call, err := a.forwarder.Begin(w, r, a.waits(rt, r))
+	if err != nil {
+		return err
+	}
+	defer call.Close()
+	err = a.send(rt, call, w, r)
+	if errors.Is(err, forward.ErrLeads) {
+		return serve()
+	}
+	return err
+}
+
+// serveAsLeader answers a request with serve. If the broker stops leading before it has done
+// anything, the next leader answers it.
+func (a *API) serveAsLeader(w http.ResponseWriter, r *http.Request, serve func() error) error {
+	if isForwarded(r) {
+		return serve() // the first broker sends it to the next leader
+	}
+	call := a.forwarder.Keep(w, r)
+	if call == nil {
+		return serve()
+	}
+	defer call.Close()
+	err := serve()
+	if !ledNoMore(err) || !call.Available() {
+		return err
+	}
+	rt, _ := findRoute(r)
+	if again := a.send(rt, call, w, r); !errors.Is(again, forward.ErrLeads) {
+		return again
+	}
+	return err
+}
+
+// ledNoMore reports whether a request failed because this broker leads no more, and has no effect.
+func ledNoMore(err error) bool {
+	if err == nil || errors.Is(err, http.ErrAbortHandler) {
+		return false
+	}
+	p := problemOf(err)
+	return (p.Code == api.NotLeader || p.Code == api.Fenced) && len(p.Results)+len(p.Offsets) == 0
+}
+
+// forwards reports whether a request waits for a leader to be forwarded to.
+func (a *API) forwards(rt *route) bool {
+	if _, known := a.forwarder.Leader(); known {
+		return true
+	}
+	return rt.at == leader && !a.b.ReadOnly()
+}
+
+// send forwards a request.
+func (a *API) send(rt *route, call *forward.Call, w http.ResponseWriter, r *http.Request) error {
+	slot := httpconn.SlotOf(r.Context())
+	if slot.Peer() != nil && len(r.Header["Authorization"]) == 0 && r.Header.Get(api.HeaderSession) == "" {
+		to, _ := a.forwarder.Leader()
+		p := problem.New(api.NotLeader, "a request of a client with a certificate is not forwarded; the leader is %s", to.URL)
+		p.Leader = to.URL
+		return p
+	}
+	call.Prepare = func(out *http.Request) {
+		vouchedFor(a, r, out)
+		passSession(r, out)
+	}
+	call.Answered = func(resp *http.Response, p *api.Problem) error {
+		if p != nil && a.misleads(rt, r, p) {
+			return p // the caller cuts the connection
+		}
+		a.relayed(r, resp)
+		return nil
+	}
+	return call.Send(r)
+}
+
+// notLeader refuses a forwarded request.
+func (a *API) notLeader() error {
+	p := problem.New(api.NotLeader, "this broker does not lead")
+	if to, ok := a.forwarder.Leader(); ok {
+		p.Leader = to.URL
+	}
+	p.Status = http.StatusMisdirectedRequest
+	return p
+}
+
+// isForwarded reports whether another broker has forwarded a request.
+func isForwarded(r *http.Request) bool { return len(r.Header[api.HeaderForwarded]) > 0 }
+
+// wantsLeader reports whether a read needs the leader, by its parameters: it must include everything
+// committed before it, or asks for the members of groups.
+func wantsLeader(r *http.Request) bool {
+	if !strings.Contains(r.URL.RawQuery, httpconn.ParamRead) && !strings.Contains(r.URL.RawQuery, httpconn.ParamMembers) {
+		return false
+	}
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	latest := q.Latest()
+	_, members := q.Text(httpconn.ParamMembers)
+	return q.Fault == nil && (latest || members && q.Bool(httpconn.ParamMembers))
+}
+
+// waits returns how a request waits for memory, or nil if it does not.
+func (a *API) waits(rt *route, r *http.Request) func(*httpconn.Body) {
+	if rt.name() != "POST /records" {
+		return nil
+	}
+	if kind, _, err := contentType(r.Header.Get("Content-Type")); err != nil || !originalProduce(kind, r) {
+		return nil
+	}
+	return func(in *httpconn.Body) { in.WaitForMemory(a.o.BudgetWait, a.stops) }
+}
+
+// vouchedFor names the client of a forwarded request, because rules and audit records depend on its
+// address. The code shows that a broker with the same root key says so.
+func vouchedFor(a *API, r, out *http.Request) {
+	run, key := out.Header.Get(api.HeaderForwarded), r.Header.Get("Authorization")
+	out.Header.Set(api.HeaderForwardedFor, r.RemoteAddr+" "+a.o.Auth.Vouch(run, r.RemoteAddr, key))
+}
+
+// forwardedFor sets the client's address of a forwarded request.
+func (a *API) forwardedFor(r *http.Request) {
+	if !isForwarded(r) {
+		return
+	}
+	remote, code, _ := strings.Cut(r.Header.Get(api.HeaderForwardedFor), " ")
+	if a.o.Auth.Vouched(code, r.Header.Get(api.HeaderForwarded), remote, r.Header.Get("Authorization")) {
+		r.RemoteAddr = remote
+		httpconn.SlotOf(r.Context()).ForwardedFor(remote)
+	}
+}
+
+// passSession gives the cookie of a session the name that it has at the other broker.
+func passSession(r, out *http.Request) {
+	if r.Header.Get(api.HeaderSession) == "" || len(r.Header["Authorization"]) > 0 {
+		return
+	}
+	cookie, err := r.Cookie(sessionCookie(r))
+	if err != nil {
+		return
+	}
+	out.AddCookie(&http.Cookie{Name: cookieFor(out.URL.Host), Value: cookie.Value})
+}
