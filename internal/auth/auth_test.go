@@ -172,6 +172,39 @@ func TestLifeOfAToken(t *testing.T) {
 
 // TestNothingIsStoredAfterARevocation: an append that was allowed before a revocation, and reaches
 // the log after it, is refused.
+// TestOnBehalf: a client that another broker has authenticated has the rights of its principal, and
+// none once its secret is revoked. Without a secret it is one with a certificate.
+func TestOnBehalf(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.b.CreateTopic(t.Context(), "orders", broker.TopicSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	token := w.create(auth.TokenSpec{ID: "ann", Rules: []access.Rule{allow(access.Topic, "orders", access.Write)}})
+	origin := w.login(token).Origin()
+	ann := w.a.OnBehalf(origin.Principal, origin.Secret, "192.0.2.1:5")
+	certified := w.a.OnBehalf("ann", 0, "192.0.2.1:5")
+	for _, i := range []*auth.Identity{ann, certified} {
+		if i.Root() || i.Name() != "ann" || i.Err() != nil || i.Allow(access.Write, access.Topic, "other") {
+			t.Errorf("%s: %v", i.Name(), i.Err())
+		}
+		if err := w.appendAs(i, "orders")(); err != nil {
+			t.Error(err)
+		}
+	}
+	if !w.a.OnBehalf(access.RootID, 0, "").Root() || w.a.OnBehalf("ann", origin.Secret+1, "").Valid() {
+		t.Error("the root key, or a secret that does not exist")
+	}
+	if err := w.a.RevokeToken(t.Context(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if ann.Allow(access.Write, access.Topic, "orders") || !errors.Is(ann.Err(), auth.ErrRevoked) {
+		t.Errorf("after the revocation: %v", ann.Err())
+	}
+	if certified.Allow(access.Write, access.Topic, "orders") {
+		t.Error("a principal without rules may write")
+	}
+}
+
 func TestNothingIsStoredAfterARevocation(t *testing.T) {
 	w := newWorld(t)
 	rule := allow(access.Topic, "orders", access.Write)

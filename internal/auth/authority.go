@@ -301,6 +301,15 @@ func hostOf(remote string) string {
 // Root is the identity of the root key.
 func (a *Authority) Root() *Identity { return &a.rootID }
 
+// OnBehalf is the identity of a client that another broker with the root key has authenticated: the
+// root key, a principal with the number of its secret, or with 0, one that has a certificate.
+func (a *Authority) OnBehalf(principal string, number uint64, remote string) *Identity {
+	if principal == access.RootID {
+		return a.Root()
+	}
+	return &Identity{a: a, id: principal, secret: number, vouched: number == 0, host: hostOf(remote)}
+}
+
 // Now is the time by which tokens expire.
 func (a *Authority) Now() time.Time { return a.now() }
 

@@ -17,6 +17,7 @@ type Identity struct {
 	id      string        // "" for the root key
 	secret  uint64        // 0 with a certificate
 	peer    *tlsport.Peer // the certificate; nil: the client has proved a secret
+	vouched bool          // another broker has verified the certificate
 	expires int64         // at the login, µs; 0: never
 	host    string
 	used    *atomic.Int64           // the last use; nil for the root key and certificates
@@ -54,7 +55,7 @@ func (i *Identity) current() *granted {
 // endIn returns when the client's secret ends by a table, or 0 if never. known: the table has the
 // secret. A rotation shortens the life of the older secret. Tables know nothing of certificates.
 func (i *Identity) endIn(t *access.Table) (expires int64, known bool) {
-	if i.Root() || i.peer != nil {
+	if i.Root() || i.peer != nil || i.vouched {
 		return i.expires, true
 	}
 	if p := t.Principal(i.id); p != nil {

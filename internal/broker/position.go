@@ -27,13 +27,6 @@ func (b *Broker) Position(topics ...record.ID) (p follow.Position, known bool) {
 	return p, known
 }
 
-// Applied returns the position of the next slot that this broker commits or applies; zero before the
-// state is known.
-func (b *Broker) Applied() (at state.Position) {
-	b.log.Read(func(s *state.State) { at = s.Pos })
-	return at
-}
-
 // TopicRef identifies a topic, with its settings.
 type TopicRef struct {
 	Name       string

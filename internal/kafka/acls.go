@@ -23,7 +23,7 @@ var (
 		begin: serving((*call).describeACLs),
 	}
 	createACLsAPI = api{
-		key: kmsg.CreateACLs, min: 1, max: 3,
+		key: kmsg.CreateACLs, min: 1, max: 3, leader: true,
 		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 			wire.Array(wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8),
 		}},
@@ -31,7 +31,7 @@ var (
 		begin: serving((*call).createACLs),
 	}
 	deleteACLsAPI = api{
-		key: kmsg.DeleteACLs, min: 1, max: 3,
+		key: kmsg.DeleteACLs, min: 1, max: 3, leader: true,
 		shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 			wire.Array(wire.Int8, wire.Text, wire.Int8, wire.Text, wire.Text, wire.Int8, wire.Int8),
 		}},

@@ -19,7 +19,7 @@ import (
 // AlterConfigs (33), v0 to v2: sets a topic's settings (configs.go); settings that the request does
 // not name get their default. Broker configs cannot be changed, because flags set them.
 var alterConfigsAPI = api{
-	key: kmsg.AlterConfigs, min: 0, max: 2,
+	key: kmsg.AlterConfigs, min: 0, max: 2, leader: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Text)), wire.Bool,
 	}},
@@ -30,7 +30,7 @@ var alterConfigsAPI = api{
 // IncrementalAlterConfigs (44), v0 and v1: sets single settings of a topic or resets them to their
 // default. cleanup.policy is a list, and takes APPEND and SUBTRACT.
 var incrementalAlterConfigsAPI = api{
-	key: kmsg.IncrementalAlterConfigs, min: 0, max: 1,
+	key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, leader: true,
 	shape: wire.Shape{Flexible: 1, Fields: []wire.Field{
 		wire.Array(wire.Int8, wire.Text, wire.Array(wire.Text, wire.Int8, wire.Text)), wire.Bool,
 	}},

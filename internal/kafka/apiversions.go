@@ -39,6 +39,9 @@ func (c *call) unknownVersion() (framed.Finish, error) {
 func (s *Server) versions() []kmsg.ApiVersionsResponseApiKey {
 	keys := make([]kmsg.ApiVersionsResponseApiKey, 0, len(s.apis))
 	for _, a := range s.apis {
+		if a.key == kmsg.Envelope {
+			continue // for brokers
+		}
 		k := kmsg.NewApiVersionsResponseApiKey()
 		k.ApiKey, k.MinVersion, k.MaxVersion = a.key.Int16(), a.min, a.max
 		keys = append(keys, k)

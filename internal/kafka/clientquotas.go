@@ -24,7 +24,7 @@ var (
 		begin: serving((*call).describeClientQuotas),
 	}
 	alterClientQuotasAPI = api{
-		key: kmsg.AlterClientQuotas, min: 0, max: 1,
+		key: kmsg.AlterClientQuotas, min: 0, max: 1, leader: true,
 		shape: wire.Shape{Flexible: 1, Fields: []wire.Field{
 			wire.Array(wire.Array(wire.Text, wire.Text), wire.Array(wire.Text, wire.Int64, wire.Bool)), wire.Bool,
 		}},

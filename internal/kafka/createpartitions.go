@@ -15,7 +15,7 @@ import (
 // assignments are ignored. Compacted topics are refused, because keys would move to other
 // partitions.
 var createPartitionsAPI = api{
-	key: kmsg.CreatePartitions, min: 0, max: 3,
+	key: kmsg.CreatePartitions, min: 0, max: 3, leader: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{
 		wire.Array(wire.Text, wire.Int32, wire.Array(wire.List(wire.Int32))), wire.Int32, wire.Bool,
 	}},

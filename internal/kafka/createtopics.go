@@ -19,7 +19,7 @@ import (
 // and 1 is reported. configs.go lists the supported configs; configs without a meaning here are
 // ignored, others refused.
 var createTopicsAPI = api{
-	key: kmsg.CreateTopics, min: 2, max: 7,
+	key: kmsg.CreateTopics, min: 2, max: 7, leader: true,
 	shape: wire.Shape{Flexible: 5, Fields: []wire.Field{
 		wire.Array(
 			wire.Text, wire.Int32, wire.Int16,

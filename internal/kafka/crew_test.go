@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/group/coordinator"
@@ -30,11 +31,12 @@ type crew struct {
 type mate struct {
 	*served
 	crew *crew
+	a    *auth.Authority
 	reg  cluster.Registration
 }
 
 // newCrew starts n brokers. A standby looks for commits by itself only while it has readers.
-func newCrew(t *testing.T, store objstore.Store, n int) *crew {
+func newCrew(t *testing.T, store objstore.Store, n int, change ...func(*kafka.Options)) *crew {
 	c := &crew{t: t, store: store}
 	for i := range n {
 		b := openBroker(t, store, func(o *broker.Options) {
@@ -42,8 +44,12 @@ func newCrew(t *testing.T, store objstore.Store, n int) *crew {
 		})
 		groups := coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, Logger: quiet})
 		t.Cleanup(groups.Close)
-		m := &mate{crew: c}
-		m.served = serve(t, b, kafka.Options{Cluster: m, Groups: groups})
+		m := &mate{crew: c, a: authority(t, b)}
+		o := kafka.Options{Auth: m.a, Cluster: m, RootKey: apiKey, Groups: groups}
+		for _, f := range change {
+			f(&o)
+		}
+		m.served = serve(t, b, o)
 		id := byte(i + 1)
 		m.reg = cluster.Registration{
 			Run: cluster.Run{Node: record.ID{id}, ID: record.ID{id}}, Addresses: []string{"127.0.0.1:1"}, Kafka: m.addr, KafkaID: 100 + int32(i),
@@ -86,9 +92,10 @@ func (m *mate) Members() []cluster.Member {
 	var all []cluster.Member
 	for _, x := range m.crew.mates {
 		up := x == m || !m.crew.cut
+		at, _, _ := x.b.LogPosition()
 		one := cluster.Member{
 			Registration: x.reg, Self: x == m, Up: up, Leads: up && x == leader, HasBeat: true,
-			Beat: cluster.Beat{From: x.reg.Run, Leads: x.b.Leads(), Epoch: x.b.Epoch(), Pos: x.b.Applied(), Loaded: true, Committed: time.Unix(0, 0)},
+			Beat: cluster.Beat{From: x.reg.Run, Leads: x.b.Leads(), Epoch: x.b.Epoch(), Pos: at, Loaded: true, Committed: time.Unix(0, 0)},
 		}
 		if x == m {
 			all = append([]cluster.Member{one}, all...)

@@ -14,7 +14,7 @@ import (
 // are refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which stops a producer at once instead of
 // making it retry.
 var initProducerIDAPI = api{
-	key: kmsg.InitProducerID, min: 0, max: 5,
+	key: kmsg.InitProducerID, min: 0, max: 5, leader: true,
 	shape: wire.Shape{Flexible: 2, Fields: []wire.Field{wire.Text, wire.Int32, wire.Int64.Since(3), wire.Int16.Since(3)}},
 	needs: []need{{access.IdempotentWrite, access.Cluster}},
 	begin: serving((*call).initProducerID),

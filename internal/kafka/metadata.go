@@ -133,7 +133,12 @@ func (c *call) named(ctx context.Context, name string, create bool) (broker.Topi
 		if code != none {
 			return ref, code
 		}
-		switch code := topicCode(c.b.EnsureTopic(ctx, name)); code {
+		if c.standsBy() {
+			code = c.createAtLeader(ctx, name)
+		} else {
+			code = topicCode(c.b.EnsureTopic(ctx, name))
+		}
+		switch code {
 		case none:
 			ref, ok = c.b.TopicNamed(name)
 		case kerr.InvalidTopicException.Code:

@@ -21,7 +21,6 @@ const (
 	standbyAge = 5 * time.Second
 	// standbyWait bounds the time that a standby takes to learn the end of the log.
 	standbyWait = time.Second
-	standbyTick = 10 * time.Millisecond
 )
 
 // node is a broker as clients see it.
@@ -194,7 +193,7 @@ func (s *Server) ahead() (at state.Position, known bool) {
 // hasAll reports whether this standby has applied everything that its leader has told.
 func (s *Server) hasAll() bool {
 	at, known := s.ahead()
-	return known && !s.b.Applied().Less(at)
+	return known && !s.applied().Less(at)
 }
 
 // current reports whether the state of a standby is at most standbyAge old. If the leader does not
@@ -210,20 +209,15 @@ func (s *Server) current(ctx context.Context) bool {
 
 // catchUp waits until a standby has applied what its leader has told before, at most standbyWait.
 func (s *Server) catchUp(ctx context.Context) {
-	at, known := s.ahead()
-	if !known || !s.b.Applied().Less(at) {
-		return
+	if at, known := s.ahead(); known {
+		ctx, cancel := context.WithTimeout(ctx, standbyWait)
+		defer cancel()
+		_ = s.b.WaitApplied(ctx, at)
 	}
-	late, tick := time.NewTimer(standbyWait), time.NewTicker(standbyTick)
-	defer late.Stop()
-	defer tick.Stop()
-	for s.b.Applied().Less(at) {
-		select {
-		case <-tick.C:
-		case <-late.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
+}
+
+// applied is the position of this broker.
+func (s *Server) applied() state.Position {
+	at, _, _ := s.b.LogPosition()
+	return at
 }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,10 @@ type Options struct {
 	Advertised string
 	// Cluster tells of the other brokers of the bucket. nil: there are none.
 	Cluster cluster.View
+	// RootKey authenticates this broker at the leader. With a secure Port the connection uses TLS, as
+	// ClusterTLS says; nil: with the authorities of the system.
+	RootKey    string
+	ClusterTLS *tls.Config
 	// Groups coordinates consumer groups. nil: their API keys are not served.
 	Groups *coordinator.Coordinator
 	// Connections bounds the open connections: 256.

@@ -23,7 +23,7 @@ var (
 		begin: serving((*call).describeUserSCRAMCredentials),
 	}
 	alterUserSCRAMCredentialsAPI = api{
-		key: kmsg.AlterUserSCRAMCredentials, min: 0, max: 0,
+		key: kmsg.AlterUserSCRAMCredentials, min: 0, max: 0, leader: true,
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
 			wire.Array(wire.Text, wire.Int8), wire.Array(wire.Text, wire.Int8, wire.Int32, wire.Bytes, wire.Bytes),
 		}},

@@ -41,8 +41,9 @@ type Server struct {
 	produceClass, fetchClass *budget.Class
 	produceBytes             int // maximum size of a produce
 
-	groups *coordinator.Coordinator
-	met    *meters
+	groups   *coordinator.Coordinator
+	met      *meters
+	refusals atomic.Int64 // Unix time of the newest line about a request that was not forwarded
 }
 
 // New returns the Kafka front end of b. The caller closes b after Drain.
@@ -58,6 +59,9 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 	list := table()
 	if s.groups = o.Groups; s.groups == nil {
 		list = slices.DeleteFunc(list, func(a api) bool { return a.groups })
+	}
+	if o.Cluster != nil {
+		list = append(list, envelopeAPI)
 	}
 	for i := range list {
 		s.apis[int16(list[i].key)] = &list[i]
@@ -177,6 +181,8 @@ func (s *session) Admit(ctx context.Context, head []byte, size int) (framed.Admi
 		limit = unauthenticatedBytes
 	case a.carriesRecords():
 		limit, admission.Class = s.produceBytes, s.produceClass
+	case a.key == kmsg.Envelope:
+		limit += envelopeBytes
 	}
 	if size > limit {
 		if s.identity != nil {
@@ -217,17 +223,22 @@ func (s *session) Begin(ctx context.Context, f *framed.Frame) (framed.Finish, er
 	if s.rawSASL {
 		return s.beginRawSASL(ctx, f)
 	}
-	h := wire.Peek(f.Bytes)
-	a := s.apis[h.Key]
-	c := &call{session: s, who: s.identity, api: a, version: h.Version, id: h.Correlation, frame: f}
-	s.met.requests[h.Key].Inc()
+	c := &call{session: s, who: s.identity, api: s.apis[wire.Peek(f.Bytes).Key], frame: f}
+	return c.open(ctx, f.Bytes)
+}
+
+// open begins the request in b, after its head is decoded and its lengths are checked.
+func (c *call) open(ctx context.Context, b []byte) (framed.Finish, error) {
+	h, a := wire.Peek(b), c.api
+	c.version, c.id = h.Version, h.Correlation
+	c.met.requests[h.Key].Inc()
 	if h.Version < a.min || h.Version > a.max {
 		if a.key == kmsg.ApiVersions {
 			return c.unknownVersion()
 		}
 		return nil, fmt.Errorf("%s v%d: unsupported version, want v%d to v%d", a.key.Name(), h.Version, a.min, a.max)
 	}
-	head, body, err := wire.ParseHead(f.Bytes, a.shape.IsFlexible(h.Version))
+	head, body, err := wire.ParseHead(b, a.shape.IsFlexible(h.Version))
 	if err != nil {
 		return nil, err
 	}
@@ -235,10 +246,13 @@ func (s *session) Begin(ctx context.Context, f *framed.Frame) (framed.Finish, er
 	if err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", a.key.Name(), h.Version, err)
 	}
-	if err := f.Charge(cost); err != nil {
+	if err := c.frame.Charge(cost); err != nil {
 		return nil, err
 	}
 	c.client, c.body = head.Client, body[:len(body)-len(rest)]
+	if a.leader && !c.forwarded && c.standsBy() {
+		return c.forward, nil
+	}
 	return a.begin(c, ctx)
 }
 

@@ -36,6 +36,8 @@ type api struct {
 	groups bool
 	// needs are the rights that a request needs.
 	needs []need
+	// leader is set for keys that only the leader can serve, and a standby forwards.
+	leader bool
 	// unauthenticated allows requests before authentication.
 	unauthenticated bool
 	// begin begins a request in the reader's goroutine, and so in the order of requests. It must
@@ -53,6 +55,8 @@ type call struct {
 	client  []byte // client ID
 	frame   *framed.Frame
 	body    []byte // of the frame, after the head
+	// forwarded is set for a request that a standby has forwarded.
+	forwarded bool
 }
 
 // request is a request type of kmsg.

@@ -287,7 +287,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	}
 	if err := s.kafka.start(ctx, s, kafka.Options{
 		Connections: connections.kafka, Logins: failures,
-		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Groups: s.groups, Logger: s.log, Metrics: set,
+		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, RootKey: s.key, Groups: s.groups, Logger: s.log, Metrics: set,
 	}); err != nil {
 		return err
 	}
