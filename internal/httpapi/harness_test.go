@@ -64,6 +64,7 @@ type setup struct {
 	now    func() time.Time // the clock of tokens
 	keys   bool             // with a key index
 	wrap   func(KeyIndex) KeyIndex
+	tls    bool
 }
 
 // start opens a broker. When the test ends it checks that all memory was released and that the key
@@ -100,7 +101,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	if s.api, err = New(s.b, c.http); err != nil {
 		t.Fatal(err)
 	}
-	port, client := tlsPort(t, logger)
+	port, client := tlsPort(t, logger, c.tls)
 	s.tls = client
 	l, err := Listen("127.0.0.1:0", port)
 	if err != nil {

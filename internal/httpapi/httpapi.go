@@ -121,7 +121,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case rt.needsKey():
 		err = a.serveKeyed(rt, w, r)
-	case !KnownHost(r.Host, a.o.Hosts) && !a.hasKey(r):
+	case rt.path != peerPath && !KnownHost(r.Host, a.o.Hosts) && !a.hasKey(r):
 		err = unknownHost(r)
 	default:
 		err = a.serve(rt, w, r, &caller{})

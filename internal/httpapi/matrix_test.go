@@ -79,6 +79,8 @@ var validRequests = map[string]validRequest{
 	"GET /healthz":         {status: 200, open: true},
 	"GET /readyz":          {status: 200, open: true},
 
+	"GET /peer/link": {status: 404, open: true}, // of a broker without links
+
 	"GET /openapi.json":  {status: 200, open: true},
 	"POST /evaluate":     {body: `{"expr":"A","at":"2026-01-01T00:00:00Z"}`, status: 200},
 	"POST /drip/parse":   {body: `{"expr":"A"}`, status: 200},

@@ -75,6 +75,10 @@ type Options struct {
 	// caller closes it.
 	Fsck *fsck.Job
 
+	// PeerLink takes over the connection of another broker (link.Net.Accept), or returns an error
+	// before it has written anything; with nil the broker has no links.
+	PeerLink func(w http.ResponseWriter, r *http.Request) error
+
 	// Console serves a file of the web console, or returns false if there is none of the request's
 	// path; with nil the broker has no console.
 	Console func(w http.ResponseWriter, r *http.Request) bool

@@ -102,6 +102,7 @@ var routes = []route{
 	{http.MethodPost, "/console/logout", here, anyKey, (*API).postLogout},
 	{http.MethodGet, "/healthz", here, open, (*API).getHealth},
 	{http.MethodGet, "/readyz", here, open, (*API).getReady},
+	{http.MethodGet, peerPath, here, open, (*API).getPeerLink},
 	{http.MethodGet, "/openapi.json", here, open, encoded((*API).getSpec)},
 	{http.MethodPost, "/event", leader, needs{{access.Write, access.Topic, eventsTopic, httpconn.ParamTopic}}, (*API).postEvent},
 	{http.MethodGet, "/events/names", anyBroker, needs{{access.Read, access.Topic, eventsTopic, httpconn.ParamTopic}}, encoded((*API).getEventNames)},

@@ -17,9 +17,9 @@ import (
 var tlsFlag = flag.Bool("tls", false, "run all tests over TLS: go test ./internal/httpapi -args -tls")
 
 // tlsPort returns a TLS port and the configuration of a client that trusts it; nil without the
-// flag.
-func tlsPort(t testing.TB, log *slog.Logger) (*tlsport.Port, *tls.Config) {
-	if !*tlsFlag {
+// flag, unless wanted.
+func tlsPort(t testing.TB, log *slog.Logger, wanted bool) (*tlsport.Port, *tls.Config) {
+	if !*tlsFlag && !wanted {
 		return nil, nil
 	}
 	return secure(t, log)

@@ -152,6 +152,9 @@ func (n *Net) ended(c *conn) {
 
 // endedByPeer reports whether the other end, or its kernel, ended a connection.
 func endedByPeer(err error) bool {
+	if errors.Is(err, errFrame) { // a message that ends early is io.ErrUnexpectedEOF too
+		return false
+	}
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 

@@ -3,6 +3,7 @@ package link_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
@@ -95,7 +96,14 @@ func newEnd(t *testing.T, store objstore.Store, node byte, change func(*link.Opt
 	if e.net, err = link.New(o); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { e.net.Close(false) })
+	t.Cleanup(func() {
+		e.net.Close(false)
+		for _, key := range []string{string(rootKey), string(secretsKey), hex.EncodeToString(rootKey), "PRIVATE", "%!"} {
+			if strings.Contains(e.logs.String(), key) {
+				t.Errorf("the log has %q:\n%s", key, e.logs)
+			}
+		}
+	})
 	e.server.Config.Handler = e.net.Handler()
 	e.server.Start()
 	if err := link.Put(t.Context(), store, &e.reg); err != nil {

@@ -1,0 +1,377 @@
+package link_test
+
+import (
+	"bufio"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/cluster/link"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// ownKey returns the TLS configuration of a foreign program with a new key, and the key's hash.
+func ownKey(t *testing.T) (*tls.Config, [32]byte) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{link.Protocol}, ClientAuth: tls.RequestClientCert,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}},
+	}, sha256.Sum256(public)
+}
+
+// frame returns a frame with fields of bytes: number, value, number, value...
+func frame(kind byte, fields ...any) []byte {
+	var b []byte
+	for i := 0; i < len(fields); i += 2 {
+		b = protowire.AppendTag(b, protowire.Number(fields[i].(int)), protowire.BytesType)
+		b = protowire.AppendBytes(b, fields[i+1].([]byte))
+	}
+	return append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(b)+1)), kind), b...)
+}
+
+// helloTo is the hello of a run without proofs.
+func helloTo(from, to cluster.Run) []byte {
+	return frame(1, 1, from.Node[:], 2, from.ID[:], 3, to.Node[:], 4, to.ID[:])
+}
+
+// upgraded returns a connection to an end after the upgrade.
+func upgraded(t *testing.T, e *end) net.Conn {
+	t.Helper()
+	conn, status := request(t, e)
+	if status != http.StatusSwitchingProtocols {
+		t.Fatalf("status %d", status)
+	}
+	return conn
+}
+
+func request(t *testing.T, e *end) (net.Conn, int) {
+	t.Helper()
+	conn, err := net.Dial("tcp", e.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(timeout))
+	fmt.Fprintf(conn, "GET /peer/link HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: %s\r\n\r\n", link.Protocol)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	return conn, answer.StatusCode
+}
+
+// secured returns the connection of a program with its own key, before it has sent a hello.
+func secured(t *testing.T, e *end) (*tls.Conn, [32]byte) {
+	t.Helper()
+	config, hash := ownKey(t)
+	c := tls.Client(upgraded(t, e), config)
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	return c, hash
+}
+
+// closes fails unless the other end closes a connection without another frame than want has.
+func closes(t *testing.T, c io.Reader, want string) {
+	t.Helper()
+	b, err := io.ReadAll(c)
+	if e, ok := err.(net.Error); ok && e.Timeout() {
+		t.Error("the connection stays open")
+	}
+	if want == "" && len(b) > 0 || !strings.Contains(string(b), want) {
+		t.Errorf("answered %q, want %q", b, want)
+	}
+}
+
+// noLink fails if an end had an event.
+func noLink(t *testing.T, e *end) {
+	t.Helper()
+	select {
+	case ev := <-e.events:
+		t.Errorf("%s: %+v", e.reg.Name, ev)
+	default:
+	}
+	if n := e.net.Linked(); n != 0 {
+		t.Errorf("%s: %d links", e.reg.Name, n)
+	}
+}
+
+func TestUnknownDialersAreRefused(t *testing.T) {
+	store := objstore.NewMemory()
+	a, b := newEnd(t, store, 1, nil), newEnd(t, store, 2, nil)
+	self := b.reg.Run
+	own := cluster.Run{Node: self.Node, ID: record.ID{9}}
+	for name, c := range map[string]struct {
+		send []byte
+		want string
+	}{
+		"the key of another run":       {helloTo(a.reg.Run, self), "the key is not that of the registration"},
+		"no registration":              {helloTo(cluster.Run{Node: record.ID{9}, ID: record.ID{9}}, self), "cannot read the registration of run 09"},
+		"the same data folder":         {helloTo(own, self), "a run of the same data folder"},
+		"no run":                       {frame(1, 3, self.Node[:], 4, self.ID[:]), "no run is named"},
+		"for another run":              {helloTo(a.reg.Run, a.reg.Run), string(self.ID[:])},
+		"a long frame":                 {frame(1, 9, make([]byte, 4<<10)), ""},
+		"a frame without a kind":       {make([]byte, 4), ""},
+		"a beat first":                 {frame(17), ""},
+		"no protocol buffer":           {append(binary.LittleEndian.AppendUint32(nil, 3), 1, 0xff, 0xff), ""},
+		"an id of the wrong length":    {frame(1, 1, []byte("short")), ""},
+		"more than it may send before": {frame(200, 9, make([]byte, 4000)), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, _ := secured(t, b)
+			if _, err := conn.Write(c.send); err != nil {
+				t.Fatal(err)
+			}
+			closes(t, conn, c.want)
+			noLink(t, b)
+		})
+	}
+}
+
+func TestNoLinkWithoutTLS(t *testing.T) {
+	b := newEnd(t, objstore.NewMemory(), 2, nil)
+	t.Run("garbage", func(t *testing.T) {
+		conn := upgraded(t, b)
+		_, _ = conn.Write(make([]byte, 100<<10))
+		closes(t, conn, "")
+	})
+	t.Run("TLS 1.2", func(t *testing.T) {
+		config, _ := ownKey(t)
+		config.MinVersion, config.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+		if err := tls.Client(upgraded(t, b), config).Handshake(); err == nil {
+			t.Error("accepted")
+		}
+	})
+	t.Run("without a certificate", func(t *testing.T) {
+		config, _ := ownKey(t)
+		config.Certificates = nil
+		conn := tls.Client(upgraded(t, b), config)
+		_ = conn.Handshake()
+		closes(t, conn, "")
+	})
+	t.Run("without ALPN", func(t *testing.T) {
+		config, _ := ownKey(t)
+		config.NextProtos = nil
+		conn := tls.Client(upgraded(t, b), config)
+		_ = conn.Handshake()
+		closes(t, conn, "")
+	})
+	t.Run("a long handshake", func(t *testing.T) {
+		config, _ := ownKey(t)
+		for range 100 {
+			config.Certificates[0].Certificate = append(config.Certificates[0].Certificate, config.Certificates[0].Certificate[0])
+		}
+		conn := tls.Client(upgraded(t, b), config)
+		_ = conn.Handshake()
+		closes(t, conn, "")
+	})
+	noLink(t, b)
+}
+
+// TestHandshakesAreBounded: dialers that send nothing take a bounded number of places for a bounded
+// time.
+func TestHandshakesAreBounded(t *testing.T) {
+	store := objstore.NewMemory()
+	b := newEnd(t, store, 2, func(o *link.Options) { o.Times.Greet = 2 * time.Second })
+	var silent []net.Conn
+	for range 16 {
+		silent = append(silent, upgraded(t, b))
+	}
+	if _, status := request(t, b); status != http.StatusTooManyRequests {
+		t.Errorf("the 17th handshake: %d", status)
+	}
+	for _, conn := range silent {
+		closes(t, conn, "")
+	}
+	a := newEnd(t, store, 1, nil)
+	pair(t, a, b)
+}
+
+func TestLinksAreBounded(t *testing.T) {
+	store := objstore.NewMemory()
+	b := newEnd(t, store, 250, nil)
+	for i := range link.PeersMax + 1 {
+		r := example(byte(i+100), 1)
+		r.Addresses = nil
+		b.net.Expect(&r)
+	}
+	contains(t, "log", b.logs.String(), "too many")
+	a := newEnd(t, store, 1, nil)
+	a.net.Expect(&b.reg)
+	ev := a.until(func(link.Event) bool { return true })
+	if ev.Kind != link.Failed {
+		t.Fatalf("%+v", ev)
+	}
+	contains(t, "error", ev.Err.Error(), "64 brokers are known already", b.reg.Addresses[0])
+	noLink(t, b)
+}
+
+// TestADialerChecksTheKey: it neither links to a program with another key, nor proves to it that it has
+// the root key.
+func TestADialerChecksTheKey(t *testing.T) {
+	store := objstore.NewMemory()
+	config, hash := ownKey(t)
+	stale := example(2, 2)
+	got := make(chan []byte, 1)
+	l := listen(t)
+	defer l.Close()
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = http.ReadRequest(bufio.NewReader(conn))
+		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", link.Protocol)
+		c := tls.Server(conn, config)
+		head := make([]byte, 4)
+		_, _ = io.ReadFull(c, head)
+		hello := make([]byte, binary.LittleEndian.Uint32(head))
+		_, _ = io.ReadFull(c, hello)
+		got <- hello
+		_, _ = c.Write(helloTo(stale.Run, cluster.Run{}))
+		_, _ = io.Copy(io.Discard, c)
+	}()
+	a := newEnd(t, store, 1, func(o *link.Options) { o.Times.Soon = time.Hour })
+	stale.Addresses, stale.Secure = []string{l.Addr().String()}, false
+	if hash == stale.KeyHash {
+		t.Fatal("the keys are equal")
+	}
+	a.net.Expect(&stale)
+	ev := a.until(func(link.Event) bool { return true })
+	if ev.Kind != link.Failed {
+		t.Fatalf("%+v", ev)
+	}
+	contains(t, "error", ev.Err.Error(), "the key is not that of the registration")
+	for b := (<-got)[1:]; len(b) > 0; {
+		number, _, n := protowire.ConsumeField(b)
+		if number >= 5 {
+			t.Errorf("field %d of the hello is a proof of a key", number)
+		}
+		b = b[n:]
+	}
+}
+
+// TestAnOldRegistrationIsRefused: the run registered again with another key, and the other end still
+// knows the first one.
+func TestAnOldRegistrationIsRefused(t *testing.T) {
+	store := objstore.NewMemory()
+	a, b := newEnd(t, store, 1, nil), newEnd(t, store, 2, nil)
+	old := a.reg
+	old.KeyHash, old.Addresses = [32]byte{1}, nil
+	b.net.Expect(&old)
+	a.net.Expect(&b.reg)
+	ev := a.until(func(link.Event) bool { return true })
+	if ev.Kind != link.Failed {
+		t.Fatalf("%+v", ev)
+	}
+	contains(t, "error", ev.Err.Error(), "refuses the link", "the key is not that of the registration")
+	contains(t, "log", a.logs.String(), "no link to another broker", "broker-2")
+	noLink(t, b)
+}
+
+// authenticated returns a program that is registered as a run and has a link to e.
+func authenticated(t *testing.T, e *end) (*tls.Conn, cluster.Run) {
+	t.Helper()
+	conn, hash := secured(t, e)
+	r := example(9, 9)
+	r.KeyHash = hash
+	if err := link.Put(t.Context(), e.store, &r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(helloTo(r.Run, e.reg.Run)); err != nil {
+		t.Fatal(err)
+	}
+	if ev := e.want(link.Linked, r.Run); !ev.OtherKey || !ev.OtherSecrets {
+		t.Errorf("without proofs: %+v", ev)
+	}
+	return conn, r.Run
+}
+
+func TestUnknownFramesAreSkipped(t *testing.T) {
+	e := newEnd(t, objstore.NewMemory(), 1, nil)
+	conn, run := authenticated(t, e)
+	for _, b := range [][]byte{
+		frame(255, 1, []byte("new")), frame(0), frame(16), frame(23), frame(3, 100, []byte("new")), frame(18, 100, []byte("new")),
+	} {
+		if _, err := conn.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ev := e.want(link.Received, run); ev.Message.Kind != cluster.MsgEcho {
+		t.Errorf("%+v", ev)
+	}
+}
+
+// TestInvalidFramesEndALink: it is no end by the other side.
+func TestInvalidFramesEndALink(t *testing.T) {
+	for name, b := range map[string][]byte{
+		"too long":                   binary.LittleEndian.AppendUint32(nil, 66<<10),
+		"empty":                      make([]byte, 4),
+		"no protocol buffer":         append(binary.LittleEndian.AppendUint32(nil, 3), 17, 0xff, 0xff),
+		"a nonce of 3 bytes":         frame(17, 4, []byte("abc")),
+		"an epoch of the wrong sort": frame(17, 3, []byte("abc")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnd(t, objstore.NewMemory(), 1, nil)
+			conn, run := authenticated(t, e)
+			if _, err := conn.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			if ev := e.want(link.Ended, run); ev.ByPeer || !strings.Contains(ev.Err.Error(), "invalid frame") {
+				t.Errorf("%+v", ev)
+			}
+		})
+	}
+}
+
+// TestCloseEndsEverything: goroutines, also of dials and handshakes that are under way.
+func TestCloseEndsEverything(t *testing.T) {
+	store := objstore.NewMemory()
+	silent := listen(t) // accepts in the kernel, and never answers
+	defer silent.Close()
+	a, b := newEnd(t, store, 1, nil), newEnd(t, store, 2, nil)
+	pair(t, a, b)
+	r := example(3, 3)
+	r.Addresses, r.Secure = []string{silent.Addr().String()}, true
+	a.net.Expect(&r)
+	conn := upgraded(t, a)
+	a.net.Close(true)
+	b.net.Close(false)
+	closes(t, conn, "")
+	var text strings.Builder
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 2); err != nil {
+		t.Fatal(err)
+	}
+	if s := text.String(); strings.Contains(s, "link.(*Net)") || strings.Contains(s, "link.(*conn)") {
+		t.Errorf("goroutines are left:\n%s", s)
+	}
+	if _, status := request(t, a); status != http.StatusServiceUnavailable {
+		t.Errorf("a link of a closed Net: %d", status)
+	}
+}
