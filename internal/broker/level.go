@@ -17,12 +17,16 @@ type Level = log.Level
 // Level returns the format level of the bucket. It makes no request.
 func (b *Broker) Level() Level { return b.log.Level() }
 
-// Raise raises the bucket to the highest format level that this program knows, waits until that is
-// committed, and returns the level. From then on, programs that do not know that level refuse the
-// bucket. A bucket at that level already does not change. Errors: those of an append.
+// Raise raises the bucket to the highest format level that this program and Options.RaiseMax allow,
+// waits until that is committed, and returns the level. From then on, programs that do not know that
+// level refuse the bucket. A bucket at that level already does not change. Errors: those of an append.
 func (b *Broker) Raise(ctx context.Context) (Level, error) {
-	c := changeOf("cluster.upgrade", access.Cluster, access.ClusterName, "level", strconv.Itoa(state.LevelMax))
-	if err := b.propose(ctx, state.RaiseTo(state.LevelMax), c); err != nil && !errors.Is(err, state.ErrLevelKnown) {
+	to := b.Level().Allowed
+	if to <= state.LevelFirst {
+		return b.Level(), nil
+	}
+	c := changeOf("cluster.upgrade", access.Cluster, access.ClusterName, "level", strconv.Itoa(int(to)))
+	if err := b.propose(ctx, state.RaiseTo(to), c); err != nil && !errors.Is(err, state.ErrLevelKnown) {
 		return Level{}, err
 	}
 	return b.Level(), nil

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/stats"
 )
@@ -65,6 +66,11 @@ type Options struct {
 	// FillCache, if not nil, is called with each committed object, to fill a cache. The parts are
 	// valid until it returns.
 	FillCache func(key string, parts [][]byte)
+	// Fed, if not nil, gets the committed slots of a leader while that is wanted (Feeds), as
+	// log.Hooks.Fed does.
+	Fed func(pos state.Position, prefix []byte)
+	// RaiseMax, if not nil, returns the highest format level to which the bucket may be raised now.
+	RaiseMax func() uint32
 
 	Logger  *slog.Logger // default slog.Default()
 	Metrics *metrics.Set // default: a new set that is not registered

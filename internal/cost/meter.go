@@ -20,9 +20,8 @@ import (
 type Log interface {
 	// Cluster is the ID of the bucket's log.
 	Cluster() record.ID
-	// ReadOnly reports whether this broker only follows the log. Otherwise it leads the epoch of the
-	// committed position, all of whose slots it has written.
-	ReadOnly() bool
+	// Term is the epoch that this broker leads; 0: it follows.
+	Term() uint32
 	// LogPosition returns the committed position and the nonce of its epoch. known is false before
 	// the log is loaded.
 	LogPosition() (pos state.Position, nonce record.ID, known bool)
@@ -71,6 +70,8 @@ type Meter struct {
 	account account
 	others  []account // of other buckets
 	seen    requests  // of this process, in account
+	led     led       // the newest epoch that this process has led
+	ledOnce int64     // commit objects of those before it
 	commits int64     // counted since begun
 	pace    []pacePoint
 	saved   account // as in the file
@@ -129,11 +130,7 @@ func (m *Meter) sample() (now time.Time) {
 	before := m.account.Commits
 	n := m.countCommits(now, pos, nonce)
 	if m.o.Requests != nil {
-		own := int64(0)
-		if !m.o.Log.ReadOnly() {
-			own = int64(pos.Slot) + 1 // the slots of its epoch, and the SEAL that began it
-		}
-		of := othersOf(m.o.Requests.Requests(), own)
+		of := othersOf(m.o.Requests.Requests(), m.ownCommits(pos, nonce))
 		m.account.Others = m.account.Others.add(of.sub(m.seen))
 		m.seen = of
 	}
@@ -145,6 +142,31 @@ func (m *Meter) sample() (now time.Time) {
 	m.pace = slices.DeleteFunc(m.pace, func(p pacePoint) bool { return now.Sub(p.at) > paceSpan || p.at.After(now) })
 	m.dollars.Store(math.Float64bits(m.price(m.account.Commits, m.account.Others)))
 	return now
+}
+
+// led is an epoch that a broker leads or has led.
+type led struct {
+	nonce   record.ID
+	commits int64 // its slots, all of which this broker has written, and the SEAL that began it
+}
+
+// ownCommits returns the number of commit objects that this process has written.
+func (m *Meter) ownCommits(pos state.Position, nonce record.ID) int64 {
+	now := led{nonce, int64(pos.Slot) + 1}
+	switch {
+	case nonce == m.led.nonce:
+		m.led = now
+		return m.ledOnce + m.led.commits
+	case m.led.commits > 0: // the epoch is over: only now all its slots are known
+		epochs, _ := m.o.Log.Chain()
+		if i := slices.IndexFunc(epochs, func(e state.Epoch) bool { return e.Nonce == m.led.nonce }); i >= 0 && i < len(epochs)-1 {
+			m.led.commits = int64(epochs[i].Seal) + 1
+		}
+	}
+	if term := m.o.Log.Term(); term != 0 && term == pos.Epoch {
+		m.ledOnce, m.led = m.ledOnce+m.led.commits, now
+	}
+	return m.ledOnce + m.led.commits
 }
 
 // limit tells the limiter what was counted. n is the commit objects since the last count.

@@ -92,8 +92,15 @@ func (c *chain) since(t time.Time) (n int64) {
 	return n
 }
 
+// Term is the newest epoch, as of a broker that starts on the chain.
+func (c *chain) Term() uint32 {
+	if c.follows {
+		return 0
+	}
+	return c.end.Epoch
+}
+
 func (c *chain) Cluster() record.ID { return nonceOf(0) }
-func (c *chain) ReadOnly() bool     { return c.follows }
 func (c *chain) StoredBytes() int64 { return c.bytes }
 
 func (c *chain) LogPosition() (state.Position, record.ID, bool) {
@@ -528,4 +535,38 @@ func TestFollower(t *testing.T) {
 	if got := b.meter.Report(); line(t, got, "commit").Count != 11 || line(t, got, "put").Count != 0 {
 		t.Errorf("%+v, want 11 commit objects and no PUT", got)
 	}
+}
+
+// TestTermsOfOneProcess: a broker leads, follows another one, and leads again. Each commit object is
+// counted once, whether it was counted before the end of its epoch or not.
+func TestTermsOfOneProcess(t *testing.T) {
+	b := newBroker(newChain(november))
+	want := func(commits, puts int64) {
+		t.Helper()
+		got := b.meter.Report()
+		if n, m := line(t, got, "commit").Count, line(t, got, "put").Count; n != commits || m != puts {
+			t.Errorf("%d commit objects and %d other PUTs, want %d and %d", n, m, commits, puts)
+		}
+	}
+	want(1, 1) // a start puts its SEAL twice
+	b.write(10, time.Second)
+	want(11, 1)
+	b.write(5, time.Second)
+	b.follows = true
+	want(16, 1)
+	b.restart()
+	want(17, 1)
+	b.commit(100, time.Second)
+	want(117, 1)
+	b.restart()
+	b.follows = false
+	b.sent.Put += 2
+	b.write(3, time.Second)
+	want(121, 2)
+	b.write(2, time.Second)
+	b.restart()
+	b.commit(7, time.Second)
+	b.restart()
+	b.sent.Put += 2
+	want(132, 3)
 }

@@ -87,6 +87,9 @@ func (o *owner) commit(f *core.Frozen) {
 	failpoint.Hit("commit.after-answer")
 	o.met.committed(f, p, o.now())
 	o.feeder.offer(p.object)
+	if o.feeding.Load() {
+		o.opt.Hooks.Fed(state.Position{Epoch: f.Head.Epoch, Slot: f.Head.Slot}, p.object.Parts[0])
+	}
 	o.settled(p)
 }
 

@@ -37,6 +37,9 @@ func (l *Log) Reach(pos state.Position) {
 	}
 }
 
+// Feeds sets whether Hooks.Fed gets the slots that this log commits. Default: it does not.
+func (l *Log) Feeds(wanted bool) { l.feeding.Store(wanted && l.opt.Hooks.Fed != nil) }
+
 // Feed gives a follower a slot that its leader has committed: the first bytes of the commit object,
 // with head, state records and index. If it is the next slot the follower applies it. Otherwise, and
 // while too many slots wait, it acts as Reach up to the slot. It does not wait.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // proposal is the User data of a core.Proposal.
@@ -66,7 +67,11 @@ func (o *owner) propose(ctx context.Context, taken []*member, at int64) {
 	o.open[p] = struct{}{}
 	o.storing += p.bytes
 	o.batch.Storing(o.storing)
-	o.step(ctx, &core.Event{Kind: core.EvFreeze, Proposal: &p.p, Wall: at})
+	ev := core.Event{Kind: core.EvFreeze, Proposal: &p.p, Wall: at}
+	if s := o.core.State(); o.opt.RaiseMax != nil && s != nil && s.Level < state.LevelMax {
+		ev.RaiseMax = max(o.raiseMax(), state.LevelFirst)
+	}
+	o.step(ctx, &ev)
 }
 
 // append adds a member's append, and returns its position.

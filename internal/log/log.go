@@ -29,6 +29,7 @@ type Log struct {
 	health    health
 	feeds     feeds
 	verdict   atomic.Int64 // when the store last answered
+	feeding   atomic.Bool  // Hooks.Fed wants the committed slots
 	sweeping  sync.Mutex   // held by collect; guards the next three
 	proven    core.Proven
 	collected state.Position // of the last pass

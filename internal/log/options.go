@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/stats"
 	"github.com/sebbroker/seb/record"
@@ -26,6 +27,9 @@ type Options struct {
 	// Standby makes a fenced log follow the new leader instead of ending. Stand makes it lead again.
 	// With Core.Standby it follows from the start.
 	Standby bool
+	// RaiseMax, if not nil, returns the highest format level to which the bucket may be raised now: one
+	// that all brokers of the bucket read. It must be quick and must not call the Log.
+	RaiseMax func() uint32
 	// AcceptClock trusts the machine's clock at the start, however far it is from the log's last
 	// time (rule R15).
 	AcceptClock bool
@@ -71,6 +75,10 @@ type Hooks struct {
 	AccessChanged func()
 	// Role is called after each change of the role, in order. The state may be read.
 	Role func(s Status)
+	// Fed, if not nil, gets each slot that this log has committed, in order, while that is wanted (Log.Feeds):
+	// its position, and the first bytes of its object, with head, state records and index. It may keep
+	// them, and must not change them.
+	Fed func(pos state.Position, prefix []byte)
 	// FillCache, if not nil, gets each committed object, for a cache. It runs in its own goroutine,
 	// one call at a time; the parts are valid until it returns. Objects that commit while too many
 	// wait are skipped.

@@ -34,6 +34,7 @@ type owner struct {
 	askAt    int64              // when the store may be asked for its time again
 	end      context.CancelFunc // cancels the requests of the core
 	stands   []chan<- error     // unanswered calls of Stand; capacity 1 each
+	parks    []park
 	feeder   cacheFeeder
 	accessOf *state.State // the state whose principals and rules are published
 
@@ -78,6 +79,7 @@ func (o *owner) run(ctx context.Context) {
 			ctx = o.begin(run)
 		}
 		o.freeze(ctx)
+		o.parked()
 		o.tellShort(ctx)
 		if o.flushing && (o.idle() || o.held && len(o.open) == 0) {
 			return // appends that wait for the clock are rejected
@@ -95,6 +97,9 @@ func (o *owner) run(ctx context.Context) {
 			closing, o.flushing = nil, true
 			o.in.seal()
 			o.drain(ctx)
+			if o.batch.Len() > 0 {
+				o.step(ctx, &core.Event{Kind: core.EvUnpark})
+			}
 		case <-run.Done():
 			return
 		}
@@ -236,6 +241,8 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 		case m.feed != nil:
 			o.feeds.release(m.size)
 			o.step(ctx, &core.Event{Kind: core.EvFeed, Slot: m.feed})
+		case m.do != nil:
+			m.do(ctx, o)
 		case m.report != nil:
 			m.report <- o.report()
 		case m.stand != nil:
@@ -284,6 +291,7 @@ type message struct {
 	feed    *core.Slot      // fed by the leader
 	size    int64           // with feed: what it takes of Log.feeds
 	stand   chan<- error    // capacity 1
+	do      func(ctx context.Context, o *owner)
 }
 
 // inbox passes messages to the owner: a slice under a mutex with one wake-up for any number of

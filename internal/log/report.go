@@ -39,7 +39,7 @@ func (o *owner) report() reported {
 	known := o.core.Report()
 	r := cluster.Report{
 		Leads: known.Leads, Stands: known.Stands, Loaded: known.Loaded, SealerURL: known.Hint,
-		Life: o.at(known.Life), InFlight: known.InFlight, Looked: o.at(known.Looked), Verdict: o.at(o.verdict.Load()),
+		Parked: o.core.Parked(), Life: o.at(known.Life), InFlight: known.InFlight, Looked: o.at(known.Looked), Verdict: o.at(o.verdict.Load()),
 	}
 	if known.Oldest != 0 {
 		r.Oldest = time.Duration(o.now() - known.Oldest)

@@ -60,6 +60,8 @@ func (o *owner) setRole(e *core.Effect) {
 		log.Info("takeover not completed", "err", e.Err)
 		o.stood(e.Err)
 		return
+	case e.Err == core.ErrSteppedDown:
+		log.Info("stopped leading")
 	case e.Role == core.RoleFenced:
 		log.Warn("fenced by another broker", "leader", e.Leader)
 	case e.Role == core.RoleStopped:
@@ -97,22 +99,32 @@ func (l *Log) View() *state.State {
 type Level struct {
 	Now uint32 // as committed; 0 before anything was loaded
 	Max uint32 // the highest level that this program knows
-	// RaiseAt is when a client's commit may first raise it to Max. Until then an older program can
+	// Allowed is the highest level that Options.RaiseMax allows, at most Max.
+	Allowed uint32
+	// RaiseAt is when a client's commit may first raise it to Allowed. Until then an older program can
 	// lead the bucket again. Zero: no commit raises it.
 	RaiseAt time.Time
+}
+
+// raiseMax is the highest level to which the bucket may be raised now.
+func (l *Log) raiseMax() uint32 {
+	if l.opt.RaiseMax == nil {
+		return state.LevelMax
+	}
+	return min(l.opt.RaiseMax(), state.LevelMax)
 }
 
 // Level returns the format level of the bucket. It makes no request.
 func (l *Log) Level() (v Level) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	v.Max = state.LevelMax
+	v.Max, v.Allowed = state.LevelMax, l.raiseMax()
 	s := l.core.State()
 	if s == nil {
 		return v
 	}
 	v.Now = s.Level
-	if at, ok := l.core.RaiseAt(); ok {
+	if at, ok := l.core.RaiseAt(); ok && v.Now < v.Allowed {
 		v.RaiseAt = l.at(at)
 	}
 	return v

@@ -100,14 +100,14 @@ func (c *Core) Prompt() bool {
 // InFlight is the number of frozen slots that are not committed.
 func (c *Core) InFlight() int { return len(c.lead.slots) }
 
-// Room reports whether the core accepts EvFreeze now: not while starting, nor while K slots are in
-// flight (rule R2).
+// Room reports whether the core accepts EvFreeze now: not while starting or parked, nor while K slots
+// are in flight (rule R2).
 func (c *Core) Room() bool {
 	switch c.role {
 	case RoleStarting:
 		return false
 	case RoleLeader:
-		return c.lead.refused != nil || c.windowOpen()
+		return !c.lead.park.parked && (c.lead.refused != nil || c.lead.park.freezes() && c.windowOpen())
 	}
 	return true // the proposal is rejected
 }
@@ -126,6 +126,7 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 	case EvTick:
 		c.tick()
 	case EvFreeze:
+		c.lead.raiseMax = ev.RaiseMax
 		c.freeze(ev.Proposal, ev.Wall)
 	case EvEncoded:
 		c.encoded(ev)
@@ -136,6 +137,14 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 		c.reclaimed.frugal = ev.Waiting
 	case EvConfirm:
 		c.confirm(ev.Tag, ev.Lost)
+	case EvStepDown:
+		c.stepDown()
+	case EvPark:
+		c.park()
+	case EvUnpark:
+		c.unpark()
+	case EvShow:
+		c.show(ev)
 	case EvReach:
 		c.reach(ev.Pos)
 	case EvFeed:
@@ -287,6 +296,7 @@ func (c *Core) tick() {
 	case RoleLeader:
 		c.idleCheck()
 		c.reclaim()
+		c.showLife()
 	case RoleFollower:
 		c.poll()
 	}
@@ -294,7 +304,7 @@ func (c *Core) tick() {
 
 // wakeAt is when the next tick is due; 0: none.
 func (c *Core) wakeAt() int64 {
-	at := c.reclaimAt()
+	at := earlier(c.reclaimAt(), c.aliveAt())
 	if !c.waiting {
 		return at
 	}

@@ -26,6 +26,7 @@ type bench struct {
 	nonces   uint32
 	onEffect func(e core.Effect) // if not nil, called with each effect
 	noOwn    bool                // the store refuses claims
+	raiseMax uint32              // of the next EvFreeze
 }
 
 func newBench(t *testing.T, cfg core.Config) *bench {
@@ -202,7 +203,7 @@ func (b *bench) freeze(ops []core.Op, appends ...core.Append) *core.Proposal {
 		b.t.Fatal("no room")
 	}
 	p := &core.Proposal{Ops: ops, Appends: appends}
-	b.step(&core.Event{Kind: core.EvFreeze, Proposal: p, Wall: b.now / 1000})
+	b.step(&core.Event{Kind: core.EvFreeze, Proposal: p, Wall: b.now / 1000, RaiseMax: b.raiseMax})
 	return p
 }
 

@@ -39,6 +39,13 @@ const (
 	EvConfirm
 	// the log reaches Pos: a follower applies everything before it
 	EvReach
+	// a leader ends its epoch without a SEAL: it becomes RoleFenced with ErrSteppedDown
+	EvStepDown
+	EvPark   // a leader freezes nothing until EvUnpark
+	EvUnpark // a leader commits an empty slot, and continues
+	// Pace, Promise: a leader commits an empty slot if nothing was committed for Pace (0: none), and
+	// its slots promise the next one within Promise (0: no promise)
+	EvShow
 	EvFeed // Slot is committed, as its leader says: a follower applies it if it is the next one
 )
 
@@ -84,6 +91,10 @@ type Event struct {
 	Lost      bool           // EvConfirm: an object that the state references is missing
 	Pos       state.Position // EvReach
 	Wall      int64          // EvFreeze: wall clock, microseconds since 1970
+	// EvFreeze: the highest level to which a client's commit may raise the bucket; 0: state.LevelMax
+	RaiseMax uint32
+	Pace     Duration // EvShow
+	Promise  uint32   // EvShow, ms
 }
 
 // Slot is a commit object without its batches, decoded and verified (EvSlot).
@@ -196,8 +207,8 @@ const (
 	EffUnknown
 	// Proposal is in no slot: every member gets its Err, or Reject where that is nil
 	EffReject
-	// Role changed: Role, Epoch; with RoleFenced Leader (hint), or Err if it stood in vain; with
-	// RoleStopped Err. A follower repeats it when its epoch has changed.
+	// Role changed: Role, Epoch; with RoleFenced Leader (hint), or Err if it stood in vain or has
+	// stepped down; with RoleStopped Err. A follower repeats it when its epoch has changed.
 	EffRole
 	EffConfirmed // answer to EvConfirm: Tag; OK if Reject is nil
 	// Err needs an operator's attention; no other effect depends on it
@@ -245,7 +256,8 @@ const (
 	RoleStarting Role = iota // loading, walking, sealing
 	RoleLeader               // rule R5 (5)
 	RoleFollower             // follows the log
-	RoleFenced               // rule R6, or ErrOvertaken: permanently; Follow makes another core
+	// rule R6, ErrOvertaken or ErrSteppedDown: permanently; Follow makes another core
+	RoleFenced
 	// corruption (rule R9) or a store that breaks its contract: permanently
 	RoleStopped
 )

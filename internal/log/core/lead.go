@@ -22,6 +22,9 @@ type leading struct {
 	since    int64              // when this core became leader
 	// the commit objects of this epoch are in a journal
 	journaled bool
+	raiseMax  uint32 // of the newest EvFreeze
+	show      showing
+	park      parking
 }
 
 type groupKey struct {
@@ -105,14 +108,14 @@ func (c *Core) room() state.Room {
 
 // freezeSlot makes the next slot of the accepted members; the window must have room. A slot without
 // members only advances the log.
-func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
+func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) *slot {
 	overlay := c.lead.overlay
 	h := record.Head{
 		Kind: record.KindData, Time: max(wall, overlay.AppendTime+1), Cluster: c.cluster, Shard: c.cfg.Shard,
 		Epoch: overlay.Pos.Epoch, Nonce: overlay.Nonce, Slot: overlay.Pos.Slot, Low: c.committed.Pos.Slot, PrevCRC: overlay.PrevCRC,
 	}
 	f := &Frozen{Key: state.SlotKey(h.Shard, h.Epoch, h.Nonce, h.Slot), Proposal: p, Head: h}
-	records = c.raise(p, records)
+	records = c.promises(c.raise(p, records))
 	f.State = state.EncodeRecords(nil, records)
 	f.stamp = h.Time / 1000
 	c.group(f)
@@ -120,17 +123,22 @@ func (c *Core) freezeSlot(p *Proposal, records []state.Record, wall int64) {
 	s := &slot{frozen: f, records: records, frozenAt: c.now}
 	c.lead.slots = append(c.lead.slots, s)
 	c.put(s, 0)
+	return s
 }
 
 // raise adds the record that raises the bucket's format level to the first slot of a client once
 // the raise is due. A slot without a client's member raises nothing, so an idle broker changes no
 // format.
 func (c *Core) raise(p *Proposal, records []state.Record) []state.Record {
+	to := uint32(state.LevelMax)
+	if m := c.lead.raiseMax; m > 0 {
+		to = min(to, m)
+	}
 	due := c.cfg.RaiseAfter >= 0 && c.since(c.lead.since, c.cfg.RaiseAfter)
-	if !due || c.lead.overlay.Level >= state.LevelMax || !p.ofClient() {
+	if !due || c.lead.overlay.Level >= to || !p.ofClient() {
 		return records
 	}
-	r := state.RaiseTo(state.LevelMax)
+	r := state.RaiseTo(to)
 	if err := c.lead.overlay.Propose(&r); err != nil {
 		panic(fmt.Sprintf("core: raise the format level: %v", err))
 	}
@@ -405,6 +413,7 @@ func (c *Core) commitDurable() {
 		for _, p := range s.after {
 			c.emit(Effect{Kind: EffReject, Proposal: p})
 		}
+		c.gapFilled(s)
 		c.snapshotAfterCommit(&f.Head)
 	}
 	if len(c.lead.slots) == 0 {

@@ -116,7 +116,7 @@ func (c *Core) reclaim() {
 		c.collect()
 	case c.moved():
 		c.takeSnapshot()
-	case len(c.lead.slots) == 0:
+	case len(c.lead.slots) == 0 && c.lead.park.freezes():
 		// Wall 0 makes its append time the next microsecond, because the core has no wall clock.
 		c.freezeSlot(&Proposal{}, nil, 0)
 	}
@@ -124,7 +124,7 @@ func (c *Core) reclaim() {
 
 // reclaimAt is when reclaim needs a tick; 0: not before another event.
 func (c *Core) reclaimAt() int64 {
-	if !c.garbagePending() || !c.passDue() && !c.moved() && len(c.lead.slots) > 0 {
+	if !c.garbagePending() || !c.passDue() && !c.moved() && (len(c.lead.slots) > 0 || !c.lead.park.freezes()) {
 		return 0
 	}
 	return c.reclaimed.dueAt

@@ -9,7 +9,7 @@ import (
 
 // A core is one attempt. A broker that remains on the log after one makes the next core from it:
 //
-//	New: candidate ──────────────▶ leader ──────▶ fenced
+//	New: candidate ──────────────▶ leader ──────▶ fenced    by a SEAL, or EvStepDown
 //	                                 ▲              │
 //	                                 │         Follow (new core)
 //	                              durable SEAL      │

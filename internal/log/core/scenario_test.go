@@ -32,9 +32,11 @@ import (
 //	lead C ... level=1 raise-after=   start, settle, create topic t if empty; shows the state
 //	use C                             the core for the next inputs
 //	stand, follow                     the next core of this one
+//	step-down, park, unpark           a leader yields, or continues
+//	show PACE PROMISE                 a leader shows life
 //	round                             answers the open requests, but none that these cause
 //	freeze append|append@OFFSET|create|create-audit|delete|delete-audit|own-trim|raise|reset ...
-//	                                  one proposal; audited:WORD gives it an audit record
+//	                                  one proposal; audited:WORD gives it an audit record; raise-max=
 //	fill N                            N committed appends; shows nothing
 //	answer POSITION [OUTCOME]         its newest request; by default like a correct store
 //	settle overwrite=yes              answers all requests; overwrite: accepts a SEAL twice
@@ -80,10 +82,6 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 		s.start(c)
 	case "use":
 		s.bench = s.cores[c.Args[0]]
-	case "stand":
-		s.becomes(s.core.Stand())
-	case "follow":
-		s.becomes(s.core.Follow())
 	case "round":
 		s.round()
 	case "freeze":
@@ -94,7 +92,9 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 		for _, word := range c.Args {
 			s.proposeAppend(p, word)
 		}
+		s.raiseMax = uint32(s.option("raise-max"))
 		s.freeze(p.Ops, p.Appends...)
+		s.raiseMax = 0
 	case "fill":
 		s.silent = true
 		for range s.number(c.Args[0]) {
@@ -138,9 +138,30 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 	case "state":
 		s.describe()
 	default:
-		s.t.Fatalf("unknown command %q", c.Verb)
+		s.takeTurns(c)
 	}
 	return s.lines
+}
+
+// takeTurns performs what brokers do that take over from each other.
+func (s *scenario) takeTurns(c *sebtest.Command) {
+	switch c.Verb {
+	case "stand":
+		s.becomes(s.core.Stand())
+		return
+	case "follow":
+		s.becomes(s.core.Follow())
+		return
+	}
+	kinds := map[string]core.EventKind{"step-down": core.EvStepDown, "park": core.EvPark, "unpark": core.EvUnpark, "show": core.EvShow}
+	ev := &core.Event{Kind: kinds[c.Verb]}
+	switch ev.Kind {
+	case 0:
+		s.t.Fatalf("unknown command %q", c.Verb)
+	case core.EvShow:
+		ev.Pace, ev.Promise = core.Duration(s.duration(c.Args[0])), uint32(s.duration(c.Args[1]).Milliseconds())
+	}
+	s.step(ev)
 }
 
 // keys matches the keys of slots and snapshots, which outputs show as positions.
@@ -190,13 +211,17 @@ func (s *scenario) start(c *sebtest.Command) {
 
 // pass lets time pass, and sends a tick at the end.
 func (s *scenario) pass(duration string, tick bool) {
-	d, err := time.ParseDuration(duration)
+	if s.now += int64(s.duration(duration)); tick {
+		s.step(&core.Event{Kind: core.EvTick})
+	}
+}
+
+func (s *scenario) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if s.now += int64(d); tick {
-		s.step(&core.Event{Kind: core.EvTick})
-	}
+	return d
 }
 
 // feed tells a follower a position, or gives it slots as they are in the bucket.
@@ -407,6 +432,9 @@ func (s *scenario) describe() {
 	if next := s.shown(); next >= 0 {
 		line += fmt.Sprintf(", t/0 next %d", next)
 	}
+	if s.core.Parked() {
+		line += ", parked"
+	}
 	if at, ok := s.core.RaiseAt(); ok {
 		line += fmt.Sprintf(", raise in %v", time.Duration(at-s.now).Round(time.Second))
 	}
@@ -469,6 +497,8 @@ func (s *scenario) asked(e core.Effect) {
 			line += fmt.Sprintf(", %v", records[i].Kind)
 			if r := &records[i]; r.Kind == state.FormatLevel {
 				line += fmt.Sprintf(" %d %q", r.Level, r.Name)
+			} else if r.Kind == state.NextSlot {
+				line += fmt.Sprintf(" within %d ms", r.Within)
 			}
 		}
 		line += fmt.Sprintf(", batches %d", len(e.Frozen.Order))

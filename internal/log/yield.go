@@ -1,0 +1,133 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+)
+
+// A leader that has standbys hands over to one of them, or stops because another broker leads:
+//
+//	Park ──▶ another broker stands ──▶ StepDown, or its SEAL
+//	  └────▶ it does not           ──▶ Unpark
+
+var (
+	// ErrSteppedDown rejects what waits at a leader when it steps down. It is state.ErrNotLeader.
+	ErrSteppedDown = core.ErrSteppedDown
+	// ErrUnparked: a call of Unpark ended a call of Park.
+	ErrUnparked = errors.New("the log continues to lead")
+	// ErrNoStandby: a log without Options.Standby does not step down, because it would end.
+	ErrNoStandby = errors.New("the log does not follow other brokers")
+)
+
+// StepDown ends this log's leadership, and lets it follow. It makes no request, so it works while the
+// store does not answer. Appends that wait are rejected with ErrSteppedDown: they are in no slot.
+// Those that were sent are unknown, and may still be stored.
+//
+// A log that does not lead does not change. Errors: ErrNoStandby; the error that ended the log;
+// ErrClosed; ctx's cause.
+func (l *Log) StepDown(ctx context.Context) error {
+	_, err := l.ask(ctx, func(ctx context.Context, o *owner, answer chan<- reported) {
+		if !o.opt.Standby || o.opt.Core.ReadOnly {
+			answer <- reported{err: ErrNoStandby}
+			return
+		}
+		o.step(ctx, &core.Event{Kind: core.EvStepDown})
+		r := reported{}
+		if o.core.Role() == core.RoleStopped {
+			r.err = o.core.Err()
+		}
+		answer <- r
+	})
+	return err
+}
+
+// Park lets a leader freeze nothing more: appends wait, up to Options.QueueBytes, and then fail with
+// ErrQueueFull. It returns what Report returns, with drain when nothing is in flight any more.
+//
+// The log stays parked until Unpark, StepDown or Close, also after an error. Errors: state.ErrNotLeader
+// if the log does not lead, or not any more; ErrUnparked; the error that ended the log; ErrClosed;
+// ctx's cause.
+func (l *Log) Park(ctx context.Context, drain bool) (cluster.Report, error) {
+	return l.ask(ctx, func(ctx context.Context, o *owner, answer chan<- reported) {
+		if o.flushing {
+			answer <- reported{err: ErrClosed}
+			return
+		}
+		o.step(ctx, &core.Event{Kind: core.EvPark})
+		o.parks = append(o.parks, park{answer, drain})
+		o.parked()
+	})
+}
+
+// Unpark lets a parked leader continue. It commits an empty slot first, and the appends that waited
+// after it: if another broker has sealed the epoch meanwhile they are rejected, and none is unknown.
+func (l *Log) Unpark() {
+	l.in.put(message{do: func(ctx context.Context, o *owner) {
+		o.step(ctx, &core.Event{Kind: core.EvUnpark})
+		o.parked()
+	}})
+}
+
+// Show lets a leader show that it leads, for a broker that does not hear it: if nothing was committed
+// for pace, it commits an empty slot. Each slot promises that the next one comes within promise. Zero:
+// no such slots, no promise. It counts until the log leads no more.
+func (l *Log) Show(pace, promise time.Duration) {
+	ev := core.Event{Kind: core.EvShow, Pace: core.Duration(pace), Promise: uint32(promise.Milliseconds())}
+	l.in.put(message{do: func(ctx context.Context, o *owner) { o.step(ctx, &ev) }})
+}
+
+// ask lets the owner call f, which sends one answer, now or later.
+func (l *Log) ask(ctx context.Context, f func(context.Context, *owner, chan<- reported)) (cluster.Report, error) {
+	answer := make(chan reported, 1)
+	if !l.in.put(message{do: func(ctx context.Context, o *owner) { f(ctx, o, answer) }}) {
+		return cluster.Report{}, ErrClosed
+	}
+	select {
+	case r := <-answer:
+		return r.Report, r.err
+	case <-l.ended:
+		return cluster.Report{}, ErrClosed
+	case <-ctx.Done():
+		return cluster.Report{}, context.Cause(ctx)
+	}
+}
+
+// park is an unanswered call of Park.
+type park struct {
+	answer chan<- reported
+	drain  bool
+}
+
+// parked answers the calls of Park that need not wait any more.
+func (o *owner) parked() {
+	if len(o.parks) == 0 {
+		return
+	}
+	var err error
+	switch role := o.core.Role(); {
+	case o.core.Parked():
+	case role == core.RoleLeader:
+		err = ErrUnparked
+	case role == core.RoleStopped || role == core.RoleFenced:
+		err = o.core.Err()
+	default:
+		err = state.ErrNotLeader
+	}
+	waiting := o.parks[:0]
+	for _, p := range o.parks {
+		switch {
+		case err != nil:
+			p.answer <- reported{err: err}
+		case p.drain && o.core.InFlight() > 0:
+			waiting = append(waiting, p)
+		default:
+			p.answer <- o.report()
+		}
+	}
+	o.parks = waiting
+}

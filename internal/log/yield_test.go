@@ -1,0 +1,417 @@
+package log_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sebbroker/seb/internal/log"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// gate is a store whose commit objects wait until they are released.
+type gate struct {
+	*hooked
+	shut chan struct{} // closed by release
+	sent chan string   // keys of the objects that wait
+}
+
+func newGate(s objstore.Store) *gate {
+	return &gate{hooked: newHooked(s), shut: make(chan struct{}), sent: make(chan string, 100)}
+}
+
+// close lets the next commit objects wait. If a request is canceled its object is stored nevertheless.
+func (g *gate) close() {
+	g.set(func(_ context.Context, key string, body objstore.Body, _ func() error) error {
+		if strings.Contains(key, "/wal/") {
+			g.sent <- key
+			<-g.shut
+		}
+		return g.Store.Put(context.Background(), key, body)
+	})
+}
+
+// closeUntilCanceled lets the next commit objects wait. A canceled request stores nothing.
+func (g *gate) closeUntilCanceled() {
+	g.set(func(ctx context.Context, key string, _ objstore.Body, pass func() error) error {
+		if strings.Contains(key, "/wal/") {
+			g.sent <- key
+			select {
+			case <-g.shut:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return pass()
+	})
+}
+
+func (g *gate) release() {
+	g.set(nil)
+	close(g.shut)
+}
+
+// results waits for tickets of one append each.
+func results(t *testing.T, tickets ...*log.Ticket) (errs []error) {
+	t.Helper()
+	for _, k := range tickets {
+		errs = append(errs, wait(t, k)[0].Err())
+	}
+	return errs
+}
+
+// settles waits until the owner has handled what was submitted.
+func settles(t *testing.T, l *log.Log) {
+	t.Helper()
+	must(t, l.Alive(t.Context()))
+}
+
+// TestStepDown: a leader that steps down answers everything at once, follows, finds what was stored
+// nevertheless, and leads again.
+func TestStepDown(t *testing.T) {
+	ctx := t.Context()
+	store := newGate(objstore.NewMemory())
+	o := standby(store)
+	o.Core.Window, o.NoWait = 1, true
+	changes := watched(&o)
+	l := open(t, o)
+	id := topic(t, l, "a", 1)
+	store.close()
+	sent := l.Submit([]log.Append{batch(t, id, 0, "1")})
+	<-store.sent
+	queued := l.Submit([]log.Append{batch(t, id, 0, "2")})
+	role(t, changes, core.RoleLeader)
+	must(t, l.StepDown(ctx))
+	if s := role(t, changes, core.RoleFenced); !errors.Is(s.Ended, log.ErrSteppedDown) || s.Epoch != 1 {
+		t.Errorf("status %+v", s)
+	}
+	role(t, changes, core.RoleFollower)
+	errs := results(t, sent, queued)
+	if !errors.Is(errs[0], state.ErrOutcomeUnknown) || !errors.Is(errs[1], state.ErrNotLeader) {
+		t.Errorf("the appends have %v; want unknown for the one that was sent, not leader for the other", errs)
+	}
+	if err := appendOne(t, l, id, "3"); !errors.Is(err, state.ErrNotLeader) {
+		t.Errorf("append after it: %v", err)
+	}
+	must(t, l.StepDown(ctx))
+	store.release()
+	must(t, l.Confirm(ctx))
+	for {
+		if got := contents(t, l, store, id, 0); slices.Equal(got, []string{"1"}) {
+			break
+		} else if len(got) > 0 {
+			t.Fatalf("the log has %q", got)
+		}
+		must(t, l.Confirm(ctx)) // the object that waited is on its way
+	}
+	must(t, l.Stand(ctx))
+	must(t, appendOne(t, l, id, "4"))
+	if got := contents(t, l, store, id, 0); !slices.Equal(got, []string{"1", "4"}) {
+		t.Errorf("the log has %q", got)
+	}
+	must(t, l.Close(ctx))
+	if err := l.StepDown(ctx); !errors.Is(err, log.ErrClosed) {
+		t.Errorf("a closed log: %v", err)
+	}
+}
+
+// TestStepDownIsRefused by a log that would end.
+func TestStepDownIsRefused(t *testing.T) {
+	l := open(t, options(objstore.NewMemory()))
+	if err := l.StepDown(t.Context()); !errors.Is(err, log.ErrNoStandby) {
+		t.Errorf("step down without Standby: %v", err)
+	}
+	topic(t, l, "a", 1)
+}
+
+// TestParkedLeader: appends wait, up to a limit. After Unpark an empty slot comes first.
+func TestParkedLeader(t *testing.T) {
+	ctx := t.Context()
+	store := newGate(objstore.NewMemory())
+	o := standby(store)
+	o.NoWait = true
+	o.QueueBytes = 300
+	l := open(t, o)
+	id := topic(t, l, "a", 1)
+	store.close()
+	first := l.Submit([]log.Append{batch(t, id, 0, "1")})
+	<-store.sent
+	r, err := l.Park(ctx, false)
+	if err != nil || !r.Parked || r.InFlight != 1 || r.Pos != (state.Position{Epoch: 1, Slot: 1}) {
+		t.Fatalf("park: %+v, %v", r, err)
+	}
+	late, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	if _, err := l.Park(late, true); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("drain while the store does not answer: %v", err)
+	}
+	store.release()
+	r, err = l.Park(ctx, true)
+	if err != nil || !r.Parked || r.InFlight != 0 || r.Pos != (state.Position{Epoch: 1, Slot: 2}) {
+		t.Fatalf("drain: %+v, %v", r, err)
+	}
+	must(t, wait(t, first)[0].Err())
+	var waiting []*log.Ticket
+	var full int
+	for i := range 10 {
+		k := l.Submit([]log.Append{batch(t, id, 0, fmt.Sprint(i))})
+		select {
+		case <-k.Done():
+			if full++; !errors.Is(wait(t, k)[0].Err(), log.ErrQueueFull) {
+				t.Errorf("append %d: %v", i, wait(t, k)[0].Err())
+			}
+		default:
+			waiting = append(waiting, k)
+		}
+	}
+	settles(t, l)
+	if len(waiting) < 2 || full == 0 || len(store.sent) > 0 {
+		t.Fatalf("%d appends wait, %d did not fit, %d objects were sent", len(waiting), full, len(store.sent))
+	}
+	must(t, l.Confirm(ctx))
+	l.Unpark()
+	for _, err := range results(t, waiting...) {
+		must(t, err)
+	}
+	slots := prefixes(t, store)
+	for i, want := range []uint32{0, 1, 0, 1} { // entries of the index: the topic, an append, none, the others
+		h, err := record.DecodeHead(slots[i])
+		must(t, err)
+		if h.IndexCount != want {
+			t.Errorf("slot %d has %d entries in its index, want %d", i, h.IndexCount, want)
+		}
+	}
+	if got := contents(t, l, store, id, 0); len(got) != 1+len(waiting) {
+		t.Errorf("the log has %q", got)
+	}
+	must(t, l.Close(ctx))
+	if _, err := l.Park(ctx, false); !errors.Is(err, log.ErrClosed) {
+		t.Errorf("park of a closed log: %v", err)
+	}
+}
+
+// TestParkedLeaderThatIsSealed: no append that waited is unknown.
+func TestParkedLeaderThatIsSealed(t *testing.T) {
+	ctx := t.Context()
+	store := objstore.NewMemory()
+	l := open(t, standby(store))
+	id := topic(t, l, "a", 1)
+	o := standby(store)
+	o.Core.Standby = true
+	next := open(t, o)
+	_, err := l.Park(ctx, true)
+	must(t, err)
+	waiting := []*log.Ticket{l.Submit([]log.Append{batch(t, id, 0, "1")}), l.Submit([]log.Append{batch(t, id, 0, "2")})}
+	must(t, next.Stand(ctx))
+	l.Unpark()
+	for _, err := range results(t, waiting...) {
+		if !errors.Is(err, state.ErrFenced) {
+			t.Errorf("an append that waited: %v", err)
+		}
+	}
+	must(t, appendOne(t, next, id, "3"))
+	if got := contents(t, next, store, id, 0); !slices.Equal(got, []string{"3"}) {
+		t.Errorf("the log has %q", got)
+	}
+	if _, err := l.Park(ctx, true); !errors.Is(err, state.ErrNotLeader) {
+		t.Errorf("park of a follower: %v", err)
+	}
+	l.Unpark()
+	l.Show(time.Second, time.Second)
+	settles(t, l)
+}
+
+// TestParkEnds: what ends the hand-over answers the call of Park, and the appends that wait.
+func TestParkEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		end          func(ctx context.Context, l *log.Log) error
+		park, append error // nil: the append is stored
+	}{
+		"step down": {func(ctx context.Context, l *log.Log) error { return l.StepDown(ctx) }, state.ErrNotLeader, state.ErrNotLeader},
+		"unpark":    {func(_ context.Context, l *log.Log) error { l.Unpark(); return nil }, log.ErrUnparked, nil},
+		"close":     {func(ctx context.Context, l *log.Log) error { return l.Close(ctx) }, log.ErrUnparked, nil},
+		"kill":      {func(_ context.Context, l *log.Log) error { l.Kill(); return nil }, log.ErrClosed, log.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			store := newGate(objstore.NewMemory())
+			o := standby(store)
+			o.NoWait = true
+			l := open(t, o)
+			id := topic(t, l, "a", 1)
+			store.closeUntilCanceled()
+			sent := l.Submit([]log.Append{batch(t, id, 0, "1")})
+			<-store.sent
+			parked := make(chan error)
+			go func() {
+				_, err := l.Park(ctx, true)
+				parked <- err
+			}()
+			for r := report(t, l); !r.Parked; r = report(t, l) {
+			}
+			queued := l.Submit([]log.Append{batch(t, id, 0, "2")})
+			settles(t, l)
+			ended := make(chan error)
+			go func() { ended <- c.end(ctx, l) }()
+			if err := <-parked; !errors.Is(err, c.park) {
+				t.Errorf("park: %v, want %v", err, c.park)
+			}
+			store.release()
+			must(t, <-ended)
+			if err := wait(t, queued)[0].Err(); !errors.Is(err, c.append) {
+				t.Errorf("the append that waited: %v, want %v", err, c.append)
+			}
+			wait(t, sent)
+		})
+	}
+}
+
+// TestCloseWhileParked: a log that nothing waits for makes no request at its end.
+func TestCloseWhileParked(t *testing.T) {
+	store := newHooked(objstore.NewMemory())
+	l := open(t, standby(store))
+	_, err := l.Park(t.Context(), true)
+	must(t, err)
+	before := store.requests()
+	must(t, l.Close(t.Context()))
+	if n := store.requests() - before; n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// TestShowLife: a leader that shows life commits an empty slot in each pace, and promises the next one.
+func TestShowLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: objstore.NewMemory()}
+		o := standby(store)
+		o.Batch.Wait = time.Hour // empty slots do not wait for others
+		l := open(t, o)
+		store.set(0)
+		time.Sleep(10 * time.Minute)
+		if n := store.set(0); n != 0 {
+			t.Errorf("%d requests of an idle log", n)
+		}
+		began := report(t, l).Pos.Slot
+		want := func(what string, slots uint64, promise time.Duration) {
+			t.Helper()
+			synctest.Wait()
+			r := report(t, l)
+			if r.Pos.Slot-began != slots || r.Promise != promise {
+				t.Errorf("%s: %d slots, promise %v; want %d, %v", what, r.Pos.Slot-began, r.Promise, slots, promise)
+			}
+			if n := store.set(0); uint64(n) != slots {
+				t.Errorf("%s: %d requests for %d slots", what, n, slots)
+			}
+			began = r.Pos.Slot
+		}
+		l.Show(time.Second, time.Second)
+		want("at once, because it was idle", 1, time.Second)
+		time.Sleep(10 * time.Second)
+		want("10 s", 10, time.Second)
+		l.Show(time.Second, time.Minute)
+		time.Sleep(time.Second)
+		want("a slower pace is promised", 1, time.Minute)
+		l.Show(time.Minute, time.Minute)
+		time.Sleep(10 * time.Minute)
+		want("10 min", 10, time.Minute)
+		_, err := l.Park(t.Context(), true)
+		must(t, err)
+		time.Sleep(10 * time.Minute)
+		want("parked", 0, time.Minute)
+		l.Unpark()
+		want("unparked", 1, time.Minute)
+		l.Show(0, 0)
+		time.Sleep(24 * time.Hour)
+		want("a day without a pace", 0, time.Minute)
+		must(t, l.StepDown(t.Context()))
+		l.Kill()
+	})
+}
+
+// TestFedSlots: a leader hands its committed slots on while that is wanted, as they are in the bucket,
+// with and without a journal.
+func TestFedSlots(t *testing.T) {
+	for name, store := range map[string]objstore.Store{"objects": objstore.NewMemory(), "journal": disk(t, t.TempDir())} {
+		t.Run(name, func(t *testing.T) {
+			next, advanced := (*log.Log)(nil), (<-chan struct{})(nil)
+			var mu sync.Mutex
+			var fed [][]byte
+			o := options(store)
+			o.Hooks.Fed = func(pos state.Position, prefix []byte) {
+				mu.Lock()
+				defer mu.Unlock()
+				fed = append(fed, prefix)
+				if h, err := record.DecodeHead(prefix); err != nil || pos != (state.Position{Epoch: h.Epoch, Slot: h.Slot}) {
+					t.Errorf("fed %+v at %+v, %v", h, pos, err)
+				}
+			}
+			leader := open(t, o)
+			if journal := leader.Status().Journaled; journal != (name == "journal") {
+				t.Fatalf("journal %v", journal)
+			}
+			next, advanced = follower(t, store)
+			id := topic(t, leader, "a", 2)
+			leader.Feeds(true)
+			r := wait(t, leader.Submit([]log.Append{batch(t, id, 0, "1"), batch(t, id, 1, "2")}))
+			must(t, r[0].Err())
+			must(t, appendOne(t, leader, id, "3"))
+			settles(t, leader)
+			leader.Feeds(false)
+			must(t, appendOne(t, leader, id, "4"))
+			settles(t, leader)
+			if stored := prefixes(t, store); len(fed) != 2 || !slices.EqualFunc(fed, stored[1:3], bytes.Equal) {
+				t.Errorf("%d slots were fed, or others than stored", len(fed))
+			}
+			must(t, next.Confirm(t.Context()))
+			for len(advanced) > 0 {
+				<-advanced
+			}
+			leader.Feeds(true)
+			must(t, appendOne(t, leader, id, "5"))
+			settles(t, leader)
+			must(t, next.Feed(fed[2]))
+			<-advanced
+			if got := contents(t, next, store, id, 0); !slices.Equal(got, []string{"1", "3", "4", "5"}) {
+				t.Errorf("the follower has %q", got)
+			}
+			must(t, next.Close(t.Context()))
+			must(t, leader.Close(t.Context()))
+		})
+	}
+	l := open(t, options(objstore.NewMemory()))
+	l.Feeds(true) // without a hook
+	topic(t, l, "a", 1)
+}
+
+// TestRaiseMax: the bucket is raised as far as the option allows.
+func TestRaiseMax(t *testing.T) {
+	store := objstore.NewMemory()
+	_, err := testenv.OldBucket(t.Context(), store)
+	must(t, err)
+	o := options(store)
+	o.Core.RaiseAfter = 1
+	var allowed uint32 = state.LevelFirst
+	o.RaiseMax = func() uint32 { return allowed }
+	l := open(t, o)
+	for i, c := range []struct{ allowed, want uint32 }{
+		{0, state.LevelFirst}, {state.LevelFirst, state.LevelFirst}, {state.LevelSecrets, state.LevelSecrets}, {state.LevelAccess, state.LevelSecrets}, {99, state.LevelMax},
+	} {
+		allowed = c.allowed
+		topic(t, l, fmt.Sprint(i), 1)
+		settles(t, l)
+		if v := l.Level(); v.Now != c.want || v.Max != state.LevelMax || v.Allowed != min(c.allowed, state.LevelMax) || !v.RaiseAt.IsZero() {
+			t.Errorf("level %+v with %d allowed, want %d", v, c.allowed, c.want)
+		}
+	}
+}
