@@ -39,26 +39,35 @@ type mate struct {
 func newCrew(t *testing.T, store objstore.Store, n int, change ...func(*kafka.Options)) *crew {
 	c := &crew{t: t, store: store}
 	for i := range n {
-		b := openBroker(t, store, func(o *broker.Options) {
-			o.Standby, o.Core.Standby, o.Core.FollowPoll = true, i > 0, core.Duration(20*time.Millisecond)
-		})
-		groups := coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, Logger: quiet})
-		t.Cleanup(groups.Close)
-		m := &mate{crew: c, a: authority(t, b)}
-		o := kafka.Options{Auth: m.a, Cluster: m, RootKey: apiKey, Groups: groups}
-		for _, f := range change {
-			f(&o)
-		}
-		m.served = serve(t, b, o)
-		id := byte(i + 1)
-		m.reg = cluster.Registration{
-			Run: cluster.Run{Node: record.ID{id}, ID: record.ID{id}}, Addresses: []string{"127.0.0.1:1"}, Kafka: m.addr, KafkaID: 100 + int32(i),
-		}
-		c.mu.Lock()
-		c.mates = append(c.mates, m)
-		c.mu.Unlock()
+		c.add(func(o *broker.Options) { o.Core.Standby = i > 0 }, change...)
 	}
 	return c
+}
+
+// add starts one more broker.
+func (c *crew) add(role func(*broker.Options), change ...func(*kafka.Options)) *mate {
+	t := c.t
+	b := openBroker(t, c.store, func(o *broker.Options) {
+		o.Standby, o.Core.FollowPoll = true, core.Duration(20*time.Millisecond)
+		role(o)
+	})
+	groups := coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, Logger: quiet})
+	t.Cleanup(groups.Close)
+	m := &mate{crew: c, a: authority(t, b)}
+	o := kafka.Options{Auth: m.a, Cluster: m, RootKey: apiKey, Groups: groups}
+	for _, f := range change {
+		f(&o)
+	}
+	m.served = serve(t, b, o)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := byte(len(c.mates) + 1)
+	m.reg = cluster.Registration{
+		Run: cluster.Run{Node: record.ID{id}, ID: record.ID{id}}, Addresses: []string{"127.0.0.1:1"}, Kafka: m.addr, KafkaID: 99 + int32(id),
+		ReadOnly: b.ReadOnly(),
+	}
+	c.mates = append(c.mates, m)
+	return m
 }
 
 // cutLinks ends all links, or makes them again.

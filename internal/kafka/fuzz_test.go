@@ -15,6 +15,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -49,7 +50,9 @@ type piped struct {
 func servePipes(f *testing.F) *piped {
 	f.Helper()
 	s := &piped{&pipes{make(chan net.Conn), make(chan struct{})}, openBroker(f, objstore.NewMemory(), nil)}
-	k, err := kafka.New(s.b, kafka.Options{Auth: authority(f, s.b), Advertised: "127.0.0.1:9092", Logger: quiet})
+	k, err := kafka.New(s.b, kafka.Options{
+		Auth: authority(f, s.b), Cluster: cluster.NewBoard(cluster.Registration{}), Advertised: "127.0.0.1:9092", Logger: quiet,
+	})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -120,7 +123,7 @@ func FuzzServer(f *testing.F) {
 	if _, err := s.b.CreateTopic(f.Context(), "t", broker.TopicSpec{Partitions: 2}); err != nil {
 		f.Fatal(err)
 	}
-	apis := offered(f, s)
+	apis := append(offered(f, s), kmsg.ApiVersionsResponseApiKey{ApiKey: int16(kmsg.Envelope)})
 	for i, a := range apis {
 		for version := a.MinVersion; version <= a.MaxVersion; version++ {
 			r := kmsg.RequestForKey(a.ApiKey)

@@ -53,12 +53,18 @@ func (n *nodes) named(id int32) bool {
 	return slices.ContainsFunc(n.up, func(x node) bool { return x.id == id })
 }
 
-// members are the registered runs, this one first; nil without a cluster.
+// members are the registered runs, this one first; nil for a broker that serves its clients alone:
+// there is no cluster, it is read-only, or its root key is not that of the others, at which its clients
+// cannot log in.
 func (s *Server) members() []cluster.Member {
-	if s.o.Cluster == nil {
+	if s.o.Cluster == nil || s.b.ReadOnly() {
 		return nil
 	}
-	return s.o.Cluster.Members()
+	all := s.o.Cluster.Members()
+	if len(all) == 0 || all[0].HasBeat && all[0].Beat.OtherKey {
+		return nil
+	}
+	return all
 }
 
 // nodeID is the ID of this broker.
@@ -69,9 +75,8 @@ func (s *Server) nodeID() int32 {
 	return cmp.Or(s.o.Cluster.Self().KafkaID, soleID)
 }
 
-// standsBy reports whether this broker follows one of its cluster. A read-only broker without a
-// cluster serves its clients alone.
-func (s *Server) standsBy() bool { return s.o.Cluster != nil && s.b.Follows() }
+// standsBy reports whether this broker follows one of its cluster.
+func (s *Server) standsBy() bool { return s.o.Cluster != nil && s.b.Follows() && s.members() != nil }
 
 // leading returns the member that leads, or nil. The log of this broker knows best whether it leads
 // itself.
@@ -88,13 +93,13 @@ func (s *Server) leading(members []cluster.Member) *cluster.Member {
 }
 
 // nodes returns the brokers of the cluster. A broker that does not lead never names itself as the
-// leader, except a read-only broker that knows no other.
+// leader, except one that serves its clients alone.
 func (c *call) nodes() nodes {
 	n := nodes{self: c.nodeID(), epoch: int32(c.b.Epoch())}
 	self, members := node{n.self, c.host()}, c.members()
 	if len(members) < 2 {
 		n.up, n.replicas, n.inSync = []node{self}, []int32{self.id}, []int32{self.id}
-		if members == nil || c.b.ReadOnly() || c.b.Leads() {
+		if members == nil || c.b.Leads() {
 			n.leader = &self
 		}
 		return n
@@ -147,7 +152,7 @@ func nodeOf(m *cluster.Member) (node, bool) {
 // add adds a run. The leader is named even if this broker has no link to it.
 func (n *nodes) add(m *cluster.Member, x node, head *cluster.Member) {
 	leads, up := m == head, m.Self || m.Up
-	if !leads && (m.Gone || m.HasBeat && m.Beat.OtherKey) {
+	if !leads && (m.Gone || m.ReadOnly || m.HasBeat && m.Beat.OtherKey) {
 		return
 	}
 	if leads || up {

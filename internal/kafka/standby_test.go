@@ -319,3 +319,64 @@ func TestTakeoversOfStandbys(t *testing.T) {
 	}
 	once(t, got, told, takeovers*between)
 }
+
+// TestFetchNamesTheLeader: a client with an old leader epoch gets the leader and its address from a
+// standby, from v16 on.
+func TestFetchNamesTheLeader(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 3)
+	ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+	c.lead(c.mates[1])
+	if err := c.mates[2].b.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	raw := dial(t, c.mates[2].served)
+	for _, version := range []int16{15, 16, 18} {
+		r := fetchRequest(ref, 0)
+		r.Topics[0].Partitions[0].CurrentLeaderEpoch = 1
+		more := r.Topics[0].Partitions[0]
+		more.CurrentLeaderEpoch = -1
+		r.Topics[0].Partitions = append(r.Topics[0].Partitions, more)
+		resp := raw.ask(r, version).(*kmsg.FetchResponse)
+		old, current := resp.Topics[0].Partitions[0], resp.Topics[0].Partitions[1]
+		if old.ErrorCode != 74 || current.ErrorCode != 0 || current.CurrentLeader.LeaderID != -1 || current.HighWatermark != 0 {
+			t.Fatalf("v%d: %+v, %+v", version, old, current)
+		}
+		if version < 16 {
+			if old.CurrentLeader.LeaderID != -1 || len(resp.Brokers) != 0 {
+				t.Errorf("v%d: %+v", version, resp)
+			}
+			continue
+		}
+		if old.CurrentLeader.LeaderID != 101 || old.CurrentLeader.LeaderEpoch != 2 || len(resp.Brokers) != 1 || resp.Brokers[0].NodeID != 101 ||
+			resp.Brokers[0].Rack != nil || fmt.Sprintf("%s:%d", resp.Brokers[0].Host, resp.Brokers[0].Port) != c.mates[1].addr {
+			t.Errorf("v%d: %+v, %+v", version, old, resp.Brokers)
+		}
+	}
+}
+
+// TestAReadOnlyBrokerServesAlone: a read-only broker of a cluster names only itself, and serves any
+// version of Fetch; the others do not name it.
+func TestAReadOnlyBrokerServesAlone(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 2)
+	ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+	store(t, c.mates[0].served, ref, 0, batch(t, nil, "1"))
+	reader := c.add(func(o *broker.Options) { o.Core.ReadOnly = true })
+	for i, m := range []*mate{c.mates[1], reader} {
+		meta := dial(t, m.served).ask(kmsg.NewPtrMetadataRequest(), 1).(*kmsg.MetadataResponse)
+		var ids []int32
+		for _, b := range meta.Brokers {
+			ids = append(ids, b.NodeID)
+		}
+		want, leader := [][]int32{{100, 101}, {102}}[i], []int32{100, 102}[i]
+		if p := meta.Topics[0].Partitions[0]; !slices.Equal(ids, want) || meta.ControllerID != leader || p.Leader != leader || !slices.Equal(p.ISR, want) {
+			t.Errorf("%+v", meta)
+		}
+	}
+	raw := dial(t, reader.served)
+	if p := fetched(raw.ask(fetchRequest(ref, 0), 4)); p.ErrorCode != 0 || p.HighWatermark != 1 {
+		t.Errorf("%+v", p)
+	}
+	if p := produced(raw.ask(produceRequest(ref, -1, batch(t, nil, "v")), 10)); p.ErrorCode != 6 || p.CurrentLeader.LeaderID != -1 {
+		t.Errorf("%+v", p)
+	}
+}
