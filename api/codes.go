@@ -65,6 +65,9 @@ const (
 	UnsupportedMediaType Code = "unsupported_media_type"
 	RequestTimeout       Code = "request_timeout" // the client sent the body too slowly
 	ReadOnly             Code = "read_only"
+	NoStandby            Code = "no_standby"     // no other broker can lead now
+	UnknownBroker        Code = "unknown_broker" // no broker of the bucket has this run
+	BrokerUp             Code = "broker_up"      // a broker that is up cannot be forgotten
 	ShuttingDown         Code = "shutting_down"
 	// The bucket's format level is too low for the request, or too high for the broker.
 	FormatLevel Code = "format_level"
@@ -128,6 +131,9 @@ var Statuses = map[Code]int{
 	ClockWrong:              http.StatusServiceUnavailable,
 	StateFull:               http.StatusConflict,
 	FsckRunning:             http.StatusConflict,
+	NoStandby:               http.StatusConflict,
+	UnknownBroker:           http.StatusNotFound,
+	BrokerUp:                http.StatusConflict,
 	Internal:                http.StatusInternalServerError,
 }
 
@@ -183,5 +189,8 @@ var Titles = map[Code]string{
 	ClockWrong:              "The machine's clock is wrong",
 	StateFull:               "The memory limit allows no more topics, partitions, groups or triggers",
 	FsckRunning:             "A check of the bucket is running",
+	NoStandby:               "No other broker can take over now",
+	UnknownBroker:           "Unknown broker",
+	BrokerUp:                "The broker is up",
 	Internal:                "Internal error",
 }

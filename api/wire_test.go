@@ -35,6 +35,8 @@ var wire = []any{
 	api.Tokens{},
 	api.AwaitedEvent{},
 	api.Session{},
+	api.Cluster{},
+	api.ClusterMember{},
 	api.Cost{},
 	api.PutBudget{},
 	api.RequestCost{},

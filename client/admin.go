@@ -34,6 +34,23 @@ func (c *Client) Cost(ctx context.Context) (Cost, error) {
 	return get[Cost](ctx, c, "/cost", nil)
 }
 
+// Cluster returns the brokers of the bucket, as the broker that answers sees them.
+func (c *Client) Cluster(ctx context.Context) (Cluster, error) {
+	return get[Cluster](ctx, c, "/cluster", nil)
+}
+
+// HandOver lets a standby lead instead of the leader, and returns the brokers once that leads.
+// ErrNoStandby: there is none that can, and the leader continues to lead.
+func (c *Client) HandOver(ctx context.Context) (Cluster, error) {
+	return post[Cluster](ctx, c, "/cluster/hand-over", nil, false)
+}
+
+// Forget removes a broker that will not return, by the Run of its ClusterMember. Errors:
+// ErrUnknownBroker, ErrBrokerUp.
+func (c *Client) Forget(ctx context.Context, run string) error {
+	return c.call(ctx, &request{method: http.MethodDelete, path: "/cluster/" + url.PathEscape(run), write: true, idempotent: true}, nil)
+}
+
 // Upgrade returns the format level of the broker's bucket.
 func (c *Client) Upgrade(ctx context.Context) (Upgrade, error) {
 	return get[Upgrade](ctx, c, "/upgrade", nil)

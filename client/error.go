@@ -36,6 +36,9 @@ var (
 	ErrTopicExists      error = codeError(api.TopicExists)
 	ErrTopicInUse       error = codeError(api.TopicInUse) // triggers use the topic
 	ErrFsckRunning      error = codeError(api.FsckRunning)
+	ErrNoStandby        error = codeError(api.NoStandby)     // no other broker can lead now
+	ErrUnknownBroker    error = codeError(api.UnknownBroker) // no broker of the bucket has this run
+	ErrBrokerUp         error = codeError(api.BrokerUp)
 	ErrOffsetMismatch   error = codeError(api.OffsetMismatch)
 	ErrBelowStart       error = codeError(api.OffsetBelowStart)
 	ErrFenced           error = codeError(api.Fenced)

@@ -12,6 +12,10 @@ type (
 	PartitionOffset = api.PartitionOffset
 	// Group has the committed offsets of a consumer group.
 	Group = api.Group
+	// Cluster are the brokers of a bucket, as one of them sees them.
+	Cluster = api.Cluster
+	// ClusterMember is a run of a broker.
+	ClusterMember = api.ClusterMember
 	// Cost is what a bucket costs in a calendar month.
 	Cost = api.Cost
 	// PutBudget is the budget of commit objects.

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/keyindex"
@@ -66,6 +67,9 @@ var faults = []struct {
 	{budget.ErrOver, api.OverBudget, false},
 	{broker.ErrCorrupt, api.CorruptData, false},
 	{record.ErrCorrupt, api.CorruptData, false},
+	{cluster.ErrNoStandby, api.NoStandby, true},
+	{cluster.ErrUnknownRun, api.UnknownBroker, true},
+	{cluster.ErrRunUp, api.BrokerUp, true},
 	{fsck.ErrRunning, api.FsckRunning, true},
 	{fsck.ErrClosed, api.ShuttingDown, false},
 	{keyindex.ErrNotIndexed, api.KeyIndexOff, false},

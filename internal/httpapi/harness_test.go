@@ -75,7 +75,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := setup{store: objstore.NewMemory(), limit: 256 << 20}
 	c.broker = broker.Options{AutoCreate: true, NoWait: true, Logger: logger}
-	c.http = Options{Hosts: []string{"x"}, Logger: logger, StepTimeout: 10 * time.Second, Heartbeat: 50 * time.Millisecond, Console: console.Serve}
+	c.http = Options{Hosts: []string{"x"}, Logger: logger, StepTimeout: 10 * time.Second, Heartbeat: 50 * time.Millisecond, Console: console.Serve, Control: obeying{}}
 	for _, f := range change {
 		f(&c)
 	}

@@ -44,6 +44,8 @@ type API struct {
 	evaluator      *Evaluator
 	forwarder      *forward.Forwarder // nil: none
 	floors         floors
+	began          time.Time
+	led            atomic.Int64 // when a leader was known last, since began
 	triggers       *Triggers
 	sampling       chan struct{} // a token while events are sampled
 }
@@ -69,6 +71,7 @@ func New(b *broker.Broker, o Options) (*API, error) {
 		a.o.Cost = cost.Open(cost.Options{Log: b, Logger: a.o.Logger})
 	}
 	a.encoders = httpconn.NewEncoders(a.fetch)
+	a.began = time.Now()
 	a.log, a.pace = a.o.Logger, httpconn.ProgressTimeout(a.o.StepTimeout)
 	a.metrics = newMetrics(a.o.Metrics, a.o.Connections)
 	a.evaluator, a.forwarder = NewEvaluator(a.pace, a.stops), a.newForwarder()

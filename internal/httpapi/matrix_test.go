@@ -64,8 +64,13 @@ var validRequests = map[string]validRequest{
 	"DELETE /groups":  {path: "?group=g%d", status: 204, before: ownGroup},
 	"GET /status":     {status: 200},
 	"GET /upgrade":    {status: 200},
-	"GET /secrets":    {status: 200},
-	"GET /fsck":       {path: "?estimate=true", status: 200},
+
+	"GET /cluster":            {status: 200},
+	"POST /cluster/hand-over": {status: 200},
+	"DELETE /cluster/{run}":   {at: "/cluster/" + goneRun, status: 204},
+
+	"GET /secrets": {status: 200},
+	"GET /fsck":    {path: "?estimate=true", status: 200},
 	"POST /fsck": {status: 202, before: func(s *server, _ int) {
 		s.must(200, s.send("DELETE", "/fsck", ""), nil) // of the request before
 	}},

@@ -160,6 +160,9 @@ var adminValues = map[string]any{
 	"Group": api.Group{State: "Stable", Members: []api.GroupMember{}}, "GroupMember": api.GroupMember{Instance: "i"}, "TopicPartitions": api.TopicPartitions{},
 	"Upgrade": api.Upgrade{RaiseAt: time.Unix(1, 0)}, "Secrets": api.Secrets{Key: "k"},
 	"DryRunEstimate": api.DryRunEstimate{}, "Estimate": api.Estimate{}, "NotFired": api.NotFired{}, "DryRunProgress": api.DryRunProgress{},
+	"Cluster": api.Cluster{}, "ClusterMember": api.ClusterMember{
+		Self: true, URL: "u", Kafka: "k", KafkaID: 1, Version: "v", Epoch: 1, Position: "0:1:2", LagSeconds: new(1.5), SilentSeconds: 1, Why: "w",
+	},
 	"Cost": api.Cost{PutBudget: &api.PutBudget{}}, "PutBudget": api.PutBudget{}, "RequestCost": api.RequestCost{}, "StorageCost": api.StorageCost{},
 	"Stats": api.Stats{Reason: "r"}, "StatsSeries": api.StatsSeries{},
 	"Settings": api.Settings{}, "Setting": api.Setting{DefaultCompacted: "d", Choices: []string{"c"}, Unit: "u", Min: "1", Max: "2", Unlimited: true},
@@ -258,15 +261,15 @@ func TestSpecDescribesEncodingsAndParameters(t *testing.T) {
 		}
 	}
 	known := map[string]bool{
-		"Last-Event-ID": true, "If-None-Match": true, "If-Match": false, VariableID: false, VariableEntity: false, ParamTrigger: false, ParamState: false, ParamCounts: false,
+		"Last-Event-ID": true, "If-None-Match": true, "If-Match": false, VariableID: false, VariableEntity: false, ParamTrigger: false, ParamState: false, ParamCounts: false, VariableRun: false,
 	}
-	for _, name := range []string{api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence} {
+	for _, name := range []string{api.HeaderProducerID, api.HeaderProducerEpoch, api.HeaderSequence, api.HeaderAfter} {
 		known[name] = false
 	}
 	for _, name := range []string{
 		httpconn.ParamTopic, httpconn.ParamPartition, httpconn.ParamOffset, httpconn.ParamMaxRecords, httpconn.ParamMaxBytes, httpconn.ParamMaxValueBytes, httpconn.ParamTimeout,
 		httpconn.ParamWhere, httpconn.ParamContains, httpconn.ParamMaxScanBytes,
-		httpconn.ParamRead, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
+		httpconn.ParamRead, httpconn.ParamRole, httpconn.ParamExpectedOffset, httpconn.ParamGroup, httpconn.ParamKey, httpconn.ParamKey + httpconn.Base64,
 		httpconn.ParamPrefix, httpconn.ParamPrefix + httpconn.Base64, httpconn.ParamAfter, httpconn.ParamAfter + httpconn.Base64, httpconn.ParamBefore,
 		httpconn.ParamLimit, httpconn.ParamOrder, httpconn.ParamMinOffset, httpconn.ParamForce,
 		httpconn.ParamMembers, httpconn.ParamWindow, httpconn.ParamEstimate, httpconn.ParamQuery,

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/problem"
 )
@@ -41,7 +42,7 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 		s.Store.P99Millis = float64(b.PutTimes[n*99/100].Microseconds()) / 1000
 	}
 	warn := func(format string, args ...any) { s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...)) }
-	if err := a.ready(); err == nil {
+	if err := a.serves(); err == nil {
 		s.Ready = true
 	} else {
 		s.Reason = err.Error()
@@ -121,14 +122,45 @@ func (a *API) getHealth(w http.ResponseWriter, _ *http.Request, _ *caller) error
 }
 
 // getReady reports whether requests would succeed. It does no I/O.
-func (a *API) getReady(w http.ResponseWriter, _ *http.Request, _ *caller) error {
-	if err := a.ready(); err != nil {
+func (a *API) getReady(w http.ResponseWriter, r *http.Request, _ *caller) error {
+	q := httpconn.ParseParams(r.URL.RawQuery)
+	role, given := q.Text(httpconn.ParamRole)
+	if given && role != api.MemberLeader {
+		q.Fail(httpconn.ParamRole, "want %s, given %s", api.MemberLeader, problem.Quote(role))
+	}
+	if q.Fault != nil {
+		return q.Fault
+	}
+	err := a.serves()
+	if given && !a.b.Leads() {
+		err = problem.New(api.NotLeader, "this broker does not lead")
+	}
+	if err != nil {
 		return err
 	}
 	return a.writeJSON(w, http.StatusOK, api.Health{Status: "ok", Epoch: a.b.Epoch(), FormatLevel: a.b.Level().Now})
 }
 
-// ready returns why requests would fail, or nil.
+// readyFor is the time for which a standby that has lost its leader is ready: its end is no older.
+const readyFor = 10 * time.Second
+
+// serves returns why requests would fail, or nil. A broker that knows the leader serves all requests.
+func (a *API) serves() error {
+	err := a.ready()
+	if a.forwarder == nil || a.forwarder.Alone() || a.stops.Stopped() || a.b.Leads() {
+		return err
+	}
+	if _, known := a.forwarder.Leader(); known {
+		a.led.Store(int64(time.Since(a.began)))
+		return nil
+	}
+	if err == nil && time.Since(a.began)-time.Duration(a.led.Load()) > readyFor {
+		return problem.New(api.NotLeader, "no leader has been known for %s", readyFor)
+	}
+	return err
+}
+
+// ready returns why this broker would not serve requests without the help of another, or nil.
 func (a *API) ready() error {
 	if a.stops.Stopped() {
 		return problem.New(api.ShuttingDown, "the broker is stopping")

@@ -28,6 +28,7 @@ const (
 	ParamMaxScanBytes   = "max-scan-bytes"
 	ParamTimeout        = "timeout"
 	ParamRead           = "read"
+	ParamRole           = "role"
 	ParamForce          = "force"
 	ParamExpectedOffset = "expected-offset"
 	ParamGroup          = "group" // of a consumer group
