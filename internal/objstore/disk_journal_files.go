@@ -172,6 +172,15 @@ func (s diskFiles) Append(name string, b []byte) error {
 // Remove implements journal.System.
 func (s diskFiles) Remove(name string) error { return absent(s.d.root.Remove(name)) }
 
+// Truncate implements journal.System.
+func (s diskFiles) Truncate(name string, size int64) error {
+	f, err := s.d.root.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return absent(err)
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
+
 // absent adds fs.ErrNotExist to an error that says so in another way.
 func absent(err error) error {
 	if missing(err) {

@@ -165,17 +165,29 @@ func TestJournalTakeover(t *testing.T) {
 	}
 	b := openDisk(t, dir, objstore.DiskOptions{})
 	wantGet(t, b, "wal/1-a/099", "value 99")
+	size := func() int64 {
+		t.Helper()
+		info, err := os.Stat(filepath.Join(dir, journal.Files("wal/1-a"), "00000001"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	prepared := size()
 	if err := b.Put(t.Context(), "wal/1-a/099", objstore.NewBody([]byte("seal"))); !errors.Is(err, objstore.ErrExists) {
 		t.Fatalf("put a name of the journal: %v", err)
 	}
 	mustPut(t, b, "wal/1-a/100", "seal")
+	if got := size(); got != 100*journal.BlockBytes || prepared <= got {
+		t.Errorf("the journal file has %d bytes after its end and %d before it, want %d after it", got, prepared, 100*journal.BlockBytes)
+	}
 	if err := a.Put(t.Context(), "wal/1-a/100", objstore.NewBody([]byte("late"))); !errors.Is(err, objstore.ErrExists) {
 		t.Fatalf("put a name that the other process has: %v", err)
 	}
 	mustPut(t, a, "wal/1-a/101", "late") // a fenced leader may put names that nothing reads
 	own(t, b, "wal/2-b")
 	mustPut(t, b, "wal/2-b/000", "next epoch")
-	for _, s := range []objstore.Store{a, b, openDisk(t, dir, objstore.DiskOptions{Existing: true})} {
+	for _, s := range []*objstore.Disk{a, b, openDisk(t, dir, objstore.DiskOptions{Existing: true})} {
 		wantGet(t, s, "wal/1-a/000", "value 0")
 		wantGet(t, s, "wal/1-a/100", "seal")
 		wantGet(t, s, "wal/1-a/101", "late")
@@ -184,6 +196,9 @@ func TestJournalTakeover(t *testing.T) {
 			"wal/1-a/096", "wal/1-a/097", "wal/1-a/098", "wal/1-a/099")
 		wantKeys(t, s, "wal/1-a/1", "wal/1-a/100", "wal/1-a/101")
 		wantKeys(t, s, "wal/2", "wal/2-b/000")
+		if damage, err := s.Damage(t.Context(), ""); err != nil || len(damage) > 0 {
+			t.Errorf("damage %v, %v", damage, err)
+		}
 	}
 }
 
@@ -288,8 +303,8 @@ func TestJournalFilesAreSwept(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(file); err != nil || string(got) != string(before) {
-		t.Fatalf("the file of a deleted object: %d bytes, %v; want it as before", len(got), err)
+	if got, err := os.ReadFile(file); err != nil || string(got) != string(before[:journal.BlockBytes]) {
+		t.Fatalf("the file of a deleted object: %d bytes, %v; want its batch", len(got), err)
 	}
 	wantKeys(t, openDisk(t, dir, objstore.DiskOptions{Existing: true}), "")
 	if _, err := os.Stat(file); err != nil {

@@ -238,6 +238,17 @@ func (n *inode) write(p []byte, off int64) {
 	}
 }
 
+// truncate cuts the file; size is a multiple of sectorBytes. If it grows again, the new part is zero.
+func (n *inode) truncate(size int64) {
+	for _, i := range slices.Sorted(maps.Keys(n.cells)) {
+		if i >= size/sectorBytes {
+			n.cells[i].cache = nil
+			n.redirty(i)
+		}
+	}
+	n.size.add(size)
+}
+
 func (n *inode) cell(i int64) *cell {
 	c := n.cells[i]
 	if c == nil {

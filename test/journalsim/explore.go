@@ -74,6 +74,7 @@ type Stats struct {
 	Runs, Steps, Processes, Claims, Acks, Late, Exists, Refused, Deletes   int
 	Gets, Lists, Pauses, Kills, PowerFailures, Solos, Evictions            int
 	SyncErrors, FolderErrors, WriteErrors, ReadErrors, Full, Images, Flips int
+	Truncates                                                              int
 }
 
 // Add adds the counts of other runs.

@@ -37,7 +37,7 @@ func TestSeeds(t *testing.T) {
 		"names put by the journal and by files": min(total.Acks-total.Late, total.Late), "names that were taken": total.Exists,
 		"deletes": total.Deletes, "stops": total.Pauses, "kills": total.Kills, "power failures": total.PowerFailures, "puts alone": total.Solos,
 		"failed syncs": total.SyncErrors, "failed syncs of folders": total.FolderErrors, "failed reads": total.ReadErrors, "full disks": total.Full,
-		"flipped bits": total.Flips,
+		"flipped bits": total.Flips, "truncated files": total.Truncates,
 	} {
 		if n == 0 {
 			t.Errorf("the runs had no %s", what)

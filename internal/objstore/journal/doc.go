@@ -26,7 +26,8 @@
 //	    the disk, and then looks for the mark. Without a mark it shows them. With one it completes J5.
 //	J8  Files. The next file is filled with zeros ahead of need, slowly, and its name is durable. The
 //	    current file gets an end mark, synced, before anything is appended to the next one. A missing
-//	    file before an existing one means that its objects were deleted.
+//	    file before an existing one means that its objects were deleted. After the end the files behind
+//	    it are removed, and zeros behind it are cut off.
 //	J9  Delete appends a tombstone, which it does not sync: after a power failure a deleted object, or
 //	    an older one of its name, may exist again. A file is removed when its run has left it and all
 //	    its objects are deleted.

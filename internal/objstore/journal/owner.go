@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"sync"
+	"syscall"
 
 	"github.com/sebbroker/seb/internal/failpoint"
 )
@@ -274,9 +275,10 @@ func (o *owner) write(parts [][]byte, at int64) error {
 }
 
 // failed is the error of a write or sync. A process that has ended the journal removes the files
-// behind the end, and nothing in them exists. Otherwise the journal has failed.
+// behind the end and frees the space behind it, and nothing there exists. Otherwise the journal has
+// failed.
 func (j *Journal) failed(o *owner, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOSPC) {
 		if ended := j.look(o); errors.Is(ended, ErrEnded) {
 			return ended
 		}

@@ -164,12 +164,14 @@ func (j *Journal) readEnd() (Position, error) {
 	return end, nil
 }
 
-// finish makes the index what lies before the end, and removes the files behind it.
+// finish makes the index what lies before the end, and frees what is behind it.
 func (j *Journal) finish(r *reader, end Position) error {
 	if err := j.readTo(r, end); err != nil {
 		return err
 	}
-	return j.removeBehind(end)
+	j.removeBehind(end)
+	j.truncate(end)
+	return nil
 }
 
 // readTo makes the index what lies before the end; r is nil for the owner, which knows its batches.

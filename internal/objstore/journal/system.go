@@ -35,6 +35,8 @@ type System interface {
 	Append(name string, b []byte) error
 	// Remove removes a file. It makes nothing durable.
 	Remove(name string) error
+	// Truncate cuts a file. It makes nothing durable.
+	Truncate(name string, size int64) error
 }
 
 // File is an open journal file. It must be safe for concurrent use.
