@@ -42,6 +42,7 @@ type EventKind uint8
 const (
 	EvReport   EventKind = iota + 1 // Report, StoreOK: the loop that owns the log runs
 	EvListed                        // Listed
+	EvFound                         // Registration: the answer to Effects.Find
 	EvLinked                        // From, Registration, OtherKey: a connection to a run exists
 	EvMessage                       // From, Message
 	EvEnded                         // From, ByPeer: there is no connection any more
@@ -98,6 +99,7 @@ type Effects struct {
 	Pace     time.Duration
 	Promise  time.Duration
 	List     bool // LIST the registrations; the answer is EvListed
+	Find     Run  // read its registration; the answer is EvFound, or none
 	Register bool // look whether the own registration is there, and put it again if not
 	Ask      bool // a Report is wanted now, because something has happened
 	Exit     bool // ErrUnreachable: end, and do not stand
@@ -129,16 +131,18 @@ type Core struct {
 	life     time.Duration // newest sign of life of the epoch in the log
 	ended    uint32        // the epoch in which this run stepped down, until a Report confirms it
 
-	nextBeat time.Duration
-	beat     Beat // the newest that was sent
-	joining  bool
-	joinedAt time.Duration // loaded and listed; 0: not yet
-	nextLook time.Duration
-	standing bool // EvStood is to come
-	take     *taking
-	forced   bool
-	leaving  bool
-	told     bool // Exit was told
+	nextBeat   time.Duration
+	beat       Beat // the newest that was sent
+	joining    bool
+	joinedAt   time.Duration // loaded and listed; 0: not yet
+	nextLook   time.Duration
+	standing   bool // EvStood is to come
+	take       *taking
+	prepared   Hand // ID 0: none
+	preparedBy Run
+	forced     bool
+	leaving    bool
+	told       bool // Exit was told
 
 	l     *leadership // nil: this run does not lead
 	show  struct{ pace, promise time.Duration }
@@ -165,6 +169,9 @@ func (c *Core) Step(now time.Time, ev *Event, fx *Effects) {
 		c.onReport(now, ev, fx)
 	case EvListed:
 		c.onListed(ev.Listed, fx)
+	case EvFound:
+		c.found(&ev.Registration, fx)
+		fx.Ask = true
 	case EvLinked:
 		c.onLinked(ev, fx)
 	case EvMessage:
@@ -227,10 +234,13 @@ func (c *Core) onReport(now time.Time, ev *Event, fx *Effects) {
 		c.life = c.run
 	}
 	if r.Loaded && !r.Sealer.IsZero() {
-		c.learn(r.Sealer)
+		// Two brokers that start at the same time may both not find the other's registration.
+		if p := c.learn(r.Sealer); p.reg.Run.IsZero() && !p.sought && p.run.Node != c.self.Node {
+			p.sought, fx.Find = true, p.run
+		}
 	}
 	if old.Loaded && r.Pos.Epoch != old.Pos.Epoch {
-		c.nextLook = 0
+		c.nextLook, c.nextBeat = 0, 0
 		if r.Sealer != c.self {
 			c.joining = false // another broker was faster
 		}
@@ -245,6 +255,7 @@ func (c *Core) onReport(now time.Time, ev *Event, fx *Effects) {
 	if c.l != nil {
 		c.leadRound(now, fx)
 	} else if r.Loaded {
+		c.readyRound(fx)
 		c.standbyRound(fx)
 	}
 	if c.leaving && c.l == nil {
@@ -258,15 +269,7 @@ func (c *Core) onListed(all []Registration, fx *Effects) {
 	c.listed = true
 	for i := range all {
 		r := &all[i]
-		if r.Run.Node == c.self.Node {
-			continue
-		}
-		p := c.learn(r.Run)
-		if p.reg.Run.IsZero() {
-			p.reg = *r
-			fx.Connect = append(fx.Connect, *r)
-		}
-		p.listed = true
+		c.found(r, fx)
 	}
 	for _, p := range c.peers {
 		if !c.heard(p) && !slices.ContainsFunc(all, func(r Registration) bool { return r.Run == p.run }) {
@@ -277,18 +280,28 @@ func (c *Core) onListed(all []Registration, fx *Effects) {
 	fx.Ask = true
 }
 
+// found learns a registration.
+func (c *Core) found(r *Registration, fx *Effects) {
+	if r.Run.Node == c.self.Node {
+		return
+	}
+	p := c.learn(r.Run)
+	if p.reg.Run.IsZero() {
+		p.reg = *r
+		fx.Connect = append(fx.Connect, *r)
+	}
+	p.listed = true
+}
+
 // onStood handles the outcome of an attempt to lead.
 func (c *Core) onStood(err error, fx *Effects) {
 	c.standing = false
 	fx.Ask = true
+	wait := c.t.Alive / 10
 	if err == nil {
 		c.forced = false
-		return
-	}
-	// The leader has written, or another run was faster, or the store does not answer.
-	wait := c.t.Alive
-	if p := c.sealer(); p == nil || p.over() {
-		wait = c.t.Alive / 10
+	} else if p := c.sealer(); p != nil && !p.over() {
+		wait = c.t.Alive // it has written, or another run was faster, or the store does not answer
 	}
 	c.nextLook = c.run + wait
 }

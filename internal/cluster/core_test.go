@@ -57,6 +57,9 @@ func (r *rig) step(ev Event) {
 func (fx *Effects) merge(o *Effects) {
 	fx.Send = append(fx.Send, o.Send...)
 	fx.Stand, fx.StepDown, fx.List = fx.Stand || o.Stand, fx.StepDown || o.StepDown, fx.List || o.List
+	if !o.Find.IsZero() {
+		fx.Find = o.Find
+	}
 	fx.Register, fx.Exit, fx.Left = fx.Register || o.Register, fx.Exit || o.Exit, fx.Left || o.Left
 	if o.Show {
 		fx.Show, fx.Pace, fx.Promise = true, o.Pace, o.Promise
@@ -318,6 +321,20 @@ func TestALoserIsAStandbyOfTheNextEpoch(t *testing.T) {
 	if p := r.c.leader(); p == nil || p.run != run(3) {
 		t.Errorf("leader %v, want run 3", p)
 	}
+}
+
+func TestAnUnknownRunThatSealedIsLookedFor(t *testing.T) {
+	r := newRig(t, Config{})
+	r.list()
+	r.wait(time.Second)
+	fx := r.take()
+	r.want("looks for", fx.Find, run(2))
+	r.step(Event{Kind: EvFound, Registration: registered(2)})
+	r.link(2, leads(5))
+	r.take()
+	r.want("stands after", r.wait(time.Minute), time.Minute)
+	fx = r.take()
+	r.want("looks again for", fx.Find, Run{})
 }
 
 func TestAPauseOfAStandbyIsNoSilence(t *testing.T) {

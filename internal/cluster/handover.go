@@ -87,13 +87,14 @@ func (c *Core) mayLead(p *peer) bool {
 	return p.counts() && c.heard(p) && !b.Leads && b.StoreOK && !b.Leaving && p.reg.LevelMax >= c.report.Level
 }
 
-// handOver starts a hand-over to a standby that has caught up, first to one that was not tried.
+// handOver starts a hand-over to a standby, first to one that was not tried, and of these to the one
+// that has applied most.
 func (c *Core) handOver(why reason, fx *Effects) {
-	l, r := c.l, &c.report
+	l := c.l
 	var to *peer
 	for _, p := range c.peers {
 		b := &p.beat
-		if !c.mayLead(p) || !b.Loaded || (epochName{b.Pos.Epoch, b.PosNonce}) != l.epoch || b.Pos.Slot+window < r.Pos.Slot {
+		if !c.mayLead(p) || !b.Loaded || (epochName{b.Pos.Epoch, b.PosNonce}) != l.epoch {
 			continue
 		}
 		if to == nil || l.tried[to.run] && !l.tried[p.run] || l.tried[to.run] == l.tried[p.run] && to.beat.Pos.Slot < b.Pos.Slot {
@@ -106,14 +107,25 @@ func (c *Core) handOver(why reason, fx *Effects) {
 	}
 	c.ids++
 	l.handing = &handing{id: c.ids, to: to.run, why: why, deadline: c.run + c.t.Parked}
-	fx.send(to.run, &Message{Kind: MsgPrepare, Hand: Hand{ID: c.ids, Epoch: l.epoch.epoch, Nonce: l.epoch.nonce}})
+	fx.send(to.run, &Message{Kind: MsgPrepare, Hand: Hand{ID: c.ids, Epoch: l.epoch.epoch, Nonce: l.epoch.nonce, Pos: c.report.Pos}})
 }
 
+// onPrepare reads the log up to the leader's position.
 func (c *Core) onPrepare(from Run, h *Hand, fx *Effects) {
-	if c.l == nil && c.report.Loaded && c.report.epoch() == (epochName{h.Epoch, h.Nonce}) && c.storeOK && !c.stands() && !c.leaving &&
-		c.cfg.Self.Stands() {
-		fx.send(from, &Message{Kind: MsgReady, Hand: *h})
+	c.prepared, c.preparedBy = *h, from
+	fx.Reach, fx.Ask = h.Pos, true
+}
+
+// readyRound tells a leader that this run can take over: it has all but the newest slots.
+func (c *Core) readyRound(fx *Effects) {
+	h := &c.prepared
+	if h.ID == 0 || c.report.epoch() != (epochName{h.Epoch, h.Nonce}) || c.report.Pos.Slot+window < h.Pos.Slot {
+		return
 	}
+	if c.storeOK && !c.stands() && !c.leaving && c.cfg.Self.Stands() {
+		fx.send(c.preparedBy, &Message{Kind: MsgReady, Hand: *h})
+	}
+	h.ID = 0
 }
 
 // handingOf returns the hand-over that h belongs to.

@@ -26,7 +26,7 @@ func (c *Core) lead(fx *Effects) {
 			c.endLead(fx)
 		}
 		c.l = &leadership{epoch: r.epoch(), began: c.run, relisted: c.run, handedAt: -time.Hour, tried: map[Run]bool{}}
-		c.joining, c.forced, c.take = false, false, nil
+		c.joining, c.forced, c.take, c.prepared.ID = false, false, nil, 0
 		c.nextBeat = 0 // H9
 		c.show.pace, c.show.promise = 0, 0
 	}

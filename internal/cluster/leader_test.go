@@ -93,6 +93,17 @@ func TestALeaderStepsDown(t *testing.T) {
 	}
 }
 
+func TestALeaderThatSteppedDownReadsTheNextEpochFirst(t *testing.T) {
+	r := leaderOver(t)
+	r.beats[run(2)] = leads(6)
+	r.wait(tick)
+	r.take()
+	r.log.Leads = false // its own SEAL is the newest that it knows
+	r.want("stands after", r.wait(10*time.Second), 10*time.Second)
+	fx := r.take()
+	r.want("reads up to", fx.Reach, state.Position{Epoch: 6, Slot: 10})
+}
+
 func TestDoubt(t *testing.T) {
 	r := leaderOver(t)
 	r.wait(5 * time.Second)
@@ -222,12 +233,21 @@ func TestAStandbyTakesOver(t *testing.T) {
 	hand := Hand{ID: 7, Epoch: 5, Nonce: nonce(5)}
 	r := standbyOf(t)
 	r.take()
+	hand.Pos = state.Position{Epoch: 5, Slot: 20}
 	r.step(Event{Kind: EvMessage, From: run(2), Message: Message{Kind: MsgPrepare, Hand: hand}})
+	r.wait(tick)
 	fx := r.take()
+	r.want("reads up to", fx.Reach, hand.Pos)
+	if len(fx.sent(MsgReady)) != 0 {
+		t.Error("it is ready before it has caught up")
+	}
+	r.log.Pos.Slot = 16
+	r.wait(tick)
+	fx = r.take()
 	if ready := fx.sent(MsgReady); len(ready) != 1 || ready[0].Hand.ID != 7 {
 		t.Fatalf("ready: %+v", ready)
 	}
-	hand.Pos, hand.PrevCRC = state.Position{Epoch: 5, Slot: 12}, 77
+	hand.Pos, hand.PrevCRC = state.Position{Epoch: 5, Slot: 22}, 77
 	r.step(Event{Kind: EvMessage, From: run(2), Message: Message{Kind: MsgTake, Hand: hand}})
 	r.want("stands before it has the last slot", r.wait(time.Second), time.Second)
 	fx = r.take()
@@ -288,6 +308,7 @@ func TestAStandbyIsNotReady(t *testing.T) {
 			r.wait(tick)
 			r.take()
 			r.step(Event{Kind: EvMessage, From: run(2), Message: Message{Kind: MsgPrepare, Hand: Hand{ID: 7, Epoch: 5, Nonce: nonce(5)}}})
+			r.wait(tick)
 			if fx := r.take(); len(fx.sent(MsgReady)) != 0 {
 				t.Error("it says that it is ready")
 			}

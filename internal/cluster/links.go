@@ -14,6 +14,7 @@ type peer struct {
 	run      Run
 	reg      Registration  // Run is zero: unknown
 	listed   bool          // it is registered
+	sought   bool          // its registration was looked for
 	otherKey bool          // it has another root key than this run
 	echo     time.Duration // when the newest of the beats that it answered was sent
 	got      time.Duration // when its newest beat came

@@ -36,6 +36,17 @@ func (c *Core) Members() []Member {
 	return append([]Member{self}, others...)
 }
 
+// LevelMax returns the highest format level that all runs read which have not ended.
+func (c *Core) LevelMax() uint32 {
+	level := c.cfg.Self.LevelMax
+	for _, p := range c.peers {
+		if !p.over() && (p.listed || p.up) && !p.reg.Run.IsZero() {
+			level = min(level, p.reg.LevelMax)
+		}
+	}
+	return level
+}
+
 // whyNot says why a run does not become the leader.
 func whyNot(r *Registration, otherKey, leaving, storeOK bool) string {
 	switch {

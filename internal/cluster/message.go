@@ -42,8 +42,8 @@ type Hand struct {
 	ID    uint64 // of this hand-over
 	Epoch uint32 // that the leader leads
 	Nonce record.ID
-	// Of MsgTake: the position at which the successor seals, and the checksum of the head before it.
-	// Undrained: slots behind it are in flight, and the leader has stopped leading.
+	// Pos is the leader's position. Of MsgTake it is where the successor seals, and PrevCRC is the
+	// checksum of the head before it. Undrained: slots behind it are in flight, and the leader has stopped leading.
 	Pos       state.Position
 	PrevCRC   uint32
 	Undrained bool

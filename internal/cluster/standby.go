@@ -15,7 +15,7 @@ func (c *Core) standbyRound(fx *Effects) {
 	case c.forced:
 		c.stand(fx)
 		return
-	case c.leaving || c.otherKey():
+	case c.leaving || c.otherKey() || c.later():
 		return
 	case !c.cfg.Self.Stands():
 		c.unreachableRound(fx)
@@ -32,6 +32,12 @@ func (c *Core) standbyRound(fx *Effects) {
 	default:
 		c.stand(fx)
 	}
+}
+
+// later reports whether a run is heard to lead a later epoch, which this run reads first.
+func (c *Core) later() bool {
+	p := c.leader()
+	return p != nil && p.beat.Epoch > c.report.Pos.Epoch
 }
 
 func (c *Core) stand(fx *Effects) {

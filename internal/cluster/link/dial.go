@@ -34,8 +34,9 @@ func (n *Net) keep(ctx context.Context, p *peer) {
 	}
 }
 
-// due returns when to dial a run next; false: not before something changes. A run with a smaller node
-// dials first, unless the other one cannot dial it. After the end of a link by the other side both
+// due returns when to dial a run next; false: not before something changes. Without an earlier link
+// the other run may not know this one. After a link, a run with a smaller node dials first, unless the
+// other one cannot dial it. After the end of a link by the other side both
 // dial at once, to learn whether it is gone.
 func (n *Net) due(p *peer) (time.Time, bool) {
 	n.mu.Lock()
@@ -44,7 +45,7 @@ func (n *Net) due(p *peer) (time.Time, bool) {
 	switch {
 	case p.conn != nil || len(p.reg.Addresses) == 0:
 		return time.Time{}, false
-	case p.tries == 0 && (n.lower(p) || p.byPeer || len(n.o.Self.Addresses) == 0):
+	case p.tries == 0 && (n.lower(p) || p.byPeer || p.good == "" || len(n.o.Self.Addresses) == 0):
 		return p.lost, true
 	case p.tries == 0:
 		return p.lost.Add(t.Other), true
