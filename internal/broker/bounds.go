@@ -35,7 +35,12 @@ func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.P
 
 // Confirm asks the store for newer commits, unless the broker knows that there are none (rule R11).
 // Errors: ErrFenced, ErrStoreUnavailable, the context's.
-func (b *Broker) Confirm(ctx context.Context) error { return b.log.Confirm(ctx) }
+func (b *Broker) Confirm(ctx context.Context) error {
+	if b.opt.InDoubt != nil && b.opt.InDoubt() {
+		return b.log.ConfirmLost(ctx) // looks at the next slot
+	}
+	return b.log.Confirm(ctx)
+}
 
 // Within returns a *BeyondEndError if an offset is beyond the end of a partition. No client can
 // have been told such an offset. If the offset is beyond the end that this broker knows, it asks

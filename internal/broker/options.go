@@ -28,6 +28,9 @@ type Options struct {
 	// Standby makes a fenced broker follow its successor instead of ending; Stand makes it lead
 	// again.
 	Standby bool
+	// InDoubt, if not nil, reports whether this leader may have been deposed without knowing it. Confirm
+	// then looks at the log.
+	InDoubt func() bool
 	// Batch configures when queued appends become an object; NoWait stores them at once.
 	Batch  log.Config
 	NoWait bool

@@ -26,6 +26,8 @@ type Config struct {
 	// result of the store check.
 	DataDir  string
 	ReadOnly bool // follow the log, write nothing
+	// TakeOver leads at the start, although another broker leads.
+	TakeOver bool
 	// HoldUpgrade keeps the format level of a bucket that an older program wrote until `seb upgrade
 	// --finalize`.
 	HoldUpgrade bool

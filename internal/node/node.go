@@ -28,6 +28,7 @@ import (
 type Node struct {
 	*broker.Broker
 	folder   *folder
+	id       record.ID         // of the folder; zero: not used, or noted as one that has led
 	store    objstore.Store    // to close; nil if the caller owns it
 	cache    *cached           // nil: no cache
 	merging  compactor.Options // unset if read-only
@@ -97,7 +98,11 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	if checked != nil {
 		store = checked
 	}
-	if err := n.open(ctx, store, &o); err != nil {
+	err = n.join(ctx, store, &o)
+	if err == nil {
+		err = n.open(ctx, store, &o)
+	}
+	if err != nil {
 		cancel(err) // stop the check, unless it is the cause
 		if fault := checked.wait(); fault != nil && errors.Is(context.Cause(ctx), fault) {
 			err = fault
@@ -105,6 +110,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		return nil, errors.Join(err, n.rest())
 	}
 	failpoint.Hit("start.led")
+	n.noteLed(&o)
 	n.logLevel(&o)
 	if err := n.StateFull(); err != nil {
 		o.Logger.Warn("the state exceeds its part of the memory limit: reads and writes continue, new topics, partitions, groups and triggers are refused", "err", err)
@@ -132,10 +138,10 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 	opt := broker.Options{
 		Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, AutoCreate: !o.NoAutoCreate,
 		DefaultPartitions: o.DefaultPartitions, AuditTopic: o.AuditTopic, Origin: o.Origin, Checksums: !local,
-		Core:    core.Config{ReadOnly: o.ReadOnly, Standby: o.Follow, Advertised: o.Advertised, SnapshotSlots: o.SnapshotSlots},
-		Standby: o.Standby || o.Follow,
-		Batch:   o.batching(local, mem),
-		NoWait:  o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
+		Core:    core.Config{ReadOnly: o.ReadOnly, Standby: o.Follow, Advertised: o.Advertised, Run: o.joined.Run, SnapshotSlots: o.SnapshotSlots},
+		Standby: o.Standby || o.Follow, InDoubt: o.joined.InDoubt, RaiseMax: o.joined.RaiseMax, Fed: o.joined.Fed,
+		Batch:  o.batching(local, mem),
+		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
 		Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,
 	}
 	if err = n.openBudget(o, local, &opt.Batch, mem); err != nil {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,12 +12,15 @@ import (
 
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/pack"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/stats"
+	"github.com/sebbroker/seb/record"
 )
 
 // Options configure a node. The zero value of a field selects its default. Either Bucket or Store
@@ -38,6 +42,9 @@ type Options struct {
 	// Standby makes a node that another broker has fenced follow it, instead of ending. Stand makes
 	// it lead again. With Follow the node follows from the start.
 	Standby, Follow bool
+	// Join, if not nil, is called before the log is opened, and says how. Its error ends Open. It needs a
+	// DataDir, and is not called if ReadOnly.
+	Join func(ctx context.Context, j Joining) (Joined, error)
 	// HoldUpgrade keeps the format level of an older program's bucket until Raise is called.
 	HoldUpgrade bool
 	// AcceptClock accepts the machine's clock at the start, however far it is from the log time
@@ -99,10 +106,30 @@ type Options struct {
 	// SecretsKeys encrypt the secrets of webhooks in the bucket; nil: they are stored readable.
 	SecretsKeys *secrets.Ring
 
+	joined Joined
+
 	Logger  *slog.Logger // nil: no log
 	Metrics *metrics.Set // nil: a new set
 	// Latency, if not nil, records the times of acknowledgements and of PUTs of commit objects.
 	Latency *stats.Latency
+}
+
+// Joining is what Options.Join gets.
+type Joining struct {
+	Store objstore.Store // the bucket; the first PUT waits for its check, as those of the log do
+	Node  record.ID      // of the data folder
+	Led   bool           // a broker with this data folder has led a log
+}
+
+// Joined is what Options.Join decides.
+type Joined struct {
+	Run             cluster.Run // of this process, for its SEALs
+	Standby, Follow bool        // as in Options
+
+	// As in broker.Options.
+	InDoubt  func() bool
+	RaiseMax func() uint32
+	Fed      func(pos state.Position, prefix []byte)
 }
 
 // Special values of Options.BatchWait.

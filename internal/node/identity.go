@@ -1,0 +1,90 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// identityFile has the id of the data folder. Without it, the next start has another id.
+const identityFile = "node"
+
+// identity is the content of identityFile.
+type identity struct {
+	ID  string `json:"id"`
+	Led bool   `json:"led,omitempty"` // a broker with this folder has led a log
+}
+
+// identify returns the id of the data folder, which it draws at the first start.
+func (f *folder) identify() (id record.ID, led bool, err error) {
+	b, err := os.ReadFile(filepath.Join(f.dir, identityFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		id = record.NewID()
+		return id, false, f.keepIdentity(identity{ID: id.String()})
+	}
+	var known identity
+	if err == nil {
+		err = json.Unmarshal(b, &known)
+	}
+	if err == nil {
+		id, err = record.ParseID(known.ID)
+	}
+	if err != nil {
+		return id, false, fmt.Errorf("%s: %w; remove the file, and this broker counts as a new one", filepath.Join(f.dir, identityFile), err)
+	}
+	return id, known.Led, nil
+}
+
+func (f *folder) keepIdentity(i identity) error {
+	b, err := json.Marshal(i)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(f.dir, identityFile)
+	if err := os.WriteFile(file+".new", append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// join calls Options.Join, and sets what it decides.
+func (n *Node) join(ctx context.Context, store objstore.Store, o *Options) error {
+	if o.Join == nil || o.ReadOnly || n.folder == nil {
+		return nil
+	}
+	id, led, err := n.folder.identify()
+	if err != nil {
+		return err
+	}
+	joined, err := o.Join(ctx, Joining{Store: store, Node: id, Led: led})
+	if err != nil {
+		return err
+	}
+	o.joined = joined
+	o.Standby, o.Follow = o.Standby || joined.Standby, o.Follow || joined.Follow
+	if !led {
+		n.id = id
+	}
+	return nil
+}
+
+// noteLed notes in the data folder, once, that this broker has led.
+func (n *Node) noteLed(o *Options) {
+	if n.id.IsZero() {
+		return
+	}
+	note := sync.OnceFunc(func() {
+		if err := n.folder.keepIdentity(identity{ID: n.id.String(), Led: true}); err != nil {
+			o.Logger.Warn("leadership not noted in the data folder", "err", err)
+		}
+	})
+	n.WhileLeading(func(context.Context) { note() })
+}
