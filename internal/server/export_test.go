@@ -1,13 +1,36 @@
 package server
 
 import (
+	"context"
 	"time"
 
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/node"
 )
 
 // SetStandby lets the servers of tests follow after they were fenced.
 func SetStandby(is bool) { standby = is }
+
+// SetClustered makes the servers of tests know each other.
+func SetClustered(is bool) { clustered = is }
+
+// Cluster is what a server knows of other brokers.
+func (s *Server) Cluster() cluster.View { return s.peers.board }
+
+// Control is what an operator can ask of a server.
+func (s *Server) Control() cluster.Control { return s.peers }
+
+// Kill ends a server like kill -9: nothing is flushed, and no other broker is told.
+func (s *Server) Kill() {
+	s.peers.stop()
+	s.peers.running.Wait()
+	s.peers.net.Close(false)
+	_ = s.listener.Close()
+	_ = s.http.Close()
+	killed, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.node.Broker.Close(killed)
+}
 
 // Node is the node of a server.
 func (s *Server) Node() *node.Node { return s.node }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,6 +60,7 @@ type Server struct {
 	secrets  *secrets.Ring  // nil: no key
 	stats    *stats.Sampler // nil: too little memory
 	latency  stats.Latency
+	peers    *peers      // nil: it knows no other brokers
 	prices   cost.Prices // of the bucket's requests and bytes
 	budget   cost.Setting
 	fsck     *fsck.Job
@@ -111,6 +113,9 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (*Server, e
 	if err := s.start(ctx, set); err != nil {
 		s.ports.clients.Close()
 		return nil, errors.Join(err, ignoreClosed(s.listener.Close()), s.kafka.abandon(), s.riemann.abandon(), s.dash.stop(), s.stopPprof())
+	}
+	if err := s.peers.ready(ctx); err != nil {
+		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	return s, nil
 }
@@ -208,6 +213,7 @@ func (s *Server) start(ctx context.Context, set *metrics.Set) error {
 	s.deliver(set)
 	if err = s.serve(ctx, set); err != nil {
 		close(s.stopping)
+		s.peers.close(ctx)
 		s.auth.Close()
 		s.closeGroups()
 		s.closeStats()
@@ -239,6 +245,9 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		Pack:       pack.Config{Target: int64(c.Maintenance.PackBytes), Age: c.Maintenance.PackAge},
 		MergeEvery: c.Maintenance.MergeInterval, SnapshotSlots: c.Maintenance.SnapshotSlots, RetentionEvery: c.Maintenance.RetentionInterval,
 		Prices: &s.prices, PutBudget: s.budget, SecretsKeys: s.secrets, Prepare: s.prepare, Logger: s.log, Metrics: set, Latency: &s.latency,
+	}
+	if clustered && !strings.HasPrefix(c.Bucket, objstore.MemoryName) {
+		o.Join = s.join
 	}
 	if c.Riemann.On() {
 		o.RiemannTopic = c.Riemann.Topic
@@ -273,6 +282,9 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	s.openGroups(ctx, set)
 	s.openStats(set)
 	s.fsck = fsck.NewJob(fsck.JobOptions{Store: s.node.Bucket(), Memory: s.node.Budget().Class(budget.Fetch), Logger: s.log})
+	if err := s.peers.start(ctx); err != nil {
+		return err
+	}
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Riemann: s.node.Riemann(), Logger: s.log, Metrics: set, Connections: connections.http,
 		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
@@ -280,14 +292,14 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
 		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Fsck: s.fsck, Latency: &s.latency, Cost: s.node.Cost(),
-		Console: s.consoleFiles(), Kafka: s.kafkaStatus, RiemannStatus: s.riemannStatus,
+		Cluster: s.peers.view(), Control: s.peers.control(), PeerLink: s.peers.link(), Console: s.consoleFiles(), Kafka: s.kafkaStatus, RiemannStatus: s.riemannStatus,
 	})
 	if err != nil {
 		return err
 	}
 	if err := s.kafka.start(ctx, s, kafka.Options{
 		Connections: connections.kafka, Logins: failures,
-		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, RootKey: s.key, Groups: s.groups, Logger: s.log, Metrics: set,
+		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Cluster: s.peers.view(), RootKey: s.key, Groups: s.groups, Logger: s.log, Metrics: set,
 	}); err != nil {
 		return err
 	}
@@ -390,10 +402,12 @@ func (s *Server) Close(ctx context.Context) error {
 // broker closes after the deliveries stop and before the coordinator does.
 //
 //	remove broker.json
+//	hand over to a standby, if there is one
 //	end long polls, close the listeners        (requests in progress complete meanwhile)
 //	stop deliveries and the trigger engine
 //	broker: store and acknowledge records, refuse others
 //	wait for requests, close the coordinator
+//	say goodbye to other brokers
 //	cache, store, data folder, pprof
 func (s *Server) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
@@ -402,6 +416,7 @@ func (s *Server) stop(ctx context.Context) error {
 	// Commands no longer find this broker.
 	errs = append(errs, ignoreMissing(os.Remove(filepath.Join(s.cfg.DataDir, RuntimeFile))))
 	failpoint.Hit("stop.begun")
+	s.peers.leave(ctx)
 	// Long polls answer with their records, the listener closes, and requests in progress complete
 	// ...
 	polls, end := context.WithTimeout(ctx, pollTime)
@@ -428,6 +443,7 @@ func (s *Server) stop(ctx context.Context) error {
 	s.closeGroups()
 	s.closeStats()
 	failpoint.Hit("stop.flushed")
+	s.peers.close(ctx)
 	// No component uses the cache, the store and the data folder any more.
 	errs = append(errs, s.node.Close(ctx))
 	errs = append(errs, s.stopPprof())

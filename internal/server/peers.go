@@ -1,0 +1,345 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/cluster/link"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+)
+
+// clustered makes brokers of one bucket know each other. Only tests set it.
+var clustered = false
+
+const (
+	// listTime bounds the LIST of registrations at a start.
+	listTime = 10 * time.Second
+	// leaderTime is how long a start waits for a leader, this broker or another one.
+	leaderTime = 5 * time.Second
+	// handOverTime is how long a stop waits for a hand-over.
+	handOverTime = 5 * time.Second
+	// goodbyeTime bounds the end of links and the DELETE of the registration.
+	goodbyeTime = 2 * time.Second
+)
+
+// peers is the part of a server that knows other brokers of the bucket:
+//
+//	log's owner ── Report ──▶ loop (cluster.Core) ◀── events ── links
+//	            ◀─ effects ──       │             ── messages ─▶
+//	                              board ──▶ front ends
+//
+// A nil *peers knows none.
+type peers struct {
+	s      *Server
+	log    *slog.Logger
+	store  objstore.Store
+	self   cluster.Registration
+	key    *link.KeyPair
+	found  []cluster.Registration // at the start
+	old    []cluster.Run          // earlier runs of the data folder
+	follow bool                   // the log was opened to follow
+
+	board *cluster.Board
+	net   *link.Net // nil: this broker cannot be reached
+	loop  *loop
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	stopped sync.Once
+
+	registered chan struct{} // closed when the registration is stored, or cannot be
+}
+
+// join is Options.Join of the node: it finds out which other brokers there are. A lone broker opens
+// its log as if there were no rules for several. So does one that may not LIST.
+func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) {
+	key, err := link.NewKeyPair()
+	if err != nil {
+		return node.Joined{}, err
+	}
+	p := &peers{s: s, log: s.log, store: j.Store, key: key, registered: make(chan struct{})}
+	p.self = s.registration(cluster.Run{Node: j.Node, ID: record.NewID()}, key.Hash())
+	reachable := p.self.Stands()
+	joined := node.Joined{Run: p.self.Run, Standby: reachable, InDoubt: p.inDoubt, RaiseMax: p.raiseMax, Fed: p.fed}
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	listing, err := link.List(ctx, j.Store)
+	if err != nil {
+		if errors.Is(err, objstore.ErrNoVerdict) {
+			return node.Joined{}, err
+		}
+		s.log.Warn("other brokers not found, because registrations cannot be listed: this broker starts as the only one", "err", err)
+		return joined, nil
+	}
+	for _, err := range listing.Damaged {
+		s.log.Warn("registration of a broker ignored", "err", err)
+	}
+	if listing.More {
+		s.log.Warn("registrations of brokers ignored: there are too many", "limit", link.PeersMax, "hint", "seb cluster forget RUN")
+	}
+	others := false // that count
+	for i := range listing.Found {
+		r := &listing.Found[i]
+		if r.Run.Node == j.Node {
+			p.old = append(p.old, r.Run)
+			continue
+		}
+		p.found = append(p.found, *r)
+		others = others || r.Stands() || !reachable
+	}
+	p.follow = others && !s.cfg.TakeOver
+	joined.Follow = p.follow
+	if p.follow || reachable {
+		p.board = cluster.NewBoard(p.self)
+		p.loop = newLoop(p, cluster.New(cluster.Config{Self: p.self, Led: j.Led}))
+	}
+	s.peers = p
+	return joined, nil
+}
+
+// registration describes this process to other brokers.
+func (s *Server) registration(run cluster.Run, key [32]byte) cluster.Registration {
+	r := cluster.Registration{
+		Run: run, KeyHash: key, Version: s.cfg.Version, LevelMax: state.LevelMax, Secure: s.ports.http.Secure(), KafkaID: 1, URL: s.URL(),
+	}
+	r.Name, _ = os.Hostname()
+	hosts := s.advertisedHosts()
+	if len(hosts) == 0 {
+		return r
+	}
+	r.Addresses = hosts
+	scheme := "http://"
+	if r.Secure {
+		scheme = "https://"
+	}
+	r.URL = scheme + hosts[0]
+	r.Kafka = s.cfg.Kafka.Advertise
+	if _, port, err := net.SplitHostPort(s.KafkaAddress()); err == nil && r.Kafka == "" {
+		host, _, _ := net.SplitHostPort(hosts[0])
+		r.Kafka = net.JoinHostPort(host, port)
+	}
+	r.KafkaID = kafkaID(run.Node, r.Kafka)
+	return r
+}
+
+// kafkaID derives a node id for Kafka clients, so that an id belongs to one address: clients keep the
+// connection to the old address of an id. 1 is the id of a broker that cannot be reached.
+func kafkaID(node record.ID, address string) int32 {
+	h := fnv.New64a()
+	_, _ = h.Write(node[:])
+	_, _ = h.Write([]byte(address))
+	return int32(2 + h.Sum64()%(math.MaxInt32-2))
+}
+
+// advertisedHosts returns the host:port with which other machines reach the HTTP listener: that of
+// --advertise, or the addresses of a listener that is not on a loopback address.
+func (s *Server) advertisedHosts() []string {
+	host, port, err := net.SplitHostPort(s.listener.Addr().String())
+	if err != nil {
+		return nil
+	}
+	if a := s.cfg.Advertise; a != "" {
+		if address, ok := hostPort(a, port); ok {
+			return []string{address}
+		}
+		s.log.Warn("other brokers cannot reach this one: --advertise is no URL and no host:port", "advertise", a)
+		return nil
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case ip == nil || ip.IsLoopback():
+		return nil
+	case !ip.IsUnspecified():
+		return []string{net.JoinHostPort(host, port)}
+	}
+	var list []string
+	addresses, _ := net.InterfaceAddrs()
+	for _, a := range addresses {
+		n, ok := a.(*net.IPNet)
+		if ok && n.IP.IsGlobalUnicast() && len(list) < link.AddressesMax {
+			list = append(list, net.JoinHostPort(n.IP.String(), port))
+		}
+	}
+	return list
+}
+
+// hostPort reads a URL, a host:port or a host.
+func hostPort(a, port string) (string, bool) {
+	if u, err := url.Parse(a); err == nil && u.Host != "" {
+		standard := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), standard)), standard != ""
+	}
+	host, own, err := net.SplitHostPort(a)
+	if err != nil {
+		host, own = a, port
+	}
+	n, err := strconv.ParseUint(own, 10, 16)
+	valid := host != "" && err == nil && n != 0
+	for _, c := range host {
+		valid = valid && c > ' ' && c != '/' && c < 0x7f
+	}
+	return net.JoinHostPort(host, own), valid
+}
+
+// start connects this broker with the others. The listener serves already.
+func (p *peers) start(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	if p.self.Stands() {
+		var err error
+		p.net, err = link.New(link.Options{
+			Self: p.self, Key: p.key, RootKey: []byte(p.s.key), Logger: p.log, Events: p.loop.linkEvent,
+			Lookup: func(ctx context.Context, run cluster.Run) (cluster.Registration, error) {
+				return link.Get(ctx, p.store, run)
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
+	p.running.Go(func() { p.registerSelf(ctx) })
+	if p.loop != nil {
+		p.running.Go(func() { p.loop.run(ctx, p.found) })
+	}
+	return nil
+}
+
+// view returns what front ends see of other brokers; nil if this one cannot be reached.
+func (p *peers) view() cluster.View {
+	if p == nil || !p.self.Stands() {
+		return nil
+	}
+	return p.board
+}
+
+// control returns what an operator can ask for; nil if this broker cannot be reached.
+func (p *peers) control() cluster.Control {
+	if p == nil || !p.self.Stands() {
+		return nil
+	}
+	return p
+}
+
+// link returns what takes over connections of other brokers; nil if none of them finds this one.
+func (p *peers) link() func(w http.ResponseWriter, r *http.Request) error {
+	if p == nil || p.net == nil {
+		return nil
+	}
+	return p.net.Accept
+}
+
+// registerSelf stores the registration, and removes those of earlier runs of the data folder, whose
+// lock this run holds.
+func (p *peers) registerSelf(ctx context.Context) {
+	defer close(p.registered)
+	for {
+		err := link.Put(ctx, p.store, &p.self)
+		switch {
+		case err == nil:
+			if err := link.Delete(ctx, p.store, p.old...); err != nil && ctx.Err() == nil {
+				p.log.Warn("registration of an earlier run not removed", "err", err)
+			}
+			return
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, objstore.ErrRefused):
+			p.log.Warn("this broker is not registered, so others do not find it", "err", err)
+			return
+		}
+		p.log.Warn("registration not stored, retrying", "err", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ready waits until this broker is registered, and until it or another one leads.
+func (p *peers) ready(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	limit := time.NewTimer(leaderTime)
+	defer limit.Stop()
+	select {
+	case <-p.registered:
+	case <-limit.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for p.follow {
+		changed := p.board.Changed()
+		if _, ok := p.board.Leader(); ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-p.s.done:
+			return p.s.err
+		case <-limit.C:
+			p.log.Warn("no broker leads yet")
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// leave hands over, if a standby can take over.
+func (p *peers) leave(ctx context.Context) {
+	if p == nil || p.loop == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, handOverTime)
+	defer cancel()
+	p.loop.leave(ctx)
+}
+
+// close says goodbye and deletes the registration.
+func (p *peers) close(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	p.stopped.Do(func() {
+		ctx, cancel := context.WithTimeout(ctx, goodbyeTime)
+		defer cancel()
+		if p.stop != nil {
+			p.stop()
+		}
+		p.running.Wait()
+		if p.net != nil {
+			p.net.Close(true)
+		}
+		if err := link.Delete(ctx, p.store, p.self.Run); err != nil {
+			p.log.Warn("registration of this broker not removed", "err", err)
+		}
+	})
+}
+
+// unreachable is the end of a broker that other machines do not reach, after another broker has led.
+func (p *peers) unreachable() error {
+	return fmt.Errorf("%w, which is registered in the bucket and does not reach this one. To run both, start this one with "+
+		"--advertise and an address that the other reaches. To lead instead of it, start with --take-over", broker.ErrFenced)
+}

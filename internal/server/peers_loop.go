@@ -1,0 +1,376 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/cluster/link"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+)
+
+const (
+	// round is the time between two rounds of a loop.
+	round = 100 * time.Millisecond
+	// registerTime is how long the loop waits for the own registration before it connects.
+	registerTime = 2 * time.Second
+	// messagesMax bounds the events that wait for the loop. Beyond it, messages of other brokers are
+	// lost, as on a bad network.
+	messagesMax = 1024
+)
+
+// loop steps the Core. One goroutine, run, does so and performs the effects.
+type loop struct {
+	p    *peers
+	wake chan struct{} // capacity 1: there are events
+
+	in     sync.Mutex // guards events
+	events []cluster.Event
+
+	mu   sync.Mutex // guards core
+	core *cluster.Core
+
+	left   chan struct{} // closed when nothing is left to hand over
+	ended  chan struct{} // closed when run has returned
+	hands  chan chan error
+	asking bool         // a Report is on its way
+	again  bool         // something has happened since it was asked for
+	waits  []chan error // unanswered calls of HandOver; capacity 1 each
+	leads  bool         // as of the newest Report
+	feeds  bool         // the log gives its slots
+	known  map[cluster.Run]string
+	leader cluster.Run
+}
+
+func newLoop(p *peers, core *cluster.Core) *loop {
+	return &loop{
+		p: p, core: core, wake: make(chan struct{}, 1), left: make(chan struct{}), ended: make(chan struct{}), hands: make(chan chan error),
+		known: map[cluster.Run]string{},
+	}
+}
+
+func (l *loop) run(ctx context.Context, found []cluster.Registration) {
+	defer close(l.ended)
+	timer := time.NewTicker(round)
+	defer timer.Stop()
+	select { // other brokers read the registration when this one connects
+	case <-l.p.registered:
+	case <-time.After(registerTime):
+	case <-ctx.Done():
+	}
+	l.step(ctx, &cluster.Event{Kind: cluster.EvListed, Listed: found})
+	for {
+		select {
+		case <-l.wake:
+			for _, ev := range l.take() {
+				l.step(ctx, &ev)
+			}
+		case answer := <-l.hands:
+			l.waits = append(l.waits, answer)
+			l.step(ctx, &cluster.Event{Kind: cluster.EvHandOver})
+		case <-timer.C:
+			l.ask(ctx)
+		case <-ctx.Done():
+			for _, answer := range l.waits {
+				answer <- context.Cause(ctx)
+			}
+			return
+		}
+		timer.Reset(l.pause())
+	}
+}
+
+// pause is the time until the next round: none while this broker leads alone.
+func (l *loop) pause() time.Duration {
+	if l.leads && l.core.Alone() {
+		return time.Hour
+	}
+	return round
+}
+
+// ask wants a Report, if none is on its way. The answer of the loop that owns the log shows that it
+// runs, so without an answer there is no beat.
+func (l *loop) ask(ctx context.Context) {
+	if l.asking {
+		return
+	}
+	l.asking = true
+	l.p.running.Go(func() {
+		ev := cluster.Event{Kind: cluster.EvReport}
+		ev.Report, ev.Err = l.p.s.node.Report(ctx)
+		ev.StoreOK = l.p.s.node.StoreFault() == nil
+		l.put(ev)
+	})
+}
+
+// put adds an event. It does not wait.
+func (l *loop) put(ev cluster.Event) {
+	l.in.Lock()
+	if ev.Kind != cluster.EvMessage || len(l.events) < messagesMax {
+		l.events = append(l.events, ev)
+	}
+	l.in.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (l *loop) take() []cluster.Event {
+	l.in.Lock()
+	defer l.in.Unlock()
+	events := l.events
+	l.events = nil
+	return events
+}
+
+// linkEvent handles an event of a link. Slots go to the log, which checks them.
+func (l *loop) linkEvent(ev link.Event) {
+	e := cluster.Event{From: ev.From}
+	switch ev.Kind {
+	case link.Fed:
+		switch n := l.p.s.node; {
+		case ev.Prefix == nil:
+			n.Reach(state.Position{Epoch: ev.Pos.Epoch, Slot: ev.Pos.Slot + 1})
+		default:
+			if err := n.Feed(ev.Prefix); err != nil {
+				l.p.log.Warn("slot of another broker ignored", "run", ev.From.String(), "err", err)
+			}
+		}
+		return
+	case link.Linked:
+		e.Kind, e.Registration, e.OtherKey = cluster.EvLinked, ev.Registration, ev.OtherKey
+	case link.Received:
+		e.Kind, e.Message = cluster.EvMessage, ev.Message
+	case link.Ended:
+		e.Kind, e.ByPeer = cluster.EvEnded, ev.ByPeer
+	case link.Refused:
+		e.Kind = cluster.EvRefused
+	case link.Replaced:
+		e.Kind = cluster.EvReplaced
+	default:
+		return
+	}
+	l.put(e)
+}
+
+// step handles an event.
+func (l *loop) step(ctx context.Context, ev *cluster.Event) {
+	if ev.Kind == cluster.EvReport {
+		l.asking = false
+		if ev.Err != nil {
+			return // the log has ended, or is between two roles
+		}
+	}
+	var fx cluster.Effects
+	l.mu.Lock()
+	l.core.Step(time.Now(), ev, &fx)
+	l.mu.Unlock()
+	l.perform(ctx, &fx)
+	if ev.Kind == cluster.EvReport {
+		l.report(&ev.Report)
+	}
+	if l.again = (l.again || fx.Ask); l.again && !l.asking {
+		l.again = false
+		l.ask(ctx)
+	}
+}
+
+// perform performs effects, and waits for nothing.
+func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
+	n, p := l.p.s.node, l.p
+	if p.net != nil {
+		for i := range fx.Connect {
+			p.net.Expect(&fx.Connect[i])
+		}
+		for i := range fx.Send {
+			p.net.Send(fx.Send[i].To, &fx.Send[i].Message)
+		}
+	}
+	if fx.Reach != (state.Position{}) {
+		n.Reach(fx.Reach)
+	}
+	if fx.StepDown {
+		p.running.Go(func() { _ = n.StepDown(ctx) }) // an error ends the log too
+	}
+	if fx.Show {
+		n.Show(fx.Pace, fx.Promise)
+	}
+	switch fx.Park {
+	case cluster.Unpark:
+		n.Unpark()
+	case cluster.Park, cluster.Drain:
+		p.running.Go(func() {
+			r, err := n.Park(ctx, fx.Park == cluster.Drain)
+			if err == nil {
+				l.put(cluster.Event{Kind: cluster.EvParked, Report: r})
+			}
+		})
+	}
+	if fx.Stand {
+		p.log.Info("tries to lead")
+		p.running.Go(func() { l.put(cluster.Event{Kind: cluster.EvStood, Err: n.Stand(ctx)}) })
+	}
+	if fx.List {
+		p.running.Go(func() { l.list(ctx) })
+	}
+	if !fx.Find.IsZero() {
+		p.running.Go(func() {
+			if r, err := link.Get(ctx, p.store, fx.Find); err == nil {
+				l.put(cluster.Event{Kind: cluster.EvFound, Registration: r})
+			}
+		})
+	}
+	if fx.Register {
+		p.running.Go(func() { l.keepRegistered(ctx) })
+	}
+	if fx.Exit {
+		p.s.end(p.unreachable())
+	}
+	if fx.Left {
+		l.leftOnce()
+	}
+	if fx.Handed {
+		for _, answer := range l.waits {
+			answer <- fx.HandErr
+		}
+		l.waits = nil
+	}
+}
+
+func (l *loop) leftOnce() {
+	select {
+	case <-l.left:
+	default:
+		close(l.left)
+	}
+}
+
+// report tells front ends and people what has changed.
+func (l *loop) report(r *cluster.Report) {
+	l.mu.Lock()
+	members, wrong := l.core.Members(), l.core.Wrong()
+	l.mu.Unlock()
+	if l.leads && !r.Leads && !l.p.self.Stands() {
+		l.p.s.end(l.p.unreachable())
+	}
+	if feeds := r.Leads && l.p.net != nil && l.p.net.Linked() > 0; feeds != l.feeds {
+		l.feeds = feeds
+		l.p.s.node.Feeds(feeds)
+	}
+	l.leads = r.Leads
+	l.p.board.Set(members, wrong)
+	for i := range members[1:] {
+		m := &members[1+i]
+		now := "silent"
+		switch {
+		case m.Up:
+			now = "up"
+		case m.Gone:
+			now = "gone"
+		}
+		if was := l.known[m.Run]; was != now && (was != "" || m.Up) {
+			l.p.log.Info("broker "+now, "name", m.Name, "run", m.Run.ID.String(), "url", m.URL)
+		}
+		l.known[m.Run] = now
+	}
+	if leader, ok := l.p.board.Leader(); ok && leader.Run != l.leader {
+		l.leader = leader.Run
+		l.p.log.Info("leader", "name", leader.Name, "run", leader.Run.ID.String(), "url", leader.URL, "self", leader.Run == l.p.self.Run)
+	}
+}
+
+// list reads the registrations again. Without an answer the next round of the Core asks again.
+func (l *loop) list(ctx context.Context) {
+	listing, err := link.List(ctx, l.p.store)
+	if err != nil || listing.More {
+		return // an incomplete list would show runs as gone that are registered
+	}
+	l.put(cluster.Event{Kind: cluster.EvListed, Listed: listing.Found})
+}
+
+// keepRegistered stores the registration again if it was removed.
+func (l *loop) keepRegistered(ctx context.Context) {
+	if _, err := link.Get(ctx, l.p.store, l.p.self.Run); errors.Is(err, objstore.ErrNotFound) {
+		l.p.log.Warn("registration of this broker was removed, and is stored again")
+		if err := link.Put(ctx, l.p.store, &l.p.self); err != nil && ctx.Err() == nil {
+			l.p.log.Warn("registration not stored", "err", err)
+		}
+	}
+}
+
+// leave tells the Core that this process ends, and waits until nothing is left to hand over.
+func (l *loop) leave(ctx context.Context) {
+	l.put(cluster.Event{Kind: cluster.EvLeave})
+	select {
+	case <-l.left:
+	case <-l.ended:
+	case <-ctx.Done():
+	}
+}
+
+// inDoubt reports whether this leader may have been deposed without knowing it.
+func (p *peers) inDoubt() bool {
+	if p.loop == nil {
+		return false
+	}
+	p.loop.mu.Lock()
+	defer p.loop.mu.Unlock()
+	return p.loop.core.InDoubt(time.Now())
+}
+
+// raiseMax returns the highest format level that all brokers of the bucket read.
+func (p *peers) raiseMax() uint32 {
+	if p.loop == nil {
+		return state.LevelMax
+	}
+	p.loop.mu.Lock()
+	defer p.loop.mu.Unlock()
+	return p.loop.core.LevelMax()
+}
+
+// fed gives a committed slot to the other brokers.
+func (p *peers) fed(pos state.Position, prefix []byte) {
+	if p.net != nil {
+		p.net.Feed(pos, prefix)
+	}
+}
+
+// HandOver implements cluster.Control.
+func (p *peers) HandOver(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case p.loop.hands <- answer:
+	case <-p.loop.ended:
+		return broker.ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Forget implements cluster.Control.
+func (p *peers) Forget(ctx context.Context, run cluster.Run) error {
+	for _, m := range p.board.Members() {
+		if m.Run == run && m.Up {
+			return cluster.ErrRunUp
+		}
+	}
+	if _, err := link.Get(ctx, p.store, run); errors.Is(err, objstore.ErrNotFound) {
+		return cluster.ErrUnknownRun
+	}
+	if err := link.Delete(ctx, p.store, run); err != nil {
+		return err
+	}
+	p.loop.list(ctx)
+	return nil
+}

@@ -1,0 +1,174 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// crew starts brokers on one bucket that know each other.
+type crew struct {
+	*testing.T
+	bucket string
+}
+
+func newCrew(t *testing.T) *crew {
+	server.SetClustered(true)
+	t.Cleanup(func() { server.SetClustered(false) })
+	return &crew{t, "file:" + t.TempDir()}
+}
+
+func (c *crew) settings() config.Config {
+	s := settings(c.T, c.bucket)
+	s.HTTP.APIKey, s.Advertise, s.Kafka.Listen = "a-key-for-all-brokers", "127.0.0.1", ""
+	return s
+}
+
+func (c *crew) start() *server.Server {
+	c.Helper()
+	cfg := c.settings()
+	log := slog.New(slog.NewTextHandler(c.Output(), nil)).With("broker", filepath.Base(filepath.Dir(cfg.DataDir))+"/"+filepath.Base(cfg.DataDir))
+	s, err := server.Start(c.Context(), cfg, log)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = s.Close(context.Background()) })
+	return s
+}
+
+// leads waits until a server leads.
+func (c *crew) leads(s *server.Server) {
+	c.Helper()
+	sebtest.Eventually(c.T, "it leads", s.Node().Leads)
+}
+
+// up waits until the first server hears n others, and they hear it.
+func (c *crew) up(n int, servers ...*server.Server) {
+	c.Helper()
+	for _, s := range servers {
+		sebtest.Eventually(c.T, fmt.Sprintf("%s hears %d others", s.URL(), n), func() bool {
+			up := 0
+			for _, m := range s.Cluster().Members()[1:] {
+				if m.Up && m.Beat.Loaded {
+					up++
+				}
+			}
+			return up == n
+		})
+	}
+}
+
+// write appends a record, and returns its value.
+func (c *crew) write(s *server.Server, value string) {
+	c.Helper()
+	if _, err := connect(c.T, s).ProduceValues(c.Context(), "t", [][]byte{[]byte(value)}, client.ProduceOptions{}); err != nil {
+		c.Fatalf("write %q: %v", value, err)
+	}
+}
+
+// reads waits until a server has records with these values, and no others.
+func (c *crew) reads(s *server.Server, want ...string) {
+	c.Helper()
+	got := func() []string {
+		read, err := connect(c.T, s).Fetch(c.Context(), "t", client.FetchOptions{Offset: 0})
+		if err != nil {
+			return nil
+		}
+		defer read.Close()
+		var values []string
+		for r, err := range read.All() {
+			if err == nil {
+				values = append(values, string(r.Value))
+			}
+		}
+		return values
+	}
+	sebtest.Eventually(c.T, fmt.Sprintf("%s has %q", s.URL(), want), func() bool { return fmt.Sprint(got()) == fmt.Sprint(want) })
+}
+
+func TestAStandbyTakesOverFromAKilledLeader(t *testing.T) {
+	c := newCrew(t)
+	a := c.start()
+	b := c.start()
+	c.up(1, a, b)
+	c.write(a, "one")
+	c.write(a, "two")
+	if !b.Node().Follows() {
+		t.Fatal("the second broker does not follow")
+	}
+	c.reads(b, "one", "two")
+	a.Kill()
+	c.leads(b)
+	c.write(b, "three")
+	c.reads(b, "one", "two", "three")
+}
+
+func TestALeaderThatStopsHandsOver(t *testing.T) {
+	c := newCrew(t)
+	a, b := c.start(), c.start()
+	c.up(1, a, b)
+	c.write(a, "one")
+	epoch := a.Node().Epoch()
+	if err := a.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	c.leads(b)
+	if got := b.Node().Epoch(); got != epoch+1 {
+		t.Errorf("epoch %d after a hand-over in epoch %d", got, epoch)
+	}
+	c.write(b, "two")
+	again := c.start()
+	c.up(1, b, again)
+	if !again.Node().Follows() || !b.Node().Leads() {
+		t.Error("a broker that starts takes over from one that leads")
+	}
+	c.reads(again, "one", "two")
+}
+
+func TestADeposedLeaderFollows(t *testing.T) {
+	c := newCrew(t)
+	a, b, third := c.start(), c.start(), c.start()
+	c.up(2, a, b, third)
+	c.write(a, "one")
+	sebtest.Eventually(t, "the second broker leads by force", func() bool {
+		return b.Node().Confirm(t.Context()) == nil && b.Node().Stand(t.Context()) == nil
+	})
+	sebtest.Eventually(t, "the deposed leader follows", a.Node().Follows)
+	c.write(b, "two")
+	for _, s := range []*server.Server{a, third} {
+		c.reads(s, "one", "two")
+		sebtest.Eventually(t, "the others know the leader", func() bool {
+			r, ok := s.Cluster().Leader()
+			return ok && r.Run == b.Cluster().Self().Run
+		})
+		select {
+		case <-s.Done():
+			t.Errorf("a broker has ended: %v", s.Err())
+		default:
+		}
+	}
+	if !b.Node().Leads() {
+		t.Error("the leader was deposed")
+	}
+}
+
+func TestAnOperatorMovesTheLeadership(t *testing.T) {
+	c := newCrew(t)
+	a, b := c.start(), c.start()
+	c.up(1, a, b)
+	if err := a.Control().HandOver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.leads(b)
+	sebtest.Eventually(t, "the first broker follows", a.Node().Follows)
+	if err := a.Control().HandOver(t.Context()); err == nil {
+		t.Error("a broker that does not lead hands over")
+	}
+}
