@@ -191,45 +191,60 @@ func (s *slow) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Ent
 }
 
 // TestWarmTakeover measures a takeover by a follower, after a thousand slots and several snapshots of
-// the leader: three round trips and seven requests. Appends wait for it.
+// the leader: three round trips, and nine requests if the leader fed the newest slots. Appends wait for
+// it.
 func TestWarmTakeover(t *testing.T) {
-	warm(t)
-	synctest.Test(t, func(t *testing.T) {
-		memory := objstore.NewMemory()
-		o := standby(memory)
-		o.Core.SnapshotSlots = 300
-		leader := open(t, o)
-		id := topic(t, leader, "a", 1)
-		store := &slow{Store: memory}
-		o = standby(store)
-		o.Core.Standby, o.Batch.Wait = true, 0
-		next := open(t, o)
-		for range 1000 {
-			must(t, appendOne(t, leader, id, "v"))
+	for name, c := range map[string]struct {
+		fed      bool
+		requests int
+	}{"read": {false, 5}, "fed": {true, 9}} {
+		t.Run(name, func(t *testing.T) {
+			warm(t)
+			synctest.Test(t, func(t *testing.T) { warmTakeover(t, c.fed, c.requests) })
+		})
+	}
+}
+
+func warmTakeover(t *testing.T, fed bool, requests int) {
+	memory := objstore.NewMemory()
+	o := standby(memory)
+	o.Core.SnapshotSlots = 300
+	leader := open(t, o)
+	id := topic(t, leader, "a", 1)
+	store := &slow{Store: memory}
+	o = standby(store)
+	o.Core.Standby, o.Batch.Wait = true, 0
+	next := open(t, o)
+	for range 1000 {
+		must(t, appendOne(t, leader, id, "v"))
+	}
+	if fed {
+		for _, slot := range prefixes(t, memory) {
+			must(t, next.Feed(slot))
 		}
-		must(t, next.Confirm(t.Context()))
-		store.set(100 * time.Millisecond)
-		began := time.Now()
-		waiting := make(chan error)
-		standing := make(chan error)
-		go func() { standing <- next.Stand(t.Context()) }()
-		synctest.Wait()
-		go func() { waiting <- appendOne(t, next, id, "w") }()
-		must(t, <-standing)
-		took := time.Since(began)
-		if took != 300*time.Millisecond {
-			t.Errorf("the takeover took %v, want 3 round trips of 100ms", took)
-		}
-		must(t, <-waiting)
-		if n := store.set(0); n != 7+1 {
-			t.Errorf("%d requests, want 7 of the takeover and 1 of the append", n)
-		}
-		if got := len(contents(t, next, memory, id, 0)); got != 1001 {
-			t.Errorf("%d records", got)
-		}
-		leader.Kill()
-		next.Kill()
-	})
+	}
+	must(t, next.Confirm(t.Context()))
+	store.set(100 * time.Millisecond)
+	began := time.Now()
+	waiting := make(chan error)
+	standing := make(chan error)
+	go func() { standing <- next.Stand(t.Context()) }()
+	synctest.Wait()
+	go func() { waiting <- appendOne(t, next, id, "w") }()
+	must(t, <-standing)
+	took := time.Since(began)
+	if took != 300*time.Millisecond {
+		t.Errorf("the takeover took %v, want 3 round trips of 100ms", took)
+	}
+	must(t, <-waiting)
+	if n := store.set(0); n != requests+1 {
+		t.Errorf("%d requests, want %d of the takeover and 1 of the append", n, requests)
+	}
+	if got := len(contents(t, next, memory, id, 0)); got != 1001 {
+		t.Errorf("%d records", got)
+	}
+	leader.Kill()
+	next.Kill()
 }
 
 // TestStandInVain: a log that does not know all slots does not take over, and continues to follow.
@@ -320,4 +335,63 @@ func TestFollowerHasTheEpochOfTheLeader(t *testing.T) {
 	if got, want := follower.Status().Epoch, next.Status().Epoch; got != want {
 		t.Errorf("the follower is in epoch %d, the leader in %d", got, want)
 	}
+}
+
+// TestEmptyBucket: followers of a bucket without a log wait, with a request each second, until one of
+// them stands. A read-only log refuses the bucket.
+func TestEmptyBucket(t *testing.T) {
+	warm(t)
+	synctest.Test(t, func(t *testing.T) {
+		memory := objstore.NewMemory()
+		o := options(memory)
+		o.Core.ReadOnly = true
+		if _, err := log.Open(t.Context(), o); !errors.Is(err, core.ErrNoLog) {
+			t.Errorf("read-only log: %v", err)
+		}
+		var logs [3]*log.Log
+		stores := [3]*slow{}
+		for i := range logs {
+			stores[i] = &slow{Store: memory}
+			o := standby(stores[i])
+			o.Core.Standby = true
+			logs[i] = open(t, o)
+			stores[i].set(0)
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		if n := stores[0].set(0); n != 10 {
+			t.Errorf("%d requests in 10 seconds", n)
+		}
+		if r := report(t, logs[0]); !r.Loaded || r.Leads || r.Stands || r.Pos != (state.Position{}) {
+			t.Errorf("report: %+v", r)
+		}
+		if err := appendOne(t, logs[0], record.NewID(), "v"); !errors.Is(err, state.ErrNotLeader) {
+			t.Errorf("append: %v", err)
+		}
+		confirmed := make(chan error, 1)
+		go func() { confirmed <- logs[2].Confirm(t.Context()) }()
+		errs := make(chan error)
+		for _, l := range logs[:2] {
+			go func() { errs <- l.Stand(t.Context()) }()
+		}
+		if a, b := <-errs, <-errs; (a == nil) == (b == nil) || !errors.Is(errors.Join(a, b), log.ErrOvertaken) {
+			t.Fatalf("stand: %v, %v", a, b)
+		}
+		must(t, <-confirmed)
+		time.Sleep(time.Hour)
+		for i, s := range stores {
+			s.set(0)
+			if logs[i].Status().Epoch != 1 {
+				t.Errorf("log %d: %+v", i, logs[i].Status())
+			}
+		}
+		time.Sleep(time.Hour)
+		for i, s := range stores {
+			if n := s.set(0); n != 0 {
+				t.Errorf("log %d made %d requests in an idle hour", i, n)
+			}
+		}
+		for _, l := range logs {
+			l.Kill()
+		}
+	})
 }

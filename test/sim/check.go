@@ -292,6 +292,9 @@ func (c *checker) read(r *run) {
 	if s == nil || s.Len() == 0 || c.fold == nil || c.w.loss.isForked() || r.core.Role() == core.RoleStarting {
 		return // a candidate serves nothing; it may restart from a snapshot (rule R5)
 	}
+	if r.tainted {
+		return
+	}
 	c.w.stats.Reads++
 	topics := s.Topics()
 	t := topics[c.w.loadRand.IntN(len(topics))]
@@ -376,7 +379,7 @@ func (c *checker) confirmed(r *run, e core.Effect) {
 	}
 	delete(r.confirm, e.Tag)
 	asked = c.w.loss.confirmable(asked, e.Tag)
-	if e.Reject == nil && r.follower() && r.rules.applied(r) < asked {
+	if e.Reject == nil && r.follower() && !r.tainted && r.rules.applied(r) < asked {
 		c.w.fail("R11: node %d confirmed its end at slot %d of the chain, which had %d a minute before the request", r.n.id, r.rules.applied(r), asked)
 	}
 }

@@ -62,6 +62,11 @@ type Config struct {
 	// mean time until it stands against the epoch in which it is.
 	StandEvery time.Duration
 
+	// Feed, with StandEvery, lets a leader feed its commits to the other brokers. FeedEarly lets it
+	// also feed slots that are not committed, as a faulty leader does. Join lets brokers follow from
+	// their start, so that none makes the log before it stands.
+	Feed, FeedEarly, Join bool
+
 	Senders    int // Riemann clients
 	EventParts int // partitions of the topic of their events
 
@@ -133,6 +138,9 @@ func drawStandbys(seed uint64) Config {
 	if r.IntN(2) == 0 {
 		c.GarbageWait, c.SnapshotSlots = 200*time.Millisecond, 3+r.IntN(20)
 	}
+	r = rand.New(rand.NewPCG(seed, 0x5eba))
+	c.Feed, c.Join = r.IntN(4) > 0, r.IntN(2) == 0
+	c.FeedEarly = c.Feed && r.IntN(4) == 0
 	return c
 }
 

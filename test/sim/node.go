@@ -55,6 +55,9 @@ type run struct {
 	clock    clock
 	standing bool       // an attempt is scheduled
 	saw      *core.Seen // content of the data directory at the start
+	// tainted: a leader fed a slot that was not committed, so a follower may show what is not on the
+	// chain. It must not lead with it.
+	tainted bool
 }
 
 func (n *node) start() {
@@ -74,6 +77,7 @@ func (n *node) start() {
 	}
 	r.core = core.New(core.Config{
 		RaiseAfter: raise,
+		Standby:    w.cfg.Join && !n.readOnly,
 		ReadOnly:   n.readOnly, Advertised: string(rune('a' + n.id)), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
 		GarbageWait: core.Duration(w.cfg.GarbageWait), Seen: n.seen, Journals: w.cfg.Journals,
 	})
@@ -231,6 +235,9 @@ func (r *run) prepare(e *core.Effect) {
 		if e.Attempt == 0 {
 			r.n.w.check.frozen(r, e.Frozen)
 			crc := r.encode(e.Frozen)
+			if r.n.w.cfg.FeedEarly && r.n.w.feedRand.IntN(4) == 0 {
+				r.feed(e.Key, r.bodies[e.Frozen])
+			}
 			r.step(&core.Event{Kind: core.EvEncoded, Op: e.Op, HeadCRC: crc})
 		}
 		e.Body = r.bodies[e.Frozen]
@@ -273,6 +280,10 @@ func (r *run) role(e core.Effect) {
 	switch e.Role {
 	case core.RoleLeader:
 		w.stats.Leaders++
+		if r.tainted {
+			r.tainted = false
+			clear(r.seen)
+		}
 		if r.core.Journaled() {
 			w.stats.Journals++
 		}
@@ -410,6 +421,9 @@ func (r *run) change(o *op) core.Op {
 
 // commit acknowledges a slot's ops.
 func (r *run) commit(f *core.Frozen) {
+	if r.n.w.cfg.Feed {
+		r.feed(f.Key, r.bodies[f])
+	}
 	delete(r.bodies, f)
 	r.n.w.mark("commit", f.Head.Slot, uint64(f.Head.Epoch))
 	r.n.w.check.committed(r, f)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/record"
 )
 
 // followWithin bounds the time that a broker takes to follow after it was fenced.
@@ -46,7 +47,10 @@ func (r *run) stands() {
 			}
 			w.stats.Stands++
 			w.logf("node %d stands", r.n.id)
-			r.rules.against = r.core.State().Nonce
+			r.rules.against = record.ID{}
+			if s := r.core.State(); s != nil {
+				r.rules.against = s.Nonce
+			}
 			r.core = r.core.Stand()
 			r.step(&core.Event{Kind: core.EvStart})
 		})

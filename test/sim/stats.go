@@ -28,7 +28,10 @@ type Stats struct {
 	Starts, Together             int // of brokers; concurrent ones
 	// Fenced brokers that follow, attempts of followers, and those that ended without leading.
 	Fenced, Stands, Overtaken int
-	Millis                    int // virtual time
+	// Slots that followers applied from a feed, positions that they were told, slots that were applied
+	// before they were committed.
+	Fed, Reached, Early int
+	Millis              int // virtual time
 
 	Loss    LossCounts
 	Clock   ClockCounts

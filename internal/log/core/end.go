@@ -50,18 +50,20 @@ func (c *Core) proveEnd(atEnd func()) {
 // checkEnd looks for objects that refer to the log behind the committed position, and calls atEnd if
 // there are none. The three checks run concurrently, so a start waits for one round trip instead of
 // three.
-func (c *Core) checkEnd(atEnd func()) *endCheck {
-	pos := c.committed.Pos
-	folder := state.SlotPrefix(c.cfg.Shard, pos.Epoch, c.committed.Nonce)
-	after := folder
-	if pos.Slot > 0 {
-		after = state.SlotKey(c.cfg.Shard, pos.Epoch, c.committed.Nonce, pos.Slot-1)
-	}
+func (c *Core) checkEnd(atEnd func()) {
 	e := &endCheck{c: c, left: 3, atEnd: atEnd}
-	e.listBeyond(after)
+	e.listBeyond(c.slotBefore())
 	e.listPacks()
 	e.listViews()
-	return e
+}
+
+// slotBefore is the name after which a LIST begins with the slot at our position.
+func (c *Core) slotBefore() string {
+	s := c.committed
+	if s.Pos.Slot == 0 {
+		return state.SlotPrefix(c.cfg.Shard, s.Pos.Epoch, s.Nonce)
+	}
+	return s.Key(s.Pos.Epoch, s.Pos.Slot-1)
 }
 
 // endCheck looks for objects that refer to the log behind the committed position.
@@ -205,7 +207,8 @@ func (c *Core) confirmMissing(proof string) {
 			return
 		}
 		c.listSnaps(func(names []snapName) {
-			if len(names) > 0 && names[0].key != c.load.newest && names[0].key != c.follow.confirmed {
+			newer := len(names) > 0 && names[0].key != c.load.newest && names[0].key != c.follow.confirmed
+			if newer || c.fed { // what the leader fed may not be the log
 				c.startOver()
 				return
 			}

@@ -22,9 +22,10 @@ func (c *Core) reach(pos state.Position) {
 		f.stale = true // the running poll may be older than pos
 		return
 	}
-	f.busy, f.stale = true, false
-	c.catchUp()
-	c.walk.to = f.target
+	c.pollNow()
+	if c.walk != nil {
+		c.walk.to = f.target
+	}
 }
 
 // reached ends a walk to the target.

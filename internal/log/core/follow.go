@@ -72,7 +72,7 @@ func (c *Core) atEnd() {
 
 // poll looks for the next slot if readers wait and the poll is due.
 func (c *Core) poll() {
-	if c.waiting && c.now >= c.follow.pollAt {
+	if c.committed == nil && c.now >= c.follow.pollAt || c.committed != nil && c.waiting && c.now >= c.follow.pollAt {
 		c.pollNow()
 	}
 }
@@ -82,7 +82,23 @@ func (c *Core) pollNow() {
 		return
 	}
 	c.follow.busy, c.follow.stale = true, false
+	if c.committed == nil {
+		c.start()
+		return
+	}
 	c.catchUp()
+}
+
+// awaitLog waits in a bucket without a log, until another broker makes one or Stand does. The callers
+// that asked for the end wait for the log.
+func (c *Core) awaitLog() {
+	f := &c.follow
+	if c.role != RoleFollower {
+		c.followsIn()
+	}
+	f.busy, f.pollAt = false, c.now+int64(c.cfg.FollowPoll)
+	f.queuedConfirms = append(f.queuedConfirms, c.confirms...)
+	c.confirms = nil
 }
 
 // confirmPosition is R5 (4) for our own position: it lies behind the newest snapshot on our path, or
@@ -90,34 +106,39 @@ func (c *Core) pollNow() {
 // that is not the log.
 func (c *Core) confirmPosition() {
 	c.follow.busy = true
-	ours, nonce := c.committed.Pos, c.committed.Nonce
 	c.listSnaps(func(names []snapName) {
 		names = c.onLog(names)
 		switch {
 		case len(names) == 0 && c.load.base == "":
 			c.onChain("")
 		case len(names) == 0: // the loaded snapshot is lost
-			c.findPosition(snapName{nonce: c.cluster}, ours, nonce)
+			c.findPosition(snapName{nonce: c.cluster}, func() { c.onChain("") }, c.reload)
 		case names[0].key == c.follow.confirmed, c.passed(names[0]):
 			c.onChain(names[0].key)
 		default:
-			c.findPosition(names[0], ours, nonce)
+			c.findPosition(names[0], func() { c.onChain(names[0].key) }, c.reload)
 		}
 	})
 }
 
-func (c *Core) findPosition(from snapName, ours state.Position, nonce record.ID) {
+// findPosition follows the log from a snapshot by heads, and calls found if it comes to our position.
+func (c *Core) findPosition(from snapName, found, lost func()) {
+	ours, nonce := c.committed.Pos, c.committed.Nonce
+	if ours.Less(from.pos) {
+		lost()
+		return
+	}
 	c.startWalk(from.pos, from.nonce, true, func(s *Slot) bool {
 		n := s.Head.Nonce
 		if s.Head.Kind == record.KindSeal {
 			n = s.Head.NextNonce
 		}
 		if After(&s.Head) == ours && n == nonce {
-			c.onChain(from.key)
+			found()
 			return false
 		}
 		return true
-	}, c.reload)
+	}, lost)
 }
 
 // onChain continues when the position is on the chain. The other half of the proof is that no

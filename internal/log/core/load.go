@@ -7,7 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// ErrNoLog: a core that follows found no log in the bucket.
+// ErrNoLog: a read-only core found no log in the bucket.
 var ErrNoLog = errors.New("no Seb log in the bucket, and a read-only broker does not create one")
 
 // ErrForeignBucket: a bucket holds shard objects but no meta/cluster, so part of it is missing.
@@ -30,9 +30,16 @@ func (c *Core) start() {
 		switch {
 		case ev.Outcome == OutcomeOK:
 			c.cluster = ev.Cluster
+			if c.attempt.once {
+				c.standAtGenesis()
+				return
+			}
+			c.role = RoleStarting // if it waited for the log
 			c.loadNewest()
 		case ev.Outcome == OutcomeCorrupt:
 			c.stop(fmt.Errorf("read %s: %w; delete it, then restore it: \"seb recover\"", MetaKey, orUnknown(ev.Err)))
+		case c.role == RoleFollower:
+			c.awaitLog()
 		case c.load.metaRetried:
 			c.stop(ErrForeignBucket)
 		default:
@@ -53,11 +60,14 @@ func (c *Core) requireEmptyBucket() {
 				return
 			}
 		}
-		if c.follows() {
+		switch {
+		case c.cfg.ReadOnly:
 			c.stop(ErrNoLog)
-			return
+		case c.follows():
+			c.awaitLog()
+		default:
+			c.createCluster()
 		}
-		c.createCluster()
 	})
 }
 
@@ -136,5 +146,6 @@ func (c *Core) loadSnap(i int) {
 func (c *Core) setState(s *state.State) {
 	c.committed, c.follow.reloading = s, false
 	c.life, c.hint, c.fed = c.now, "", false
+	c.attempt.outdated = false
 	c.emit(Effect{Kind: EffApplied})
 }

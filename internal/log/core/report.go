@@ -7,7 +7,7 @@ import "github.com/sebbroker/seb/internal/log/state"
 type Report struct {
 	Leads  bool
 	Stands bool // an attempt to lead is under way
-	Loaded bool // the position of the state is one of the log
+	Loaded bool // the position of the state is one of the log; without a state there is no log yet
 	// Hint is the address in the newest SEAL of the path; "": unknown.
 	Hint string
 	// Life is when the newest slot or SEAL was committed or found.
@@ -25,7 +25,7 @@ func (c *Core) Report() Report {
 	r := Report{
 		Leads:    c.role == RoleLeader,
 		Stands:   c.role == RoleStarting && !c.follows(),
-		Loaded:   c.committed != nil && (c.role != RoleStarting || c.attempt.once) && !c.follow.reloading && !c.attempt.outdated,
+		Loaded:   (c.role != RoleStarting || c.attempt.once) && !c.follow.reloading && !c.attempt.outdated,
 		Hint:     c.hint,
 		Life:     c.life,
 		InFlight: len(c.lead.slots),

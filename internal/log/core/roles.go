@@ -33,6 +33,7 @@ type attempt struct {
 	follows  bool // it follows until Stand
 	once     bool // it stands against one epoch, from the state of a follower
 	outdated bool // the state may be off the chain: begin with the newest snapshot
+	fresh    bool // with once: the log was not there yet
 }
 
 // next returns a core with what c knows of the log.
@@ -100,32 +101,11 @@ func (c *Core) resume() {
 	c.catchUp()
 }
 
-// standAtEnd makes sure that the committed position is the end of the log, like a walk followed by
-// proveEnd, but in one round trip. The objects are listed concurrently with the request for the
-// slot. An object that refers to the log behind the slot may be stored after the LIST and before the
-// answer that the slot is missing. Then the slot was lost in the meantime; a moment later no check
-// would notice that either.
-func (c *Core) standAtEnd() {
-	pos := c.committed.Pos
-	e := c.checkEnd(c.drawNonce)
-	e.left++
-	c.request(Effect{Kind: EffGetSlot, Key: c.committed.Key(pos.Epoch, pos.Slot), HeadOnly: true}, func(ev *Event) {
-		switch {
-		case e.decided:
-		case ev.Outcome == OutcomeNotFound:
-			e.none()
-		default:
-			e.decided = true
-			c.overtaken(false)
-		}
-	})
-}
-
 // overtaken ends an attempt against one epoch.
 func (c *Core) overtaken(outdated bool) {
 	clear(c.ops)
 	c.walk = nil
-	c.attempt.outdated = outdated
+	c.attempt.outdated = outdated || c.attempt.fresh
 	c.role = RoleFenced
 	c.endErr = ErrOvertaken
 	c.emit(Effect{Kind: EffRole, Role: RoleFenced, Epoch: c.Epoch(), Err: ErrOvertaken})
