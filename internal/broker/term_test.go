@@ -103,3 +103,45 @@ func TestWhileLeading(t *testing.T) {
 		t.Error("Close has not waited")
 	}
 }
+
+// TestFollowsWithoutALog: a broker follows in a bucket without a log, answers that it has no topic, and
+// makes the log when it stands. Another one then follows that.
+func TestFollowsWithoutALog(t *testing.T) {
+	store := objstore.NewMemory()
+	open := func() *broker.Broker {
+		t.Helper()
+		o := options(store)
+		o.Standby, o.Core.Standby, o.Core.FollowPoll = true, true, 1e6
+		b, err := broker.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close(context.Background()) })
+		return b
+	}
+	first, second := open(), open()
+	if !first.Follows() || first.Leads() || first.Epoch() != 0 {
+		t.Errorf("follows %v, leads %v, epoch %d", first.Follows(), first.Leads(), first.Epoch())
+	}
+	if s := first.Status(); s.Role != "follower" || s.Topics != 0 {
+		t.Errorf("status %+v", s)
+	}
+	if err := first.Ready(); err != nil {
+		t.Errorf("ready: %v", err)
+	}
+	if err := first.EnsureTopic(t.Context(), "t"); !errors.Is(err, broker.ErrNotLeader) {
+		t.Errorf("create a topic: %v", err)
+	}
+	if err := first.Stand(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.EnsureTopic(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := second.Status(); s.Role != "follower" || s.Epoch != 1 || s.Topics != 1 {
+		t.Errorf("status of the second broker %+v", s)
+	}
+}
