@@ -173,6 +173,9 @@ func (b *Broker) Report(ctx context.Context) (cluster.Report, error) { return b.
 // Reach lets a broker that follows read the log up to pos, as log.Log.Reach does.
 func (b *Broker) Reach(pos state.Position) { b.log.Reach(pos) }
 
+// Heard sets whether the leader feeds this broker, as log.Log.Heard does.
+func (b *Broker) Heard(heard bool) { b.log.Heard(heard) }
+
 // Feed gives a broker that follows a slot of its leader, as log.Log.Feed does.
 func (b *Broker) Feed(prefix []byte) error { return b.log.Feed(prefix) }
 

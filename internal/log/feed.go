@@ -1,6 +1,7 @@
 package log
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -39,6 +40,14 @@ func (l *Log) Reach(pos state.Position) {
 
 // Feeds sets whether Hooks.Fed gets the slots that this log commits. Default: it does not.
 func (l *Log) Feeds(wanted bool) { l.feeding.Store(wanted && l.opt.Hooks.Fed != nil) }
+
+// Heard sets whether the leader feeds this broker, or tells it how far the log reaches. A follower then
+// does not poll for its readers.
+func (l *Log) Heard(heard bool) {
+	l.in.put(message{do: func(ctx context.Context, o *owner) {
+		o.step(ctx, &core.Event{Kind: core.EvHeard, Waiting: heard})
+	}})
+}
 
 // Feed gives a follower a slot that its leader has committed: the first bytes of the commit object,
 // with head, state records and index. If it is the next slot the follower applies it. Otherwise, and

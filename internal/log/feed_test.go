@@ -201,6 +201,39 @@ func TestFeedIsBounded(t *testing.T) {
 	})
 }
 
+// TestHeardLeader: a follower polls for its readers only while it does not hear the leader.
+func TestHeardLeader(t *testing.T) {
+	warm(t)
+	synctest.Test(t, func(t *testing.T) {
+		memory := objstore.NewMemory()
+		leader := open(t, options(memory))
+		store := &slow{Store: memory}
+		o := standby(store)
+		o.Core.Standby = true
+		next := open(t, o)
+		next.Readers(true)
+		time.Sleep(time.Minute + time.Millisecond)
+		if n := store.set(0); n < 60 {
+			t.Errorf("%d requests in a minute without the leader", n)
+		}
+		next.Heard(true)
+		synctest.Wait()
+		store.set(0)
+		time.Sleep(time.Hour)
+		if n := store.set(0); n != 0 {
+			t.Errorf("%d requests in an hour with the leader", n)
+		}
+		topic(t, leader, "a", 1)
+		next.Heard(false)
+		synctest.Wait()
+		if r := report(t, next); r.Pos.Slot != 1 {
+			t.Errorf("the follower is at %v at the end", r.Pos)
+		}
+		leader.Kill()
+		next.Kill()
+	})
+}
+
 // TestFeedOfALeader: a leader ignores what is fed to it.
 func TestFeedOfALeader(t *testing.T) {
 	memory := objstore.NewMemory()

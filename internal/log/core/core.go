@@ -40,6 +40,7 @@ type Core struct {
 
 	told     uint32   // the epoch of the last EffRole as follower
 	waiting  bool     // readers wait for new data
+	heard    bool     // the leader feeds this broker
 	confirms []uint64 // tags of unanswered EvConfirm
 }
 
@@ -132,6 +133,9 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 		c.encoded(ev)
 	case EvReaders:
 		c.waiting = ev.Waiting
+		c.tick()
+	case EvHeard:
+		c.heard = ev.Waiting
 		c.tick()
 	case EvFrugal:
 		c.reclaimed.frugal = ev.Waiting
@@ -318,7 +322,9 @@ func (c *Core) wakeAt() int64 {
 		}
 		return earlier(at, c.lead.seenAt+int64(c.cfg.IdleCheck))
 	case RoleFollower:
-		return c.follow.pollAt
+		if !c.heard {
+			return c.follow.pollAt
+		}
 	}
 	return at
 }

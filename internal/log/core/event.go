@@ -34,7 +34,9 @@ const (
 	// after EffPutData with Attempt 0, before any other event: Op, HeadCRC
 	EvEncoded
 	EvReaders // Waiting: whether readers wait for new data
-	EvFrugal  // Waiting: whether work without urgency should send few requests
+	// Waiting: whether the leader feeds this broker, so that a follower need not poll for its readers
+	EvHeard
+	EvFrugal // Waiting: whether work without urgency should send few requests
 	// a reader asks for the end of the log; answered by EffConfirmed with Tag (rule R11)
 	EvConfirm
 	// the log reaches Pos: a follower applies everything before it

@@ -70,9 +70,11 @@ func (c *Core) atEnd() {
 	c.reach(f.target)
 }
 
-// poll looks for the next slot if readers wait and the poll is due.
+// poll looks for the next slot, or for a log, if that is due. For the next slot readers must wait that
+// the leader does not feed.
 func (c *Core) poll() {
-	if c.committed == nil && c.now >= c.follow.pollAt || c.committed != nil && c.waiting && c.now >= c.follow.pollAt {
+	wanted := c.committed == nil || c.waiting && !c.heard
+	if wanted && c.now >= c.follow.pollAt {
 		c.pollNow()
 	}
 }

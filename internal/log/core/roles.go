@@ -42,7 +42,7 @@ func (c *Core) next(a attempt) *Core {
 	n.attempt = a
 	n.now, n.lastOp = c.now, c.lastOp
 	n.cluster, n.committed, n.load = c.cluster, c.committed, c.load
-	n.seals, n.waiting = c.seals, c.waiting
+	n.seals, n.waiting, n.heard = c.seals, c.waiting, c.heard
 	n.life, n.hint, n.fed = c.life, c.hint, c.fed
 	n.confirms = append(c.confirms, c.follow.queuedConfirms...)
 	c.ops, c.walk, c.committed = nil, nil, nil
