@@ -96,20 +96,20 @@ func decodePosition(b []byte) (p state.Position, ok bool) {
 	return state.Position{Epoch: binary.BigEndian.Uint32(b), Slot: binary.BigEndian.Uint64(b[4:])}, true
 }
 
-// wrap is the frame of an envelope around a request of this client, after its length.
+// wrap is the frame of an envelope around a request of this client.
 func (c *call) wrap(request []byte) []byte {
 	r := kmsg.NewPtrEnvelopeRequest()
 	origin := c.who.Origin()
 	r.RequestPrincipal = append(binary.BigEndian.AppendUint64(nil, origin.Secret), origin.Principal...)
 	r.RequestData, r.ClientHostAddress = request, []byte(c.remote.String())
-	return r.AppendTo(requestHead(r, 0))
+	return r.AppendTo(requestHead(make([]byte, 4, len(request)+envelopeBytes), r))
 }
 
-// requestHead is the head of a request in the newest version of its key, of the client "seb".
-func requestHead(r kmsg.Request, id uint32) []byte {
-	b := binary.BigEndian.AppendUint16(nil, uint16(r.Key()))
+// requestHead appends the head of a request of the client "seb".
+func requestHead(b []byte, r kmsg.Request) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(r.Key()))
 	b = binary.BigEndian.AppendUint16(b, uint16(r.GetVersion()))
-	b = binary.BigEndian.AppendUint32(b, id)
+	b = binary.BigEndian.AppendUint32(b, 0) // correlation ID
 	b = append(b, 0, 3, 's', 'e', 'b')
 	if r.IsFlexible() {
 		b = append(b, 0)

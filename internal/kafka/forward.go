@@ -62,6 +62,9 @@ func (c *call) ask(ctx context.Context, request []byte) ([]byte, error) {
 	if ns == nil {
 		return nil, &refusedError{errNoLeader}
 	}
+	if err := c.frame.Charge(int64(len(request)) + envelopeBytes); err != nil {
+		return nil, &refusedError{err}
+	}
 	ctx, cancel := context.WithTimeout(ctx, forwardTime)
 	defer cancel()
 	l, err := c.dial(ctx, ns.leader)
@@ -125,9 +128,11 @@ func (s *Server) dial(ctx context.Context, leader *node) (*leaderConn, error) {
 	return l, nil
 }
 
-// ask sends a frame and returns the answer. reserve reserves the memory of the answer.
+// ask sends a frame, whose first 4 bytes are for its length, and returns the answer without its
+// length. reserve reserves the memory of the answer.
 func (l *leaderConn) ask(frame []byte, reserve func(int64) error) ([]byte, error) {
-	if _, err := l.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)); err != nil {
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
+	if _, err := l.Write(frame); err != nil {
 		return nil, err
 	}
 	var size [4]byte
@@ -176,7 +181,7 @@ func (l *leaderConn) login(ctx context.Context, key string) error {
 
 // exchange sends a small request and decodes the answer, both of a version without tagged fields.
 func (l *leaderConn) exchange(r kmsg.Request, resp kmsg.Response) error {
-	b, err := l.ask(r.AppendTo(requestHead(r, 0)), func(n int64) error {
+	b, err := l.ask(r.AppendTo(requestHead(make([]byte, 4), r)), func(n int64) error {
 		if n > 2*unauthenticatedBytes {
 			return errEnvelope
 		}
@@ -201,7 +206,7 @@ func (c *call) createAtLeader(ctx context.Context, topic string) int16 {
 	resp := kmsg.NewPtrCreateTopicsResponse()
 	resp.Version = r.Version
 	const head = 5
-	b, err := c.ask(ctx, r.AppendTo(requestHead(r, 0)))
+	b, err := c.ask(ctx, r.AppendTo(requestHead(nil, r)))
 	if err != nil || len(b) < head || resp.ReadFrom(b[head:]) != nil || len(resp.Topics) != 1 {
 		return kerr.LeaderNotAvailable.Code
 	}
