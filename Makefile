@@ -16,7 +16,7 @@ TIME     ?= 30s
 VULNDB   ?=
 
 # Packages whose tests start processes, clients and machines: make test runs them.
-CAMPAIGNS := /(examples|test/(console|interop|pressure|torture|cmd).*)$$
+CAMPAIGNS := /(examples|test/(console|failover|interop|pressure|torture|cmd).*)$$
 
 .PHONY: help run build test check lint fmt race fuzz bench console release s3server vet
 

@@ -20,7 +20,7 @@ const (
 // S3Request is a kind of request.
 type S3Request struct {
 	Method string // one of the constants, or the HTTP method
-	Object string // "wal", "pack", "snap", "view", "meta", "probe", "lifecycle", "many", "other"
+	Object string // "wal", "pack", "snap", "view", "meta", "peer", "probe", "lifecycle", "many", "other"
 }
 
 // S3Counts are numbers of requests by kind.

@@ -21,7 +21,7 @@ import (
 // S3Proxy is a running proxy. Its methods may be called concurrently.
 type S3Proxy struct {
 	server *httptest.Server
-	delay  atomic.Int64 // nanoseconds
+	delays sync.Map     // of time.Duration by method; "": of other methods
 	gets   atomic.Int64 // nanoseconds of all GETs
 	dir    string       // of the server
 
@@ -56,7 +56,7 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 			began := time.Now()
 			defer func() { p.gets.Add(int64(time.Since(began))) }()
 		}
-		if d := time.Duration(p.delay.Load()); d > 0 {
+		if d := p.delayOf(method(r)); d > 0 {
 			select {
 			case <-time.After(d):
 			// The client has given up, but the store may have received the request.
@@ -94,8 +94,20 @@ func (p *S3Proxy) Spec(prefix string) string {
 	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + p.server.URL + "&region=us-east-1&path-style=true"
 }
 
-// SetDelay delays all further requests.
-func (p *S3Proxy) SetDelay(d time.Duration) { p.delay.Store(int64(d)) }
+// SetDelay delays all further requests, except those of methods with a delay of their own.
+func (p *S3Proxy) SetDelay(d time.Duration) { p.delays.Store("", d) }
+
+// SetDelayOf delays all further requests of a method.
+func (p *S3Proxy) SetDelayOf(method string, d time.Duration) { p.delays.Store(method, d) }
+
+func (p *S3Proxy) delayOf(method string) time.Duration {
+	for _, name := range []string{method, ""} {
+		if d, ok := p.delays.Load(name); ok {
+			return d.(time.Duration)
+		}
+	}
+	return 0
+}
 
 // GetTime returns the time that the GETs since the start took, added up. Divided by the elapsed time
 // it is the mean number of GETs in flight.
@@ -171,7 +183,7 @@ func object(r *http.Request) string {
 	case q.Has("lifecycle"):
 		return "lifecycle"
 	}
-	for _, part := range []string{"wal", "pack", "snap", "view", "meta", "probe"} {
+	for _, part := range []string{"wal", "pack", "snap", "view", "meta", "peer", "probe"} {
 		if strings.Contains(name, "/"+part+"/") {
 			return part
 		}

@@ -77,4 +77,13 @@ func TestSetDelay(t *testing.T) {
 	if took := time.Since(begin); took < delay {
 		t.Errorf("a PUT took %v", took)
 	}
+	const longer = 3 * delay
+	p.SetDelayOf(testenv.List, longer)
+	begin = time.Now()
+	if _, _, err := s.List(t.Context(), objstore.ListOptions{Prefix: "s0000/wal/"}); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took < longer {
+		t.Errorf("a LIST took %v", took)
+	}
 }

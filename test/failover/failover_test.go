@@ -1,0 +1,38 @@
+package failover
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+
+// TestNothingIsLostOrDoubled replaces the leader of a folder twice: by SIGTERM and by SIGKILL. It
+// checks the history, and no times.
+func TestNothingIsLostOrDoubled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no brokers")
+	}
+	r, err := Run(t.Context(), Options{
+		Program: testenv.Program(t), Dir: t.TempDir(), Brokers: 2, Faults: []Fault{Term, Kill}, Settle: 200 * time.Millisecond,
+		Progress: func(line string) { t.Log(line) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Problems {
+		t.Error(p)
+	}
+	if len(r.Rounds) != 2 || r.Records == 0 {
+		t.Errorf("%d rounds and %d records, want 2 rounds with records", len(r.Rounds), r.Records)
+	}
+	for _, round := range r.Rounds {
+		if round.Takeovers == 0 {
+			t.Errorf("no broker took over after %s", round.Fault)
+		}
+	}
+	t.Logf("standbys: %v, records: %d, unknown outcomes: %d", r.Standbys, r.Records, r.Unknown)
+}
