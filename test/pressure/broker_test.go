@@ -18,14 +18,14 @@ import (
 
 const key = "pressure-key"
 
-// broker is a `seb serve` with 64 MiB, on a real S3 server behind a proxy that can delay answers.
+// broker is a `seb serve` with 64 MiB.
 type broker struct {
 	*testenv.Broker
 	t     *testing.T
 	url   string
 	addr  string
-	debug string // address of pprof
-	store *testenv.S3Proxy
+	debug string           // address of pprof
+	store *testenv.S3Proxy // can delay the answers of the S3 server; nil: the bucket is a folder
 	cell  *cell
 	again func() error // starts another process on the same bucket and data directory
 
@@ -37,6 +37,7 @@ type broker struct {
 	most    int64 // peak of memory that the kernel could not reclaim; valid after sampled
 }
 
+// start starts a broker on a real S3 server behind a proxy.
 func start(t *testing.T, args ...string) *broker {
 	t.Helper()
 	server := testenv.S3ForTest(t)
@@ -45,7 +46,15 @@ func start(t *testing.T, args ...string) *broker {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
-	b := &broker{t: t, store: proxy, cell: newCell(t, limit), debug: freeAddress(t), stop: make(chan struct{})}
+	b := startOn(t, proxy.Spec("pressure"), args...)
+	b.store = proxy
+	return b
+}
+
+// startOn starts a broker on a bucket.
+func startOn(t *testing.T, bucket string, args ...string) *broker {
+	t.Helper()
+	b := &broker{t: t, cell: newCell(t, limit), debug: freeAddress(t), stop: make(chan struct{})}
 	_, debugPort, err := net.SplitHostPort(b.debug)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +62,7 @@ func start(t *testing.T, args ...string) *broker {
 	dir, program := t.TempDir(), seb(t)
 	env := append([]string{"SEB_API_KEY=" + key}, testenv.S3Keys...)
 	args = append([]string{
-		"--bucket", proxy.Spec("pressure"), "--data-dir", dir, "--http-port", "0", "--memory-limit", strconv.Itoa(limit),
+		"--bucket", bucket, "--data-dir", dir, "--http-port", "0", "--memory-limit", strconv.Itoa(limit),
 		"--http-connections", "100000", "--http-debug-enable", "--http-debug-port", debugPort,
 	}, args...)
 	b.again = func() (err error) {
@@ -77,6 +86,19 @@ func start(t *testing.T, args ...string) *broker {
 	b.produce("first", 0)
 	b.fresh = b.held()
 	return b
+}
+
+// restart stops the broker, whose memory was within the limit, and starts it again.
+func (b *broker) restart() {
+	b.t.Helper()
+	b.within(limit)
+	if code := b.Stop(); code != 0 {
+		b.t.Fatalf("exit %d\n%s", code, b.Log())
+	}
+	b.stop, b.most = make(chan struct{}), 0
+	if err := b.again(); err != nil {
+		b.t.Fatalf("%v\n%s", err, b.Log())
+	}
 }
 
 func freeAddress(t *testing.T) string {

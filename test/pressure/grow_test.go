@@ -367,14 +367,7 @@ func (g *grown) lists() {
 // restart stops the broker and starts it again.
 func (g *grown) restart() {
 	g.t.Helper()
-	g.within(limit)
 	g.client.Close()
-	if code := g.Stop(); code != 0 {
-		g.t.Fatalf("exit %d\n%s", code, g.Log())
-	}
-	g.stop, g.most = make(chan struct{}), 0
-	if err := g.again(); err != nil {
-		g.t.Fatalf("%v\n%s", err, g.Log())
-	}
+	g.broker.restart()
 	g.connect()
 }

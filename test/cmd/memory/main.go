@@ -22,8 +22,9 @@ func main() {
 	flag.Duration("push", 3*time.Minute, "time during which they start requests")
 	flag.Duration("store-delay", 10*time.Second, "delay of the store's answers during that time")
 	flag.Int("idle", 5000, "number of idle connections")
+	flag.Int("journal-records", 200_000, "number of records that are stored one by one in a journal")
 	campaign.Main(source, func(ctx context.Context) ([]campaign.Step, error) {
-		args := append(campaign.Flags("clients", "push", "store-delay", "idle"), "-churn="+churn.String())
+		args := append(campaign.Flags("clients", "push", "store-delay", "idle", "journal-records"), "-churn="+churn.String())
 		return []campaign.Step{campaign.Test("test/pressure", ".", args...)}, campaign.S3(ctx)
 	})
 }
