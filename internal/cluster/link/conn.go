@@ -14,10 +14,8 @@ import (
 )
 
 const (
-	messagesMax = 256 // queued messages of a link
-	slotsMax    = 64  // queued slots of a link
-	slotBytes   = 4 << 20
-	allBytes    = 8 << 20   // of the slots in all queues
+	messagesMax = 256       // queued messages of a link
+	slotsMax    = 64        // queued slots of a link
 	socketBytes = 256 << 10 // in the kernel, so that a beat does not wait behind more
 )
 
@@ -46,7 +44,7 @@ type conn struct {
 	mu        sync.Mutex // guards the fields below
 	small     [][]byte
 	slots     [][]byte
-	bytes     int
+	bytes     int64 // of slots
 	notice    state.Position
 	noticed   bool
 	finishing bool
@@ -167,7 +165,7 @@ func (c *conn) end(cause error) {
 			cause = errClosed
 		}
 		c.cause = cause
-		c.n.queued.Add(-int64(c.bytes))
+		c.n.queued.Add(-c.bytes)
 		c.small, c.slots, c.bytes = nil, nil, 0
 		close(c.over)
 	}
@@ -212,14 +210,14 @@ func (c *conn) feed(pos state.Position, frame []byte) {
 	if c.cause != nil || c.finishing {
 		return
 	}
-	size := len(frame)
+	size := int64(len(frame))
 	// A slot behind a notice waits for it: it could not be applied.
-	if frame == nil || c.noticed || len(c.slots) == slotsMax || c.bytes+size > slotBytes || c.n.queued.Load()+int64(size) > allBytes {
+	if all := c.n.o.QueueBytes; frame == nil || c.noticed || len(c.slots) == slotsMax || c.bytes+size > all/2 || c.n.queued.Load()+size > all {
 		c.notice, c.noticed = pos, true
 	} else {
 		c.slots = append(c.slots, frame)
 		c.bytes += size
-		c.n.queued.Add(int64(size))
+		c.n.queued.Add(size)
 	}
 	c.signal()
 }
@@ -236,8 +234,9 @@ func (c *conn) next() (frames [][]byte, last bool) {
 		return nil, true
 	case len(c.slots) > 0:
 		frames, c.slots = c.slots[:1:1], c.slots[1:]
-		c.bytes -= len(frames[0])
-		c.n.queued.Add(-int64(len(frames[0])))
+		size := int64(len(frames[0]))
+		c.bytes -= size
+		c.n.queued.Add(-size)
 	case c.noticed:
 		w := body{posEpoch: c.notice.Epoch, slot: c.notice.Slot}
 		frames, c.noticed = [][]byte{w.append(nil, kindNotice)}, false

@@ -176,36 +176,57 @@ func (n *Net) Accept(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet || !strings.EqualFold(r.Header.Get("Upgrade"), Protocol) || !hasToken(r.Header.Values("Connection"), "upgrade") {
 		return problem.BadField("Upgrade", "want a GET with an upgrade to %s; this route is for other brokers of the bucket", Protocol)
 	}
-	select {
-	case n.handshakes <- struct{}{}:
-	default:
-		return problem.New(api.OverBudget, "%d links of brokers are being made already", handshakesMax)
-	}
-	n.mu.Lock()
-	closed := n.closed
-	if !closed {
-		n.work.Add(1)
-	}
-	n.mu.Unlock()
-	if closed {
-		<-n.handshakes
+	h := n.handshake()
+	if h == nil {
 		return problem.New(api.ShuttingDown, "this broker ends")
 	}
 	conn, rw, err := http.NewResponseController(w).Hijack()
-	if err != nil || rw.Reader.Buffered() > 0 {
-		<-n.handshakes
-		n.work.Done()
-		if err == nil {
-			_ = conn.Close() // it sent more before the answer
-			return nil
-		}
+	if err != nil {
+		n.shaken(h)
 		return fmt.Errorf("link: %w", err)
 	}
 	go func() {
-		defer n.work.Done()
-		n.accepted(conn)
+		defer n.shaken(h)
+		if rw.Reader.Buffered() > 0 { // sent before the answer
+			_ = conn.Close()
+			return
+		}
+		n.accepted(h.ctx, conn)
 	}()
 	return nil
+}
+
+// handshake is a connection that is not authenticated yet.
+type handshake struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// handshake begins one, or returns nil if n is closed.
+func (n *Net) handshake() *handshake {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil
+	}
+	if len(n.handshakes) == handshakesMax {
+		n.handshakes[0].cancel()
+		n.handshakes = slices.Delete(n.handshakes, 0, 1)
+	}
+	h := new(handshake)
+	h.ctx, h.cancel = context.WithTimeout(n.ctx, n.o.Times.Greet)
+	n.handshakes = append(n.handshakes, h)
+	n.work.Add(1)
+	return h
+}
+
+// shaken ends a handshake.
+func (n *Net) shaken(h *handshake) {
+	h.cancel()
+	n.mu.Lock()
+	n.handshakes = slices.DeleteFunc(n.handshakes, func(o *handshake) bool { return o == h })
+	n.mu.Unlock()
+	n.work.Done()
 }
 
 func hasToken(values []string, token string) bool {
@@ -215,10 +236,7 @@ func hasToken(values []string, token string) bool {
 }
 
 // accepted makes a connection a link.
-func (n *Net) accepted(raw net.Conn) {
-	defer func() { <-n.handshakes }()
-	ctx, cancel := context.WithTimeout(n.ctx, n.o.Times.Greet)
-	defer cancel()
+func (n *Net) accepted(ctx context.Context, raw net.Conn) {
 	c, err := n.greet(ctx, raw, func() (*conn, error) {
 		if _, err := fmt.Fprintf(raw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", Protocol); err != nil {
 			return nil, err

@@ -218,7 +218,7 @@ func (n *Net) greetDialed(ctx context.Context, raw net.Conn, p *peer, address st
 	case theirs.from == n.o.Self.Run && key == n.o.Key.hash:
 		return nil, errSelf
 	case theirs.from != p.reg.Run:
-		r, err := n.lookup(ctx, theirs.from)
+		r, err := n.lookup(ctx, theirs.from, true)
 		if err != nil || r.KeyHash != key {
 			return nil, errors.Join(fmt.Errorf("a broker with another key answers as run %s", theirs.from), err)
 		}
@@ -245,7 +245,11 @@ func (n *Net) greetAccepted(ctx context.Context, raw net.Conn) (*conn, error) {
 	}
 	s := c.ConnectionState()
 	key, _ := keyOf(&s)
-	p, err := n.admit(ctx, &theirs, key)
+	otherKey, otherSecrets, err := n.others(c, &theirs, true)
+	if err != nil {
+		return nil, err
+	}
+	p, err := n.admit(ctx, &theirs, key, !otherKey)
 	if refused, ok := errors.AsType[refusal](err); ok {
 		_, _ = c.Write(appendHello(nil, kindRefused, &hello{reason: string(refused)}))
 		return nil, err
@@ -258,9 +262,7 @@ func (n *Net) greetAccepted(ctx context.Context, raw net.Conn) (*conn, error) {
 	}
 	limited.left = -1
 	l := newConn(n, p, c, raw, false)
-	if l.otherKey, l.otherSecrets, err = n.others(c, &theirs, true); err != nil {
-		return nil, err
-	}
+	l.otherKey, l.otherSecrets = otherKey, otherSecrets
 	mine, err := n.hello(c, theirs.from, false)
 	l.small = append(l.small, appendHello(nil, kindHello, &mine)) // before everything else
 	return l, err
@@ -271,8 +273,9 @@ var (
 	errNotMe = errors.New("the other broker wants another run")
 )
 
-// admit finds the run of an accepted connection, and checks its key.
-func (n *Net) admit(ctx context.Context, h *hello, key [32]byte) (*peer, error) {
+// admit finds the run of an accepted connection, and checks its key. rooted: it has proved the root
+// key.
+func (n *Net) admit(ctx context.Context, h *hello, key [32]byte, rooted bool) (*peer, error) {
 	self := n.o.Self.Run
 	switch {
 	case h.to != self:
@@ -284,7 +287,10 @@ func (n *Net) admit(ctx context.Context, h *hello, key [32]byte) (*peer, error) 
 	}
 	p := n.find(h.from)
 	if p == nil {
-		r, err := n.lookup(ctx, h.from)
+		r, err := n.lookup(ctx, h.from, rooted)
+		if errors.Is(err, errBusy) {
+			return nil, refusal(err.Error())
+		}
 		if err != nil {
 			n.o.Logger.Debug("registration of a broker not read", "run", h.from.String(), "err", err)
 			return nil, refusal("this broker cannot read the registration of run " + h.from.String())

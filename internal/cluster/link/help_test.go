@@ -1,7 +1,6 @@
 package link_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -35,7 +35,7 @@ type end struct {
 	server *httptest.Server
 	store  objstore.Store
 	events chan link.Event
-	logs   *lines
+	logs   *sebtest.Log
 	block  chan struct{} // not nil: events wait for it
 }
 
@@ -49,28 +49,10 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// lines collects log lines.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // newEnd registers a run and starts it. change may change its options.
 func newEnd(t *testing.T, store objstore.Store, node byte, change func(*link.Options)) *end {
 	t.Helper()
-	e := &end{t: t, store: store, events: make(chan link.Event, 10_000), logs: new(lines)}
+	e := &end{t: t, store: store, events: make(chan link.Event, 10_000), logs: new(sebtest.Log)}
 	var err error
 	if e.key, err = link.NewKeyPair(); err != nil {
 		t.Fatal(err)
@@ -160,6 +142,26 @@ func pair(t *testing.T, a, b *end) {
 	a.net.Expect(&b.reg)
 	a.want(link.Linked, b.reg.Run)
 	b.want(link.Linked, a.reg.Run)
+}
+
+// passes sends messages until one arrives: those on a link that another one replaces can be lost.
+func passes(t *testing.T, from, to *end) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	after := time.After(timeout)
+	for {
+		select {
+		case <-tick.C:
+			from.net.Send(to.reg.Run, &cluster.Message{Kind: cluster.MsgEcho, Sent: 1})
+		case ev := <-to.events:
+			if ev.Kind == link.Received {
+				return
+			}
+		case <-after:
+			t.Fatalf("no message from %s\n%s\n%s", from.reg.Name, from.logs, to.logs)
+		}
+	}
 }
 
 func two(t *testing.T) (a, b *end) {

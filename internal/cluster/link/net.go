@@ -63,7 +63,8 @@ var Designed = Times{
 const (
 	firstPause = 100 * time.Millisecond // between the first two dials; it doubles
 	soonFor    = 30 * time.Second
-	// handshakesMax bounds the connections that are not authenticated yet.
+	// handshakesMax bounds the connections that are not authenticated yet. A further one ends the
+	// oldest, so that clients that send nothing do not keep brokers out.
 	handshakesMax = 16
 	// lookupEvery bounds the GETs that clients without authentication cause.
 	lookupEvery = 100 * time.Millisecond
@@ -91,6 +92,8 @@ type Options struct {
 	// Neither verifies the port's certificate, because the link inside is authenticated.
 	Outer *tls.Config
 	Times Times
+	// QueueBytes bounds the slots in all queues; 0 means 8 MiB. A link has at most half of them.
+	QueueBytes int64
 }
 
 // Net keeps the links of a run. Its methods may be called concurrently.
@@ -102,14 +105,15 @@ type Net struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	handshakes chan struct{}
-	queued     atomic.Int64 // bytes of slots in all queues
-	linked     atomic.Int32
+	queued atomic.Int64 // bytes of slots in all queues
+	linked atomic.Int32
 
 	mu     sync.Mutex // guards the fields below, and the fields of peers that say so
 	peers  map[cluster.Run]*peer
 	closed bool
-	lookAt time.Time // of the next lookup
+	lookAt time.Time // of the next lookup for an unknown client
+	// handshakes are the connections that are not authenticated yet, oldest first.
+	handshakes []*handshake
 }
 
 // peer is another run.
@@ -157,10 +161,11 @@ func New(o Options) (*Net, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}
 	}
+	o.QueueBytes = cmp.Or(o.QueueBytes, 8<<20)
 	t := &o.Times
 	t.Greet, t.Other, t.Soon = cmp.Or(t.Greet, Designed.Greet), cmp.Or(t.Other, Designed.Other), cmp.Or(t.Soon, Designed.Soon)
 	t.Later, t.Idle, t.Dead = cmp.Or(t.Later, Designed.Later), cmp.Or(t.Idle, Designed.Idle), cmp.Or(t.Dead, Designed.Dead)
-	n := &Net{o: o, tls: o.Key.config(), outer: o.Outer.Clone(), peers: map[cluster.Run]*peer{}, handshakes: make(chan struct{}, handshakesMax)}
+	n := &Net{o: o, tls: o.Key.config(), outer: o.Outer.Clone(), peers: map[cluster.Run]*peer{}}
 	if n.outer == nil {
 		n.outer = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
@@ -295,20 +300,21 @@ func (n *Net) tell(p *peer, c *conn, ev Event) {
 	}
 }
 
-// lookup reads a registration, at most one each lookupEvery.
-func (n *Net) lookup(ctx context.Context, run cluster.Run) (cluster.Registration, error) {
+// errBusy: too many clients without the root key cause lookups.
+var errBusy = errors.New("too many brokers without the root key")
+
+// lookup reads a registration. For clients that have not proved the root key it does so once each
+// lookupEvery.
+func (n *Net) lookup(ctx context.Context, run cluster.Run, known bool) (cluster.Registration, error) {
 	n.mu.Lock()
 	now := time.Now()
-	at := n.lookAt
-	if at.Before(now) {
-		at = now
+	late := now.Before(n.lookAt)
+	if !known && !late {
+		n.lookAt = now.Add(lookupEvery)
 	}
-	n.lookAt = at.Add(lookupEvery)
 	n.mu.Unlock()
-	select {
-	case <-time.After(at.Sub(now)):
-	case <-ctx.Done():
-		return cluster.Registration{}, ctx.Err()
+	if !known && late {
+		return cluster.Registration{}, errBusy
 	}
 	r, err := n.o.Lookup(ctx, run)
 	if err == nil && r.Run != run {

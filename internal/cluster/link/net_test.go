@@ -78,23 +78,8 @@ func TestBothDial(t *testing.T) {
 		a, b := newEnd(t, store, 1, at), newEnd(t, store, 2, at)
 		a.net.Expect(&b.reg)
 		b.net.Expect(&a.reg)
-		message := cluster.Message{Kind: cluster.MsgEcho, Sent: 1}
-		for _, x := range []struct{ from, to *end }{{a, b}, {b, a}} {
-			// A message can be lost with a link that another one replaces.
-			tick := time.NewTicker(5 * time.Millisecond)
-			after := time.After(timeout)
-			for received := false; !received; {
-				select {
-				case <-tick.C:
-					x.from.net.Send(x.to.reg.Run, &message)
-				case ev := <-x.to.events:
-					received = ev.Kind == link.Received
-				case <-after:
-					t.Fatalf("no message from %s\n%s\n%s", x.from.reg.Name, a.logs, b.logs)
-				}
-			}
-			tick.Stop()
-		}
+		passes(t, a, b)
+		passes(t, b, a)
 		a.net.Close(false)
 		b.net.Close(false)
 	}
@@ -176,9 +161,8 @@ func TestALinkReturns(t *testing.T) {
 	x.cut(false)
 	a.want(link.Ended, b.reg.Run)
 	a.want(link.Linked, b.reg.Run)
-	sent := cluster.Message{Kind: cluster.MsgEcho, Sent: 3}
-	a.net.Send(b.reg.Run, &sent)
-	b.until(func(ev link.Event) bool { return ev.Kind == link.Received && ev.Message.Sent == 3 })
+	passes(t, a, b)
+	passes(t, b, a)
 }
 
 // TestSilenceEndsALink: nothing arrives, because the network drops it. That is no end by the other side.
