@@ -31,9 +31,12 @@ func (c *crew) settings() config.Config {
 	return s
 }
 
-func (c *crew) start() *server.Server {
+func (c *crew) start(change ...func(*config.Config)) *server.Server {
 	c.Helper()
 	cfg := c.settings()
+	for _, f := range change {
+		f(&cfg)
+	}
 	log := slog.New(slog.NewTextHandler(c.Output(), nil)).With("broker", filepath.Base(filepath.Dir(cfg.DataDir))+"/"+filepath.Base(cfg.DataDir))
 	s, err := server.Start(c.Context(), cfg, log)
 	if err != nil {

@@ -1,0 +1,90 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/server"
+)
+
+// kafkaClient returns a client that knows the address of one broker.
+func (c *crew) kafkaClient(s *server.Server, opts ...kgo.Opt) *kgo.Client {
+	c.Helper()
+	k, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(s.KafkaAddress()), kgo.SASL(scram.Auth{User: "seb", Pass: s.APIKey()}.AsSha512Mechanism()), kgo.AllowAutoTopicCreation(),
+		kgo.RetryTimeout(time.Minute), kgo.RequestRetries(1000), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }),
+		kgo.MetadataMinAge(10 * time.Millisecond),
+	}, opts...)...)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(k.Close)
+	return k
+}
+
+// TestKafkaClientsOfACluster: clients that know only a standby create a topic, produce and consume
+// while the leader hands over and the next one is killed. Each record is stored once, in order, and
+// the consumer reads each once.
+func TestKafkaClientsOfACluster(t *testing.T) {
+	c := newCrew(t)
+	withKafka := func(s *config.Config) { s.Kafka.Listen = "127.0.0.1:0" }
+	first, second, third := c.start(withKafka), c.start(withKafka), c.start(withKafka)
+	c.up(2, first, second, third)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := kadm.NewClient(c.kafkaClient(third)).CreateTopic(ctx, 1, -1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	const phases, records = 3, 500
+	progress := make(chan struct{}, phases*records)
+	offsets := make([]int64, phases*records) // of acknowledged records
+	producer := c.kafkaClient(third, kgo.ProducerBatchMaxBytes(4<<10), kgo.MaxBufferedRecords(50))
+	var work sync.WaitGroup
+	work.Go(func() {
+		for i := range phases * records {
+			producer.Produce(ctx, &kgo.Record{Topic: "t", Value: fmt.Appendf(nil, "%d", i)}, func(r *kgo.Record, err error) {
+				if err != nil {
+					t.Errorf("record %d: %v", i, err)
+				}
+				offsets[i] = r.Offset
+				progress <- struct{}{}
+			})
+		}
+	})
+	work.Go(func() {
+		for _, end := range []func(){
+			func() { _ = first.Close(context.Background()) },
+			func() { map[bool]*server.Server{true: second, false: third}[second.Node().Leads()].Kill() },
+		} {
+			for range records {
+				<-progress
+			}
+			end()
+		}
+	})
+	consumer := c.kafkaClient(third, kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
+	var got []*kgo.Record
+	for len(got) < phases*records && ctx.Err() == nil {
+		got = append(got, consumer.PollFetches(ctx).Records()...)
+	}
+	work.Wait()
+	if err := producer.Flush(ctx); err != nil {
+		t.Error(err)
+	}
+	for i, r := range got {
+		if want := fmt.Sprint(i); r.Offset != int64(i) || string(r.Value) != want || offsets[i] != int64(i) {
+			t.Fatalf("record %s at offset %d, acknowledged at %d; want %s at offset %d", r.Value, r.Offset, offsets[i], want, i)
+		}
+	}
+	if len(got) != phases*records {
+		t.Errorf("%d records, want %d", len(got), phases*records)
+	}
+}
