@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // kafkaClient returns a client that knows the address of one broker.
@@ -86,5 +90,40 @@ func TestKafkaClientsOfACluster(t *testing.T) {
 	}
 	if len(got) != phases*records {
 		t.Errorf("%d records, want %d", len(got), phases*records)
+	}
+}
+
+// TestAClusterWithTLS: a standby forwards requests of HTTP and Kafka clients to the leader, whose
+// certificate is the same.
+func TestAClusterWithTLS(t *testing.T) {
+	c := newCrew(t)
+	authority := testenv.NewAuthority(t)
+	files := authority.Files(t, t.TempDir(), testenv.Leaf{})
+	secure := func(s *config.Config) {
+		s.Kafka.Listen, s.TLS.CertFile, s.TLS.KeyFile = "127.0.0.1:0", files.Cert, files.Key
+	}
+	first, second := c.start(secure), c.start(secure)
+	c.up(1, first, second)
+	if !second.Node().Follows() {
+		t.Fatal("the second broker leads")
+	}
+	h, err := client.New(second.URL(), client.Options{APIKey: second.APIKey(), TLS: authority.Trusted()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if _, err := h.ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{}); err != nil {
+		t.Error(err)
+	}
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "k", 1, -1
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.TimeoutMillis, create.Topics = 30_000, []kmsg.CreateTopicsRequestTopic{topic}
+	resp, err := c.kafkaClient(second, kgo.DialTLSConfig(authority.Trusted())).SeedBrokers()[0].RetriableRequest(t.Context(), create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := resp.(*kmsg.CreateTopicsResponse).Topics[0]; got.ErrorCode != 0 {
+		t.Errorf("create a topic at the standby: %v", kerr.ErrorForCode(got.ErrorCode))
 	}
 }

@@ -266,7 +266,10 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 
 // serve creates the API and starts the listeners.
 func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
-	var err error
+	trusts, err := clusterTLS(&s.cfg.TLS)
+	if err != nil {
+		return err
+	}
 	connections := s.connections()
 	s.log.Info("connection limits", "http", connections.http, "kafka", connections.kafka, "riemann", connections.riemann)
 	var original func(context.Context, string, int32, string, string) (int64, bool, bool)
@@ -292,14 +295,14 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
 		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Fsck: s.fsck, Latency: &s.latency, Cost: s.node.Cost(),
-		Cluster: s.peers.view(), Control: s.peers.control(), PeerLink: s.peers.link(), Console: s.consoleFiles(), Kafka: s.kafkaStatus, RiemannStatus: s.riemannStatus,
+		Cluster: s.peers.view(), ClusterTLS: trusts, Control: s.peers.control(), PeerLink: s.peers.link(), Console: s.consoleFiles(), Kafka: s.kafkaStatus, RiemannStatus: s.riemannStatus,
 	})
 	if err != nil {
 		return err
 	}
 	if err := s.kafka.start(ctx, s, kafka.Options{
 		Connections: connections.kafka, Logins: failures,
-		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Cluster: s.peers.view(), RootKey: s.key, Groups: s.groups, Logger: s.log, Metrics: set,
+		Auth: s.auth, Port: s.ports.kafka, Advertised: s.cfg.Kafka.Advertise, Cluster: s.peers.view(), ClusterTLS: trusts, RootKey: s.key, Groups: s.groups, Logger: s.log, Metrics: set,
 	}); err != nil {
 		return err
 	}

@@ -1,9 +1,12 @@
 package server
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -52,6 +55,30 @@ func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (p ports, err e
 	p.http, p.kafka = port(config.ListenerHTTP, "http/1.1"), port(config.ListenerKafka)
 	p.riemann, p.riemannWeb = port(config.ListenerRiemann), port(config.ListenerRiemannWeb, "http/1.1")
 	return p, nil
+}
+
+// clusterTLS is the configuration of connections to other brokers; nil without TLS. It trusts the
+// authorities of the system, those of clients, and the certificate of this broker, because all brokers
+// may use one.
+func clusterTLS(c *config.TLS) (*tls.Config, error) {
+	if c.CertFile == "" {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	for _, file := range []string{c.CertFile, c.ClientCA} {
+		if file == "" {
+			continue
+		}
+		certs, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		pool.AppendCertsFromPEM(certs)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
 
 // warnings returns the warnings for GET /status.
