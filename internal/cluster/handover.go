@@ -29,6 +29,8 @@ type handing struct {
 	why      reason
 	step     handStep
 	deadline time.Duration
+	message  Message       // prepare or take
+	sent     time.Duration // a link that ends loses messages
 }
 
 type (
@@ -107,7 +109,14 @@ func (c *Core) handOver(why reason, fx *Effects) {
 	}
 	c.ids++
 	l.handing = &handing{id: c.ids, to: to.run, why: why, deadline: c.run + c.t.Parked}
-	fx.send(to.run, &Message{Kind: MsgPrepare, Hand: Hand{ID: c.ids, Epoch: l.epoch.epoch, Nonce: l.epoch.nonce, Pos: c.report.Pos}})
+	c.hand(MsgPrepare, Hand{ID: c.ids, Epoch: l.epoch.epoch, Nonce: l.epoch.nonce, Pos: c.report.Pos}, fx)
+}
+
+// hand sends a step of the hand-over.
+func (c *Core) hand(k MessageKind, step Hand, fx *Effects) {
+	h := c.l.handing
+	h.message, h.sent = Message{Kind: k, Hand: step}, c.run
+	fx.send(h.to, &h.message)
 }
 
 // onPrepare reads the log up to the leader's position.
@@ -159,9 +168,9 @@ func (c *Core) onParked(r *Report, fx *Effects) {
 		return
 	}
 	h.step, h.deadline = handed, c.run+c.t.Parked
-	fx.send(h.to, &Message{Kind: MsgTake, Hand: Hand{
+	c.hand(MsgTake, Hand{
 		ID: h.id, Epoch: c.l.epoch.epoch, Nonce: c.l.epoch.nonce, Pos: r.Pos, PrevCRC: r.PrevCRC, Undrained: r.InFlight > 0,
-	}})
+	}, fx)
 	if r.InFlight > 0 {
 		c.stepDown(fx)
 	}
@@ -172,6 +181,9 @@ func (c *Core) handRound(fx *Effects) {
 	l := c.l
 	h := l.handing
 	if c.run <= h.deadline {
+		if h.step != draining && c.run-h.sent >= c.t.Beat {
+			c.hand(h.message.Kind, h.message.Hand, fx)
+		}
 		return
 	}
 	l.handing, l.handedAt = nil, c.run

@@ -190,6 +190,23 @@ func TestAHandOverThatTakesTooLongIsAborted(t *testing.T) {
 	r.want("nothing is left to try", fx.Left, true)
 }
 
+func TestALinkThatEndsLosesNoHandOver(t *testing.T) {
+	r := leaderOver(t)
+	r.step(Event{Kind: EvHandOver})
+	r.wait(time.Second)
+	fx := r.take()
+	if n := len(fx.sent(MsgPrepare)); n < 2 {
+		t.Errorf("%d messages prepare in a second without an answer", n)
+	}
+	r.step(Event{Kind: EvMessage, From: run(2), Message: Message{Kind: MsgReady, Hand: fx.sent(MsgPrepare)[0].Hand}})
+	r.step(Event{Kind: EvParked, Report: r.log})
+	r.wait(time.Second)
+	fx = r.take()
+	if n := len(fx.sent(MsgTake)); n < 2 {
+		t.Errorf("%d messages take in a second without an answer", n)
+	}
+}
+
 func TestAnOperatorHearsThatThereIsNoStandby(t *testing.T) {
 	r := leaderOver(t)
 	delete(r.beats, run(2))

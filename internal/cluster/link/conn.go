@@ -86,7 +86,7 @@ func (n *Net) adopt(c *conn) bool {
 	if old == nil {
 		n.linked.Add(1)
 	}
-	p.conn, p.byPeer = c, false
+	p.conn, p.linked, p.byPeer = c, true, false
 	for run, o := range n.peers { //tidy:unordered each is dropped
 		if run.Node == p.run.Node && o.conn == nil {
 			o.cancel() // p holds the lock of its data folder: earlier runs of it are over

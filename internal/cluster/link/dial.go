@@ -45,7 +45,7 @@ func (n *Net) due(p *peer) (time.Time, bool) {
 	switch {
 	case p.conn != nil || len(p.reg.Addresses) == 0:
 		return time.Time{}, false
-	case p.tries == 0 && (n.lower(p) || p.byPeer || p.good == "" || len(n.o.Self.Addresses) == 0):
+	case p.tries == 0 && (p.linked && n.lower(p) || !p.linked && p.expected || p.byPeer || len(n.o.Self.Addresses) == 0):
 		return p.lost, true
 	case p.tries == 0:
 		return p.lost.Add(t.Other), true

@@ -298,7 +298,7 @@ func (n *Net) admit(ctx context.Context, h *hello, key [32]byte, rooted bool) (*
 		if r.KeyHash != key {
 			return nil, errKey
 		}
-		if p = n.learn(&r); p == nil {
+		if p = n.learn(&r, false); p == nil {
 			return nil, refusal(fmt.Sprintf("%d brokers are known already", PeersMax))
 		}
 	}

@@ -127,8 +127,11 @@ type peer struct {
 	// changes of conn. It is locked before Net.mu.
 	telling sync.Mutex
 
+	expected bool // the first dial does not wait
+
 	// Guarded by Net.mu.
 	conn   *conn
+	linked bool      // there was a link
 	lost   time.Time // begin of the time without a link
 	tries  int       // dials since
 	tried  time.Time // end of the last one
@@ -177,19 +180,20 @@ func New(o Options) (*Net, error) {
 // Expect keeps a link to a run: it dials until there is one, and again after its end. A run that is
 // known, and one of the own data folder, is ignored; so is one beyond PeersMax.
 func (n *Net) Expect(r *cluster.Registration) {
-	if r.Run.Node != n.o.Self.Run.Node && n.learn(r) == nil {
+	if r.Run.Node != n.o.Self.Run.Node && n.learn(r, true) == nil {
 		n.o.Logger.Warn("no link to a broker, because there are too many", "broker", r.Name, "run", r.Run.String(), "max", PeersMax)
 	}
 }
 
-// learn returns the peer of a run, or nil if there are too many or n is closed.
-func (n *Net) learn(r *cluster.Registration) *peer {
+// learn returns the peer of a run, or nil if there are too many or n is closed. expected: the run may
+// not know this one.
+func (n *Net) learn(r *cluster.Registration, expected bool) *peer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p := n.peers[r.Run]; p != nil || n.closed || len(n.peers) >= PeersMax {
 		return p
 	}
-	p := &peer{run: r.Run, reg: *r, wake: make(chan struct{}, 1), lost: time.Now()}
+	p := &peer{run: r.Run, reg: *r, expected: expected, wake: make(chan struct{}, 1), lost: time.Now()}
 	ctx, cancel := context.WithCancel(n.ctx)
 	p.cancel = cancel
 	n.peers[r.Run] = p
