@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/sebbroker/seb/api"
 )
 
 // Options configure a Client. The zero value works for a broker without API keys.
@@ -41,9 +43,9 @@ const (
 	idleConnectionsMax = 256
 )
 
-// Client is a connection pool to one broker. It may be used concurrently.
+// Client is a connection pool to the brokers of one bucket. It may be used concurrently.
 type Client struct {
-	base      string // without a trailing slash
+	brokers   *brokers
 	key       string
 	http      *http.Client
 	own       bool
@@ -54,25 +56,22 @@ type Client struct {
 
 // New returns a client of the broker at baseURL, such as "http://127.0.0.1:51313". It sends no
 // request.
+//
+// Several addresses, separated by commas, are those of brokers of one bucket. The client then also
+// learns the others (GET /cluster, if its key may use it), and sends its requests to the leader. It
+// repeats a read, and an idempotent write, at the next broker if the connection fails, or if no byte
+// arrives for 5 seconds.
+//
+// Reads include what the client has written and read before, at whichever broker.
 func New(baseURL string, o Options) (*Client, error) {
-	u, err := url.Parse(baseURL)
+	addresses, err := parseAddresses(baseURL)
 	if err != nil {
-		if parse, ok := errors.AsType[*url.Error](err); ok {
-			// The message omits the address, which may contain a password.
-			err = parse.Err
-		}
-		return nil, fmt.Errorf("broker address: want http://host:port: %w", err)
-	}
-	if u.User != nil || u.RawQuery != "" {
-		return nil, errors.New("broker address: want http://host:port, without user, password or query")
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("broker address %q: want http://host:port", baseURL)
+		return nil, err
 	}
 	if i := strings.IndexFunc(o.APIKey, func(r rune) bool { return r < ' ' || r == 0x7f }); i >= 0 {
 		return nil, fmt.Errorf("API key: a control character at position %d", i)
 	}
-	c := &Client{base: strings.TrimRight(baseURL, "/"), key: o.APIKey, http: o.HTTPClient, retryTime: o.RetryTime}
+	c := &Client{brokers: newBrokers(addresses), key: o.APIKey, http: o.HTTPClient, retryTime: o.RetryTime}
 	if !o.NotIdempotent {
 		c.producers = &producerPool{}
 	}
@@ -96,6 +95,7 @@ func New(baseURL string, o Options) (*Client, error) {
 
 // Close closes idle connections. Calls in progress continue, and the client stays usable.
 func (c *Client) Close() {
+	c.brokers.asking.Wait()
 	if c.own {
 		c.http.CloseIdleConnections()
 	}
@@ -113,6 +113,10 @@ type request struct {
 	write bool
 	// idempotent: the write may be repeated whatever its outcome.
 	idempotent bool
+	// bounded: the answer begins soon, at most after wait. If it does not, and there are several
+	// brokers, the next one gets the request.
+	bounded bool
+	wait    time.Duration
 	// settled reports that a refusal rules out an effect of earlier attempts; nil: never.
 	settled func(*Error) bool
 }
@@ -124,7 +128,8 @@ func (c *Client) do(ctx context.Context, r *request, read func(*http.Response) e
 	b := backoff{time: c.retryTime}
 	unknown := false
 	for {
-		resp, err := c.once(ctx, r)
+		base := c.brokers.pick()
+		resp, err := c.once(ctx, r, base)
 		if err == nil {
 			fault := read(resp)
 			if fault == nil {
@@ -140,16 +145,29 @@ func (c *Client) do(ctx context.Context, r *request, read func(*http.Response) e
 			err.Outcome = OutcomeUnknown
 		}
 		unknown = err.Outcome == OutcomeUnknown
+		if err.elsewhere() {
+			c.brokers.failed(base)
+		}
 		if !err.repeatable(r) || !b.wait(ctx, err.RetryAfter) {
+			if err.after != "" {
+				c.brokers.forget(err.after) // the bucket may be another one
+			}
 			return err
 		}
 	}
 }
 
-// once sends r once.
-func (c *Client) once(ctx context.Context, r *request) (*http.Response, *Error) {
-	req, err := http.NewRequestWithContext(ctx, r.method, c.base+r.path+"?"+r.query.Encode(), nil)
+// once sends r once, to a broker.
+func (c *Client) once(ctx context.Context, r *request, base string) (*http.Response, *Error) {
+	quiet := silence{rest: c.brokers.silence}
+	if r.bounded && c.brokers.several() {
+		quiet.after = r.wait + quiet.rest
+	}
+	parent := ctx
+	ctx = quiet.watch(ctx)
+	req, err := http.NewRequestWithContext(ctx, r.method, base+r.path+"?"+r.query.Encode(), nil)
 	if err != nil {
+		quiet.end()
 		return nil, &Error{Outcome: r.outcome(false), NextOffset: -1, Start: -1, Committed: -1, Err: err}
 	}
 	for k, v := range r.header {
@@ -159,18 +177,38 @@ func (c *Client) once(ctx context.Context, r *request) (*http.Response, *Error) 
 		req.Header.Set("Authorization", "Bearer "+c.key)
 	}
 	req.Header.Set("User-Agent", "seb-client")
+	after := ""
+	if r.method == http.MethodGet {
+		if after = c.brokers.after(); after != "" {
+			req.Header.Set(api.HeaderAfter, after)
+		}
+	}
 	sent := &sentBody{data: r.body}
 	sent.attach(req)
 	resp, err := c.http.Do(req)
 	whole := sent.detach()
 	if err != nil {
+		if parent.Err() == nil && errors.Is(context.Cause(ctx), errSilent) {
+			err = errSilent
+		}
+		quiet.end()
 		return nil, &Error{Outcome: r.outcome(whole && !isRefusedCertificate(err)), NextOffset: -1, Start: -1, Committed: -1, Err: unwrapURL(err)}
 	}
+	c.brokers.answered(resp.Header)
+	c.refresh()
+	resp.Body = quiet.body(resp.Body)
 	if resp.StatusCode/100 == 2 {
+		if after != "" && misses(resp.Header, after) {
+			c.brokers.forget(after)
+		}
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, errorOf(resp, r.write)
+	fault := errorOf(resp, r.write)
+	if fault.Code == string(api.NotYet) {
+		fault.after = after
+	}
+	return nil, fault
 }
 
 func (r *request) outcome(sent bool) Outcome {

@@ -111,6 +111,8 @@ type Error struct {
 	// Offsets has the outcome per committed offset if not all succeeded.
 	Offsets []OffsetResult
 	Err     error // reason why there is no valid answer
+
+	after string // the position that the broker has not applied
 }
 
 // Error returns one line: the reason, and the outcome of a write.

@@ -1,4 +1,33 @@
 package client
 
-// Base is the broker's address.
-func Base(c *Client) string { return c.base }
+import (
+	"errors"
+	"time"
+)
+
+// Base is the address of the broker that gets the next request.
+func Base(c *Client) string { return c.brokers.pick() }
+
+// SetSilence replaces the time of 5 s without a byte.
+func SetSilence(c *Client, d time.Duration) { c.brokers.silence = d }
+
+// Learn lets the client learn brokers, and returns those that it knows. A nil list is a refusal.
+func Learn(c *Client, members []ClusterMember) []string {
+	if members == nil {
+		c.brokers.learn(nil, errors.New("refused"))
+	} else {
+		c.brokers.learn(&Cluster{Members: members}, nil)
+	}
+	return c.brokers.list
+}
+
+// Known are the addresses that the client knows.
+func Known(c *Client) []string {
+	c.brokers.mu.Lock()
+	defer c.brokers.mu.Unlock()
+	return c.brokers.list
+}
+
+// See notes a position, and After is the one that reads name.
+func See(c *Client, pos string) { c.brokers.see(pos) }
+func After(c *Client) string    { return c.brokers.after() }

@@ -73,7 +73,7 @@ func (c *Client) Fetch(ctx context.Context, topic string, o FetchOptions) (*Fetc
 	}
 	var resp *http.Response
 	err := c.do(ctx, &request{
-		method: http.MethodGet, path: "/records", query: q,
+		method: http.MethodGet, path: "/records", query: q, bounded: true, wait: o.Wait,
 		header: map[string]string{"Accept": api.RecordBatch + ", " + api.ProblemJSON},
 	}, func(r *http.Response) error {
 		resp = r

@@ -77,7 +77,7 @@ func (c *Client) ProduceBatches(ctx context.Context, topic string, batches []byt
 		r.idempotent = own
 		return c.post(ctx, topic, r, span, o)
 	}
-	r.idempotent = true
+	r.idempotent, r.bounded = true, true
 	if own {
 		return c.post(ctx, topic, r, span, o)
 	}

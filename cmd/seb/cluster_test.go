@@ -27,6 +27,16 @@ func TestClusterCommand(t *testing.T) {
 	p.refused(1, `"unknown"`, "cluster", "forget", "unknown")
 }
 
+// TestSeveralAddresses: a command uses the brokers that answer, and names all if none does.
+func TestSeveralAddresses(t *testing.T) {
+	p := newWorkDir(t)
+	b := p.serve()
+	const refused = "http://127.0.0.1:1"
+	p.must("topic", "create", "t", "--address", refused+", "+b.address(), "--api-key", p.keyOf("seb-data"))
+	p.refused(1, "broker at "+refused+", http://127.0.0.1:2: ", "topic", "list", "--address", refused+",http://127.0.0.1:2", "--api-key", "k")
+	p.refused(2, "want http://host:port", "topic", "list", "--address", refused+",,"+b.address(), "--api-key", "k")
+}
+
 // TestForgetFindsTheBroker: a name means the broker of that name that does not answer; what means two
 // brokers is refused.
 func TestForgetFindsTheBroker(t *testing.T) {

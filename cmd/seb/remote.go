@@ -43,7 +43,7 @@ const addressDefault = "http://127.0.0.1:51313"
 
 func (r *remote) register(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
-	f.StringVar(&r.address, "address", "", "address of the broker, such as http://host:51313 or https://host:51313 (default: the local broker's)")
+	f.StringVar(&r.address, "address", "", "address of the broker, such as http://host:51313 or https://host:51313, or several brokers of one bucket separated by commas (default: the local broker's)")
 	f.Var(&r.key, "api-key", "API key of the broker; prefer $SEB_API_KEY (default: the local broker's)")
 	f.StringVar(&r.keyFile, "api-key-file", "", "file with the API key")
 	f.StringVar(&r.caFile, "ca-file", "", "PEM file with the certificate authorities of a broker at https:// (default: the system's)")
@@ -77,8 +77,8 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 			address = addressDefault
 		}
 	}
-	if u, err := url.Parse(address); err == nil && u.Host != "" { // without a possible password
-		cmd.SetContext(context.WithValue(cmd.Context(), addressKey{}, u.Scheme+"://"+u.Host))
+	if shown := withoutPasswords(address); shown != "" {
+		cmd.SetContext(context.WithValue(cmd.Context(), addressKey{}, shown))
 	}
 	own := r.address == "" || r.address == local.Address
 	if key == "" && own && r.cert == (tlsport.Files{}) {
@@ -109,13 +109,26 @@ func (r *remote) client(cmd *cobra.Command) (*client.Client, error) {
 	return c, nil
 }
 
+// withoutPasswords returns a list of addresses without possible passwords, or "" if one is invalid.
+func withoutPasswords(list string) string {
+	var shown []string
+	for address := range strings.SplitSeq(list, ",") {
+		u, err := url.Parse(strings.Trim(address, " "))
+		if err != nil || u.Host == "" {
+			return ""
+		}
+		shown = append(shown, u.Scheme+"://"+u.Host)
+	}
+	return strings.Join(shown, ", ")
+}
+
 // certify returns the configuration with the client's certificate. Each connection reads the files,
 // because a short-lived certificate is replaced while seb consume runs.
 func (r *remote) certify(c *tls.Config, address string) (*tls.Config, error) {
 	switch {
 	case r.cert.Cert == "" || r.cert.Key == "":
 		return nil, errors.New("--client-cert and --client-key: want both or none")
-	case !strings.HasPrefix(address, "https://"):
+	case strings.Contains(","+strings.ReplaceAll(address, " ", ""), ",http://") || !strings.HasPrefix(address, "https://"):
 		return nil, fmt.Errorf("--client-cert: want a broker at https://, not %s", address)
 	}
 	load := func() (*tls.Certificate, error) {
@@ -157,22 +170,25 @@ func (r *remote) with(cmd *cobra.Command, f func(*client.Client) error) error {
 	return f(c)
 }
 
-// answers returns an error at once if the address refuses connections. The client's retries are for
+// answers returns an error at once if every address refuses connections. The client's retries are for
 // a broker that becomes unavailable later; here a person would wait for them.
-func answers(ctx context.Context, address string) error {
-	u, err := url.Parse(address)
-	if err != nil || u.Port() == "" {
-		return nil // the client reports the invalid address
+func answers(ctx context.Context, list string) (err error) {
+	for address := range strings.SplitSeq(list, ",") {
+		u, fault := url.Parse(strings.Trim(address, " "))
+		if fault != nil || u.Port() == "" {
+			return nil // the client reports the invalid address
+		}
+		var d net.Dialer
+		c, fault := d.DialContext(ctx, "tcp", u.Host)
+		if fault == nil {
+			return c.Close()
+		}
+		if !errors.Is(fault, syscall.ECONNREFUSED) {
+			return nil
+		}
+		err = cmp.Or(err, fault)
 	}
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", u.Host)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return err
-	}
-	if err == nil {
-		_ = c.Close()
-	}
-	return nil
+	return err
 }
 
 // parent returns a command whose subcommands share its flags for the broker.

@@ -42,7 +42,7 @@ func (p *progress) wake() {
 // WaitApplied returns when the state of this broker includes all commits before pos. It makes no
 // request. Error: ctx's cause.
 func (b *Broker) WaitApplied(ctx context.Context, pos state.Position) error {
-	if b.applied(pos) {
+	if b.Applied(pos) {
 		return nil
 	}
 	b.progress.waiting.Add(1)
@@ -50,7 +50,7 @@ func (b *Broker) WaitApplied(ctx context.Context, pos state.Position) error {
 	for {
 		// In this order: a change after the look closes the channel.
 		changed := b.progress.next()
-		if b.applied(pos) {
+		if b.Applied(pos) {
 			return nil
 		}
 		select {
@@ -61,7 +61,8 @@ func (b *Broker) WaitApplied(ctx context.Context, pos state.Position) error {
 	}
 }
 
-func (b *Broker) applied(pos state.Position) bool {
+// Applied reports whether the state of this broker includes all commits before pos.
+func (b *Broker) Applied(pos state.Position) bool {
 	now, _, known := b.LogPosition()
 	return known && !now.Less(pos)
 }

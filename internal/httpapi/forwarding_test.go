@@ -401,6 +401,9 @@ func TestReadsIncludePositions(t *testing.T) {
 			t.Errorf("a position of the future: %s", a)
 		}
 	}
+	if a := leads.do(call{method: "GET", path: "/topics", header: map[string]string{api.HeaderAfter: "0:1:1000000"}}); a.status != 200 {
+		t.Errorf("a position of another log: %s", a)
+	}
 	// What the standby cannot apply, the leader answers.
 	pos := leads.mustPost("topic-name=t", api.TextPlain, "w").header.Get(api.HeaderPosition)
 	standby.api.floors.note(nil, mustPosition(t, "0:1:1000000"))

@@ -90,6 +90,9 @@ func (a *API) caughtUp(r *http.Request) bool {
 
 // applies waits until this broker has applied a position. It returns false if that takes too long.
 func (a *API) applies(r *http.Request, wanted state.Position) (bool, error) {
+	if a.b.Applied(wanted) {
+		return true, nil
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.o.LeaderWait)
 	defer cancel()
 	soon, done := context.WithTimeout(ctx, nudgeAfter)
@@ -98,7 +101,10 @@ func (a *API) applies(r *http.Request, wanted state.Position) (bool, error) {
 	if err != nil && ctx.Err() == nil {
 		// No link tells what other brokers have committed, or this is a leader that does not know its
 		// successor.
-		if err = a.b.Confirm(ctx); err == nil {
+		if err = a.b.Confirm(ctx); err == nil && a.leadsBelow(wanted) {
+			return true, nil
+		}
+		if err == nil {
 			err = a.b.WaitApplied(ctx, wanted)
 		}
 	}
@@ -106,6 +112,13 @@ func (a *API) applies(r *http.Request, wanted state.Position) (bool, error) {
 		return false, context.Cause(r.Context())
 	}
 	return err == nil, nil
+}
+
+// leadsBelow reports whether this broker leads in the epoch of a position that is beyond its end. Such
+// a position is of another log, because this broker has confirmed that it leads.
+func (a *API) leadsBelow(wanted state.Position) bool {
+	now, _, known := a.b.LogPosition()
+	return known && a.b.Leads() && now.Epoch == wanted.Epoch
 }
 
 // floor returns the position below which this broker does not answer a read.

@@ -1,0 +1,273 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
+)
+
+// peer is a broker of a bucket with others.
+type peer struct {
+	*broker.Broker
+	url      string
+	view     *cluster.Board
+	requests atomic.Int64 // of clients
+	close    func()       // ends the listener and its connections
+}
+
+// startPeers starts a leader and a standby. Each knows the other.
+func startPeers(t *testing.T) (leads, standby *peer) {
+	t.Helper()
+	store := objstore.NewMemory()
+	var all [2]*peer
+	for i := range all {
+		all[i] = startPeer(t, store, i > 0)
+	}
+	for i, p := range all {
+		members := make([]cluster.Member, 2)
+		for j := range all {
+			members[j] = cluster.Member{
+				Registration: cluster.Registration{Run: cluster.Run{Node: record.ID{byte(j + 1)}, ID: record.ID{1}}, Name: fmt.Sprint("b", j), URL: all[j].url}, Up: true, Self: i == j, Leads: j == 0,
+			}
+		}
+		if i > 0 {
+			slices.Reverse(members)
+		}
+		p.view.Set(members, nil)
+	}
+	return all[0], all[1]
+}
+
+func startPeer(t *testing.T, store objstore.Store, follow bool) *peer {
+	t.Helper()
+	o := broker.Options{Store: store, NoWait: true, AutoCreate: true, Standby: true, Logger: slog.New(slog.DiscardHandler)}
+	o.Core.Standby = follow
+	b, err := broker.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{Broker: b, view: cluster.NewBoard(cluster.Registration{})}
+	authority := auth.New(auth.Options{Broker: b, RootKey: testKey})
+	a, err := httpapi.New(b, httpapi.Options{Auth: authority, Cluster: p.view, LeaderWait: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.url = "http://" + l.Addr().String()
+	srv := a.Server()
+	served := make(chan struct{})
+	inner := srv.Handler
+	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("User-Agent") == "seb-client" && r.Header.Get("Seb-Forwarded") == "" && r.URL.Path != "/cluster" {
+			p.requests.Add(1)
+		}
+		inner.ServeHTTP(w, r)
+	})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(l)
+	}()
+	p.close = func() { _ = srv.Close() }
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_ = srv.Shutdown(ctx)
+		<-served
+		a.Close()
+		authority.Close()
+		_ = b.Close(ctx)
+	})
+	return p
+}
+
+func connectTo(t *testing.T, o client.Options, addresses ...string) *client.Client {
+	t.Helper()
+	o.APIKey = testKey
+	c, err := client.New(strings.Join(addresses, ", "), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// put appends a value to topic t and returns its offset.
+func put(t *testing.T, c *client.Client, value string) int64 {
+	t.Helper()
+	p, err := c.ProduceValues(t.Context(), "t", [][]byte{[]byte(value)}, client.ProduceOptions{})
+	if err != nil {
+		t.Fatalf("produce %s: %v", value, err)
+	}
+	return p[0].First
+}
+
+// allOf returns the values of topic t.
+func allOf(t *testing.T, c *client.Client) string {
+	t.Helper()
+	var all []string
+	for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Offset: client.Earliest}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(r.Value))
+	}
+	return strings.Join(all, " ")
+}
+
+// TestGoesToTheLeader: after the first answer of a standby the client asks the leader itself. A client
+// with one address stays there.
+func TestGoesToTheLeader(t *testing.T) {
+	leads, standby := startPeers(t)
+	c := connectTo(t, client.Options{}, standby.url, leads.url)
+	put(t, c, "a")
+	if at := client.Base(c); at != leads.url || standby.requests.Load() != 1 {
+		t.Errorf("the next request goes to %s after %d requests to the standby, want %s", at, standby.requests.Load(), leads.url)
+	}
+	put(t, c, "b")
+	if n := standby.requests.Load(); n != 1 {
+		t.Errorf("%d requests to the standby, want 1", n)
+	}
+	one := connectTo(t, client.Options{}, standby.url)
+	put(t, one, "c")
+	if got := allOf(t, one); client.Base(one) != standby.url || got != "a b c" {
+		t.Errorf("a client with one address asks %s, and reads %q", client.Base(one), got)
+	}
+}
+
+// TestReadsItsWritesElsewhere: a standby that is behind answers a client only with what the client has
+// written.
+func TestReadsItsWritesElsewhere(t *testing.T) {
+	leads, standby := startPeers(t)
+	c := connectTo(t, client.Options{}, leads.url, standby.url)
+	for i := range 5 {
+		put(t, c, fmt.Sprint(i))
+	}
+	leads.close()
+	if got := allOf(t, c); got != "0 1 2 3 4" || client.Base(c) != standby.url {
+		t.Errorf("read %q at %s", got, client.Base(c))
+	}
+}
+
+// TestRepeatsAtTheNextBroker: an idempotent append whose broker dies or falls silent is stored once,
+// by another broker.
+func TestRepeatsAtTheNextBroker(t *testing.T) {
+	leads, standby := startPeers(t)
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	answers := map[string]http.HandlerFunc{
+		"cut": func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			panic(http.ErrAbortHandler)
+		},
+		// The append takes effect, and the answer is lost.
+		"lost": func(_ http.ResponseWriter, r *http.Request) {
+			again, _ := http.NewRequest(r.Method, leads.url+r.URL.String(), r.Body)
+			again.Header, again.ContentLength = r.Header, r.ContentLength
+			if resp, err := http.DefaultClient.Do(again); err == nil {
+				resp.Body.Close()
+			}
+			panic(http.ErrAbortHandler)
+		},
+		"silent": func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done() // the client has moved on
+		},
+	}
+	want := ""
+	for _, name := range []string{"refused", "cut", "lost", "silent"} {
+		first := "http://" + dead.Addr().String()
+		if name != "refused" {
+			s := httptest.NewServer(answers[name])
+			defer s.Close()
+			first = s.URL
+		}
+		c := connectTo(t, client.Options{}, first, standby.url)
+		client.SetSilence(c, 200*time.Millisecond)
+		put(t, c, name)
+		want = strings.TrimSpace(want + " " + name)
+		if got := allOf(t, connectTo(t, client.Options{}, leads.url)); got != want {
+			t.Errorf("%s: stored %q, want %q", name, got, want)
+		}
+	}
+	// What is not idempotent is not repeated.
+	s := httptest.NewServer(answers["cut"])
+	defer s.Close()
+	c := connectTo(t, client.Options{NotIdempotent: true}, s.URL, leads.url)
+	if _, err := c.ProduceValues(t.Context(), "t", [][]byte{[]byte("x")}, client.ProduceOptions{}); !errors.Is(err, client.ErrOutcomeUnknown) {
+		t.Errorf("not idempotent: %v", err)
+	}
+}
+
+// TestLearnsBrokers: the client learns the brokers of the bucket, and falls back to one of them.
+func TestLearnsBrokers(t *testing.T) {
+	leads, standby := startPeers(t)
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	c := connectTo(t, client.Options{}, "http://"+dead.Addr().String(), leads.url)
+	put(t, c, "a")
+	sebtest.Eventually(t, "the client knows the standby", func() bool {
+		c.Close() // waits for the question
+		return slices.Contains(client.Known(c), standby.url)
+	})
+	leads.close()
+	if got := allOf(t, c); got != "a" || client.Base(c) != standby.url {
+		t.Errorf("read %q at %s", got, client.Base(c))
+	}
+
+	secure := connectTo(t, client.Options{}, "https://a:1", "https://b:1")
+	up := func(url string) client.ClusterMember { return client.ClusterMember{URL: url, State: "up"} }
+	got := client.Learn(secure, []client.ClusterMember{up("http://c:1"), up("https://c:1/"), up("https://b:1"), up("ftp://d"), up(""), {URL: "https://e:1", State: "gone"}})
+	if want := []string{"https://a:1", "https://b:1", "https://c:1"}; !slices.Equal(got, want) {
+		t.Errorf("learned %v, want %v", got, want)
+	}
+}
+
+// TestAnotherBucket: a client whose brokers have another bucket meanwhile reads that.
+func TestAnotherBucket(t *testing.T) {
+	leads, standby := startPeers(t)
+	c := connectTo(t, client.Options{}, leads.url, standby.url)
+	put(t, c, "a")
+	client.See(c, "0:1:1000000")
+	if got := allOf(t, c); got != "a" {
+		t.Errorf("read %q", got)
+	}
+	if got := client.After(c); got == "0:1:1000000" || got == "" {
+		t.Errorf("the next read asks for %q", got)
+	}
+	client.See(c, "0:7:0")
+	short := connectTo(t, client.Options{RetryTime: -1}, leads.url)
+	client.See(short, "0:7:0")
+	if _, err := short.Topics(t.Context()); !errors.Is(err, client.ErrNotYet) {
+		t.Errorf("%v", err)
+	}
+	if _, err := short.Topics(t.Context()); err != nil {
+		t.Errorf("the call after it: %v", err)
+	}
+}
