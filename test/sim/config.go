@@ -64,8 +64,8 @@ type Config struct {
 
 	// Feed, with StandEvery, lets a leader feed its commits to the other brokers. FeedEarly lets it
 	// also feed slots that are not committed, as a faulty leader does. Join lets brokers follow from
-	// their start, so that none makes the log before it stands.
-	Feed, FeedEarly, Join bool
+	// their start, so that none makes the log before it stands. StepDown lets leaders stop leading.
+	Feed, FeedEarly, Join, StepDown bool
 
 	Senders    int // Riemann clients
 	EventParts int // partitions of the topic of their events
@@ -141,6 +141,7 @@ func drawStandbys(seed uint64) Config {
 	r = rand.New(rand.NewPCG(seed, 0x5eba))
 	c.Feed, c.Join = r.IntN(4) > 0, r.IntN(2) == 0
 	c.FeedEarly = c.Feed && r.IntN(4) == 0
+	c.StepDown = r.IntN(3) == 0
 	return c
 }
 

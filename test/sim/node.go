@@ -288,13 +288,14 @@ func (r *run) role(e core.Effect) {
 			w.stats.Journals++
 		}
 		r.leads()
+		r.stepsDown()
 		w.check.led(r)
 		r.createTopics()
 	case core.RoleFollower:
 		r.stands()
 	case core.RoleFenced:
 		if w.cfg.StandEvery > 0 {
-			r.follows(e.Err != nil)
+			r.follows(e.Err)
 			return
 		}
 		w.after(min(w.around(w.crashRand, w.cfg.Restart), leaveMost), func() {

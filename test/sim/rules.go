@@ -13,21 +13,28 @@ import (
 
 // ruleState is the history of a run, as far as rules need it.
 type ruleState struct {
-	sent     map[string]uint64 // hash of the bytes sent under each name (rule R1)
-	open     int               // unanswered requests
-	frozen   int               // slots sent and not committed
-	listedAt tok               // when the newest answered LIST of snapshots began
-	names    []string          // its result
-	tried    map[string]bool   // snapshots read since
-	chain    []epochStart      // as far as counted, by number
-	looked   tok               // when it last looked for the lost slot
-	empty    tok               // when it last looked for any object in the bucket
-	claimed  map[string]bool   // folders that it asked for
-	against  record.ID         // nonce of the epoch against which it stood last; zero: none
+	// Hash of the bytes sent under each name (rule R1). A broker that stepped down may send a SEAL under
+	// the name of a slot that it sent: the store keeps one of them, and the broker follows that.
+	sent     map[sentName]uint64
+	open     int             // unanswered requests
+	frozen   int             // slots sent and not committed
+	listedAt tok             // when the newest answered LIST of snapshots began
+	names    []string        // its result
+	tried    map[string]bool // snapshots read since
+	chain    []epochStart    // as far as counted, by number
+	looked   tok             // when it last looked for the lost slot
+	empty    tok             // when it last looked for any object in the bucket
+	claimed  map[string]bool // folders that it asked for
+	against  record.ID       // nonce of the epoch against which it stood last; zero: none
+}
+
+type sentName struct {
+	key  string
+	seal bool
 }
 
 func newRuleState() ruleState {
-	return ruleState{sent: map[string]uint64{}, claimed: map[string]bool{}}
+	return ruleState{sent: map[sentName]uint64{}, claimed: map[string]bool{}}
 }
 
 // requestsMost bounds a broker's open requests: read-ahead, the window, and a few more.
@@ -109,11 +116,12 @@ func (c *checker) request(r *run, e *core.Effect) {
 	case core.EffPutData, core.EffPutSnapshot, core.EffPutSeal:
 		c.writes++
 		sum := maphash.Bytes(hashSeed, e.Body)
-		old, again := s.sent[e.Key]
+		name := sentName{e.Key, e.Kind == core.EffPutSeal}
+		old, again := s.sent[name]
 		if again && old != sum {
 			c.w.fail("R1: node %d sends other bytes under %s", r.n.id, e.Key)
 		}
-		s.sent[e.Key] = sum
+		s.sent[name] = sum
 		if e.Kind == core.EffPutData && !again {
 			s.frozen++
 		}
@@ -202,8 +210,8 @@ func (c *checker) requestOwn(r *run, folder string) {
 		c.w.fail("journal: node %d claims %s twice", r.n.id, folder)
 	}
 	r.rules.claimed[folder] = true
-	for key := range r.rules.sent {
-		if strings.HasPrefix(key, folder+"/") {
+	for name := range r.rules.sent {
+		if strings.HasPrefix(name.key, folder+"/") {
 			c.w.fail("journal: node %d claims %s after it sent a slot there", r.n.id, folder)
 		}
 	}

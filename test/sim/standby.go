@@ -10,12 +10,17 @@ import (
 // followWithin bounds the time that a broker takes to follow after it was fenced.
 const followWithin = 50 * time.Millisecond
 
-// follows lets a fenced broker follow the log in the same process.
-func (r *run) follows(overtaken bool) {
+// follows lets a broker follow the log in the same process after it was fenced, stood in vain or
+// stepped down.
+func (r *run) follows(why error) {
 	w := r.n.w
-	if w.stats.Fenced++; overtaken {
-		w.stats.Fenced--
+	switch why {
+	case core.ErrOvertaken:
 		w.stats.Overtaken++
+	case core.ErrSteppedDown:
+		w.stats.SteppedDown++
+	default:
+		w.stats.Fenced++
 	}
 	w.after(w.upTo(w.crashRand, followWithin), func() {
 		r.deliver(func() {
@@ -53,6 +58,22 @@ func (r *run) stands() {
 			}
 			r.core = r.core.Stand()
 			r.step(&core.Event{Kind: core.EvStart})
+		})
+	})
+}
+
+// stepsDown lets a leader stop leading after a time, as it does when it hears of a higher epoch. Its
+// slots in flight may still be stored.
+func (r *run) stepsDown() {
+	w, epoch := r.n.w, r.core.Epoch()
+	if !w.cfg.StepDown {
+		return
+	}
+	w.after(w.around(w.feedRand, 4*w.cfg.StandEvery), func() {
+		r.deliver(func() {
+			if r.core.Role() == core.RoleLeader && r.core.Epoch() == epoch && !w.calm {
+				r.step(&core.Event{Kind: core.EvStepDown})
+			}
 		})
 	})
 }

@@ -26,8 +26,9 @@ type Stats struct {
 	Late                         int // PUTs that took effect after their timeout
 	Slots, Records, Reads, Steps int
 	Starts, Together             int // of brokers; concurrent ones
-	// Fenced brokers that follow, attempts of followers, and those that ended without leading.
-	Fenced, Stands, Overtaken int
+	// Fenced brokers that follow, attempts of followers, those that ended without leading, and leaders
+	// that stepped down.
+	Fenced, Stands, Overtaken, SteppedDown int
 	// Slots that followers applied from a feed, positions that they were told, slots that were applied
 	// before they were committed.
 	Fed, Reached, Early int
