@@ -395,3 +395,55 @@ func TestEmptyBucket(t *testing.T) {
 		}
 	})
 }
+
+// TestStandAfterStepDown: a log whose own SEAL is the newest, and which does not lead, stands at once.
+// Slots that were in flight when it stepped down are in the log or never will be.
+func TestStandAfterStepDown(t *testing.T) {
+	for name, store := range map[string]func(t *testing.T) objstore.Store{
+		"memory": func(*testing.T) objstore.Store { return objstore.NewMemory() },
+		"disk":   func(t *testing.T) objstore.Store { return disk(t, t.TempDir()) },
+	} {
+		t.Run(name, func(t *testing.T) { standAfterStepDown(t, store(t)) })
+	}
+}
+
+func standAfterStepDown(t *testing.T, s objstore.Store) {
+	const rounds = 8
+	o := standby(s)
+	o.Core.Run = state.Run{Node: record.ID{1}, ID: record.ID{2}}
+	changes := watched(&o)
+	l := open(t, o)
+	id := topic(t, l, "a", 1)
+	role(t, changes, core.RoleLeader)
+	must(t, appendOne(t, l, id, "first"))
+	acked := 1
+	for range rounds {
+		var flying []*log.Ticket
+		for i := range 3 {
+			flying = append(flying, l.Submit([]log.Append{batch(t, id, 0, fmt.Sprint(i))}))
+		}
+		must(t, l.StepDown(t.Context()))
+		role(t, changes, core.RoleFollower)
+		must(t, l.Confirm(t.Context()))
+		if r := report(t, l); r.Leads || r.Sealer.ID != o.Core.Run.ID {
+			t.Fatalf("report after the end of the leadership: %+v", r)
+		}
+		must(t, l.Stand(t.Context()))
+		role(t, changes, core.RoleLeader)
+		for _, f := range flying {
+			if wait(t, f)[0].Err() == nil {
+				acked++
+			}
+		}
+		must(t, appendOne(t, l, id, "v"))
+		acked++
+	}
+	got := contents(t, l, s, id, 0)
+	if len(got) < acked || len(got) > acked+3*rounds {
+		t.Errorf("%d records, %d were acknowledged", len(got), acked)
+	}
+	must(t, l.Close(t.Context()))
+	if again := contents(t, open(t, options(s)), s, id, 0); !slices.Equal(again, got) {
+		t.Errorf("after a start the log has %q, want %q", again, got)
+	}
+}
