@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	apiKey = "failover-key"
+	apiKey = "failover-campaign-key"
 	// poll is the interval at which conditions are tested.
 	poll = 20 * time.Millisecond
 	// askTime bounds the wait for the answer of a broker, which may be stopped.

@@ -129,22 +129,38 @@ func (c *campaign) prepare(ctx context.Context) error {
 	if err := f.startReady(ctx, f.slots[1]); err != nil {
 		return err
 	}
-	call, cancel := context.WithTimeout(ctx, recoverMax)
-	defer cancel()
-	_, err := first.status.ProduceValues(call, probeTopic, [][]byte{[]byte("x")}, client.ProduceOptions{})
-	f.standbys = err == nil
-	c.result.Standbys = f.standbys
-	if !f.standbys {
-		if fault := f.ended(ctx, first); fault != nil {
-			return fmt.Errorf("a record to the first broker after the start of the second: %w; %w", err, fault)
-		}
-		return nil
+	if err := c.probe(ctx, first); err != nil || !f.standbys {
+		return err
 	}
 	for _, s := range f.slots[2:c.o.Brokers] {
 		if err := f.startReady(ctx, s); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// probe sends a record to the first broker. If the second one has deposed it, it ends, or follows.
+func (c *campaign) probe(ctx context.Context, first *slot) error {
+	call, cancel := context.WithTimeout(ctx, recoverMax)
+	defer cancel()
+	_, fault := first.status.ProduceValues(call, probeTopic, [][]byte{[]byte("x")}, client.ProduceOptions{})
+	err := await(ctx, "the first broker leads, follows or ends", func() (bool, error) {
+		select {
+		case <-first.broker.Done():
+			return true, c.fleet.ended(ctx, first)
+		default:
+		}
+		ask, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		status, err := first.status.Status(ask)
+		c.fleet.standbys = err == nil && (fault == nil || status.Role == "follower")
+		return c.fleet.standbys, nil
+	})
+	if err != nil {
+		return fmt.Errorf("a record to the first broker after the start of the second: %w; %w", fault, err)
+	}
+	c.result.Standbys = c.fleet.standbys
 	return nil
 }
 

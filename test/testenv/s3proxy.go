@@ -5,6 +5,7 @@ package testenv
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -46,7 +47,9 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	p := &S3Proxy{counts: S3Counts{}, puts: map[string]S3Sizes{}, writes: map[string]int{}}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 256
-	forward := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+	// The broker sees an error of the server as 502, and reports it.
+	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	forward := &httputil.ReverseProxy{Transport: transport, ErrorLog: silent, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host // part of the signature
 	}}

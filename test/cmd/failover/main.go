@@ -40,7 +40,10 @@ import (
 var source string
 
 // files are the outputs besides the tables.
-type files struct{ out, plot string }
+type files struct {
+	out, plot string
+	keep      bool // the folder of brokers
+}
 
 func main() {
 	var o failover.Options
@@ -59,6 +62,7 @@ func main() {
 	flag.DurationVar(&o.Put, "put", 100*time.Millisecond, "delay of a PUT to s3")
 	flag.DurationVar(&o.Get, "get", 60*time.Millisecond, "delay of a GET, HEAD or DELETE to s3")
 	flag.DurationVar(&o.List, "list", 80*time.Millisecond, "delay of a LIST of s3")
+	flag.BoolVar(&to.keep, "keep", false, "keep the folder with buckets and logs")
 	flag.StringVar(&to.out, "out", "", "file for the figures of all rounds, .json or .csv (empty: none)")
 	flag.StringVar(&to.plot, "plot", "", "SVG file with the acknowledgements around the first takeover (empty: none)")
 	campaign.Do(source, func(ctx context.Context) error {
@@ -116,12 +120,19 @@ func measure(ctx context.Context, o *failover.Options, to *files, disk string) e
 		return err
 	}
 	fmt.Println(about + "\n")
-	err = errors.Join(err, r.Write(os.Stdout), to.write(r, about))
+	err = errors.Join(err, r.Write(os.Stdout))
+	if err == nil {
+		err = to.write(r, about)
+	}
 	if len(r.Problems) > 0 {
 		err = errors.Join(err, fmt.Errorf("%d problems", len(r.Problems)))
 	}
 	if err != nil {
 		return fmt.Errorf("%w\nbuckets and logs: %s", err, o.Dir)
+	}
+	if to.keep {
+		fmt.Println("buckets and logs:", o.Dir)
+		return nil
 	}
 	return os.RemoveAll(o.Dir)
 }
