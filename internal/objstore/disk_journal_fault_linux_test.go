@@ -137,6 +137,39 @@ func TestRemovedFileEndsAJournal(t *testing.T) {
 	}
 }
 
+// TestRemovedFileWithAnEndMark: another process sees the end mark of a file before the owner has synced
+// it, deletes the objects of the file, which removes it, and ends the journal behind the mark. The
+// owner's next object was not written, although its position is before the end.
+func TestRemovedFileWithAnEndMark(t *testing.T) {
+	dir := t.TempDir()
+	d, other := tempDisk(t, dir), tempDisk(t, dir)
+	d.sizes = journal.Options{FirstBytes: 4 * journal.BlockBytes, FileBytes: 4 * journal.BlockBytes}
+	ownFor(t, d, "wal/1")
+	value := strings.Repeat("x", 2*journal.BlockBytes-100)
+	mustPut(t, d, "wal/1/0", value)
+	honest, ended := d.calls.pwritev, false
+	d.calls.pwritev = func(fd int, parts [][]byte, at int64) (int, error) {
+		n, err := honest(fd, parts, at)
+		if !ended && parts[0][40] == 2 { // the kind of the batch: end of file
+			ended = true
+			if err := other.Delete(t.Context(), "wal/1/0"); err != nil {
+				t.Error(err)
+			}
+			mustPut(t, other, "wal/1/seal", "seal")
+		}
+		return n, err
+	}
+	mustPut(t, d, "wal/1/1", value)
+	if !ended {
+		t.Fatal("the owner did not leave its file")
+	}
+	for _, s := range []*Disk{d, other, tempDisk(t, dir)} {
+		if got, err := readString(t, s, "wal/1/1"); err != nil || got != value {
+			t.Errorf("a stored object: %.20q (%d bytes), %v", got, len(got), err)
+		}
+	}
+}
+
 // fillable makes the reservations of files fail while the result is true.
 func fillable(d *Disk) *atomic.Bool {
 	full := new(atomic.Bool)

@@ -57,19 +57,21 @@ func TestImages(t *testing.T) {
 // TestSeedsThatFailed runs seeds that fail without the fix of a bug that the simulator has found.
 func TestSeedsThatFailed(t *testing.T) {
 	for name, seed := range map[string]uint64{
-		"an owner whose flush failed lists without the batch that others show":                 59,
-		"an owner lists without the batch that is durable and not decided":                     39,
-		"a power failure keeps the removal of a large object and loses its tombstone":          51,
-		"a process that knew a name before it was deleted says that it exists":                 110,
-		"an owner does not see late names before it knows its end":                             14,
-		"a delete drops a name that was put after its tombstones were written":                 5,
-		"an owner deletes while its last batch is not indexed, and the file goes with it":      1728,
-		"a claim is damaged, and its folder looks empty":                                       12,
-		"a batch in the middle is damaged, and a reader stops there":                           51,
-		"the last readable object of a file is deleted, and the file goes with a damaged one":  77,
-		"a batch is completed while a reader looks behind it, and is called damaged":           25,
-		"a listing that began before both files shows the second, and the first seems deleted": 1795672909595917702,
-		"a reader syncs before the owner has written the whole batch, and shows it":            1795673695827567651,
+		"an owner whose flush failed lists without the batch that others show":                         50,
+		"an owner lists without the batch that is durable and not decided":                             247,
+		"a power failure keeps the removal of a large object and loses its tombstone":                  52,
+		"a process that knew a name before it was deleted says that it exists":                         210,
+		"an owner does not see late names before it knows its end":                                     14,
+		"a delete drops a name that was put after its tombstones were written":                         489,
+		"an owner deletes while its last batch is not indexed, and the file goes with it":              486,
+		"an owner that has named its end and still ends its journal reads its memory as a reader":      2934,
+		"an owner whose file is removed while it is left acknowledges a batch that it has not written": 516,
+		"a claim is damaged, and its folder looks empty":                                               16,
+		"a batch in the middle is damaged, and a reader stops there":                                   14,
+		"the last readable object of a file is deleted, and the file goes with a damaged one":          30,
+		"a batch is completed while a reader looks behind it, and is called damaged":                   3,
+		"a listing that began before both files shows the second, and the first seems deleted":         1795672909595917702,
+		"a reader syncs before the owner has written the whole batch, and shows it":                    1795673695827567651,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if res := journalsim.Run(t, journalsim.Draw(seed), nil); res.Err != nil {

@@ -328,11 +328,12 @@ func (j *Journal) list(prefix, after string, limit int) ([]Entry, error) {
 	return entries, nil
 }
 
-// Ended reports whether the journal has an end that this process knows.
+// Ended reports whether the journal has an end that this process knows. An owner that is ending its
+// journal still answers from memory.
 func (j *Journal) Ended() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.end != nil
+	return j.end != nil && j.own == nil
 }
 
 // mark makes the mark, durably.

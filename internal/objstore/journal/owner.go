@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"math"
 	"sync"
 	"syscall"
 
@@ -238,6 +239,9 @@ func (j *Journal) append(o *owner, group []*request) (Position, error) {
 		need += frameBytes + int64(len(r.frame.key)) + r.inline()
 	}
 	at, err := j.room(o, padded(need))
+	if errors.Is(err, ErrEnded) {
+		return Position{File: math.MaxUint64}, err // nothing was written, so it is before no end
+	}
 	if err != nil {
 		return at, err
 	}
