@@ -16,7 +16,8 @@ type freshness struct {
 }
 
 // Fresh ensures that a follower has seen all commits up to one second before the call, so that
-// lists and names are no older (rule R11). A leader knows its own commits.
+// lists and names are no older (rule R11). A leader knows its own commits. A follower asks the store
+// only if its leader does not tell it.
 //
 // Concurrent calls share one confirmation. A call that waits for the semaphore behind a
 // confirmation finds at within freshFor of its own start, and reuses that result. Errors: those of
@@ -27,6 +28,11 @@ func (b *Broker) Fresh(ctx context.Context) error { return b.FreshWithin(ctx, fr
 func (b *Broker) FreshWithin(ctx context.Context, age time.Duration) error {
 	if !b.Follows() {
 		return nil
+	}
+	if b.opt.Told != nil {
+		if pos, old, ok := b.opt.Told(); ok && old < age && b.Applied(pos) {
+			return nil
+		}
 	}
 	called := time.Now()
 	select {

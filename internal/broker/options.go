@@ -31,6 +31,9 @@ type Options struct {
 	// InDoubt, if not nil, reports whether this leader may have been deposed without knowing it. Confirm
 	// then looks at the log.
 	InDoubt func() bool
+	// Told, if not nil, returns a position of the leader, as cluster.Core.Told does. A follower that has
+	// applied it needs no look at the log for a state of that age.
+	Told func() (pos state.Position, age time.Duration, ok bool)
 	// Batch configures when queued appends become an object; NoWait stores them at once.
 	Batch  log.Config
 	NoWait bool

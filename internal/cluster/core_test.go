@@ -379,3 +379,39 @@ func TestABrokerWithAnotherRootKeyReads(t *testing.T) {
 		t.Errorf("why it does not stand: %q", m.Why)
 	}
 }
+
+func TestALeaderTellsItsPosition(t *testing.T) {
+	r := newRig(t, Config{})
+	r.list(2)
+	told := func() (state.Position, time.Duration, bool) { return r.c.Told(r.now) }
+	if _, _, ok := told(); ok {
+		t.Fatal("a position without a leader")
+	}
+	r.link(2, leads(5))
+	r.wait(3 * time.Second)
+	pos, age, ok := told()
+	if want := (state.Position{Epoch: 5, Slot: 10}); !ok || pos != want || age <= 0 || age > time.Second {
+		t.Fatalf("told %v %v ago, %v", pos, age, ok)
+	}
+	// A pause of this run makes what it was told older, and it is not younger until an answer to a
+	// beat after the pause has come.
+	r.now = r.now.Add(time.Hour)
+	if _, age, _ := told(); age < time.Hour {
+		t.Errorf("told %v ago after a pause of an hour", age)
+	}
+	r.mute[run(2)] = true
+	r.wait(time.Second)
+	if _, age, ok := told(); ok && age < time.Hour {
+		t.Errorf("told %v ago without an answer since the pause", age)
+	}
+	r.mute[run(2)] = false
+	r.wait(2 * time.Second)
+	if _, age, ok := told(); !ok || age > time.Second {
+		t.Errorf("told %v ago, %v, after the link was back", age, ok)
+	}
+	r.lead()
+	r.wait(time.Second)
+	if _, _, ok := told(); ok {
+		t.Error("a leader is told a position")
+	}
+}

@@ -27,9 +27,10 @@ type peer struct {
 	checked  bool          // this run has looked at its own registration since the link was lost
 	beat     Beat
 	hasBeat  bool
-	claims   bool      // it has claimed to lead or to end an epoch
-	claim    epochName // the newest such epoch
-	stands   bool      // it claimed to end it
+	told     time.Duration // clock of this run; its newest beat was sent later; 0: unknown
+	claims   bool          // it has claimed to lead or to end an epoch
+	claim    epochName     // the newest such epoch
+	stands   bool          // it claimed to end it
 	claimAt  time.Duration
 }
 
@@ -159,7 +160,12 @@ func (c *Core) onBeat(from Run, m *Message, fx *Effects) {
 	b := &m.Beat
 	fx.Ask = fx.Ask || b.Leads != p.beat.Leads
 	p.listed, p.gone, p.ended, p.refused = true, false, false, 0
-	p.beat, p.hasBeat, p.got = *b, true, c.run
+	p.beat, p.hasBeat, p.got, p.told = *b, true, c.run, 0
+	if p.linked && c.gapAt <= p.echo {
+		// Messages of a link keep their order, so the run sent this after it had answered the beat
+		// whose echo is the newest.
+		p.told = c.clock - (c.run - p.echo) - reportLate
+	}
 	if b.Leads || b.Stands {
 		p.claims, p.claim, p.stands, p.claimAt = true, epochName{b.Epoch, b.Nonce}, b.Stands, c.run
 	}
@@ -167,6 +173,21 @@ func (c *Core) onBeat(from Run, m *Message, fx *Effects) {
 	if b.Leads {
 		c.onLeads(b, fx)
 	}
+}
+
+// reportLate bounds how old the report in a beat is when the beat is sent.
+const reportLate = 200 * time.Millisecond
+
+// Told returns the position of the leader that this standby follows. Everything that was committed
+// before the age is below it, unless another run has deposed that leader without its knowledge, which
+// lasts as long as its doubt (InDoubt). The age counts pauses of this run. ok is false without a link
+// to the leader, or if the leader does not reach the store.
+func (c *Core) Told(now time.Time) (pos state.Position, age time.Duration, ok bool) {
+	p := c.leader()
+	if c.l != nil || p == nil || !p.beat.Loaded || !p.beat.StoreOK || p.told <= 0 {
+		return pos, 0, false
+	}
+	return p.beat.Pos, c.clock + since(now, c.last) - p.told, true
 }
 
 // replace notes that the other runs of p's data folder have ended, because p holds the lock of the

@@ -198,7 +198,7 @@ func (s *Server) ahead() (at state.Position, known bool) {
 // hasAll reports whether this standby has applied everything that its leader has told.
 func (s *Server) hasAll() bool {
 	at, known := s.ahead()
-	return known && !s.applied().Less(at)
+	return known && s.b.Applied(at)
 }
 
 // current reports whether the state of a standby is at most standbyAge old. If the leader does not

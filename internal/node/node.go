@@ -139,7 +139,7 @@ func (n *Node) open(ctx context.Context, store objstore.Store, o *Options) (err 
 		Store: store, Budget: mem, AcceptClock: o.AcceptClock, Clocks: o.Clocks, AutoCreate: !o.NoAutoCreate,
 		DefaultPartitions: o.DefaultPartitions, AuditTopic: o.AuditTopic, Origin: o.Origin, Checksums: !local,
 		Core:    core.Config{ReadOnly: o.ReadOnly, Standby: o.Follow, Advertised: o.Advertised, Run: o.joined.Run, SnapshotSlots: o.SnapshotSlots},
-		Standby: o.Standby || o.Follow, InDoubt: o.joined.InDoubt, RaiseMax: o.joined.RaiseMax, Fed: o.joined.Fed,
+		Standby: o.Standby || o.Follow, InDoubt: o.joined.InDoubt, Told: o.joined.Told, RaiseMax: o.joined.RaiseMax, Fed: o.joined.Fed,
 		Batch:  o.batching(local, mem),
 		NoWait: o.batchWait(local) == 0, RetentionEvery: o.RetentionEvery,
 		Logger: o.Logger, Metrics: o.Metrics, Latency: o.Latency,

@@ -128,6 +128,7 @@ type Joined struct {
 
 	// As in broker.Options.
 	InDoubt  func() bool
+	Told     func() (pos state.Position, age time.Duration, ok bool)
 	RaiseMax func() uint32
 	Fed      func(pos state.Position, prefix []byte)
 }

@@ -77,7 +77,7 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 	p := &peers{s: s, log: s.log, store: j.Store, key: key, registered: make(chan struct{})}
 	p.self = s.registration(cluster.Run{Node: j.Node, ID: record.NewID()}, key.Hash())
 	reachable := p.self.Stands()
-	joined := node.Joined{Run: p.self.Run, Standby: reachable, InDoubt: p.inDoubt, RaiseMax: p.raiseMax, Fed: p.fed}
+	joined := node.Joined{Run: p.self.Run, Standby: reachable, InDoubt: p.inDoubt, Told: p.told, RaiseMax: p.raiseMax, Fed: p.fed}
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	listing, err := link.List(ctx, j.Store)

@@ -323,6 +323,16 @@ func (p *peers) inDoubt() bool {
 	return p.loop.core.InDoubt(time.Now())
 }
 
+// told returns a position of the leader, and how old it is.
+func (p *peers) told() (pos state.Position, age time.Duration, ok bool) {
+	if p.loop == nil {
+		return pos, 0, false
+	}
+	p.loop.mu.Lock()
+	defer p.loop.mu.Unlock()
+	return p.loop.core.Told(time.Now())
+}
+
 // raiseMax returns the highest format level that all brokers of the bucket read.
 func (p *peers) raiseMax() uint32 {
 	if p.loop == nil {
