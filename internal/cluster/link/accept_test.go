@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -192,6 +193,7 @@ func TestNoLinkWithoutTLS(t *testing.T) {
 		}
 		conn := tls.Client(upgraded(t, b), config)
 		_ = conn.Handshake()
+		_, _ = conn.Write(helloTo(cluster.Run{}, b.reg.Run)) // would be refused by a frame
 		closes(t, conn, "")
 	})
 	noLink(t, b)
@@ -261,16 +263,14 @@ func TestLinksAreBounded(t *testing.T) {
 	noLink(t, b)
 }
 
-// TestADialerChecksTheKey: it neither links to a program with another key, nor proves to it that it has
-// the root key.
-func TestADialerChecksTheKey(t *testing.T) {
-	store := objstore.NewMemory()
+// acceptor is a program with its own key that takes one link. answer gets the dialer's hello, without
+// its length. It returns the address and the hash of the key.
+func acceptor(t *testing.T, answer func(hello []byte) []byte) (address string, hash [32]byte) {
+	t.Helper()
 	config, hash := ownKey(t)
-	stale := example(2, 2)
-	got := make(chan []byte, 1)
 	l := listen(t)
-	defer l.Close()
-	go func() {
+	var work sync.WaitGroup
+	work.Go(func() {
 		conn, err := l.Accept()
 		if err != nil {
 			return
@@ -283,28 +283,68 @@ func TestADialerChecksTheKey(t *testing.T) {
 		_, _ = io.ReadFull(c, head)
 		hello := make([]byte, binary.LittleEndian.Uint32(head))
 		_, _ = io.ReadFull(c, hello)
-		got <- hello
-		_, _ = c.Write(helloTo(stale.Run, cluster.Run{}))
+		_, _ = c.Write(answer(hello))
 		_, _ = io.Copy(io.Discard, c)
-	}()
-	a := newEnd(t, store, 1, func(o *link.Options) { o.Times.Soon = time.Hour })
-	stale.Addresses, stale.Secure = []string{l.Addr().String()}, false
-	if hash == stale.KeyHash {
-		t.Fatal("the keys are equal")
+	})
+	t.Cleanup(func() { _ = l.Close(); work.Wait() })
+	return l.Addr().String(), hash
+}
+
+// proofs returns the proofs of a hello, as fields.
+func proofs(hello []byte) (fields []any) {
+	for b := hello[1:]; len(b) > 0; {
+		number, kind, n := protowire.ConsumeTag(b)
+		value, m := protowire.ConsumeBytes(b[n:])
+		if number >= 5 && kind == protowire.BytesType {
+			fields = append(fields, int(number), value)
+		}
+		b = b[n+m:]
 	}
+	return fields
+}
+
+// TestADialerChecksTheKey: it neither links to a program with another key, nor proves to it that it has
+// the root key.
+func TestADialerChecksTheKey(t *testing.T) {
+	store := objstore.NewMemory()
+	stale := example(2, 2)
+	got := make(chan []any, 1)
+	var address string
+	address, _ = acceptor(t, func(hello []byte) []byte {
+		got <- proofs(hello)
+		return helloTo(stale.Run, cluster.Run{})
+	})
+	a := newEnd(t, store, 1, func(o *link.Options) { o.Times.Soon = time.Hour })
+	stale.Addresses, stale.Secure = []string{address}, false
 	a.net.Expect(&stale)
 	ev := a.until(func(link.Event) bool { return true })
 	if ev.Kind != link.Failed {
 		t.Fatalf("%+v", ev)
 	}
 	contains(t, "error", ev.Err.Error(), "the key is not that of the registration")
-	for b := (<-got)[1:]; len(b) > 0; {
-		number, _, n := protowire.ConsumeField(b)
-		if number >= 5 {
-			t.Errorf("field %d of the hello is a proof of a key", number)
-		}
-		b = b[n:]
+	if p := <-got; len(p) > 0 {
+		t.Errorf("the hello has proofs: %x", p)
 	}
+}
+
+// TestAProofIsOfOneEnd: a program without the root key sends the dialer's proofs back.
+func TestAProofIsOfOneEnd(t *testing.T) {
+	a := newEnd(t, objstore.NewMemory(), 1, nil)
+	r := example(2, 2)
+	var address string
+	address, r.KeyHash = acceptor(t, func(hello []byte) []byte {
+		p := proofs(hello)
+		if len(p) != 4 {
+			t.Errorf("the hello has the proofs %x", p)
+		}
+		return frame(1, append([]any{1, r.Run.Node[:], 2, r.Run.ID[:]}, p...)...)
+	})
+	r.Addresses, r.Secure = []string{address}, false
+	a.net.Expect(&r)
+	if ev := a.want(link.Linked, r.Run); !ev.OtherKey || !ev.OtherSecrets {
+		t.Errorf("a reflected proof counts: %+v", ev)
+	}
+	a.net.Close(false)
 }
 
 // TestAnOldRegistrationIsRefused: the run registered again with another key, and the other end still

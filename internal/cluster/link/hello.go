@@ -286,24 +286,27 @@ func (n *Net) admit(ctx context.Context, h *hello, key [32]byte, rooted bool) (*
 		return nil, refusal("a run of the same data folder")
 	}
 	p := n.find(h.from)
-	if p == nil {
-		r, err := n.lookup(ctx, h.from, rooted)
-		if errors.Is(err, errBusy) {
+	var r cluster.Registration
+	if p != nil {
+		r = p.reg
+	} else {
+		var err error
+		if r, err = n.lookup(ctx, h.from, rooted); errors.Is(err, errBusy) {
 			return nil, refusal(err.Error())
 		}
 		if err != nil {
 			n.o.Logger.Debug("registration of a broker not read", "run", h.from.String(), "err", err)
 			return nil, refusal("this broker cannot read the registration of run " + h.from.String())
 		}
-		if r.KeyHash != key {
-			return nil, errKey
-		}
-		if p = n.learn(&r, false); p == nil {
-			return nil, refusal(fmt.Sprintf("%d brokers are known already", PeersMax))
-		}
 	}
-	if p.reg.KeyHash != key {
+	if r.KeyHash != key {
 		return nil, errKey
+	}
+	if p == nil {
+		p = n.learn(&r, false)
+	}
+	if p == nil {
+		return nil, refusal(fmt.Sprintf("%d brokers are known already", PeersMax))
 	}
 	return p, nil
 }
