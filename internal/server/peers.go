@@ -207,6 +207,7 @@ func (p *peers) start(ctx context.Context) error {
 		var err error
 		p.net, err = link.New(link.Options{
 			Self: p.self, Key: p.key, RootKey: []byte(p.s.key), Logger: p.log, Events: p.loop.linkEvent,
+			Outer: p.s.ports.linkTLS(&p.s.cfg.TLS),
 			Lookup: func(ctx context.Context, run cluster.Run) (cluster.Registration, error) {
 				return link.Get(ctx, p.store, run)
 			},

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // crew starts brokers on one bucket that know each other.
@@ -174,4 +175,16 @@ func TestAnOperatorMovesTheLeadership(t *testing.T) {
 	if err := a.Control().HandOver(t.Context()); err == nil {
 		t.Error("a broker that does not lead hands over")
 	}
+}
+
+// TestLinksToAPortThatRequiresCertificates: a broker presents its own certificate.
+func TestLinksToAPortThatRequiresCertificates(t *testing.T) {
+	c := newCrew(t)
+	authority := testenv.NewAuthority(t)
+	files, trusted := authority.Files(t, t.TempDir(), testenv.Leaf{Both: true}), authority.File(t, t.TempDir())
+	strict := func(s *config.Config) {
+		s.TLS.CertFile, s.TLS.KeyFile, s.TLS.ClientCA, s.TLS.ClientAuth = files.Cert, files.Key, trusted, config.ClientRequire
+		s.TLS.PrincipalMapping = "RULE:^CN=([^,+]+).*$/$1/"
+	}
+	c.up(1, c.start(strict), c.start(strict))
 }

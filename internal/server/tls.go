@@ -81,6 +81,15 @@ func clusterTLS(c *config.TLS) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
 
+// linkTLS is the configuration of links to the HTTP ports of other brokers. If those require
+// certificates of clients, they get that of this broker. nil: no certificate.
+func (p *ports) linkTLS(c *config.TLS) *tls.Config {
+	if _, require := c.Clients(); !require || p.certificate == nil {
+		return nil
+	}
+	return p.certificate.Dialer()
+}
+
 // warnings returns the warnings for GET /status.
 func (p *ports) warnings() (list []string) {
 	now := time.Now()

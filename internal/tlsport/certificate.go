@@ -96,6 +96,15 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current.Load(), nil
 }
 
+// Dialer returns the configuration of a client that presents the certificate to a port that asks for
+// one.
+func (c *Certificate) Dialer() *tls.Config {
+	return &tls.Config{
+		MinVersion:           tls.VersionTLS12,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.get(nil) },
+	}
+}
+
 // reloadLocked reads the files if they have changed. If they are invalid, such as a new certificate
 // with the old key, the current certificate stays. The next change of a file causes the next
 // attempt.

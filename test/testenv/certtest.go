@@ -126,6 +126,7 @@ func (a *Authority) Revocations(t testing.TB, file string, due time.Duration, re
 type Leaf struct {
 	Names []string // in addition to 127.0.0.1
 	Ended bool     // expired a minute ago
+	Both  bool     // it is valid as the certificate of a client, too
 }
 
 // Files writes a certificate for 127.0.0.1, valid for a month, and its key into a folder.
@@ -137,6 +138,9 @@ func (a *Authority) Files(t testing.TB, dir string, l Leaf) tlsport.Files {
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour),
+	}
+	if l.Both {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 	}
 	if l.Ended {
 		template.NotAfter = time.Now().Add(-time.Minute)
