@@ -55,35 +55,40 @@ func (l *Log) Heard(heard bool) {
 //
 // The log owns prefix. Error: prefix is damaged or incomplete, and ignored.
 func (l *Log) Feed(prefix []byte) error {
-	h, err := record.DecodeHead(prefix)
-	if err != nil {
-		return fmt.Errorf("fed slot: %w", err)
-	}
-	size := int64(len(prefix)) + fedOverhead
-	if !l.feeds.reserve(size) {
-		l.Reach(core.After(&h))
-		return nil
-	}
-	h, records, index, need, err := decodeSlot(prefix, false)
-	if err == nil && need == 0 && l.in.put(message{feed: &core.Slot{Head: h, Records: records, Index: index}, size: size}) {
-		return nil
-	}
-	l.feeds.release(size)
+	h, _, _, need, err := record.DecodeMeta(prefix)
 	switch {
-	case need > 0:
-		return fmt.Errorf("fed slot: %w", &record.CorruptError{What: "slot is cut off", Want: int64(need), Got: int64(len(prefix))})
 	case err != nil:
 		return fmt.Errorf("fed slot: %w", err)
+	case need > 0:
+		return fmt.Errorf("fed slot: %w", &record.CorruptError{What: "slot is cut off", Want: int64(need), Got: int64(len(prefix))})
+	case !l.feeds.reserve(prefix):
+		l.Reach(core.After(&h))
+	case !l.in.put(message{feed: prefix}):
+		l.feeds.release(prefix)
+		return ErrClosed
 	}
-	return ErrClosed
+	return nil
 }
 
-// fedOverhead is about the memory of an empty slot in the inbox.
-const fedOverhead = 512
+// feed passes a slot to the core. The inbox holds encoded slots, because decoded ones may be ten times
+// as large.
+func (o *owner) feed(ctx context.Context, prefix []byte) {
+	o.feeds.release(prefix)
+	h, records, index, _, err := decodeSlot(prefix, false)
+	if err != nil { // a newer program wrote it: the bucket shows that as well
+		o.step(ctx, &core.Event{Kind: core.EvReach, Pos: core.After(&h)})
+		return
+	}
+	o.step(ctx, &core.Event{Kind: core.EvFeed, Slot: &core.Slot{Head: h, Records: records, Index: index}})
+}
 
-func (f *feeds) reserve(size int64) bool {
+// fedOverhead is about the memory of a message in the inbox.
+const fedOverhead = 256
+
+func (f *feeds) reserve(prefix []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	size := int64(cap(prefix)) + fedOverhead
 	if f.bytes+size > fedMax {
 		return false
 	}
@@ -91,10 +96,10 @@ func (f *feeds) reserve(size int64) bool {
 	return true
 }
 
-func (f *feeds) release(size int64) {
+func (f *feeds) release(prefix []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.bytes -= size
+	f.bytes -= int64(cap(prefix)) + fedOverhead
 }
 
 // take returns the newest target.

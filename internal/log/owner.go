@@ -239,8 +239,7 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 		case m.reach:
 			o.step(ctx, &core.Event{Kind: core.EvReach, Pos: o.feeds.take()})
 		case m.feed != nil:
-			o.feeds.release(m.size)
-			o.step(ctx, &core.Event{Kind: core.EvFeed, Slot: m.feed})
+			o.feed(ctx, m.feed)
 		case m.do != nil:
 			m.do(ctx, o)
 		case m.report != nil:
@@ -288,8 +287,7 @@ type message struct {
 	alive   chan<- struct{} // capacity 1
 	report  chan<- reported // capacity 1
 	reach   bool            // Log.feeds has a new target
-	feed    *core.Slot      // fed by the leader
-	size    int64           // with feed: what it takes of Log.feeds
+	feed    []byte          // a slot, counted in Log.feeds
 	stand   chan<- error    // capacity 1
 	do      func(ctx context.Context, o *owner)
 }
