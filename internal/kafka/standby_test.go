@@ -380,3 +380,82 @@ func TestAReadOnlyBrokerServesAlone(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// TestListOffsetsAtAStandby: a standby waits for what its leader is known to have committed before it
+// answers with its end offset, and knows no end of a leader epoch.
+func TestListOffsetsAtAStandby(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 2)
+	leader, standby := c.mates[0], c.mates[1]
+	ref := topic(t, leader.b, "t", broker.TopicSpec{})
+	if err := standby.b.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	store(t, leader.served, ref, 0, batch(t, nil, "1", "2"))
+	raw := dial(t, standby.served)
+	at := func(times ...int64) *kmsg.ListOffsetsRequest {
+		top := kmsg.NewListOffsetsRequestTopic()
+		top.Topic = "t"
+		for _, at := range times {
+			p := kmsg.NewListOffsetsRequestTopicPartition()
+			p.Timestamp, p.CurrentLeaderEpoch = at, -1
+			top.Partitions = append(top.Partitions, p)
+		}
+		r := kmsg.NewPtrListOffsetsRequest()
+		r.Topics = []kmsg.ListOffsetsRequestTopic{top}
+		return r
+	}
+	end := at(-1)
+	raw.send(end, 7)
+	standby.asked(t, "ListOffsets", 1)
+	if err := standby.b.Confirm(t.Context()); err != nil { // as its leader feeds it
+		t.Fatal(err)
+	}
+	if p := raw.receive(end, 7, raw.last).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 || p.Offset != 2 || p.LeaderEpoch != 1 {
+		t.Errorf("%+v", p)
+	}
+	all := raw.ask(at(-2, 1001, -3), 7).(*kmsg.ListOffsetsResponse).Topics[0].Partitions
+	for i, want := range []int64{0, 1, 1} {
+		if all[i].ErrorCode != 0 || all[i].Offset != want {
+			t.Errorf("%+v, want offset %d", all[i], want)
+		}
+	}
+	epoch := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+	epoch.CurrentLeaderEpoch, epoch.LeaderEpoch = -1, 1
+	r := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	r.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{epoch}}}
+	if p := raw.ask(r, 4).(*kmsg.OffsetForLeaderEpochResponse).Topics[0].Partitions[0]; p.ErrorCode != 6 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestGroupsAtAStandby: a standby coordinates no group.
+func TestGroupsAtAStandby(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 2)
+	topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+	if err := c.mates[1].b.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	raw := dial(t, c.mates[1].served)
+	fetch := kmsg.NewPtrOffsetFetchRequest()
+	fetch.Group = "g"
+	commit := kmsg.NewPtrOffsetCommitRequest()
+	commit.Group, commit.Generation, commit.Topics = "g", -1, offsets("t", [16]byte{}, 1)
+	beat := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	beat.Group, beat.MemberID, beat.SubscribedTopicNames = "g", "m", []string{"t"}
+	remove := kmsg.NewPtrDeleteGroupsRequest()
+	remove.Groups = []string{"g"}
+	for name, code := range map[string]int16{
+		"join":         raw.ask(join("", "range"), 5).(*kmsg.JoinGroupResponse).ErrorCode,
+		"heartbeat":    raw.ask(beat, 0).(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode,
+		"offset fetch": raw.ask(fetch, 7).(*kmsg.OffsetFetchResponse).ErrorCode,
+		"commit":       raw.ask(commit, 7).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode,
+		"delete":       raw.ask(remove, 2).(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode,
+	} {
+		if code != 16 {
+			t.Errorf("%s: code %d, want NOT_COORDINATOR", name, code)
+		}
+	}
+	if got := raw.ask(kmsg.NewPtrListGroupsRequest(), 4).(*kmsg.ListGroupsResponse); got.ErrorCode != 0 || len(got.Groups) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
