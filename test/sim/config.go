@@ -61,11 +61,13 @@ type Config struct {
 	// StandEvery, if not zero, makes a fenced broker follow the log in the same process, and is the
 	// mean time until it stands against the epoch in which it is.
 	StandEvery time.Duration
+	// YieldEvery, if not zero, is the mean time until a leader steps down, parks or shows life.
+	YieldEvery time.Duration
 
 	// Feed, with StandEvery, lets a leader feed its commits to the other brokers. FeedEarly lets it
 	// also feed slots that are not committed, as a faulty leader does. Join lets brokers follow from
-	// their start, so that none makes the log before it stands. StepDown lets leaders stop leading.
-	Feed, FeedEarly, Join, StepDown bool
+	// their start, so that none makes the log before it stands.
+	Feed, FeedEarly, Join bool
 
 	Senders    int // Riemann clients
 	EventParts int // partitions of the topic of their events
@@ -141,7 +143,8 @@ func drawStandbys(seed uint64) Config {
 	r = rand.New(rand.NewPCG(seed, 0x5eba))
 	c.Feed, c.Join = r.IntN(4) > 0, r.IntN(2) == 0
 	c.FeedEarly = c.Feed && r.IntN(4) == 0
-	c.StepDown = r.IntN(3) == 0
+	r = rand.New(rand.NewPCG(seed, 0x5ebb))
+	c.YieldEvery = []time.Duration{0, 500 * time.Millisecond, 3 * time.Second}[r.IntN(3)]
 	return c
 }
 

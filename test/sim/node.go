@@ -53,7 +53,8 @@ type run struct {
 	shown    state.Position // at the last notification of the engine
 	was      core.Role
 	clock    clock
-	standing bool       // an attempt is scheduled
+	standing bool // an attempt is scheduled
+	yield    yielding
 	saw      *core.Seen // content of the data directory at the start
 	// tainted: a leader fed a slot that was not committed, so a follower may show what is not on the
 	// chain. It must not lead with it.
@@ -78,7 +79,7 @@ func (n *node) start() {
 	r.core = core.New(core.Config{
 		RaiseAfter: raise,
 		Standby:    w.cfg.Join && !n.readOnly,
-		ReadOnly:   n.readOnly, Advertised: string(rune('a' + n.id)), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
+		ReadOnly:   n.readOnly, Advertised: string(rune('a' + n.id)), Run: n.identity(), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
 		GarbageWait: core.Duration(w.cfg.GarbageWait), Seen: n.seen, Journals: w.cfg.Journals,
 	})
 	w.stats.Starts++
@@ -149,6 +150,7 @@ func (r *run) deliver(f func()) {
 	default:
 		f()
 		r.pump()
+		r.drains()
 		r.remember()
 		r.notify()
 	}
@@ -187,6 +189,7 @@ func (r *run) perform(e core.Effect) {
 	case core.EffCommit:
 		r.commit(e.Frozen)
 	case core.EffUnknown:
+		r.parkedUnknown(e.Frozen)
 		r.answerAll(e.Frozen.Proposal, func(o *op, why error, _ int64) {
 			if why == nil {
 				o.answer(unknown, 0)
@@ -288,8 +291,9 @@ func (r *run) role(e core.Effect) {
 			w.stats.Journals++
 		}
 		r.leads()
-		r.stepsDown()
 		w.check.led(r)
+		r.sealed()
+		r.yields()
 		r.createTopics()
 	case core.RoleFollower:
 		r.stands()
@@ -430,6 +434,9 @@ func (r *run) commit(f *core.Frozen) {
 	r.n.w.check.committed(r, f)
 	p := f.Proposal
 	ops, _ := p.User.([]*op)
+	if r.yield.shows && len(ops) == 0 {
+		r.n.w.stats.Alive++
+	}
 	for i, o := range ops {
 		switch {
 		case i < len(p.Ops):

@@ -4,11 +4,15 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
 
 // followWithin bounds the time that a broker takes to follow after it was fenced.
 const followWithin = 50 * time.Millisecond
+
+// standMost bounds how long a follower waits until it stands, because all others may wait as long.
+const standMost = 20 * time.Second
 
 // follows lets a broker follow the log in the same process after it was fenced, stood in vain or
 // stepped down.
@@ -26,6 +30,7 @@ func (r *run) follows(why error) {
 		r.deliver(func() {
 			clear(r.bodies)
 			r.rules.frozen = 0
+			r.yield.drained = state.Position{}
 			r.core = r.core.Follow()
 			r.step(&core.Event{Kind: core.EvStart})
 			r.step(&core.Event{Kind: core.EvReaders, Waiting: true})
@@ -33,49 +38,38 @@ func (r *run) follows(why error) {
 	})
 }
 
-// stands lets a follower stand after a time, unless the run is about to end.
+// stands lets a follower stand after a time, unless the run is about to end and a broker leads.
 func (r *run) stands() {
 	w := r.n.w
 	if w.cfg.StandEvery == 0 || r.n.readOnly || r.standing {
 		return
 	}
 	r.standing = true
-	w.after(w.around(w.crashRand, w.cfg.StandEvery), func() {
+	w.after(min(w.around(w.crashRand, w.cfg.StandEvery), standMost), func() {
 		r.deliver(func() {
 			r.standing = false
-			switch {
-			case r.core.Role() != core.RoleFollower || w.late():
-				return
-			case !r.core.CanStand():
+			if r.core.Role() == core.RoleFollower {
 				r.stands()
-				return
+				r.stand()
 			}
-			w.stats.Stands++
-			w.logf("node %d stands", r.n.id)
-			r.rules.against = record.ID{}
-			if s := r.core.State(); s != nil {
-				r.rules.against = s.Nonce
-			}
-			r.core = r.core.Stand()
-			r.step(&core.Event{Kind: core.EvStart})
 		})
 	})
 }
 
-// stepsDown lets a leader stop leading after a time, as it does when it hears of a higher epoch. Its
-// slots in flight may still be stored.
-func (r *run) stepsDown() {
-	w, epoch := r.n.w, r.core.Epoch()
-	if !w.cfg.StepDown {
+// stand lets a follower stand.
+func (r *run) stand() {
+	w := r.n.w
+	if !r.core.CanStand() || w.late() && w.led() {
 		return
 	}
-	w.after(w.around(w.feedRand, 4*w.cfg.StandEvery), func() {
-		r.deliver(func() {
-			if r.core.Role() == core.RoleLeader && r.core.Epoch() == epoch && !w.calm {
-				r.step(&core.Event{Kind: core.EvStepDown})
-			}
-		})
-	})
+	w.stats.Stands++
+	w.logf("node %d stands", r.n.id)
+	r.rules.against = record.ID{}
+	if s := r.core.State(); s != nil {
+		r.rules.against = s.Nonce
+	}
+	r.core = r.core.Stand()
+	r.step(&core.Event{Kind: core.EvStart})
 }
 
 // follower reports whether a broker serves reads without writing: it is read-only, or waits to lead.

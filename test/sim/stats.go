@@ -32,6 +32,7 @@ type Stats struct {
 	// Slots that followers applied from a feed, positions that they were told, slots that were applied
 	// before they were committed.
 	Fed, Reached, Early int
+	Parks, Alive        int // leaders that parked, slots that show life
 	Millis              int // virtual time
 
 	Loss    LossCounts
