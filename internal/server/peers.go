@@ -37,6 +37,8 @@ const (
 	handOverTime = 5 * time.Second
 	// goodbyeTime bounds the end of links and the DELETE of the registration.
 	goodbyeTime = 2 * time.Second
+	// linkBytes bounds the slots that wait for links; with little memory a thirty-second of it does.
+	linkBytes = 8 << 20
 )
 
 // peers is the part of a server that knows other brokers of the bucket:
@@ -207,7 +209,7 @@ func (p *peers) start(ctx context.Context) error {
 		var err error
 		p.net, err = link.New(link.Options{
 			Self: p.self, Key: p.key, RootKey: []byte(p.s.key), Logger: p.log, Events: p.loop.linkEvent,
-			Outer: p.s.ports.linkTLS(&p.s.cfg.TLS),
+			Outer: p.s.ports.linkTLS(&p.s.cfg.TLS), QueueBytes: min(linkBytes, p.s.node.Budget().Limit()/32),
 			Lookup: func(ctx context.Context, run cluster.Run) (cluster.Registration, error) {
 				return link.Get(ctx, p.store, run)
 			},

@@ -263,6 +263,18 @@ func TestLinksAreBounded(t *testing.T) {
 	noLink(t, b)
 }
 
+// TestRunsThatDoNotReturnMakeRoom: each start of a broker without its old folder is another run.
+func TestRunsThatDoNotReturnMakeRoom(t *testing.T) {
+	store := objstore.NewMemory()
+	b := newEnd(t, store, 250, func(o *link.Options) { o.Times.Trying = time.Nanosecond })
+	for i := range link.PeersMax {
+		r := example(byte(i+100), 1)
+		r.Addresses = nil
+		b.net.Expect(&r)
+	}
+	pair(t, newEnd(t, store, 1, nil), b)
+}
+
 // acceptor is a program with its own key that takes one link. answer gets the dialer's hello, without
 // its length. It returns the address and the hash of the key.
 func acceptor(t *testing.T, answer func(hello []byte) []byte) (address string, hash [32]byte) {

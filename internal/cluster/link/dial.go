@@ -35,9 +35,9 @@ func (n *Net) keep(ctx context.Context, p *peer) {
 }
 
 // due returns when to dial a run next; false: not before something changes. Without an earlier link
-// the other run may not know this one. After a link, a run with a smaller node dials first, unless the
-// other one cannot dial it. After the end of a link by the other side both
-// dial at once, to learn whether it is gone.
+// the other run may not know this one. After a link, the run with the smaller node dials first, unless
+// the other one cannot dial it. After an end by the other side both dial at once, to learn whether it
+// is gone.
 func (n *Net) due(p *peer) (time.Time, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -49,7 +49,7 @@ func (n *Net) due(p *peer) (time.Time, bool) {
 		return p.lost, true
 	case p.tries == 0:
 		return p.lost.Add(t.Other), true
-	case p.tried.Sub(p.lost) > soonFor:
+	case p.tried.Sub(p.lost) > t.Trying:
 		return p.tried.Add(min(firstPause<<min(p.tries-1, 20), t.Later)), true
 	}
 	return p.tried.Add(min(firstPause<<min(p.tries-1, 20), t.Soon)), true

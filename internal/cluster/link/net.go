@@ -49,20 +49,22 @@ type Event struct {
 type Times struct {
 	Greet time.Duration // until both ends are authenticated, and until an address is connected
 	Other time.Duration // without a link after which the run with the larger node dials too
-	Soon  time.Duration // longest pause between dials in the first half minute
-	Later time.Duration // and then
-	Idle  time.Duration // a link carries a frame at least this often
-	Dead  time.Duration // a link without a frame for so long is over; so is one that takes nothing
+	Soon  time.Duration // longest pause between dials at first
+	// Trying is how long the pauses are short. A run without a link for longer gives its place to
+	// another one if PeersMax are known.
+	Trying time.Duration
+	Later  time.Duration // longest pause between dials then
+	Idle   time.Duration // a link carries a frame at least this often
+	Dead   time.Duration // a link without a frame for so long is over; so is one that takes nothing
 }
 
 // Designed are the usual Times.
 var Designed = Times{
-	Greet: 5 * time.Second, Other: 2 * time.Second, Soon: time.Second, Later: 10 * time.Second, Idle: time.Second, Dead: 4 * time.Second,
+	Greet: 5 * time.Second, Other: 2 * time.Second, Soon: time.Second, Trying: 30 * time.Second, Later: 10 * time.Second, Idle: time.Second, Dead: 4 * time.Second,
 }
 
 const (
 	firstPause = 100 * time.Millisecond // between the first two dials; it doubles
-	soonFor    = 30 * time.Second
 	// handshakesMax bounds the connections that are not authenticated yet. A further one ends the
 	// oldest, so that clients that send nothing do not keep brokers out.
 	handshakesMax = 16
@@ -167,6 +169,7 @@ func New(o Options) (*Net, error) {
 	o.QueueBytes = cmp.Or(o.QueueBytes, 8<<20)
 	t := &o.Times
 	t.Greet, t.Other, t.Soon = cmp.Or(t.Greet, Designed.Greet), cmp.Or(t.Other, Designed.Other), cmp.Or(t.Soon, Designed.Soon)
+	t.Trying = cmp.Or(t.Trying, Designed.Trying)
 	t.Later, t.Idle, t.Dead = cmp.Or(t.Later, Designed.Later), cmp.Or(t.Idle, Designed.Idle), cmp.Or(t.Dead, Designed.Dead)
 	n := &Net{o: o, tls: o.Key.config(), outer: o.Outer.Clone(), peers: map[cluster.Run]*peer{}}
 	if n.outer == nil {
@@ -190,7 +193,7 @@ func (n *Net) Expect(r *cluster.Registration) {
 func (n *Net) learn(r *cluster.Registration, expected bool) *peer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p := n.peers[r.Run]; p != nil || n.closed || len(n.peers) >= PeersMax {
+	if p := n.peers[r.Run]; p != nil || n.closed || len(n.peers) >= PeersMax && !n.makeRoom() {
 		return p
 	}
 	p := &peer{run: r.Run, reg: *r, expected: expected, wake: make(chan struct{}, 1), lost: time.Now()}
@@ -199,6 +202,22 @@ func (n *Net) learn(r *cluster.Registration, expected bool) *peer {
 	n.peers[r.Run] = p
 	n.work.Go(func() { n.keep(ctx, p) })
 	return p
+}
+
+// makeRoom forgets the run that has been without a link for the longest time. n.mu is held.
+func (n *Net) makeRoom() bool {
+	var oldest *peer
+	for _, p := range n.peers { //tidy:unordered the least is chosen
+		if p.conn == nil && (oldest == nil || p.lost.Before(oldest.lost)) {
+			oldest = p
+		}
+	}
+	if oldest == nil || time.Since(oldest.lost) <= n.o.Times.Trying {
+		return false
+	}
+	oldest.cancel()
+	delete(n.peers, oldest.run)
+	return true
 }
 
 func (n *Net) find(run cluster.Run) *peer {
