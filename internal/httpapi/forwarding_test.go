@@ -319,6 +319,28 @@ func TestWaitsForALeader(t *testing.T) {
 	}
 }
 
+// TestWaitForALeaderIsNotSlow: other requests that need memory end those whose bodies arrive slowly. A
+// request that waits for a leader is none of them, because the broker does not read its body.
+func TestWaitForALeaderIsNotSlow(t *testing.T) {
+	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = time.Minute })
+	newTopic(leads, "t", 1)
+	view.lead("")
+	var done sync.WaitGroup
+	done.Go(func() {
+		if a := standby.post("topic-name=t", api.TextPlain, strings.Repeat("x", 20<<10)); a.status != http.StatusCreated {
+			t.Errorf("leader became known: %s", a)
+		}
+	})
+	sebtest.Eventually(t, "the request waits", func() bool { return standby.api.produce.Used() > 0 })
+	began := time.Now()
+	sebtest.Eventually(t, "a body would be slow", func() bool {
+		standby.api.connections.AbortSlow()
+		return time.Since(began) > 1500*time.Millisecond
+	})
+	view.lead("leader")
+	done.Wait()
+}
+
 // TestForwardedClientKeepsItsAddress: rules of hosts apply to the client, not to the broker that
 // forwards, and a client cannot claim another address.
 func TestForwardedClientKeepsItsAddress(t *testing.T) {

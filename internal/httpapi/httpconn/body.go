@@ -29,6 +29,7 @@ type Body struct {
 	read  int64 // bytes read
 	step  int64 // value of read at which the read deadline is extended
 	ended bool
+	later bool // the timing of the body starts with the next Read
 }
 
 const (
@@ -76,7 +77,9 @@ func (in *Body) WaitForMemory(limit time.Duration, drain *DrainGroup) {
 		ctx, done := drain.Until(ctx)
 		defer done()
 		in.slot.EndRead() // a client is not slow while the broker waits for memory
-		defer in.beginRead()
+		if !in.later {
+			defer in.beginRead()
+		}
 		r, err := in.Memory.Class.ReserveWait(ctx, n)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", budget.ErrOver, err)
@@ -90,6 +93,10 @@ func (in *Body) WaitForMemory(limit time.Duration, drain *DrainGroup) {
 
 // Read implements io.Reader. It enforces the progress timeout and the largest size.
 func (in *Body) Read(p []byte) (int, error) {
+	if in.later {
+		in.later = false
+		in.beginRead()
+	}
 	n, err := in.R.Body.Read(p)
 	err = bodyFault(err)
 	if in.read += int64(n); in.read > in.Max {
