@@ -132,13 +132,30 @@ func (s *Server) registration(run cluster.Run, key [32]byte) cluster.Registratio
 		scheme = "https://"
 	}
 	r.URL = scheme + hosts[0]
-	r.Kafka = s.cfg.Kafka.Advertise
-	if _, port, err := net.SplitHostPort(s.KafkaAddress()); err == nil && r.Kafka == "" {
-		host, _, _ := net.SplitHostPort(hosts[0])
-		r.Kafka = net.JoinHostPort(host, port)
-	}
+	r.Kafka = s.advertisedKafka(hosts[0])
 	r.KafkaID = kafkaID(run.Node, r.Kafka)
 	return r
+}
+
+// advertisedKafka returns the host:port with which Kafka clients on other machines reach this broker, at
+// the host of an HTTP address unless --kafka-advertise says otherwise; "": they do not.
+func (s *Server) advertisedKafka(address string) string {
+	own := s.KafkaAddress()
+	_, port, err := net.SplitHostPort(own)
+	host, _, _ := net.SplitHostPort(address)
+	switch {
+	case s.kafka == nil:
+		return ""
+	case s.cfg.Kafka.Advertise != "":
+		return s.cfg.Kafka.Advertise
+	case err != nil:
+		return ""
+	case loopback(own) && !loopback(address) && host != "localhost":
+		s.log.Warn("other brokers do not name this one to Kafka clients, because its Kafka listener is on a loopback address",
+			"address", own, "hint", "--kafka-listen, --kafka-advertise")
+		return ""
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // kafkaID derives a node id for Kafka clients, so that an id belongs to one address: clients keep the

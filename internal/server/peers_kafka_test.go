@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -125,5 +126,26 @@ func TestAClusterWithTLS(t *testing.T) {
 	}
 	if got := resp.(*kmsg.CreateTopicsResponse).Topics[0]; got.ErrorCode != 0 {
 		t.Errorf("create a topic at the standby: %v", kerr.ErrorForCode(got.ErrorCode))
+	}
+}
+
+// TestKafkaAddressForOtherMachines: a Kafka listener on a loopback address is told to other brokers only
+// if they are on the same machine.
+func TestKafkaAddressForOtherMachines(t *testing.T) {
+	for _, x := range []struct{ advertise, kafka, want string }{
+		{"127.0.0.1", "", "127.0.0.1"}, {"localhost", "", "localhost"}, {"broker.example", "", ""}, {"broker.example", "kafka.example:9092", "kafka.example:9092"},
+	} {
+		t.Run(x.advertise+" "+x.kafka, func(t *testing.T) {
+			s := newCrew(t).start(func(c *config.Config) {
+				c.Advertise, c.Kafka.Listen, c.Kafka.Advertise = x.advertise, "127.0.0.1:0", x.kafka
+			})
+			want := x.want
+			if _, port, _ := net.SplitHostPort(s.KafkaAddress()); want != "" && x.kafka == "" {
+				want = net.JoinHostPort(x.want, port)
+			}
+			if got := s.Cluster().Self().Kafka; got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
 	}
 }
