@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/forward"
@@ -39,8 +40,14 @@ func (a *API) serveAt(rt *route, w http.ResponseWriter, r *http.Request, serve f
 	switch {
 	case !needed || a.forwarder == nil || a.forwarder.Alone():
 		return serve()
+	case a.b.Leads() && isForwarded(r):
+		return serve() // if it fails, the first broker sends it to the next leader
 	case a.b.Leads():
-		return a.serveAsLeader(w, r, serve)
+		if call := a.forwarder.Keep(w, r); call != nil {
+			defer call.Close()
+			return a.serveOrForward(rt, call, w, r, serve)
+		}
+		return serve()
 	case isForwarded(r):
 		return a.notLeader()
 	case !a.forwards(rt):
@@ -51,34 +58,34 @@ func (a *API) serveAt(rt *route, w http.ResponseWriter, r *http.Request, serve f
 		return err
 	}
 	defer call.Close()
-	err = a.send(rt, call, w, r)
-	if errors.Is(err, forward.ErrLeads) {
-		return serve()
-	}
-	return err
+	return a.serveOrForward(rt, call, w, r, serve)
 }
 
-// serveAsLeader answers a request with serve. If the broker stops leading before it has done
-// anything, the next leader answers it.
-func (a *API) serveAsLeader(w http.ResponseWriter, r *http.Request, serve func() error) error {
-	if isForwarded(r) {
-		return serve() // the first broker sends it to the next leader
+// serveOrForward answers a request with serve while this broker leads, and lets the leader answer it
+// otherwise. If the broker stops leading before it has done anything, the next leader answers.
+func (a *API) serveOrForward(rt *route, call *forward.Call, w http.ResponseWriter, r *http.Request, serve func() error) error {
+	end := time.Now().Add(a.o.LeaderWait)
+	for {
+		if a.b.Leads() {
+			err := serve()
+			if !ledNoMore(err) || !call.Available() || time.Now().After(end) {
+				return err
+			}
+			select {
+			case <-time.After(roleDelay): // the role follows the rejection
+			case <-r.Context().Done():
+				return err
+			}
+		}
+		if err := a.send(rt, call, w, r); !errors.Is(err, forward.ErrLeads) {
+			return err
+		}
 	}
-	call := a.forwarder.Keep(w, r)
-	if call == nil {
-		return serve()
-	}
-	defer call.Close()
-	err := serve()
-	if !ledNoMore(err) || !call.Available() {
-		return err
-	}
-	rt, _ := findRoute(r)
-	if again := a.send(rt, call, w, r); !errors.Is(again, forward.ErrLeads) {
-		return again
-	}
-	return err
 }
+
+// roleDelay is the time between attempts of a broker that leads but refuses a request as if it did
+// not.
+const roleDelay = 5 * time.Millisecond
 
 // ledNoMore reports whether a request failed because this broker leads no more, and has no effect.
 func ledNoMore(err error) bool {

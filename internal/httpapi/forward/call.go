@@ -119,11 +119,7 @@ func (c *Call) Available() bool { return c.body == nil || c.body.available() }
 // known. ErrLeads: this broker leads, and r.Body has the body. Other errors are the answer; nothing
 // was written to the client. http.ErrAbortHandler: the answer broke off.
 func (c *Call) Send(r *http.Request) error {
-	if err := c.memory.Need(overhead + copyBytes); err != nil {
-		return err
-	}
-	var err error
-	if c.buf, err = c.memory.Get(copyBytes); err != nil {
+	if err := c.reserve(); err != nil {
 		return err
 	}
 	end := time.Now().Add(c.f.o.Wait)
@@ -141,6 +137,18 @@ func (c *Call) Send(r *http.Request) error {
 		}
 		return err
 	}
+}
+
+// reserve reserves the memory for sending a request.
+func (c *Call) reserve() (err error) {
+	if c.buf != nil {
+		return nil
+	}
+	if err := c.memory.Need(overhead + copyBytes); err != nil {
+		return err
+	}
+	c.buf, err = c.memory.Get(copyBytes)
+	return err
 }
 
 // leader waits for a broker to which the request can be sent.
