@@ -105,7 +105,7 @@ func TestOlderObjectStaysHidden(t *testing.T) {
 				v := w.still(w.disk.fail(&kept{}))
 				p, other, steps := v.start(), v.start(), 0
 				read(other) // it knows the journal
-				v.before = func(by *Process) {
+				v.before = func(by *Process, _ string) {
 					if by != p {
 						return
 					}
@@ -120,6 +120,35 @@ func TestOlderObjectStaysHidden(t *testing.T) {
 				if more = steps >= at; v.err != nil {
 					t.Fatalf("%s, step %d: %v", what, at, v.err)
 				}
+			}
+		}
+	})
+}
+
+// A process lists the folder of the journal while its files are created, so the listing may have any of
+// them. Afterwards the process knows every object.
+func TestListingWhileFilesAreCreated(t *testing.T) {
+	scenario(t, func(w *World) {
+		fill(t, w, 4)
+		for range 40 {
+			v := w.still(w.disk.fail(&kept{}))
+			files, err := v.disk.lookup(journal.Files(epoch(1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			created := files.names
+			files.names = nil
+			v.before = func(_ *Process, step string) {
+				if strings.HasSuffix(step, "+journal ends") {
+					files.names = created
+				}
+			}
+			p := v.start()
+			if _, _, err := p.store.list(epoch(1)); err != nil {
+				t.Fatal(err)
+			}
+			if p.verify(epoch(1), false); v.err != nil {
+				t.Fatal(v.err)
 			}
 		}
 	})

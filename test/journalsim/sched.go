@@ -26,12 +26,12 @@ type World struct {
 
 	now       int // steps so far
 	processes []*Process
-	last      *Process       // took the latest step
-	solo      *solo          // nil: every process takes steps
-	calm      bool           // no faults
-	direct    bool           // no scheduler: each step happens at once
-	before    func(*Process) // in a direct world: called before each step, unless it is nil
-	imaged    int            // change of the disk whose images were checked
+	last      *Process                      // took the latest step
+	solo      *solo                         // nil: every process takes steps
+	calm      bool                          // no faults
+	direct    bool                          // no scheduler: each step happens at once
+	before    func(p *Process, step string) // in a direct world: called before each step, unless it is nil
+	imaged    int                           // change of the disk whose images were checked
 	tasks     atomic.Int64
 	events    []event
 	epochs    int // the highest epoch that was claimed or tried
@@ -86,7 +86,7 @@ func (p *Process) stepAfter(n int, format string, args ...any) error {
 	w := p.w
 	if w.direct {
 		if w.before != nil {
-			w.before(p)
+			w.before(p, fmt.Sprintf(format, args...))
 		}
 		if p.dead {
 			return errKilled

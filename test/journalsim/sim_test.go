@@ -66,12 +66,12 @@ func TestSeedsThatFailed(t *testing.T) {
 		"an owner deletes while its last batch is not indexed, and the file goes with it":              486,
 		"an owner that has named its end and still ends its journal reads its memory as a reader":      2934,
 		"an owner whose file is removed while it is left acknowledges a batch that it has not written": 516,
+		"a power failure keeps a mark and loses the claim, and the claim is called damaged":            5440,
 		"a claim is damaged, and its folder looks empty":                                               16,
 		"a batch in the middle is damaged, and a reader stops there":                                   14,
 		"the last readable object of a file is deleted, and the file goes with a damaged one":          30,
 		"a batch is completed while a reader looks behind it, and is called damaged":                   3,
-		"a listing that began before both files shows the second, and the first seems deleted":         1795672909595917702,
-		"a reader syncs before the owner has written the whole batch, and shows it":                    1795673695827567651,
+		"a reader syncs before the owner has written the whole batch, and shows it":                    7201,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if res := journalsim.Run(t, journalsim.Draw(seed), nil); res.Err != nil {

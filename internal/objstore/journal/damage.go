@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 )
 
@@ -116,6 +118,8 @@ type claimError string
 
 func (e claimError) Error() string { return string(e) }
 
+const claimMissing claimError = "the file is missing"
+
 // openUnclaimed opens a journal whose claim cannot be read. Only one run ever writes into the files
 // of a folder, so any batch that is valid at its place names the run.
 func openUnclaimed(sys System, folder string, why error) (*Journal, error) {
@@ -129,11 +133,30 @@ func openUnclaimed(sys System, folder string, why error) (*Journal, error) {
 	if err := r.list(); err != nil {
 		return nil, err
 	}
-	if !found && len(r.numbers) > 0 {
+	switch {
+	case found:
+	case len(r.numbers) > 0:
 		r.damaged(Position{File: r.numbers[0]}, Position{File: r.numbers[0] + 1})
 		j.damage = append(j.damage, r.damage...)
+	case why == claimMissing:
+		return j, j.neverClaimed()
 	}
 	return j, nil
+}
+
+// neverClaimed notes that the claim is missing without damage: another process has read it before it
+// was durable, and made the mark, and a power failure has left the mark alone. An end, if there is
+// one, then names no run.
+func (j *Journal) neverClaimed() error {
+	_, err := j.readEnd()
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		j.damage = nil
+		return nil
+	}
+	if errors.Is(err, ErrDamaged) { // the end of a run
+		return nil
+	}
+	return err
 }
 
 // findRun takes the run from the first valid batch.

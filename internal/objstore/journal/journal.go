@@ -186,7 +186,7 @@ func readClaim(sys System, folder string) (Run, error) {
 func decodeClaim(sys System, folder string) (run Run, bad claimError, err error) {
 	content, err := sys.ReadFile(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Run{}, "the file is missing", nil
+		return Run{}, claimMissing, nil
 	}
 	if err != nil {
 		return Run{}, "", fmt.Errorf("read claim %s: %w", folder, err)
