@@ -64,11 +64,13 @@ type Options struct {
 	Args    []string // further arguments of seb serve
 
 	Rate int // records per second of each producer; default 100
-	// ClientTimeout is the time without a byte after which a client gives up a request; default 3 s,
-	// at least 2 s.
-	ClientTimeout time.Duration
-	StopTime      time.Duration // between SIGSTOP and SIGCONT; default 10 s
-	Settle        time.Duration // without faults before each round; default 2 s
+	// KafkaTimeout is the time after which the Kafka clients give up a request; default 3 s, at least
+	// 2 s. MetadataAge is the least time between two of their requests for metadata; 0: the client's
+	// default.
+	KafkaTimeout, MetadataAge time.Duration
+
+	StopTime time.Duration // between SIGSTOP and SIGCONT; default 10 s
+	Settle   time.Duration // without faults before each round; default 2 s
 	// Replace starts a new broker before the old one gets SIGTERM, in rounds of Roll.
 	Replace bool
 	// Put, Get and List delay requests of S3.
@@ -83,7 +85,7 @@ func (o *Options) setDefaults() error {
 	o.Brokers = cmp.Or(o.Brokers, 3)
 	o.Rounds = cmp.Or(o.Rounds, 1)
 	o.Rate = cmp.Or(o.Rate, 100)
-	o.ClientTimeout = cmp.Or(o.ClientTimeout, 3*time.Second)
+	o.KafkaTimeout = cmp.Or(o.KafkaTimeout, 3*time.Second)
 	o.StopTime = cmp.Or(o.StopTime, 10*time.Second)
 	o.Settle = cmp.Or(o.Settle, 2*time.Second)
 	if o.Progress == nil {
@@ -99,6 +101,6 @@ func (o *Options) setDefaults() error {
 	check(o.Brokers >= 2 && o.Brokers <= 9, "brokers: %d, want 2 to 9", o.Brokers)
 	check(o.Rounds >= 1, "rounds: %d, want at least 1", o.Rounds)
 	check(o.Rate >= 1 && o.Rate <= 10_000, "rate: %d, want 1 to 10,000", o.Rate)
-	check(o.ClientTimeout >= 2*time.Second, "client timeout: %v, want at least 2s", o.ClientTimeout)
+	check(o.KafkaTimeout >= 2*time.Second, "kafka timeout: %v, want at least 2s", o.KafkaTimeout)
 	return errors.Join(faults...)
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -180,20 +181,20 @@ func (c *campaign) load(ctx context.Context) error {
 // clients starts all clients. finish stops them and, if asked to, checks what they have seen.
 func (c *campaign) clients(ctx context.Context) (finish func(check bool) error, err error) {
 	var closers []func()
-	var hosts, seeds []string
+	var urls, seeds []string
 	for _, s := range c.fleet.slots {
-		hosts, seeds = append(hosts, s.http), append(seeds, s.kafka)
+		urls, seeds = append(urls, s.url()), append(seeds, s.kafka)
 	}
-	goClient := func(t *track, follow bool) *client.Client {
-		a := newAddresses(hosts, c.o.ClientTimeout, t.failed)
-		a.follow = follow
-		api, fault := client.New("http://brokers", client.Options{APIKey: apiKey, HTTPClient: &http.Client{Transport: a}})
-		err = errors.Join(err, fault)
-		closers = append(closers, a.next.CloseIdleConnections)
+	goClient := func(t *track) *client.Client {
+		a := newAttempts(t.failed)
+		api, fault := client.New(strings.Join(urls, ","), client.Options{APIKey: apiKey, HTTPClient: &http.Client{Transport: a}})
+		if err = errors.Join(err, fault); fault == nil {
+			closers = append(closers, api.Close, a.next.CloseIdleConnections)
+		}
 		return api
 	}
 	franz := func(t *track, opts ...kgo.Opt) *kgo.Client {
-		api, fault := newFranz(seeds, c.o.ClientTimeout, t, opts...)
+		api, fault := newFranz(seeds, c.o, t, opts...)
 		if err = errors.Join(err, fault); fault == nil {
 			closers = append(closers, api.Close)
 		}
@@ -203,9 +204,9 @@ func (c *campaign) clients(ctx context.Context) (finish func(check bool) error, 
 	for _, name := range Clients {
 		kinds = append(kinds, newTrack(name, c.began))
 	}
-	c.producers = []*producer{httpProducer(kinds[0], httpTopic, goClient(kinds[0], true)), kafkaProducer(kinds[1], kafkaTopic, franz(kinds[1]))}
+	c.producers = []*producer{httpProducer(kinds[0], httpTopic, goClient(kinds[0])), kafkaProducer(kinds[1], kafkaTopic, franz(kinds[1]))}
 	c.consumers = []*consumer{{track: kinds[2], topic: httpTopic}, {track: kinds[3], topic: kafkaTopic}}
-	readHTTP := goClient(kinds[2], false)
+	readHTTP := goClient(kinds[2])
 	readKafka := franz(kinds[3], kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{kafkaTopic: {0: kgo.NewOffset().AtStart()}}))
 	if err != nil {

@@ -55,7 +55,8 @@ func main() {
 	flag.IntVar(&o.Rounds, "rounds", 20, "rounds of each fault")
 	flag.IntVar(&o.Brokers, "brokers", 3, "brokers, 2 to 9")
 	flag.IntVar(&o.Rate, "rate", 100, "records per second of each producer")
-	flag.DurationVar(&o.ClientTimeout, "client-timeout", 3*time.Second, "time without a byte after which a client tries another broker")
+	flag.DurationVar(&o.KafkaTimeout, "kafka-timeout", 3*time.Second, "time after which a Kafka client gives up a request")
+	flag.DurationVar(&o.MetadataAge, "metadata-age", 0, "least time between two requests of a Kafka client for metadata (0: the client's default, 5s)")
 	flag.DurationVar(&o.StopTime, "stop", 10*time.Second, "duration of a stop")
 	flag.DurationVar(&o.Settle, "settle", 2*time.Second, "time without faults before each round")
 	flag.BoolVar(&o.Replace, "replace", false, "in roll, start the new broker before the old one gets SIGTERM")
@@ -143,9 +144,9 @@ func describe(ctx context.Context, o *failover.Options) string {
 	if o.Store == failover.S3 {
 		store = fmt.Sprintf("s3 with %v more for a PUT, %v for a GET and %v for a LIST", o.Put, o.Get, o.List)
 	}
-	return fmt.Sprintf("seb %s; %v; %s\nbrokers: %d; store: %s; rate: %d/s of each producer; client timeout: %v; stop: %v; replace: %v; serve: %s",
+	return fmt.Sprintf("seb %s; %v; %s\nbrokers: %d; store: %s; rate: %d/s of each producer; timeout of Kafka clients: %v, least age of their metadata: %v; stop: %v; replace: %v; serve: %s",
 		campaign.Version(ctx), machine.Here(), time.Now().UTC().Format(time.DateTime+" MST"),
-		o.Brokers, store, o.Rate, o.ClientTimeout, o.StopTime, o.Replace, cmp.Or(strings.Join(o.Args, " "), "no further arguments"))
+		o.Brokers, store, o.Rate, o.KafkaTimeout, o.MetadataAge, o.StopTime, o.Replace, cmp.Or(strings.Join(o.Args, " "), "no further arguments"))
 }
 
 // write writes the files.
