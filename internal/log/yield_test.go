@@ -415,3 +415,58 @@ func TestRaiseMax(t *testing.T) {
 		}
 	}
 }
+
+// TestTermsOfOneJournal: a broker with a journal steps down and leads again, while appends are on
+// their way. Its SEAL lies in the folder of its own journal.
+func TestTermsOfOneJournal(t *testing.T) {
+	ctx := t.Context()
+	store := disk(t, t.TempDir())
+	o := standby(store)
+	o.NoWait = true
+	l := open(t, o)
+	id := topic(t, l, "a", 1)
+	var acked []string
+	for round := range 20 {
+		var values []string
+		var tickets []*log.Ticket
+		for i := range 10 {
+			values = append(values, fmt.Sprintf("%d-%d", round, i))
+			tickets = append(tickets, l.Submit([]log.Append{batch(t, id, 0, values[i])}))
+		}
+		if round%2 == 0 {
+			_, err := l.Park(ctx, false)
+			must(t, err)
+		}
+		must(t, l.StepDown(ctx))
+		for i, err := range results(t, tickets...) {
+			switch {
+			case err == nil:
+				acked = append(acked, values[i])
+			case !errors.Is(err, state.ErrOutcomeUnknown) && !errors.Is(err, state.ErrNotLeader):
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+		for err := log.ErrOvertaken; err != nil; {
+			must(t, l.Confirm(ctx))
+			if err = l.Stand(ctx); err != nil && !errors.Is(err, log.ErrOvertaken) {
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+		if s := l.Status(); !s.Journaled {
+			t.Fatalf("round %d: %+v", round, s)
+		}
+		must(t, appendOne(t, l, id, fmt.Sprint(round)))
+		acked = append(acked, fmt.Sprint(round))
+	}
+	got := contents(t, l, store, id, 0)
+	at := 0
+	for _, v := range got { // unknown ones may be in between
+		if at < len(acked) && v == acked[at] {
+			at++
+		}
+	}
+	if at != len(acked) {
+		t.Errorf("%q was acknowledged, and is not there in order: %q", acked[at], got)
+	}
+	must(t, l.Close(ctx))
+}

@@ -1,0 +1,70 @@
+package broker_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// TestRaise: an operator raises the bucket as far as all its brokers can read it.
+func TestRaise(t *testing.T) {
+	store := objstore.NewMemory()
+	if _, err := testenv.OldBucket(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	o := options(store)
+	var allowed uint32
+	o.RaiseMax = func() uint32 { return allowed }
+	b := open(t, o)
+	for _, c := range []struct{ allowed, want uint32 }{
+		{0, state.LevelFirst}, {state.LevelFirst, state.LevelFirst}, {state.LevelJournal, state.LevelJournal}, {state.LevelAccess, state.LevelJournal}, {state.LevelMax, state.LevelMax},
+	} {
+		allowed = c.allowed
+		if v, err := b.Raise(t.Context()); err != nil || v.Now != c.want || v.Max != state.LevelMax {
+			t.Errorf("level %+v, %v with %d allowed, want %d", v, err, c.allowed, c.want)
+		}
+	}
+}
+
+// TestStepDownOfABroker: what only a leader does ends, and begins again in the next term.
+func TestStepDownOfABroker(t *testing.T) {
+	o := options(objstore.NewMemory())
+	o.Standby = true
+	b := open(t, o)
+	a := newActivity(b)
+	b.WhileLeading(a.run)
+	if got := <-a.terms; got != 1 {
+		t.Fatalf("first term in epoch %d", got)
+	}
+	create(t, b, "t", 1)
+	b.Show(time.Hour, time.Hour)
+	if r, err := b.Park(t.Context(), true); err != nil || !r.Parked {
+		t.Fatalf("park: %+v, %v", r, err)
+	}
+	b.Unpark()
+	mustProduce(t, b, "t", 0, "a")
+	if r, err := b.Report(t.Context()); err != nil || r.Parked || r.Promise != time.Hour {
+		t.Errorf("report %+v, %v", r, err)
+	}
+	if err := b.StepDown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-a.ended; !errors.Is(err, broker.ErrDeposed) || b.Term() != 0 || !b.Follows() {
+		t.Errorf("the term ended with %v, role %s", err, b.Status().Role)
+	}
+	if err := b.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Stand(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-a.terms; got != 2 {
+		t.Errorf("second term in epoch %d", got)
+	}
+	mustProduce(t, b, "t", 0, "b")
+}
