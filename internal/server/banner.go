@@ -96,11 +96,7 @@ func (s *Server) insideFolder() (folder string, ok bool) {
 
 // announce logs that the broker serves, and warnings about this start.
 func (s *Server) announce() {
-	role := "leader"
-	if s.cfg.ReadOnly {
-		role = "follower"
-	}
-	args := []any{"role", role, "epoch", s.node.Epoch(), "address", s.URL(), "records", s.node.StoreName()}
+	args := []any{"role", s.node.Status().Role, "epoch", s.node.Epoch(), "address", s.URL(), "records", s.node.StoreName()}
 	if a := s.KafkaAddress(); a != "" {
 		args = append(args, "kafka", a)
 	}

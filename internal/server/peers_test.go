@@ -188,3 +188,17 @@ func TestLinksToAPortThatRequiresCertificates(t *testing.T) {
 	}
 	c.up(1, c.start(strict), c.start(strict))
 }
+
+func TestAStandbyAnnouncesItsRole(t *testing.T) {
+	c := newCrew(t)
+	c.start()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var log sebtest.Log
+	if err := server.Run(ctx, c.settings(), log.Logger(), func(*server.Server) { cancel() }); err != nil {
+		t.Fatal(err)
+	}
+	if !log.Contains("msg=serving role=follower epoch=1") {
+		t.Errorf("log of a standby:\n%s", log.String())
+	}
+}
