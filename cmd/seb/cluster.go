@@ -131,7 +131,7 @@ func printCluster(w io.Writer, c *client.Cluster) error {
 		return err
 	}
 	for i := range c.Members {
-		if m := &c.Members[i]; m.Why != "" {
+		if m := &c.Members[i]; m.Why != "" && m.State == "up" {
 			fmt.Fprintf(w, "%s cannot lead: %s\n", m.Name, m.Why)
 		}
 	}

@@ -69,9 +69,11 @@ func memberOf(m *cluster.Member, end *cluster.Beat) api.ClusterMember {
 	if !m.HasBeat {
 		return out
 	}
-	out.Epoch = m.Beat.Epoch
-	if !m.Beat.Loaded {
+	if out.Epoch = m.Beat.Epoch; !m.Beat.Loaded {
 		return out
+	}
+	if !m.Beat.Leads {
+		out.Epoch = m.Beat.Pos.Epoch // that it follows
 	}
 	out.Position = textOf(m.Beat.Pos)
 	if end != nil {

@@ -37,7 +37,7 @@ func (c *control) Forget(_ context.Context, r cluster.Run) error {
 func TestClusterShowsTheBrokers(t *testing.T) {
 	now := time.Now()
 	self, leads, lost := member("self", "http://self"), member("leads", "http://leads"), member("lost", "")
-	self.HasBeat, self.Beat = true, cluster.Beat{Loaded: true, Epoch: 3, Pos: state.Position{Epoch: 3, Slot: 7}, Committed: now.Add(-2 * time.Second)}
+	self.HasBeat, self.Beat = true, cluster.Beat{Loaded: true, Pos: state.Position{Epoch: 3, Slot: 7}, Committed: now.Add(-2 * time.Second)}
 	leads.HasBeat, leads.Beat, leads.Leads = true, cluster.Beat{Loaded: true, Leads: true, Epoch: 3, Pos: state.Position{Epoch: 3, Slot: 9}, Committed: now}, true
 	lost.Up, lost.Silence, lost.Why = false, time.Minute, "it is silent"
 	view := newPeers(self, leads, lost)
@@ -48,7 +48,7 @@ func TestClusterShowsTheBrokers(t *testing.T) {
 	if len(got.Members) != 3 || len(got.Wrong) != 1 {
 		t.Fatalf("%+v", got)
 	}
-	if m := got.Members[0]; !m.Self || m.State != api.MemberUp || m.Role != api.MemberStandby || m.Position != "0:3:7" || m.LagSeconds == nil || *m.LagSeconds != 2 {
+	if m := got.Members[0]; !m.Self || m.State != api.MemberUp || m.Role != api.MemberStandby || m.Position != "0:3:7" || m.Epoch != 3 || m.LagSeconds == nil || *m.LagSeconds != 2 {
 		t.Errorf("self: %+v", m)
 	}
 	if m := got.Members[1]; m.Role != api.MemberLeader || *m.LagSeconds != 0 || m.URL != "http://leads" {
