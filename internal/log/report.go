@@ -33,7 +33,7 @@ type reported struct {
 
 // report answers a call of Report.
 func (o *owner) report() reported {
-	if r := o.core.Role(); r == core.RoleStopped || r == core.RoleFenced {
+	if r := o.core.Role(); r == core.RoleStopped || r == core.RoleFenced && !o.opt.Standby {
 		return reported{err: o.core.Err()}
 	}
 	known := o.core.Report()

@@ -113,7 +113,7 @@ func (o *owner) parked() {
 	case o.core.Parked():
 	case role == core.RoleLeader:
 		err = ErrUnparked
-	case role == core.RoleStopped || role == core.RoleFenced:
+	case role == core.RoleStopped || role == core.RoleFenced && !o.opt.Standby:
 		err = o.core.Err()
 	default:
 		err = state.ErrNotLeader

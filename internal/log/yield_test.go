@@ -470,3 +470,31 @@ func TestTermsOfOneJournal(t *testing.T) {
 	}
 	must(t, l.Close(ctx))
 }
+
+// TestReportOfALogThatStepsDown: a question that is asked before the log follows is answered as by a
+// follower.
+func TestReportOfALogThatStepsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := standby(objstore.NewMemory())
+		blocks := make(chan struct{})
+		o.Hooks.Committed = func(*log.Committed) { <-blocks }
+		l := open(t, o)
+		go l.Propose(state.Record{Kind: state.TopicCreate, Topic: record.ID{1}, Name: "a", Partitions: 1})
+		time.Sleep(time.Second)
+		down, told := make(chan error, 1), make(chan error, 1)
+		go func() { down <- l.StepDown(t.Context()) }()
+		synctest.Wait()
+		go func() {
+			r, err := l.Report(t.Context())
+			if err == nil && (r.Leads || !r.Loaded || r.Pos != (state.Position{Epoch: 1, Slot: 1})) {
+				err = fmt.Errorf("report %+v", r)
+			}
+			told <- err
+		}()
+		synctest.Wait()
+		close(blocks)
+		must(t, <-down)
+		must(t, <-told)
+		l.Kill()
+	})
+}
