@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -23,13 +23,10 @@ type identity struct {
 	Led bool   `json:"led,omitempty"` // a broker with this folder has led a log
 }
 
-// identify returns the id of the data folder, which it draws at the first start.
-func (f *folder) identify() (id record.ID, led bool, err error) {
+// identify returns the id of the data folder. It draws one at the first start, and if the file is
+// damaged: the broker then counts as a new one. A full disk must not prevent a start.
+func (f *folder) identify(log *slog.Logger) (id record.ID, led bool) {
 	b, err := os.ReadFile(filepath.Join(f.dir, identityFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		id = record.NewID()
-		return id, false, f.keepIdentity(identity{ID: id.String()})
-	}
 	var known identity
 	if err == nil {
 		err = json.Unmarshal(b, &known)
@@ -37,10 +34,17 @@ func (f *folder) identify() (id record.ID, led bool, err error) {
 	if err == nil {
 		id, err = record.ParseID(known.ID)
 	}
-	if err != nil {
-		return id, false, fmt.Errorf("%s: %w; remove the file, and this broker counts as a new one", filepath.Join(f.dir, identityFile), err)
+	if err == nil {
+		return id, known.Led
 	}
-	return id, known.Led, nil
+	if !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("id of the data folder not read: this broker has a new one", "file", filepath.Join(f.dir, identityFile), "err", err)
+	}
+	id = record.NewID()
+	if err := f.keepIdentity(identity{ID: id.String()}); err != nil {
+		log.Warn("id of the data folder not stored: the next start has another one", "err", err)
+	}
+	return id, false
 }
 
 func (f *folder) keepIdentity(i identity) error {
@@ -60,10 +64,7 @@ func (n *Node) join(ctx context.Context, store objstore.Store, o *Options) error
 	if o.Join == nil || o.ReadOnly || n.folder == nil {
 		return nil
 	}
-	id, led, err := n.folder.identify()
-	if err != nil {
-		return err
-	}
+	id, led := n.folder.identify(o.Logger)
 	joined, err := o.Join(ctx, Joining{Store: store, Node: id, Led: led})
 	if err != nil {
 		return err

@@ -11,9 +11,6 @@ import (
 // SetStandby lets the servers of tests follow after they were fenced.
 func SetStandby(is bool) { standby = is }
 
-// SetClustered makes the servers of tests know each other.
-func SetClustered(is bool) { clustered = is }
-
 // Cluster is what a server knows of other brokers.
 func (s *Server) Cluster() cluster.View { return s.peers.board }
 

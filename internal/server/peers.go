@@ -25,9 +25,6 @@ import (
 	"github.com/sebbroker/seb/record"
 )
 
-// clustered makes brokers of one bucket know each other. Only tests set it.
-var clustered = false
-
 const (
 	// listTime bounds the LIST of registrations at a start.
 	listTime = 10 * time.Second

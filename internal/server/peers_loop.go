@@ -27,6 +27,7 @@ const (
 type loop struct {
 	p    *peers
 	wake chan struct{} // capacity 1: there are events
+	turn chan struct{} // capacity 1: the log has begun or ended to lead
 
 	in     sync.Mutex // guards events
 	events []cluster.Event
@@ -48,7 +49,7 @@ type loop struct {
 
 func newLoop(p *peers, core *cluster.Core) *loop {
 	return &loop{
-		p: p, core: core, wake: make(chan struct{}, 1), left: make(chan struct{}), ended: make(chan struct{}), hands: make(chan chan error),
+		p: p, core: core, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), left: make(chan struct{}), ended: make(chan struct{}), hands: make(chan chan error),
 		known: map[cluster.Run]string{},
 	}
 }
@@ -63,6 +64,11 @@ func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 	case <-ctx.Done():
 	}
 	l.step(ctx, &cluster.Event{Kind: cluster.EvListed, Listed: found})
+	l.p.s.node.WhileLeading(func(ctx context.Context) {
+		signal(l.turn)
+		<-ctx.Done()
+		signal(l.turn)
+	})
 	for {
 		select {
 		case <-l.wake:
@@ -72,6 +78,9 @@ func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 		case answer := <-l.hands:
 			l.waits = append(l.waits, answer)
 			l.step(ctx, &cluster.Event{Kind: cluster.EvHandOver})
+		case <-l.turn:
+			l.again = l.asking // a Report on its way may be from before
+			l.ask(ctx)
 		case <-timer.C:
 			l.ask(ctx)
 		case <-ctx.Done():
@@ -86,7 +95,7 @@ func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 
 // pause is the time until the next round: none while this broker leads alone.
 func (l *loop) pause() time.Duration {
-	if l.leads && l.core.Alone() {
+	if l.leads && !l.again && l.core.Alone() {
 		return time.Hour
 	}
 	return round
@@ -114,8 +123,12 @@ func (l *loop) put(ev cluster.Event) {
 		l.events = append(l.events, ev)
 	}
 	l.in.Unlock()
+	signal(l.wake)
+}
+
+func signal(to chan<- struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }
@@ -163,7 +176,8 @@ func (l *loop) step(ctx context.Context, ev *cluster.Event) {
 	if ev.Kind == cluster.EvReport {
 		l.asking = false
 		if ev.Err != nil {
-			return // the log has ended, or is between two roles
+			l.again = true // the log has ended, or is between two roles: the next round asks again
+			return
 		}
 	}
 	var fx cluster.Effects

@@ -21,8 +21,6 @@ type crew struct {
 }
 
 func newCrew(t *testing.T) *crew {
-	server.SetClustered(true)
-	t.Cleanup(func() { server.SetClustered(false) })
 	return &crew{t, "file:" + t.TempDir()}
 }
 

@@ -246,7 +246,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		MergeEvery: c.Maintenance.MergeInterval, SnapshotSlots: c.Maintenance.SnapshotSlots, RetentionEvery: c.Maintenance.RetentionInterval,
 		Prices: &s.prices, PutBudget: s.budget, SecretsKeys: s.secrets, Prepare: s.prepare, Logger: s.log, Metrics: set, Latency: &s.latency,
 	}
-	if clustered && !strings.HasPrefix(c.Bucket, objstore.MemoryName) {
+	if !strings.HasPrefix(c.Bucket, objstore.MemoryName) {
 		o.Join = s.join
 	}
 	if c.Riemann.On() {
