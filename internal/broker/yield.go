@@ -19,6 +19,11 @@ func (b *Broker) Park(ctx context.Context, drain bool) (cluster.Report, error) {
 	return b.log.Park(ctx, drain)
 }
 
+// BeginPark is Park for a caller that does not wait, as log.Log.BeginPark is.
+func (b *Broker) BeginPark(drain bool) (wait func(ctx context.Context) (cluster.Report, error)) {
+	return b.log.BeginPark(drain)
+}
+
 // Unpark lets a parked broker continue, as log.Log.Unpark does.
 func (b *Broker) Unpark() { b.log.Unpark() }
 

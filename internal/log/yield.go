@@ -31,7 +31,7 @@ var (
 // A log that does not lead does not change. Errors: ErrNoStandby; the error that ended the log;
 // ErrClosed; ctx's cause.
 func (l *Log) StepDown(ctx context.Context) error {
-	_, err := l.ask(ctx, func(ctx context.Context, o *owner, answer chan<- reported) {
+	_, err := l.ask(func(ctx context.Context, o *owner, answer chan<- reported) {
 		if !o.opt.Standby || o.opt.Core.ReadOnly {
 			answer <- reported{err: ErrNoStandby}
 			return
@@ -42,7 +42,7 @@ func (l *Log) StepDown(ctx context.Context) error {
 			r.err = o.core.Err()
 		}
 		answer <- r
-	})
+	})(ctx)
 	return err
 }
 
@@ -53,7 +53,13 @@ func (l *Log) StepDown(ctx context.Context) error {
 // if the log does not lead, or not any more; ErrUnparked; the error that ended the log; ErrClosed;
 // ctx's cause.
 func (l *Log) Park(ctx context.Context, drain bool) (cluster.Report, error) {
-	return l.ask(ctx, func(ctx context.Context, o *owner, answer chan<- reported) {
+	return l.BeginPark(drain)(ctx)
+}
+
+// BeginPark is Park for a caller that does not wait: a later call of Unpark or StepDown comes after it,
+// whenever wait is called.
+func (l *Log) BeginPark(drain bool) (wait func(ctx context.Context) (cluster.Report, error)) {
+	return l.ask(func(ctx context.Context, o *owner, answer chan<- reported) {
 		if o.flushing {
 			answer <- reported{err: ErrClosed}
 			return
@@ -81,19 +87,21 @@ func (l *Log) Show(pace, promise time.Duration) {
 	l.in.put(message{do: func(ctx context.Context, o *owner) { o.step(ctx, &ev) }})
 }
 
-// ask lets the owner call f, which sends one answer, now or later.
-func (l *Log) ask(ctx context.Context, f func(context.Context, *owner, chan<- reported)) (cluster.Report, error) {
+// ask lets the owner call f, which sends one answer, now or later. wait returns the answer.
+func (l *Log) ask(f func(context.Context, *owner, chan<- reported)) (wait func(ctx context.Context) (cluster.Report, error)) {
 	answer := make(chan reported, 1)
 	if !l.in.put(message{do: func(ctx context.Context, o *owner) { f(ctx, o, answer) }}) {
-		return cluster.Report{}, ErrClosed
+		answer <- reported{err: ErrClosed}
 	}
-	select {
-	case r := <-answer:
-		return r.Report, r.err
-	case <-l.ended:
-		return cluster.Report{}, ErrClosed
-	case <-ctx.Done():
-		return cluster.Report{}, context.Cause(ctx)
+	return func(ctx context.Context) (cluster.Report, error) {
+		select {
+		case r := <-answer:
+			return r.Report, r.err
+		case <-l.ended:
+			return cluster.Report{}, ErrClosed
+		case <-ctx.Done():
+			return cluster.Report{}, context.Cause(ctx)
+		}
 	}
 }
 

@@ -277,6 +277,18 @@ func TestParkEnds(t *testing.T) {
 	}
 }
 
+// TestParkBeforeUnpark: a call of Unpark ends what began before it, whenever that is waited for.
+func TestParkBeforeUnpark(t *testing.T) {
+	l := open(t, standby(objstore.NewMemory()))
+	id := topic(t, l, "a", 1)
+	waits := l.BeginPark(true)
+	l.Unpark()
+	must(t, appendOne(t, l, id, "1"))
+	if _, err := waits(t.Context()); err != nil && !errors.Is(err, log.ErrUnparked) {
+		t.Error(err)
+	}
+}
+
 // TestCloseWhileParked: a log that nothing waits for makes no request at its end.
 func TestCloseWhileParked(t *testing.T) {
 	store := newHooked(objstore.NewMemory())

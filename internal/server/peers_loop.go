@@ -218,8 +218,9 @@ func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
 	case cluster.Unpark:
 		n.Unpark()
 	case cluster.Park, cluster.Drain:
+		parked := n.BeginPark(fx.Park == cluster.Drain) // before an Unpark that comes later
 		p.running.Go(func() {
-			r, err := n.Park(ctx, fx.Park == cluster.Drain)
+			r, err := parked(ctx)
 			if err == nil {
 				l.put(cluster.Event{Kind: cluster.EvParked, Report: r})
 			}
