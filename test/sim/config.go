@@ -66,8 +66,9 @@ type Config struct {
 
 	// Feed, with StandEvery, lets a leader feed its commits to the other brokers. FeedEarly lets it
 	// also feed slots that are not committed, as a faulty leader does. Join lets brokers follow from
-	// their start, so that none makes the log before it stands.
-	Feed, FeedEarly, Join bool
+	// their start, so that none makes the log before it stands. With Heard no follower polls: it
+	// depends on what its leader tells it.
+	Feed, FeedEarly, Join, Heard bool
 
 	Senders    int // Riemann clients
 	EventParts int // partitions of the topic of their events
@@ -143,6 +144,7 @@ func drawStandbys(seed uint64) Config {
 	r = rand.New(rand.NewPCG(seed, 0x5eba))
 	c.Feed, c.Join = r.IntN(4) > 0, r.IntN(2) == 0
 	c.FeedEarly = c.Feed && r.IntN(4) == 0
+	c.Heard = c.Feed && !c.FeedEarly && r.IntN(2) == 0
 	r = rand.New(rand.NewPCG(seed, 0x5ebb))
 	c.YieldEvery = []time.Duration{0, 500 * time.Millisecond, 3 * time.Second}[r.IntN(3)]
 	return c

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -20,6 +21,40 @@ func (r *run) feed(key string, body []byte) {
 		w.after(w.around(w.feedRand, w.cfg.Latency/4), func() {
 			to.deliver(func() { to.fed(key, body, how == 1) })
 		})
+	}
+}
+
+// beats tells the other brokers how far the log of this leader reaches, as long as it leads the epoch.
+func (r *run) beats() {
+	w, epoch := r.n.w, r.core.Epoch()
+	if !w.cfg.Feed {
+		return
+	}
+	w.after(beatEvery, func() {
+		if r.dead || r.core.Role() != core.RoleLeader || r.core.Epoch() != epoch {
+			return
+		}
+		r.deliver(func() {
+			pos := r.position()
+			for _, n := range w.nodes {
+				if to := n.run; to != nil && n != r.n {
+					w.after(w.upTo(w.feedRand, w.cfg.Latency), func() {
+						to.deliver(func() { to.step(&core.Event{Kind: core.EvReach, Pos: pos}) })
+					})
+				}
+			}
+			r.beats()
+		})
+	})
+}
+
+// beatEvery is the time between two beats of a leader.
+const beatEvery = time.Second
+
+// hears lets a follower wait for the feed instead of polling, in some runs.
+func (r *run) hears() {
+	if r.n.w.cfg.Heard {
+		r.step(&core.Event{Kind: core.EvHeard, Waiting: true})
 	}
 }
 

@@ -97,6 +97,7 @@ func (n *node) start() {
 	w.logf("node %d starts run %d", n.id, n.runs)
 	w.mark("start", uint64(n.id))
 	r.step(&core.Event{Kind: core.EvStart})
+	r.hears()
 	if n.readOnly {
 		r.step(&core.Event{Kind: core.EvReaders, Waiting: true})
 	}
@@ -291,6 +292,7 @@ func (r *run) role(e core.Effect) {
 			w.stats.Journals++
 		}
 		r.leads()
+		r.beats()
 		w.check.led(r)
 		r.sealed()
 		r.yields()

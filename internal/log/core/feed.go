@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 )
@@ -12,7 +14,13 @@ import (
 // reach lets a follower read the log until it has applied everything before pos.
 func (c *Core) reach(pos state.Position) {
 	f := &c.follow
-	if !c.follows() || f.reloading || c.committed != nil && !c.committed.Pos.Less(pos) {
+	if !c.follows() || f.reloading {
+		return
+	}
+	if c.committed != nil && !c.committed.Pos.Less(pos) {
+		if c.role == RoleFollower && !f.busy && c.offPath(pos) {
+			c.checkPath()
+		}
 		return
 	}
 	if f.target.Less(pos) {
@@ -37,26 +45,44 @@ func (c *Core) reached() {
 	c.atEnd()
 }
 
+// offPath reports whether our path ended an epoch before a position of it that the log has reached. A
+// late SEAL in a slot that was collected leads a follower to such a path.
+func (c *Core) offPath(pos state.Position) bool {
+	epochs := c.committed.Epochs
+	return slices.ContainsFunc(epochs[:len(epochs)-1], func(e state.Epoch) bool {
+		return e.Number == pos.Epoch && e.Seal < pos.Slot
+	})
+}
+
 // belowTarget continues at a missing slot although the log reaches beyond it. Either it was stored
-// since, or it was collected, which a newer snapshot shows. Otherwise the target is not on the log.
+// since, or it was collected. Otherwise the target is not on the log.
 func (c *Core) belowTarget() {
-	f := &c.follow
-	f.busy = true
-	if f.stale {
-		f.stale = false
+	if f := &c.follow; f.stale {
+		f.busy, f.stale = true, false
 		c.catchUp()
 		return
 	}
-	c.listSnaps(func(names []snapName) {
-		names = c.onLog(names)
-		switch {
-		case len(names) > 0 && c.committed.Pos.Less(names[0].pos):
-			c.reload()
-			return
-		case !f.stale:
+	c.checkPath()
+}
+
+// checkPath loads the newest snapshot if that is not on our path: our next slot was collected, or our
+// path is not the log.
+func (c *Core) checkPath() {
+	f := &c.follow
+	f.busy, f.stale = true, false
+	onPath := func() {
+		if !f.stale { // nothing was told since
 			f.target = state.Position{}
 		}
 		c.atMissing()
+	}
+	c.listSnaps(func(names []snapName) {
+		names = c.onLog(names)
+		if len(names) == 0 || c.passed(names[0]) {
+			onPath()
+			return
+		}
+		c.findPosition(names[0], onPath, c.reload)
 	})
 }
 
