@@ -10,7 +10,7 @@ import (
 // Members returns what this run knows of all runs, for a Board.
 func (c *Core) Members() []Member {
 	self := Member{
-		Registration: c.cfg.Self, Self: true, Leads: c.l != nil, Up: true, Beat: c.beat, HasBeat: !c.beat.From.IsZero(),
+		Registration: c.cfg.Self, Self: true, Leads: c.l != nil, Up: true, Linked: true, Beat: c.beat, HasBeat: !c.beat.From.IsZero(),
 		Why: whyNot(&c.cfg.Self, c.otherKey(), c.leaving, c.storeOK),
 	}
 	leader := c.leader()
@@ -19,7 +19,7 @@ func (c *Core) Members() []Member {
 		if p.replaced || !p.listed && !p.hasBeat {
 			continue
 		}
-		m := Member{Registration: p.reg, Leads: c.l == nil && p == leader, Up: c.heard(p), Gone: p.gone, Beat: p.beat, HasBeat: p.hasBeat}
+		m := Member{Registration: p.reg, Leads: c.l == nil && p == leader, Up: c.heard(p), Linked: p.up, Gone: p.gone, Beat: p.beat, HasBeat: p.hasBeat}
 		m.Run = p.run
 		if !m.Up {
 			m.Silence = c.age(p)

@@ -13,6 +13,7 @@ type Member struct {
 	Self    bool // it is the run that tells this
 	Leads   bool // as far as the run that tells this knows
 	Up      bool // beats pass both ways
+	Linked  bool // there is a link to it, which may be silent
 	Gone    bool // it has ended
 	Beat    Beat // the newest, or what this run tells others
 	HasBeat bool

@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type crew struct {
 	mu    sync.Mutex // guards the fields below
 	mates []*mate
 	cut   bool // no broker has a link to another
+	ended bool // all links have just ended
 }
 
 // mate is one of the brokers.
@@ -33,6 +35,7 @@ type mate struct {
 	crew *crew
 	a    *auth.Authority
 	reg  cluster.Registration
+	asks atomic.Int64 // calls of Members
 }
 
 // newCrew starts n brokers. A standby looks for commits by itself only while it has readers.
@@ -54,7 +57,7 @@ func (c *crew) add(role func(*broker.Options), change ...func(*kafka.Options)) *
 	groups := coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, Logger: quiet})
 	t.Cleanup(groups.Close)
 	m := &mate{crew: c, a: authority(t, b)}
-	o := kafka.Options{Auth: m.a, Cluster: m, RootKey: apiKey, Groups: groups}
+	o := kafka.Options{Auth: m.a, Cluster: m, RootKey: apiKey, Groups: groups, LeaderWait: 50 * time.Millisecond}
 	for _, f := range change {
 		f(&o)
 	}
@@ -77,6 +80,13 @@ func (c *crew) cutLinks(is bool) {
 	c.cut = is
 }
 
+// endLinks ends all links. The brokers have just heard each other.
+func (c *crew) endLinks() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+}
+
 // lead makes a standby lead. The old leader learns of it at its next write.
 func (c *crew) lead(m *mate) {
 	c.t.Helper()
@@ -90,6 +100,7 @@ func (m *mate) Self() cluster.Registration { return m.reg }
 
 // Members implements cluster.View: links pass on the state of each broker at once.
 func (m *mate) Members() []cluster.Member {
+	m.asks.Add(1)
 	m.crew.mu.Lock()
 	defer m.crew.mu.Unlock()
 	var leader *mate
@@ -103,7 +114,7 @@ func (m *mate) Members() []cluster.Member {
 		up := x == m || !m.crew.cut
 		at, _, _ := x.b.LogPosition()
 		one := cluster.Member{
-			Registration: x.reg, Self: x == m, Up: up, Leads: up && x == leader, HasBeat: true,
+			Registration: x.reg, Self: x == m, Up: up, Linked: x == m || up && !m.crew.ended, Leads: up && x == leader, HasBeat: true,
 			Beat: cluster.Beat{From: x.reg.Run, Leads: x.b.Leads(), Epoch: x.b.Epoch(), Pos: at, Loaded: true, Committed: time.Unix(0, 0)},
 		}
 		if x == m {

@@ -15,7 +15,8 @@ import (
 )
 
 // Metadata (3), v0 to v13: topics by name or ID, and their brokers (nodes.go). One broker leads
-// every partition and is the controller. While none is known, partitions are LEADER_NOT_AVAILABLE.
+// every partition and is the controller. The answer waits up to Options.LeaderWait for it. While none
+// is known, partitions are LEADER_NOT_AVAILABLE.
 // Missing topics are created if client and broker allow it. If there is no memory for a topic's
 // partitions, the topic is LEADER_NOT_AVAILABLE. There are no racks. A topic that is created needs
 // Create.
@@ -50,6 +51,7 @@ func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Resp
 	if r.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = c.clusterOperations()
 	}
+	c.awaitLeader(ctx)
 	c.confirm(ctx)
 	ns := c.describeNodes(resp)
 	var found []broker.TopicRef

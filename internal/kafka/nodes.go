@@ -19,6 +19,10 @@ const (
 	syncTime  = 2 * time.Second
 	// standbyAge is the largest age of the state from which a standby serves records.
 	standbyAge = 5 * time.Second
+	// leaderWait bounds the time that metadata waits for a leader, and leaderPoll is the interval of
+	// looking for it.
+	leaderWait = 2 * time.Second
+	leaderPoll = 20 * time.Millisecond
 	// standbyWait bounds the time that a standby takes to learn the end of the log.
 	standbyWait = time.Second
 )
@@ -90,6 +94,30 @@ func (s *Server) leading(members []cluster.Member) *cluster.Member {
 		}
 	}
 	return nil
+}
+
+// awaitLeader waits until this broker leads, or one to which it has a link. Clients ask for metadata
+// as soon as the leader has died. The name of that leader, or none, makes some wait for seconds before
+// they ask again: franz-go for 5.
+func (s *Server) awaitLeader(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.LeaderWait)
+	defer cancel()
+	tick := time.NewTicker(leaderPoll)
+	defer tick.Stop()
+	for {
+		members := s.members()
+		if len(members) < 2 {
+			return
+		}
+		if m := s.leading(members); m != nil && m.Linked {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // nodes returns the brokers of the cluster. A broker that does not lead never names itself as the

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -126,6 +127,31 @@ func TestNoLeader(t *testing.T) {
 	}
 	if p := produced(raw.ask(produceRequest(ref, -1, batch(t, nil, "v")), 10)); p.ErrorCode != 6 || p.CurrentLeader.LeaderID != -1 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestMetadataWaitsForALeader: clients ask for metadata as soon as the leader has died. A standby whose
+// link to it has ended does not name it any more.
+func TestMetadataWaitsForALeader(t *testing.T) {
+	for _, end := range []func(*crew){(*crew).endLinks, func(c *crew) { c.cutLinks(true) }} {
+		c := newCrew(t, objstore.NewMemory(), 3, func(o *kafka.Options) { o.LeaderWait = time.Minute })
+		topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+		standby := c.mates[1]
+		raw := dial(t, standby.served)
+		end(c)
+		answered := make(chan *kmsg.MetadataResponse, 1)
+		before := standby.asks.Load()
+		go func() { answered <- raw.ask(kmsg.NewPtrMetadataRequest(), 5).(*kmsg.MetadataResponse) }()
+		sebtest.Eventually(t, "the request waits, or is answered", func() bool {
+			return standby.asks.Load() > before+3 || len(answered) > 0
+		})
+		if len(answered) > 0 {
+			t.Fatalf("an answer without a leader: %+v", <-answered)
+		}
+		c.lead(standby)
+		if meta := <-answered; meta.ControllerID != 101 || meta.Topics[0].Partitions[0].Leader != 101 {
+			t.Errorf("%+v", meta)
+		}
 	}
 }
 
