@@ -21,6 +21,8 @@ type Core struct {
 	endErr  error // why the role is RoleFenced or RoleStopped: rejects everything
 	lastOp  OpID
 	ops     map[OpID]*request
+	// answered is the request whose done runs. A closure that captures it would allocate more.
+	answered *request
 
 	cluster   record.ID
 	committed *state.State // nil until a snapshot is loaded or genesis is known
@@ -195,6 +197,7 @@ func (c *Core) answer(ev *Event) {
 		c.stop(orUnknown(ev.Err)) // a newer program wrote the object, whichever it is
 		return
 	}
+	c.answered = r
 	r.done(ev)
 }
 

@@ -10,15 +10,14 @@ import (
 // put sends a slot; attempt > 0 says that the shell already has its bytes.
 func (c *Core) put(s *slot, attempt int) {
 	f := s.frozen
-	var r *request
-	r = c.request(Effect{Kind: EffPutData, Key: f.Key, Frozen: f, Attempt: attempt}, func(ev *Event) {
+	c.request(Effect{Kind: EffPutData, Key: f.Key, Frozen: f, Attempt: attempt}, func(ev *Event) {
 		c.lead.refused = nil
 		if ev.Outcome == OutcomeOK {
-			s.storedAt = r.newest
+			s.storedAt = c.answered.newest
 			c.settle(s)
 			return
 		}
-		s.storedAt = r.first // which attempt has stored it is not known
+		s.storedAt = c.answered.first // which attempt has stored it is not known
 		c.taken(s)
 	})
 }
@@ -77,8 +76,7 @@ func (c *Core) probe() {
 	}
 	c.lead.probing = true
 	pos := c.committed.Pos
-	var r *request
-	r = c.request(Effect{Kind: EffGetSlot, Key: c.committed.Key(pos.Epoch, pos.Slot), HeadOnly: true}, func(ev *Event) {
+	c.request(Effect{Kind: EffGetSlot, Key: c.committed.Key(pos.Epoch, pos.Slot), HeadOnly: true}, func(ev *Event) {
 		c.lead.probing = false
 		switch {
 		case ev.Outcome == OutcomeCorrupt:
@@ -89,7 +87,7 @@ func (c *Core) probe() {
 			return
 		}
 		c.lead.seenAt = c.now // missing, or DATA that we sent after the request
-		c.looked(r.newest)
+		c.looked(c.answered.newest)
 		c.confirmed()
 	})
 }
