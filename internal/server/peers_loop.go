@@ -35,16 +35,17 @@ type loop struct {
 	mu   sync.Mutex // guards core
 	core *cluster.Core
 
-	left   chan struct{} // closed when nothing is left to hand over
-	ended  chan struct{} // closed when run has returned
-	hands  chan chan error
-	asking bool         // a Report is on its way
-	again  bool         // something has happened since it was asked for
-	waits  []chan error // unanswered calls of HandOver; capacity 1 each
-	leads  bool         // as of the newest Report
-	feeds  bool         // the log gives its slots
-	known  map[cluster.Run]string
-	leader cluster.Run
+	left    chan struct{} // closed when nothing is left to hand over
+	ended   chan struct{} // closed when run has returned
+	hands   chan chan error
+	asking  bool         // a Report is on its way
+	again   bool         // something has happened since it was asked for
+	waits   []chan error // unanswered calls of HandOver; capacity 1 each
+	changed bool         // front ends may see something new
+	leads   bool         // as of the newest Report
+	feeds   bool         // the log gives its slots
+	known   map[cluster.Run]string
+	leader  cluster.Run
 }
 
 func newLoop(p *peers, core *cluster.Core) *loop {
@@ -150,7 +151,7 @@ func (l *loop) linkEvent(ev link.Event) {
 		case ev.Prefix == nil:
 			n.Reach(state.Position{Epoch: ev.Pos.Epoch, Slot: ev.Pos.Slot + 1})
 		default:
-			if err := n.Feed(ev.Prefix); err != nil {
+			if err := n.Feed(ev.Prefix); err != nil && !errors.Is(err, broker.ErrClosed) {
 				l.p.log.Warn("slot of another broker ignored", "run", ev.From.String(), "err", err)
 			}
 		}
@@ -185,6 +186,7 @@ func (l *loop) step(ctx context.Context, ev *cluster.Event) {
 	l.core.Step(time.Now(), ev, &fx)
 	l.mu.Unlock()
 	l.perform(ctx, &fx)
+	l.changed = l.changed || fx.Ask || len(fx.Send) > 0
 	if ev.Kind == cluster.EvReport {
 		l.report(&ev.Report)
 	}
@@ -267,6 +269,10 @@ func (l *loop) leftOnce() {
 
 // report tells front ends and people what has changed.
 func (l *loop) report(r *cluster.Report) {
+	if !l.changed && l.leads == r.Leads {
+		return // nothing since the newest beat
+	}
+	l.changed = false
 	l.mu.Lock()
 	members, wrong := l.core.Members(), l.core.Wrong()
 	l.mu.Unlock()
