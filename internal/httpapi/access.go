@@ -339,10 +339,10 @@ func (a *API) serveKeyed(rt *route, w http.ResponseWriter, r *http.Request) erro
 	switch {
 	case errors.Is(err, auth.ErrUnauthenticated):
 		return a.unauthorized(w, r, err)
-	case err != nil:
-		return err
 	case slot.Refused() && rt.path != "/metrics":
 		return problem.New(api.OverBudget, "too many connections (limit %d)", a.o.Connections)
+	case err != nil: // of a follower whose store does not answer; the leader may know the key
+		return a.serveAt(rt, w, r, func() error { return err })
 	}
 	slot.MarkAuthenticated()
 	if who.Root() {

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/storetest"
 )
 
 // member returns a broker at an address.
@@ -32,6 +33,7 @@ func member(name, url string) cluster.Member {
 // peers is a View of a broker and others, for tests. The first is the broker itself.
 type peers struct {
 	*cluster.Board
+	mu      sync.Mutex // guards members
 	members []cluster.Member
 }
 
@@ -44,6 +46,8 @@ func newPeers(members ...cluster.Member) *peers {
 
 // lead makes the broker of a name the leader, or none.
 func (p *peers) lead(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	list := make([]cluster.Member, len(p.members))
 	for i, m := range p.members {
 		m.Leads = m.Name == name
@@ -54,6 +58,8 @@ func (p *peers) lead(name string) {
 
 // at sets the address of a broker.
 func (p *peers) at(name, url string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for i := range p.members {
 		if p.members[i].Name == name {
 			p.members[i].URL = url
@@ -200,10 +206,19 @@ func newStub(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) 
 	return s
 }
 
-func sendProblem(w http.ResponseWriter, status int, code api.Code, leads string) {
-	w.Header().Set("Content-Type", api.ProblemJSON)
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(&api.Problem{Code: code, Status: status, Leader: leads, Title: "t", Type: "t"})
+// refuse answers with a problem that names a leader.
+func refuse(status int, code api.Code, leads string) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", api.ProblemJSON)
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(&api.Problem{Code: code, Status: status, Leader: leads, Title: "t", Type: "t"})
+	}
+}
+
+// cut reads the body and closes the connection.
+func cut(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	panic(http.ErrAbortHandler)
 }
 
 // TestForwardedOnceOrRefused: a request reaches another broker only if the first one has certainly
@@ -212,13 +227,6 @@ func TestForwardedOnceOrRefused(t *testing.T) {
 	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = 600 * time.Millisecond })
 	newTopic(leads, "t", 1)
 	real := "http://" + leads.addr
-	refuse := func(status int, code api.Code, names string) func(http.ResponseWriter, *http.Request) {
-		return func(w http.ResponseWriter, _ *http.Request) { sendProblem(w, status, code, names) }
-	}
-	cut := func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		panic(http.ErrAbortHandler)
-	}
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -257,11 +265,12 @@ func TestForwardedOnceOrRefused(t *testing.T) {
 					c.answer(w, r)
 				})
 				at = other.URL
-			} else {
-				go view.lead(c.then)
 			}
 			view.at("other", at)
 			view.lead("other")
+			if c.answer == nil {
+				time.AfterFunc(20*time.Millisecond, func() { view.lead(c.then) })
+			}
 			defer view.lead("leader")
 			before := leads.get("/topic?topic-name=t&partition=0")
 			a := standby.post("topic-name=t", api.TextPlain, c.body)
@@ -467,4 +476,59 @@ func TestCanceledForward(t *testing.T) {
 	if err := <-failed; err == nil {
 		t.Error("a canceled request succeeded")
 	}
+}
+
+// TestStandbyWithoutItsStore: a standby whose store fails cannot check a token, and lets the leader
+// check it.
+func TestStandbyWithoutItsStore(t *testing.T) {
+	t.Parallel() // it waits for the store
+	memory := objstore.NewMemory()
+	leads := start(t, func(c *setup) { c.store = memory })
+	newTopic(leads, "t", 1)
+	good, read := leads.token("good", time.Time{}, permit(access.Write, access.Topic, "t")), leads.token("reader", time.Time{}, permit(access.Read, access.Topic, "t"))
+	view := newPeers(member("standby", ""), member("leader", "http://"+leads.addr))
+	view.lead("leader")
+	store := storetest.NewFaulty(memory, 1, storetest.Faults{})
+	standby := start(t, func(c *setup) {
+		c.store, c.http.Cluster = store, view
+		c.broker.Standby, c.broker.Core.Standby = true, true
+		c.broker.Timeouts.Read = 100 * time.Millisecond
+	})
+	store.SetFaults(storetest.Faults{Get: storetest.Rates{storetest.Hang: 1}, List: storetest.Rates{storetest.Hang: 1}})
+	defer store.SetFaults(storetest.Faults{})
+	var all sync.WaitGroup
+	defer all.Wait()
+	for key, want := range map[string]int{good: 201, read: 403, good + "x": 401} {
+		all.Go(func() {
+			if a := standby.matrix("POST", "/records?topic-name=t", api.TextPlain, "x", authorization("Bearer "+key)); a.status != want {
+				t.Errorf("%.12s: %s, want %d", key, a, want)
+			}
+		})
+	}
+}
+
+// TestStreamsAreForwarded: events of a stream from the leader arrive while it lasts.
+func TestStreamsAreForwarded(t *testing.T) {
+	leads, standby, _ := pair(t)
+	leads.mustPost("topic-name=t", api.TextPlain, "one")
+	conn := standby.dial()
+	fmt.Fprintf(conn, "GET /records?topic-name=t&offset=0&read=latest HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n", canary)
+	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	seen := ""
+	wait := func(text string) {
+		t.Helper()
+		buf := make([]byte, 4096)
+		for !strings.Contains(seen, text) {
+			n, err := conn.Read(buf)
+			if seen += string(buf[:n]); err != nil {
+				t.Fatalf("%q: %v", seen, err)
+			}
+		}
+	}
+	wait("one")
+	if !strings.Contains(seen, api.HeaderLeader) {
+		t.Errorf("not of the leader: %q", seen)
+	}
+	leads.mustPost("topic-name=t", api.TextPlain, "two")
+	wait("two")
 }
