@@ -346,6 +346,10 @@ func TestWhatIsWrong(t *testing.T) {
 	if !has(r.c, `Broker "b"`) || !has(r.c, "was not heard for") || !has(r.c, "seb cluster forget") {
 		t.Errorf("a silent broker: %q", r.c.Wrong())
 	}
+	r.step(Event{Kind: EvMessage, From: run(2), Message: Message{Kind: MsgGoodbye}})
+	if w := r.c.Wrong(); len(w) != 0 || len(r.c.Members()) != 1 {
+		t.Errorf("after a goodbye: %q, %d members", w, len(r.c.Members()))
+	}
 	r.log.Leads = false
 	r.store = false
 	r.wait(time.Second)

@@ -23,6 +23,7 @@ type peer struct {
 	ended    bool          // it ended that connection
 	refused  int           // dials since then
 	gone     bool          // it has ended
+	left     bool          // it said so itself, and removes its registration
 	replaced bool          // a later run of its data folder is known
 	checked  bool          // this run has looked at its own registration since the link was lost
 	beat     Beat
@@ -138,7 +139,7 @@ func (c *Core) onMessage(from Run, m *Message, fx *Effects) {
 		c.onEcho(from, m)
 	case MsgGoodbye:
 		if p := c.find(from); p != nil {
-			p.gone, fx.Ask = true, true
+			p.gone, p.left, fx.Ask = true, true, true
 		}
 	case MsgPrepare:
 		c.onPrepare(from, &m.Hand, fx)
@@ -159,7 +160,7 @@ func (c *Core) onBeat(from Run, m *Message, fx *Effects) {
 	}
 	b := &m.Beat
 	fx.Ask = fx.Ask || b.Leads != p.beat.Leads
-	p.listed, p.gone, p.ended, p.refused = true, false, false, 0
+	p.listed, p.gone, p.left, p.ended, p.refused = true, false, false, false, 0
 	p.beat, p.hasBeat, p.got, p.told = *b, true, c.run, 0
 	if p.linked && c.gapAt <= p.echo {
 		// Messages of a link keep their order, so the run sent this after it had answered the beat

@@ -16,7 +16,7 @@ func (c *Core) Members() []Member {
 	leader := c.leader()
 	var others []Member
 	for _, p := range c.peers {
-		if p.replaced || !p.listed && !p.hasBeat {
+		if p.replaced || p.left || !p.listed && !p.hasBeat {
 			continue
 		}
 		m := Member{Registration: p.reg, Leads: c.l == nil && p == leader, Up: c.heard(p), Linked: p.up, Gone: p.gone, Beat: p.beat, HasBeat: p.hasBeat}

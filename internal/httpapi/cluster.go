@@ -76,7 +76,7 @@ func memberOf(m *cluster.Member, end *cluster.Beat) api.ClusterMember {
 		out.Epoch = m.Beat.Pos.Epoch // that it follows
 	}
 	out.Position = textOf(m.Beat.Pos)
-	if end != nil {
+	if end != nil && !m.Beat.Committed.IsZero() { // zero: no slot is applied yet
 		lag := 0.0
 		if m.Beat.Pos.Less(end.Pos) && m.Beat.Committed.Before(end.Committed) {
 			lag = end.Committed.Sub(m.Beat.Committed).Seconds()

@@ -57,6 +57,13 @@ func TestClusterShowsTheBrokers(t *testing.T) {
 	if m := got.Members[2]; m.State != api.MemberSilent || m.SilentSeconds != 60 || m.LagSeconds != nil || m.Why == "" {
 		t.Errorf("lost: %+v", m)
 	}
+	empty := leads
+	empty.Leads, empty.Beat = false, cluster.Beat{Loaded: true, Pos: state.Position{Epoch: 3}}
+	view.Set([]cluster.Member{self, leads, empty}, nil)
+	s.must(200, s.get("/cluster"), &got)
+	if m := got.Members[2]; m.LagSeconds != nil {
+		t.Errorf("lag of a run that has applied no slot: %v", *m.LagSeconds)
+	}
 	alone := start(t)
 	alone.must(200, alone.get("/cluster"), &got)
 	if len(got.Members) != 1 || got.Members[0].Role != api.MemberLeader || got.Members[0].Epoch != 1 {
