@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
@@ -86,7 +87,7 @@ func newCopy() *cobra.Command {
 		Long: `Copies a log into an empty bucket. Most of it is copied while a broker may run. The command then takes over the old bucket,
 like a second broker: a broker that runs there exits with code 3, and has acknowledged only records that are copied. The command
 copies the rest, and the log continues in the new bucket without a gap. The old bucket does not change. Start brokers only on the
-new one.`,
+new one. Stop brokers that have standbys first: the command refuses a bucket in which one is registered.`,
 		Example: "  seb copy --from ./seb-bucket --to 's3://events/prod?region=eu-central-1'",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.copy(cmd) },
@@ -199,6 +200,9 @@ func (f *backupFlags) copy(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := noStandbys(cmd.Context(), from); err != nil {
+		return err
+	}
 	if err := confirm(cmd, f.yes, true, fmt.Sprintf("would take over %s: a broker that runs there stops", from)); err != nil {
 		return err
 	}
@@ -208,6 +212,22 @@ func (f *backupFlags) copy(cmd *cobra.Command) error {
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: copied %s up to %s; start brokers here, and none on %s\n", to, objects(r.Whole), position(r.At), from)
+	return nil
+}
+
+// noStandbys refuses a bucket whose brokers would take over again, and acknowledge records that are not
+// copied.
+func noStandbys(ctx context.Context, s objstore.Store) error {
+	listing, err := link.List(ctx, s)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	for i := range listing.Found {
+		if r := &listing.Found[i]; r.Stands() {
+			return fmt.Errorf("%s: broker %q (run %s) is registered and would take over again: stop all its brokers first. "+
+				"Remove the registration of a broker that was killed with seb cluster forget, or by a start and a stop of it", s, r.Name, r.Run.ID)
+		}
+	}
 	return nil
 }
 
