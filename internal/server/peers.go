@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// listTime bounds the LIST of registrations at a start.
-	listTime = 10 * time.Second
+	// listPause is the time between two attempts to list the registrations at a start.
+	listPause = time.Second
 	// leaderTime is how long a start waits for a leader, this broker or another one.
 	leaderTime = 5 * time.Second
 	// handOverTime is how long a stop waits for a hand-over.
@@ -77,15 +77,13 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 	p.self = s.registration(cluster.Run{Node: j.Node, ID: record.NewID()}, key.Hash())
 	reachable := p.self.Stands()
 	joined := node.Joined{Run: p.self.Run, Standby: reachable, InDoubt: p.inDoubt, Told: p.told, RaiseMax: p.raiseMax, Fed: p.fed}
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	listing, err := link.List(ctx, j.Store)
+	listing, err := p.list(ctx)
+	if errors.Is(err, objstore.ErrNoVerdict) {
+		return node.Joined{}, fmt.Errorf("%w; last error of the object store: %w", context.Cause(ctx), err)
+	}
 	if err != nil {
-		if errors.Is(err, objstore.ErrNoVerdict) {
-			return node.Joined{}, err
-		}
 		s.log.Warn("other brokers not found, because registrations cannot be listed: this broker starts as the only one", "err", err)
-		return joined, nil
+		return node.Joined{Run: p.self.Run}, nil
 	}
 	for _, err := range listing.Damaged {
 		s.log.Warn("registration of a broker ignored", "err", err)
@@ -111,6 +109,22 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 	}
 	s.peers = p
 	return joined, nil
+}
+
+// list reads the registrations. Like the log it waits for a store that does not answer.
+func (p *peers) list(ctx context.Context) (link.Listing, error) {
+	for {
+		listing, err := link.List(ctx, p.store)
+		if err == nil || !errors.Is(err, objstore.ErrNoVerdict) || ctx.Err() != nil {
+			return listing, err
+		}
+		p.log.Warn("object store request failed", "op", "list", "key", link.Prefix, "err", err)
+		select {
+		case <-time.After(listPause):
+		case <-ctx.Done():
+			return listing, err
+		}
+	}
 }
 
 // registration describes this process to other brokers.
