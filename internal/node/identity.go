@@ -65,7 +65,7 @@ func (n *Node) join(ctx context.Context, store objstore.Store, o *Options) error
 		return nil
 	}
 	id, led := n.folder.identify(o.Logger)
-	joined, err := o.Join(ctx, Joining{Store: store, Node: id, Led: led})
+	joined, err := o.Join(ctx, Joining{Store: store, Bucket: n.bucket, Node: id, Led: led})
 	if err != nil {
 		return err
 	}

@@ -117,8 +117,10 @@ type Options struct {
 // Joining is what Options.Join gets.
 type Joining struct {
 	Store objstore.Store // the bucket; the first PUT waits for its check, as those of the log do
-	Node  record.ID      // of the data folder
-	Led   bool           // a broker with this data folder has led a log
+	// Bucket is the same without the check, for requests that the bucket may refuse.
+	Bucket objstore.Store
+	Node   record.ID // of the data folder
+	Led    bool      // a broker with this data folder has led a log
 }
 
 // Joined is what Options.Join decides.

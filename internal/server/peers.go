@@ -77,7 +77,7 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 	p.self = s.registration(cluster.Run{Node: j.Node, ID: record.NewID()}, key.Hash())
 	reachable := p.self.Stands()
 	joined := node.Joined{Run: p.self.Run, Standby: reachable, InDoubt: p.inDoubt, Told: p.told, RaiseMax: p.raiseMax, Fed: p.fed}
-	listing, err := p.list(ctx)
+	listing, err := p.list(ctx, j.Bucket)
 	if errors.Is(err, objstore.ErrNoVerdict) {
 		return node.Joined{}, fmt.Errorf("%w; last error of the object store: %w", context.Cause(ctx), err)
 	}
@@ -112,9 +112,9 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 }
 
 // list reads the registrations. Like the log it waits for a store that does not answer.
-func (p *peers) list(ctx context.Context) (link.Listing, error) {
+func (p *peers) list(ctx context.Context, bucket objstore.Store) (link.Listing, error) {
 	for {
-		listing, err := link.List(ctx, p.store)
+		listing, err := link.List(ctx, bucket)
 		if err == nil || !errors.Is(err, objstore.ErrNoVerdict) || ctx.Err() != nil {
 			return listing, err
 		}
