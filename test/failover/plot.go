@@ -40,9 +40,9 @@ func (r *Result) Plot(w io.Writer) error {
 	b.WriteString(`<style>text{fill:#333}.title{font-size:14px;font-weight:bold}.tick{stroke:#0072b2;stroke-width:0.8}</style><rect width="100%" height="100%" fill="#fff"/>` + "\n")
 	fmt.Fprintf(&b, `<text class="title" x="%.0f" y="20">Acknowledgements and records, one tick each</text>`+"\n", plotLeft)
 	bottom := height - 40
-	mark := func(at time.Duration, text, colour string) {
-		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%.0f" y2="%.0f" stroke="%s" stroke-width="1.5"/><text x="%.1f" y="%.0f">%s</text>`+"\n",
-			x(at), x(at), plotTop-8, bottom, colour, x(at)+4, plotTop-10, html.EscapeString(text))
+	mark := func(at time.Duration, text, colour, anchor string) {
+		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%.0f" y2="%.0f" stroke="%s" stroke-width="1.5"/><text x="%.1f" y="%.0f" text-anchor="%s">%s</text>`+"\n",
+			x(at), x(at), plotTop-8, bottom, colour, x(at), plotTop-12, anchor, html.EscapeString(text))
 	}
 	for second := time.Duration(0); from+second <= to; second += max(time.Second, (to-from)/10).Truncate(time.Second) {
 		fmt.Fprintf(&b, `<text x="%.1f" y="%.0f" text-anchor="middle">%.0f s</text>`+"\n", x(from+second), bottom+18, (second - plotMargin).Seconds())
@@ -51,8 +51,8 @@ func (r *Result) Plot(w io.Writer) error {
 		top := plotTop + laneHeight*float64(n)
 		lane(&b, t, top, from, to, x)
 	}
-	mark(round.From, string(round.Fault), "#d55e00")
-	mark(round.From+round.Led, "next leader", "#009e73")
+	mark(round.From, string(round.Fault)+" ", "#d55e00", "end") // the other label may be close
+	mark(round.From+round.Led, "next leader", "#009e73", "start")
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
