@@ -64,7 +64,7 @@ func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 	case <-time.After(registerTime):
 	case <-ctx.Done():
 	}
-	l.step(ctx, &cluster.Event{Kind: cluster.EvListed, Listed: found})
+	l.step(ctx, &cluster.Event{Kind: cluster.EvListed, Listed: l.found(ctx, found)})
 	l.p.s.node.WhileLeading(func(ctx context.Context) {
 		signal(l.turn)
 		<-ctx.Done()
@@ -92,6 +92,21 @@ func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 		}
 		timer.Reset(l.pause())
 	}
+}
+
+// found lists the registrations again, now that the own one is stored. Of two brokers that start at
+// the same time, both may have listed before either was registered.
+func (l *loop) found(ctx context.Context, before []cluster.Registration) []cluster.Registration {
+	if !l.p.self.Stands() {
+		return before
+	}
+	ctx, cancel := context.WithTimeout(ctx, registerTime)
+	defer cancel()
+	listing, err := link.List(ctx, l.p.store)
+	if err != nil || listing.More {
+		return before
+	}
+	return listing.Found
 }
 
 // pause is the time until the next round: none while this broker leads alone.

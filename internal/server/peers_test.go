@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/sebbroker/seb/client"
@@ -199,4 +200,20 @@ func TestAStandbyAnnouncesItsRole(t *testing.T) {
 	if !log.Contains("msg=serving role=follower epoch=1") {
 		t.Errorf("log of a standby:\n%s", log.String())
 	}
+}
+
+// TestBrokersThatStartTogether: both may find no other registration, and open the log to lead. They
+// find each other without a write, and one of them follows.
+func TestBrokersThatStartTogether(t *testing.T) {
+	c := newCrew(t)
+	var both [2]*server.Server
+	var starts sync.WaitGroup
+	for i := range both {
+		starts.Go(func() { both[i] = c.start() })
+	}
+	starts.Wait()
+	c.up(1, both[0], both[1])
+	sebtest.Eventually(t, "one leads", func() bool { return both[0].Node().Leads() != both[1].Node().Leads() })
+	c.write(both[0], "a")
+	c.reads(both[1], "a")
 }
