@@ -50,9 +50,10 @@ type Node struct {
 	limiter  *cost.Limiter // nil: no budget
 	cost     costSampler
 
-	name   string
-	bucket objstore.Store // without cache and check
-	rest   func() error   // closes the components below the broker, once
+	name     string
+	bucket   objstore.Store // without cache and check
+	endCheck func()         // ends the check of the store, if it has not begun, and waits for it
+	rest     func() error   // closes the components below the broker, once
 }
 
 // Open opens the bucket, checks the store if necessary (objstore.CheckError), and waits until the
@@ -92,9 +93,14 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	}
 	n.fragile, _ = objstore.As[objstore.Fragile](store)
 	n.counting, _ = objstore.As[objstore.Counting](store)
+	checking, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	checked := check(ctx, store, &o, f, cancel)
+	checked := check(checking, store, &o, f, func(err error) {
+		o.Logger.Error("store check failed, nothing is written", "err", err)
+		cancel(err)
+	})
+	n.endCheck = func() { stop(broker.ErrClosed); _ = checked.wait() }
 	if checked != nil {
 		store = checked
 	}
@@ -103,11 +109,14 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		err = n.open(ctx, store, &o)
 	}
 	if err != nil {
-		cancel(err) // stop the check, unless it is the cause
+		stop(err) // the check, unless it is the cause
 		if fault := checked.wait(); fault != nil && errors.Is(context.Cause(ctx), fault) {
 			err = fault
 		}
 		return nil, errors.Join(err, n.rest())
+	}
+	if checked != nil {
+		checked.opened.Store(true)
 	}
 	failpoint.Hit("start.led")
 	n.noteLed(&o)
@@ -243,6 +252,7 @@ func (n *Node) Close(ctx context.Context) error {
 
 // closeRest closes the components below the broker: the cache, the store, the data folder.
 func (n *Node) closeRest() error {
+	n.endCheck()
 	n.seen.close()
 	var errs []error
 	if n.cache != nil {

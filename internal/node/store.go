@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sebbroker/seb/internal/failpoint"
@@ -30,10 +31,12 @@ type checkedStore struct {
 	begin chan error    // start of the check: nil at the first PUT, or the refusal of a read
 	done  chan struct{} // closed at the end of the check
 	err   error         // result of the check, valid after done
+	// opened: the node is open. A node that follows puts its first object when it takes over.
+	opened atomic.Bool
 }
 
 // check returns the checkedStore of a store, or nil if it is known to pass. It calls fail if the
-// check fails. ctx ends the check, or the wait for the first PUT.
+// check fails. ctx ends the check, or the wait for the first PUT; a node that is open may still wait.
 func check(ctx context.Context, store objstore.Store, o *Options, f *folder, fail func(error)) *checkedStore {
 	if o.ReadOnly || objstore.IsLocal(store) {
 		return nil // our own tests cover our own stores
@@ -106,12 +109,19 @@ func (g *checkedStore) Put(ctx context.Context, key string, body objstore.Body) 
 // open starts the check, once.
 func (g *checkedStore) open(refused error) { g.once.Do(func() { g.begin <- refused }) }
 
+// refused fails the check of a node that is not open yet, because the store refuses its reads.
+func (g *checkedStore) refused(err error) {
+	if !g.opened.Load() {
+		g.open(err)
+	}
+}
+
 // Get fails the check if the store refuses the read.
 func (g *checkedStore) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
 	o, err := g.Store.Get(ctx, key, r)
 	// a refusal beyond an object's end is no error of the store, and damage stops the log by itself
 	if errors.Is(err, objstore.ErrRefused) && r.Offset == 0 && !errors.Is(err, objstore.ErrDamaged) {
-		g.open(err)
+		g.refused(err)
 	}
 	return o, err
 }
@@ -120,7 +130,7 @@ func (g *checkedStore) Get(ctx context.Context, key string, r objstore.Range) (o
 func (g *checkedStore) List(ctx context.Context, o objstore.ListOptions) ([]objstore.Entry, bool, error) {
 	entries, more, err := g.Store.List(ctx, o)
 	if errors.Is(err, objstore.ErrRefused) {
-		g.open(err)
+		g.refused(err)
 	}
 	return entries, more, err
 }

@@ -74,6 +74,30 @@ func TestStoreThatFailsTheCheckIsNotWritten(t *testing.T) {
 	}
 }
 
+// TestAStandbyChecksTheStoreWhenItTakesOver: a node that follows puts nothing when it opens, so the
+// check waits for its takeover.
+func TestAStandbyChecksTheStoreWhenItTakesOver(t *testing.T) {
+	memory := objstore.NewMemory()
+	leader, err := Open(t.Context(), Options{Store: memory, DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leader.Close(t.Context())
+	store := &far{Store: memory}
+	n, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir(), Standby: true, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(t.Context())
+	if puts, _ := store.log(); len(puts) > 0 || len(store.puts) > 0 {
+		t.Errorf("a follower put %q", store.puts)
+	}
+	takeOver(t, n)
+	if puts, early := store.log(); len(puts) == 0 || early {
+		t.Errorf("put %q, before the end of the check: %v", puts, early)
+	}
+}
+
 // TestANewerBucketIsNotEvenChecked: on a remote store that this data folder does not know, nothing
 // is written, not even a probe.
 func TestANewerBucketIsNotEvenChecked(t *testing.T) {
