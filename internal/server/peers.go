@@ -254,6 +254,29 @@ func (p *peers) start(ctx context.Context) error {
 	return nil
 }
 
+// leadsFirst waits until this broker leads, if others cannot reach it. Before, another broker may know
+// more, and this one would not hear of it: clients would read from the past.
+func (p *peers) leadsFirst(ctx context.Context) error {
+	if p == nil || !p.follow || p.self.Stands() {
+		return nil
+	}
+	for {
+		changed := p.board.Changed()
+		if _, ok := p.board.Leader(); ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-p.s.done:
+			return p.s.err
+		case <-p.s.node.Done():
+			return p.s.node.Err()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // view returns what front ends see of other brokers; nil if this one cannot be reached.
 func (p *peers) view() cluster.View {
 	if p == nil || !p.self.Stands() {

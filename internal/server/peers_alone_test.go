@@ -23,6 +23,9 @@ func TestBrokersThatCannotBeReached(t *testing.T) {
 	first := alone()
 	a := start(t, first)
 	b := start(t, alone())
+	if !b.Node().Leads() {
+		t.Error("it serves clients before it leads")
+	}
 	c.write(b, "one")
 	ends := func(s *server.Server) {
 		t.Helper()

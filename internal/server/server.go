@@ -285,7 +285,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	s.openGroups(ctx, set)
 	s.openStats(set)
 	s.fsck = fsck.NewJob(fsck.JobOptions{Store: s.node.Bucket(), Memory: s.node.Budget().Class(budget.Fetch), Logger: s.log})
-	if err := s.peers.start(ctx); err != nil {
+	if err := errors.Join(s.peers.start(ctx), s.peers.leadsFirst(ctx)); err != nil {
 		return err
 	}
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{

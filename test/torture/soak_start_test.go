@@ -160,7 +160,7 @@ func (h *packed) start(behind, topics int, delay time.Duration) time.Duration {
 	if gets := all.Of(testenv.Get); gets > behind+100 {
 		t.Errorf("%d GETs for %d slots", gets, behind)
 	}
-	if lists := log.Of(testenv.List); lists > 5 {
+	if lists := log.Of(testenv.List); lists > 6 {
 		t.Errorf("%d LISTs", lists)
 	}
 	if n := all.Of(testenv.Get, "pack"); n > 0 {
