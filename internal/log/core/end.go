@@ -81,6 +81,17 @@ func (e *endCheck) none() {
 	}
 }
 
+// grown handles a slot at our position that was written after the walk. For a follower that is proof
+// enough: nothing is lost before it. A follower that read on first would never be at the end, if the
+// leader commits more often than the requests of a check take.
+func (e *endCheck) grown() {
+	if e.c.follows() && !e.c.attempt.once {
+		e.atEnd()
+		return
+	}
+	e.c.catchUp()
+}
+
 // proof records that an object refers to the log behind the position.
 func (e *endCheck) proof(name string) {
 	if !e.decided {
@@ -103,7 +114,7 @@ func (e *endCheck) listBeyond(after string) {
 			case epoch == pos.Epoch && n == nonce && slot == pos.Slot:
 				if !e.decided { // written after the walk
 					e.decided = true
-					c.catchUp()
+					e.grown()
 				}
 				return
 			case epoch == pos.Epoch && n != nonce: // the epoch of a candidate that never led
