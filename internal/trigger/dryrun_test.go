@@ -72,7 +72,7 @@ func compareRange(t *testing.T, s *stepped, d rule.Definition, since, until int6
 	fired := map[string]bool{}
 	var at []int64
 	for _, x := range s.b.expect(t, d, last) {
-		if x.state != rule.Suppressed && x.at >= since && (x.at <= last || until == 0) {
+		if x.state != rule.Suppressed && x.at >= since && (x.at < until || until == 0) {
 			firings++
 			fired[x.entity] = true
 			at = append(at, x.at)
