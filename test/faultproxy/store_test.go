@@ -25,9 +25,9 @@ func both(t *testing.T, server *testenv.S3Server) (p *Store, through, direct *ob
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	open := func(endpoint string) *objstore.S3 {
+	open := func(endpoint string, timeout time.Duration) *objstore.S3 {
 		o := server.Options("p")
-		o.Endpoint, o.RequestTimeout = endpoint, time.Second
+		o.Endpoint, o.RequestTimeout = endpoint, timeout
 		s, err := objstore.OpenS3(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func both(t *testing.T, server *testenv.S3Server) (p *Store, through, direct *ob
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}
-	return p, open(p.server.URL), open(server.Endpoint)
+	return p, open(p.server.URL, time.Second), open(server.Endpoint, time.Minute)
 }
 
 func only(k Kind) StoreConfig {

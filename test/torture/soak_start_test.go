@@ -160,7 +160,8 @@ func (h *packed) start(behind, topics int, delay time.Duration) time.Duration {
 	if gets := all.Of(testenv.Get); gets > behind+100 {
 		t.Errorf("%d GETs for %d slots", gets, behind)
 	}
-	if lists := log.Of(testenv.List); lists > 6 {
+	// with a registration of an earlier broker it follows before it leads, which takes two more
+	if lists := log.Of(testenv.List); lists > 8 {
 		t.Errorf("%d LISTs", lists)
 	}
 	if n := all.Of(testenv.Get, "pack"); n > 0 {
