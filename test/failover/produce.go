@@ -50,8 +50,8 @@ func parse(value []byte) (n int, due time.Duration, err error) {
 	return n, time.Duration(ns), errors.Join(err, err2)
 }
 
-// run sends records until ctx ends, and then waits for the outcomes.
-func (p *producer) run(ctx context.Context, rate int) {
+// run sends records until ctx ends, and then waits for the outcomes, until calls ends.
+func (p *producer) run(ctx, calls context.Context, rate int) {
 	defer p.open.Wait()
 	first := p.now()
 	for n := 0; ; n++ {
@@ -63,7 +63,7 @@ func (p *producer) run(ctx context.Context, rate int) {
 		p.records = append(p.records, sent{due: due, began: p.now()})
 		p.mu.Unlock()
 		p.open.Add(1)
-		p.send(context.WithoutCancel(ctx), n, value(n, due))
+		p.send(calls, n, value(n, due))
 	}
 }
 

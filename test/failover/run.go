@@ -213,20 +213,21 @@ func (c *campaign) clients(ctx context.Context) (finish func(check bool) error, 
 		return nil, err
 	}
 	sending, stopSending := context.WithCancel(ctx)
+	calls, endCalls := context.WithCancel(context.WithoutCancel(ctx))
 	reading, stopReading := context.WithCancel(ctx)
 	var senders, readers sync.WaitGroup
 	for _, p := range c.producers {
-		senders.Go(func() { p.run(sending, c.o.Rate) })
+		senders.Go(func() { p.run(sending, calls, c.o.Rate) })
 	}
 	readers.Go(func() { c.consumers[0].consumeHTTP(reading, readHTTP) })
 	readers.Go(func() { c.consumers[1].consumeKafka(reading, readKafka) })
 	return func(check bool) (err error) {
 		stopSending()
 		if !check {
-			_ = c.fleet.close() // ends all calls that wait for a broker
-			c.fleet.slots, c.fleet.proxy = nil, nil
+			endCalls()
 		}
 		senders.Wait()
+		endCalls()
 		if check {
 			err = c.check(ctx)
 		}
