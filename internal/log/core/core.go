@@ -312,7 +312,7 @@ func (c *Core) tick() {
 // wakeAt is when the next tick is due; 0: none.
 func (c *Core) wakeAt() int64 {
 	at := earlier(c.reclaimAt(), c.aliveAt())
-	if c.role == RoleFollower && c.committed == nil && !c.follow.busy {
+	if c.role == RoleFollower && c.unmade() && !c.follow.busy {
 		return c.follow.pollAt
 	}
 	if !c.waiting {

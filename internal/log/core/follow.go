@@ -73,10 +73,15 @@ func (c *Core) atEnd() {
 // poll looks for the next slot, or for a log, if that is due. For the next slot readers must wait that
 // the leader does not feed.
 func (c *Core) poll() {
-	wanted := c.committed == nil || c.waiting && !c.heard
+	wanted := c.unmade() || c.waiting && !c.heard
 	if wanted && c.now >= c.follow.pollAt {
 		c.pollNow()
 	}
+}
+
+// unmade reports whether no epoch has begun, as far as this core knows. A standby polls for the first.
+func (c *Core) unmade() bool {
+	return c.committed == nil || c.Epoch() == 0 && !c.cfg.ReadOnly
 }
 
 func (c *Core) pollNow() {
