@@ -58,7 +58,7 @@ func (f *Forwarder) Begin(w http.ResponseWriter, r *http.Request, wait func(*htt
 	if wait != nil {
 		wait(in)
 	}
-	if err := in.OpenStream(overhead + copyBytes + keptMax); err != nil {
+	if err := in.OpenStream(overhead + copyBytes + c.keeps()); err != nil {
 		return nil, err
 	}
 	c.memory = in.Memory
@@ -80,15 +80,20 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
+// keeps returns how many bytes of the body are kept at most.
+func (c *Call) keeps() int64 {
+	if c.r.ContentLength < 0 {
+		return keptMax
+	}
+	return min(keptMax, c.r.ContentLength)
+}
+
 // keep reserves memory for the first bytes of the body, which read reads.
 func (c *Call) keep(read readerFunc) error {
 	if c.r.ContentLength == 0 {
 		return nil
 	}
-	n := int64(keptMax)
-	if c.r.ContentLength > 0 {
-		n = min(n, c.r.ContentLength)
-	}
+	n := c.keeps()
 	kept, err := c.memory.Get(int(n))
 	if err != nil {
 		return err
