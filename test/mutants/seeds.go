@@ -17,7 +17,7 @@ const (
 // Kinds are all kinds of runs.
 var Kinds = []Kind{
 	{"default", 200, logRuns},
-	{"losses", 300, logRuns},
+	{"losses", 400, logRuns},
 	{"clocks", 200, logRuns},
 	{"standbys", 200, logRuns},
 	{"months", 20, logRuns},
