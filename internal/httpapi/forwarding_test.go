@@ -180,7 +180,7 @@ func TestLargeBodiesAreStreamed(t *testing.T) {
 	if a := leads.get("/record?topic-name=t&offset=1"); !bytes.Equal(a.body, body) {
 		t.Errorf("%d bytes stored, want %d", len(a.body), len(body))
 	}
-	rest, err := class.Reserve(200 << 10)
+	rest, err := class.Reserve(270 << 10)
 	if err != nil {
 		t.Fatal(err)
 	}
