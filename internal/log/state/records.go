@@ -200,8 +200,14 @@ func (r *Record) checkFields(producer, clean bool) error {
 		kind RecordKind
 		set  bool
 	}{
-		{ProducerAppend, producer}, {CompactionDone, clean}, {PackInstall, r.Pack != nil}, {FormatLevel, r.Level != 0}, {LossAccepted, r.Loss != nil},
-		{AccessChange, r.Access != nil}, {LeaderRun, r.Run != nil}, {NextSlot, r.Within != 0},
+		{ProducerAppend, producer},
+		{CompactionDone, clean},
+		{PackInstall, r.Pack != nil},
+		{FormatLevel, r.Level != 0},
+		{LossAccepted, r.Loss != nil},
+		{AccessChange, r.Access != nil},
+		{LeaderRun, r.Run != nil},
+		{NextSlot, r.Within != 0},
 	} {
 		if f.set != (r.Kind == f.kind) {
 			return fmt.Errorf("kind %d lacks its field or has another kind's: %w", r.Kind, errWire)
