@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,6 +21,10 @@ const (
 	// silenceMax is the time without a byte after which a request goes to the next broker, if there is
 	// one. The time that the request lets the broker wait is added.
 	silenceMax = 5 * time.Second
+	// suspectAfter is the time without a byte after which the client asks the other brokers whether one
+	// of them leads now, and askEvery is the pause between two such questions to a broker.
+	suspectAfter = time.Second
+	askEvery     = 250 * time.Millisecond
 	// avoidTime is the time for which a broker that did not answer is not preferred.
 	avoidTime = 10 * time.Second
 	// listEvery is the interval at which the client asks for the brokers of the bucket.
@@ -33,18 +36,19 @@ const (
 // brokers are the addresses of the brokers of one bucket. Requests go to one of them: the leader, as
 // far as the client knows it.
 type brokers struct {
-	configured []string
-	silence    time.Duration // silenceMax
+	configured       []string
+	silence, suspect time.Duration // silenceMax, suspectAfter
 
-	mu      sync.Mutex // guards the fields below
-	list    []string   // configured, and then those that a broker has named
-	current int
-	avoid   map[string]time.Time // until when
-	listed  time.Time            // when the list was last asked for
-	listing bool
-	denied  bool // the key may not list the brokers
+	mu       sync.Mutex // guards the fields below
+	list     []string   // configured, and then those that a broker has named
+	current  int
+	avoid    map[string]time.Time  // until when
+	suspects map[string]*suspicion // by address
+	listed   time.Time             // when the list was last asked for
+	listing  bool
+	denied   bool // the key may not list the brokers
 
-	asking sync.WaitGroup // goroutines that ask for the list
+	asking sync.WaitGroup // goroutines that ask a broker
 	seen   atomic.Pointer[position]
 }
 
@@ -84,7 +88,9 @@ func checkAddress(address string) error {
 }
 
 func newBrokers(configured []string) *brokers {
-	return &brokers{configured: configured, silence: silenceMax, list: configured, avoid: map[string]time.Time{}}
+	return &brokers{
+		configured: configured, silence: silenceMax, suspect: suspectAfter, list: configured, avoid: map[string]time.Time{}, suspects: map[string]*suspicion{},
+	}
 }
 
 // several reports whether the client was given several addresses. A single one may be that of a load
@@ -99,17 +105,17 @@ func (b *brokers) pick() string {
 }
 
 // failed notes that a broker did not answer, or does not serve requests now. The next request goes to
-// another one.
-func (b *brokers) failed(base string) {
+// another one. fresh: that has not failed of late.
+func (b *brokers) failed(base string) (fresh bool) {
 	if !b.several() {
-		return
+		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	b.avoid[base] = now.Add(avoidTime)
 	if b.list[b.current] != base {
-		return // another request has moved on
+		return !now.Before(b.avoid[b.list[b.current]]) // another request has moved on
 	}
 	next := (b.current + 1) % len(b.list)
 	for range b.list {
@@ -122,6 +128,7 @@ func (b *brokers) failed(base string) {
 		next = (b.current + 1) % len(b.list)
 	}
 	b.current = next
+	return !now.Before(b.avoid[b.list[next]])
 }
 
 // answered notes what the head of an answer tells about the brokers.
@@ -130,9 +137,17 @@ func (b *brokers) answered(h http.Header) {
 	if leader := h.Get(api.HeaderLeader); leader != "" && b.several() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if i := slices.Index(b.list, leader); i >= 0 && !time.Now().Before(b.avoid[leader]) {
-			b.current = i
+		if !time.Now().Before(b.avoid[leader]) {
+			b.prefer(leader)
 		}
+	}
+}
+
+// prefer sends the next requests to a broker if it is in the list. b.mu is held.
+func (b *brokers) prefer(base string) {
+	if i := slices.Index(b.list, base); i >= 0 {
+		b.current = i
+		delete(b.avoid, base)
 	}
 }
 
@@ -257,61 +272,4 @@ func (e *Error) elsewhere() bool {
 		return true
 	}
 	return e.Status == 0 && !isContext(e.Err) || e.Status/100 == 2 && !notAnswer(e.Err)
-}
-
-// errSilent is the error of a request whose broker sends nothing.
-var errSilent = errors.New("the broker sends nothing")
-
-// silence ends a request whose broker sends nothing for a time.
-type silence struct {
-	after  time.Duration // 0: never
-	rest   time.Duration // for the parts of the answer
-	timer  *time.Timer
-	cancel context.CancelCauseFunc
-}
-
-// watch returns a context for the request, and begins to measure.
-func (s *silence) watch(ctx context.Context) context.Context {
-	if s.after == 0 {
-		return ctx
-	}
-	ctx, s.cancel = context.WithCancelCause(ctx)
-	s.timer = time.AfterFunc(s.after, func() { s.cancel(errSilent) })
-	return ctx
-}
-
-// end releases the context of a request that has failed.
-func (s *silence) end() {
-	if s.after > 0 {
-		s.timer.Stop()
-		s.cancel(nil)
-	}
-}
-
-// body returns the body of an answer, which is also measured while it is read.
-func (s *silence) body(in io.ReadCloser) io.ReadCloser {
-	if s.after == 0 {
-		return in
-	}
-	s.timer.Stop()
-	return &measured{in: in, s: s}
-}
-
-// measured is a body that fails if nothing arrives for a time.
-type measured struct {
-	in io.ReadCloser
-	s  *silence
-}
-
-func (m *measured) Read(p []byte) (int, error) {
-	m.s.timer.Reset(m.s.rest)
-	n, err := m.in.Read(p)
-	m.s.timer.Stop()
-	return n, err
-}
-
-func (m *measured) Close() error {
-	err := m.in.Close()
-	m.s.end()
-	return err
 }

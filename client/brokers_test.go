@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ type peer struct {
 	url      string
 	view     *cluster.Board
 	requests atomic.Int64 // of clients
+	asked    atomic.Int64 // questions whether it leads
 	close    func()       // ends the listener and its connections
 }
 
@@ -80,7 +82,10 @@ func startPeer(t *testing.T, store objstore.Store, follow bool) *peer {
 	served := make(chan struct{})
 	inner := srv.Handler
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("User-Agent") == "seb-client" && r.Header.Get("Seb-Forwarded") == "" && r.URL.Path != "/cluster" {
+		switch {
+		case r.URL.Path == "/readyz":
+			p.asked.Add(1)
+		case r.Header.Get("User-Agent") == "seb-client" && r.Header.Get("Seb-Forwarded") == "" && r.URL.Path != "/cluster":
 			p.requests.Add(1)
 		}
 		inner.ServeHTTP(w, r)
@@ -206,12 +211,20 @@ func TestRepeatsAtTheNextBroker(t *testing.T) {
 			first = s.URL
 		}
 		c := connectTo(t, client.Options{}, first, standby.url)
-		client.SetSilence(c, 200*time.Millisecond)
+		client.SetSilence(c, 200*time.Millisecond, time.Minute)
 		put(t, c, name)
 		want = strings.TrimSpace(want + " " + name)
 		if got := allOf(t, connectTo(t, client.Options{}, leads.url)); got != want {
 			t.Errorf("%s: stored %q, want %q", name, got, want)
 		}
+	}
+	// Another broker is asked at once, whatever the first one asks for.
+	busy := httptest.NewServer(problem(503, "not_leader", "Retry-After: 20"))
+	defer busy.Close()
+	began := time.Now()
+	put(t, connectTo(t, client.Options{}, busy.URL, standby.url), "busy")
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the next broker got the request after %v", took)
 	}
 	// What is not idempotent is not repeated.
 	s := httptest.NewServer(answers["cut"])
@@ -219,6 +232,67 @@ func TestRepeatsAtTheNextBroker(t *testing.T) {
 	c := connectTo(t, client.Options{NotIdempotent: true}, s.URL, leads.url)
 	if _, err := c.ProduceValues(t.Context(), "t", [][]byte{[]byte("x")}, client.ProduceOptions{}); !errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Errorf("not idempotent: %v", err)
+	}
+}
+
+// TestAsksWhoLeads: a client whose broker is silent goes to another one as soon as that leads, long
+// before the broker counts as dead. A broker that is slow while no other leads gets each request once.
+func TestAsksWhoLeads(t *testing.T) {
+	leads, standby := startPeers(t)
+	var asked, got atomic.Int64
+	slow := make(chan struct{})
+	stopped := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/records" {
+			http.NotFound(w, r)
+			return
+		}
+		asked.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-slow:
+			answer(201, "Content-Type: application/json", `{"topic":"t","partition":0,"first_offset":7,"count":1}`)(w, r)
+		case <-r.Context().Done():
+		}
+	}))
+	defer stopped.Close()
+	c := connectTo(t, client.Options{}, stopped.URL, standby.url)
+	client.SetSilence(c, time.Minute, 10*time.Millisecond)
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			put(t, c, "a")
+			got.Add(1)
+		})
+	}
+	sebtest.Eventually(t, "the standby was asked", func() bool { return standby.asked.Load() >= 3 })
+	if n := got.Load(); n > 0 || asked.Load() != 5 || standby.requests.Load() != 0 {
+		t.Errorf("%d answers, %d requests to the silent broker and %d to the standby, want 0, 5 and 0", n, asked.Load(), standby.requests.Load())
+	}
+	leads.close()
+	if err := standby.Confirm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := standby.Stand(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if at := client.Base(c); at != standby.url || asked.Load() != 5 {
+		t.Errorf("the next request goes to %s, %d requests to the silent broker", at, asked.Load())
+	}
+	if got := allOf(t, c); got != "a a a a a" {
+		t.Errorf("stored %q", got)
+	}
+
+	// A client of one address, or one whose broker answers late, repeats nothing.
+	one := connectTo(t, client.Options{}, stopped.URL)
+	client.SetSilence(one, 50*time.Millisecond, 10*time.Millisecond)
+	before := standby.asked.Load()
+	all.Go(func() { put(t, one, "x") })
+	sebtest.Eventually(t, "the broker has the request", func() bool { return asked.Load() == 6 })
+	time.AfterFunc(200*time.Millisecond, func() { close(slow) })
+	all.Wait()
+	if n := asked.Load(); n != 6 || standby.asked.Load() != before {
+		t.Errorf("%d requests, want 6", n)
 	}
 }
 

@@ -60,7 +60,8 @@ type Client struct {
 // Several addresses, separated by commas, are those of brokers of one bucket. The client then also
 // learns the others (GET /cluster, if its key may use it), and sends its requests to the leader. It
 // repeats a read, and an idempotent write, at the next broker if the connection fails, or if no byte
-// arrives for 5 seconds.
+// arrives for 5 seconds. After 1 second without a byte it asks the other brokers whether one of them
+// leads (GET /readyz?role=leader), and repeats the request there as soon as one does.
 //
 // Reads include what the client has written and read before, at whichever broker.
 func New(baseURL string, o Options) (*Client, error) {
@@ -145,10 +146,11 @@ func (c *Client) do(ctx context.Context, r *request, read func(*http.Response) e
 			err.Outcome = OutcomeUnknown
 		}
 		unknown = err.Outcome == OutcomeUnknown
-		if err.elsewhere() {
-			c.brokers.failed(base)
+		pause := err.RetryAfter
+		if err.elsewhere() && c.brokers.failed(base) {
+			pause = 0 // that of another broker
 		}
-		if !err.repeatable(r) || !b.wait(ctx, err.RetryAfter) {
+		if !err.repeatable(r) || !b.wait(ctx, pause) {
 			if err.after != "" {
 				c.brokers.forget(err.after) // the bucket may be another one
 			}
@@ -159,10 +161,7 @@ func (c *Client) do(ctx context.Context, r *request, read func(*http.Response) e
 
 // once sends r once, to a broker.
 func (c *Client) once(ctx context.Context, r *request, base string) (*http.Response, *Error) {
-	quiet := silence{rest: c.brokers.silence}
-	if r.bounded && c.brokers.several() {
-		quiet.after = r.wait + quiet.rest
-	}
+	quiet := silence{c: c, base: base, on: r.bounded && c.brokers.several(), wait: r.wait}
 	parent := ctx
 	ctx = quiet.watch(ctx)
 	req, err := http.NewRequestWithContext(ctx, r.method, base+r.path+"?"+r.query.Encode(), nil)

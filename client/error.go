@@ -187,7 +187,7 @@ func (e *Error) repeatable(r *request) bool {
 			(e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable)
 	}
 	switch e.Status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
 	return false

@@ -8,8 +8,10 @@ import (
 // Base is the address of the broker that gets the next request.
 func Base(c *Client) string { return c.brokers.pick() }
 
-// SetSilence replaces the time of 5 s without a byte.
-func SetSilence(c *Client, d time.Duration) { c.brokers.silence = d }
+// SetSilence replaces the times of 5 s and 1 s without a byte.
+func SetSilence(c *Client, silence, suspect time.Duration) {
+	c.brokers.silence, c.brokers.suspect = silence, suspect
+}
 
 // Learn lets the client learn brokers, and returns those that it knows. A nil list is a refusal.
 func Learn(c *Client, members []ClusterMember) []string {

@@ -66,6 +66,8 @@ func TestUnknownOutcomesAreResolved(t *testing.T) {
 		"no verdict":                               {[]http.HandlerFunc{problem(504, "outcome_unknown", ""), stored}, acked, "0/0 0/0 0/1"},
 		"502 of a proxy":                           {[]http.HandlerFunc{answer(502, "", "bad gateway"), stored}, acked, "0/0 0/0 0/1"},
 		"503 of a proxy":                           {[]http.HandlerFunc{answer(503, "", "busy"), stored}, acked, "0/0 0/0 0/1"},
+		"the body arrived too slowly":              {[]http.HandlerFunc{problem(408, "request_timeout", ""), stored}, acked, "0/0 0/0 0/1"},
+		"no leader for a moment":                   {[]http.HandlerFunc{problem(503, "not_leader", "Retry-After: 0"), stored}, acked, "0/0 0/0 0/1"},
 		"cut after the whole request":              {[]http.HandlerFunc{cut(-1, ""), cut(-1, ""), stored}, acked, "0/0 0/0 0/0 0/1"},
 		"answer cut after its status":              {[]http.HandlerFunc{cut(-1, "HTTP/1.1 201 Created\r\nContent-Length: 99\r\n\r\n{"), stored}, acked, "0/0 0/0 0/1"},
 		"refused: the sequence is free":            {[]http.HandlerFunc{problem(413, "too_large", ""), stored}, rejected, "0/0 0/0"},
