@@ -55,7 +55,7 @@ func one(t *testing.T, problems []string, want string) {
 func TestConsumerNoticesJumps(t *testing.T) {
 	c := &consumer{track: newTrack("c", time.Now())}
 	for _, offset := range []int64{0, 1, 2, 4, 0, 1} {
-		c.got(offset, value(int(offset), 0))
+		c.got(offset, value(int(offset), 0), 0)
 	}
 	if _, resets := c.counts(); resets != 2 {
 		t.Errorf("%d resets, want 2: a jump forward and one back", resets)
@@ -65,5 +65,16 @@ func TestConsumerNoticesJumps(t *testing.T) {
 	}
 	if n, due, err := parse(value(7, time.Second)); n != 7 || due != time.Second || err != nil {
 		t.Errorf("record %d, due at %v, %v: want record 7, due at 1s", n, due, err)
+	}
+}
+
+func TestClassOf(t *testing.T) {
+	for line, want := range map[string]string{
+		"%3|1764167005.123|FAIL|rdkafka#producer-1| [thrd:x]: 127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Connection refused (after 0ms in state CONNECT)": "Connection refused",
+		"[kafka-producer-network-thread] WARN org.example.Sender - Got error produce response on t-0, retrying. Error: NOT_LEADER_OR_FOLLOWER":                                  "NOT_LEADER_OR_FOLLOWER",
+	} {
+		if got := classOf(line); got != want {
+			t.Errorf("%q of %q, want %q", got, line, want)
+		}
 	}
 }

@@ -20,6 +20,8 @@ const fetchWait = 500 * time.Millisecond
 type consumer struct {
 	*track
 	topic string
+	// consume reads until ctx ends.
+	consume func(ctx context.Context)
 
 	mu      sync.Mutex // guards numbers
 	numbers []int      // of the records, by offset; unread: noNumber
@@ -28,8 +30,8 @@ type consumer struct {
 
 const noNumber = -1
 
-// got notes a record.
-func (c *consumer) got(offset int64, value []byte) {
+// got notes a record that was read at a time.
+func (c *consumer) got(offset int64, value []byte, at time.Duration) {
 	n, due, err := parse(value)
 	if err != nil {
 		c.failed(err.Error())
@@ -45,7 +47,7 @@ func (c *consumer) got(offset int64, value []byte) {
 	}
 	c.numbers[offset] = n
 	c.mu.Unlock()
-	c.add(due)
+	c.add(due, at)
 }
 
 // read returns the numbers by offset.
@@ -62,7 +64,7 @@ func (c *consumer) consumeHTTP(ctx context.Context, api *client.Client) {
 		if err == nil {
 			for r, fault := range f.All() {
 				if err = fault; err == nil {
-					c.got(r.Offset, r.Value)
+					c.got(r.Offset, r.Value, c.now())
 				}
 			}
 			err = errors.Join(err, f.Close())
@@ -91,7 +93,7 @@ func (c *consumer) consumeKafka(ctx context.Context, api *kgo.Client) {
 			}
 			c.failed("poll: " + kindOf(err))
 		})
-		f.EachRecord(func(r *kgo.Record) { c.got(r.Offset, r.Value) })
+		f.EachRecord(func(r *kgo.Record) { c.got(r.Offset, r.Value, c.now()) })
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -32,17 +31,7 @@ const (
 var allFaults = []Fault{None, Kill, Stop, Term, Roll, Standby}
 
 // ParseFaults reads names with commas between them.
-func ParseFaults(text string) ([]Fault, error) {
-	var list []Fault
-	for name := range strings.SplitSeq(text, ",") {
-		f := Fault(strings.TrimSpace(name))
-		if !slices.Contains(allFaults, f) {
-			return nil, fmt.Errorf("unknown fault %q, want some of %v", f, allFaults)
-		}
-		list = append(list, f)
-	}
-	return list, nil
-}
+func ParseFaults(text string) ([]Fault, error) { return parseNames("fault", text, allFaults) }
 
 // Store is the kind of bucket.
 type Store string
@@ -63,10 +52,12 @@ type Options struct {
 	Rounds  int      // of each fault; default 1
 	Args    []string // further arguments of seb serve
 
-	Rate int // records per second of each producer; default 100
-	// KafkaTimeout is the time after which the Kafka clients give up a request; default 3 s, at least
-	// 2 s. MetadataAge is the least time between two of their requests for metadata; 0: the client's
-	// default.
+	Clients []Client // default HTTP, SSE and Franz
+	// Prefix begins the command of each client that is a program, such as that of a namespace.
+	Prefix []string
+	Rate   int // records per second of each producer; default 100
+	// KafkaTimeout is the time after which franz-go gives up a request; default 3 s, at least 2 s.
+	// MetadataAge is the least time between two of its requests for metadata; 0: its default.
 	KafkaTimeout, MetadataAge time.Duration
 
 	StopTime time.Duration // between SIGSTOP and SIGCONT; default 10 s
@@ -84,6 +75,9 @@ func (o *Options) setDefaults() error {
 	o.Store = cmp.Or(o.Store, File)
 	o.Brokers = cmp.Or(o.Brokers, 3)
 	o.Rounds = cmp.Or(o.Rounds, 1)
+	if len(o.Clients) == 0 {
+		o.Clients = []Client{HTTP, SSE, Franz}
+	}
 	o.Rate = cmp.Or(o.Rate, 100)
 	o.KafkaTimeout = cmp.Or(o.KafkaTimeout, 3*time.Second)
 	o.StopTime = cmp.Or(o.StopTime, 10*time.Second)
@@ -99,6 +93,7 @@ func (o *Options) setDefaults() error {
 	}
 	check(o.Store == File || o.Store == S3, "store %q, want file or s3", o.Store)
 	check(o.Brokers >= 2 && o.Brokers <= 9, "brokers: %d, want 2 to 9", o.Brokers)
+	check(!slices.Contains(o.Clients, SSE) || slices.Contains(o.Clients, HTTP), "clients: %s reads the topic of %s", SSE, HTTP)
 	check(o.Rounds >= 1, "rounds: %d, want at least 1", o.Rounds)
 	check(o.Rate >= 1 && o.Rate <= 10_000, "rate: %d, want 1 to 10,000", o.Rate)
 	check(o.KafkaTimeout >= 2*time.Second, "kafka timeout: %v, want at least 2s", o.KafkaTimeout)

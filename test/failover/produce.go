@@ -26,8 +26,10 @@ type sent struct {
 // producer sends numbered records on a schedule that does not wait for answers.
 type producer struct {
 	*track
-	topic string
-	send  func(ctx context.Context, n int, value []byte)
+	topic      string
+	sequential bool // its records are stored in their order
+	// send sends a record, and returns before its outcome.
+	send func(ctx context.Context, n int, value []byte)
 
 	mu      sync.Mutex // guards records
 	records []sent
@@ -68,11 +70,12 @@ func (p *producer) run(ctx, calls context.Context, rate int) {
 }
 
 // acknowledged stores the outcome of a record.
-func (p *producer) acknowledged(n int, offset int64) {
+func (p *producer) acknowledged(n int, offset int64, at time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.records[n]
-	s.acked, s.offset = p.add(s.due), offset
+	s.acked, s.offset = at, offset
+	p.add(s.due, at)
 }
 
 // history returns the records after run has returned.
@@ -82,11 +85,10 @@ func (p *producer) history() []sent {
 	return p.records
 }
 
-// httpProducer sends each record with a call of the Go client, so that each has an idempotent
-// producer for itself while it is in flight.
-func httpProducer(t *track, topic string, api *client.Client) *producer {
-	p := &producer{track: t, topic: topic}
-	p.send = func(ctx context.Context, n int, value []byte) {
+// sendHTTP sends each record with a call of the Go client, so that each has an idempotent producer for
+// itself while it is in flight.
+func (p *producer) sendHTTP(api *client.Client) func(context.Context, int, []byte) {
+	return func(ctx context.Context, n int, value []byte) {
 		go func() {
 			defer p.open.Done()
 			ctx, cancel := context.WithTimeout(ctx, recoverMax)
@@ -94,7 +96,6 @@ func httpProducer(t *track, topic string, api *client.Client) *producer {
 			p.produce(ctx, api, n, value)
 		}()
 	}
-	return p
 }
 
 // produce repeats a call that was rejected.
@@ -102,7 +103,7 @@ func (p *producer) produce(ctx context.Context, api *client.Client, n int, value
 	for {
 		list, err := api.Produce(ctx, p.topic, []record.Record{{Value: value}}, client.ProduceOptions{Partition: new(int32)})
 		if err == nil {
-			p.acknowledged(n, list[0].First)
+			p.acknowledged(n, list[0].First, p.now())
 			return
 		}
 		p.failed("call: " + kindOf(err))
@@ -116,18 +117,16 @@ func (p *producer) produce(ctx context.Context, api *client.Client, n int, value
 	}
 }
 
-// kafkaProducer sends with one idempotent producer of franz-go.
-func kafkaProducer(t *track, topic string, api *kgo.Client) *producer {
-	p := &producer{track: t, topic: topic}
-	p.send = func(ctx context.Context, n int, value []byte) {
-		api.Produce(ctx, &kgo.Record{Topic: topic, Value: value}, func(r *kgo.Record, err error) {
+// sendKafka sends with one idempotent producer of franz-go.
+func (p *producer) sendKafka(api *kgo.Client) func(context.Context, int, []byte) {
+	return func(ctx context.Context, n int, value []byte) {
+		api.Produce(ctx, &kgo.Record{Topic: p.topic, Value: value}, func(r *kgo.Record, err error) {
 			defer p.open.Done()
 			if err != nil {
 				p.failed("record: " + kindOf(err))
 				return
 			}
-			p.acknowledged(n, r.Offset)
+			p.acknowledged(n, r.Offset, p.now())
 		})
 	}
-	return p
 }

@@ -33,6 +33,16 @@ func (r *Result) of() (faults []Fault, rounds map[Fault][]Round) {
 	return faults, rounds
 }
 
+// clients returns the names of the clients.
+func (r *Result) clients() (names []string) {
+	if len(r.Rounds) > 0 {
+		for _, s := range r.Rounds[0].Seen {
+			names = append(names, s.Client)
+		}
+	}
+	return names
+}
+
 // seen returns what a client has seen in a round.
 func (r *Round) seen(client string) Seen {
 	i := slices.IndexFunc(r.Seen, func(s Seen) bool { return s.Client == client })
@@ -65,7 +75,7 @@ func (r *Result) Write(w io.Writer) error {
 		"Wait: longest time from when a record was due until its acknowledgement or arrival.\n\n" +
 		"| fault | client | rounds | gap p50 | p99 | max | wait p50 | p99 | max | pauses a round | resets |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range faults {
-		for _, name := range Clients {
+		for _, name := range r.clients() {
 			list := rounds[f]
 			gap := column(list, func(r *Round) time.Duration { return r.seen(name).Gap })
 			wait := column(list, func(r *Round) time.Duration { return r.seen(name).Late })
@@ -93,7 +103,7 @@ func (r *Result) Write(w io.Writer) error {
 	}
 	b.WriteString("\nErrors, with attempts that the client repeated:\n\n| fault | client | error | count |\n|---|---|---|---|\n")
 	for _, f := range faults {
-		for _, name := range Clients {
+		for _, name := range r.clients() {
 			kinds := map[string]int{}
 			for _, round := range rounds[f] {
 				addAll(kinds, round.seen(name).Errors)

@@ -31,17 +31,19 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+var names = []string{"produce http", "produce franz", "consume http", "consume franz"}
+
 // example has rounds with known figures.
 func example() *Result {
 	r := &Result{Standbys: true, Records: 12, Problems: []string{"one"}}
 	for n := range 100 {
 		round := Round{Fault: Kill, Number: n + 1, From: 5 * time.Second, To: 9 * time.Second, Led: time.Duration(n+1) * time.Millisecond, Takeovers: 2, Needless: 1, Requests: map[string]int{"GET wal": 3}}
-		for _, name := range Clients {
+		for _, name := range names {
 			round.Seen = append(round.Seen, Seen{Client: name, Gap: time.Duration(n+1) * time.Millisecond, Late: time.Second, Errors: map[string]int{"a|b": 1}})
 		}
 		r.Rounds = append(r.Rounds, round)
 	}
-	for _, name := range Clients {
+	for _, name := range names {
 		r.tracks = append(r.tracks, &track{name: name, events: events(4000, 4500, 5200, 5300)})
 	}
 	return r
@@ -71,8 +73,8 @@ func TestPlot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := strings.Count(svg.String(), "700 ms"); n != len(Clients) {
-		t.Errorf("%d lanes have the gap of 700 ms, want %d", n, len(Clients))
+	if n := strings.Count(svg.String(), "700 ms"); n != len(names) {
+		t.Errorf("%d lanes have the gap of 700 ms, want %d", n, len(names))
 	}
 	if err := (&Result{}).Plot(io.Discard); err == nil {
 		t.Error("a campaign without a takeover has a picture")

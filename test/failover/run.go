@@ -5,31 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// Clients are the names of the clients, in the order of the tables.
-var Clients = []string{httpProduce, kafkaProduce, httpConsume, kafkaConsume}
-
-const (
-	httpProduce  = "produce HTTP"
-	kafkaProduce = "produce Kafka"
-	httpConsume  = "consume HTTP"
-	kafkaConsume = "consume Kafka"
-
-	httpTopic  = "sent-http"
-	kafkaTopic = "sent-kafka"
-	probeTopic = "probe"
-)
+const probeTopic = "probe"
 
 // Seen is what one client has seen in one round.
 type Seen struct {
@@ -79,6 +63,7 @@ type campaign struct {
 
 	producers []*producer
 	consumers []*consumer
+	closers   []func() // of the clients
 
 	mu sync.Mutex // guards result.Problems
 }
@@ -105,12 +90,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		err = c.load(ctx)
 	}
 	err = errors.Join(err, c.fleet.close())
-	for _, p := range c.producers {
-		c.result.tracks = append(c.result.tracks, p.track)
-	}
-	for _, k := range c.consumers {
-		c.result.tracks = append(c.result.tracks, k.track)
-	}
+	c.result.tracks = c.tracks()
 	return &c.result, err
 }
 
@@ -122,8 +102,12 @@ func (c *campaign) prepare(ctx context.Context) error {
 	if err := f.startReady(ctx, first); err != nil {
 		return err
 	}
-	for _, topic := range []string{httpTopic, kafkaTopic, probeTopic} {
-		if _, err := first.status.CreateTopic(ctx, topic, client.TopicSpec{}); err != nil {
+	topics := []string{probeTopic}
+	for _, kind := range c.o.Clients {
+		topics = append(topics, kind.topic())
+	}
+	for _, topic := range topics {
+		if _, err := first.status.CreateTopic(ctx, topic, client.TopicSpec{}); err != nil && !errors.Is(err, client.ErrTopicExists) {
 			return err
 		}
 	}
@@ -178,75 +162,13 @@ func (c *campaign) load(ctx context.Context) error {
 	return errors.Join(err, finish(err == nil))
 }
 
-// clients starts all clients. finish stops them and, if asked to, checks what they have seen.
-func (c *campaign) clients(ctx context.Context) (finish func(check bool) error, err error) {
-	var closers []func()
-	var urls, seeds []string
-	for _, s := range c.fleet.slots {
-		urls, seeds = append(urls, s.url()), append(seeds, s.kafka)
-	}
-	goClient := func(t *track) *client.Client {
-		a := newAttempts(t.failed)
-		api, fault := client.New(strings.Join(urls, ","), client.Options{APIKey: apiKey, HTTPClient: &http.Client{Transport: a}})
-		if err = errors.Join(err, fault); fault == nil {
-			closers = append(closers, api.Close, a.next.CloseIdleConnections)
-		}
-		return api
-	}
-	franz := func(t *track, opts ...kgo.Opt) *kgo.Client {
-		api, fault := newFranz(seeds, c.o, t, opts...)
-		if err = errors.Join(err, fault); fault == nil {
-			closers = append(closers, api.Close)
-		}
-		return api
-	}
-	var kinds []*track
-	for _, name := range Clients {
-		kinds = append(kinds, newTrack(name, c.began))
-	}
-	c.producers = []*producer{httpProducer(kinds[0], httpTopic, goClient(kinds[0])), kafkaProducer(kinds[1], kafkaTopic, franz(kinds[1]))}
-	c.consumers = []*consumer{{track: kinds[2], topic: httpTopic}, {track: kinds[3], topic: kafkaTopic}}
-	readHTTP := goClient(kinds[2])
-	readKafka := franz(kinds[3], kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{kafkaTopic: {0: kgo.NewOffset().AtStart()}}))
-	if err != nil {
-		return nil, err
-	}
-	sending, stopSending := context.WithCancel(ctx)
-	calls, endCalls := context.WithCancel(context.WithoutCancel(ctx))
-	reading, stopReading := context.WithCancel(ctx)
-	var senders, readers sync.WaitGroup
-	for _, p := range c.producers {
-		senders.Go(func() { p.run(sending, calls, c.o.Rate) })
-	}
-	readers.Go(func() { c.consumers[0].consumeHTTP(reading, readHTTP) })
-	readers.Go(func() { c.consumers[1].consumeKafka(reading, readKafka) })
-	return func(check bool) (err error) {
-		stopSending()
-		if !check {
-			endCalls()
-		}
-		senders.Wait()
-		endCalls()
-		if check {
-			err = c.check(ctx)
-		}
-		stopReading()
-		readers.Wait()
-		for _, f := range closers {
-			f()
-		}
-		return err
-	}, nil
-}
-
 // check reads the log and compares it with what the clients know.
 func (c *campaign) check(ctx context.Context) error {
 	leader, _, err := c.fleet.awaitLeader(ctx, 1)
 	if err != nil {
 		return err
 	}
-	for i, p := range c.producers {
+	for _, p := range c.producers {
 		log, err := readLog(ctx, leader.status, p.topic)
 		if err != nil {
 			return fmt.Errorf("read %s at the end: %w", p.topic, err)
@@ -258,20 +180,28 @@ func (c *campaign) check(ctx context.Context) error {
 				c.result.Unknown++
 			}
 		}
-		for _, text := range judge(p.topic, p.name == kafkaProduce, records, log) {
+		for _, text := range judge(p.topic, p.sequential, records, log) {
 			c.problem("%s", text)
 		}
-		k := c.consumers[i]
-		err = await(ctx, k.name+" has read all records", func() (bool, error) { return len(k.read()) >= len(log), nil })
-		if err != nil {
-			c.problem("%v", err)
-		}
-		_, resets := k.counts()
-		for _, text := range compare(k.name, resets, k.read(), log) {
-			c.problem("%s", text)
+		for _, k := range c.consumers {
+			if k.topic == p.topic {
+				c.compare(ctx, k, log)
+			}
 		}
 	}
 	return nil
+}
+
+// compare waits until a consumer has read a log, and compares what it has read.
+func (c *campaign) compare(ctx context.Context, k *consumer, log []int) {
+	err := await(ctx, k.name+" has read all records", func() (bool, error) { return len(k.read()) >= len(log), nil })
+	if err != nil {
+		c.problem("%v", err)
+	}
+	_, resets := k.counts()
+	for _, text := range compare(k.name, resets, k.read(), log) {
+		c.problem("%s", text)
+	}
 }
 
 // readLog returns the numbers of all records of a topic.

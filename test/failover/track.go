@@ -32,14 +32,15 @@ func newTrack(name string, began time.Time) *track {
 // now is the time since the start of the campaign.
 func (t *track) now() time.Duration { return time.Since(t.began) }
 
-// add notes that the record which was due at a time is acknowledged or read now.
-func (t *track) add(due time.Duration) time.Duration {
+// add notes that the record which was due at a time is acknowledged or read at another.
+func (t *track) add(due, at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
-	t.events = append(t.events, event{now, due})
+	if n := len(t.events); n > 0 {
+		at = max(at, t.events[n-1].at) // of concurrent calls
+	}
+	t.events = append(t.events, event{at, due})
 	t.due = max(t.due, due)
-	return now
 }
 
 // failed counts an error.

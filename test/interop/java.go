@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -23,9 +24,12 @@ func JavaTools(ctx context.Context, pom []byte) (string, error) {
 	return fetch(ctx, "kafka-tools", JavaVersion, pom)
 }
 
-// JavaClients is JavaTools for the clients alone, of any version. pom is the text of clients.xml.
-func JavaClients(ctx context.Context, version string, pom []byte) (string, error) {
-	return fetch(ctx, "kafka-clients", version, pom)
+//go:embed testdata/java/clients.xml
+var clientsPom []byte
+
+// JavaClients is JavaTools for the clients alone, of any version.
+func JavaClients(ctx context.Context, version string) (string, error) {
+	return fetch(ctx, "kafka-clients", version, clientsPom)
 }
 
 func fetch(ctx context.Context, name, version string, pom []byte) (string, error) {

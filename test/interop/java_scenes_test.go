@@ -111,7 +111,7 @@ func TestOldClients(t *testing.T) {
 	b := testenv.ServeInterop(t)
 	for _, version := range []string{"0.11.0.3", "2.8.2", "3.9.1"} {
 		t.Run(version, func(t *testing.T) {
-			path, err := JavaClients(t.Context(), version, clientsPom)
+			path, err := JavaClients(t.Context(), version)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,12 +13,8 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-var (
-	//go:embed testdata/java/pom.xml
-	toolsPom []byte
-	//go:embed testdata/java/clients.xml
-	clientsPom []byte
-)
+//go:embed testdata/java/pom.xml
+var toolsPom []byte
 
 // javaClient is the name in reports.
 const javaClient = "Java " + JavaVersion

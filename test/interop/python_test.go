@@ -8,17 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sebbroker/seb/test/testenv"
 )
-
-// confluentVersion is the version of confluent-kafka, which includes a librdkafka of nearly the
-// same version.
-const confluentVersion = "2.16.1"
 
 // python is the interpreter with confluent-kafka and settings for a broker.
 type python struct {
@@ -29,50 +24,10 @@ type python struct {
 	client string // name in reports
 }
 
-// needs finds a program in the PATH that these tests do not install.
-func needs(name, purpose string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("%s is not in the PATH; it %s: install it (on Debian apt-get install %s)", name, purpose, name)
-	}
-	return path, nil
-}
-
-// pip installs a package from PyPI as a wheel, with additional options of pip install. If python3
-// has no pip, it uses Debian's.
-func pip(ctx context.Context, path, name, what string, args ...string) (dir string, err error) {
-	env := os.Environ()
-	if _, err := testenv.Command(ctx, ".", path, "-m", "pip", "--version"); err != nil {
-		unpacked, err := testenv.Debian(ctx, "python3-pip")
-		if err != nil {
-			return "", err
-		}
-		env = append(env, "PYTHONPATH="+filepath.Join(unpacked, "usr/lib/python3/dist-packages"))
-	}
-	return testenv.Install("interop/"+name, what+" from PyPI", func(dir string) error {
-		all := append([]string{"-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--target", dir}, args...)
-		c := exec.CommandContext(ctx, path, all...)
-		c.Env = env
-		if out, err := c.CombinedOutput(); err != nil {
-			return fmt.Errorf("pip (needs PyPI or a configured mirror): %w: %s", err, out)
-		}
-		return nil
-	})
-}
-
 // newPython installs confluent-kafka.
 func newPython(t *testing.T, b *testenv.InteropBroker) *python {
 	t.Helper()
-	path, err := needs("python3", "confluent-kafka runs in")
-	if err != nil {
-		t.Fatal(err)
-	}
-	version, err := testenv.Command(t.Context(), ".", path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := fmt.Sprintf("confluent-kafka-%s-python%s-%s", confluentVersion, strings.TrimSpace(version), runtime.GOARCH)
-	packages, err := pip(t.Context(), path, name, "confluent-kafka "+confluentVersion, "confluent-kafka=="+confluentVersion)
+	path, packages, err := Confluent(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

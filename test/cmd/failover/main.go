@@ -1,6 +1,6 @@
 // Command failover measures what clients see when the broker that leads dies, hangs or leaves: real
-// brokers on one bucket, and producers and consumers over HTTP and Kafka with a schedule that does
-// not wait for answers. Faults:
+// brokers on one bucket, and producers and consumers with a schedule that does not wait for answers.
+// Faults:
 //
 //	none     nothing, for comparison
 //	kill     SIGKILL of the leader
@@ -49,14 +49,15 @@ func main() {
 	var o failover.Options
 	var to files
 	faults := flag.String("faults", "kill,stop,term,roll", "faults, separated by commas: none, kill, stop, term, roll, standby")
+	clients := flag.String("clients", "http,sse,franz", "clients, separated by commas: http, sse, franz, librdkafka, java")
 	store := flag.String("store", "file", "bucket: file or s3")
 	disk := flag.String("disk", "bin", "folder on the measured disk")
 	program := flag.String("program", "", "a built seb (empty: build it)")
 	flag.IntVar(&o.Rounds, "rounds", 20, "rounds of each fault")
 	flag.IntVar(&o.Brokers, "brokers", 3, "brokers, 2 to 9")
 	flag.IntVar(&o.Rate, "rate", 100, "records per second of each producer")
-	flag.DurationVar(&o.KafkaTimeout, "kafka-timeout", 3*time.Second, "time after which a Kafka client gives up a request")
-	flag.DurationVar(&o.MetadataAge, "metadata-age", 0, "least time between two requests of a Kafka client for metadata (0: the client's default, 5s)")
+	flag.DurationVar(&o.KafkaTimeout, "kafka-timeout", 3*time.Second, "time after which franz-go gives up a request")
+	flag.DurationVar(&o.MetadataAge, "metadata-age", 0, "least time between two requests of franz-go for metadata (0: its default, 5s)")
 	flag.DurationVar(&o.StopTime, "stop", 10*time.Second, "duration of a stop")
 	flag.DurationVar(&o.Settle, "settle", 2*time.Second, "time without faults before each round")
 	flag.BoolVar(&o.Replace, "replace", false, "in roll, start the new broker before the old one gets SIGTERM")
@@ -69,6 +70,9 @@ func main() {
 	campaign.Do(source, func(ctx context.Context) error {
 		var err error
 		if o.Faults, err = failover.ParseFaults(*faults); err != nil {
+			return err
+		}
+		if o.Clients, err = failover.ParseClients(*clients); err != nil {
 			return err
 		}
 		o.Store, o.Args, o.Program = failover.Store(*store), flag.Args(), *program
@@ -144,7 +148,7 @@ func describe(ctx context.Context, o *failover.Options) string {
 	if o.Store == failover.S3 {
 		store = fmt.Sprintf("s3 with %v more for a PUT, %v for a GET and %v for a LIST", o.Put, o.Get, o.List)
 	}
-	return fmt.Sprintf("seb %s; %v; %s\nbrokers: %d; store: %s; rate: %d/s of each producer; timeout of Kafka clients: %v, least age of their metadata: %v; stop: %v; replace: %v; serve: %s",
+	return fmt.Sprintf("seb %s; %v; %s\nbrokers: %d; store: %s; rate: %d/s of each producer; timeout of franz-go: %v, least age of its metadata: %v; stop: %v; replace: %v; serve: %s",
 		campaign.Version(ctx), machine.Here(), time.Now().UTC().Format(time.DateTime+" MST"),
 		o.Brokers, store, o.Rate, o.KafkaTimeout, o.MetadataAge, o.StopTime, o.Replace, cmp.Or(strings.Join(o.Args, " "), "no further arguments"))
 }
