@@ -43,7 +43,7 @@ const (
 	EvReport   EventKind = iota + 1 // Report, StoreOK: the loop that owns the log runs
 	EvListed                        // Listed
 	EvFound                         // Registration: the answer to Effects.Find
-	EvLinked                        // From, Registration, OtherKey: a connection to a run exists
+	EvLinked                        // From, Registration, OtherKey, OtherSecrets: a connection to a run exists
 	EvMessage                       // From, Message
 	EvEnded                         // From, ByPeer: there is no connection any more
 	EvRefused                       // From: its host refused a dial
@@ -65,6 +65,7 @@ type Event struct {
 	Listed       []Registration // all of the bucket
 	Registration Registration   // of From
 	OtherKey     bool           // From has another root key
+	OtherSecrets bool           // From has another secrets key
 	ByPeer       bool           // From, or its kernel, ended the connection (FIN or RST)
 	Err          error
 }

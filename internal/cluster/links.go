@@ -16,6 +16,7 @@ type peer struct {
 	listed   bool          // it is registered
 	sought   bool          // its registration was looked for
 	otherKey bool          // it has another root key than this run
+	secrets  bool          // it has another secrets key than this run
 	echo     time.Duration // when the newest of the beats that it answered was sent
 	got      time.Duration // when its newest beat came
 	up       bool          // there is a connection
@@ -123,7 +124,7 @@ func (c *Core) onLinked(ev *Event, fx *Effects) {
 		return
 	}
 	p := c.learn(ev.From)
-	p.reg, p.otherKey = ev.Registration, ev.OtherKey
+	p.reg, p.otherKey, p.secrets = ev.Registration, ev.OtherKey, ev.OtherSecrets
 	p.listed, p.up, p.linked, p.ended, p.refused = true, true, false, false, 0
 	c.nextBeat, fx.Ask = 0, true
 }

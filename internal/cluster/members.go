@@ -91,6 +91,10 @@ func (c *Core) Wrong() []string {
 		if m.Beat.OtherKey || c.otherKeyOf(m.Run) {
 			say("Broker %q has another root key than the leader: it serves reads only. Start it with the leader's key.", m.Name)
 		}
+		if p := c.find(m.Run); p != nil && p.secrets && m.Up {
+			say("Broker %q has another secrets key than broker %q, or one of them has none: the one that leads holds deliveries whose "+
+				"secrets it cannot read. Start both with the same --secrets-key-file.", m.Name, c.cfg.Self.Name)
+		}
 	}
 	if !led && c.reported != 0 {
 		say("No broker leads the log, as far as this broker knows.")

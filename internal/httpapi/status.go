@@ -92,6 +92,9 @@ func (a *API) getStatus(w http.ResponseWriter, _ *http.Request, by *caller) erro
 			warn("%s", r.Index.Unavailable)
 		}
 	}
+	if a.o.Cluster != nil {
+		s.Warnings = append(s.Warnings, a.o.Cluster.Wrong()...)
+	}
 	if a.o.Warnings != nil {
 		s.Warnings = append(s.Warnings, a.o.Warnings()...)
 	}

@@ -123,6 +123,16 @@ func (r *Ring) Active() (id KeyID) {
 	return id
 }
 
+// Check returns bytes that two brokers compare without sending them: those of the active key's ID, or
+// nil without a key.
+func (r *Ring) Check() []byte {
+	if r == nil {
+		return nil
+	}
+	id := r.Active()
+	return id[:]
+}
+
 // IDs returns the IDs of all keys, the active one first.
 func (r *Ring) IDs() (ids []KeyID) {
 	if r != nil {

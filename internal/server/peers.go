@@ -236,7 +236,7 @@ func (p *peers) start(ctx context.Context) error {
 	if p.self.Stands() {
 		var err error
 		p.net, err = link.New(link.Options{
-			Self: p.self, Key: p.key, RootKey: []byte(p.s.key), Logger: p.log, Events: p.loop.linkEvent,
+			Self: p.self, Key: p.key, RootKey: []byte(p.s.key), SecretsKey: p.s.secrets.Check(), Logger: p.log, Events: p.loop.linkEvent,
 			Outer: p.s.ports.linkTLS(&p.s.cfg.TLS), QueueBytes: min(linkBytes, p.s.node.Budget().Limit()/32),
 			Lookup: func(ctx context.Context, run cluster.Run) (cluster.Registration, error) {
 				return link.Get(ctx, p.store, run)

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -216,4 +219,22 @@ func TestBrokersThatStartTogether(t *testing.T) {
 	sebtest.Eventually(t, "one leads", func() bool { return both[0].Node().Leads() != both[1].Node().Leads() })
 	c.write(both[0], "a")
 	c.reads(both[1], "a")
+}
+
+// TestAnotherSecretsKeyIsTold: brokers whose secrets keys differ say so in GET /cluster and in the
+// warnings of GET /status, and those with the same one do not.
+func TestAnotherSecretsKeyIsTold(t *testing.T) {
+	c := newCrew(t)
+	key := secrets.NewKey().Reveal()
+	keyed := func(s *config.Config) { s.Secrets.Key = config.Secret(key) }
+	a, b, other := c.start(keyed), c.start(keyed), c.start()
+	c.up(2, a, b, other)
+	for s, want := range map[*server.Server]int{a: 1, b: 1, other: 2} {
+		for _, path := range []string{"/cluster", "/status"} {
+			sebtest.Eventually(t, fmt.Sprintf("%s%s tells of %d others", s.URL(), path, want), func() bool {
+				_, answer := ask(t, s, http.MethodGet, path, "")
+				return strings.Count(answer, "has another secrets key") == want
+			})
+		}
+	}
 }

@@ -78,8 +78,8 @@ const (
 type Options struct {
 	Self cluster.Registration
 	Key  *KeyPair // its hash is in Self
-	// RootKey and SecretsKey are compared with those of other brokers; they are not sent. Empty:
-	// none.
+	// RootKey and SecretsKey, a check of that key, are compared with those of other brokers; they are
+	// not sent. Empty: none.
 	RootKey, SecretsKey []byte
 	// Lookup reads the registration of a run (Get).
 	Lookup func(ctx context.Context, run cluster.Run) (cluster.Registration, error)
