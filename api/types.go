@@ -54,10 +54,12 @@ const (
 	HeaderAfter    = "Seb-After"
 	// HeaderLeader is the address of the broker that leads, in answers of others.
 	HeaderLeader = "Seb-Leader"
-	// HeaderForwarded names the run that has forwarded a request to the leader, and
-	// HeaderForwardedFor the client from which that has it. Brokers set them.
+	// HeaderForwarded names the run that has forwarded a request to the leader, HeaderForwardedFor the
+	// client from which that has it, and HeaderForwardedAs the principal of that client's certificate.
+	// Brokers set them.
 	HeaderForwarded    = "Seb-Forwarded"
 	HeaderForwardedFor = "Seb-Forwarded-For"
+	HeaderForwardedAs  = "Seb-Forwarded-As"
 )
 
 // Offsets is the answer to a multipart produce: the offset of each record, in order.

@@ -181,8 +181,8 @@ func TestOnBehalf(t *testing.T) {
 	}
 	token := w.create(auth.TokenSpec{ID: "ann", Rules: []access.Rule{allow(access.Topic, "orders", access.Write)}})
 	origin := w.login(token).Origin()
-	ann := w.a.OnBehalf(origin.Principal, origin.Secret, "192.0.2.1:5")
-	certified := w.a.OnBehalf("ann", 0, "192.0.2.1:5")
+	ann := w.a.OnBehalf(origin.Principal, origin.Secret, time.Time{}, "192.0.2.1:5")
+	certified := w.a.OnBehalf("ann", 0, time.Time{}, "192.0.2.1:5")
 	for _, i := range []*auth.Identity{ann, certified} {
 		if i.Root() || i.Name() != "ann" || i.Err() != nil || i.Allow(access.Write, access.Topic, "other") {
 			t.Errorf("%s: %v", i.Name(), i.Err())
@@ -191,7 +191,7 @@ func TestOnBehalf(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if !w.a.OnBehalf(access.RootID, 0, "").Root() || w.a.OnBehalf("ann", origin.Secret+1, "").Valid() {
+	if !w.a.OnBehalf(access.RootID, 0, time.Time{}, "").Root() || w.a.OnBehalf("ann", origin.Secret+1, time.Time{}, "").Valid() {
 		t.Error("the root key, or a secret that does not exist")
 	}
 	if err := w.a.RevokeToken(t.Context(), "ann"); err != nil {

@@ -207,6 +207,12 @@ func (a *Authority) Certificate(ctx context.Context, p *tlsport.Peer, remote str
 	if err := a.fresh(ctx, followerAge); err != nil {
 		return nil, err
 	}
+	return a.Holder(p, remote)
+}
+
+// Holder is Certificate for a request that another broker answers: this one need not know the newest
+// rules. Error: ErrUnauthenticated.
+func (a *Authority) Holder(p *tlsport.Peer, remote string) (*Identity, error) {
 	if i, ok := p.Login.Load().(*Identity); ok {
 		return i, i.Err()
 	}
@@ -302,12 +308,20 @@ func hostOf(remote string) string {
 func (a *Authority) Root() *Identity { return &a.rootID }
 
 // OnBehalf is the identity of a client that another broker with the root key has authenticated: the
-// root key, a principal with the number of its secret, or with 0, one that has a certificate.
-func (a *Authority) OnBehalf(principal string, number uint64, remote string) *Identity {
+// root key, a principal with the number of its secret, or with 0, one with a certificate. What such a
+// client creates may not outlive the certificate, which is valid until ends; zero: for a minute.
+func (a *Authority) OnBehalf(principal string, number uint64, ends time.Time, remote string) *Identity {
 	if principal == access.RootID {
 		return a.Root()
 	}
-	return &Identity{a: a, id: principal, secret: number, vouched: number == 0, host: hostOf(remote)}
+	i := &Identity{a: a, id: principal, secret: number, vouched: number == 0, host: hostOf(remote)}
+	if ends.IsZero() {
+		ends = a.now().Add(time.Minute)
+	}
+	if i.vouched {
+		i.expires = ends.UnixMicro()
+	}
+	return i
 }
 
 // Now is the time by which tokens expire.

@@ -35,7 +35,7 @@ const sessionHead = 8 + 8 + 16
 
 // NewSession returns a session of a client that has proved a key.
 func (a *Authority) NewSession(i *Identity) (*Session, error) {
-	if i.peer != nil {
+	if i.peer != nil || i.vouched {
 		return nil, errCertificate
 	}
 	expires := a.now().Add(SessionLife).Truncate(time.Microsecond)

@@ -308,17 +308,21 @@ func (p *principal) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// authenticate returns the client of a request: by its key, or without one by its session or its
-// certificate. A session ends at a time; others do not.
+// authenticate returns the client of a request: by its key, or without one by its session, its
+// certificate, or the broker that has verified its certificate. A session ends at a time; others do not.
 func (a *API) authenticate(r *http.Request, slot *httpconn.ConnSlot) (who *auth.Identity, ends time.Time, err error) {
 	keys := r.Header["Authorization"]
 	if page := r.Header.Get(api.HeaderSession); page != "" && len(keys) == 0 {
 		return a.bySession(r, page)
 	}
-	if peer := slot.Peer(); peer != nil && len(keys) == 0 {
-		who, err = a.o.Auth.Certificate(r.Context(), peer, r.RemoteAddr)
-	} else {
+	peer := slot.Peer()
+	switch {
+	case len(keys) > 0 || peer == nil && !isForwarded(r):
 		who, err = a.o.Auth.Bearer(r.Context(), keys, r.RemoteAddr)
+	case isForwarded(r): // the certificate of the connection is that of a broker
+		who, err = a.onBehalf(r)
+	default:
+		who, err = a.o.Auth.Certificate(r.Context(), peer, r.RemoteAddr)
 	}
 	return who, ends, err
 }

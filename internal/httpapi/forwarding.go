@@ -3,10 +3,14 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/httpapi/forward"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/problem"
@@ -106,15 +110,12 @@ func (a *API) forwards(rt *route) bool {
 
 // send forwards a request.
 func (a *API) send(rt *route, call *forward.Call, w http.ResponseWriter, r *http.Request) error {
-	slot := httpconn.SlotOf(r.Context())
-	if slot.Peer() != nil && len(r.Header["Authorization"]) == 0 && r.Header.Get(api.HeaderSession) == "" {
-		to, _ := a.forwarder.Leader()
-		p := problem.New(api.NotLeader, "a request of a client with a certificate is not forwarded; the leader is %s", to.URL)
-		p.Leader = to.URL
-		return p
+	as, err := a.certified(r)
+	if err != nil {
+		return err
 	}
-	call.Prepare = func(out *http.Request) {
-		vouchedFor(a, r, out)
+	call.Prepare = func(out *http.Request, to cluster.Run) {
+		a.vouch(r, out, to, as)
 		passSession(r, out)
 	}
 	call.Answered = func(resp *http.Response, p *api.Problem) error {
@@ -163,11 +164,43 @@ func (a *API) waits(rt *route, r *http.Request) func(*httpconn.Body) {
 	return func(in *httpconn.Body) { in.WaitForMemory(a.o.BudgetWait, a.stops) }
 }
 
-// vouchedFor names the client of a forwarded request, because rules and audit records depend on its
-// address. The code shows that a broker with the same root key says so.
-func vouchedFor(a *API, r, out *http.Request) {
+// vouch names the client of a forwarded request, because rules and audit records depend on its address.
+// The code shows that a broker with the same root key says so. as is a client that is known by its
+// certificate, or nil. The code for that is worth nothing for another request, at another broker, or
+// after the end of that broker.
+func (a *API) vouch(r, out *http.Request, to cluster.Run, as *auth.Identity) {
 	run, key := out.Header.Get(api.HeaderForwarded), r.Header.Get("Authorization")
 	out.Header.Set(api.HeaderForwardedFor, r.RemoteAddr+" "+a.o.Auth.Vouch(run, r.RemoteAddr, key))
+	if as != nil {
+		name, ends := as.Name(), strconv.FormatInt(as.Expires().UnixMicro(), 10)
+		code := a.o.Auth.Vouch("certificate", run, to.String(), r.RemoteAddr, out.Method, out.URL.RequestURI(), ends, name)
+		out.Header.Set(api.HeaderForwardedAs, code+" "+ends+" "+url.PathEscape(name))
+	}
+}
+
+// certified returns a client that is known by its certificate; nil: by a key or a session.
+func (a *API) certified(r *http.Request) (*auth.Identity, error) {
+	peer := httpconn.SlotOf(r.Context()).Peer()
+	if peer == nil || len(r.Header["Authorization"]) > 0 || r.Header.Get(api.HeaderSession) != "" {
+		return nil, nil
+	}
+	return a.o.Auth.Holder(peer, r.RemoteAddr)
+}
+
+// onBehalf returns the client with a certificate for which another broker has forwarded a request.
+func (a *API) onBehalf(r *http.Request) (*auth.Identity, error) {
+	parts := strings.Split(r.Header.Get(api.HeaderForwardedAs), " ")
+	if len(parts) != 3 || a.o.Cluster == nil {
+		return nil, auth.ErrUnauthenticated
+	}
+	name, err := url.PathUnescape(parts[2])
+	ends, fault := strconv.ParseInt(parts[1], 10, 64)
+	run, to := r.Header.Get(api.HeaderForwarded), a.o.Cluster.Self().Run.String()
+	if err != nil || fault != nil || !a.o.Auth.Vouched(parts[0], "certificate", run, to, r.RemoteAddr, r.Method, r.URL.RequestURI(), parts[1], name) {
+		return nil, auth.ErrUnauthenticated
+	}
+	who := a.o.Auth.OnBehalf(name, 0, time.UnixMicro(ends), r.RemoteAddr)
+	return who, who.Err()
 }
 
 // forwardedFor sets the client's address of a forwarded request.

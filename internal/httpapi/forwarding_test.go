@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -386,6 +388,75 @@ func TestForwardedClientKeepsItsAddress(t *testing.T) {
 		if want := 604 - c.want; a.status != want { // the other of 201 and 403
 			t.Errorf("%s, by a broker from 192.0.2.7: %s, want %d", name, a, want)
 		}
+	}
+}
+
+// TestForwardedClientWithACertificate: only a broker with the root key names a principal, for one
+// request to one broker.
+func TestForwardedClientWithACertificate(t *testing.T) {
+	leads, standby, _ := pair(t)
+	newTopic(leads, "t", 1)
+	newTopic(leads, "other", 1)
+	rule := permit(access.Write, access.Topic, "t")
+	rule.Host = "192.0.2.7"
+	leads.allow("shop", rule)
+	const uri, from = "/records?topic-name=t", "192.0.2.7:5"
+	self := leads.api.o.Cluster.Self().Run.String()
+	ends := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
+	statement := func(change func(s []string)) string {
+		s := []string{"certificate", "run", self, from, "POST", uri, ends, "shop"}
+		change(s)
+		return standby.auth.Vouch(s...) + " " + s[6] + " " + url.PathEscape(s[7])
+	}
+	send := func(path, as string, more ...func(*http.Request)) int {
+		t.Helper()
+		return leads.matrix("POST", path, api.TextPlain, "x", func(r *http.Request) {
+			header(api.HeaderForwarded, "run")(r)
+			header(api.HeaderForwardedFor, from+" "+standby.auth.Vouch("run", from, r.Header.Get("Authorization")))(r)
+			header(api.HeaderForwardedAs, as)(r)
+			for _, f := range more {
+				f(r)
+			}
+		}).status
+	}
+	good := statement(func([]string) {})
+	if got := send(uri, good); got != http.StatusCreated {
+		t.Errorf("in the name of shop: %d", got)
+	}
+	if got := send(uri, statement(func(s []string) { s[7] = "café %" })); got != http.StatusForbidden {
+		t.Errorf("in the name of a principal without rules: %d", got)
+	}
+	other := "/records?topic-name=other"
+	if got := send(other, statement(func(s []string) { s[5] = other })); got != http.StatusForbidden {
+		t.Errorf("topic without a rule: %d", got)
+	}
+	for name, as := range map[string]string{
+		"no code": "shop", "of a client": "00 " + ends + " shop", "for another principal": strings.Replace(good, "shop", "admin", 1),
+		"for the root key": strings.Replace(good, "shop", "seb", 1), "longer": strings.Replace(good, ends, ends+"0", 1),
+		"ended":              statement(func(s []string) { s[6] = "1700000000000000" }),
+		"of another run":     statement(func(s []string) { s[1] = "some run" }),
+		"for another broker": statement(func(s []string) { s[2] = standby.api.o.Cluster.Self().Run.String() }),
+		"from another host":  statement(func(s []string) { s[3] = "127.0.0.1:5" }),
+		"another method":     statement(func(s []string) { s[4] = "PUT" }),
+		"another request":    statement(func(s []string) { s[5] = other }),
+	} {
+		if got := send(uri, as); got != http.StatusUnauthorized {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	if got := send(uri, good, func(r *http.Request) { r.Header.Del(api.HeaderForwarded) }); got != http.StatusUnauthorized {
+		t.Errorf("not forwarded: %d", got)
+	}
+	// A token must not outlive the certificate.
+	leads.token("shop", time.Time{})
+	const rotate = "/tokens/shop/rotate"
+	if got := send(rotate, statement(func(s []string) { s[5] = rotate })); got != http.StatusForbidden {
+		t.Errorf("a token of its own: %d", got)
+	}
+	// A key decides alone.
+	key := leads.token("keyed", time.Time{})
+	if got := send(uri, good, authorization("Bearer "+key)); got != http.StatusForbidden {
+		t.Errorf("with a key: %d", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -79,7 +80,7 @@ func (c *call) unwrap(r *kmsg.EnvelopeRequest) (*call, int16) {
 		return nil, kerr.InvalidRequest.Code
 	}
 	from := string(r.ClientHostAddress)
-	who := c.o.Auth.OnBehalf(string(r.RequestPrincipal[8:]), binary.BigEndian.Uint64(r.RequestPrincipal), from)
+	who := c.o.Auth.OnBehalf(string(r.RequestPrincipal[8:]), binary.BigEndian.Uint64(r.RequestPrincipal), time.Time{}, from)
 	client := &session{Server: c.Server, local: c.local, remote: clientAddress(from), identity: who}
 	return &call{session: client, who: who, api: a, frame: c.frame, forwarded: true}, none
 }

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,16 +11,18 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
-// values returns all values of topic t at a server.
-func (c *crew) values(s *server.Server) (list []string) {
-	c.Helper()
-	for r, err := range connect(c.T, s).Records(c.Context(), "t", client.ReadOptions{Offset: client.Earliest}) {
+// valuesOf returns all values of topic t.
+func valuesOf(t *testing.T, cl *client.Client) (list []string) {
+	t.Helper()
+	for r, err := range cl.Records(t.Context(), "t", client.ReadOptions{Offset: client.Earliest}) {
 		if err != nil {
-			c.Fatal(err)
+			t.Fatal(err)
 		}
 		list = append(list, string(r.Value))
 	}
@@ -67,7 +71,7 @@ func TestPlainWritersDoNotNoticeAHandOver(t *testing.T) {
 	}
 	stop.Store(true)
 	all.Wait()
-	got := c.values(b) // the leader
+	got := valuesOf(t, connect(t, b)) // the leader
 	slices.Sort(got)
 	slices.Sort(written)
 	if !slices.Equal(got, written) {
@@ -101,14 +105,50 @@ func TestClientsSurviveAKilledLeader(t *testing.T) {
 		}
 		write(fmt.Sprint(i))
 	}
-	var got []string
-	for r, err := range cl.Records(t.Context(), "t", client.ReadOptions{Offset: client.Earliest}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, string(r.Value))
-	}
-	if !slices.Equal(got, want) {
+	if got := valuesOf(t, cl); !slices.Equal(got, want) {
 		t.Errorf("read %v, want %v", got, want)
+	}
+}
+
+// TestClientsWithCertificatesAreForwarded: a standby forwards the request of a client that it knows by
+// its certificate, with the rights of that client, also to a port that requires certificates.
+func TestClientsWithCertificatesAreForwarded(t *testing.T) {
+	for _, clients := range []string{config.ClientRequest, config.ClientRequire} {
+		t.Run(clients, func(t *testing.T) {
+			c := newCrew(t)
+			authority := testenv.NewAuthority(t)
+			files, trusted := authority.Files(t, t.TempDir(), testenv.Leaf{Both: true}), authority.File(t, t.TempDir())
+			strict := func(s *config.Config) {
+				s.TLS.CertFile, s.TLS.KeyFile, s.TLS.ClientCA, s.TLS.ClientAuth = files.Cert, files.Key, trusted, clients
+				s.TLS.PrincipalMapping = "RULE:^CN=([^,+]+).*$/$1/"
+			}
+			a, b := c.start(strict), c.start(strict)
+			c.up(1, a, b)
+			connect := func(s *server.Server, name, key string) *client.Client {
+				trusts := authority.Trusted()
+				trusts.Certificates = []tls.Certificate{authority.Client(t, testenv.Client{Name: name})}
+				cl, err := client.New(s.URL(), client.Options{APIKey: key, TLS: trusts, RetryTime: -1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(cl.Close)
+				return cl
+			}
+			root := connect(b, "any", b.APIKey())
+			rules := []client.Rule{{Principal: "shop", Resource: "topic", Pattern: "t", Operation: "write"}}
+			if err := errors.Join(write(t, root, "t"), write(t, root, "other"), root.AddRules(t.Context(), rules)); err != nil {
+				t.Fatal(err)
+			}
+			shop := connect(b, "shop", "")
+			if err := write(t, shop, "t"); err != nil {
+				t.Errorf("write: %v", err)
+			}
+			if err := write(t, shop, "other"); !errors.Is(err, client.ErrForbidden) {
+				t.Errorf("write to another topic: %v", err)
+			}
+			if n := len(valuesOf(t, connect(a, "any", a.APIKey()))); n != 2 {
+				t.Errorf("%d records, want 2", n)
+			}
+		})
 	}
 }

@@ -266,7 +266,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 
 // serve creates the API and starts the listeners.
 func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
-	trusts, err := clusterTLS(&s.cfg.TLS)
+	trusts, err := s.ports.clusterTLS(&s.cfg.TLS)
 	if err != nil {
 		return err
 	}

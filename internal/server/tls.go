@@ -59,8 +59,8 @@ func newPorts(c *config.TLS, log *slog.Logger, set *metrics.Set) (p ports, err e
 
 // clusterTLS is the configuration of connections to other brokers; nil without TLS. It trusts the
 // authorities of the system, those of clients, and the certificate of this broker, because all brokers
-// may use one.
-func clusterTLS(c *config.TLS) (*tls.Config, error) {
+// may use one. It presents that certificate as linkTLS does.
+func (p *ports) clusterTLS(c *config.TLS) (*tls.Config, error) {
 	if c.CertFile == "" {
 		return nil, nil
 	}
@@ -78,7 +78,12 @@ func clusterTLS(c *config.TLS) (*tls.Config, error) {
 		}
 		pool.AppendCertsFromPEM(certs)
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
+	trusts := p.linkTLS(c)
+	if trusts == nil {
+		trusts = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	trusts.RootCAs = pool
+	return trusts, nil
 }
 
 // linkTLS is the configuration of links to the HTTP ports of other brokers. If those require

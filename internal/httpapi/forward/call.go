@@ -16,7 +16,7 @@ import (
 // Call is one request that is, or may be, forwarded. It belongs to the goroutine of the request.
 type Call struct {
 	// Prepare, if not nil, changes the head of each request to another broker.
-	Prepare func(out *http.Request)
+	Prepare func(out *http.Request, to cluster.Run)
 	// Answered, if not nil, is called with the answer before it is sent to the client. An error is
 	// returned by Send instead of the answer.
 	Answered func(*http.Response, *api.Problem) error

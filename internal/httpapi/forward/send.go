@@ -33,7 +33,7 @@ func (c *Call) once(to cluster.Registration) (again bool, err error) {
 	go c.watch(ctx, to.Run, answered, cancel)
 	c.attempts++
 	c.last, c.retry = to.Run, time.Now().Add(againAfter)
-	out, begun, err := c.request(ctx, to.URL)
+	out, begun, err := c.request(ctx, &to)
 	if err != nil {
 		close(answered)
 		return false, err
@@ -88,8 +88,8 @@ func (c *Call) watch(ctx context.Context, run cluster.Run, answered chan struct{
 
 // request returns the request to a broker. begun reports, at its end, whether it may have had an
 // effect.
-func (c *Call) request(ctx context.Context, base string) (out *http.Request, begun func() bool, err error) {
-	at, err := url.Parse(base)
+func (c *Call) request(ctx context.Context, to *cluster.Registration) (out *http.Request, begun func() bool, err error) {
+	at, err := url.Parse(to.URL)
 	if err != nil {
 		return nil, nil, problem.New(api.NotLeader, "the leader's address is invalid")
 	}
@@ -124,7 +124,7 @@ func (c *Call) request(ctx context.Context, base string) (out *http.Request, beg
 		}
 	}
 	if c.Prepare != nil {
-		c.Prepare(out)
+		c.Prepare(out, to.Run)
 	}
 	return out, begun, nil
 }
@@ -236,7 +236,7 @@ func (c *Call) relay(resp *http.Response, head []byte, leader string) error {
 var notPassedOn = map[string]bool{
 	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Te": true,
 	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Expect": true, "Date": true, "Cookie": true, "Origin": true,
-	api.HeaderForwarded: true, api.HeaderForwardedFor: true,
+	api.HeaderForwarded: true, api.HeaderForwardedFor: true, api.HeaderForwardedAs: true,
 }
 
 // passedOn returns the headers of a message that another connection gets.
