@@ -29,8 +29,9 @@ import (
 // trim or a compaction a batch may begin before the fetch offset, or hold fewer records than
 // offsets.
 //
-// A standby serves committed records from v11 on, while its state is at most 5 s old. Otherwise it
-// answers NOT_LEADER_OR_FOLLOWER, from v16 on with the leader and its address (KIP-951). An offset
+// A standby serves committed records from v11 on, while its state is at most 5 s old, to clients that do
+// not take it for the leader of an older epoch. Otherwise, and when it leaves, it answers
+// NOT_LEADER_OR_FOLLOWER, from v16 on with the leader and its address (KIP-951). An offset
 // above its end waits, because the leader may have the record: OFFSET_OUT_OF_RANGE would make the
 // consumer reset its offset.
 var fetchAPI = api{
@@ -45,7 +46,10 @@ var fetchAPI = api{
 		wire.Tagged(1, wire.Int32, wire.Int64),
 	}},
 	needs: []need{{access.Read, access.Topic}},
-	begin: func(c *call, _ context.Context) (framed.Finish, error) { return c.fetch, nil },
+	begin: func(c *call, _ context.Context) (framed.Finish, error) {
+		c.asks()
+		return c.fetch, nil
+	},
 }
 
 // fetchWait bounds the wait of a fetch.
@@ -59,8 +63,9 @@ type fetchCall struct {
 	wants []broker.Want    // of the readable partitions
 	got   *broker.Fetched
 
-	standby bool  // another broker leads
-	end     *bool // what knowsEnd has found out
+	standby bool   // another broker leads
+	end     *bool  // what knowsEnd has found out
+	leader  *nodes // named to the client; nil: none
 }
 
 // partitionFetch is the answer for one partition.
@@ -75,7 +80,7 @@ func (c *call) fetch(ctx context.Context) (framed.Answer, error) {
 	if err != nil {
 		return framed.Answer{}, err
 	}
-	f := &fetchCall{call: c, r: r, standby: c.standsBy()}
+	f := &fetchCall{call: c, r: r, standby: c.standsBy() || c.left()}
 	if r.SessionEpoch > 0 {
 		r.Topics = nil
 		return f.encode(kerr.FetchSessionIDNotFound.Code), nil
@@ -86,13 +91,17 @@ func (c *call) fetch(ctx context.Context) (framed.Answer, error) {
 			return framed.Answer{}, err
 		}
 	}
+	if slices.ContainsFunc(f.parts, partitionFetch.elsewhere) {
+		f.leader = f.nextLeader(ctx)
+		f.told()
+	}
 	return f.encode(none), nil
 }
 
 // resolve finds the partitions and checks the request for each. readable holds the indexes in parts
 // of the wants.
 func (f *fetchCall) resolve(ctx context.Context) (readable []int) {
-	refused := f.standby && (f.version < followerVersion || !f.current(ctx))
+	refused := f.standby && (f.version < followerVersion || f.left() || !f.current(ctx))
 	for i := range f.r.Topics {
 		t := &f.r.Topics[i]
 		ref, code := f.find(t)
@@ -137,7 +146,9 @@ func (f *fetchCall) check(ctx context.Context, p *partitionFetch, ref *broker.To
 		return
 	}
 	p.start, p.end = bounds.Start, bounds.Next
-	p.code = f.epochCode(ask.CurrentLeaderEpoch)
+	if p.code = f.epochCode(ask.CurrentLeaderEpoch); p.code == kerr.FencedLeaderEpoch.Code && f.standby {
+		p.code = kerr.NotLeaderForPartition.Code // after which every client goes to the leader that is named
+	}
 	if p.code == none && (ask.FetchOffset < bounds.Start || beyond) {
 		p.code = kerr.OffsetOutOfRange.Code
 	}
@@ -175,8 +186,10 @@ func (f *fetchCall) read(ctx context.Context, readable []int) error {
 	}
 	volume := broker.Volume{Min: int(max(0, min(int64(f.r.MinBytes), limit))), Max: int(limit)}
 	until := time.Now().Add(wait)
+	waits, end := f.untilLeave(ctx)
+	defer end()
 	for {
-		got, err := f.b.FetchWithin(ctx, f.wants, volume, time.Until(until))
+		got, err := f.b.FetchWithin(waits, f.wants, volume, time.Until(until))
 		switch {
 		case err == nil:
 			f.store(got, readable)
@@ -187,7 +200,7 @@ func (f *fetchCall) read(ctx context.Context, readable []int) error {
 				continue
 			case <-ctx.Done():
 			}
-		case errors.Is(err, broker.ErrClosed):
+		case errors.Is(err, broker.ErrClosed), f.left():
 			for _, i := range readable {
 				f.parts[i].code = kerr.NotLeaderForPartition.Code
 			}
@@ -222,8 +235,8 @@ func (f *fetchCall) store(got *broker.Fetched, readable []int) {
 // encode builds the answer: everything except data in one buffer, cut at the positions of data.
 func (f *fetchCall) encode(code int16) framed.Answer {
 	e := fetchEncoder{version: f.version, flexible: f.api.shape.IsFlexible(f.version)}
-	if f.version >= endpointVersion && slices.ContainsFunc(f.parts, partitionFetch.elsewhere) {
-		e.leader = f.otherLeader()
+	if f.version >= endpointVersion {
+		e.leader = f.leader
 	}
 	e.b = f.head(make([]byte, 0, 64+64*len(f.parts)))
 	throttle := len(e.b)

@@ -100,19 +100,26 @@ func (s *Server) leading(members []cluster.Member) *cluster.Member {
 // as soon as the leader has died. The name of that leader, or none, makes some wait for seconds before
 // they ask again: franz-go for 5.
 func (s *Server) awaitLeader(ctx context.Context) {
+	looks := 0
+	s.await(ctx, func() bool {
+		members := s.members()
+		if len(members) < 2 {
+			return true
+		}
+		// The client may know earlier than this broker that the leader has died.
+		m := s.leading(members)
+		looks++
+		return m != nil && m.Linked && (m.Self || looks > 1)
+	})
+}
+
+// await polls until done returns true, at most LeaderWait.
+func (s *Server) await(ctx context.Context, done func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.LeaderWait)
 	defer cancel()
 	tick := time.NewTicker(leaderPoll)
 	defer tick.Stop()
-	for looks := 0; ; looks++ {
-		members := s.members()
-		if len(members) < 2 {
-			return
-		}
-		// The client may know earlier than this broker that the leader has died.
-		if m := s.leading(members); m != nil && m.Linked && (m.Self || looks > 0) {
-			return
-		}
+	for !done() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -170,6 +177,16 @@ func (c *call) otherLeader() *nodes {
 		return nil
 	}
 	return &ns
+}
+
+// nextLeader returns the brokers if another one leads, else nil. A broker that does not lead waits until
+// it knows which one does.
+func (c *call) nextLeader(ctx context.Context) (ns *nodes) {
+	c.await(ctx, func() bool {
+		ns = c.otherLeader()
+		return ns != nil || c.b.Leads() && !c.left() || len(c.members()) < 2
+	})
+	return ns
 }
 
 // nodeOf is a run that clients can reach.

@@ -60,6 +60,7 @@ type produceCall struct {
 // produce submits the batches of a request, so that the log has the order of the requests, and
 // leaves the wait to finish.
 func (c *call) produce(ctx context.Context) (framed.Finish, error) {
+	c.asks()
 	r, err := decode[kmsg.ProduceRequest](c)
 	if err != nil {
 		return nil, err
@@ -205,7 +206,7 @@ func (p *produceCall) finish(ctx context.Context) (framed.Answer, error) {
 		}
 		return framed.Answer{}, nil
 	}
-	p.nameLeader()
+	p.nameLeader(ctx)
 	if p.overBudget {
 		p.resp.ThrottleMillis = int32(throttleTime / time.Millisecond)
 	}
@@ -216,8 +217,8 @@ func (p *produceCall) finish(ctx context.Context) (framed.Answer, error) {
 const leaderVersion = 10
 
 // nameLeader adds the leader to the partitions that this broker does not lead.
-func (p *produceCall) nameLeader() {
-	if p.version < leaderVersion || !p.failed {
+func (p *produceCall) nameLeader(ctx context.Context) {
+	if !p.failed {
 		return
 	}
 	var ns *nodes
@@ -228,9 +229,10 @@ func (p *produceCall) nameLeader() {
 				continue
 			}
 			if ns == nil {
-				ns = p.otherLeader()
+				ns = p.nextLeader(ctx)
+				p.told()
 			}
-			if ns == nil {
+			if ns == nil || p.version < leaderVersion {
 				return
 			}
 			o.CurrentLeader.LeaderID, o.CurrentLeader.LeaderEpoch = ns.leader.id, ns.epoch

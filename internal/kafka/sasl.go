@@ -128,6 +128,7 @@ func (s *session) authenticate(who *auth.Identity) {
 
 // Close implements framed.Session.
 func (s *session) Close() {
+	s.told()
 	if s.unwatch != nil {
 		s.unwatch()
 	}

@@ -44,6 +44,7 @@ type Server struct {
 	groups   *coordinator.Coordinator
 	met      *meters
 	refusals atomic.Int64 // Unix time of the newest line about a request that was not forwarded
+	*departure
 }
 
 // New returns the Kafka front end of b. The caller closes b after Drain.
@@ -52,7 +53,7 @@ func New(b *broker.Broker, o Options) (*Server, error) {
 		return nil, fmt.Errorf("kafka: %w", err)
 	}
 	s := &Server{
-		b: b, o: o.withDefaults(), apis: map[int16]*api{},
+		b: b, o: o.withDefaults(), apis: map[int16]*api{}, departure: newDeparture(),
 		produceClass: b.Budget().Class(budget.Produce), fetchClass: b.Budget().Class(budget.Fetch),
 	}
 	s.log = s.o.Logger
@@ -117,6 +118,7 @@ type session struct {
 	valid         atomic.Pointer[auth.Identity] // identity, for Valid
 	cut           func()                        // closes the connection
 	unwatch       func()                        // stops watching identity
+	expects       atomic.Bool                   // the client expects the leader here, see asks
 }
 
 // Authenticated implements framed.Session. A client with a certificate may choose SASL at any time

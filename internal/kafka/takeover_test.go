@@ -17,8 +17,7 @@ import (
 )
 
 // TestTakeovers: while an idempotent producer and a consumer run, brokers take over from each
-// other, some from a closed one and some from one that has not noticed. Every record is stored
-// once, in order, at the acknowledged offset, and the consumer reads each once without going back.
+// other, some from a closed one and some from one that has not noticed.
 func TestTakeovers(t *testing.T) {
 	wire, err := faultproxy.NewWire(1) // a fixed address
 	if err != nil {
@@ -36,14 +35,31 @@ func TestTakeovers(t *testing.T) {
 			kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }), kgo.RequestRetries(1000),
 		}, opts...)...)
 	}
+	p := connect(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(2<<10), kgo.MaxBufferedRecords(200))
+	c := connect(kgo.ConsumeTopics("t"), kgo.FetchMaxWait(100*time.Millisecond))
+	throughTakeovers(t, p, c, 2000, func(i int) {
+		old := s
+		if i%2 == 0 {
+			if err := old.b.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		s = serve(t, openBroker(t, store, nil), o)
+		wire.SetTarget(s.addr)
+		old.k.Drain()
+	})
+}
+
+// throughTakeovers produces to both partitions of topic t and consumes, and calls take five times, each
+// time after a number of records. Every record must be stored once, in order, at the acknowledged
+// offset, and the consumer must read each once.
+func throughTakeovers(t *testing.T, p, c *kgo.Client, between int, take func(i int)) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	const takeovers, between = 6, 2000
+	const takeovers = 6
 	told := map[string][2]int64{}
 	var mu sync.Mutex
 	progress := make(chan struct{}, takeovers*between)
-	p := connect(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(2<<10), kgo.MaxBufferedRecords(200))
-	c := connect(kgo.ConsumeTopics("t"), kgo.FetchMaxWait(100*time.Millisecond))
 	var producing sync.WaitGroup
 	producing.Go(func() {
 		for i := range takeovers * between {
@@ -64,15 +80,7 @@ func TestTakeovers(t *testing.T) {
 			for range between {
 				<-progress
 			}
-			old := s
-			if i%2 == 0 {
-				if err := old.b.Close(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-			s = serve(t, openBroker(t, store, nil), o)
-			wire.SetTarget(s.addr)
-			old.k.Drain()
+			take(i)
 		}
 	})
 	var got []*kgo.Record

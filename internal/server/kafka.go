@@ -115,6 +115,20 @@ func (k *kafkaServer) abandon() error {
 	return ignoreClosed(k.listener.Close())
 }
 
+// leaveTime bounds the time in which clients learn of a hand-over. Clients that send nothing for so long
+// are not waited for.
+const leaveTime = time.Second
+
+// leave tells clients which broker leads, after a hand-over.
+func (k *kafkaServer) leave(ctx context.Context) {
+	if k == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	k.server.Leave(ctx)
+}
+
 func (k *kafkaServer) drain() {
 	if k != nil {
 		k.server.Drain()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +93,51 @@ func TestKafkaClientsOfACluster(t *testing.T) {
 	if len(got) != phases*records {
 		t.Errorf("%d records, want %d", len(got), phases*records)
 	}
+}
+
+// TestAStopNamesTheNextLeader: clients that would not ask for metadata in time learn from a leader that
+// stops which broker leads.
+func TestAStopNamesTheNextLeader(t *testing.T) {
+	c := newCrew(t)
+	withKafka := func(s *config.Config) { s.Kafka.Listen = "127.0.0.1:0" }
+	first, second := c.start(withKafka), c.start(withKafka)
+	c.up(1, first, second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	seldom := []kgo.Opt{kgo.MetadataMinAge(time.Hour), kgo.MetadataMaxAge(time.Hour), kgo.FetchMaxWait(100 * time.Millisecond), kgo.ConsumeTopics("t")}
+	producer := c.kafkaClient(second, seldom[:2]...)
+	if _, err := kadm.NewClient(producer).CreateTopic(ctx, 1, -1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	consumer := c.kafkaClient(second, seldom...)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
+	var stored atomic.Int64
+	work.Go(func() {
+		for ctx.Err() == nil {
+			if producer.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr() == nil {
+				stored.Add(1)
+			}
+		}
+	})
+	var read int64
+	readTo := func(offset int64) {
+		for read < offset && ctx.Err() == nil {
+			consumer.PollFetches(ctx).EachRecord(func(r *kgo.Record) { read = r.Offset + 1 })
+		}
+		if read < offset {
+			t.Fatalf("read to offset %d, want %d", read, offset)
+		}
+	}
+	readTo(10)
+	var stop sync.WaitGroup
+	stop.Go(func() { _ = first.Close(context.Background()) })
+	for second.Node().Follows() {
+		readTo(read + 1)
+	}
+	stop.Wait()
+	readTo(stored.Load() + 10)
 }
 
 // TestAClusterWithTLS: a standby forwards requests of HTTP and Kafka clients to the leader, whose

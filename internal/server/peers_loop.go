@@ -205,9 +205,12 @@ func (l *loop) step(ctx context.Context, ev *cluster.Event) {
 	l.core.Step(time.Now(), ev, &fx)
 	l.mu.Unlock()
 	l.perform(ctx, &fx)
-	l.changed = l.changed || fx.Ask || len(fx.Send) > 0
+	l.changed = l.changed || fx.Ask || len(fx.Send) > 0 || fx.Left
 	if ev.Kind == cluster.EvReport {
 		l.report(&ev.Report)
+	}
+	if fx.Left {
+		l.leftOnce() // front ends know the next leader
 	}
 	if l.again = (l.again || fx.Ask); l.again && !l.asking {
 		l.again = false
@@ -266,9 +269,6 @@ func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
 	}
 	if fx.Exit {
 		p.s.end(p.unreachable())
-	}
-	if fx.Left {
-		l.leftOnce()
 	}
 	if fx.Handed {
 		for _, answer := range l.waits {

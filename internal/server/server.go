@@ -405,7 +405,7 @@ func (s *Server) Close(ctx context.Context) error {
 // broker closes after the deliveries stop and before the coordinator does.
 //
 //	remove broker.json
-//	hand over to a standby, if there is one
+//	hand over to a standby, if there is one, and tell Kafka clients
 //	end long polls, close the listeners        (requests in progress complete meanwhile)
 //	stop deliveries and the trigger engine
 //	broker: store and acknowledge records, refuse others
@@ -420,6 +420,7 @@ func (s *Server) stop(ctx context.Context) error {
 	errs = append(errs, ignoreMissing(os.Remove(filepath.Join(s.cfg.DataDir, RuntimeFile))))
 	failpoint.Hit("stop.begun")
 	s.peers.leave(ctx)
+	s.kafka.leave(ctx)
 	// Long polls answer with their records, the listener closes, and requests in progress complete
 	// ...
 	polls, end := context.WithTimeout(ctx, pollTime)
