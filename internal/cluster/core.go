@@ -17,12 +17,18 @@ type Times struct {
 	Trouble time.Duration // a store that answers nothing for so long is in trouble
 	Parked  time.Duration // a step of a hand-over takes at most this
 	Gap     time.Duration // the loop of a run that pauses for longer was stopped
+	// A leader is not in doubt after a look that is younger than Young. One that was stopped is in doubt
+	// for Doubt.
+	Young, Doubt time.Duration
+	Late         time.Duration // a Report is at most this old when it is told to others
+	HandOver     time.Duration // an operator waits for a standby that can take over
 }
 
 // Designed are the times that the rules are designed for.
 var Designed = Times{
 	Beat: 500 * time.Millisecond, Silent: 2500 * time.Millisecond, Alive: time.Second, Fast: 10 * time.Minute,
 	Slow: time.Minute, Trouble: 3 * time.Second, Parked: 2 * time.Second, Gap: 500 * time.Millisecond,
+	Young: 2 * time.Second, Doubt: 1500 * time.Millisecond, Late: 200 * time.Millisecond, HandOver: 5 * time.Second,
 }
 
 // Config configures a Core.
@@ -218,8 +224,12 @@ func since(now, then time.Time) time.Duration {
 
 func (c *Core) onReport(now time.Time, ev *Event, fx *Effects) {
 	r, old := ev.Report, c.report
-	if c.reported != 0 && c.run-c.reported > c.t.Gap {
-		c.gapAt = c.run // the loop that owns the log was stopped
+	if late := c.run - c.reported - c.t.Gap; c.reported != 0 && late > 0 {
+		// The loop that owns the log was stopped. Without beats no run answered any.
+		c.gapAt = c.run
+		for _, p := range c.peers {
+			p.echo = min(p.echo+late, c.run)
+		}
 	}
 	if r.Leads && c.ended == r.Pos.Epoch {
 		r.Leads = false // it has not stepped down yet

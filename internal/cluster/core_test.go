@@ -415,3 +415,18 @@ func TestALeaderTellsItsPosition(t *testing.T) {
 		t.Error("a leader is told a position")
 	}
 }
+
+// TestAStandbyWhoseLogHungCountsAnew: a standby whose log did not answer sent no beats, so a leader that
+// answered none is not silent.
+func TestAStandbyWhoseLogHungCountsAnew(t *testing.T) {
+	r := newRig(t, Config{})
+	r.list(2)
+	r.link(2, leads(5))
+	r.wait(time.Minute)
+	r.hung = true
+	r.wait(12 * time.Second)
+	r.hung = false
+	if got := r.wait(time.Minute); got != time.Minute {
+		t.Errorf("stands after %v against a leader that beats and answers", got)
+	}
+}

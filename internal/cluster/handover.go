@@ -6,9 +6,6 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 )
 
-// handOverTime is how long an operator waits for a standby that can take over.
-const handOverTime = 5 * time.Second
-
 // window is the number of slots in flight (R2).
 const window = 4
 
@@ -62,7 +59,7 @@ func (c *Core) onHandOver(fx *Effects) {
 	case !c.mayTakeOver():
 		fx.Handed, fx.HandErr = true, ErrNoStandby
 	default:
-		c.asked, fx.Ask = c.run+handOverTime, true
+		c.asked, fx.Ask = c.run+c.t.HandOver, true
 	}
 }
 

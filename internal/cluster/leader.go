@@ -98,17 +98,12 @@ func (c *Core) showLife(fx *Effects) {
 	}
 }
 
-const (
-	lookYoung = 2 * time.Second         // a look that is younger excuses
-	afterGap  = 1500 * time.Millisecond // a leader that was stopped is in doubt for so long
-)
-
 // InDoubt reports whether this leader may have been deposed without knowing it (H12). Then it does
 // not answer read=latest without a look at its next slot. now is the time of the question: the loop
 // of this run may have been stopped since the newest step.
 func (c *Core) InDoubt(now time.Time) bool {
 	pause := since(now, c.last)
-	if c.l == nil || c.clock+pause-c.lookAt < lookYoung {
+	if c.l == nil || c.clock+pause-c.lookAt < c.t.Young {
 		return false // an age that excuses counts pauses
 	}
 	counted := false
@@ -120,5 +115,5 @@ func (c *Core) InDoubt(now time.Time) bool {
 			}
 		}
 	}
-	return counted && (pause > c.t.Gap || c.run-c.gapAt < afterGap)
+	return counted && (pause > c.t.Gap || c.run-c.gapAt < c.t.Doubt)
 }

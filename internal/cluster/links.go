@@ -166,7 +166,7 @@ func (c *Core) onBeat(from Run, m *Message, fx *Effects) {
 	if p.linked && c.gapAt <= p.echo {
 		// Messages of a link keep their order, so the run sent this after it had answered the beat
 		// whose echo is the newest.
-		p.told = c.clock - (c.run - p.echo) - reportLate
+		p.told = c.clock - (c.run - p.echo) - c.t.Late
 	}
 	if b.Leads || b.Stands {
 		p.claims, p.claim, p.stands, p.claimAt = true, epochName{b.Epoch, b.Nonce}, b.Stands, c.run
@@ -176,9 +176,6 @@ func (c *Core) onBeat(from Run, m *Message, fx *Effects) {
 		c.onLeads(b, fx)
 	}
 }
-
-// reportLate bounds how old the report in a beat is when the beat is sent.
-const reportLate = 200 * time.Millisecond
 
 // Told returns the position of the leader that this standby follows. Everything that was committed
 // before the age is below it, unless another run has deposed that leader without its knowledge, which

@@ -36,22 +36,28 @@ func (o *owner) report() reported {
 	if r := o.core.Role(); r == core.RoleStopped || r == core.RoleFenced && !o.opt.Standby {
 		return reported{err: o.core.Err()}
 	}
-	known := o.core.Report()
+	return reported{Report: ReportOf(o.core, o.now(), o.verdict.Load(), o.at)}
+}
+
+// ReportOf returns the report of a core. now and verdict, when the store last answered, are on the
+// clock of its steps; at converts times on that clock.
+func ReportOf(c *core.Core, now, verdict int64, at func(int64) time.Time) cluster.Report {
+	known := c.Report()
 	r := cluster.Report{
 		Leads: known.Leads, Stands: known.Stands, Loaded: known.Loaded, SealerURL: known.Hint,
-		Parked: o.core.Parked(), Life: o.at(known.Life), InFlight: known.InFlight, Looked: o.at(known.Looked), Verdict: o.at(o.verdict.Load()),
+		Parked: c.Parked(), Life: at(known.Life), InFlight: known.InFlight, Looked: at(known.Looked), Verdict: at(verdict),
 	}
 	if known.Oldest != 0 {
-		r.Oldest = time.Duration(o.now() - known.Oldest)
+		r.Oldest = time.Duration(now - known.Oldest)
 	}
-	if s := o.core.State(); s != nil {
+	if s := c.State(); s != nil {
 		r.Pos, r.Nonce, r.PrevCRC, r.Level = s.Pos, s.Nonce, s.PrevCRC, s.Level
 		r.Sealer, r.Promise = s.Sealer, time.Duration(s.Promise)*time.Millisecond
 		if s.AppendTime != 0 {
 			r.Committed = time.UnixMicro(s.AppendTime)
 		}
 	}
-	return reported{Report: r}
+	return r
 }
 
 // at is the time of a value of now; zero for 0.

@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// round is the time between two rounds of a loop.
-	round = 100 * time.Millisecond
 	// registerTime is how long the loop waits for the own registration before it connects.
 	registerTime = 2 * time.Second
 	// messagesMax bounds the events that wait for the loop. Beyond it, messages of other brokers are
@@ -38,8 +36,7 @@ type loop struct {
 	left    chan struct{} // closed when nothing is left to hand over
 	ended   chan struct{} // closed when run has returned
 	hands   chan chan error
-	asking  bool         // a Report is on its way
-	again   bool         // something has happened since it was asked for
+	rounds  cluster.Rounds
 	waits   []chan error // unanswered calls of HandOver; capacity 1 each
 	changed bool         // front ends may see something new
 	leads   bool         // as of the newest Report
@@ -51,13 +48,13 @@ type loop struct {
 func newLoop(p *peers, core *cluster.Core) *loop {
 	return &loop{
 		p: p, core: core, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), left: make(chan struct{}), ended: make(chan struct{}), hands: make(chan chan error),
-		known: map[cluster.Run]string{},
+		known: map[cluster.Run]string{}, rounds: cluster.Rounds{Every: cluster.Round},
 	}
 }
 
 func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 	defer close(l.ended)
-	timer := time.NewTicker(round)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	select { // other brokers read the registration when this one connects
 	case <-l.p.registered:
@@ -80,17 +77,16 @@ func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 			l.waits = append(l.waits, answer)
 			l.step(ctx, &cluster.Event{Kind: cluster.EvHandOver})
 		case <-l.turn:
-			l.again = l.asking // a Report on its way may be from before
-			l.ask(ctx)
+			l.ask(ctx, l.rounds.Turned(time.Now()))
 		case <-timer.C:
-			l.ask(ctx)
+			l.ask(ctx, l.rounds.Begin(time.Now()))
 		case <-ctx.Done():
 			for _, answer := range l.waits {
 				answer <- context.Cause(ctx)
 			}
 			return
 		}
-		timer.Reset(l.pause())
+		timer.Reset(l.rounds.Wait(time.Now(), l.leads && l.core.Alone())) // alone it leads without rounds
 	}
 }
 
@@ -109,21 +105,12 @@ func (l *loop) found(ctx context.Context, before []cluster.Registration) []clust
 	return listing.Found
 }
 
-// pause is the time until the next round: none while this broker leads alone.
-func (l *loop) pause() time.Duration {
-	if l.leads && !l.again && l.core.Alone() {
-		return time.Hour
-	}
-	return round
-}
-
-// ask wants a Report, if none is on its way. The answer of the loop that owns the log shows that it
-// runs, so without an answer there is no beat.
-func (l *loop) ask(ctx context.Context) {
-	if l.asking {
+// ask asks for a Report, if one is wanted. The answer of the loop that owns the log shows that it runs,
+// so without an answer there is no beat.
+func (l *loop) ask(ctx context.Context, wanted bool) {
+	if !wanted {
 		return
 	}
-	l.asking = true
 	l.p.running.Go(func() {
 		ev := cluster.Event{Kind: cluster.EvReport}
 		ev.Report, ev.Err = l.p.s.node.Report(ctx)
@@ -193,12 +180,8 @@ func (l *loop) linkEvent(ev link.Event) {
 
 // step handles an event.
 func (l *loop) step(ctx context.Context, ev *cluster.Event) {
-	if ev.Kind == cluster.EvReport {
-		l.asking = false
-		if ev.Err != nil {
-			l.again = true // the log has ended, or is between two roles: the next round asks again
-			return
-		}
+	if ev.Kind == cluster.EvReport && !l.rounds.Answered(ev.Err) {
+		return
 	}
 	var fx cluster.Effects
 	l.mu.Lock()
@@ -212,10 +195,7 @@ func (l *loop) step(ctx context.Context, ev *cluster.Event) {
 	if fx.Left {
 		l.leftOnce() // front ends know the next leader
 	}
-	if l.again = (l.again || fx.Ask); l.again && !l.asking {
-		l.again = false
-		l.ask(ctx)
-	}
+	l.ask(ctx, l.rounds.Stepped(time.Now(), &fx))
 }
 
 // perform performs effects, and waits for nothing.
