@@ -211,6 +211,20 @@ func standbyOf(t *testing.T) *rig {
 	return r
 }
 
+// TestAStartIsNoSilence: a first start checks its store for seconds before it registers, and others
+// refuse its links until then. Its silent time begins when it may be heard.
+func TestAStartIsNoSilence(t *testing.T) {
+	const long = 20 * time.Second
+	r := newRig(t, Config{Self: registered(1)})
+	if got := r.wait(long); got != long {
+		t.Fatalf("stands after %v, before it knows other brokers", got)
+	}
+	r.list(2)
+	if got := r.wait(long); got < 2500*time.Millisecond || got == long {
+		t.Errorf("stands %v after it registered, want the silent time", got)
+	}
+}
+
 func TestAStandbyStands(t *testing.T) {
 	r2 := run(2)
 	for name, c := range map[string]struct {

@@ -15,7 +15,7 @@ func (c *Core) standbyRound(fx *Effects) {
 	case c.forced:
 		c.stand(fx)
 		return
-	case c.leaving || c.otherKey() || c.later():
+	case c.leaving || c.otherKey() || c.later() || c.joinedAt == 0:
 		return
 	case !c.cfg.Self.Stands():
 		c.unreachableRound(fx)
@@ -28,7 +28,7 @@ func (c *Core) standbyRound(fx *Effects) {
 	}
 	switch {
 	case !stands || c.run < c.nextLook:
-	case wait && c.run-c.life < c.patience():
+	case wait && c.run-max(c.life, c.joinedAt) < c.patience(): // a link takes its time too
 	default:
 		c.stand(fx)
 	}
@@ -47,7 +47,7 @@ func (c *Core) stand(fx *Effects) {
 // unreachableRound is H20: a broker that no other machine reaches has no links. It stands unless a
 // registered run has sealed since its own SEAL; then it ends, as a fenced broker does.
 func (c *Core) unreachableRound(fx *Effects) {
-	if c.joinedAt == 0 || c.run < c.nextLook {
+	if c.run < c.nextLook {
 		return
 	}
 	p := c.find(c.report.Sealer)
@@ -61,9 +61,6 @@ func (c *Core) unreachableRound(fx *Effects) {
 // joiningChoice is H3: whether a run that has not yet followed a leader stands, and whether it waits
 // for signs of life before.
 func (c *Core) joiningChoice() (stands, wait bool) {
-	if c.joinedAt == 0 {
-		return false, false
-	}
 	r := &c.report
 	if r.Sealer.Node == c.self.Node && !r.Sealer.IsZero() {
 		return true, false // an earlier run of this folder, whose lock this run holds

@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// registerTime is how long the loop waits for the own registration before it connects.
-	registerTime = 2 * time.Second
 	// messagesMax bounds the events that wait for the loop. Beyond it, messages of other brokers are
 	// lost, as on a bad network.
 	messagesMax = 1024
@@ -56,12 +54,7 @@ func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 	defer close(l.ended)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	select { // other brokers read the registration when this one connects
-	case <-l.p.registered:
-	case <-time.After(registerTime):
-	case <-ctx.Done():
-	}
-	l.step(ctx, &cluster.Event{Kind: cluster.EvListed, Listed: l.found(ctx, found)})
+	l.p.running.Go(func() { l.join(ctx, found) })
 	l.p.s.node.WhileLeading(func(ctx context.Context) {
 		signal(l.turn)
 		<-ctx.Done()
@@ -90,19 +83,21 @@ func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 	}
 }
 
-// found lists the registrations again, now that the own one is stored. Of two brokers that start at
-// the same time, both may have listed before either was registered.
-func (l *loop) found(ctx context.Context, before []cluster.Registration) []cluster.Registration {
-	if !l.p.self.Stands() {
-		return before
+// join tells the Core which runs there are, after the own registration is stored: others refuse links
+// of a run that is not registered, and two brokers that start at the same time may both have listed
+// before either was. A store check delays every PUT, so this broker could not lead earlier either.
+func (l *loop) join(ctx context.Context, found []cluster.Registration) {
+	select {
+	case <-l.p.registered:
+	case <-ctx.Done():
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, registerTime)
-	defer cancel()
-	listing, err := link.List(ctx, l.p.store)
-	if err != nil || listing.More {
-		return before
+	if l.p.self.Stands() {
+		if listing, err := l.p.list(ctx, l.p.store); err == nil && !listing.More {
+			found = listing.Found
+		}
 	}
-	return listing.Found
+	l.put(cluster.Event{Kind: cluster.EvListed, Listed: found})
 }
 
 // ask asks for a Report, if one is wanted. The answer of the loop that owns the log shows that it runs,
