@@ -76,6 +76,7 @@ type Authority struct {
 	rootScram func() []access.Scram
 	// sessionKey returns the key of sessions.
 	sessionKey func() []byte
+	seals      sync.Pool // of hash.Hash with sessionKey
 	internal   []string
 	now        func() time.Time
 	log        *slog.Logger

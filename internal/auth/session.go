@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"hash"
 	"time"
 )
 
@@ -91,7 +92,12 @@ func (a *Authority) ofSession(ctx context.Context, id string, secret uint64, rem
 
 // sealed returns the authentication code of a session's content for one of its halves.
 func (a *Authority) sealed(half string, b []byte) []byte {
-	h := hmac.New(sha256.New, a.sessionKey())
+	h, ok := a.seals.Get().(hash.Hash)
+	if !ok {
+		h = hmac.New(sha256.New, a.sessionKey())
+	}
+	defer a.seals.Put(h)
+	h.Reset()
 	h.Write([]byte(half))
 	h.Write(b)
 	return h.Sum(nil)

@@ -35,6 +35,20 @@ func (b *body) attempt() (r *attempt, ok bool) {
 	return &attempt{b: b, turn: b.turn}, !b.lost
 }
 
+// whole reads the body to its end and returns it. It fits into the kept bytes.
+func (b *body) whole() ([]byte, error) {
+	r, ok := b.attempt()
+	if !ok {
+		return nil, errOver
+	}
+	if _, err := io.Copy(io.Discard, struct{ io.Reader }{r}); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.kept, nil
+}
+
 // available reports whether the body can be read from its start.
 func (b *body) available() bool {
 	b.mu.Lock()

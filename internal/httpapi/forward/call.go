@@ -39,11 +39,8 @@ type Call struct {
 // stops leading meanwhile. r.Body then keeps what is read from it. If the memory for that is missing,
 // the result is nil. The caller closes the Call.
 func (f *Forwarder) Keep(w http.ResponseWriter, r *http.Request) *Call {
-	if r.ContentLength < 0 || r.ContentLength > keptMax {
-		return nil
-	}
 	c := f.newCall(w, r)
-	if c.keep(c.r.Body.Read) != nil {
+	if !c.small() || c.keep(c.r.Body.Read) != nil {
 		return nil
 	}
 	c.replace(r)
@@ -79,6 +76,9 @@ func (f *Forwarder) newCall(w http.ResponseWriter, r *http.Request) *Call {
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// small reports whether the whole body is kept.
+func (c *Call) small() bool { return c.r.ContentLength >= 0 && c.r.ContentLength <= keptMax }
 
 // keeps returns how many bytes of the body are kept at most.
 func (c *Call) keeps() int64 {
@@ -158,8 +158,7 @@ func (c *Call) reserve() (err error) {
 
 // leader waits for a broker to which the request can be sent.
 func (c *Call) leader(end time.Time) (cluster.Registration, error) {
-	view, tick := c.f.o.View, time.NewTicker(rolePoll)
-	defer tick.Stop()
+	view := c.f.o.View
 	for {
 		changed := view.Changed()
 		if c.f.o.Leads() {
@@ -176,7 +175,7 @@ func (c *Call) leader(end time.Time) (cluster.Registration, error) {
 		}
 		select {
 		case <-changed:
-		case <-tick.C:
+		case <-time.After(rolePoll):
 		case <-c.r.Context().Done():
 			return cluster.Registration{}, context.Cause(c.r.Context())
 		}

@@ -102,7 +102,20 @@ func (c *Call) request(ctx context.Context, to *cluster.Registration) (out *http
 	}
 	out.Header.Set(api.HeaderForwarded, c.f.o.View.Self().Run.String())
 	begun = connected.Load
-	if c.body != nil {
+	switch {
+	case c.body == nil:
+	case c.small():
+		// net/http sends a body in memory together with the head.
+		b, err := c.body.whole()
+		if err != nil {
+			return nil, nil, httpconn.ReadFault(err)
+		}
+		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(b)), c.r.ContentLength
+		out.GetBody = func() (io.ReadCloser, error) {
+			connected.Store(false)
+			return io.NopCloser(bytes.NewReader(b)), nil
+		}
+	default:
 		reader, ok := c.body.attempt()
 		if !ok {
 			return nil, nil, problem.New(api.NotLeader, "the request cannot be sent again")
@@ -119,9 +132,7 @@ func (c *Call) request(ctx context.Context, to *cluster.Registration) (out *http
 			}
 			return next, err
 		}
-		if c.r.ContentLength < 0 || c.r.ContentLength > keptMax {
-			out.Header.Set("Expect", "100-continue")
-		}
+		out.Header.Set("Expect", "100-continue")
 	}
 	if c.Prepare != nil {
 		c.Prepare(out, to.Run)
