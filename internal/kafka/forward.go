@@ -160,13 +160,14 @@ func (l *leaderConn) login(ctx context.Context, key string) error {
 	}
 	hand := kmsg.NewPtrSASLHandshakeRequest()
 	hand.Version, hand.Mechanism = 1, scramSHA512
-	if err := l.exchange(hand, kmsg.NewPtrSASLHandshakeResponse()); err != nil {
+	handed := kmsg.SASLHandshakeResponse{Version: hand.Version}
+	if err := l.exchange(hand, handed.ReadFrom); err != nil {
 		return err
 	}
 	for done := false; !done; {
-		r, resp := kmsg.NewPtrSASLAuthenticateRequest(), kmsg.NewPtrSASLAuthenticateResponse()
+		r, resp := kmsg.NewPtrSASLAuthenticateRequest(), kmsg.SASLAuthenticateResponse{}
 		r.SASLAuthBytes = message
-		if err := l.exchange(r, resp); err != nil {
+		if err := l.exchange(r, resp.ReadFrom); err != nil {
 			return err
 		}
 		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
@@ -179,8 +180,9 @@ func (l *leaderConn) login(ctx context.Context, key string) error {
 	return nil
 }
 
-// exchange sends a small request and decodes the answer, both of a version without tagged fields.
-func (l *leaderConn) exchange(r kmsg.Request, resp kmsg.Response) error {
+// exchange sends a small request and decodes the answer, both of a version without tagged fields. A
+// call of kmsg.Response.ReadFrom would link the decoders of all responses.
+func (l *leaderConn) exchange(r kmsg.Request, decode func([]byte) error) error {
 	b, err := l.ask(r.AppendTo(requestHead(make([]byte, 4), r)), func(n int64) error {
 		if n > 2*unauthenticatedBytes {
 			return errEnvelope
@@ -193,8 +195,7 @@ func (l *leaderConn) exchange(r kmsg.Request, resp kmsg.Response) error {
 	if len(b) < 4 {
 		return errEnvelope
 	}
-	resp.SetVersion(r.GetVersion())
-	return resp.ReadFrom(b[4:])
+	return decode(b[4:])
 }
 
 // createAtLeader creates a topic with default settings at the leader, and returns the code.
