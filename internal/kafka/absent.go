@@ -18,7 +18,7 @@ var (
 		key: kmsg.ListPartitionReassignments, min: 0, max: 0,
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Int32, wire.Array(wire.Text, wire.List(wire.Int32))}},
 		needs: []need{{access.Describe, access.Cluster}},
-		begin: serving(func(c *call, _ context.Context, _ *kmsg.ListPartitionReassignmentsRequest) (kmsg.Response, error) {
+		begin: serving(func(c *call, _ context.Context, _ *kmsg.ListPartitionReassignmentsRequest) (*kmsg.ListPartitionReassignmentsResponse, error) {
 			resp := kmsg.NewPtrListPartitionReassignmentsResponse()
 			resp.ErrorCode = c.clusterDenied(access.Describe)
 			return resp, nil
@@ -36,13 +36,13 @@ var (
 		shape: wire.Shape{Flexible: 0, Fields: []wire.Field{
 			wire.List(wire.Text), wire.List(wire.Int64), wire.Int64.Since(1), wire.Text.Since(2),
 		}},
-		begin: serving(func(*call, context.Context, *kmsg.ListTransactionsRequest) (kmsg.Response, error) {
+		begin: serving(func(*call, context.Context, *kmsg.ListTransactionsRequest) (*kmsg.ListTransactionsResponse, error) {
 			return kmsg.NewPtrListTransactionsResponse(), nil
 		}),
 	}
 )
 
-func (c *call) describeTransactions(_ context.Context, r *kmsg.DescribeTransactionsRequest) (kmsg.Response, error) {
+func (c *call) describeTransactions(_ context.Context, r *kmsg.DescribeTransactionsRequest) (*kmsg.DescribeTransactionsResponse, error) {
 	resp := kmsg.NewPtrDescribeTransactionsResponse()
 	for _, id := range r.TransactionalIDs {
 		state := kmsg.NewDescribeTransactionsResponseTransactionState()

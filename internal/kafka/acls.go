@@ -118,7 +118,7 @@ func (f *ruleFilter) selected(t *access.Table) (rules []access.Rule) {
 	return rules
 }
 
-func (c *call) describeACLs(_ context.Context, r *kmsg.DescribeACLsRequest) (kmsg.Response, error) {
+func (c *call) describeACLs(_ context.Context, r *kmsg.DescribeACLsRequest) (*kmsg.DescribeACLsResponse, error) {
 	resp := kmsg.NewPtrDescribeACLsResponse()
 	f := ruleFilter{r.ResourceType, r.ResourceName, r.ResourcePatternType, r.Principal, r.Host, r.Operation, r.PermissionType}
 	if resp.ErrorCode = c.clusterDenied(access.Describe); resp.ErrorCode != none {
@@ -155,7 +155,7 @@ func (c *call) describeACLs(_ context.Context, r *kmsg.DescribeACLsRequest) (kms
 	return resp, nil
 }
 
-func (c *call) createACLs(ctx context.Context, r *kmsg.CreateACLsRequest) (kmsg.Response, error) {
+func (c *call) createACLs(ctx context.Context, r *kmsg.CreateACLsRequest) (*kmsg.CreateACLsResponse, error) {
 	resp := kmsg.NewPtrCreateACLsResponse()
 	ctx, cancel := c.waitFor(ctx, int32(commitTime.Milliseconds()))
 	defer cancel()
@@ -195,7 +195,7 @@ func ruleOf(a *kmsg.CreateACLsRequestCreation) (rule access.Rule, err error) {
 	}, nil
 }
 
-func (c *call) deleteACLs(ctx context.Context, r *kmsg.DeleteACLsRequest) (kmsg.Response, error) {
+func (c *call) deleteACLs(ctx context.Context, r *kmsg.DeleteACLsRequest) (*kmsg.DeleteACLsResponse, error) {
 	resp := kmsg.NewPtrDeleteACLsResponse()
 	ctx, cancel := c.waitFor(ctx, int32(commitTime.Milliseconds()))
 	defer cancel()

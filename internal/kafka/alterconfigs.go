@@ -38,7 +38,7 @@ var incrementalAlterConfigsAPI = api{
 	begin: serving((*call).incrementalAlterConfigs),
 }
 
-func (c *call) alterConfigs(ctx context.Context, r *kmsg.AlterConfigsRequest) (kmsg.Response, error) {
+func (c *call) alterConfigs(ctx context.Context, r *kmsg.AlterConfigsRequest) (*kmsg.AlterConfigsResponse, error) {
 	resp := kmsg.NewPtrAlterConfigsResponse()
 	ctx, cancel := c.waitFor(ctx, int32(commitTime.Milliseconds()))
 	defer cancel()
@@ -75,7 +75,7 @@ func (c *call) alterConfigs(ctx context.Context, r *kmsg.AlterConfigsRequest) (k
 	return resp, nil
 }
 
-func (c *call) incrementalAlterConfigs(ctx context.Context, r *kmsg.IncrementalAlterConfigsRequest) (kmsg.Response, error) {
+func (c *call) incrementalAlterConfigs(ctx context.Context, r *kmsg.IncrementalAlterConfigsRequest) (*kmsg.IncrementalAlterConfigsResponse, error) {
 	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
 	ctx, cancel := c.waitFor(ctx, int32(commitTime.Milliseconds()))
 	defer cancel()

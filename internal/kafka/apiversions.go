@@ -20,7 +20,7 @@ var apiVersionsAPI = api{
 	begin: serving((*call).apiVersions),
 }
 
-func (c *call) apiVersions(context.Context, *kmsg.ApiVersionsRequest) (kmsg.Response, error) {
+func (c *call) apiVersions(context.Context, *kmsg.ApiVersionsRequest) (*kmsg.ApiVersionsResponse, error) {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	resp.ApiKeys = c.versions()
 	return resp, nil
@@ -32,7 +32,7 @@ func (c *call) unknownVersion() (framed.Finish, error) {
 		resp := kmsg.NewPtrApiVersionsResponse()
 		resp.ErrorCode, resp.ApiKeys = kerr.UnsupportedVersion.Code, c.versions()
 		c.version = 0
-		return c.answer(resp), nil
+		return c.answer(resp, resp.AppendTo), nil
 	}, nil
 }
 

@@ -54,7 +54,7 @@ var (
 	errEntity = errors.New("unknown entity type")
 )
 
-func (c *call) describeClientQuotas(_ context.Context, r *kmsg.DescribeClientQuotasRequest) (kmsg.Response, error) {
+func (c *call) describeClientQuotas(_ context.Context, r *kmsg.DescribeClientQuotasRequest) (*kmsg.DescribeClientQuotasResponse, error) {
 	resp := kmsg.NewPtrDescribeClientQuotasResponse()
 	if resp.ErrorCode = c.clusterDenied(access.DescribeConfigs); resp.ErrorCode != none {
 		resp.ErrorMessage = text(errDenied)
@@ -119,7 +119,7 @@ func quotaFilter(r *kmsg.DescribeClientQuotasRequest) (selects func(principal st
 	return selects, nil
 }
 
-func (c *call) alterClientQuotas(ctx context.Context, r *kmsg.AlterClientQuotasRequest) (kmsg.Response, error) {
+func (c *call) alterClientQuotas(ctx context.Context, r *kmsg.AlterClientQuotasRequest) (*kmsg.AlterClientQuotasResponse, error) {
 	resp := kmsg.NewPtrAlterClientQuotasResponse()
 	ctx, cancel := c.waitFor(ctx, int32(commitTime.Milliseconds()))
 	defer cancel()

@@ -22,7 +22,7 @@ var consumerGroupDescribeAPI = api{
 	begin: groupServing((*call).consumerGroupDescribe),
 }
 
-func (c *call) consumerGroupDescribe(ctx context.Context, r *kmsg.ConsumerGroupDescribeRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) consumerGroupDescribe(ctx context.Context, r *kmsg.ConsumerGroupDescribeRequest) (*kmsg.ConsumerGroupDescribeResponse, *budget.Reservation) {
 	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
 	memory, err := c.fetchClass.Reserve(0)
 	for _, name := range r.Groups {

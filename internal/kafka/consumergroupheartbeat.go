@@ -25,7 +25,7 @@ var consumerGroupHeartbeatAPI = api{
 	begin: beginning(consumerGroupHeartbeat),
 }
 
-func consumerGroupHeartbeat(c *call, r *kmsg.ConsumerGroupHeartbeatRequest) finish {
+func consumerGroupHeartbeat(c *call, r *kmsg.ConsumerGroupHeartbeatRequest) finish[*kmsg.ConsumerGroupHeartbeatResponse] {
 	resp := kmsg.NewPtrConsumerGroupHeartbeatResponse()
 	if resp.ErrorCode = c.heartbeatDenied(r); resp.ErrorCode != none {
 		resp.ErrorMessage = text(errDenied)

@@ -23,7 +23,7 @@ var createPartitionsAPI = api{
 	begin: serving((*call).createPartitions),
 }
 
-func (c *call) createPartitions(ctx context.Context, r *kmsg.CreatePartitionsRequest) (kmsg.Response, error) {
+func (c *call) createPartitions(ctx context.Context, r *kmsg.CreatePartitionsRequest) (*kmsg.CreatePartitionsResponse, error) {
 	resp := kmsg.NewPtrCreatePartitionsResponse()
 	ctx, cancel := c.waitFor(ctx, r.TimeoutMillis)
 	defer cancel()

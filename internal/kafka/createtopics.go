@@ -32,7 +32,7 @@ var createTopicsAPI = api{
 	begin: serving((*call).createTopics),
 }
 
-func (c *call) createTopics(ctx context.Context, r *kmsg.CreateTopicsRequest) (kmsg.Response, error) {
+func (c *call) createTopics(ctx context.Context, r *kmsg.CreateTopicsRequest) (*kmsg.CreateTopicsResponse, error) {
 	resp := kmsg.NewPtrCreateTopicsResponse()
 	ctx, cancel := c.waitFor(ctx, r.TimeoutMillis)
 	defer cancel()

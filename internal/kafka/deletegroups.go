@@ -20,7 +20,7 @@ var deleteGroupsAPI = api{
 	begin: groupServing((*call).deleteGroups),
 }
 
-func (c *call) deleteGroups(ctx context.Context, r *kmsg.DeleteGroupsRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) deleteGroups(ctx context.Context, r *kmsg.DeleteGroupsRequest) (*kmsg.DeleteGroupsResponse, *budget.Reservation) {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	resp := kmsg.NewPtrDeleteGroupsResponse()

@@ -21,7 +21,7 @@ var deleteRecordsAPI = api{
 	begin: serving((*call).deleteRecords),
 }
 
-func (c *call) deleteRecords(ctx context.Context, r *kmsg.DeleteRecordsRequest) (kmsg.Response, error) {
+func (c *call) deleteRecords(ctx context.Context, r *kmsg.DeleteRecordsRequest) (*kmsg.DeleteRecordsResponse, error) {
 	resp := kmsg.NewPtrDeleteRecordsResponse()
 	ctx, cancel := c.waitFor(ctx, r.TimeoutMillis)
 	defer cancel()

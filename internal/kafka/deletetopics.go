@@ -21,7 +21,7 @@ var deleteTopicsAPI = api{
 	begin: serving((*call).deleteTopics),
 }
 
-func (c *call) deleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) (kmsg.Response, error) {
+func (c *call) deleteTopics(ctx context.Context, r *kmsg.DeleteTopicsRequest) (*kmsg.DeleteTopicsResponse, error) {
 	resp := kmsg.NewPtrDeleteTopicsResponse()
 	ctx, cancel := c.waitFor(ctx, r.TimeoutMillis)
 	defer cancel()

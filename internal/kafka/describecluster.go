@@ -23,7 +23,7 @@ const (
 	endpointControllers = 2
 )
 
-func (c *call) describeCluster(_ context.Context, r *kmsg.DescribeClusterRequest) (kmsg.Response, error) {
+func (c *call) describeCluster(_ context.Context, r *kmsg.DescribeClusterRequest) (*kmsg.DescribeClusterResponse, error) {
 	resp := kmsg.NewPtrDescribeClusterResponse()
 	resp.EndpointType = endpointBrokers
 	if c.version >= 1 && r.EndpointType != endpointBrokers {

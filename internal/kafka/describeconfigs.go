@@ -28,7 +28,7 @@ var describeConfigsAPI = api{
 	begin: serving((*call).describeConfigs),
 }
 
-func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsRequest) (kmsg.Response, error) {
+func (c *call) describeConfigs(ctx context.Context, r *kmsg.DescribeConfigsRequest) (*kmsg.DescribeConfigsResponse, error) {
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	ofBroker := c.brokerConfigs()
 	// The answer for each resource has all settings.

@@ -21,7 +21,7 @@ var describeGroupsAPI = api{
 	begin: groupServing((*call).describeGroups),
 }
 
-func (c *call) describeGroups(ctx context.Context, r *kmsg.DescribeGroupsRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) describeGroups(ctx context.Context, r *kmsg.DescribeGroupsRequest) (*kmsg.DescribeGroupsResponse, *budget.Reservation) {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	memory, err := c.fetchClass.Reserve(0)
 	for _, name := range r.Groups {

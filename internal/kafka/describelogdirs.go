@@ -22,7 +22,7 @@ var describeLogDirsAPI = api{
 // bucketDir is the name of the bucket as a directory.
 const bucketDir = "/bucket"
 
-func (c *call) describeLogDirs(ctx context.Context, r *kmsg.DescribeLogDirsRequest) (kmsg.Response, error) {
+func (c *call) describeLogDirs(ctx context.Context, r *kmsg.DescribeLogDirsRequest) (*kmsg.DescribeLogDirsResponse, error) {
 	resp := kmsg.NewPtrDescribeLogDirsResponse()
 	if resp.ErrorCode = c.clusterDenied(access.Describe); resp.ErrorCode != none {
 		return resp, nil

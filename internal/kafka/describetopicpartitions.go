@@ -24,7 +24,7 @@ var describeTopicPartitionsAPI = api{
 // pagePartitions bounds the partitions of an answer.
 const pagePartitions = 2000
 
-func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicPartitionsRequest) (kmsg.Response, error) {
+func (c *call) describeTopicPartitions(_ context.Context, r *kmsg.DescribeTopicPartitionsRequest) (*kmsg.DescribeTopicPartitionsResponse, error) {
 	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
 	var names []string
 	for i := range r.Topics {

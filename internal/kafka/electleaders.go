@@ -25,7 +25,7 @@ var electLeadersAPI = api{
 
 var errLeads = errors.New("one broker leads every partition")
 
-func (c *call) electLeaders(_ context.Context, r *kmsg.ElectLeadersRequest) (kmsg.Response, error) {
+func (c *call) electLeaders(_ context.Context, r *kmsg.ElectLeadersRequest) (*kmsg.ElectLeadersResponse, error) {
 	resp := kmsg.NewPtrElectLeadersResponse()
 	denied := c.clusterDenied(access.Alter)
 	if c.version >= 1 {

@@ -48,7 +48,7 @@ func (c *call) envelope(ctx context.Context) (framed.Finish, error) {
 	resp := kmsg.NewPtrEnvelopeResponse()
 	inner, code := c.unwrap(r)
 	if resp.ErrorCode = code; code != none {
-		return c.done(resp, false), nil
+		return c.done(resp, resp.AppendTo, false), nil
 	}
 	finish, err := inner.open(ctx, r.RequestData)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *call) envelope(ctx context.Context) (framed.Finish, error) {
 		}
 		resp.ResponseData = a.Head[4:]
 		resp.UnknownTags.Set(positionTag, encodePosition(c.applied()))
-		return c.answer(resp), nil
+		return c.answer(resp, resp.AppendTo), nil
 	}, nil
 }
 

@@ -27,7 +27,7 @@ const (
 	groupTransactionalIDAuthorizationFailed = 53
 )
 
-func findCoordinator(c *call, r *kmsg.FindCoordinatorRequest) finish {
+func findCoordinator(c *call, r *kmsg.FindCoordinatorRequest) finish[*kmsg.FindCoordinatorResponse] {
 	resp := kmsg.NewPtrFindCoordinatorResponse()
 	code, why := none, ""
 	switch {

@@ -161,13 +161,13 @@ func (l *leaderConn) login(ctx context.Context, key string) error {
 	hand := kmsg.NewPtrSASLHandshakeRequest()
 	hand.Version, hand.Mechanism = 1, scramSHA512
 	handed := kmsg.SASLHandshakeResponse{Version: hand.Version}
-	if err := l.exchange(hand, handed.ReadFrom); err != nil {
+	if err := l.exchange(hand.AppendTo(requestHead(make([]byte, 4), hand)), handed.ReadFrom); err != nil {
 		return err
 	}
 	for done := false; !done; {
 		r, resp := kmsg.NewPtrSASLAuthenticateRequest(), kmsg.SASLAuthenticateResponse{}
 		r.SASLAuthBytes = message
-		if err := l.exchange(r, resp.ReadFrom); err != nil {
+		if err := l.exchange(r.AppendTo(requestHead(make([]byte, 4), r)), resp.ReadFrom); err != nil {
 			return err
 		}
 		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
@@ -180,10 +180,9 @@ func (l *leaderConn) login(ctx context.Context, key string) error {
 	return nil
 }
 
-// exchange sends a small request and decodes the answer, both of a version without tagged fields. A
-// call of kmsg.Response.ReadFrom would link the decoders of all responses.
-func (l *leaderConn) exchange(r kmsg.Request, decode func([]byte) error) error {
-	b, err := l.ask(r.AppendTo(requestHead(make([]byte, 4), r)), func(n int64) error {
+// exchange sends a small request and decodes the answer, both of a version without tagged fields.
+func (l *leaderConn) exchange(request []byte, decode func([]byte) error) error {
+	b, err := l.ask(request, func(n int64) error {
 		if n > 2*unauthenticatedBytes {
 			return errEnvelope
 		}

@@ -13,11 +13,11 @@ import (
 
 // finish waits for the answer of a request about consumer groups until ctx ends. It returns the
 // answer with its memory, which the caller releases after sending.
-type finish func(ctx context.Context) (kmsg.Response, *budget.Reservation)
+type finish[P kmsg.Response] func(ctx context.Context) (P, *budget.Reservation)
 
 // beginning begins requests on arrival, in the order of their connection. Later requests of the
 // connection begin even if this one waits.
-func beginning[T any, R request[T]](begin func(c *call, r R) finish) func(*call, context.Context) (framed.Finish, error) {
+func beginning[T any, R request[T], P kmsg.Response](begin func(c *call, r R) finish[P]) func(*call, context.Context) (framed.Finish, error) {
 	return func(c *call, _ context.Context) (framed.Finish, error) {
 		r, err := decode[T, R](c)
 		if err != nil {
@@ -26,7 +26,7 @@ func beginning[T any, R request[T]](begin func(c *call, r R) finish) func(*call,
 		wait := begin(c, r)
 		return func(ctx context.Context) (framed.Answer, error) {
 			resp, memory := wait(ctx)
-			answer := c.answer(resp)
+			answer := c.answer(resp, resp.AppendTo)
 			answer.Release = memory.Release
 			return answer, nil
 		}, nil
@@ -34,14 +34,14 @@ func beginning[T any, R request[T]](begin func(c *call, r R) finish) func(*call,
 }
 
 // answered is a finish that does not wait.
-func answered(resp kmsg.Response) finish {
-	return func(context.Context) (kmsg.Response, *budget.Reservation) { return resp, nil }
+func answered[P kmsg.Response](resp P) finish[P] {
+	return func(context.Context) (P, *budget.Reservation) { return resp, nil }
 }
 
 // groupServing decodes requests on arrival, and serves them when their answer is due.
-func groupServing[T any, R request[T]](serve func(c *call, ctx context.Context, r R) (kmsg.Response, *budget.Reservation)) func(*call, context.Context) (framed.Finish, error) {
-	return beginning(func(c *call, r R) finish {
-		return func(ctx context.Context) (kmsg.Response, *budget.Reservation) { return serve(c, ctx, r) }
+func groupServing[T any, R request[T], P kmsg.Response](serve func(c *call, ctx context.Context, r R) (P, *budget.Reservation)) func(*call, context.Context) (framed.Finish, error) {
+	return beginning(func(c *call, r R) finish[P] {
+		return func(ctx context.Context) (P, *budget.Reservation) { return serve(c, ctx, r) }
 	})
 }
 

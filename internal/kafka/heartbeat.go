@@ -15,7 +15,7 @@ var heartbeatAPI = api{
 	begin: beginning(heartbeat),
 }
 
-func heartbeat(c *call, r *kmsg.HeartbeatRequest) finish {
+func heartbeat(c *call, r *kmsg.HeartbeatRequest) finish[*kmsg.HeartbeatResponse] {
 	caller := callerOf(c, r.Group, r.MemberID, r.InstanceID, r.Generation)
 	resp := kmsg.NewPtrHeartbeatResponse()
 	if resp.ErrorCode = c.denied(access.Read, access.Group, r.Group); resp.ErrorCode != none {

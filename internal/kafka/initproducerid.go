@@ -20,7 +20,7 @@ var initProducerIDAPI = api{
 	begin: serving((*call).initProducerID),
 }
 
-func (c *call) initProducerID(_ context.Context, r *kmsg.InitProducerIDRequest) (kmsg.Response, error) {
+func (c *call) initProducerID(_ context.Context, r *kmsg.InitProducerIDRequest) (*kmsg.InitProducerIDResponse, error) {
 	resp := kmsg.NewPtrInitProducerIDResponse()
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
 	switch {

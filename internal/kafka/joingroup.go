@@ -26,7 +26,7 @@ var joinGroupAPI = api{
 	begin: beginning(joinGroup),
 }
 
-func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish {
+func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish[*kmsg.JoinGroupResponse] {
 	ask := &group.JoinRequest{
 		Group: r.Group, Member: r.MemberID, Instance: deref(r.InstanceID), Client: string(c.client), Host: hostOf(c.remote),
 		ProtocolType:     r.ProtocolType,
@@ -42,7 +42,7 @@ func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish {
 		return answered(refusedJoin(code, ""))
 	}
 	answer := c.groups.Join(ask)
-	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
+	return func(ctx context.Context) (*kmsg.JoinGroupResponse, *budget.Reservation) {
 		select {
 		case a := <-answer:
 			if code := c.denied(access.Read, access.Group, r.Group); code != none { // the wait may be long
@@ -57,7 +57,7 @@ func joinGroup(c *call, r *kmsg.JoinGroupRequest) finish {
 
 // joined builds the answer of a JoinGroup. The leader's answer may be large; without memory for it
 // the leader must retry.
-func (c *call) joined(a *group.JoinAnswer) (kmsg.Response, *budget.Reservation) {
+func (c *call) joined(a *group.JoinAnswer) (*kmsg.JoinGroupResponse, *budget.Reservation) {
 	resp := kmsg.NewPtrJoinGroupResponse()
 	resp.ErrorCode, resp.MemberID, resp.Generation = memberCode(a.Code), a.Member, -1
 	if a.Code != group.OK {

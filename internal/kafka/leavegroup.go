@@ -18,7 +18,7 @@ var leaveGroupAPI = api{
 	begin: beginning(leaveGroup),
 }
 
-func leaveGroup(c *call, r *kmsg.LeaveGroupRequest) finish {
+func leaveGroup(c *call, r *kmsg.LeaveGroupRequest) finish[*kmsg.LeaveGroupResponse] {
 	resp := kmsg.NewPtrLeaveGroupResponse()
 	if resp.ErrorCode = c.denied(access.Read, access.Group, r.Group); resp.ErrorCode != none {
 		return answered(resp)

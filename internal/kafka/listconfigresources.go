@@ -21,7 +21,7 @@ var listConfigResourcesAPI = api{
 	begin: serving((*call).listConfigResources),
 }
 
-func (c *call) listConfigResources(_ context.Context, r *kmsg.ListConfigResourcesRequest) (kmsg.Response, error) {
+func (c *call) listConfigResources(_ context.Context, r *kmsg.ListConfigResourcesRequest) (*kmsg.ListConfigResourcesResponse, error) {
 	resp := kmsg.NewPtrListConfigResourcesResponse()
 	if resp.ErrorCode = c.clusterDenied(access.DescribeConfigs); resp.ErrorCode != none {
 		return resp, nil

@@ -29,7 +29,7 @@ const (
 	consumer = "consumer"
 )
 
-func (c *call) listGroups(ctx context.Context, r *kmsg.ListGroupsRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) listGroups(ctx context.Context, r *kmsg.ListGroupsRequest) (*kmsg.ListGroupsResponse, *budget.Reservation) {
 	resp := kmsg.NewPtrListGroupsResponse()
 	if c.standsBy() {
 		return resp, nil

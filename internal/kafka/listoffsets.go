@@ -41,7 +41,7 @@ const (
 	atPendingUpload = -6
 )
 
-func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (kmsg.Response, error) {
+func (c *call) listOffsets(ctx context.Context, r *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsResponse, error) {
 	resp := kmsg.NewPtrListOffsetsResponse()
 	var confirm error // once for all partitions
 	confirmed := false

@@ -46,7 +46,7 @@ func (c *call) confirm(ctx context.Context) {
 	_ = c.b.Fresh(ctx)
 }
 
-func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (kmsg.Response, error) {
+func (c *call) metadata(ctx context.Context, r *kmsg.MetadataRequest) (*kmsg.MetadataResponse, error) {
 	resp := kmsg.NewPtrMetadataResponse()
 	if r.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = c.clusterOperations()

@@ -30,7 +30,7 @@ var offsetCommitAPI = api{
 	begin: beginning(offsetCommit),
 }
 
-func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish {
+func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish[*kmsg.OffsetCommitResponse] {
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	denied := c.denied(access.Read, access.Group, r.Group)
 	var commits []broker.OffsetCommit
@@ -74,7 +74,7 @@ func offsetCommit(c *call, r *kmsg.OffsetCommitRequest) finish {
 		return answered(resp)
 	}
 	wait := c.groups.Commit(&caller, check, commits)
-	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
+	return func(ctx context.Context) (*kmsg.OffsetCommitResponse, *budget.Reservation) {
 		errs, code := wait(ctx)
 		for i, result := range codes {
 			if *result = memberCode(code); code == group.OK {

@@ -28,7 +28,7 @@ var offsetDeleteAPI = api{
 // changeTime bounds the wait for deletions to be committed.
 const changeTime = 30 * time.Second
 
-func (c *call) offsetDelete(ctx context.Context, r *kmsg.OffsetDeleteRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) offsetDelete(ctx context.Context, r *kmsg.OffsetDeleteRequest) (*kmsg.OffsetDeleteResponse, *budget.Reservation) {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	resp := kmsg.NewPtrOffsetDeleteResponse()

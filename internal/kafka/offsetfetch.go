@@ -30,7 +30,7 @@ var offsetFetchAPI = api{
 	begin: groupServing((*call).offsetFetch),
 }
 
-func (c *call) offsetFetch(ctx context.Context, r *kmsg.OffsetFetchRequest) (kmsg.Response, *budget.Reservation) {
+func (c *call) offsetFetch(ctx context.Context, r *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchResponse, *budget.Reservation) {
 	resp := kmsg.NewPtrOffsetFetchResponse()
 	memory, err := c.fetchClass.Reserve(0)
 	if err != nil {

@@ -23,7 +23,7 @@ var offsetForLeaderEpochAPI = api{
 	begin: serving((*call).offsetForLeaderEpoch),
 }
 
-func (c *call) offsetForLeaderEpoch(_ context.Context, r *kmsg.OffsetForLeaderEpochRequest) (kmsg.Response, error) {
+func (c *call) offsetForLeaderEpoch(_ context.Context, r *kmsg.OffsetForLeaderEpochRequest) (*kmsg.OffsetForLeaderEpochResponse, error) {
 	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	for i := range r.Topics {
 		t := &r.Topics[i]

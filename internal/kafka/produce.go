@@ -210,7 +210,7 @@ func (p *produceCall) finish(ctx context.Context) (framed.Answer, error) {
 	if p.overBudget {
 		p.resp.ThrottleMillis = int32(throttleTime / time.Millisecond)
 	}
-	return p.answer(p.resp), nil
+	return p.answer(p.resp, p.resp.AppendTo), nil
 }
 
 // leaderVersion is the first version of Produce whose answer names the leader.

@@ -58,7 +58,7 @@ func (c *call) handshake(context.Context) (framed.Finish, error) {
 		resp.ErrorCode = kerr.UnsupportedSaslMechanism.Code
 	}
 	c.rawSASL = c.version == 0 && c.mechanism != ""
-	return c.done(resp, false), nil
+	return c.done(resp, resp.AppendTo, false), nil
 }
 
 func (c *call) authenticate(ctx context.Context) (framed.Finish, error) {
@@ -79,7 +79,7 @@ func (c *call) authenticate(ctx context.Context) (framed.Finish, error) {
 		resp.SessionLifetimeMillis = max(1, c.identity.Expires().Sub(c.o.Auth.Now()).Milliseconds())
 	}
 	resp.ErrorMessage = text(err)
-	return c.done(resp, err != nil), nil
+	return c.done(resp, resp.AppendTo, err != nil), nil
 }
 
 // reauthenticateEvery bounds how often a connection may authenticate again.
@@ -170,9 +170,9 @@ func loginResult(who *auth.Identity, err error) (*auth.Identity, error) {
 }
 
 // done is a Finish that does not wait; last closes the connection after the answer.
-func (c *call) done(resp kmsg.Response, last bool) framed.Finish {
+func (c *call) done(resp kmsg.Response, encode func([]byte) []byte, last bool) framed.Finish {
 	return func(context.Context) (framed.Answer, error) {
-		a := c.answer(resp)
+		a := c.answer(resp, encode)
 		a.Last = last
 		return a, nil
 	}

@@ -32,7 +32,7 @@ var (
 	}
 )
 
-func (c *call) describeUserSCRAMCredentials(_ context.Context, r *kmsg.DescribeUserSCRAMCredentialsRequest) (kmsg.Response, error) {
+func (c *call) describeUserSCRAMCredentials(_ context.Context, r *kmsg.DescribeUserSCRAMCredentialsRequest) (*kmsg.DescribeUserSCRAMCredentialsResponse, error) {
 	resp := kmsg.NewPtrDescribeUserSCRAMCredentialsResponse()
 	if resp.ErrorCode = c.clusterDenied(access.Describe); resp.ErrorCode != none {
 		resp.ErrorMessage = text(errDenied)
@@ -81,7 +81,7 @@ func (c *call) describeUserSCRAMCredentials(_ context.Context, r *kmsg.DescribeU
 }
 
 // alterUserSCRAMCredentials answers once per user: with the first fault, or after all changes.
-func (c *call) alterUserSCRAMCredentials(ctx context.Context, r *kmsg.AlterUserSCRAMCredentialsRequest) (kmsg.Response, error) {
+func (c *call) alterUserSCRAMCredentials(ctx context.Context, r *kmsg.AlterUserSCRAMCredentialsRequest) (*kmsg.AlterUserSCRAMCredentialsResponse, error) {
 	resp := kmsg.NewPtrAlterUserSCRAMCredentialsResponse()
 	ctx, cancel := c.waitFor(ctx, int32(commitTime.Milliseconds()))
 	defer cancel()

@@ -24,7 +24,7 @@ var syncGroupAPI = api{
 	begin: beginning(syncGroup),
 }
 
-func syncGroup(c *call, r *kmsg.SyncGroupRequest) finish {
+func syncGroup(c *call, r *kmsg.SyncGroupRequest) finish[*kmsg.SyncGroupResponse] {
 	if code := c.denied(access.Read, access.Group, r.Group); code != none {
 		resp := kmsg.NewPtrSyncGroupResponse()
 		resp.ErrorCode = code
@@ -44,7 +44,7 @@ func syncGroup(c *call, r *kmsg.SyncGroupRequest) finish {
 		ask.Assignments[i] = group.Assignment{Member: a.MemberID, Data: a.MemberAssignment}
 	}
 	answer := c.groups.Sync(ask)
-	return func(ctx context.Context) (kmsg.Response, *budget.Reservation) {
+	return func(ctx context.Context) (*kmsg.SyncGroupResponse, *budget.Reservation) {
 		a := group.SyncAnswer{Code: group.NotCoordinator}
 		select {
 		case a = <-answer:

@@ -78,7 +78,7 @@ func decode[T any, R request[T]](c *call) (R, error) {
 
 // serving begins requests that are served when their answer is due, after the answers to all
 // earlier requests. The ctx of serve ends when the client is gone.
-func serving[T any, R request[T]](serve func(c *call, ctx context.Context, r R) (kmsg.Response, error)) func(*call, context.Context) (framed.Finish, error) {
+func serving[T any, R request[T], P kmsg.Response](serve func(c *call, ctx context.Context, r R) (P, error)) func(*call, context.Context) (framed.Finish, error) {
 	return func(c *call, _ context.Context) (framed.Finish, error) {
 		return func(ctx context.Context) (framed.Answer, error) {
 			r, err := decode[T, R](c)
@@ -89,7 +89,7 @@ func serving[T any, R request[T]](serve func(c *call, ctx context.Context, r R) 
 			if err != nil {
 				return framed.Answer{}, err
 			}
-			return c.answer(resp), nil
+			return c.answer(resp, resp.AppendTo), nil
 		}, nil
 	}
 }
@@ -115,8 +115,9 @@ func (c *call) throttle() int32 {
 	return int32((min(over.Wait, auth.RequestDebtMax) + time.Millisecond - 1) / time.Millisecond)
 }
 
-// answer encodes an answer.
-func (c *call) answer(resp kmsg.Response) framed.Answer {
+// answer encodes an answer with its method AppendTo. A call of kmsg.Response.AppendTo would link the
+// encoders of all requests too, and one of kmsg.Response.ReadFrom the decoders of all responses.
+func (c *call) answer(resp kmsg.Response, encode func([]byte) []byte) framed.Answer {
 	const usual = 256
 	if r, ok := resp.(interface {
 		kmsg.ThrottleResponse
@@ -126,5 +127,5 @@ func (c *call) answer(resp kmsg.Response) framed.Answer {
 		r.SetThrottle(max(millis, c.throttle()))
 	}
 	resp.SetVersion(c.version)
-	return framed.Answer{Head: resp.AppendTo(c.head(make([]byte, 0, usual)))}
+	return framed.Answer{Head: encode(c.head(make([]byte, 0, usual)))}
 }
