@@ -27,6 +27,9 @@ type crew struct {
 	mates []*mate
 	cut   bool // no broker has a link to another
 	ended bool // all links have just ended
+	// silence is for how long brokers without a link have been silent; gone: they have ended.
+	silence time.Duration
+	gone    bool
 }
 
 // mate is one of the brokers.
@@ -40,7 +43,7 @@ type mate struct {
 
 // newCrew starts n brokers. A standby looks for commits by itself only while it has readers.
 func newCrew(t *testing.T, store objstore.Store, n int, change ...func(*kafka.Options)) *crew {
-	c := &crew{t: t, store: store}
+	c := &crew{t: t, store: store, silence: time.Minute}
 	for i := range n {
 		c.add(func(o *broker.Options) { o.Core.Standby = i > 0 }, change...)
 	}
@@ -116,6 +119,9 @@ func (m *mate) Members() []cluster.Member {
 		one := cluster.Member{
 			Registration: x.reg, Self: x == m, Up: up, Linked: x == m || up && !m.crew.ended, Leads: up && x == leader, HasBeat: true,
 			Beat: cluster.Beat{From: x.reg.Run, Leads: x.b.Leads(), Epoch: x.b.Epoch(), Pos: at, Loaded: true, Committed: time.Unix(0, 0)},
+		}
+		if !up {
+			one.Silence, one.Gone = m.crew.silence, m.crew.gone
 		}
 		if x == m {
 			all = append([]cluster.Member{one}, all...)

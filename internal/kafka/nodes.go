@@ -23,6 +23,9 @@ const (
 	// looking for it.
 	leaderWait = 2 * time.Second
 	leaderPoll = 20 * time.Millisecond
+	// namedTime is how long answers name a broker that is silent. librdkafka waits for a second if the
+	// leader of a partition is not among the brokers of the answer that names the next one.
+	namedTime = 10 * time.Second
 	// standbyWait bounds the time that a standby takes to learn the end of the log.
 	standbyWait = time.Second
 )
@@ -38,7 +41,7 @@ type nodes struct {
 	self   int32
 	leader *node  // it leads every partition, coordinates all groups and is the controller; nil: unknown
 	epoch  int32  // of the leader
-	up     []node // by ID; never empty
+	up     []node // by ID; never empty; some may be silent for less than namedTime
 	// replicas may lead, the leader first. Those in sync have the newest records; those that are
 	// offline are not up.
 	replicas, inSync, offline []int32
@@ -147,17 +150,22 @@ func (c *call) nodes() nodes {
 	if head != nil && head.HasBeat && head.Beat.Leads {
 		n.epoch = max(n.epoch, int32(head.Beat.Epoch))
 	}
-	for i := range members {
-		m := &members[i]
-		x, ok := self, true
-		if !m.Self {
-			x, ok = nodeOf(m)
-		}
-		if ok && m == head {
-			n.leader = &x
-		}
-		if ok && !n.named(x.id) {
-			n.add(m, x, head)
+	for _, up := range []bool{true, false} { // a run that is up replaces earlier ones with its address
+		for i := range members {
+			m := &members[i]
+			if (m == head || m.Self || m.Up) != up {
+				continue
+			}
+			x, ok := self, true
+			if !m.Self {
+				x, ok = nodeOf(m)
+			}
+			if ok && m == head {
+				n.leader = &x
+			}
+			if ok && !n.named(x.id) {
+				n.add(m, x, head)
+			}
 		}
 	}
 	slices.SortFunc(n.up, func(a, b node) int { return cmp.Compare(a.id, b.id) })
@@ -198,14 +206,14 @@ func nodeOf(m *cluster.Member) (node, bool) {
 // add adds a run. The leader is named even if this broker has no link to it.
 func (n *nodes) add(m *cluster.Member, x node, head *cluster.Member) {
 	leads, up := m == head, m.Self || m.Up
-	if !leads && (m.Gone || m.ReadOnly || m.HasBeat && m.Beat.OtherKey) {
+	if !leads && (m.ReadOnly || m.HasBeat && m.Beat.OtherKey) {
 		return
 	}
-	if leads || up {
+	if leads || up || m.HasBeat && m.Silence < namedTime {
 		n.up = append(n.up, x)
 	}
 	switch {
-	case !leads && !m.Stands():
+	case !leads && (m.Gone || !m.Stands()):
 		return
 	case leads || up && inSync(m, head):
 		n.inSync = append(n.inSync, x.id)

@@ -129,6 +129,27 @@ func TestNoLeader(t *testing.T) {
 	}
 }
 
+// TestALostBrokerIsNamedForAWhile: librdkafka waits if the leader that it knows is not named together with
+// the next one.
+func TestALostBrokerIsNamedForAWhile(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 3)
+	topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+	c.lead(c.mates[1])
+	raw := dial(t, c.mates[1].served)
+	c.silence = time.Second
+	c.cutLinks(true)
+	for _, offline := range [][]int32{{100, 102}, nil} {
+		meta := raw.ask(kmsg.NewPtrMetadataRequest(), 5).(*kmsg.MetadataResponse)
+		p := meta.Topics[0].Partitions[0]
+		if len(meta.Brokers) != 3 || p.Leader != 101 || !slices.Equal(p.ISR, []int32{101}) || !slices.Equal(p.OfflineReplicas, offline) {
+			t.Errorf("%+v", meta)
+		}
+		c.mu.Lock()
+		c.gone = true
+		c.mu.Unlock()
+	}
+}
+
 // TestMetadataWaitsForALeader: clients ask for metadata as soon as the leader has died. A standby whose
 // link to it has ended does not name it any more.
 func TestMetadataWaitsForALeader(t *testing.T) {

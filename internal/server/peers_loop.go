@@ -37,6 +37,7 @@ type loop struct {
 	rounds  cluster.Rounds
 	waits   []chan error // unanswered calls of HandOver; capacity 1 each
 	changed bool         // front ends may see something new
+	told    time.Time    // when they were told
 	leads   bool         // as of the newest Report
 	feeds   bool         // the log gives its slots
 	known   map[cluster.Run]string
@@ -263,10 +264,10 @@ func (l *loop) leftOnce() {
 
 // report tells front ends and people what has changed.
 func (l *loop) report(r *cluster.Report) {
-	if !l.changed && l.leads == r.Leads {
+	if !l.changed && l.leads == r.Leads && time.Since(l.told) < time.Second {
 		return // nothing since the newest beat
 	}
-	l.changed = false
+	l.changed, l.told = false, time.Now()
 	l.mu.Lock()
 	members, wrong := l.core.Members(), l.core.Wrong()
 	l.mu.Unlock()

@@ -100,13 +100,11 @@ func (c *consumer) consumeKafka(ctx context.Context, api *kgo.Client) {
 // newFranz returns a client of franz-go whose requests end after about Options.KafkaTimeout.
 func newFranz(seeds []string, o *Options, t *track, opts ...kgo.Opt) (*kgo.Client, error) {
 	ack := o.KafkaTimeout / 3
-	if o.MetadataAge > 0 {
-		opts = append(opts, kgo.MetadataMinAge(o.MetadataAge))
-	}
 	return kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(seeds...), kgo.SASL(plain.Auth{User: "failover", Pass: apiKey}.AsMechanism()), kgo.WithLogger(warnings{t}),
 		kgo.DialTimeout(o.KafkaTimeout), kgo.FetchMaxWait(fetchWait), kgo.ProduceRequestTimeout(ack), kgo.RequestTimeoutOverhead(o.KafkaTimeout - ack),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(recoverMax),
+		kgo.MetadataMinAge(o.MetadataAge),
 	}, opts...)...)
 }
 

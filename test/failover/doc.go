@@ -57,7 +57,7 @@ type Options struct {
 	Prefix []string
 	Rate   int // records per second of each producer; default 100
 	// KafkaTimeout is the time after which franz-go gives up a request; default 3 s, at least 2 s.
-	// MetadataAge is the least time between two of its requests for metadata; 0: its default.
+	// MetadataAge is the least time between two of its requests for metadata; default 1 s.
 	KafkaTimeout, MetadataAge time.Duration
 
 	StopTime time.Duration // between SIGSTOP and SIGCONT; default 10 s
@@ -80,6 +80,7 @@ func (o *Options) setDefaults() error {
 	}
 	o.Rate = cmp.Or(o.Rate, 100)
 	o.KafkaTimeout = cmp.Or(o.KafkaTimeout, 3*time.Second)
+	o.MetadataAge = cmp.Or(o.MetadataAge, time.Second)
 	o.StopTime = cmp.Or(o.StopTime, 10*time.Second)
 	o.Settle = cmp.Or(o.Settle, 2*time.Second)
 	if o.Progress == nil {

@@ -57,7 +57,7 @@ func main() {
 	flag.IntVar(&o.Brokers, "brokers", 3, "brokers, 2 to 9")
 	flag.IntVar(&o.Rate, "rate", 100, "records per second of each producer")
 	flag.DurationVar(&o.KafkaTimeout, "kafka-timeout", 3*time.Second, "time after which franz-go gives up a request")
-	flag.DurationVar(&o.MetadataAge, "metadata-age", 0, "least time between two requests of franz-go for metadata (0: its default, 5s)")
+	flag.DurationVar(&o.MetadataAge, "metadata-age", time.Second, "least time between two requests of franz-go for metadata (its own default is 5s)")
 	flag.DurationVar(&o.StopTime, "stop", 10*time.Second, "duration of a stop")
 	flag.DurationVar(&o.Settle, "settle", 2*time.Second, "time without faults before each round")
 	flag.BoolVar(&o.Replace, "replace", false, "in roll, start the new broker before the old one gets SIGTERM")
