@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/internal/broker"
@@ -20,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/progress"
 )
 
 // backupFlags are the flags of `seb backup`, `seb restore` and `seb copy`.
@@ -265,19 +264,18 @@ func openTarget(cmd *cobra.Command, flag, name string) (objstore.Store, error) {
 
 // withProgress runs a copy with a progress bar on a terminal.
 func withProgress(cmd *cobra.Command, o *fsck.CopyOptions, f func() (*fsck.CopyReport, error)) (*fsck.CopyReport, error) {
-	var w io.Writer = cmd.ErrOrStderr()
-	bar := progressbar.DefaultSilent(-1)
+	var bar *progress.Bar
 	total := int64(-1)
 	o.Progress = func(done, all fsck.Count) {
 		if all.Bytes != total { // a pass starts
 			total = all.Bytes
-			_ = bar.Clear()
-			bar = newBar(w, total, "copied", true)
+			bar.Clear()
+			bar = progress.New(cmd.ErrOrStderr(), "copied", total, budget.Text)
 		}
-		_ = bar.Set64(done.Bytes)
+		bar.Set(done.Bytes)
 	}
 	r, err := f()
-	_ = bar.Clear()
+	bar.Clear()
 	return r, err
 }
 

@@ -88,7 +88,7 @@ func (c *consumeFlags) run(cmd *cobra.Command, topic string) error {
 	read := func(ctx context.Context, p int32) error {
 		o := client.ReadOptions{Partition: p, Offset: from.at(p), Follow: c.follow}
 		c.filter.options(&o, out.flush)
-		defer c.filter.clear()
+		defer func() { c.filter.bar.Clear() }() // it is created later
 		for r, err := range cl.Records(ctx, topic, o) {
 			if err != nil {
 				return err

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/progress"
 	"github.com/spf13/cobra"
 )
 
 // consumeFilter selects records, and shows how far the broker has looked for them.
 type consumeFilter struct {
 	where, contains string
-	notice          io.Writer                // of the progress bar
-	bar             *progressbar.ProgressBar // of the present partition; nil: none
+	notice          io.Writer     // of the progress bar
+	bar             *progress.Bar // of the present partition; nil: none
 }
 
 func (f *consumeFilter) register(cmd *cobra.Command) {
@@ -54,24 +54,17 @@ func (f *consumeFilter) options(o *client.ReadOptions, flush func() error) {
 		return
 	}
 	o.Where, o.Contains = f.where, []byte(f.contains)
-	if o.Follow || !isTerminal(f.notice) {
+	if o.Follow {
 		return
 	}
-	f.clear()
+	f.bar.Clear()
 	f.bar = nil
 	o.Progress = func(p client.ScanProgress) {
 		_ = flush() // an error appears at the end
 		if f.bar == nil {
-			f.bar = newBar(f.notice, *p.NextOffset-*p.Offset+p.Records, fmt.Sprintf("partition %d", o.Partition), false)
+			f.bar = progress.New(f.notice, fmt.Sprintf("partition %d", o.Partition), *p.NextOffset-*p.Offset+p.Records, nil)
 		}
-		_ = f.bar.Set64(p.Records)
-	}
-}
-
-// clear removes the progress bar.
-func (f *consumeFilter) clear() {
-	if f.bar != nil {
-		_ = f.bar.Clear()
+		f.bar.Set(p.Records)
 	}
 }
 
@@ -84,6 +77,6 @@ type clearing struct {
 }
 
 func (c *clearing) Write(b []byte) (int, error) {
-	c.f.clear()
+	c.f.bar.Clear()
 	return c.Writer.Write(b)
 }

@@ -72,7 +72,7 @@ func (f *exportFlags) run(cmd *cobra.Command) error {
 	start := time.Now()
 	done, err := migration.Export(cmd.Context(), migration.ExportOptions{
 		Client: c, Topic: f.topic, Partition: f.partition, Store: store, FileBytes: f.fileBytes, Plain: !f.gzip,
-		SplitTimes: f.splitTimes, Reporter: reporter(cmd, "export", false),
+		SplitTimes: f.splitTimes, Reporter: reporter(cmd, "export", nil),
 	})
 	if err != nil {
 		return fmt.Errorf("after %d records in %d files: %w", done.Records, done.Files, err)

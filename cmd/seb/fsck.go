@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/progress"
 	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -66,13 +67,13 @@ func (f *fsckFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	bar := newBar(cmd.ErrOrStderr(), -1, "objects", false)
+	bar := progress.New(cmd.ErrOrStderr(), "objects", -1, nil)
 	p := &fsck.Printer{W: cmd.OutOrStdout(), JSON: f.json, All: f.all}
 	start := time.Now()
 	o := fsck.Options{
-		Store: store, Repair: f.repair, Quiet: f.quiet, Progress: func(int64) { _ = bar.Add(1) },
+		Store: store, Repair: f.repair, Quiet: f.quiet, Progress: func(int64) { bar.Add(1) },
 		Found: func(found fsck.Finding) {
-			_ = bar.Clear()
+			bar.Clear()
 			p.Found(found)
 		},
 	}
@@ -81,7 +82,7 @@ func (f *fsckFlags) run(cmd *cobra.Command) error {
 	if f.secrets && err == nil {
 		exposed, err = fsck.FindSecrets(cmd.Context(), o)
 	}
-	_ = bar.Finish()
+	bar.Clear()
 	if r.Cluster != "" && !errors.Is(err, state.ErrNewer) {
 		p.Summary(store.String(), r, time.Since(start))
 	}

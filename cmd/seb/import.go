@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
+	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/migration"
+	"github.com/sebbroker/seb/internal/progress"
 
 	"github.com/spf13/cobra"
 )
@@ -73,7 +73,7 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	defer c.Close()
 	start := time.Now()
 	done, err := migration.Import(cmd.Context(), migration.ImportOptions{
-		Store: store, From: f.topic, Client: c, Topic: f.as, SkipDamaged: f.skipDamaged, Reporter: reporter(cmd, "import", true),
+		Store: store, From: f.topic, Client: c, Topic: f.as, SkipDamaged: f.skipDamaged, Reporter: reporter(cmd, "import", budget.Text),
 	})
 	if err != nil {
 		return fmt.Errorf("after %d records stored in %s: %w", done.Records, f.as, err)
@@ -87,28 +87,17 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 }
 
 // reporter prints messages on stderr, with a progress bar if that is a terminal.
-func reporter(cmd *cobra.Command, what string, bytes bool) migration.Reporter {
+func reporter(cmd *cobra.Command, what string, number func(int64) string) migration.Reporter {
 	w := cmd.ErrOrStderr()
-	bar := progressbar.DefaultSilent(-1)
+	var bar *progress.Bar
 	return migration.Reporter{
 		Say: func(line string) {
-			_ = bar.Clear()
+			bar.Clear()
 			fmt.Fprintln(w, line)
 		},
 		Start: func(total int64) func(int64) {
-			bar = newBar(w, total, what, bytes)
-			return func(n int64) { _ = bar.Add64(n) }
+			bar = progress.New(w, what, total, number)
+			return bar.Add
 		},
 	}
-}
-
-// newBar returns a progress bar of total steps (-1: unknown) on w. It is a no-op if w is not a
-// terminal.
-func newBar(w io.Writer, total int64, what string, bytes bool) *progressbar.ProgressBar {
-	if !isTerminal(w) || total == 0 {
-		return progressbar.DefaultSilent(-1)
-	}
-	return progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowBytes(bytes), progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish())
 }

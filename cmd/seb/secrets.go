@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/progress"
 	"github.com/sebbroker/seb/internal/secrets"
 )
 
@@ -108,7 +109,7 @@ again. Deliveries continue meanwhile. If the command is interrupted, repeat it. 
 			if err != nil {
 				return err
 			}
-			bar := newBar(cmd.ErrOrStderr(), int64(s.Left), "triggers", false)
+			bar := progress.New(cmd.ErrOrStderr(), "triggers", int64(s.Left), nil)
 			done := 0
 			for s.Left > 0 || done == 0 {
 				if s, err = c.Rewrap(cmd.Context()); err != nil {
@@ -118,9 +119,9 @@ again. Deliveries continue meanwhile. If the command is interrupted, repeat it. 
 					break
 				}
 				done += s.Rewrapped
-				_ = bar.Set(done)
+				bar.Set(int64(done))
 			}
-			_ = bar.Finish()
+			bar.Clear()
 			fmt.Fprintf(cmd.OutOrStdout(), "%s now have key %s\n", counted(int64(done), "trigger"), s.Key)
 			if s.Left > 0 {
 				return fmt.Errorf("%s with another key could not be changed; see the log of the broker", counted(int64(s.Left), "trigger"))

@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/internal/progress"
 	"github.com/spf13/cobra"
 )
 
@@ -42,7 +42,7 @@ are read too, because they are the history of the expression. A large history ne
 					return err
 				}
 				run, err := c.DryRunWith(cmd.Context(), t.spec(), options)
-				o.done()
+				o.bar.Clear()
 				if err != nil {
 					caret(cmd, t.text, err)
 					return err
@@ -61,7 +61,7 @@ are read too, because they are the history of the expression. A large history ne
 type dryRunFlags struct {
 	since, until string
 	sample       int
-	bar          *progressbar.ProgressBar // nil: none
+	bar          *progress.Bar // nil: none
 }
 
 func (f *dryRunFlags) register(cmd *cobra.Command) {
@@ -84,19 +84,12 @@ func (f *dryRunFlags) options(w io.Writer) (o client.DryRunOptions, err error) {
 	if isTerminal(w) {
 		o.Progress = func(p client.DryRunProgress) {
 			if f.bar == nil {
-				f.bar = newBar(w, p.Total, "events", false)
+				f.bar = progress.New(w, "events", p.Total, nil)
 			}
-			_ = f.bar.Set64(p.Read)
+			f.bar.Set(p.Read)
 		}
 	}
 	return o, nil
-}
-
-// done removes the progress bar.
-func (f *dryRunFlags) done() {
-	if f.bar != nil {
-		_ = f.bar.Clear()
-	}
 }
 
 // barMax is the length of the bar of the day with the most firings.

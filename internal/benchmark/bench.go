@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/progress"
 )
 
 // Run measures p.Runs times, each with a new broker and a new topic, and reports. A request that
@@ -75,8 +76,8 @@ func (p *Params) runOnce(ctx context.Context, pay *payload, o *Options) (r run, 
 }
 
 func (j *job) write(ctx context.Context) (run, error) {
-	bar := progress(j.bars, j.params.Batches, "writing")
-	defer bar.Close()
+	bar := progress.New(j.bars, "writing", int64(j.params.Batches), nil)
+	defer bar.Clear()
 	l := load{workers: j.params.Workers, n: j.params.Batches, worker: func() request { return j.target.writeRequest(j.payload) }, bar: bar}
 	if j.params.Bare != "" {
 		l.worker = func() request { return j.target.bareRequest(j.payload) }
@@ -109,8 +110,8 @@ func (j *job) read(ctx context.Context) (run, error) {
 			return r.multipart(ctx, offset)
 		}
 	}
-	bar := progress(j.bars, p.Read.Requests, "reading")
-	defer bar.Close()
+	bar := progress.New(j.bars, "reading", int64(p.Read.Requests), nil)
+	defer bar.Clear()
 	l := load{workers: p.Workers, n: p.Read.Requests, worker: worker, bar: bar}
 	return l.run(ctx)
 }

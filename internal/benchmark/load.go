@@ -3,14 +3,12 @@ package benchmark
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/progress"
 )
 
 // request sends request number i and returns the number of records and of their bytes. A worker
@@ -21,7 +19,7 @@ type request func(ctx context.Context, i int) (records, bytes int64, err error)
 type load struct {
 	workers, n int
 	worker     func() request // returns the request of one worker
-	bar        *progressbar.ProgressBar
+	bar        *progress.Bar
 }
 
 // run sends all requests; the first error ends it.
@@ -77,17 +75,7 @@ func (l *load) loop(ctx context.Context, next *atomic.Int64, took *latencies) (r
 		r.Requests++
 		r.Records += records
 		r.Bytes += bytes
-		_ = l.bar.Add(1)
+		l.bar.Add(1)
 	}
 	return r, nil
-}
-
-// progress returns a progress bar on w; nil for no bar.
-func progress(w io.Writer, n int, what string) *progressbar.ProgressBar {
-	if w == nil {
-		return progressbar.DefaultSilent(int64(n))
-	}
-	return progressbar.NewOptions(n, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish())
 }

@@ -84,6 +84,7 @@ var levels = map[string]int{
 	"internal/quiet":            0,
 	"internal/console":          0,
 	"internal/machine":          0,
+	"internal/progress":         0,
 
 	"internal/localdb": 0,
 	"internal/tlsport": 0,

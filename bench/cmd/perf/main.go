@@ -19,11 +19,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
 	"github.com/sebbroker/seb/bench/report"
 	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/progress"
 	"github.com/sebbroker/seb/test/campaign"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -113,9 +111,9 @@ func (o *options) pairs(ctx context.Context, r *Report) error {
 		if !o.run.MatchString(p.Name) {
 			continue
 		}
-		bar := progress(2*o.repeat, p.Name)
-		result, err := p.Run(ctx, &o.place, o.repeat, func() { _ = bar.Add(1) })
-		_ = bar.Finish()
+		bar := progress.New(os.Stderr, p.Name, int64(2*o.repeat), nil)
+		result, err := p.Run(ctx, &o.place, o.repeat, func() { bar.Add(1) })
+		bar.Clear()
 		if err != nil {
 			return err
 		}
@@ -151,9 +149,9 @@ func (o *options) checks(ctx context.Context, r *Report) error {
 		if !o.run.MatchString(c.name) {
 			continue
 		}
-		bar := progress(c.n, c.name)
-		list, err := c.do(func() { _ = bar.Add(1) })
-		_ = bar.Finish()
+		bar := progress.New(os.Stderr, c.name, int64(c.n), nil)
+		list, err := c.do(func() { bar.Add(1) })
+		bar.Clear()
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
@@ -167,15 +165,15 @@ func (o *options) draw(ctx context.Context, r *Report) error {
 	sheet := report.Sheet{Columns: 2, Width: 420, Height: 290}
 	for _, s := range sweeps(o.scale) {
 		var results []*Result
-		bar := progress(2*repeat*len(s.Pairs), s.Title)
+		bar := progress.New(os.Stderr, s.Title, int64(2*repeat*len(s.Pairs)), nil)
 		for _, p := range s.Pairs {
-			result, err := p.Run(ctx, &o.place, repeat, func() { _ = bar.Add(1) })
+			result, err := p.Run(ctx, &o.place, repeat, func() { bar.Add(1) })
 			if err != nil {
 				return err
 			}
 			results = append(results, result)
 		}
-		_ = bar.Finish()
+		bar.Clear()
 		r.Swept = append(r.Swept, results...)
 		c, err := s.chart(results)
 		if err != nil {
@@ -192,13 +190,4 @@ func (o *options) draw(ctx context.Context, r *Report) error {
 		return err
 	}
 	return os.WriteFile(o.picture, []byte(b.String()), 0o644)
-}
-
-// progress shows a progress bar on a terminal.
-func progress(n int, what string) *progressbar.ProgressBar {
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		return progressbar.DefaultSilent(int64(n))
-	}
-	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
 }

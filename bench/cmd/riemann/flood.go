@@ -22,6 +22,7 @@ import (
 	histograms "github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/client"
 	host "github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/progress"
 	"github.com/sebbroker/seb/test/riemanntest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -96,7 +97,7 @@ func (p *place) flood(ctx context.Context) (r *flooded, err error) {
 	defer stop()
 	peak := f.sample()
 	defer func() { peak() }()
-	bar := progress(kinds * p.rounds)
+	bar := progress.New(os.Stderr, "riemann", int64(kinds*p.rounds), nil)
 	for round := -1; round < p.rounds; round++ { // the first one warms up, without a flood
 		for kind := range kinds {
 			if round < 0 && kind == flood {
@@ -114,11 +115,11 @@ func (p *place) flood(ctx context.Context) (r *flooded, err error) {
 			}
 			if round >= 0 {
 				r.turns[kind] = append(r.turns[kind], t)
-				_ = bar.Add(1)
+				bar.Add(1)
 			}
 		}
 	}
-	_ = bar.Finish()
+	bar.Clear()
 	r.peak[1], r.after = peak(), machine.HereInDetail()
 	if r.records, err = f.target.stored(ctx); err != nil {
 		return nil, err

@@ -22,9 +22,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
 	"github.com/sebbroker/seb/test/campaign"
 	"github.com/sebbroker/seb/test/riemanntest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -158,13 +155,4 @@ func (o *options) write(r *result) error {
 		os.WriteFile(picture, []byte(svg.String()), 0o644),
 		r.write(os.Stdout, ""),
 	)
-}
-
-// progress shows a progress bar on a terminal.
-func progress(n int) *progressbar.ProgressBar {
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		return progressbar.DefaultSilent(int64(n))
-	}
-	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription("riemann"),
-		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/bench/machine"
 	histograms "github.com/sebbroker/seb/bench/result"
 	host "github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/internal/progress"
 	"github.com/sebbroker/seb/test/riemanntest"
 )
 
@@ -63,8 +65,8 @@ func (p *place) measure(ctx context.Context) (r *result, err error) {
 		{name: "stored (the default)", clients: 8},
 		{name: "`--riemann-ack received`", clients: 1, args: []string{"--riemann-ack", "received"}},
 	}
-	bar := progress(2*p.rounds + len(r.delays))
-	done := func() { _ = bar.Add(1) }
+	bar := progress.New(os.Stderr, "riemann", int64(2*p.rounds+len(r.delays)), nil)
+	done := func() { bar.Add(1) }
 	if err := p.turns(ctx, r, done); err != nil {
 		return nil, err
 	}
@@ -74,7 +76,7 @@ func (p *place) measure(ctx context.Context) (r *result, err error) {
 		}
 		done()
 	}
-	_ = bar.Finish()
+	bar.Clear()
 	r.after = machine.HereInDetail()
 	return r, nil
 }
