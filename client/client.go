@@ -249,6 +249,9 @@ func (b *backoff) wait(ctx context.Context, atLeast time.Duration) bool {
 	}
 	b.delay = min(max(2*b.delay, retryDelayMin), retryDelayMax)
 	d := max(atLeast, b.delay/2+rand.N(b.delay/2))
+	if atLeast >= time.Second { // the broker knows better when it has room again
+		d = atLeast + rand.N(atLeast/4)
+	}
 	if time.Now().Add(d).After(b.until) {
 		return false
 	}

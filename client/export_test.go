@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -33,3 +34,14 @@ func Known(c *Client) []string {
 // See notes a position, and After is the one that reads name.
 func See(c *Client, pos string) { c.brokers.see(pos) }
 func After(c *Client) string    { return c.brokers.after() }
+
+// Pauses are those between n attempts that a broker refused, which asked for a pause.
+func Pauses(ctx context.Context, n int, asked time.Duration) (all []time.Duration) {
+	b := backoff{time: time.Hour}
+	for range n {
+		began := time.Now()
+		b.wait(ctx, asked)
+		all = append(all, time.Since(began))
+	}
+	return all
+}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sebbroker/seb/client"
@@ -246,4 +247,19 @@ func TestIncompleteReadsAreRepeated(t *testing.T) {
 			t.Errorf("%s: %+v, %v after %d requests", name, got, err, n.Load())
 		}
 	}
+}
+
+// TestPausesOfRefusedRequests: pauses grow, but not beyond the one that a broker asks for.
+func TestPausesOfRefusedRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, d := range client.Pauses(t.Context(), 20, time.Second) {
+			if d < time.Second || d > 1250*time.Millisecond {
+				t.Errorf("a pause of %v, asked for 1s", d)
+			}
+		}
+		all := client.Pauses(t.Context(), 20, 0)
+		if all[0] > 100*time.Millisecond || all[19] < 2*time.Second || all[19] > 5*time.Second {
+			t.Errorf("pauses %v", all)
+		}
+	})
 }

@@ -182,7 +182,7 @@ func TestLargeBodiesAreStreamed(t *testing.T) {
 	if a := leads.get("/record?topic-name=t&offset=1"); !bytes.Equal(a.body, body) {
 		t.Errorf("%d bytes stored, want %d", len(a.body), len(body))
 	}
-	rest, err := class.Reserve(270 << 10)
+	rest, err := class.Reserve(290 << 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -546,6 +546,68 @@ func TestSmallWritesAreOnePacket(t *testing.T) {
 	if got := <-first; a.status != http.StatusCreated || !strings.HasSuffix(got, "\r\n\r\nthe-body") {
 		t.Errorf("%s; the first packet: %q", a, got)
 	}
+}
+
+// TestManyWritesWaitForALeader: 100 small writes wait for a leader in 3 MiB.
+func TestManyWritesWaitForALeader(t *testing.T) {
+	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = time.Minute })
+	newTopic(leads, "t", 1)
+	class := standby.budget.Class(budget.Produce)
+	fill, err := class.Reserve(class.Limit() - 3<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fill.Release()
+	view.lead("")
+	var done sync.WaitGroup
+	var over atomic.Int64
+	for range 100 {
+		done.Go(func() {
+			if a := standby.post("topic-name=t", api.TextPlain, "x"); a.status != http.StatusCreated {
+				over.Add(1)
+				t.Errorf("%s", a)
+			}
+		})
+	}
+	sebtest.Eventually(t, "all wait", func() bool { return class.Used() > class.Limit()-3<<20+100*smallWrite || over.Load() > 0 })
+	view.lead("leader")
+	done.Wait()
+}
+
+// smallWrite is less than what a small write that waits for a leader reserves.
+const smallWrite = 16 << 10
+
+// TestASilentLeaderIsNotWaitedFor: a request that a deposed leader has, which is not heard any more,
+// ends soon. One that is heard has a second to answer.
+func TestASilentLeaderIsNotWaitedFor(t *testing.T) {
+	leads, standby, view := pair(t)
+	newTopic(leads, "t", 1)
+	asked := make(chan struct{})
+	other := newStub(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked <- struct{}{}
+		<-r.Context().Done()
+	})
+	view.members = append(view.members, member("other", other.URL))
+	took := func(up bool) time.Duration {
+		view.mu.Lock()
+		view.members[2].Up = up
+		view.mu.Unlock()
+		view.lead("other")
+		answer := make(chan *answered)
+		go func() { answer <- standby.post("topic-name=t", api.TextPlain, "x") }()
+		<-asked
+		began := time.Now()
+		view.lead("leader")
+		if a := <-answer; a.problem(t).Code != api.OutcomeUnknown {
+			t.Errorf("%s", a)
+		}
+		return time.Since(began)
+	}
+	if d := took(true); d < time.Second {
+		t.Errorf("a leader that is heard had %v to answer", d)
+	}
+	sebtest.Eventually(t, "the request of a silent leader ends before a second", func() bool { return took(false) < time.Second })
 }
 
 // TestCanceledForward: a client that leaves ends the request at the leader.

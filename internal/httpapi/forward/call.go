@@ -55,7 +55,7 @@ func (f *Forwarder) Begin(w http.ResponseWriter, r *http.Request, wait func(*htt
 	if wait != nil {
 		wait(in)
 	}
-	if err := in.OpenStream(overhead + copyBytes + c.keeps()); err != nil {
+	if err := in.OpenStream(c.sending() + c.keeps()); err != nil {
 		return nil, err
 	}
 	c.memory = in.Memory
@@ -79,6 +79,14 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // small reports whether the whole body is kept.
 func (c *Call) small() bool { return c.r.ContentLength >= 0 && c.r.ContentLength <= keptMax }
+
+// sending returns how much memory the sending of the request and its answer takes.
+func (c *Call) sending() int64 {
+	if c.small() && c.r.Method != http.MethodGet {
+		return smallOverhead + smallCopy
+	}
+	return overhead + copyBytes
+}
 
 // keeps returns how many bytes of the body are kept at most.
 func (c *Call) keeps() int64 {
@@ -149,10 +157,11 @@ func (c *Call) reserve() (err error) {
 	if c.buf != nil {
 		return nil
 	}
-	if err := c.memory.Need(overhead + copyBytes); err != nil {
+	n := c.sending()
+	if err := c.memory.Need(n); err != nil {
 		return err
 	}
-	c.buf, err = c.memory.Get(copyBytes)
+	c.buf, err = c.memory.Get(int(min(copyBytes, n-smallOverhead)))
 	return err
 }
 

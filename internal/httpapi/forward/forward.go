@@ -25,17 +25,23 @@ const (
 	// rolePoll is the interval at which a request that waits for a leader looks whether this broker
 	// leads.
 	rolePoll = 20 * time.Millisecond
-	// movedGrace is the time that a broker that leads no more has to answer a request.
-	movedGrace = time.Second
+	// movedGrace is the time that a broker that leads no more has to answer a request, and silentGrace
+	// that of one that is not heard.
+	movedGrace  = time.Second
+	silentGrace = 100 * time.Millisecond
 
 	dialTimeout = time.Second
 	// idleTimeout is below the time after which a broker may close an idle connection of a client, so
 	// that a request does not meet a connection that ends.
 	idleTimeout = 3 * time.Second
-	// copyBytes are read from an answer at a time.
+	// copyBytes are read from an answer at a time, and smallCopy from that to a small write.
 	copyBytes = 32 << 10
+	smallCopy = 4 << 10
 	// overhead is reserved for the buffers of a connection and the heads of a request and its answer.
-	overhead = 32 << 10
+	// The heads have at most headMax each, but those of a small write are small.
+	overhead      = 32 << 10
+	smallOverhead = 12 << 10
+	headMax       = 16 << 10
 )
 
 // Options configure New. View, Leads, Memory and Buffers are required.
@@ -66,7 +72,7 @@ func New(o Options) *Forwarder {
 	d := net.Dialer{Timeout: dialTimeout}
 	t := &http.Transport{
 		DialContext: d.DialContext, MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout, TLSHandshakeTimeout: dialTimeout,
-		DisableCompression: true, ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: overhead / 2,
+		DisableCompression: true, ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: headMax,
 	}
 	if o.TLS != nil {
 		t.TLSClientConfig = o.TLS.Clone()

@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -71,7 +72,11 @@ func (c *Call) watch(ctx context.Context, run cluster.Run, answered chan struct{
 	for {
 		changed := view.Changed()
 		if now, ok := view.Leader(); ok && now.Run != run && moved == nil {
-			moved = time.After(movedGrace)
+			grace := silentGrace
+			if isUp(view, run) {
+				grace = movedGrace
+			}
+			moved = time.After(grace)
 		}
 		select {
 		case <-changed:
@@ -84,6 +89,11 @@ func (c *Call) watch(ctx context.Context, run cluster.Run, answered chan struct{
 			return
 		}
 	}
+}
+
+// isUp reports whether a run is heard.
+func isUp(view cluster.View, run cluster.Run) bool {
+	return slices.ContainsFunc(view.Members(), func(m cluster.Member) bool { return m.Run == run && m.Up })
 }
 
 // request returns the request to a broker. begun reports, at its end, whether it may have had an
