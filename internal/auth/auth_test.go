@@ -182,7 +182,7 @@ func TestOnBehalf(t *testing.T) {
 	token := w.create(auth.TokenSpec{ID: "ann", Rules: []access.Rule{allow(access.Topic, "orders", access.Write)}})
 	origin := w.login(token).Origin()
 	ann := w.a.OnBehalf(origin.Principal, origin.Secret, time.Time{}, "192.0.2.1:5")
-	certified := w.a.OnBehalf("ann", 0, time.Time{}, "192.0.2.1:5")
+	certified := w.a.OnBehalf("ann", 0, w.a.Now().Add(time.Minute), "192.0.2.1:5")
 	for _, i := range []*auth.Identity{ann, certified} {
 		if i.Root() || i.Name() != "ann" || i.Err() != nil || i.Allow(access.Write, access.Topic, "other") {
 			t.Errorf("%s: %v", i.Name(), i.Err())

@@ -310,15 +310,12 @@ func (a *Authority) Root() *Identity { return &a.rootID }
 
 // OnBehalf is the identity of a client that another broker with the root key has authenticated: the
 // root key, a principal with the number of its secret, or with 0, one with a certificate. What such a
-// client creates may not outlive the certificate, which is valid until ends; zero: for a minute.
+// client creates may not outlive the certificate, which is valid until ends.
 func (a *Authority) OnBehalf(principal string, number uint64, ends time.Time, remote string) *Identity {
 	if principal == access.RootID {
 		return a.Root()
 	}
 	i := &Identity{a: a, id: principal, secret: number, vouched: number == 0, host: hostOf(remote)}
-	if ends.IsZero() {
-		ends = a.now().Add(time.Minute)
-	}
 	if i.vouched {
 		i.expires = ends.UnixMicro()
 	}

@@ -17,8 +17,8 @@ import (
 
 // Envelope (58), v0: a request of a client of a standby, which the leader serves with the rights of
 // that client (KIP-590). Only a broker with the root key may send it, and ApiVersions does not list it.
-// The principal is the number of the client's secret, 8 bytes, and the principal's ID; the address is
-// text. The answer has the leader's position in a tagged field, so that the standby can wait for the
+// The principal is the number of the client's secret, 8 bytes, or 0 for a certificate; the end of the
+// certificate in µs since 1970, 8 bytes; and the principal's ID. The address is text. The answer has the leader's position in a tagged field, so that the standby can wait for the
 // change.
 var envelopeAPI = api{
 	key: kmsg.Envelope, min: 0, max: 0,
@@ -29,6 +29,7 @@ var envelopeAPI = api{
 const (
 	// envelopeBytes bounds what an envelope adds to a request.
 	envelopeBytes = 4 << 10
+	principalHead = 16
 	positionTag   = 0
 )
 
@@ -72,7 +73,7 @@ func (c *call) unwrap(r *kmsg.EnvelopeRequest) (*call, int16) {
 		return nil, kerr.ClusterAuthorizationFailed.Code
 	case !c.b.Leads():
 		return nil, kerr.NotController.Code
-	case len(r.RequestData) < wire.HeadMin || len(r.RequestPrincipal) < 8:
+	case len(r.RequestData) < wire.HeadMin || len(r.RequestPrincipal) < principalHead:
 		return nil, kerr.InvalidRequest.Code
 	}
 	a := c.apis[wire.Peek(r.RequestData).Key]
@@ -80,7 +81,8 @@ func (c *call) unwrap(r *kmsg.EnvelopeRequest) (*call, int16) {
 		return nil, kerr.InvalidRequest.Code
 	}
 	from := string(r.ClientHostAddress)
-	who := c.o.Auth.OnBehalf(string(r.RequestPrincipal[8:]), binary.BigEndian.Uint64(r.RequestPrincipal), time.Time{}, from)
+	number, ends := binary.BigEndian.Uint64(r.RequestPrincipal), time.UnixMicro(int64(binary.BigEndian.Uint64(r.RequestPrincipal[8:])))
+	who := c.o.Auth.OnBehalf(string(r.RequestPrincipal[principalHead:]), number, ends, from)
 	client := &session{Server: c.Server, local: c.local, remote: clientAddress(from), identity: who}
 	return &call{session: client, who: who, api: a, frame: c.frame, forwarded: true}, none
 }
@@ -101,7 +103,8 @@ func decodePosition(b []byte) (p state.Position, ok bool) {
 func (c *call) wrap(request []byte) []byte {
 	r := kmsg.NewPtrEnvelopeRequest()
 	origin := c.who.Origin()
-	r.RequestPrincipal = append(binary.BigEndian.AppendUint64(nil, origin.Secret), origin.Principal...)
+	head := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, origin.Secret), uint64(c.who.Expires().UnixMicro()))
+	r.RequestPrincipal = append(head, origin.Principal...)
 	r.RequestData, r.ClientHostAddress = request, []byte(c.remote.String())
 	return r.AppendTo(requestHead(make([]byte, 4, len(request)+envelopeBytes), r))
 }

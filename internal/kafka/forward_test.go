@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"crypto/tls"
-	"encoding/binary"
 	"testing"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -227,7 +226,7 @@ func TestEnvelopes(t *testing.T) {
 	ann.loginAs("ann", token)
 	envelope := func(r kmsg.Request, version int16) *kmsg.EnvelopeRequest {
 		e := kmsg.NewPtrEnvelopeRequest()
-		e.RequestPrincipal = append(binary.BigEndian.AppendUint64(nil, 0), "seb"...)
+		e.RequestPrincipal = append(make([]byte, 16), "seb"...)
 		e.ClientHostAddress = []byte("1.2.3.4:5")
 		e.RequestData = (&raw{t: t}).encode(r, version)[4:]
 		return e

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -140,6 +142,14 @@ func TestAStopNamesTheNextLeader(t *testing.T) {
 	readTo(stored.Load() + 10)
 }
 
+func createTopic(name string) *kmsg.CreateTopicsRequest {
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, 1, -1
+	r := kmsg.NewPtrCreateTopicsRequest()
+	r.TimeoutMillis, r.Topics = 30_000, []kmsg.CreateTopicsRequestTopic{topic}
+	return r
+}
+
 // TestAClusterWithTLS: a standby forwards requests of HTTP and Kafka clients to the leader, whose
 // certificate is the same.
 func TestAClusterWithTLS(t *testing.T) {
@@ -162,16 +172,69 @@ func TestAClusterWithTLS(t *testing.T) {
 	if _, err := h.ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{}); err != nil {
 		t.Error(err)
 	}
-	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "k", 1, -1
-	create := kmsg.NewPtrCreateTopicsRequest()
-	create.TimeoutMillis, create.Topics = 30_000, []kmsg.CreateTopicsRequestTopic{topic}
-	resp, err := c.kafkaClient(second, kgo.DialTLSConfig(authority.Trusted())).SeedBrokers()[0].RetriableRequest(t.Context(), create)
+	resp, err := c.kafkaClient(second, kgo.DialTLSConfig(authority.Trusted())).SeedBrokers()[0].RetriableRequest(t.Context(), createTopic("k"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := resp.(*kmsg.CreateTopicsResponse).Topics[0]; got.ErrorCode != 0 {
 		t.Errorf("create a topic at the standby: %v", kerr.ErrorForCode(got.ErrorCode))
+	}
+}
+
+// TestKafkaClientsWithCertificatesAreForwarded: a standby forwards changes of a client that it knows by
+// its certificate, with the rights of that client. A user that such a client creates ends with the
+// certificate.
+func TestKafkaClientsWithCertificatesAreForwarded(t *testing.T) {
+	c := newCrew(t)
+	authority := testenv.NewAuthority(t)
+	files, trusted := authority.Files(t, t.TempDir(), testenv.Leaf{Both: true}), authority.File(t, t.TempDir())
+	strict := func(s *config.Config) {
+		s.Kafka.Listen, s.TLS.CertFile, s.TLS.KeyFile, s.TLS.ClientCA, s.TLS.ClientAuth = "127.0.0.1:0", files.Cert, files.Key, trusted, config.ClientRequire
+		s.TLS.PrincipalMapping = "RULE:^CN=([^,+]+).*$/$1/"
+	}
+	first, second := c.start(strict), c.start(strict)
+	c.up(1, first, second)
+	trusts := authority.Trusted()
+	cert := authority.Client(t, testenv.Client{Name: "shop", Ends: time.Hour})
+	trusts.Certificates = []tls.Certificate{cert}
+	h, err := client.New(first.URL(), client.Options{APIKey: first.APIKey(), TLS: trusts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	rules := []client.Rule{
+		{Principal: "shop", Resource: "topic", Pattern: "mine", Operation: "create"}, {Principal: "shop", Resource: "cluster", Pattern: "kafka-cluster", Operation: "alter"},
+	}
+	if err := h.AddRules(t.Context(), rules); err != nil {
+		t.Fatal(err)
+	}
+	k, err := kgo.NewClient(kgo.SeedBrokers(second.KafkaAddress()), kgo.DialTLSConfig(trusts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	atStandby := func(r kmsg.Request) kmsg.Response {
+		t.Helper()
+		resp, err := k.SeedBrokers()[0].RetriableRequest(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	for name, want := range map[string]error{"mine": nil, "other": kerr.TopicAuthorizationFailed} {
+		if got := atStandby(createTopic(name)).(*kmsg.CreateTopicsResponse).Topics[0]; !errors.Is(kerr.ErrorForCode(got.ErrorCode), want) {
+			t.Errorf("create topic %s: %v", name, kerr.ErrorForCode(got.ErrorCode))
+		}
+	}
+	till := kmsg.NewAlterUserSCRAMCredentialsRequestUpsertion()
+	till.Name, till.Mechanism, till.Iterations, till.Salt, till.SaltedPassword = "till", 2, 8192, []byte("salt"), make([]byte, 64)
+	users := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
+	users.Upsertions = append(users.Upsertions, till)
+	if got := atStandby(users).(*kmsg.AlterUserSCRAMCredentialsResponse).Results[0]; got.ErrorCode != 0 {
+		t.Fatalf("create a user: %v", kerr.ErrorForCode(got.ErrorCode))
+	}
+	if user, err := h.Token(t.Context(), "till"); err != nil || !user.Expires.Equal(cert.Leaf.NotAfter) || user.Issuer != "shop" {
+		t.Errorf("%+v, %v; want the end %v", user, err, cert.Leaf.NotAfter)
 	}
 }
 
