@@ -100,6 +100,7 @@ type S3 struct {
 	sent     sentRequests
 	noBulk   atomic.Bool // the store does not support DeleteObjects
 	reads    adaptiveTimeout
+	lists    adaptiveTimeout // a store may be slow at them alone
 	writes   adaptiveTimeout // PUT and DELETE
 	attempts int             // for idempotent requests
 	pause    time.Duration
@@ -122,7 +123,7 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 		return nil, errors.New("open s3 store: no region: add ?region= or set AWS_REGION")
 	}
 	s := &S3{options: o, http: newHTTPClient(), attempts: 3, pause: 100 * time.Millisecond}
-	s.reads.base, s.writes.base = o.RequestTimeout, o.RequestTimeout
+	s.reads.base, s.lists.base, s.writes.base = o.RequestTimeout, o.RequestTimeout, o.RequestTimeout
 	if o.Prefix != "" {
 		s.prefix = o.Prefix + "/"
 	}

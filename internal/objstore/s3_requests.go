@@ -175,7 +175,7 @@ func (s *S3) List(ctx context.Context, o ListOptions) ([]Entry, bool, error) {
 	for {
 		var out *s3.ListObjectsV2Output
 		err := s.repeat(ctx, func() (err error) {
-			ctx, done := s.reads.wait(ctx, s.transferTime(answerBytesMax/4))
+			ctx, done := s.lists.wait(ctx, s.transferTime(answerBytesMax/4))
 			defer done()
 			out, _, err = send(ctx, opList, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
 				return s.client.ListObjectsV2(ctx, in)

@@ -63,6 +63,35 @@ func TestConstantlySlowStoreSucceeds(t *testing.T) {
 	}
 }
 
+// TestASlowListSucceedsBetweenQuickGets: the look of a takeover makes both, again and again.
+func TestASlowListSucceedsBetweenQuickGets(t *testing.T) {
+	const given, needed = 100 * time.Millisecond, 220 * time.Millisecond
+	s := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if !r.URL.Query().Has("list-type") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		select {
+		case <-time.After(needed):
+			fmt.Fprint(w, "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+		case <-r.Context().Done():
+		}
+	}, func(o *S3Options) { o.RequestTimeout, o.BytesPerSecondMin = given, 1<<40 })
+	s.attempts = 1
+	var err error
+	for range 20 {
+		if _, _, err = s.List(t.Context(), ListOptions{}); err == nil {
+			return
+		}
+		for range 4 {
+			if o, err := s.Get(t.Context(), "k", Whole); err == nil {
+				t.Fatalf("read %v, which does not exist", o)
+			}
+		}
+	}
+	t.Errorf("a LIST never succeeds: %v", err)
+}
+
 func TestAdaptiveTimeout(t *testing.T) {
 	p := adaptiveTimeout{base: time.Second}
 	want := func(d time.Duration) {
