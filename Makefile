@@ -79,6 +79,7 @@ console: ## bundle the web console from internal/console/ui into internal/consol
 	@rm -rf '$(BUNDLE)'
 	$(ESBUILD) $(UI)/app.tsx --splitting --chunk-names=[name] --jsx=transform --jsx-factory=jsxElement --jsx-fragment=jsxFragment --inject:./$(UI)/jsx.ts '--external:./charts.js'
 	$(ESBUILD) $(UI)/tail.ts $(UI)/charts.ts $(UI)/app.css $(UI)/index.html $(UI)/seb.svg internal/console/thirdparty/licenses.txt --loader:.html=copy --loader:.svg=copy --loader:.txt=copy
+	@gzip -9n '$(BUNDLE)'/*
 
 release: ## archives, deb packages, container image, SBOM and checksums of VERSION=0.1.0 in dist/
 	cd packaging && $(GO) run . -version '$(VERSION)'

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/driplang/internal/form"
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // class is a kind of story, in the order of an answer.
@@ -89,7 +90,7 @@ func (t *teller) add(c *candidate) {
 // insert returns a history with other events in order of time, after those of the same time.
 func (h history) insert(list history) history {
 	all := append(slices.Clone(h), list...)
-	slices.SortStableFunc(all, func(a, b happening) int { return cmp.Compare(a.at, b.at) })
+	sorting.Stable(all, func(a, b happening) int { return cmp.Compare(a.at, b.at) })
 	return all
 }
 

@@ -1,12 +1,15 @@
 // Package console has the web console: pages for a browser that use the HTTP API of the broker that
 // serves them. The sources are in ui, in TypeScript; `make console` bundles them into dist, which is
-// part of the program. Nothing is loaded from elsewhere.
+// part of the program, compressed. Nothing is loaded from elsewhere.
 package console
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -48,10 +51,11 @@ var load = sync.OnceValue(func() *bundle {
 	}
 	sum, content := sha256.New(), map[string][]byte{}
 	for _, name := range names { // sorted
-		b, err := fs.ReadFile(files, name)
+		b, err := unzipped(files, name)
 		if err != nil {
-			panic("console: " + err.Error())
+			panic("console: " + name + ": " + err.Error())
 		}
+		name = strings.TrimSuffix(name, ".gz")
 		content[name] = b
 		sum.Write([]byte(name))
 		sum.Write(b)
@@ -67,6 +71,18 @@ var load = sync.OnceValue(func() *bundle {
 	}
 	return b
 })
+
+func unzipped(files fs.FS, name string) ([]byte, error) {
+	b, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
 
 // Serve answers a GET request below /console/ with a file of the console, or returns false if there
 // is no such file. The page itself must be asked for again each time; the files that it refers to

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // soleID is the ID of a broker that no other machine reaches.
@@ -168,7 +169,7 @@ func (c *call) nodes() nodes {
 			}
 		}
 	}
-	slices.SortFunc(n.up, func(a, b node) int { return cmp.Compare(a.id, b.id) })
+	sorting.Sort(n.up, func(a, b node) int { return cmp.Compare(a.id, b.id) })
 	slices.Sort(n.replicas)
 	if i := slices.Index(n.replicas, n.leaderID()); i > 0 {
 		n.replicas = slices.Insert(slices.Delete(n.replicas, i, i+1), 0, n.leader.id)

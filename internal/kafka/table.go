@@ -70,10 +70,15 @@ type request[T any] interface {
 func decode[T any, R request[T]](c *call) (R, error) {
 	r := R(new(T))
 	r.SetVersion(c.version)
-	if err := r.ReadFrom(c.body); err != nil {
-		return nil, fmt.Errorf("%s v%d: %w: %w", c.api.key.Name(), c.version, wire.ErrMalformed, err)
+	return r, c.malformed(r.ReadFrom(c.body))
+}
+
+// malformed describes an error of a decoder.
+func (c *call) malformed(err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s v%d: %w: %w", c.api.key.Name(), c.version, wire.ErrMalformed, err)
 	}
-	return r, nil
+	return err
 }
 
 // serving begins requests that are served when their answer is due, after the answers to all

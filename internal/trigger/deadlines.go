@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -114,7 +115,7 @@ func (w *worker) deadlines(ctx context.Context, lives []*live, at int64) (more b
 // passDeadlines evaluates rows at an instant, as far as they are due by then and memory allows:
 // earliest deadline first. The transitions are applied in the order of time, trigger and entity.
 func (w *worker) passDeadlines(tx *store.Tx, rows []store.Due, cut int64) (all bool, err error) {
-	slices.SortStableFunc(rows, func(a, b store.Due) int { return cmp.Compare(a.At, b.At) })
+	sorting.Stable(rows, func(a, b store.Due) int { return cmp.Compare(a.At, b.At) })
 	var transitions []dueTransition
 	all = true
 	for i := range rows {
@@ -146,7 +147,7 @@ func (w *worker) passDeadlines(tx *store.Tx, rows []store.Due, cut int64) (all b
 			transitions = append(transitions, dueTransition{l, k, e})
 		}
 	}
-	slices.SortStableFunc(transitions, func(a, b dueTransition) int {
+	sorting.Stable(transitions, func(a, b dueTransition) int {
 		return cmp.Or(cmp.Compare(a.transition.At, b.transition.At), cmp.Compare(a.live.ID, b.live.ID), cmp.Compare(a.key.Entity, b.key.Entity))
 	})
 	for i := range transitions {

@@ -56,6 +56,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
+// files returns the files of a folder, uncompressed.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -64,9 +65,18 @@ func files(t *testing.T, dir string) map[string][]byte {
 	}
 	content := map[string][]byte{}
 	for _, e := range list {
-		if content[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		name, zipped := strings.CutSuffix(e.Name(), ".gz")
+		if zipped && err == nil {
+			var r *gzip.Reader
+			if r, err = gzip.NewReader(bytes.NewReader(b)); err == nil {
+				b, err = io.ReadAll(r)
+			}
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
+		content[name] = b
 	}
 	return content
 }
