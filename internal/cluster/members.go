@@ -3,8 +3,9 @@ package cluster
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // Members returns what this run knows of all runs, for a Board.
@@ -30,7 +31,7 @@ func (c *Core) Members() []Member {
 		}
 		others = append(others, m)
 	}
-	slices.SortStableFunc(others, func(a, b Member) int {
+	sorting.Stable(others, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), compareRuns(a.Run, b.Run))
 	})
 	return append([]Member{self}, others...)

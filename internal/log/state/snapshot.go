@@ -9,11 +9,12 @@ import (
 	"hash/crc32"
 	"io"
 	"maps"
-	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // SnapshotMax bounds the decoded size of a snapshot, because decoding allocates the size that the
@@ -241,7 +242,7 @@ func encodePartition(p *Partition) []byte {
 
 func encodeGroup(g *Group) []byte {
 	b := appendBytes(nil, groupName, []byte(g.Name))
-	ids := slices.SortedFunc(maps.Keys(g.Offsets), func(a, b PartitionID) int {
+	ids := sorting.Sorted(maps.Keys(g.Offsets), func(a, b PartitionID) int {
 		return cmp.Or(bytes.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition))
 	})
 	for _, id := range ids {
