@@ -59,6 +59,7 @@ func (a *API) serveAt(rt *route, w http.ResponseWriter, r *http.Request, serve f
 	}
 	call, err := a.forwarder.Begin(w, r, a.waits(rt, r))
 	if err != nil {
+		a.metrics.forwarded(codeOf(err), 0)
 		return err
 	}
 	defer call.Close()
@@ -125,7 +126,11 @@ func (a *API) send(rt *route, call *forward.Call, w http.ResponseWriter, r *http
 		a.relayed(r, resp)
 		return nil
 	}
-	return call.Send(r)
+	began := time.Now()
+	if err = call.Send(r); !errors.Is(err, forward.ErrLeads) {
+		a.metrics.forwarded(codeOf(err), time.Since(began))
+	}
+	return err
 }
 
 // notLeader refuses a forwarded request.

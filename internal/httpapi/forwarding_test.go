@@ -132,6 +132,12 @@ func TestStandbyForwardsWrites(t *testing.T) {
 		t.Errorf("request with a new token: %s", a)
 	}
 	standby.must(204, standby.send("DELETE", "/topic?topic-name=t", ""), nil)
+	metrics := string(standby.get("/metrics").body)
+	for _, line := range []string{"seb_http_forwards_total{code=\"ok\"} 26\n", "seb_http_forward_duration_seconds_count 26\n"} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("metrics without %q", line)
+		}
+	}
 	if a := leads.get("/topic?topic-name=t"); a.status != http.StatusNotFound {
 		t.Errorf("deleted topic: %s", a)
 	}
@@ -298,6 +304,9 @@ func TestWaitsForALeader(t *testing.T) {
 	a := standby.post("topic-name=t", api.TextPlain, "x")
 	if p := a.problem(t); p.Code != api.NotLeader || a.header.Get("Retry-After") != "1" {
 		t.Errorf("no leader: %s, Retry-After %q", a, a.header.Get("Retry-After"))
+	}
+	if a := standby.get("/metrics"); !strings.Contains(string(a.body), "seb_http_forwards_total{code=\"not_leader\"} 1\n") {
+		t.Errorf("metrics without the refused request: %s", a)
 	}
 	standby.api.forwarder = nil
 	standby.api.o.LeaderWait = time.Minute

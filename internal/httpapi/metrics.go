@@ -18,6 +18,8 @@ type apiMetrics struct {
 	producedIn  *metrics.Counter
 	read        *metrics.Counter
 	readOut     *metrics.Counter
+	forwarding  *metrics.PrometheusHistogram
+	forwards    *metrics.Counter // with an answer
 	routes      map[routeKey]routeMetrics
 }
 
@@ -43,6 +45,8 @@ func newMetrics(set *metrics.Set, connections int) *apiMetrics {
 		producedIn:  set.NewCounter("seb_http_produced_bytes_total"),
 		read:        set.NewCounter("seb_http_read_records_total"),
 		readOut:     set.NewCounter("seb_http_read_bytes_total"),
+		forwarding:  set.NewPrometheusHistogram("seb_http_forward_duration_seconds"),
+		forwards:    set.NewCounter(forwardsWith(codeOK)),
 		routes:      map[routeKey]routeMetrics{},
 	}
 	set.GetOrCreateGauge("seb_http_connections_limit", nil).Set(float64(connections))
@@ -65,6 +69,19 @@ func (m *apiMetrics) served(rt *route, code string, took time.Duration) {
 	}
 	r.duration.Update(took.Seconds())
 }
+
+// forwarded counts a request that was forwarded to the leader, or should have been. code is "ok" if the
+// leader's answer, whatever it was, has reached the client.
+func (m *apiMetrics) forwarded(code string, took time.Duration) {
+	if code == codeOK {
+		m.forwards.Inc()
+	} else {
+		m.set.GetOrCreateCounter(forwardsWith(code)).Inc()
+	}
+	m.forwarding.Update(took.Seconds())
+}
+
+func forwardsWith(code string) string { return fmt.Sprintf("seb_http_forwards_total{code=%q}", code) }
 
 // codeOK is the code of a successful answer.
 const codeOK = "ok"
