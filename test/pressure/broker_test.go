@@ -51,8 +51,17 @@ func start(t *testing.T, args ...string) *broker {
 	return b
 }
 
-// startOn starts a broker on a bucket.
+// startOn starts a broker on a bucket, to which it writes a record.
 func startOn(t *testing.T, bucket string, args ...string) *broker {
+	t.Helper()
+	b := launch(t, bucket, args...)
+	b.produce("first", 0)
+	b.fresh = b.held()
+	return b
+}
+
+// launch starts a broker on a bucket.
+func launch(t *testing.T, bucket string, args ...string) *broker {
 	t.Helper()
 	b := &broker{t: t, cell: newCell(t, limit), debug: freeAddress(t), stop: make(chan struct{})}
 	_, debugPort, err := net.SplitHostPort(b.debug)
@@ -83,8 +92,6 @@ func startOn(t *testing.T, bucket string, args ...string) *broker {
 	if err := b.again(); err != nil {
 		t.Fatal(err)
 	}
-	b.produce("first", 0)
-	b.fresh = b.held()
 	return b
 }
 

@@ -27,7 +27,7 @@ func newCell(t *testing.T, limit int64) *cell {
 	c := &cell{t: t}
 	parent, err := delegated()
 	if err == nil {
-		err = c.make(filepath.Join(parent, fmt.Sprintf("seb-pressure-%d-%s", os.Getpid(), t.Name())), limit)
+		err = c.make(parent, limit)
 	}
 	if err != nil {
 		t.Logf("no control group, only the process's own numbers are checked: %v", err)
@@ -35,11 +35,12 @@ func newCell(t *testing.T, limit int64) *cell {
 	return c
 }
 
-func (c *cell) make(dir string, limit int64) error {
-	if err := os.Mkdir(dir, 0o755); err != nil {
+func (c *cell) make(parent string, limit int64) error {
+	dir, err := os.MkdirTemp(parent, "seb-pressure-"+c.t.Name()+"-")
+	if err != nil {
 		return err
 	}
-	err := os.WriteFile(filepath.Join(dir, "memory.max"), []byte(strconv.FormatInt(limit, 10)), 0)
+	err = os.WriteFile(filepath.Join(dir, "memory.max"), []byte(strconv.FormatInt(limit, 10)), 0)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "memory.swap.max"), []byte("0"), 0)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -41,7 +41,7 @@ func (c *Call) once(to cluster.Registration) (again bool, err error) {
 	}
 	resp, err := c.f.transport.RoundTrip(out)
 	close(answered)
-	unread := c.endBody()
+	c.endBody()
 	if err != nil {
 		return c.broken(ctx, to.URL, begun(), err)
 	}
@@ -58,9 +58,6 @@ func (c *Call) once(to cluster.Registration) (again bool, err error) {
 		if err := c.Answered(resp, p); err != nil {
 			return false, err
 		}
-	}
-	if unread {
-		c.w.Header().Set("Connection", "close") // else the answer waits for the body
 	}
 	return false, c.relay(resp, head, to.URL)
 }
@@ -150,16 +147,14 @@ func (c *Call) request(ctx context.Context, to *cluster.Registration) (out *http
 	return out, begun, nil
 }
 
-// endBody ends the reading of the body. It reports whether the client still sends it.
-func (c *Call) endBody() (unread bool) {
-	if c.body == nil {
-		return false
+// endBody ends the reading of the body. net/http reads some of what the client still sends before it
+// sends the answer, as for a request that this broker refuses.
+func (c *Call) endBody() {
+	if b := c.body; b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.turn++
 	}
-	b := c.body
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.turn++
-	return b.err == nil
 }
 
 // broken returns the answer to a request that got no answer.
