@@ -144,6 +144,7 @@ type Core struct {
 	joinedAt   time.Duration // loaded and listed; 0: not yet
 	nextLook   time.Duration
 	standing   bool // EvStood is to come
+	stoodAt    time.Duration
 	take       *taking
 	prepared   Hand // ID 0: none
 	preparedBy Run
@@ -269,6 +270,7 @@ func (c *Core) onReport(now time.Time, ev *Event, fx *Effects) {
 		c.readyRound(fx)
 		c.standbyRound(fx)
 	}
+	c.keepRegistered(fx)
 	if c.leaving && c.l == nil {
 		fx.Left = true
 	}

@@ -50,6 +50,7 @@ const (
 type taking struct {
 	hand     Hand
 	deadline time.Duration
+	at       state.Position // of the newest attempt
 }
 
 func (c *Core) onHandOver(fx *Effects) {
@@ -198,7 +199,10 @@ func (c *Core) onTake(from Run, h *Hand, fx *Effects) {
 	if s := c.report.Sealer; !s.IsZero() && s != from {
 		return
 	}
-	c.take = &taking{hand: *h, deadline: c.run + 2*c.t.Parked}
+	if c.take == nil || c.take.hand.ID != h.ID {
+		c.take, c.nextLook = &taking{}, 0
+	}
+	c.take.hand, c.take.deadline = *h, c.run+2*c.t.Parked
 	fx.Ask = true
 	if !h.Undrained {
 		fx.Reach = h.Pos
@@ -217,7 +221,9 @@ func (c *Core) takeRound(fx *Effects) bool {
 		c.take = nil // it is over, or the leader continued
 		return false
 	}
-	if h.Undrained || r.Pos == h.Pos && r.PrevCRC == h.PrevCRC {
+	// After an attempt that found a slot in flight, that slot is read first.
+	if (c.run >= c.nextLook || r.Pos != t.at) && (h.Undrained || r.Pos == h.Pos && r.PrevCRC == h.PrevCRC) {
+		t.at = r.Pos
 		c.stand(fx)
 	}
 	return true

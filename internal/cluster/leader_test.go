@@ -278,6 +278,7 @@ func TestAStandbyTakesOver(t *testing.T) {
 	r.want("undrained: stands after", r.wait(time.Second), tick)
 	r.take()
 	r.step(Event{Kind: EvStood, Err: errors.New("overtaken by a slot in flight")})
+	r.log.Pos.Slot++
 	r.want("and again after", r.wait(time.Second), tick)
 }
 
@@ -355,5 +356,51 @@ func TestWhatIsWrong(t *testing.T) {
 	r.wait(time.Second)
 	if !has(r.c, "No broker leads") || !has(r.c, "object store does not answer") {
 		t.Errorf("no leader, no store: %q", r.c.Wrong())
+	}
+}
+
+// TestASuccessorReadsBetweenAttempts: after an undrained hand-over a slot that was in flight may be
+// stored. The successor reads it before it stands again.
+func TestASuccessorReadsBetweenAttempts(t *testing.T) {
+	r := standbyOf(t)
+	hand := Hand{ID: 7, Epoch: 5, Nonce: nonce(5), Pos: r.log.Pos, Undrained: true}
+	r.step(Event{Kind: EvMessage, From: run(2), Message: Message{Kind: MsgTake, Hand: hand}})
+	r.want("stands after", r.wait(time.Second), tick)
+	r.take()
+	r.step(Event{Kind: EvStood, Err: errors.New("overtaken")})
+	r.step(Event{Kind: EvReport, Report: r.log, StoreOK: true})
+	r.want("stands again, though it has read nothing since, after", r.wait(10*time.Second), time.Second)
+	r.take()
+	r.step(Event{Kind: EvStood, Err: errors.New("overtaken")})
+	r.log.Pos.Slot++
+	r.want("stands again after it has read the slot", r.wait(time.Second), tick)
+}
+
+// TestAClaimNeedsAStore: a run that sealed the epoch, and whose store does not answer, claims no stand,
+// because others wait for that. Neither does it stand again after it has given up.
+func TestAClaimNeedsAStore(t *testing.T) {
+	r := standbyOf(t)
+	r.log.Stands, r.log.Sealer, r.log.Verdict = true, run(1), r.now
+	r.wait(2 * time.Second)
+	claims := func() (n int) {
+		fx := r.take()
+		for _, m := range fx.sent(MsgBeat) {
+			if m.Beat.Stands {
+				n++
+			}
+		}
+		return n
+	}
+	if claims() == 0 {
+		t.Error("an attempt is not claimed")
+	}
+	r.wait(10 * time.Second)
+	r.take()
+	r.wait(10 * time.Second)
+	r.want("claims while the store does not answer", claims(), 0)
+	r.log.Verdict = r.now
+	r.wait(time.Second)
+	if claims() == 0 {
+		t.Error("an attempt is not claimed after the store has answered")
 	}
 }

@@ -26,7 +26,7 @@ type peer struct {
 	gone     bool          // it has ended
 	left     bool          // it said so itself, and removes its registration
 	replaced bool          // a later run of its data folder is known
-	checked  bool          // this run has looked at its own registration since the link was lost
+	checked  int           // how often this run has looked at its own registration since the link was lost
 	beat     Beat
 	hasBeat  bool
 	told     time.Duration // clock of this run; its newest beat was sent later; 0: unknown
@@ -103,7 +103,7 @@ func (c *Core) sendBeats(fx *Effects) {
 	switch {
 	case c.l != nil:
 		b.Leads, b.Epoch, b.Nonce = true, r.Pos.Epoch, r.Nonce
-	case c.stands():
+	case c.stands() && min(c.run-c.stoodAt, since(c.last, r.Verdict)) <= c.t.Trouble: // without an answer of the store it claims nothing
 		b.Stands, b.Epoch, b.Nonce = true, r.Pos.Epoch, r.Nonce
 	}
 	c.beat = b
@@ -221,7 +221,7 @@ func (c *Core) onLeads(b *Beat, fx *Effects) {
 func (c *Core) onEcho(from Run, m *Message) {
 	if p := c.find(from); p != nil && !p.replaced {
 		p.echo = max(p.echo, min(time.Duration(m.Sent), c.run))
-		p.linked, p.gone, p.ended, p.refused, p.checked = true, false, false, 0, false
+		p.linked, p.gone, p.ended, p.refused, p.checked = true, false, false, 0, 0
 	}
 }
 

@@ -21,7 +21,6 @@ func (c *Core) standbyRound(fx *Effects) {
 		c.unreachableRound(fx)
 		return
 	}
-	c.keepRegistered(fx)
 	stands, wait := c.choice()
 	if c.joining {
 		stands, wait = c.joiningChoice()
@@ -41,7 +40,7 @@ func (c *Core) later() bool {
 }
 
 func (c *Core) stand(fx *Effects) {
-	c.standing, fx.Stand = true, true
+	c.standing, c.stoodAt, fx.Stand = true, c.run, true
 }
 
 // unreachableRound is H20: a broker that no other machine reaches has no links. It stands unless a
@@ -123,13 +122,19 @@ func (c *Core) patience() time.Duration {
 	return c.t.Silent + 2*next
 }
 
-// keepRegistered looks at the own registration once after a link was lost, before a leader that
-// cannot see this run believes that it has left.
+// keepRegistered looks at the own registration after a link was lost: at once, because the other run
+// may start again and must find this one, and before a leader that cannot see this run believes that it
+// has left.
 func (c *Core) keepRegistered(fx *Effects) {
+	if !c.cfg.Self.Stands() || c.leaving {
+		return
+	}
 	for _, p := range c.peers {
-		if p.counts() && !p.checked && c.age(p) > c.t.Fast/2 {
-			p.checked, fx.Register = true, true
-			return
+		switch {
+		case p.hasBeat && p.checked == 0 && (p.gone || c.age(p) > c.t.Silent):
+			p.checked, fx.Register = 1, true
+		case p.counts() && p.checked < 2 && c.age(p) > c.t.Fast/2:
+			p.checked, fx.Register = 2, true
 		}
 	}
 }
