@@ -139,6 +139,9 @@ func (c *checker) advance() bool {
 		return false
 	}
 	c.w.watch.Slot(o.Head.Time)
+	if o.Head.Kind == record.KindSeal {
+		c.deposed(&o.Head, recs)
+	}
 	c.on[key] = true
 	c.archive[key] = body
 	c.chain = append(c.chain, chainSlot{key, o.Head})

@@ -132,6 +132,10 @@ type sequence struct {
 func (p *producer) next() {
 	w := p.w
 	late := w.late()
+	if w.outage.quiet {
+		w.after(w.around(w.loadRand, w.cfg.Think), p.next)
+		return
+	}
 	if late && !p.owes() {
 		return // the rest of the calm is for calls in flight
 	}
@@ -272,7 +276,7 @@ func (p *producer) timeout(o *op, r *run) {
 func (w *simulation) readers() {
 	w.after(w.around(w.loadRand, w.slow(30*time.Millisecond)), func() {
 		n := w.nodes[w.loadRand.IntN(len(w.nodes))]
-		if r := n.run; r != nil && !r.paused {
+		if r := n.run; r != nil && !r.paused && !w.outage.still {
 			w.check.read(r)
 			if w.loadRand.IntN(20) == 0 {
 				w.check.askConfirm(r)
@@ -344,4 +348,30 @@ func (w *simulation) refusals() {
 		w.after(w.around(w.faultRand, w.slowRetry(3*time.Second)), func() { w.store.refusing = false })
 		w.refusals()
 	})
+}
+
+func outcomeOf(why error) outcome {
+	switch why {
+	case nil, core.ErrDuplicate:
+		return acked
+	case state.ErrOutcomeUnknown:
+		return unknown
+	}
+	return rejectedFor
+}
+
+// answerAll answers a proposal's ops. f receives the reason why each was omitted from the slot, or
+// nil.
+func (r *run) answerAll(p *core.Proposal, f func(o *op, why error, base int64)) {
+	ops, _ := p.User.([]*op)
+	for i, o := range ops {
+		if i < len(p.Ops) {
+			o.why = p.Ops[i].Err
+			f(o, o.why, 0)
+			continue
+		}
+		a := &p.Appends[i-len(p.Ops)]
+		o.why = a.Err
+		f(o, a.Err, a.Base)
+	}
 }

@@ -70,6 +70,8 @@ type Config struct {
 	// depends on what its leader tells it.
 	Feed, FeedEarly, Join, Heard bool
 
+	Cluster ClusterConfig
+
 	Senders    int // Riemann clients
 	EventParts int // partitions of the topic of their events
 
@@ -96,6 +98,7 @@ const (
 	Losses   = 1 << 62 // an object is lost, or an older copy of the bucket is restored
 	Standbys = 3 << 61 // fenced brokers follow and stand again
 	Months   = 1 << 63 // a month with triggers
+	Clusters = 5 << 61 // brokers decide by cluster.Core who leads
 	Riemann  = 3 << 62 // Riemann clients
 )
 
@@ -105,6 +108,8 @@ func Draw(seed uint64) Config {
 	switch {
 	case seed >= Riemann:
 		return drawRiemann(seed)
+	case seed >= Clusters:
+		return drawCluster(seed)
 	case seed >= Months:
 		return drawMonth(seed)
 	case seed >= Standbys:

@@ -46,6 +46,6 @@ func (n *node) receiving(then func(core.Outcome)) func(core.Outcome) {
 			then(o)
 			return
 		}
-		n.w.after(n.w.upTo(n.w.cutRand, requestTimeout), func() { then(core.OutcomeNoVerdict) })
+		n.w.after(n.w.upTo(n.w.cutRand, n.w.units(requestTimeout)), func() { then(core.OutcomeNoVerdict) })
 	}
 }

@@ -7,6 +7,10 @@
 // In seeds from Clocks on the brokers' clocks are wrong, and each run checks its own as a broker
 // does (log.Clock). In seeds from Losses on the bucket loses objects.
 //
+// In seeds from Clusters on each broker decides by the cluster.Core of production whether it leads. They
+// have links on a network with cuts in one or both directions, are stopped, and hand over. Their times
+// span three orders of magnitude.
+//
 // Seeds from Months on take a month. Each broker also runs the trigger engine; see package watch. In
 // seeds from Riemann on Riemann clients send events to the front end of production.
 package sim

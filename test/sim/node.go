@@ -26,6 +26,14 @@ type node struct {
 
 	folderless bool
 	seen       *core.Seen // content of its data directory
+
+	// With cluster.Cores: the number of the start that looks for other brokers, 0: none, and of all;
+	// until when the machine has no power, and until when its broker may be deposed.
+	joining, tries int
+	power          bool
+	slow           time.Duration // factor of the times of its requests to the store; 0: 1
+	down           time.Duration // it starts that much later
+	excused        int64
 }
 
 // run is one process: a core and the shell that performs its effects.
@@ -58,30 +66,47 @@ type run struct {
 	saw      *core.Seen // content of the data directory at the start
 	// tainted: a leader fed a slot that was not committed, so a follower may show what is not on the
 	// chain. It must not lead with it.
-	tainted bool
+	tainted     bool
+	member      *member // nil: no cluster.Core
+	born, ledAt int64
 }
 
 func (n *node) start() {
-	if n.run != nil {
+	if n.run != nil || n.joining != 0 {
 		return
 	}
 	n.runs++
+	if n.power = false; n.w.clustered() {
+		n.joins()
+		return
+	}
+	n.begin(n.w.cfg.Join && !n.readOnly)
+}
+
+// begin starts a process. follows: other brokers may lead.
+func (n *node) begin(follows bool) {
 	w := n.w
 	n.startClock()
 	r := &run{
 		n: n, out: map[*op]uint64{}, bodies: map[*core.Frozen][]byte{}, images: map[core.OpID][]byte{},
 		confirm: map[uint64]int64{}, seen: map[partKey]int64{}, rules: newRuleState(), saw: n.seen,
 	}
+	scaled := func(d time.Duration) core.Duration { return core.Duration(w.units(d)) }
 	raise := core.Duration(0)
-	if w.rights { // rules need a format level that new buckets do not have
+	if w.rights || w.clustered() { // rules need a format level that new buckets do not have
 		raise = 1
 	}
 	r.core = core.New(core.Config{
 		RaiseAfter: raise,
-		Standby:    w.cfg.Join && !n.readOnly,
+		Standby:    follows,
 		ReadOnly:   n.readOnly, Advertised: string(rune('a' + n.id)), Run: n.identity(), Window: w.cfg.Window, SnapshotSlots: w.cfg.SnapshotSlots,
 		GarbageWait: core.Duration(w.cfg.GarbageWait), Seen: n.seen, Journals: w.cfg.Journals,
+		RetryMin: scaled(50 * time.Millisecond), RetryMax: scaled(5 * time.Second), RefusedRetry: scaled(5 * time.Second), FollowPoll: scaled(time.Second),
 	})
+	if w.clustered() {
+		r.joined()
+		r.member.lone = !follows
+	}
 	w.stats.Starts++
 	for _, other := range w.nodes {
 		if other.run != nil && other.run.core.Role() == core.RoleStarting {
@@ -89,7 +114,7 @@ func (n *node) start() {
 			break
 		}
 	}
-	n.run = r
+	n.run, r.born = r, w.now
 	r.startClock()
 	if w.watch != nil {
 		r.engine = w.watch.Start(r)
@@ -118,6 +143,7 @@ func (n *node) kill(why string) {
 	}
 	r.engine.Kill()
 	r.events.kill()
+	r.member.ends()
 	if n.w.late() && r.core.Role() == core.RoleFenced {
 		return // another broker leads and answers; it does not compete again (rule R6)
 	}
@@ -125,7 +151,8 @@ func (n *node) kill(why string) {
 	if n.w.calm {
 		back = min(back, 5*time.Second)
 	}
-	n.w.after(back, n.start)
+	n.w.after(back+n.down, n.start)
+	n.down = 0
 }
 
 func (n *node) resume() {
@@ -140,6 +167,7 @@ func (n *node) resume() {
 	for _, f := range inbox {
 		r.deliver(f)
 	}
+	r.member.resumes()
 }
 
 // deliver runs f in the process if it is alive. A paused process runs it later.
@@ -154,6 +182,7 @@ func (r *run) deliver(f func()) {
 		r.drains()
 		r.remember()
 		r.notify()
+		r.member.owned()
 	}
 }
 
@@ -281,6 +310,7 @@ func (r *run) role(e core.Effect) {
 	w := r.n.w
 	w.logf("node %d run %d is %s in epoch %d", r.n.id, r.n.runs, e.Role, e.Epoch)
 	w.mark("role", uint64(r.n.id), uint64(e.Role), uint64(e.Epoch))
+	r.member.role(e)
 	switch e.Role {
 	case core.RoleLeader:
 		w.stats.Leaders++
@@ -294,6 +324,8 @@ func (r *run) role(e core.Effect) {
 		r.leads()
 		r.beats()
 		w.check.led(r)
+		w.check.warm(r)
+		r.ledAt = w.now
 		r.sealed()
 		r.yields()
 		r.createTopics()
@@ -360,7 +392,11 @@ func (r *run) pump() {
 		ops := r.pending[:min(len(r.pending), opsPerSlot)]
 		r.pending = r.pending[len(ops):]
 		at, _ := r.time()
-		r.step(&core.Event{Kind: core.EvFreeze, Proposal: r.proposal(ops), Wall: at})
+		ev := core.Event{Kind: core.EvFreeze, Proposal: r.proposal(ops), Wall: at}
+		if r.member != nil {
+			ev.RaiseMax = r.member.core.LevelMax()
+		}
+		r.step(&ev)
 		r.n.w.check.window(r)
 	}
 }
@@ -428,7 +464,9 @@ func (r *run) change(o *op) core.Op {
 
 // commit acknowledges a slot's ops.
 func (r *run) commit(f *core.Frozen) {
-	if r.n.w.cfg.Feed {
+	if r.member != nil {
+		r.member.feed(f.Key, r.bodies[f])
+	} else if r.n.w.cfg.Feed {
 		r.feed(f.Key, r.bodies[f])
 	}
 	delete(r.bodies, f)
@@ -449,31 +487,5 @@ func (r *run) commit(f *core.Frozen) {
 			o.why = a.Err
 			o.answer(outcomeOf(a.Err), a.Base)
 		}
-	}
-}
-
-func outcomeOf(why error) outcome {
-	switch why {
-	case nil, core.ErrDuplicate:
-		return acked
-	case state.ErrOutcomeUnknown:
-		return unknown
-	}
-	return rejectedFor
-}
-
-// answerAll answers a proposal's ops. f receives the reason why each was omitted from the slot, or
-// nil.
-func (r *run) answerAll(p *core.Proposal, f func(o *op, why error, base int64)) {
-	ops, _ := p.User.([]*op)
-	for i, o := range ops {
-		if i < len(p.Ops) {
-			o.why = p.Ops[i].Err
-			f(o, o.why, 0)
-			continue
-		}
-		a := &p.Appends[i-len(p.Ops)]
-		o.why = a.Err
-		f(o, a.Err, a.Base)
 	}
 }

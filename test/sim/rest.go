@@ -18,9 +18,9 @@ const (
 
 // rest continues until no broker writes, deletes or looks for garbage any more (I14).
 func (w *simulation) rest() {
-	for end := w.now + int64(restMost); w.err == nil && !w.over; {
+	for end := w.now + int64(w.units(restMost)); w.err == nil && !w.over; {
 		before := w.check.writes
-		w.runUntil(w.now + int64(restSilence))
+		w.runUntil(w.now + int64(w.units(restSilence)))
 		if w.check.writes == before {
 			return
 		}

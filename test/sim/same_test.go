@@ -18,9 +18,11 @@ import (
 var sameFlag = flag.Int("same", 10, "number of seeds that are run several times and compared")
 
 // sameSeed returns one of the compared seeds: of ten one is a month, one has a loss, one wrong
-// clocks, and one Riemann clients.
+// clocks, one Riemann clients, and one a cluster.Core in each broker.
 func sameSeed(i int) uint64 {
 	switch i % 10 {
+	case 1:
+		return sim.Clusters + 1 + uint64(i)
 	case 6:
 		return sim.Riemann + 1 + uint64(i)
 	case 7:

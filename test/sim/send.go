@@ -13,11 +13,14 @@ func (r *run) send(e core.Effect) {
 	ev := &core.Event{Op: e.Op}
 	r.rules.open++
 	issued := w.check.tick()
-	answered := r.traceRequest(&e)
+	answered, of := r.traceRequest(&e), r.core
 	arrives := r.asksTime()
 	done := func(o core.Outcome) {
 		ev.Outcome = o
 		r.rules.open--
+		if r.core == of { // otherwise the log has canceled it
+			r.member.answered(o)
+		}
 		dated := arrives(o)
 		r.deliver(func() {
 			dated()

@@ -33,7 +33,7 @@ func (r *run) follows(why error) {
 			r.yield.drained = state.Position{}
 			r.core = r.core.Follow()
 			r.step(&core.Event{Kind: core.EvStart})
-			r.step(&core.Event{Kind: core.EvReaders, Waiting: true})
+			r.step(&core.Event{Kind: core.EvReaders, Waiting: !w.clustered()})
 		})
 	})
 }
@@ -41,7 +41,7 @@ func (r *run) follows(why error) {
 // stands lets a follower stand after a time, unless the run is about to end and a broker leads.
 func (r *run) stands() {
 	w := r.n.w
-	if w.cfg.StandEvery == 0 || r.n.readOnly || r.standing {
+	if w.cfg.StandEvery == 0 || r.n.readOnly || r.standing || w.clustered() {
 		return
 	}
 	r.standing = true
@@ -59,9 +59,13 @@ func (r *run) stands() {
 // stand lets a follower stand.
 func (r *run) stand() {
 	w := r.n.w
-	if !r.core.CanStand() || w.late() && w.led() {
-		return
+	if r.core.CanStand() && !(w.late() && w.led()) {
+		r.standNow()
 	}
+}
+
+func (r *run) standNow() {
+	w := r.n.w
 	w.stats.Stands++
 	w.logf("node %d stands", r.n.id)
 	r.rules.against = record.ID{}

@@ -38,6 +38,7 @@ type Stats struct {
 	Loss    LossCounts
 	Clock   ClockCounts
 	Riemann RiemannCounts
+	Cluster ClusterCounts
 
 	Months int // runs with triggers
 	Watch  watch.Counts

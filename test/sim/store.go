@@ -40,6 +40,13 @@ func (s *store) call(n *node, put bool, do func() core.Outcome, then func(core.O
 	w := s.w
 	done := n.receiving(then)
 	before, after := w.around(w.schedRand, w.cfg.Latency/2), w.around(w.schedRand, w.cfg.Latency/2)
+	w.requested(n)
+	if w.cfg.Cluster.Exact {
+		before, after = min(before, 2*w.cfg.Latency), min(after, 2*w.cfg.Latency)
+	}
+	if n.slow > 1 {
+		before, after = before*n.slow, after*n.slow
+	}
 	if w.calm {
 		before, after = min(before, time.Second), min(after, time.Second)
 	}
@@ -54,7 +61,7 @@ func (s *store) call(n *node, put bool, do func() core.Outcome, then func(core.O
 	}
 	switch {
 	case n.cut&cutRequests != 0:
-		w.after(w.upTo(w.cutRand, requestTimeout), func() { done(core.OutcomeNoVerdict) })
+		w.after(w.upTo(w.cutRand, w.units(requestTimeout)), func() { done(core.OutcomeNoVerdict) })
 	case s.refusing && !w.calm:
 		w.after(before+after, func() { done(core.OutcomeRefused) })
 	case fault(w.cfg.FailBefore):
@@ -74,7 +81,7 @@ func (s *store) call(n *node, put bool, do func() core.Outcome, then func(core.O
 		w.stats.Faults++
 		w.stats.Late++
 		w.after(before+w.upTo(w.schedRand, lateMost), func() { apply() })
-		w.after(min(requestTimeout, before+after), func() { done(core.OutcomeNoVerdict) })
+		w.after(min(w.units(requestTimeout), before+after), func() { done(core.OutcomeNoVerdict) })
 	default:
 		w.after(before, func() {
 			o := apply()

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/test/sim/watch"
 )
 
@@ -50,7 +51,12 @@ type simulation struct {
 	eventOps    uint64 // ops of Riemann front ends
 	eventNumber int64  // of the newest Riemann event
 
-	lossRand, clockRand, feedRand *rand.Rand
+	lossRand, clockRand, feedRand, netRand *rand.Rand
+
+	net        *network // nil: brokers have no links
+	registered []cluster.Registration
+	slowList   time.Duration // how long a LIST of registrations may take
+	outage     outage
 
 	loss   *loss // nil: nothing was lost
 	ending bool  // over will be set
@@ -63,12 +69,12 @@ func Run(cfg Config, trace io.Writer) Result {
 }
 
 // runOn is Run with another source of randomness: stream returns that of each purpose, from 1 to
-// 15.
+// 16.
 func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result {
 	w := &simulation{cfg: cfg, now: begin, trace: trace, hash: 14695981039346656037}
 	w.schedRand, w.faultRand, w.loadRand, w.crashRand, w.idRand, w.keyRand = stream(1), stream(2), stream(3), stream(4), stream(5), stream(6)
 	w.cutRand, w.typeRand, w.watchRand, w.lossRand, w.clockRand = stream(7), stream(8), stream(9), stream(10), stream(11)
-	w.rightsRand, w.auditRand, w.eventRand, w.feedRand = stream(12), stream(13), stream(14), stream(15)
+	w.rightsRand, w.auditRand, w.eventRand, w.feedRand, w.netRand = stream(12), stream(13), stream(14), stream(15), stream(16)
 	w.store = newStore(w)
 	w.check = newChecker(w)
 	w.build()
@@ -78,6 +84,7 @@ func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result
 	}
 	w.runUntil(w.now + int64(cfg.Calm))
 	w.rest()
+	w.idle()
 	if w.err == nil && !w.over && !w.loss.matters() {
 		w.check.atEnd()
 	}
@@ -88,6 +95,9 @@ func runOn(cfg Config, trace io.Writer, stream func(n uint64) *rand.Rand) Result
 	}
 	w.watchedEnd()
 	w.stats.Millis = int((w.now - begin) / 1e6)
+	if w.clustered() {
+		w.stats.Cluster.Runs, w.stats.Cluster.Brokers = 1, w.cfg.Nodes
+	}
 	w.stats.Slots, w.stats.Records = w.check.slots, w.check.records
 	return Result{Config: cfg, Stats: w.stats, Hash: w.hash, Err: w.err}
 }
@@ -101,6 +111,9 @@ func (w *simulation) build() {
 		w.nodes = append(w.nodes, n)
 		w.after(w.upTo(w.crashRand, 20*time.Millisecond), n.start)
 		w.faultsOf(n)
+	}
+	if w.clustered() {
+		w.net = newNetwork(w)
 	}
 	for i := range w.cfg.Producers {
 		p := &producer{w: w, id: i, idempotent: w.loadRand.IntN(2) == 0}
@@ -119,12 +132,14 @@ func (w *simulation) build() {
 	w.losses()
 	w.together()
 	w.wrongClocks()
+	w.outages()
 }
 
 // calmDown ends the chaos: no new faults, and all brokers run.
 func (w *simulation) calmDown() {
 	w.calm = true
 	w.store.refusing = false
+	w.heal()
 	for _, n := range w.nodes {
 		n.resume()
 		n.cut = 0
@@ -132,7 +147,7 @@ func (w *simulation) calmDown() {
 		if n.run != nil {
 			n.run.engine.Calm()
 		} else {
-			w.after(5*time.Second, n.start) // if it does not restart sooner
+			w.after(w.units(5*time.Second), n.start) // if it does not restart sooner
 		}
 	}
 	w.logf("calm")

@@ -8,6 +8,7 @@
 //	clocks   seeds with wrong clocks for -time, on stores that report the time and on others
 //	riemann  seeds with Riemann clients for -time
 //	standbys seeds whose fenced brokers follow the log and stand again, for -time
+//	cluster  seeds in which production code decides which broker leads, for -time
 //	starts   -starts brokers that start alongside another; a minute for 10,000
 package main
 
@@ -25,7 +26,7 @@ import (
 var source string
 
 func main() {
-	mode := flag.String("mode", "seeds", "mode: seeds, losses, clocks, riemann, standbys or starts")
+	mode := flag.String("mode", "seeds", "mode: seeds, losses, clocks, riemann, standbys, cluster or starts")
 	seed := flag.Uint64("seed", 0, "seed of mode seeds to repeat with a trace (0: fresh seeds)")
 	flag.Bool("shrink", false, "find a smaller configuration of -seed that still fails")
 	d := flag.Duration("time", 30*time.Second, "time to run fresh seeds")
@@ -52,9 +53,11 @@ func main() {
 			return []campaign.Step{simulate("TestRiemann", simtime)}, nil
 		case "standbys":
 			return []campaign.Step{simulate("TestStandbys", simtime)}, nil
+		case "cluster":
+			return []campaign.Step{simulate("TestClusters", simtime)}, nil
 		case "starts":
 			return []campaign.Step{starts}, nil
 		}
-		return nil, fmt.Errorf("-mode %s: want seeds, losses, clocks, riemann, standbys or starts", *mode)
+		return nil, fmt.Errorf("-mode %s: want seeds, losses, clocks, riemann, standbys, cluster or starts", *mode)
 	})
 }

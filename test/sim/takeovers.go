@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/sebbroker/seb/internal/cluster"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
+)
+
+// ClusterCounts counts what brokers with a cluster.Core do.
+type ClusterCounts struct {
+	Runs, Brokers                int
+	Events, Requests             int // of Cores; to the store
+	Takeovers, Needed, Newcomers int // epochs that ended; by a fault; by a broker that the leader cannot know
+	Handed, Aborted              int // hand-overs
+	Probes, Lists, Sessions      int
+	Again                        int // registrations that were lost and stored again
+	Kills, Stops, Cuts, Stores   int // faults: ends of a process, pauses and hangs, of links, of the store
+	Planned, Others              int // SIGTERM and requests of operators
+}
+
+func (n *ClusterCounts) count(kind string) {
+	switch kind {
+	case "kill", "power", "restart":
+		n.Kills++
+	case "pause", "hang":
+		n.Stops++
+	case "cut", "oneway", "reject", "island", "flaky":
+		n.Cuts++
+	case "store", "slowstore", "offline", "list":
+		n.Stores++
+	case "term", "handover", "takeover":
+		n.Planned++
+	default:
+		n.Others++
+	}
+}
+
+// deposed checks A2 when a SEAL comes on the chain: the leader of its epoch was stopped by a fault, or
+// has handed over.
+func (c *checker) deposed(h *record.Head, recs []state.Record) {
+	w := c.w
+	if !w.clustered() || h.Epoch == 0 {
+		return
+	}
+	n := &w.stats.Cluster
+	n.Takeovers++
+	var by cluster.Run
+	for i := range recs {
+		if recs[i].Kind == state.LeaderRun {
+			by = *recs[i].Run
+		}
+	}
+	to := w.nodeOf(by)
+	lone := to.run != nil && to.run.member.self.Run == by && to.run.member.lone
+	if !lone {
+		w.outage.takeovers++
+	}
+	for _, o := range w.nodes {
+		r := o.run
+		if r == nil || r.core.Role() != core.RoleLeader || r.core.State().Nonce != h.Nonce || by.Node == o.identity().Node {
+			continue
+		}
+		switch {
+		case r.core.Parked():
+			n.Handed++
+		case w.now <= o.excused || !w.cfg.Cluster.Exact:
+			n.Needed++
+		case lone:
+			n.Newcomers++ // it found no registration: both started at the same time, or it was lost
+		case !r.member.sees(by) && (!w.net.passes(o.id, to.id) || !w.net.passes(to.id, o.id)):
+			n.Newcomers++ // the leader has never heard of it: neither can know
+		default:
+			w.fail("A2: node %d ends epoch %d of node %d, which nothing stops", to.id, h.Epoch, o.id)
+		}
+	}
+}
+
+// phase checks A2 after a fault: one that stops the leader causes at most one takeover, another one
+// none.
+func (c *checker) phase() {
+	w := c.w
+	o, most := &w.outage, 0
+	if !w.cfg.Cluster.Exact || o.kind == "" {
+		return
+	}
+	switch o.kind {
+	case "kill", "power", "restart", "pause", "hang", "store", "offline", "slowstore", "term", "handover":
+		if o.led {
+			most = 1
+		}
+	case "takeover":
+		most = 1
+	}
+	if o.takeovers > most {
+		w.fail("A2: %d takeovers after one fault, %s of node %d (leader %v), at most %d", o.takeovers, o.kind, o.node.id, o.led, most)
+	}
+}
+
+// warm checks A6: the state of a new leader is the fold of the chain.
+func (c *checker) warm(r *run) {
+	if s := r.core.State(); c.w.clustered() && s.Pos == c.fold.Pos && !bytes.Equal(state.EncodeMessage(s), state.EncodeMessage(c.fold)) {
+		c.w.fail("A6: the state of node %d is not the fold of the chain when it begins to lead", r.n.id)
+	}
+}
+
+// registered checks A11: a broker has its registration again soon after it has lost a link. Idle brokers
+// make no requests, so it does not notice the loss before.
+func (c *checker) registered() {
+	w := c.w
+	t := &w.cfg.Cluster.Times
+	if w.outage.lost == 0 {
+		return
+	}
+	for _, n := range w.nodes {
+		if n.run == nil || !n.able() || w.now <= n.excused || n.run.core.Role() == core.RoleStarting || n.run.born > w.outage.lost || indexOf(w.registered, n.run.member.self.Run) >= 0 {
+			continue
+		}
+		for _, nb := range n.run.member.neighbors {
+			due := nb.lost + int64(t.Silent+w.units(10*time.Second))
+			if nb.conn == nil && nb.linked && w.now > due && w.outage.lost < nb.lost {
+				w.fail("A11: node %d has not stored its registration again", n.id)
+			}
+		}
+	}
+}
+
+// linkedFor reports whether a member has had a link to a node for a while.
+func (m *member) linkedFor(n *node, d time.Duration) bool {
+	nb := m.neighbor(n.run.member.self.Run)
+	return nb != nil && nb.conn != nil && m.r.n.w.now-nb.conn.began > int64(d)
+}
+
+// readsInSession checks A4: a broker that has reached the position of a session shows all that was
+// acknowledged to it, or shown, before.
+func (w *simulation) readsInSession(s *session) {
+	w.after(w.around(w.netRand, w.units(2*time.Second)), func() {
+		w.readsInSession(s)
+		r := w.nodes[w.netRand.IntN(len(w.nodes))].run
+		if r == nil || r.paused || r.core.State() == nil || r.core.Role() == core.RoleStarting || w.outage.still {
+			return
+		}
+		st := r.core.State()
+		if st.Pos.Less(s.token) {
+			return
+		}
+		if s.next == nil {
+			s.next = map[partKey]int64{}
+		}
+		s.token = st.Pos
+		for _, t := range st.Topics() {
+			for i, p := range t.Partitions.All() {
+				k := partKey{t.Name, uint32(i)}
+				if p.Next < s.next[k] {
+					w.fail("A4: node %d shows %d records of %v at %v, a client has seen %d", r.n.id, p.Next, k, st.Pos, s.next[k])
+				}
+				s.next[k] = p.Next
+			}
+		}
+		w.stats.Cluster.Sessions++
+	})
+}
