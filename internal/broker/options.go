@@ -42,7 +42,7 @@ type Options struct {
 	AcceptClock bool
 	// Clocks reads the clocks; default: those of the machine and the store.
 	Clocks func() log.Reading
-	// Timeouts limit single store requests.
+	// Timeouts limit single store requests; zero: the defaults of the log and of reads.
 	Timeouts log.Timeouts
 	// Budget is the memory; default 256 MiB.
 	Budget *budget.Budget
@@ -89,7 +89,8 @@ const (
 	// maxBytesDefault is the MaxBytes of a Want without it.
 	maxBytesDefault = 1 << 20
 	retentionEvery  = time.Minute
-	// readTimeout and readPerMiB are the default limits for one attempt to read from the store.
+	// readTimeout and readPerMiB are the default limits for one attempt to read records from the
+	// store. The log has its own, which leave time for a second attempt at a slow LIST.
 	readTimeout = 10 * time.Second
 	readPerMiB  = time.Second
 	// readsMax is the largest number of ranges that one Fetch reads. The next call continues after
@@ -102,12 +103,6 @@ const (
 func (o Options) withDefaults() Options {
 	if o.Budget == nil {
 		o.Budget = budget.New(limitDefault)
-	}
-	if o.Timeouts.Read <= 0 {
-		o.Timeouts.Read = readTimeout
-	}
-	if o.Timeouts.PerMiB <= 0 {
-		o.Timeouts.PerMiB = readPerMiB
 	}
 	if o.RetentionEvery <= 0 {
 		o.RetentionEvery = retentionEvery
