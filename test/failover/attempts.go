@@ -69,11 +69,11 @@ func kindOf(err error) string {
 	return err.Error()
 }
 
-// port returns the port of host:port.
-func port(address string) string {
-	_, p, err := net.SplitHostPort(address)
+// split returns the parts of host:port.
+func split(address string) (host, port string) {
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		panic(err) // of an address of this package
 	}
-	return p
+	return host, port
 }

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/faultproxy"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -32,6 +35,8 @@ type slot struct {
 	data        string
 	status      *client.Client
 	log         *os.File
+	store       *faultproxy.Store // with namespaces and S3: between this broker and its bucket
+	proxy       *testenv.S3Proxy  // behind store; counts and delays
 
 	broker  *testenv.Broker // nil: none runs
 	stopped bool            // by SIGSTOP
@@ -45,7 +50,8 @@ type fleet struct {
 	o      *Options
 	bucket string // --bucket
 	server *testenv.S3Server
-	proxy  *testenv.S3Proxy
+	proxy  *testenv.S3Proxy // without namespaces
+	net    *network         // nil: without namespaces
 	slots  []*slot
 	// standbys: a broker that starts follows the leader. Otherwise it deposes the leader.
 	standbys bool
@@ -55,6 +61,12 @@ type fleet struct {
 // newFleet creates the store and the slots: one more than brokers, so that a broker can be replaced.
 func newFleet(ctx context.Context, o *Options, problem func(string, ...any)) (*fleet, error) {
 	f := &fleet{o: o, bucket: "file:" + filepath.Join(o.Dir, "bucket"), problem: problem}
+	if o.Namespaces {
+		var err error
+		if f.net, err = newNetwork(ctx, o.Brokers+1, o.behind()); err != nil {
+			return nil, errors.Join(err, f.close())
+		}
+	}
 	if o.Store == S3 {
 		dir := filepath.Join(o.Dir, "s3")
 		if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -62,34 +74,75 @@ func newFleet(ctx context.Context, o *Options, problem func(string, ...any)) (*f
 		}
 		var err error
 		if f.server, err = testenv.StartS3(ctx, dir); err != nil {
-			return nil, err
+			return nil, errors.Join(err, f.close())
 		}
-		if f.proxy, err = testenv.NewS3Proxy(f.server.Endpoint); err != nil {
-			return nil, errors.Join(err, f.server.Stop())
+		if !o.Namespaces { // otherwise each slot has a proxy
+			if f.proxy, err = f.newProxy(); err != nil {
+				return nil, errors.Join(err, f.close())
+			}
+			f.bucket = f.proxy.Spec(prefix)
 		}
-		f.proxy.SetDelay(o.Get)
-		f.proxy.SetDelayOf(testenv.Put, o.Put)
-		f.proxy.SetDelayOf(testenv.List, o.List)
-		f.bucket = f.proxy.Spec("failover")
 	}
 	for n := range o.Brokers + 1 {
-		s, err := newSlot(o.Dir, n)
+		s, err := f.newSlot(n)
+		f.slots = append(f.slots, s)
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}
-		f.slots = append(f.slots, s)
 	}
 	return f, nil
 }
 
-func newSlot(dir string, n int) (*slot, error) {
-	s := &slot{n: n, data: filepath.Join(dir, fmt.Sprintf("data-%d", n))}
-	var faults [4]error
-	s.http, faults[0] = testenv.FreeAddress()
-	s.kafka, faults[1] = testenv.FreeAddress()
+// prefix is that of the brokers in the S3 server's bucket.
+const prefix = "failover"
+
+// newProxy starts a proxy in front of the S3 server.
+func (f *fleet) newProxy() (*testenv.S3Proxy, error) {
+	p, err := testenv.NewS3Proxy(f.server.Endpoint)
+	if err == nil {
+		p.SetDelay(f.o.Get)
+		p.SetDelayOf(testenv.Put, f.o.Put)
+		p.SetDelayOf(testenv.List, f.o.List)
+	}
+	return p, err
+}
+
+func (f *fleet) newSlot(n int) (*slot, error) {
+	s := &slot{n: n, data: filepath.Join(f.o.Dir, fmt.Sprintf("data-%d", n))}
+	var faults [6]error
+	if f.net == nil {
+		s.http, faults[0] = testenv.FreeAddress()
+		s.kafka, faults[1] = testenv.FreeAddress()
+	} else {
+		s.http, s.kafka = net.JoinHostPort(address(n), httpPort), net.JoinHostPort(address(n), kafkaPort)
+		if f.server != nil {
+			faults[0] = f.gate(s)
+		}
+		if f.o.Local {
+			faults[1] = f.net.expose(n)
+		}
+		if slices.Contains(f.o.Faults, Full) {
+			faults[4] = errors.Join(os.Mkdir(s.data, 0o700), smallDisk(s.data, dataSize))
+		}
+	}
 	s.status, faults[2] = client.New(s.url(), client.Options{APIKey: apiKey, RetryTime: -1})
-	s.log, faults[3] = os.Create(filepath.Join(dir, fmt.Sprintf("broker-%d.log", n)))
+	s.log, faults[3] = os.Create(filepath.Join(f.o.Dir, fmt.Sprintf("broker-%d.log", n)))
 	return s, errors.Join(faults[:]...)
+}
+
+// gate puts proxies between a broker and the S3 server.
+func (f *fleet) gate(s *slot) error {
+	l, err := net.Listen("tcp", net.JoinHostPort(storeAddress, "0")) //nolint:gosec // of this process's own network
+	if err != nil {
+		return err
+	}
+	if s.proxy, err = f.newProxy(); err == nil {
+		s.store, err = faultproxy.NewStoreAt(l, s.proxy.Endpoint(), f.o.Seed+uint64(s.n))
+	}
+	if err == nil && s.n == f.o.behind() {
+		err = f.net.relay(nat, l.Addr().String(), "", l.Addr().String())
+	}
+	return err
 }
 
 // close kills all brokers and ends the store.
@@ -99,11 +152,22 @@ func (f *fleet) close() error {
 		if s.broker != nil {
 			s.broker.Kill()
 		}
-		s.status.Close()
+		if s.status != nil {
+			s.status.Close()
+		}
+		if s.store != nil {
+			s.store.Close()
+			s.proxy.Close()
+		}
 		faults = append(faults, s.log.Close())
+	}
+	if f.net != nil {
+		f.net.close()
 	}
 	if f.proxy != nil {
 		f.proxy.Close()
+	}
+	if f.server != nil {
 		faults = append(faults, f.server.Stop())
 	}
 	return errors.Join(faults...)
@@ -111,20 +175,33 @@ func (f *fleet) close() error {
 
 // start starts a broker and returns at once.
 func (f *fleet) start(s *slot) error {
-	args := []string{
-		"--bucket", f.bucket, "--data-dir", s.data, "--http-port", port(s.http), "--advertise", s.url(),
-		"--kafka-listen", s.kafka, "--kafka-advertise", s.kafka, "--auto-create-topics=false",
+	bucket := f.bucket
+	if s.store != nil {
+		bucket = s.store.Spec(prefix)
+	}
+	args := []string{"serve", "--bucket", bucket, "--data-dir", s.data, "--kafka-advertise", s.kafka, "--auto-create-topics=false"}
+	switch {
+	case f.o.Local: // the default listeners
+	case s.n == f.o.behind():
+		args = append(args, "--http-address", "0.0.0.0", "--kafka-listen", ":"+kafkaPort)
+	default:
+		host, port := split(s.http)
+		args = append(args, "--http-address", host, "--http-port", port, "--advertise", s.url(), "--kafka-listen", s.kafka)
 	}
 	if f.o.Store == S3 {
 		args = append(args, "--put-budget", "off", "--batch-wait-time", "20ms")
 	}
 	env := append([]string{"SEB_API_KEY=" + apiKey}, testenv.S3Keys...)
 	var mu sync.Mutex // lines of both outputs
-	b, err := testenv.ServeLogged(f.o.Program, env, func(line string) {
+	program, args := f.o.Program, append(args, f.o.Args...)
+	if f.net != nil {
+		program, args = "ip", append([]string{"netns", "exec", netns(s.n), program}, args...)
+	}
+	b, err := testenv.StartProgram(program, env, func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
 		_, _ = fmt.Fprintln(s.log, line)
-	}, append(args, f.o.Args...)...)
+	}, args...)
 	s.broker, s.stopped = b, false
 	return err
 }

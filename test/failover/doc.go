@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -28,7 +29,7 @@ const (
 	Standby Fault = "standby" // SIGKILL of a broker that does not lead
 )
 
-var allFaults = []Fault{None, Kill, Stop, Term, Roll, Standby}
+var allFaults = append([]Fault{None, Kill, Stop, Term, Roll, Standby}, networkFaults...)
 
 // ParseFaults reads names with commas between them.
 func ParseFaults(text string) ([]Fault, error) { return parseNames("fault", text, allFaults) }
@@ -64,6 +65,18 @@ type Options struct {
 	Settle   time.Duration // without faults before each round; default 2 s
 	// Replace starts a new broker before the old one gets SIGTERM, in rounds of Roll.
 	Replace bool
+	// Namespaces gives each broker a network of its own, and a proxy between it and S3. The process
+	// must be Isolated. More faults are possible then.
+	Namespaces bool
+	// Seed determines the order of the rounds, their brokers and their times, if Shuffle is set:
+	// StopTime and Hold do not apply then.
+	Seed    uint64
+	Shuffle bool
+	Time    time.Duration // no round begins after it; default: no limit
+	Hold    time.Duration // of None, and of the faults of namespaces; default 10 s
+	Idle    bool          // no clients
+	Local   bool          // with namespaces: brokers with the default listeners
+	NAT     bool          // with namespaces: the second broker is behind a relay
 	// Put, Get and List delay requests of S3.
 	Put, Get, List time.Duration
 
@@ -82,6 +95,8 @@ func (o *Options) setDefaults() error {
 	o.KafkaTimeout = cmp.Or(o.KafkaTimeout, 3*time.Second)
 	o.MetadataAge = cmp.Or(o.MetadataAge, time.Second)
 	o.StopTime = cmp.Or(o.StopTime, 10*time.Second)
+	o.Hold = cmp.Or(o.Hold, 10*time.Second)
+	o.Time = cmp.Or(o.Time, math.MaxInt64)
 	o.Settle = cmp.Or(o.Settle, 2*time.Second)
 	if o.Progress == nil {
 		o.Progress = func(string) {}
@@ -97,6 +112,18 @@ func (o *Options) setDefaults() error {
 	check(!slices.Contains(o.Clients, SSE) || slices.Contains(o.Clients, HTTP), "clients: %s reads the topic of %s", SSE, HTTP)
 	check(o.Rounds >= 1, "rounds: %d, want at least 1", o.Rounds)
 	check(o.Rate >= 1 && o.Rate <= 10_000, "rate: %d, want 1 to 10,000", o.Rate)
+	check(!o.Namespaces || Isolated(), "namespaces: the process is not isolated")
+	check(o.Namespaces || !slices.ContainsFunc(o.Faults, ofNetwork) && !o.Local && !o.NAT, "some of the faults %v need namespaces", o.Faults)
 	check(o.KafkaTimeout >= 2*time.Second, "kafka timeout: %v, want at least 2s", o.KafkaTimeout)
 	return errors.Join(faults...)
+}
+
+func ofNetwork(f Fault) bool { return slices.Contains(networkFaults, f) }
+
+// behind is the number of the broker behind NAT; -1: none.
+func (o *Options) behind() int {
+	if o.NAT {
+		return 1
+	}
+	return -1
 }

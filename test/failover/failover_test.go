@@ -36,3 +36,36 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	}
 	t.Logf("standbys: %v, records: %d, unknown outcomes: %d", r.Standbys, r.Records, r.Unknown)
 }
+
+// TestNothingIsLostInNamespaces cuts two brokers from each other, stops one, and takes the power of the
+// other. It checks the history, and no times.
+func TestNothingIsLostInNamespaces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: no brokers")
+	}
+	const program = "SEB_TEST_PROGRAM"
+	if !Isolated() {
+		if err := NamespacesMissing(t.Context()); err != nil {
+			t.Skip(err)
+		}
+		t.Setenv(program, testenv.Program(t))
+		if err := Isolate(t.Context(), []string{"-test.run", "^" + t.Name() + "$", "-test.v"}); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	faults := []Fault{CutPair, OneWay, StopStandby, Power}
+	r, err := Run(t.Context(), Options{
+		Program: os.Getenv(program), Dir: t.TempDir(), Brokers: 2, Namespaces: true, Faults: faults, Clients: []Client{HTTP},
+		Settle: 200 * time.Millisecond, Hold: 500 * time.Millisecond, Progress: func(line string) { t.Log(line) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Problems {
+		t.Error(p)
+	}
+	if len(r.Rounds) != len(faults) || r.Records == 0 {
+		t.Errorf("%d rounds and %d records, want %d rounds with records", len(r.Rounds), r.Records, len(faults))
+	}
+}

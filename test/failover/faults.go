@@ -3,22 +3,35 @@ package failover
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"syscall"
 	"time"
 )
 
 // rounds executes all rounds.
 func (c *campaign) rounds(ctx context.Context) error {
+	type step struct {
+		fault Fault
+		n     int
+	}
+	var steps []step
 	for _, fault := range c.o.Faults {
 		for n := range c.o.Rounds {
-			c.o.Progress(fmt.Sprintf("%s: round %d of %d", fault, n+1, c.o.Rounds))
-			if fault == Standby && !c.fleet.standbys {
-				break // there is none
-			}
-			if err := c.round(ctx, fault, n+1); err != nil {
-				return fmt.Errorf("round %d of %s: %w", n+1, fault, err)
-			}
+			steps = append(steps, step{fault, n + 1})
+		}
+	}
+	if c.o.Shuffle {
+		c.rng.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	}
+	for i, s := range steps {
+		if time.Since(c.began) > c.o.Time {
+			break
+		}
+		c.o.Progress(fmt.Sprintf("%s: round %d of %d, %d of all %d", s.fault, s.n, c.o.Rounds, i+1, len(steps)))
+		if s.fault == Standby && !c.fleet.standbys {
+			continue // there is none
+		}
+		if err := c.round(ctx, s.fault, s.n); err != nil {
+			return fmt.Errorf("round %d of %s: %w", s.n, s.fault, err)
 		}
 	}
 	return nil
@@ -38,7 +51,7 @@ func (c *campaign) round(ctx context.Context, fault Fault, number int) error {
 	for _, t := range c.tracks() {
 		errorsBefore[t.name], resetsBefore[t.name] = t.counts()
 	}
-	r := Round{Fault: fault, Number: number, From: time.Since(c.began)}
+	r := Round{Fault: fault, Number: number, From: time.Since(c.began), Began: time.Now()}
 	i := &injection{c: c, round: &r, leader: leader, before: before}
 	if err := i.inject(ctx, fault); err != nil {
 		return err
@@ -53,6 +66,10 @@ func (c *campaign) round(ctx context.Context, fault Fault, number int) error {
 	}
 	r.Takeovers = int(after) - int(before)
 	r.Needless = max(0, r.Takeovers-i.due)
+	if r.Needless > 0 && c.fleet.net != nil {
+		c.violation("round %d of %s (%s), at %s: %d takeovers, epochs %d to %d, want at most %d", number, fault, r.What,
+			r.Began.UTC().Format(time.TimeOnly), r.Takeovers, before, after, i.due)
+	}
 	for _, t := range c.tracks() {
 		s := Seen{Client: t.name}
 		s.Gap, s.Late, s.Pauses = gaps(t.between(r.From, r.To))
@@ -62,6 +79,13 @@ func (c *campaign) round(ctx context.Context, fault Fault, number int) error {
 	}
 	c.result.Rounds = append(c.result.Rounds, r)
 	return nil
+}
+
+// violation notes what the brokers should not have done, though no record suffered.
+func (c *campaign) violation(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	c.result.Violations = append(c.result.Violations, text)
+	c.o.Progress("violation: " + text)
 }
 
 func (c *campaign) tracks() (list []*track) {
@@ -121,6 +145,7 @@ type injection struct {
 	leader *slot
 	before uint32 // the leader's epoch
 	due    int    // takeovers that the fault explains
+	used   []*slot
 }
 
 // inject causes a fault, waits until the clients have recovered from it, and starts what has ended.
@@ -128,8 +153,7 @@ func (i *injection) inject(ctx context.Context, fault Fault) error {
 	f := i.c.fleet
 	switch fault {
 	case None:
-		sleep(ctx, i.c.o.Settle)
-		return ctx.Err()
+		return i.hold(ctx, time.Now().Add(i.c.duration(i.c.o.Hold)))
 	case Kill:
 		i.due = 1
 		i.leader.kill()
@@ -141,14 +165,14 @@ func (i *injection) inject(ctx context.Context, fault Fault) error {
 		return i.stop(ctx)
 	case Standby:
 		others := f.running(i.leader)
-		s := others[rand.IntN(len(others))]
+		s := others[i.c.rng.IntN(len(others))]
 		s.kill()
 		sleep(ctx, i.c.o.Settle)
 		return f.startReady(ctx, s)
 	case Roll:
 		return i.roll(ctx)
 	}
-	return fmt.Errorf("unknown fault %q", fault)
+	return i.disturb(ctx, fault)
 }
 
 // terminate ends the leader by SIGTERM, and starts a broker in its place. With standbys it measures
@@ -207,7 +231,7 @@ func (i *injection) stop(ctx context.Context) error {
 	}()
 	i.leader.broker.Signal(syscall.SIGSTOP)
 	i.leader.stopped = true
-	until := time.Now().Add(i.c.o.StopTime)
+	until := time.Now().Add(i.c.duration(i.c.o.StopTime))
 	if f.standbys {
 		i.due = 1
 		limited, cancel := context.WithDeadline(ctx, until)

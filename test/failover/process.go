@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,18 @@ var (
 //
 // TIME is in microseconds since 1970. A value begins with the NUMBER of its record. Each line of
 // standard error counts as an error.
+
+// Install installs what clients need, which takes a network.
+func Install(ctx context.Context, clients []Client) error {
+	var python, java error
+	if slices.Contains(clients, Librdkafka) {
+		_, _, python = interop.Confluent(ctx)
+	}
+	if slices.Contains(clients, Java) {
+		_, java = interop.JavaClients(ctx, interop.JavaVersion)
+	}
+	return errors.Join(python, java)
+}
 
 // command returns the command of a program, its environment, and its settings besides those that all
 // programs have.

@@ -89,7 +89,8 @@ func (r *Result) Write(w io.Writer) error {
 		}
 	}
 	b.WriteString("\nLed: time from the fault to the first answer of a broker that leads the next epoch.\n\n" +
-		"| fault | led p50 | p99 | max | takeovers | needless | requests to S3 of a takeover |\n|---|---|---|---|---|---|---|\n")
+		"Whole: time from the end of a fault in a namespace until all brokers see each other.\n\n" +
+		"| fault | led p50 | p99 | max | whole p50 | p99 | max | takeovers | needless | requests to S3 of a takeover |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range faults {
 		takeovers, needless := 0, 0
 		requests := map[string]int{}
@@ -98,8 +99,8 @@ func (r *Result) Write(w io.Writer) error {
 			needless += round.Needless
 			addAll(requests, round.Requests)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %s |\n", f, three(column(rounds[f], func(r *Round) time.Duration { return r.Led })),
-			takeovers, needless, means(requests, len(rounds[f])))
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %s |\n", f, three(column(rounds[f], func(r *Round) time.Duration { return r.Led })),
+			three(column(rounds[f], func(r *Round) time.Duration { return r.Whole })), takeovers, needless, means(requests, len(rounds[f])))
 	}
 	b.WriteString("\nErrors, with attempts that the client repeated:\n\n| fault | client | error | count |\n|---|---|---|---|\n")
 	for _, f := range faults {
@@ -120,6 +121,9 @@ func (r *Result) Write(w io.Writer) error {
 	fmt.Fprintf(&b, "\n%s; %d records in the log; %d unknown outcomes; %d problems\n", standbys, r.Records, r.Unknown, len(r.Problems))
 	for _, p := range r.Problems {
 		fmt.Fprintln(&b, "problem:", p)
+	}
+	for _, v := range r.Violations {
+		fmt.Fprintln(&b, "violation:", v)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,13 @@ type Round struct {
 	Led       time.Duration `json:"led_ns"`
 	Takeovers int           `json:"takeovers"` // epochs that began
 	Needless  int           `json:"needless"`  // takeovers that the fault does not explain
+	// With namespaces: what happened, at which time of the day, and the time from its end until all
+	// brokers saw each other.
+	What  string        `json:"what,omitempty"`
+	Began time.Time     `json:"began,omitzero"`
+	Whole time.Duration `json:"whole_ns,omitempty"`
+	// Minutes counts the requests to S3 in each minute of Options.Hold.
+	Minutes []int `json:"requests_by_minute,omitempty"`
 	// Requests to S3 between the fault and the first record that each producer sent to the new
 	// leader, by kind, such as "GET wal".
 	Requests map[string]int `json:"requests,omitempty"`
@@ -50,6 +58,9 @@ type Result struct {
 	Records  int      `json:"records"` // in the log at the end
 	Unknown  int      `json:"unknown"` // records whose producer never learned the outcome
 	Problems []string `json:"problems,omitempty"`
+	// Violations are needless takeovers, and brokers that did not see each other soon after a fault.
+	// Seed and time of the day find them in the logs.
+	Violations []string `json:"violations,omitempty"`
 
 	tracks []*track // for the picture
 }
@@ -63,7 +74,8 @@ type campaign struct {
 
 	producers []*producer
 	consumers []*consumer
-	closers   []func() // of the clients
+	closers   []func()   // of the clients
+	rng       *rand.Rand // of the faults
 
 	mu sync.Mutex // guards result.Problems
 }
@@ -80,7 +92,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	c := &campaign{o: &o, began: time.Now()}
+	c := &campaign{o: &o, began: time.Now(), rng: rand.New(rand.NewPCG(o.Seed, 1))}
 	var err error
 	if c.fleet, err = newFleet(ctx, &o, c.problem); err != nil {
 		return nil, err
@@ -122,7 +134,10 @@ func (c *campaign) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if f.net == nil {
+		return nil
+	}
+	return (&injection{c: c, round: &Round{What: "start"}}).whole(ctx)
 }
 
 // probe sends a record to the first broker. If the second one has deposed it, it ends, or follows.
@@ -151,6 +166,9 @@ func (c *campaign) probe(ctx context.Context, first *slot) error {
 
 // load runs the rounds while clients work, and checks the history.
 func (c *campaign) load(ctx context.Context) error {
+	if c.o.Idle {
+		return c.rounds(ctx)
+	}
 	finish, err := c.clients(ctx)
 	if err != nil {
 		return err
@@ -236,10 +254,18 @@ func readLog(ctx context.Context, api *client.Client, topic string) (log []int, 
 
 // requests returns the requests to S3 so far, by kind.
 func (f *fleet) requests() testenv.S3Counts {
-	if f.proxy == nil {
-		return nil
+	if f.proxy != nil {
+		return f.proxy.Counts()
 	}
-	return f.proxy.Counts()
+	all := testenv.S3Counts{}
+	for _, s := range f.slots {
+		if s.proxy != nil {
+			for k, n := range s.proxy.Counts() {
+				all[k] += n
+			}
+		}
+	}
+	return all
 }
 
 // named returns counts with names as keys, for JSON.

@@ -60,7 +60,10 @@ type Store struct {
 
 // NewStore starts a proxy in front of the server at endpoint ("http://host:port"). The caller calls
 // Close.
-func NewStore(endpoint string, seed uint64) (*Store, error) {
+func NewStore(endpoint string, seed uint64) (*Store, error) { return NewStoreAt(nil, endpoint, seed) }
+
+// NewStoreAt is NewStore with a listener that it closes; nil: one on loopback.
+func NewStoreAt(l net.Listener, endpoint string, seed uint64) (*Store, error) {
 	target, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("fault proxy: %w", err)
@@ -69,7 +72,12 @@ func NewStore(endpoint string, seed uint64) (*Store, error) {
 	s.forward = http.DefaultTransport.(*http.Transport).Clone()
 	s.forward.MaxIdleConnsPerHost, s.forward.MaxIdleConns, s.forward.DisableCompression = 256, 0, true
 	s.config.Store(&StoreConfig{})
-	s.server = httptest.NewServer(s)
+	s.server = httptest.NewUnstartedServer(s)
+	if l != nil {
+		_ = s.server.Listener.Close()
+		s.server.Listener = l
+	}
+	s.server.Start()
 	return s, nil
 }
 

@@ -92,6 +92,9 @@ func (p *S3Proxy) Folder(prefix string) string { return filepath.Join(p.dir, Buc
 // Close ends the proxy after the running requests.
 func (p *S3Proxy) Close() { p.server.Close() }
 
+// Endpoint returns the address of the proxy, such as "http://host:port".
+func (p *S3Proxy) Endpoint() string { return p.server.URL }
+
 // Spec returns the --bucket of a broker for prefix in the server's bucket, through the proxy.
 func (p *S3Proxy) Spec(prefix string) string {
 	return "s3://" + Bucket + "/" + prefix + "?endpoint=" + p.server.URL + "&region=us-east-1&path-style=true"
