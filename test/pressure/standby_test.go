@@ -15,7 +15,9 @@ import (
 // acknowledged records are stored.
 func TestMemoryOfSeveralBrokers(t *testing.T) {
 	first := start(t, "--advertise", "127.0.0.1", "--kafka-listen", "")
-	join := func() *broker { return launch(t, first.store.Spec("pressure"), "--advertise", "127.0.0.1", "--kafka-listen", "") }
+	join := func() *broker {
+		return launch(t, first.store.Spec("pressure"), "--advertise", "127.0.0.1", "--kafka-listen", "")
+	}
 	forwards, lags := join(), join()
 	linked := func(b *broker) func() bool {
 		return func() bool { return strings.Count(b.get(b.url+"/cluster"), `"state":"up"`) == 3 }
