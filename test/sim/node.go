@@ -144,11 +144,12 @@ func (n *node) kill(why string) {
 	r.engine.Kill()
 	r.events.kill()
 	r.member.ends()
-	if n.w.late() && r.core.Role() == core.RoleFenced {
+	fenced := r.core.Role() == core.RoleFenced
+	if n.w.late() && fenced {
 		return // another broker leads and answers; it does not compete again (rule R6)
 	}
 	back := n.w.around(n.w.crashRand, n.w.cfg.Restart)
-	if n.w.calm {
+	if n.w.calm && (!fenced || n.w.cfg.Slow == 0) { // in the calm of a month thousands of epochs would follow
 		back = min(back, 5*time.Second)
 	}
 	n.w.after(back+n.down, n.start)
