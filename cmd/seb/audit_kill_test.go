@@ -113,7 +113,7 @@ func TestAuditUnderKills(t *testing.T) {
 		}
 		a := p.administrator(strings.TrimSpace(string(key)), http, kafka)
 		r := rand.New(rand.NewPCG(7, uint64(round)))
-		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		ctx, cancel := context.WithTimeout(t.Context(), sebtest.Limit)
 		ended := make(chan error, atOnce)
 		var changes sync.WaitGroup
 		for i := range atOnce {

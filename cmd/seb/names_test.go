@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -121,7 +122,7 @@ func rawRequest(t *testing.T, address, method, target, key, body string) (int, [
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(waitLimit))
+	_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 	kind := "text/plain"
 	if strings.HasPrefix(body, "{") {
 		kind = "application/json"

@@ -150,7 +150,7 @@ func (r *running) wait() int {
 	r.t.Helper()
 	select {
 	case <-r.done:
-	case <-time.After(waitLimit):
+	case <-time.After(sebtest.Limit):
 		r.t.Fatalf("the broker does not end\n%s", r.err.String())
 	}
 	return r.cmd.ProcessState.ExitCode()
@@ -171,17 +171,7 @@ func (r *running) address() string {
 	return m[1]
 }
 
-// waitLimit is far above the duration of any step on a slow machine.
-const waitLimit = time.Minute
-
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	end, pause := time.Now().Add(waitLimit), 2*time.Millisecond
-	for !ok() {
-		if time.Now().After(end) {
-			t.Fatal("waited too long")
-		}
-		time.Sleep(pause)
-		pause = min(pause+pause/4, 50*time.Millisecond)
-	}
+	sebtest.Eventually(t, "of processes", ok)
 }

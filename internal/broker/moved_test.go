@@ -51,7 +51,7 @@ func newMover(t *testing.T, s *hooked, o broker.Options, moves int32) *mover {
 // move merges until the object is obsolete, and waits until it is deleted.
 func (v *mover) move(key string) error {
 	v.moved = append(v.moved, key)
-	for until := time.Now().Add(20 * time.Second); names(v.t, v.s.Store, key)[key]; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(sebtest.Limit); names(v.t, v.s.Store, key)[key]; time.Sleep(time.Millisecond) {
 		mustProduce(v.t, v.b, "other", 0, "something to merge with")
 		if _, err := v.m.Once(context.Background()); err != nil {
 			return err

@@ -108,7 +108,8 @@ func TestTokenAllocations(t *testing.T) {
 	read := func(key string) float64 { return s.readAllocs(t, key, api.JSON, 1, 0) }
 	for name, allocs := range map[string]func(key string) float64{"produce": produce, "read": read} {
 		root, token := allocs(canary), allocs(key)
-		for range 3 { // the race detector empties pools
+		// The race detector empties pools, and other goroutines allocate meanwhile.
+		for n := 0; n < 3 || n < 30 && token > root+1; n++ {
 			root, token = min(root, allocs(canary)), min(token, allocs(key))
 		}
 		t.Logf("%s: %.0f objects with the root key, %.0f with a token", name, root, token)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/rule"
-
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/sebtest"
 )
 
 // running returns an engine with its own goroutine. Its clock is the log's, which the test moves.
@@ -56,7 +56,7 @@ func put(t testing.TB, e *Engine, d rule.Definition) Put {
 // until polls for a condition that another goroutine meets.
 func until(t testing.TB, e *Engine, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !f(); {
+	for end := time.Now().Add(sebtest.Limit); !f(); {
 		if time.Now().After(end) {
 			t.Fatal("timeout")
 		}
