@@ -105,6 +105,7 @@ func newFranz(seeds []string, o *Options, t *track, opts ...kgo.Opt) (*kgo.Clien
 		kgo.DialTimeout(o.KafkaTimeout), kgo.FetchMaxWait(fetchWait), kgo.ProduceRequestTimeout(ack), kgo.RequestTimeoutOverhead(o.KafkaTimeout - ack),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(recoverMax),
 		kgo.MetadataMinAge(o.MetadataAge),
+		kgo.RetryBackoffFn(func(n int) time.Duration { return min(time.Second, time.Duration(n)*100*time.Millisecond) }),
 	}, opts...)...)
 }
 
