@@ -227,13 +227,24 @@ func newList[T any](r *remote, kind string, all func(*client.Client, context.Con
 
 // newShow sets the action of cmd: get a value, and print it for people or as JSON.
 func newShow[T any](r *remote, cmd *cobra.Command, get func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, *T) error) *cobra.Command {
+	return r.showing(cmd, func(ctx context.Context, c *client.Client, args []string) (any, func(io.Writer) error, error) {
+		v, err := get(ctx, c, args)
+		return &v, func(w io.Writer) error { return show(w, &v) }, err
+	})
+}
+
+// showing is newShow for any type of values: get returns the value and a function that prints it.
+func (r *remote) showing(cmd *cobra.Command, get func(context.Context, *client.Client, []string) (any, func(io.Writer) error, error)) *cobra.Command {
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = r.action(func(cmd *cobra.Command, c *client.Client, args []string) error {
-		v, err := get(cmd.Context(), c, args)
-		if err != nil {
+		v, show, err := get(cmd.Context(), c, args)
+		switch {
+		case err != nil:
 			return err
+		case *asJSON:
+			return printJSON(cmd.OutOrStdout(), v)
 		}
-		return printOr(cmd.OutOrStdout(), *asJSON, &v, show)
+		return show(cmd.OutOrStdout())
 	})
 	return cmd
 }
@@ -246,6 +257,10 @@ func printOr[T any](w io.Writer, asJSON bool, v *T, show func(io.Writer, *T) err
 	if !asJSON {
 		return show(w, v)
 	}
+	return printJSON(w, v)
+}
+
+func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/sebbroker/seb/internal/sorting"
 )
 
 // runMax is the largest request for several pieces.
@@ -28,7 +30,7 @@ func runs(pieces []*Piece) [][]*Piece {
 		out = append(out, []*Piece{p})
 		bytes = int64(p.Range.Len)
 	}
-	slices.SortStableFunc(out, func(a, b []*Piece) int { return cmp.Compare(a[0].Part, b[0].Part) })
+	sorting.Stable(out, func(a, b []*Piece) int { return cmp.Compare(a[0].Part, b[0].Part) })
 	return out
 }
 

@@ -128,19 +128,20 @@ var routes = []route{
 	{http.MethodDelete, "/entities/{entity}", leader, needs{{access.Delete, access.Trigger, fixed, access.Any}}, doing((*Triggers).Erase)},
 }
 
-// encoded compresses a route's answer if the client accepts that and the answer is long enough.
-func encoded(serve serveFunc) serveFunc {
-	return func(a *API, w http.ResponseWriter, r *http.Request, by *caller) error {
-		e := a.encoders.Writer(w, r)
-		if e == nil {
-			return serve(a, w, r, by)
-		}
-		defer e.Release()
-		if err := serve(a, e, r, by); err != nil {
-			return err
-		}
-		return Sent(e.Close())
+// encoded compresses a route's answer if the client accepts that and the answer is long enough. It is
+// a method value, because the compiler would copy a function literal to each route.
+func encoded(serve serveFunc) serveFunc { return serve.encoded }
+
+func (serve serveFunc) encoded(a *API, w http.ResponseWriter, r *http.Request, by *caller) error {
+	e := a.encoders.Writer(w, r)
+	if e == nil {
+		return serve(a, w, r, by)
 	}
+	defer e.Release()
+	if err := serve(a, e, r, by); err != nil {
+		return err
+	}
+	return Sent(e.Close())
 }
 
 // name returns the route's label in metrics.

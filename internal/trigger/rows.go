@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/sorting"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
@@ -61,7 +62,7 @@ func (c *rowCache) fetch(tx *store.Tx, keys []store.InstKey) error {
 		_, old := c.old[k]
 		return young || old
 	})
-	slices.SortFunc(keys, compareKeys)
+	sorting.Sort(keys, compareKeys)
 	keys = slices.Compact(keys)
 	if len(keys) < 2 {
 		return nil
@@ -109,7 +110,7 @@ func (c *rowCache) touch(k store.InstKey, x *cached) {
 // flush writes the changed rows in the order of the file. It calls written for each row that the
 // file then has.
 func (c *rowCache) flush(tx *store.Tx, written func(k *store.InstKey, row *rule.Row)) error {
-	slices.SortFunc(c.dirty, compareKeys)
+	sorting.Sort(c.dirty, compareKeys)
 	keys := c.dirty[:0]
 	var rows []store.Inst
 	for _, k := range c.dirty {

@@ -32,7 +32,7 @@ const (
 // Field is a field of a request. Since and Until return changed copies.
 type Field struct {
 	kind     kind
-	width    int
+	width    uint8
 	tag      uint32
 	from, to int16
 	fields   []Field
