@@ -123,7 +123,7 @@ func (o *options) pairs(ctx context.Context, r *Report) error {
 }
 
 // checks are the measurements of the second table: run chooses among size, start, follow, catch-up,
-// history and single.
+// history, single and forward.
 func (o *options) checks(ctx context.Context, r *Report) error {
 	one := func(c Check, err error) ([]Check, error) { return []Check{c}, err }
 	type check struct {
@@ -143,6 +143,11 @@ func (o *options) checks(ctx context.Context, r *Report) error {
 	for _, s := range singleConnections {
 		list = append(list, check{fmt.Sprintf("single, %d connections", s.connections), 2 * o.repeat, func(done func()) ([]Check, error) {
 			return one(o.place.single(ctx, o.broker, s.connections, int(float64(s.requests)*o.scale), o.repeat, done))
+		}})
+	}
+	for _, s := range forwardConnections {
+		list = append(list, check{fmt.Sprintf("forward, %d connections", s.connections), 3 * o.repeat, func(done func()) ([]Check, error) {
+			return o.place.forward(ctx, s.connections, int(float64(s.requests)*o.scale), o.repeat, done)
 		}})
 	}
 	for _, c := range list {

@@ -54,6 +54,10 @@ func TestPairsRun(t *testing.T) {
 	if err != nil || len(checks) != 3 || !strings.Contains(checks[0].Name, "10000 records in 10 objects") {
 		t.Errorf("history: %+v, %v", checks, err)
 	}
+	checks, err = at.forward(t.Context(), 1, 100, 1, func() {})
+	if err != nil || len(checks) != 2 || strings.Contains(checks[0].Value, " 0 µs") {
+		t.Errorf("forward: %+v, %v", checks, err)
+	}
 	checks, err = at.follow(t.Context(), 300*time.Millisecond)
 	if err != nil || len(checks) != 2 || strings.Contains(checks[0].Value, " 0 records") || strings.Contains(checks[1].Value, " 0 records") {
 		t.Errorf("follow: %+v, %v", checks, err)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -41,14 +43,14 @@ var singleConnections = []struct{ connections, requests int }{{1, 10_000}, {16, 
 // Each connection sends its next request after the answer. args are those of the broker, which is
 // new for each turn. It calls done after each turn.
 func (p *place) single(ctx context.Context, args string, connections, requests, n int, done func()) (Check, error) {
-	bare, address, err := startBare()
+	bare, address, err := startBare("")
 	if err != nil {
 		return Check{}, err
 	}
 	defer bare.Kill()
 	var ratios, ofSeb, ofBare []float64
 	for range n {
-		a, err := (&singleServer{bare.Pid(), address, ""}).load(connections, max(connections, requests))
+		a, _, err := (&singleServer{[]int{bare.Pid()}, address, ""}).load(connections, max(connections, requests))
 		if err != nil {
 			return Check{}, err
 		}
@@ -83,7 +85,7 @@ func (p *place) singleTurn(ctx context.Context, args string, connections, reques
 		if err != nil {
 			return err
 		}
-		if cpu, err = (&singleServer{b.Pid(), at.Host, b.key}).load(connections, requests); err != nil {
+		if cpu, _, err = (&singleServer{[]int{b.Pid()}, at.Host, b.key}).load(connections, requests); err != nil {
 			return err
 		}
 		return b.stop()
@@ -91,15 +93,15 @@ func (p *place) singleTurn(ctx context.Context, args string, connections, reques
 	return cpu, err
 }
 
-// singleServer is a process that receives requests of one record.
+// singleServer is a server that receives requests of one record.
 type singleServer struct {
-	pid          int
+	pids         []int // of its processes
 	address, key string
 }
 
 // load sends requests over a number of connections, and returns the CPU time of the server per
-// request in microseconds. Some requests before that warm the server up.
-func (s *singleServer) load(connections, requests int) (float64, error) {
+// request and the mean latency in microseconds. Some requests before that warm the server up.
+func (s *singleServer) load(connections, requests int) (cpu, latency float64, err error) {
 	head := fmt.Sprintf("POST /records?topic-name=%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
 		singleTopic, s.address, s.key, api.OctetStream, singleBytes)
 	request := []byte(head + strings.Repeat("x", singleBytes))
@@ -107,7 +109,7 @@ func (s *singleServer) load(connections, requests int) (float64, error) {
 	for i := range conns {
 		conn, err := net.Dial("tcp", s.address)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		defer conn.Close()
 		conns[i] = &singleConn{conn, bufio.NewReader(conn)}
@@ -126,17 +128,31 @@ func (s *singleServer) load(connections, requests int) (float64, error) {
 		return errors.Join(errs...)
 	}
 	if err := send(max(connections, requests/8)); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	before, err := cpuTime(s.pid)
+	before, err := s.cpuTime()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	began := time.Now()
 	if err := send(requests); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	after, err := cpuTime(s.pid)
-	return float64((after - before).Nanoseconds()) / 1000 / float64(requests), err
+	took := time.Since(began)
+	after, err := s.cpuTime()
+	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(requests) }
+	return micros(after - before), micros(took) * float64(connections), err
+}
+
+func (s *singleServer) cpuTime() (sum time.Duration, err error) {
+	for _, pid := range s.pids {
+		t, err := cpuTime(pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += t
+	}
+	return sum, nil
 }
 
 // singleConn is a connection of the load generator.
@@ -189,17 +205,17 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// bareVariable makes this program a bare server.
+// bareVariable makes this program a bare server, or a bare proxy if it has an address.
 const bareVariable = "SEB_PERF_BARE"
 
-// startBare starts a bare server, and returns its address.
-func startBare() (*testenv.Broker, string, error) {
+// startBare starts a bare server, or a bare proxy to an address, and returns its own.
+func startBare(to string) (*testenv.Broker, string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, "", err
 	}
 	address := make(chan string, 1)
-	b, err := testenv.StartProgram(self, []string{bareVariable + "=1"}, func(line string) { address <- line })
+	b, err := testenv.StartProgram(self, []string{bareVariable + "=" + cmp.Or(to, "1")}, func(line string) { address <- line })
 	if err != nil {
 		return nil, "", err
 	}
@@ -219,6 +235,11 @@ func serveBare() error {
 		return err
 	}
 	fmt.Println(lis.Addr())
+	if to := os.Getenv(bareVariable); to != "1" {
+		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: to})
+		proxy.Transport = &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
+		return (&http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}).Serve(lis)
+	}
 	buffers := sync.Pool{New: func() any { return new([singleBytes]byte) }}
 	answer := []byte(`{"topic":"` + singleTopic + `","partition":0,"first_offset":1234567,"count":1}`)
 	mux := http.NewServeMux()
