@@ -102,7 +102,8 @@ func (i *injection) disturb(ctx context.Context, fault Fault) error {
 		i.c.rng.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 		kinds = some[:2+i.c.rng.IntN(2)]
 	}
-	until := time.Now().Add(i.c.duration(i.c.o.Hold))
+	d := i.c.duration(i.c.o.Hold)
+	until := time.Now().Add(d)
 	var ends []func(context.Context) error
 	var err error
 	must := false
@@ -114,7 +115,7 @@ func (i *injection) disturb(ctx context.Context, fault Fault) error {
 		err = errors.Join(err, t.begin(ctx))
 		ends = append(ends, t.end)
 	}
-	i.round.What += fmt.Sprintf(" for %v", time.Until(until).Round(time.Millisecond))
+	i.round.What += fmt.Sprintf(" for %v", d.Round(time.Millisecond))
 	i.c.o.Progress(i.round.What)
 	if fault == RollApart {
 		err = errors.Join(err, i.roll(ctx))
@@ -380,7 +381,7 @@ func (i *injection) busy() *trouble {
 		what: fmt.Sprintf("%d busy cores", n),
 		begin: func(context.Context) (err error) {
 			for range n {
-				p, fault := testenv.StartProgram("sh", nil, nil, "-c", "while :; do :; done")
+				p, fault := testenv.StartProgram("setsid", nil, nil, "sh", "-c", "while :; do :; done")
 				if err = errors.Join(err, fault); fault == nil {
 					list = append(list, p)
 				}
