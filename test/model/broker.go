@@ -56,8 +56,6 @@ type process struct {
 	gapAt              time.Duration // when its newest pause ended
 	lookAt             time.Duration // wall time at which its newest successful PUT as leader began
 
-	verdictAt time.Duration // newest verdict of the store
-
 	peers      []peer // by folder; run 0: unknown
 	registered bool
 	nextBeat   time.Duration
@@ -71,7 +69,6 @@ type process struct {
 	target   *position            // the log reaches at least this position
 	sent     map[position]*object // its SEALs
 	early    reply                // a LIST that began before the SEAL was stored
-	waited   bool                 // the attempt waited for signs of life before
 	forced   bool
 	quitting bool
 	parked   []parkedCall
@@ -85,7 +82,6 @@ type follower struct {
 	state  chainState
 	path   []stage // the newest epochs, in order; the last is that of pos
 	sealer runID
-	empty  int           // epochs without DATA at the end of the chain that silence ended
 	next   time.Duration // promise of the newest slot
 	// tainted: it holds a state that a bug fed; the observer does not compare it.
 	tainted bool
@@ -175,18 +171,10 @@ func (h *host) exit(clean, power bool) {
 func (p *process) boot(t *task) {
 	me := registration(p.id)
 	var listed reply
-	put := func() {
-		for t.put(me, &object{local: p.w.cfg.Mode == Loopback}).verdict == none {
-		}
-	}
-	if p.w.on(PutBeforeList) {
-		put()
-	}
 	for listed.verdict == none {
 		listed = t.list(registrationKind)
 	}
-	if !p.w.on(PutBeforeList) {
-		put()
+	for t.put(me, &object{local: p.w.cfg.Mode == Loopback}).verdict == none {
 	}
 	for _, n := range listed.names {
 		id := runID{n.at.slot, n.run}
@@ -244,9 +232,6 @@ func (p *process) readClocks() {
 	if d <= p.w.gap() {
 		p.rt += d
 		return
-	}
-	if p.w.on(OwnGap) {
-		d = tick
 	}
 	p.rt += d
 	p.gapAt = p.rt

@@ -81,8 +81,6 @@ type object struct {
 	names epoch
 	by    runID
 	why   attempt
-	// silence: the candidate waited for signs of life. Another reason says that the leader was gone.
-	silence bool
 
 	snap  *follower // of a snapshot
 	local bool      // of a registration: only this machine reaches the broker
@@ -252,10 +250,7 @@ func (p *process) request(r request, answer func(reply)) {
 	}
 	w.at(took/2+held, func() {
 		a := w.effect(r)
-		p.after(took/2, func() {
-			p.verdictAt = p.rt
-			answer(a)
-		})
+		p.after(took/2, func() { answer(a) })
 	})
 	if changes && w.chance(w.twice) {
 		w.at(w.between(0, w.late), func() { w.effect(r) })

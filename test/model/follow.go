@@ -8,11 +8,6 @@ func (p *process) apply(o *object) {
 	if o.seal {
 		last := &p.path[len(p.path)-1]
 		last.end, last.last = p.pos.slot, p.prev
-		if p.pos.slot > 0 {
-			p.empty = 0
-		} else if o.silence {
-			p.empty++
-		}
 		p.pos = position{epoch: o.names}
 		p.path = append(p.path, stage{epoch: o.names, end: -1})
 		if n := len(p.path) - w.keep - 1; n > 0 {

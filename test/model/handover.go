@@ -127,7 +127,6 @@ func (p *process) onTake(pos position, by runID, undrained bool) {
 		p.after(tick, func() { p.onTake(pos, by, undrained) })
 		return
 	}
-	p.waited = false
 	p.startStand(func(t *task) {
 		if undrained || p.pos != pos {
 			p.walk(t, always)

@@ -32,7 +32,6 @@ type beat struct {
 	pos       position
 	loaded    bool
 	storeOK   bool
-	hears     uint64 // folders whose runs it hears
 	quitting  bool
 }
 
@@ -66,13 +65,8 @@ func (p *process) beat() {
 	b := &beat{from: p.id, pos: p.pos, loaded: p.loaded, storeOK: w.now >= p.h.cutTill, quitting: p.quitting}
 	if l := p.leads; l != nil {
 		b.leads, b.epoch, b.committed = true, l.epoch, l.low
-	} else if p.busy == standing && (p.rt-p.verdictAt < w.times.trouble || !w.on(ClaimVerdict)) {
+	} else if p.busy == standing {
 		b.stands, b.against = true, p.pos.epoch
-	}
-	for i := range p.peers {
-		if p.heard(&p.peers[i]) {
-			b.hears |= 1 << i
-		}
 	}
 	for i := range p.peers {
 		q := &p.peers[i]

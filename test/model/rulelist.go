@@ -15,28 +15,21 @@ func join(faults []string) string {
 	return s
 }
 
-// All are the rules that were tried, in the order of the design.
+// All are the rules, in the order of the design.
 var All = []Info{
-	{PutBeforeList, "H2", "put-before-list", "A run PUTs its registration before it LISTs the others.", nil},
 	{Relist, "H2", "relist", "A leader at the slow pace LISTs registrations, and stops waiting for runs that deleted theirs.", in(Calm, "leave")},
 	{KeepRegistered, "H2", "keep-registered", "A run that has lost a link for half of the fast time looks at its own registration once, and puts it again.", in(Calm, "unregister", "cut", "island")},
 	{Join, "H3", "join", "A joining run stands at once if an earlier run of its folder led, or if all peers are heard and claim nothing; otherwise it waits as in H4 (c).", []Config{{Mode: Calm, Faults: "pause,power,restart"}, {Mode: Calm, Brokers: 2}}},
 	{Fresh, "H3", "fresh-claim", "A beat that is older than its sender's SEAL does not show that the sender claims nothing.", in(Calm)},
-	{Hearsay, "H4 (a)", "hearsay", "A standby does not stand while a heard run hears the leader.", nil},
-	{OwnGap, "H4 (b)", "own-gap", "A pause of a standby does not count as silence of its leader.", nil},
 	{Life, "H4 (c)", "sign-of-life", "The newest slot of the epoch is older than the silent time, and the look begins after that.", in(Calm)},
 	{Look, "H4 (c)", "look", "Before its SEAL a candidate reads the next slot, the names of the snapshots and the proof.", []Config{{Mode: Sleepy, Bugs: 1 << FeedEarly}}},
 	{Newest, "H4 (c)", "newest-snapshot", "The look LISTs the snapshots too; if the newest is not on the path, the candidate loads it instead of sealing.", in(Sleepy)},
-	{LinkUp, "H4 (f)", "link-up", "A link that came up during the look ends the attempt before its SEAL.", nil},
-	{Verdict, "H4 (f)", "no-verdict", "Hearing a leader does not end an attempt after its SEAL was sent (R5 says this for all candidates).", nil},
 	{Claim, "H4", "claim", "A run that is heard, and neither leads nor stands, counts as silent. A run whose own SEAL is the newest stands.", []Config{{Mode: Sleepy}, {Mode: Calm, Bugs: 1 << SealThenStop}}},
-	{ClaimVerdict, "H4", "claim-verdict", "A run whose store does not answer claims no stand.", nil},
 	{Alive, "H5", "alive-slots", "A leader that a registered run may not see commits empty slots.", in(Calm)},
 	{Promise, "H5", "promise", "Each slot says when the next one comes. A slower pace is announced first.", in(Calm, "cut", "island")},
 	{Proof, "H6", "proof", "Four slots of one epoch, or the first slots of one that has DATA, must be in the bucket; the last has the checksum that the state names.", []Config{{Mode: Sleepy, Bugs: 1 << FeedEarly}}},
 	{Strict, "H6", "strict-path", "A position in a forgotten epoch is not on the path.", directed("second-seal-after-it")},
 	{OneEpoch, "H8", "one-epoch", "A candidate that loses is a standby of the next epoch.", in(Calm)},
-	{Backoff, "H10", "back-off", "The wait doubles for each empty epoch at the end of the log that silence ended.", nil},
 	{StepDown, "H11", "step-down", "A leader that hears of a higher epoch stops at once.", in(Calm)},
 	{Doubt, "H12", "doubt", "A leader in doubt does not answer read=latest.", in(Calm)},
 	{DoubtAny, "H12", "doubt-any-link", "A leader is in doubt if the link to any registered run is old: no new beat, or no echo.", in(Calm, "offline", "cut")},

@@ -7,22 +7,16 @@ type Rule uint8
 
 // The rules.
 const (
-	PutBeforeList Rule = iota
-	Gone
+	Gone Rule = iota
 	Echo
 	OwnerBeats
 	Join
 	Fresh
-	Hearsay
-	OwnGap
 	WallGap
 	Life
 	Look
 	Newest
-	LinkUp
 	Claim
-	ClaimVerdict
-	Backoff
 	Local
 	Alive
 	Promise
@@ -31,7 +25,6 @@ const (
 	Proof
 	Strict
 	OneEpoch
-	Verdict
 	ListAfterSeal
 	Validate
 	OneOwner
@@ -49,7 +42,6 @@ const (
 	EmptyFirst
 	ForwardOnce
 	MoveOnce
-	rules
 )
 
 // Rules is a set of rules.

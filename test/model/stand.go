@@ -17,9 +17,6 @@ func (p *process) patience() time.Duration {
 	if w.on(Promise) {
 		d += 2 * next
 	}
-	if w.on(Backoff) {
-		d <<= min(p.empty, 5)
-	}
 	return d
 }
 
@@ -116,11 +113,6 @@ func (p *process) look(t *task, why attempt) (warm, ok bool) {
 	if collected {
 		w.violate("%s", atCollected)
 	}
-	if why == byRule && w.on(LinkUp) && p.role == standby { // H4 (f), asked before the SEAL is sent
-		if q := &p.peers[p.sealer.folder]; p.sealer.run != 0 && q.id == p.sealer && p.heard(q) && q.info.leads && q.info.epoch == at.epoch {
-			return false, false
-		}
-	}
 	return proven(sums, replies[2:]), true
 }
 
@@ -138,7 +130,7 @@ func (p *process) newSeal(at position, why attempt, ahead bool) *object {
 	if o := p.sent[at]; o != nil {
 		return o
 	}
-	o := &object{seal: true, ahead: ahead, names: epoch{at.epoch.n + 1, p.w.fresh()}, by: p.id, why: why, silence: p.waited, prev: p.prev}
+	o := &object{seal: true, ahead: ahead, names: epoch{at.epoch.n + 1, p.w.fresh()}, by: p.id, why: why, prev: p.prev}
 	if ahead {
 		o.prev = 0
 	}
@@ -156,7 +148,7 @@ func (p *process) seal(t *task, at position, why attempt) sealing {
 		case stored:
 			return sealMine
 		case none:
-			if !p.w.on(Verdict) && p.leaderSeen() != nil {
+			if p.leaderSeen() != nil {
 				return sealStopped
 			}
 		case exists:

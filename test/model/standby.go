@@ -29,7 +29,7 @@ func (p *process) standbyTick() {
 	if wait && w.on(Life) && p.rt-p.life < p.patience() {
 		return
 	}
-	p.forced, p.waited = false, wait
+	p.forced = false
 	p.startStand(func(t *task) { p.stand(t, why) })
 }
 
@@ -85,16 +85,5 @@ func (p *process) standbyChoice() (stands, wait bool) {
 		claims := q.claims && (q.stands || q.claim == p.pos.epoch) && p.rt-q.at <= w.times.silent
 		return !claims && p.rt-p.life > w.times.silent, false
 	}
-	if !silent {
-		return false, false
-	}
-	if !w.on(Hearsay) {
-		return true, true
-	}
-	for i := range p.peers {
-		if o := &p.peers[i]; o != q && p.heard(o) && o.info.hears&(1<<q.id.folder) != 0 {
-			return false, false
-		}
-	}
-	return true, true
+	return silent, silent
 }

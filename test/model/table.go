@@ -11,19 +11,8 @@ type Info struct {
 	H    string // of the design
 	Name string
 	Text string
-	// Trials are runs without the rule that break an invariant. Without any, the rule is not part of
-	// the design.
+	// Trials are runs without the rule that break an invariant.
 	Trials []Config
-}
-
-// Dropped returns the rules that are not part of the design, because runs without them break nothing.
-func Dropped() (s Rules) {
-	for _, i := range All {
-		if len(i.Trials) == 0 {
-			s |= 1 << i.Rule
-		}
-	}
-	return s
 }
 
 // Named returns the rule with a name.
@@ -39,7 +28,7 @@ func Named(name string) (Info, error) {
 // Find runs seeds from 1 until one breaks an invariant without the rule. It returns the number of
 // runs and the violation, "" after the last seed.
 func (i Info) Find(trial Config, seeds int) (runs int, violation string) {
-	trial.Without |= Dropped() | Without(i.Rule)
+	trial.Without |= Without(i.Rule)
 	for n := range seeds {
 		trial.Seed = uint64(n + 1)
 		if v := Run(trial).Violation; v != "" {
@@ -79,8 +68,6 @@ func (i Info) Row(seeds int) string {
 		}
 	}
 	switch {
-	case len(i.Trials) == 0:
-		return fmt.Sprintf("| %s | %s | %s | nothing: dropped | | |", i.H, i.Name, i.Text)
 	case broken == "":
 		return fmt.Sprintf("| %s | %s | %s | nothing found in %d runs | | |", i.H, i.Name, i.Text, seeds)
 	}

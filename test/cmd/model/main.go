@@ -38,7 +38,7 @@ func main() {
 	only := flag.String("rule", "", "with -mode rules: this rule and those after it")
 	schedule := flag.String("schedule", "", "directed schedule instead of random faults")
 	campaign.Do(source, func(ctx context.Context) error {
-		cfg := model.Config{Mode: model.Mode(*mode), Faults: *faults, Schedule: *schedule, Without: model.Dropped()}
+		cfg := model.Config{Mode: model.Mode(*mode), Faults: *faults, Schedule: *schedule}
 		for name := range strings.FieldsFuncSeq(*without, func(r rune) bool { return r == ',' }) {
 			i, err := model.Named(name)
 			if err != nil {
