@@ -164,23 +164,3 @@ func record300(i int) []byte {
 	tail := `"session":{"id":"5f2c","new":false}},"occurred_at":"2026-01-31T12:00:00Z"}`
 	return []byte(head + `"agent":"` + strings.Repeat("x", 300-len(head)-len(tail)-len(`"agent":"",`)) + `",` + tail)
 }
-
-func BenchmarkFilter(b *testing.B) {
-	for name, text := range map[string]string{
-		"one":   `amount > 100`,
-		"two":   `amount > 100 AND plan = "free"`,
-		"event": `event = "purchase" AND session.id = "x"`,
-		"hit":   `amount < 100 AND plan = "pro"`,
-	} {
-		b.Run(name, func(b *testing.B) {
-			f, document := filterOf(b, text), record300(50)
-			b.SetBytes(int64(len(document)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if f.Match(document) != (name == "hit") {
-					b.Fatal("wrong")
-				}
-			}
-		})
-	}
-}

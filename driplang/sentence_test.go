@@ -115,17 +115,3 @@ func TestLargestSentence(t *testing.T) {
 		t.Errorf("%d bytes, want at most 1 MiB", n)
 	}
 }
-
-func BenchmarkSentence(b *testing.B) {
-	usual, err := driplang.Parse(`signup[plan != "free"] THEN (invite_sent OR NOT project_deleted WITHIN 2 days) THEN (NOT purchase WITHIN 7 days)`)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for name, e := range map[string]driplang.Expr{"usual": usual, "largest": largest(b)} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				e.Sentence()
-			}
-		})
-	}
-}

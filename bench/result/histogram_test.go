@@ -195,31 +195,3 @@ func TestText(t *testing.T) {
 		t.Errorf("the bars hold %d samples", sum)
 	}
 }
-
-func BenchmarkRecord(b *testing.B) {
-	h := result.NewHistogram()
-	b.ReportAllocs()
-	for b.Loop() {
-		h.Record(1_234_567)
-	}
-}
-
-// BenchmarkSecond measures what a run does with a histogram once a second.
-func BenchmarkSecond(b *testing.B) {
-	h, into := result.NewHistogram(), result.NewHistogram()
-	for i := range int64(1000) {
-		h.Record(i * 100_000) // up to 100 ms
-	}
-	for name, f := range map[string]func(){
-		"Merge": func() { into.Merge(h) },
-		"Pack":  func() { h.Pack() },
-		"Curve": func() { h.Curve() },
-		"Reset": func() { into.Record(1); into.Reset() },
-	} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				f()
-			}
-		})
-	}
-}

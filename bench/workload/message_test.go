@@ -132,15 +132,6 @@ func TestMessageSet(t *testing.T) {
 	}
 }
 
-func BenchmarkEncode(b *testing.B) {
-	m := workload.NewMessageBuffer(1024, 0, 1)
-	b.ReportAllocs()
-	for b.Loop() {
-		m.Prepare(1024)
-		m.Encode(workload.MessageHeader{Run: 1})
-	}
-}
-
 func TestSetsTravel(t *testing.T) {
 	var odd, all workload.SequenceSet
 	for i := range uint64(100_000) {

@@ -82,15 +82,3 @@ func TestWorkIsBounded(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkLargest(b *testing.B) {
-	for name, e := range large(b) {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if _, err := Of(e); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

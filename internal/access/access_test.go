@@ -273,24 +273,6 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func BenchmarkAllow(b *testing.B) {
-	for _, n := range []int{1, 1000} {
-		b.Run(fmt.Sprint("rules=", n), func(b *testing.B) {
-			table := tableOf(rule("ann", access.Topic, "orders.*", access.Read))
-			for i := range n - 1 {
-				table.Apply(&access.Change{PutRules: []access.Rule{rule("ann", access.Topic, fmt.Sprintf("topic-%d.*", i), access.Read)}})
-			}
-			g := table.Compile("ann")
-			q := access.Request{Operation: access.Read, Resource: access.Topic, Name: "orders.created"}
-			for b.Loop() {
-				if !g.Allow(q, "192.0.2.1") {
-					b.Fatal("refused")
-				}
-			}
-		})
-	}
-}
-
 func TestQuotaFor(t *testing.T) {
 	table := &access.Table{}
 	table.Apply(&access.Change{PutQuotas: []access.Quota{{Principal: access.Any, Requests: 1}, {Principal: "ann", ProduceBytes: 2}}})

@@ -289,20 +289,3 @@ func TestMeterAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations per request", n)
 	}
 }
-
-func BenchmarkMeter(b *testing.B) {
-	for _, c := range []struct {
-		name  string
-		quota access.Quota
-	}{{"without a quota", access.Quota{Principal: "shop"}}, {"with a quota", access.Quota{Principal: "shop", Requests: 1 << 40, ProduceBytes: 1 << 40}}} {
-		b.Run(c.name, func(b *testing.B) {
-			w := newWorld(b)
-			i := w.limited(c.quota)
-			b.RunParallel(func(p *testing.PB) {
-				for p.Next() {
-					i.Meter().Begin(auth.Produced, 10)
-				}
-			})
-		})
-	}
-}

@@ -1,7 +1,6 @@
 package benchmark
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -27,31 +26,6 @@ func TestAnswersCountAsJSONDoes(t *testing.T) {
 			t.Errorf("%s: %d offsets, want an error", text, n)
 		}
 	}
-}
-
-func BenchmarkAnswer(b *testing.B) {
-	text := []byte(`{"offsets":[123456]}`)
-	var a answer
-	r := bytes.NewReader(nil)
-	b.Run("answer", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			r.Reset(text)
-			if n, err := a.offsets(r); n != 1 || err != nil {
-				b.Fatal(n, err)
-			}
-		}
-	})
-	b.Run("json", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			r.Reset(text)
-			var v struct{ Offsets []int64 }
-			if err := json.NewDecoder(r).Decode(&v); err != nil || len(v.Offsets) != 1 {
-				b.Fatal(err)
-			}
-		}
-	})
 }
 
 func TestLatenciesOfAllWorkers(t *testing.T) {

@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -124,42 +123,6 @@ func TestBuffersConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-// BenchmarkBuffers compares the pool with sync.Pool and with allocating; each buffer is written to
-// like a body. sync.Pool is unbounded and a garbage collection empties it.
-func BenchmarkBuffers(b *testing.B) {
-	for _, n := range []int{1 << 10, 64 << 10, 1 << 20} {
-		pool := NewBuffers(16 << 20)
-		std := sync.Pool{New: func() any { b := make([]byte, n); return &b }}
-		for _, c := range []struct {
-			name string
-			use  func(fill func([]byte))
-		}{
-			{"buffers", func(fill func([]byte)) {
-				buf := pool.Get(n)
-				fill(buf)
-				pool.Put(buf)
-			}},
-			{"sync.Pool", func(fill func([]byte)) {
-				buf := std.Get().(*[]byte)
-				fill(*buf)
-				std.Put(buf)
-			}},
-			{"make", func(fill func([]byte)) { fill(make([]byte, n)) }},
-		} {
-			b.Run(fmt.Sprintf("%s-%d", c.name, n), func(b *testing.B) {
-				b.ReportAllocs()
-				b.SetBytes(int64(n))
-				b.RunParallel(func(pb *testing.PB) {
-					src := make([]byte, n)
-					for pb.Next() {
-						c.use(func(buf []byte) { copy(buf, src) })
-					}
-				})
-			})
-		}
-	}
 }
 
 // TestIdleBuffersStayWithinFreeShares checks two bounds. During requests more than the pool's share

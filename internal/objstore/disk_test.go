@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
@@ -202,55 +201,5 @@ func TestDiskManyFolders(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-	}
-}
-
-func BenchmarkDiskPut(b *testing.B) {
-	for _, size := range []int{1 << 10, 64 << 10, 10 << 20} {
-		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
-			d, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			body := objstore.NewBody(make([]byte, size/2), make([]byte, size/2))
-			b.SetBytes(int64(size))
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if err := d.Put(b.Context(), fmt.Sprintf("wal/%d", i), body); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkDiskPutParallel has as many puts in flight as a shard's window.
-func BenchmarkDiskPutParallel(b *testing.B) {
-	for _, size := range []int{16 << 10, 10 << 20} {
-		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
-			const window = 4
-			d, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			body := objstore.NewBody(make([]byte, size))
-			b.SetBytes(int64(size))
-			var next atomic.Int64
-			var wg sync.WaitGroup
-			for range window {
-				wg.Go(func() {
-					for {
-						i := next.Add(1)
-						if i > int64(b.N) {
-							return
-						}
-						if err := d.Put(b.Context(), fmt.Sprintf("wal/%d", i), body); err != nil {
-							b.Error(err)
-						}
-					}
-				})
-			}
-			wg.Wait()
-		})
 	}
 }

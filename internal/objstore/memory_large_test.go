@@ -3,7 +3,6 @@ package objstore
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"testing"
@@ -37,26 +36,5 @@ func TestMemoryBodyOutlivesItsObject(t *testing.T) {
 	}
 	if n, err := o.Body.(io.WriterTo).WriteTo(io.Discard); n != 0 || !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a closed body writes %d bytes, %v", n, err)
-	}
-}
-
-// BenchmarkMemoryPut stores 256 MiB.
-func BenchmarkMemoryPut(b *testing.B) {
-	for _, size := range []int{16 << 10, 1 << 20, 8 << 20} {
-		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
-			m := NewMemory()
-			body := NewBody(make([]byte, size/2), make([]byte, size/2))
-			b.SetBytes(int64(size))
-			b.ReportAllocs()
-			keep := 256 << 20 / size
-			for i := 0; b.Loop(); i++ {
-				if err := m.Put(b.Context(), fmt.Sprintf("wal/%09d", i), body); err != nil {
-					b.Fatal(err)
-				}
-				if err := m.Delete(b.Context(), fmt.Sprintf("wal/%09d", i-keep)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

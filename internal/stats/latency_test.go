@@ -194,14 +194,3 @@ func TestLatencyConcurrent(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRecord(b *testing.B) {
-	l := new(Latency)
-	if err := l.Start(budget.New(256<<20).Class(budget.Tail), time.Now()); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for i := range b.N {
-		l.Record(Acks, time.Duration(i%1000)*time.Microsecond)
-	}
-}

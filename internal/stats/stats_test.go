@@ -144,16 +144,3 @@ func TestSamplesEveryStep(t *testing.T) {
 		s.Close()
 	}
 }
-
-// BenchmarkSample is the cost of a sample with the metrics of a broker.
-func BenchmarkSample(b *testing.B) {
-	set, _, _, _, _ := metricsSet()
-	for i := range 60 {
-		set.NewPrometheusHistogram(fmt.Sprintf("seb_http_request_duration_seconds{route=\"%d\"}", i)).Update(1)
-	}
-	s := newSampler(set.WritePrometheus, time.Now())
-	b.ReportAllocs()
-	for b.Loop() {
-		s.sample(time.Now())
-	}
-}

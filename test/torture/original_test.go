@@ -437,62 +437,6 @@ func TestOriginalReaderFollows(t *testing.T) {
 	}
 }
 
-// TestOriginalBenchmark is the workload of the original's two benchmark commands: workers that add
-// equal batches, then reads at random offsets that need exactly the requested number of records.
-func TestOriginalBenchmark(t *testing.T) {
-	const workers, batches, perBatch, perRead, size = 4, 64, 256, 200, 128
-	stores(t, func(t *testing.T, bucket string) {
-		s := serve(t, node.Options{Bucket: bucket}, httpapi.Options{})
-		c := newOriginal(t, s.url)
-		batch := make([][]byte, perBatch)
-		for i := range batch {
-			batch[i] = bytes.Repeat([]byte{byte(i)}, size)
-		}
-		parallel(workers, batches, func(int) {
-			if err := c.add("some-topic", batch...); err != nil {
-				t.Error(err)
-			}
-		})
-		end, err := c.nextOffset("some-topic")
-		if err != nil || end != batches*perBatch {
-			t.Fatalf("next offset %d, %v", end, err)
-		}
-		rnd := rand.New(rand.NewPCG(3, 4))
-		offsets := make([]uint64, 100)
-		for i := range offsets {
-			offsets[i] = rnd.Uint64N(end - 1)
-		}
-		parallel(workers, len(offsets), func(i int) {
-			from := offsets[i]
-			want := int(min(end-1-from, perRead))
-			got, err := c.records("some-topic", from, reads{max: want, buffer: 50 << 20, timeout: 5 * time.Second})
-			if err != nil || len(got) != want {
-				t.Errorf("from %d: %d records, want %d: %v", from, len(got), want, err)
-			}
-			for j, v := range got {
-				if !bytes.Equal(v, batch[(from+uint64(j))%perBatch]) {
-					t.Errorf("record %d is another", from+uint64(j))
-					break
-				}
-			}
-		})
-	})
-}
-
-// parallel calls do with 0 to n-1 from workers goroutines and waits for them.
-func parallel(workers, n int, do func(i int)) {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				do(int(i))
-			}
-		})
-	}
-	wg.Wait()
-}
-
 // outcomes are the records that were reported as stored to a writer.
 type outcomes struct {
 	mu     sync.Mutex // guards stored

@@ -180,23 +180,3 @@ func FuzzEvent(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkEventBody(b *testing.B) {
-	line := `{"event":"purchase","entity_id":"user-1234567","data":{"amount":120.5,"currency":"EUR","items":[1,2,3]},"id":"order-7"}` + "\n"
-	text := []byte(strings.Repeat(line, 1000))
-	own := make([]byte, len(text))
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		copy(own, text)
-		for s := NewEventBody(own, testNow, true); ; {
-			rec, p := s.Next()
-			if p != nil {
-				b.Fatal(p)
-			}
-			if rec == nil {
-				break
-			}
-		}
-	}
-}

@@ -300,37 +300,3 @@ func tokenOnly(s string) bool {
 	}
 	return s != ""
 }
-
-// BenchmarkSizes compares the parser of lengths with encoding/json.
-func BenchmarkSizes(b *testing.B) {
-	list := make([]uint32, 1024)
-	for i := range list {
-		list[i] = uint32(1000 + i)
-	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Run("sizes", func(b *testing.B) {
-		var p Sizes
-		b.SetBytes(int64(len(text)))
-		b.ReportAllocs()
-		for b.Loop() {
-			p.Reset(len(list), nil)
-			if _, done, err := p.Feed(text); !done || err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("json", func(b *testing.B) {
-		b.SetBytes(int64(len(text)))
-		b.ReportAllocs()
-		lengths := make([]uint32, 0, len(list))
-		for b.Loop() {
-			lengths = lengths[:0]
-			if err := json.Unmarshal(text, &lengths); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

@@ -78,19 +78,3 @@ func (h *head) bytewise(b []byte) []byte {
 	}
 	return nil
 }
-
-func BenchmarkHead(b *testing.B) {
-	text := []byte("POST /records?topic-name=bench-0123456789ab HTTP/1.1\r\nHost: 127.0.0.1:45678\r\nUser-Agent: Go-http-client/1.1\r\n" +
-		"Content-Length: 1424\r\nAuthorization: Bearer 0123456789abcdef0123456789abcdef\r\n" +
-		"Content-Type: multipart/form-data; boundary=0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab\r\nAccept-Encoding: gzip\r\n\r\n")
-	for name, take := range map[string]func(*head, []byte) []byte{"take": (*head).take, "bytewise": (*head).bytewise} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				var h head
-				if take(&h, text); !h.whole {
-					b.Fatal("no end")
-				}
-			}
-		})
-	}
-}

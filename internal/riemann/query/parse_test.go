@@ -123,22 +123,3 @@ func TestNestedQuantifiers(t *testing.T) {
 		t.Errorf("64 KiB took %v", took)
 	}
 }
-
-func BenchmarkNestedQuantifiers(b *testing.B) {
-	q, e := nested(b)
-	for b.Loop() {
-		q.Match(e)
-	}
-}
-
-func BenchmarkMatch(b *testing.B) {
-	q, err := query.Parse(`host =~ "api %" and state = "ok" and metric > 0`)
-	if err != nil {
-		b.Fatal(err)
-	}
-	e := &stored{[]byte("api 1"), []byte("ok"), []byte("1.25")}
-	b.ReportAllocs()
-	for b.Loop() {
-		q.Match(e)
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -146,62 +145,5 @@ func TestCanceledCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		fillInsts(t, f, 0, 1000)
-	}
-}
-
-// BenchmarkCopy measures a copy of a million instances, and the longest wait of a transaction of a
-// thousand rows meanwhile.
-func BenchmarkCopy(b *testing.B) {
-	dir := b.TempDir()
-	path := filepath.Join(dir, "a.db")
-	f, err := Open(b.Context(), Options{Path: path, Cluster: "c"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	fillInsts(b, f, 0, 1_000_000)
-	worst := func(until <-chan struct{}) (most time.Duration, n int) {
-		for ; ; n++ {
-			select {
-			case <-until:
-				return most, n
-			default:
-			}
-			at := time.Now()
-			fillInsts(b, f, n*1000%1_000_000, n*1000%1_000_000+1000)
-			most = max(most, time.Since(at))
-		}
-	}
-	alone := make(chan struct{})
-	time.AfterFunc(5*time.Second, func() { close(alone) })
-	most, n := worst(alone)
-	b.Logf("alone: %d transactions in 5 s, at most %v", n, most)
-	for b.Loop() {
-		at := time.Now()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			if err := f.Copy(b.Context(), path+".copy"); err != nil {
-				b.Error(err)
-			}
-		}()
-		most, n := worst(done)
-		b.Logf("beside a copy: %d transactions in %v, at most %v", n, time.Since(at), most)
-		for _, name := range []string{path, path + "-wal", path + ".copy"} {
-			if info, err := os.Stat(name); err == nil {
-				b.Logf("%s: %d MB", filepath.Base(name), info.Size()>>20)
-			}
-		}
-		if err := Remove(path + ".copy"); err != nil {
-			b.Fatal(err)
-		}
-		at = time.Now()
-		if err := f.Copy(b.Context(), path+".copy"); err != nil {
-			b.Fatal(err)
-		}
-		b.Logf("a copy alone: %v", time.Since(at))
-		if err := Remove(path + ".copy"); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
