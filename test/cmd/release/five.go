@@ -73,19 +73,28 @@ func (c *checks) five() error {
 	return m.runAll("test -d "+stateDir+"/data", "dpkg -P seb", "test ! -e "+stateDir)
 }
 
-// guideCommands returns the lines of the block of install.md for Debian, which is marked "run=deb".
+// guideCommands returns the lines of the block of install.md for Debian.
 func (c *checks) guideCommands() ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(c.root, "docs/guide/install.md"))
-	if err != nil {
-		return nil, err
-	}
-	_, block, ok := strings.Cut(string(text), "```sh run=deb\n")
-	block, _, closed := strings.Cut(block, "\n```\n")
+	block, err := c.guideBlock("install.md", "deb")
 	lines := strings.Split(strings.ReplaceAll(block, "\\\n", ""), "\n")
-	if !ok || !closed || len(lines) > 5 {
-		return nil, fmt.Errorf("install.md: no block marked run=deb with at most five commands: %q", lines)
+	if err == nil && len(lines) > 5 {
+		err = fmt.Errorf("install.md: more than five commands: %q", lines)
 	}
-	return lines, nil
+	return lines, err
+}
+
+// guideBlock returns the block of a guide with a mark.
+func (c *checks) guideBlock(guide, mark string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(c.root, "docs/guide", guide))
+	if err != nil {
+		return "", err
+	}
+	_, block, ok := strings.Cut(string(text), "```sh run="+mark+"\n")
+	block, _, closed := strings.Cut(block, "\n```\n")
+	if !ok || !closed {
+		return "", fmt.Errorf("%s: no block marked run=%s", guide, mark)
+	}
+	return block, nil
 }
 
 // s3 starts an S3 server.

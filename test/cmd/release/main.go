@@ -1,8 +1,8 @@
 // Command release makes a release and checks it: the same bytes a second time without a network,
 // checksums, modules in the SBOM, licences, content of archives and packages. It checks the deb
 // (lintian, install, upgrade, remove, purge), the unit (systemd-analyze, notifications, watchdog,
-// two units on one bucket), the image, alerts in a Prometheus when the S3 server stops, and an
-// installation by mise. It ends with a table of all checks. It needs root, apt-get and npm, and
+// two units on one bucket, two machines by the guide), the image, alerts in a Prometheus when the S3
+// server stops, and an installation by mise. It ends with a table of all checks. It needs root, apt-get and npm, and
 // downloads Debian packages once. It takes about ten minutes, and longer without a build cache.
 // -arm64 also runs the tests of the core on an emulated arm64, which takes ten more minutes.
 package main
@@ -106,6 +106,7 @@ func (c *checks) all() error {
 		{"two units", c.units},
 		{"notifications", c.notify},
 		{"systemd", c.systemd},
+		{"two machines", c.twoMachines},
 		{"image", c.image},
 		{"mise", c.mise},
 	}

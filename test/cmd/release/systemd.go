@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func (c *checks) systemd() error {
 			return err
 		}
 	}
-	out, err := c.boot(m, "--unit=check.service")
+	out, err := c.boot(c.ctx, m, "--unit=check.service")
 	if err != nil {
 		log, logErr := os.ReadFile(m.path("/srv/check.log"))
 		return fmt.Errorf("%w\n%s\n%s", errors.Join(err, logErr), out, log)
@@ -64,9 +65,10 @@ func (c *checks) systemd() error {
 	return nil
 }
 
-// boot runs systemd in a machine until it exits. It has the network of this machine.
-func (c *checks) boot(m machine, args ...string) (string, error) {
-	tool, err := testenv.Debian(c.ctx, "systemd-container")
+// boot runs systemd in a machine until it exits, or kills it when ctx ends. It has the network of this
+// machine unless args say otherwise.
+func (c *checks) boot(ctx context.Context, m machine, args ...string) (string, error) {
+	tool, err := testenv.Debian(ctx, "systemd-container")
 	if err != nil {
 		return "", err
 	}
@@ -75,13 +77,13 @@ func (c *checks) boot(m machine, args ...string) (string, error) {
 		// Without systemd on this machine the container gets the cgroup of nspawn.
 		nspawn = append(nspawn, "--keep-unit")
 	}
-	groups, remove, err := cgroups()
+	groups, remove, err := cgroups(fmt.Sprintf("seb-release-%d-%s", os.Getpid(), filepath.Base(m.dir)))
 	if err != nil {
 		return "", err
 	}
 	defer remove()
 	const enter = `for g in $0; do echo $$ >"$g/cgroup.procs"; done; exec "$@"`
-	cmd := exec.CommandContext(c.ctx, "sh", slices.Concat([]string{"-ec", enter, strings.Join(groups, " ")}, nspawn, []string{"/lib/systemd/systemd"}, args)...)
+	cmd := exec.CommandContext(ctx, "sh", slices.Concat([]string{"-ec", enter, strings.Join(groups, " ")}, nspawn, []string{"/lib/systemd/systemd"}, args)...)
 	private := filepath.Join(tool, "usr/lib/x86_64-linux-gnu/systemd")
 	cmd.Env = append(os.Environ(), testenv.Libraries(tool)+":"+private)
 	cmd.SysProcAttr = testenv.Attributes()
@@ -95,7 +97,7 @@ func (c *checks) boot(m machine, args ...string) (string, error) {
 // cgroups makes a cgroup in each hierarchy that systemd uses, so that the groups of a container are
 // not among others of this machine. They have one name, because nspawn uses that of the unified
 // hierarchy in the others too. On a machine with systemd it makes none.
-func cgroups() (dirs []string, remove func(), err error) {
+func cgroups(name string) (dirs []string, remove func(), err error) {
 	remove = func() {
 		for _, dir := range dirs {
 			err := removeCgroup(dir)
@@ -110,11 +112,11 @@ func cgroups() (dirs []string, remove func(), err error) {
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
 		return nil, remove, nil
 	}
-	for _, name := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"} {
-		if _, err := os.Stat(filepath.Join(name, "cgroup.procs")); err != nil {
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"} {
+		if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err != nil {
 			continue
 		}
-		dir := filepath.Join(name, fmt.Sprintf("seb-release-%d", os.Getpid()))
+		dir := filepath.Join(root, name)
 		if err := os.Mkdir(dir, 0o750); err != nil {
 			remove()
 			return nil, nil, err
