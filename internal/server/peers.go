@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -200,7 +201,10 @@ func (s *Server) advertisedHosts() []string {
 		return []string{net.JoinHostPort(host, port)}
 	}
 	var list []string
-	addresses, _ := net.InterfaceAddrs()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		s.log.Warn("other brokers cannot reach this one: the addresses of this machine are unknown", "err", err, "hint", "--advertise")
+	}
 	for _, a := range addresses {
 		n, ok := a.(*net.IPNet)
 		if ok && n.IP.IsGlobalUnicast() && len(list) < link.AddressesMax {
@@ -208,6 +212,17 @@ func (s *Server) advertisedHosts() []string {
 		}
 	}
 	return list
+}
+
+// knownHosts returns the names with which this broker answers without a key: those of --http-host and
+// --advertise.
+func (s *Server) knownHosts() []string {
+	hosts := s.cfg.HTTP.Hosts.List()
+	if address, ok := hostPort(s.cfg.Advertise, "1"); ok {
+		host, _, _ := net.SplitHostPort(address)
+		hosts = append(slices.Clip(hosts), host)
+	}
+	return hosts
 }
 
 // hostPort reads a URL, a host:port or a host.

@@ -51,7 +51,7 @@ func (x *riemannWeb) start(s *Server) {
 		Index: s.node.Riemann(), Memory: memory, Subscriptions: int(min(subscriptionsMax, max(4, memory.Limit()/subscriptionBytes))),
 		Admit: func(r *http.Request) bool {
 			same, admitted := httpapi.KnownOrigin(r, s.cfg.HTTP.Origins.List())
-			return httpapi.KnownHost(r.Host, s.cfg.HTTP.Hosts.List()) && (same || admitted || r.Header.Get("Origin") == "")
+			return httpapi.KnownHost(r.Host, s.knownHosts()) && (same || admitted || r.Header.Get("Origin") == "")
 		},
 		Authorize: s.authorizeSubscriber, Logger: s.log,
 	})

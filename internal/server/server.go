@@ -146,7 +146,7 @@ func (s *Server) prepare() (err error) {
 		return err
 	}
 	if s.cfg.Pprof.Enable {
-		s.pprof, err = startPprof(&s.cfg.Pprof, s.cfg.HTTP.Hosts.List())
+		s.pprof, err = startPprof(&s.cfg.Pprof, s.knownHosts())
 	}
 	return err
 }
@@ -291,7 +291,7 @@ func (s *Server) serve(ctx context.Context, set *metrics.Set) error {
 	s.api, err = httpapi.New(s.node.Broker, httpapi.Options{
 		Auth: s.auth, Logins: failures, Keys: s.node.Keys(), Triggers: s.node.Triggers(), Riemann: s.node.Riemann(), Logger: s.log, Metrics: set, Connections: connections.http,
 		ProfileLabels: s.cfg.Pprof.Enable, OriginalClient: s.cfg.HTTP.OriginalClient, EventsTopic: s.cfg.EventsTopic,
-		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.cfg.HTTP.Hosts.List(),
+		Origins: s.cfg.HTTP.Origins.List(), Hosts: s.knownHosts(),
 		WebhookTargets: s.targets, OriginalEvent: original, Groups: s.httpGroups(), Members: s.groupMembers(),
 		WriteMetrics: newMetricsWriter(set, s.node.Broker),
 		Version:      s.cfg.Version, Started: time.Now().UTC(), Store: s.node.StoreName(), Warnings: s.ports.warnings, Stats: s.stats, Fsck: s.fsck, Latency: &s.latency, Cost: s.node.Cost(),

@@ -272,3 +272,26 @@ func TestWebhookTargets(t *testing.T) {
 	c.Webhooks.Targets = "10.0.0.0/8, 127.0.0.1,all"
 	start(t, c)
 }
+
+// TestAdvertisedName: probes that use the name of --advertise need no --http-host.
+func TestAdvertisedName(t *testing.T) {
+	t.Parallel()
+	c := settings(t, "mem:")
+	c.Advertise = "db1.internal"
+	s := start(t, c)
+	for host, want := range map[string]int{"db1.internal:51313": http.StatusOK, "db2.internal:51313": http.StatusForbidden} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/readyz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d", host, resp.StatusCode, want)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func (c *checks) systemd() error {
 			return err
 		}
 	}
-	out, err := c.boot(c.ctx, m, "--unit=check.service")
+	out, err := c.boot(c.ctx, m)
 	if err != nil {
 		log, logErr := os.ReadFile(m.path("/srv/check.log"))
 		return fmt.Errorf("%w\n%s\n%s", errors.Join(err, logErr), out, log)
@@ -65,9 +65,9 @@ func (c *checks) systemd() error {
 	return nil
 }
 
-// boot runs systemd in a machine until it exits, or kills it when ctx ends. It has the network of this
-// machine unless args say otherwise.
-func (c *checks) boot(ctx context.Context, m machine, args ...string) (string, error) {
+// boot runs check.service with systemd in a machine until it exits, or kills it when ctx ends. options
+// are those of systemd-nspawn. Without one the container has the network of this machine.
+func (c *checks) boot(ctx context.Context, m machine, options ...string) (string, error) {
 	tool, err := testenv.Debian(ctx, "systemd-container")
 	if err != nil {
 		return "", err
@@ -83,7 +83,7 @@ func (c *checks) boot(ctx context.Context, m machine, args ...string) (string, e
 	}
 	defer remove()
 	const enter = `for g in $0; do echo $$ >"$g/cgroup.procs"; done; exec "$@"`
-	cmd := exec.CommandContext(ctx, "sh", slices.Concat([]string{"-ec", enter, strings.Join(groups, " ")}, nspawn, []string{"/lib/systemd/systemd"}, args)...)
+	cmd := exec.CommandContext(ctx, "sh", slices.Concat([]string{"-ec", enter, strings.Join(groups, " ")}, nspawn, options, []string{"/lib/systemd/systemd", "--unit=check.service"})...)
 	private := filepath.Join(tool, "usr/lib/x86_64-linux-gnu/systemd")
 	cmd.Env = append(os.Environ(), testenv.Libraries(tool)+":"+private)
 	cmd.SysProcAttr = testenv.Attributes()
