@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sebbroker/seb/test/testenv"
@@ -129,8 +131,18 @@ func cgroups(name string) (dirs []string, remove func(), err error) {
 // cgroupsEnd is how long the last processes of a container may take to end.
 const cgroupsEnd = 10 * time.Second
 
-// removeCgroup removes a group with those in it. A group with processes is an error.
+// removeCgroup kills the processes of a group and removes it, with the groups in it. While processes
+// end, it returns an error.
 func removeCgroup(dir string) error {
+	list, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	for text := range strings.FieldsSeq(string(list)) {
+		if pid, err := strconv.Atoi(text); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
