@@ -103,6 +103,10 @@ func (l *sebQueue) run(ctx context.Context) {
 			doneAll(list, err)
 			continue
 		}
+		if l.o.inflight == 1 && l.o.pace == 0 { // in this goroutine, whose stack has grown
+			l.finish(ctx, f, l.o.produceTo(ctx, l.partition, f.batches))
+			continue
+		}
 		l.flights.Go(func() { l.finish(ctx, f, l.o.produceTo(ctx, l.partition, f.batches)) })
 	}
 }

@@ -37,7 +37,6 @@ const calibrations = 64
 // NewMonotonicClock returns the clock. It polls the time during the last spin of every sleep, which
 // is exact but keeps a core busy. With 0 it sleeps until the end.
 func NewMonotonicClock(spin time.Duration) *MonotonicClock {
-	exactSleeps()
 	m := &MonotonicClock{spin: int64(spin)}
 	best := int64(1) << 62
 	for range calibrations {
@@ -109,17 +108,4 @@ func (m *MonotonicClock) give(r *timer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.idle = append(m.idle, r)
-}
-
-// exactSleeps stops the kernel from delaying the timers of this process's threads (by 50 µs by
-// default) in order to handle several at once. Threads started later inherit this. If it is not
-// permitted, sleeps are a little longer, and the lag of the schedule shows it.
-func exactSleeps() {
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return
-	}
-	for _, t := range threads {
-		_ = os.WriteFile("/proc/"+t.Name()+"/timerslack_ns", []byte("1"), 0)
-	}
 }
