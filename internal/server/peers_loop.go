@@ -158,7 +158,7 @@ func (l *loop) linkEvent(ev link.Event) {
 		e.Kind, e.Registration, e.OtherKey, e.OtherSecrets = cluster.EvLinked, ev.Registration, ev.OtherKey, ev.OtherSecrets
 		if ev.OtherKey || ev.OtherSecrets {
 			l.p.log.Warn("another broker has other keys", "broker", ev.Registration.Name, "run", ev.From.String(), "other_root_key", ev.OtherKey,
-				"other_secrets_key", ev.OtherSecrets, "hint", "--api-key-file, --secrets-key-file")
+				"other_secrets_key", ev.OtherSecrets, "hint", "--http-api-key-file, --secrets-key-file")
 		}
 	case link.Received:
 		e.Kind, e.Message = cluster.EvMessage, ev.Message
