@@ -57,7 +57,6 @@ const (
 	EvStood                         // Err: the outcome of Effects.Stand
 	EvParked                        // Report: the outcome of Effects.Park
 	EvHandOver                      // an operator asks this leader to hand over
-	EvTakeOver                      // an operator asks this standby to lead, against all rules
 	EvLeave                         // the process ends soon
 )
 
@@ -148,7 +147,6 @@ type Core struct {
 	take       *taking
 	prepared   Hand // ID 0: none
 	preparedBy Run
-	forced     bool
 	leaving    bool
 	told       bool // Exit was told
 
@@ -196,8 +194,6 @@ func (c *Core) Step(now time.Time, ev *Event, fx *Effects) {
 		c.onParked(&ev.Report, fx)
 	case EvHandOver:
 		c.onHandOver(fx)
-	case EvTakeOver:
-		c.forced, fx.Ask = true, true
 	case EvLeave:
 		c.leaving, fx.Ask = true, true
 	}
@@ -311,9 +307,7 @@ func (c *Core) onStood(err error, fx *Effects) {
 	c.standing = false
 	fx.Ask = true
 	wait := c.t.Alive / 10
-	if err == nil {
-		c.forced = false
-	} else if p := c.sealer(); p != nil && !p.over() {
+	if p := c.sealer(); err != nil && p != nil && !p.over() {
 		wait = c.t.Alive // it has written, or another run was faster, or the store does not answer
 	}
 	c.nextLook = c.run + wait

@@ -39,7 +39,7 @@ func newRig(t *testing.T, cfg Config) *rig {
 		cfg.Self = registered(1)
 	}
 	r := &rig{t: t, c: New(cfg), now: time.UnixMicro(1e15), store: true, beats: map[Run]Beat{}, mute: map[Run]bool{}}
-	r.log = Report{Loaded: true, Pos: state.Position{Epoch: 5, Slot: 10}, Nonce: nonce(5), Sealer: run(2), Life: r.now, Verdict: r.now, Level: 1}
+	r.log = Report{Loaded: true, Pos: state.Position{Epoch: 5, Slot: 10}, Nonce: nonce(5), Sealer: run(2), Life: r.now, Verdict: r.now, Level: state.LevelStandby}
 	return r
 }
 
@@ -280,7 +280,6 @@ func TestAStandbyStands(t *testing.T) {
 			delete(r.beats, r2)
 			r.step(Event{Kind: EvLeave})
 		}, time.Minute, time.Minute},
-		"at once, if an operator asks for it": {func(r *rig) { r.step(Event{Kind: EvTakeOver}) }, 0, tick},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := standbyOf(t)
@@ -427,6 +426,23 @@ func TestALeaderTellsItsPosition(t *testing.T) {
 	r.wait(time.Second)
 	if _, _, ok := told(); ok {
 		t.Error("a leader is told a position")
+	}
+}
+
+// TestACandidateIsNotTheLeader: a SEAL of an older format level does not name its run. A run that stands
+// against the epoch, and is not heard any more, is not the one that leads it.
+func TestACandidateIsNotTheLeader(t *testing.T) {
+	r := newRig(t, Config{})
+	r.log.Sealer = Run{}
+	r.list(2, 3)
+	r.link(3, leads(5))
+	stands := following(5)
+	stands.Stands, stands.Epoch, stands.Nonce = true, 5, nonce(5)
+	r.link(2, stands)
+	r.wait(time.Minute)
+	delete(r.beats, run(2))
+	if got := r.wait(time.Minute); got != time.Minute {
+		t.Errorf("stands after %v, beside a leader that it hears", got)
 	}
 }
 

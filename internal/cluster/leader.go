@@ -1,6 +1,10 @@
 package cluster
 
-import "time"
+import (
+	"time"
+
+	"github.com/sebbroker/seb/internal/log/state"
+)
 
 // leadership is an epoch that this run leads. Its times are running times.
 type leadership struct {
@@ -26,7 +30,7 @@ func (c *Core) lead(fx *Effects) {
 			c.endLead(fx)
 		}
 		c.l = &leadership{epoch: r.epoch(), began: c.run, relisted: c.run, handedAt: -time.Hour, tried: map[Run]bool{}}
-		c.joining, c.forced, c.take, c.prepared.ID = false, false, nil, 0
+		c.joining, c.take, c.prepared.ID = false, nil, 0
 		c.nextBeat = 0 // H9
 		c.show.pace, c.show.promise = 0, 0
 	}
@@ -82,10 +86,11 @@ func (c *Core) showLife(fx *Effects) {
 	var pace, promise time.Duration
 	if unseen {
 		pace, promise = c.t.Alive, c.t.Alive
-		if youngest > c.t.Fast*6/10 {
+		slow := c.report.Level >= state.LevelStandby // otherwise slots cannot carry the promise
+		if slow && youngest > c.t.Fast*6/10 {
 			promise = c.t.Slow
 		}
-		if youngest > c.t.Fast {
+		if slow && youngest > c.t.Fast {
 			pace = c.t.Slow
 			if c.run-c.l.relisted > 4*c.t.Slow {
 				c.l.relisted, fx.List = c.run, true

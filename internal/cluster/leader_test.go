@@ -58,6 +58,17 @@ func TestALeaderThatIsNotSeenShowsLife(t *testing.T) {
 	r.want("pace", fx.Pace, time.Duration(0))
 }
 
+// TestAPaceThatSlotsCannotPromiseStaysFast: a log at an older format level has no promises, so a candidate
+// does not wait longer than the silent time.
+func TestAPaceThatSlotsCannotPromiseStaysFast(t *testing.T) {
+	r := leaderOver(t)
+	r.log.Level = state.LevelStandby - 1
+	delete(r.beats, run(2))
+	r.wait(time.Hour)
+	fx := r.take()
+	r.want("pace after the fast time", fx.Pace, time.Second)
+}
+
 func TestRunsThatNeverLeadAreNotWaitedFor(t *testing.T) {
 	for name, change := range map[string]func(g *Registration){
 		"read-only":      func(g *Registration) { g.ReadOnly = true },

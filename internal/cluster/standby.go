@@ -12,9 +12,6 @@ func (c *Core) standbyRound(fx *Effects) {
 		return
 	case c.takeRound(fx):
 		return
-	case c.forced:
-		c.stand(fx)
-		return
 	case c.leaving || c.otherKey() || c.later() || c.joinedAt == 0:
 		return
 	case !c.cfg.Self.Stands():
@@ -81,13 +78,13 @@ func (c *Core) joiningChoice() (stands, wait bool) {
 }
 
 // sealer returns the peer whose run has sealed the epoch. The SEAL does not name it at an old format
-// level; then it is the run that claims the epoch. nil: not known.
+// level; then it is the run that claims to lead the epoch. nil: not known.
 func (c *Core) sealer() *peer {
 	if run := c.report.Sealer; !run.IsZero() {
 		return c.find(run)
 	}
 	for _, p := range c.peers {
-		if !p.over() && p.claims && p.claim == c.report.epoch() {
+		if !p.over() && p.claims && !p.stands && p.claim == c.report.epoch() {
 			return p
 		}
 	}
