@@ -28,6 +28,7 @@ type checker struct {
 	clock       uint64            // orders requests and effects
 	sealAt      map[record.ID]tok // when the SEAL that names a nonce became durable
 	nonces      map[record.ID]string
+	sealers     map[record.ID]state.Run // by the nonce in their SEALs
 	snaps       map[state.Position]string
 	snapAt      map[string]state.Position
 	images      map[string][]byte // of every stored snapshot
@@ -62,7 +63,7 @@ func newChecker(s *simulation) *checker {
 	return &checker{
 		w: s, on: map[string]bool{}, values: map[string]*value{}, log: map[partKey][]string{},
 		times: map[partKey][]int64{}, stamps: map[partKey]int64{}, sent: newSentBatches(),
-		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, snaps: map[state.Position]string{},
+		keys: map[partKey]*keys{}, sealAt: map[record.ID]tok{}, nonces: map[record.ID]string{}, sealers: map[record.ID]state.Run{}, snaps: map[state.Position]string{},
 		offsets: map[offsetKey]bool{}, snapAt: map[string]state.Position{}, images: map[string][]byte{}, archive: map[string][]byte{},
 		packs: map[string]bool{}, deletedOnce: map[string]bool{}, epochs: map[record.ID]bool{}, looked: map[record.ID]tok{},
 		pairs: pairs{}, events: newEvents(),
@@ -140,8 +141,9 @@ func (c *checker) advance() bool {
 	}
 	c.w.watch.Slot(o.Head.Time)
 	if o.Head.Kind == record.KindSeal {
-		c.deposed(&o.Head, recs)
+		c.deposed(&o.Head)
 	}
+	c.raised(&o.Head, recs)
 	c.on[key] = true
 	c.archive[key] = body
 	c.chain = append(c.chain, chainSlot{key, o.Head})

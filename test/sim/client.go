@@ -133,13 +133,13 @@ func (p *producer) next() {
 	w := p.w
 	late := w.late()
 	if w.outage.quiet {
-		w.after(w.around(w.loadRand, w.cfg.Think), p.next)
+		w.after(p.think(), p.next)
 		return
 	}
 	if late && !p.owes() {
 		return // the rest of the calm is for calls in flight
 	}
-	defer w.after(w.around(w.loadRand, w.cfg.Think), p.next)
+	defer w.after(p.think(), p.next)
 	if p.under >= w.cfg.Pipeline || !p.choose() {
 		return
 	}
@@ -154,6 +154,15 @@ func (p *producer) next() {
 		p.expect(o)
 		p.send(o)
 	}
+}
+
+// think draws the time until the next append. In a cluster it is bounded, because all is idle at the end.
+func (p *producer) think() time.Duration {
+	d := p.w.around(p.w.loadRand, p.w.cfg.Think)
+	if p.w.clustered() {
+		d = min(d, 4*p.w.cfg.Think)
+	}
+	return d
 }
 
 // owes reports whether a batch waits to be repeated.

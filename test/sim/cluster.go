@@ -17,7 +17,10 @@ type ClusterConfig struct {
 	// comes at a time. Then A1, A2, A7 and A11 hold as well. Otherwise each time is drawn on its own over
 	// three orders of magnitude, and many faults come at once.
 	Exact bool
-	Older int // brokers that read only lower format levels than the others
+	// Older brokers read only lower format levels than the others until they start again. Then the log
+	// begins at a lower level, and so it does with Old.
+	Older int
+	Old   bool
 }
 
 // scaledTimes are the designed times for a unit.
@@ -57,6 +60,9 @@ func drawCluster(seed uint64) Config {
 	c.GarbageWait = units(pick(200*time.Millisecond, 2*time.Second, 10*time.Second))
 	c.Producers, c.Pipeline = 1+r.IntN(2), 1+r.IntN(2)
 	c.CrashEvery, c.PauseEvery, c.RefuseEvery, c.CutEvery, c.RetypeEvery, c.ClockEvery, c.ClockSkew = 0, 0, 0, 0, 0, 0, 0
+	if k.Old = r.IntN(4) == 0; k.Old {
+		k.Older = r.IntN(c.Nodes)
+	}
 	c.StandEvery = 1 // a fenced broker follows
 	if k.Exact {
 		c.FailBefore, c.FailAfter, c.Late, c.Conflict, c.Damage, c.Ghosts = 0, 0, 0, 0, 0, 0

@@ -91,7 +91,8 @@ func (n *node) joins() {
 			default:
 				n.joining = 0
 				others := slices.ContainsFunc(list, func(r cluster.Registration) bool { return r.Run.Node != n.identity().Node })
-				n.begin(others)
+				n.begin(others && !n.force)
+				n.force = false
 			}
 		})
 	})
@@ -108,7 +109,7 @@ func (r *run) joined() {
 	n := r.n
 	w := n.w
 	m := &member{r: r, storeOK: true, self: cluster.Registration{Run: n.identity(), Name: n.name(), Addresses: []string{n.name()}, LevelMax: state.LevelMax}}
-	if n.id < w.cfg.Cluster.Older {
+	if n.id < w.cfg.Cluster.Older && n.runs == 1 { // it is upgraded when it starts again
 		m.self.LevelMax--
 	}
 	m.rounds.Every = w.units(cluster.Round)
@@ -261,6 +262,7 @@ func (m *member) perform(fx *cluster.Effects) {
 		owner(func() {
 			w.logf("node %d continues to lead", r.n.id)
 			w.stats.Cluster.Aborted++
+			m.parkedAt = 0
 			r.step(&core.Event{Kind: core.EvUnpark})
 		})
 	case cluster.Park, cluster.Drain:

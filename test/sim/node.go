@@ -30,7 +30,7 @@ type node struct {
 	// With cluster.Cores: the number of the start that looks for other brokers, 0: none, and of all;
 	// until when the machine has no power, and until when its broker may be deposed.
 	joining, tries int
-	power          bool
+	power, force   bool
 	slow           time.Duration // factor of the times of its requests to the store; 0: 1
 	down           time.Duration // it starts that much later
 	excused        int64
@@ -221,6 +221,7 @@ func (r *run) perform(e core.Effect) {
 		r.commit(e.Frozen)
 	case core.EffUnknown:
 		r.parkedUnknown(e.Frozen)
+		r.n.w.check.handedUnknown(r, e.Frozen)
 		r.answerAll(e.Frozen.Proposal, func(o *op, why error, _ int64) {
 			if why == nil {
 				o.answer(unknown, 0)
@@ -326,6 +327,7 @@ func (r *run) role(e core.Effect) {
 		r.beats()
 		w.check.led(r)
 		w.check.warm(r)
+		w.check.handed(r)
 		r.ledAt = w.now
 		r.sealed()
 		r.yields()

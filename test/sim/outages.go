@@ -136,7 +136,11 @@ func (w *simulation) begin(kind string, n *node, d time.Duration) time.Duration 
 		w.after(d, func() { w.slowList = 0 })
 	case "flaky":
 		for i := range 4 {
-			w.after(time.Duration(2*i)*d/8, func() { w.cutLinks("cut", n, d/8) })
+			w.after(time.Duration(2*i)*d/8, func() {
+				if !w.calm {
+					w.cutLinks("cut", n, d/8)
+				}
+			})
 		}
 	case "cut", "oneway", "reject", "island", "slots":
 		w.cutLinks(kind, n, d)
@@ -147,14 +151,9 @@ func (w *simulation) begin(kind string, n *node, d time.Duration) time.Duration 
 		m.receive(func() { m.step(&cluster.Event{Kind: cluster.EvHandOver}) })
 		return w.units(cluster.Designed.HandOver)
 	case "takeover":
-		for _, o := range w.nodes {
-			if !w.check.isLed(o) || o == n {
-				continue
-			}
-			o.excuse(w.units(10 * time.Second))
-			m.receive(func() { m.step(&cluster.Event{Kind: cluster.EvTakeOver}) })
-		}
-		return w.units(5 * time.Second)
+		n.force = true // --take-over
+		n.kill("killed")
+		return w.units(time.Second)
 	case "unregister":
 		w.registered, w.outage.lost = nil, w.now
 	}
@@ -234,9 +233,6 @@ func (w *simulation) idle() {
 	w.runUntil(w.now + int64(w.units(idleFor)))
 	w.outage.idle, w.outage.still = false, false
 }
-
-// isLed reports whether the broker of a node leads.
-func (c *checker) isLed(n *node) bool { return n.run != nil && c.leads(n.run) }
 
 // able reports whether no fault stops the broker of a node.
 func (n *node) able() bool {

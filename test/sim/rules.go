@@ -178,7 +178,7 @@ func (c *checker) requestSeal(r *run, e *core.Effect) {
 	if key, ok := c.nonces[h.NextNonce]; ok && key != e.Key {
 		c.w.fail("R5: node %d uses the same nonce in %s and in %s", r.n.id, key, e.Key)
 	}
-	c.nonces[h.NextNonce] = e.Key
+	c.nonces[h.NextNonce], c.sealers[h.NextNonce] = e.Key, r.n.identity()
 	if on := r.rules.against; !on.IsZero() && h.Nonce != on {
 		c.w.fail("R5: node %d stands against one epoch and ends another: %s", r.n.id, e.Key)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
@@ -16,6 +15,7 @@ type ClusterCounts struct {
 	Events, Requests             int // of Cores; to the store
 	Takeovers, Needed, Newcomers int // epochs that ended; by a fault; by a broker that the leader cannot know
 	Handed, Aborted              int // hand-overs
+	Raised                       int // the format level
 	Probes, Lists, Sessions      int
 	Again                        int // registrations that were lost and stored again
 	Kills, Stops, Cuts, Stores   int // faults: ends of a process, pauses and hangs, of links, of the store
@@ -41,19 +41,14 @@ func (n *ClusterCounts) count(kind string) {
 
 // deposed checks A2 when a SEAL comes on the chain: the leader of its epoch was stopped by a fault, or
 // has handed over.
-func (c *checker) deposed(h *record.Head, recs []state.Record) {
+func (c *checker) deposed(h *record.Head) {
 	w := c.w
 	if !w.clustered() || h.Epoch == 0 {
 		return
 	}
 	n := &w.stats.Cluster
 	n.Takeovers++
-	var by cluster.Run
-	for i := range recs {
-		if recs[i].Kind == state.LeaderRun {
-			by = *recs[i].Run
-		}
-	}
+	by := c.sealers[h.NextNonce]
 	to := w.nodeOf(by)
 	lone := to.run != nil && to.run.member.self.Run == by && to.run.member.lone
 	if !lone {
@@ -79,6 +74,70 @@ func (c *checker) deposed(h *record.Head, recs []state.Record) {
 	}
 }
 
+// oldLog makes a log at a lower format level than new ones have.
+func (w *simulation) oldLog() {
+	id, nonce := record.ID{1, 0x5e}, record.ID{2, 0x5e}
+	w.store.put(core.MetaKey, core.EncodeMeta(id))
+	h := record.Head{Kind: record.KindSeal, Cluster: id, Nonce: id, NextEpoch: 1, NextNonce: nonce}
+	body, err := record.EncodeObject(&h, state.EncodeRecords(nil, []state.Record{state.RaiseTo(state.LevelStandby - 1), {Kind: state.LeaderHint}}), nil, nil)
+	if err != nil {
+		w.fail("simulator: %v", err)
+		return
+	}
+	w.store.put(state.SlotKey(0, 0, id, 0), body)
+}
+
+// raised checks A9 when the format level is raised: all brokers read it that the leader has a link to, or
+// found at its start.
+func (c *checker) raised(h *record.Head, recs []state.Record) {
+	w := c.w
+	if !w.clustered() || h.Epoch == 0 {
+		return
+	}
+	for i := range recs {
+		if recs[i].Kind != state.FormatLevel {
+			continue
+		}
+		w.stats.Cluster.Raised++
+		for _, n := range w.nodes {
+			for _, o := range w.nodes {
+				if n.run == nil || o.run == nil || n == o || n.run.core.Role() != core.RoleLeader || n.run.core.State().Nonce != h.Nonce || o.run.member.self.LevelMax >= recs[i].Level {
+					continue
+				}
+				if m := n.run.member; o.run.born < n.run.born && !o.run.member.lone || m.linkedFor(o, w.units(time.Second)) {
+					w.fail("A9: node %d raises the format level to %d, which node %d does not read", n.id, recs[i].Level, o.id)
+				}
+			}
+		}
+	}
+}
+
+// handed checks A7 when a broker begins to lead after a hand-over: the pause is a few requests.
+func (c *checker) handed(r *run) {
+	w := c.w
+	o := &w.outage
+	if !w.cfg.Cluster.Exact || o.kind != "term" && o.kind != "handover" || w.calm {
+		return
+	}
+	for _, n := range w.nodes {
+		if n.run == nil || n.run == r || n.run.member.parkedAt == 0 || n != o.node || n.run.member.parkedAt < o.began {
+			continue
+		}
+		pause, most := time.Duration(w.now-n.run.member.parkedAt), 24*w.cfg.Latency+8*w.cfg.Cluster.Delay+w.units(200*time.Millisecond)
+		if pause > most && r.n.able() {
+			w.fail("A7: a hand-over of node %d to node %d took %v, at most %v", n.id, r.n.id, pause, most)
+		}
+	}
+}
+
+// handedUnknown checks A7: a hand-over of a leader that nothing else disturbs makes no call unknown.
+func (c *checker) handedUnknown(r *run, f *core.Frozen) {
+	o := &c.w.outage
+	if ops, _ := f.Proposal.User.([]*op); len(ops) > 0 && c.w.cfg.Cluster.Exact && (o.kind == "term" || o.kind == "handover") && r.n == o.node && o.led && c.w.now > r.n.excused {
+		c.w.fail("A7: node %d hands over, and the outcome of %d calls is unknown", r.n.id, len(ops))
+	}
+}
+
 // phase checks A2 after a fault: one that stops the leader causes at most one takeover, another one
 // none.
 func (c *checker) phase() {
@@ -93,7 +152,9 @@ func (c *checker) phase() {
 			most = 1
 		}
 	case "takeover":
-		most = 1
+		if most = 1; o.led {
+			most = 2
+		}
 	}
 	if o.takeovers > most {
 		w.fail("A2: %d takeovers after one fault, %s of node %d (leader %v), at most %d", o.takeovers, o.kind, o.node.id, o.led, most)
@@ -130,6 +191,9 @@ func (c *checker) registered() {
 
 // linkedFor reports whether a member has had a link to a node for a while.
 func (m *member) linkedFor(n *node, d time.Duration) bool {
+	if n.run == nil {
+		return false
+	}
 	nb := m.neighbor(n.run.member.self.Run)
 	return nb != nil && nb.conn != nil && m.r.n.w.now-nb.conn.began > int64(d)
 }

@@ -114,6 +114,9 @@ func (w *simulation) build() {
 	}
 	if w.clustered() {
 		w.net = newNetwork(w)
+		if w.cfg.Cluster.Old {
+			w.oldLog()
+		}
 	}
 	for i := range w.cfg.Producers {
 		p := &producer{w: w, id: i, idempotent: w.loadRand.IntN(2) == 0}
