@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"flag"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,24 +103,21 @@ func TestDeterminismOfKills(t *testing.T) {
 	}
 }
 
-// TestDeterminismUnderTheRaceDetector: another build of the program, with other timings and
-// addresses, gives the same runs.
-func TestDeterminismUnderTheRaceDetector(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the simulator again")
+// TestDeterminismOfProcesses: another process gives the same runs. Under the race detector that is
+// another build of the program, with other timings and addresses.
+func TestDeterminismOfProcesses(t *testing.T) {
+	args := []string{os.Args[0], "-test.v", "-test.run=^TestDeterminism$", "-same=2"}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = []string{"go", "test", "-count=1", "-v", "-run=^TestDeterminism$", ".", "-same=2"}
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-race", "-count=1", "-v", "-run", "^TestDeterminism$", ".", "-same=2")
-	out, err := cmd.CombinedOutput()
-	if err != nil && (strings.Contains(string(out), "-race requires cgo") || strings.Contains(string(out), "-race is not supported")) {
-		t.Skipf("no race detector: %s", out)
-	}
+	out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for i := range 2 {
 		seed := sameSeed(i)
 		if want := fmt.Sprintf("seed %d: %v\n", seed, traced(t, seed)); !strings.Contains(string(out), want) {
-			t.Errorf("no %q under the race detector, but:\n%s", want, out)
+			t.Errorf("no %q in another process, but:\n%s", want, out)
 		}
 	}
 }
