@@ -313,7 +313,10 @@ func (l *loop) list(ctx context.Context) {
 func (l *loop) keepRegistered(ctx context.Context) {
 	if _, err := link.Get(ctx, l.p.store, l.p.self.Run); errors.Is(err, objstore.ErrNotFound) {
 		l.p.log.Warn("registration of this broker was removed, and is stored again")
-		if err := link.Put(ctx, l.p.store, &l.p.self); err != nil && ctx.Err() == nil {
+		switch err := link.Put(ctx, l.p.store, &l.p.self); {
+		case err == nil:
+			l.list(ctx) // a broker that has started meanwhile did not find this one
+		case ctx.Err() == nil:
 			l.p.log.Warn("registration not stored", "err", err)
 		}
 	}
