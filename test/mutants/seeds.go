@@ -20,6 +20,7 @@ var Kinds = []Kind{
 	{"losses", 400, logRuns},
 	{"clocks", 200, logRuns},
 	{"standbys", 200, logRuns},
+	{"cluster", 100, logRuns},
 	{"months", 20, logRuns},
 	{"riemann", 200, logRuns},
 	{"short", 5000, logRuns},

@@ -276,6 +276,11 @@ func (m *member) perform(fx *cluster.Effects) {
 	}
 	if fx.Stand {
 		owner(func() {
+			if w.trace != nil {
+				for _, o := range m.core.Members() {
+					w.logf("node %d: %v (run %v) up %v, gone %v, leads %v, stands %v, epoch %d", r.n.id, o.Name, o.Run.ID[0], o.Up, o.Gone, o.Beat.Leads, o.Beat.Stands, o.Beat.Epoch)
+				}
+			}
 			w.logf("node %d wants to lead", r.n.id)
 			m.stands = true
 		})

@@ -66,7 +66,7 @@ func (c *checker) deposed(h *record.Head) {
 			n.Needed++
 		case lone:
 			n.Newcomers++ // it found no registration: both started at the same time, or it was lost
-		case !r.member.sees(by) && (!w.net.passes(o.id, to.id) || !w.net.passes(to.id, o.id)):
+		case !r.member.sees(by) && (!w.net.passes(o.id, to.id) || !w.net.passes(to.id, o.id) || w.outage.lost != 0 && w.cfg.Cluster.Old):
 			n.Newcomers++ // the leader has never heard of it: neither can know
 		default:
 			w.fail("A2: node %d ends epoch %d of node %d, which nothing stops", to.id, h.Epoch, o.id)

@@ -14,6 +14,7 @@ var Runs = map[string]mutants.Run{
 	"losses":   from(sim.Losses + 1),
 	"clocks":   from(sim.Clocks + 1),
 	"standbys": from(sim.Standbys + 1),
+	"cluster":  from(sim.Clusters + 1),
 	"months":   from(sim.Months + 1),
 	"riemann":  from(sim.Riemann + 1),
 	// The inputs of sim.FuzzEvents.
