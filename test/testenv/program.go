@@ -33,7 +33,7 @@ func BuildPackage(dir, pkg string, flags ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{pkg})...)
+	build := exec.Command("go", slices.Concat([]string{"build", "-ldflags=-s -w", "-o", path}, flags, []string{pkg})...)
 	build.Dir = root
 	out, err := build.CombinedOutput()
 	if err != nil {
