@@ -87,7 +87,7 @@ func New(baseURL string, o Options) (*Client, error) {
 			t.TLSClientConfig = o.TLS.Clone()
 		}
 		t.WriteBufferSize, t.ReadBufferSize = 64<<10, 64<<10
-		c.http = &http.Client{Transport: &transport{Transport: t}, CheckRedirect: func(*http.Request, []*http.Request) error {
+		c.http = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse // net/http would follow a redirected POST with a GET
 		}}
 	}
@@ -183,7 +183,7 @@ func (c *Client) once(ctx context.Context, r *request, base string) (*http.Respo
 		}
 	}
 	sent := &sentBody{data: r.body}
-	sent.attach(req)
+	req = sent.attach(req)
 	resp, err := c.http.Do(req)
 	whole := sent.detach()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strconv"
@@ -240,16 +241,36 @@ type sentBody struct {
 	whole    bool
 }
 
-// attach makes s the body of req.
-func (s *sentBody) attach(req *http.Request) {
+// smallBytes is the size up to which a body is copied, so that net/http knows that it is in memory and
+// sends it in one packet with the head.
+const smallBytes = 64 << 10
+
+// attach returns req with s as its body.
+func (s *sentBody) attach(req *http.Request) *http.Request {
 	if len(s.data) == 0 {
 		// The body is empty, so the request may be on its way from now on.
 		s.whole = true
-		return
+		return req
 	}
 	req.ContentLength = int64(len(s.data))
+	if len(s.data) <= smallBytes {
+		return s.attachCopy(req)
+	}
 	req.Body = &bodyReader{s: s}
 	req.GetBody = func() (io.ReadCloser, error) { return &bodyReader{s: s}, nil }
+	return req
+}
+
+// attachCopy makes a copy of the data the body. All of it may have been sent once there is a connection.
+func (s *sentBody) attachCopy(req *http.Request) *http.Request {
+	data := bytes.Clone(s.data)
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+	req.Body, _ = req.GetBody()
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		s.mu.Lock()
+		s.whole = true
+		s.mu.Unlock()
+	}}))
 }
 
 // detach ends all access to the data and reports whether all of it may have been sent.

@@ -23,14 +23,15 @@ import (
 )
 
 const (
-	sebAddress      = "http://127.0.0.1:51313"
-	sebModule       = "github.com/sebbroker/seb"
-	sebInflightMax  = 1000
-	sebBatch        = 4 << 20
-	sebBatchMax     = 64 << 20
-	sebQueueBytes   = 64 << 20
-	sebRecordRoom   = 4 << 10   // of a batch in addition to its payload
-	maxBatchDefault = 1_048_588 // Seb's, and Kafka's
+	sebAddress       = "http://127.0.0.1:51313"
+	sebModule        = "github.com/sebbroker/seb"
+	sebInflightMax   = 1000
+	sebBatch         = 4 << 20
+	sebBatchMax      = 64 << 20
+	sebQueueBytes    = 64 << 20
+	sebRecordRoom    = 4 << 10   // of a batch in addition to its payload
+	maxBatchDefault  = 1_048_588 // Seb's, and Kafka's
+	connectionsSpare = 4
 )
 
 // readQueueOptions reads the options of both drivers.
@@ -109,20 +110,18 @@ type sebHTTP struct {
 // sebConnection is a client with separate connections.
 type sebConnection struct {
 	*client.Client
-	http *http.Client // for what the client does not support
+	http *http.Client
 }
 
 // client makes a client without retries.
 func (s *sebHTTP) client(address string) (*sebConnection, error) {
-	c, err := client.New(address, client.Options{APIKey: s.key, RetryTime: -1})
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, s.queues.inflight*s.c.Partitions+connectionsSpare
 	t.DisableCompression = true
-	return &sebConnection{c, &http.Client{Transport: t}}, err
-}
-
-func (c *sebConnection) close() {
-	c.Close()
-	c.http.CloseIdleConnections()
+	t.WriteBufferSize, t.ReadBufferSize = 64<<10, 64<<10
+	h := &http.Client{Transport: t}
+	c, err := client.New(address, client.Options{APIKey: s.key, HTTPClient: h, RetryTime: -1})
+	return &sebConnection{c, h}, err
 }
 
 func (s *sebHTTP) Setup(ctx context.Context) (sut.Info, error) {
@@ -159,7 +158,7 @@ func (s *sebHTTP) Publisher(context.Context) (sut.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.add(noError(c.close))
+	s.add(noError(c.http.CloseIdleConnections))
 	o := s.queues
 	o.isGap = func(err error) bool { return errors.Is(err, client.ErrSequenceGap) }
 	o.produceTo = func(ctx context.Context, partition int32, batches []byte) error {
@@ -167,7 +166,7 @@ func (s *sebHTTP) Publisher(context.Context) (sut.Publisher, error) {
 		return err
 	}
 	s.publishers++
-	return newSebPublisher(s.c.PublisherNumber(s.publishers-1), s.c.Partitions, o, c.close), nil
+	return newSebPublisher(s.c.PublisherNumber(s.publishers-1), s.c.Partitions, o, c.http.CloseIdleConnections), nil
 }
 
 func (s *sebHTTP) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, error) {
@@ -175,12 +174,12 @@ func (s *sebHTTP) Subscriber(ctx context.Context, shared bool) (sut.Subscriber, 
 	if err != nil {
 		return nil, err
 	}
-	s.add(noError(c.close))
+	s.add(noError(c.http.CloseIdleConnections))
 	t, err := s.topic(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("topic %s: %w", s.c.Name, err)
 	}
-	b := &sebSubscriber{close: c.close, read: func(ctx context.Context, p sebPart) iter.Seq2[*record.Record, error] {
+	b := &sebSubscriber{close: c.http.CloseIdleConnections, read: func(ctx context.Context, p sebPart) iter.Seq2[*record.Record, error] {
 		return c.Records(ctx, s.c.Name, client.ReadOptions{Partition: p.partition, Offset: p.from, Follow: true})
 	}}
 	if s.follow == "sse" {
@@ -218,7 +217,7 @@ const (
 
 func (s *sebHTTP) Teardown(ctx context.Context) error {
 	_ = s.closeAll() // it has no error
-	defer s.main.close()
+	defer s.main.http.CloseIdleConnections()
 	if !s.made {
 		return nil
 	}
