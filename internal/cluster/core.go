@@ -249,6 +249,7 @@ func (c *Core) onReport(now time.Time, ev *Event, fx *Effects) {
 	}
 	if old.Loaded && r.Pos.Epoch != old.Pos.Epoch {
 		c.nextLook, c.nextBeat = 0, 0
+		fx.List = fx.List || r.Sealer.IsZero() // the new leader, or those that follow it, may not be known
 		if r.Sealer != c.self {
 			c.joining = false // another broker was faster
 		}

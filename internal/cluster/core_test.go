@@ -460,3 +460,15 @@ func TestAStandbyWhoseLogHungCountsAnew(t *testing.T) {
 		t.Errorf("stands after %v against a leader that beats and answers", got)
 	}
 }
+
+// TestAnUnknownLeaderIsLookedFor: a SEAL of an older format level does not name its run, which may have
+// started after this one.
+func TestAnUnknownLeaderIsLookedFor(t *testing.T) {
+	r := standbyOf(t)
+	r.take()
+	r.log.Pos, r.log.Nonce, r.log.Sealer = state.Position{Epoch: 6}, nonce(6), Run{}
+	r.wait(tick)
+	if !r.take().List {
+		t.Error("it does not list the registrations")
+	}
+}

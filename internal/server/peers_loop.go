@@ -311,7 +311,15 @@ func (l *loop) list(ctx context.Context) {
 
 // keepRegistered stores the registration again if it was removed.
 func (l *loop) keepRegistered(ctx context.Context) {
-	if _, err := link.Get(ctx, l.p.store, l.p.self.Run); errors.Is(err, objstore.ErrNotFound) {
+	_, err := link.Get(ctx, l.p.store, l.p.self.Run)
+	for errors.Is(err, objstore.ErrNoVerdict) && ctx.Err() == nil {
+		select {
+		case <-time.After(listPause):
+			_, err = link.Get(ctx, l.p.store, l.p.self.Run)
+		case <-ctx.Done():
+		}
+	}
+	if errors.Is(err, objstore.ErrNotFound) {
 		l.p.log.Warn("registration of this broker was removed, and is stored again")
 		switch err := link.Put(ctx, l.p.store, &l.p.self); {
 		case err == nil:

@@ -132,6 +132,9 @@ type sequence struct {
 func (p *producer) next() {
 	w := p.w
 	late := w.late()
+	if w.outage.still {
+		return
+	}
 	if w.outage.quiet {
 		w.after(p.think(), p.next)
 		return

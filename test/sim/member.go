@@ -38,7 +38,6 @@ type member struct {
 	leaving   bool
 	clean     bool // it ended by itself
 	lone      bool // it found no other broker when it started
-	looked    int64
 }
 
 // clustered reports whether brokers have a cluster.Core.
@@ -301,12 +300,7 @@ func (m *member) performMore(fx *cluster.Effects) {
 		})
 	}
 	if fx.Register {
-		w.registry(m.r.n, false, func(list []cluster.Registration) []cluster.Registration { return list }, func(list []cluster.Registration, ok bool) {
-			if m.looked = w.now; ok && indexOf(list, m.self.Run) < 0 {
-				w.stats.Cluster.Again++
-				m.receive(m.register)
-			}
-		})
+		m.keepRegistered()
 	}
 	if fx.Exit {
 		w.fail("H20: node %d ends, as if no other broker reached it", m.r.n.id)
@@ -317,6 +311,21 @@ func (m *member) performMore(fx *cluster.Effects) {
 	if fx.Handed {
 		w.logf("node %d answers its operator: %v", m.r.n.id, fx.HandErr)
 	}
+}
+
+// keepRegistered looks whether the registration is there, and stores it again if it is not.
+func (m *member) keepRegistered() {
+	w := m.r.n.w
+	w.registry(m.r.n, false, func(list []cluster.Registration) []cluster.Registration { return list }, func(list []cluster.Registration, ok bool) {
+		switch {
+		case !ok:
+			w.after(w.units(time.Second), func() { m.receive(m.keepRegistered) })
+		case indexOf(list, m.self.Run) < 0:
+			w.stats.Cluster.Again++
+			m.receive(m.register)
+			m.list(func(bool) {}) // a broker that has started meanwhile did not find this one
+		}
+	})
 }
 
 // owned does what the owner of the log does after each event: it stands if it can, and answers for a

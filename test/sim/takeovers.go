@@ -104,7 +104,7 @@ func (c *checker) raised(h *record.Head, recs []state.Record) {
 				if n.run == nil || o.run == nil || n == o || n.run.core.Role() != core.RoleLeader || n.run.core.State().Nonce != h.Nonce || o.run.member.self.LevelMax >= recs[i].Level {
 					continue
 				}
-				if m := n.run.member; o.run.born < n.run.born && !o.run.member.lone || m.linkedFor(o, w.units(time.Second)) {
+				if m := n.run.member; o.run.born < n.run.born && (w.outage.lost == 0 || m.sees(o.run.member.self.Run)) || m.linkedFor(o, w.units(time.Second)) {
 					w.fail("A9: node %d raises the format level to %d, which node %d does not read", n.id, recs[i].Level, o.id)
 				}
 			}
