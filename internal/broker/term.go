@@ -167,6 +167,9 @@ func (b *Broker) MayFollow() bool { return b.ReadOnly() || b.opt.Standby || b.op
 // log.
 func (b *Broker) Stand(ctx context.Context) error { return b.log.Stand(ctx) }
 
+// Succeed is Stand against an epoch whose leader has ended, as log.Log.Succeed is.
+func (b *Broker) Succeed(ctx context.Context) error { return b.log.Succeed(ctx) }
+
 // Report returns what the goroutine that owns the log knows, as log.Log.Report does.
 func (b *Broker) Report(ctx context.Context) (cluster.Report, error) { return b.log.Report(ctx) }
 

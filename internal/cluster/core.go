@@ -99,6 +99,7 @@ type Effects struct {
 	Connect  []Registration // runs to keep a link with
 	Reach    state.Position // follow up to it; slot and epoch 0: nothing
 	Stand    bool           // the answer is EvStood
+	Gone     bool           // with Stand: the leader of the epoch has ended, or stopped to lead
 	StepDown bool
 	Park     ParkStep
 	Show     bool // tell the log Pace and Promise

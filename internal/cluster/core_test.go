@@ -57,6 +57,7 @@ func (r *rig) step(ev Event) {
 func (fx *Effects) merge(o *Effects) {
 	fx.Send = append(fx.Send, o.Send...)
 	fx.Stand, fx.StepDown, fx.List = fx.Stand || o.Stand, fx.StepDown || o.StepDown, fx.List || o.List
+	fx.Gone = fx.Gone || o.Gone
 	if !o.Find.IsZero() {
 		fx.Find = o.Find
 	}
@@ -230,29 +231,30 @@ func TestAStandbyStands(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare  func(r *rig)
 		from, to time.Duration
+		gone     bool
 	}{
 		"at once, after a goodbye": {func(r *rig) {
 			delete(r.beats, r2)
 			r.step(Event{Kind: EvMessage, From: r2, Message: Message{Kind: MsgGoodbye}})
-		}, 0, tick},
+		}, 0, tick, true},
 		"at once, after the end of the link and two refused dials": {func(r *rig) {
 			delete(r.beats, r2)
 			r.step(Event{Kind: EvEnded, From: r2, ByPeer: true})
 			r.step(Event{Kind: EvRefused, From: r2})
 			r.step(Event{Kind: EvRefused, From: r2})
-		}, 0, tick},
+		}, 0, tick, true},
 		"after the silent time, if this broker ended the link": {func(r *rig) {
 			delete(r.beats, r2)
 			r.step(Event{Kind: EvEnded, From: r2})
 			r.step(Event{Kind: EvRefused, From: r2})
 			r.step(Event{Kind: EvRefused, From: r2})
-		}, 2 * time.Second, 3 * time.Second},
+		}, 2 * time.Second, 3 * time.Second, false},
 		"after the silent time, if only dials are refused": {func(r *rig) {
 			delete(r.beats, r2)
 			r.step(Event{Kind: EvRefused, From: r2})
 			r.step(Event{Kind: EvRefused, From: r2})
-		}, 2 * time.Second, 3 * time.Second},
-		"after the silent time, if its beats are not answered": {func(r *rig) { r.mute[r2] = true }, 2 * time.Second, 3 * time.Second},
+		}, 2 * time.Second, 3 * time.Second, false},
+		"after the silent time, if its beats are not answered": {func(r *rig) { r.mute[r2] = true }, 2 * time.Second, 3 * time.Second, false},
 		"at once, if another run of the leader's folder is there": {func(r *rig) {
 			delete(r.beats, r2)
 			later := Run{Node: r2.Node, ID: record.ID{77}}
@@ -260,26 +262,26 @@ func TestAStandbyStands(t *testing.T) {
 			b.From = later
 			r.beats[later] = b
 			r.step(Event{Kind: EvLinked, From: later, Registration: Registration{Run: later, Addresses: []string{"host:1"}}})
-		}, 0, 3 * tick},
+		}, 0, 3 * tick, true},
 		"at once, if its address belongs to another run of its folder": {func(r *rig) {
 			delete(r.beats, r2)
 			r.c.find(r2).got = 0
 			r.step(Event{Kind: EvReplaced, From: r2})
-		}, 0, tick},
-		"after the silent time, if the leader claims nothing": {func(r *rig) { r.beats[r2] = following(5) }, 2 * time.Second, 3 * time.Second},
+		}, 0, tick, true},
+		"after the silent time, if the leader claims nothing": {func(r *rig) { r.beats[r2] = following(5) }, 2 * time.Second, 3 * time.Second, false},
 		"not while the run that sealed still tries": {func(r *rig) {
 			b := following(5)
 			b.Stands, b.Epoch, b.Nonce = true, 5, nonce(5)
 			r.beats[r2] = b
-		}, time.Minute, time.Minute},
+		}, time.Minute, time.Minute, false},
 		"at once, if its own SEAL is the newest": {func(r *rig) {
 			delete(r.beats, r2)
 			r.log.Sealer = run(1)
-		}, 0, tick},
+		}, 0, tick, true},
 		"not while the process ends": {func(r *rig) {
 			delete(r.beats, r2)
 			r.step(Event{Kind: EvLeave})
-		}, time.Minute, time.Minute},
+		}, time.Minute, time.Minute, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := standbyOf(t)
@@ -287,6 +289,7 @@ func TestAStandbyStands(t *testing.T) {
 			if got := r.wait(time.Minute); got < c.from || got > c.to {
 				t.Errorf("stands after %v, want %v to %v", got, c.from, c.to)
 			}
+			r.want("stands against a leader that has ended", r.take().Gone, c.gone)
 		})
 	}
 }

@@ -287,7 +287,7 @@ func TestAStandbyTakesOver(t *testing.T) {
 	hand.Undrained = true
 	r.step(Event{Kind: EvMessage, From: run(2), Message: Message{Kind: MsgTake, Hand: hand}})
 	r.want("undrained: stands after", r.wait(time.Second), tick)
-	r.take()
+	r.want("against a leader that has stopped", r.take().Gone, true)
 	r.step(Event{Kind: EvStood, Err: errors.New("overtaken by a slot in flight")})
 	r.log.Pos.Slot++
 	r.want("and again after", r.wait(time.Second), tick)

@@ -37,7 +37,9 @@ func (c *Core) later() bool {
 }
 
 func (c *Core) stand(fx *Effects) {
+	p := c.sealer()
 	c.standing, c.stoodAt, fx.Stand = true, c.run, true
+	fx.Gone = p != nil && p.over() || c.take != nil && c.take.hand.Undrained
 }
 
 // unreachableRound is H20: a broker that no other machine reaches has no links. It stands unless a

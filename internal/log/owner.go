@@ -34,6 +34,7 @@ type owner struct {
 	askAt    int64              // when the store may be asked for its time again
 	end      context.CancelFunc // cancels the requests of the core
 	stands   []chan<- error     // unanswered calls of Stand; capacity 1 each
+	gone     bool               // one of them knows that the leader has ended
 	parks    []park
 	feeder   cacheFeeder
 	accessOf *state.State // the state whose principals and rules are published
@@ -245,7 +246,7 @@ func (o *owner) handle(ctx context.Context, msgs []message) {
 		case m.report != nil:
 			m.report <- o.report()
 		case m.stand != nil:
-			o.stand(m.stand)
+			o.standFor(m.stand, m.gone)
 		case m.readers != nil && *m.readers != o.readers:
 			o.readers = *m.readers
 			o.step(ctx, &core.Event{Kind: core.EvReaders, Waiting: o.readers})
@@ -289,6 +290,7 @@ type message struct {
 	reach   bool            // Log.feeds has a new target
 	feed    []byte          // a slot, counted in Log.feeds
 	stand   chan<- error    // capacity 1
+	gone    bool            // with stand
 	do      func(ctx context.Context, o *owner)
 }
 

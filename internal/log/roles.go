@@ -19,9 +19,15 @@ var ErrOvertaken = core.ErrOvertaken
 // Concurrent calls share one attempt. An attempt continues when ctx ends, because a SEAL that was
 // sent has an outcome. Errors: state.ErrReadOnly without Options.Standby; the error that ended the
 // log; ErrClosed; ctx's cause.
-func (l *Log) Stand(ctx context.Context) error {
+func (l *Log) Stand(ctx context.Context) error { return l.stand(ctx, false) }
+
+// Succeed is Stand against an epoch whose leader has ended. The log applies the slots that it left, and
+// ends the epoch behind them.
+func (l *Log) Succeed(ctx context.Context) error { return l.stand(ctx, true) }
+
+func (l *Log) stand(ctx context.Context, gone bool) error {
 	answer := make(chan error, 1)
-	if !l.in.put(message{stand: answer}) {
+	if !l.in.put(message{stand: answer, gone: gone}) {
 		return ErrClosed
 	}
 	select {
@@ -32,8 +38,8 @@ func (l *Log) Stand(ctx context.Context) error {
 	}
 }
 
-// stand handles a call of Stand. next begins the attempt.
-func (o *owner) stand(answer chan<- error) {
+// standFor handles a call of Stand or Succeed. next begins the attempt.
+func (o *owner) standFor(answer chan<- error, gone bool) {
 	switch role := o.core.Role(); {
 	case role == core.RoleLeader:
 		answer <- nil
@@ -43,6 +49,7 @@ func (o *owner) stand(answer chan<- error) {
 		answer <- state.ErrReadOnly
 	default:
 		o.stands = append(o.stands, answer)
+		o.gone = o.gone || gone
 	}
 }
 
@@ -51,7 +58,7 @@ func (o *owner) stood(err error) {
 	for _, answer := range o.stands {
 		answer <- err
 	}
-	o.stands = nil
+	o.stands, o.gone = nil, false
 }
 
 // next replaces the core by the next one of its log, if it is time: a fenced one follows, and a
@@ -77,7 +84,7 @@ func (o *owner) next(ctx context.Context) bool {
 	if fenced {
 		o.core = o.core.Follow()
 	} else {
-		o.core = o.core.Stand()
+		o.core = o.core.Stand(o.gone)
 	}
 	o.mu.Unlock()
 	clear(o.delayed)

@@ -228,7 +228,11 @@ func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
 	}
 	if fx.Stand {
 		p.log.Info("tries to lead")
-		p.running.Go(func() { l.put(cluster.Event{Kind: cluster.EvStood, Err: n.Stand(ctx)}) })
+		stand := n.Stand
+		if fx.Gone {
+			stand = n.Succeed
+		}
+		p.running.Go(func() { l.put(cluster.Event{Kind: cluster.EvStood, Err: stand(ctx)}) })
 	}
 	if fx.List {
 		p.running.Go(func() { l.list(ctx) })

@@ -89,7 +89,7 @@ func (w *world) checkDeposed(e epoch, o *object) {
 			if by.deposals++; by.deposals > 1 {
 				w.violate("%s", pingPong)
 			}
-		case o.why != byRule:
+		case o.why != byRule && o.why != afterEnd:
 			w.stat.Forced++
 		case w.cfg.Mode != Calm || w.healed || w.now <= h.excused:
 			w.stat.Right++

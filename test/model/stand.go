@@ -25,6 +25,7 @@ type attempt uint8
 
 const (
 	byRule   attempt = iota // H3, H4
+	afterEnd                // H4, and the leader has ended: slots that it left are no sign of life
 	handOver                // the leader asked for it
 	byForce                 // an operator asked for it: R5 against every epoch
 )
@@ -32,12 +33,13 @@ const (
 // stand is one attempt to lead: R5, from the state that this process has (H6), against one epoch (H8).
 func (p *process) stand(t *task, why attempt) {
 	goesOn := why == byForce || !p.w.on(OneEpoch)
+	passes := why == handOver || why == afterEnd // slots of the epoch
 	for lost := 0; ; lost++ {
 		at := p.pos
 		p.w.logf("%v stands against %v", p.h, at)
 		warm, ok := p.look(t, why)
 		if !ok {
-			if p.pos == at || !goesOn && !(why == handOver && p.pos.epoch == at.epoch) {
+			if p.pos == at || !goesOn && !(passes && p.pos.epoch == at.epoch) {
 				return
 			}
 			continue // the log has moved
@@ -58,7 +60,7 @@ func (p *process) stand(t *task, why attempt) {
 		case sealLost:
 			p.walk(t, always)
 			p.nextLook = p.rt + time.Second
-			if !goesOn && !(why == handOver && p.pos.epoch == at.epoch) {
+			if !goesOn && !(passes && p.pos.epoch == at.epoch) {
 				return
 			}
 		case sealOver:

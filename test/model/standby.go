@@ -20,6 +20,9 @@ func (p *process) standbyTick() {
 		stands, wait = p.joiningChoice()
 	}
 	why := byRule
+	if q := &p.peers[p.sealer.folder]; p.sealer.run != 0 && (q.id != p.sealer || q.gone) {
+		why = afterEnd
+	}
 	if p.forced {
 		stands, wait, why = true, false, byForce
 	}

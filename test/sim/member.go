@@ -33,6 +33,7 @@ type member struct {
 	verdict   int64
 	storeOK   bool
 	stands    bool // the log shall stand
+	gone      bool // and the leader has ended
 	parks     []cluster.ParkStep
 	parkedAt  int64
 	leaving   bool
@@ -281,7 +282,7 @@ func (m *member) perform(fx *cluster.Effects) {
 				}
 			}
 			w.logf("node %d wants to lead", r.n.id)
-			m.stands = true
+			m.stands, m.gone = true, fx.Gone
 		})
 	}
 	m.performMore(fx)
@@ -342,7 +343,7 @@ func (m *member) owned() {
 		m.stood(nil)
 	case r.core.CanStand():
 		m.stands = false
-		r.standNow()
+		r.standNow(m.gone)
 	}
 	if len(m.parks) > 0 {
 		m.parks = slices.DeleteFunc(m.parks, func(step cluster.ParkStep) bool {

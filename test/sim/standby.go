@@ -60,11 +60,11 @@ func (r *run) stands() {
 func (r *run) stand() {
 	w := r.n.w
 	if r.core.CanStand() && !(w.late() && w.led()) {
-		r.standNow()
+		r.standNow(w.stats.Stands%2 == 0) // also if the leader lives: that is no rule of the log
 	}
 }
 
-func (r *run) standNow() {
+func (r *run) standNow(gone bool) {
 	w := r.n.w
 	w.stats.Stands++
 	w.logf("node %d stands", r.n.id)
@@ -72,7 +72,7 @@ func (r *run) standNow() {
 	if s := r.core.State(); s != nil {
 		r.rules.against = s.Nonce
 	}
-	r.core = r.core.Stand()
+	r.core = r.core.Stand(gone)
 	r.step(&core.Event{Kind: core.EvStart})
 }
 

@@ -51,6 +51,8 @@ func (n *Net) due(p *peer) (time.Time, bool) {
 		return p.lost.Add(t.Other), true
 	case p.tried.Sub(p.lost) > t.Trying:
 		return p.tried.Add(min(firstPause<<min(p.tries-1, 20), t.Later)), true
+	case p.tries == 1 && p.byPeer:
+		return p.tried.Add(secondPause), true // two refused dials show that the run is gone
 	}
 	return p.tried.Add(min(firstPause<<min(p.tries-1, 20), t.Soon)), true
 }

@@ -65,6 +65,8 @@ var Designed = Times{
 
 const (
 	firstPause = 100 * time.Millisecond // between the first two dials; it doubles
+	// secondPause is between the first two dials after the other side has ended a link.
+	secondPause = 20 * time.Millisecond
 	// handshakesMax bounds the connections that are not authenticated yet. A further one ends the
 	// oldest, so that clients that send nothing do not keep brokers out.
 	handshakesMax = 16

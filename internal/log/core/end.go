@@ -72,6 +72,10 @@ type endCheck struct {
 	left    int  // checks without an answer
 	decided bool // later answers are ignored
 	atEnd   func()
+	// walks: a walk reads the slots from our position on. unread are their names, as far as they were
+	// listed; more: there may be others.
+	walks, more bool
+	unread      []string
 }
 
 // none records that a check found no such object.
@@ -111,6 +115,8 @@ func (e *endCheck) listBeyond(after string) {
 			epoch, n, slot, ok := state.ParseSlotKey(c.cfg.Shard, name)
 			switch {
 			case !ok || epoch < pos.Epoch:
+			case epoch == pos.Epoch && n == nonce && e.walks:
+				e.unread = append(e.unread, name)
 			case epoch == pos.Epoch && n == nonce && slot == pos.Slot:
 				if !e.decided { // written after the walk
 					e.decided = true
@@ -127,6 +133,7 @@ func (e *endCheck) listBeyond(after string) {
 			next = ""
 		} else if epoch, _, _, ok := state.ParseSlotKey(c.cfg.Shard, next); !ok || epoch == pos.Epoch {
 			next = state.EpochPrefix(c.cfg.Shard, pos.Epoch+1)
+			e.more = true
 		}
 		e.readBeyond(beyond, next)
 	})

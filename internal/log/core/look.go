@@ -14,7 +14,9 @@ import (
 //     behind it (rule R13), ends the attempt;
 //   - the names of the snapshots. If the newest is not on its path, the slot at the position was
 //     collected, or the path is not the log;
-//   - the proof, if the leader fed some slots of the state: objects before the position.
+//   - the proof, if the leader fed some slots of the state: objects before the position;
+//   - if the leader has ended, the next slots. They are no reason to end the attempt, and are applied
+//     when the rest is proven.
 //
 // The requests are concurrent, so a slot may be collected between them. R5 (4) notices that after the
 // SEAL.
@@ -22,6 +24,7 @@ type look struct {
 	*endCheck
 	newest snapName // on our path; zero: there is none
 	path   []*pathObject
+	ahead  *walk // through the slots of a leader that has ended
 }
 
 // pathObject is an object on our path.
@@ -36,6 +39,11 @@ type pathObject struct {
 func (c *Core) standAtEnd() {
 	l := &look{}
 	l.endCheck = &endCheck{c: c, left: 2, atEnd: l.decide}
+	if c.attempt.gone {
+		l.walks = true
+		l.readAhead()
+		l.ahead.held = true
+	}
 	if c.fed {
 		l.left++
 		l.readPath()
@@ -127,7 +135,49 @@ func (l *look) decide() {
 	if l.newest.key != "" {
 		c.load.newest = l.newest.key
 	}
-	c.drawNonce()
+	if l.ahead == nil {
+		c.drawNonce()
+		return
+	}
+	if c.walk != l.ahead { // the walk of findPosition has replaced it
+		l.readAhead()
+	}
+	l.ahead.held = false
+	c.drain(l.ahead)
+}
+
+// readAhead reads the slots that a leader has left at our position, up to the first missing one.
+func (l *look) readAhead() {
+	c := l.c
+	l.ahead = &walk{pos: c.committed.Pos, nonce: c.committed.Nonce, least: uint64(c.cfg.Window), onMissing: l.passedRest}
+	l.ahead.onSlot = func(s *Slot) bool {
+		if s.Head.Kind == record.KindSeal {
+			c.overtaken(false)
+			return false
+		}
+		return c.replay(s)
+	}
+	c.begin(l.ahead)
+}
+
+// passedRest continues at the first missing slot. Slots behind it that were listed in the meantime may
+// refer to the log behind it (rule R13), or are the missing slot itself, written since it was read.
+func (l *look) passedRest() {
+	c := l.c
+	here := c.committed.Key(c.committed.Pos.Epoch, c.committed.Pos.Slot)
+	for len(l.unread) > 0 && l.unread[0] <= here {
+		name := l.unread[0]
+		if l.unread = l.unread[1:]; name == here {
+			l.readAhead()
+			return
+		}
+	}
+	e := &endCheck{c: c, left: 1, atEnd: c.drawNonce}
+	if l.more {
+		e.listBeyond(c.slotBefore())
+		return
+	}
+	e.readBeyond(l.unread, "")
 }
 
 // proven reports whether the objects are those of our path. The checksum of each names the bytes of

@@ -32,6 +32,7 @@ var ErrOvertaken = fmt.Errorf("%w: another broker writes the log", state.ErrNotL
 type attempt struct {
 	follows  bool // it follows until Stand
 	once     bool // it stands against one epoch, from the state of a follower
+	gone     bool // with once: the leader of the epoch has ended
 	outdated bool // the state may be off the chain: begin with the newest snapshot
 	fresh    bool // with once: the log was not there yet
 }
@@ -76,11 +77,15 @@ func (c *Core) CanStand() bool {
 // Stand returns a core that stands against the epoch in which a follower is, with its state. It
 // waits for EvStart. It never ends a later epoch: if another broker writes at the end of the log
 // first, the attempt ends as RoleFenced with ErrOvertaken, and Follow continues.
-func (c *Core) Stand() *Core {
+//
+// gone: the leader of the epoch has ended. Then slots that it left at the end of the log are no sign
+// that it lives. The attempt applies them, and ends the epoch behind them. This is rule R5 (2) and
+// (3) from the position that the look has proven, so it needs no further rule.
+func (c *Core) Stand(gone bool) *Core {
 	if !c.CanStand() {
 		panic("core: stand in the role " + c.role.String())
 	}
-	return c.next(attempt{once: true})
+	return c.next(attempt{once: true, gone: gone})
 }
 
 // follows reports whether this core never becomes leader.

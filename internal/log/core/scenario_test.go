@@ -31,7 +31,7 @@ import (
 //	                                  core, for the next inputs
 //	lead C ... level=1 raise-after=   start, settle, create topic t if empty; shows the state
 //	use C                             the core for the next inputs
-//	stand, follow                     the next core of this one
+//	stand, succeed, follow            the next core of this one
 //	step-down, park, unpark           a leader yields, or continues
 //	show PACE PROMISE                 a leader shows life
 //	round                             answers the open requests, but none that these cause
@@ -146,8 +146,8 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 // takeTurns performs what brokers do that take over from each other.
 func (s *scenario) takeTurns(c *sebtest.Command) {
 	switch c.Verb {
-	case "stand":
-		s.becomes(s.core.Stand())
+	case "stand", "succeed":
+		s.becomes(s.core.Stand(c.Verb == "succeed"))
 		return
 	case "follow":
 		s.becomes(s.core.Follow())

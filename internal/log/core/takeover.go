@@ -154,6 +154,10 @@ func (c *Core) readSeal(key string, own *ownSeal) {
 			c.sealed(own, c.listAndValidate)
 		default:
 			c.take.lost++
+			if c.attempt.gone && c.take.lost < sealAheadAfter { // sent before its leader ended
+				c.standAtEnd()
+				return
+			}
 			c.catchUp()
 		}
 	})

@@ -17,6 +17,8 @@ type walk struct {
 	onSlot    func(*Slot) bool
 	onMissing func()
 	to        state.Position // the walk ends there; zero: it does not
+	least     uint64         // slots are requested at once even if none was found
+	held      bool           // answers wait for release
 
 	found  uint64 // slots found in the epoch
 	issued uint64 // slots of the epoch below it were requested
@@ -33,10 +35,11 @@ type answered struct {
 // startWalk begins a walk at a position; onSlot returns false to end it. It replaces the current
 // walk, which then reads no further.
 func (c *Core) startWalk(pos state.Position, nonce record.ID, heads bool, onSlot func(*Slot) bool, onMissing func()) {
-	w := &walk{
-		pos: pos, nonce: nonce, heads: heads, onSlot: onSlot, onMissing: onMissing,
-		issued: pos.Slot, end: math.MaxUint64, got: map[uint64]answered{},
-	}
+	c.begin(&walk{pos: pos, nonce: nonce, heads: heads, onSlot: onSlot, onMissing: onMissing})
+}
+
+func (c *Core) begin(w *walk) {
+	w.issued, w.end, w.got = w.pos.Slot, math.MaxUint64, map[uint64]answered{}
 	c.walk = w
 	c.fill(w)
 }
@@ -44,7 +47,7 @@ func (c *Core) startWalk(pos state.Position, nonce record.ID, heads bool, onSlot
 // window is how many slots are requested at once. It is half of the slots found. A walk thus
 // requests at most half as many slots beyond the end as it found, and reaches the maximum within
 // the first hundred.
-func (w *walk) window(most int) uint64 { return min(1+w.found/2, uint64(most)) }
+func (w *walk) window(most int) uint64 { return min(max(1+w.found/2, w.least), uint64(most)) }
 
 // fill requests the slots of the window that were not requested yet.
 func (c *Core) fill(w *walk) {
@@ -78,7 +81,7 @@ func (w *walk) received(slot uint64, ev answered) {
 
 // drain passes the received slots on, in order.
 func (c *Core) drain(w *walk) {
-	for c.walk == w {
+	for c.walk == w && !w.held {
 		ev := w.got[w.pos.Slot]
 		if ev.Event == nil {
 			c.fill(w)
