@@ -51,7 +51,7 @@ func TestStepDownOfABroker(t *testing.T) {
 	if r, err := b.Report(t.Context()); err != nil || r.Parked || r.Promise != time.Hour {
 		t.Errorf("report %+v, %v", r, err)
 	}
-	if err := b.StepDown(t.Context()); err != nil {
+	if err := b.StepDown(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-a.ended; !errors.Is(err, broker.ErrDeposed) || b.Term() != 0 || !b.Follows() {

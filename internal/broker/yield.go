@@ -11,8 +11,9 @@ import (
 // ErrNoStandby: a broker without Options.Standby does not step down.
 var ErrNoStandby = log.ErrNoStandby
 
-// StepDown ends this broker's leadership, and lets it follow, as log.Log.StepDown does.
-func (b *Broker) StepDown(ctx context.Context) error { return b.log.StepDown(ctx) }
+// StepDown ends this broker's leadership of an epoch (0: of any), and lets it follow, as
+// log.Log.StepDown does.
+func (b *Broker) StepDown(ctx context.Context, epoch uint32) error { return b.log.StepDown(ctx, epoch) }
 
 // Park lets a broker that leads commit nothing more until Unpark, as log.Log.Park does.
 func (b *Broker) Park(ctx context.Context, drain bool) (cluster.Report, error) {

@@ -101,6 +101,7 @@ type Effects struct {
 	Stand    bool           // the answer is EvStood
 	Gone     bool           // with Stand: the leader of the epoch has ended, or stopped to lead
 	StepDown bool
+	Epoch    uint32 // with StepDown: the epoch to leave. The log may lead a later one by then
 	Park     ParkStep
 	Show     bool // tell the log Pace and Promise
 	Pace     time.Duration

@@ -57,7 +57,7 @@ func (r *rig) step(ev Event) {
 func (fx *Effects) merge(o *Effects) {
 	fx.Send = append(fx.Send, o.Send...)
 	fx.Stand, fx.StepDown, fx.List = fx.Stand || o.Stand, fx.StepDown || o.StepDown, fx.List || o.List
-	fx.Gone = fx.Gone || o.Gone
+	fx.Gone, fx.Epoch = fx.Gone || o.Gone, max(fx.Epoch, o.Epoch)
 	if !o.Find.IsZero() {
 		fx.Find = o.Find
 	}

@@ -46,7 +46,7 @@ func (c *Core) endLead(fx *Effects) {
 
 // stepDown ends the leadership without a SEAL.
 func (c *Core) stepDown(fx *Effects) {
-	c.ended, fx.StepDown = c.l.epoch.epoch, true
+	c.ended, fx.StepDown, fx.Epoch = c.l.epoch.epoch, true, c.l.epoch.epoch
 	c.endLead(fx)
 }
 

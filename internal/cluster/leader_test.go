@@ -95,8 +95,8 @@ func TestALeaderStepsDown(t *testing.T) {
 	r := leaderOver(t)
 	r.beats[run(2)] = leads(6)
 	r.wait(tick)
-	if fx := r.take(); !fx.StepDown {
-		t.Error("it leads although another run leads a higher epoch")
+	if fx := r.take(); !fx.StepDown || fx.Epoch != 5 {
+		t.Errorf("another run leads a higher epoch: steps down %v, from epoch %d", fx.StepDown, fx.Epoch)
 	}
 	r.wait(tick) // a Report from before
 	if m := r.c.Members(); m[0].Leads || !m[1].Leads {

@@ -436,7 +436,7 @@ func standAfterStepDown(t *testing.T, s objstore.Store) {
 		for i := range 3 {
 			flying = append(flying, l.Submit([]log.Append{batch(t, id, 0, fmt.Sprint(i))}))
 		}
-		must(t, l.StepDown(t.Context()))
+		must(t, l.StepDown(t.Context(), 0))
 		role(t, changes, core.RoleFollower)
 		must(t, l.Confirm(t.Context()))
 		if r := report(t, l); r.Leads || r.Sealer.ID != o.Core.Run.ID {

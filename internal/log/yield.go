@@ -24,19 +24,21 @@ var (
 	ErrNoStandby = errors.New("the log does not follow other brokers")
 )
 
-// StepDown ends this log's leadership, and lets it follow. It makes no request, so it works while the
-// store does not answer. Appends that wait are rejected with ErrSteppedDown: they are in no slot.
-// Those that were sent are unknown, and may still be stored.
+// StepDown ends this log's leadership of an epoch (0: of any), and lets it follow. It makes no request,
+// so it works while the store does not answer. Appends that wait are rejected with ErrSteppedDown:
+// they are in no slot. Those that were sent are unknown, and may still be stored.
 //
-// A log that does not lead does not change. Errors: ErrNoStandby; the error that ended the log;
-// ErrClosed; ctx's cause.
-func (l *Log) StepDown(ctx context.Context) error {
+// A log that does not lead that epoch does not change. Errors: ErrNoStandby; the error that ended the
+// log; ErrClosed; ctx's cause.
+func (l *Log) StepDown(ctx context.Context, epoch uint32) error {
 	_, err := l.ask(func(ctx context.Context, o *owner, answer chan<- reported) {
 		if !o.opt.Standby || o.opt.Core.ReadOnly {
 			answer <- reported{err: ErrNoStandby}
 			return
 		}
-		o.step(ctx, &core.Event{Kind: core.EvStepDown})
+		if epoch == 0 || epoch == o.core.Epoch() {
+			o.step(ctx, &core.Event{Kind: core.EvStepDown})
+		}
 		r := reported{}
 		if o.core.Role() == core.RoleStopped {
 			r.err = o.core.Err()

@@ -92,7 +92,7 @@ func TestStepDown(t *testing.T) {
 	<-store.sent
 	queued := l.Submit([]log.Append{batch(t, id, 0, "2")})
 	role(t, changes, core.RoleLeader)
-	must(t, l.StepDown(ctx))
+	must(t, l.StepDown(ctx, 0))
 	if s := role(t, changes, core.RoleFenced); !errors.Is(s.Ended, log.ErrSteppedDown) || s.Epoch != 1 {
 		t.Errorf("status %+v", s)
 	}
@@ -104,7 +104,7 @@ func TestStepDown(t *testing.T) {
 	if err := appendOne(t, l, id, "3"); !errors.Is(err, state.ErrNotLeader) {
 		t.Errorf("append after it: %v", err)
 	}
-	must(t, l.StepDown(ctx))
+	must(t, l.StepDown(ctx, 0))
 	store.release()
 	must(t, l.Confirm(ctx))
 	for {
@@ -116,12 +116,13 @@ func TestStepDown(t *testing.T) {
 		must(t, l.Confirm(ctx)) // the object that waited is on its way
 	}
 	must(t, l.Stand(ctx))
+	must(t, l.StepDown(ctx, 1)) // it comes late: the log leads another epoch
 	must(t, appendOne(t, l, id, "4"))
 	if got := contents(t, l, store, id, 0); !slices.Equal(got, []string{"1", "4"}) {
 		t.Errorf("the log has %q", got)
 	}
 	must(t, l.Close(ctx))
-	if err := l.StepDown(ctx); !errors.Is(err, log.ErrClosed) {
+	if err := l.StepDown(ctx, 0); !errors.Is(err, log.ErrClosed) {
 		t.Errorf("a closed log: %v", err)
 	}
 }
@@ -129,7 +130,7 @@ func TestStepDown(t *testing.T) {
 // TestStepDownIsRefused by a log that would end.
 func TestStepDownIsRefused(t *testing.T) {
 	l := open(t, options(objstore.NewMemory()))
-	if err := l.StepDown(t.Context()); !errors.Is(err, log.ErrNoStandby) {
+	if err := l.StepDown(t.Context(), 0); !errors.Is(err, log.ErrNoStandby) {
 		t.Errorf("step down without Standby: %v", err)
 	}
 	topic(t, l, "a", 1)
@@ -238,7 +239,7 @@ func TestParkEnds(t *testing.T) {
 		end          func(ctx context.Context, l *log.Log) error
 		park, append error // nil: the append is stored
 	}{
-		"step down": {func(ctx context.Context, l *log.Log) error { return l.StepDown(ctx) }, state.ErrNotLeader, state.ErrNotLeader},
+		"step down": {func(ctx context.Context, l *log.Log) error { return l.StepDown(ctx, 0) }, state.ErrNotLeader, state.ErrNotLeader},
 		"unpark":    {func(_ context.Context, l *log.Log) error { l.Unpark(); return nil }, log.ErrUnparked, nil},
 		"close":     {func(ctx context.Context, l *log.Log) error { return l.Close(ctx) }, log.ErrUnparked, nil},
 		"kill":      {func(_ context.Context, l *log.Log) error { l.Kill(); return nil }, log.ErrClosed, log.ErrClosed},
@@ -346,7 +347,7 @@ func TestShowLife(t *testing.T) {
 		l.Show(0, 0)
 		time.Sleep(24 * time.Hour)
 		want("a day without a pace", 0, time.Minute)
-		must(t, l.StepDown(t.Context()))
+		must(t, l.StepDown(t.Context(), 0))
 		l.Kill()
 	})
 }
@@ -449,7 +450,7 @@ func TestTermsOfOneJournal(t *testing.T) {
 			_, err := l.Park(ctx, false)
 			must(t, err)
 		}
-		must(t, l.StepDown(ctx))
+		must(t, l.StepDown(ctx, 0))
 		for i, err := range results(t, tickets...) {
 			switch {
 			case err == nil:
@@ -494,7 +495,7 @@ func TestReportOfALogThatStepsDown(t *testing.T) {
 		go l.Propose(state.Record{Kind: state.TopicCreate, Topic: record.ID{1}, Name: "a", Partitions: 1})
 		time.Sleep(time.Second)
 		down, told := make(chan error, 1), make(chan error, 1)
-		go func() { down <- l.StepDown(t.Context()) }()
+		go func() { down <- l.StepDown(t.Context(), 0) }()
 		synctest.Wait()
 		go func() {
 			r, err := l.Report(t.Context())

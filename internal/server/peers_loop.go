@@ -209,7 +209,7 @@ func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
 		n.Reach(fx.Reach)
 	}
 	if fx.StepDown {
-		p.running.Go(func() { _ = n.StepDown(ctx) }) // an error ends the log too
+		p.running.Go(func() { _ = n.StepDown(ctx, fx.Epoch) }) // an error ends the log too
 	}
 	if fx.Show {
 		n.Show(fx.Pace, fx.Promise)
