@@ -3,13 +3,21 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/testenv"
 )
 
 // TestBrokersThatCannotBeReached do not depose each other again and again.
@@ -49,4 +57,67 @@ func TestBrokersThatCannotBeReached(t *testing.T) {
 	a = start(t, first)
 	c.reads(a, "one", "two")
 	ends(b)
+}
+
+// TestABrokerThatCannotBeReachedServesWhenItLeads: before, it may know less than the leader, and would
+// not hear of it. Its port is open, and requests wait.
+func TestABrokerThatCannotBeReachedServesWhenItLeads(t *testing.T) {
+	var closed atomic.Bool
+	var once sync.Once
+	seals, open := make(chan struct{}), make(chan struct{})
+	bucket := inFront(t, testenv.CountedS3(t).Spec("alone"), func(_ http.ResponseWriter, r *http.Request) bool {
+		if closed.Load() && r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/wal/") {
+			once.Do(func() { close(seals) })
+			<-open
+		}
+		return false
+	})
+	release := sync.OnceFunc(func() { close(open) })
+	defer release()
+	alone := func() config.Config {
+		c := settings(t, bucket)
+		c.HTTP.APIKey, c.Kafka.Listen = "a-key-for-all-brokers", ""
+		return c
+	}
+	start(t, alone())
+	closed.Store(true)
+	second := alone()
+	second.HTTP.Port = testenv.PortForTest(t)
+	started := make(chan error, 1)
+	go func() {
+		s, err := server.Start(t.Context(), second, quiet)
+		if err == nil {
+			t.Cleanup(func() { _ = s.Close(context.Background()) })
+		}
+		started <- err
+	}()
+	<-seals
+	asked, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", second.HTTP.Port), client.Options{APIKey: string(second.HTTP.APIKey)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asked.Close()
+	type answer struct {
+		api.Status
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		status, err := asked.Status(t.Context())
+		answered <- answer{status, err}
+	}()
+	select {
+	case a := <-answered:
+		t.Fatalf("it answers before it leads: %+v", a)
+	case err := <-started:
+		t.Fatalf("it has started before it leads: %v", err)
+	case <-time.After(time.Second): // there is nothing to wait for
+	}
+	release()
+	if a := <-answered; a.err != nil || a.Role != "leader" {
+		t.Errorf("the first answer: role %q, %v", a.Role, a.err)
+	}
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
 }

@@ -19,27 +19,17 @@ import (
 // TestABrokerThatMayNotListOthersIsTheOnlyOne: credentials that do not allow registrations do not stop
 // a broker that is alone. It is fenced by the next one, as without rules for several.
 func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
-	s3 := testenv.CountedS3(t)
-	target, err := url.Parse(endpointOf(s3.Spec("alone")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		r.Out.Host = r.In.Host // part of the signature
-	}}
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path+"?"+r.URL.Query().Get("prefix"), "peer/") {
+	bucket := inFront(t, testenv.CountedS3(t).Spec("alone"), func(w http.ResponseWriter, r *http.Request) bool {
+		refused := strings.Contains(r.URL.Path+"?"+r.URL.Query().Get("prefix"), "peer/")
+		if refused {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `<Error><Code>AccessDenied</Code><Message>no</Message></Error>`)
-			return
 		}
-		forward.ServeHTTP(w, r)
-	}))
-	defer refusing.Close()
+		return refused
+	})
 	open := func(log *sebtest.Log) *server.Server {
 		t.Helper()
-		c := settings(t, strings.Replace(s3.Spec("alone"), target.String(), refusing.URL, 1))
+		c := settings(t, bucket)
 		c.Advertise, c.Kafka.Listen = "127.0.0.1", ""
 		s, err := server.Start(t.Context(), c, log.Logger())
 		if err != nil {
@@ -63,11 +53,28 @@ func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 	sebtest.Eventually(t, "the first broker ends", func() bool { return errors.Is(a.Err(), broker.ErrFenced) })
 }
 
-// endpointOf returns the endpoint of a bucket's spec.
-func endpointOf(spec string) string {
+// inFront returns the spec of a bucket through a proxy that answers some requests itself: those for
+// which answers returns true.
+func inFront(t *testing.T, spec string, answers func(w http.ResponseWriter, r *http.Request) bool) string {
+	t.Helper()
 	u, err := url.Parse(spec)
 	if err != nil {
-		return ""
+		t.Fatal(err)
 	}
-	return u.Query().Get("endpoint")
+	endpoint := u.Query().Get("endpoint")
+	target, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host // part of the signature
+	}}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !answers(w, r) {
+			forward.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(proxy.Close)
+	return strings.Replace(spec, endpoint, proxy.URL, 1)
 }
