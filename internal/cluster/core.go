@@ -98,6 +98,7 @@ type Effects struct {
 	Send     []Envelope
 	Connect  []Registration // runs to keep a link with
 	Reach    state.Position // follow up to it; slot and epoch 0: nothing
+	Read     bool           // read the log to its end
 	Stand    bool           // the answer is EvStood
 	Gone     bool           // with Stand: the leader of the epoch has ended, or stopped to lead
 	StepDown bool
@@ -144,6 +145,7 @@ type Core struct {
 	joining    bool
 	joinedAt   time.Duration // loaded and listed; 0: not yet
 	nextLook   time.Duration
+	nextRead   time.Duration
 	standing   bool // EvStood is to come
 	stoodAt    time.Duration
 	take       *taking

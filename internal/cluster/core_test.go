@@ -57,6 +57,7 @@ func (r *rig) step(ev Event) {
 func (fx *Effects) merge(o *Effects) {
 	fx.Send = append(fx.Send, o.Send...)
 	fx.Stand, fx.StepDown, fx.List = fx.Stand || o.Stand, fx.StepDown || o.StepDown, fx.List || o.List
+	fx.Read = fx.Read || o.Read
 	fx.Gone, fx.Epoch = fx.Gone || o.Gone, max(fx.Epoch, o.Epoch)
 	if !o.Find.IsZero() {
 		fx.Find = o.Find
@@ -304,6 +305,38 @@ func TestALeaderThatWritesIsNotDeposed(t *testing.T) {
 	}
 	if got := r.wait(time.Minute); got < 1500*time.Millisecond || got > 3*time.Second {
 		t.Errorf("stands %v after the newest slot, want the silent time", got)
+	}
+}
+
+// TestALeaderIsReadWhenItsBeatsStop: a slot that the leader put and did not feed does not begin the
+// silent time again, because the standby knows it before.
+func TestALeaderIsReadWhenItsBeatsStop(t *testing.T) {
+	r := standbyOf(t)
+	r.wait(5 * time.Second)
+	r.take()
+	delete(r.beats, run(2))
+	r.wait(time.Second)
+	r.want("reads the log of an idle leader", r.take().Read, false)
+
+	r = standbyOf(t)
+	for range 20 { // it writes
+		r.log.Pos.Slot++
+		r.log.Life = r.now
+		r.wait(tick)
+	}
+	r.take()
+	delete(r.beats, run(2))
+	read := time.Duration(0)
+	for ; read < 2*time.Second && !r.take().Read; read += tick {
+		r.wait(tick)
+	}
+	if read < 300*time.Millisecond || read > time.Second {
+		t.Errorf("reads the log %v after the newest beat", read)
+	}
+	r.log.Pos.Slot += 2
+	r.log.Life = r.now
+	if got := read + r.wait(time.Minute); got > 2900*time.Millisecond {
+		t.Errorf("stands %v after the newest beat", got)
 	}
 }
 

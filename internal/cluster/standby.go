@@ -18,13 +18,14 @@ func (c *Core) standbyRound(fx *Effects) {
 		c.unreachableRound(fx)
 		return
 	}
+	c.readEnd(fx)
 	stands, wait := c.choice()
 	if c.joining {
 		stands, wait = c.joiningChoice()
 	}
 	switch {
 	case !stands || c.run < c.nextLook:
-	case wait && c.run-max(c.life, c.joinedAt) < c.patience(): // a link takes its time too
+	case wait && (c.run-c.life < c.patience() || c.run-c.joinedAt < max(c.patience(), c.t.Silent)): // a link takes its time too
 	default:
 		c.stand(fx)
 	}
@@ -112,9 +113,27 @@ func (c *Core) choice() (stands, wait bool) {
 	return !claims && c.run-c.life > c.t.Silent, false
 }
 
+// readEnd reads the log to its end while the beats of a leader that wrote are missing. So a slot that
+// the leader put and did not feed is a sign of life from then on, and not from the end of the silent
+// time on. An idle leader leaves none, and causes no request.
+func (c *Core) readEnd(fx *Effects) {
+	p := c.sealer()
+	if p == nil || p.over() || c.age(p) < c.t.Beat*3/2 || c.run-c.life > c.t.Silent || c.run < c.nextRead {
+		return
+	}
+	c.nextRead, fx.Read = c.run+c.t.Beat, true
+}
+
 // patience is how old the newest sign of life of an epoch must be before this run stands against it.
+//
+// A slot without a promise was frozen before its leader missed a beat. The next one follows within
+// Alive, so twice that is time for a slow PUT. An attempt also waits for the silent time of the link,
+// after which a leader that was idle has shown life.
 func (c *Core) patience() time.Duration {
 	next := c.report.Promise
+	if next == 0 {
+		return 2 * c.t.Alive
+	}
 	if p := c.sealer(); p != nil && c.age(p) < c.t.Fast/2 {
 		next = min(next, c.t.Alive) // a leader whose newest lost link is young writes at the fast pace
 	}

@@ -22,8 +22,8 @@ type feeds struct {
 	told   bool           // a message for target is in the inbox
 }
 
-// Reach lets a follower read the bucket until it has applied everything before pos. It makes no
-// request if that is the case, or if the log does not follow. It does not wait.
+// Reach lets a follower read the bucket until it has applied everything before pos; zero: to the end of
+// the log. It makes no request if that is the case, or if the log does not follow. It does not wait.
 func (l *Log) Reach(pos state.Position) {
 	f := &l.feeds
 	f.mu.Lock()

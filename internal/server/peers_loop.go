@@ -208,6 +208,9 @@ func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
 	if fx.Reach != (state.Position{}) {
 		n.Reach(fx.Reach)
 	}
+	if fx.Read {
+		n.Reach(state.Position{})
+	}
 	if fx.StepDown {
 		p.running.Go(func() { _ = n.StepDown(ctx, fx.Epoch) }) // an error ends the log too
 	}

@@ -65,6 +65,7 @@ type process struct {
 	joinedAt time.Duration
 	life     time.Duration // newest sign of life of the epoch in the bucket
 	nextLook time.Duration
+	nextRead time.Duration
 	busy     busy
 	target   *position            // the log reaches at least this position
 	sent     map[position]*object // its SEALs

@@ -21,7 +21,7 @@ var All = []Info{
 	{KeepRegistered, "H2", "keep-registered", "A run that has lost a link for half of the fast time looks at its own registration once, and puts it again.", in(Calm, "unregister", "cut", "island")},
 	{Join, "H3", "join", "A joining run stands at once if an earlier run of its folder led, or if all peers are heard and claim nothing; otherwise it waits as in H4 (c).", []Config{{Mode: Calm, Faults: "pause,power,restart"}, {Mode: Calm, Brokers: 2}}},
 	{Fresh, "H3", "fresh-claim", "A beat that is older than its sender's SEAL does not show that the sender claims nothing.", in(Calm)},
-	{Life, "H4 (c)", "sign-of-life", "The newest slot of the epoch is older than the silent time, and the look begins after that.", in(Calm)},
+	{Life, "H4 (c)", "sign-of-life", "The newest slot of the epoch is older than twice the time between alive slots, and the look begins after that.", in(Calm)},
 	{Look, "H4 (c)", "look", "Before its SEAL a candidate reads the next slot, the names of the snapshots and the proof.", []Config{{Mode: Sleepy, Bugs: 1 << FeedEarly}}},
 	{Newest, "H4 (c)", "newest-snapshot", "The look LISTs the snapshots too; if the newest is not on the path, the candidate loads it instead of sealing.", in(Sleepy)},
 	{Claim, "H4", "claim", "A run that is heard, and neither leads nor stands, counts as silent. A run whose own SEAL is the newest stands.", []Config{{Mode: Sleepy}, {Mode: Calm, Bugs: 1 << SealThenStop}}},

@@ -13,9 +13,9 @@ func (p *process) patience() time.Duration {
 	if q := &p.peers[p.sealer.folder]; p.sealer.run != 0 && q.id == p.sealer && p.age(q) < w.times.fast/2 {
 		next = min(next, w.times.alive) // a leader whose newest lost link is young writes at the fast pace
 	}
-	d := w.times.silent
-	if w.on(Promise) {
-		d += 2 * next
+	d := 2 * w.times.alive
+	if w.on(Promise) && next > 0 {
+		d = w.times.silent + 2*next
 	}
 	return d
 }

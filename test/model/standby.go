@@ -15,6 +15,11 @@ func (p *process) standbyTick() {
 	if p.role == joining && p.leaderSeen() != nil {
 		p.role = standby
 	}
+	if p.readsEnd() {
+		p.nextRead, p.busy = p.rt+w.times.beat, catching
+		p.spawn(func(t *task) { p.walk(t, always) }, func() { p.busy = free })
+		return
+	}
 	stands, wait := p.standbyChoice()
 	if p.role == joining {
 		stands, wait = p.joiningChoice()
@@ -34,6 +39,13 @@ func (p *process) standbyTick() {
 	}
 	p.forced = false
 	p.startStand(func(t *task) { p.stand(t, why) })
+}
+
+// readsEnd reports whether this process reads the log to its end because beats of a leader that wrote
+// are missing. So it knows a slot that was not fed before the silent time ends.
+func (p *process) readsEnd() bool {
+	w, q := p.w, &p.peers[p.sealer.folder]
+	return p.sealer.run != 0 && q.id == p.sealer && !q.gone && p.age(q) > w.times.beat*3/2 && p.rt-p.life <= w.times.silent && p.rt >= p.nextRead
 }
 
 func (p *process) startStand(f func(t *task)) {

@@ -251,6 +251,9 @@ func (m *member) perform(fx *cluster.Effects) {
 	if fx.Reach != (state.Position{}) {
 		owner(func() { r.step(&core.Event{Kind: core.EvReach, Pos: fx.Reach}) })
 	}
+	if fx.Read {
+		owner(func() { r.step(&core.Event{Kind: core.EvReach}) })
+	}
 	if fx.StepDown {
 		owner(r.stepDown)
 	}

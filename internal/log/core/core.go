@@ -152,7 +152,11 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 	case EvShow:
 		c.show(ev)
 	case EvReach:
-		c.reach(ev.Pos)
+		if ev.Pos == (state.Position{}) {
+			c.readEnd()
+		} else {
+			c.reach(ev.Pos)
+		}
 	case EvFeed:
 		c.feed(ev.Slot)
 	default:

@@ -39,7 +39,7 @@ const (
 	EvFrugal // Waiting: whether work without urgency should send few requests
 	// a reader asks for the end of the log; answered by EffConfirmed with Tag (rule R11)
 	EvConfirm
-	// the log reaches Pos: a follower applies everything before it
+	// the log reaches Pos: a follower applies everything before it; zero: everything
 	EvReach
 	// a leader ends its epoch without a SEAL: it becomes RoleFenced with ErrSteppedDown
 	EvStepDown

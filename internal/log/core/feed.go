@@ -36,6 +36,19 @@ func (c *Core) reach(pos state.Position) {
 	}
 }
 
+// readEnd lets a follower read the log to its end. It reads as many slots in one round trip as a leader
+// may have in flight.
+func (c *Core) readEnd() {
+	if c.role != RoleFollower || c.follow.busy || c.committed == nil {
+		return
+	}
+	c.pollNow()
+	if w := c.walk; w != nil {
+		w.least = uint64(c.cfg.Window)
+		c.fill(w)
+	}
+}
+
 // reached ends a walk to the target.
 func (c *Core) reached() {
 	c.follow.busy = false
