@@ -138,6 +138,7 @@ type Core struct {
 	reported time.Duration // time of the newest Report; 0: none
 	lookAt   time.Duration // by clock
 	life     time.Duration // newest sign of life of the epoch in the log
+	led      epochName     // the newest epoch that a broker was heard to lead, or this one led
 	ended    uint32        // the epoch in which this run stepped down, until a Report confirms it
 
 	nextBeat   time.Duration

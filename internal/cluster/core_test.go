@@ -279,6 +279,18 @@ func TestAStandbyStands(t *testing.T) {
 			delete(r.beats, r2)
 			r.log.Sealer = run(1)
 		}, 0, tick, true},
+		"not if a program that cannot be reached leads": {func(r *rig) {
+			r.beats[r2] = following(6)
+			r.log.Pos, r.log.Nonce, r.log.Sealer, r.log.Foreign = state.Position{Epoch: 6}, nonce(6), Run{}, true
+			r.wait(tick)
+			if got := r.c.Wrong(); len(got) != 1 || !strings.Contains(got[0], "--take-over") {
+				r.t.Errorf("what is wrong: %q", got)
+			}
+		}, time.Minute, time.Minute, false},
+		"after the silent time, if a broker led before SEALs named runs": {func(r *rig) {
+			delete(r.beats, r2)
+			r.log.Sealer, r.log.Foreign = Run{}, true
+		}, 2 * time.Second, 3 * time.Second, false},
 		"not while the process ends": {func(r *rig) {
 			delete(r.beats, r2)
 			r.step(Event{Kind: EvLeave})

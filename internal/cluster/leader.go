@@ -30,7 +30,7 @@ func (c *Core) lead(fx *Effects) {
 			c.endLead(fx)
 		}
 		c.l = &leadership{epoch: r.epoch(), began: c.run, relisted: c.run, handedAt: -time.Hour, tried: map[Run]bool{}}
-		c.joining, c.take, c.prepared.ID = false, nil, 0
+		c.led, c.joining, c.take, c.prepared.ID = r.epoch(), false, nil, 0
 		c.nextBeat = 0 // H9
 		c.show.pace, c.show.promise = 0, 0
 	}

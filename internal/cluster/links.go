@@ -209,6 +209,9 @@ func (c *Core) replace(p *peer) bool {
 // is always safe (H11); a follower reads what is missing.
 func (c *Core) onLeads(b *Beat, fx *Effects) {
 	r := &c.report
+	if b.Epoch >= c.led.epoch {
+		c.led = epochName{b.Epoch, b.Nonce}
+	}
 	switch {
 	case c.l != nil && b.Epoch > r.Pos.Epoch:
 		c.stepDown(fx)

@@ -97,7 +97,12 @@ func (c *Core) Wrong() []string {
 				"secrets it cannot read. Start both with the same --secrets-key-file.", m.Name, c.cfg.Self.Name)
 		}
 	}
-	if !led && c.reported != 0 {
+	switch {
+	case led || c.reported == 0:
+	case c.foreign():
+		say("A program that is no broker of this bucket, such as one that embeds Seb, leads the log. Brokers do not take over from it. " +
+			"When it has ended, start one of them with --take-over.")
+	default:
 		say("No broker leads the log, as far as this broker knows.")
 	}
 	return list

@@ -77,8 +77,13 @@ func (c *Core) joiningChoice() (stands, wait bool) {
 		older := p.run == r.Sealer && (epochName{b.Pos.Epoch, b.PosNonce}) != r.epoch() // than its SEAL
 		quiet = quiet && heard && !older && b.Loaded && !b.Leads && !b.Stands
 	}
-	return true, !quiet
+	return true, !quiet || c.foreign()
 }
+
+// foreign reports whether a program that no broker reaches began the epoch. At its start it leads by
+// force. It may be idle, so standbys do not stand against it: the two would depose each other in turn.
+// The level may be younger than the epoch, so an epoch that a broker has led is not foreign.
+func (c *Core) foreign() bool { return c.report.Foreign && c.led != c.report.epoch() }
 
 // sealer returns the peer whose run has sealed the epoch. The SEAL does not name it at an old format
 // level; then it is the run that claims to lead the epoch. nil: not known.
@@ -102,6 +107,8 @@ func (c *Core) choice() (stands, wait bool) {
 	}
 	p := c.sealer()
 	switch {
+	case c.foreign():
+		return false, false
 	case p == nil:
 		return true, true
 	case p.over():

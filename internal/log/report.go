@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/state"
 )
 
 // Report returns what the goroutine that owns the log knows. An answer shows that this goroutine
@@ -53,6 +54,8 @@ func ReportOf(c *core.Core, now, verdict int64, at func(int64) time.Time) cluste
 	if s := c.State(); s != nil {
 		r.Pos, r.Nonce, r.PrevCRC, r.Level = s.Pos, s.Nonce, s.PrevCRC, s.Level
 		r.Sealer, r.Promise = s.Sealer, time.Duration(s.Promise)*time.Millisecond
+		// At this level each broker names its run. A recovery begins an epoch that nobody leads.
+		r.Foreign = s.Sealer.IsZero() && s.Level >= state.LevelStandby && s.Pos.Epoch > 0 && !s.LossAccepted(s.Pos.Epoch-1)
 		if s.AppendTime != 0 {
 			r.Committed = time.UnixMicro(s.AppendTime)
 		}

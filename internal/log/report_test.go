@@ -55,6 +55,9 @@ func TestReport(t *testing.T) {
 		if !r.Life.Equal(now) || !r.Verdict.Equal(now) || !r.Looked.Equal(now.Add(-100*time.Millisecond)) {
 			t.Errorf("leader: life %v, verdict %v, looked %v, want %v", r.Life, r.Verdict, r.Looked, now)
 		}
+		if !r.Foreign {
+			t.Error("a SEAL without a run is that of a broker")
+		}
 		if f := report(t, follower); f.Leads || f.Stands || !f.Loaded || f.Pos != (state.Position{Epoch: 1, Slot: 1}) || !f.Life.Equal(began) || f.SealerURL != "http://a" {
 			t.Errorf("follower: %+v", f)
 		}
