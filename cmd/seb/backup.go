@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/progress"
+	"github.com/sebbroker/seb/record"
 )
 
 // backupFlags are the flags of `seb backup`, `seb restore` and `seb copy`.
@@ -217,7 +218,7 @@ func (f *backupFlags) copy(cmd *cobra.Command) error {
 // noStandbys refuses a bucket whose brokers would take over again, and acknowledge records that are not
 // copied.
 func noStandbys(ctx context.Context, s objstore.Store) error {
-	listing, err := link.List(ctx, s)
+	listing, err := link.List(ctx, s, record.ID{})
 	if err != nil {
 		return fmt.Errorf("%s: %w", s, err)
 	}

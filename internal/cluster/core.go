@@ -97,6 +97,7 @@ const (
 type Effects struct {
 	Send     []Envelope
 	Connect  []Registration // runs to keep a link with
+	Forget   []Run          // runs to dial no more
 	Reach    state.Position // follow up to it; slot and epoch 0: nothing
 	Read     bool           // read the log to its end
 	Stand    bool           // the answer is EvStood
@@ -291,8 +292,19 @@ func (c *Core) onListed(all []Registration, fx *Effects) {
 			p.listed = false
 		}
 	}
-	c.peers = slices.DeleteFunc(c.peers, func(p *peer) bool { return !p.listed && p.run != c.report.Sealer && !p.up })
+	c.forget(fx)
 	fx.Ask = true
+}
+
+// forget removes runs that are not registered and have no link. They are dialed no more.
+func (c *Core) forget(fx *Effects) {
+	c.peers = slices.DeleteFunc(c.peers, func(p *peer) bool {
+		forgotten := !p.listed && p.run != c.report.Sealer && !p.up
+		if forgotten {
+			fx.Forget = append(fx.Forget, p.run)
+		}
+		return forgotten
+	})
 }
 
 // found learns a registration.

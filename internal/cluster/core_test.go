@@ -58,6 +58,7 @@ func (fx *Effects) merge(o *Effects) {
 	fx.Send = append(fx.Send, o.Send...)
 	fx.Stand, fx.StepDown, fx.List = fx.Stand || o.Stand, fx.StepDown || o.StepDown, fx.List || o.List
 	fx.Read = fx.Read || o.Read
+	fx.Forget = append(fx.Forget, o.Forget...)
 	fx.Gone, fx.Epoch = fx.Gone || o.Gone, max(fx.Epoch, o.Epoch)
 	if !o.Find.IsZero() {
 		fx.Find = o.Find

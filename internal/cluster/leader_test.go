@@ -56,6 +56,9 @@ func TestALeaderThatIsNotSeenShowsLife(t *testing.T) {
 	fx = r.take()
 	r.want("after the other has deleted its registration it shows nothing, told", fx.Show, true)
 	r.want("pace", fx.Pace, time.Duration(0))
+	r.step(Event{Kind: EvEnded, From: run(2)})
+	fx = r.take()
+	r.want("it dials the other no more when the link has ended: runs", len(fx.Forget), 1)
 }
 
 // TestAPaceThatSlotsCannotPromiseStaysFast: a log at an older format level has no promises, so a candidate

@@ -231,6 +231,7 @@ func (c *Core) onEcho(from Run, m *Message) {
 func (c *Core) onEnded(ev *Event, fx *Effects) {
 	if p := c.find(ev.From); p != nil {
 		p.up, p.ended, fx.Ask = false, p.linked && ev.ByPeer, true
+		c.forget(fx)
 	}
 }
 

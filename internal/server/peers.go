@@ -92,16 +92,8 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 	if listing.More {
 		s.log.Warn("registrations of brokers ignored: there are too many", "limit", link.PeersMax, "hint", "seb cluster forget RUN")
 	}
-	others := false // that count
-	for i := range listing.Found {
-		r := &listing.Found[i]
-		if r.Run.Node == j.Node {
-			p.old = append(p.old, r.Run)
-			continue
-		}
-		p.found = append(p.found, *r)
-		others = others || r.Stands() || !reachable
-	}
+	p.found, p.old = listing.Found, listing.Own
+	others := slices.ContainsFunc(p.found, func(r cluster.Registration) bool { return r.Stands() || !reachable }) // that count
 	p.follow = others && !s.cfg.TakeOver
 	joined.Follow = p.follow
 	if p.follow || reachable {
@@ -115,7 +107,7 @@ func (s *Server) join(ctx context.Context, j node.Joining) (node.Joined, error) 
 // list reads the registrations. Like the log it waits for a store that does not answer.
 func (p *peers) list(ctx context.Context, bucket objstore.Store) (link.Listing, error) {
 	for {
-		listing, err := link.List(ctx, bucket)
+		listing, err := link.List(ctx, bucket, p.self.Run.Node)
 		if err == nil || !errors.Is(err, objstore.ErrNoVerdict) || ctx.Err() != nil {
 			return listing, err
 		}

@@ -198,6 +198,9 @@ func (l *loop) step(ctx context.Context, ev *cluster.Event) {
 func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
 	n, p := l.p.s.node, l.p
 	if p.net != nil {
+		for _, run := range fx.Forget {
+			p.net.Forget(run)
+		}
 		for i := range fx.Connect {
 			p.net.Expect(&fx.Connect[i])
 		}
@@ -309,7 +312,7 @@ func (l *loop) report(r *cluster.Report) {
 
 // list reads the registrations again. Without an answer the next round of the Core asks again.
 func (l *loop) list(ctx context.Context) {
-	listing, err := link.List(ctx, l.p.store)
+	listing, err := link.List(ctx, l.p.store, l.p.self.Run.Node)
 	if err != nil || listing.More {
 		return // an incomplete list would show runs as gone that are registered
 	}

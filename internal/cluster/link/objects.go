@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/record"
 )
 
 const (
@@ -71,12 +72,13 @@ func Get(ctx context.Context, store objstore.Store, run cluster.Run) (r cluster.
 // Listing is what List finds.
 type Listing struct {
 	Found   []cluster.Registration
-	Damaged []error // one for each object that is not a valid registration; it names the object
-	More    bool    // further objects were not read, because PeersMax were
+	Own     []cluster.Run // registered runs of the node that lists; they are not read
+	Damaged []error       // one for each object that is not a valid registration; it names the object
+	More    bool          // further objects were not read, because PeersMax were
 }
 
-// List reads the registrations of the bucket, at most PeersMax.
-func List(ctx context.Context, store objstore.Store) (l Listing, err error) {
+// List reads the registrations of the bucket, at most PeersMax, for a node or for none.
+func List(ctx context.Context, store objstore.Store, node record.ID) (l Listing, err error) {
 	var entries []objstore.Entry
 	err = objstore.Retry(ctx, retryPause, func() (err error) {
 		entries, l.More, err = store.List(ctx, objstore.ListOptions{Prefix: Prefix, Max: PeersMax})
@@ -94,6 +96,11 @@ func List(ctx context.Context, store objstore.Store) (l Listing, err error) {
 			errs[i] = fmt.Errorf("%s: %w: not the name of one", e.Key, ErrDamaged)
 			continue
 		}
+		if run.Node == node {
+			l.Own = append(l.Own, run)
+			errs[i] = objstore.ErrNotFound
+			continue
+		}
 		places <- struct{}{}
 		reading.Go(func() {
 			found[i], errs[i] = Get(ctx, store, run)
@@ -107,7 +114,7 @@ func List(ctx context.Context, store objstore.Store) (l Listing, err error) {
 			l.Found = append(l.Found, found[i])
 		case errors.Is(err, ErrDamaged):
 			l.Damaged = append(l.Damaged, err)
-		case !errors.Is(err, objstore.ErrNotFound): // else deleted meanwhile
+		case !errors.Is(err, objstore.ErrNotFound): // else deleted meanwhile, or not read
 			return Listing{}, fmt.Errorf("list registrations: %w", err)
 		}
 	}

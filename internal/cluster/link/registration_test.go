@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,9 +158,13 @@ func TestRegistrationObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l, err := link.List(ctx, store)
-	if err != nil || l.More || !reflect.DeepEqual(l.Found, []cluster.Registration{a, b}) {
+	l, err := link.List(ctx, store, record.ID{})
+	if err != nil || l.More || !reflect.DeepEqual(l.Found, []cluster.Registration{a, b}) || len(l.Own) != 0 {
 		t.Errorf("listed %+v, %v", l, err)
+	}
+	own, err := link.List(ctx, &readless{store, t, link.Key(a.Run)}, a.Run.Node)
+	if err != nil || !reflect.DeepEqual(own.Found, []cluster.Registration{b}) || !slices.Equal(own.Own, []cluster.Run{a.Run}) {
+		t.Errorf("listed by the node of the first run: %+v, %v", own, err)
 	}
 	text := fmt.Sprint(l.Damaged)
 	for _, key := range []string{moved, damaged, "peer/unknown"} {
@@ -170,9 +175,23 @@ func TestRegistrationObjects(t *testing.T) {
 	if err := link.Delete(ctx, store, a.Run, b.Run, b.Run); err != nil {
 		t.Fatal(err)
 	}
-	if l, err = link.List(ctx, store); err != nil || len(l.Found) != 0 {
+	if l, err = link.List(ctx, store, record.ID{}); err != nil || len(l.Found) != 0 {
 		t.Errorf("after the deletion: %+v, %v", l, err)
 	}
+}
+
+// readless is a store that must not be asked for a key.
+type readless struct {
+	objstore.Store
+	t   *testing.T
+	key string
+}
+
+func (r *readless) Get(ctx context.Context, key string, part objstore.Range) (objstore.Object, error) {
+	if key == r.key {
+		r.t.Errorf("GET %s", key)
+	}
+	return r.Store.Get(ctx, key, part)
 }
 
 func TestListIsBounded(t *testing.T) {
@@ -183,7 +202,7 @@ func TestListIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l, err := link.List(t.Context(), store)
+	l, err := link.List(t.Context(), store, record.ID{})
 	if err != nil || len(l.Found) != link.PeersMax || !l.More {
 		t.Errorf("%d found, more %v, %v", len(l.Found), l.More, err)
 	}
