@@ -228,13 +228,17 @@ func TestAStartIsNoSilence(t *testing.T) {
 	}
 }
 
-func TestAStandbyStands(t *testing.T) {
+// standCase is when a standby stands after the preparation, and whether it does so against a leader that
+// has ended.
+type standCase struct {
+	prepare  func(r *rig)
+	from, to time.Duration
+	gone     bool
+}
+
+func standCases() map[string]standCase {
 	r2 := run(2)
-	for name, c := range map[string]struct {
-		prepare  func(r *rig)
-		from, to time.Duration
-		gone     bool
-	}{
+	return map[string]standCase{
 		"at once, after a goodbye": {func(r *rig) {
 			delete(r.beats, r2)
 			r.step(Event{Kind: EvMessage, From: r2, Message: Message{Kind: MsgGoodbye}})
@@ -296,7 +300,11 @@ func TestAStandbyStands(t *testing.T) {
 			delete(r.beats, r2)
 			r.step(Event{Kind: EvLeave})
 		}, time.Minute, time.Minute, false},
-	} {
+	}
+}
+
+func TestAStandbyStands(t *testing.T) {
+	for name, c := range standCases() {
 		t.Run(name, func(t *testing.T) {
 			r := standbyOf(t)
 			c.prepare(r)
