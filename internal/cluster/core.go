@@ -109,6 +109,7 @@ type Effects struct {
 	Pace     time.Duration
 	Promise  time.Duration
 	List     bool // LIST the registrations; the answer is EvListed
+	Seek     bool // LIST the registrations; the answers are EvFound
 	Find     Run  // read its registration; the answer is EvFound, or none
 	Register bool // look whether the own registration is there, and put it again if not
 	Ask      bool // a Report is wanted now, because something has happened
@@ -250,12 +251,12 @@ func (c *Core) onReport(now time.Time, ev *Event, fx *Effects) {
 	if r.Loaded && !r.Sealer.IsZero() {
 		// Two brokers that start at the same time may both not find the other's registration.
 		if p := c.learn(r.Sealer); p.reg.Run.IsZero() && !p.sought && p.run.Node != c.self.Node {
-			p.sought, fx.Find = true, p.run
+			p.sought, fx.Find, fx.Register = true, p.run, true // it may not have found this run either
 		}
 	}
 	if old.Loaded && r.Pos.Epoch != old.Pos.Epoch {
 		c.nextLook, c.nextBeat = 0, 0
-		fx.List = fx.List || r.Sealer.IsZero() // the new leader, or those that follow it, may not be known
+		fx.Seek = r.Sealer.IsZero() // the new leader, or those that follow it, may not be known
 		if r.Sealer != c.self {
 			c.joining = false // another broker was faster
 		}

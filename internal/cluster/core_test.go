@@ -60,6 +60,7 @@ func (fx *Effects) merge(o *Effects) {
 	fx.Read = fx.Read || o.Read
 	fx.Forget = append(fx.Forget, o.Forget...)
 	fx.Gone, fx.Epoch = fx.Gone || o.Gone, max(fx.Epoch, o.Epoch)
+	fx.Seek = fx.Seek || o.Seek
 	if !o.Find.IsZero() {
 		fx.Find = o.Find
 	}
@@ -525,7 +526,25 @@ func TestAnUnknownLeaderIsLookedFor(t *testing.T) {
 	r.take()
 	r.log.Pos, r.log.Nonce, r.log.Sealer = state.Position{Epoch: 6}, nonce(6), Run{}
 	r.wait(tick)
-	if !r.take().List {
+	if !r.take().Seek {
 		t.Error("it does not list the registrations")
+	}
+}
+
+// TestANewLinkIsHeardFirst: a run that has just linked to a leader waits for the answer to its beat.
+func TestANewLinkIsHeardFirst(t *testing.T) {
+	r := newRig(t, Config{})
+	r.list(2)
+	r.wait(2 * time.Second)
+	r.step(Event{Kind: EvLinked, From: run(2), Registration: registered(2)})
+	if got := r.wait(2 * time.Second); got != 2*time.Second {
+		t.Errorf("joining: stands %v after the link", got)
+	}
+	r = standbyOf(t)
+	delete(r.beats, run(2))
+	r.wait(2 * time.Second)
+	r.step(Event{Kind: EvLinked, From: run(2), Registration: registered(2)})
+	if got := r.wait(10 * time.Second); got < 2*time.Second || got > 3*time.Second {
+		t.Errorf("standby: stands %v after the link to a leader that says nothing", got)
 	}
 }

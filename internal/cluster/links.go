@@ -20,6 +20,7 @@ type peer struct {
 	echo     time.Duration // when the newest of the beats that it answered was sent
 	got      time.Duration // when its newest beat came
 	up       bool          // there is a connection
+	linkedAt time.Duration // when the connection was made
 	linked   bool          // it has answered a beat on a connection
 	ended    bool          // it ended that connection
 	refused  int           // dials since then
@@ -83,6 +84,9 @@ func (c *Core) learn(run Run) *peer {
 // run does.
 func (c *Core) age(p *peer) time.Duration { return c.run - min(p.echo, p.got) }
 
+// tells reports whether the run will soon be heard, because there is a new connection to it.
+func (c *Core) tells(p *peer) bool { return p.up && c.run-p.linkedAt <= c.t.Silent }
+
 // heard reports whether beats come and are answered.
 func (c *Core) heard(p *peer) bool {
 	return !p.over() && p.hasBeat && c.age(p) <= c.t.Silent
@@ -125,7 +129,7 @@ func (c *Core) onLinked(ev *Event, fx *Effects) {
 	}
 	p := c.learn(ev.From)
 	p.reg, p.otherKey, p.secrets = ev.Registration, ev.OtherKey, ev.OtherSecrets
-	p.listed, p.up, p.linked, p.ended, p.refused = true, true, false, false, 0
+	p.listed, p.up, p.linkedAt, p.linked, p.ended, p.refused = true, true, c.run, false, false, 0
 	c.nextBeat, fx.Ask = 0, true
 }
 

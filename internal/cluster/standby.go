@@ -71,6 +71,9 @@ func (c *Core) joiningChoice() (stands, wait bool) {
 		}
 		b := &p.beat
 		heard := c.heard(p)
+		if !heard && c.tells(p) {
+			return false, false
+		}
 		if heard && b.Leads && (epochName{b.Epoch, b.Nonce}) == r.epoch() {
 			return false, false
 		}
@@ -114,7 +117,7 @@ func (c *Core) choice() (stands, wait bool) {
 	case p.over():
 		return true, false
 	case c.age(p) > c.t.Silent:
-		return true, true
+		return !c.tells(p), true
 	}
 	claims := p.claims && (p.stands || p.claim == c.report.epoch()) && c.run-p.claimAt <= c.t.Silent
 	return !claims && c.run-c.life > c.t.Silent, false
@@ -156,7 +159,7 @@ func (c *Core) keepRegistered(fx *Effects) {
 	}
 	for _, p := range c.peers {
 		switch {
-		case p.hasBeat && p.checked == 0 && (p.gone || c.age(p) > c.t.Silent):
+		case p.hasBeat && p.checked == 0 && (p.over() || c.age(p) > c.t.Silent):
 			p.checked, fx.Register = 1, true
 		case p.counts() && p.checked < 2 && c.age(p) > c.t.Fast/2:
 			p.checked, fx.Register = 2, true

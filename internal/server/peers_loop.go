@@ -240,8 +240,8 @@ func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
 		}
 		p.running.Go(func() { l.put(cluster.Event{Kind: cluster.EvStood, Err: stand(ctx)}) })
 	}
-	if fx.List {
-		p.running.Go(func() { l.list(ctx) })
+	if adds := !fx.List; fx.List || fx.Seek {
+		p.running.Go(func() { l.list(ctx, adds) })
 	}
 	if !fx.Find.IsZero() {
 		p.running.Go(func() {
@@ -310,13 +310,19 @@ func (l *loop) report(r *cluster.Report) {
 	}
 }
 
-// list reads the registrations again. Without an answer the next round of the Core asks again.
-func (l *loop) list(ctx context.Context) {
+// list reads the registrations again. Without an answer the next round of the Core asks again. adds: runs
+// that are not listed may have lost their registrations.
+func (l *loop) list(ctx context.Context, adds bool) {
 	listing, err := link.List(ctx, l.p.store, l.p.self.Run.Node)
-	if err != nil || listing.More {
-		return // an incomplete list would show runs as gone that are registered
+	switch {
+	case err != nil:
+	case adds:
+		for i := range listing.Found {
+			l.put(cluster.Event{Kind: cluster.EvFound, Registration: listing.Found[i]})
+		}
+	case !listing.More: // an incomplete list would show runs as gone that are registered
+		l.put(cluster.Event{Kind: cluster.EvListed, Listed: listing.Found})
 	}
-	l.put(cluster.Event{Kind: cluster.EvListed, Listed: listing.Found})
 }
 
 // keepRegistered stores the registration again if it was removed.
@@ -333,7 +339,7 @@ func (l *loop) keepRegistered(ctx context.Context) {
 		l.p.log.Warn("registration of this broker was removed, and is stored again")
 		switch err := link.Put(ctx, l.p.store, &l.p.self); {
 		case err == nil:
-			l.list(ctx) // a broker that has started meanwhile did not find this one
+			l.list(ctx, true) // a broker that has started meanwhile did not find this one
 		case ctx.Err() == nil:
 			l.p.log.Warn("registration not stored", "err", err)
 		}
@@ -418,6 +424,6 @@ func (p *peers) Forget(ctx context.Context, run cluster.Run) error {
 	if err := link.Delete(ctx, p.store, run); err != nil {
 		return err
 	}
-	p.loop.list(ctx)
+	p.loop.list(ctx, false)
 	return nil
 }

@@ -226,6 +226,19 @@ func (m *member) expect(run cluster.Run) {
 	}
 }
 
+// forget ends the link to a run without an event, and its dials.
+func (m *member) forget(run cluster.Run) {
+	nb := m.neighbor(run)
+	if nb == nil {
+		return
+	}
+	m.neighbors = slices.DeleteFunc(m.neighbors, func(x *neighbor) bool { return x == nb })
+	nb.dials++
+	if nb.conn != nil {
+		nb.conn.close(nb.side, false)
+	}
+}
+
 func (m *member) lower(run cluster.Run) bool {
 	return bytes.Compare(m.self.Run.Node[:], run.Node[:]) < 0
 }
@@ -298,9 +311,9 @@ func (m *member) dial(nb *neighbor) {
 			o.knows(m.self.Run, func(known bool) {
 				switch {
 				case m.dead:
-				case !known || o.dead || o.stopped || m.stopped || !net.passes(i, j) || !net.passes(j, i):
+				case o.dead || o.stopped || m.stopped || !net.passes(i, j) || !net.passes(j, i):
 					fails()
-				case !net.adopt(m, o):
+				case !known || !net.adopt(m, o):
 					ends(0)
 				}
 			})

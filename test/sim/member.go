@@ -247,6 +247,9 @@ func (m *member) perform(fx *cluster.Effects) {
 			nb.conn.message(nb.side, fx.Send[i].Message)
 		}
 	}
+	for _, run := range fx.Forget {
+		m.forget(run)
+	}
 	owner := func(f func()) { w.after(0, func() { r.deliver(f) }) }
 	if fx.Reach != (state.Position{}) {
 		owner(func() { r.step(&core.Event{Kind: core.EvReach, Pos: fx.Reach}) })
@@ -255,7 +258,11 @@ func (m *member) perform(fx *cluster.Effects) {
 		owner(func() { r.step(&core.Event{Kind: core.EvReach}) })
 	}
 	if fx.StepDown {
-		owner(r.stepDown)
+		owner(func() {
+			if fx.Epoch == r.core.Epoch() {
+				r.stepDown()
+			}
+		})
 	}
 	if fx.Show {
 		owner(func() { r.show(fx.Pace, uint32(fx.Promise.Milliseconds())) })
@@ -296,6 +303,9 @@ func (m *member) performMore(fx *cluster.Effects) {
 	if fx.List {
 		m.list(func(bool) {})
 	}
+	if fx.Seek {
+		m.seek()
+	}
 	if run := fx.Find; !run.IsZero() {
 		w.registry(m.r.n, false, func(list []cluster.Registration) []cluster.Registration { return list }, func(list []cluster.Registration, ok bool) {
 			if i := indexOf(list, run); ok && i >= 0 {
@@ -317,6 +327,20 @@ func (m *member) performMore(fx *cluster.Effects) {
 	}
 }
 
+// seek tells the Core of registered runs.
+func (m *member) seek() {
+	w := m.r.n.w
+	w.listSlow(func() {
+		w.registry(m.r.n, false, func(list []cluster.Registration) []cluster.Registration { return list }, func(list []cluster.Registration, ok bool) {
+			for i := range list {
+				if ok {
+					m.receive(func() { m.step(&cluster.Event{Kind: cluster.EvFound, Registration: list[i]}) })
+				}
+			}
+		})
+	})
+}
+
 // keepRegistered looks whether the registration is there, and stores it again if it is not.
 func (m *member) keepRegistered() {
 	w := m.r.n.w
@@ -327,7 +351,7 @@ func (m *member) keepRegistered() {
 		case indexOf(list, m.self.Run) < 0:
 			w.stats.Cluster.Again++
 			m.receive(m.register)
-			m.list(func(bool) {}) // a broker that has started meanwhile did not find this one
+			m.seek() // a broker that has started meanwhile did not find this one
 		}
 	})
 }

@@ -67,6 +67,7 @@ func (c *checker) deposed(h *record.Head) {
 		case lone:
 			n.Newcomers++ // it found no registration: both started at the same time, or it was lost
 		case !r.member.sees(by) && (!w.net.passes(o.id, to.id) || !w.net.passes(to.id, o.id) || w.outage.lost != 0 && w.cfg.Cluster.Old):
+			w.outage.takeovers--
 			n.Newcomers++ // the leader has never heard of it: neither can know
 		default:
 			w.fail("A2: node %d ends epoch %d of node %d, which nothing stops", to.id, h.Epoch, o.id)
@@ -133,7 +134,7 @@ func (c *checker) handed(r *run) {
 // handedUnknown checks A7: a hand-over of a leader that nothing else disturbs makes no call unknown.
 func (c *checker) handedUnknown(r *run, f *core.Frozen) {
 	o := &c.w.outage
-	if ops, _ := f.Proposal.User.([]*op); len(ops) > 0 && c.w.cfg.Cluster.Exact && (o.kind == "term" || o.kind == "handover") && r.n == o.node && o.led && c.w.now > r.n.excused {
+	if ops, _ := f.Proposal.User.([]*op); len(ops) > 0 && c.w.cfg.Cluster.Exact && (o.kind == "handover" || r.member.leaving) && r.n == o.node && o.led && c.w.now > r.n.excused {
 		c.w.fail("A7: node %d hands over, and the outcome of %d calls is unknown", r.n.id, len(ops))
 	}
 }
