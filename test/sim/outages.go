@@ -260,8 +260,8 @@ func (w *simulation) watchLeader() {
 			continue
 		}
 		able = able || n.able() && w.now-r.born > int64(w.units(3*time.Second))
-		// An idle leader does not notice that the store does not answer it.
-		if w.check.leads(r) && (n.able() || !r.paused && r.core.InFlight() == 0) {
+		// An idle leader does not notice that the store does not answer it. A slow store is no fault.
+		if w.check.leads(r) && !r.paused && (n.cut == 0 || r.core.InFlight() == 0) {
 			led = true
 			w.probe(r)
 		}
