@@ -418,3 +418,24 @@ func TestAClaimNeedsAStore(t *testing.T) {
 		t.Error("an attempt is not claimed after the store has answered")
 	}
 }
+
+func TestNothingIsRaisedBeforeOthersAreKnown(t *testing.T) {
+	r := newRig(t, Config{})
+	r.lead()
+	r.log.Level = state.LevelStandby - 1
+	r.wait(tick)
+	r.want("level before the LIST", r.c.LevelMax(), r.log.Level)
+	r.list()
+	r.want("level after it", r.c.LevelMax(), uint32(state.LevelMax))
+}
+
+// TestAnIdleStandbyLooksAtItsStore: otherwise one request without an answer would keep it from a hand-over.
+func TestAnIdleStandbyLooksAtItsStore(t *testing.T) {
+	r := standbyOf(t)
+	r.store = false
+	r.wait(10 * time.Second)
+	r.want("reads", r.take().Read, true)
+	r.store = true
+	r.wait(10 * time.Second)
+	r.want("reads when the store has answered", r.take().Read, false)
+}

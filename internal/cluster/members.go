@@ -40,6 +40,9 @@ func (c *Core) Members() []Member {
 // LevelMax returns the highest format level that all runs read which have not ended.
 func (c *Core) LevelMax() uint32 {
 	level := c.cfg.Self.LevelMax
+	if !c.listed {
+		level = min(level, c.report.Level) // before the others are known nothing is raised
+	}
 	for _, p := range c.peers {
 		if !p.over() && (p.listed || p.up) && !p.reg.Run.IsZero() {
 			level = min(level, p.reg.LevelMax)

@@ -19,6 +19,9 @@ func (c *Core) standbyRound(fx *Effects) {
 		return
 	}
 	c.readEnd(fx)
+	if !c.storeOK && c.run >= c.nextRead { // otherwise an idle standby would not learn that the store is back
+		c.nextRead, fx.Read = c.run+c.t.Trouble, true
+	}
 	stands, wait := c.choice()
 	if c.joining {
 		stands, wait = c.joiningChoice()

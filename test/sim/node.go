@@ -93,7 +93,10 @@ func (n *node) begin(follows bool) {
 	}
 	scaled := func(d time.Duration) core.Duration { return core.Duration(w.units(d)) }
 	raise := core.Duration(0)
-	if w.rights || w.clustered() { // rules need a format level that new buckets do not have
+	if w.clustered() {
+		raise = scaled(20 * time.Second)
+	}
+	if w.rights { // rules need a format level that new buckets do not have
 		raise = 1
 	}
 	r.core = core.New(core.Config{
