@@ -136,12 +136,14 @@ func (i *injection) disturb(ctx context.Context, fault Fault) error {
 
 // await lets a fault last, and measures the takeover that it may cause.
 func (i *injection) await(ctx context.Context, until time.Time, must bool) error {
-	if i.due > 0 {
+	if must { // clients may wait for the end of another fault
+		if _, _, err := i.c.fleet.awaitLeader(ctx, i.before+1); err != nil {
+			return err
+		}
+		i.round.Led = time.Since(i.c.began) - i.round.From
+	} else if i.due > 0 {
 		limited, cancel := context.WithDeadline(ctx, until)
 		defer cancel()
-		if must {
-			limited = ctx
-		}
 		if err := i.recovered(limited); err != nil && limited.Err() == nil {
 			return err
 		}
@@ -199,8 +201,8 @@ func (f *fleet) missing(ctx context.Context) string {
 func (i *injection) pick(leader bool) *slot {
 	others := slices.DeleteFunc(i.c.fleet.running(i.leader), func(s *slot) bool { return slices.Contains(i.used, s) })
 	s := i.leader
-	if !leader || slices.Contains(i.used, s) {
-		s = others[i.c.rng.IntN(len(others))]
+	if n := len(others); n > 0 && (!leader || slices.Contains(i.used, s)) {
+		s = others[i.c.rng.IntN(n)]
 	}
 	i.used = append(i.used, s)
 	return s
@@ -210,9 +212,9 @@ func (i *injection) pick(leader bool) *slot {
 func (i *injection) trouble(fault Fault) *trouble {
 	switch fault {
 	case Kill, Stop, Cut, Power:
-		return i.stopping(fault, i.pick(true), 1)
+		return i.stopping(fault, i.pick(true))
 	case StopStandby, TermStandby, CutStandby, PowerStandby:
-		return i.stopping(fault, i.pick(false), 0)
+		return i.stopping(fault, i.pick(false))
 	case StoreRefused, StoreSlow, StoreHung, Store503, StoreCut:
 		return i.storeTrouble(fault)
 	case SlowList:
@@ -238,13 +240,16 @@ func (i *injection) trouble(fault Fault) *trouble {
 }
 
 // stopping is a fault of the whole broker.
-func (i *injection) stopping(fault Fault, s *slot, may int) *trouble {
+func (i *injection) stopping(fault Fault, s *slot) *trouble {
 	f := i.c.fleet
-	t := &trouble{what: fmt.Sprintf("%s of %v", fault, s), may: may}
+	t := &trouble{what: fmt.Sprintf("%s of %v", fault, s)}
+	if s == i.leader {
+		t.may = 1
+	}
 	start := func(context.Context) error { return f.start(s) }
 	switch fault {
 	case Kill:
-		t.must = true
+		t.must = s == i.leader
 		t.begin, t.end = func(context.Context) error { s.kill(); return nil }, start
 	case TermStandby:
 		t.begin, t.end = func(ctx context.Context) error { s.broker.Signal(syscall.SIGTERM); return f.ended(ctx, s) }, start
@@ -296,7 +301,7 @@ func (i *injection) slowList() *trouble {
 	nothing := func(context.Context) error { return nil }
 	t := &trouble{begin: nothing, end: nothing}
 	if i.c.rng.IntN(2) == 0 {
-		t = i.stopping(Kill, i.pick(true), 1)
+		t = i.stopping(Kill, i.pick(true))
 	}
 	begin, end := t.begin, t.end
 	set := func(d time.Duration) {

@@ -174,10 +174,10 @@ func (c *campaign) load(ctx context.Context) error {
 		return err
 	}
 	err = c.rounds(ctx)
-	if err == nil {
+	if ctx.Err() == nil { // a fault from which clients or brokers do not recover may still have lost records
 		c.o.Progress("checking the history")
 	}
-	return errors.Join(err, finish(err == nil))
+	return errors.Join(err, finish(ctx.Err() == nil))
 }
 
 // check reads the log and compares it with what the clients know.

@@ -165,10 +165,7 @@ func measure(ctx context.Context, o *failover.Options, to *files, disk string) e
 		return err
 	}
 	fmt.Println(about + "\n")
-	err = errors.Join(err, r.Write(os.Stdout))
-	if err == nil {
-		err = to.write(r, about)
-	}
+	err = errors.Join(err, r.Write(os.Stdout), to.write(r, about))
 	if len(r.Problems) > 0 {
 		err = errors.Join(err, fmt.Errorf("%d problems", len(r.Problems)))
 	}
