@@ -52,9 +52,6 @@ func (k Client) topic() string {
 	return "sent-" + string(k)
 }
 
-// program reports whether the client is a program of its own.
-func (k Client) program() bool { return k == Librdkafka || k == Java }
-
 // lives are the contexts of the clients. Producers send until sending ends and wait for outcomes until
 // calls ends; consumers read until reading ends.
 type lives struct {

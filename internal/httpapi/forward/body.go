@@ -90,13 +90,6 @@ func (r *attempt) begun() bool {
 	return r.sent
 }
 
-// end makes further reads fail.
-func (r *attempt) end() {
-	r.b.mu.Lock()
-	defer r.b.mu.Unlock()
-	r.b.turn++
-}
-
 // again lets the attempt read from the start, because nothing of it was written.
 func (r *attempt) again() (*attempt, error) {
 	next, ok := r.b.attempt()
