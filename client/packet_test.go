@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -47,5 +48,21 @@ func TestOnePacket(t *testing.T) {
 		if n := writes.Load(); n != want {
 			t.Fatalf("%d requests took %d writes", want, n)
 		}
+	}
+}
+
+// TestRefusedWithoutABody: a write without a body was not sent if there was no connection.
+func TestRefusedWithoutABody(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close() // its address refuses connections
+	c, err := New(s.URL, Options{RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.HandOver(t.Context())
+	if fault, ok := errors.AsType[*Error](err); !ok || fault.Outcome != OutcomeRejected {
+		t.Errorf("a refused connection: %v", err)
 	}
 }

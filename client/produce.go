@@ -248,9 +248,10 @@ const smallBytes = 64 << 10
 // attach returns req with s as its body.
 func (s *sentBody) attach(req *http.Request) *http.Request {
 	if len(s.data) == 0 {
-		// The body is empty, so the request may be on its way from now on.
-		s.whole = true
-		return req
+		if req.Method == http.MethodGet {
+			return req
+		}
+		return s.watch(req)
 	}
 	req.ContentLength = int64(len(s.data))
 	if len(s.data) <= smallBytes {
@@ -261,11 +262,16 @@ func (s *sentBody) attach(req *http.Request) *http.Request {
 	return req
 }
 
-// attachCopy makes a copy of the data the body. All of it may have been sent once there is a connection.
+// attachCopy makes a copy of the data the body.
 func (s *sentBody) attachCopy(req *http.Request) *http.Request {
 	data := bytes.Clone(s.data)
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
 	req.Body, _ = req.GetBody()
+	return s.watch(req)
+}
+
+// watch notes when there is a connection. From then on all of a small request may have been sent.
+func (s *sentBody) watch(req *http.Request) *http.Request {
 	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 		s.mu.Lock()
 		s.whole = true

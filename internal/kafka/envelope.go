@@ -18,8 +18,8 @@ import (
 // Envelope (58), v0: a request of a client of a standby, which the leader serves with the rights of
 // that client (KIP-590). Only a broker with the root key may send it, and ApiVersions does not list it.
 // The principal is the number of the client's secret, 8 bytes, or 0 for a certificate; the end of the
-// certificate in µs since 1970, 8 bytes; and the principal's ID. The address is text. The answer has the leader's position in a tagged field, so that the standby can wait for the
-// change.
+// certificate in µs since 1970, 8 bytes; and the principal's ID. The address is text. The answer has the
+// leader's position in a tagged field, so that the standby can wait for the change.
 var envelopeAPI = api{
 	key: kmsg.Envelope, min: 0, max: 0,
 	shape: wire.Shape{Flexible: 0, Fields: []wire.Field{wire.Bytes, wire.Bytes, wire.Bytes}},
