@@ -43,6 +43,12 @@ func TestStat(t *testing.T) {
 	if err != nil || u != want {
 		t.Errorf("%+v, error %v", u, err)
 	}
+	for threads, dead := range map[string]bool{"1": true, "9": false} { // with nine threads, eight of them may still write
+		z, err := parseStat("7 (seb) Z 1 7 7 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 " + threads + " 0 5000 0 0 184467440 1 1")
+		if err != nil || z.Dead != dead {
+			t.Errorf("a zombie with %s threads: %+v, %v", threads, z, err)
+		}
+	}
 	for _, s := range []string{"", "7 (a", "7 (a) S 1", "7 (a) S" + strings.Repeat(" x", 30)} {
 		if _, err := parseStat(s); err == nil {
 			t.Errorf("%q: no error", s)

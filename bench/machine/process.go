@@ -12,7 +12,7 @@ import (
 // Status is the state and the resource usage of a process.
 type Status struct {
 	Name     string // of its program, at most 15 bytes
-	Dead     bool   // a zombie, or worse
+	Dead     bool   // a zombie, or worse, of which no thread runs
 	Session  int
 	Born     uint64        // clock ticks from the boot of the machine to its start
 	CPU      time.Duration // user and system, since its start
@@ -48,8 +48,8 @@ func parseStat(stat string) (Status, error) {
 	if len(f) < 22 {
 		return Status{}, errStat
 	}
-	var n [5]int64
-	for i, s := range []string{f[3], f[11], f[12], f[19], f[21]} { // session, utime, stime, starttime, rss in pages
+	var n [6]int64
+	for i, s := range []string{f[3], f[11], f[12], f[19], f[21], f[17]} { // session, utime, stime, starttime, rss in pages, num_threads
 		v, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
 			return Status{}, errStat
@@ -57,7 +57,8 @@ func parseStat(stat string) (Status, error) {
 		n[i] = v
 	}
 	return Status{
-		Name: stat[open+1 : end], Dead: f[0] == "Z" || f[0] == "X", Session: int(n[0]), Born: uint64(n[3]),
+		// While a process exits, its first thread can be a zombie before the others have closed its files.
+		Name: stat[open+1 : end], Dead: (f[0] == "Z" || f[0] == "X") && n[5] <= 1, Session: int(n[0]), Born: uint64(n[3]),
 		CPU: time.Duration(n[1]+n[2]) * (time.Second / userHz), RSSBytes: n[4] * int64(os.Getpagesize()),
 	}, nil
 }
