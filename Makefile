@@ -18,6 +18,10 @@ VULNDB   ?=
 # Packages whose tests start processes, clients and machines: make test runs them.
 CAMPAIGNS := /(examples|test/(console|failover|interop|pressure|torture|cmd).*)$$
 
+# Packages whose tests take longest start first; test programs without debug data are linked in half the time.
+LONGEST   := ./test/torture ./test/sim ./internal/httpapi ./cmd/seb ./test/mutants
+GOTEST    := $(GO) test -vet=off -ldflags='-s -w'
+
 .PHONY: help run build test check lint fmt race fuzz bench console release s3server vet
 
 help: ## list the targets
@@ -31,15 +35,15 @@ build: ## ./bin/seb
 	$(GO) build $(if $(wildcard bin/seb),,-v) -trimpath -ldflags '$(LDFLAGS)' -o bin/seb ./cmd/seb
 
 test: s3server vet ## every test, the S3 server included
-	$(GO) test -vet=off -p 3 -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v /test/pressure$$)  # many tests wait
-	$(GO) test -vet=off -timeout $(TIMEOUT) ./test/pressure  # by itself: it measures memory to the MiB
+	$(GOTEST) -p 3 -timeout $(TIMEOUT) $(LONGEST) $$($(GO) list ./... | grep -v /test/pressure$$)  # many tests wait
+	$(GOTEST) -timeout $(TIMEOUT) ./test/pressure  # by itself: it measures memory to the MiB
 	$(GO) test -tags failpoints ./internal/failpoint
-	cd bench && $(GO) test -vet=off -p 4 -timeout $(TIMEOUT) ./...
-	cd packaging && $(GO) test -vet=off ./...  # licences of all modules; SBOM and files of a small release
+	cd bench && $(GOTEST) -p 4 -timeout $(TIMEOUT) ./...
+	cd packaging && $(GOTEST) ./...  # licences of all modules; SBOM and files of a small release
 
 check: ## vet, house rules and the short tests of the main module, without the S3 server
 	$(GO) vet ./...
-	$(GO) test -vet=off -p 4 -parallel 8 -short $$($(GO) list ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
+	$(GOTEST) -p 4 -parallel 8 -short $$($(GO) list $(filter-out ./test/torture,$(LONGEST)) ./... | grep -vE '$(CAMPAIGNS)')  # many tests wait
 
 lint: vet ## format, vet, staticcheck, workflows, known holes, and the same code for linux/arm64
 	@out=$$($(TOOL) gofumpt -l -modpath github.com/sebbroker/seb -lang go1.26 $(SOURCES)); \
