@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -391,6 +392,52 @@ func TestAFollowerLearnsOfATokenBeforeItRefusesIt(t *testing.T) {
 		time.Sleep(time.Second)
 		if _, err := follower.Key(t.Context(), rotated, ""); err != nil {
 			t.Errorf("a rotated token: %v", err)
+		}
+	})
+}
+
+// hanging is a store that does not answer while hangs is set.
+type hanging struct {
+	objstore.Store
+	hangs atomic.Bool
+}
+
+func (h *hanging) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return objstore.Object{}, fmt.Errorf("%w: %w", objstore.ErrNoVerdict, ctx.Err())
+	}
+	return h.Store.Get(ctx, key, r)
+}
+
+// TestTheRootKeyNeedsNoStore: a follower whose store does not answer accepts the root key at once.
+// Other keys get an error that is no refusal.
+func TestTheRootKeyNeedsNoStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.create(auth.TokenSpec{ID: "orders"})
+		store := &hanging{Store: w.store}
+		w.store = store
+		_, follower := w.open(rootKey, true)
+		store.hangs.Store(true)
+		time.Sleep(time.Minute) // the state is old
+		began := time.Now()
+		if i, err := follower.Key(t.Context(), rootKey, ""); err != nil || !i.Root() {
+			t.Errorf("over HTTP: %v", err)
+		}
+		if i, err := follower.Password(t.Context(), "any name", rootKey, ""); err != nil || !i.Root() {
+			t.Errorf("SASL PLAIN: %v", err)
+		}
+		if list, err := follower.Candidates(t.Context(), access.RootID, access.SCRAMSHA256); err != nil || len(list) != 1 {
+			t.Errorf("SCRAM as %s: %d candidates, %v", access.RootID, len(list), err)
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the logins took %v", waited)
+		}
+		for user, password := range map[string]string{"orders": rootKey, "another": "wrong"} {
+			if _, err := follower.Password(t.Context(), user, password, ""); err == nil || errors.Is(err, auth.ErrUnauthenticated) {
+				t.Errorf("password of %s: %v, want an error of the store", user, err)
+			}
 		}
 	})
 }

@@ -144,9 +144,8 @@ func (a *Authority) Bearer(ctx context.Context, headers []string, remote string)
 
 // Key authenticates a client by the root key or a token. Errors: as Bearer.
 func (a *Authority) Key(ctx context.Context, key, remote string) (*Identity, error) {
-	var buf [128]byte // longer than usual keys, so that they need no memory of their own
-	given := sha256.Sum256(append(buf[:0], key...))
-	if subtle.ConstantTimeCompare(given[:], a.root[:]) == 1 {
+	given := digestOf(key)
+	if a.isRoot(given) {
 		return a.Root(), nil
 	}
 	id, ok := strings.CutPrefix(key, access.TokenPrefix)
@@ -167,6 +166,16 @@ func (a *Authority) Key(ctx context.Context, key, remote string) (*Identity, err
 		return nil, &loginError{err}
 	}
 	return nil, &loginError{ErrRevoked}
+}
+
+func digestOf(key string) [sha256.Size]byte {
+	var buf [128]byte // longer than usual keys, so that they need no memory of their own
+	return sha256.Sum256(append(buf[:0], key...))
+}
+
+// isRoot compares a digest with that of the root key, in constant time.
+func (a *Authority) isRoot(given [sha256.Size]byte) bool {
+	return subtle.ConstantTimeCompare(given[:], a.root[:]) == 1
 }
 
 // token returns the identity of a token by its digest, or nil if the principal does not have it.
@@ -239,6 +248,9 @@ func (a *Authority) fresh(ctx context.Context, age time.Duration) error {
 // principal returns a principal for a login, or nil if it does not exist. Errors: of a follower those
 // of FreshWithin.
 func (a *Authority) principal(ctx context.Context, id string) (p *access.Principal, err error) {
+	if !access.ValidID(id) {
+		return nil, nil // no state has it, such as access.RootID
+	}
 	for _, age := range a.ages() {
 		if err := a.fresh(ctx, age); err != nil {
 			return nil, err

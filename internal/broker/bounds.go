@@ -36,10 +36,26 @@ func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.P
 // Confirm asks the store for newer commits, unless the broker knows that there are none (rule R11).
 // Errors: ErrFenced, ErrStoreUnavailable, the context's.
 func (b *Broker) Confirm(ctx context.Context) error {
+	limit := confirmTimeout
+	if b.LedElsewhere() {
+		limit = standbyTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSilent)
+	defer cancel()
 	if b.opt.InDoubt != nil && b.opt.InDoubt() {
 		return b.log.ConfirmLost(ctx) // looks at the next slot
 	}
 	return b.log.Confirm(ctx)
+}
+
+// LedElsewhere reports whether this broker follows a leader that it hears, and whose store answers.
+// That leader can answer what this broker cannot.
+func (b *Broker) LedElsewhere() bool {
+	if b.opt.Told == nil || !b.Follows() {
+		return false
+	}
+	_, age, ok := b.opt.Told()
+	return ok && age < standbyTimeout
 }
 
 // Within returns a *BeyondEndError if an offset is beyond the end of a partition. No client can

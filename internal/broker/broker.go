@@ -68,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	b.tail = newTail(o.Budget.Class(budget.Tail), b.met)
 	b.waiters = newWaiters(b.met)
 	b.reader = openRanges(rangesOptions{
-		Store: o.Store, Budget: o.Budget, Timeout: cmp.Or(o.Timeouts.Read, readTimeout), PerMiB: cmp.Or(o.Timeouts.PerMiB, readPerMiB), Share: o.ShareReads, Metrics: o.Metrics,
+		Store: o.Store, Budget: o.Budget, Elsewhere: b.LedElsewhere, Timeout: cmp.Or(o.Timeouts.Read, readTimeout), PerMiB: cmp.Or(o.Timeouts.PerMiB, readPerMiB), Share: o.ShareReads, Metrics: o.Metrics,
 	})
 	b.ahead = newReadAhead(o.Store)
 	log, err := log.Open(ctx, log.Options{

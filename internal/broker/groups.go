@@ -194,7 +194,7 @@ func (b *Broker) partition(topic string, partition int32) (partKey, error) {
 // Topic.
 func (b *Broker) Group(ctx context.Context, name string, confirm bool) (GroupInfo, error) {
 	if confirm {
-		if err := b.log.Confirm(ctx); err != nil {
+		if err := b.Confirm(ctx); err != nil {
 			return GroupInfo{}, err
 		}
 	}

@@ -93,6 +93,10 @@ const (
 	// store. The log has its own, which leave time for a second attempt at a slow LIST.
 	readTimeout = 10 * time.Second
 	readPerMiB  = time.Second
+	// confirmTimeout bounds a confirmation. standbyTimeout bounds confirmations, and attempts to read
+	// records, of a standby whose leader can answer instead.
+	confirmTimeout = 30 * time.Second
+	standbyTimeout = 2 * time.Second
 	// readsMax is the largest number of ranges that one Fetch reads. The next call continues after
 	// them.
 	readsMax = 64

@@ -71,6 +71,9 @@ func (e *StoreError) Is(t error) bool { return t == ErrStoreUnavailable }
 // Unwrap returns Err.
 func (e *StoreError) Unwrap() error { return e.Err }
 
+// errSilent: the store does not answer a confirmation.
+var errSilent = fmt.Errorf("%w: it does not answer in time", ErrStoreUnavailable)
+
 // errMissing: the object is not in the store.
 var errMissing = errors.New("object is missing")
 

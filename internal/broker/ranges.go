@@ -24,7 +24,7 @@ import (
 // atOnce is the number of concurrent requests of one Read.
 const atOnce = 8
 
-// rangesOptions configure a Reader. Every field but Share must be set.
+// rangesOptions configure a Reader. Every field but Elsewhere and Share must be set.
 type rangesOptions struct {
 	// Store is the bucket, perhaps behind a cache.
 	Store objstore.Store
@@ -32,6 +32,9 @@ type rangesOptions struct {
 	Budget *budget.Budget
 	// Timeout is the limit for one attempt to read from the store, plus PerMiB for each MiB.
 	Timeout, PerMiB time.Duration
+	// Elsewhere, if not nil, reports whether another broker can answer instead. Then an attempt takes at most
+	// standbyTimeout plus PerMiB for each MiB, and a store that does not answer is not asked again.
+	Elsewhere func() bool
 	// Share makes equal concurrent reads share one request: for remote stores without a cache in
 	// front. No chunk is then a section of a file.
 	Share bool
@@ -49,6 +52,9 @@ type Reader struct {
 
 // openRanges returns a reader. It makes no request.
 func openRanges(o rangesOptions) *Reader {
+	if o.Elsewhere == nil {
+		o.Elsewhere = func() bool { return false }
+	}
 	r := &Reader{
 		opt: o, index: newSegmentIndex(segmentsMax),
 		gets:  o.Metrics.GetOrCreateCounter(`seb_broker_store_reads_total`),

@@ -58,7 +58,7 @@ func (r *Reader) readPiece(ctx context.Context, where Catalog, p *Piece) {
 			moves++
 			try = 0
 			continue
-		case try == tries:
+		case try == tries, d == nil && r.opt.Elsewhere():
 			return
 		}
 		if !pause(ctx, time.Duration(try)*50*time.Millisecond) {
@@ -115,7 +115,11 @@ func (r *Reader) readOnce(ctx context.Context, p *Piece) (Chunk, *memory, error)
 // timeout returns a context for one attempt to read n bytes.
 func (r *Reader) timeout(ctx context.Context, n int64) (context.Context, context.CancelFunc) {
 	moving := time.Duration(float64(r.opt.PerMiB) * float64(n) / (1 << 20))
-	return context.WithTimeout(ctx, r.opt.Timeout+moving)
+	limit := r.opt.Timeout
+	if r.opt.Elsewhere() {
+		limit = min(limit, standbyTimeout)
+	}
+	return context.WithTimeout(ctx, limit+moving)
 }
 
 // readBlocks reads from a known start of a batch until it has the batch that holds the wanted

@@ -123,6 +123,17 @@ func (b *Broker) readPieces(ctx context.Context, p *plan, pieces []Piece) {
 	}
 	if missing {
 		b.reader.Read(ctx, catalog{b, *p}, pieces)
+		b.noteFault(ctx, pieces)
+	}
+}
+
+// noteFault lets a standby know that the store does not answer it, so that its leader answers.
+func (b *Broker) noteFault(ctx context.Context, pieces []Piece) {
+	for i := range pieces {
+		if err, ok := errors.AsType[*StoreError](pieces[i].Err); ok && ctx.Err() == nil && b.LedElsewhere() {
+			b.log.NoteFault(pieces[i].Key, err)
+			return
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 // context's.
 func (b *Broker) Topic(ctx context.Context, name string, confirm bool) (TopicInfo, error) {
 	if confirm {
-		if err := b.log.Confirm(ctx); err != nil {
+		if err := b.Confirm(ctx); err != nil {
 			return TopicInfo{}, err
 		}
 	}

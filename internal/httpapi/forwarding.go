@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/httpapi/forward"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
@@ -28,14 +29,17 @@ func (a *API) newForwarder() *forward.Forwarder {
 
 // serveAt answers a request of a client with a key with serve, or lets the leader answer it.
 func (a *API) serveAt(rt *route, w http.ResponseWriter, r *http.Request, serve func() error) error {
-	needed := rt.at == leader || rt.at == anyBroker && wantsLeader(r)
+	needed := rt.at == leader || rt.at == anyBroker && (wantsLeader(r) || a.b.StoreFault() != nil && a.leaderReads(rt, r))
 	if rt.at == anyBroker && !needed {
 		ready, err := a.reached(r)
 		switch {
 		case err != nil:
 			return err
 		case ready:
-			return serve()
+			err := serve()
+			if !errors.Is(err, broker.ErrStoreUnavailable) || !a.leaderReads(rt, r) {
+				return err
+			}
 		case a.forwarder == nil || a.b.Leads() || isForwarded(r) || !a.forwards(rt):
 			return notYet()
 		}
@@ -64,6 +68,11 @@ func (a *API) serveAt(rt *route, w http.ResponseWriter, r *http.Request, serve f
 	}
 	defer call.Close()
 	return a.serveOrForward(rt, call, w, r, serve)
+}
+
+// leaderReads reports whether the leader answers a read if the store does not answer this standby.
+func (a *API) leaderReads(rt *route, r *http.Request) bool {
+	return rt.method == http.MethodGet && a.forwarder != nil && !isForwarded(r) && a.b.LedElsewhere()
 }
 
 // serveOrForward answers a request with serve while this broker leads, and lets the leader answer it

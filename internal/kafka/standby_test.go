@@ -290,11 +290,14 @@ func TestStaleStandby(t *testing.T) {
 	c := newCrew(t, bucket, 2)
 	ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
 	raw := dial(t, c.mates[1].served)
+	if err := c.mates[1].b.Fresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	c.cutLinks(true)
 	bucket.down.Store(true)
 	ask := func() int16 { return fetched(raw.ask(fetchRequest(ref, 0), 11)).ErrorCode }
 	if code := ask(); code != 0 {
-		t.Errorf("after the login has read the log: %d", code)
+		t.Errorf("after it has read the log: %d", code)
 	}
 	sebtest.Eventually(t, "NOT_LEADER_OR_FOLLOWER without a link and a store", func() bool { return ask() == 6 })
 	bucket.down.Store(false)

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -33,6 +34,12 @@ func (h *health) err() error {
 
 // StoreFault returns the error of the last store request, or nil.
 func (l *Log) StoreFault() error { return l.health.err() }
+
+// NoteFault notes a failed read of records as the last store request. A later answer to the log ends
+// that.
+func (l *Log) NoteFault(key string, err error) {
+	l.recordHealth(context.Background(), "get", key, err)
+}
 
 // Ready returns nil if the log leads (or follows, if read-only), the last store request succeeded
 // and the clock is right; otherwise an error that names the problem. It makes no request.

@@ -1,0 +1,95 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/faultproxy"
+	"github.com/sebbroker/seb/test/sebtest"
+	"github.com/sebbroker/seb/test/testenv"
+)
+
+// TestAStandbyWhoseStoreDoesNotAnswer: its clients read all records, because the leader answers. Kafka
+// clients with the root key log in.
+func TestAStandbyWhoseStoreDoesNotAnswer(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
+	remote := testenv.S3ForTest(t)
+	c := &crew{t, remote.Spec("crew")}
+	a := c.start()
+	store, err := faultproxy.NewStore(remote.Endpoint, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	b := c.start(func(s *config.Config) { s.Bucket, s.Kafka.Listen = store.Spec("crew"), "127.0.0.1:0" })
+	t.Cleanup(func() { store.SetConfig(faultproxy.StoreConfig{}) }) // before the brokers stop
+	c.up(1, a, b)
+	c.write(a, "one")
+	c.reads(b, "one")
+
+	store.SetConfig(faultproxy.StoreConfig{Rates: faultproxy.Rates{faultproxy.Hung: 1}})
+	c.write(a, "two")
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	for _, path := range []string{"/records?topic-name=t&offset=1", "/records?topic-name=t&offset=earliest", "/record?topic-name=t&offset=1"} {
+		if status, answer := ask(t, b, http.MethodGet, path, ""); status != http.StatusOK || !strings.Contains(answer, "two") {
+			t.Errorf("GET %s: %d %s", path, status, answer)
+		}
+	}
+	if events := eventsOf(t, b, "two"); !strings.Contains(events, "one") {
+		t.Errorf("event stream: %s", events)
+	}
+	sebtest.Eventually(t, "the leader knows that the store does not answer its standby", func() bool {
+		m := a.Cluster().Members()[1]
+		return m.HasBeat && !m.Beat.StoreOK
+	})
+	k, err := kgo.NewClient(kgo.SeedBrokers(b.KafkaAddress()), kgo.SASL(plain.Auth{User: "any", Pass: b.APIKey()}.AsMechanism()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if err := k.Ping(t.Context()); err != nil {
+		t.Errorf("login of a Kafka client: %v", err)
+	}
+
+	store.SetConfig(faultproxy.StoreConfig{})
+	sebtest.Eventually(t, "the store answers again", func() bool { return b.Node().StoreFault() == nil })
+	c.reads(b, "one", "two")
+}
+
+// eventsOf returns an event stream from the start up to an event, or an error.
+func eventsOf(t *testing.T, s *server.Server, until string) string {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/records?topic-name=t&offset=0", http.NoBody)
+	if err != nil {
+		return err.Error()
+	}
+	req.Header.Set("Authorization", "Bearer "+s.APIKey())
+	req.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	var all strings.Builder
+	part := make([]byte, 1024)
+	for err == nil && !strings.Contains(all.String(), until) {
+		var n int
+		n, err = resp.Body.Read(part)
+		all.Write(part[:n])
+	}
+	if err != nil {
+		return fmt.Sprintf("%d %s: %v", resp.StatusCode, all.String(), err)
+	}
+	return all.String()
+}
