@@ -88,9 +88,7 @@ func (l *loop) run(ctx context.Context, found []cluster.Registration) {
 // of a run that is not registered, and two brokers that start at the same time may both have listed
 // before either was. A store check delays every PUT, so this broker could not lead earlier either.
 func (l *loop) join(ctx context.Context, found []cluster.Registration) {
-	select {
-	case <-l.p.registered:
-	case <-ctx.Done():
+	if !l.registered(ctx) {
 		return
 	}
 	if l.p.self.Stands() {
@@ -244,11 +242,7 @@ func (l *loop) perform(ctx context.Context, fx *cluster.Effects) {
 		p.running.Go(func() { l.list(ctx, adds) })
 	}
 	if !fx.Find.IsZero() {
-		p.running.Go(func() {
-			if r, err := link.Get(ctx, p.store, fx.Find); err == nil {
-				l.put(cluster.Event{Kind: cluster.EvFound, Registration: r})
-			}
-		})
+		p.running.Go(func() { l.find(ctx, fx.Find) })
 	}
 	if fx.Register {
 		p.running.Go(func() { l.keepRegistered(ctx) })
@@ -325,8 +319,31 @@ func (l *loop) list(ctx context.Context, adds bool) {
 	}
 }
 
+// find reads the registration of a run.
+func (l *loop) find(ctx context.Context, run cluster.Run) {
+	if !l.registered(ctx) {
+		return
+	}
+	if r, err := link.Get(ctx, l.p.store, run); err == nil {
+		l.put(cluster.Event{Kind: cluster.EvFound, Registration: r})
+	}
+}
+
+// registered waits until the own registration is stored.
+func (l *loop) registered(ctx context.Context) bool {
+	select {
+	case <-l.p.registered:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // keepRegistered stores the registration again if it was removed.
 func (l *loop) keepRegistered(ctx context.Context) {
+	if !l.registered(ctx) {
+		return
+	}
 	_, err := link.Get(ctx, l.p.store, l.p.self.Run)
 	for errors.Is(err, objstore.ErrNoVerdict) && ctx.Err() == nil {
 		select {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/server"
@@ -51,6 +53,31 @@ func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 		t.Error("a fenced broker acknowledges a record")
 	}
 	sebtest.Eventually(t, "the first broker ends", func() bool { return errors.Is(a.Err(), broker.ErrFenced) })
+}
+
+// TestASlowRegistrationIsNotLost: a broker whose registration is not stored yet neither reports that it
+// was removed, nor connects to others, which would refuse it.
+func TestASlowRegistrationIsNotLost(t *testing.T) {
+	c := &crew{t, testenv.CountedS3(t).Spec("slow")}
+	a := c.start()
+	c.leads(a)
+	var log sebtest.Log
+	cfg := c.settings()
+	cfg.Bucket = inFront(t, c.bucket, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/peer/") {
+			time.Sleep(time.Second)
+		}
+		return false
+	})
+	b, err := server.Start(t.Context(), cfg, log.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close(context.Background()) })
+	c.up(1, a, b)
+	if log.Contains("registration of this broker was removed") || log.Contains("refuses the link") {
+		t.Errorf("log of the second broker:\n%s", log.String())
+	}
 }
 
 // inFront returns the spec of a bucket through a proxy that answers some requests itself: those for
