@@ -73,7 +73,7 @@ func (r *release) config(img v1.Image, arch string) *v1.ConfigFile {
 	c.History = []v1.History{{Created: v1.Time{Time: r.time}, CreatedBy: "make release"}}
 	c.Config = v1.Config{
 		User: "65532:65532", Entrypoint: []string{"/seb"}, Cmd: []string{"serve"}, WorkingDir: "/data",
-		Env:          []string{"SEB_DATA_DIR=/data/seb", "SEB_HTTP_ADDRESS=0.0.0.0", "SEB_LOG_FORMAT=json"},
+		Env:          []string{"SEB_DATA_DIR=/data/seb", "SEB_HTTP_ADDRESS=0.0.0.0", "SEB_KAFKA_LISTEN=0.0.0.0:9092", "SEB_LOG_FORMAT=json"},
 		ExposedPorts: map[string]struct{}{"51313/tcp": {}, "9092/tcp": {}}, Volumes: map[string]struct{}{"/data": {}},
 		Healthcheck: &v1.HealthConfig{Test: []string{"CMD", "/seb", "health"}},
 		Labels: map[string]string{
