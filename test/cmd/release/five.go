@@ -89,7 +89,7 @@ func (c *checks) guideBlock(guide, mark string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, block, ok := strings.Cut(string(text), "```sh run="+mark+"\n")
+	_, block, ok := strings.Cut(string(text), " run="+mark+"\n")
 	block, _, closed := strings.Cut(block, "\n```\n")
 	if !ok || !closed {
 		return "", fmt.Errorf("%s: no block marked run=%s", guide, mark)
