@@ -136,21 +136,30 @@ func TestChoosing(t *testing.T) {
 	}
 }
 
-// TestRequests: five requests of Seb's driver take a batch wait; without one it has one in flight.
+// TestRequests: five requests of Seb's driver take a batch wait; without one it has one in flight, and
+// subscribers receive small messages as events.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		inflight int
 		pace     time.Duration
+		follow   string
+		bytes    int
 		system   system
 	}{
-		{1, 0, system{peer: "seb-fsync"}},
-		{5, 2 * time.Millisecond, system{peer: "seb-memory"}},
-		{5, 51 * time.Millisecond, system{peer: "seb-s3-follower"}},
-		{5, 21 * time.Millisecond, system{peer: "seb-s3", wait: 100 * time.Millisecond}},
-		{5, 2 * time.Millisecond, system{peer: "seb-fsync", wait: time.Millisecond}},
+		{1, 0, "sse", 1 << 10, system{peer: "seb-fsync"}},
+		{1, 0, "poll", 1 << 20, system{peer: "seb-fsync"}},
+		{5, 2 * time.Millisecond, "poll", 1 << 10, system{peer: "seb-memory"}},
+		{5, 51 * time.Millisecond, "poll", 1 << 10, system{peer: "seb-s3-follower"}},
+		{5, 21 * time.Millisecond, "poll", 1 << 10, system{peer: "seb-s3", wait: 100 * time.Millisecond}},
+		{5, 2 * time.Millisecond, "poll", 1 << 10, system{peer: "seb-fsync", wait: time.Millisecond}},
 	} {
-		if inflight, pace := requestsOf(&Step{System: c.system}); inflight != c.inflight || pace != c.pace {
+		step := &Step{System: c.system, Workload: workload.Workload{Size: workload.FixedSize(c.bytes)}}
+		inflight, pace := requestsOf(step)
+		if inflight != c.inflight || pace != c.pace {
 			t.Errorf("%+v: %d requests every %v, want %d every %v", c.system, inflight, pace, c.inflight, c.pace)
+		}
+		if follow := followOf(step, pace); follow != c.follow {
+			t.Errorf("%+v, messages of %d bytes: subscribers follow by %s, want %s", c.system, c.bytes, follow, c.follow)
 		}
 	}
 }

@@ -286,6 +286,7 @@ func targetOf(step *Step, p *peers.Peer) (workload.Target, error) {
 	case "seb":
 		inflight, pace := requestsOf(step)
 		t.Options["inflight"], t.Options["pace"] = strconv.Itoa(inflight), pace.String()
+		t.Options["follow"] = followOf(step, pace)
 	}
 	return t, nil
 }
@@ -305,6 +306,19 @@ func requestsOf(step *Step) (inflight int, pace time.Duration) {
 	}
 	return 5, max(paceLeast, wait/5+time.Millisecond)
 }
+
+// followOf returns how subscribers of Seb receive messages. Without a batch wait an answer to a poll has
+// few messages, so the requests take most of the time. A stream of events needs none, but its JSON costs
+// more than a request if the messages are large.
+func followOf(step *Step, pace time.Duration) string {
+	if pace == 0 && step.Workload.Size.Max() <= eventMax {
+		return "sse"
+	}
+	return "poll"
+}
+
+// eventMax is the size of messages up to which events are faster.
+const eventMax = 4 << 10
 
 // Seb's default batch waits on S3 and in memory, and the shortest interval at which its requests rarely overtake
 // each other.

@@ -34,8 +34,8 @@ const (
 func main() {
 	quiet.Restore()
 	if os.Getenv("GOMAXPROCS") == "" {
-		// One more processor, so that a publisher that sleeps in the kernel does not take the place
-		// of a running goroutine.
+		// One more processor than cores: a median of 0.83 instead of 0.97 ms at 3,000 messages/s on two
+		// cores (docs/reports/latency.md).
 		runtime.GOMAXPROCS(runtime.NumCPU() + 1)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
