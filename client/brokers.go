@@ -27,6 +27,9 @@ const (
 	askEvery     = 250 * time.Millisecond
 	// avoidTime is the time for which a broker that did not answer is not preferred.
 	avoidTime = 10 * time.Second
+	// againAfter is the time after which a broker that failed is asked again without a pause, if all
+	// others failed later: in a rolling restart it is probably back.
+	againAfter = time.Second
 	// listEvery is the interval at which the client asks for the brokers of the bucket.
 	listEvery = time.Minute
 	// brokersMax bounds the brokers that a client knows.
@@ -105,7 +108,7 @@ func (b *brokers) pick() string {
 }
 
 // failed notes that a broker did not answer, or does not serve requests now. The next request goes to
-// another one. fresh: that has not failed of late.
+// the one whose last failure is the oldest. fresh: that has not failed within againAfter.
 func (b *brokers) failed(base string) (fresh bool) {
 	if !b.several() {
 		return false
@@ -114,21 +117,17 @@ func (b *brokers) failed(base string) (fresh bool) {
 	defer b.mu.Unlock()
 	now := time.Now()
 	b.avoid[base] = now.Add(avoidTime)
-	if b.list[b.current] != base {
-		return !now.Before(b.avoid[b.list[b.current]]) // another request has moved on
-	}
-	next := (b.current + 1) % len(b.list)
-	for range b.list {
-		if !now.Before(b.avoid[b.list[next]]) {
-			break
+	if b.list[b.current] == base { // else another request has moved on
+		next := (b.current + 1) % len(b.list)
+		for i := 2; i < len(b.list) && now.Before(b.avoid[b.list[next]]); i++ {
+			other := (b.current + i) % len(b.list)
+			if b.avoid[b.list[other]].Before(b.avoid[b.list[next]]) {
+				next = other
+			}
 		}
-		next = (next + 1) % len(b.list)
+		b.current = next
 	}
-	if next == b.current { // all are avoided
-		next = (b.current + 1) % len(b.list)
-	}
-	b.current = next
-	return !now.Before(b.avoid[b.list[next]])
+	return b.avoid[b.list[b.current]].Before(now.Add(avoidTime - againAfter))
 }
 
 // answered notes what the head of an answer tells about the brokers.
