@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -191,7 +192,9 @@ func (c *Conn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
 	if ok {
 		return s, nil
 	}
-	s, err := c.prepare(context.WithoutCancel(ctx), text)
+	// SQLite plans with the value of a limit that is a parameter, and so compiles the statement again
+	// for each value. It does not look into an expression.
+	s, err := c.prepare(context.WithoutCancel(ctx), strings.ReplaceAll(text, "LIMIT ?", "LIMIT ?+0"))
 	if err != nil {
 		return nil, err
 	}
