@@ -102,6 +102,7 @@ func (s *server) direct(method, path, body string, header map[string]string) *an
 
 // TestStandbyForwardsWrites: a client that knows only a standby writes, and reads what it has written.
 func TestStandbyForwardsWrites(t *testing.T) {
+	t.Parallel()
 	leads, standby, _ := pair(t)
 	if a := standby.send("PUT", "/topic?topic-name=t", `{"partitions": 2}`); a.status != http.StatusCreated || a.header.Get(api.HeaderLeader) != "http://"+leads.addr {
 		t.Fatalf("%s, leader %q", a, a.header.Get(api.HeaderLeader))
@@ -146,6 +147,7 @@ func TestStandbyForwardsWrites(t *testing.T) {
 // TestRoutesThatNeedTheLeader: a forwarded request at a broker that does not lead gets 421, if its
 // route needs the leader, and is served otherwise.
 func TestRoutesThatNeedTheLeader(t *testing.T) {
+	t.Parallel() // one of them waits
 	leads, standby, _ := pair(t)
 	newTopic(leads, "t", 1)
 	if err := standby.b.Confirm(t.Context()); err != nil {
@@ -342,6 +344,7 @@ func TestWaitsForALeader(t *testing.T) {
 // TestWaitForALeaderIsNotSlow: other requests that need memory end those whose bodies arrive slowly. A
 // request that waits for a leader is none of them, because the broker does not read its body.
 func TestWaitForALeaderIsNotSlow(t *testing.T) {
+	t.Parallel()
 	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = time.Minute })
 	newTopic(leads, "t", 1)
 	view.lead("")
@@ -493,6 +496,7 @@ func TestSessionsAreForwarded(t *testing.T) {
 
 // TestReadsIncludePositions: a read waits for the position that it names, at any broker.
 func TestReadsIncludePositions(t *testing.T) {
+	t.Parallel()
 	leads, standby, view := pair(t, func(c *setup) { c.http.LeaderWait = 300 * time.Millisecond })
 	newTopic(leads, "t", 1)
 	for i := range 5 {

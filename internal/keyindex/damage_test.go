@@ -55,6 +55,7 @@ var damages = []struct {
 // TestDamageIsDetected damages the closed file in every way. All results of queries then still
 // match the log.
 func TestDamageIsDetected(t *testing.T) {
+	t.Parallel()
 	m := newModel(t, 0)
 	for range sebtest.Runs(150, 50) {
 		m.append(m.topics[0], m.rand.IntN(len(m.log.topics[0].parts)))
@@ -66,9 +67,9 @@ func TestDamageIsDetected(t *testing.T) {
 		t.Fatal(err)
 	}
 	damaged := 0
-	m.few = sebtest.Runs(30, 10)
+	m.few = sebtest.Runs(20, 10)
 	for _, d := range damages {
-		for range sebtest.Runs(5, 1) {
+		for range sebtest.Runs(2, 1) {
 			path := filepath.Join(t.TempDir(), "keys.db")
 			if err := os.WriteFile(path, d.do(m.rand, append([]byte{}, whole...)), 0o600); err != nil {
 				t.Fatal(err)
@@ -82,7 +83,7 @@ func TestDamageIsDetected(t *testing.T) {
 		}
 	}
 	// Much of such a file is free space; at least a fifth is not.
-	if files := sebtest.Runs(5, 1) * len(damages); damaged*5 < files {
+	if files := sebtest.Runs(2, 1) * len(damages); damaged*5 < files {
 		t.Errorf("only %d of %d damaged files were rebuilt", damaged, files)
 	}
 }
@@ -90,15 +91,16 @@ func TestDamageIsDetected(t *testing.T) {
 // TestDamageAfterCrashIsDetected is the same for the leftovers of a crash: a file and a write-ahead
 // log.
 func TestDamageAfterCrashIsDetected(t *testing.T) {
+	t.Parallel()
 	m := newModel(t, 0)
 	for range sebtest.Runs(100, 40) {
 		m.append(m.topics[0], m.rand.IntN(len(m.log.topics[0].parts)))
 	}
 	m.check()
 	dir := filepath.Dir(m.view.copy())
-	m.few = sebtest.Runs(30, 10)
+	m.few = sebtest.Runs(20, 10)
 	for _, d := range damages {
-		for range sebtest.Runs(4, 1) {
+		for range sebtest.Runs(2, 1) {
 			path := filepath.Join(t.TempDir(), "keys.db")
 			for i, name := range []string{"keys.db", "keys.db-wal"} {
 				b, err := os.ReadFile(filepath.Join(dir, name))
@@ -288,6 +290,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestLongKeys: keys may be as long as records.
 func TestLongKeys(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("writes 70 MiB of keys")
 	}

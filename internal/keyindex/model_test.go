@@ -340,6 +340,7 @@ func (m *model) checkHistory(topic record.ID, key string, want []Entry) {
 // TestViewMatchesTheLog compares a view with a simple model under random changes of the log,
 // restarts and copies.
 func TestViewMatchesTheLog(t *testing.T) {
+	t.Parallel()
 	for range sebtest.Runs(2, 1) {
 		t.Run("", func(t *testing.T) {
 			m := newModel(t, 0)

@@ -579,6 +579,7 @@ func (w *world) story(entity string) (text string) {
 // TestFiringsExactlyOnce runs random steps on random triggers, and compares the firings with the
 // expected ones: exactly once, never early, never on incomplete events, with the same IDs.
 func TestFiringsExactlyOnce(t *testing.T) {
+	t.Parallel()
 	// Found: erased in the millisecond after the trigger's creation; a version and an event in the
 	// same millisecond.
 	seeds := []uint64{20095, 2015, 2052}

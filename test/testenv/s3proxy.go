@@ -4,6 +4,7 @@
 package testenv
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -71,7 +73,8 @@ func NewS3Proxy(endpoint string) (*S3Proxy, error) {
 	return p, nil
 }
 
-// CountedS3 starts a server behind a proxy for a test, and sets the server's keys in the environment.
+// CountedS3 starts a server behind a proxy for a test, and sets the server's keys in the environment of
+// all tests, so that the test can be parallel.
 func CountedS3(t testing.TB) *S3Proxy {
 	t.Helper()
 	server := S3ForTest(t)
@@ -81,8 +84,9 @@ func CountedS3(t testing.TB) *S3Proxy {
 	}
 	t.Cleanup(p.Close)
 	p.dir = server.dir
-	t.Setenv("AWS_ACCESS_KEY_ID", AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", SecretKey)
+	if err := errors.Join(os.Setenv("AWS_ACCESS_KEY_ID", AccessKey), os.Setenv("AWS_SECRET_ACCESS_KEY", SecretKey)); err != nil {
+		t.Fatal(err)
+	}
 	return p
 }
 

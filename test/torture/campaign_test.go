@@ -37,6 +37,7 @@ const (
 )
 
 func TestTorture(t *testing.T) {
+	t.Parallel()
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	c := newCampaign(t, newShared(t, failing...))

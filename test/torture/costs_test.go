@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -38,9 +39,8 @@ type costRow struct {
 // merging, snapshots, collection and retention, and a consumer that keeps up. The brokers run
 // concurrently.
 func TestCosts(t *testing.T) {
-	server := testenv.S3ForTest(t)
-	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
+	t.Parallel()
+	server := testenv.CountedS3(t)
 	topics := []int{1, 20, 1000}
 	if *costsMeasure < time.Minute {
 		topics = topics[:2]
@@ -48,7 +48,7 @@ func TestCosts(t *testing.T) {
 	var rows []*costRow
 	for _, wait := range []time.Duration{250 * time.Millisecond, time.Second} {
 		for _, n := range topics {
-			rows = append(rows, startRow(t, server.Endpoint, &costRow{topics: n, wait: wait}))
+			rows = append(rows, startRow(t, server.Endpoint(), &costRow{topics: n, wait: wait}))
 		}
 	}
 	watch(*costsWarm)
@@ -163,13 +163,9 @@ func keepBusy(ctx context.Context, t *testing.T, n *node.Node, row *costRow) (se
 		for i := range appends {
 			to := next % row.topics
 			next++
-			data, sum, err := record.Append(nil, []record.Record{{Value: value, Timestamp: time.Now().UnixMilli()}}, record.EncodeOptions{
+			data, sum := recordtest.Encode([]record.Record{{Value: value, Timestamp: time.Now().UnixMilli()}}, record.EncodeOptions{
 				Producer: &record.Producer{ID: int64(to + 1), Sequence: sequences[to]},
 			})
-			if err != nil {
-				t.Error(err)
-				return sent
-			}
 			sequences[to]++
 			appends[i] = broker.Append{Topic: fmt.Sprint("t", to), Data: data, Summary: sum, ExpectedOffset: -1}
 		}

@@ -54,6 +54,7 @@ type revocations struct {
 // TestRevocation revokes one token after the other while its clients are busy. All of them end, and no
 // record of theirs follows. The clients of another principal notice nothing.
 func TestRevocation(t *testing.T) {
+	t.Parallel()
 	w := &revocations{T: t, took: map[string][]time.Duration{}}
 	dir := t.TempDir()
 	w.serve(dir, "leader", "--batch-wait-time", "100ms")

@@ -44,6 +44,7 @@ var riemannPoints = []string{
 // of a client have its order. The index has the newest event of each host and service, and those whose
 // time to live was short have one expired record each.
 func TestRiemannKills(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

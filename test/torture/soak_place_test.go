@@ -32,7 +32,9 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	t.Setenv("SEB_API_KEY", apiKey)
+	if !*long {
+		t.Parallel()
+	}
 	proxy := testenv.CountedS3(t) // first, because it skips with -short
 	return &fixture{t: t, seb: testenv.Program(t), dir: t.TempDir(), proxy: proxy}
 }
@@ -55,7 +57,7 @@ type process struct {
 // launch starts a broker.
 func (p *fixture) launch(args ...string) *testenv.Broker {
 	p.t.Helper()
-	b, err := testenv.Serve(p.seb, nil, append([]string{
+	b, err := testenv.Serve(p.seb, environment(apiKey), append([]string{
 		"--bucket", p.proxy.Spec(prefix), "--data-dir", p.dataDir(), "--http-port", "0",
 	}, args...)...)
 	if err != nil {
