@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"mime"
 	"mime/multipart"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,7 +23,6 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -294,149 +291,6 @@ func (c *original) all(t *testing.T, topic string, in reads) [][]byte {
 	return values
 }
 
-// stores are the kinds of buckets that need no server.
-func stores(t *testing.T, test func(t *testing.T, bucket string)) {
-	for _, kind := range []string{"memory", "disk"} {
-		t.Run(kind, func(t *testing.T) {
-			bucket := "mem:"
-			if kind == "disk" {
-				bucket = t.TempDir()
-			}
-			test(t, bucket)
-		})
-	}
-}
-
-func TestOriginalRoundTrip(t *testing.T) {
-	stores(t, func(t *testing.T, bucket string) {
-		s := serve(t, node.Options{Bucket: bucket, BatchWait: time.Millisecond}, httpapi.Options{})
-		c := newOriginal(t, s.url)
-		rnd := rand.New(rand.NewPCG(1, 2))
-		var want [][]byte
-		for i := range sebtest.Runs(60, 20) {
-			batch := make([][]byte, 1+rnd.IntN(40))
-			for j := range batch {
-				n := [...]int{0, 1, rnd.IntN(1 << 10), rnd.IntN(64 << 10)}[rnd.IntN(4)]
-				batch[j] = bytes.Repeat([]byte{byte(i), byte(j), '\r', '\n', '-'}, n/5+1)[:n]
-			}
-			// This client cannot read an answer of only empty records, so the last of a batch is
-			// not empty.
-			batch = append(batch, []byte{byte(i)})
-			if err := c.add("t", batch...); err != nil {
-				t.Fatal(err)
-			}
-			want = append(want, batch...)
-		}
-		for _, in := range []reads{{max: 100, buffer: 1 << 20}, {max: 100000, buffer: 8 << 20}, {max: 37, buffer: 64 << 10}} {
-			if got := c.all(t, "t", in); !slices.EqualFunc(got, want, bytes.Equal) {
-				t.Errorf("%+v: %d records, want %d, or others", in, len(got), len(want))
-			}
-		}
-		for _, i := range []int{0, 1, len(want) / 2, len(want) - 1} {
-			if got, err := c.record("t", uint64(i)); err != nil || !bytes.Equal(got, want[i]) {
-				t.Errorf("record %d: %d bytes, %v", i, len(got), err)
-			}
-		}
-		big := bytes.Repeat([]byte("0123456789abcde\n"), sebtest.Runs(29, 3)<<16) // MiB, sent separately
-		if err := c.add("big", big); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := c.record("big", 0); err != nil || !bytes.Equal(got, big) {
-			t.Errorf("%d bytes: %d bytes, %v", len(big), len(got), err)
-		}
-		if got, err := c.records("big", 0, reads{max: 10, buffer: 30 << 20}); err != nil || len(got) != 1 || !bytes.Equal(got[0], big) {
-			t.Errorf("%d bytes: %d records, %v", len(big), len(got), err)
-		}
-	})
-}
-
-func TestOriginalErrors(t *testing.T) {
-	s := serve(t, node.Options{Bucket: "mem:", BatchWait: node.BatchNone}, httpapi.Options{})
-	c := newOriginal(t, s.url)
-	if err := c.add("t", []byte("a")); err != nil {
-		t.Fatal(err)
-	}
-	size := uint32(31 << 20)
-	for name, err := range map[string]error{
-		"too large":            c.addSized("t", []uint32{size}, make([]byte, size)),
-		"sum of sizes too big": c.addSized("t", []uint32{4294967295, 2}, []byte("a")),
-	} {
-		if !errors.Is(err, errTooLarge) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	_, unknown := c.record("none", 0)
-	_, beyond := c.record("t", 1)
-	_, unknowns := c.records("none", 0, reads{max: 1, buffer: 10})
-	_, unknownTopic := c.nextOffset("none")
-	// The original's broker returns the next record.
-	_, ahead := c.records("t", 7, reads{max: 1, buffer: 10, timeout: time.Minute})
-	for i, err := range []error{unknown, beyond, unknowns, unknownTopic, ahead} {
-		if !errors.Is(err, errNotFound) {
-			t.Errorf("%d: %v", i, err)
-		}
-	}
-	if got, err := c.records("t", 1, reads{max: 1, buffer: 10, timeout: time.Millisecond}); err != nil || len(got) != 0 {
-		t.Errorf("after its timeout: %q, %v", got, err)
-	}
-	c.authorization = originalKey // without "Bearer"
-	if got, err := c.record("t", 0); err != nil || string(got) != "a" {
-		t.Errorf("%q %v", got, err)
-	}
-	c.authorization = "Bearer wrong"
-	_, topic := c.nextOffset("t")
-	_, record := c.record("t", 0)
-	_, records := c.records("t", 0, reads{max: 1, buffer: 1})
-	for i, err := range []error{c.add("t", []byte("b")), topic, record, records} {
-		if !errors.Is(err, errAuth) {
-			t.Errorf("%d: %v", i, err)
-		}
-	}
-}
-
-// TestOriginalReaderFollows: a consumer at the end of the log polls while others write, and gets
-// every record once, each writer's in order.
-func TestOriginalReaderFollows(t *testing.T) {
-	const writers, each = 4, 50
-	s := serve(t, node.Options{Bucket: t.TempDir(), BatchWait: time.Millisecond}, httpapi.Options{})
-	w, r := newOriginal(t, s.url), newOriginal(t, s.url)
-	if err := w.add("t", []byte("first")); err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for i := range writers {
-		wg.Go(func() {
-			for j := range each {
-				if err := w.add("t", fmt.Appendf(nil, "%d", i), fmt.Appendf(nil, "%d", j)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	next := [writers]int{}
-	got := [][]byte{}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for len(got) < 2*writers*each && ctx.Err() == nil {
-		some, err := r.records("t", uint64(1+len(got)), reads{max: 7, buffer: 1 << 10, timeout: 20 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, some...)
-	}
-	for i := 0; i+1 < len(got); i += 2 {
-		writer, _ := strconv.Atoi(string(got[i]))
-		if want := strconv.Itoa(next[writer]); string(got[i+1]) != want {
-			t.Fatalf("record %d of writer %d: %s, want %s", i, writer, got[i+1], want)
-		}
-		next[writer]++
-	}
-	if len(got) != 2*writers*each {
-		t.Errorf("%d records", len(got))
-	}
-}
-
 // outcomes are the records that were reported as stored to a writer.
 type outcomes struct {
 	mu     sync.Mutex // guards stored
@@ -494,6 +348,7 @@ func (w *outcomes) check(t *testing.T, c *original) {
 // TestOriginalOnFailingStore: on a store that fails, throttles and loses answers, requests are
 // rejected or have an unknown outcome. Success is only reported for stored records.
 func TestOriginalOnFailingStore(t *testing.T) {
+	t.Parallel()
 	store := storetest.NewFaulty(objstore.NewMemory(), 7, storetest.Faults{})
 	s := serve(t, node.Options{Store: store, BatchWait: node.BatchNone},
 		httpapi.Options{AckTimeout: 30 * time.Millisecond, BudgetWait: 30 * time.Millisecond})
@@ -527,6 +382,7 @@ func TestOriginalOnFailingStore(t *testing.T) {
 // TestOriginalAtStopAndTakeover: brokers replace each other on a bucket, one stopped, one fenced.
 // Writers continue with the old one until it has ended.
 func TestOriginalAtStopAndTakeover(t *testing.T) {
+	t.Parallel()
 	store := objstore.NewMemory()
 	for _, how := range []string{"stop", "takeover"} {
 		t.Run(how, func(t *testing.T) {
@@ -555,24 +411,10 @@ func TestOriginalAtStopAndTakeover(t *testing.T) {
 	}
 }
 
-// TestOriginalWithMoreWritersThanConnections: queued connections wait, and success is only reported
-// for stored records.
-func TestOriginalWithMoreWritersThanConnections(t *testing.T) {
-	const writers, connections, n = 64, 8, 1500
-	s := serve(t, node.Options{Bucket: "mem:", BatchWait: time.Millisecond}, httpapi.Options{Connections: connections})
-	c := newOriginal(t, s.url)
-	var w outcomes
-	w.write(c, writers, func() bool { return w.count()+int(w.failed.Load()) >= n })()
-	c.client.CloseIdleConnections()
-	if w.count() == 0 {
-		t.Error("nothing was stored")
-	}
-	w.check(t, newOriginal(t, s.url))
-}
-
 // TestOriginalDetectsRefusals: requests that the original's broker accepts and this one refuses
 // must not look like success.
 func TestOriginalDetectsRefusals(t *testing.T) {
+	t.Parallel()
 	s := serve(t, node.Options{Bucket: "mem:", BatchWait: node.BatchNone}, httpapi.Options{OriginalClient: true})
 	c := newOriginal(t, s.url)
 	if err := c.add("t", []byte("a")); err != nil {
@@ -608,33 +450,4 @@ func TestOriginalDetectsRefusals(t *testing.T) {
 	if next, err := c.nextOffset("t"); err != nil || next != 1 {
 		t.Errorf("next offset %d, %v", next, err)
 	}
-}
-
-// TestOriginalLargestRequests: 30 MiB is the original's limit, for one record or many together.
-func TestOriginalLargestRequests(t *testing.T) {
-	const largest = 30 << 20
-	stores(t, func(t *testing.T, bucket string) {
-		s := serve(t, node.Options{Bucket: bucket, BatchWait: node.BatchNone}, httpapi.Options{})
-		c := newOriginal(t, s.url)
-		for topic, n := range map[string]int{"one": 1, "many": 30 << 10} {
-			values := make([][]byte, n)
-			for i := range values {
-				values[i] = bytes.Repeat([]byte{byte(i)}, largest/n)
-			}
-			if err := c.add(topic, values...); err != nil {
-				t.Errorf("%s: %v", topic, err)
-				continue
-			}
-			if got, err := c.record(topic, uint64(n-1)); err != nil || !bytes.Equal(got, values[n-1]) {
-				t.Errorf("%s: %d bytes, %v", topic, len(got), err)
-			}
-			if got, err := c.records(topic, 0, reads{max: 10, buffer: largest}); err != nil || len(got) != min(n, 10) {
-				t.Errorf("%s: %d records, %v", topic, len(got), err)
-			}
-			values[0] = append(values[0], 'x')
-			if err := c.add(topic, values...); !errors.Is(err, errTooLarge) {
-				t.Errorf("%s, and a byte: %v", topic, err)
-			}
-		}
-	})
 }
