@@ -11,13 +11,12 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
-	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
 // bombs are bodies of RecordBatches that claim to be, or become, much larger than they are.
 func bombs() map[string][]byte {
-	zeros := make([]byte, sebtest.Runs(256, 96)<<20)
+	zeros := make([]byte, 96<<20)
 	small := testenv.HostileBatch(record.None, []byte("v"))
 	of := func(codec record.Compression, records []byte) []byte {
 		return testenv.HostileWrap(small, codec, records)
