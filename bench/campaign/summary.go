@@ -1,10 +1,12 @@
 package campaign
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/sebbroker/seb/bench/report"
@@ -34,6 +36,9 @@ type summaryLine struct {
 // summaryPercentiles are the written percentiles, if they have enough samples.
 var summaryPercentiles = []float64{50, 90, 99, 99.9, 99.99, 99.999, 99.9999}
 
+// spread is a list of numbers as json.MarshalIndent writes it: with a line for each.
+var spread = regexp.MustCompile(`\[[\s\d.,eE+-]+\]`)
+
 func writeSummary(path string, p *Plan, all parts) error {
 	s := summary{Tool: all[PartRuns].Tool}
 	s.Tool.Modules = nil
@@ -52,6 +57,9 @@ func writeSummary(path string, p *Plan, all parts) error {
 	if err != nil {
 		return err
 	}
+	text = spread.ReplaceAllFunc(text, func(list []byte) []byte {
+		return bytes.ReplaceAll(bytes.Join(bytes.Fields(list), nil), []byte(","), []byte(", "))
+	})
 	if p.Settings.Long {
 		path = strings.TrimSuffix(path, ".json") + "-long.json"
 	}
