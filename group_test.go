@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 func TestGroupsAndTrims(t *testing.T) {
@@ -54,10 +55,7 @@ func TestGroupsAndTrims(t *testing.T) {
 func TestRepeatedBatchesAreStoredOnce(t *testing.T) {
 	b := open(t, seb.Options{Bucket: "mem:"})
 	batch := func(sequence int32) []byte {
-		data, _, err := record.Append(nil, []record.Record{{Value: []byte("v")}, {Value: []byte("w")}}, record.EncodeOptions{Producer: &record.Producer{ID: 9, Sequence: sequence}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		data, _ := recordtest.Encode([]record.Record{{Value: []byte("v")}, {Value: []byte("w")}}, record.EncodeOptions{Producer: &record.Producer{ID: 9, Sequence: sequence}})
 		return data
 	}
 	for _, c := range []struct {

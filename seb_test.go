@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -218,10 +219,7 @@ func TestTopics(t *testing.T) {
 
 func TestBatchesOfOthers(t *testing.T) {
 	b := open(t, seb.Options{Bucket: "mem:"})
-	data, _, err := record.Append(nil, []record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{Compression: record.Zstd})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := recordtest.Encode([]record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{Compression: record.Zstd})
 	before := bytes.Clone(data)
 	for want := range int64(2) {
 		if first, err := b.ProduceBatches(t.Context(), "t", 0, data); err != nil || first != want {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // sockets returns a body in pieces, as a connection does.
@@ -29,10 +30,7 @@ func BenchmarkFetch(b *testing.B) {
 		for i := range recs {
 			recs[i].Value = make([]byte, 1024)
 		}
-		batch, _, err := record.Append(nil, recs, record.EncodeOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		batch, _ := recordtest.Encode(recs, record.EncodeOptions{})
 		record.Patch(batch, int64(at), 1)
 		body = append(body, batch...)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -45,10 +46,7 @@ func FuzzAnswer(f *testing.F) {
 	for _, end := range []int{1, 3, 7} {
 		var b []byte
 		for at := 0; at < end; at += 3 {
-			one, _, err := record.Append(nil, []record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{Compression: record.Compression(end % 5)})
-			if err != nil {
-				f.Fatal(err)
-			}
+			one, _ := recordtest.Encode([]record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{Compression: record.Compression(end % 5)})
 			record.Patch(one, int64(at/3), 1)
 			b = append(b, one...)
 		}

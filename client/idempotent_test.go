@@ -16,6 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -259,10 +260,7 @@ func TestClientAndBrokerChooseTheSamePartition(t *testing.T) {
 
 func TestCallersOwnProducerIsKept(t *testing.T) {
 	c := realBroker(t)
-	b, _, err := record.Append(nil, []record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{Producer: &record.Producer{ID: 7}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, _ := recordtest.Encode([]record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{Producer: &record.Producer{ID: 7}})
 	for range 2 {
 		produced, err := c.ProduceBatches(t.Context(), "t", b, client.ProduceOptions{})
 		if err != nil || produced[0].First != 0 {

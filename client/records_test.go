@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // batches returns the records [from, to) in batches of three.
@@ -23,10 +24,7 @@ func batches(t *testing.T, from, to int) []byte {
 		for i := at; i < min(at+3, to); i++ {
 			recs = append(recs, record.Record{Value: fmt.Appendf(nil, "v%d", i), Timestamp: 1})
 		}
-		one, _, err := record.Append(nil, recs, record.EncodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		one, _ := recordtest.Encode(recs, record.EncodeOptions{})
 		record.Patch(one, int64(at), 1)
 		b = append(b, one...)
 	}

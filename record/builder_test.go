@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // TestBuilder: a Builder makes the batches of Append, within the room that it asks for, and without
@@ -29,10 +30,7 @@ func TestBuilder(t *testing.T) {
 			r.Value = bytes.Repeat([]byte{byte(i)}, n)
 			size += len(r.Key) + len(r.Value)
 		}
-		want, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want, sum := recordtest.Encode(recs, record.EncodeOptions{})
 		buf := make([]byte, 0, record.BuilderLen(len(recs), size))
 		b.Reset(buf, 12345)
 		for i := range recs {

@@ -21,7 +21,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
-	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -120,12 +121,9 @@ func (w *world) appendAs(i *auth.Identity, topic string) func() error {
 // append appends a record.
 func (w *world) append(topic string, check *access.Check) error {
 	w.t.Helper()
-	data, sum, err := record.Append(nil, []record.Record{{Value: []byte("v")}}, record.EncodeOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	a := broker.Append{Topic: topic, Partition: 0, Data: data, Summary: sum, ExpectedOffset: -1, Check: check}
-	return w.b.Submit(w.t.Context(), []broker.Append{a}).Wait(w.t.Context())[0].Err
+	a := brokertest.Append(topic, 0, recordtest.Values("v")...)
+	a.Check = check
+	return brokertest.Try(w.t.Context(), w.b, a).Err
 }
 
 func TestLifeOfAToken(t *testing.T) {

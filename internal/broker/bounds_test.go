@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 // timed returns an append with a record for each timestamp.
@@ -17,11 +18,7 @@ func timed(t *testing.T, topic string, times ...int64) broker.Append {
 	for i, at := range times {
 		recs[i] = record.Record{Value: []byte("v"), Timestamp: at}
 	}
-	b, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return broker.Append{Topic: topic, Data: b, Summary: sum, ExpectedOffset: -1}
+	return brokertest.Append(topic, 0, recs...)
 }
 
 func idOf(t *testing.T, b *broker.Broker, topic string) record.ID {

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -43,14 +44,7 @@ func keyed(t testing.TB, b *broker.Broker, topic, key string, n int) {
 	for i := range recs {
 		recs[i] = record.Record{Timestamp: 1, Key: []byte(key), Value: fmt.Append(nil, i)}
 	}
-	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := b.Submit(t.Context(), []broker.Append{{Topic: topic, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]
-	if r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	brokertest.Produce(t, b, topic, 0, recs...)
 }
 
 // TestFetchOfCompactedDataDoesNotWait: a compacted range can have fewer bytes than offsets, but an
@@ -145,19 +139,13 @@ func TestTombstonesAreRemovedByLogTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		keyed(t, b, "k", "a", 3)
-		tombstone, sum, err := record.Append(nil, []record.Record{{Timestamp: 1, Key: []byte("a")}}, record.EncodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := b.Submit(t.Context(), []broker.Append{{Topic: "k", Data: tombstone, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]; r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		brokertest.Produce(t, b, "k", 0, record.Record{Timestamp: 1, Key: []byte("a")})
 		compact(t, b, o.Store, "k", 1)
 		want := func(when string, records uint32) {
 			t.Helper()
 			m := compactor.Open(compactor.Options{Log: b, Store: o.Store, TempDir: t.TempDir(), Every: time.Hour, Packer: pack.Config{Age: time.Microsecond, Small: 2}})
 			defer m.Close()
-			for more := true; more; {
+			for more, err := true, error(nil); more; {
 				if more, err = m.Once(t.Context()); err != nil {
 					t.Fatal(err)
 				}

@@ -18,6 +18,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -100,15 +102,7 @@ func create(t testing.TB, b *broker.Broker, name string, partitions int) {
 
 func data(t testing.TB, topic string, partition int, values ...string) broker.Append {
 	t.Helper()
-	recs := make([]record.Record, len(values))
-	for i, v := range values {
-		recs[i] = record.Record{Timestamp: 1000 + int64(i), Value: []byte(v)}
-	}
-	b, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return broker.Append{Topic: topic, Partition: int32(partition), Data: b, Summary: sum, ExpectedOffset: -1}
+	return brokertest.Append(topic, partition, recordtest.Values(values...)...)
 }
 
 // produce appends one batch and waits for a limited time.
@@ -134,7 +128,7 @@ func values(t testing.TB, p *broker.FetchedPart, offset int64) (vals []string, n
 	next = offset
 	for i := range p.Chunks {
 		c := &p.Chunks[i]
-		b := chunkBytes(t, c)
+		b := brokertest.Bytes(t, c)
 		if int64(len(b)) != c.Size || !c.Verified {
 			t.Fatalf("chunk of %d bytes has size %d, verified %v", len(b), c.Size, c.Verified)
 		}
@@ -161,21 +155,6 @@ func values(t testing.TB, p *broker.FetchedPart, offset int64) (vals []string, n
 		}
 	}
 	return vals, next
-}
-
-func chunkBytes(t testing.TB, c *broker.Chunk) []byte {
-	t.Helper()
-	var b []byte
-	for _, p := range c.Parts {
-		b = append(b, p...)
-	}
-	if c.Section != nil {
-		var err error
-		if b, err = io.ReadAll(c.Section); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b
 }
 
 // consume reads a partition from an offset to its end.

@@ -14,17 +14,14 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
 // idempotent is a producer's batch of one record for topic a.
 func idempotent(t testing.TB, partition int, p record.Producer, value string) broker.Append {
 	t.Helper()
-	b, sum, err := record.Append(nil, []record.Record{{Value: []byte(value)}}, record.EncodeOptions{Producer: &p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return broker.Append{Topic: "a", Partition: int32(partition), Data: b, Summary: sum, ExpectedOffset: -1}
+	return brokertest.AppendWith("a", partition, record.EncodeOptions{Producer: &p}, record.Record{Value: []byte(value)})
 }
 
 func submitted(t testing.TB, b *broker.Broker, a ...broker.Append) []broker.Result {

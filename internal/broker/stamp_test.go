@@ -11,6 +11,8 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // timesOf returns the timestamps of partition 0 of a topic by offset, and checks them against the
@@ -28,7 +30,7 @@ func timesOf(t *testing.T, b *broker.Broker, topic string) map[int64]int64 {
 			t.Fatalf("no data at offset %d of %d", offset, end)
 		}
 		for i := range p.Chunks {
-			data := chunkBytes(t, &p.Chunks[i])
+			data := brokertest.Bytes(t, &p.Chunks[i])
 			if _, err := record.Verify(data); err != nil {
 				t.Fatal(err)
 			}
@@ -140,11 +142,7 @@ func TestCompactionKeepsAppendTime(t *testing.T) {
 		for j, k := range keys {
 			recs[j] = record.Record{Timestamp: int64(j), Key: []byte(k), Value: []byte("v")}
 		}
-		data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: codec})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := b.Submit(t.Context(), []broker.Append{{Topic: "a", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]
+		r := brokertest.Try(t.Context(), b, brokertest.AppendWith("a", 0, record.EncodeOptions{Compression: codec}, recs...))
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -170,10 +168,7 @@ func TestRetryToATopicThatStamps(t *testing.T) {
 	if _, err := b.CreateTopic(t.Context(), "a", broker.TopicSpec{Settings: map[string]string{"timestamp-type": "LogAppendTime"}}); err != nil {
 		t.Fatal(err)
 	}
-	batch, sum, err := record.Append(nil, []record.Record{{Timestamp: 5, Value: []byte("v")}}, record.EncodeOptions{Producer: &record.Producer{ID: 3}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	batch, sum := recordtest.Encode([]record.Record{{Timestamp: 5, Value: []byte("v")}}, record.EncodeOptions{Producer: &record.Producer{ID: 3}})
 	send := func() broker.Result {
 		a := broker.Append{Topic: "a", Data: slices.Clone(batch), Summary: sum, ClientMade: true, ExpectedOffset: -1}
 		return b.Submit(t.Context(), []broker.Append{a}).Wait(t.Context())[0]

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 func openBounded(t *testing.T, store objstore.Store, stateMax int64) *broker.Broker {
@@ -31,11 +32,7 @@ func openBounded(t *testing.T, store objstore.Store, stateMax int64) *broker.Bro
 
 func appendOne(t *testing.T, b *broker.Broker, topic string, partition int32) error {
 	t.Helper()
-	data, sum, err := record.Append(nil, []record.Record{{Value: []byte("v"), Timestamp: 1}}, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b.Submit(t.Context(), []broker.Append{{Topic: topic, Partition: partition, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0].Err
+	return brokertest.Try(t.Context(), b, brokertest.Append(topic, int(partition), record.Record{Value: []byte("v"), Timestamp: 1})).Err
 }
 
 // TestStateLargerThanTheLimit: a bucket whose state exceeds the memory limit opens, and can be read

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -27,13 +28,7 @@ func keyed(t testing.TB, b *broker.Broker, codec record.Compression, texts ...st
 			recs[i].Value = []byte(value)
 		}
 	}
-	data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: codec})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := b.Submit(t.Context(), []broker.Append{{Topic: "c", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	brokertest.Send(t, b, brokertest.AppendWith("c", 0, record.EncodeOptions{Compression: codec}, recs...))
 }
 
 // compacted writes a compacted topic c and a topic of 3 records that is not compacted. Of the

@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // content returns the records that clients read from a bucket. It starts a broker on the bucket.
@@ -316,11 +317,7 @@ func TestCopy(t *testing.T) {
 	if _, err := fsck.Copy(t.Context(), fsck.CopyOptions{From: from, To: to, Fence: fence}); err != nil {
 		t.Fatal(err)
 	}
-	a := broker.Append{Topic: "a", ExpectedOffset: -1}
-	a.Data, a.Summary, _ = record.Append(nil, []record.Record{{Value: []byte("lost")}}, record.EncodeOptions{})
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	if r := b.Submit(ctx, []broker.Append{a}).Wait(ctx)[0]; r.Err == nil {
+	if r := brokertest.Try(t.Context(), b, brokertest.Append("a", 0, recordtest.Values("lost")...)); r.Err == nil {
 		t.Error("the broker of the source has acknowledged a record after the copy")
 	}
 	settled(t, from)

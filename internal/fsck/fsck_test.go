@@ -15,6 +15,8 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -163,8 +165,7 @@ func TestAfterKills(t *testing.T) {
 			for p := range 3 {
 				wg.Go(func() {
 					for i := 0; ctx.Err() == nil; i++ {
-						a := batch(t, "t", p, fmt.Sprint(run, p, i))
-						_ = b.Submit(ctx, []broker.Append{a}).Wait(ctx)
+						brokertest.Try(ctx, b, brokertest.Append("t", p, recordtest.Values(fmt.Sprint(run, p, i))...))
 					}
 				})
 			}
@@ -178,9 +179,5 @@ func TestAfterKills(t *testing.T) {
 }
 
 func batch(t testing.TB, topic string, partition int, value string) broker.Append {
-	data, sum, err := record.Append(nil, []record.Record{{Timestamp: 1, Value: []byte(value)}}, record.EncodeOptions{})
-	if err != nil {
-		t.Error(err)
-	}
-	return broker.Append{Topic: topic, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1}
+	return brokertest.Append(topic, partition, record.Record{Timestamp: 1, Value: []byte(value)})
 }

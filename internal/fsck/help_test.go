@@ -21,6 +21,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // timeout is far above the duration of any step on a slow machine.
@@ -65,20 +67,7 @@ func closeBroker(t testing.TB, b *broker.Broker) {
 
 func produce(t testing.TB, b *broker.Broker, topic string, partition int, values ...string) {
 	t.Helper()
-	recs := make([]record.Record, len(values))
-	for i, v := range values {
-		recs[i] = record.Record{Timestamp: 1000 + int64(i), Value: []byte(v)}
-	}
-	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	a := broker.Append{Topic: topic, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: -1}
-	if r := b.Submit(ctx, []broker.Append{a}).Wait(ctx)[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	brokertest.Produce(t, b, topic, partition, recordtest.Values(values...)...)
 }
 
 func create(t testing.TB, b *broker.Broker, topic string, partitions int) {

@@ -17,6 +17,8 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -234,13 +236,8 @@ func start(t testing.TB, s objstore.Store, readOnly bool) (r result) {
 	r = result{seen: readAll(t, b), at: map[string]int64{}}
 	for name := range r.seen.next {
 		if !readOnly {
-			data, sum, err := record.Append(nil, []record.Record{{Value: []byte("new")}}, record.EncodeOptions{})
-			if err != nil {
-				t.Error(err)
-			}
 			topic, partition, _ := strings.Cut(name, "/")
-			a := broker.Append{Topic: topic, Partition: int32(partition[0] - '0'), Data: data, Summary: sum, ExpectedOffset: -1}
-			answer := b.Submit(ctx, []broker.Append{a}).Wait(ctx)[0]
+			answer := brokertest.Try(ctx, b, brokertest.Append(topic, int(partition[0]-'0'), recordtest.Values("new")...))
 			if answer.Err != nil {
 				t.Errorf("%s: %v", name, answer.Err)
 			}

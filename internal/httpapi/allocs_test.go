@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // discardWriter is a ResponseWriter that accepts any answer.
@@ -62,10 +63,7 @@ func TestProduceAllocations(t *testing.T) {
 		for i := range records {
 			records[i].Key, records[i].Value = []byte("key"), []byte("value")
 		}
-		body, _, err := record.Append(nil, records, record.EncodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		body, _ := recordtest.Encode(records, record.EncodeOptions{})
 		return api.RecordBatch, body
 	}
 	text := func(kind, line string) func(n int) (string, []byte) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // TestBatchesHaveNoGap checks that a batch that does not fit ends the answer, even if the next one
@@ -28,10 +29,7 @@ func TestClientOffsetsAreIgnored(t *testing.T) {
 	s := start(t)
 	s.must(201, s.send("PUT", "/topic?topic-name=p", `{"partitions":3}`), nil)
 	for _, base := range []int64{7, -1, math.MinInt64, math.MaxInt64} {
-		one, _, err := record.Append(nil, []record.Record{{Key: []byte("k"), Value: []byte("v")}}, record.EncodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		one, _ := recordtest.Encode([]record.Record{{Key: []byte("k"), Value: []byte("v")}}, record.EncodeOptions{})
 		record.Patch(one, base, 9)
 		s.mustPost("topic-name=p", api.RecordBatch, string(one)+string(one))
 	}

@@ -11,16 +11,14 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // threeBatches returns three batches of two records each.
 func threeBatches(f *testing.F) []byte {
 	var whole []byte
 	for i := range 3 {
-		b, _, err := record.Append(nil, []record.Record{{Value: bytes.Repeat([]byte("v"), 100*i)}, {Value: []byte("w")}}, record.EncodeOptions{})
-		if err != nil {
-			f.Fatal(err)
-		}
+		b, _ := recordtest.Encode([]record.Record{{Value: bytes.Repeat([]byte("v"), 100*i)}, {Value: []byte("w")}}, record.EncodeOptions{})
 		record.Patch(b, int64(2*i), 1)
 		whole = append(whole, b...)
 	}

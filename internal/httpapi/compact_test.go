@@ -14,11 +14,11 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/compactor"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -160,14 +160,7 @@ func (g *gappy) append(t *testing.T, b keyedBatch, pad int) {
 		recs = append(recs, r)
 		g.end++
 	}
-	data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: b.codec})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := g.b.Submit(t.Context(), []broker.Append{{Topic: "c", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]
-	if r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	brokertest.Send(t, g.b, brokertest.AppendWith("c", 0, record.EncodeOptions{Compression: b.codec}, recs...))
 }
 
 // from lists the remaining records from an offset on.
@@ -411,6 +404,7 @@ func TestSingleRecordsOfACompactedTopic(t *testing.T) {
 // TestStreamsPassGaps checks that an event stream from any offset gives the remaining and then the
 // new records.
 func TestStreamsPassGaps(t *testing.T) {
+	t.Parallel()
 	g := gapped(t, objstore.NewMemory(), 70, 0)
 	for begin := range g.end + 1 {
 		query, last := fmt.Sprintf("topic-name=c&offset=%d", begin), ""

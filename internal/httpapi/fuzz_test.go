@@ -20,6 +20,8 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -44,13 +46,7 @@ func handler(f *testing.F) *API {
 		}
 	}
 	for _, codec := range []record.Compression{record.None, record.Zstd} {
-		data, sum, err := record.Append(nil, []record.Record{value("a"), {Timestamp: 1, Key: []byte("k"), Value: nil}, value("ccc")}, record.EncodeOptions{Compression: codec})
-		if err != nil {
-			f.Fatal(err)
-		}
-		if r := b.Submit(ctx, []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(ctx)[0]; r.Err != nil {
-			f.Fatal(r.Err)
-		}
+		brokertest.Send(f, b, brokertest.AppendWith("t", 0, record.EncodeOptions{Compression: codec}, value("a"), record.Record{Timestamp: 1, Key: []byte("k"), Value: nil}, value("ccc")))
 	}
 	a, err := New(b, Options{Auth: authority(f, b), RecordsMax: 100})
 	if err != nil {
@@ -116,14 +112,8 @@ func produceOnce(t *testing.T, a *API, r *http.Request) (p produced) {
 // FuzzProduce checks that a body means the same however it is cut into reads, with a declared
 // length or not. The broker accepts all resulting batches. A body that ends early is refused.
 func FuzzProduce(f *testing.F) {
-	batch, _, err := record.Append(nil, []record.Record{value("v"), {Timestamp: 2, Key: []byte("k"), Value: []byte("w")}}, record.EncodeOptions{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	zipped, _, err := record.Append(nil, []record.Record{value("v")}, record.EncodeOptions{Compression: record.LZ4})
-	if err != nil {
-		f.Fatal(err)
-	}
+	batch, _ := recordtest.Encode([]record.Record{value("v"), {Timestamp: 2, Key: []byte("k"), Value: []byte("w")}}, record.EncodeOptions{})
+	zipped, _ := recordtest.Encode([]record.Record{value("v")}, record.EncodeOptions{Compression: record.LZ4})
 	bodies := [][]byte{
 		[]byte(body("b", "[3,4]", "abcdefg")), []byte("one record"), []byte("a\n\nb\r\nc"), []byte("{\"value\":\"v\"}\n{\"value\":null,\"key\":\"k\"}\n"),
 		[]byte(`[{"value_base64":"/w==","headers":{"h":"1"},"timestamp":7},{"value":""}]`), append(batch, zipped...),

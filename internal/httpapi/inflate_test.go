@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // TestInflateBuffersAreNotShared: consecutive readings decompress into the same buffers, and each
@@ -25,10 +26,7 @@ func TestInflateBuffersAreNotShared(t *testing.T) {
 	for i := range topics {
 		// Each value has about 1 MiB.
 		values[i] = hex.EncodeToString(noise) + strings.Repeat(fmt.Sprintf("%08d", i+1), 1<<17+i)
-		data, _, err := record.Append(nil, []record.Record{{Timestamp: 1, Value: []byte(values[i])}}, record.EncodeOptions{Compression: record.Zstd})
-		if err != nil {
-			t.Fatal(err)
-		}
+		data, _ := recordtest.Encode([]record.Record{{Timestamp: 1, Value: []byte(values[i])}}, record.EncodeOptions{Compression: record.Zstd})
 		if a := s.post(fmt.Sprintf("topic-name=t%d", i), api.RecordBatch, string(data)); a.status != http.StatusCreated {
 			t.Fatal(a)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 // TestLargestRecordOfAFile: the memory for answers holds the largest record once, without a second
@@ -37,13 +38,7 @@ func TestLargestRecordOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	value := bytes.Repeat([]byte("0123456789abcdef"), int(mem.RequestMax()-64<<10)/16)
-	data, sum, err := record.Append(nil, []record.Record{{Timestamp: 1, Value: value}}, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := br.Submit(t.Context(), []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	brokertest.Produce(t, br, "t", 0, record.Record{Timestamp: 1, Value: value})
 	if err := br.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

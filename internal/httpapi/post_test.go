@@ -11,15 +11,13 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // batch encodes values as one RecordBatch v2.
 func batch(t *testing.T, o record.EncodeOptions, recs ...record.Record) []byte {
 	t.Helper()
-	b, _, err := record.Append(nil, recs, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, _ := recordtest.Encode(recs, o)
 	return b
 }
 

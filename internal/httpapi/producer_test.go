@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // sequenced posts as an idempotent producer.
@@ -26,10 +27,7 @@ func batchOf(t *testing.T, p *record.Producer, values ...string) string {
 	for i, v := range values {
 		recs[i].Value = []byte(v)
 	}
-	b, _, err := record.Append(nil, recs, record.EncodeOptions{Producer: p})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, _ := recordtest.Encode(recs, record.EncodeOptions{Producer: p})
 	return string(b)
 }
 

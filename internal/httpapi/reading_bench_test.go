@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 // sink accepts any answer and counts its writes.
@@ -74,14 +75,7 @@ func filled(b *testing.B, store objstore.Store, recs []record.Record, times int,
 		b.Fatal(err)
 	}
 	for range times {
-		data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: codec})
-		if err != nil {
-			b.Fatal(err)
-		}
-		r := br.Submit(b.Context(), []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(b.Context())[0]
-		if r.Err != nil {
-			b.Fatal(r.Err)
-		}
+		brokertest.Send(b, br, brokertest.AppendWith("t", 0, record.EncodeOptions{Compression: codec}, recs...))
 	}
 	if err := br.Close(b.Context()); err != nil {
 		b.Fatal(err)

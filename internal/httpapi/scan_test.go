@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 // batch appends one batch to a partition of topic t.
@@ -25,14 +25,7 @@ func (s *server) batch(partition int32, codec record.Compression, records ...rec
 	for i := range records {
 		records[i].Timestamp = testNow
 	}
-	data, sum, err := record.Append(nil, records, record.EncodeOptions{Compression: codec})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r := s.b.Submit(s.t.Context(), []broker.Append{{Topic: "t", Partition: partition, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(s.t.Context())[0]
-	if r.Err != nil {
-		s.t.Fatal(r.Err)
-	}
+	brokertest.Send(s.t, s.b, brokertest.AppendWith("t", int(partition), record.EncodeOptions{Compression: codec}, records...))
 }
 
 // purchases appends n events to partition 0 of topic t, ten per batch, in all compressions. Every

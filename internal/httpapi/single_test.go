@@ -21,6 +21,8 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // source is a real broker in memory with a topic t of two partitions.
@@ -53,14 +55,7 @@ func produce(t *testing.T, b *broker.Broker, partition int32, c record.Compressi
 	for _, v := range values {
 		recs = append(recs, record.Record{Timestamp: 1, Key: []byte("k"), Value: []byte(v)})
 	}
-	data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: c})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := b.Submit(t.Context(), []broker.Append{{Topic: "t", Partition: partition, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]
-	if r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	brokertest.Send(t, b, brokertest.AppendWith("t", int(partition), record.EncodeOptions{Compression: c}, recs...))
 }
 
 // collected returns the values of a page as "partition:offset=value", and the results of Collect.
@@ -155,10 +150,7 @@ func TestRecordsWithoutMemory(t *testing.T) {
 // TestCompactedRecordIsGone: after compaction a batch covers an offset without having its record.
 func TestCompactedRecordIsGone(t *testing.T) {
 	s, _ := source(t, 64<<20)
-	data, _, err := record.Append(nil, []record.Record{{Key: []byte("k"), Value: []byte("0")}, {Key: []byte("k"), Value: []byte("1")}, {Key: []byte("k"), Value: []byte("2")}}, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := recordtest.Encode([]record.Record{{Key: []byte("k"), Value: []byte("0")}, {Key: []byte("k"), Value: []byte("1")}, {Key: []byte("k"), Value: []byte("2")}}, record.EncodeOptions{})
 	record.Patch(data, 0, 1)
 	for name, keep := range map[string]int64{"the last": 2, "the first": 0, "none": -1} {
 		var c record.Compactor

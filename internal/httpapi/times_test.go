@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // offsetsAt returns the offsets of a topic at a time, as "partition:offset@timestamp".
@@ -109,10 +110,7 @@ func TestOffsetsAtATimeNeedMemory(t *testing.T) {
 	noise := make([]byte, 32<<10) // keeps the ratio below the limit
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 	value := append([]byte(hex.EncodeToString(noise)), make([]byte, 1<<20)...)
-	data, _, err := record.Append(nil, []record.Record{{Timestamp: 7, Value: value}}, record.EncodeOptions{Compression: record.Zstd})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := recordtest.Encode([]record.Record{{Timestamp: 7, Value: value}}, record.EncodeOptions{Compression: record.Zstd})
 	s.mustPost("topic-name=t", api.RecordBatch, string(data))
 	class := s.budget.Class(budget.Fetch)
 	all, err := class.Reserve(class.Limit() - 1<<20)

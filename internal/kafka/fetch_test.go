@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 // store appends batches and returns them as stored.
@@ -18,11 +19,8 @@ func store(t testing.TB, s *served, ref broker.TopicRef, partition int32, batche
 			t.Fatal(err)
 		}
 		sent := append([]byte(nil), b...)
-		r := s.b.Submit(t.Context(), []broker.Append{{Topic: ref.Name, Partition: partition, Data: sent, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())
-		if r[0].Err != nil {
-			t.Fatal(r[0].Err)
-		}
-		record.Patch(b, r[0].Base, int32(s.b.Epoch()))
+		base := brokertest.Send(t, s.b, broker.Append{Topic: ref.Name, Partition: partition, Data: sent, Summary: sum, ExpectedOffset: -1})
+		record.Patch(b, base, int32(s.b.Epoch()))
 		stored = append(stored, b...)
 	}
 	return stored

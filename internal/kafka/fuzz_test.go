@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -194,10 +195,7 @@ func FuzzRecordBatch(f *testing.F) {
 			for i := range recs {
 				recs[i] = record.Record{Timestamp: int64(i), Key: []byte("k"), Value: []byte("value"), Headers: []record.Header{{Key: "h", Value: []byte("v")}}}
 			}
-			b, _, err := record.Append(nil, recs, record.EncodeOptions{Compression: codec})
-			if err != nil {
-				f.Fatal(err)
-			}
+			b, _ := recordtest.Encode(recs, record.EncodeOptions{Compression: codec})
 			f.Add(b, int16(-1))
 			f.Add(append(b, b...), int16(1))
 			f.Add(b[:len(b)-1], int16(0))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // raw is a client that sends any version of any request.
@@ -128,10 +129,7 @@ func batch(t testing.TB, p *record.Producer, values ...string) []byte {
 	for i, v := range values {
 		recs[i] = record.Record{Timestamp: 1000 + int64(i), Key: []byte("k"), Value: []byte(v)}
 	}
-	b, _, err := record.Append(nil, recs, record.EncodeOptions{Producer: p})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, _ := recordtest.Encode(recs, record.EncodeOptions{Producer: p})
 	return b
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -98,10 +99,7 @@ func (l *fakeLog) topicLocked(id record.ID) *fakeTopic {
 
 // append appends one batch and returns the offset of its first record.
 func (l *fakeLog) append(id record.ID, part int, recs ...record.Record) int64 {
-	b, _, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		panic(err)
-	}
+	b, _ := recordtest.Encode(recs, record.EncodeOptions{})
 	defer l.lock()()
 	p := l.topicLocked(id).parts[part]
 	first := p.next

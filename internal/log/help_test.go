@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -142,14 +143,7 @@ func topic(t testing.TB, l *log.Log, name string, partitions uint32) record.ID {
 // batch returns an append of one batch with the given values.
 func batch(t testing.TB, id record.ID, partition uint32, values ...string) log.Append {
 	t.Helper()
-	recs := make([]record.Record, len(values))
-	for i, v := range values {
-		recs[i] = record.Record{Timestamp: 1000 + int64(i), Value: []byte(v)}
-	}
-	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, sum := recordtest.Encode(recordtest.Values(values...), record.EncodeOptions{})
 	return log.Append{Data: data, Head: core.Append{
 		Topic: id, Partition: partition, Span: uint32(sum.Span), Records: uint32(sum.Records), Bytes: uint32(len(data)),
 		MinTime: sum.MinTimestamp, MaxTime: sum.MaxTimestamp, Expected: -1,

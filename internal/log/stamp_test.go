@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // stampedTopic creates a topic with timestamp-type=LogAppendTime.
@@ -174,11 +175,8 @@ func TestRetriesOfStampedBatches(t *testing.T) {
 	id := stampedTopic(t, l, "a", 1)
 	send := func(sequence int32, value string) log.Result {
 		t.Helper()
-		data, sum, err := record.Append(nil, []record.Record{{Timestamp: 3, Value: []byte(value)}},
+		data, sum := recordtest.Encode([]record.Record{{Timestamp: 3, Value: []byte(value)}},
 			record.EncodeOptions{Producer: &record.Producer{ID: 9, Sequence: sequence}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		sent := string(data)
 		r := wait(t, l.Submit([]log.Append{{Data: data, Head: core.Append{
 			Span: 1, Records: 1, Bytes: uint32(len(data)), MinTime: sum.MinTimestamp, MaxTime: sum.MaxTimestamp, Expected: -1, Topic: id,

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 // distantStore is a remote store: a GET of a commit object takes a time, and its bytes arrive one
@@ -98,9 +99,7 @@ func history(t *testing.T) *distantStore {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := n.Submit(t.Context(), []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]; r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		brokertest.Send(t, n, broker.Append{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1})
 	}
 	shut(t, n)
 	return s

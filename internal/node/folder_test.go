@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -154,43 +154,20 @@ func newNodeImages(t *testing.T, seed string) *nodeImages {
 func (w *nodeImages) check(what string, n *Node) {
 	w.t.Helper()
 	next := int64(0)
-	for next < int64(len(w.values)) {
-		f, err := n.Fetch(w.t.Context(), []broker.Want{{Topic: "t", Offset: next, MaxBytes: 4 << 10}}, 0, 0)
-		if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 {
-			w.t.Fatalf("%s: offset %d: %v, %+v", what, next, err, f)
+	end := brokertest.Each(w.t, n, "t", 0, 0, func(r *record.Record) {
+		if next < int64(len(w.values)) && (r.Offset != next || string(r.Value) != w.values[next]) {
+			w.t.Fatalf("%s: offset %d (want %d) has value %.40q", what, r.Offset, next, r.Value)
 		}
-		for i := range f.Parts[0].Chunks {
-			var r record.Reader
-			for r.Reset(contentOf(w.t, &f.Parts[0].Chunks[i]), next); r.Next(); next++ {
-				if rec := r.Record(); rec.Offset != next || string(rec.Value) != w.values[next] {
-					w.t.Fatalf("%s: offset %d (want %d) has value %.40q", what, rec.Offset, next, rec.Value)
-				}
-			}
-			if r.Err() != nil {
-				w.t.Fatalf("%s: %v", what, r.Err())
-			}
-		}
-		f.Release()
+		next++
+	})
+	if next != end || end < int64(len(w.values)) {
+		w.t.Fatalf("%s: %d records up to %d, want %d", what, next, end, len(w.values))
 	}
 	for key, offset := range w.keys {
 		if got, want := newest(w.t, n, w.keyed, key, 0, int64(len(w.values)-1)), fmt.Sprintf("0/%d false true", offset); got != want {
 			w.t.Fatalf("%s: key %s at %s, want %s", what, key, got, want)
 		}
 	}
-}
-
-func contentOf(t *testing.T, c *broker.Chunk) (b []byte) {
-	t.Helper()
-	for _, p := range c.Parts {
-		b = append(b, p...)
-	}
-	if s := c.Section; s != nil {
-		b = make([]byte, s.Len)
-		if _, err := s.File.ReadAt(b, s.Off); err != nil && err != io.EOF {
-			t.Fatal(err)
-		}
-	}
-	return b
 }
 
 // try starts a node twice on the data folder and on a copy of the bucket. All records must exist,
@@ -235,6 +212,7 @@ func damages(text string, sample int) map[string]string {
 // TestImagesOfTheDataFolder: a node starts on any state of the data folder, and all acknowledged
 // records exist.
 func TestImagesOfTheDataFolder(t *testing.T) {
+	t.Parallel()
 	w := newNodeImages(t, "one")
 	if len(w.crashed) < 6 || len(w.stopped) < 5 {
 		t.Fatalf("%v, %v: too little to damage", slices.Sorted(maps.Keys(w.crashed)), slices.Sorted(maps.Keys(w.stopped)))

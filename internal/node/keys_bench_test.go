@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 // BenchmarkKeyedRecords sends b.N records of 16-byte keys and 100-byte values to a broker on a disk
@@ -76,11 +77,7 @@ func sendKeyed(ctx context.Context, n *Node, r *rand.Rand, records, keys int) er
 		key := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, k*0x9e3779b97f4a7c15), k)
 		recs[i] = record.Record{Key: key, Value: value, Timestamp: time.Now().UnixMilli()}
 	}
-	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		return err
-	}
-	return n.Submit(ctx, []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(ctx)[0].Err
+	return brokertest.Try(ctx, n, brokertest.Append("t", 0, recs...)).Err
 }
 
 func processorTime() time.Duration {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 // busyBroker writes to a keyed topic until it is killed, and reports the position of its index
@@ -40,7 +41,7 @@ func busyBroker(t *testing.T, dir string) {
 				recs[j].Value = []byte("value")
 			}
 		}
-		last := putRecords(t, n, "t", part, recs)
+		last := brokertest.Produce(t, n, "t", part, recs...)
 		if i%100 == 99 {
 			if err := n.Keys().WaitFor(t.Context(), info.ID, uint32(part), last); err != nil {
 				t.Fatal(err)

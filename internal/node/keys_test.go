@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -48,21 +49,7 @@ func put(t *testing.T, n *Node, topic string, part int, key string, values ...st
 			recs[i].Value = []byte(v)
 		}
 	}
-	return putRecords(t, n, topic, part, recs) + int64(len(recs)) - 1
-}
-
-func putRecords(t *testing.T, n *Node, topic string, part int, recs []record.Record) int64 {
-	t.Helper()
-	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := broker.Append{Topic: topic, Partition: int32(part), Data: data, Summary: sum, ExpectedOffset: -1}
-	r := n.Submit(t.Context(), []broker.Append{a}).Wait(t.Context())[0]
-	if r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	return r.Base
+	return brokertest.Produce(t, n, topic, part, recs...) + int64(len(recs)) - 1
 }
 
 // newest returns the position of the newest record of a key, once the index has the record at an
@@ -320,7 +307,7 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 					recs[i].Value = make([]byte, rng.IntN(100))
 				}
 			}
-			putRecords(t, n, "t", part, recs)
+			brokertest.Produce(t, n, "t", part, recs...)
 			written += len(recs)
 		}
 		merger := compactor.Open(n.merging)
@@ -357,6 +344,7 @@ const keysChild = "SEB_TEST_KEYS_CHILD"
 // TestKilledBrokers: a broker that is killed while it writes its index leaves a file that the next
 // one continues with.
 func TestKilledBrokers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
@@ -449,31 +437,5 @@ func eachRecord(t *testing.T, n *Node, topic string, part int, f func(*record.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r record.Reader
-	for next := info.Partitions[part].Start; next < info.Partitions[part].Next; {
-		got, err := n.Fetch(t.Context(), []broker.Want{{Topic: topic, Partition: int32(part), Offset: next}}, 0, 0)
-		if err == nil {
-			err = got.Parts[0].Err
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range got.Parts[0].Chunks {
-			b := bytes.Join(c.Parts, nil)
-			if c.Section != nil {
-				b = make([]byte, c.Size)
-				if _, err := c.Section.File.ReadAt(b, c.Section.Off); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for r.Reset(b, next); r.Next(); {
-				f(r.Record())
-			}
-			if r.Err() != nil {
-				t.Fatal(r.Err())
-			}
-			next = c.End
-		}
-		got.Release()
-	}
+	brokertest.Each(t, n, topic, part, info.Partitions[part].Start, f)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -145,16 +146,7 @@ func (l *term) write(t *testing.T, part int32, quiet bool, values ...string) {
 		defer cancel()
 		ctx = short
 	}
-	var recs []record.Record
-	for _, v := range values {
-		recs = append(recs, record.Record{Value: []byte(v), Timestamp: 1})
-	}
-	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	r := l.n.Submit(ctx, []broker.Append{{Topic: "t", Partition: part, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(ctx)[0]
+	r := brokertest.Try(ctx, l.n, brokertest.Append("t", int(part), recordtest.Values(values...)...))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -176,41 +168,16 @@ func (l *ledger) see(t *testing.T, n *Node) (next int64) {
 	t.Helper()
 	for i, p := range partsOf(t, n) {
 		next += p.Next
-		at := p.Start
-		for at < p.Next {
-			at = l.seeFrom(t, n, int32(i), at)
-		}
-	}
-	return next
-}
-
-func (l *ledger) seeFrom(t *testing.T, n *Node, part int32, offset int64) (next int64) {
-	t.Helper()
-	f, err := n.Fetch(t.Context(), []broker.Want{{Topic: "t", Partition: part, Offset: offset}}, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Release()
-	if f.Parts[0].Err != nil {
-		t.Fatal(f.Parts[0].Err)
-	}
-	next = offset
-	for i := range f.Parts[0].Chunks {
-		c := &f.Parts[0].Chunks[i]
-		var r record.Reader
-		for r.Reset(slices.Concat(c.Parts...), next); r.Next(); next++ {
-			v, at := string(r.Record().Value), position{part, r.Record().Offset}
-			if was, ok := l.there[v]; ok && was != at || at.offset != next {
-				t.Fatalf("%s at %v and at %v, next %d", v, was, at, next)
+		end := brokertest.Each(t, n, "t", i, p.Start, func(r *record.Record) {
+			v, at := string(r.Value), position{int32(i), r.Offset}
+			if was, ok := l.there[v]; ok && was != at {
+				t.Fatalf("%s at %v and at %v", v, was, at)
 			}
 			l.there[v] = at
+		})
+		if end < p.Next {
+			t.Fatalf("partition %d ends at %d, want %d", i, end, p.Next)
 		}
-		if err := r.Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if next == offset {
-		t.Fatalf("nothing at offset %d of partition %d", offset, part)
 	}
 	return next
 }

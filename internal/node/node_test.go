@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -46,14 +47,7 @@ func produce(t *testing.T, n *Node, value []byte) {
 	if err := n.EnsureTopic(t.Context(), "t"); err != nil {
 		t.Fatal(err)
 	}
-	data, sum, err := record.Append(nil, []record.Record{{Value: value, Timestamp: 1}}, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := n.Submit(t.Context(), []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())[0]
-	if r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	brokertest.Produce(t, n, "t", 0, record.Record{Value: value, Timestamp: 1})
 }
 
 // fetch reads the whole topic and returns the bytes of the chunks.

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -24,7 +25,7 @@ import (
 func riemannEvent(t *testing.T, n *Node, host, service, data string) {
 	t.Helper()
 	value := `{"event":"` + service + `","entity_id":"` + host + `","data":` + data + `}`
-	putRecords(t, n, "riemann", 0, []record.Record{{Key: []byte(host), Value: []byte(value)}})
+	brokertest.Produce(t, n, "riemann", 0, record.Record{Key: []byte(host), Value: []byte(value)})
 }
 
 func newRiemannTopic(t *testing.T, n *Node) {

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/riemanntest"
 )
 
@@ -126,28 +127,7 @@ func (s *server) values(topic string) (values []string) {
 		return nil
 	}
 	for p := range n {
-		for offset := int64(0); ; {
-			f, err := s.b.Fetch(s.t.Context(), []broker.Want{{Topic: topic, Partition: int32(p), Offset: offset}}, 0, 0)
-			if err != nil || f.Parts[0].Err != nil {
-				s.t.Fatal(err, f.Parts[0].Err)
-			}
-			part := f.Parts[0]
-			for _, c := range part.Chunks {
-				for _, data := range c.Parts {
-					var r record.Reader
-					for r.Reset(data, 0); r.Next(); {
-						if rec := r.Record(); rec.Offset >= offset {
-							values = append(values, string(rec.Value))
-							offset = rec.Offset + 1
-						}
-					}
-				}
-			}
-			f.Release()
-			if offset >= part.HighWatermark {
-				break
-			}
-		}
+		brokertest.Each(s.t, s.b, topic, p, 0, func(r *record.Record) { values = append(values, string(r.Value)) })
 	}
 	return values
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -285,10 +286,7 @@ func (b *fakeBroker) Append(_ context.Context, id record.ID, part uint32, recs [
 func (l *fakeLog) appendLocked(id record.ID, part uint32, recs []record.Record) int64 {
 	t := l.topicLocked(id)
 	p := t.parts[part]
-	data, _, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		panic(err)
-	}
+	data, _ := recordtest.Encode(recs, record.EncodeOptions{})
 	base := p.next
 	p.next = record.Patch(data, p.next, 1)
 	at := l.wall

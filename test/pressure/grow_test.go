@@ -17,6 +17,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 var errStateFull = errors.New("state_full")
@@ -232,10 +233,7 @@ func (g *grown) append(topic string, partitions int, p record.Producer) error {
 	for i := range partitions {
 		part := kmsg.NewProduceRequestTopicPartition()
 		part.Partition = int32(i)
-		data, _, err := record.Append(nil, []record.Record{{Value: []byte("x"), Timestamp: time.Now().UnixMilli()}}, record.EncodeOptions{})
-		if err != nil {
-			return err
-		}
+		data, _ := recordtest.Encode([]record.Record{{Value: []byte("x"), Timestamp: time.Now().UnixMilli()}}, record.EncodeOptions{})
 		if p.ID >= 0 {
 			record.StampProducer(data, p)
 			p.ID++

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // The sizes of the bodies.
@@ -83,14 +84,7 @@ func jsonBody(values ...string) (body []byte, kind string) {
 
 func batchBody(codec record.Compression) func(values ...string) (body []byte, kind string) {
 	return func(values ...string) ([]byte, string) {
-		var list []record.Record
-		for _, v := range values {
-			list = append(list, record.Record{Value: []byte(v), Timestamp: 1})
-		}
-		data, _, err := record.Append(nil, list, record.EncodeOptions{Compression: codec})
-		if err != nil {
-			panic(err)
-		}
+		data, _ := recordtest.Encode(recordtest.Values(values...), record.EncodeOptions{Compression: codec})
 		return data, api.RecordBatch
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -125,10 +126,7 @@ func (g *grown) keys(n int) {
 
 func (g *grown) batch(topic string, recs []record.Record) {
 	g.t.Helper()
-	data, _, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	data, _ := recordtest.Encode(recs, record.EncodeOptions{})
 	g.send("/records?partition=0&topic-name="+topic, api.RecordBatch, data)
 }
 

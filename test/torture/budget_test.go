@@ -14,7 +14,8 @@ import (
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -68,15 +69,9 @@ func budgeted(t *testing.T, p *testenv.S3Proxy, c *skipping, dir, prefix, budget
 // event stores a record and returns when it is acknowledged.
 func event(ctx context.Context, t *testing.T, n *node.Node) time.Duration {
 	t.Helper()
-	data, sum, err := record.Append(nil, []record.Record{{Value: []byte("an event"), Timestamp: 1}}, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	begin := time.Now()
-	for _, r := range n.Submit(ctx, []broker.Append{{Topic: "events", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(ctx) {
-		if r.Err != nil {
-			t.Error(r.Err)
-		}
+	if r := brokertest.Try(ctx, n, brokertest.Append("events", 0, recordtest.Values("an event")...)); r.Err != nil {
+		t.Error(r.Err)
 	}
 	return time.Since(begin)
 }

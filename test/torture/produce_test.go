@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/history"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // recordsMax bounds the records of one append.
@@ -220,10 +221,7 @@ func (u *user) batch(values [][]byte, p *record.Producer) []byte {
 	for i, v := range values {
 		recs[i] = record.Record{Value: v, Timestamp: time.Now().UnixMilli()}
 	}
-	b, _, err := record.Append(nil, recs, record.EncodeOptions{Compression: record.Compression(u.rng.IntN(int(record.Zstd) + 1)), Producer: p})
-	if err != nil {
-		panic(err) // of records in this test
-	}
+	b, _ := recordtest.Encode(recs, record.EncodeOptions{Compression: record.Compression(u.rng.IntN(int(record.Zstd) + 1)), Producer: p})
 	return b
 }
 

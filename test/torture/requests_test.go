@@ -9,7 +9,8 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/node"
-	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -40,37 +41,16 @@ func open(t *testing.T, spec string, wait time.Duration) *node.Node {
 	return n
 }
 
-func batch(t *testing.T, values ...string) ([]byte, record.Summary) {
-	t.Helper()
-	var recs []record.Record
-	for _, v := range values {
-		recs = append(recs, record.Record{Value: []byte(v), Timestamp: 1})
-	}
-	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data, sum
-}
-
-func produce(t *testing.T, n *node.Node, topic, value string) {
-	t.Helper()
-	data, sum := batch(t, value)
-	r := n.Submit(t.Context(), []broker.Append{{Topic: topic, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())
-	if r[0].Err != nil {
-		t.Fatal(r[0].Err)
-	}
-}
-
 // TestIdleBrokerAsksNothing: an idle broker sends no request without readers, and with waiting
 // readers at most one a minute.
 func TestIdleBrokerAsksNothing(t *testing.T) {
+	t.Parallel()
 	store := newCounted(t)
 	n := open(t, store.Spec("idle"), 10*time.Millisecond)
 	if err := n.EnsureTopic(t.Context(), "t"); err != nil {
 		t.Fatal(err)
 	}
-	produce(t, n, "t", "x")
+	brokertest.Produce(t, n, "t", 0, recordtest.Values("x")...)
 	store.take()
 	watch(*idleFor)
 	if counts := store.take(); counts.Total() > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -43,10 +44,7 @@ func topicName(i int) string { return fmt.Sprintf("topic-%04d", i) }
 func (h *packed) write(n *node.Node, from, topics, bytes int) {
 	t := h.p.t
 	t.Helper()
-	data, sum, err := record.Append(nil, []record.Record{{Value: []byte(strings.Repeat("x", bytes)), Timestamp: 1}}, record.EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, sum := recordtest.Encode([]record.Record{{Value: []byte(strings.Repeat("x", bytes)), Timestamp: 1}}, record.EncodeOptions{})
 	appends := make([]broker.Append, topics)
 	for i := range appends {
 		appends[i] = broker.Append{

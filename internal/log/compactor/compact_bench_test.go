@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 // BenchmarkCompaction compacts 500,000 records of 100 bytes with 50,000 keys.
@@ -32,13 +33,7 @@ func BenchmarkCompaction(b *testing.B) {
 			for i := range recs {
 				recs[i] = record.Record{Timestamp: 1, Key: fmt.Appendf(nil, "key-%012d", rng.IntN(keys)), Value: make([]byte, 100)}
 			}
-			data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			if r := br.Submit(b.Context(), []broker.Append{{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(b.Context()); r[0].Err != nil {
-				b.Fatal(r[0].Err)
-			}
+			brokertest.Produce(b, br, "t", 0, recs...)
 		}
 		m := compactor.Open(compactor.Options{Log: br, Store: store, TempDir: b.TempDir(), Packer: pack.Config{Age: time.Microsecond}, Every: time.Hour})
 		if _, err := m.Once(b.Context()); err != nil {

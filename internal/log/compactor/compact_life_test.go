@@ -24,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -147,12 +148,9 @@ func (l *life) write(topic *lifeTopic, batches int) {
 			recs = append(recs, rec)
 			part.records = append(part.records, r)
 		}
-		data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: record.Compression(l.rng.IntN(5))})
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		a := brokertest.AppendWith(topic.name, n, record.EncodeOptions{Compression: record.Compression(l.rng.IntN(5))}, recs...)
 		topic.expose() // before the write is acknowledged: a pass may see it at once
-		r := l.b.Submit(l.t.Context(), []broker.Append{{Topic: topic.name, Partition: int32(n), Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(l.t.Context())[0]
+		r := brokertest.Try(l.t.Context(), l.b, a)
 		if r.Err != nil || r.Base != int64(len(part.records)-len(recs)) {
 			l.t.Fatalf("%s: %v at %d", topic.name, r.Err, r.Base)
 		}
@@ -341,7 +339,7 @@ func (l *life) read(b *broker.Broker, topic *lifeTopic, n int) (got map[int64]ke
 		}
 		for i := range p.Chunks {
 			var r record.Reader
-			for r.Reset(bytesOf(l.t, &p.Chunks[i]), next); r.Next(); {
+			for r.Reset(brokertest.Bytes(l.t, &p.Chunks[i]), next); r.Next(); {
 				rec := r.Record()
 				got[rec.Offset] = keyedRecord{string(rec.Key), string(rec.Value), rec.Key == nil, rec.Value == nil}
 			}

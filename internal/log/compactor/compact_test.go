@@ -2,7 +2,6 @@ package compactor_test
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -61,16 +61,9 @@ func (l *keyedLog) write(t *testing.T, b *broker.Broker, batches int) {
 			recs = append(recs, rec)
 			l.parts[part] = append(l.parts[part], r)
 		}
-		data, sum, err := record.Append(nil, recs, record.EncodeOptions{Compression: record.Compression(l.rng.IntN(5))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := b.Submit(t.Context(), []broker.Append{{Topic: l.topic, Partition: int32(part), Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())
-		if r[0].Err != nil {
-			t.Fatal(r[0].Err)
-		}
-		if want := int64(len(l.parts[part]) - len(recs)); r[0].Base != want {
-			t.Fatalf("base offset %d, want %d", r[0].Base, want)
+		base := brokertest.Send(t, b, brokertest.AppendWith(l.topic, part, record.EncodeOptions{Compression: record.Compression(l.rng.IntN(5))}, recs...))
+		if want := int64(len(l.parts[part]) - len(recs)); base != want {
+			t.Fatalf("base offset %d, want %d", base, want)
 		}
 	}
 }
@@ -79,48 +72,13 @@ func (l *keyedLog) write(t *testing.T, b *broker.Broker, batches int) {
 func (l *keyedLog) read(t *testing.T, b *broker.Broker, part int) map[int64]keyedRecord {
 	t.Helper()
 	got := map[int64]keyedRecord{}
-	for next := int64(0); ; {
-		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: l.topic, Partition: int32(part), Offset: next, MaxBytes: 5000}}, 0, 0)
-		if err != nil || f.Parts[0].Err != nil {
-			t.Fatalf("%s/%d at %d: %v, %+v", l.topic, part, next, err, f)
-		}
-		if f.Parts[0].HighWatermark != int64(len(l.parts[part])) {
-			t.Fatalf("the end is %d, want %d", f.Parts[0].HighWatermark, len(l.parts[part]))
-		}
-		if next == f.Parts[0].HighWatermark {
-			f.Release()
-			return got
-		}
-		for _, c := range f.Parts[0].Chunks {
-			if c.Base > next || c.End <= next {
-				t.Fatalf("got offsets %d to %d, want %d", c.Base, c.End, next)
-			}
-			var r record.Reader
-			for r.Reset(bytesOf(t, &c), next); r.Next(); {
-				rec := r.Record()
-				got[rec.Offset] = keyedRecord{string(rec.Key), string(rec.Value), rec.Key == nil, rec.Value == nil}
-			}
-			if r.Err() != nil {
-				t.Fatal(r.Err())
-			}
-			next = c.End
-		}
-		f.Release()
+	end := brokertest.Each(t, b, l.topic, part, 0, func(r *record.Record) {
+		got[r.Offset] = keyedRecord{string(r.Key), string(r.Value), r.Key == nil, r.Value == nil}
+	})
+	if end != int64(len(l.parts[part])) {
+		t.Fatalf("the end is %d, want %d", end, len(l.parts[part]))
 	}
-}
-
-func bytesOf(t *testing.T, c *broker.Chunk) (b []byte) {
-	t.Helper()
-	for _, p := range c.Parts {
-		b = append(b, p...)
-	}
-	if s := c.Section; s != nil {
-		b = make([]byte, s.Len)
-		if _, err := s.File.ReadAt(b, s.Off); err != nil && err != io.EOF {
-			t.Fatal(err)
-		}
-	}
-	return b
+	return got
 }
 
 // check checks that every record is one that was written, that the newest of each key exists, and

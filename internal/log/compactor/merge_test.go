@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/brokertest"
 )
 
 // config merges early: packs of 64 KiB, at once.
@@ -55,14 +56,7 @@ func (w written) write(t *testing.T, b *broker.Broker, n int) {
 			size = 3000
 		}
 		v := fmt.Sprintf("%s-%d-%s", topic, len(w[topic]), strings.Repeat("x", rand.IntN(size)))
-		data, sum, err := record.Append(nil, []record.Record{{Value: []byte(v), Timestamp: 1}}, record.EncodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := b.Submit(t.Context(), []broker.Append{{Topic: topic, Data: data, Summary: sum, ExpectedOffset: -1}}).Wait(t.Context())
-		if r[0].Err != nil {
-			t.Fatal(r[0].Err)
-		}
+		brokertest.Produce(t, b, topic, 0, record.Record{Value: []byte(v), Timestamp: 1})
 		w[topic] = append(w[topic], v)
 	}
 }
@@ -71,46 +65,17 @@ func (w written) write(t *testing.T, b *broker.Broker, n int) {
 func (w written) check(t *testing.T, b *broker.Broker) {
 	t.Helper()
 	for topic, want := range w {
-		for next := int64(0); next < int64(len(want)); {
-			f, err := b.Fetch(t.Context(), []broker.Want{{Topic: topic, Offset: next, MaxBytes: 1 << 20}}, 0, 0)
-			if err != nil || f.Parts[0].Err != nil || len(f.Parts[0].Chunks) == 0 {
-				t.Fatalf("%s at %d: %v, %+v", topic, next, err, f)
-			}
-			next = w.checkChunks(t, topic, next, f.Parts[0].Chunks)
-			f.Release()
-		}
-	}
-}
-
-func (w written) checkChunks(t *testing.T, topic string, next int64, chunks []broker.Chunk) int64 {
-	t.Helper()
-	for i := range chunks {
-		var b []byte
-		for _, p := range chunks[i].Parts {
-			b = append(b, p...)
-		}
-		if s := chunks[i].Section; s != nil {
-			b = make([]byte, s.Len)
-			if _, err := s.File.ReadAt(b, s.Off); err != nil && err != io.EOF {
-				t.Fatal(err)
-			}
-		}
-		var r record.Reader
-		for r.Reset(b, chunks[i].Base); r.Next(); {
-			rec := r.Record()
-			if rec.Offset < next {
-				continue
-			}
-			if rec.Offset != next || string(rec.Value) != w[topic][next] {
-				t.Fatalf("%s offset %d (want %d) is %.40q", topic, rec.Offset, next, rec.Value)
+		next := int64(0)
+		end := brokertest.Each(t, b, topic, 0, 0, func(r *record.Record) {
+			if r.Offset != next || string(r.Value) != want[next] {
+				t.Fatalf("%s offset %d (want %d) is %.40q", topic, r.Offset, next, r.Value)
 			}
 			next++
-		}
-		if r.Err() != nil {
-			t.Fatal(r.Err())
+		})
+		if next != end || end != int64(len(want)) {
+			t.Fatalf("%s: %d records up to %d, want %d", topic, next, end, len(want))
 		}
 	}
-	return next
 }
 
 func mergeAll(t *testing.T, m *compactor.Merger) (n int) {

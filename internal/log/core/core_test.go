@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // bench drives one core against a map of objects. Its default answers are those of a correct store;
@@ -60,10 +61,7 @@ func (b *bench) step(ev *core.Event) {
 }
 
 var payload = func() []byte {
-	data, _, err := record.Append(nil, []record.Record{{Value: []byte("v")}}, record.EncodeOptions{})
-	if err != nil {
-		panic(err)
-	}
+	data, _ := recordtest.Encode([]record.Record{{Value: []byte("v")}}, record.EncodeOptions{})
 	return data
 }()
 

@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/riemann/query"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -180,19 +181,16 @@ func (b *fakeBroker) Append(_ context.Context, _ record.ID, part uint32, recs []
 }
 
 func (l *fakeLog) appendLocked(part uint32, recs []record.Record) {
-	data, _, err := record.Append(nil, recs, record.EncodeOptions{})
-	if err != nil {
-		panic(err)
-	}
+	data, _ := recordtest.Encode(recs, record.EncodeOptions{})
 	p, at := l.parts[part], l.nowLocked()
 	p.next = record.Patch(data, p.next, 1)
 	record.StampAppendTime(data, at/1000)
 	for len(data) > 0 {
-		var one record.Batch
-		if one, data, err = record.Split(data); err != nil {
+		one, rest, err := record.Split(data)
+		if err != nil {
 			panic(err)
 		}
-		p.batches = append(p.batches, one)
+		p.batches, data = append(p.batches, one), rest
 	}
 	for range recs {
 		p.origins = append(p.origins, l.epoch)

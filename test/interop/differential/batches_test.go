@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // Positions in a batch of magic 2.
@@ -113,10 +114,7 @@ func (c *content) encode(s *side) []byte {
 			o.Producer.ID = unknown
 		}
 	}
-	b, _, err := record.Append(nil, c.records, o)
-	if err != nil {
-		panic(fmt.Sprintf("cannot make a batch: %v", err)) // an error of the generator
-	}
+	b, _ := recordtest.Encode(c.records, o)
 	if c.spoil != nil {
 		b = c.spoil(b)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/recordtest"
 )
 
 // answer is a Fetch of two batches in one partition.
@@ -15,10 +16,7 @@ func answer(t *testing.T, id [16]byte, values ...string) *kmsg.FetchResponse {
 	t.Helper()
 	var data []byte
 	for i, v := range values {
-		b, _, err := record.Append(nil, []record.Record{{Timestamp: 1000, Value: []byte(v)}}, record.EncodeOptions{Compression: codecs[i%len(codecs)]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b, _ := recordtest.Encode([]record.Record{{Timestamp: 1000, Value: []byte(v)}}, record.EncodeOptions{Compression: codecs[i%len(codecs)]})
 		binary.BigEndian.PutUint64(b, uint64(i))
 		data = append(data, b...)
 	}
