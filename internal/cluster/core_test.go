@@ -441,6 +441,9 @@ func TestABrokerWithAnotherRootKeyReads(t *testing.T) {
 	r.beats[run(2)] = leads(5)
 	r.step(Event{Kind: EvLinked, From: run(2), Registration: registered(2), OtherKey: true})
 	r.want("stands against a leader with another key after", r.wait(time.Minute), time.Minute)
+	if m := r.c.Members()[1]; !m.Leads || m.Why != "" {
+		t.Errorf("why the leader %+v does not lead: %q", m.Run, m.Why)
+	}
 	delete(r.beats, run(2))
 	r.want("stands after its silence after", r.wait(time.Minute), time.Minute)
 	if !r.c.beat.OtherKey {

@@ -25,7 +25,7 @@ func (c *Core) Members() []Member {
 		if !m.Up {
 			m.Silence = c.age(p)
 		}
-		m.Why = whyNot(&p.reg, p.otherKey || p.beat.OtherKey, p.beat.Leaving, !p.hasBeat || p.beat.StoreOK)
+		m.Why = whyNot(&p.reg, !m.Leads && (p.otherKey || p.beat.OtherKey), p.beat.Leaving, !p.hasBeat || p.beat.StoreOK)
 		if p.gone {
 			m.Why = "it has ended"
 		}

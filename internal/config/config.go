@@ -42,8 +42,8 @@ type Config struct {
 	EventsTopic string
 	// AuditTopic is the topic of audit records; "": none.
 	AuditTopic string
-	// Advertise is this broker's address, which a broker that it fences passes to clients as a
-	// hint; "" means the URL it listens on.
+	// Advertise is the host, host:port or URL at which other brokers reach the HTTP listener, and
+	// which a broker that it fences passes to clients as a hint; "": the addresses it listens on.
 	Advertise   string
 	MemoryLimit Bytes // bound on all buffers together
 	// Prices is the price list of GET /cost: a name that package cost knows, or a file. "": that of

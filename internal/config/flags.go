@@ -26,7 +26,7 @@ func Register(fs *pflag.FlagSet, c *Config) {
 	fs.IntVar(&c.DefaultPartitions, "default-partitions", c.DefaultPartitions, "partition count of a topic that a record creates, or a Kafka client without a count")
 	fs.StringVar(&c.EventsTopic, "events-topic", c.EventsTopic, "topic of events from POST /event and seb event")
 	fs.StringVar(&c.AuditTopic, "audit-topic", c.AuditTopic, "topic of audit records about changes, denials and failed logins (default none)")
-	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "address of this broker for clients of the broker that it replaces (default: the address it listens on)")
+	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "host, host:port or URL at which other brokers and clients reach the HTTP listener (default: the addresses it listens on)")
 	fs.Var(&c.MemoryLimit, "memory-limit", "bound on all buffers together")
 	fs.StringVar(&c.Prices, "prices", c.Prices, "price list of seb cost: s3-standard, s3-express, r2, b2, gcs, free, or a JSON file (default: s3-standard for S3 buckets, else free)")
 	fs.StringVar(&c.PutBudget, "put-budget", c.PutBudget, "bound on the price of requests that write: dollars such as 20USD/month, PUTs such as 5/s, or off for a fixed batch wait (default for S3 buckets: 52USD/month at the prices of s3-standard)")
