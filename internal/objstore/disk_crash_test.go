@@ -538,6 +538,7 @@ func (p *tape) settle(d *Disk, key string) {
 // or reported as existing, is complete. Any other object is complete or absent. Nothing else is
 // listed.
 func TestPowerFailures(t *testing.T) {
+	t.Parallel()
 	most := sebtest.Runs(10, 1)
 	if *allImages {
 		most = 1000
@@ -560,6 +561,7 @@ func TestPowerFailures(t *testing.T) {
 // TestPowerFailuresAfterErrors fails every call in turn. Then the machine stops at the end, with
 // all or nothing of the unsynced changes.
 func TestPowerFailuresAfterErrors(t *testing.T) {
+	t.Parallel()
 	t.Run("put", func(t *testing.T) { failEach(t, false) })
 	t.Run("staged", func(t *testing.T) { failEach(t, true) })
 }

@@ -35,6 +35,7 @@ var tornFile = filepath.Join(journal.Files(tornFolder), "00000001")
 // of its sectors is on the disk, and the others are zero or random. Every acknowledged object is
 // there, and the one on its way is whole or absent.
 func TestJournalTornBatches(t *testing.T) {
+	t.Parallel()
 	p := &torn{t: t, dir: memoryDir(t), image: memoryDir(t), rng: rand.New(rand.NewPCG(1, 2)), stored: map[string]string{}}
 	d := tempDisk(t, p.dir)
 	if err := d.Own(t.Context(), tornFolder); errors.Is(err, ErrUnsuitable) {

@@ -140,6 +140,7 @@ func (p *tape) successor(dir string, reader *Disk, what string) {
 // Every acknowledged object is there, an object on its way is whole or absent, and a name that is
 // absent can be put by one process.
 func TestJournalPowerFailures(t *testing.T) {
+	t.Parallel()
 	p := newTape(t, memoryDir(t))
 	p.journaled()
 	if n := len(p.at(p.step)); n != 4 {

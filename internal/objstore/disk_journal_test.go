@@ -20,6 +20,7 @@ import (
 // TestJournalContract checks the contract for objects in journals: as their owner sees them, as
 // another process sees them, and after another process has ended the journal.
 func TestJournalContract(t *testing.T) {
+	t.Parallel()
 	t.Run("owner", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) objstore.Store {
 			return &owning{Disk: openDisk(t, t.TempDir(), objstore.DiskOptions{})}

@@ -172,6 +172,7 @@ func TestErrorAnswers(t *testing.T) {
 }
 
 func TestAnswersThatNeverCome(t *testing.T) {
+	t.Parallel()
 	hijack := func(w http.ResponseWriter, text string) {
 		c, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
@@ -244,6 +245,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 // TestPutTouchesNoByteAfterItHasReturned overwrites the parts as soon as Put returns while the
 // server still reads. The race detector reports a transport that reads them.
 func TestPutTouchesNoByteAfterItHasReturned(t *testing.T) {
+	t.Parallel()
 	var servers sync.WaitGroup
 	s := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		servers.Add(1)

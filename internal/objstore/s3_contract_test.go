@@ -36,6 +36,7 @@ func prefixes() func() string {
 }
 
 func TestS3ContractWithFake(t *testing.T) {
+	t.Parallel()
 	backend := s3mem.New()
 	if err := backend.CreateBucket("seb"); err != nil {
 		t.Fatal(err)
@@ -51,6 +52,7 @@ func TestS3ContractWithFake(t *testing.T) {
 }
 
 func TestS3ContractWithServer(t *testing.T) {
+	t.Parallel()
 	server := testenv.S3ForTest(t)
 	prefix := prefixes()
 	storetest.Run(t, func(t *testing.T) objstore.Store { return openS3(t, server.Options(prefix())) })

@@ -16,6 +16,7 @@ import (
 // gets no error. Additional connections each get an answer, and no request on the others is
 // interrupted.
 func TestKeepAliveConnections(t *testing.T) {
+	beside(t)
 	b := start(t, "--batch-wait-time", "5ms")
 	served := int(b.metric("seb_http_connections_limit"))
 	if !strings.Contains(b.Log(), fmt.Sprintf("http=%d", served)) {

@@ -62,6 +62,7 @@ func forever(b []byte) func(net.Conn) error {
 // TestHostileRiemannClients: harmful clients occupy their slots and the memory of the budget. The
 // broker stays within 64 MiB and serves others.
 func TestHostileRiemannClients(t *testing.T) {
+	beside(t)
 	address := freeAddress(t)
 	b := start(t, "--batch-wait-time", "0", "--kafka-listen=", "--riemann-listen", address, "--riemann-patience", "1s")
 	alone := riemannVisit(t, b, address)

@@ -20,6 +20,7 @@ const heldMax = 280
 // a request, the broker holds as many as it has slots, and closes the longest idle one for the
 // next. Neither delays other clients.
 func TestIdleConnections(t *testing.T) {
+	beside(t)
 	b := start(t, "--batch-wait-time", "0")
 	quiet := b.openIdle(func(net.Conn) error { return nil })
 	longest := b.visitor()

@@ -48,8 +48,10 @@ func kafkaHead(size int, key kmsg.Key, version int16) []byte {
 // not keep authenticated clients away. Neither do authenticated clients that announce large
 // requests.
 func TestHostileKafkaClients(t *testing.T) {
+	beside(t)
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
+			beside(t)
 			var args []string
 			var trusted *tls.Config
 			if secure {

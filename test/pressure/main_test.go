@@ -24,6 +24,13 @@ var built = flag.String("seb", "", "path of a built seb (empty: build it)")
 // limit is the memory of the simulated machine, and the broker's --memory-limit.
 const limit = 64 << 20
 
+// beside lets a test that mostly waits run beside others. In a full run it has the machine to itself.
+func beside(t *testing.T) {
+	if *idle < 1000 {
+		t.Parallel()
+	}
+}
+
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 // seb returns the path of the broker.

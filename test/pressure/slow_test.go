@@ -16,6 +16,7 @@ import (
 // TestSlowClients: many clients that send a byte now and then, and reconnect when they are
 // disconnected, do not keep another client away.
 func TestSlowClients(t *testing.T) {
+	beside(t)
 	post := "POST /records?topic-name=slow HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nAccept: */*\r\nContent-Length: 10000\r\n"
 	b := start(t, "--batch-wait-time", "0")
 	alone := b.timed()
