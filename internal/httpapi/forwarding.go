@@ -40,25 +40,26 @@ func (a *API) serveAt(rt *route, w http.ResponseWriter, r *http.Request, serve f
 			if !errors.Is(err, broker.ErrStoreUnavailable) || !a.leaderReads(rt, r) {
 				return err
 			}
-		case a.forwarder == nil || a.b.Leads() || isForwarded(r) || !a.forwards(rt):
+		case a.forwarder == nil || a.forwarder.First(r, false) != cluster.ForwardCall:
 			return notYet()
 		}
 		needed = true
 	}
-	switch {
-	case !needed || a.forwarder == nil || a.forwarder.Alone():
+	if !needed || a.forwarder == nil || a.forwarder.Alone() {
 		return serve()
-	case a.b.Leads() && isForwarded(r):
+	}
+	switch route := a.forwarder.First(r, rt.at == leader && !a.b.ReadOnly()); {
+	case route == cluster.ServeCall && isForwarded(r):
 		return serve() // if it fails, the first broker sends it to the next leader
-	case a.b.Leads():
+	case route == cluster.ServeCall:
 		if call := a.forwarder.Keep(w, r); call != nil {
 			defer call.Close()
 			return a.serveOrForward(rt, call, w, r, serve)
 		}
 		return serve()
-	case isForwarded(r):
+	case route == cluster.RefuseCall && isForwarded(r):
 		return a.notLeader()
-	case !a.forwards(rt):
+	case route == cluster.RefuseCall:
 		return serve() // a follower without a leader refuses writes, and confirms reads by the store
 	}
 	call, err := a.forwarder.Begin(w, r, a.waits(rt, r))
@@ -82,7 +83,7 @@ func (a *API) serveOrForward(rt *route, call *forward.Call, w http.ResponseWrite
 	for {
 		if a.b.Leads() {
 			err := serve()
-			if !ledNoMore(err) || !call.Available() || time.Now().After(end) {
+			if !ledNoMore(err) || !call.Again(cluster.CallRefused) || time.Now().After(end) {
 				return err
 			}
 			select {
@@ -108,14 +109,6 @@ func ledNoMore(err error) bool {
 	}
 	p := problemOf(err)
 	return (p.Code == api.NotLeader || p.Code == api.Fenced) && len(p.Results)+len(p.Offsets) == 0
-}
-
-// forwards reports whether a request waits for a leader to be forwarded to.
-func (a *API) forwards(rt *route) bool {
-	if _, known := a.forwarder.Leader(); known {
-		return true
-	}
-	return rt.at == leader && !a.b.ReadOnly()
 }
 
 // send forwards a request.

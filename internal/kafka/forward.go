@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -16,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/log/state"
 )
@@ -58,8 +58,9 @@ func (c *call) forward(ctx context.Context) (framed.Answer, error) {
 // It waits until this broker has applied what the request has changed. A *refusedError means that the
 // request was not served.
 func (c *call) ask(ctx context.Context, request []byte) ([]byte, error) {
-	ns := c.otherLeader()
-	if ns == nil {
+	way := cluster.Forwarding{Address: func(to *cluster.Registration) string { return to.Kafka }, Forwarded: c.forwarded}
+	leader, route := way.Next(c.o.Cluster, c.b.Leads(), time.Now())
+	if route != cluster.ForwardCall {
 		return nil, &refusedError{errNoLeader}
 	}
 	if err := c.frame.Charge(int64(len(request)) + envelopeBytes); err != nil {
@@ -67,7 +68,7 @@ func (c *call) ask(ctx context.Context, request []byte) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, forwardTime)
 	defer cancel()
-	l, err := c.dial(ctx, ns.leader)
+	l, err := c.dial(ctx, &leader)
 	if err != nil {
 		return nil, &refusedError{err}
 	}
@@ -102,10 +103,14 @@ func (s *Server) reach(ctx context.Context, at state.Position) {
 type leaderConn struct{ net.Conn }
 
 // dial connects to the leader, and authenticates with the root key.
-func (s *Server) dial(ctx context.Context, leader *node) (*leaderConn, error) {
+func (s *Server) dial(ctx context.Context, leader *cluster.Registration) (*leaderConn, error) {
+	host, _, err := net.SplitHostPort(leader.Kafka)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, forwardDial)
 	defer cancel()
-	raw, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(leader.host, strconv.Itoa(int(leader.port))))
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", leader.Kafka)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +122,7 @@ func (s *Server) dial(ctx context.Context, leader *node) (*leaderConn, error) {
 		if config == nil {
 			config = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
-		config.ServerName = leader.host
+		config.ServerName = host
 		l.Conn = tls.Client(raw, config)
 	}
 	if err := l.login(ctx, s.o.RootKey); err != nil {

@@ -268,7 +268,7 @@ func (c *checker) acked(o *op) {
 
 // rejected checks I2. The partition's end in the answer must be committed.
 func (c *checker) rejected(o *op) {
-	if o.batch != nil || c.w.watch.Owns(o.key.topic) {
+	if o.batch != nil || o.call || c.w.watch.Owns(o.key.topic) {
 		return // it is sent again
 	}
 	for _, v := range o.values {

@@ -58,6 +58,8 @@ type op struct {
 	outcome     outcome
 	base        int64
 	why         error
+	call        bool // of a call, whose answer is not that of the op
+	begun       bool // it is in a slot that was sent
 }
 
 // answer gives the client its answer; only the first call counts.

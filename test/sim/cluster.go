@@ -21,6 +21,8 @@ type ClusterConfig struct {
 	// begins at a lower level, and so it does with Old.
 	Older int
 	Old   bool
+	// Callers are clients that call any broker.
+	Callers int
 }
 
 // scaledTimes are the designed times for a unit.
@@ -63,6 +65,7 @@ func drawCluster(seed uint64) Config {
 	if k.Old = r.IntN(4) == 0; k.Old {
 		k.Older = r.IntN(c.Nodes)
 	}
+	k.Callers = rand.New(rand.NewPCG(seed, 0x5ebd)).IntN(4)
 	c.StandEvery = 1 // a fenced broker follows
 	if k.Exact {
 		c.FailBefore, c.FailAfter, c.Late, c.Conflict, c.Damage, c.Ghosts = 0, 0, 0, 0, 0, 0

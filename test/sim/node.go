@@ -235,7 +235,7 @@ func (r *run) perform(e core.Effect) {
 	case core.EffReject:
 		r.answerAll(e.Proposal, func(o *op, why error, base int64) {
 			if why == nil {
-				why = e.Reject
+				why, o.why = e.Reject, e.Reject
 			}
 			o.answer(outcomeOf(why), base)
 		})
@@ -294,6 +294,7 @@ func (r *run) encode(f *core.Frozen) uint32 {
 	var parts [][]byte
 	for _, i := range f.Order {
 		o := ops[len(f.Proposal.Ops)+int(i)]
+		o.begun = true
 		f.Patch(i, o.data)
 		parts = append(parts, o.data)
 	}

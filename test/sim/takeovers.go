@@ -19,6 +19,8 @@ type ClusterCounts struct {
 	Probes, Lists, Sessions      int
 	Again                        int // registrations that were lost and stored again
 	Kills, Stops, Cuts, Stores   int // faults: ends of a process, pauses and hangs, of links, of the store
+	Calls, Forwarded             int // of clients that call any broker; attempts
+	Repeated, Refused            int // attempts after others; calls
 	Planned, Others              int // SIGTERM and requests of operators
 }
 

@@ -57,6 +57,7 @@ type simulation struct {
 	registered []cluster.Registration
 	slowList   time.Duration // how long a LIST of registrations may take
 	outage     outage
+	calls      []*call // without an answer
 
 	loss   *loss // nil: nothing was lost
 	ending bool  // over will be set
@@ -136,6 +137,7 @@ func (w *simulation) build() {
 	w.together()
 	w.wrongClocks()
 	w.outages()
+	w.callers()
 }
 
 // calmDown ends the chaos: no new faults, and all brokers run.

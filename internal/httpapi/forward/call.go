@@ -28,11 +28,8 @@ type Call struct {
 	body   *body  // nil: the request has none
 	buf    []byte // for the answer
 
-	attempts int
-	last     cluster.Run // of the last attempt
-	retry    time.Time   // when last may be asked again
-	hint     string      // address of the leader, by the broker that refused the last attempt
-	reason   error       // why the last attempt failed
+	way    cluster.Forwarding
+	reason error // why the last attempt failed
 }
 
 // Keep prepares a request that this broker answers itself so that it can be forwarded if the broker
@@ -69,7 +66,7 @@ func (f *Forwarder) Begin(w http.ResponseWriter, r *http.Request, wait func(*htt
 
 func (f *Forwarder) newCall(w http.ResponseWriter, r *http.Request) *Call {
 	whole := *r // with the body of the client
-	return &Call{f: f, w: w, r: &whole, memory: budget.Arena{Class: f.o.Memory, Buffers: f.o.Buffers}}
+	return &Call{f: f, w: w, r: &whole, way: f.forwarding(r), memory: budget.Arena{Class: f.o.Memory, Buffers: f.o.Buffers}}
 }
 
 // readerFunc is an io.Reader.
@@ -125,8 +122,10 @@ func (c *Call) Close() {
 	c.memory.Release()
 }
 
-// Available reports whether the request can be sent as a whole.
-func (c *Call) Available() bool { return c.body == nil || c.body.available() }
+// Again reports whether the request may be served or sent again after an attempt.
+func (c *Call) Again(o cluster.Outcome) bool {
+	return c.way.Again(o, c.body == nil || c.body.available())
+}
 
 // Send forwards the request, and sends the answer to the client. It waits for a leader if none is
 // known. ErrLeads: this broker leads, and r.Body has the body. Other errors are the answer; nothing
@@ -135,12 +134,12 @@ func (c *Call) Send(r *http.Request) error {
 	if err := c.reserve(); err != nil {
 		return err
 	}
-	end := time.Now().Add(c.f.o.Wait)
+	c.way.Until = time.Now().Add(c.f.o.Wait)
 	for {
-		to, err := c.leader(end)
+		to, err := c.leader()
 		if err == nil {
-			var again bool
-			if again, err = c.once(to); again && c.Available() && c.attempts < attemptsMax {
+			var o cluster.Outcome
+			if o, err = c.once(to); c.Again(o) {
 				c.reason = err
 				continue
 			}
@@ -166,21 +165,18 @@ func (c *Call) reserve() (err error) {
 }
 
 // leader waits for a broker to which the request can be sent.
-func (c *Call) leader(end time.Time) (cluster.Registration, error) {
+func (c *Call) leader() (cluster.Registration, error) {
 	view := c.f.o.View
 	for {
 		changed := view.Changed()
-		if c.f.o.Leads() {
-			return cluster.Registration{}, ErrLeads
-		}
-		if to, ok := c.hinted(); ok {
+		to, route := c.way.Next(view, c.f.o.Leads(), time.Now())
+		switch route {
+		case cluster.ServeCall:
+			return to, ErrLeads
+		case cluster.ForwardCall:
 			return to, nil
-		}
-		if to, ok := c.f.Leader(); ok && (to.Run != c.last || time.Now().After(c.retry)) {
-			return to, nil
-		}
-		if time.Now().After(end) {
-			return cluster.Registration{}, c.unknown()
+		case cluster.RefuseCall:
+			return to, c.unknown()
 		}
 		select {
 		case <-changed:
@@ -189,22 +185,6 @@ func (c *Call) leader(end time.Time) (cluster.Registration, error) {
 			return cluster.Registration{}, context.Cause(c.r.Context())
 		}
 	}
-}
-
-// hinted returns the broker that the refusal of the last attempt named as the leader. Only a known
-// broker gets the credentials of a client.
-func (c *Call) hinted() (cluster.Registration, bool) {
-	hint := c.hint
-	c.hint = ""
-	if hint == "" {
-		return cluster.Registration{}, false
-	}
-	for _, m := range c.f.o.View.Members() {
-		if m.URL == hint && !m.Self && m.Run != c.last {
-			return m.Registration, true
-		}
-	}
-	return cluster.Registration{}, false
 }
 
 // unknown returns the answer to a request for which there is no leader.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
@@ -18,17 +19,9 @@ var ErrLeads = errors.New("this broker leads")
 
 const (
 	waitDefault = 2 * time.Second
-	// attemptsMax bounds the attempts of one request.
-	attemptsMax = 4
-	// againAfter is the time after which a broker that refused a request is asked again.
-	againAfter = 250 * time.Millisecond
 	// rolePoll is the interval at which a request that waits for a leader looks whether this broker
 	// leads.
 	rolePoll = 20 * time.Millisecond
-	// movedGrace is the time that a broker that leads no more has to answer a request, and silentGrace
-	// that of one that is not heard.
-	movedGrace  = time.Second
-	silentGrace = 100 * time.Millisecond
 
 	dialTimeout = time.Second
 	// idleTimeout is below the time after which a broker may close an idle connection of a client, so
@@ -89,5 +82,23 @@ func (f *Forwarder) Leader() (cluster.Registration, bool) {
 	return to, ok && to.URL != "" && to.Run != f.o.View.Self().Run
 }
 
+// First returns what happens to a request that arrives. waits: it may wait for a leader.
+func (f *Forwarder) First(r *http.Request, waits bool) cluster.Route {
+	way := f.forwarding(r)
+	if waits {
+		way.Until = time.Now().Add(f.o.Wait)
+	}
+	_, route := way.Next(f.o.View, f.o.Leads(), time.Now())
+	return route
+}
+
 // Alone reports whether no other run is known. Then no request is ever forwarded.
 func (f *Forwarder) Alone() bool { return len(f.o.View.Members()) < 2 }
+
+func (f *Forwarder) forwarding(r *http.Request) cluster.Forwarding {
+	return cluster.Forwarding{
+		Address:   func(to *cluster.Registration) string { return to.URL },
+		Forwarded: len(r.Header[api.HeaderForwarded]) > 0,
+		Reads:     r.Method == http.MethodGet || r.Method == http.MethodHead,
+	}
+}

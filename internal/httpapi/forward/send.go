@@ -11,7 +11,6 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,19 +24,17 @@ import (
 // errMoved: the broker leads no more and has not answered.
 var errMoved = errors.New("another broker leads meanwhile")
 
-// once sends the request to a broker, and its answer to the client. again: the attempt certainly had
-// no effect, and err is the answer if there is no other attempt.
-func (c *Call) once(to cluster.Registration) (again bool, err error) {
+// once sends the request to a broker, and its answer to the client. err is the answer if there is no
+// other attempt.
+func (c *Call) once(to cluster.Registration) (o cluster.Outcome, err error) {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	defer cancel(nil)
 	answered := make(chan struct{})
 	go c.watch(ctx, to.Run, answered, cancel)
-	c.attempts++
-	c.last, c.retry = to.Run, time.Now().Add(againAfter)
 	out, begun, err := c.request(ctx, &to)
 	if err != nil {
 		close(answered)
-		return false, err
+		return cluster.CallAnswered, err
 	}
 	resp, err := c.f.transport.RoundTrip(out)
 	close(answered)
@@ -51,15 +48,15 @@ func (c *Call) once(to cluster.Registration) (again bool, err error) {
 		return c.broken(ctx, to.URL, begun(), err)
 	}
 	if p != nil && refused(p) {
-		c.hint = p.Leader
-		return true, notLeader(to.URL, "%s: %s", to.URL, p.Error())
+		c.way.Hint(p.Leader)
+		return cluster.CallRefused, notLeader(to.URL, "%s: %s", to.URL, p.Error())
 	}
 	if c.Answered != nil {
 		if err := c.Answered(resp, p); err != nil {
-			return false, err
+			return cluster.CallAnswered, err
 		}
 	}
-	return false, c.relay(resp, head, to.URL)
+	return cluster.CallAnswered, c.relay(resp, head, to.URL)
 }
 
 // watch cancels a request whose broker leads no more and does not answer.
@@ -68,11 +65,7 @@ func (c *Call) watch(ctx context.Context, run cluster.Run, answered chan struct{
 	var moved <-chan time.Time
 	for {
 		changed := view.Changed()
-		if now, ok := view.Leader(); ok && now.Run != run && moved == nil {
-			grace := silentGrace
-			if isUp(view, run) {
-				grace = movedGrace
-			}
+		if grace, yes := cluster.Moved(view, run); yes && moved == nil {
 			moved = time.After(grace)
 		}
 		select {
@@ -86,11 +79,6 @@ func (c *Call) watch(ctx context.Context, run cluster.Run, answered chan struct{
 			return
 		}
 	}
-}
-
-// isUp reports whether a run is heard.
-func isUp(view cluster.View, run cluster.Run) bool {
-	return slices.ContainsFunc(view.Members(), func(m cluster.Member) bool { return m.Run == run && m.Up })
 }
 
 // request returns the request to a broker. begun reports, at its end, whether it may have had an
@@ -158,25 +146,25 @@ func (c *Call) endBody() {
 }
 
 // broken returns the answer to a request that got no answer.
-func (c *Call) broken(ctx context.Context, leader string, begun bool, err error) (again bool, _ error) {
+func (c *Call) broken(ctx context.Context, leader string, begun bool, err error) (cluster.Outcome, error) {
 	if c.body != nil {
 		if err := c.body.clientErr(); err != nil {
-			return false, httpconn.ReadFault(err) // the leader has the body in part
+			return cluster.CallAnswered, httpconn.ReadFault(err) // the leader has the body in part
 		}
 	}
 	if c.r.Context().Err() != nil {
-		return false, context.Cause(c.r.Context())
+		return cluster.CallAnswered, context.Cause(c.r.Context())
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	reading := c.r.Method == http.MethodGet || c.r.Method == http.MethodHead
-	if begun && !reading {
+	o := cluster.Unanswered(begun)
+	if o == cluster.CallUnknown && !c.way.Reads {
 		p := problem.New(api.OutcomeUnknown, "the leader at %s did not answer: %v", leader, err)
 		p.Leader = leader
-		return false, p
+		return o, p
 	}
-	return true, notLeader(leader, "the leader at %s does not answer: %v", leader, err)
+	return o, notLeader(leader, "the leader at %s does not answer: %v", leader, err)
 }
 
 func notLeader(leader, format string, args ...any) *api.Problem {
