@@ -551,3 +551,23 @@ func TestANewLinkIsHeardFirst(t *testing.T) {
 		t.Errorf("standby: stands %v after the link to a leader that says nothing", got)
 	}
 }
+
+// TestALaterRunIsLookedFor: when the address of a run belongs to a later one of its data folder, that one
+// is looked for, once. A run whose link has ended looks at its own registration at once.
+func TestALaterRunIsLookedFor(t *testing.T) {
+	r := leaderOver(t)
+	delete(r.beats, run(2))
+	r.step(Event{Kind: EvEnded, From: run(2)})
+	r.wait(tick)
+	if fx := r.take(); !fx.Register || fx.Seek {
+		t.Errorf("a link has ended: register %v, seek %v", fx.Register, fx.Seek)
+	}
+	r.wait(3 * time.Second)
+	r.take()
+	for n := range 2 {
+		r.step(Event{Kind: EvReplaced, From: run(2)})
+		if fx := r.take(); fx.Seek != (n == 0) || fx.Register != (n == 0) {
+			t.Errorf("a later run is there, told %d times before: seek %v, register %v", n, fx.Seek, fx.Register)
+		}
+	}
+}

@@ -239,10 +239,12 @@ func (c *Core) onEnded(ev *Event, fx *Effects) {
 	}
 }
 
-// onReplaced notes that a run has ended, because a later one has its data folder and its address.
+// onReplaced notes that a run has ended, because a later one has its data folder and its address. The
+// later one is looked for, because its own dials may fail for longer than it waits for the leader. It may
+// not have found this run either.
 func (c *Core) onReplaced(from Run, fx *Effects) {
-	if p := c.find(from); p != nil && !c.heard(p) {
-		p.replaced, fx.Ask = true, true
+	if p := c.find(from); p != nil && !c.heard(p) && !p.replaced {
+		p.replaced, fx.Ask, fx.Seek, fx.Register = true, true, true, true
 	}
 }
 

@@ -162,7 +162,7 @@ func (c *Core) keepRegistered(fx *Effects) {
 	}
 	for _, p := range c.peers {
 		switch {
-		case p.hasBeat && p.checked == 0 && (p.over() || c.age(p) > c.t.Silent):
+		case p.hasBeat && p.checked == 0 && (p.over() || !p.up || c.age(p) > c.t.Silent):
 			p.checked, fx.Register = 1, true
 		case p.counts() && p.checked < 2 && c.age(p) > c.t.Fast/2:
 			p.checked, fx.Register = 2, true

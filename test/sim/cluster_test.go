@@ -17,3 +17,24 @@ func TestClusters(t *testing.T) {
 		t.Errorf("the runs did not cover enough: %+v, %d slots fed", *n, total.Fed)
 	}
 }
+
+// TestClustersThatFailed repeats seeds that once failed, with the clients that there were.
+func TestClustersThatFailed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four seeds")
+	}
+	for name, seed := range map[string]uint64{
+		"a standby without a registration is stopped until the leader has forgotten it": 11529215046070469778,
+		"a broker is stopped after its SEAL and before it leads":                        11529215046070469883,
+		"a request that was sent into a cut ends long after it":                         11529215046070471575,
+		"a broker starts again while a firewall refuses its links":                      11529215046070472442,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := sim.Draw(seed)
+			cfg.Cluster.Callers = 0
+			if res := sim.Run(cfg, nil); res.Err != nil {
+				t.Errorf("seed %d: %v", seed, res.Err)
+			}
+		})
+	}
+}

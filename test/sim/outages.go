@@ -75,7 +75,8 @@ func (w *simulation) nextOutage() {
 	case r.IntN(8) == 0:
 		d = min(c.Times.Fast*time.Duration(6+r.IntN(8))/10, w.units(3*time.Minute))
 	}
-	o.led = w.check.leads(o.node.run)
+	f := w.check.fold
+	o.led = w.check.leads(o.node.run) || f != nil && f.Sealer == o.node.identity() // or begins to lead
 	w.outage = o
 	w.logf("outage: %s of node %d, leader %v, %v, quiet %v", o.kind, o.node.id, o.led, d, o.quiet)
 	w.stats.Faults++
@@ -260,6 +261,9 @@ func (w *simulation) watchLeader() {
 			continue
 		}
 		able = able || n.able() && w.now-r.born > int64(w.units(3*time.Second))
+		if n.cut != 0 {
+			o.probed = w.now
+		}
 		// An idle leader does not notice that the store does not answer it. A slow store is no fault.
 		if w.check.leads(r) && !r.paused && (n.cut == 0 || r.core.InFlight() == 0) {
 			led = true
@@ -285,7 +289,11 @@ func (w *simulation) probe(r *run) {
 	if p == nil || p.outcome == acked || p.run != r || o.quiet && p.outcome != waiting || !r.n.able() || r.core.Parked() || r.core.State().TopicByName(p.key.topic) == nil {
 		o.probed = w.now
 	}
-	if w.now-o.probed > int64(w.units(ledWithin)) {
+	most := w.units(ledWithin)
+	if o.kind == "store" || o.kind == "offline" {
+		most += w.units(requestTimeout) // of a request that was sent before the cut was over
+	}
+	if w.now-o.probed > int64(most) {
 		w.fail("A1: node %d leads and has not acknowledged an append for %v", r.n.id, time.Duration(w.now-o.probed))
 	}
 	if p != nil && p.outcome == waiting && p.run == r || o.quiet || w.late() {
