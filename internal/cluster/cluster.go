@@ -64,6 +64,7 @@ type Report struct {
 	Foreign   bool           // a program that is no broker of the bucket sealed it, such as one that embeds Seb
 	SealerURL string
 	Promise   time.Duration // the newest slot says that the next one comes within this time; 0: no promise
+	Ends      bool          // the newest slot says that its leader has ended
 	Life      time.Time     // when the newest slot or SEAL was committed or found, by the monotonic clock
 	InFlight  int           // slots without a verdict
 	Oldest    time.Duration // age of the oldest of them

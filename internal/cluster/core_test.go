@@ -24,6 +24,7 @@ type rig struct {
 	mute  map[Run]bool // of these: brokers that do not answer beats
 	hung  bool         // the loop that owns the log does not answer
 	got   Effects      // since the newest call of take
+	reads int          // Effects.Read since then
 }
 
 func run(n byte) Run { return Run{Node: record.ID{n}, ID: record.ID{n, 1}} }
@@ -47,6 +48,9 @@ func (r *rig) step(ev Event) {
 	fx := Effects{}
 	r.c.Step(r.now, &ev, &fx)
 	r.got.merge(&fx)
+	if fx.Read {
+		r.reads++
+	}
 	for _, e := range fx.Send {
 		if _, ok := r.beats[e.To]; ok && !r.mute[e.To] && e.Message.Kind == MsgBeat {
 			r.step(Event{Kind: EvMessage, From: e.To, Message: Message{Kind: MsgEcho, Sent: e.Message.Sent}})
@@ -82,7 +86,7 @@ func (fx *Effects) merge(o *Effects) {
 // take returns the effects since its last call.
 func (r *rig) take() Effects {
 	fx := r.got
-	r.got = Effects{}
+	r.got, r.reads = Effects{}, 0
 	return fx
 }
 
@@ -170,6 +174,10 @@ func TestJoiningStands(t *testing.T) {
 			r.log.Promise = time.Second
 			r.list(2)
 		}, 4400 * time.Millisecond, 5 * time.Second},
+		"at once, if the newest slot says that its leader has ended": {func(r *rig) {
+			r.log.Promise, r.log.Ends = time.Millisecond, true
+			r.list(2)
+		}, 0, 3 * tick},
 		"not while another broker leads": {func(r *rig) {
 			r.list(2)
 			r.link(2, leads(5))
@@ -376,6 +384,37 @@ func TestASlotPromisesTheNext(t *testing.T) {
 	if got := r.wait(10 * time.Minute); got < 2*time.Minute {
 		t.Errorf("the standby stands after %v, but the newest slot promised the next within a minute", got)
 	}
+}
+
+// TestTheLastSlotOfALeader: a standby reads the log of a leader that it does not hear, first each
+// second, and stands at once when a slot says that the leader has ended.
+func TestTheLastSlotOfALeader(t *testing.T) {
+	r := standbyOf(t)
+	delete(r.beats, run(2))
+	r.log.Promise = time.Second
+	reads := func(d time.Duration) (n int) {
+		for range d / time.Second {
+			r.log.Pos.Slot++
+			r.log.Life = r.now
+			r.take()
+			r.want("stands after", r.wait(time.Second), time.Second)
+			n += r.reads
+		}
+		return n
+	}
+	reads(4 * time.Second) // it is silent
+	if n := reads(20 * time.Second); n < 19 || n > 21 {
+		t.Errorf("%d reads in 20 s", n)
+	}
+	reads(Designed.Fast)
+	if n := reads(40 * time.Second); n < 9 || n > 11 {
+		t.Errorf("%d reads in 40 s after the fast time", n)
+	}
+	r.take()
+	r.log.Pos.Slot++
+	r.log.Promise, r.log.Ends = time.Millisecond, true
+	r.want("stands after", r.wait(time.Minute), tick)
+	r.want("applies what the leader left", r.got.Gone, true)
 }
 
 func TestALoserIsAStandbyOfTheNextEpoch(t *testing.T) {

@@ -43,7 +43,7 @@ func (c *Core) later() bool {
 func (c *Core) stand(fx *Effects) {
 	p := c.sealer()
 	c.standing, c.stoodAt, fx.Stand = true, c.run, true
-	fx.Gone = p != nil && p.over() || c.take != nil && c.take.hand.Undrained
+	fx.Gone = p != nil && p.over() || c.take != nil && c.take.hand.Undrained || c.report.Ends
 }
 
 // unreachableRound is H20: a broker that no other machine reaches has no links. It stands unless a
@@ -66,6 +66,9 @@ func (c *Core) joiningChoice() (stands, wait bool) {
 	r := &c.report
 	if r.Sealer.Node == c.self.Node && !r.Sealer.IsZero() {
 		return true, false // an earlier run of this folder, whose lock this run holds
+	}
+	if r.Ends {
+		return true, false
 	}
 	quiet := true // every peer is heard and claims nothing
 	for _, p := range c.peers {
@@ -115,10 +118,10 @@ func (c *Core) choice() (stands, wait bool) {
 	switch {
 	case c.foreign():
 		return false, false
+	case c.report.Ends, p != nil && p.over():
+		return true, false
 	case p == nil:
 		return true, true
-	case p.over():
-		return true, false
 	case c.age(p) > c.t.Silent:
 		return !c.tells(p), true
 	}
@@ -128,13 +131,24 @@ func (c *Core) choice() (stands, wait bool) {
 
 // readEnd reads the log to its end while the beats of a leader that wrote are missing. So a slot that
 // the leader put and did not feed is a sign of life from then on, and not from the end of the silent
-// time on. An idle leader leaves none, and causes no request.
+// time on. An idle leader leaves none, and causes no request. The log of a leader that is silent is
+// read as long as that lasts, because its last slot may say that it has ended.
 func (c *Core) readEnd(fx *Effects) {
 	p := c.sealer()
-	if p == nil || p.over() || c.age(p) < c.t.Beat*3/2 || c.run-c.life > c.t.Silent || c.run < c.nextRead {
+	if p == nil || p.over() || c.run < c.nextRead {
 		return
 	}
-	c.nextRead, fx.Read = c.run+c.t.Beat, true
+	age, every := c.age(p), c.t.Beat
+	switch {
+	case age < c.t.Beat*3/2, age <= c.t.Silent && c.run-c.life > c.t.Silent:
+		return
+	case age <= c.t.Silent:
+	case age <= c.t.Fast:
+		every = c.t.Alive
+	default:
+		every = 4 * c.t.Alive
+	}
+	c.nextRead, fx.Read = c.run+every, true
 }
 
 // patience is how old the newest sign of life of an epoch must be before this run stands against it.

@@ -27,6 +27,7 @@ type owner struct {
 	confirms map[uint64]*confirmation
 	tag      uint64
 	flushing bool
+	lastBy   int64 // the wait for the last slot ends then; 0: it has not begun
 	readers  bool
 	short    bool               // the core knows that the budget is short
 	armed    int64              // due time of the timer; 0: none
@@ -82,8 +83,8 @@ func (o *owner) run(ctx context.Context) {
 		o.freeze(ctx)
 		o.parked()
 		o.tellShort(ctx)
-		if o.flushing && (o.idle() || o.held && len(o.open) == 0) {
-			return // appends that wait for the clock are rejected
+		if o.flushing && o.flushed(ctx) {
+			return
 		}
 		o.arm(timer)
 		o.rest()
@@ -127,8 +128,23 @@ func (o *owner) tellShort(ctx context.Context) {
 	}
 }
 
-// idle reports whether a closing log has answered all callers.
-func (o *owner) idle() bool { return o.batch.Len() == 0 && len(o.open) == 0 }
+// lastTime bounds the wait for the last slot of a leader.
+const lastTime = 2 * time.Second
+
+// flushed reports whether a closing log has answered all callers, except for appends that wait for the
+// clock, which are rejected. A leader then commits its last slot (EvEnd). Nothing is lost without that
+// slot, but a standby takes over later.
+func (o *owner) flushed(ctx context.Context) bool {
+	idle := func() bool { return len(o.open) == 0 && (o.batch.Len() == 0 || o.held) }
+	if o.lastBy == 0 {
+		if !idle() {
+			return false
+		}
+		o.lastBy = o.now() + int64(lastTime)
+		o.step(ctx, &core.Event{Kind: core.EvEnd})
+	}
+	return idle() || o.now() >= o.lastBy
+}
 
 // shutdown answers the remaining callers, cancels the requests and waits for their goroutines.
 func (o *owner) shutdown() {
@@ -163,6 +179,9 @@ func (o *owner) arm(t *time.Timer) {
 	}
 	for i := range o.delayed {
 		earlier(o.delayed[i].at)
+	}
+	if o.lastBy != 0 {
+		earlier(o.lastBy)
 	}
 	if o.core.Room() {
 		due, ok := o.batch.Due()

@@ -53,6 +53,7 @@ func ReportOf(c *core.Core, now, verdict int64, at func(int64) time.Time) cluste
 	}
 	if s := c.State(); s != nil {
 		r.Pos, r.Nonce, r.PrevCRC, r.Level = s.Pos, s.Nonce, s.PrevCRC, s.Level
+		r.Ends = s.Promise == state.Ends
 		r.Sealer, r.Promise = s.Sealer, time.Duration(s.Promise)*time.Millisecond
 		// At this level each broker names its run. A recovery begins an epoch without a leader.
 		r.Foreign = s.Sealer.IsZero() && s.Level >= state.LevelStandby && s.Pos.Epoch > 0 && !s.LossAccepted(s.Pos.Epoch-1)

@@ -352,6 +352,51 @@ func TestShowLife(t *testing.T) {
 	})
 }
 
+// TestTheLastSlotOfALeader: a leader that shows life says with its last slot that it ends, after all
+// records. Its follower may then succeed it at once.
+func TestTheLastSlotOfALeader(t *testing.T) {
+	ctx := t.Context()
+	store := objstore.NewMemory()
+	l := open(t, standby(store))
+	id := topic(t, l, "a", 1)
+	o := standby(store)
+	o.Core.Standby = true
+	next := open(t, o)
+	l.Show(time.Hour, time.Hour)
+	waiting := l.Submit([]log.Append{batch(t, id, 0, "1")})
+	must(t, l.Close(ctx))
+	if errs := results(t, waiting); errs[0] != nil {
+		t.Error(errs[0])
+	}
+	must(t, next.Confirm(ctx))
+	if r := report(t, next); !r.Ends {
+		t.Errorf("the newest slot promises the next one within %v", r.Promise)
+	}
+	must(t, next.Succeed(ctx))
+	if r := report(t, next); r.Ends {
+		t.Error("a new epoch has ended at its begin")
+	}
+	if got := contents(t, next, store, id, 0); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("the log has %q", got)
+	}
+}
+
+// TestALastSlotThatIsNotStored: the end of a leader waits two seconds for it.
+func TestALastSlotThatIsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newGate(objstore.NewMemory())
+		l := open(t, standby(store))
+		store.closeUntilCanceled()
+		l.Show(time.Hour, time.Hour)
+		synctest.Wait()
+		began := time.Now()
+		must(t, l.Close(t.Context()))
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("the end took %v", took)
+		}
+	})
+}
+
 // TestFedSlots: a leader hands its committed slots on while that is wanted, as they are in the bucket,
 // with and without a journal.
 func TestFedSlots(t *testing.T) {

@@ -84,6 +84,7 @@ type follower struct {
 	path   []stage // the newest epochs, in order; the last is that of pos
 	sealer runID
 	next   time.Duration // promise of the newest slot
+	ended  bool          // the newest slot says that its leader has ended
 	// tainted: it holds a state that a bug fed; the observer does not compare it.
 	tainted bool
 }

@@ -74,6 +74,7 @@ type object struct {
 	calls []int
 	low   int           // committed when it was frozen
 	next  time.Duration // the next slot comes within this time; 0: no promise
+	last  bool          // no slot follows: the leader ends
 
 	// SEAL
 	seal  bool

@@ -42,6 +42,19 @@ var schedules = map[string]struct {
 		}
 		w.hosts[0].terminate(false, func() {})
 	}},
+	// Broker 0 ends while no broker hears it.
+	"end-of-an-unseen-leader": {2, func(w *world) {
+		w.cut("island", w.hosts[0], time.Hour)
+		w.at(6*time.Second, func() {
+			w.hosts[0].terminate(false, func() {
+				w.at(2*time.Second, func() {
+					if w.hosts[1].p.leads == nil {
+						w.violate("%s", lateAfterEnd)
+					}
+				})
+			})
+		})
+	}},
 }
 
 // holdSeals delays every SEAL of a broker.

@@ -193,7 +193,7 @@ func (h *host) terminate(linked bool, then func()) {
 	wait = func() {
 		switch {
 		case h.p != p:
-		case p.leads != nil && w.now-began < 5*time.Second:
+		case p.leads != nil && (w.now-began < 5*time.Second || w.now-began < 7*time.Second && !p.leads.endsBy(p)):
 			w.at(100*ms, wait)
 		default:
 			if linked {

@@ -13,7 +13,7 @@ func (p *process) apply(o *object) {
 		if n := len(p.path) - w.keep - 1; n > 0 {
 			p.path = slices.Delete(p.path, 0, n)
 		}
-		p.sealer, p.next, p.nextLook = o.by, 0, 0
+		p.sealer, p.next, p.ended, p.nextLook = o.by, 0, false, 0
 		p.learn(o.by)
 		if p.role == joining && p.loaded && o.by != p.id {
 			p.role = standby // another broker was faster
@@ -21,7 +21,7 @@ func (p *process) apply(o *object) {
 	} else {
 		p.state = p.state.fold(o.calls)
 		p.pos.slot++
-		p.next = o.next
+		p.next, p.ended = o.next, o.last
 	}
 	p.prev = o.sum
 	p.life = p.rt

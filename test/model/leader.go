@@ -21,6 +21,7 @@ type leadership struct {
 	takeAt   int           // the slot that the newest take named; -1: none
 	tried    uint64        // folders that did not take over
 	parking  bool
+	ends     bool // its last slot is frozen
 	parked   []parkedCall
 	gap      gapState // after an aborted hand-over
 	gapSlot  int
@@ -68,6 +69,9 @@ func (p *process) lead(e epoch) {
 
 func (p *process) leadTick() {
 	l, w := p.leads, p.w
+	if l.ends {
+		return
+	}
 	room := l.next-l.low < window && p.feedAllows()
 	switch {
 	case l.gap == gapWanted:
@@ -142,6 +146,16 @@ func (p *process) showLife() {
 	}
 }
 
+// endsBy lets a leader that a registered run may not see commit a last slot, which says so. It returns
+// false while that slot is in flight.
+func (l *leadership) endsBy(p *process) bool {
+	if !l.ends && l.promise > 0 && l.next-l.low < window && p.w.on(EndMark) {
+		l.ends, l.parking = true, true
+		p.freeze(nil)
+	}
+	return !l.ends || l.low == l.next
+}
+
 // relist forgets runs that have deleted their registration while no link was up.
 func (p *process) relist(t *task) {
 	r := t.list(registrationKind)
@@ -162,7 +176,7 @@ func (p *process) relist(t *task) {
 // freeze fixes the content of the next slot and sends it.
 func (p *process) freeze(calls []int) {
 	l := p.leads
-	o := &object{calls: calls, low: l.low, prev: l.ahead, next: l.promise}
+	o := &object{calls: calls, low: l.low, prev: l.ahead, next: l.promise, last: l.ends}
 	o.sum = mix(mix(o.prev, uint64(l.next)), uint64(len(calls)))
 	for _, n := range calls {
 		o.sum = mix(o.sum, uint64(n))

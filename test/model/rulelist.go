@@ -37,6 +37,7 @@ var All = []Info{
 	{WallGap, "H12", "wall-gap", "A pause is the larger of the monotonic and the wall time.", in(Calm, "suspend")},
 	{YieldStore, "H13", "yield-store", "A leader whose store does not answer hands over.", in(Calm, "store")},
 	{YieldTerm, "H13", "yield-term", "A leader hands over at SIGTERM.", in(Calm, "term")},
+	{EndMark, "H13", "end-mark", "The last slot of a leader that ends unseen says so. A candidate that finds it stands at once.", directed("end-of-an-unseen-leader")},
 	{Undrained, "H13", "undrained", "For its store's sake a leader hands over with slots in flight, and stops leading.", in(Calm, "store")},
 	{EmptyFirst, "H13", "empty-first", "After an abort an empty slot precedes the parked calls.", directed("seal-after-abort")},
 	{Deposed, "H14", "deposed-follows", "A deposed leader follows.", in(Calm, "pause")},

@@ -34,6 +34,7 @@ const (
 	LookAge
 	YieldStore
 	YieldTerm
+	EndMark
 	Undrained
 	Deposed
 	NeverWaits
@@ -124,6 +125,7 @@ const (
 	atCollected     = "R13: a candidate takes a collected slot for the end"
 	noLeader        = "A1: no leader for 15 s, though a broker could lead"
 	noAnswer        = "A1: a leader without a fault does not acknowledge"
+	lateAfterEnd    = "A1: no leader 2 s after the clean end of a leader that no broker heard"
 	noLeaderAtEnd   = "A1: no leader after the end of all faults"
 	unrest          = "A2: takeovers after the end of all faults"
 	needless        = "A2: a needless takeover"

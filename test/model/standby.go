@@ -16,7 +16,7 @@ func (p *process) standbyTick() {
 		p.role = standby
 	}
 	if p.readsEnd() {
-		p.nextRead, p.busy = p.rt+w.times.beat, catching
+		p.busy = catching
 		p.spawn(func(t *task) { p.walk(t, always) }, func() { p.busy = free })
 		return
 	}
@@ -27,6 +27,9 @@ func (p *process) standbyTick() {
 	why := byRule
 	if q := &p.peers[p.sealer.folder]; p.sealer.run != 0 && (q.id != p.sealer || q.gone) {
 		why = afterEnd
+	}
+	if p.ended && w.on(EndMark) {
+		stands, wait, why = true, false, afterEnd
 	}
 	if p.forced {
 		stands, wait, why = true, false, byForce
@@ -42,10 +45,25 @@ func (p *process) standbyTick() {
 }
 
 // readsEnd reports whether this process reads the log to its end because beats of a leader that wrote
-// are missing. So it knows a slot that was not fed before the silent time ends.
+// are missing. So it knows a slot that was not fed before the silent time ends. It reads the log of a
+// silent leader until it stands, because the last slot may say that the leader has ended.
 func (p *process) readsEnd() bool {
 	w, q := p.w, &p.peers[p.sealer.folder]
-	return p.sealer.run != 0 && q.id == p.sealer && !q.gone && p.age(q) > w.times.beat*3/2 && p.rt-p.life <= w.times.silent && p.rt >= p.nextRead
+	if p.sealer.run == 0 || q.id != p.sealer || q.gone || p.rt < p.nextRead {
+		return false
+	}
+	every := w.times.beat
+	switch age := p.age(q); {
+	case age <= w.times.beat*3/2, age <= w.times.silent && p.rt-p.life > w.times.silent:
+		return false
+	case age <= w.times.silent:
+	case age <= w.times.fast:
+		every = w.times.alive
+	default:
+		every = 4 * w.times.alive
+	}
+	p.nextRead = p.rt + every
+	return true
 }
 
 func (p *process) startStand(f func(t *task)) {

@@ -151,6 +151,8 @@ func (c *Core) Step(now int64, ev *Event, fx *Effects) {
 		c.unpark()
 	case EvShow:
 		c.show(ev)
+	case EvEnd:
+		c.end()
 	case EvReach:
 		if ev.Pos == (state.Position{}) {
 			c.readEnd()

@@ -48,6 +48,8 @@ const (
 	// Pace, Promise: a leader commits an empty slot if nothing was committed for Pace (0: none), and
 	// its slots promise the next one within Promise (0: no promise)
 	EvShow
+	// a leader that shows itself (EvShow) commits a last slot, which says so, and freezes nothing more
+	EvEnd
 	EvFeed // Slot is committed, as its leader says: a follower applies it if it is the next one
 )
 

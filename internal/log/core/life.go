@@ -14,10 +14,21 @@ type showing struct {
 
 // show sets the pace and the promise.
 func (c *Core) show(ev *Event) {
-	if c.role == RoleLeader {
+	if c.role == RoleLeader && c.lead.show.promise != state.Ends {
 		c.lead.show = showing{int64(ev.Pace), ev.Promise}
 		c.showLife()
 	}
+}
+
+// end commits the last slot of a leader that a standby may not see. A standby that finds it need not
+// wait for signs of life.
+func (c *Core) end() {
+	l := &c.lead
+	if c.role != RoleLeader || l.show.pace == 0 || l.refused != nil || !l.park.freezes() || !c.windowOpen() {
+		return
+	}
+	l.show = showing{promise: state.Ends}
+	c.freezeSlot(&Proposal{}, nil, 0)
 }
 
 // promises adds the promise to the records of a slot.

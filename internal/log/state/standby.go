@@ -33,6 +33,9 @@ func decodeRun(r *Run, b []byte) error {
 	return nil
 }
 
+// Ends is the Within of the last slot of a leader that ends: no slot follows.
+const Ends = 1
+
 // promise sets what the newest slot says about the next one: a slot without a promise ends the
 // promise of the slot before it.
 func (s *State) promise(recs []Record) {

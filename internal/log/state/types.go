@@ -47,6 +47,7 @@ const (
 	// LeaderRun: Run, which wrote this SEAL.
 	LeaderRun RecordKind = 15
 	// NextSlot: Within. The slot after this one comes within that time while the leader can store it.
+	// Within Ends, none comes: the leader has ended.
 	NextSlot RecordKind = 16
 )
 
