@@ -104,9 +104,10 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	if checked != nil {
 		store = checked
 	}
+	forLog := readEarly(ctx, store, &o)
 	err = n.join(ctx, store, &o)
 	if err == nil {
-		err = n.open(ctx, store, &o)
+		err = n.open(ctx, forLog, &o)
 	}
 	if err != nil {
 		stop(err) // the check, unless it is the cause
