@@ -267,6 +267,11 @@ func (p *peers) leadsFirst(ctx context.Context) error {
 	if p == nil || !p.follow || p.self.Stands() {
 		return nil
 	}
+	return p.awaitLeader(ctx, nil)
+}
+
+// awaitLeader waits until this broker or another one leads, or until limit, if that is not nil.
+func (p *peers) awaitLeader(ctx context.Context, limit <-chan time.Time) error {
 	for {
 		changed := p.board.Changed()
 		if _, ok := p.board.Leader(); ok {
@@ -278,6 +283,9 @@ func (p *peers) leadsFirst(ctx context.Context) error {
 			return p.s.err
 		case <-p.s.node.Done():
 			return p.s.node.Err()
+		case <-limit:
+			p.log.Warn("no broker leads yet")
+			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -349,23 +357,10 @@ func (p *peers) ready(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	for p.follow {
-		changed := p.board.Changed()
-		if _, ok := p.board.Leader(); ok {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-p.s.done:
-			return p.s.err
-		case <-limit.C:
-			p.log.Warn("no broker leads yet")
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if !p.follow {
+		return nil
 	}
-	return nil
+	return p.awaitLeader(ctx, limit.C)
 }
 
 // leave hands over, if a standby can take over.
