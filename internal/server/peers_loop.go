@@ -40,6 +40,7 @@ type loop struct {
 	told    time.Time    // when they were told
 	leads   bool         // as of the newest Report
 	feeds   bool         // the log gives its slots
+	heard   bool         // another broker is heard to lead, so the log need not look for its slots
 	known   map[cluster.Run]string
 	leader  cluster.Run
 }
@@ -298,7 +299,12 @@ func (l *loop) report(r *cluster.Report) {
 		}
 		l.known[m.Run] = now
 	}
-	if leader, ok := l.p.board.Leader(); ok && leader.Run != l.leader {
+	leader, ok := l.p.board.Leader()
+	if heard := ok && leader.Run != l.p.self.Run; heard != l.heard {
+		l.heard = heard
+		l.p.s.node.Heard(heard)
+	}
+	if ok && leader.Run != l.leader {
 		l.leader = leader.Run
 		l.p.log.Info("leader", "name", leader.Name, "run", leader.Run.ID.String(), "url", leader.URL, "self", leader.Run == l.p.self.Run)
 	}

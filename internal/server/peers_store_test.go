@@ -93,3 +93,32 @@ func eventsOf(t *testing.T, s *server.Server, until string) string {
 	}
 	return all.String()
 }
+
+// TestReadersAtAStandbyCauseNoRequests: a standby that hears its leader does not look for new records.
+func TestReadersAtAStandbyCauseNoRequests(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
+	remote := testenv.S3ForTest(t)
+	c := &crew{t, remote.Spec("crew")}
+	a := c.start()
+	proxy, err := testenv.NewS3Proxy(remote.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	b := c.start(func(s *config.Config) { s.Bucket = proxy.Spec("crew") })
+	c.up(1, a, b)
+	c.write(a, "one")
+	c.reads(b, "one")
+	got := make(chan string, 1)
+	go func() { got <- eventsOf(t, b, "two") }()
+	sebtest.Eventually(t, "two seconds without a request", func() bool {
+		before := proxy.Counts()
+		time.Sleep(2 * time.Second)
+		return proxy.Counts().Sub(before).Total() == 0
+	})
+	c.write(a, "two")
+	if events := <-got; !strings.Contains(events, "two") {
+		t.Errorf("event stream: %s", events)
+	}
+}
