@@ -132,7 +132,7 @@ func printCluster(w io.Writer, c *client.Cluster) error {
 	}
 	for i := range c.Members {
 		if m := &c.Members[i]; m.Why != "" && m.State == "up" {
-			fmt.Fprintf(w, "%s cannot lead: %s\n", m.Name, m.Why)
+			fmt.Fprintf(w, "%s (run %s) cannot lead: %s\n", m.Name, shortRun(m.Run), m.Why)
 		}
 	}
 	for _, text := range c.Wrong {

@@ -352,13 +352,19 @@ func TestWhatIsWrong(t *testing.T) {
 	has := func(c *Core, text string) bool {
 		return slices.ContainsFunc(c.Wrong(), func(s string) bool { return strings.Contains(s, text) })
 	}
-	r := leaderOver(t)
+	r := newRig(t, Config{})
+	r.list(2)
+	r.wait(2 * time.Second)
+	if w := r.c.Wrong(); len(w) != 0 {
+		t.Errorf("wrong at a start, before the others can be heard: %q", w)
+	}
+	r = leaderOver(t)
 	if w := r.c.Wrong(); len(w) != 0 {
 		t.Errorf("wrong in a healthy cluster: %q", w)
 	}
 	delete(r.beats, run(2))
 	r.wait(5 * time.Second)
-	if !has(r.c, `Broker "b"`) || !has(r.c, "was not heard for") || !has(r.c, "seb cluster forget") {
+	if !has(r.c, `The broker "b"`) || !has(r.c, "was not heard for") || !has(r.c, "seb cluster forget") {
 		t.Errorf("a silent broker: %q", r.c.Wrong())
 	}
 	r.step(Event{Kind: EvMessage, From: run(2), Message: Message{Kind: MsgGoodbye}})

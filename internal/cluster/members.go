@@ -73,35 +73,37 @@ func (c *Core) Wrong() []string {
 	var list []string
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	members := c.Members()
-	led := false
+	led, awaited := false, false // awaited: a broker that may be heard soon
 	for i := range members {
 		m := &members[i]
 		led = led || m.Leads
-		name := fmt.Sprintf("Broker %q (run %s)", m.Name, m.Run.ID)
+		name := fmt.Sprintf("broker %q (run %s)", m.Name, m.Run.ID)
 		switch {
 		case m.Self:
 		case m.Gone:
-			say("%s has ended without a goodbye. If it does not return, remove it with: seb cluster forget %s", name, m.Run.ID)
+			say("The %s has ended without a goodbye. If it does not return, remove it with: seb cluster forget %s", name, m.Run.ID)
+		case !m.Up && m.Stands() && m.Silence <= c.t.Silent:
+			awaited = true // a start, or a link that begins
 		case !m.Up && m.Stands():
-			say("%s is registered and was not heard for %v. Until it returns the leader commits an empty object from time to time. "+
+			say("The %s is registered and was not heard for %v. Until it returns the leader commits an empty object from time to time. "+
 				"If it does not return, remove it with: seb cluster forget %s", name, m.Silence.Round(time.Second), m.Run.ID)
 		}
 		if m.HasBeat && !m.Beat.StoreOK && (m.Self || m.Up) {
-			say("The object store does not answer broker %q.", m.Name)
+			say("The object store does not answer the %s.", name)
 		}
 		if !m.Self && m.Up && m.LevelMax != 0 && m.LevelMax < c.report.Level {
-			say("Broker %q reads format levels up to %d, and the log has level %d: install a newer version there.", m.Name, m.LevelMax, c.report.Level)
+			say("The %s reads format levels up to %d, and the log has level %d: install a newer version there.", name, m.LevelMax, c.report.Level)
 		}
 		if m.Beat.OtherKey || c.otherKeyOf(m.Run) {
-			say("Broker %q has another root key than the leader: it serves reads only. Start it with the leader's key.", m.Name)
+			say("The %s has another root key than the leader: it serves reads only. Start it with the leader's key.", name)
 		}
 		if p := c.find(m.Run); p != nil && p.secrets && m.Up {
-			say("Broker %q has another secrets key than broker %q, or one of them has none: the one that leads holds deliveries whose "+
-				"secrets it cannot read. Start both with the same --secrets-key-file.", m.Name, c.cfg.Self.Name)
+			say("The %s has another secrets key than broker %q, or one of them has none: the one that leads holds deliveries whose "+
+				"secrets it cannot read. Start both with the same --secrets-key-file.", name, c.cfg.Self.Name)
 		}
 	}
 	switch {
-	case led || c.reported == 0:
+	case led || awaited || c.reported == 0:
 	case c.foreign():
 		say("A program that is no broker of this bucket, such as one that embeds Seb, leads the log. Brokers do not take over from it. " +
 			"When it has ended, start one of them with --take-over.")
