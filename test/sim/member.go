@@ -292,6 +292,7 @@ func (m *member) perform(fx *cluster.Effects) {
 				}
 			}
 			w.logf("node %d wants to lead", r.n.id)
+			w.check.wants(m)
 			m.stands, m.gone = true, fx.Gone
 		})
 	}

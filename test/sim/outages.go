@@ -18,6 +18,7 @@ type outage struct {
 	kind      string
 	node      *node
 	led       bool // it hit the leader
+	due       bool // no broker led: one more takeover comes
 	quiet     bool // clients write nothing
 	takeovers int
 	began     int64
@@ -75,8 +76,7 @@ func (w *simulation) nextOutage() {
 	case r.IntN(8) == 0:
 		d = min(c.Times.Fast*time.Duration(6+r.IntN(8))/10, w.units(3*time.Minute))
 	}
-	f := w.check.fold
-	o.led = w.check.leads(o.node.run) || f != nil && f.Sealer == o.node.identity() // or begins to lead
+	o.led, o.due = w.check.leads(o.node.run), !w.led()
 	w.outage = o
 	w.logf("outage: %s of node %d, leader %v, %v, quiet %v", o.kind, o.node.id, o.led, d, o.quiet)
 	w.stats.Faults++
