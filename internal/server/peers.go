@@ -122,23 +122,29 @@ func (p *peers) list(ctx context.Context, bucket objstore.Store) (link.Listing, 
 
 // registration describes this process to other brokers.
 func (s *Server) registration(run cluster.Run, key [32]byte) cluster.Registration {
+	hosts := s.advertisedHosts()
 	r := cluster.Registration{
-		Run: run, KeyHash: key, Version: s.cfg.Version, LevelMax: state.LevelMax, Secure: s.ports.http.Secure(), KafkaID: 1, URL: s.URL(),
+		Run: run, KeyHash: key, Version: s.cfg.Version, LevelMax: state.LevelMax, Secure: s.ports.http.Secure(), KafkaID: 1, URL: s.advertisedURL(hosts),
 	}
 	r.Name, _ = os.Hostname()
-	hosts := s.advertisedHosts()
 	if len(hosts) == 0 {
 		return r
 	}
 	r.Addresses = hosts
-	scheme := "http://"
-	if r.Secure {
-		scheme = "https://"
-	}
-	r.URL = scheme + hosts[0]
 	r.Kafka = s.advertisedKafka(hosts[0])
 	r.KafkaID = kafkaID(run.Node, r.Kafka)
 	return r
+}
+
+// advertisedURL returns the URL of the HTTP listener at the first of hosts; of its own address without any.
+func (s *Server) advertisedURL(hosts []string) string {
+	switch {
+	case len(hosts) == 0:
+		return s.URL()
+	case s.ports.http.Secure():
+		return "https://" + hosts[0]
+	}
+	return "http://" + hosts[0]
 }
 
 // advertisedKafka returns the host:port with which Kafka clients on other machines reach this broker, at

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +21,8 @@ import (
 )
 
 // TestABrokerThatMayNotListOthersIsTheOnlyOne: credentials that do not allow registrations do not stop
-// a broker that is alone. It is fenced by the next one, as without rules for several.
+// a broker that is alone. It is fenced by the next one, as without rules for several. The next one listens
+// on all addresses, and is not named by a loopback address, which on another machine is another broker.
 func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 	bucket := inFront(t, testenv.CountedS3(t).Spec("alone"), func(w http.ResponseWriter, r *http.Request) bool {
 		refused := strings.Contains(r.URL.Path+"?"+r.URL.Query().Get("prefix"), "peer/")
@@ -32,7 +35,7 @@ func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 	open := func(log *sebtest.Log) *server.Server {
 		t.Helper()
 		c := settings(t, bucket)
-		c.Advertise, c.Kafka.Listen = "127.0.0.1", ""
+		c.HTTP.Address, c.Kafka.Listen = "0.0.0.0", ""
 		s, err := server.Start(t.Context(), c, log.Logger())
 		if err != nil {
 			t.Fatal(err)
@@ -53,6 +56,11 @@ func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 		t.Error("a fenced broker acknowledges a record")
 	}
 	sebtest.Eventually(t, "the first broker ends", func() bool { return errors.Is(a.Err(), broker.ErrFenced) })
+	addresses, err := net.InterfaceAddrs()
+	reachable := slices.ContainsFunc(addresses, func(a net.Addr) bool { return a.(*net.IPNet).IP.IsGlobalUnicast() })
+	if named := log.Contains("leader=" + b.URL()); err != nil || named && reachable || !log.Contains("leader=http://") {
+		t.Errorf("addresses %v, %v; log:\n%s", addresses, err, log.String())
+	}
 }
 
 // TestASlowRegistrationIsNotLost: a broker whose registration is not stored yet neither reports that it

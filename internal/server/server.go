@@ -253,7 +253,7 @@ func (s *Server) nodeOptions(set *metrics.Set) node.Options {
 		o.RiemannTopic = c.Riemann.Topic
 	}
 	if o.Advertised == "" {
-		o.Advertised = s.URL()
+		o.Advertised = s.advertisedURL(s.advertisedHosts())
 	}
 	switch {
 	case c.Batch.WaitTime < 0:
