@@ -22,7 +22,8 @@ type outage struct {
 	quiet     bool // clients write nothing
 	takeovers int
 	began     int64
-	ledAt     int64 // an able leader was last seen
+	ledAt     int64         // an able leader was last seen
+	promise   time.Duration // the longest of a slot since then
 	probe     *op
 	probed    int64
 	lost      int64 // when the registrations were deleted
@@ -62,7 +63,7 @@ func (w *simulation) nextOutage() {
 		w.after(w.units(time.Second), w.nextOutage)
 		return
 	}
-	o := outage{kind: outageKinds[r.IntN(len(outageKinds))], node: up[r.IntN(len(up))], began: w.now, ledAt: w.outage.ledAt, probe: w.outage.probe, probed: w.outage.probed, lost: w.outage.lost}
+	o := outage{kind: outageKinds[r.IntN(len(outageKinds))], node: up[r.IntN(len(up))], began: w.now, ledAt: w.outage.ledAt, promise: w.outage.promise, probe: w.outage.probe, probed: w.outage.probed, lost: w.outage.lost}
 	o.quiet = r.IntN(2) == 0
 	for _, n := range up {
 		if w.check.leads(n.run) && r.IntN(5) < 3 {
@@ -271,13 +272,12 @@ func (w *simulation) watchLeader() {
 		}
 	}
 	if led || !able {
-		o.ledAt = w.now
+		o.ledAt, o.promise = w.now, 0
 	}
-	promise := time.Duration(0)
-	if f := w.check.fold; f != nil {
-		promise = time.Duration(f.Promise) * time.Millisecond
+	if f := w.check.fold; f != nil { // a SEAL ends the promise before its broker leads
+		o.promise = max(o.promise, time.Duration(f.Promise)*time.Millisecond)
 	}
-	if most := w.units(ledWithin) + 2*max(0, promise-w.cfg.Cluster.Times.Alive); w.now-o.ledAt > int64(most) {
+	if most := w.units(ledWithin) + 2*max(0, o.promise-w.cfg.Cluster.Times.Alive); w.now-o.ledAt > int64(most) {
 		w.fail("A1: no broker has led for %v, though one could", time.Duration(w.now-o.ledAt))
 	}
 	w.check.registered()
