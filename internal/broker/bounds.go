@@ -35,14 +35,20 @@ func (b *Broker) inPartition(topic record.ID, partition int32, f func(p *state.P
 
 // Confirm asks the store for newer commits, unless the broker knows that there are none (rule R11).
 // Errors: ErrFenced, ErrStoreUnavailable, the context's.
-func (b *Broker) Confirm(ctx context.Context) error {
+func (b *Broker) Confirm(ctx context.Context) error { return b.confirm(ctx, false) }
+
+// ConfirmEnd is Confirm for a caller that knows of commits behind the end that this broker knows. A
+// leader asks the store too, because another broker may have taken over without its knowledge.
+func (b *Broker) ConfirmEnd(ctx context.Context) error { return b.confirm(ctx, !b.Follows()) }
+
+func (b *Broker) confirm(ctx context.Context, look bool) error {
 	limit := confirmTimeout
 	if b.LedElsewhere() {
 		limit = standbyTimeout
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSilent)
 	defer cancel()
-	if b.opt.InDoubt != nil && b.opt.InDoubt() {
+	if look || b.opt.InDoubt != nil && b.opt.InDoubt() {
 		return b.log.ConfirmLost(ctx) // looks at the next slot
 	}
 	return b.log.Confirm(ctx)
@@ -71,7 +77,7 @@ func (b *Broker) Within(ctx context.Context, topic string, partition int32, offs
 	if _, yes := beyond(); !yes {
 		return nil
 	}
-	if err := b.Confirm(ctx); err != nil {
+	if err := b.ConfirmEnd(ctx); err != nil {
 		return err
 	}
 	if end, yes := beyond(); yes {

@@ -154,19 +154,24 @@ func (f *fetchCall) check(ctx context.Context, p *partitionFetch, ref *broker.To
 	}
 }
 
-// knowsEnd reports whether no leader has committed more than this broker knows. A follower looks for
-// the end of the log after the client had the offset; a standby leaves that to the leader.
+// knowsEnd reports whether no leader has committed more than this broker knows. It looks for the end of
+// the log after the client had the offset; a standby leaves that to the leader.
 func (f *fetchCall) knowsEnd(ctx context.Context) bool {
-	if f.standby || !f.b.Follows() {
-		return !f.standby
+	if f.standby {
+		return false
 	}
 	if f.end == nil {
-		ctx, cancel := context.WithTimeout(ctx, standbyWait)
-		defer cancel()
-		known := f.b.Confirm(ctx) == nil
+		known := f.endConfirmed(ctx)
 		f.end = &known
 	}
 	return *f.end
+}
+
+// endConfirmed reports whether this broker knows the end of the log, and no other one leads.
+func (c *call) endConfirmed(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, standbyWait)
+	defer cancel()
+	return c.b.ConfirmEnd(ctx) == nil && !c.standsBy()
 }
 
 // overBudgetWait is the time between attempts of a fetch without memory.

@@ -13,7 +13,8 @@ import (
 
 // OffsetForLeaderEpoch (23), v2 to v4: the end offset of a leader epoch in a partition. Leader
 // epochs are those of the log. Committed records are never truncated, so no end is below the
-// offsets that a client has read. A standby may not know the end, and answers NOT_LEADER_OR_FOLLOWER.
+// offsets that a client has read. A standby may not know the end, and answers NOT_LEADER_OR_FOLLOWER;
+// so does a leader to a client that has read from a later one.
 var offsetForLeaderEpochAPI = api{
 	key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4,
 	shape: wire.Shape{Flexible: 4, Fields: []wire.Field{
@@ -23,7 +24,7 @@ var offsetForLeaderEpochAPI = api{
 	begin: serving((*call).offsetForLeaderEpoch),
 }
 
-func (c *call) offsetForLeaderEpoch(_ context.Context, r *kmsg.OffsetForLeaderEpochRequest) (*kmsg.OffsetForLeaderEpochResponse, error) {
+func (c *call) offsetForLeaderEpoch(ctx context.Context, r *kmsg.OffsetForLeaderEpochRequest) (*kmsg.OffsetForLeaderEpochResponse, error) {
 	resp := kmsg.NewPtrOffsetForLeaderEpochResponse()
 	for i := range r.Topics {
 		t := &r.Topics[i]
@@ -37,7 +38,7 @@ func (c *call) offsetForLeaderEpoch(_ context.Context, r *kmsg.OffsetForLeaderEp
 				code = kerr.NotLeaderForPartition.Code
 			}
 			if p.ErrorCode = code; code == none {
-				c.epochEnd(&ref, &t.Partitions[j], &p)
+				c.epochEnd(ctx, &ref, &t.Partitions[j], &p)
 			}
 			out.Partitions = append(out.Partitions, p)
 		}
@@ -46,12 +47,16 @@ func (c *call) offsetForLeaderEpoch(_ context.Context, r *kmsg.OffsetForLeaderEp
 	return resp, nil
 }
 
-func (c *call) epochEnd(ref *broker.TopicRef, ask *kmsg.OffsetForLeaderEpochRequestTopicPartition, p *kmsg.OffsetForLeaderEpochResponseTopicPartition) {
+func (c *call) epochEnd(ctx context.Context, ref *broker.TopicRef, ask *kmsg.OffsetForLeaderEpochRequestTopicPartition, p *kmsg.OffsetForLeaderEpochResponseTopicPartition) {
 	if _, err := c.b.Bounds(ref.ID, ask.Partition); err != nil {
 		p.ErrorCode = readCode(err)
 		return
 	}
 	if p.ErrorCode = c.epochCode(ask.CurrentLeaderEpoch); p.ErrorCode != none || ask.LeaderEpoch < 0 {
+		return
+	}
+	if ask.LeaderEpoch > int32(c.b.Epoch()) && !c.endConfirmed(ctx) { // the client has read from a later leader
+		p.ErrorCode = kerr.NotLeaderForPartition.Code
 		return
 	}
 	found, end, known, err := c.b.EpochEnd(ref.ID, ask.Partition, uint32(ask.LeaderEpoch))

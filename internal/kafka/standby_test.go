@@ -331,6 +331,40 @@ func TestTakeoversOfStandbys(t *testing.T) {
 	throughTakeovers(t, p, reader, 1000, func(i int) { c.lead(c.mates[(i+1)%3]) })
 }
 
+// TestALeaderThatIsNoMore: a client has read from the next leader, and asks the earlier one, which does
+// not know yet that it leads no more. Neither its offset nor its leader epoch is refused for good: the
+// client would start from the beginning.
+func TestALeaderThatIsNoMore(t *testing.T) {
+	c := newCrew(t, objstore.NewMemory(), 2)
+	ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
+	for i, ask := range []func(*raw, int32) int16{
+		func(raw *raw, epoch int32) int16 {
+			r := kmsg.NewPtrOffsetForLeaderEpochRequest()
+			r.ReplicaID = -1
+			top := kmsg.NewOffsetForLeaderEpochRequestTopic()
+			top.Topic = "t"
+			p := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+			p.CurrentLeaderEpoch, p.LeaderEpoch = -1, epoch
+			top.Partitions = append(top.Partitions, p)
+			r.Topics = append(r.Topics, top)
+			got := raw.ask(r, 4).(*kmsg.OffsetForLeaderEpochResponse).Topics[0].Partitions[0]
+			if got.ErrorCode == 0 && got.EndOffset < 0 {
+				return -1 // the epoch does not exist
+			}
+			return got.ErrorCode
+		},
+		func(raw *raw, _ int32) int16 { return fetched(raw.ask(fetchRequest(ref, 2), 11)).ErrorCode },
+	} {
+		earlier, next := c.mates[i%2], c.mates[(i+1)%2]
+		raw := dial(t, earlier.served)
+		c.lead(next)
+		store(t, next.served, ref, 0, batch(t, nil, "1"))
+		if code := ask(raw, int32(next.b.Epoch())); code != 6 && code != 0 {
+			t.Errorf("request %d: %d, want NOT_LEADER_OR_FOLLOWER or no error", i, code)
+		}
+	}
+}
+
 // TestFetchNamesTheLeader: a client with an old leader epoch gets the leader and its address from a
 // standby, from v16 on.
 func TestFetchNamesTheLeader(t *testing.T) {
