@@ -23,11 +23,14 @@ import (
 //	run        it runs
 //	run=serve  it starts a broker and does not end
 //	run=kcat   it runs if the program kcat is installed
-//	run=deb…   test/cmd/release runs it
+//	run=deb… or run=compose…  test/cmd/release runs it
 type block struct {
 	language, mark, text string
 	output               string // the next block of the document, if only white space is between
 }
+
+// released are the marks of blocks for an installed release.
+var released = regexp.MustCompile(`^run=(deb|compose)`)
 
 // blocksOf returns the marked blocks of a document.
 func blocksOf(text string) (blocks []block) {
@@ -82,7 +85,7 @@ func TestDocuments(t *testing.T) {
 		}
 		programs := map[string][]block{}
 		for _, b := range blocksOf(string(text)) {
-			if !strings.HasPrefix(b.mark, "run=deb") {
+			if !released.MatchString(b.mark) {
 				programs[b.language] = append(programs[b.language], b)
 			}
 		}

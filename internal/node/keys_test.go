@@ -344,7 +344,6 @@ const keysChild = "SEB_TEST_KEYS_CHILD"
 // TestKilledBrokers: a broker that is killed while it writes its index leaves a file that the next
 // one continues with.
 func TestKilledBrokers(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
