@@ -153,6 +153,7 @@ func (c *checker) handed(r *run) {
 		if pause > most && r.n.able() {
 			w.fail("A7: a hand-over of node %d to node %d took %v, at most %v", n.id, r.n.id, pause, most)
 		}
+		n.run.member.parkedAt = 0 // a later takeover is another one
 	}
 }
 
