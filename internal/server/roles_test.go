@@ -20,11 +20,12 @@ type receiver struct {
 	*httptest.Server
 	secret webhook.Secret
 	mu     sync.Mutex
-	bodies []string
+	bodies map[string]string // by the ID of the message
+	again  int               // messages that came again, as after a takeover
 }
 
 func newReceiver(t *testing.T) *receiver {
-	r := &receiver{secret: webhook.NewSecret()}
+	r := &receiver{secret: webhook.NewSecret(), bodies: map[string]string{}}
 	verifier := webhook.Verifier{Secrets: []webhook.Secret{r.secret}}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		m, err := verifier.Receive(req)
@@ -34,7 +35,10 @@ func newReceiver(t *testing.T) *receiver {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.bodies = append(r.bodies, string(m.Body))
+		if r.bodies[m.ID] != "" {
+			r.again++
+		}
+		r.bodies[m.ID] = string(m.Body)
 	}))
 	t.Cleanup(r.Close)
 	return r
@@ -123,6 +127,9 @@ func TestServersTakeTurns(t *testing.T) {
 		if got := hook.about(entity); got != 1 {
 			t.Errorf("%d messages about %s", got, entity)
 		}
+	}
+	if hook.again > 2 { // the last message, if its delivery was not stored yet when another server took over
+		t.Errorf("%d messages came again after two takeovers", hook.again)
 	}
 	for _, s := range []*server.Server{first, second} {
 		select {
