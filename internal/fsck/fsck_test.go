@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
@@ -176,8 +175,4 @@ func TestAfterKills(t *testing.T) {
 			clean(t, s)
 		}
 	}
-}
-
-func batch(t testing.TB, topic string, partition int, value string) broker.Append {
-	return brokertest.Append(topic, partition, record.Record{Timestamp: 1, Value: []byte(value)})
 }
