@@ -18,13 +18,18 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 )
 
-// TestAStandbyWhoseStoreDoesNotAnswer: its clients read all records, because the leader answers. Kafka
-// clients with the root key log in.
-func TestAStandbyWhoseStoreDoesNotAnswer(t *testing.T) {
+// crewOnS3 returns brokers whose bucket is on an S3 server of the test.
+func crewOnS3(t *testing.T) (*crew, *testenv.S3Server) {
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
 	remote := testenv.S3ForTest(t)
-	c := &crew{t, remote.Spec("crew")}
+	return &crew{t, remote.Spec("crew")}, remote
+}
+
+// TestAStandbyWhoseStoreDoesNotAnswer: its clients read all records, because the leader answers. Kafka
+// clients with the root key log in.
+func TestAStandbyWhoseStoreDoesNotAnswer(t *testing.T) {
+	c, remote := crewOnS3(t)
 	a := c.start()
 	store, err := faultproxy.NewStore(remote.Endpoint, 1)
 	if err != nil {
@@ -96,10 +101,7 @@ func eventsOf(t *testing.T, s *server.Server, until string) string {
 
 // TestReadersAtAStandbyCauseNoRequests: a standby that hears its leader does not look for new records.
 func TestReadersAtAStandbyCauseNoRequests(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
-	remote := testenv.S3ForTest(t)
-	c := &crew{t, remote.Spec("crew")}
+	c, remote := crewOnS3(t)
 	a := c.start()
 	proxy, err := testenv.NewS3Proxy(remote.Endpoint)
 	if err != nil {
