@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -37,9 +38,7 @@ func TestRecordsOfACompactedTopic(t *testing.T) {
 		}
 	}
 	f, err := b.Fetch(t.Context(), "t", seb.FetchOptions{Offset: 25, Wait: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for r, err := range f.All() {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -73,13 +72,9 @@ func compactedBucket(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(t.Context()))
 	n, err := node.Open(t.Context(), node.Options{Bucket: dir, Pack: pack.Config{Age: time.Microsecond, Small: 2}, MergeEvery: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer func() {
 		if err := n.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -87,9 +82,7 @@ func compactedBucket(t *testing.T, dir string) {
 	}()
 	sebtest.Eventually(t, "two records are left", func() bool {
 		info, err := n.Topic(t.Context(), "t", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return info.Partitions[0].Records == 2
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
 )
@@ -27,19 +28,13 @@ import (
 func trigger(t *testing.T, bucket, expr, deliver string) {
 	t.Helper()
 	n, err := node.Open(t.Context(), node.Options{Bucket: bucket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	e, err := driplang.Parse(expr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Text: expr, Expr: e, Version: 1, Deliver: json.RawMessage(deliver)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Close(t.Context()))
 }
 
 func TestWhatTriggersFireIsDelivered(t *testing.T) {
@@ -77,9 +72,7 @@ func TestWhatTriggersFireIsDelivered(t *testing.T) {
 		t.Fatalf("without delivery: %+v", f)
 	default:
 	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(t.Context()))
 
 	b = open(t, seb.Options{Bucket: bucket, WebhookTargets: []string{"127.0.0.0/8"}, SecretsKeys: secrets.NewKey().Reveal()})
 	event("signup", "u2")
@@ -104,18 +97,14 @@ func TestWhatTriggersFireIsDelivered(t *testing.T) {
 		})
 		return found
 	})
-	if err := b.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(context.Background()))
 }
 
 // firing waits until the log has a firing.
 func firing(t *testing.T, b *seb.Broker) {
 	t.Helper()
 	for r, err := range b.Records(t.Context(), "firings", seb.ReadOptions{Follow: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(r.Value) > 0 {
 			return
 		}

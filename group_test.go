@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -29,9 +30,7 @@ func TestGroupsAndTrims(t *testing.T) {
 	if _, err := b.Trim(ctx, "t", 0, 4); !errors.Is(err, seb.ErrBeyondEnd) {
 		t.Errorf("%v", err)
 	}
-	if err := b.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(ctx))
 
 	b = open(t, seb.Options{Bucket: dir})
 	g, err := b.Group(ctx, "g")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // keyed opens a broker with a topic of two partitions and a key index. put writes a record to it.
@@ -60,9 +61,7 @@ func TestRecordsByKey(t *testing.T) {
 	keys := func(prefix string) string {
 		var list []string
 		for e, err := range b.Keys(ctx, "t", []byte(prefix)) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			list = append(list, fmt.Sprintf("%s@%d/%d", e.Key, e.Partition, e.Offset))
 		}
 		return strings.Join(list, " ")
@@ -83,9 +82,7 @@ func TestHistoryOfAKey(t *testing.T) {
 	history := func(key string, o seb.KeyHistoryOptions) string {
 		var list []string
 		for r, err := range b.KeyHistory(ctx, "t", []byte(key), o) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			list = append(list, fmt.Sprintf("%d/%d=%s", r.Partition, r.Offset, r.Value))
 		}
 		return strings.Join(list, " ")
@@ -145,9 +142,7 @@ func TestKeyErrors(t *testing.T) {
 	if _, err := b.Key(ctx, "plain", []byte("k")); !errors.Is(err, seb.ErrKeyIndexOff) {
 		t.Errorf("a key without an index: %v", err)
 	}
-	if err := b.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(ctx))
 	if _, err := b.Key(ctx, "t", []byte("k")); !errors.Is(err, seb.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestABrokerWithoutALoggerPrintsNothing: the broker and the initialization of its packages print
@@ -15,12 +16,8 @@ func TestABrokerWithoutALoggerPrintsNothing(t *testing.T) {
 	const child = "SEB_TEST_QUIET_CHILD"
 	if os.Getenv(child) != "" {
 		b, err := seb.Open(t.Context(), seb.Options{Bucket: "mem:"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
+		must.NoError(t, b.Close(t.Context()))
 		return
 	}
 	var out, fault bytes.Buffer

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -22,9 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t *testing.T, o seb.Options) *seb.Broker {
 	t.Helper()
 	b, err := seb.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		if err := b.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -40,9 +39,7 @@ func produce(t *testing.T, b *seb.Broker, topic string, values ...string) int64 
 		recs = append(recs, record.Record{Value: []byte(v)})
 	}
 	first, err := b.Produce(t.Context(), topic, 0, recs...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return first
 }
 
@@ -50,9 +47,7 @@ func read(t *testing.T, b *seb.Broker, topic string, o seb.ReadOptions) string {
 	t.Helper()
 	var got []string
 	for r, err := range b.Records(t.Context(), topic, o) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		got = append(got, fmt.Sprintf("%d=%s", r.Offset, r.Value))
 	}
 	return strings.Join(got, " ")
@@ -70,9 +65,7 @@ func TestRecordsSurviveTheBroker(t *testing.T) {
 	if got := read(t, b, "t", seb.ReadOptions{}); got != "0=a 1=b 2=c" {
 		t.Errorf("from memory: %s", got)
 	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(t.Context()))
 	again := open(t, seb.Options{Bucket: dir})
 	if got := read(t, again, "t", seb.ReadOptions{Offset: 1}); got != "1=b 2=c" {
 		t.Errorf("from disk: %s", got)
@@ -97,9 +90,7 @@ func TestReadsLongerThanOneFetch(t *testing.T) {
 	check := func(b *seb.Broker) {
 		next := int64(7)
 		for r, err := range b.Records(t.Context(), "t", seb.ReadOptions{Offset: 7, MaxBytes: 200_000}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if r.Offset != next || !bytes.Equal(r.Value, value) {
 				t.Fatalf("record %d of %d bytes, want %d", r.Offset, len(r.Value), next)
 			}
@@ -110,9 +101,7 @@ func TestReadsLongerThanOneFetch(t *testing.T) {
 		}
 	}
 	check(b)
-	if err := b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(t.Context()))
 	check(open(t, seb.Options{Bucket: dir}))
 }
 
@@ -245,9 +234,7 @@ func TestDamageIsAnErrorAndDeletesNothing(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, seb.Options{Bucket: dir + "?journal=false"})
 	produce(t, b, "t", strings.Repeat("x", 5000))
-	if err := b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(t.Context()))
 	var slot string
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, _ error) error {
 		if info, err := d.Info(); err == nil && strings.Contains(path, "wal") && info.Size() > 5000 {
@@ -256,16 +243,10 @@ func TestDamageIsAnErrorAndDeletesNothing(t *testing.T) {
 		return nil
 	})
 	data, err := os.ReadFile(slot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	data[len(data)-10] ^= 1
-	if err := os.Chmod(slot, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(slot, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Chmod(slot, 0o600))
+	must.NoError(t, os.WriteFile(slot, data, 0o600))
 	again := open(t, seb.Options{Bucket: dir})
 	var last error
 	for _, err := range again.Records(t.Context(), "t", seb.ReadOptions{}) {
@@ -306,9 +287,7 @@ func TestAuditTopic(t *testing.T) {
 	}
 	b := open(t, seb.Options{Bucket: "mem:", AuditTopic: "audit"})
 	produce(t, b, "made", "v")
-	if err := b.DeleteTopic(t.Context(), "made"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.DeleteTopic(t.Context(), "made"))
 	got := read(t, b, "audit", seb.ReadOptions{})
 	for _, want := range []string{
 		`0={"actor":{"principal":"seb"},"protocol":"library","action":"topic.create","resource":{"type":"topic","name":"made"},"outcome":"done"`,

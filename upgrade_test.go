@@ -7,6 +7,7 @@ import (
 	"github.com/sebbroker/seb"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -15,24 +16,18 @@ import (
 func TestFinalizeUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	store, err := objstore.Open(t.Context(), "file:"+dir, objstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := testenv.OldBucket(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	b, err := seb.Open(t.Context(), seb.Options{Bucket: dir, HoldUpgrade: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer b.Close(context.Background())
 	if now, highest := b.FormatLevel(); now != state.LevelFirst || highest != state.LevelMax {
 		t.Errorf("level %d of %d", now, highest)
 	}
 	for range 2 {
-		if err := b.FinalizeUpgrade(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.FinalizeUpgrade(t.Context()))
 	}
 	if now, _ := b.FormatLevel(); now != state.LevelMax {
 		t.Errorf("level %d", now)

@@ -6,15 +6,15 @@ import (
 	"go/token"
 	"strconv"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // declared reads the Code constants from the source, so that a code without a table entry is found.
 func declared(t *testing.T) []Code {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var codes []Code
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -25,9 +25,7 @@ func declared(t *testing.T) []Code {
 			return true
 		}
 		text, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		codes = append(codes, Code(text))
 		return true
 	})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -141,25 +142,17 @@ func TestWire(t *testing.T) {
 			got := encode(t, golden{encode(t, full.Interface()), encode(t, zero)})
 			file := filepath.Join("testdata", typ.Name()+".json")
 			if *sebtest.Update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.WriteFile(file, got, 0o644))
 			}
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if !bytes.Equal(got, want) {
 				t.Errorf("encoded as %s\nwant %s", got, want)
 			}
 			var g golden
-			if err := json.Unmarshal(want, &g); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal(want, &g))
 			back := reflect.New(typ)
-			if err := json.Unmarshal(g.Full, back.Interface()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal(g.Full, back.Interface()))
 			if !reflect.DeepEqual(back.Interface(), full.Interface()) {
 				t.Errorf("decoded as %+v\nwant %+v", back, full)
 			}
@@ -170,9 +163,7 @@ func TestWire(t *testing.T) {
 func encode(t *testing.T, v any) []byte {
 	t.Helper()
 	b, err := json.MarshalIndent(v, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return append(b, '\n')
 }
 
@@ -224,17 +215,13 @@ func TestEveryWireTypeIsThere(t *testing.T) {
 		have = append(have, reflect.TypeOf(v).Name())
 	}
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok {
 				if _, ok := spec.Type.(*ast.StructType); ok {

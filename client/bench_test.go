@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -35,21 +36,15 @@ func BenchmarkFetch(b *testing.B) {
 		body = append(body, batch...)
 	}
 	c, err := client.New("http://127.0.0.1:1", client.Options{HTTPClient: &http.Client{Transport: sockets{body}}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
 		f, err := c.Fetch(b.Context(), "t", client.FetchOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		n := 0
 		for _, err := range f.All() {
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, err)
 			n++
 		}
 		f.Close()

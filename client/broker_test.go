@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 const testKey = "secret"
@@ -53,9 +54,7 @@ func realBroker(t *testing.T) *client.Client {
 	address, stop := startBroker()
 	t.Cleanup(stop)
 	c, err := client.New(address, client.Options{APIKey: testKey, RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -84,9 +83,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 		}
 		var got []record.Record
 		for r, err := range c.Records(t.Context(), topic, client.ReadOptions{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			got = append(got, copyOf(r))
 		}
 		want := everyKind()
@@ -132,9 +129,7 @@ func TestKeysSpreadOverPartitions(t *testing.T) {
 	for p := range int32(3) {
 		last := -1
 		for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Partition: p, Offset: client.Earliest}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if at, ok := where[string(r.Key)]; ok && at != p {
 				t.Errorf("key %s in partitions %d and %d", r.Key, at, p)
 			}
@@ -158,9 +153,7 @@ func TestErrorsOfARealBroker(t *testing.T) {
 		_, err := c.ProduceValues(ctx, "t", [][]byte{[]byte("v")}, o)
 		return err
 	}
-	if err := put(client.ProduceOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, put(client.ProduceOptions{}))
 	var e *client.Error
 	if err := put(client.ProduceOptions{ExpectedOffset: new(int64(9))}); !errors.Is(err, client.ErrOffsetMismatch) || !errors.As(err, &e) || e.NextOffset != 1 {
 		t.Errorf("expected offset 9: %v", err)
@@ -192,9 +185,7 @@ func TestErrorsOfARealBroker(t *testing.T) {
 		}
 	}
 	wrong, err := client.New(client.Base(c), client.Options{APIKey: "wrong"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := wrong.Topics(ctx); !errors.Is(err, client.ErrUnauthorized) {
 		t.Errorf("wrong key: %v", err)
 	}

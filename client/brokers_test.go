@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -64,19 +65,13 @@ func startPeer(t *testing.T, store objstore.Store, follow bool) *peer {
 	o := broker.Options{Store: store, NoWait: true, AutoCreate: true, Standby: true, Logger: slog.New(slog.DiscardHandler)}
 	o.Core.Standby = follow
 	b, err := broker.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p := &peer{Broker: b, view: cluster.NewBoard(cluster.Registration{})}
 	authority := auth.New(auth.Options{Broker: b, RootKey: testKey})
 	a, err := httpapi.New(b, httpapi.Options{Auth: authority, Cluster: p.view, LeaderWait: 500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p.url = "http://" + l.Addr().String()
 	srv := a.Server()
 	served := make(chan struct{})
@@ -110,9 +105,7 @@ func connectTo(t *testing.T, o client.Options, addresses ...string) *client.Clie
 	t.Helper()
 	o.APIKey = testKey
 	c, err := client.New(strings.Join(addresses, ", "), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -132,9 +125,7 @@ func allOf(t *testing.T, c *client.Client) string {
 	t.Helper()
 	var all []string
 	for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Offset: client.Earliest}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		all = append(all, string(r.Value))
 	}
 	return strings.Join(all, " ")
@@ -179,9 +170,7 @@ func TestReadsItsWritesElsewhere(t *testing.T) {
 func TestRepeatsAtTheNextBroker(t *testing.T) {
 	leads, standby := startPeers(t)
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dead.Close()
 	answers := map[string]http.HandlerFunc{
 		"cut": func(_ http.ResponseWriter, r *http.Request) {
@@ -269,12 +258,8 @@ func TestAsksWhoLeads(t *testing.T) {
 		t.Errorf("%d answers, %d requests to the silent broker and %d to the standby, want 0, 5 and 0", n, asked.Load(), standby.requests.Load())
 	}
 	leads.close()
-	if err := standby.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := standby.Stand(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, standby.Confirm(t.Context()))
+	must.NoError(t, standby.Stand(t.Context()))
 	all.Wait()
 	if at := client.Base(c); at != standby.url || asked.Load() != 5 {
 		t.Errorf("the next request goes to %s, %d requests to the silent broker", at, asked.Load())
@@ -300,9 +285,7 @@ func TestAsksWhoLeads(t *testing.T) {
 func TestLearnsBrokers(t *testing.T) {
 	leads, standby := startPeers(t)
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dead.Close()
 	c := connectTo(t, client.Options{}, "http://"+dead.Addr().String(), leads.url)
 	put(t, c, "a")

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -29,28 +30,20 @@ func compactedBroker(t *testing.T) (*client.Client, *broker.Broker) {
 	t.Helper()
 	ctx, store := context.Background(), objstore.NewMemory()
 	b, err := broker.Open(ctx, broker.Options{Store: store, NoWait: true, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	authority := auth.New(auth.Options{Broker: b, RootKey: testKey})
 	t.Cleanup(authority.Close)
 	a, err := httpapi.New(b, httpapi.Options{Auth: authority})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	srv, served := a.Server(), make(chan struct{})
 	go func() {
 		_ = srv.Serve(l)
 		close(served)
 	}()
 	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: testKey, RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		c.Close()
 		_ = srv.Close()
@@ -58,9 +51,7 @@ func compactedBroker(t *testing.T) (*client.Client, *broker.Broker) {
 		_ = b.Close(ctx)
 	})
 	_, err = c.CreateTopic(ctx, "t", client.TopicSpec{Partitions: 2, Settings: map[string]string{"cleanup-policy": "compact", "delete-retention-time": "0s"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	stays := map[int]string{10: "ten", 12: "twelve", 19: "nineteen", 30: "thirty"}
 	for i := range 40 {
 		r := record.Record{Key: []byte("other")}
@@ -113,9 +104,7 @@ func TestRecordsOfACompactedTopic(t *testing.T) {
 		for begin := range int64(41) {
 			var got, want []int64
 			for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Offset: begin, MaxBytes: maxBytes}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				if string(r.Value) != fmt.Sprint(r.Offset) {
 					t.Errorf("offset %d holds %q", r.Offset, r.Value)
 				}
@@ -165,18 +154,12 @@ func TestConsumerOfACompactedTopic(t *testing.T) {
 		k := consumer(t, c, client.ConsumerOptions{CommitEvery: -1, MaxBytes: 1})
 		for range 2 {
 			m, err := k.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			got = append(got, string(m.Value))
 			k.Done()
 		}
-		if err := k.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := k.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, k.Commit(t.Context()))
+		must.NoError(t, k.Close(t.Context()))
 	}
 	if at := committedOf(t, c)[0]; at != 31 {
 		t.Errorf("committed offset %d", at)
@@ -188,9 +171,7 @@ func TestConsumerOfACompactedTopic(t *testing.T) {
 	if all := rest(t, k); all != "" {
 		t.Errorf("%q", all)
 	}
-	if err := k.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, k.Close(t.Context()))
 	noLag(t, c)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -29,9 +30,7 @@ func produceValues(t *testing.T, c *client.Client, partition int32, values ...st
 func consumer(t *testing.T, c *client.Client, o client.ConsumerOptions) *client.Consumer {
 	t.Helper()
 	k, err := c.Consumer(t.Context(), "g", "t", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = k.Close(context.Background()) })
 	return k
 }
@@ -41,9 +40,7 @@ func rest(t *testing.T, k *client.Consumer) string {
 	t.Helper()
 	var got []string
 	for m, err := range k.Records(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		got = append(got, string(m.Value))
 	}
 	slices.Sort(got)
@@ -53,9 +50,7 @@ func rest(t *testing.T, k *client.Consumer) string {
 func committedOf(t *testing.T, c *client.Client) client.Positions {
 	t.Helper()
 	list, err := c.Offsets(t.Context(), "g", "t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	m := client.Positions{}
 	for _, o := range list {
 		m[o.Partition] = o.Offset
@@ -67,9 +62,7 @@ func TestOffsetsOfAGroup(t *testing.T) {
 	c := realBroker(t)
 	ctx := t.Context()
 	produceValues(t, c, 0, "a", "b", "c")
-	if err := c.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 1, Metadata: "m", Expected: new(int64(-1))}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 1, Metadata: "m", Expected: new(int64(-1))}))
 	err := c.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 3, Expected: new(int64(0))})
 	var e *client.Error
 	if !errors.Is(err, client.ErrOffsetMismatch) || !errors.Is(err, client.ErrRejected) || !errors.As(err, &e) || e.Committed != 1 {
@@ -109,9 +102,7 @@ func TestTrimRemovesTheOldest(t *testing.T) {
 	if _, err := c.Trim(t.Context(), "t", 0, 4); !errors.Is(err, client.ErrBeyondEnd) || !errors.Is(err, client.ErrRejected) {
 		t.Errorf("beyond the end: %v", err)
 	}
-	if err := c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t", Offset: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t", Offset: 1}))
 	if _, err := consumer(t, c, client.ConsumerOptions{}).Next(t.Context()); !errors.Is(err, client.ErrBelowStart) {
 		t.Errorf("removed records: %v", err)
 	}
@@ -154,9 +145,7 @@ func TestOnlyFinishedRecordsAreCommitted(t *testing.T) {
 	}
 	commit := func(want client.Positions) {
 		t.Helper()
-		if err := k.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, k.Commit(t.Context()))
 		if got := committedOf(t, c); !maps.Equal(got, want) {
 			t.Errorf("committed %v, want %v", got, want)
 		}
@@ -168,9 +157,7 @@ func TestOnlyFinishedRecordsAreCommitted(t *testing.T) {
 	k.Done()
 	commit(client.Positions{0: 2})
 	next()
-	if err := k.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, k.Close(t.Context()))
 	if got := committedOf(t, c); !maps.Equal(got, client.Positions{0: 2}) {
 		t.Errorf("after Close: %v", got)
 	}
@@ -250,9 +237,7 @@ func TestConsumersThatAreDroppedMissNothing(t *testing.T) {
 	address, stop := startBroker()
 	t.Cleanup(stop)
 	c, err := client.New(address, client.Options{APIKey: testKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	if _, err := c.CreateTopic(t.Context(), "t", client.TopicSpec{Partitions: 3}); err != nil {
 		t.Fatal(err)
@@ -270,14 +255,10 @@ func TestConsumersThatAreDroppedMissNothing(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		k, err := c.Consumer(t.Context(), "g", "t", client.ConsumerOptions{CommitEvery: time.Millisecond, MaxBytes: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		n := 0
 		for m, err := range k.Records(ctx) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if n++; n == round%17+2 {
 				break // in the middle of this record: it is not finished
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestEventsAreRecords(t *testing.T) {
@@ -27,9 +28,7 @@ func TestEventsAreRecords(t *testing.T) {
 	}
 	var got []string
 	for r, err := range c.Records(t.Context(), "events", client.ReadOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if r.Offset == 0 && r.Timestamp != first.Time.UnixMilli() {
 			t.Errorf("record timestamp %d, event time %s", r.Timestamp, first.Time)
 		}
@@ -86,9 +85,7 @@ func TestEventsWithAnIDAreRepeated(t *testing.T) {
 	}))
 	defer srv.Close()
 	c, err := client.New(srv.URL, client.Options{RetryTime: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	if _, err := c.ProduceEvent(t.Context(), client.Event{Name: "a", EntityID: "1"}, client.EventOptions{}); !errors.Is(err, client.ErrOutcomeUnknown) || requests.Load() != 1 {
 		t.Errorf("%v after %d requests", err, requests.Load())

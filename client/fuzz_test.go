@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -34,9 +35,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 func wired(f *testing.F, w *wire, o client.Options) *client.Client {
 	o.RetryTime, o.HTTPClient = -1, &http.Client{Transport: w}
 	c, err := client.New("http://127.0.0.1:1", o)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	f.Cleanup(c.Close)
 	return c
 }
@@ -57,9 +56,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, from int64, cuts uint64) {
 		w.body, w.cuts = body, cuts
 		answer, err := c.Fetch(t.Context(), "t", client.FetchOptions{Offset: from})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer answer.Close()
 		last := from - 1
 		if from == math.MinInt64 {

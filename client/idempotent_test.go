@@ -16,6 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -115,9 +116,7 @@ func TestUnknownOutcomesAreResolved(t *testing.T) {
 func lossy(t *testing.T, address string) *client.Client {
 	t.Helper()
 	target, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var mu sync.Mutex
 	n := 0
 	transport := &http.Transport{}
@@ -167,9 +166,7 @@ func lossy(t *testing.T, address string) *client.Client {
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(srv.Close)
 	c, err := client.New(srv.URL, client.Options{APIKey: testKey, RetryTime: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -205,9 +202,7 @@ func TestNoRecordIsDuplicatedOrLostBehindALossyProxy(t *testing.T) {
 	for p := range int32(3) {
 		last := map[string]int{} // newest call per caller and key
 		for r, err := range c.Records(t.Context(), "t", client.ReadOptions{Partition: p}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			times[string(r.Value)]++
 			var g, i, k int
 			if _, err := fmt.Sscan(string(r.Value), &g, &i, &k); err != nil {
@@ -236,9 +231,7 @@ func TestClientAndBrokerChooseTheSamePartition(t *testing.T) {
 	where := map[string]int32{}
 	for _, plain := range []bool{false, true} {
 		c, err := client.New(address, client.Options{APIKey: testKey, NotIdempotent: plain})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(c.Close)
 		topic := fmt.Sprint("t", plain)
 		if _, err := c.CreateTopic(t.Context(), topic, client.TopicSpec{Partitions: 5}); err != nil {
@@ -247,9 +240,7 @@ func TestClientAndBrokerChooseTheSamePartition(t *testing.T) {
 		for i := range 40 {
 			key := fmt.Sprint("key", i)
 			produced, err := c.Produce(t.Context(), topic, []record.Record{{Key: []byte(key), Value: []byte("v")}}, client.ProduceOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if at, known := where[key]; known && at != produced[0].Partition {
 				t.Errorf("%s: partitions %d and %d", key, at, produced[0].Partition)
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // keyedBroker starts a broker with a key index and its HTTP API on a bucket in a folder, and
@@ -31,28 +32,20 @@ func keyedBroker(t *testing.T, change ...func(*node.Options)) *client.Client {
 		f(&o)
 	}
 	n, err := node.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
 	t.Cleanup(authority.Close)
 	a, err := httpapi.New(n.Broker, httpapi.Options{Auth: authority, Keys: n.Keys()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	srv, done := a.Server(), make(chan struct{})
 	go func() {
 		_ = srv.Serve(l)
 		close(done)
 	}()
 	c, err := client.New("http://"+l.Addr().String(), client.Options{APIKey: testKey, RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		c.Close()
 		_ = srv.Shutdown(context.Background())
@@ -68,9 +61,7 @@ func keyedBroker(t *testing.T, change ...func(*node.Options)) *client.Client {
 func write(t *testing.T, c *client.Client, topic string, recs ...record.Record) map[int32]int64 {
 	t.Helper()
 	produced, err := c.Produce(t.Context(), topic, recs, client.ProduceOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ends := map[int32]int64{}
 	for _, p := range produced {
 		ends[p.Partition] = max(ends[p.Partition], p.First+p.Count)
@@ -85,9 +76,7 @@ func sees(t *testing.T, c *client.Client, topic string, ends map[int32]int64) {
 		o := client.KeysOptions{PageSize: 1, Partition: &p}
 		o.MinOffset = new(end - 1)
 		for _, err := range c.Keys(t.Context(), topic, o) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			break
 		}
 	}
@@ -96,9 +85,7 @@ func sees(t *testing.T, c *client.Client, topic string, ends map[int32]int64) {
 func all[T any](t *testing.T, seq iter.Seq2[T, error]) (list []T) {
 	t.Helper()
 	for v, err := range seq {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		list = append(list, v)
 	}
 	return list
@@ -282,9 +269,7 @@ func TestKeysArePagedWhileWritesGoOn(t *testing.T) {
 		fresh := make([]bool, stable)
 		last, others := "", 0
 		for k, err := range c.Keys(t.Context(), "t", client.KeysOptions{PageSize: page}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if key := string(k.Key); key <= last {
 				t.Fatalf("pages of %d: %q after %q", page, key, last)
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -36,9 +37,7 @@ func faultyFor(t *testing.T, o client.Options, script ...http.HandlerFunc) (*cli
 	}))
 	t.Cleanup(srv.Close)
 	c, err := client.New(srv.URL, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c, &n
 }
@@ -155,13 +154,9 @@ func TestSuccessStatusOfAProxy(t *testing.T) {
 
 func TestNothingListens(t *testing.T) {
 	address, err := testenv.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c, err := client.New("http://"+address, client.Options{RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, err = c.ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{})
 	if !errors.Is(err, client.ErrRejected) || !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("got %v", err)

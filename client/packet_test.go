@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 type countedConn struct {
@@ -36,15 +38,11 @@ func TestOnePacket(t *testing.T) {
 	}}
 	defer transport.CloseIdleConnections()
 	c, err := New(s.URL, Options{HTTPClient: &http.Client{Transport: transport}, RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	for want := int64(1); want <= 3; want++ {
 		r := &request{method: http.MethodPost, path: "/topics/demo/records", body: make([]byte, 100), write: true}
-		if err := c.call(t.Context(), r, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.call(t.Context(), r, nil))
 		if n := writes.Load(); n != want {
 			t.Fatalf("%d requests took %d writes", want, n)
 		}
@@ -57,9 +55,7 @@ func TestRefusedWithoutABody(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close() // its address refuses connections
 	c, err := New(s.URL, Options{RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	_, err = c.HandOver(t.Context())
 	if fault, ok := errors.AsType[*Error](err); !ok || fault.Outcome != OutcomeRejected {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -132,9 +133,7 @@ func TestAnswerWithoutABatch(t *testing.T) {
 	for name, body := range map[string]string{"text": strings.Repeat("no batch ", 20), "short": "x", "length of 2 GiB": string(huge)} {
 		t.Run(name, func(t *testing.T) {
 			c, err := client.New("http://127.0.0.1:1", client.Options{RetryTime: -1, HTTPClient: &http.Client{Transport: roundTrip(body)}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if got, err := collect(t, c, client.ReadOptions{}); err == nil || got != "" {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -156,20 +155,14 @@ func TestFetchReadsWithoutACopyPerRecord(t *testing.T) {
 	const n = 3000
 	body := batches(t, 0, n)
 	c, err := client.New("http://127.0.0.1:1", client.Options{HTTPClient: &http.Client{Transport: roundTrip(body)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	perRun := testing.AllocsPerRun(5, func() {
 		f, err := c.Fetch(t.Context(), "t", client.FetchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer f.Close()
 		count := 0
 		for _, err := range f.All() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			count++
 		}
 		if count != n {

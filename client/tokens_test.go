@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestTokens(t *testing.T) {
@@ -17,17 +18,13 @@ func TestTokens(t *testing.T) {
 	ctx := t.Context()
 	with := func(key string) *client.Client {
 		c, err := client.New(address, client.Options{APIKey: key, RetryTime: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(c.Close)
 		return c
 	}
 	root := with(testKey)
 	made, err := root.CreateToken(ctx, client.TokenSpec{ID: "shop", Expires: time.Now().Add(time.Hour), Scopes: client.Scopes{Write: []string{"orders.*"}, Admin: []string{"orders.*"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := root.CreateToken(ctx, client.TokenSpec{ID: "shop"}); !errors.Is(err, client.ErrTokenExists) {
 		t.Errorf("the same ID again: %v", err)
 	}
@@ -57,9 +54,7 @@ func TestTokens(t *testing.T) {
 	}
 
 	next, err := shop.RotateToken(ctx, "shop", client.DefaultOverlap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := with(next.Secret).Token(ctx, "shop"); err != nil {
 		t.Errorf("with the new secret: %v", err)
 	}
@@ -82,22 +77,16 @@ func TestQuotas(t *testing.T) {
 	ctx := t.Context()
 	with := func(key string, retry time.Duration) *client.Client {
 		c, err := client.New(address, client.Options{APIKey: key, RetryTime: retry})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(c.Close)
 		return c
 	}
 	root := with(testKey, -1)
 	made, err := root.CreateToken(ctx, client.TokenSpec{ID: "shop", Scopes: client.Scopes{Write: []string{"*"}, Admin: []string{"*"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := []client.Quota{{Principal: "*", Requests: 1000}, {Principal: "shop", ProduceBytes: 1000}}
 	for _, q := range want {
-		if err := root.SetQuota(ctx, q); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, root.SetQuota(ctx, q))
 	}
 	if got, err := root.Quotas(ctx); err != nil || !slices.Equal(got, want) {
 		t.Errorf("quotas %+v %v, want %+v", got, err, want)

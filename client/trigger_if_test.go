@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestPutTriggerIf: a change does not undo that of another client.
@@ -23,9 +24,7 @@ func TestPutTriggerIf(t *testing.T) {
 	}
 	refused(client.TriggerSpec{Expr: "a", IfTag: "1.0"}, "no trigger")
 	first, err := c.PutTrigger(ctx, "t", client.TriggerSpec{Expr: "a", IfNew: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	refused(client.TriggerSpec{Expr: "b", IfNew: true}, first.Tag)
 	second, err := c.PutTrigger(ctx, "t", client.TriggerSpec{Expr: "b", IfTag: first.Tag})
 	if err != nil || second.Version != 2 || second.Tag == first.Tag {

@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -30,21 +31,15 @@ func triggerBroker(t *testing.T, options ...client.Options) *client.Client {
 	n, err := node.Open(t.Context(), node.Options{
 		Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: node.BatchNone, NoMerge: true, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
 	t.Cleanup(authority.Close)
 	checks := fsck.NewJob(fsck.JobOptions{Store: n.Bucket(), Memory: n.Budget().Class(budget.Fetch), Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(checks.Close)
 	a, err := httpapi.New(n.Broker, httpapi.Options{Auth: authority, Triggers: n.Triggers(), Fsck: checks})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	srv := a.Server()
 	done := make(chan struct{})
 	go func() {
@@ -54,9 +49,7 @@ func triggerBroker(t *testing.T, options ...client.Options) *client.Client {
 	o := append(options, client.Options{RetryTime: -1})[0]
 	o.APIKey = testKey
 	c, err := client.New("http://"+l.Addr().String(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		c.Close()
 		_ = srv.Close()
@@ -188,9 +181,7 @@ func TestDryRunStreams(t *testing.T) {
 	}))
 	defer s.Close()
 	c, err := client.New(s.URL, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var read []int64
 	o := client.DryRunOptions{Progress: func(p client.DryRunProgress) { read = append(read, p.Read) }}
 	run, err := c.DryRunWith(t.Context(), client.TriggerSpec{Expr: "a"}, o)

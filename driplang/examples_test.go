@@ -7,6 +7,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/internal/form"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestExamplesOfFilters: data that matches, and data that differs from it in one property, if that is
@@ -36,9 +37,7 @@ func TestExamplesOfFilters(t *testing.T) {
 		`x = 1 OR NOT x = 1`:                       `{"x":1}`,
 	} {
 		e, err := driplang.Parse("A[" + filter + "]")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		match, misses := e.Normal().Kinds[0].Where.Examples()
 		got := string(form.Document(match))
 		for _, miss := range misses {
@@ -92,9 +91,7 @@ func TestExamplesAreBounded(t *testing.T) {
 	}
 	for n, want := range map[int]bool{64: true, 65: false} {
 		e, err := driplang.Parse("A[" + strings.Join(parts[:n], " AND ") + "]")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if match, _ := e.Normal().Kinds[0].Where.Examples(); (match != nil) != want {
 			t.Errorf("%d properties: %v", n, match)
 		}

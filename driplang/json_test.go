@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestJSON(t *testing.T) {
@@ -107,9 +108,7 @@ func TestExprInJSON(t *testing.T) {
 		Expr driplang.Expr `json:"expr"`
 	}
 	text := `{"expr":{"not":{"event":"A"}}}`
-	if err := json.Unmarshal([]byte(text), &trigger); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(text), &trigger))
 	if again, err := json.Marshal(trigger); err != nil || string(again) != text {
 		t.Errorf("%s, %v", again, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestTextLike(t *testing.T) {
@@ -77,9 +78,7 @@ func asBuilt(t testing.TB, e driplang.Expr) driplang.Expr {
 	if err == nil {
 		e, err = driplang.ParseJSON(doc)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return e
 }
 

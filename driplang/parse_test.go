@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestParseAndPrint(t *testing.T) {
@@ -64,9 +65,7 @@ func roundTrip(t testing.TB, e driplang.Expr) {
 		t.Fatalf("%q parses as %q, %v", e, again, err)
 	}
 	text, err := e.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	again, err = driplang.ParseJSON(text)
 	if err != nil || !again.Equal(e) {
 		t.Fatalf("%s, of %q, parses as %q, %v", text, e, again, err)
@@ -187,9 +186,7 @@ func TestLimits(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	e, err := driplang.Parse(`b THEN a[x = 1] THEN (NOT count(c) < 3) THEN a`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if got := e.Names(); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("names %q", got)
 	}

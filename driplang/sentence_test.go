@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -75,9 +76,7 @@ func TestSentences(t *testing.T) {
 func TestSentencesOfReference(t *testing.T) {
 	for _, name := range []string{"driplang", "sentences"} {
 		text, err := os.ReadFile("../docs/reference/" + name + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		examples := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+\\.) \\|$").FindAllStringSubmatch(string(text), -1)
 		outline := regexp.MustCompile("(?s)`([^`]+)` is\n\n```\n(.*?)\n```").FindStringSubmatch(string(text))
 		if name == "driplang" && len(examples) < 4 || outline == nil {
@@ -104,9 +103,7 @@ func largest(t testing.TB) driplang.Expr {
 		text += " THEN (NOT A)"
 	}
 	e, err := driplang.Parse(text + end)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return e
 }
 

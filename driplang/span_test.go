@@ -9,14 +9,13 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestSpans(t *testing.T) {
 	const text = "  ( signup ) then ((NOT \"use x\"[é = \"ü\"]) within 1 day 2h ) Then(count( a )>= 3 AND (NOT (b)))  "
 	e, err := driplang.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := [][2]string{
 		{"", strings.TrimSpace(text)},
 		{"/then/0", "signup"},
@@ -99,9 +98,7 @@ func asJSON(t testing.TB, e driplang.Expr) (v any) {
 	if err == nil {
 		err = json.Unmarshal(doc, &v)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return v
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestWarnings(t *testing.T) {
@@ -61,9 +62,7 @@ func TestWarnings(t *testing.T) {
 		{"(A OR B) AND C THEN D", nil},
 	} {
 		e, err := driplang.Parse(c.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		got := e.Warnings()
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.text, got, c.want)

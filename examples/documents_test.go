@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -74,15 +75,11 @@ func TestDocuments(t *testing.T) {
 		t.Skip("-short: builds a broker")
 	}
 	documents, err := filepath.Glob("../docs/guide/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ran := 0
 	for _, path := range append(documents, "../README.md") {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		programs := map[string][]block{}
 		for _, b := range blocksOf(string(text)) {
 			if !released.MatchString(b.mark) {
@@ -141,24 +138,16 @@ func (d *document) run() {
 		t.Skipf("%s is not installed", in.program)
 	}
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for name, target := range map[string]string{"bin/seb": testenv.Program(t), "Makefile": filepath.Join(root, "Makefile")} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 	http, kafka := strconv.Itoa(testenv.PortForTest(t)), strconv.Itoa(testenv.PortForTest(t))
 	ports := strings.NewReplacer("51313", http, "9092", kafka)
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(ports.Replace(text)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(ports.Replace(text)), 0o600))
 	}
 	var script, program strings.Builder
 	script.WriteString(prelude)
@@ -225,9 +214,7 @@ func execute(t *testing.T, dir string, env ...string) string {
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	c.WaitDelay = time.Second
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Start())
 	defer func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }()
 	timer := time.AfterFunc(testenv.ReadyTime, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
 	defer timer.Stop()

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func sampleRecords() []Record {
@@ -40,9 +42,7 @@ func TestEveryCodecRoundTrips(t *testing.T) {
 		t.Run(codec.String(), func(t *testing.T) {
 			in := sampleRecords()
 			b, sum, err := Append([]byte("before"), in, EncodeOptions{Compression: codec, Producer: &Producer{7, 2, 40}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			b = b[len("before"):]
 			want := Summary{
 				Batches: 1, Records: 4, Span: 4, MinTimestamp: 990, MaxTimestamp: 1010, ProducerID: 7, ProducerEpoch: 2, BaseSequence: 40,
@@ -51,9 +51,7 @@ func TestEveryCodecRoundTrips(t *testing.T) {
 				t.Error(diff)
 			}
 			checked, err := Check(b, Limits{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if diff := cmp.Diff(want, checked); diff != "" {
 				t.Error(diff)
 			}

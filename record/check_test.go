@@ -10,6 +10,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 var twoRecords = []Record{{Timestamp: 100, Value: []byte("a")}, {Timestamp: 90, Value: []byte("b"), Headers: []Header{{"h", nil}}}}
@@ -224,13 +226,9 @@ func TestCheckLimits(t *testing.T) {
 	big := []Record{{Value: make([]byte, 3<<20)}}
 	for codec := Gzip; codec <= Zstd; codec++ {
 		b, sum, err := Append(nil, big, EncodeOptions{Compression: codec})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		uncompressed, _, err := Append(nil, big, EncodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		plain := len(uncompressed) - BatchHeadSize
 		for _, c := range []struct {
 			name  string
@@ -272,22 +270,16 @@ func TestCheckCompressedForms(t *testing.T) {
 	plain := append(rawFields{key: -1, value: -1}.encode(), rawFields{offset: 1, key: -1, value: -1}.encode()...)
 	z := func(codec Compression) []byte {
 		b, err := deflate(codec, plain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return b
 	}
 	wide, err := zstd.NewWriter(nil, zstd.WithWindowSize(16<<20), zstd.WithEncoderConcurrency(1), zstd.WithSingleSegment(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var wideFrame bytes.Buffer
 	wide.Reset(&wideFrame)
 	wide.Write(plain)
 	wide.Flush() // so that the size is unknown and the window is written
-	if err := wide.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, wide.Close())
 	for _, c := range []struct {
 		name  string
 		codec Compression
@@ -339,9 +331,7 @@ func TestCheckCompressedForms(t *testing.T) {
 func TestStampAppendTime(t *testing.T) {
 	for codec := None; codec <= Zstd; codec++ {
 		b, _, err := Append(nil, twoRecords, EncodeOptions{Compression: codec})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		b = append(b, b...)
 		Patch(b, 5, 1)
 		StampAppendTime(b, 777)

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // keyed returns batches of n records each from offset base on. Every third record has no key, every
@@ -28,9 +30,7 @@ func keyed(t *testing.T, base int64, codec Compression, batches, n int) []byte {
 			recs = append(recs, r)
 		}
 		b, _, err := Append(nil, recs, EncodeOptions{Compression: codec, Producer: &Producer{ID: 7, Epoch: 1, Sequence: int32(base)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		base = Patch(b, base, 3)
 		all = append(all, b...)
 	}
@@ -59,9 +59,7 @@ func TestCompactor(t *testing.T) {
 		codec := Compression(round % 5)
 		b := keyed(t, 40, codec, 1+rng.IntN(6), 1+rng.IntN(9))
 		before, err := Verify(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		drop := rng.Float64()
 		if round%10 == 0 {
 			drop = float64(round / 10 % 2)

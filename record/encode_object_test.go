@@ -8,6 +8,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestEncodeObjectRefuses(t *testing.T) {
@@ -105,9 +107,7 @@ func TestPackOfSeveralEpochs(t *testing.T) {
 	h := Head{Kind: KindPack, Epoch: 7}
 	index := []IndexEntry{testEntry(ID{1}, 3, 0, a, sa), testEntry(ID{1}, 3, 2, b, sb)}
 	prefix, err := EncodeObject(&h, nil, index, [][]byte{a, b})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	o, err := DecodeObject(bytes.Join([][]byte{prefix, a, b}, nil))
 	if err != nil || !bytes.Equal(o.Batches(0), a) || !bytes.Equal(o.Batches(1), b) || o.Head.Records != 4 {
 		t.Fatalf("%+v, %v", o, err)
@@ -122,9 +122,7 @@ func TestObjectCRCRevealsDamage(t *testing.T) {
 	index := []IndexEntry{testEntry(ID{1}, 3, 0, a, sa)}
 	a[10_000] ^= 4
 	prefix, err := EncodeObject(&h, nil, index, [][]byte{a})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	whole := append(prefix, a...)
 	if ObjectCRC32C(prefix, [][]byte{a}) == CRC32C(whole) {
 		t.Error("the checksum includes the damaged bytes")
@@ -181,9 +179,7 @@ func BenchmarkObject(b *testing.B) {
 	}
 	h := Head{Kind: KindData, Epoch: 7}
 	prefix, err := EncodeObject(&h, nil, index, parts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	whole := append(bytes.Clone(prefix), bytes.Join(parts, nil)...)
 	for name, f := range map[string]func() error{
 		"encode":    func() error { _, err := EncodeObject(&h, nil, index, parts); return err },
@@ -195,9 +191,7 @@ func BenchmarkObject(b *testing.B) {
 			b.SetBytes(int64(total))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := f(); err != nil {
-					b.Fatal(err)
-				}
+				must.NoError(b, f())
 			}
 		})
 	}

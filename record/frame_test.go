@@ -13,6 +13,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // frameOf returns the values as a Frame and as encoded by Append; both must have the same bytes.
@@ -25,9 +27,7 @@ func frameOf(t testing.TB, values [][]byte, read func(io.Reader) io.Reader) (fra
 		recs[i] = Record{Timestamp: 5, Value: v}
 	}
 	f, err := NewFrame(sizes, 5, bytes.Repeat([]byte{0xaa}, FrameLen(sizes)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	body := bytes.Join(values, nil)
 	src := bytes.NewReader(append(body, "next request"...))
 	r := read(src)
@@ -39,13 +39,9 @@ func frameOf(t testing.TB, values [][]byte, read func(io.Reader) io.Reader) (fra
 		t.Fatalf("left %q, %v", rest, err)
 	}
 	framed, sum, err := f.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	encoded, want, err := Append(nil, recs, EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if diff := cmp.Diff(want, sum); diff != "" {
 		t.Fatal(diff)
 	}
@@ -132,9 +128,7 @@ func TestFrameEqualsAppend(t *testing.T) {
 
 func TestFrameTooFewBytes(t *testing.T) {
 	f, err := NewFrame([]uint32{3, 4}, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	n, err := f.ReadFrom(strings.NewReader("abcde"))
 	if n != 5 || !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "read record 2 of 2: 2 of 4 bytes: unexpected EOF" {
 		t.Errorf("%d, %v", n, err)
@@ -149,24 +143,18 @@ func TestFrameTooFewBytes(t *testing.T) {
 
 func TestFrameReadNext(t *testing.T) {
 	f, err := NewFrame([]uint32{3, 0, 4}, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, _, err := f.Finish(); err == nil {
 		t.Error("Finish before the values: no error")
 	}
 	for _, v := range []string{"abc", "", "defg"} {
-		if err := f.ReadNext(strings.NewReader(v)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, f.ReadNext(strings.NewReader(v)))
 	}
 	if err := f.ReadNext(strings.NewReader("x")); err == nil {
 		t.Error("one value too many: no error")
 	}
 	b, _, err := f.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var got []string
 	for _, r := range readAll(t, b, 0) {
 		got = append(got, string(r.Value))
@@ -206,9 +194,7 @@ func TestFrameAllocatesNothing(t *testing.T) {
 	var f Frame
 	allocs := testing.AllocsPerRun(10, func() {
 		src.Seek(0, io.SeekStart)
-		if err := f.Reset(sizes, 1, buf); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, f.Reset(sizes, 1, buf))
 		if _, err := f.ReadFrom(src); err != nil {
 			t.Fatal(err)
 		}
@@ -237,9 +223,7 @@ func BenchmarkFrameOrAppend(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			r.Seek(0, io.SeekStart)
-			if err := f.Reset(sizes, 1, buf); err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, f.Reset(sizes, 1, buf))
 			if _, err := f.ReadFrom(r); err != nil {
 				b.Fatal(err)
 			}
@@ -287,9 +271,7 @@ func BenchmarkFrame(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					r.Seek(0, io.SeekStart)
-					if err := f.Reset(sizes, 1, buf); err != nil {
-						b.Fatal(err)
-					}
+					must.NoError(b, f.Reset(sizes, 1, buf))
 					if _, err := f.ReadFrom(c.r); err != nil {
 						b.Fatal(err)
 					}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/snappy"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -27,18 +28,14 @@ func inBatch(codec Compression, count uint8, maxTime int64, records []byte) []by
 func FuzzNested(f *testing.F) {
 	for codec := None; codec <= Zstd; codec++ {
 		plain, _, err := Append(nil, sampleRecords(), EncodeOptions{})
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.NoError(f, err)
 		b := Batch(plain)
 		f.Add(uint8(codec), uint8(b.Count()), b.MaxTimestamp()-b.BaseTimestamp(), plain[BatchHeadSize:])
 	}
 	f.Fuzz(func(t *testing.T, which, count uint8, maxTime int64, records []byte) {
 		codec := 1 + Compression(which)%Zstd
 		small, err := deflate(codec, records)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		plain, nested := inBatch(None, count, maxTime, records), inBatch(codec, count, maxTime, small)
 		sum, err := Check(plain, fuzzLimits())
 		sum2, err2 := Check(nested, fuzzLimits())

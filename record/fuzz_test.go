@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -25,9 +26,7 @@ func seed(f *testing.F, prefix string) {
 	}
 	for _, p := range paths {
 		text, err := os.ReadFile(p)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.NoError(f, err)
 		var digits strings.Builder
 		for line := range strings.Lines(string(text)) {
 			line, _, _ = strings.Cut(line, "#")
@@ -297,9 +296,7 @@ func FuzzDecodeObject(f *testing.F) {
 			parts = append(parts, o.Batches(i))
 		}
 		prefix, err := EncodeObject(&h, o.State, index, parts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		whole := append(prefix, bytes.Join(parts, nil)...)
 		if !bytes.Equal(whole, b) || ObjectCRC32C(prefix, parts) != CRC32C(b) {
 			t.Fatal("does not encode to its input")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -52,9 +53,7 @@ func FuzzDecodeV1(f *testing.F) {
 		}
 		values := bytesV1(file)
 		var out bytes.Buffer
-		if err := EncodeV1(&out, file.Time, values, false); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, EncodeV1(&out, file.Time, values, false))
 		if again, err := DecodeV1(out.Bytes(), 0); err != nil || !sameV1(again, file) {
 			t.Fatalf("comes back as %+v, %v", again, err)
 		}
@@ -74,9 +73,7 @@ func FuzzEncodeV1(f *testing.F) {
 			values, data = append(values, data[:n]), data[n:]
 		}
 		var plain, gzipped bytes.Buffer
-		if err := EncodeV1(&plain, micros, values, false); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, EncodeV1(&plain, micros, values, false))
 		file, err := DecodeV1(plain.Bytes(), 0)
 		if err != nil || file.Time != micros || !slices.EqualFunc(bytesV1(file), values, bytes.Equal) {
 			t.Fatalf("%q comes back as %+v, %v", values, file, err)
@@ -84,9 +81,7 @@ func FuzzEncodeV1(f *testing.F) {
 		if micros&7 != 7 {
 			return // a gzip writer takes a megabyte
 		}
-		if err := EncodeV1(&gzipped, micros, values, true); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, EncodeV1(&gzipped, micros, values, true))
 		z := gzipped.Bytes()
 		if again, err := DecodeV1(z, 0); err != nil || !sameV1(again, file) {
 			t.Fatalf("%q comes back as %+v, %v", values, again, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -24,23 +25,17 @@ func golden(t *testing.T, name string, b []byte) []byte {
 		for i := 0; i < len(b); i += 16 {
 			fmt.Fprintf(&s, "% -48x # %d\n", b[i:min(i+16, len(b))], i)
 		}
-		if err := os.WriteFile(path, []byte(s.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(path, []byte(s.String()), 0o644))
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var digits strings.Builder
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
 		digits.WriteString(strings.Join(strings.Fields(line), ""))
 	}
 	out, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return out
 }
 
@@ -49,9 +44,7 @@ func TestGoldenBatches(t *testing.T) {
 		t.Run(codec.String(), func(t *testing.T) {
 			recs := sampleRecords()
 			made, _, err := Append(nil, recs, EncodeOptions{Compression: codec, Producer: &Producer{4660, 2, 40}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			Patch(made, 1000, 3)
 			b := golden(t, "batch-"+codec.String(), made)
 			// the output of a compressor may change, but earlier output must stay readable
@@ -84,9 +77,7 @@ func TestGoldenObjects(t *testing.T) {
 				t.Error("EncodeObject makes other bytes")
 			}
 			o, err := DecodeObject(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if o.Head != h || !bytes.Equal(o.State, state) || len(o.Index) != len(index) {
 				t.Errorf("%+v", o)
 			}
@@ -103,18 +94,14 @@ func TestGoldenVersion1(t *testing.T) {
 	values := [][]byte{[]byte("AAA"), []byte("BBBBB"), {}, []byte("C")}
 	for _, gz := range []bool{false, true} {
 		var made bytes.Buffer
-		if err := EncodeV1(&made, 1_700_000_000_000_123, values, gz); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, EncodeV1(&made, 1_700_000_000_000_123, values, gz))
 		name := map[bool]string{false: "record_batch-v1", true: "record_batch-v1-gzip"}[gz]
 		b := golden(t, name, made.Bytes())
 		if !gz && !bytes.Equal(b, made.Bytes()) {
 			t.Errorf("EncodeV1 makes %x", made.Bytes())
 		}
 		f, err := DecodeV1(b, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if diff := cmp.Diff([]string{"AAA", "BBBBB", "", "C"}, valuesV1(f)); diff != "" || f.Time != 1_700_000_000_000_123 {
 			t.Errorf("%s: %d, %s", name, f.Time, diff)
 		}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sebbroker/seb/internal/codec"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // kmsgEncode encodes recs as a batch with another implementation of the format.
@@ -35,21 +36,17 @@ func kmsgEncode(recs []Record, change func(*kmsg.RecordBatch)) []byte {
 }
 
 // kmsgDecode decodes uncompressed batches with another implementation of the format.
-func kmsgDecode(t interface{ Fatal(...any) }, b []byte) (recs []Record, batches []kmsg.RecordBatch) {
+func kmsgDecode(t must.T, b []byte) (recs []Record, batches []kmsg.RecordBatch) {
 	for len(b) > 0 {
 		var kb kmsg.RecordBatch
 		n := int(Batch(b).i32(posLength)) + lengthBase
-		if err := kb.ReadFrom(b[:n]); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, kb.ReadFrom(b[:n]))
 		b = b[n:]
 		batches = append(batches, kb)
 		raw := kb.Records
 		for range kb.NumRecords {
 			var kr kmsg.Record
-			if err := kr.ReadFrom(raw); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, kr.ReadFrom(raw))
 			rec := Record{
 				Offset: kb.FirstOffset + int64(kr.OffsetDelta), Timestamp: kb.FirstTimestamp + kr.TimestampDelta64,
 				Key: kr.Key, Value: kr.Value,
@@ -92,16 +89,12 @@ func TestAgreesWithKmsg(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		recs := genRecords(rt)
 		ours, sum, err := Append(nil, recs, EncodeOptions{})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.NoError(rt, err)
 		if theirs := kmsgEncode(recs, nil); !bytes.Equal(ours, theirs) {
 			rt.Fatalf("ours %x\ntheirs %x", ours, theirs)
 		}
 		checked, err := Check(ours, Limits{})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.NoError(rt, err)
 		if diff := cmp.Diff(sum, checked); diff != "" {
 			rt.Fatal(diff)
 		}
@@ -138,9 +131,7 @@ func TestAppendCutsAtTheTarget(t *testing.T) {
 		recs = append(recs, Record{Offset: int64(i), Timestamp: int64(1000 - i), Value: make([]byte, n)})
 	}
 	b, sum, err := Append(nil, recs, EncodeOptions{Producer: &Producer{1, 1, 1<<31 - 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	back, kbs := kmsgDecode(t, b)
 	if diff := cmp.Diff(recs, back); diff != "" {
 		t.Error(diff)
@@ -153,9 +144,7 @@ func TestAppendCutsAtTheTarget(t *testing.T) {
 		t.Errorf("records %v, sequences %v", counts, sequences)
 	}
 	checked, err := Check(b, Limits{BatchBytes: 2 * BatchTarget})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if diff := cmp.Diff(sum, checked); diff != "" || sum.Batches != 4 || sum.MinTimestamp != 995 || sum.MaxTimestamp != 1000 {
 		t.Errorf("%+v %s", sum, diff)
 	}

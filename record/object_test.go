@@ -10,6 +10,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // testBatches returns patched batches of n records with values of size bytes, from offset base on.
@@ -20,9 +22,7 @@ func testBatches(t testing.TB, n, size int, base int64, epoch int32) ([]byte, Su
 		recs[i] = Record{Timestamp: 1_700_000_000_000 + int64(i), Value: bytes.Repeat([]byte{byte('a' + i%26)}, size)}
 	}
 	b, sum, err := Append(nil, recs, EncodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	Patch(b, base, epoch)
 	return b, sum
 }
@@ -52,17 +52,13 @@ func testObject(t testing.TB, kind Kind) (h Head, state []byte, index []IndexEnt
 		b, sb := testBatches(t, 1, 0, 0, epoch)
 		c, sc := testBatches(t, 3, 8, 1, epoch)
 		both, err := Verify(append(bytes.Clone(b), c...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		index = []IndexEntry{testEntry(ID{1}, 3, 10, a, sa), testEntry(ID{2}, 0, 0, append(bytes.Clone(b), c...), both)}
 		index[1].MinTime, index[1].MaxTime = min(sb.MinTimestamp, sc.MinTimestamp), max(sb.MaxTimestamp, sc.MaxTimestamp)
 		parts = [][]byte{append(a, b...), nil, c}
 	}
 	prefix, err := EncodeObject(&h, state, index, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	object = bytes.Clone(prefix)
 	for _, p := range parts {
 		object = append(object, p...)
@@ -78,9 +74,7 @@ func TestObjectRoundTrip(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			h, state, index, b := testObject(t, kind)
 			o, err := DecodeObject(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if diff := cmp.Diff(h, o.Head); diff != "" {
 				t.Error(diff)
 			}

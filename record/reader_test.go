@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/codec"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // compacted returns a batch at base with five offsets, of which deltas 1 and 3 have a record.
@@ -119,9 +120,7 @@ func TestReaderAllocatesNothingPerRecord(t *testing.T) {
 	}
 	for codec := None; codec <= Zstd; codec++ {
 		b, _, err := Append(nil, recs, EncodeOptions{Compression: codec})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var r Reader
 		allocs := testing.AllocsPerRun(5, func() {
 			n := 0
@@ -235,25 +234,19 @@ func BenchmarkBatch(b *testing.B) {
 				b.SetBytes(int64(len(recs) * size))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := f(); err != nil {
-						b.Fatal(err)
-					}
+					must.NoError(b, f())
 				}
 			})
 		}
 		plain, _, err := Append(nil, recs, EncodeOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		dst := make([]byte, 0, len(plain))
 		limits := Limits{BatchBytes: 2 << 20}
 		run("append", plain, func() error { _, _, err := Append(dst, recs, EncodeOptions{}); return err })
 		run("verify", plain, func() error { _, err := Verify(plain); return err })
 		for codec := None; codec <= Zstd; codec++ {
 			data, _, err := Append(nil, recs, EncodeOptions{Compression: codec})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, err)
 			run("check/"+codec.String(), data, func() error { _, err := Check(data, limits); return err })
 			var r Reader
 			run("read/"+codec.String(), data, func() error {

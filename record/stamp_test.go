@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestStampedBatchesAreAsIfEncodedSo(t *testing.T) {
@@ -23,9 +25,7 @@ func TestStampedBatchesAreAsIfEncodedSo(t *testing.T) {
 			t.Fatalf("%+v, %v", sum, err)
 		}
 		got, _, err := Append(nil, recs, EncodeOptions{Compression: codec})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		StampProducer(got, p)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: differs", codec)
@@ -57,9 +57,7 @@ func TestAppendTimeIsAllThatAStampChanges(t *testing.T) {
 			recs = append(recs, some...)
 		}
 		before, err := Check(sent, Limits{})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.NoError(rt, err)
 		base := rapid.Int64Range(0, 1<<50).Draw(rt, "base")
 		Patch(sent, base, 3)
 		stored = bytes.Clone(sent)
@@ -97,13 +95,11 @@ func TestAppendTimeIsAllThatAStampChanges(t *testing.T) {
 }
 
 // kmsgHeads decodes batch headers of any codec with another implementation of the format.
-func kmsgHeads(t interface{ Fatal(...any) }, b []byte) (batches []kmsg.RecordBatch) {
+func kmsgHeads(t must.T, b []byte) (batches []kmsg.RecordBatch) {
 	for len(b) > 0 {
 		var kb kmsg.RecordBatch
 		n := int(Batch(b).i32(posLength)) + lengthBase
-		if err := kb.ReadFrom(b[:n]); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, kb.ReadFrom(b[:n]))
 		batches, b = append(batches, kb), b[n:]
 	}
 	return batches
@@ -118,17 +114,13 @@ func TestCompactionKeepsAppendTime(t *testing.T) {
 	}
 	for codec := None; codec <= Zstd; codec++ {
 		b, _, err := Append(nil, recs, EncodeOptions{Compression: codec})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		Patch(b, 20, 1)
 		StampAppendTime(b, 7_000)
 		for left := range 4 { // none to three records are kept
 			var c Compactor
 			out, sum, err := c.Append(nil, b, func(e *CompactEntry) bool { return e.Offset%3 == 0 && e.Offset < 20+3*int64(left) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if sum.Span != 9 || sum.Records != left || sum.MinTimestamp != 7_000 || sum.MaxTimestamp != 7_000 {
 				t.Errorf("%s: %+v", codec, sum)
 			}

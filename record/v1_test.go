@@ -10,15 +10,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // unhex reads hex digits, ignoring spaces.
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b
 }
 
@@ -46,9 +46,7 @@ func gzipped(t testing.TB, parts ...[]byte) []byte {
 		if _, err := w.Write(p); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.Close())
 	}
 	return out.Bytes()
 }
@@ -70,9 +68,7 @@ func TestVersion1File(t *testing.T) {
 		t.Errorf("%x, %v", out.Bytes(), err)
 	}
 	out.Reset()
-	if err := EncodeV1(&out, 0x0102030405060708, values, true); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, EncodeV1(&out, 0x0102030405060708, values, true))
 	if f, err := DecodeV1(out.Bytes(), 0); err != nil || f.Len() != 3 || out.Bytes()[0] != 0x1f {
 		t.Errorf("%x, %v", out.Bytes(), err)
 	}
@@ -123,9 +119,7 @@ func TestVersion1Offsets(t *testing.T) {
 	good := unhex(t, offsetsV1)
 	want := OffsetsV1{Time: 0x0102030405060708, Offsets: []uint64{0, 0x0100000000000005}}
 	got, err := DecodeOffsetsV1(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -29,9 +30,7 @@ const (
 func secretOf(t testing.TB, text string) webhook.Secret {
 	t.Helper()
 	s, err := webhook.ParseSecret(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return s
 }
 
@@ -40,9 +39,7 @@ func clockAt(at time.Time) func() time.Time { return func() time.Time { return a
 func TestPublishedVector(t *testing.T) {
 	h := http.Header{}
 	secret := secretOf(t, "whsec_"+vectorKey)
-	if err := webhook.Sign(h, vectorID, time.Unix(vectorUnix, 999), []byte(vectorBody), secret); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, webhook.Sign(h, vectorID, time.Unix(vectorUnix, 999), []byte(vectorBody), secret))
 	want := http.Header{
 		"Webhook-Id": {vectorID}, "Webhook-Timestamp": {strconv.Itoa(vectorUnix)}, "Webhook-Signature": {vectorSum},
 	}
@@ -94,9 +91,7 @@ func TestVerifyRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := http.Header{}
-			if err := webhook.Sign(h, vectorID, now, []byte(vectorBody), secret); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, webhook.Sign(h, vectorID, now, []byte(vectorBody), secret))
 			if tt.change != nil {
 				tt.change(h)
 			}
@@ -118,9 +113,7 @@ func TestVerifyRefuses(t *testing.T) {
 func TestRotation(t *testing.T) {
 	old, fresh, other := webhook.NewSecret(), webhook.NewSecret(), webhook.NewSecret()
 	h := http.Header{}
-	if err := webhook.Sign(h, "a1", time.Now(), nil, old, fresh); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, webhook.Sign(h, "a1", time.Now(), nil, old, fresh))
 	for _, tt := range []struct {
 		secrets []webhook.Secret
 		want    error
@@ -209,9 +202,7 @@ func TestSecretsAreMasked(t *testing.T) {
 		fmt.Fprintf(&out, verb+" "+verb+" "+verb+"\n", secret, inside, []webhook.Secret{secret})
 	}
 	encoded, err := json.Marshal(map[string]any{"secret": secret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	out.Write(encoded)
 	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "secret", secret, "inside", inside)
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "secret", secret)
@@ -232,9 +223,7 @@ func TestReceiveReadsNoMoreThanItsLimit(t *testing.T) {
 	}{{webhook.BodyBytesMax, nil}, {webhook.BodyBytesMax + 1, webhook.ErrTooLarge}} {
 		body := make([]byte, tt.size)
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
-		if err := webhook.Sign(r.Header, "a", time.Now(), body, secret); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, webhook.Sign(r.Header, "a", time.Now(), body, secret))
 		if _, err := v.Receive(r); !errors.Is(err, tt.want) {
 			t.Errorf("a body of %d bytes: %v, want %v", tt.size, err, tt.want)
 		}
@@ -268,9 +257,7 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		again := http.Header{}
-		if err := webhook.Sign(again, got.ID, got.SentAt, body, secret); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, webhook.Sign(again, got.ID, got.SentAt, body, secret))
 		if again.Get(webhook.HeaderTimestamp) != timestamp || id != got.ID {
 			t.Errorf("verified %q at %q as %q at %v", id, timestamp, got.ID, got.SentAt)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // asAgent is the environment variable that makes this program an agent instead of a test.
@@ -64,9 +65,7 @@ func beAgent() error {
 func token(t *testing.T, text string) agent.Token {
 	t.Helper()
 	tok, err := agent.NewToken(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return tok
 }
 
@@ -84,12 +83,8 @@ func startAgent(t *testing.T) *process {
 	cmd.Env = append(os.Environ(), asAgent+"=1", agent.TokenVariable+"="+secret)
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, cmd.Start())
 	p := &process{t: t, cmd: cmd, lines: make(chan string, 1000)}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGCONT)
@@ -130,9 +125,7 @@ func newTeam(t *testing.T, agents ...*process) *agent.Team {
 		o.Agents = append(o.Agents, p.address)
 	}
 	team, err := agent.NewTeam(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(team.Close)
 	return team
 }
@@ -159,9 +152,7 @@ func bars(t *testing.T, curves ...*result.Curve) map[time.Duration]int64 {
 	all := map[time.Duration]int64{}
 	for _, c := range curves {
 		h, err := c.Histogram()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, b := range h.Bars() {
 			all[b.To] += b.Count
 		}
@@ -208,9 +199,7 @@ func TestNothing(t *testing.T) {
 				}
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		sameSamples(t, m, parts)
 		// Each agent has its own system, with one subscriber.
 		if c := m.Counts; c.Sent != 880 || c.Measured != 800 || c.Received != 880 || c.Expected != 880 || c.Others != 0 || !c.Clean() {
@@ -234,9 +223,7 @@ func TestBroker(t *testing.T) {
 		}
 	})
 	up, err := peers.Up(t.Context(), o, "seb-memory")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p := up[0]
 	target := workload.Target{Driver: "seb", Address: p.Targets[0].Address, Options: p.Targets[0].Options, PID: p.PID}
 	agents := []*process{startAgent(t), startAgent(t)}
@@ -251,9 +238,7 @@ func TestBroker(t *testing.T) {
 			team := newTeam(t, agents...)
 			defer team.Close() // so that the next team can use the agents
 			m, parts, err := team.DoParts(t.Context(), agent.Run{Workload: w, Target: target, Floor: 200 * time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			sameSamples(t, m, parts)
 			want := int64(2 * 880)
 			if w.Shared {
@@ -271,13 +256,9 @@ func TestBroker(t *testing.T) {
 		})
 	}
 	c, err := client.New(target.Address, client.Options{APIKey: key(t, target.Options["key-file"])})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	topics, err := c.Topics(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, topic := range topics {
 		if strings.HasPrefix(topic.Name, "seb-bench") {
 			t.Errorf("topic %s is left", topic.Name)
@@ -288,9 +269,7 @@ func TestBroker(t *testing.T) {
 func key(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return strings.TrimSpace(string(b))
 }
 
@@ -309,9 +288,7 @@ func TestLossesBetweenAgents(t *testing.T) {
 	w := shortWorkload()
 	w.Timeout = workload.Duration(2 * time.Second) // the wait for lost messages
 	m, parts, err := team.DoParts(t.Context(), agent.Run{Workload: w, Target: workload.Target{Driver: "relay", Address: r.l.Addr().String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c := m.Counts; r.lost == 0 || c.Lost != r.lost || c.Duplicates != r.doubled || c.Expected != 2*880 || c.Received != c.Expected-c.Lost || c.Foreign != 0 {
@@ -388,18 +365,14 @@ func TestCoordinatorDisconnects(t *testing.T) {
 	run := agent.Run{Workload: endless(), Target: workload.Target{Driver: "noop"}}
 	t.Run("its connection ends", func(t *testing.T) {
 		hangUp, err := agent.Mute(t.Context(), token(t, secret), p.address, run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		hangUp()
 		p.says("failed: ")
 		p.says("session ends: connection closed by the other side")
 	})
 	t.Run("it sends nothing", func(t *testing.T) {
 		hangUp, err := agent.Mute(t.Context(), token(t, secret), p.address, run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer hangUp()
 		p.says("failed: ")
 		p.says("session ends: nothing received for 10s")

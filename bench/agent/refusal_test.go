@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/agent"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // serveHere runs an agent in this process.
@@ -24,13 +25,9 @@ func serveHere(t *testing.T, tok agent.Token) (address string) {
 			t.Errorf("output contains the token: %s", line)
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- a.Serve(ctx, l) }()
@@ -53,9 +50,7 @@ func nothing() agent.Run {
 func try(t *testing.T, tok agent.Token, address string) error {
 	t.Helper()
 	team, err := agent.NewTeam(agent.TeamOptions{Agents: []string{address}, Token: tok})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer team.Close()
 	_, err = team.Do(t.Context(), nothing())
 	return err
@@ -93,9 +88,7 @@ func TestRefusal(t *testing.T) {
 	})
 	t.Run("busy", func(t *testing.T) {
 		hangUp, err := agent.Mute(t.Context(), good, address, agent.Run{Workload: endless(), Target: workload.Target{Driver: "noop"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		wantError(t, try(t, good, address), "agent "+address, "busy with 127.0.0.1:", "since 20")
 		hangUp()
 		if err := try(t, good, address); err != nil {
@@ -107,9 +100,7 @@ func TestRefusal(t *testing.T) {
 	})
 	t.Run("fewer publishers than agents", func(t *testing.T) {
 		team, err := agent.NewTeam(agent.TeamOptions{Agents: []string{address, "127.0.0.1:1"}, Token: good})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		r := nothing()
 		r.Workload.Publishers = 1
 		_, err = team.Do(t.Context(), r)
@@ -124,9 +115,7 @@ func TestUnprovenConnections(t *testing.T) {
 	address := serveHere(t, good)
 	dial := func(t *testing.T) net.Conn {
 		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
@@ -169,9 +158,7 @@ func TestImpostor(t *testing.T) {
 	good := token(t, secret)
 	real := serveHere(t, good)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", impostorTLS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	go func() {
 		for {
@@ -198,9 +185,7 @@ func TestImpostor(t *testing.T) {
 // everything.
 func TestAgentWithoutToken(t *testing.T) {
 	l, err := tls.Listen("tcp", "127.0.0.1:0", impostorTLS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	go func() {
 		c, err := l.Accept()
@@ -218,9 +203,7 @@ func TestAgentWithoutToken(t *testing.T) {
 func impostorTLS(t *testing.T) *tls.Config {
 	t.Helper()
 	c, err := agent.ServerTLS()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return c
 }
 
@@ -228,9 +211,7 @@ func TestToken(t *testing.T) {
 	dir := t.TempDir()
 	file := func(text string) string {
 		path := filepath.Join(dir, "token")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	t.Setenv(agent.TokenVariable, "")
@@ -253,9 +234,7 @@ func TestToken(t *testing.T) {
 	wantError(t, err, "limit 4096")
 	t.Setenv(agent.TokenVariable, secret)
 	fromEnv, err := agent.ReadToken("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	fromFile, err := agent.ReadToken(file(secret + "\n"))
 	if err != nil || fromFile != fromEnv {
 		t.Errorf("the file has another token; error %v", err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // relay is a broker over TCP that loses and doubles messages, and counts them. Its clients are the
@@ -31,9 +32,7 @@ type relay struct {
 func startRelay(t *testing.T, deliver func(n, i int) int) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r := &relay{l: l, deliver: deliver}
 	r.serving.Go(r.accept)
 	t.Cleanup(func() {

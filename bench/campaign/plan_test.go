@@ -12,14 +12,13 @@ import (
 	"github.com/sebbroker/seb/bench/workload"
 
 	_ "github.com/sebbroker/seb/bench/drivers" // registers the drivers
+	"github.com/sebbroker/seb/test/must"
 )
 
 func newPlan(t *testing.T, s Settings) *Plan {
 	t.Helper()
 	p, err := NewPlan(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 
@@ -113,9 +112,7 @@ func TestChoosing(t *testing.T) {
 		{nil, nil, nil, 16 + 10 + 4, 14*5*3 + 2*5 + 10 + 4 + 4},
 	} {
 		chosen, err := p.Choose(c.only, c.runs, c.parts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		found := map[string]bool{}
 		for _, step := range chosen.Steps() {
 			found[step.Label()] = true

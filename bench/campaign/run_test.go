@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/bench/load"
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // fixture is the folders and files of a test's campaign.
@@ -25,9 +26,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	root, err := peers.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := t.TempDir()
 	p := &fixture{said: &bytes.Buffer{}}
 	results := filepath.Join(dir, "results")
@@ -42,9 +41,7 @@ func newFixture(t *testing.T) *fixture {
 		begin, end := marks(name)
 		text += begin + "as it was: " + name + "\n" + end + "\nmore prose\n"
 	}
-	if err := os.WriteFile(p.Document, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(p.Document, []byte(text), 0o600))
 	return p
 }
 
@@ -52,18 +49,14 @@ func newFixture(t *testing.T) *fixture {
 func (p *fixture) document(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(p.Document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(text)
 }
 
 func choose(t *testing.T, p *Plan, only, runs string, parts ...string) *Plan {
 	t.Helper()
 	chosen, err := p.Choose([]string{only}, strings.Split(runs, ","), parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return chosen
 }
 
@@ -88,13 +81,9 @@ func TestContinue(t *testing.T) {
 	}
 	first := filepath.Join(at.Options.Results, plan.Name(), "runs", "article-a-nothing-1.json")
 	before, err := os.ReadFile(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	at.Out = at.said
-	if err := chosen.Run(t.Context(), at.Options); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, chosen.Run(t.Context(), at.Options))
 	for _, want := range []string{"2 runs of 200ms", "1 of them are already measured", "[1/1, 0s left] nothing, article-b, run 1: e2e_intended"} {
 		if !strings.Contains(at.said.String(), want) {
 			t.Errorf("output has no %q:\n%s", want, at.said)
@@ -107,9 +96,7 @@ func TestContinue(t *testing.T) {
 	if err != nil || len(f.Runs) != 1 || f.Runs[0].Repeat != 1 || f.Runs[0].Counts.Measured != 600 || !f.Runs[0].Counts.Clean() {
 		t.Fatalf("%+v, error %v", f, err)
 	}
-	if err := plan.Write(at.Output); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, plan.Write(at.Output))
 	text := at.document(t)
 	for _, want := range []string{
 		"### article-a, 3000 messages/s of 256B", "| nothing | none | 1 × 600 |", "](pictures/article-a-memory.svg)", "Not complete", "as it was: long runs",
@@ -125,9 +112,7 @@ func TestContinue(t *testing.T) {
 	if err := plan.Write(at.Output); err != nil || at.document(t) != text {
 		t.Errorf("written again it differs, error %v", err)
 	}
-	if err := chosen.Remove(at.Options.Results); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, chosen.Remove(at.Options.Results))
 	if done, err := (store{filepath.Join(at.Options.Results, plan.Name())}).done(&chosen.Steps()[0]); done || err != nil {
 		t.Errorf("removed, and there: %v, %v", done, err)
 	}
@@ -148,9 +133,7 @@ func TestSebIsMeasured(t *testing.T) {
 	if err != nil || len(left) != 0 {
 		t.Errorf("left running: %+v, %v", left, err)
 	}
-	if err := plan.Write(at.Output); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, plan.Write(at.Output))
 	text := at.document(t)
 	for _, want := range []string{"| Seb disk (fsync) | open | 6000 | from when it was due |", "| Seb disk (fsync) | closed |", "](pictures/loops.svg)"} {
 		if !strings.Contains(text, want) {
@@ -177,9 +160,7 @@ func TestFailedInstallation(t *testing.T) {
 	plan, at := newPlan(t, Settings{Duration: 200 * time.Millisecond, Repeats: 1}), newFixture(t)
 	at.Repository = t.TempDir() // Seb cannot be built without source
 	some, err := plan.Choose([]string{"Seb memory", "nothing"}, []string{"a"}, []string{PartRuns})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for range 2 {
 		at.said.Reset()
 		err := some.Run(t.Context(), at.Options)
@@ -187,9 +168,7 @@ func TestFailedInstallation(t *testing.T) {
 			t.Fatalf("error %v\n%s", err, at.said)
 		}
 	}
-	if err := plan.Write(at.Output); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, plan.Write(at.Output))
 	if text := at.document(t); !strings.Contains(text, "Not measured: Seb memory: seb-memory: install") || !strings.Contains(text, "| nothing | none |") {
 		t.Errorf("the document is\n%s", text)
 	}
@@ -198,19 +177,13 @@ func TestFailedInstallation(t *testing.T) {
 func TestOneCampaignAtATime(t *testing.T) {
 	dir := t.TempDir()
 	f, err := lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := lock(dir); !errors.Is(err, errBusy) {
 		t.Errorf("error %v", err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, f.Close())
 	f, err = lock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Close()
 }
 
@@ -230,13 +203,9 @@ func TestMarks(t *testing.T) {
 // TestDocumentHasAllSections checks the document in the repository.
 func TestDocumentHasAllSections(t *testing.T) {
 	root, err := peers.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reports", "latency-figures.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, name := range []string{sectionSetup, sectionSystems, sectionRuns, sectionWaits, sectionFollower, sectionLoops, sectionLong} {
 		if _, err := replace(text, name, "x"); err != nil {
 			t.Error(err)

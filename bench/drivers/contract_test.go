@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // subject is a tested system.
@@ -81,9 +82,7 @@ func (target *subject) open(t *testing.T, c sut.Config, broken bool) (context.Co
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	c.Options = maps.Clone(c.Options)
 	s, err := sut.Open(ctx, target.driver, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		cancel()
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -101,9 +100,7 @@ func (target *subject) open(t *testing.T, c sut.Config, broken bool) (context.Co
 		}
 	})
 	info, err := s.Setup(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if c.Creates() && (info.System == "" || info.Ack == "" || info.Durability == "") {
 		t.Errorf("system, acknowledgement or durability are missing: %+v", info)
 	}
@@ -143,9 +140,7 @@ func (*subject) exchange(t *testing.T, ctx context.Context, receivers, senders [
 	var publishing sync.WaitGroup
 	for p, s := range senders {
 		pub, err := s.Publisher(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		publishing.Go(func() { publish(t, ctx, pub, p, l) })
 	}
 	publishing.Wait()
@@ -162,9 +157,7 @@ func subscribe(t *testing.T, ctx context.Context, systems []sut.System, shared b
 	var list []sut.Subscriber
 	for _, s := range systems {
 		b, err := s.Subscriber(ctx, shared)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		list = append(list, b)
 	}
 	faults := make([]error, len(list))
@@ -265,9 +258,7 @@ func (target *subject) fromNowOn(t *testing.T) {
 	ctx, s := target.open(t, target.named(1, small), false)
 	for p := 7; p >= 0; p -= 7 { // publisher 7 before the subscriber, publisher 0 after it
 		pub, err := s.Publisher(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if p == 7 {
 			publish(t, ctx, pub, p, l)
 			continue
@@ -284,9 +275,7 @@ func (target *subject) fromNowOn(t *testing.T) {
 func (target *subject) impatience(t *testing.T) {
 	ctx, s := target.open(t, target.named(1, small), false)
 	pub, err := s.Publisher(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	const n = 100
 	dones := newDones(n)
 	for i := range n {
@@ -314,17 +303,13 @@ func (target *subject) removal(t *testing.T) {
 		stops = append(stops, subscribe(t, ctx, []sut.System{s, s}, true, newRecorder(l)))
 	}
 	pub, err := s.Publisher(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	publish(t, ctx, pub, 0, l)
 	seen.wait(t, ctx)
 	for _, stop := range stops {
 		stop(nil)
 	}
-	if err := s.Teardown(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Teardown(ctx))
 	target.nothingLeft(t, ctx, c.Name)
 }
 
@@ -388,9 +373,7 @@ func (target *subject) death(t *testing.T) {
 	seen := newRecorder(load{publishers: 1, subscribers: 1, messages: deathMessages, bytes: small})
 	stop := subscribe(t, ctx, []sut.System{s}, false, seen)
 	pub, err := s.Publisher(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dones := newDones(deathMessages)
 	sent := 0
 	send := func(n int) {

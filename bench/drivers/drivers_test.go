@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestContractOfNoop(t *testing.T) {
@@ -96,9 +97,7 @@ func startPeer(t *testing.T, name string) *peers.Peer {
 		}
 	})
 	up, err := peers.Up(t.Context(), o, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return &up[0]
 }
 
@@ -110,9 +109,7 @@ func findPeer(t *testing.T, name string) (p *peers.Peer, own bool) {
 		return startPeer(t, name), true
 	}
 	list, err := peers.Running(peers.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	i := slices.IndexFunc(list, func(p peers.Peer) bool { return p.Name == name })
 	if i < 0 {
 		t.Skipf("no %s runs: go run -C bench ./cmd/peers-test starts it, or seb-bench peers up %s", name, name)

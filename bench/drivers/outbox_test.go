@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 	"testing/synctest"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func message(text string, done *[]error) queued {
@@ -22,9 +24,7 @@ func TestOutboxOrderAndLimits(t *testing.T) {
 	var got []string
 	for _, limit := range [][2]int{{10, 3}, {1, 100}, {10, 1}} {
 		list, err := b.Take(limit[0], limit[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		text := ""
 		for _, m := range list {
 			text += string(m.Payload) + " "

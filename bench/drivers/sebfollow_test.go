@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestReceivedFromAFollower: one broker takes the messages and another, on the same bucket,
@@ -23,9 +24,7 @@ func TestReceivedFromAFollower(t *testing.T) {
 				"key-file": p.Targets[0].Options["key-file"], "read-from": from, "follow": follow,
 			}}
 			s, err := sut.Open(t.Context(), "seb", c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			defer func() {
 				if err := s.Teardown(context.WithoutCancel(t.Context())); err != nil {
 					t.Error(err)
@@ -44,9 +43,7 @@ func TestReceivedFromAFollower(t *testing.T) {
 func roundTrip(t *testing.T, s sut.System) {
 	t.Helper()
 	sub, err := s.Subscriber(t.Context(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	const messages = 20
 	got := map[string]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -61,9 +58,7 @@ func roundTrip(t *testing.T, s sut.System) {
 		})
 	})
 	pub, err := s.Publisher(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for i := range messages {
 		pub.Publish(t.Context(), nil, fmt.Appendf(nil, "message %d", i), func(err error) {
 			if err != nil {

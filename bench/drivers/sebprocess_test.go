@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestDurabilityOfBucket(t *testing.T) {
@@ -27,16 +28,10 @@ func TestDurabilityOfBucket(t *testing.T) {
 func TestBucketOfProcess(t *testing.T) {
 	c := exec.Command("sh", "-c", "echo; read line", "serve", "--bucket", "mem:", "--http-api-key=secret", "--read-only", "--batch-wait-time", "5ms")
 	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, c.Start())
 	// The kernel shows its arguments slightly after its start.
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
@@ -125,9 +120,7 @@ func TestSharingAcrossProcesses(t *testing.T) {
 	var members []int
 	for range c.Group.Subscribers {
 		n, err := s.join(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		members = append(members, n)
 	}
 	var own []int32
@@ -148,9 +141,7 @@ func TestLocalBrokerIsFound(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "broker.json"), b, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	local := announced{Address: "http://127.0.0.1:1", Key: "k", Bucket: "file:/b", PID: os.Getpid()}
 	write(local)

@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestOvertakingRequestsStayInOrder uses a broker in this process, to which five goroutines race.
 func TestOvertakingRequestsStayInOrder(t *testing.T) {
 	b, err := seb.Open(t.Context(), seb.Options{Bucket: "mem:"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer b.Close(context.Background())
 	if _, err := b.CreateTopic(t.Context(), "x", seb.TopicSpec{Partitions: 1}); err != nil {
 		t.Fatal(err)
@@ -61,9 +60,7 @@ func TestOvertakingRequestsStayInOrder(t *testing.T) {
 	}
 	next := 0
 	for r, err := range b.Records(t.Context(), "x", seb.ReadOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if int(r.Value[0]) != next%messages {
 			t.Fatalf("record %d is message %d", r.Offset, r.Value[0])
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/load"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestStandard(t *testing.T) {
@@ -21,9 +22,7 @@ func TestStandard(t *testing.T) {
 			c := load.NewStandardClock()
 			for _, d := range []time.Duration{1, time.Microsecond + 7, time.Hour} {
 				until := c.Now() + int64(d)
-				if err := c.SleepUntil(t.Context(), until); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, c.SleepUntil(t.Context(), until))
 				if now := c.Now(); now != until {
 					t.Errorf("slept until %d, wanted %d", now, until)
 				}
@@ -59,9 +58,7 @@ func TestMonotonic(t *testing.T) {
 		t.Run("no sleep ends early, with spin "+spin.String(), func(t *testing.T) {
 			for _, d := range []time.Duration{time.Microsecond, 300 * time.Microsecond, 30 * time.Millisecond} {
 				until := c.Now() + int64(d)
-				if err := c.SleepUntil(t.Context(), until); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, c.SleepUntil(t.Context(), until))
 				if now := c.Now(); now < until {
 					t.Errorf("%v: woke %d ns early", d, until-now)
 				}
@@ -119,9 +116,7 @@ func sleepersDoNotBlock(t *testing.T) {
 func echoes(t *testing.T, n int) time.Duration {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
@@ -130,9 +125,7 @@ func echoes(t *testing.T, n int) time.Duration {
 		}
 	}()
 	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	took := make([]time.Duration, n)
 	b := []byte{1}

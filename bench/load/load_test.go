@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // lateClock wakes sleepers late, like a machine that is too busy.
@@ -213,9 +214,7 @@ func TestFaults(t *testing.T) {
 	})
 	t.Run("a command runs and reports the broker's new process", func(t *testing.T) {
 		broker := exec.Command("sleep", "100")
-		if err := broker.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, broker.Start())
 		defer func() { _ = broker.Wait() }()
 		w := simWorkload()
 		w.Faults = []workload.Fault{
@@ -252,9 +251,7 @@ func TestNoop(t *testing.T) {
 	w.Warmup, w.Duration, w.Timeout = workload.Duration(50*time.Millisecond), workload.Duration(300*time.Millisecond), workload.Duration(time.Minute)
 	w.Rate, w.Publishers, w.Topics, w.Subscribers, w.Keys = 7000*workload.PerSecond, 4, 2, 2, 5
 	size, err := workload.ParseSizes("64..4KiB:3,48")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	w.Size = size
 	for _, shared := range []bool{false, true} {
 		w.Shared = shared
@@ -266,9 +263,7 @@ func TestNoop(t *testing.T) {
 			res, err := load.Run(t.Context(), load.Options{
 				Workload: w, Clock: load.NewMonotonicClock(0), Target: workload.Target{Driver: "noop"},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			c := res.Counts
 			if c.Sent != 2450 || c.Acked != 2450 || c.Measured != 2100 || c.Expected != 2450*times || c.Received != c.Expected || !c.Clean() {
 				t.Errorf("%+v %v", c, res.Errors)

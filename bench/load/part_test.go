@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // hub connects the parts of a run within the test.
@@ -40,9 +41,7 @@ type member struct {
 func newHub(t *testing.T, w *workload.Workload, parts int) *hub {
 	t.Helper()
 	assignments, err := load.Assign(w, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return &hub{
 		w: w, begin: make(chan struct{}), over: make(chan struct{}), swap: make(chan struct{}), assignments: assignments,
 		totals: make([]load.Totals, parts), seen: make([][]load.Receipts, parts),
@@ -236,9 +235,7 @@ func TestAssign(t *testing.T) {
 	w := workload.Default()
 	w.Publishers, w.Topics, w.Subscribers = 7, 3, 2
 	assignments, err := load.Assign(&w, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	next := 0
 	var all []load.Group
 	for i, d := range assignments {
@@ -290,15 +287,11 @@ func TestInside(t *testing.T) {
 		res, err := load.Run(t.Context(), load.Options{
 			Workload: w, Clock: load.NewMonotonicClock(0), Run: 7, Part: i, Parts: 2, Target: workload.Target{Driver: "noop"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		parts = append(parts, *res)
 	}
 	m, err := result.Merge(parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if c := m.Counts; c.Sent != 200 || c.Expected != 200 || c.Received != 200 || c.Others != 0 || !c.Clean() {
 		t.Errorf("%+v", c)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/peers"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestPause stops a real broker for a second. It checks the delay that a stop of that length must
@@ -24,9 +25,7 @@ func TestPause(t *testing.T) {
 		}
 	})
 	up, err := peers.Up(t.Context(), o, "seb-memory")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p := up[0]
 	w := workload.Default()
 	w.Rate, w.Size = 500*workload.PerSecond, workload.FixedSize(100)
@@ -41,9 +40,7 @@ func TestPause(t *testing.T) {
 			Workload: w, Clock: load.NewMonotonicClock(0),
 			Target: workload.Target{Driver: p.Targets[0].Driver, Address: p.Targets[0].Address, Options: p.Targets[0].Options, PID: p.PID},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if !res.Counts.Clean() || len(res.Faults) != 1 || res.Faults[0].Error != "" || res.Faults[0].To-res.Faults[0].From < 1 {
 			t.Errorf("%s loop: %+v, %v, faults %+v", loop, res.Counts, res.Errors, res.Faults)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // simulation is a single-server broker in the virtual time of the test's bubble. It delivers each
@@ -205,9 +206,7 @@ func histogram(t *testing.T, c *result.Curve) *result.Histogram {
 		t.Fatal("no such curve")
 	}
 	h, err := c.Histogram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return h
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // instant is a system that acknowledges a message within the call, and has no subscribers.
@@ -38,9 +39,7 @@ func BenchmarkGenerator(b *testing.B) {
 			Workload: w, Clock: load.NewMonotonicClock(0),
 			Open: func(context.Context, sut.Config) (sut.System, error) { return instant{}, nil },
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		sent += float64(res.Counts.Measured)
 		allocs += float64(res.Generator.GC.Allocs)
 		last := res.Seconds[len(res.Seconds)-1].At

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestHereInDetail(t *testing.T) {
@@ -88,9 +90,7 @@ func TestScheduling(t *testing.T) {
 			out, err = exec.Command("nice").Output()
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return strings.TrimSpace(string(out))
 	}
 	if os.Geteuid() != 0 && before != "nice 0" {
@@ -104,9 +104,7 @@ func TestScheduling(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 5); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, unix.Setpriority(unix.PRIO_PROCESS, 0, 5))
 	defer func() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) }()
 	if s := Scheduling(); s != "nice 5" {
 		t.Errorf("scheduling is %q, want nice 5", s)

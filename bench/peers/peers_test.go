@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/peers"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // options returns Options with a temporary data folder and the cache of the repository.
@@ -37,9 +38,7 @@ func TestAPeerOutlivesTheCallAndAnotherFindsAndStopsIt(t *testing.T) {
 	o := options(t)
 	downAtEnd(t, o)
 	up, err := peers.Up(t.Context(), o, "seb-memory")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p := up[0]
 	if p.Name != "seb-memory" || !exists(p.PID) || p.Start <= 0 || len(p.Targets) != 2 || p.Targets[0].Driver != "seb" || p.Targets[1].Driver != "kafka" {
 		t.Errorf("up: %+v", p)
@@ -52,9 +51,7 @@ func TestAPeerOutlivesTheCallAndAnotherFindsAndStopsIt(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].PID != p.PID || list[0].Targets[0].Address != p.Targets[0].Address {
 		t.Errorf("running: %+v, %v", list, err)
 	}
-	if err := peers.Down(t.Context(), o, "seb"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, peers.Down(t.Context(), o, "seb"))
 	if _, err := os.Stat(p.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its folder: %v", err)
 	}
@@ -67,17 +64,11 @@ func TestAPeerThatHasDiedIsStartedAnew(t *testing.T) {
 	o := options(t)
 	downAtEnd(t, o)
 	up, err := peers.Up(t.Context(), o, "seb-memory")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := up[0].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, up[0].Kill())
 	for ends := time.Now().Add(20 * time.Second); ; {
 		list, err := peers.Running(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(list) == 0 {
 			break
 		}
@@ -86,9 +77,7 @@ func TestAPeerThatHasDiedIsStartedAnew(t *testing.T) {
 		}
 	}
 	again, err := peers.Up(t.Context(), o, "seb-memory")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if again[0].PID == up[0].PID || !exists(again[0].PID) {
 		t.Errorf("process %d, before %d", again[0].PID, up[0].PID)
 	}
@@ -99,21 +88,15 @@ func TestAPeerThatHasDiedIsStartedAnew(t *testing.T) {
 func TestAnotherProcessOfTheNumberIsLeftAlone(t *testing.T) {
 	o := options(t)
 	up, err := peers.Up(t.Context(), o, "seb-memory")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	file := filepath.Join(o.Data, "peers.json")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	other := regexp.MustCompile(`"born": \d+`).ReplaceAllString(string(text), `"born": 1`)
 	if other == string(text) {
 		t.Fatalf("no birth in %s", text)
 	}
-	if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte(other), 0o600))
 	if err := peers.Down(t.Context(), o); err != nil {
 		t.Error(err)
 	}

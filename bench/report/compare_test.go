@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 
 	"github.com/sebbroker/seb/bench/sut"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestMannWhitney(t *testing.T) {
@@ -94,9 +95,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("lost: %+v", c)
 		}
 		same, _, err := Compare(file(t, time.Millisecond, repeats, 0), file(t, time.Millisecond+time.Microsecond, repeats, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if c := find(same, "p99"); c.Apart {
 			t.Errorf("%d repeats, nothing changed: said to be apart: %+v", repeats, c)
 		}
@@ -112,9 +111,7 @@ func TestVerdicts(t *testing.T) {
 	verdicts := func(before, after *result.File) map[string]string {
 		t.Helper()
 		changes, _, err := Compare(before, after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		all := map[string]string{}
 		for i := range changes {
 			all[changes[i].Figure] = changes[i].Verdict()
@@ -164,17 +161,13 @@ func TestCompareUnpaired(t *testing.T) {
 
 func TestConditions(t *testing.T) {
 	slower, _, err := Compare(file(t, time.Millisecond, 5, 0), file(t, 2*time.Millisecond, 5, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for text, want := range map[string]bool{
 		"p99>10%": true, "p99>150%": false, "p99 > 1ms": true, "p99>1s": false, "p50<1ms": false, "p50<1m": true,
 		"lost>0": true, "lost>3": false, "duplicates>0": false, "rate<-5%": false, "rate<2000": true, "lost>10%": true,
 	} {
 		c, err := ParseCondition(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		met := false
 		for i := range slower {
 			met = met || c.Met(&slower[i])

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/sut"
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // run makes a run of n samples around a middle at a rate.
@@ -29,9 +30,7 @@ func run(t *testing.T, label string, keeps sut.Durability, rate, n, repeat int, 
 	}
 	c := h.Curve()
 	w := workload.Default()
-	if err := w.Set("rate", fmt.Sprint(rate)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.Set("rate", fmt.Sprint(rate)))
 	w.Name = "a <name> & more"
 	r := result.Run{Label: label, Repeat: repeat, Workload: w, System: sut.Info{System: label, Durability: keeps}, Colocated: true}
 	r.Curves = result.Curves{AckIntended: c, AckSent: c, E2EIntended: &c, E2ESent: &c}
@@ -56,9 +55,7 @@ func works(t *testing.T) []*Work {
 	f.Runs[1].Counts.Lost = 7
 	f.Runs[3].Validity.Valid = false
 	all, err := Works(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return all
 }
 
@@ -105,9 +102,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("row: %q", redis)
 	}
 	var b bytes.Buffer
-	if err := Markdown(&b, works(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, Markdown(&b, works(t)))
 	for _, want := range []string{"| system |", "|---|", "durabilities differ", "broker and generator share the machine"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in %s", want, b.String())
@@ -142,9 +137,7 @@ func TestSVG(t *testing.T) {
 	empty := &Chart{Title: "nothing", X: Nines, Y: Log}
 	for _, c := range append(knees, all[0].Percentiles(result.E2EIntended, result.E2ESent), all[0].Seconds(99), empty) {
 		var b bytes.Buffer
-		if err := c.SVG(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.SVG(&b))
 		wellFormed(t, b.Bytes())
 		if strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
 			t.Errorf("%s: a place that is no number", c.Title)
@@ -165,9 +158,7 @@ func TestLoops(t *testing.T) {
 		f.Runs = append(f.Runs, open, closed, run(t, "redis", sut.Memory, 2000, 20000, i+1, time.Millisecond))
 	}
 	all, err := Works(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	pictures := Pictures(all)
 	names := map[string]*Chart{}
 	for _, p := range pictures {
@@ -191,9 +182,7 @@ func TestNarrowSVG(t *testing.T) {
 		for _, x := range []float64{0, 0.12, 1e9} {
 			c := &Chart{X: axis, Y: axis, Lines: []Trace{{X: []float64{x + 1, math.Nextafter(x+1, 1e12)}, Y: []float64{x + 1, math.Nextafter(x+1, 1e12)}}}}
 			var b bytes.Buffer
-			if err := c.SVG(&b); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, c.SVG(&b))
 			if n := strings.Count(b.String(), `class="grid"`); n < 2 || n > 40 || strings.Contains(b.String(), "NaN") {
 				t.Errorf("%s at %v: %d marks", axis, x, n)
 			}
@@ -222,9 +211,7 @@ func wellFormed(t *testing.T, text []byte) {
 
 func TestHTML(t *testing.T) {
 	var b bytes.Buffer
-	if err := HTML(&b, works(t), result.ThisTool("v0")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, HTML(&b, works(t), result.ThisTool("v0")))
 	text := b.String()
 	if strings.Contains(text, "seb</script>") {
 		t.Error("a label ends the script")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestHistogram(t *testing.T) {
@@ -132,13 +133,9 @@ func TestCurve(t *testing.T) {
 		t.Run("a "+name+" one survives a file", func(t *testing.T) {
 			c := h.Curve()
 			text, err := json.Marshal(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			var back result.Curve
-			if err := json.Unmarshal(text, &back); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal(text, &back))
 			again, err := back.Histogram()
 			if err != nil || !again.Equal(h) {
 				t.Errorf("it differs, error %v", err)
@@ -170,20 +167,14 @@ func TestText(t *testing.T) {
 		h.Record(i * int64(time.Millisecond))
 	}
 	var percentiles, log bytes.Buffer
-	if err := h.WritePercentiles(&percentiles); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, h.WritePercentiles(&percentiles))
 	if !strings.Contains(percentiles.String(), "Percentile") || !strings.Contains(percentiles.String(), "Total count    =         1000") {
 		t.Errorf("percentiles:\n%s", percentiles.String())
 	}
 	start := time.UnixMilli(1_700_000_000_000)
 	l, err := result.NewHistogramLog(&log, start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Add("ack", start, start.Add(time.Second), h); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, l.Add("ack", start, start.Add(time.Second), h))
 	if !strings.Contains(log.String(), "Tag=ack,") {
 		t.Errorf("log:\n%s", log.String())
 	}

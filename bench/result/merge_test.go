@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestMerge(t *testing.T) {
@@ -15,17 +16,13 @@ func TestMerge(t *testing.T) {
 		parts[i].Counts = result.Counts{Sent: 2000, Received: 1999, Lost: 1, SentRate: 100}
 		parts[i].Errors = []result.Problem{{Text: "x", Count: 1}}
 		h, err := parts[i].Curves.E2EIntended.Histogram()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		whole.Merge(h)
 	}
 	parts[1].Validity = result.Validity{Reasons: []string{"late"}}
 	parts[2].Seconds = append(parts[2].Seconds, parts[2].Seconds[0])
 	m, err := result.Merge(parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Run("the histogram of all samples is the merged one", func(t *testing.T) {
 		for _, name := range result.Names() {
 			h, err := m.Curves.Named(name).Histogram()
@@ -73,16 +70,12 @@ func TestMergeFloors(t *testing.T) {
 	want := result.NewHistogram()
 	for i := range parts {
 		h, err := parts[i].Curves.E2EIntended.Histogram()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		want.Merge(h)
 		parts[i].Floor = &result.Floor{Curves: parts[i].Curves, OwnLag: parts[i].Curves.AckSent, SentRate: 10}
 	}
 	m, err := result.Merge(parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	h, err := m.Floor.Curves.E2EIntended.Histogram()
 	if err != nil || !h.Equal(want) || m.Floor.OwnLag.Count != 4000 || m.Floor.SentRate != 20 {
 		t.Errorf("%+v, error %v", m.Floor, err)
@@ -107,9 +100,7 @@ func TestMergeCounts(t *testing.T) {
 		}
 	}
 	m, err := result.Merge([]result.Run{one, one})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for i, counts := 0, reflect.ValueOf(m.Counts); i < counts.NumField(); i++ {
 		if f := counts.Field(i); f.CanInt() && f.Int() != 6 || f.CanFloat() && f.Float() != 6 {
 			t.Errorf("%s is %v, want 6", counts.Type().Field(i).Name, f)

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/bench/result"
 
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // curve holds 2000 samples of up to longest.
@@ -43,17 +44,11 @@ func newRun(t *testing.T, label string, longest time.Duration) result.Run {
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
 	f := result.File{Tool: result.ThisTool("v1"), Runs: []result.Run{newRun(t, "a", time.Second), newRun(t, "b", time.Minute)}}
-	if err := f.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, f.Write(path))
 	back, err := result.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	again := path + "2"
-	if err := back.Write(again); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, back.Write(again))
 	if len(back.Runs) != 2 || back.Runs[1].Curves.E2ESent.Count != 2000 || back.Runs[0].Faults[0] != f.Runs[0].Faults[0] {
 		t.Errorf("%d runs came back", len(back.Runs))
 	}
@@ -61,9 +56,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if second, err := os.ReadFile(again); err != nil || !bytes.Equal(text, second) {
 		t.Errorf("read and written again it differs, error %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func encode(size int, h workload.MessageHeader) []byte {
@@ -73,9 +74,7 @@ func TestCompressible(t *testing.T) {
 		p := encodeFiller(part)
 		var packed bytes.Buffer
 		w, err := flate.NewWriter(&packed, flate.BestCompression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		_, _ = w.Write(p)
 		_ = w.Close()
 		got := 1 - float64(packed.Len())/float64(len(p))

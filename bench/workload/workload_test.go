@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/workload"
+	"github.com/sebbroker/seb/test/must"
 )
 
 const file = `
@@ -32,9 +33,7 @@ targets:
 
 func TestParse(t *testing.T) {
 	f, err := workload.Parse([]byte(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if f.Name != "mine" || f.Rate != 2_500_500_000 || f.Duration != workload.Duration(20*time.Second) || f.Publishers != 25 || f.Keys != 100 {
 		t.Errorf("%+v", f.Workload)
 	}
@@ -54,9 +53,7 @@ func TestParse(t *testing.T) {
 
 func TestDocumentedFile(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, after, _ := strings.Cut(string(text), "```yaml\n")
 	example, _, ok := strings.Cut(after, "```")
 	if !ok {
@@ -106,9 +103,7 @@ func TestParseRefuses(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	w := workload.Default()
-	if err := w.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.Validate())
 	for field, value := range map[string]string{
 		"arrivals": "bursts", "loop": "half", "duration": "0s", "warmup": "-1s", "timeout": "0s", "cooldown": "1000h", "size": "47B",
 		"compressible": "1.5", "keys": "-1", "key-skew": "0.5", "topics": "2", "partitions": "0", "publishers": "0", "subscribers": "-1",
@@ -166,9 +161,7 @@ func TestValidate(t *testing.T) {
 func TestSet(t *testing.T) {
 	w := workload.Default()
 	for field, value := range map[string]string{"rate": "20000", "size": "5KiB", "shared": "true", "name": "123", "compressible": "0.5"} {
-		if err := w.Set(field, value); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.Set(field, value))
 	}
 	if w.Rate != 20_000*workload.PerSecond || w.Size.Max() != 5120 || !w.Shared || w.Name != "123" || w.Compressible != 0.5 {
 		t.Errorf("%+v", w)
@@ -182,9 +175,7 @@ func TestSet(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "w.yaml")
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte(file), 0o600))
 	if f, err := workload.Read(path); err != nil || f.Name != "mine" {
 		t.Errorf("error %v", err)
 	}
@@ -204,9 +195,7 @@ func TestRead(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	z, err := workload.ParseSizes("100:3,200..300:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	rng := rand.New(rand.NewPCG(1, 1))
 	small, sum := 0, 0
 	const draws = 100_000

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -36,13 +37,9 @@ type administrator struct {
 func (p *workDir) administrator(key string, http, kafka int) *administrator {
 	p.t.Helper()
 	h, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", http), client.Options{APIKey: key, RetryTime: -1})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	k, err := kgo.NewClient(kgo.SeedBrokers(fmt.Sprintf("127.0.0.1:%d", kafka)), kgo.SASL(plain.Auth{User: "seb", Pass: key}.AsMechanism()), kgo.RequestRetries(0))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	return &administrator{h, kadm.NewClient(k), func() { k.Close(); h.Close() }}
 }
 
@@ -108,9 +105,7 @@ func TestAuditUnderKills(t *testing.T) {
 		b := p.launch("--http-port", fmt.Sprint(http), "--kafka-listen", fmt.Sprint("127.0.0.1:", kafka), "--audit-topic", "audit", "--bucket", "./b")
 		waitFor(t, b.serves)
 		key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		a := p.administrator(strings.TrimSpace(string(key)), http, kafka)
 		r := rand.New(rand.NewPCG(7, uint64(round)))
 		ctx, cancel := context.WithTimeout(t.Context(), sebtest.Limit)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestBench(t *testing.T) {
@@ -16,9 +18,7 @@ func TestBench(t *testing.T) {
 	t.Run("hands everything on to it", func(t *testing.T) {
 		dir := t.TempDir()
 		script := "#!/bin/sh\nfor a in \"$@\"; do echo \"$a\"; done\nexit 7\n"
-		if err := os.WriteFile(filepath.Join(dir, "seb-bench"), []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(dir, "seb-bench"), []byte(script), 0o700))
 		p.env = []string{"PATH=" + dir + string(filepath.ListSeparator) + os.Getenv("PATH")}
 		r := p.run("bench", "run", "--target", "kafka address=x", "--help")
 		if want := "run\n--target\nkafka address=x\n--help\n"; r.code != 7 || r.out != want || r.err != "" {

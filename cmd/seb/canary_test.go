@@ -24,6 +24,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -128,9 +129,7 @@ type tapped struct {
 func tap(t *testing.T, address string) *tapped {
 	t.Helper()
 	target, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	w := &tapped{}
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
@@ -205,9 +204,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	t.Run("store that takes tokens", func(t *testing.T) {
 		l := newLeaks(t)
 		backend := s3mem.New()
-		if err := backend.CreateBucket("b"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, backend.CreateBucket("b"))
 		fake := httptest.NewServer(gofakes3.New(backend).Server())
 		t.Cleanup(fake.Close)
 		store := tap(t, fake.URL)
@@ -252,9 +249,7 @@ func (l *leaks) untilDump(p *workDir, store *tapped, bucket string) {
 	store.refuse.Store(false)
 
 	l.files(p.dir)
-	if err := b.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
-		l.t.Fatal(err)
-	}
+	must.NoError(l.t, b.cmd.Process.Signal(syscall.SIGQUIT))
 	b.wait()
 	if log := b.err.String(); !strings.Contains(log, "\ngoroutine ") {
 		l.t.Errorf("no dump of goroutines:\n%.5000s", log)
@@ -360,9 +355,7 @@ func (l *leaks) profiles(b *running) {
 		"threadcreate?debug=1", "symbol", "trace?seconds=0.1", "profile?seconds=1", "cmdline",
 	} {
 		req, err := http.NewRequest(http.MethodGet, m[1]+name, nil)
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		must.NoError(l.t, err)
 		want := http.StatusOK
 		if name == "cmdline" { // the key may be a command-line argument
 			want = http.StatusNotFound
@@ -373,9 +366,7 @@ func (l *leaks) profiles(b *running) {
 	}
 	for _, path := range []string{"/metrics", "/records?topic-name=demo&offset=0", "/topics"} {
 		req, err := http.NewRequest(http.MethodGet, strings.TrimSuffix(m[1], "/debug/pprof/")+path, nil)
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		must.NoError(l.t, err)
 		req.Header.Set("Authorization", "Bearer "+canaryKey)
 		if resp, body := l.answer(req); resp.StatusCode != http.StatusNotFound {
 			l.t.Errorf("%s on the listener of pprof: %.300s", path, body)
@@ -387,9 +378,7 @@ func (l *leaks) profiles(b *running) {
 func TestKeysOfFlagsAndFilesAreNotShown(t *testing.T) {
 	l := newLeaks(t)
 	p := newWorkDir(t)
-	if err := os.WriteFile(filepath.Join(p.dir, "api-key"), []byte(canaryKey+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(p.dir, "api-key"), []byte(canaryKey+"\n"), 0o600))
 	for _, flags := range [][]string{{"--http-api-key", canaryKey}, {"--http-api-key-file", "api-key"}} {
 		b := p.serve(append(flags, "--log-level", "debug", "--http-debug-enable", "--http-debug-port", "0")...)
 		l.run(p, true, "one\n", "produce", "demo")
@@ -414,12 +403,8 @@ func TestSecretsInTheWrongPlaceAreNotRepeated(t *testing.T) {
 	p := newWorkDir(t)
 	for name, text := range map[string]string{"two": canaryKey + " " + canaryKey, "d/broker.json": `{"api_key":"` + canaryKey, "e/api-key": canaryKey + "\x00"} {
 		file := filepath.Join(p.dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	for _, args := range [][]string{
 		{"serve", "--http-api-key", canaryKey + " x"},

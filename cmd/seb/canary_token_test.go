@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // canaryPassword is the password of two users.
@@ -48,9 +49,7 @@ func TestSecretsOfTokensAreNotShown(t *testing.T) {
 	k.b.kill()
 	k.none("stdout", []byte(k.b.out.String()))
 	k.none("stderr", []byte(k.b.err.String()))
-	if err := os.RemoveAll(filepath.Join(k.p.dir, "seb-data")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(filepath.Join(k.p.dir, "seb-data")))
 
 	k.serve()
 	if k.key == first {
@@ -72,9 +71,7 @@ func TestSecretsOfTokensAreNotShown(t *testing.T) {
 	k.run(k.p, true, "", "fsck", "--bucket", "./bucket")
 	k.files(k.p.dir)
 	k.digests()
-	if err := k.b.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, k.b.cmd.Process.Signal(syscall.SIGQUIT))
 	k.b.wait()
 	k.none("stdout", []byte(k.b.out.String()))
 	k.none("stderr", []byte(k.b.err.String()))
@@ -86,9 +83,7 @@ func (k *keyring) serve() {
 	k.t.Helper()
 	k.b = k.p.serve("--bucket", "./bucket", "--kafka-listen", "127.0.0.1:0", "--log-level", "debug", "--audit-topic", "audit")
 	key, err := os.ReadFile(filepath.Join(k.p.dir, "seb-data", "api-key"))
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.NoError(k.t, err)
 	k.key = strings.TrimSpace(string(key))
 	k.hide(k.key)
 }
@@ -147,9 +142,7 @@ func (k *keyring) make() {
 func (k *keyring) ask(key, method, path, body string) (status int) {
 	k.t.Helper()
 	req, err := http.NewRequest(method, k.b.address()+path, strings.NewReader(body))
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.NoError(k.t, err)
 	req.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"text/plain"}, "Accept": {"*/*"}}
 	resp, _ := k.answer(req)
 	return resp.StatusCode
@@ -165,9 +158,7 @@ func (k *keyring) kafka(m sasl.Mechanism) *kgo.Client {
 		k.t.Fatalf("no Kafka address in: %s", k.b.err.String())
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(at[1]), kgo.SASL(m), kgo.RequestRetries(0))
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.NoError(k.t, err)
 	return client
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -86,9 +87,7 @@ func TestProduceAndConsume(t *testing.T) {
 		t.Errorf("raw: %q", got)
 	}
 
-	if err := os.WriteFile(filepath.Join(p.dir, "f"), []byte("k1=v1\nk2=v2=x\nnokey\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(p.dir, "f"), []byte("k1=v1\nk2=v2=x\nnokey\n"), 0o600))
 	p.must("topic", "create", "keyed", "--partitions", "4")
 	p.must("produce", "keyed", "f", "--key-separator", "=")
 	got := strings.Split(strings.TrimRight(p.must("consume", "keyed", "--format", "key-value"), "\n"), "\n")
@@ -167,12 +166,8 @@ func TestConsumeIntoAPipe(t *testing.T) {
 	p.must("produce", "t", "--record-size", "100", "--count", "50000")
 	c := p.command("consume", "t")
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, c.Start())
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +184,7 @@ func TestFollowPrintsNewRecords(t *testing.T) {
 	c := p.command("consume", "t", "--follow", "--count", "3")
 	var out sebtest.Log
 	c.Stdout = &out
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Start())
 	p.mustWith("a\n", "produce", "t", "-p", "0")
 	waitFor(t, func() bool { return out.String() == "a\n" })
 	p.mustWith("b\nc\nd\n", "produce", "t", "-p", "1")
@@ -250,9 +243,7 @@ func TestInspect(t *testing.T) {
 			t.Error("the default bucket is another")
 		}
 		file := filepath.Join(p.dir, fmt.Sprint("object-", i))
-		if err := os.WriteFile(file, bodies[key], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, bodies[key], 0o600))
 		if p.must("inspect", file) != p.must("inspect", key) {
 			t.Errorf("%s is another object as a file", key)
 		}
@@ -269,15 +260,9 @@ func TestInspect(t *testing.T) {
 	p.inspectRegistration()
 
 	f, err := os.Create(filepath.Join(p.dir, "000000000000.record_batch"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := record.EncodeV1(f, 1, [][]byte{[]byte("old"), []byte("records")}, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, record.EncodeV1(f, 1, [][]byte{[]byte("old"), []byte("records")}, true))
+	must.NoError(t, f.Close())
 	if got := p.must("inspect", "000000000000.record_batch", "-a", "-b", "4"); !strings.Contains(got, "2 records") || !strings.Contains(got, `"reco" [+3 bytes]`) {
 		t.Errorf("version 1: %s", got)
 	}
@@ -330,9 +315,7 @@ func TestBenchmarks(t *testing.T) {
 	remote := []string{"benchmark", "--remote-broker-address", b.address(), "--batches", "2", "--record-size", "10", "-b", "2"}
 	p.refused(1, "unauthorized", append(remote, "--remote-broker-api-key", "wrong")...)
 	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p.env = append(p.env, "SEB_API_KEY="+strings.TrimSpace(string(key)))
 	if got := p.must(remote...); !strings.Contains(got, "run 1") {
 		t.Errorf("remote: %s", got)

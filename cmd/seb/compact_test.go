@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -25,9 +26,7 @@ var oftenMerged = []string{"--snapshot-slots", "10", "--merge-interval", "10ms",
 func (p *workDir) keyOf(dataDir string) string {
 	p.t.Helper()
 	key, err := os.ReadFile(filepath.Join(p.dir, dataDir, "api-key"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	return strings.TrimSpace(string(key))
 }
 
@@ -35,16 +34,12 @@ func (p *workDir) keyOf(dataDir string) string {
 func (p *workDir) post(b *running, topic, dataDir string, records ...string) {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, b.address()+"/records?topic-name="+topic, strings.NewReader(strings.Join(records, "\n")))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	req.Header.Set("Authorization", "Bearer "+p.keyOf(dataDir))
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	req.Header.Set("Accept", "*/*")
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
 		p.t.Fatal(resp.Status)
@@ -55,15 +50,11 @@ func (p *workDir) post(b *running, topic, dataDir string, records ...string) {
 func (p *workDir) compactedTo(b *running, dataDir, topic string, most int64) {
 	p.t.Helper()
 	cl, err := client.New(b.address(), client.Options{APIKey: p.keyOf(dataDir)})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	defer cl.Close()
 	waitFor(p.t, func() bool {
 		info, err := cl.Topic(p.t.Context(), topic)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must.NoError(p.t, err)
 		n := int64(0)
 		for _, part := range info.Partitions {
 			n += part.Records
@@ -146,9 +137,7 @@ func (p *workDir) inspectCompacted(b *running) {
 		}
 		return err
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	for _, want := range []string{
 		"offsets 0 to 4, 5 records", "  offsets 0 to 4, 2 records are left\n  3: ", "  offsets 5 to 5, 0 records are left\n  6: ", "  offsets 7 to 8, 0 records are left\n",
 		"compaction done: topic ", "up to offset 9, tombstones removed below offset 9, 0 kept above",
@@ -209,9 +198,7 @@ func TestCompactionEndToEnd(t *testing.T) {
 		s, p := testenv.S3ForTest(t), newWorkDir(t)
 		p.env = append(p.env, "AWS_ACCESS_KEY_ID="+testenv.AccessKey, "AWS_SECRET_ACCESS_KEY="+testenv.SecretKey)
 		store, err := objstore.Open(t.Context(), s.Spec("seb"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer func() { _ = store.(*objstore.S3).Close() }()
 		testCompactionEndToEnd(t, p, 8000, s.Spec("seb"), store)
 	})
@@ -223,9 +210,7 @@ func testCompactionEndToEnd(t *testing.T, p *workDir, records int, bucket string
 	b := p.serve(append([]string{"--bucket", bucket, "--data-dir", "one"}, oftenMerged...)...)
 	p.must("topic", "create", "c", "--data-dir", "one", "-s", "cleanup-policy=compact")
 	cl, err := client.New(b.address(), client.Options{APIKey: p.keyOf("one")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer cl.Close()
 	newest, written := map[string]string{}, int64(0)
 	var recs []record.Record
@@ -276,9 +261,7 @@ func bucketBytes(t *testing.T, store objstore.Store) (n int64) {
 	t.Helper()
 	for o := (objstore.ListOptions{}); ; {
 		entries, more, err := store.List(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, e := range entries {
 			n += e.Size
 			o.After = e.Key

@@ -11,15 +11,14 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
 // cost returns the output of seb cost, and the counts by kind.
 func (p *workDir) cost() (c api.Cost, counts map[string]int64) {
 	p.t.Helper()
-	if err := json.Unmarshal([]byte(p.must("cost", "--json")), &c); err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, json.Unmarshal([]byte(p.must("cost", "--json")), &c))
 	counts = map[string]int64{}
 	for _, r := range c.Requests {
 		counts[r.Kind] = r.Count
@@ -52,9 +51,7 @@ func TestCostCountsCommitObjects(t *testing.T) {
 			b.term()
 		}
 		if strings.HasSuffix(end, "lose") {
-			if err := os.RemoveAll(filepath.Join(p.dir, "seb-data")); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "seb-data")))
 		}
 	}
 }
@@ -65,9 +62,7 @@ func TestCostCountsWhatS3Bills(t *testing.T) {
 	p := newWorkDir(t)
 	p.env = []string{"AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 	proxy, err := testenv.NewS3Proxy(server.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(proxy.Close)
 	serve := func() *running {
 		b := p.serve("--bucket", proxy.Spec("cost"), "--batch-wait-time", "0", "--snapshot-slots", "10", "--pack-age", "10ms", "--merge-interval", "20ms")
@@ -127,9 +122,7 @@ func TestCostCountsWhatS3Bills(t *testing.T) {
 
 func TestPricesFlag(t *testing.T) {
 	p := newWorkDir(t)
-	if err := os.WriteFile(filepath.Join(p.dir, "mine.json"), []byte(`{"put_per_million": 1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(p.dir, "mine.json"), []byte(`{"put_per_million": 1}`), 0o600))
 	for given, want := range map[string]string{
 		"s3":        `--prices "s3": want s3-standard, s3-express, r2, b2, gcs, free or a file of prices`,
 		"mine.json": `--prices "mine.json": mine.json: list_per_million is missing`,

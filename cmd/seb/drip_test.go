@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func dripped(t *testing.T, in string, args ...string) ran {
@@ -24,9 +25,7 @@ func TestEvalCases(t *testing.T) {
 		var lines strings.Builder
 		enc := json.NewEncoder(&lines)
 		for _, e := range c.Events {
-			if err := enc.Encode(e); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, enc.Encode(e))
 		}
 		at := c.At.Format(time.RFC3339Nano)
 		if c.Error != "" {
@@ -38,13 +37,9 @@ func TestEvalCases(t *testing.T) {
 			continue
 		}
 		e, err := driplang.Parse(c.Expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		form, err := e.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for name, r := range map[string]ran{
 			"argument, stdin": dripped(t, lines.String(), "eval", c.Expr, "--at", at, "--json"),
 			"JSON, -":         dripped(t, lines.String(), "eval", string(form), "-", "--at", at, "--json"),

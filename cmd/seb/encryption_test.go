@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -24,9 +25,7 @@ func TestEncryptionOfObjects(t *testing.T) {
 			p := newWorkDir(t)
 			p.env = []string{"AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 			proxy, err := testenv.NewS3Proxy(server.Endpoint)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			t.Cleanup(proxy.Close)
 			at := func(prefix string) string {
 				return proxy.Spec(strings.ReplaceAll(name, " ", "-")+"/"+prefix) + c.parameters
@@ -34,13 +33,9 @@ func TestEncryptionOfObjects(t *testing.T) {
 			b := p.serve("--bucket", at("log"), "--kafka-listen", "", "--batch-wait-time", "0",
 				"--snapshot-slots", "10", "--pack-age", "10ms", "--merge-interval", "20ms")
 			key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			records, err := client.New(b.address(), client.Options{APIKey: strings.TrimSpace(string(key))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			defer records.Close()
 			n := 0
 			waitFor(t, func() bool {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -15,9 +16,7 @@ func TestErase(t *testing.T) {
 	happen(t, c, "a u1", "b u1", "a u2", "b u2")
 	explained := func(entity string) client.Explanation {
 		x, err := c.Explain(t.Context(), "ab", entity)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return x
 	}
 	sebtest.Eventually(t, "the trigger has fired", func() bool { return explained("u1").Fired && explained("u2").Fired })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/httpapi"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // eventBroker is a broker with the event "seen" of u1.
@@ -29,9 +30,7 @@ func sent(t *testing.T, b *testBroker, in string, args ...string) ran {
 func valuesOf(t *testing.T, c *testBroker, topic string) (list []string) {
 	t.Helper()
 	for r, err := range c.Records(t.Context(), topic, client.ReadOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		list = append(list, fmt.Sprintf("%s %s", r.Key, r.Value))
 	}
 	return list

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -44,13 +45,9 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 	epochs := epochsOf(t, bucket)
 
 	file := filepath.Join(p.dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, nil, 0o600))
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 
@@ -108,14 +105,10 @@ func TestABrokerThatCannotStartTakesNothing(t *testing.T) {
 func epochsOf(t *testing.T, bucket string) (folders []string) {
 	t.Helper()
 	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for o := (objstore.ListOptions{Prefix: "s0000/wal/"}); ; {
 		entries, more, err := store.List(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, e := range entries {
 			folders = append(folders, filepath.Dir(e.Key))
 			o.After = e.Key

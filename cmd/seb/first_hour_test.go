@@ -11,6 +11,8 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // The data folder can be deleted, as the README says.
@@ -21,9 +23,7 @@ func TestRecordsSurviveTheLossOfTheDataFolder(t *testing.T) {
 	for _, args := range [][]string{nil, {"--data-dir", "d1"}, {"--data-dir", "."}} {
 		p := newWorkDir(t)
 		p.dir = filepath.Join(p.dir, "work")
-		if err := os.Mkdir(p.dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Mkdir(p.dir, 0o700))
 		data := "seb-data"
 		if args != nil {
 			data = args[1]
@@ -31,12 +31,8 @@ func TestRecordsSurviveTheLossOfTheDataFolder(t *testing.T) {
 		b := p.serve(args...)
 		p.mustWith("one\n", append([]string{"produce", "demo"}, args...)...)
 		b.term()
-		if err := os.RemoveAll(filepath.Join(p.dir, data)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(p.dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.RemoveAll(filepath.Join(p.dir, data)))
+		must.NoError(t, os.MkdirAll(p.dir, 0o700))
 		b = p.serve(args...)
 		if got := p.must(append([]string{"consume", "demo"}, args...)...); got != "one\n" {
 			t.Errorf("%s: consumed %q after the data folder was deleted", args, got)
@@ -102,9 +98,7 @@ func TestAStoreThatDoesNotAnswerIsNoVerdict(t *testing.T) {
 		t.Skip("starts many processes")
 	}
 	backend := s3mem.New()
-	if err := backend.CreateBucket("b"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, backend.CreateBucket("b"))
 	fake := gofakes3.New(backend).Server()
 	for name, c := range map[string]struct {
 		answer func(http.ResponseWriter) // to PUT
@@ -219,9 +213,7 @@ func TestABucketWithoutItsMetaIsCorrupt(t *testing.T) {
 	p.serve("--bucket", "./b").kill()
 	meta := filepath.Join(p.dir, "b", "meta", "cluster")
 	was, err := os.ReadFile(meta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for name, spoil := range map[string]func() error{
 		"missing": func() error { return os.Remove(meta) },
 		"damaged": func() error { return errors.Join(os.Chmod(meta, 0o600), os.WriteFile(meta, was[1:], 0o600)) },

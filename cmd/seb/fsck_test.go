@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // walFiles returns the commit objects of a bucket in a folder, sorted by name.
@@ -24,9 +25,7 @@ func walFiles(t *testing.T, dir string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	slices.Sort(files)
 	return files
 }
@@ -36,26 +35,18 @@ func walFiles(t *testing.T, dir string) []string {
 func walObjects(t *testing.T, dir string) (keys []string, bodies map[string][]byte) {
 	t.Helper()
 	store, err := objstore.OpenDisk(dir, objstore.DiskOptions{Existing: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer store.Close()
 	bodies = map[string][]byte{}
 	o := objstore.ListOptions{Prefix: "s0000/wal/"}
 	for {
 		entries, more, err := store.List(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, e := range entries {
 			object, err := store.Get(t.Context(), e.Key, objstore.Whole)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			body, err := io.ReadAll(object.Body)
-			if err := errors.Join(err, object.Body.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, errors.Join(err, object.Body.Close()))
 			keys, bodies[e.Key], o.After = append(keys, e.Key), body, e.Key
 		}
 		if !more {
@@ -80,21 +71,15 @@ func TestFsck(t *testing.T) {
 	}
 	p.refused(2, "does not exist", "fsck", "--bucket", "./nowhere")
 	p.refused(2, "empty outside a broker", "fsck", "--bucket", "mem:")
-	if err := os.Mkdir(filepath.Join(p.dir, "empty"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(filepath.Join(p.dir, "empty"), 0o700))
 	p.refused(1, "no Seb log", "fsck", "--bucket", "./empty")
 
 	files := walFiles(t, filepath.Join(p.dir, "seb-bucket"))
 	name := files[len(files)-1]
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	data[len(data)-1] ^= 1
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(name, data, 0o600))
 	r := p.run("fsck")
 	if r.code != 5 || !strings.Contains(r.out, "damage: corrupt batches s0000/wal/") || !strings.Contains(r.out, filepath.Base(name)) || !strings.Contains(r.out, "lost: made/0 offsets") {
 		t.Errorf("damage: %+v", r)
@@ -122,16 +107,10 @@ func TestFsckRepair(t *testing.T) {
 	p.mustWith("a\n", "produce", "t")
 	b.term()
 	leftover := filepath.Join(p.dir, "seb-bucket", "probe", "abc", "x")
-	if err := os.MkdirAll(filepath.Dir(leftover), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(leftover, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Dir(leftover), 0o700))
+	must.NoError(t, os.WriteFile(leftover, []byte("x"), 0o600))
 	temporary := filepath.Join(p.dir, "seb-bucket", "+tmp")
-	if err := os.RemoveAll(temporary); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(temporary))
 	if got := p.must("fsck"); !strings.Contains(got, "orphan: probe probe/abc/x") {
 		t.Errorf("%s", got)
 	}

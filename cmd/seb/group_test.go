@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -127,9 +128,7 @@ func TestKilledConsumerSkipsNothing(t *testing.T) {
 	}
 	n := end()
 	name := filepath.Join(p.dir, "rest")
-	if err := os.WriteFile(name, []byte(p.must("consume", "t", "--group", "g")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(name, []byte(p.must("consume", "t", "--group", "g")), 0o600))
 	k.read(name)
 	if len(k.seen) != n || len(k.begun) < sebtest.Runs(4, 2) {
 		t.Errorf("%d of %d records written, by runs that started at %v", len(k.seen), n, k.begun)
@@ -147,9 +146,7 @@ func feed(p *workDir) (end func() int) {
 	if err == nil {
 		err = produce.Start()
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	enough, produced := make(chan struct{}), make(chan int, 1)
 	go func() {
 		n := 0
@@ -172,9 +169,7 @@ func feed(p *workDir) (end func() int) {
 	return func() int {
 		close(enough)
 		n := <-produced
-		if err := produce.Wait(); err != nil {
-			p.t.Fatal(err)
-		}
+		must.NoError(p.t, produce.Wait())
 		return n
 	}
 }
@@ -193,15 +188,11 @@ func (k *killed) run(run int) {
 	k.t.Helper()
 	name := filepath.Join(k.p.dir, "out"+strconv.Itoa(run))
 	f, err := os.Create(name)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.NoError(k.t, err)
 	defer f.Close()
 	c := k.p.command("consume", "t", "--group", "g", "--follow")
 	c.Stdout = f
-	if err := c.Start(); err != nil {
-		k.t.Fatal(err)
-	}
+	must.NoError(k.t, c.Start())
 	done := make(chan struct{})
 	go func() {
 		_ = c.Wait()
@@ -262,9 +253,7 @@ func committedBy(t *testing.T, p *workDir) int64 {
 func readNumbers(t *testing.T, name string, seen map[int]bool) (first, last int) {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Close()
 	first, last = 0, -1
 	in := bufio.NewReader(f)
@@ -309,9 +298,7 @@ func TestProducerOutlivesKilledBrokers(t *testing.T) {
 	n := end()
 	seen := map[int]bool{}
 	name := filepath.Join(p.dir, "all")
-	if err := os.WriteFile(name, []byte(p.must("consume", "t", "--group", "g")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(name, []byte(p.must("consume", "t", "--group", "g")), 0o600))
 	// readNumbers checks that each line follows the one before.
 	if first, last := readNumbers(t, name, seen); first != 0 || last != n-1 {
 		t.Errorf("lines %d to %d, want 0 to %d", first, last, n-1)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestHealth(t *testing.T) {
@@ -15,12 +17,8 @@ func TestHealth(t *testing.T) {
 	}
 	p.must("health", "--address", b.address(), "--data-dir", "none") // without a key
 	p.refused(2, "--timeout -1s: must be above 0", "health", "--timeout", "-1s")
-	if err := b.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.cmd.Process.Signal(syscall.SIGSTOP))
 	p.refused(1, "no answer within 200ms", "health", "--timeout", "200ms")
-	if err := b.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.cmd.Process.Signal(syscall.SIGCONT))
 	p.must("health")
 }

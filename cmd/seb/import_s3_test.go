@@ -5,6 +5,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -27,9 +28,7 @@ func TestVersion1OnS3(t *testing.T) {
 
 	keys := objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
 	store, err := objstore.Open(t.Context(), s.Spec("out"), keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	f, err := migration.Read(t.Context(), store, "t", 2)
 	if err != nil || f.Len() != 1 || string(f.Value(0)) != "c" {
 		t.Errorf("%+v %v", f, err)

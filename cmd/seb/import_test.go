@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -51,17 +52,13 @@ type old struct {
 func (p *workDir) old(name string) *old {
 	p.t.Helper()
 	o := &old{t: p.t, dir: filepath.Join(p.dir, name)}
-	if err := os.MkdirAll(o.dir, 0o700); err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, os.MkdirAll(o.dir, 0o700))
 	return o
 }
 
 func (o *old) write(name string, b []byte) {
 	o.t.Helper()
-	if err := os.WriteFile(filepath.Join(o.dir, name), b, 0o600); err != nil {
-		o.t.Fatal(err)
-	}
+	must.NoError(o.t, os.WriteFile(filepath.Join(o.dir, name), b, 0o600))
 }
 
 func (o *old) add(compress bool, values ...string) {
@@ -92,9 +89,7 @@ func (o *old) check(p *workDir, topic string) {
 			Value     *string
 			Key       *string
 		}
-		if err := json.Unmarshal(in.Bytes(), &r); err != nil {
-			o.t.Fatal(err)
-		}
+		must.NoError(o.t, json.Unmarshal(in.Bytes(), &r))
 		if n >= len(o.values) || r.Offset != int64(n) || r.Value == nil || *r.Value != o.values[n] || r.Timestamp != o.millis[n] || r.Key != nil {
 			o.t.Fatalf("record %d of %s: %.200s", n, topic, in.Bytes())
 		}
@@ -198,9 +193,7 @@ func interrupted(t *testing.T, p *workDir, args ...string) (kills int) {
 		c := p.command(args...)
 		var out bytes.Buffer
 		c.Stderr = &out
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.Start())
 		done := make(chan error, 1)
 		go func() { done <- c.Wait() }()
 		select {

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // testKey is the API key of a testBroker.
@@ -33,9 +34,7 @@ func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
 	n, err := node.Open(t.Context(), node.Options{
 		Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: node.BatchNone, NoMerge: true, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	authority := auth.New(auth.Options{Broker: n.Broker, RootKey: testKey})
 	t.Cleanup(authority.Close)
 	o := httpapi.Options{Auth: authority, Triggers: n.Triggers()}
@@ -43,13 +42,9 @@ func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
 		f(&o)
 	}
 	a, err := httpapi.New(n.Broker, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	srv := a.Server()
 	done := make(chan struct{})
 	go func() {
@@ -58,9 +53,7 @@ func newTestBroker(t *testing.T, change ...func(*httpapi.Options)) *testBroker {
 	}()
 	address := "http://" + l.Addr().String()
 	c, err := client.New(address, client.Options{APIKey: testKey, RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		c.Close()
 		_ = srv.Close()
@@ -107,7 +100,5 @@ func testFile(t *testing.T, text string) string {
 
 func writeFile(t *testing.T, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // journalFile returns the only journal file of a bucket in a folder.
@@ -35,9 +37,7 @@ func TestInspectJournal(t *testing.T) {
 		}
 	}
 	inBucket, err := filepath.Rel(filepath.Join(p.dir, "b"), file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if got := p.must("inspect", inBucket, "--records", "--bucket", "./b"); got != shown {
 		t.Errorf("by the name in the bucket: %s", got)
 	}
@@ -51,9 +51,7 @@ func TestInspectJournal(t *testing.T) {
 	}
 
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	at := bytes.Index(content, []byte("hello"))
 	damage(t, file, at)
 	p.refused(5, "the checksum of object ", "inspect", file)
@@ -68,9 +66,7 @@ func TestInspectJournal(t *testing.T) {
 	p.refused(5, "not the claim of a journal", "inspect", claim)
 	damage(t, end, 30)
 	p.refused(5, "not the end of a journal", "inspect", end)
-	if err := os.Remove(end); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(end))
 	if got := p.must("inspect", file); !strings.Contains(got, "the last write was torn, or is damaged") {
 		t.Errorf("without an end: %s", got)
 	}
@@ -84,9 +80,7 @@ func TestDamagedJournalStopsTheBroker(t *testing.T) {
 	p.must("fsck", "--bucket", "./bucket")
 	file := journalFile(t, filepath.Join(p.dir, "bucket"))
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	batch := bytes.Index(content, []byte("value-3")) &^ 4095
 	damage(t, file, batch+50)
 	recover := p.refusesToServe(`--accept-loss \d+:\d+`)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -126,20 +127,14 @@ func TestKeyListAndHistory(t *testing.T) {
 func (p *workDir) call(b *running, method, path, kind, body string) string {
 	p.t.Helper()
 	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	req, err := http.NewRequest(method, b.address()+path, strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
 	req.Header.Set("Content-Type", kind)
 	req.Header.Set("Accept", "*/*")
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	defer resp.Body.Close()
 	out, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode/100 != 2 {
@@ -155,9 +150,7 @@ func TestKeyCommandIsInterrupted(t *testing.T) {
 	c := p.command("key", "list", "t", "--min-offset", "5", "--wait", "5m")
 	var out, fault sebtest.Log
 	c.Stdout, c.Stderr = &out, &fault
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Start())
 	done := make(chan struct{})
 	go func() {
 		_ = c.Wait()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -19,18 +20,14 @@ import (
 func folder(t *testing.T, dir string) objstore.Store {
 	t.Helper()
 	store, err := objstore.Open(t.Context(), "file:"+dir, objstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return store
 }
 
 func contents(t *testing.T, store objstore.Store) map[string]uint32 {
 	t.Helper()
 	sums, err := testenv.Checksums(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return sums
 }
 
@@ -55,9 +52,7 @@ func TestCommandsRefuseANewerBucket(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newWorkDir(t)
 			store := folder(t, filepath.Join(p.dir, "bucket"))
-			if err := f(t.Context(), store); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, f(t.Context(), store))
 			before := contents(t, store)
 			says := fmt.Sprintf("format level %d, which needs Seb 9.9.9 or newer", state.LevelMax+1)
 			if name == "in its layout" {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -108,9 +109,7 @@ func tree(t *testing.T, dir string, without ...string) []string {
 		names = append(names, name)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return names
 }
 
@@ -118,9 +117,7 @@ func tree(t *testing.T, dir string, without ...string) []string {
 func rawRequest(t *testing.T, address, method, target, key, body string) (int, []byte) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(sebtest.Limit))
 	kind := "text/plain"
@@ -135,9 +132,7 @@ func rawRequest(t *testing.T, address, method, target, key, body string) (int, [
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return resp.StatusCode, b
 }
 
@@ -150,9 +145,7 @@ func TestTopicNamesStayOutOfPaths(t *testing.T) {
 		t.Run(store, func(t *testing.T) {
 			p := newWorkDir(t)
 			p.env = []string{"SEB_API_KEY=" + key, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
-			if err := os.MkdirAll(filepath.Join(p.dir, "x", "y"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.MkdirAll(filepath.Join(p.dir, "x", "y"), 0o700))
 			bucket := "./x/y/bucket"
 			if store != "folder" {
 				bucket = testenv.S3ForTest(t).Spec("names")
@@ -253,14 +246,10 @@ func TestExportWhereCaseDoesNotCount(t *testing.T) {
 	p.must("export", "--topic", "orders", "--to", "./out")
 	out := filepath.Join(p.dir, "out")
 	for _, name := range []string{"Orders", "ORDERS", "oRDERS"} {
-		if err := os.Symlink("orders", filepath.Join(out, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Symlink("orders", filepath.Join(out, name)))
 	}
 	kept, err := os.ReadFile(filepath.Join(out, "orders", "000000000000.record_batch"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	before := tree(t, out, "+tmp")
 	p.refused(1, "has other records than", "export", "--topic", "Orders", "--to", "./out")
 	p.refused(1, "belong to another topic", "export", "--topic", "ORDERS", "--to", "./out")
@@ -284,13 +273,9 @@ func TestExportLeavesItsFolderByNoLink(t *testing.T) {
 	p.serve()
 	p.mustWith("one\n", "produce", "orders")
 	for _, dir := range []string{"out", "elsewhere"} {
-		if err := os.MkdirAll(filepath.Join(p.dir, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Join(p.dir, dir), 0o700))
 	}
-	if err := os.Symlink(filepath.Join(p.dir, "elsewhere"), filepath.Join(p.dir, "out", "orders")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(filepath.Join(p.dir, "elsewhere"), filepath.Join(p.dir, "out", "orders")))
 	p.refused(4, "escapes", "export", "--topic", "orders", "--to", "./out")
 	if left := tree(t, filepath.Join(p.dir, "elsewhere")); len(left) != 1 {
 		t.Errorf("%q", left)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -124,9 +125,7 @@ func (p *workDir) launch(args ...string) *running {
 
 func (r *running) start() {
 	r.t.Helper()
-	if err := r.cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	must.NoError(r.t, r.cmd.Start())
 	go func() {
 		_ = r.cmd.Wait()
 		close(r.done)

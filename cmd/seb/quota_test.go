@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestQuotas: quotas survive a killed broker and a lost data folder, act on the commands of their
@@ -19,9 +21,7 @@ func TestQuotas(t *testing.T) {
 	p.must("quota", "set", "shop", "--produce", "1KiB")
 	p.must("quota", "set", "*", "--fetch", "10MiB", "--requests", "500")
 	b.kill()
-	if err := os.RemoveAll(filepath.Join(p.dir, "seb-data")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "seb-data")))
 	p.serve("--bucket", bucket)
 	want := "PRINCIPAL  PRODUCE/S  FETCH/S  REQUESTS/S\n*          -          10MiB    500\nshop       1KiB       -        -\n"
 	if got := p.must("quota", "list"); got != want {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // produceAndStop serves a bucket, produces lines, and stops.
@@ -44,9 +45,7 @@ func (p *workDir) sealOf(epoch uint32) string {
 	names, _ := filepath.Glob(filepath.Join(p.dir, "bucket", "s0000", "wal", "*", "*"))
 	for _, name := range names {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must.NoError(p.t, err)
 		if h, err := record.DecodeHead(data); err == nil && h.Kind == record.KindSeal && h.Epoch == epoch {
 			return name
 		}
@@ -67,15 +66,9 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 	p.produceAndStop("e")
 	seal := p.sealOf(1)
 	kept, err := os.ReadFile(seal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(seal); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(p.dir, "seb-data")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, os.Remove(seal))
+	must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "seb-data")))
 	recover := p.refusesToServe(`--accept-loss \d+:\d+`)
 	if r := p.run("fsck", "--bucket", "./bucket"); r.code != 5 || !strings.Contains(r.out+r.err, "lost records") {
 		t.Errorf("fsck: exit code %d: %s%s", r.code, r.out, r.err)
@@ -85,12 +78,8 @@ func TestALostSealIsRefusedAndAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.produceAndStop("f")
-	if err := os.Remove(seal); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(p.dir, "seb-data")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(seal))
+	must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "seb-data")))
 	p.refusesToServe(`--accept-loss \d+:\d+`)
 	if out := p.must(recover...); !strings.Contains(out, "demo/0: offsets 2 to ") {
 		t.Errorf("recover: %s", out)
@@ -116,16 +105,10 @@ func TestAnOlderCopyIsRefusedAndAccepted(t *testing.T) {
 	p := newWorkDir(t)
 	p.produceAndStop("a")
 	bucket, older := filepath.Join(p.dir, "bucket"), filepath.Join(p.dir, "older")
-	if err := os.CopyFS(older, os.DirFS(bucket)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(older, os.DirFS(bucket)))
 	p.produceAndStop("b", "c")
-	if err := os.RemoveAll(bucket); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(older, bucket); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(bucket))
+	must.NoError(t, os.Rename(older, bucket))
 	recover := p.refusesToServe("--accept-older-copy")
 	p.must(recover...)
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket", "--batch-wait-time", "0")

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -22,9 +23,7 @@ import (
 func TestReferenceIsGenerated(t *testing.T) {
 	root, _ := newRoot()
 	consume, _, err := root.Find([]string{"consume"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var flags strings.Builder
 	flagTables(&flags, root)
 	sebtest.Generated(t, "../../docs/reference/flags.md", "client flags", flagTable(clientFlags(consume), &pflag.FlagSet{}))
@@ -93,18 +92,14 @@ func mdCell(text string) string { return strings.NewReplacer("|", `\|`, "<", `\<
 func routeTable(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../internal/httpapi/openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var spec struct {
 		Paths map[string]map[string]struct {
 			Summary string
 			Rights  string `yaml:"x-rights"`
 		}
 	}
-	if err := yaml.Unmarshal(text, &spec); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.Unmarshal(text, &spec))
 	var b strings.Builder
 	b.WriteString("| route | purpose | rights |\n|---|---|---|\n")
 	for _, path := range slices.Sorted(maps.Keys(spec.Paths)) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -97,9 +98,7 @@ func (s *sealing) definition() string {
 	file := filepath.Join(s.dir, "trigger.json")
 	text := fmt.Sprintf(`{"expr":"signup","fire":"edge","deliver":{"url":%q,"secrets":[%q],"headers":{"Authorization":"Bearer %s"}}}`,
 		s.hook.URL, canaryHook, canaryHeader)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -119,18 +118,14 @@ func (s *sealing) newKey(name string) string {
 
 func (s *sealing) state() (out client.Secrets) {
 	s.t.Helper()
-	if err := json.Unmarshal([]byte(s.must("secrets", "status", "--json")), &out); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, json.Unmarshal([]byte(s.must("secrets", "status", "--json")), &out))
 	return out
 }
 
 func (s *sealing) open() objstore.Store {
 	s.t.Helper()
 	store, err := objstore.Open(s.t.Context(), s.bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return store
 }
 
@@ -140,22 +135,16 @@ func (s *sealing) each(f func(key string, b []byte)) {
 	store := s.open()
 	for o := (objstore.ListOptions{}); ; {
 		entries, more, err := store.List(s.t.Context(), o)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, err)
 		for _, e := range entries {
 			o.After = e.Key
 			got, err := store.Get(s.t.Context(), e.Key, objstore.Whole)
 			if errors.Is(err, objstore.ErrNotFound) {
 				continue // collected
 			}
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			must.NoError(s.t, err)
 			b, err := io.ReadAll(got.Body)
-			if err := errors.Join(err, got.Body.Close()); err != nil {
-				s.t.Fatal(err)
-			}
+			must.NoError(s.t, errors.Join(err, got.Body.Close()))
 			f(e.Key, b)
 		}
 		if !more {
@@ -185,9 +174,7 @@ func (s *sealing) exposed() (where []string) {
 		look(path, b)
 		return errors.Join(err, readErr)
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return where
 }
 
@@ -326,15 +313,11 @@ func (s *sealing) rewrapped() {
 	s.t.Helper()
 	const more = 70 // more than one request changes
 	definition, err := os.ReadFile(s.definition())
-	if err := errors.Join(err, os.Mkdir(filepath.Join(s.dir, "more"), 0o700)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, errors.Join(err, os.Mkdir(filepath.Join(s.dir, "more"), 0o700)))
 	var both []byte
 	for _, file := range []string{"key2", "key1"} {
 		b, err := os.ReadFile(filepath.Join(s.dir, file))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, err)
 		both = append(both, b...)
 	}
 	files := map[string][]byte{"both": both}
@@ -342,9 +325,7 @@ func (s *sealing) rewrapped() {
 		files[fmt.Sprintf("more/m%d.json", i)] = definition
 	}
 	for name, b := range files {
-		if err := os.WriteFile(filepath.Join(s.dir, name), b, 0o600); err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, os.WriteFile(filepath.Join(s.dir, name), b, 0o600))
 	}
 	b := s.broker("--secrets-key-file", "key1")
 	s.must("trigger", "apply", "-f", "more", "--yes")
@@ -396,9 +377,7 @@ func TestEncryptionSurvivesKills(t *testing.T) {
 			s.bucket = strings.Replace(origin, "/kills", "/"+name, 1)
 			store := s.open()
 			for key, b := range objects {
-				if err := store.Put(t.Context(), key, objstore.NewBody(b)); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, store.Put(t.Context(), key, objstore.NewBody(b)))
 			}
 			if s.killed(name, n, after) {
 				kills++
@@ -416,9 +395,7 @@ func TestEncryptionSurvivesKills(t *testing.T) {
 func (s *sealing) killed(name string, n int, after bool) bool {
 	s.t.Helper()
 	target, err := url.Parse(s.store)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	var puts atomic.Int64
 	reached, killed := make(chan struct{}), make(chan struct{})
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {

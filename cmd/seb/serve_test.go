@@ -12,6 +12,8 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestRecordsSurviveKill9(t *testing.T) {
@@ -35,12 +37,8 @@ func TestRecordsSurviveKill9(t *testing.T) {
 	}
 
 	// Everything except the bucket is lost.
-	if err := os.Rename(filepath.Join(p.dir, "seb-bucket"), filepath.Join(p.dir, "elsewhere")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(p.dir, "seb-data")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Rename(filepath.Join(p.dir, "seb-bucket"), filepath.Join(p.dir, "elsewhere")))
+	must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "seb-data")))
 	p.serve("--bucket", "./elsewhere")
 	if got := p.must("consume", "demo"); got != "one\ntwo\nthree\nfour\n" {
 		t.Errorf("got %q", got)
@@ -73,13 +71,9 @@ func TestStopAnswersWaitingRequests(t *testing.T) {
 func metrics(t *testing.T, p *workDir, b *running) string {
 	t.Helper()
 	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	req, err := http.NewRequest(http.MethodGet, b.address()+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(key)))
 	req.Close = true
 	return body(t, req)
@@ -88,9 +82,7 @@ func metrics(t *testing.T, p *workDir, b *running) string {
 func body(t *testing.T, req *http.Request) string {
 	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -182,18 +174,14 @@ func TestGeneratedKeyIsOnlyInItsFile(t *testing.T) {
 
 func TestKeyFromFile(t *testing.T) {
 	p := newWorkDir(t)
-	if err := os.WriteFile(filepath.Join(p.dir, "k"), []byte("  key-in-file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(p.dir, "k"), []byte("  key-in-file\n"), 0o600))
 	b := p.serve("--http-api-key-file", "k")
 	p.mustWith("x\n", "produce", "demo", "--address", b.address(), "--api-key-file", "k", "--data-dir", "none")
 	p.refused(1, "unauthorized", "produce", "demo", "--address", b.address(), "--data-dir", "none")
 	b.term()
 	p.refused(2, "", "serve", "--http-api-key-file", "k", "--http-api-key", "x")
 	empty := newWorkDir(t)
-	if err := os.WriteFile(filepath.Join(empty.dir, "k"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(empty.dir, "k"), nil, 0o600))
 	if r := empty.run("serve", "--http-port", "0", "--http-api-key-file", "k"); r.code == 0 || !strings.Contains(r.err, "--http-api-key-file") {
 		t.Errorf("empty key file: %d %s", r.code, r.err)
 	}
@@ -219,9 +207,7 @@ func TestTakenPortLeavesTheOtherBrokerAlone(t *testing.T) {
 func lyingStore(t *testing.T) string {
 	t.Helper()
 	backend := s3mem.New()
-	if err := backend.CreateBucket("b"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, backend.CreateBucket("b"))
 	fake := gofakes3.New(backend).Server()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("If-None-Match")
@@ -268,16 +254,10 @@ func TestCorruptLogStopsTheBroker(t *testing.T) {
 func damage(t *testing.T, file string, pos int) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	data[pos] ^= 1
-	if err := os.Chmod(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Chmod(file, 0o600))
+	must.NoError(t, os.WriteFile(file, data, 0o600))
 }
 
 func TestPprofHasItsOwnListener(t *testing.T) {
@@ -288,9 +268,7 @@ func TestPprofHasItsOwnListener(t *testing.T) {
 		t.Fatalf("no address in: %s", b.err.String())
 	}
 	req, err := http.NewRequest(http.MethodGet, m[1], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if got := body(t, req); !strings.Contains(got, "goroutine") {
 		t.Errorf("got %s", got)
 	}
@@ -300,18 +278,14 @@ func TestPprofHasItsOwnListener(t *testing.T) {
 		req := req.Clone(t.Context())
 		req.Host = host
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("pprof for host %q: %s, want %d", host, resp.Status, want)
 		}
 	}
 	resp, err := http.Get(b.address() + "/debug/pprof/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusNotFound {
 		t.Errorf("pprof on the public listener: %s", resp.Status)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -21,9 +22,7 @@ func newServiceManager(t *testing.T, p *workDir) *serviceManager {
 	t.Helper()
 	path := filepath.Join(p.dir, "n")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	p.env = append(p.env, "NOTIFY_SOCKET="+path)
 	return &serviceManager{t, conn}
@@ -33,9 +32,7 @@ func newServiceManager(t *testing.T, p *workDir) *serviceManager {
 func (m *serviceManager) next(within time.Duration) string {
 	m.t.Helper()
 	buf := make([]byte, 100)
-	if err := m.conn.SetReadDeadline(time.Now().Add(within)); err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, m.conn.SetReadDeadline(time.Now().Add(within)))
 	n, err := m.conn.Read(buf)
 	if err != nil && !strings.Contains(err.Error(), "timeout") {
 		m.t.Fatal(err)
@@ -75,14 +72,10 @@ func TestStuckBrokerDoesNotFeedWatchdog(t *testing.T) {
 			t.Fatalf("%q", got)
 		}
 	}
-	if err := b.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.cmd.Process.Signal(syscall.SIGSTOP))
 	for m.next(time.Second) != "" { // earlier reports
 	}
-	if err := b.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.cmd.Process.Signal(syscall.SIGCONT))
 	if got := m.next(sebtest.Limit); got != "WATCHDOG=1" {
 		t.Errorf("after SIGCONT: %q", got)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -32,13 +33,9 @@ func newTerminal(t *testing.T) *terminal {
 	if err == nil {
 		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = slave.Close() })
 	p := &terminal{master: master, slave: slave}
 	go func() { _, _ = io.Copy(&p.shown, master) }()
@@ -124,9 +121,7 @@ func TestDestructiveCommandsAsk(t *testing.T) {
 		tty := newTerminal(t)
 		c := p.command(args...)
 		c.Stdin, c.Stdout, c.Stderr = tty.slave, tty.slave, tty.slave
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.Start())
 		waitFor(t, func() bool { return strings.Contains(tty.text(), "Continue? [y/N] ") })
 		if _, err := tty.master.WriteString(answer + "\n"); err != nil {
 			t.Fatal(err)
@@ -167,14 +162,10 @@ func TestProduceSaysThatTheStoreIsAway(t *testing.T) {
 	p, tty := newWorkDir(t), newTerminal(t)
 	p.serve("--bucket", "./b"+inFiles)
 	p.mustWith("x\n", "produce", "demo")
-	if err := os.RemoveAll(filepath.Join(p.dir, "b")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(filepath.Join(p.dir, "b")))
 	c := p.command("produce", "demo")
 	c.Stdin, c.Stderr = strings.NewReader("y\n"), tty.slave
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Start())
 	waitFor(t, func() bool { return strings.Contains(tty.text(), "records not stored yet") })
 	_ = c.Process.Kill()
 	_ = c.Wait()
@@ -191,9 +182,7 @@ func TestDryRunShowsItsProgress(t *testing.T) {
 	}
 	c := p.command("trigger", "dry-run", "a", "--sample", "1")
 	c.Stdin, c.Stdout, c.Stderr = tty.slave, tty.slave, tty.slave
-	if err := c.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Run())
 	waitFor(t, func() bool { return strings.Contains(tty.text(), line) })
 	if got := tty.text(); !strings.Contains(got, "events   0% |") {
 		t.Errorf("the terminal shows %q", got)

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/node"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestTimeCommand: in a bucket with commits from ten years in the future writes wait until the time
@@ -18,15 +19,11 @@ func TestTimeCommand(t *testing.T) {
 	n, err := node.Open(t.Context(), node.Options{Bucket: filepath.Join(p.dir, "bucket"), Clocks: func() log.Reading {
 		return log.Reading{Mono: time.Now().UnixNano(), Wall: time.Now().AddDate(10, 0, 0).UnixMicro()}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := n.CreateTopic(t.Context(), "demo", broker.TopicSpec{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Close(t.Context()))
 
 	b := p.serve("--kafka-listen", "", "--bucket", "./bucket")
 	if got := p.must("time"); !strings.Contains(got, "writes wait   clock is ") || !strings.Contains(got, "behind the log's last time") {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -29,9 +30,7 @@ func TestCommandsOverTLS(t *testing.T) {
 	}
 
 	key, err := os.ReadFile(filepath.Join(p.dir, "seb-data", "api-key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	far := newWorkDir(t)
 	far.env = []string{"SEB_API_KEY=" + strings.TrimSpace(string(key)), "SEB_ADDRESS=" + address}
 	far.refused(1, "unknown authority", "topic", "list")
@@ -47,9 +46,7 @@ func TestCommandsOverTLS(t *testing.T) {
 	// Another broker at the local broker's address is not trusted.
 	other := newWorkDir(t)
 	theirs := testenv.NewAuthority(t).Files(t, other.dir, testenv.Leaf{})
-	if err := os.Rename(theirs.Cert, files.Cert); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Rename(theirs.Cert, files.Cert))
 	p.refused(1, "not the certificate of the local broker", "topic", "list")
 	authority.MustBeSecret(t, b.out.String()+b.err.String(), files)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
 )
@@ -174,9 +175,7 @@ func TestFiringsThatAreHeldSayUntilWhen(t *testing.T) {
 		return len(list) > 0 && list[0].State == "pending"
 	})
 	one, err := c.Firing(t.Context(), list[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	x, err := c.Explain(t.Context(), "night", "u1")
 	if err != nil || len(x.Firings) != 1 {
 		t.Fatalf("%+v, %v", x, err)
@@ -284,9 +283,7 @@ func TestApply(t *testing.T) {
 	}
 	mustTrigger(t, c, "pause", "one")
 	writeFile(t, dir, "one.yaml", "expr: b THEN a\nbackfill: none\n")
-	if err := os.Remove(filepath.Join(dir, "three.json")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(filepath.Join(dir, "three.json")))
 	r := triggered(t, c, "", "apply", "-f", dir, "--yes", "--prune")
 	for _, text := range []string{
 		"~ one\n    - expr: a THEN b\n    + expr: b THEN a\n    - backfill: silent\n    + backfill: none\n", "- other: deleted\n", "- three: deleted\n",

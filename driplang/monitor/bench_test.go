@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/must"
 )
 
 const day = 24 * 3600 * 1000
@@ -28,13 +29,9 @@ var data = []byte(`{"user":{"id":17,"plan":"pro"},"items":[{"sku":"x-1","n":2}],
 func compile(t testing.TB, text string) *Program {
 	t.Helper()
 	e, err := driplang.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p, err := Compile(e, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 
@@ -50,9 +47,7 @@ func BenchmarkEvent(b *testing.B) {
 			for b.Loop() {
 				n++
 				at += c.gap
-				if err := m.Load(state); err != nil {
-					b.Fatal(err)
-				}
+				must.NoError(b, m.Load(state))
 				m.Step(p.Match(c.events[n%len(c.events)], data), at, uint64(1_000_000_000+n))
 				if m.Settled() {
 					m.Reset()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // millis returns a time of a case in ms since the table's time zero.
@@ -47,9 +48,7 @@ func TestCases(t *testing.T) {
 
 func checkCase(t *testing.T, e driplang.Expr, c *driplangtest.Case) {
 	p, err := Compile(e, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if (p.Initially() == True) != c.Initially {
 		t.Errorf("initially %v", p.Initially())
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // docRow is an example in docs/reference/driplang.md: expression, events with their times in seconds or as a duration, value.
@@ -15,9 +16,7 @@ var docRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([A-Z]@.*) \\| (true|fal
 
 func TestExamplesOfDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/driplang.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	rows := docRow.FindAllStringSubmatch(string(text), -1)
 	if len(rows) < 14 {
 		t.Fatalf("only %d examples found", len(rows))
@@ -29,9 +28,7 @@ func TestExamplesOfDocs(t *testing.T) {
 			continue
 		}
 		p, err := Compile(e, Options{Pending: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		f := follower{m: New(p)}
 		for event := range strings.FieldsSeq(row[2]) {
 			name, at, _ := strings.Cut(event, "@")
@@ -50,9 +47,7 @@ func TestExamplesOfDocs(t *testing.T) {
 // TestExpressionsOfGuide: each expression in the first table of docs/guide/driplang.md compiles.
 func TestExpressionsOfGuide(t *testing.T) {
 	text, err := os.ReadFile("../../docs/guide/driplang.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	rows := regexp.MustCompile("(?m)^\\| [^|`]+ \\| `([^`]+)` \\|$").FindAllStringSubmatch(string(text), -1)
 	if len(rows) < 12 {
 		t.Fatalf("only %d expressions found", len(rows))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -19,9 +20,7 @@ func trace(t *testing.T, text string, history []testEvent, horizon int64) []Valu
 		return nil
 	}
 	p, err := Compile(e, Options{Pending: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	m := New(p)
 	values := []Value{m.Value()}
 	k := 0
@@ -127,9 +126,7 @@ func TestLawOnlyMentionedNamesMatter(t *testing.T) {
 			continue
 		}
 		p, err := Compile(e, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		with, without := &follower{m: New(p)}, &follower{m: New(p)}
 		with.follow(history, 60)
 		without.follow(slices.DeleteFunc(slices.Clone(history), func(h testEvent) bool { return p.Match(h.name, []byte(h.data)) == 0 }), 60)
@@ -150,9 +147,7 @@ func TestLawSettledWindows(t *testing.T) {
 			continue
 		}
 		p, err := Compile(e, Options{Pending: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		m, settled := New(p), Pending
 		for _, h := range history {
 			if h.at > 6 && settled == Pending {
@@ -190,9 +185,7 @@ func TestStateStaysSmall(t *testing.T) {
 			continue
 		}
 		p, err := Compile(e, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		m, r := New(p), rand.New(rand.NewPCG(seed, 1))
 		for i := range 150 {
 			m.Step(p.Match(string(rune('A'+r.IntN(4))), []byte(`{"x":1}`)), int64(i/3), uint64(i))

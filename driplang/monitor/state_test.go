@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -48,9 +49,7 @@ func TestStateIsStable(t *testing.T) {
 		t.Fatalf("state %x, want %x; checksum %#x, want %#x", state, want, p.print, print)
 	}
 	fresh := New(p)
-	if err := fresh.Load(state); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, fresh.Load(state))
 	if at, ok := fresh.Next(); !ok || at != 1_700_000_000_000+7*day {
 		t.Errorf("next %d, %v", at, ok)
 	}
@@ -292,13 +291,9 @@ func TestSettledOfDeepExpressions(t *testing.T) {
 		}
 	}
 	e, err := driplang.Parse("s THEN (" + text + " WITHIN 1h)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p, err := Compile(e, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	m := New(p)
 	for i, name := range []string{"s", "b", "s", "a"} {
 		m.Step(p.Match(name, nil), int64(i), uint64(i))

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/story"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -80,9 +81,7 @@ func print(a story.Answer) string {
 // TestStoriesOfReference compares the stories in docs/reference/driplang.md.
 func TestStoriesOfReference(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/driplang.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## In stories\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	expr := regexp.MustCompile("The stories of `([^`]+)`").FindStringSubmatch(section)
@@ -90,13 +89,9 @@ func TestStoriesOfReference(t *testing.T) {
 		t.Fatal("no expression")
 	}
 	e, err := driplang.Parse(expr[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	a, err := story.Of(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var want strings.Builder
 	for i, s := range a.Stories {
 		fmt.Fprintf(&want, "| %d | %s | ", i+1, s.Text)

@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/driplang/story"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -55,9 +56,7 @@ func TestStoriesOfRandomExpressions(t *testing.T) {
 func firing(t *testing.T, e driplang.Expr) []driplangtest.Event {
 	t.Helper()
 	p, err := monitor.Compile(e, monitor.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	m := monitor.New(p)
 	var letters []driplangtest.Event
 	for _, name := range e.Names() {

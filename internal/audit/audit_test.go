@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/audit"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // written is the events that a Sampler selects.
@@ -146,9 +147,7 @@ func TestBatch(t *testing.T) {
 		t.Fatal(r.Err())
 	}
 	var got api.AuditRecord
-	if err := json.Unmarshal(r.Record().Value, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(r.Record().Value, &got))
 	if string(r.Record().Key) != "topic/orders" || r.Record().Timestamp != now.UnixMilli() || got.Actor != (api.AuditActor{Principal: "shop", Secret: "abc"}) ||
 		got.From != o.From || got.Protocol != "kafka" || len(got.Request) > 300 || got.Action != c.Action || got.Resource != c.Resource || got.Outcome != "done" {
 		t.Errorf("key %q, time %d, %+v", r.Record().Key, r.Record().Timestamp, got)

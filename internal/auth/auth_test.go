@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -52,9 +53,7 @@ func (w *world) open(key string, readOnly bool) (*broker.Broker, *auth.Authority
 		Store: w.store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond, DeferWait: time.Millisecond}, AutoCreate: true,
 		Core: core.Config{ReadOnly: readOnly},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, err)
 	a := auth.New(auth.Options{Broker: b, RootKey: key, Internal: []string{"firings"}, Now: w.clock})
 	w.t.Cleanup(func() {
 		a.Close()
@@ -86,18 +85,14 @@ func allow(t access.ResourceType, name string, o access.Operation) access.Rule {
 func (w *world) create(spec auth.TokenSpec) string {
 	w.t.Helper()
 	_, token, err := w.a.CreateToken(w.t.Context(), w.a.Root(), spec)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, err)
 	return token
 }
 
 func (w *world) login(token string) *auth.Identity {
 	w.t.Helper()
 	i, err := w.a.Key(w.t.Context(), token, "192.0.2.1:5")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, err)
 	return i
 }
 
@@ -138,15 +133,11 @@ func TestLifeOfAToken(t *testing.T) {
 	w.refused(access.FormatToken("orders", strings.Repeat("a", 32)), auth.ErrUnauthenticated)
 
 	_, second, err := w.a.RotateToken(t.Context(), w.a.Root(), "orders", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	w.login(token)
 	w.login(second)
 	_, third, err := w.a.RotateToken(t.Context(), w.a.Root(), "orders", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	w.refused(token, auth.ErrUnauthenticated) // at most two tokens
 	if i.Valid() {
 		t.Error("the session of the oldest token is valid after two rotations")
@@ -157,9 +148,7 @@ func TestLifeOfAToken(t *testing.T) {
 	if session.Valid() {
 		t.Error("the session of an expired token is valid")
 	}
-	if err := w.a.RevokeToken(t.Context(), "orders"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.a.RevokeToken(t.Context(), "orders"))
 	w.refused(third, auth.ErrUnauthenticated)
 	if left := w.b.Access().RulesOf("orders"); len(left) > 0 {
 		t.Errorf("rules of the revoked token: %v", left)
@@ -193,9 +182,7 @@ func TestOnBehalf(t *testing.T) {
 	if !w.a.OnBehalf(access.RootID, 0, time.Time{}, "").Root() || w.a.OnBehalf("ann", origin.Secret+1, time.Time{}, "").Valid() {
 		t.Error("the root key, or a secret that does not exist")
 	}
-	if err := w.a.RevokeToken(t.Context(), "ann"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.a.RevokeToken(t.Context(), "ann"))
 	if ann.Allow(access.Write, access.Topic, "orders") || !errors.Is(ann.Err(), auth.ErrRevoked) {
 		t.Errorf("after the revocation: %v", ann.Err())
 	}
@@ -229,17 +216,13 @@ func TestNothingIsStoredAfterARevocation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, token, err := w.a.CreateToken(t.Context(), w.a.Root(), auth.TokenSpec{Rules: []access.Rule{rule}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			i := w.login(token)
 			if err := w.appendAs(i, "orders")(); err != nil {
 				t.Fatalf("append before: %v", err)
 			}
 			late := w.appendAs(i, "orders")
-			if err := revoke(p.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, revoke(p.ID))
 			if err := late(); !errors.Is(err, state.ErrUnauthorized) {
 				t.Errorf("append after: %v, want %v", err, state.ErrUnauthorized)
 			}
@@ -304,9 +287,7 @@ func TestOldRulesOfANewName(t *testing.T) {
 	w := newWorld(t)
 	rule := allow(access.Topic, "payments", access.Read)
 	rule.Principal = "future"
-	if err := w.a.ChangeRules(t.Context(), w.a.Root(), []access.Rule{rule}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.a.ChangeRules(t.Context(), w.a.Root(), []access.Rule{rule}, nil))
 	issuer := w.login(w.create(auth.TokenSpec{Rules: []access.Rule{allow(access.Cluster, access.ClusterName, access.All)}}))
 	if _, _, err := w.a.CreateToken(t.Context(), issuer, auth.TokenSpec{ID: "future"}); !errors.Is(err, auth.ErrBeyondIssuer) {
 		t.Errorf("a token with rules that its issuer lacks: %v", err)
@@ -384,9 +365,7 @@ func TestAFollowerLearnsOfATokenBeforeItRefusesIt(t *testing.T) {
 			t.Errorf("a new user: %v", err)
 		}
 		_, rotated, err := w.a.RotateToken(t.Context(), w.a.Root(), "first", time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		time.Sleep(time.Second)
 		if _, err := follower.Key(t.Context(), rotated, ""); err != nil {
 			t.Errorf("a rotated token: %v", err)
@@ -450,9 +429,7 @@ func TestAFollowerLearnsOfARevocation(t *testing.T) {
 		if _, err := follower.Key(t.Context(), token, ""); err != nil {
 			t.Fatalf("login at the follower: %v", err)
 		}
-		if err := w.a.RevokeToken(t.Context(), "orders"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.a.RevokeToken(t.Context(), "orders"))
 		time.Sleep(5 * time.Second)
 		if _, err := follower.Key(t.Context(), token, ""); !errors.Is(err, auth.ErrUnauthenticated) {
 			t.Errorf("login 5 s after the revocation: %v", err)
@@ -470,17 +447,11 @@ func TestWatchedSessionsEnd(t *testing.T) {
 		return done
 	}
 	p, token, err := w.a.CreateToken(t.Context(), w.a.Root(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	q, otherToken, err := w.a.CreateToken(t.Context(), w.a.Root(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	first, other := ended(w.login(token)), ended(w.login(otherToken))
-	if err := w.a.RevokeToken(t.Context(), p.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.a.RevokeToken(t.Context(), p.ID))
 	<-first
 	select {
 	case <-other:
@@ -489,9 +460,7 @@ func TestWatchedSessionsEnd(t *testing.T) {
 	}
 	r := spec.Rules[0]
 	r.Principal = q.ID
-	if err := w.a.ChangeRules(t.Context(), w.a.Root(), nil, []access.Rule{r}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.a.ChangeRules(t.Context(), w.a.Root(), nil, []access.Rule{r}))
 	<-other
 }
 
@@ -501,9 +470,7 @@ func TestPasswords(t *testing.T) {
 	for _, user := range []string{"ann", "bob_b@x"} {
 		set := auth.Password{User: user, Mechanism: access.SCRAMSHA512, Iterations: 8192, Salt: []byte("salt of " + user)}
 		set.Salted = auth.Salted(set.Mechanism, "secret", set.Salt, set.Iterations)
-		if err := w.a.SetPassword(t.Context(), w.a.Root(), set); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.a.SetPassword(t.Context(), w.a.Root(), set))
 		i, err := w.a.Password(t.Context(), user, "secret", "192.0.2.1:5")
 		if err != nil || i.Name() != user {
 			t.Fatalf("login of %s: %v", user, err)
@@ -514,9 +481,7 @@ func TestPasswords(t *testing.T) {
 		if _, err := w.a.Password(t.Context(), user, rootKey, ""); !errors.Is(err, auth.ErrUnauthenticated) {
 			t.Errorf("the root key under the name of a user: %v", err)
 		}
-		if err := w.a.DeletePassword(t.Context(), user, access.SCRAMSHA512); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.a.DeletePassword(t.Context(), user, access.SCRAMSHA512))
 		if i.Valid() || w.b.Access().Principal(user) != nil {
 			t.Errorf("%s is still there", user)
 		}

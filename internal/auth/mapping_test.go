@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // attribute is an attribute of a name, with the tag of its value's type.
@@ -47,9 +48,7 @@ func subject(t *testing.T, parts ...[]attribute) *x509.Certificate {
 		}
 	}
 	der, err := asn1.Marshal(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return &x509.Certificate{RawSubject: der, SerialNumber: big.NewInt(7)}
 }
 
@@ -64,9 +63,7 @@ func duke(t *testing.T, cnValue string) *x509.Certificate {
 // TestNamesOfCertificates: the texts are those of Java's X500Principal.getName (OpenJDK 17).
 func TestNamesOfCertificates(t *testing.T) {
 	m, err := auth.ParseMapping("RULE:no such name/x/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for want, parts := range javaNames {
 		_, err := m.Principal(subject(t, parts...))
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("certificate name %q ", want)) {
@@ -145,9 +142,7 @@ func TestMapping(t *testing.T) {
 // TestTheMissingRule: the error has a rule that is right for the certificate.
 func TestTheMissingRule(t *testing.T) {
 	m, err := auth.ParseMapping("RULE:^CN=(.*?),O=Other$/$1/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, name := range []string{"Duke", "a/b", `a\b,"c"`, "(.*)"} {
 		_, err := m.Principal(duke(t, name))
 		if err == nil || strings.Contains(err.Error(), "\n") {

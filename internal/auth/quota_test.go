@@ -13,15 +13,14 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
 // limit sets the quota of a principal.
 func (w *world) limit(q access.Quota) {
 	w.t.Helper()
-	if err := w.a.ChangeQuota(w.t.Context(), q.Principal, func(to *access.Quota) error { *to = q; return nil }); err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, w.a.ChangeQuota(w.t.Context(), q.Principal, func(to *access.Quota) error { *to = q; return nil }))
 }
 
 // limited creates a token with a quota and returns its identity.
@@ -115,9 +114,7 @@ func TestMeterIsSharedByTheConnectionsOfAPrincipal(t *testing.T) {
 	i := w.login(token)
 	w.begins(i, auth.Produced, 2000, 0)
 	again, err := w.a.Key(t.Context(), token, "192.0.2.77:5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	w.begins(again, auth.Produced, 1, time.Second)
 	w.begins(other, auth.Produced, 2000, 0) // a principal with the default quota has its own meter
 	if w.a.Root().Meter() != nil {
@@ -150,9 +147,7 @@ func TestChangedQuotaActsAtItsCommit(t *testing.T) {
 func TestRevokedTokenHasNoQuota(t *testing.T) {
 	w := newWorld(t)
 	w.limited(access.Quota{Principal: "shop", Requests: 1})
-	if err := w.a.RevokeToken(t.Context(), "shop"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.a.RevokeToken(t.Context(), "shop"))
 	if q := w.b.Access().Quotas(); len(q) != 0 {
 		t.Errorf("quotas after the revocation: %+v", q)
 	}

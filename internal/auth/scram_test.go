@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestProofOfRFC7677 uses the conversation in section 3 of RFC 7677.
 func TestProofOfRFC7677(t *testing.T) {
 	decode := func(s string) []byte {
 		b, err := base64.StdEncoding.DecodeString(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return b
 	}
 	const said = "n=user,r=rOprNGfwEbeRWgbNEkqO," +

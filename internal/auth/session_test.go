@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestSessionsSurviveATakeover: a session of the old leader is valid at the new one, which has the
@@ -15,9 +16,7 @@ func TestSessionsSurviveATakeover(t *testing.T) {
 	reader := w.login(w.create(auth.TokenSpec{ID: "reader", Rules: []access.Rule{allow(access.Topic, "t", access.Read)}}))
 	for name, i := range map[string]*auth.Identity{access.RootID: w.a.Root(), "reader": reader} {
 		s, err := w.a.NewSession(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, c := range []struct {
 			key      string
 			readOnly bool
@@ -41,9 +40,7 @@ func TestASessionNamesItsSecret(t *testing.T) {
 	w := newWorld(t)
 	session := func(i *auth.Identity) func() error {
 		s, err := w.a.NewSession(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return func() error {
 			_, _, err := w.a.Session(t.Context(), s.Cookie, s.Page, "127.0.0.1:1")
 			return err
@@ -51,9 +48,7 @@ func TestASessionNamesItsSecret(t *testing.T) {
 	}
 	older := session(w.login(w.create(auth.TokenSpec{ID: "app"})))
 	_, token, err := w.a.RotateToken(t.Context(), w.a.Root(), "app", auth.SessionLife/2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	newer := session(w.login(token))
 	if err := errors.Join(older(), newer()); err != nil {
 		t.Errorf("within the overlap: %v", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -58,9 +59,7 @@ func TestAReplacedTokenCannotProlongItself(t *testing.T) {
 	cluster := allow(access.Cluster, access.ClusterName, access.All)
 	older := w.login(w.create(auth.TokenSpec{ID: "issuer", Rules: []access.Rule{cluster}}))
 	_, token, err := w.a.RotateToken(t.Context(), older, "issuer", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	end := w.clock().Add(time.Hour)
 	newer := w.login(token)
 	rotate := func(by *auth.Identity) error {
@@ -140,9 +139,7 @@ func TestSessionsOfAFollowerEnd(t *testing.T) {
 				w.store = store
 				_, follower := w.open(rootKey, true)
 				i, err := follower.Key(t.Context(), token, "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				ended := make(chan struct{})
 				defer i.Watch(nil, func() { close(ended) })()
 				time.Sleep(time.Minute)

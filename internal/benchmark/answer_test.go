@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestAnswersCountAsJSONDoes(t *testing.T) {
@@ -14,9 +16,7 @@ func TestAnswersCountAsJSONDoes(t *testing.T) {
 		"{ \"offsets\" : [1, 2] }\n", `{"duplicate":true}`, `{}`,
 	} {
 		var want struct{ Offsets []int64 }
-		if err := json.Unmarshal([]byte(text), &want); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal([]byte(text), &want))
 		if n, err := a.offsets(strings.NewReader(text)); err != nil || n != len(want.Offsets) {
 			t.Errorf("%s: %d offsets (%v), want %d", text, n, err, len(want.Offsets))
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/benchmark"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestBareServer: the bare server moves the requested data, its report says that it is not a
@@ -27,9 +28,7 @@ func TestBareServer(t *testing.T) {
 			Of   string `json:"cpu_and_rss_of"`
 			Runs []struct{ Records, Bytes int64 }
 		}
-		if err := json.Unmarshal([]byte(out), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal([]byte(out), &r))
 		records := int64(12 * 50)
 		if p.Read != nil {
 			records = 20 * 70

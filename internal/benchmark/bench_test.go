@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/benchmark"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // version is the version in the results.
@@ -97,9 +98,7 @@ func TestMovedRecordsAreCounted(t *testing.T) {
 
 func TestRemoteBrokerIsUnchanged(t *testing.T) {
 	srv, err := local(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer srv.Close(context.Background())
 	p := small(benchmark.Multipart)
 	p.RemoteAddress, p.RemoteKey = srv.URL(), "wrong"
@@ -117,9 +116,7 @@ func TestRemoteBrokerIsUnchanged(t *testing.T) {
 		}
 	}
 	c, err := client.New(srv.URL(), client.Options{APIKey: srv.APIKey()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	if topics, err := c.Topics(t.Context()); err != nil || len(topics) != 0 {
 		t.Errorf("left %v, %v", topics, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // audited opens a broker with an audit topic, on a bucket at the newest format level.
@@ -62,9 +63,7 @@ func TestAuditRecordsOfChanges(t *testing.T) {
 	ctx := broker.WithClient(t.Context(), shop)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	spec := broker.TopicSpec{Settings: map[string]string{"retention-time": "1h", "key-index": "true"}}
 	_, err := b.CreateTopic(ctx, "orders", spec)
@@ -205,9 +204,7 @@ func TestSampledAuditRecords(t *testing.T) {
 		events := 0
 		for _, v := range consume(t, b, "audit", 0, 0) {
 			var r api.AuditRecord
-			if err := json.Unmarshal([]byte(v), &r); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal([]byte(v), &r))
 			events += max(1, r.Count)
 		}
 		if events != 2*3*60*1000 {

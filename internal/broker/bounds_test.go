@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // timed returns an append with a record for each timestamp.
@@ -139,9 +140,7 @@ func TestFetchWithin(t *testing.T) {
 	wants := []broker.Want{{Topic: "t", Partition: 2}, {Topic: "t", Partition: 0}, {Topic: "t", Partition: 1}}
 	for most, want := range map[int][3]int64{0: {2, 2, 2}, 1: {1, 0, 0}, size: {1, 0, 0}, 3 * size: {2, 1, 0}, 4 * size: {2, 2, 0}, 9 * size: {2, 2, 2}} {
 		f, err := b.FetchWithin(t.Context(), wants, broker.Volume{Min: 1, Max: most}, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for i := range f.Parts {
 			n := int64(0)
 			for _, c := range f.Parts[i].Chunks {

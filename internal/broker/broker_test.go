@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -243,9 +244,7 @@ func TestRefusingStore(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	mustProduce(t, b, "a", 0, "last")
-	if err := b.Ready(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Ready())
 }
 
 func TestReadOnly(t *testing.T) {
@@ -268,9 +267,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	mustProduce(t, leader, "a", 0, "x")
 	f, err := b.Fetch(ctx, []broker.Want{{Topic: "a"}}, 1, 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if vals, _ := values(t, &f.Parts[0], 0); fmt.Sprint(vals) != "[x]" {
 		t.Fatalf("followed to %v", vals)
 	}
@@ -298,9 +295,7 @@ func TestClose(t *testing.T) {
 	for i := range 10 {
 		tickets = append(tickets, b.Submit(context.Background(), []broker.Append{data(t, "a", 0, fmt.Sprint(i))}))
 	}
-	if err := b.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(context.Background()))
 	if err := <-polled; err != nil && !errors.Is(err, broker.ErrClosed) {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -138,9 +139,7 @@ func TestDeletedTopicFreesItsData(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := names(t, s, "s0000/wal/")
-		if err := b.DeleteTopic(ctx, "a"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.DeleteTopic(ctx, "a"))
 		create(t, b, "a", 1)
 		left := func() (n int) {
 			after := names(t, s, "s0000/wal/")

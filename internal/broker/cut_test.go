@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestCut: for each offset, size and split of the memory, Cut returns the batches from the one that
@@ -25,9 +26,7 @@ func TestCut(t *testing.T) {
 		for offset := r.at.Base; offset < r.at.End(); offset++ {
 			for most := int64(0); most <= int64(len(r.bytes))+1; most += 7 {
 				c, err := broker.Cut(parts, r.at.Base, offset, most)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				p := r.from(0, offset, most)
 				p.Finish(c, func() {})
 				n := r.check(t, &p)
@@ -63,9 +62,7 @@ func TestRecordsAreBounded(t *testing.T) {
 	p.Range.Records = 4
 	for most, want := range map[int64]int64{1: 3, 1000: 4} {
 		c, err := broker.Cut([][]byte{r.bytes}, 0, 0, most)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if p.Finish(c, func() {}); p.Chunk.Records != want {
 			t.Errorf("at most %d records of [%d,%d), want %d", p.Chunk.Records, c.Base, c.End, want)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestDamageIsNotReturned: each kind of damage is detected, read again and reported, in a request
@@ -94,9 +95,7 @@ func replace(t testing.TB, s objstore.Store, key string, change func([]byte) []b
 	t.Helper()
 	ctx := context.Background()
 	o, err := s.Get(ctx, key, objstore.Range{Length: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b, err := io.ReadAll(o.Body)
 	o.Body.Close()
 	if err == nil {
@@ -105,9 +104,7 @@ func replace(t testing.TB, s objstore.Store, key string, change func([]byte) []b
 	if b = change(b); b != nil && err == nil {
 		err = s.Put(ctx, key, objstore.NewBody(b))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // TestEveryBitCounts: a flipped bit of a range is always detected. The only exception is a bit that

@@ -18,15 +18,14 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // one fetches one partition without waiting.
 func one(t testing.TB, b *broker.Broker, w broker.Want) *broker.Fetched {
 	t.Helper()
 	f, err := b.Fetch(context.Background(), []broker.Want{w}, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return f
 }
 
@@ -44,9 +43,7 @@ func TestFetchErrorsAreOfOnePart(t *testing.T) {
 		{Topic: "a", Partition: 1},
 		{Topic: "a", Offset: 5},
 	}, 1<<20, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Release()
 	if time.Since(begin) > time.Minute {
 		t.Fatal("waited although wants had errors")
@@ -77,9 +74,7 @@ func TestLongPoll(t *testing.T) {
 		poll := func(minBytes int, wait time.Duration, wants ...broker.Want) (n int, took time.Duration) {
 			begin := time.Now()
 			f, err := b.Fetch(ctx, wants, minBytes, wait)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			for i := range f.Parts {
 				vals, _ := values(t, &f.Parts[i], wants[i].Offset)
 				n += len(vals)
@@ -162,9 +157,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		k := b.Submit(t.Context(), []broker.Append{data(t, "a", 0, "x")})
 		begin := time.Now()
 		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", Offset: i}}, 1, 30*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if n := len(f.Parts[0].Chunks); n != 1 || time.Since(begin) > 20*time.Second {
 			t.Fatalf("round %d: %d chunks after %s", i, n, time.Since(begin))
 		}
@@ -282,9 +275,7 @@ func TestCanceledPollsLeaveNoWaiters(t *testing.T) {
 func TestDamageInTheBucket(t *testing.T) {
 	dir := t.TempDir()
 	s, err := objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true, NoJournal: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer s.Close()
 	b := open(t, options(s))
 	create(t, b, "a", 2)
@@ -360,9 +351,7 @@ func testDamage(t *testing.T, dir string, change func([]byte) []byte, bad []int,
 		}
 		return os.WriteFile(path, content, 0o644)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for p := range 2 {
 		isBad := false
 		for _, q := range bad {
@@ -413,13 +402,9 @@ type diskDir struct {
 func objstoreOf(t *testing.T, dir string) diskDir {
 	t.Helper()
 	to := t.TempDir()
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(to, os.DirFS(dir)))
 	s, err := objstore.OpenDisk(to, objstore.DiskOptions{NoSync: true, NoJournal: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return diskDir{s, to}
 }

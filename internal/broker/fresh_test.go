@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // reads counts the GETs and LISTs of a store.
@@ -32,9 +33,7 @@ func (s *reads) List(ctx context.Context, o objstore.ListOptions) ([]objstore.En
 func TestAToldFollowerIsFresh(t *testing.T) {
 	store := &reads{Store: objstore.NewMemory()}
 	leader, err := broker.Open(t.Context(), options(store))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer func() { _ = leader.Close(context.Background()) }()
 	o := options(store)
 	o.Core.Standby = true
@@ -43,27 +42,19 @@ func TestAToldFollowerIsFresh(t *testing.T) {
 		return at, 2 * time.Second, true
 	}
 	follower, err := broker.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer func() { _ = follower.Close(context.Background()) }()
-	if err := follower.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, follower.Confirm(t.Context()))
 	asks := func(age time.Duration) bool {
 		t.Helper()
 		before := store.n.Load()
-		if err := follower.FreshWithin(t.Context(), age); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, follower.FreshWithin(t.Context(), age))
 		return store.n.Load() > before
 	}
 	if asks(3 * time.Second) {
 		t.Error("it asked the store for a state that its leader has told")
 	}
-	if err := leader.EnsureTopic(t.Context(), "t"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, leader.EnsureTopic(t.Context(), "t"))
 	if !asks(3 * time.Second) {
 		t.Error("it did not ask the store for what it was told")
 	}

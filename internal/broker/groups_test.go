@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -79,14 +80,10 @@ func TestGroups(t *testing.T) {
 			b.DeleteOffset(ctx, "g", "a", 0), b.DeleteOffset(ctx, "g", "a", 0),
 			b.DeleteTopic(ctx, "b"),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 		}
 		check(b, "a/1=2! of [0,3)")
-		if err := b.DeleteGroup(ctx, "g"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.DeleteGroup(ctx, "g"))
 		check(b, "unknown consumer group")
 		for err, want := range map[error]error{
 			b.DeleteGroup(ctx, "g"):              broker.ErrUnknownGroup,
@@ -182,9 +179,7 @@ func TestManyOffsetsAtOnce(t *testing.T) {
 		many = append(many, broker.OffsetCommit{Topic: "a", Partition: int32(p), Offset: int64(p), Metadata: strings.Repeat("m", 1000)})
 	}
 	for _, err := range commit(t, b, "g", many...) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	if n := puts.Load(); n < 10 {
 		t.Fatalf("a million bytes in %d objects of at most 100,000", n)

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -69,9 +70,7 @@ func open(t testing.TB, o broker.Options) *broker.Broker {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	b, err := broker.Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { kill(b) })
 	return b
 }
@@ -86,9 +85,7 @@ func kill(b *broker.Broker) {
 func disk(t testing.TB) objstore.Store {
 	t.Helper()
 	d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -133,9 +130,7 @@ func values(t testing.TB, p *broker.FetchedPart, offset int64) (vals []string, n
 			t.Fatalf("chunk of %d bytes has size %d, verified %v", len(b), c.Size, c.Verified)
 		}
 		sum, err := record.Verify(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if sum.Span != c.End-c.Base || record.Batch(b).BaseOffset() != c.Base {
 			t.Fatalf("chunk [%d,%d) holds %d offsets from %d", c.Base, c.End, sum.Span, record.Batch(b).BaseOffset())
 		}
@@ -163,9 +158,7 @@ func consume(t testing.TB, b *broker.Broker, topic string, partition int, offset
 	var all []string
 	for {
 		f, err := b.Fetch(context.Background(), []broker.Want{{Topic: topic, Partition: int32(partition), Offset: offset}}, 0, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		p := &f.Parts[0]
 		if p.Err != nil {
 			t.Fatal(p.Err)

@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -51,18 +52,12 @@ func TestStepDownOfABroker(t *testing.T) {
 	if r, err := b.Report(t.Context()); err != nil || r.Parked || r.Promise != time.Hour {
 		t.Errorf("report %+v, %v", r, err)
 	}
-	if err := b.StepDown(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.StepDown(t.Context(), 0))
 	if err := <-a.ended; !errors.Is(err, broker.ErrDeposed) || b.Term() != 0 || !b.Follows() {
 		t.Errorf("the term ended with %v, role %s", err, b.Status().Role)
 	}
-	if err := b.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Stand(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Confirm(t.Context()))
+	must.NoError(t, b.Stand(t.Context()))
 	if got := <-a.terms; got != 2 {
 		t.Errorf("second term in epoch %d", got)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -111,9 +112,7 @@ func TestNeighboursMissingBecauseMerged(t *testing.T) {
 	kill(first)
 	v := newMover(t, s, options(s), 1)
 	f, err := v.b.Fetch(t.Context(), []broker.Want{{Topic: "a"}, {Topic: "a", Partition: 1}}, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Release()
 	for i, want := range []string{"x", "y"} {
 		if vals, _ := values(t, &f.Parts[i], 0); f.Parts[i].Err != nil || fmt.Sprint(vals) != "["+want+"]" {
@@ -181,13 +180,9 @@ func TestSealInACollectedSlot(t *testing.T) {
 		})
 		h := record.Head{Kind: record.KindSeal, Time: 1, Epoch: 1, NextEpoch: 2, NextNonce: record.NewID()}
 		seal, err := record.EncodeObject(&h, nil, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, name := range gone {
-			if err := s.Put(t.Context(), name, objstore.NewBody(seal)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, s.Put(t.Context(), name, objstore.NewBody(seal)))
 		}
 		if p := partition(t, follower, "a", 0); p.Start != 0 {
 			t.Fatalf("the follower has the new state already: %+v", p)

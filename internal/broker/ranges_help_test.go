@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // rangesHooked is a store whose reads a test can intercept.
@@ -46,9 +47,7 @@ func rangesStores(t *testing.T, test func(t *testing.T, s objstore.Store)) {
 func rangesDisk(t testing.TB) objstore.Store {
 	t.Helper()
 	d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -170,9 +169,7 @@ func put(t testing.TB, s objstore.Store, slot uint64, runs ...*run) {
 		parts = append(parts, r.bytes)
 		pos += len(r.bytes)
 	}
-	if err := s.Put(context.Background(), key, objstore.NewBody(parts...)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Put(context.Background(), key, objstore.NewBody(parts...)))
 }
 
 // whole returns a piece for all of a run.
@@ -222,8 +219,6 @@ func content(t testing.TB, c *broker.Chunk) []byte {
 		return bytes.Join(c.Parts, nil)
 	}
 	b, err := io.ReadAll(c.Section)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestPiecesMatchTheStore: for random offsets and sizes, from memory, file sections and shared
@@ -299,9 +300,7 @@ func TestLessMemoryReturnsLess(t *testing.T) {
 	put(t, s, 1, r)
 	class := g.budget.Class(budget.Fetch)
 	others, err := class.Reserve(class.Limit() - 200_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p := g.read(t, r.whole(0))[0]
 	if n := r.check(t, &p); n >= 8 {
 		t.Errorf("%d batches in 200 kB", n)

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -60,9 +61,7 @@ func TestKeepFrom(t *testing.T) {
 				given[k] = v
 			}
 			canonical, err := state.CheckSettings(given)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			s := state.Resolve(canonical)
 			if got := broker.KeepFrom(&c.p, &s, now); got != c.want {
 				t.Fatalf("keeps from %d, want %d", got, c.want)
@@ -89,9 +88,7 @@ func (c *clock) passes() {
 func partition(t testing.TB, b *broker.Broker, topic string, i int) broker.PartitionInfo {
 	t.Helper()
 	info, err := b.Topic(context.Background(), topic, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return info.Partitions[i]
 }
 
@@ -190,9 +187,7 @@ func TestNoRetentionByWrongClock(t *testing.T) {
 func fetchOne(t testing.TB, b *broker.Broker, offset int64, maxBytes int) (vals []string, part broker.FetchedPart) {
 	t.Helper()
 	f, err := b.Fetch(context.Background(), []broker.Want{{Topic: "a", Offset: offset, MaxBytes: maxBytes}}, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Release()
 	vals, _ = values(t, &f.Parts[0], offset)
 	return vals, f.Parts[0]
@@ -336,9 +331,7 @@ func names(t testing.TB, s objstore.Store, prefix string) map[string]bool {
 	o := objstore.ListOptions{Prefix: prefix}
 	for {
 		entries, more, err := s.List(context.Background(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, e := range entries {
 			all[e.Key] = true
 			o.After = e.Key

@@ -7,6 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestAdjacentPartitionsAreOneRequest: a consumer of all partitions of a topic makes one request
@@ -35,9 +36,7 @@ func TestAdjacentPartitionsAreOneRequest(t *testing.T) {
 	}
 	before := s.gets.Load()
 	f, err := b.Fetch(t.Context(), wants, 0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if n := s.gets.Load() - before; n != 3 {
 		t.Fatalf("%d GETs for 3 objects", n)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func openBounded(t *testing.T, store objstore.Store, stateMax int64) *broker.Broker {
@@ -23,9 +24,7 @@ func openBounded(t *testing.T, store objstore.Store, stateMax int64) *broker.Bro
 	b, err := broker.Open(t.Context(), broker.Options{
 		Store: store, AutoCreate: true, Core: core.Config{StateMax: stateMax}, Batch: log.Config{Wait: time.Microsecond},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { b.Close(context.Background()) })
 	return b
 }
@@ -45,9 +44,7 @@ func TestStateLargerThanTheLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(appendOne(t, b, "t0", 7), b.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t0", Partition: 7, Offset: 1}})[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(appendOne(t, b, "t0", 7), b.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t0", Partition: 7, Offset: 1}})[0]))
 	b.Close(t.Context())
 
 	b = openBounded(t, store, 1<<20)
@@ -68,17 +65,13 @@ func TestStateLargerThanTheLimit(t *testing.T) {
 	refused("new group", b.CommitOffsets(t.Context(), "h", []broker.OffsetCommit{{Topic: "t0", Offset: 1}})[0])
 	refused("new offset", b.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t0", Offset: 1}})[0])
 	for range 3 {
-		if err := errors.Join(appendOne(t, b, "t0", 7), b.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t0", Partition: 7, Offset: 2}})[0]); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(appendOne(t, b, "t0", 7), b.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t0", Partition: 7, Offset: 2}})[0]))
 	}
 	if info, err := b.Topic(t.Context(), "t0", false); err != nil || info.Partitions[7].Next != 4 {
 		t.Errorf("%+v %v", info.Partitions[7], err)
 	}
 	for i := 19; b.StateFull() != nil; i-- {
-		if err := b.DeleteTopic(t.Context(), fmt.Sprint("t", i)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.DeleteTopic(t.Context(), fmt.Sprint("t", i)))
 	}
 	if _, err := b.CreateTopic(t.Context(), "new", broker.TopicSpec{}); err != nil {
 		t.Error(err)
@@ -90,9 +83,7 @@ func TestStateLargerThanTheLimit(t *testing.T) {
 func TestRangesFull(t *testing.T) {
 	store := objstore.NewMemory()
 	b := openBounded(t, store, 100_000)
-	if err := b.EnsureTopic(t.Context(), "t"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.EnsureTopic(t.Context(), "t"))
 	appended := 0
 	var err error
 	for ; err == nil && appended < 10_000; appended++ {

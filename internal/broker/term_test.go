@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -42,9 +43,7 @@ func TestWhileLeading(t *testing.T) {
 		o := options(store)
 		o.Standby, o.Core.Standby = true, follow
 		b, err := broker.Open(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { _ = b.Close(context.Background()) })
 		return b
 	}
@@ -58,12 +57,8 @@ func TestWhileLeading(t *testing.T) {
 	if _, err := second.NewProducerID(); !errors.Is(err, broker.ErrNotLeader) || second.Term() != 0 || !second.Follows() {
 		t.Errorf("producer ID of a follower: %v", err)
 	}
-	if err := second.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Stand(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, second.Confirm(t.Context()))
+	must.NoError(t, second.Stand(t.Context()))
 	if got := <-two.terms; got != 2 {
 		t.Fatalf("term of the successor in epoch %d, want 2", got)
 	}
@@ -80,12 +75,8 @@ func TestWhileLeading(t *testing.T) {
 		t.Errorf("cause of the end: %v", got)
 	}
 	sebtest.Eventually(t, "the first broker follows", first.Follows)
-	if err := first.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Stand(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, first.Confirm(t.Context()))
+	must.NoError(t, first.Stand(t.Context()))
 	if got := <-one.terms; got != 3 {
 		t.Fatalf("second term in epoch %d, want 3", got)
 	}
@@ -96,9 +87,7 @@ func TestWhileLeading(t *testing.T) {
 	if err := first.EnsureTopic(t.Context(), "t"); err != nil {
 		t.Errorf("append after the end of terms: %v", err)
 	}
-	if err := second.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, second.Close(t.Context()))
 	if two.running.Load() != 0 {
 		t.Error("Close has not waited")
 	}
@@ -113,9 +102,7 @@ func TestFollowsWithoutALog(t *testing.T) {
 		o := options(store)
 		o.Standby, o.Core.Standby, o.Core.FollowPoll = true, true, 1e6
 		b, err := broker.Open(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { _ = b.Close(context.Background()) })
 		return b
 	}
@@ -132,15 +119,9 @@ func TestFollowsWithoutALog(t *testing.T) {
 	if err := first.EnsureTopic(t.Context(), "t"); !errors.Is(err, broker.ErrNotLeader) {
 		t.Errorf("create a topic: %v", err)
 	}
-	if err := first.Stand(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.EnsureTopic(t.Context(), "t"); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, first.Stand(t.Context()))
+	must.NoError(t, first.EnsureTopic(t.Context(), "t"))
+	must.NoError(t, second.Confirm(t.Context()))
 	if s := second.Status(); s.Role != "follower" || s.Epoch != 1 || s.Topics != 1 {
 		t.Errorf("status of the second broker %+v", s)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestTopics(t *testing.T) {
@@ -55,9 +56,7 @@ func TestTopics(t *testing.T) {
 	kill(b)
 	b = open(t, options(s))
 	check(b)
-	if err := b.DeleteTopic(ctx, "orders"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.DeleteTopic(ctx, "orders"))
 	for _, err := range []error{b.DeleteTopic(ctx, "orders"), produce(t, b, "orders", 0, "x").Err, func() error { _, err := b.Partitions("orders"); return err }()} {
 		if !errors.Is(err, broker.ErrUnknownTopic) {
 			t.Errorf("deleted topic: %v", err)

@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -83,9 +85,7 @@ func class() *Class { return &Class{kind: Produce, limit: 1000} }
 func mustReserve(t *testing.T, c *Class, n int64) *Reservation {
 	t.Helper()
 	r, err := c.Reserve(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return r
 }
 
@@ -150,9 +150,7 @@ func TestGrowShrinkRelease(t *testing.T) {
 	c := class()
 	r := mustReserve(t, c, 100)
 	other := mustReserve(t, c, 200)
-	if err := r.Grow(700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.Grow(700))
 	if err := r.Grow(1); !errors.Is(err, ErrOver) || r.Size() != 800 {
 		t.Errorf("grew beyond the class: %v, size %d", err, r.Size())
 	}

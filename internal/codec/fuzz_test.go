@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -17,9 +18,7 @@ var inflatedBound = map[Kind]int{Gzip: 128 << 10, Snappy: 8 << 10, LZ4: 10 << 20
 func FuzzInflate(f *testing.F) {
 	for codec := Gzip; codec <= Zstd; codec++ {
 		b, err := Compress(nil, codec, bytes.Repeat([]byte("0123456789abcdef"), 30))
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.NoError(f, err)
 		f.Add(uint8(codec-1), uint16(400), b)
 		f.Add(uint8(codec-1), uint16(480), b)
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestMemoryLimitIsBoundedAndFair(t *testing.T) {
@@ -42,9 +44,7 @@ func TestInflateNeed(t *testing.T) {
 	stream := func(window int) []byte {
 		var b bytes.Buffer
 		w, err := zstd.NewWriter(&b, zstd.WithWindowSize(window))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		_, _ = w.Write(content[:1000])
 		_ = w.Flush() // so that the frame does not state its size
 		_, _ = w.Write(content)
@@ -54,18 +54,14 @@ func TestInflateNeed(t *testing.T) {
 	blocks := func(size lz4.BlockSize) []byte {
 		var b bytes.Buffer
 		w := lz4.NewWriter(&b)
-		if err := w.Apply(lz4.BlockSizeOption(size)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.Apply(lz4.BlockSizeOption(size)))
 		_, _ = w.Write(content)
 		_ = w.Close()
 		return b.Bytes()
 	}
 	deflated := func(codec Kind) []byte {
 		b, err := Compress(nil, codec, content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return b
 	}
 	for name, c := range map[string]struct {
@@ -98,14 +94,10 @@ func TestInflaterIsHandedToWaiter(t *testing.T) {
 	t.Cleanup(func() { SetMemory(DefaultMemory) })
 	SetMemory(1 << 20)
 	src, err := Compress(nil, Zstd, bytes.Repeat([]byte("0123456789abcdef"), 1<<15))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	open := func() *Inflater {
 		f, err := Open(Zstd, src, 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return f
 	}
 	first := open()

@@ -10,6 +10,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestStreams(t *testing.T) {
@@ -20,9 +22,7 @@ func TestStreams(t *testing.T) {
 	}
 	for _, kind := range []Kind{Gzip, Zstd} {
 		s, err := NewStream(kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, size := range []int{0, 1, len(text)} { // the stream is reused
 			var out bytes.Buffer
 			s.Reset(&out)
@@ -33,9 +33,7 @@ func TestStreams(t *testing.T) {
 				}
 				rest = rest[n:]
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, s.Close())
 			sent := out.Len()
 			var r io.Reader
 			if kind == Gzip {
@@ -43,9 +41,7 @@ func TestStreams(t *testing.T) {
 			} else {
 				r, err = zstd.NewReader(&out)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, text[:size]) {
 				t.Errorf("%s: round trip of %d bytes gives %d bytes, %v", kind, size, len(got), err)
 			}
@@ -74,9 +70,7 @@ func TestStreamMemory(t *testing.T) {
 		streams := make([]Stream, n)
 		for i := range streams {
 			s, err := NewStream(kind)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			s.Reset(io.Discard)
 			if _, err := s.Write(data); err != nil {
 				t.Fatal(err)

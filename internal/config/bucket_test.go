@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestDefaultBucketIsBesideTheDataFolder(t *testing.T) {
@@ -30,12 +31,8 @@ func TestDefaultBucketIsBesideTheDataFolder(t *testing.T) {
 func TestDefaultBucketOfAnOlderVersionIsFound(t *testing.T) {
 	write := func(t *testing.T, name string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must.NoError(t, os.WriteFile(name, nil, 0o600))
 	}
 	const inside, sibling = "seb-data/bucket", "seb-bucket"
 	for name, c := range map[string]struct {

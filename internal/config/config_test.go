@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/spf13/pflag"
 )
 
@@ -30,12 +31,8 @@ func parse(t *testing.T, env map[string]string, args ...string) (config.Config, 
 
 func TestDefaultsAreValid(t *testing.T) {
 	c, err := parse(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, c.Validate())
 	if got, err := c.BucketSpec(); got != "file:seb-bucket" || err != nil {
 		t.Errorf("bucket %q, %v", got, err)
 	}
@@ -50,12 +47,8 @@ func TestOriginalCommandLineIsUnderstood(t *testing.T) {
 		"--s3-bucket", "events", "--cache-dir", "/c", "--cache-size", "1073741824", "--cache-eviction-interval", "5m",
 		"--read-only", "--batch-wait-time", "1s", "--batch-bytes-soft-max", "10485760", "--batch-bytes-hard-max", "31457280",
 		"--batch-records-hard-max", "32768")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, c.Validate())
 	want := config.Default()
 	want.Log.Level = slog.LevelDebug
 	want.HTTP = config.HTTP{Address: "0.0.0.0", Port: 1234, APIKey: "api-key", Connections: 7, Console: true}
@@ -136,9 +129,7 @@ func TestRiemannAddresses(t *testing.T) {
 	} {
 		for _, flag := range []string{"--riemann-listen", "--riemann-web-listen"} {
 			s, err := parse(t, nil, slices.Concat(c.more, []string{flag, c.address})...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if err := s.Validate(); (err == nil) != c.starts || err != nil && !strings.Contains(err.Error(), flag+": ") {
 				t.Errorf("%s %s %q: %v", flag, c.address, c.more, err)
 			}
@@ -146,9 +137,7 @@ func TestRiemannAddresses(t *testing.T) {
 	}
 	for flag, other := range map[string]string{"--riemann-listen": config.ListenerRiemannWeb, "--riemann-web-listen": config.ListenerRiemann} {
 		s, err := parse(t, nil, slices.Concat(certified, []string{flag, "0.0.0.0:5555", "--tls-listeners", other})...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if err := s.Validate(); err == nil {
 			t.Errorf("%s starts without TLS", flag)
 		}
@@ -167,9 +156,7 @@ func TestRiemannDatagrams(t *testing.T) {
 		{append(certified, "--riemann-allow-anonymous"), true},
 	} {
 		s, err := parse(t, nil, c.args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if err := s.Validate(); (err == nil) != c.starts || err != nil && !strings.Contains(err.Error(), "--riemann-udp: ") {
 			t.Errorf("%q: %v", c.args, err)
 		}
@@ -198,9 +185,7 @@ func TestCertificatesOfClients(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	env := map[string]string{"SEB_BUCKET": "mem:", "SEB_API_KEY": "from-env", "SEB_HTTP_PORT": "99", "SEB_DATA_DIR": ""}
 	c, err := parse(t, env, "--http-port", "100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if c.Bucket != "mem:" || c.HTTP.APIKey.Reveal() != "from-env" {
 		t.Errorf("environment not taken: %v", c.LogValue())
 	}
@@ -258,9 +243,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	slog.New(slog.NewTextHandler(&out, nil)).Info("settings", "config", c)
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("settings", "config", c, "key", c.HTTP.APIKey)
 	fmt.Fprintf(&out, "%v %+v %#v %s", c, c, c, c.HTTP.APIKey)
-	if err := json.NewEncoder(&out).Encode(c); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.NewEncoder(&out).Encode(c))
 	if strings.Contains(out.String(), "hunter2") {
 		t.Errorf("secret printed: %s", out.String())
 	}

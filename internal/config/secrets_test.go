@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestSecretsKeys(t *testing.T) {
@@ -15,16 +16,12 @@ func TestSecretsKeys(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "key")
 	for name, text := range map[string]string{path: file.Reveal(), filepath.Join(dir, config.SecretsCredential): credential.Reveal(), filepath.Join(dir, "bad"): "CANARY"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	active := func(k config.SecretsKeys) secrets.KeyID {
 		t.Helper()
 		r, err := k.Ring()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return r.Active()
 	}
 	if id := active(config.SecretsKeys{}); id != (secrets.KeyID{}) {

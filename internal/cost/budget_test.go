@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/test/must"
 )
 
 const wait = 250 * time.Millisecond
@@ -200,9 +201,7 @@ func TestParseSetting(t *testing.T) {
 		"0.05/s":     "want at least 0.1/s",
 	} {
 		s, err := cost.ParseSetting(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if _, err = s.Limit(&prices, wait); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
@@ -210,9 +209,7 @@ func TestParseSetting(t *testing.T) {
 	// PUTs without a price have no budget in dollars.
 	free, _ := cost.Preset("b2")
 	s, err := cost.ParseSetting("20USD/month")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if l, err := s.Limit(&free, wait); err != nil || l != (cost.Limit{Wait: wait}) {
 		t.Errorf("%+v, %v", l, err)
 	}

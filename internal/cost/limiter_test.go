@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // standard is the default budget.
@@ -142,15 +143,11 @@ func TestExceededBudgetWarns(t *testing.T) {
 	var text bytes.Buffer
 	prices, _ := cost.Preset("s3-standard")
 	s, err := cost.ParseSetting(b.budget)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l, err := cost.NewLimiter(cost.LimiterOptions{
 		Setting: s, Prices: prices, Wait: wait, Logger: slog.New(slog.NewTextHandler(&text, nil)), Now: func() time.Time { return b.now },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	m := cost.Open(cost.Options{Log: b.chain, Requests: b.sent, Prices: prices, Limiter: l, Store: "s3://c", Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now }})
 	m.Sample()
 	if p := l.Next(); p.Wait != 0 || l.Short() {

@@ -9,14 +9,13 @@ import (
 
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestGuideHasThePrices: the table of the guide has each price list.
 func TestGuideHasThePrices(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/reference/costs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, p := range cost.Presets {
 		var put, list, get, storage float64
 		_, row, _ := strings.Cut(string(guide), "\n| `"+p.Name+"` |")
@@ -48,9 +47,7 @@ func TestLoadPrices(t *testing.T) {
 		`{"put_per_million": 1, "list_per_million": 2.5, "get_per_million": 0, "storage_per_gb_month": 0.01} {}`: "want one object",
 		`"` + strings.Repeat("x", 64<<10) + `"`: "at most 65536 bytes",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		p, err := cost.LoadPrices(file, objstore.KindS3)
 		switch {
 		case want == "":

@@ -13,6 +13,7 @@ import (
 
 	inner "github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -175,9 +176,7 @@ func (w *fixture) recorded() map[string]int {
 	times := map[string]int{}
 	for _, rec := range w.records("firings") {
 		r, id, err := rule.ParseRecord(rec.Value)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.NoError(w.t, err)
 		if r.Kind == rule.FiredRecord {
 			times[id.String()]++
 			if r.At > rec.Timestamp {
@@ -196,9 +195,7 @@ func (w *fixture) records(name string) (list []record.Record) {
 	p, _ := l.Position(topic.ID)
 	for at := p.Topics[0][0].Start; at < p.Topics[0][0].Next; {
 		b, err := l.Read(w.t.Context(), topic.ID, 0, at, 1<<20)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.NoError(w.t, err)
 		var r record.Reader
 		for _, part := range b.Parts {
 			for r.Reset(part, at); r.Next(); {
@@ -351,9 +348,7 @@ func TestTopics(t *testing.T) {
 		t.Fatalf("%d records, want 1", len(recs))
 	}
 	var f webhook.Firing
-	if err := json.Unmarshal(recs[0].Value, &f); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(recs[0].Value, &f))
 	if id := list[0].ID.String(); f.ID != id || string(recs[0].Key) != "user" || string(recs[0].Headers[0].Value) != id || recs[0].Timestamp != list[0].At {
 		t.Errorf("record %+v of %+v", recs[0], list[0])
 	}

@@ -22,6 +22,7 @@ import (
 
 	inner "github.com/sebbroker/seb/internal/delivery/webhook"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -61,18 +62,14 @@ func (w *fixture) open() {
 func (w *fixture) deliver() {
 	w.t.Helper()
 	policy, err := inner.ParsePolicy([]string{"127.0.0.0/8"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, err)
 	w.set = metrics.NewSet()
 	hooks := w.hooks
 	hooks.Policy, hooks.Timeout, hooks.HeaderTimeout = policy, 5*time.Minute, 5*time.Minute
 	w.disp, err = delivery.Open(w.t.Context(), delivery.Options{
 		Engine: w.node.Triggers(), Log: w.node.EventLog(), Lost: w.node.Done(), Metrics: w.set, Webhooks: hooks,
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, err)
 }
 
 func (w *fixture) close() {
@@ -94,9 +91,7 @@ func (w *fixture) forget() {
 		w.t.Error("the engine has no file")
 	}
 	for _, f := range files {
-		if err := os.Remove(f); err != nil {
-			w.t.Fatal(err)
-		}
+		must.NoError(w.t, os.Remove(f))
 	}
 }
 
@@ -104,9 +99,7 @@ func (w *fixture) forget() {
 func (w *fixture) put(id, expr, deliver string, change func(d *rule.Definition)) {
 	w.t.Helper()
 	e, err := driplang.Parse(expr)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, err)
 	d := rule.Definition{ID: id, Expr: e, Deliver: json.RawMessage(deliver)}
 	if change != nil {
 		change(&d)
@@ -133,13 +126,9 @@ func appendEvent(t *testing.T, l trigger.Log, entity, name string) int64 {
 		t.Fatal("the topic events does not exist")
 	}
 	value, err := json.Marshal(rule.Event{Name: name, EntityID: entity, Data: json.RawMessage(`{"for":"` + entity + `"}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	base, err := l.Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return base
 }
 
@@ -193,9 +182,7 @@ type received struct {
 func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
 	t.Helper()
 	secret, err := webhook.ParseSecret(secretText)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	verifier := webhook.Verifier{Secrets: []webhook.Secret{secret}}
 	x := &receiver{t: t, came: make(chan struct{}, 1)}
 	x.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -262,9 +249,7 @@ func (w *fixture) openWith(o node.Options) {
 func (w *fixture) bare(use func(l trigger.Log)) {
 	w.t.Helper()
 	n, err := node.Open(w.t.Context(), w.options())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, err)
 	if err := n.Triggers().Close(); err != nil {
 		w.t.Error(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -101,9 +102,7 @@ func TestS3(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if err := s.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Stop())
 	for _, f := range doctor.Run(t.Context(), cfg) {
 		if f.Check == "store" && (f.Level != doctor.Fail || !strings.Contains(f.Do, "endpoint")) {
 			t.Errorf("%+v", f)
@@ -123,23 +122,17 @@ func futureLog(t *testing.T, cfg *config.Config) {
 func logAt(t *testing.T, cfg *config.Config, ahead time.Duration, o objstore.DiskOptions) {
 	t.Helper()
 	store, err := objstore.OpenDisk(cfg.Bucket, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer store.Close()
 	b, err := broker.Open(t.Context(), broker.Options{
 		Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler),
 		Clocks: func() log.Reading { return log.Reading{Wall: time.Now().Add(ahead).UnixMicro()} },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(context.Background()))
 }
 
 // slots returns the files of commit objects in the bucket, in log order. The second one is the first of
@@ -158,30 +151,22 @@ func damageLog(o objstore.DiskOptions) func(t *testing.T, cfg *config.Config) {
 		logAt(t, cfg, 0, o)
 		file := slots(t, cfg)[1]
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		b[20] ^= 1
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, b, 0o600))
 	}
 }
 
 func rename(t *testing.T, cfg *config.Config, from, to string) {
 	t.Helper()
-	if err := os.Rename(filepath.Join(cfg.Bucket, from), filepath.Join(cfg.Bucket, to)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Rename(filepath.Join(cfg.Bucket, from), filepath.Join(cfg.Bucket, to)))
 }
 
 // taken listens on the broker's address.
 func taken(t *testing.T, cfg *config.Config) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	cfg.HTTP.Port = l.Addr().(*net.TCPAddr).Port
 }
@@ -224,8 +209,6 @@ func demanding(t *testing.T, cfg *config.Config) {
 
 func write(t *testing.T, file string) string {
 	t.Helper()
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, nil, 0o600))
 	return file
 }

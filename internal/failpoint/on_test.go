@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestParse(t *testing.T) {
 	clear(points)
-	if err := parse("put.data.after=kill:3,list.before=stop:1,role=sleep:2:5ms"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, parse("put.data.after=kill:3,list.before=stop:1,role=sleep:2:5ms"))
 	p := points["put.data.after"]
 	if len(points) != 3 || p.action != "kill" || p.left.Load() != 3 || points["role"].sleep != 5*time.Millisecond {
 		t.Errorf("%v", points)
@@ -32,9 +32,7 @@ func TestParse(t *testing.T) {
 
 func TestSlowRepeats(t *testing.T) {
 	defer clear(points)
-	if err := parse("role=slow:3:20ms"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, parse("role=slow:3:20ms"))
 	slow := 0
 	for i := range 9 {
 		begin := time.Now()
@@ -50,9 +48,7 @@ func TestSlowRepeats(t *testing.T) {
 
 func TestEachHappensOnce(t *testing.T) {
 	defer clear(points)
-	if err := parse("role=sleep:2:30ms"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, parse("role=sleep:2:30ms"))
 	var took [4]time.Duration
 	for i := range took {
 		begin := time.Now()
@@ -84,9 +80,7 @@ func TestNames(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	slices.Sort(used)
 	names := slices.Sorted(slices.Values(Names))
 	if !slices.Equal(used, names) {

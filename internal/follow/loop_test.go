@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/test/must"
 )
 
 var errClosed = errors.New("closed")
@@ -46,9 +47,7 @@ func TestFirstRebuildOfDamagedFileIsImmediate(t *testing.T) {
 		w := &worker{turn: func() (time.Duration, error) { return 0, localdb.Damaged("test") }}
 		l, path := newLoop(t, w, nil)
 		for i, want := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
-			if err := os.WriteFile(path, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(path, nil, 0o600))
 			if wait := l.Step(t.Context()); wait != want || w.failed[i] != (i == 0) {
 				t.Fatalf("turn %d waits %v with rebuilt=%v, want %v", i, wait, w.failed[i], want)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/test/sebtest"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -138,9 +139,7 @@ func start(t testing.TB, o framed.Options) *server {
 	}
 	s.Server = framed.New(o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s.addr = l.Addr().String()
 	ctx := context.Background()
 	go func() { s.done <- s.Serve(ctx, l) }()
@@ -159,9 +158,7 @@ func start(t testing.TB, o framed.Options) *server {
 func (s *server) dial(t testing.TB) *peer {
 	t.Helper()
 	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &peer{t, c}
@@ -174,9 +171,7 @@ func (s *server) refuses(t testing.TB) {
 	if errors.Is(err, syscall.ECONNRESET) {
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	(&peer{t, c}).reset()
@@ -282,13 +277,9 @@ func TestFiles(t *testing.T) {
 	s := start(t, framed.Options{})
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000) // several pieces
 	name := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(name, content, 0o600))
 	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer file.Close()
 	s.file.Store(file)
 	p := s.dial(t)
@@ -363,9 +354,7 @@ func TestQueueIsBounded(t *testing.T) {
 func TestMemoryIsWaitedFor(t *testing.T) {
 	s := start(t, framed.Options{})
 	held, err := s.class.Reserve(s.class.Limit() - 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p := s.dial(t)
 	large := frame(keyEcho, 1, 500_000)
 	go func() { _, _ = p.Write(large) }() // errors show as missing answers
@@ -383,9 +372,7 @@ func TestMemoryIsWaitedFor(t *testing.T) {
 func TestSlowRequestsAreEvicted(t *testing.T) {
 	s := start(t, framed.Options{})
 	held, err := s.class.Reserve(s.class.Limit() - 1_000_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer held.Release()
 	slow, other := s.dial(t), s.dial(t)
 	slow.send(frame(keyLarge, 1, 900_000)[:100_000])

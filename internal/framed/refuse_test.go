@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/framed"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -22,9 +23,7 @@ func refusal(key byte) framed.Finish {
 func TestRefusals(t *testing.T) {
 	s := start(t, framed.Options{Unsigned: true})
 	memory, err := s.class.Reserve(s.class.Limit())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p := s.dial(t)
 	p.send(frame(keyWait, 1, 10))
 	p.send(frame(keyRefused, 2, 500_000))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/framed"
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -28,9 +29,7 @@ func startTLS(t testing.TB, o framed.Options) (*server, *tls.Config) {
 	t.Helper()
 	authority, set, log := testenv.NewAuthority(t), metrics.NewSet(), slog.New(slog.DiscardHandler)
 	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), log, set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	o.Port = tlsport.NewPort(tlsport.Options{Name: "kafka", Certificate: cert, Logger: log, Metrics: set})
 	return start(t, o), authority.Trusted()
 }
@@ -38,9 +37,7 @@ func startTLS(t testing.TB, o framed.Options) (*server, *tls.Config) {
 func (s *server) dialTLS(t testing.TB, config *tls.Config) *peer {
 	t.Helper()
 	c, err := tls.Dial("tcp", s.addr, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &peer{t, c}
@@ -52,13 +49,9 @@ func TestTLSAnswers(t *testing.T) {
 	s, config := startTLS(t, framed.Options{})
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000) // several pieces
 	name := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(name, content, 0o600))
 	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer file.Close()
 	s.file.Store(file)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
@@ -182,13 +175,9 @@ func TestTLSMemory(t *testing.T) {
 func BenchmarkFile(b *testing.B) {
 	const size = 64 << 20
 	name := filepath.Join(b.TempDir(), "f")
-	if err := os.WriteFile(name, make([]byte, size+1), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, os.WriteFile(name, make([]byte, size+1), 0o600))
 	file, err := os.Open(name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	defer file.Close()
 	for _, name := range []string{"plain", "TLS"} {
 		b.Run(name, func(b *testing.B) {
@@ -216,9 +205,7 @@ func BenchmarkFile(b *testing.B) {
 				}
 				for n := 0; n < size; {
 					m, err := wire.Read(buffer)
-					if err != nil {
-						b.Fatal(err)
-					}
+					must.NoError(b, err)
 					n += m
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -26,17 +27,13 @@ func TestBackupOfViews(t *testing.T) {
 	settled(t, from)
 	first := backup(t, from, to, 0)
 	cluster, _, err := core.DecodeMeta(read(t, from, core.MetaKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b := open(t, options(from, 1000))
 	produce(t, b, "a", 0, "later")
 	place := snapshot.LogPosition{Position: state.Position{Epoch: b.Epoch()}, Nonce: nonceOf(t, from, b.Epoch())}
 	closeBroker(t, b)
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600))
 	copies := snapshot.Open(snapshot.Options{
 		Store: from, View: "triggers", Schema: 1, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
 		At: func() (snapshot.LogPosition, bool) { return place, true }, On: func(snapshot.LogPosition) bool { return true },
@@ -67,14 +64,10 @@ func TestVersionedBucket(t *testing.T) {
 	_, err := client.PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{
 		Bucket: aws.String(testenv.Bucket), VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	open := func(prefix string) *objstore.S3 {
 		s, err := objstore.OpenS3(t.Context(), server.Options(prefix))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}

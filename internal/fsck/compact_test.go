@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -102,9 +103,7 @@ func TestDamagedCompactedPack(t *testing.T) {
 	first := int(leftOf(t, sound).Pos)
 	for at := first; at < len(sound); {
 		batch, _, err := record.Split(sound[at:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for i := 12; i < 16; i++ {
 			epochs[at+i] = true
 		}
@@ -119,9 +118,7 @@ func TestDamagedCompactedPack(t *testing.T) {
 		damaged[at] ^= 1
 		change(t, s, name, func([]byte) []byte { return damaged })
 		r, found, err := check(t, fsck.Options{Store: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if r.Damages != 1 || len(found) == 0 || found[len(found)-1].Key != name || !slices.Equal(found[len(found)-1].Lost, want) {
 			t.Errorf("byte %d of %d, batches from %d on: %+v", at, len(sound), first, found)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -45,9 +46,7 @@ func sameRecords(t testing.TB, s objstore.Store, want *reading) {
 func backup(t testing.TB, from, to objstore.Store, keep int) *fsck.CopyReport {
 	t.Helper()
 	r, err := fsck.Backup(t.Context(), fsck.CopyOptions{From: from, To: to, Keep: keep})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := fsck.Verify(t.Context(), fsck.CopyOptions{From: to, At: &r.At}); err != nil {
 		t.Fatal(err)
 	}
@@ -404,15 +403,11 @@ func TestBackupOfManyEpochs(t *testing.T) {
 	closeBroker(t, open(t, options(from, 4)))
 	settled(t, from)
 	head, err := record.DecodeHead(read(t, from, withData(t, from)[0])[:record.HeadSize])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	head.Epoch, head.Nonce, head.Slot, head.Low = 20, record.ID{1}, 3, 0
 	garbage := state.SlotKey(0, head.Epoch, head.Nonce, head.Slot)
 	body, err := record.EncodeObject(&head, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	put(t, from, garbage, body)
 	backup(t, from, to, 0)
 	want := content(t, from)

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func flip(at int) func([]byte) []byte {
@@ -192,9 +193,7 @@ func TestDamageThatMattersNot(t *testing.T) {
 	s := objstore.NewMemory()
 	live(t, s, 1000)
 	b := open(t, options(s, 1000))
-	if err := b.DeleteTopic(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.DeleteTopic(t.Context(), "a"))
 	closeBroker(t, b)
 	change(t, s, withData(t, s)[0], flip(-1))
 	r, found, err := check(t, fsck.Options{Store: s})
@@ -258,9 +257,7 @@ func TestSnapshotDamage(t *testing.T) {
 		"not the fold": {"snapshot differs", func(t *testing.T, s objstore.Store) string {
 			return one(t, s, snapshots(t, s)[0], func(b []byte) []byte {
 				st, err := state.DecodeSnapshot(b)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				p := st.TopicByName("a").Partitions.At(1)
 				p.Ranges[len(p.Ranges)-1].Len++
 				return state.EncodeSnapshot(st)
@@ -271,9 +268,7 @@ func TestSnapshotDamage(t *testing.T) {
 			b := read(t, s, key)
 			key = key[:len(key)-4] + "0000"
 			st, err := state.DecodeSnapshot(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			copy(st.Nonce[14:], []byte{0, 0})
 			st.Epochs[len(st.Epochs)-1].Nonce = st.Nonce
 			put(t, s, key, state.EncodeSnapshot(st))
@@ -285,9 +280,7 @@ func TestSnapshotDamage(t *testing.T) {
 			live(t, s, 4)
 			key := d.plant(t, s)
 			r, found, err := check(t, fsck.Options{Store: s})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if !slices.ContainsFunc(found, func(f fsck.Finding) bool {
 				return f.Severity == fsck.Damage && f.Key == key && f.Kind == d.kind
 			}) || r.Damages != 1 {
@@ -317,18 +310,14 @@ func TestHole(t *testing.T) {
 func orphans(t *testing.T, s objstore.Store) (garbage, stays []string) {
 	t.Helper()
 	st, err := state.DecodeSnapshot(read(t, s, snapshots(t, s)[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	object := func(kind record.Kind, e state.Epoch, slot uint64) string {
 		h := record.Head{Kind: kind, Time: 1, Cluster: st.Cluster, Epoch: e.Number, Nonce: e.Nonce, Slot: slot}
 		if kind == record.KindSeal {
 			h.NextEpoch, h.NextNonce = e.Number+1, record.NewID()
 		}
 		b, err := record.EncodeObject(&h, nil, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		key := state.SlotKey(0, e.Number, e.Nonce, slot)
 		put(t, s, key, b)
 		return key
@@ -363,9 +352,7 @@ func TestOrphansAndRepair(t *testing.T) {
 	}
 	before := keys(t, s)
 	r, found, err = check(t, fsck.Options{Store: s, Repair: true, Quiet: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	after := keys(t, s)
 	for _, key := range garbage {
 		if _, there := after[key]; there {

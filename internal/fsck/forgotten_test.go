@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -58,9 +59,7 @@ func walOf(t *testing.T, s objstore.Store) []string {
 func newest(t *testing.T, s objstore.Store) *state.State {
 	t.Helper()
 	st, err := state.DecodeSnapshot(read(t, s, snapshots(t, s)[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return st
 }
 
@@ -123,18 +122,14 @@ func TestOrphansInForgottenEpochs(t *testing.T) {
 	s := manyStarts(t)
 	st := newest(t, s)
 	old, err := record.DecodeHead(read(t, s, sealsOfForgotten(t, s)[5])[:record.HeadSize])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	object := func(kind record.Kind, nonce record.ID, slot uint64) string {
 		h := record.Head{Kind: kind, Time: 1, Cluster: st.Cluster, Epoch: old.Epoch, Nonce: nonce, Slot: slot}
 		if kind == record.KindSeal {
 			h.NextEpoch, h.NextNonce = h.Epoch+1, record.NewID()
 		}
 		b, err := record.EncodeObject(&h, nil, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		key := state.SlotKey(0, h.Epoch, nonce, slot)
 		put(t, s, key, b)
 		return key

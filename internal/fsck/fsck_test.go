@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -25,9 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func disk(t testing.TB) objstore.Store {
 	t.Helper()
 	d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -41,9 +40,7 @@ func TestClean(t *testing.T) {
 			s := testenv.S3ForTest(t.(*testing.T))
 			o := objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey}
 			store, err := objstore.Open(t.Context(), s.Spec("p"), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			t.Cleanup(func() { _ = store.(*objstore.S3).Close() })
 			return store
 		},

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -42,9 +43,7 @@ func open(t testing.TB, o broker.Options) *broker.Broker {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	b, err := broker.Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { kill(b) })
 	return b
 }
@@ -60,9 +59,7 @@ func closeBroker(t testing.TB, b *broker.Broker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if err := b.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(ctx))
 }
 
 func produce(t testing.TB, b *broker.Broker, topic string, partition int, values ...string) {
@@ -96,17 +93,13 @@ func live(t testing.TB, s objstore.Store, snapshotSlots int) (records int64) {
 			}
 		}
 		if run == 1 {
-			if err := b.DeleteTopic(ctx, "gone"); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.DeleteTopic(ctx, "gone"))
 			if _, err := b.Trim(ctx, "a", 0, 4); err != nil {
 				t.Fatal(err)
 			}
 			records -= 4
 			for _, err := range b.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "a", Offset: 5}}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 			}
 		}
 		if snapshotSlots < 100 && run == 1 {
@@ -120,9 +113,7 @@ func live(t testing.TB, s objstore.Store, snapshotSlots int) (records int64) {
 			produce(t, b, "a", 1, "one more")
 		}
 		if run == 2 { // state records in one of the last slots, however late the snapshots came
-			if err := b.DeleteOffset(ctx, "g", "a", 0); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, b.DeleteOffset(ctx, "g", "a", 0))
 			produce(t, b, "a", 1, "last", "of all")
 			records += 2
 		}
@@ -183,9 +174,7 @@ func check(t testing.TB, o fsck.Options) (*fsck.Report, []fsck.Finding, error) {
 func clean(t testing.TB, s objstore.Store) *fsck.Report {
 	t.Helper()
 	r, found, err := check(t, fsck.Options{Store: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, f := range found {
 		if f.Severity == fsck.Damage {
 			t.Errorf("a clean bucket: %+v", f)
@@ -203,9 +192,7 @@ func keys(t testing.TB, s objstore.Store) map[string]int64 {
 	o := objstore.ListOptions{}
 	for {
 		entries, more, err := s.List(context.Background(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, e := range entries {
 			all[e.Key] = e.Size
 			o.After = e.Key
@@ -236,29 +223,21 @@ func settled(t testing.TB, s objstore.Store) map[string]int64 {
 func read(t testing.TB, s objstore.Store, key string) []byte {
 	t.Helper()
 	o, err := s.Get(context.Background(), key, objstore.Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer o.Body.Close()
 	b, err := io.ReadAll(o.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b
 }
 
 func remove(t testing.TB, s objstore.Store, key string) {
 	t.Helper()
-	if err := s.Delete(context.Background(), key); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Delete(context.Background(), key))
 }
 
 func put(t testing.TB, s objstore.Store, key string, b []byte) {
 	t.Helper()
-	if err := s.Put(context.Background(), key, objstore.NewBody(b)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Put(context.Background(), key, objstore.NewBody(b)))
 }
 
 // change replaces the bytes of an object. Seb itself never does that.
@@ -278,9 +257,7 @@ func slots(t testing.TB, s objstore.Store, kind record.Kind) []string {
 			continue
 		}
 		h, err := record.DecodeHead(read(t, s, key)[:record.HeadSize])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if h.Kind == kind {
 			found = append(found, key)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -62,9 +63,7 @@ func TestJobFindsDamageBesideABroker(t *testing.T) {
 	}
 	b := open(t, options(s, 1000))
 	for _, want := range []int{0, 1} {
-		if err := j.Start(state.Memory{}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, j.Start(state.Memory{}))
 		p := jobEnded(t, j)
 		if p.Status != fsck.Done || p.Err != nil || p.Damages != want || p.Report.Damages != want || p.Report.Records != records || p.Ended.Before(p.Started) {
 			t.Errorf("%+v", p)
@@ -88,9 +87,7 @@ func TestJobIsCancelled(t *testing.T) {
 	if err := j.Cancel(t.Context()); err != nil || j.Progress().Status != fsck.Idle {
 		t.Errorf("%v, %+v", err, j.Progress())
 	}
-	if err := j.Start(state.Memory{Ranges: 10 * state.RangeMemory}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, j.Start(state.Memory{Ranges: 10 * state.RangeMemory}))
 	sebtest.Eventually(t, "the bucket is listed", func() bool { return j.Progress().Listed.Objects > 0 })
 	if n := memory.Used(); n < 1<<20 {
 		t.Errorf("%d bytes are reserved", n)
@@ -98,15 +95,11 @@ func TestJobIsCancelled(t *testing.T) {
 	if err := j.Start(state.Memory{}); !errors.Is(err, fsck.ErrRunning) || !strings.Contains(err.Error(), "since 20") {
 		t.Errorf("a second one: %v", err)
 	}
-	if err := j.Cancel(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, j.Cancel(t.Context()))
 	if p := j.Progress(); p.Status != fsck.Cancelled || p.Err != nil || p.Ended.IsZero() || p.Listed.Objects == 0 || memory.Used() != 0 {
 		t.Errorf("%+v, %d bytes", p, memory.Used())
 	}
-	if err := j.Start(state.Memory{}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, j.Start(state.Memory{}))
 	j.Close()
 	if p := j.Progress(); p.Status != fsck.Cancelled {
 		t.Errorf("after Close: %+v", p)
@@ -127,9 +120,7 @@ func TestJobStaysWithinItsMemory(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	taken, err := memory.Reserve(memory.Limit() - 1<<10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if err := j.Start(state.Memory{}); !errors.Is(err, budget.ErrOver) {
 		t.Errorf("%v", err)
 	}
@@ -146,9 +137,7 @@ func TestJobStaysWithinItsMemory(t *testing.T) {
 		create(t, b, fmt.Sprintf("%d-%s", i, strings.Repeat("t", 200)), 200)
 	}
 	closeBroker(t, b)
-	if err := j.Start(state.Memory{}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, j.Start(state.Memory{}))
 	if p := jobEnded(t, j); p.Status != fsck.Failed || !errors.As(p.Err, &over) {
 		t.Errorf("%+v", p)
 	}
@@ -173,9 +162,7 @@ func TestJobKeepsDamageOfManyFindings(t *testing.T) {
 			change(t, s, key, flip(-1))
 		}
 		changed = c.damages
-		if err := j.Start(state.Memory{}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, j.Start(state.Memory{}))
 		p := jobEnded(t, j)
 		kept := 0
 		for _, f := range p.Findings {

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 const values = 10
@@ -40,15 +41,11 @@ func newJournaled(t *testing.T, closed bool) *journaled {
 	}
 	if !closed { // what a killed process leaves is what a running one has
 		killed := t.TempDir()
-		if err := os.CopyFS(killed, os.DirFS(j.dir)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.CopyFS(killed, os.DirFS(j.dir)))
 		defer func() { j.dir = killed }()
 	}
 	closeBroker(t, b)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, store.Close())
 	return j
 }
 
@@ -56,9 +53,7 @@ func newJournaled(t *testing.T, closed bool) *journaled {
 func (j *journaled) open() *objstore.Disk {
 	j.t.Helper()
 	s, err := objstore.OpenDisk(j.dir, objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		j.t.Fatal(err)
-	}
+	must.NoError(j.t, err)
 	j.t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -76,13 +71,9 @@ func (j *journaled) file(name string) string {
 func (j *journaled) flip(name string, at func(content []byte) int) {
 	j.t.Helper()
 	content, err := os.ReadFile(j.file(name))
-	if err != nil {
-		j.t.Fatal(err)
-	}
+	must.NoError(j.t, err)
 	content[at(content)] ^= 1
-	if err := os.WriteFile(j.file(name), content, 0o600); err != nil {
-		j.t.Fatal(err)
-	}
+	must.NoError(j.t, os.WriteFile(j.file(name), content, 0o600))
 }
 
 func body(i int) func([]byte) int {
@@ -110,9 +101,7 @@ func (j *journaled) reads(want ...int) {
 		j.t.Errorf("serves %v, want %v: %v", got.values, want, got.errs)
 	}
 	closeBroker(j.t, b)
-	if err := s.Close(); err != nil {
-		j.t.Fatal(err)
-	}
+	must.NoError(j.t, s.Close())
 }
 
 // finds runs a check and compares the damage with the words that each finding must hold.
@@ -173,9 +162,7 @@ func losesFrom(t *testing.T, name string, from int, closed, successor bool) {
 			b := open(t, options(s, 1000))
 			produce(t, b, "a", 0, "later")
 			closeBroker(t, b)
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, s.Close())
 		}
 		j.flip("+journal/00000001", head(from))
 		lost := j.refuses("+journal/00000001: 4096 bytes at offset ")
@@ -185,9 +172,7 @@ func losesFrom(t *testing.T, name string, from int, closed, successor bool) {
 		}
 		j.finds(damages...)
 		r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &lost.Pos})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(r.Lost) != 1 || r.Lost[0].From != int64(from) || r.Lost[0].To < values+(1<<24) {
 			t.Errorf("recovered %+v", r)
 		}
@@ -261,14 +246,10 @@ func TestObjectOfADamagedJournalIsRestored(t *testing.T) {
 			closeBroker(t, b)
 			want = upTo(values + 1)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Close())
 		j.flip("+journal/00000001", head(5))
 		j.refuses("offset")
-		if err := os.WriteFile(filepath.Join(j.file("+late"), filepath.Base(key)), object, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(filepath.Join(j.file("+late"), filepath.Base(key)), object, 0o600))
 		if !successor {
 			end := j.refuses("offset")
 			if _, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: j.open(), Accept: &end.Pos}); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -17,17 +18,13 @@ func TestANewerBucketIsNotChecked(t *testing.T) {
 	for _, c := range testenv.NewerBuckets {
 		t.Run(c.Name, func(t *testing.T) {
 			store := objstore.NewMemory()
-			if err := c.Found(t.Context(), store); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, c.Found(t.Context(), store))
 			notChecked(t, store)
 		})
 	}
 	t.Run("in its layout", func(t *testing.T) {
 		store := objstore.NewMemory()
-		if err := testenv.NewerLayout(t.Context(), store); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, testenv.NewerLayout(t.Context(), store))
 		notChecked(t, store)
 	})
 }
@@ -35,9 +32,7 @@ func TestANewerBucketIsNotChecked(t *testing.T) {
 func notChecked(t *testing.T, store objstore.Store) {
 	t.Helper()
 	before, err := testenv.Checksums(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, repair := range []bool{false, true} {
 		r, err := fsck.Run(t.Context(), fsck.Options{
 			Store: store, Repair: repair, Quiet: 1,

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -141,9 +142,7 @@ func (h *history) refers(key string, slot record.Head) bool {
 func newHistory(t testing.TB, whole bucket) *history {
 	h := &history{whole: whole, heads: map[string]record.Head{}, snaps: map[string]state.Position{}}
 	id, _, err := core.DecodeMeta(whole[core.MetaKey])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := state.Genesis(id, 0)
 	pos, nonce := s.Pos, s.Nonce
 	for key := range whole {
@@ -152,9 +151,7 @@ func newHistory(t testing.TB, whole bucket) *history {
 		}
 		if _, _, _, ok := state.ParseSlotKey(0, key); ok {
 			head, err := record.DecodeHead(whole[key])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			h.heads[key] = head
 		}
 	}
@@ -456,9 +453,7 @@ func TestForkedBucket(t *testing.T) {
 	head := pos // the object that the old program put in the same slot
 	head.NextNonce = record.NewID()
 	b, err := record.EncodeObject(&head, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	put(t, s, seal, b)
 	// The old program leads and is killed until its epochs are above those of the branch. A hidden
 	// end has the same effect.
@@ -534,9 +529,7 @@ func (h *history) acceptBranch(t *testing.T, s objstore.Store, f fsck.Finding, b
 		t.Errorf("another position: %v", err)
 	}
 	r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &at})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Logf("%+v", r)
 	if len(r.Lost) == 0 {
 		t.Error("no partition has a gap, and the branch had one that the fork did not write to")
@@ -620,9 +613,7 @@ func TestRecover(t *testing.T) {
 				}
 				before := keys(t, s)
 				r, err := fsck.Recover(t.Context(), fsck.RecoverOptions{Store: s, Accept: &at})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				t.Logf("%+v", r)
 				for range 2 {
 					h.continues(t, s)

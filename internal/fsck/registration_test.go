@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestRegistrations: the registrations of brokers are no part of the log. Fsck reads them, a damaged
@@ -19,9 +20,7 @@ func TestRegistrations(t *testing.T) {
 	live(t, store, 4)
 	settled(t, store)
 	r := cluster.Registration{Run: cluster.Run{Node: record.ID{1}, ID: record.ID{2}}, KafkaID: 1, KeyHash: [32]byte{1}, LevelMax: 1}
-	if err := link.Put(t.Context(), store, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, link.Put(t.Context(), store, &r))
 	key := link.Key(r.Run)
 	if report := clean(t, store); report.Verified.Objects+report.Superseded.Objects < report.Listed.Objects {
 		t.Errorf("not read: %+v", report)

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestCopiesOfViews: fsck counts and reads copies of views. A fault in a copy loses no record.
@@ -22,18 +23,14 @@ func TestCopiesOfViews(t *testing.T) {
 	live(t, store, 1000)
 	settled(t, store)
 	cluster, _, err := core.DecodeMeta(read(t, store, core.MetaKey))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	place := snapshot.LogPosition{Position: state.Position{Epoch: 1}, Nonce: record.ID{1}}
 	copies := snapshot.Open(snapshot.Options{
 		Store: store, View: "triggers", Schema: 1, Cluster: func() record.ID { return cluster }, PieceBytes: 1000,
 		At: func() (snapshot.LogPosition, bool) { return place, true }, On: func(snapshot.LogPosition) bool { return true },
 	})
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("some bytes "), 300), 0o600))
 	for range 2 {
 		place.Slot++
 		if _, err := copies.Save(t.Context(), path, snapshot.Note{}, false); err != nil {

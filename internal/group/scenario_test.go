@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -76,9 +77,7 @@ func (s *scenario) perform(c *sebtest.Command) []string {
 		}
 	case "pass":
 		d, err := time.ParseDuration(c.Args[0])
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, err)
 		s.pass(int64(d))
 	case "stable":
 		for _, name := range c.Args {
@@ -321,9 +320,7 @@ func (s *scenario) option(name string, set func(v string)) {
 
 func (s *scenario) number(v string) int64 {
 	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return n
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -30,9 +31,7 @@ func (n *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
 // acknowledgement.
 func (s *server) produceAllocs(t *testing.T, key, kind string, body []byte) float64 {
 	r, err := http.NewRequest("POST", "/records?topic-name=t", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r.RemoteAddr = "192.0.2.1:5"
 	r.Header.Set("Authorization", "Bearer "+key)
 	r.Header.Set("Content-Type", kind)

@@ -10,22 +10,19 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // exchange sends a request and discards the answer.
 func (s *server) exchange(b *testing.B, method, path string, body []byte, header ...string) {
 	req, err := http.NewRequest(method, "http://"+s.addr+path, bytes.NewReader(body))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	req.Header.Set("Authorization", "Bearer "+canary)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := s.client.Do(req)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode >= 300 {
 		b.Fatal(resp.StatusCode, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/encoding"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -34,9 +35,7 @@ func FuzzChunks(f *testing.F) {
 	f.Add(whole[:len(whole)-1], int64(5), uint16(61), int64(3))
 	f.Add([]byte("not a batch"), int64(0), uint16(3), int64(3))
 	file, err := os.Create(filepath.Join(f.TempDir(), "chunk"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	f.Cleanup(func() { file.Close() })
 	total := budget.New(64 << 20)
 	a := &Source{fetch: total.Class(budget.Fetch), buffers: total.Buffers(), requestMax: total.RequestMax()}
@@ -44,9 +43,7 @@ func FuzzChunks(f *testing.F) {
 		at := min(int(split), len(data))
 		inMemory := broker.Chunk{Base: 0, End: 6, Size: int64(len(data)), Parts: [][]byte{data[:at], data[at:]}}
 		// A file that has other bytes around the section.
-		if err := file.Truncate(0); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, file.Truncate(0))
 		if _, err := file.WriteAt(append(append([]byte("before"), data...), "behind"...), 0); err != nil {
 			t.Fatal(err)
 		}

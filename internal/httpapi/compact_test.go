@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -190,15 +191,11 @@ func readAnswer(t *testing.T, a *answered, form string, from int64) (values []st
 		}
 		return values, offsets
 	case api.JSON:
-		if err := json.Unmarshal(a.body, &list); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal(a.body, &list))
 	case api.NDJSON:
 		for line := range bytes.Lines(a.body) {
 			var r api.Record
-			if err := json.Unmarshal(line, &r); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal(line, &r))
 			list = append(list, r)
 		}
 	}
@@ -220,9 +217,7 @@ func forEachGapped(t *testing.T, test func(t *testing.T, g *gappy)) {
 			store := objstore.Store(objstore.NewMemory())
 			if shape.store == "disk" {
 				d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				t.Cleanup(func() { d.Close() })
 				store = d
 			}

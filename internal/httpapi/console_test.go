@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/auth"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // page is a browser with a session.
@@ -30,16 +31,12 @@ func (s *server) login(key string) *page {
 		s.t.Fatalf("login: %s", a)
 	}
 	c, err := http.ParseSetCookie(a.header.Get("Set-Cookie"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Name != "seb_console_"+s.port() || c.Secure != (s.tls != nil) {
 		s.t.Errorf("cookie %v", c)
 	}
 	p := &page{s: s, cookie: c.Name + "=" + c.Value}
-	if err := json.Unmarshal(a.body, &p.session); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, json.Unmarshal(a.body, &p.session))
 	p.half = p.session.Session
 	return p
 }
@@ -124,14 +121,10 @@ func TestASessionEndsWithItsToken(t *testing.T) {
 		t.Errorf("a viewer creates a topic: %s", a)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.addr+"/records?topic-name=t&offset=0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	req.Header = http.Header{"Accept": {"text/event-stream"}, "Cookie": {p.cookie}, api.HeaderSession: {p.half}}
 	stream, err := s.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer stream.Body.Close()
 	if _, err := io.ReadFull(stream.Body, make([]byte, 1)); err != nil {
 		t.Fatal(err)

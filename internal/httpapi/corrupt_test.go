@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // flipped copies a store and flips a bit at each occurrence of text.
@@ -21,21 +22,15 @@ func flipped(t *testing.T, from objstore.Store, text []byte) objstore.Store {
 	found := false
 	for _, e := range entries {
 		o, err := from.Get(t.Context(), e.Key, objstore.Whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		data, err := io.ReadAll(o.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if at := bytes.Index(data, text); at >= 0 {
 			data = bytes.Clone(data)
 			data[at] ^= 1
 			found = true
 		}
-		if err := to.Put(t.Context(), e.Key, objstore.NewBody(data)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, to.Put(t.Context(), e.Key, objstore.NewBody(data)))
 	}
 	if !found {
 		t.Fatal("the text does not occur in the store")
@@ -50,9 +45,7 @@ func TestCorruptDataIsNamed(t *testing.T) {
 	first.mustPost("topic-name=t", api.TextPlain, "good")
 	first.mustPost("topic-name=t", api.TextPlain, "bad bad bad")
 	first.mustPost("topic-name=other", api.TextPlain, "fine")
-	if err := first.b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, first.b.Close(t.Context()))
 	store := flipped(t, inner, []byte("bad bad bad"))
 	s := start(t, func(c *setup) { c.store = store })
 	if got := s.values("other", 0); len(got) != 1 || got[0] != "fine" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -33,15 +34,11 @@ func (s *server) manyEntities(n int) {
 func (s *server) dryStream(ctx context.Context, key, query, body string) (*http.Response, <-chan event) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+s.addr+"/triggers/dry-run"+query, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Accept", api.EventStream+", "+api.ProblemJSON)
 	resp, err := s.client.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return resp, parseEvents(resp.Body)
 }
 
@@ -199,9 +196,7 @@ func halted(t *testing.T) (*server, *dryRunSlot) {
 	s := triggerServer(t, func(c *setup) { c.limit = 64 << 20 })
 	s.manyEntities(6000)
 	other, err := s.api.triggers.dry.begin(t.Context(), "other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return s, other
 }
 
@@ -296,9 +291,7 @@ func TestDryRunsAtOnce(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		refused("ann", "a dry run with the same key is running for 3s (40 % read): wait for it or cancel it")
 		second, err := g.begin(t.Context(), "bob")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		refused("cat", "2 of at most 2 dry runs are running, and have all the memory; the first is running for 5s (40 % read): retry later")
 		// The next one begins when another ends.
 		time.AfterFunc(time.Second, second.end)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -30,13 +31,9 @@ func plain(t *testing.T, a *answered) string {
 	default:
 		t.Fatalf("coding %q", coding)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	body, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(body)
 }
 
@@ -110,9 +107,7 @@ func TestCompressionIsBounded(t *testing.T) {
 		defer conn.Close()
 		fmt.Fprint(conn, get)
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer resp.Body.Close()
 		if n, err := io.Copy(io.Discard, resp.Body); err != nil || n == 0 {
 			t.Errorf("%d bytes, %v", n, err)

@@ -9,14 +9,13 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/explain"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func (s *server) evaluation(question any) *answered {
 	s.t.Helper()
 	b, err := json.Marshal(question)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return s.send("POST", "/evaluate", string(b))
 }
 
@@ -36,9 +35,7 @@ func TestEvaluateCases(t *testing.T) {
 			continue
 		}
 		e, err := driplang.Parse(c.Expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, form := range []any{c.Expr, e} {
 			question["expr"] = form
 			var out api.Evaluation

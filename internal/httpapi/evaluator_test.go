@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/trigger/explain"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestEvaluationsQueue checks that a queued evaluation ends with its request and with the server.
@@ -17,9 +18,7 @@ func TestEvaluationsQueue(t *testing.T) {
 	stops := httpconn.NewDrainGroup()
 	e := NewEvaluator(0, stops)
 	q, err := explain.Parse([]byte(`{"expr":"A","at":"2026-03-01T12:00:00Z"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for range cap(e.sem) {
 		e.sem <- struct{}{}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -21,9 +22,7 @@ func eventServer(t *testing.T, change ...func(*setup)) *server {
 	t.Helper()
 	return start(t, append([]func(*setup){func(c *setup) {
 		d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		c.store = d
 	}}, change...)...)
 }
@@ -114,9 +113,7 @@ func TestEventsByEntity(t *testing.T) {
 			}
 			var n int
 			var e struct{ Event string }
-			if err := json.Unmarshal([]byte(*r.Value), &e); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal([]byte(*r.Value), &e))
 			if _, err := fmt.Sscanf(e.Event, "e%d", &n); err != nil || n < last[*r.Key] {
 				t.Errorf("%s of %s comes after e%d", e.Event, *r.Key, last[*r.Key])
 			}

@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -150,9 +151,7 @@ func TestRoutesThatNeedTheLeader(t *testing.T) {
 	t.Parallel() // one of them waits
 	leads, standby, _ := pair(t)
 	newTopic(leads, "t", 1)
-	if err := standby.b.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, standby.b.Confirm(t.Context()))
 	for n, rt := range routes {
 		l := validRequests[rt.name()]
 		a := standby.direct(rt.method, l.target(rt, n), l.body, map[string]string{"Content-Type": l.kind, api.HeaderForwarded: "some run"})
@@ -176,9 +175,7 @@ func TestLargeBodiesAreStreamed(t *testing.T) {
 	leads, standby, _ := pair(t)
 	class := standby.budget.Class(budget.Produce)
 	fill, err := class.Reserve(class.Limit() - 300<<10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer fill.Release()
 	body := bytes.Repeat([]byte("0123456789abcdef"), 4<<20/16)
 	for name, in := range map[string]io.Reader{"length": bytes.NewReader(body), "chunked": io.MultiReader(bytes.NewReader(body))} {
@@ -191,9 +188,7 @@ func TestLargeBodiesAreStreamed(t *testing.T) {
 		t.Errorf("%d bytes stored, want %d", len(a.body), len(body))
 	}
 	rest, err := class.Reserve(290 << 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer rest.Release()
 	if a := standby.post("topic-name=t", api.TextPlain, "x"); a.problem(t).Code != api.OverBudget {
 		t.Errorf("without memory: %s", a)
@@ -238,9 +233,7 @@ func TestForwardedOnceOrRefused(t *testing.T) {
 	newTopic(leads, "t", 1)
 	real := "http://" + leads.addr
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	refused := "http://" + dead.Addr().String()
 	dead.Close()
 	view.members = append(view.members, member("other", ""))
@@ -329,12 +322,8 @@ func TestWaitsForALeader(t *testing.T) {
 			t.Errorf("the broker leads: %s", a)
 		}
 	})
-	if err := standby.b.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := standby.b.Stand(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, standby.b.Confirm(t.Context()))
+	must.NoError(t, standby.b.Stand(t.Context()))
 	done.Wait()
 	if got := strings.Join(standby.values("t", 0), ","); got != "x,own" {
 		t.Errorf("stored %q", got)
@@ -376,9 +365,7 @@ func TestForwardedClientKeepsItsAddress(t *testing.T) {
 		want int
 	}{"here": {here, 201}, "elsewhere": {elsewhere, 403}} {
 		key := leads.token(name, time.Time{}, c.rule)
-		if err := standby.b.Confirm(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, standby.b.Confirm(t.Context()))
 		if a := standby.matrix("POST", "/records?topic-name=t", api.TextPlain, "x", authorization("Bearer "+key)); a.status != c.want {
 			t.Errorf("%s: %s", name, a)
 		}
@@ -536,9 +523,7 @@ func TestReadsIncludePositions(t *testing.T) {
 func TestSmallWritesAreOnePacket(t *testing.T) {
 	_, standby, view := pair(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	view.members = append(view.members, member("other", "http://"+l.Addr().String()))
 	view.lead("other")
@@ -567,9 +552,7 @@ func TestManyWritesWaitForALeader(t *testing.T) {
 	newTopic(leads, "t", 1)
 	class := standby.budget.Class(budget.Produce)
 	fill, err := class.Reserve(class.Limit() - 3<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer fill.Release()
 	view.lead("")
 	var done sync.WaitGroup
@@ -636,9 +619,7 @@ func TestCanceledForward(t *testing.T) {
 	view.lead("other")
 	ctx, cancel := context.WithCancel(t.Context())
 	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+standby.addr+"/records?topic-name=t", strings.NewReader("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	authorization("Bearer " + canary)(req)
 	req.Header.Set("Content-Type", api.TextPlain)
 	failed := make(chan error, 1)

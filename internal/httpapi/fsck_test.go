@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -72,29 +73,19 @@ func damage(t *testing.T, store objstore.Store, text string) {
 	t.Helper()
 	ctx := t.Context()
 	list, _, err := store.List(ctx, objstore.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, e := range list {
 		o, err := store.Get(ctx, e.Key, objstore.Whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		b, err := io.ReadAll(o.Body)
 		_ = o.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if !strings.Contains(string(b), text) {
 			continue
 		}
 		b[len(b)-1] ^= 4
-		if err := store.Delete(ctx, e.Key); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Put(ctx, e.Key, objstore.NewBody(b)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, store.Delete(ctx, e.Key))
+		must.NoError(t, store.Put(ctx, e.Key, objstore.NewBody(b)))
 		return
 	}
 	t.Fatalf("no object has %q", text)

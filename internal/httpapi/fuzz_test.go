@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -30,9 +31,7 @@ import (
 func handler(f *testing.F) *API {
 	ctx := f.Context()
 	b, err := broker.Open(ctx, broker.Options{Store: objstore.NewMemory(), Budget: budget.New(64 << 20), NoWait: true})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	f.Cleanup(func() {
 		if err := b.Close(context.Background()); err != nil {
 			f.Error(err)
@@ -49,9 +48,7 @@ func handler(f *testing.F) *API {
 		brokertest.Send(f, b, brokertest.AppendWith("t", 0, record.EncodeOptions{Compression: codec}, value("a"), record.Record{Timestamp: 1, Key: []byte("k"), Value: nil}, value("ccc")))
 	}
 	a, err := New(b, Options{Auth: authority(f, b), RecordsMax: 100})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	return a
 }
 

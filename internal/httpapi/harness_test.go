@@ -24,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/internal/console"
 	"github.com/sebbroker/seb/internal/fsck"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -104,9 +105,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 	port, client := tlsPort(t, logger, c.tls)
 	s.tls = client
 	l, err := Listen("127.0.0.1:0", port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s.addr, s.http = l.Addr().String(), s.api.Server()
 	served := make(chan struct{})
 	go func() {
@@ -183,9 +182,7 @@ type call struct {
 
 func (s *server) try(c call) (*answered, error) {
 	req, err := http.NewRequest(c.method, "http://"+s.addr+c.path, c.body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	if !c.noKey {
 		req.Header.Set("Authorization", "Bearer "+canary)
 	}
@@ -286,17 +283,13 @@ func (a *answered) unform(t *testing.T) []string {
 		t.Fatalf("first part: %v", err)
 	}
 	var sizes []int
-	if err := json.NewDecoder(sizesPart).Decode(&sizes); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.NewDecoder(sizesPart).Decode(&sizes))
 	recordsPart, err := r.NextPart()
 	if err != nil || recordsPart.FormName() != "records" {
 		t.Fatalf("second part: %v", err)
 	}
 	data, err := io.ReadAll(recordsPart)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var values []string
 	for _, n := range sizes {
 		values = append(values, string(data[:n]))
@@ -322,9 +315,7 @@ func (s *server) raw(text string) (*http.Response, error) {
 func (s *server) dial() net.Conn {
 	s.t.Helper()
 	conn, err := s.connect()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	s.t.Cleanup(func() { conn.Close() })
 	return conn
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/keyindex"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestKeysOfACompactedTopic(t *testing.T) {
@@ -19,9 +20,7 @@ func TestKeysOfACompactedTopic(t *testing.T) {
 		"memory": func() objstore.Store { return objstore.NewMemory() },
 		"disk": func() objstore.Store {
 			d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			return d
 		},
 	} {

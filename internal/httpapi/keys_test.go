@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -25,17 +26,13 @@ import (
 func (s *server) openNode(ctx context.Context, c *setup) {
 	s.t.Helper()
 	ring, err := secrets.Parse(secrets.NewKey().Reveal())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	n, err := node.Open(ctx, node.Options{
 		SecretsKeys: ring,
 		Store:       c.store, DataDir: s.t.TempDir(), BatchWait: node.BatchNone, MemoryLimit: c.limit, NoMerge: true, Logger: c.broker.Logger,
 		Metrics: c.broker.Metrics, RiemannTopic: "riemann",
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	s.b, s.close, s.budget = n.Broker, n.Close, n.Budget()
 	c.http.Keys, c.http.Triggers, c.http.Riemann = n.Keys(), n.Triggers(), n.Riemann()
 	if c.wrap != nil {
@@ -65,9 +62,7 @@ func (s *server) putKey(key []byte, value *string, partition int) at {
 		in["key_base64"] = key
 	}
 	body, err := json.Marshal(in)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	query := "topic-name=t"
 	if partition >= 0 {
 		query += "&partition=" + strconv.Itoa(partition)
@@ -472,9 +467,7 @@ func TestKeysNeedMemory(t *testing.T) {
 	s.must(200, s.get("/keys?topic-name=t"+w.seen()), nil)
 	c := s.budget.Class(budget.Fetch)
 	r, err := c.Reserve(c.Limit() - c.Used() - 4096)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, path := range []string{"/key?topic-name=t&key=k", "/keys?topic-name=t", "/key/history?topic-name=t&key=k"} {
 		a := s.get(path, api.JSON)
 		if p := a.problem(t); p.Code != api.OverBudget || a.header.Get("Retry-After") == "" {

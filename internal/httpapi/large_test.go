@@ -16,21 +16,18 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestLargestRecordOfAFile: the memory for answers holds the largest record once, without a second
 // copy.
 func TestLargestRecordOfAFile(t *testing.T) {
 	store, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	mem := budget.New(32 << 20)
 	open := func() *broker.Broker {
 		br, err := broker.Open(t.Context(), broker.Options{Store: store, NoWait: true, Budget: mem, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return br
 	}
 	br := open()
@@ -39,9 +36,7 @@ func TestLargestRecordOfAFile(t *testing.T) {
 	}
 	value := bytes.Repeat([]byte("0123456789abcdef"), int(mem.RequestMax()-64<<10)/16)
 	brokertest.Produce(t, br, "t", 0, record.Record{Timestamp: 1, Value: value})
-	if err := br.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, br.Close(t.Context()))
 	br = open() // nothing is in memory
 	defer br.Close(t.Context())
 	set := metrics.NewSet()
@@ -51,9 +46,7 @@ func TestLargestRecordOfAFile(t *testing.T) {
 	for _, from := range []string{"memory, verified", "the file"} {
 		w := httptest.NewRecorder()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/records", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		g := s.New("t", 0)
 		g.MaxRecords, g.Timeout = 10, time.Second
 		if err := g.Multipart(w, r); err != nil || g.Count != 1 {

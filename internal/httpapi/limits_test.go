@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -154,9 +155,7 @@ func (s *server) full() func() {
 	s.t.Helper()
 	c := s.budget.Class(budget.Produce)
 	r, err := c.Reserve(c.Limit() - c.Used())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return r.Release
 }
 
@@ -180,9 +179,7 @@ func TestGrowingBodyThatDoesNotFitIs429(t *testing.T) {
 	s := start(t)
 	c := s.budget.Class(budget.Produce)
 	r, err := c.Reserve(c.Limit() - 256<<10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer r.Release()
 	for _, kind := range []string{api.TextPlain, api.OctetStream} {
 		a := s.do(call{
@@ -320,9 +317,7 @@ func TestFencedAndClosedAnswers503(t *testing.T) {
 	if got := strings.Join(second.values("t", 0), ""); got != "ab" {
 		t.Errorf("stored %q", got)
 	}
-	if err := second.b.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, second.b.Close(context.Background()))
 	if p := second.post("topic-name=t", api.TextPlain, "e").problem(t); p.Code != api.ShuttingDown {
 		t.Errorf("%+v", p)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -221,9 +222,7 @@ func (s *server) matrix(method, path, kind, body string, give func(*http.Request
 		r = strings.NewReader(body)
 	}
 	req, err := http.NewRequest(method, "http://"+s.addr+path, r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	req.Header.Set("Accept", "*/*")
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
@@ -235,9 +234,7 @@ func (s *server) matrix(method, path, kind, body string, give func(*http.Request
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return &answered{status: resp.StatusCode, header: resp.Header, body: answer}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -60,9 +61,7 @@ func TestRequestsWithoutAcceptAreAnswered(t *testing.T) {
 	defer release()
 	fetch := s.budget.Class(budget.Fetch)
 	room, err := fetch.Reserve(fetch.Limit() - fetch.Used())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer room.Release()
 	for _, c := range []call{
 		{method: "GET", path: "/record?topic-name=t&offset=0"},
@@ -116,9 +115,7 @@ func diskSetup(t *testing.T, limit int64, n int) *server {
 	dir := t.TempDir()
 	open := func() *server {
 		store, err := objstore.OpenDisk(dir, objstore.DiskOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return start(t, func(c *setup) {
 			c.store, c.limit, c.http.BudgetWait, c.http.OriginalClient = store, limit, 20*time.Second, true
 		})
@@ -128,9 +125,7 @@ func diskSetup(t *testing.T, limit int64, n int) *server {
 		body, kind := form(values(16, 1024)...)
 		s.mustPost("topic-name=t", kind, body)
 	}
-	if err := s.b.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.b.Close(context.Background()))
 	return open()
 }
 
@@ -143,9 +138,7 @@ func TestReadsOfTheOriginalWaitForMemory(t *testing.T) {
 			// A handler releases its memory after its client has the answer.
 			sebtest.Eventually(t, "the memory of the request before is back", func() bool { return c.Used() == 0 })
 			room, err := c.Reserve(c.Limit() - left)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if left == 0 {
 				if a := s.get(path); a.problem(t).Code != api.OverBudget {
 					t.Errorf("%s with an Accept header: %s", path, a)
@@ -194,9 +187,7 @@ func TestReadsOfTheOriginalTimeOut(t *testing.T) {
 	s.mustPost("topic-name=t", api.TextPlain, "a")
 	c := s.budget.Class(budget.Fetch)
 	room, err := c.Reserve(c.Limit())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer room.Release()
 	if a, err := s.bare("/record?topic-name=t&offset=0"); err == nil {
 		t.Errorf("the client takes this for a record: %s", a)

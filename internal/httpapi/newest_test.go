@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // backwards returns the offsets of a page, and the offset of the next one.
@@ -26,9 +27,7 @@ func (s *server) backwards(query string) (offsets []int64, resume int64) {
 		offsets = append(offsets, r.Offset)
 	}
 	resume, err := strconv.ParseInt(a.header.Get(api.HeaderResumeOffset), 10, 64)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return offsets, resume
 }
 
@@ -135,17 +134,13 @@ func TestNewestFirstInLittleMemory(t *testing.T) {
 	}
 	class := s.budget.Class(budget.Fetch)
 	taken, err := class.Reserve(class.Limit() - 6<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	offsets, resume := s.backwards("max-records=8")
 	if n := len(offsets); n == 0 || n == 8 || offsets[0] != 7 || resume != offsets[n-1] {
 		t.Errorf("%v, continues below %d", offsets, resume)
 	}
 	more, err := class.Reserve(6 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if p := s.get("/records?topic-name=t&order=newest", api.JSON).problem(t); p.Code != api.OverBudget {
 		t.Errorf("%+v", p)
 	}

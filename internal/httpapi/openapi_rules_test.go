@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // schemaWords are the OpenAPI 3.0 schema keywords that the description uses. Another one is a
@@ -24,13 +25,9 @@ var schemaWords = []string{
 // test/cmd/openapi runs the generators.
 func TestSpecSuitsGenerators(t *testing.T) {
 	text, err := specJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var doc map[string]any
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(text, &doc))
 	names := map[string]string{} // in lowercase: a Go generator makes one type of topic and Topic
 	components, _ := doc["components"].(map[string]any)
 	for _, section := range []string{"parameters", "responses", "schemas"} {
@@ -148,12 +145,8 @@ func TestSpecAndBrokerAgreeOnNames(t *testing.T) {
 		}
 	}
 	text, err := specJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, json.Unmarshal(text, &doc))
 	checks := map[string]func(string) error{
 		"TopicText": state.CheckTopicName, "GroupText": state.CheckGroupName,
 		"TriggerText": func(s string) error {

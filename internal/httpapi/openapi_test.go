@@ -16,6 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // spec is the part of openapi.json that the tests use.
@@ -55,9 +56,7 @@ var parsedSpec = sync.OnceValues(func() (s spec, err error) {
 func readSpec(t testing.TB) spec {
 	t.Helper()
 	s, err := parsedSpec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return s
 }
 
@@ -233,13 +232,9 @@ func TestSpecDescribesEveryCodeAndMember(t *testing.T) {
 	maps.Copy(values, adminValues)
 	for name, v := range values {
 		b, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var members map[string]any
-		if err := json.Unmarshal(b, &members); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal(b, &members))
 		got, want := slices.Sorted(maps.Keys(members)), slices.Sorted(maps.Keys(s.Components.Schemas[name].Properties))
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: members %v, spec %v", name, got, want)

@@ -13,19 +13,16 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // peerEnd returns the links of a run, which is registered, and the events of the run.
 func peerEnd(t *testing.T, store objstore.Store, r cluster.Registration, dial string) (*link.Net, cluster.Registration, chan link.Event) {
 	t.Helper()
 	key, err := link.NewKeyPair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r.KafkaID, r.LevelMax, r.KeyHash = 1, 1, key.Hash()
-	if err := link.Put(t.Context(), store, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, link.Put(t.Context(), store, &r))
 	events := make(chan link.Event, 1000)
 	n, err := link.New(link.Options{
 		Self: r, Key: key, RootKey: []byte(canary), Events: func(ev link.Event) { events <- ev },
@@ -36,9 +33,7 @@ func peerEnd(t *testing.T, store objstore.Store, r cluster.Registration, dial st
 			return new(net.Dialer).DialContext(ctx, "tcp", dial)
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { n.Close(true) })
 	return n, r, events
 }

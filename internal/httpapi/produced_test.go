@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestFailuresOfSeveralPartitions: a request is rejected only if none of its records can be stored
@@ -109,9 +110,7 @@ func TestAnswerForOnePartition(t *testing.T) {
 	for _, partition := range []string{"", "&partition=0"} {
 		a := s.mustPost("topic-name="+name+partition, api.TextPlain, "a\nb")
 		var out api.Produced
-		if err := json.Unmarshal(a.body, &out); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal(a.body, &out))
 		again, err := json.Marshal(&out)
 		if err != nil || string(again) != string(a.body) || out.Topic != name || out.Count != 2 || out.Partition == nil || out.FirstOffset == nil {
 			t.Errorf("%s, %v, want %s", a.body, err, again)

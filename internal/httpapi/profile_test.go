@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestProfilesNameTheRequest checks that the goroutine profile has the kind and topic of a waiting
@@ -19,9 +21,7 @@ func TestProfilesNameTheRequest(t *testing.T) {
 		found, waits := false, false
 		for until := time.Now().Add(time.Minute); !waits && time.Now().Before(until); time.Sleep(time.Millisecond) {
 			var out bytes.Buffer
-			if err := pprof.Lookup("goroutine").WriteTo(&out, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, pprof.Lookup("goroutine").WriteTo(&out, 1))
 			waits = strings.Contains(out.String(), "httpapi.(*Reading).wait")
 			for stack := range strings.SplitSeq(out.String(), "\n\n") {
 				found = found || strings.Contains(stack, "httpapi.(*Reading).wait") &&

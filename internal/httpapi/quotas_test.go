@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -73,9 +74,7 @@ func TestQuotaIsCheckedBeforeTheBody(t *testing.T) {
 	s.must(201, s.as(limited, "POST", records, `[{"value":"`+strings.Repeat("x", 500)+`"}]`), nil)
 	resp, err := s.raw("POST " + records + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + limited + "\r\nContent-Type: application/json\r\n" +
 		"Content-Length: 1000000\r\nExpect: 100-continue\r\n\r\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_ = resp.Body.Close()
 	if resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "29" { // of a single request, see auth.RequestDebtMax
 		t.Errorf("%d, Retry-After %s", resp.StatusCode, resp.Header.Get("Retry-After"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -41,9 +42,7 @@ func TestOriginalClientsRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		b, err := io.ReadAll(resp.Body)
 		if err != nil || resp.Close {
 			t.Fatal(err, resp.Close)
@@ -184,9 +183,7 @@ func TestShutdownWithQueuedConnection(t *testing.T) {
 	sebtest.Eventually(t, "the connection is queued", func() bool { return s.api.connections.HasQueued() })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.http.Shutdown(ctx))
 	_ = held.SetReadDeadline(time.Now().Add(20 * time.Second))
 	if resp, err := http.ReadResponse(bufio.NewReader(held), nil); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%v %v", resp, err)

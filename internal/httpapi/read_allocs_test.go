@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // connected is a discardWriter with the methods of a connection: ReadFrom and deadlines.
@@ -47,9 +48,7 @@ func TestReadAllocations(t *testing.T) {
 	body, kind := form(values(many, size)...)
 	disk := func(c *setup) {
 		store, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		c.store, c.limit = store, 32<<20 // one object is larger than the tail may be
 	}
 	for from, change := range map[string]func(*setup){"memory": func(*setup) {}, "files": disk} {
@@ -72,9 +71,7 @@ func TestReadAllocations(t *testing.T) {
 // at least least bytes.
 func (s *server) readAllocs(t *testing.T, key, form string, n, least int) float64 {
 	r, err := http.NewRequest("GET", fmt.Sprintf("/records?topic-name=t&offset=0&max-records=%d", n), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r.RemoteAddr = "192.0.2.1:5"
 	r.Header.Set("Authorization", "Bearer "+key)
 	r.Header.Set("Accept", form)

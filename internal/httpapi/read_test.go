@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -241,9 +242,7 @@ func TestReadsFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	open := func() *server {
 		store, err := objstore.OpenDisk(filepath.Join(dir, "bucket"), objstore.DiskOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return start(t, func(c *setup) { c.store = store; c.limit = 32 << 20 })
 	}
 	s := open()
@@ -277,9 +276,7 @@ func TestReadsFromFiles(t *testing.T) {
 			a := s.get(path+"&timeout=1s", api.RecordBatch)
 			check(api.RecordBatch, a.batchValues(t, int64(from)))
 			var list []api.Record
-			if err := json.Unmarshal(s.get(path, api.JSON).body, &list); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal(s.get(path, api.JSON).body, &list))
 			var got []string
 			for _, r := range list {
 				got = append(got, *r.Value)
@@ -302,9 +299,7 @@ func TestReadsReturnWhatFits(t *testing.T) {
 	}
 	c := s.budget.Class(budget.Fetch)
 	r, err := c.Reserve(c.Limit() - c.Used())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer r.Release()
 	if a := s.get("/records?topic-name=t&offset=0", api.JSON); a.problem(t).Code != api.OverBudget || a.status != http.StatusTooManyRequests {
 		t.Errorf("%s", a)

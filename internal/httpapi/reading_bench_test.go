@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // sink accepts any answer and counts its writes.
@@ -41,9 +42,7 @@ func BenchmarkMultipart(b *testing.B) {
 func benchmarkMultipart(b *testing.B, size int) {
 	const stored, read = 16 << 10, 1024
 	store, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	recs := make([]record.Record, 2048)
 	for i := range recs {
 		recs[i] = record.Record{Timestamp: 1, Value: bytes.Repeat([]byte("v"), size)}
@@ -52,9 +51,7 @@ func benchmarkMultipart(b *testing.B, size int) {
 	defer br.Close(b.Context())
 	w := &sink{header: http.Header{}}
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "/records", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	b.SetBytes(int64(read * size))
 	b.ReportAllocs()
 	for n := int64(0); b.Loop(); n++ {
@@ -77,9 +74,7 @@ func filled(b *testing.B, store objstore.Store, recs []record.Record, times int,
 	for range times {
 		brokertest.Send(b, br, brokertest.AppendWith("t", 0, record.EncodeOptions{Compression: codec}, recs...))
 	}
-	if err := br.Close(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, br.Close(b.Context()))
 	br = opened(b, store)
 	set := metrics.NewSet()
 	return br, NewSource(br, readOptions{
@@ -107,9 +102,7 @@ func benchmarkScan(b *testing.B, codec record.Compression, where string) {
 		recs[i] = record.Record{Timestamp: 1, Key: fmt.Appendf(nil, "user-%07d", i), Value: append(value, `"}}`...)}
 	}
 	store, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	br, s := filled(b, store, recs, times, codec)
 	defer br.Close(b.Context())
 	wanted := &scan{contains: []byte("nothing")}
@@ -134,8 +127,6 @@ func benchmarkScan(b *testing.B, codec record.Compression, where string) {
 
 func opened(b *testing.B, store objstore.Store) *broker.Broker {
 	br, err := broker.Open(b.Context(), broker.Options{Store: store, NoWait: true, Budget: budget.New(256 << 20), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	return br
 }

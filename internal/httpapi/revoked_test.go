@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -38,9 +39,7 @@ func (s *server) waitsOf(key string) []*waiting {
 	for _, w := range all {
 		w.body = make(chan string, 1)
 		req, err := http.NewRequest("GET", "http://"+s.addr+w.path, nil)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, err)
 		req.Header.Set("Authorization", key)
 		req.Header.Set("Accept", w.accept)
 		go func() {
@@ -142,9 +141,7 @@ func TestNoRecordAfterARevocation(t *testing.T) {
 	s.must(204, s.send("DELETE", "/tokens/writer", ""), nil)
 	stored := func() (n int64) {
 		info, err := s.b.Topic(t.Context(), "t", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, p := range info.Partitions {
 			n += p.Next
 		}
@@ -175,9 +172,7 @@ func TestRevocationBetweenChecks(t *testing.T) {
 
 	key = s.token("reader", time.Time{}, permit(access.Read, access.Topic, "t"))
 	who, err := s.auth.Key(t.Context(), key, "192.0.2.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	w := httptest.NewRecorder()
 	p := &principal{caller: caller{Identity: who}, w: w}
 	if _, err := p.Write([]byte("first")); err != nil {
@@ -205,15 +200,11 @@ func TestRevocationBetweenChecks(t *testing.T) {
 func TestAFiringIsCheckedWhenItIsWritten(t *testing.T) {
 	s := everyRoute(t)
 	who, err := s.auth.Key(t.Context(), s.token("reader", time.Time{}, permit(access.Read, access.Trigger, "fires")), "192.0.2.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r, w := httptest.NewRequest("GET", "/firings/"+firedID, nil), httptest.NewRecorder()
 	p := &principal{caller: caller{Identity: who}, w: w}
 	id, err := rule.ParseID(firedID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c := &triggerCall{Engine: s.api.o.Triggers, r: r, by: &p.caller}
 	if _, err := c.firing(id, access.Read); err != nil {
 		t.Fatal(err)

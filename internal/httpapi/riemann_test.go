@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // riemannEvents posts events to the topic riemann, each "host service data".
@@ -18,9 +19,7 @@ func (s *server) riemannEvents(events ...string) {
 		host, rest, _ := strings.Cut(text, " ")
 		service, data, _ := strings.Cut(rest, " ")
 		body, err := json.Marshal(map[string]any{"entity_id": host, "event": service, "data": json.RawMessage(data), "occurred_at": "2026-03-05T09:00:00Z"})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, err)
 		s.must(201, s.send("POST", "/event?topic-name=riemann", string(body)), nil)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // movable is a clock that a test moves.
@@ -26,9 +27,7 @@ func (m *movable) move(d time.Duration) { m.ahead.Add(int64(d)) }
 func (s *server) token(id string, expires time.Time, rules ...access.Rule) string {
 	s.t.Helper()
 	_, token, err := s.auth.CreateToken(s.t.Context(), s.auth.Root(), auth.TokenSpec{ID: id, Expires: expires, Rules: rules})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return token
 }
 
@@ -38,9 +37,7 @@ func (s *server) allow(id string, rules ...access.Rule) {
 	for i := range rules {
 		rules[i].Principal = id
 	}
-	if err := s.auth.ChangeRules(s.t.Context(), s.auth.Root(), rules, s.b.Access().RulesOf(id)); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, s.auth.ChangeRules(s.t.Context(), s.auth.Root(), rules, s.b.Access().RulesOf(id)))
 }
 
 func permit(o access.Operation, t access.ResourceType, name string) access.Rule {

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // batch appends one batch to a partition of topic t.
@@ -69,9 +70,7 @@ func (s *server) scanPage(query, form string) (p scanAnswer) {
 	} else {
 		for line := range strings.Lines(string(a.body)) {
 			var r api.Record
-			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				s.t.Fatal(err)
-			}
+			must.NoError(s.t, json.Unmarshal([]byte(line), &r))
 			list = append(list, r)
 		}
 	}
@@ -355,9 +354,7 @@ func TestStreamWithFilterResumes(t *testing.T) {
 					}
 				} else {
 					var r api.PartitionRecord
-					if err := json.Unmarshal([]byte(e.data), &r); err != nil {
-						t.Fatal(err)
-					}
+					must.NoError(t, json.Unmarshal([]byte(e.data), &r))
 					key := fmt.Sprintf("%d.%d", r.Partition, r.Offset)
 					if !want[key] || found[key] {
 						t.Fatalf("partition %s after %q: %s, which is not expected", partition, last, key)
@@ -403,9 +400,7 @@ func TestScanInLittleMemory(t *testing.T) {
 	s = start(t, func(c *setup) { c.store = store }) // reads from the store
 	class := s.budget.Class(budget.Fetch)
 	taken, err := class.Reserve(class.Limit() - 12<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer taken.Release()
 	for _, query := range []string{"offset=0", "order=newest"} {
 		at, found := "", []int64(nil)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestSettingsAreThoseOfValidation: PUT /topic accepts the default, the choices and the bounds that
@@ -17,9 +18,7 @@ func TestSettingsAreThoseOfValidation(t *testing.T) {
 	put := func(name, value string) *answered {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"settings": map[string]string{name: value}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return s.send("PUT", "/topic?topic-name=t", string(body))
 	}
 	s.must(201, s.send("PUT", "/topic?topic-name=t", ""), nil)

@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -31,9 +32,7 @@ func source(t *testing.T, limit int64) (*Source, *broker.Broker) {
 	b, err := broker.Open(t.Context(), broker.Options{
 		Store: objstore.NewMemory(), NoWait: true, Budget: budget.New(limit), Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := b.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,16 +62,10 @@ func collected(t *testing.T, p *Records, ids []RecordID) (got []string, done int
 	t.Helper()
 	defer p.Memory.Release()
 	done, gone, err := p.Collect(t.Context(), ids)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Out.Finish(&p.Memory); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, p.Out.Finish(&p.Memory))
 	w := httptest.NewRecorder()
-	if err := p.Send(w); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, p.Send(w))
 	var page api.KeyHistory
 	if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Header().Get("Content-Length") != fmt.Sprint(w.Body.Len()) {
 		t.Fatalf("%v: %s", err, w.Body)
@@ -136,9 +129,7 @@ func TestRecordsWithoutMemory(t *testing.T) {
 		t.Errorf("%d of %d done, %d records", done, len(ids), len(got))
 	}
 	all, err := s.fetch.Reserve(s.fetch.Limit() - s.fetch.Used())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p = s.RecordsOf("t", encoding.Page)
 	if done, _, err := p.Collect(t.Context(), ids); done != 0 || !lacksMemory(err) {
 		t.Errorf("without memory: %d, %v", done, err)
@@ -155,9 +146,7 @@ func TestCompactedRecordIsGone(t *testing.T) {
 	for name, keep := range map[string]int64{"the last": 2, "the first": 0, "none": -1} {
 		var c record.Compactor
 		left, _, err := c.Append(nil, data, func(e *record.CompactEntry) bool { return e.Offset == keep })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		part := broker.FetchedPart{HighWatermark: 3, Chunks: []broker.Chunk{{Base: 0, End: 3, Size: int64(len(left)), Parts: [][]byte{left}}}}
 		for offset := range int64(3) {
 			p := s.RecordsOf("t", encoding.Page)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -215,9 +216,7 @@ func TestSequentialRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != want {
 			t.Fatalf("request %d: %d %s %v", i, resp.StatusCode, body, err)

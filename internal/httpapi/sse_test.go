@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -27,18 +28,14 @@ func (s *server) events(ctx context.Context, query, last string) <-chan event {
 func (s *server) eventsAs(ctx context.Context, key, query, last string) <-chan event {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+s.addr+"/records?"+query, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	req.Header.Set("Authorization", key)
 	req.Header.Set("Accept", api.EventStream)
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
 	resp, err := s.client.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != api.EventStream || resp.Header.Get(api.HeaderEpoch) == "" {
 		s.t.Fatalf("%v", resp)
 	}

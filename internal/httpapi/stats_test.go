@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/stats"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestStats(t *testing.T) {
@@ -20,9 +21,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("without statistics: %+v, want a reason", off)
 	}
 	sampler, err := stats.Start(s.budget.Class(budget.Tail), set.WritePrometheus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(sampler.Close)
 	s.api.o.Stats = sampler
 	for path, want := range map[string]struct{ step, times int }{
@@ -58,9 +57,7 @@ func TestLatency(t *testing.T) {
 		t.Errorf("without histograms: %+v, want a reason", off)
 	}
 	began := time.Now()
-	if err := latency.Start(s.budget.Class(budget.Tail), began); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, latency.Start(s.budget.Class(budget.Tail), began))
 	t.Cleanup(latency.Close)
 	for range 3 {
 		s.mustPost("topic-name=t", api.TextPlain, "v")

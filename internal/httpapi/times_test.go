@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -114,9 +115,7 @@ func TestOffsetsAtATimeNeedMemory(t *testing.T) {
 	s.mustPost("topic-name=t", api.RecordBatch, string(data))
 	class := s.budget.Class(budget.Fetch)
 	all, err := class.Reserve(class.Limit() - 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if p := s.get("/topic/offsets?topic-name=t&time=7").problem(t); p.Code != api.OverBudget {
 		t.Errorf("%+v", p)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -29,9 +30,7 @@ func secure(t testing.TB, log *slog.Logger) (*tlsport.Port, *tls.Config) {
 	t.Helper()
 	authority, set := testenv.NewAuthority(t), metrics.NewSet()
 	cert, err := tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), log, set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return tlsport.NewPort(tlsport.Options{Name: "http", Certificate: cert, Protocols: []string{"http/1.1"}, Logger: log, Metrics: set}), authority.Trusted()
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi/httpconn"
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestEngineErrorsHaveCodes(t *testing.T) {
@@ -79,13 +80,9 @@ func FuzzTriggerSpec(f *testing.F) {
 			t.Fatal(err, fault)
 		}
 		shownAs, err := shown(&trigger.Head{}, stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		answer, err := json.Marshal(shownAs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if d.Deliver != nil {
 			w, err := webhook.ParseDelivery(d.Deliver)
 			if err != nil || shownAs.Deliver == nil {
@@ -104,9 +101,7 @@ func FuzzTriggerSpec(f *testing.F) {
 			Expr: shownAs.Expr, Topic: shownAs.Topic, Fire: shownAs.Fire, Cooldown: shownAs.Cooldown, Backfill: shownAs.Backfill,
 			CarryFired: &shownAs.CarryFired, OnRetract: shownAs.OnRetract, Status: shownAs.Status, Deliver: d.Deliver,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		back, err := read(again.Bytes())
 		if err != nil {
 			t.Fatalf("%s: %v", &again, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -36,13 +37,9 @@ func (s *server) delivery(id string) []byte {
 	s.t.Helper()
 	e := s.api.o.Triggers
 	_, stored, err := e.Stored(s.t.Context(), id)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	text, err := e.Opened(&stored.Definition)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return text
 }
 

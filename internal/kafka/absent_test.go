@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestUnsupportedFeatures: requests about reassignments, elections and
@@ -170,9 +171,7 @@ func TestDefaultPartitions(t *testing.T) {
 	r.AllowAutoTopicCreation = true
 	r.Topics = []kmsg.MetadataRequestTopic{{Topic: str("asked")}}
 	dial(t, s).ask(r, 9)
-	if err := s.b.EnsureTopic(ctx, "written"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.b.EnsureTopic(ctx, "written"))
 	for name, want := range map[string]int{"left": 4, "said": 2, "asked": 4, "written": 4} {
 		if n, err := s.b.Partitions(name); n != want || err != nil {
 			t.Errorf("%s has %d partitions, %v, want %d", name, n, err, want)

@@ -24,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // guarded is a server with groups whose rules and clock the test changes.
@@ -62,9 +63,7 @@ func (g *guarded) wait(d time.Duration) {
 func (g *guarded) token(id string, rules ...access.Rule) string {
 	g.t.Helper()
 	_, token, err := g.a.CreateToken(g.t.Context(), g.a.Root(), auth.TokenSpec{ID: id, Rules: rules, Expires: g.clock().Add(time.Hour)})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must.NoError(g.t, err)
 	return token
 }
 
@@ -91,9 +90,7 @@ func (c *raw) loginAs(user, password string) *kmsg.SASLAuthenticateResponse {
 func (g *guarded) clientAs(mechanism sasl.Mechanism, opts ...kgo.Opt) *kgo.Client {
 	g.t.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(g.addr), kgo.SASL(mechanism), kgo.MetadataMinAge(10 * time.Millisecond)}, opts...)...)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must.NoError(g.t, err)
 	g.t.Cleanup(c.Close)
 	return c
 }
@@ -226,9 +223,7 @@ func TestRightsOfEveryKey(t *testing.T) {
 				t.Errorf("with the root key: %+v", got)
 			}
 			revoked := g.dialAs(lower(id)+"-gone", g.token(lower(id)+"-gone", right...))
-			if err := g.a.RevokeToken(t.Context(), lower(id)+"-gone"); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, g.a.RevokeToken(t.Context(), lower(id)+"-gone"))
 			for name, c := range map[string]*raw{"no key": unauthenticated(t, g.served), "revoked": revoked} {
 				_, _ = c.Write(c.encode(request(), version)) // the connection may have ended
 				t.Log(name)
@@ -261,9 +256,7 @@ func TestAccessTools(t *testing.T) {
 	}
 	allow := kadm.NewACLs().Topics("ord").Groups("readers").Allow("User:ann").AllowHosts().Operations(kadm.OpRead, kadm.OpWrite).ResourcePatternType(kadm.ACLPatternPrefixed)
 	created, err := a.CreateACLs(ctx, allow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, c := range created {
 		if invalid := c.Type == kmsg.ACLResourceTypeGroup && c.Operation == kadm.OpWrite; (c.Err != nil) != invalid {
 			t.Errorf("create %+v", c)
@@ -294,9 +287,7 @@ func TestRotatedTokens(t *testing.T) {
 	g, ctx := guard(t), t.Context()
 	first := g.token("orders")
 	_, second, err := g.a.RotateToken(ctx, g.a.Root(), "orders", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, token := range []string{first, second, "wrong"} {
 		for _, mechanism := range []sasl.Mechanism{
 			plain.Auth{User: "orders", Pass: token}.AsMechanism(),
@@ -359,17 +350,11 @@ func TestWaitingFetchesEnd(t *testing.T) {
 		return c
 	}
 	revoked, denied, other := waiting("revoked"), waiting("denied"), waiting("other")
-	if err := g.a.RevokeToken(t.Context(), "revoked"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, g.a.RevokeToken(t.Context(), "revoked"))
 	read.Principal, read.Deny = "denied", true
-	if err := g.a.ChangeRules(t.Context(), g.a.Root(), []access.Rule{read}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, g.a.ChangeRules(t.Context(), g.a.Root(), []access.Rule{read}, nil))
 	c := client(t, g.served)
-	if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr())
 	revoked.ended()
 	for name, c := range map[string]*raw{"denied": denied, "other": other} {
 		p := c.receive(fetch, 12, c.last).(*kmsg.FetchResponse).Topics[0].Partitions[0]
@@ -440,11 +425,9 @@ func TestRefusedAnswers(t *testing.T) {
 	if got := root.ask(users, 0).(*kmsg.AlterUserSCRAMCredentialsResponse).Results[0].ErrorCode; got != kerr.UnacceptableCredential.Code {
 		t.Errorf("AlterUserScramCredentials of a user without a name: code %d", got)
 	}
-	if err := g.a.SetPassword(t.Context(), g.a.Root(), auth.Password{
+	must.NoError(t, g.a.SetPassword(t.Context(), g.a.Root(), auth.Password{
 		User: "ann", Mechanism: access.SCRAMSHA256, Iterations: 4096, Salt: []byte("a salt of sixteen"), Salted: make([]byte, 32),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	twice := kmsg.NewPtrDescribeUserSCRAMCredentialsRequest()
 	twice.Users = []kmsg.DescribeUserSCRAMCredentialsRequestUser{{Name: "ann"}, {Name: "ann"}}
 	if got := root.ask(twice, 0).(*kmsg.DescribeUserSCRAMCredentialsResponse).Results; len(got) != 1 || got[0].ErrorCode != kerr.DuplicateResource.Code || got[0].CredentialInfos != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestAuditOverKafka: records of changes and of denials name the client and its request. A client that
@@ -56,9 +57,7 @@ func TestAuditOverKafka(t *testing.T) {
 	for !found["reader"] || !found["shop"] {
 		for _, r := range consume(t, reader, 1) {
 			var of api.AuditRecord
-			if err := json.Unmarshal(r.Value, &of); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal(r.Value, &of))
 			line := fmt.Sprintf("%s %s %s %s", of.Protocol, of.Outcome, of.Action, of.Resource.Name)
 			switch {
 			case of.Actor.Principal == "shop" && strings.HasPrefix(of.Request, "till ") && of.Actor.Secret != "" && strings.HasPrefix(of.From, "127.0.0.1:"):

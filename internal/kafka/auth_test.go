@@ -25,6 +25,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestUnauthenticatedRequests: an unauthenticated client may only request versions and
@@ -165,9 +166,7 @@ func TestScram(t *testing.T) {
 	} {
 		for password, good := range map[string]bool{apiKey: true, "wrong": false, "": false} {
 			c, err := kgo.NewClient(kgo.SeedBrokers(s.addr), kgo.SASL(mechanism(scram.Auth{User: "anybody", Pass: password})), kgo.RequestRetries(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if err := c.Ping(t.Context()); (err == nil) != good {
 				t.Errorf("%s with %q: %v", name, password, err)
 			}
@@ -271,9 +270,7 @@ func TestSASLWithoutHeads(t *testing.T) {
 	for _, password := range []string{apiKey, "wrong"} {
 		c := withoutHeads(t, s, "SCRAM-SHA-256")
 		session, message, err := scram.Auth{User: "anybody", Pass: password}.AsSha256Mechanism().Authenticate(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		c.message(message)
 		if _, message, err = session.Challenge(c.answer()); err != nil {
 			t.Fatal(err)
@@ -363,9 +360,7 @@ func TestScramWithRepeatedNonce(t *testing.T) {
 			server := string(say("n,,n=u,r=mine").SASLAuthBytes) // r=mine…,s=salt,i=8192
 			fields := strings.Split(server, ",")
 			salt, err := base64.StdEncoding.DecodeString(fields[1][2:])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			last := "c=" + base64.StdEncoding.EncodeToString([]byte(c.head)) + ",r=" + c.nonce + fields[0][2:]
 			said := "n=u,r=mine," + server + "," + last
 			mac := func(key []byte, text string) []byte {
@@ -374,9 +369,7 @@ func TestScramWithRepeatedNonce(t *testing.T) {
 				return m.Sum(nil)
 			}
 			salted, err := pbkdf2.Key(newHash, c.password, salt, access.TokenIterations, newHash().Size())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			proof, stored := mac(salted, "Client Key"), newHash()
 			stored.Write(proof)
 			for i, b := range mac(stored.Sum(nil), said) {

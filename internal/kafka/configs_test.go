@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestAlterConfigs: single settings are set, reset and appended to; all settings are replaced; an
@@ -20,9 +21,7 @@ func TestAlterConfigs(t *testing.T) {
 	a, ctx := admin(t, s), t.Context()
 	now := func() string {
 		info, err := s.b.Topic(ctx, "t", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return fmt.Sprint(info.Settings)
 	}
 	for i, c := range []struct {

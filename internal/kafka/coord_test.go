@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -51,21 +52,15 @@ func (s *testSite) start() {
 	s.b, err = broker.Open(s.t.Context(), broker.Options{
 		Store: s.store, Budget: budget.New(256 << 20), Batch: log.Config{Wait: 2 * time.Millisecond}, Logger: quiet,
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	s.c = coordinator.Open(context.Background(), coordinator.Options{
 		Broker: s.b, InitialDelay: 20 * time.Millisecond, SessionMin: time.Millisecond, Session: 2 * time.Second, Beat: 50 * time.Millisecond,
 		Logger: quiet,
 	})
 	s.k, err = kafka.New(s.b, kafka.Options{Auth: authority(s.t, s.b), Groups: s.c})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	l, err := net.Listen("tcp", s.addr)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	s.ended = make(chan error, 1)
 	k, ended := s.k, s.ended
 	go func() { ended <- k.Serve(context.Background(), l) }()
@@ -110,9 +105,7 @@ func (s *testSite) client(opts ...kgo.Opt) *kgo.Client {
 		kgo.MetadataMaxAge(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }),
 		kgo.RecordRetries(1 << 30), kgo.ConnIdleTimeout(time.Minute),
 	}, opts...)...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return c
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/faultproxy"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestCuts: the connections of idempotent producers are delayed, slowed down and cut within
@@ -22,9 +23,7 @@ import (
 func TestCuts(t *testing.T) {
 	const seed = 20
 	wire, err := faultproxy.NewWire(seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(wire.Close)
 	s := serve(t, openBroker(t, objstore.NewMemory(), nil), kafka.Options{Advertised: wire.Address(), Step: time.Second})
 	wire.SetTarget(s.addr)
@@ -44,9 +43,7 @@ func TestCuts(t *testing.T) {
 			kgo.RequestTimeoutOverhead(2 * time.Second), kgo.MetadataMinAge(10 * time.Millisecond), kgo.ConnIdleTimeout(30 * time.Second),
 			kgo.RetryTimeout(time.Minute),
 		}, opts...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(c.Close)
 		return c
 	}

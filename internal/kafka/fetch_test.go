@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // store appends batches and returns them as stored.
@@ -15,9 +16,7 @@ func store(t testing.TB, s *served, ref broker.TopicRef, partition int32, batche
 	t.Helper()
 	for _, b := range batches {
 		sum, err := record.Check(b, record.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		sent := append([]byte(nil), b...)
 		base := brokertest.Send(t, s.b, broker.Append{Topic: ref.Name, Partition: partition, Data: sent, Summary: sum, ExpectedOffset: -1})
 		record.Patch(b, base, int32(s.b.Epoch()))

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -122,9 +123,7 @@ func TestRightsAtAStandby(t *testing.T) {
 	c := newCrew(t, objstore.NewMemory(), 2)
 	leader, standby := c.mates[0], c.mates[1]
 	_, token, err := leader.a.CreateToken(t.Context(), leader.a.Root(), auth.TokenSpec{ID: "ann", Rules: []access.Rule{rule(access.Topic, "mine", access.Create)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	raw := unauthenticated(t, standby.served)
 	if code := raw.loginAs("ann", token).ErrorCode; code != 0 {
 		t.Fatalf("login: %d", code)
@@ -190,16 +189,12 @@ func TestForwardingWithTLS(t *testing.T) {
 			c := newCrew(t, objstore.NewMemory(), 2, func(o *kafka.Options) {
 				set := metrics.NewSet()
 				cert, err := tlsport.Load(authority.Files(t, t.TempDir(), testenv.Leaf{}), quiet, set)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				o.Port = tlsport.NewPort(tlsport.Options{Name: "kafka", Certificate: cert, Logger: quiet, Metrics: set})
 				o.ClusterTLS = x.trusts
 			})
 			conn, err := tls.Dial("tcp", c.mates[1].addr, authority.Trusted())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			defer conn.Close()
 			raw := &raw{t: t, Conn: conn}
 			if code := raw.login(apiKey); code != 0 {
@@ -219,9 +214,7 @@ func TestEnvelopes(t *testing.T) {
 	leader := c.mates[0]
 	ref := topic(t, leader.b, "t", broker.TopicSpec{})
 	_, token, err := leader.a.CreateToken(t.Context(), leader.a.Root(), auth.TokenSpec{ID: "ann", Rules: []access.Rule{rule(access.Cluster, access.ClusterName, access.All)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ann := unauthenticated(t, leader.served)
 	ann.loginAs("ann", token)
 	envelope := func(r kmsg.Request, version int16) *kmsg.EnvelopeRequest {

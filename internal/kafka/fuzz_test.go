@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -54,9 +55,7 @@ func servePipes(f *testing.F) *piped {
 	k, err := kafka.New(s.b, kafka.Options{
 		Auth: authority(f, s.b), Cluster: cluster.NewBoard(cluster.Registration{}), Advertised: "127.0.0.1:9092", Logger: quiet,
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	done := make(chan error, 1)
 	ctx := context.Background()
 	go func() { done <- k.Serve(ctx, s.pipes) }()
@@ -251,9 +250,7 @@ func stored(t *testing.T, s *piped, from int64, batch []byte) {
 	}
 	const places = 21 // first fields: base offset, length, epoch, magic, checksum
 	first, _, err := record.Split(back)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if n := min(len(first), len(batch)); n <= places || !bytes.Equal(first[places:n], batch[places:n]) {
 		t.Fatalf("stored %x of %x", first, batch)
 	}
@@ -295,9 +292,7 @@ func FuzzSASL(f *testing.F) {
 			}
 			var resp kmsg.SASLAuthenticateResponse
 			resp.SetVersion(2)
-			if err := resp.ReadFrom(got[1:]); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, resp.ReadFrom(got[1:]))
 			if strings.Contains(string(resp.SASLAuthBytes), apiKey) || resp.ErrorMessage != nil && strings.Contains(*resp.ErrorMessage, apiKey) {
 				t.Fatalf("the answer contains the API key: %+v", resp)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // server is a broker with its coordinator; requests are encoded as on a socket.
@@ -37,9 +38,7 @@ func startOn(t testing.TB, store objstore.Store) *server {
 		Store: store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond},
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c := coordinator.Open(context.Background(), coordinator.Options{
 		Broker: b, InitialDelay: -1, SessionMin: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -63,9 +62,7 @@ func (s *server) kill() {
 func (s *server) topic(name string, partitions int) broker.TopicInfo {
 	s.t.Helper()
 	info, err := s.b.CreateTopic(s.t.Context(), name, broker.TopicSpec{Partitions: partitions})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return info
 }
 
@@ -99,9 +96,7 @@ func finished[R kmsg.Response](s *server, version int16, finish framed.Finish) R
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
 	answer, err := finish(ctx)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	answer.Release()
 	read := reflect.New(reflect.TypeFor[R]().Elem()).Interface().(R)
 	read.SetVersion(version)

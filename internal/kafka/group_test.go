@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/kafka/wire"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestGroupLifecycleInEveryVersion finds, joins, commits to, describes, leaves and deletes a group.
@@ -405,9 +406,7 @@ func TestAnswersWithoutMemory(t *testing.T) {
 	}
 	s.b.CommitOffsets(t.Context(), "g", all)
 	held, err := s.s.Memory().Reserve(s.s.Memory().Limit() - 100_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	fetch := kmsg.NewPtrOffsetFetchRequest()
 	fetch.Groups = []kmsg.OffsetFetchRequestGroup{{Group: "g"}}
 	if got := ask[*kmsg.OffsetFetchResponse](s, 9, fetch); got.Groups[0].ErrorCode != 15 || len(got.Groups[0].Topics) != 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -55,9 +56,7 @@ func openBroker(t testing.TB, store objstore.Store, change func(*broker.Options)
 		change(&o)
 	}
 	b, err := broker.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
 	return b
 }
@@ -78,13 +77,9 @@ func serve(t testing.TB, b *broker.Broker, o kafka.Options) *served {
 		o.Metrics = metrics.NewSet()
 	}
 	k, err := kafka.New(b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := &served{b: b, k: k, addr: l.Addr().String(), served: make(chan error, 1), met: o.Metrics}
 	ctx := context.Background()
 	go func() { s.served <- k.Serve(ctx, l) }()
@@ -109,9 +104,7 @@ func client(t testing.TB, s *served, opts ...kgo.Opt) *kgo.Client {
 		kgo.MetadataMinAge(10 * time.Millisecond),
 	}, opts...)
 	c, err := kgo.NewClient(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }

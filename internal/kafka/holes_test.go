@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/compactor"
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -37,9 +38,7 @@ func TestHoles(t *testing.T) {
 			list = append(list, r)
 			n++
 		}
-		if err := p.ProduceSync(t.Context(), list...).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, p.ProduceSync(t.Context(), list...).FirstErr())
 	}
 	send("a", "b", "c")
 	send("a", "b", "b")

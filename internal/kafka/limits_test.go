@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -24,16 +25,12 @@ func TestFetchWithoutMemory(t *testing.T) {
 	if p := produced(dial(t, s).ask(produceRequest(ref, -1, batch(t, nil, "v")), 9)); p.ErrorCode != 0 {
 		t.Fatal(p)
 	}
-	if err := b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(t.Context()))
 	b = openBroker(t, store, nil) // nothing in memory
 	s = serve(t, b, kafka.Options{})
 	class := b.Budget().Class(budget.Fetch)
 	held, err := class.Reserve(class.Limit())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c := dial(t, s)
 	r := fetchRequest(ref, 0)
 	r.MinBytes, r.MaxWaitMillis = 1, 50

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestProduceVersions: every version with every acks stores the bytes and returns their offset;
@@ -42,9 +43,7 @@ func TestProduceVersions(t *testing.T) {
 	at := int64(0)
 	for b := got.RecordBatches; len(b) > 0; at += 2 {
 		one, rest, err := record.Split(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		want := batch(t, nil, "a", "b")
 		record.Patch(want, at, int32(s.b.Epoch()))
 		if string(one) != string(want) {

@@ -20,14 +20,13 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
 func (g *guarded) limit(q access.Quota) {
 	g.t.Helper()
-	if err := g.a.ChangeQuota(g.t.Context(), q.Principal, func(to *access.Quota) error { *to = q; return nil }); err != nil {
-		g.t.Fatal(err)
-	}
+	must.NoError(g.t, g.a.ChangeQuota(g.t.Context(), q.Principal, func(to *access.Quota) error { *to = q; return nil }))
 }
 
 // throttled collects the throttle times that a client is told, and passes each on the clock of the
@@ -83,9 +82,7 @@ func TestQuotaOfAProducer(t *testing.T) {
 		if err := c.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 			t.Fatalf("record %d: %v", i, err)
 		}
-		if err := other.ProduceSync(t.Context(), values("t", 1, size)...).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, other.ProduceSync(t.Context(), values("t", 1, size)...).FirstErr())
 	}
 	sum, times := limited.sum()
 	const paid = time.Duration(n*size) * time.Second / rate // 4 s, of which one is the burst
@@ -103,9 +100,7 @@ func TestQuotaOfAConsumer(t *testing.T) {
 	g := guard(t)
 	topic(t, g.b, "t", broker.TopicSpec{})
 	const rate, size, n = 64 << 10, 64 << 10, 30
-	if err := client(t, g.served, kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(size+1<<10)).ProduceSync(t.Context(), values("t", n, size)...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, client(t, g.served, kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(size+1<<10)).ProduceSync(t.Context(), values("t", n, size)...).FirstErr())
 	g.limit(access.Quota{Principal: access.Any, FetchBytes: rate})
 	id := "limited"
 	r := g.dialAs(id, g.token(id, rule(access.Topic, "t", access.Read)))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // rskafkaBatch is a batch of rskafka 0.6.0 with two records, 900 and 1,800 µs after 1700000000000.
@@ -25,9 +26,7 @@ func TestProduceRepairsTheLargestTimestamp(t *testing.T) {
 	c := dial(t, s)
 	const maxTimestamp, baseTime = 35, 1700000000000
 	sent, err := hex.DecodeString(rskafkaBatch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	largest := func(millis int64, producer *record.Producer) []byte {
 		b := bytes.Clone(sent)
 		if producer != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -108,9 +109,7 @@ func TestShapes(t *testing.T) {
 					t.Fatalf("%s v%d: %v, rest of %d bytes, request %x", a.key.Name(), version, err, len(rest), body)
 				}
 				sebtest.Allocates(t, int(cost)+4<<10, body, func() {
-					if err := decoded(&a, version, body); err != nil {
-						t.Fatal(err)
-					}
+					must.NoError(t, decoded(&a, version, body))
 				})
 				cut := body[:f.IntN(max(1, len(body)))]
 				if _, _, err := a.shape.Skim(version, cut); err == nil && decoded(&a, version, cut) != nil {

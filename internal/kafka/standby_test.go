@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -28,18 +29,14 @@ func TestBootstrapAtAStandby(t *testing.T) {
 	p := client(t, standby.served, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	for i := range 4 {
 		r := &kgo.Record{Topic: "t", Partition: int32(i % 2), Value: strconv.AppendInt(nil, int64(i), 10)}
-		if err := p.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, p.ProduceSync(t.Context(), r).FirstErr())
 	}
 	if got := consume(t, client(t, standby.served, kgo.ConsumeTopics("t")), 4); len(got) != 4 {
 		t.Errorf("%d records", len(got))
 	}
 	member := client(t, standby.served, kgo.ConsumeTopics("t"), kgo.ConsumerGroup("g"))
 	consume(t, member, 4)
-	if err := member.CommitUncommittedOffsets(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, member.CommitUncommittedOffsets(t.Context()))
 	a := admin(t, standby.served)
 	if listed, err := a.ListGroups(t.Context()); err != nil || !slices.Equal(listed.Groups(), []string{"g"}) {
 		t.Errorf("groups %v, %v", listed, err)
@@ -227,9 +224,7 @@ func TestFetchAtAStandby(t *testing.T) {
 	if _, err := leader.b.Trim(t.Context(), "t", 0, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := standby.b.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, standby.b.Confirm(t.Context()))
 	raw := dial(t, standby.served)
 	for _, version := range []int16{4, 10, 11, 15, 16, 18} {
 		p := fetched(raw.ask(fetchRequest(ref, 1), version))
@@ -290,9 +285,7 @@ func TestStaleStandby(t *testing.T) {
 	c := newCrew(t, bucket, 2)
 	ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
 	raw := dial(t, c.mates[1].served)
-	if err := c.mates[1].b.Fresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.mates[1].b.Fresh(t.Context()))
 	c.cutLinks(true)
 	bucket.down.Store(true)
 	ask := func() int16 { return fetched(raw.ask(fetchRequest(ref, 0), 11)).ErrorCode }
@@ -371,9 +364,7 @@ func TestFetchNamesTheLeader(t *testing.T) {
 	c := newCrew(t, objstore.NewMemory(), 3)
 	ref := topic(t, c.mates[0].b, "t", broker.TopicSpec{})
 	c.lead(c.mates[1])
-	if err := c.mates[2].b.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.mates[2].b.Confirm(t.Context()))
 	raw := dial(t, c.mates[2].served)
 	for _, version := range []int16{15, 16, 18} {
 		r := fetchRequest(ref, 0)
@@ -432,9 +423,7 @@ func TestListOffsetsAtAStandby(t *testing.T) {
 	c := newCrew(t, objstore.NewMemory(), 2)
 	leader, standby := c.mates[0], c.mates[1]
 	ref := topic(t, leader.b, "t", broker.TopicSpec{})
-	if err := standby.b.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, standby.b.Confirm(t.Context()))
 	store(t, leader.served, ref, 0, batch(t, nil, "1", "2"))
 	raw := dial(t, standby.served)
 	at := func(times ...int64) *kmsg.ListOffsetsRequest {
@@ -477,9 +466,7 @@ func TestListOffsetsAtAStandby(t *testing.T) {
 func TestGroupsAtAStandby(t *testing.T) {
 	c := newCrew(t, objstore.NewMemory(), 2)
 	topic(t, c.mates[0].b, "t", broker.TopicSpec{})
-	if err := c.mates[1].b.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.mates[1].b.Confirm(t.Context()))
 	raw := dial(t, c.mates[1].served)
 	fetch := kmsg.NewPtrOffsetFetchRequest()
 	fetch.Group = "g"

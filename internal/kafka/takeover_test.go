@@ -14,15 +14,14 @@ import (
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/faultproxy"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestTakeovers: while an idempotent producer and a consumer run, brokers take over from each
 // other, some from a closed one and some from one that has not noticed.
 func TestTakeovers(t *testing.T) {
 	wire, err := faultproxy.NewWire(1) // a fixed address
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(wire.Close)
 	store := objstore.NewMemory()
 	o := kafka.Options{Advertised: wire.Address()}

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/kafka"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func str(s string) *string { return &s }
@@ -95,9 +96,7 @@ func TestOffsetsByTime(t *testing.T) {
 		"memory": func() objstore.Store { return objstore.NewMemory() },
 		"disk": func() objstore.Store {
 			d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			t.Cleanup(func() { d.Close() })
 			return d
 		},
@@ -112,9 +111,7 @@ func offsetsByTime(t *testing.T, s *served) {
 	p := client(t, s, kgo.ProducerBatchCompression(kgo.ZstdCompression()))
 	times := []int64{100, 300, 200, 250, 900, 50, 900, 400}
 	for i := 0; i < len(times); i += 2 { // two records an object
-		if err := p.ProduceSync(ctx, &kgo.Record{Topic: "t", Timestamp: time.UnixMilli(times[i])}, &kgo.Record{Topic: "t", Timestamp: time.UnixMilli(times[i+1])}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, p.ProduceSync(ctx, &kgo.Record{Topic: "t", Timestamp: time.UnixMilli(times[i])}, &kgo.Record{Topic: "t", Timestamp: time.UnixMilli(times[i+1])}).FirstErr())
 	}
 	check := func(start int64) {
 		t.Helper()
@@ -161,9 +158,7 @@ func TestEpochs(t *testing.T) {
 	ref := topic(t, b, "t", broker.TopicSpec{})
 	store(t, s, ref, 0, batch(t, nil, "a"), batch(t, nil, "b"))
 	before := int32(b.Epoch())
-	if err := b.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Close(t.Context()))
 	s = serve(t, openBroker(t, mem, nil), kafka.Options{})
 	store(t, s, ref, 0, batch(t, nil, "c"))
 	c := dial(t, s)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // filled returns a log of n records with 16-byte keys, drawn from keys different ones, and 100-byte
@@ -61,9 +62,7 @@ func BenchmarkFollow(b *testing.B) {
 			b.ResetTimer()
 			busy, before := processorTime(), written()
 			v := open(b, "", l)
-			if err := v.WaitFor(b.Context(), topic, 0, int64(b.N-1)); err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, v.WaitFor(b.Context(), topic, 0, int64(b.N-1)))
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 			b.ReportMetric(float64((processorTime()-busy).Nanoseconds())/float64(b.N), "cpu-ns/record")
 			b.StopTimer()
@@ -76,9 +75,7 @@ func BenchmarkFollow(b *testing.B) {
 
 func fileSize(b testing.TB, path string) int64 {
 	info, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	return info.Size()
 }
 
@@ -87,16 +84,12 @@ func BenchmarkQueries(b *testing.B) {
 	const records, keys = 3_000_000, 1_000_000
 	l, topic := filled(b, records, keys)
 	v := open(b, "", l)
-	if err := v.WaitFor(b.Context(), topic, 0, records-1); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, v.WaitFor(b.Context(), topic, 0, records-1))
 	run := func(name string, f func(i int) error) {
 		b.Run(name, func(b *testing.B) {
 			busy := processorTime()
 			for i := range b.N {
-				if err := f(i); err != nil {
-					b.Fatal(err)
-				}
+				must.NoError(b, f(i))
 			}
 			b.ReportMetric(float64((processorTime()-busy).Nanoseconds())/float64(b.N), "cpu-ns/op")
 		})
@@ -121,9 +114,7 @@ func BenchmarkQueries(b *testing.B) {
 	b.Run("Open", func(b *testing.B) {
 		for range b.N {
 			v := open(b, v.path, l)
-			if err := v.WaitFor(b.Context(), topic, 0, records-1); err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, v.WaitFor(b.Context(), topic, 0, records-1))
 			v.Close()
 		}
 		b.ReportMetric(float64(fileSize(b, v.path)), "file-B")

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestClosedViewsKeepNoFilesOpen: SQLite keeps a file open as long as a statement exists.
@@ -18,9 +20,7 @@ func TestClosedViewsKeepNoFilesOpen(t *testing.T) {
 	if got := v.get(topic, "a", 0); got != "a@0/0" {
 		t.Errorf("got %s", got)
 	}
-	if err := v.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, v.Close())
 	links, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil || len(links) == 0 {
 		t.Skip(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -63,17 +64,13 @@ func TestDamageIsDetected(t *testing.T) {
 	m.check()
 	m.view.Close()
 	whole, err := os.ReadFile(m.view.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	damaged := 0
 	m.few = sebtest.Runs(20, 10)
 	for _, d := range damages {
 		for range sebtest.Runs(2, 1) {
 			path := filepath.Join(t.TempDir(), "keys.db")
-			if err := os.WriteFile(path, d.do(m.rand, append([]byte{}, whole...)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(path, d.do(m.rand, append([]byte{}, whole...)), 0o600))
 			m.view = openSized(t, path, m.log, &small)
 			m.check()
 			if m.view.rebuilds() > 0 {
@@ -104,15 +101,11 @@ func TestDamageAfterCrashIsDetected(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "keys.db")
 			for i, name := range []string{"keys.db", "keys.db-wal"} {
 				b, err := os.ReadFile(filepath.Join(dir, name))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				if m.rand.IntN(3) != i { // mostly the log
 					b = d.do(m.rand, b)
 				}
-				if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), b, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), name), b, 0o600))
 			}
 			if m.rand.IntN(10) == 0 {
 				os.Remove(path + "-wal")
@@ -136,18 +129,14 @@ func TestDamageWhileOpen(t *testing.T) {
 	files := map[*os.File]int64{} // files and the offsets from which they are damaged
 	for name, from := range map[string]int64{m.view.path: localdb.PageSize, m.view.path + "-wal": 32} {
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer f.Close() // after the view, because closing a file releases SQLite's locks on it
 		files[f] = from
 	}
 	// once both are open, because the view may delete them when one is damaged
 	for f, from := range files {
 		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for at := from; at < info.Size(); at += 200 {
 			if _, err := f.WriteAt([]byte{0xaa, 0x55}, at); err != nil {
 				t.Fatal(err)
@@ -189,13 +178,9 @@ func TestForeignFiles(t *testing.T) {
 	v.Close()
 
 	b, err := os.ReadFile(v.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b[63]++ // the version
-	if err := os.WriteFile(v.path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(v.path, b, 0o600))
 	v = open(t, v.path, other)
 	v.caughtUp(other)
 	if got := v.get(topic, "a", -1); got != "a@0/0" || v.rebuilds() != 1 || !strings.Contains(v.log.String(), "version 2") {
@@ -209,9 +194,7 @@ func TestFileThatCannotBeCreated(t *testing.T) {
 	topic := l.create(1)
 	l.append(topic, 0, rec("a", "1", 1))
 	path := filepath.Join(t.TempDir(), "keys.db")
-	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
 	v := openSized(t, path, l, &small)
 	if _, _, err := v.Get(t.Context(), topic, []byte("a"), -1); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Get: %v", err)
@@ -225,9 +208,7 @@ func TestFileThatCannotBeCreated(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(path, "in the way")); err != nil {
 		t.Error("a folder was used as a file")
 	}
-	if err := os.RemoveAll(path); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(path))
 	until(t, func() bool {
 		_, ok, err := v.Get(t.Context(), topic, []byte("a"), -1)
 		return err == nil && ok

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -326,9 +327,7 @@ func openSized(t testing.TB, path string, l Log, s *sizes) *testView {
 	v.View, err = Open(t.Context(), Options{
 		Path: path, Log: l, Metrics: v.set, Logger: slog.New(slog.NewTextHandler(v.log, nil)), sizes: s, CacheBytes: cache,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { v.Close() })
 	return v
 }
@@ -370,9 +369,7 @@ func seeded(t testing.TB, seed uint64) *rand.Rand {
 func (v *testView) get(topic record.ID, key string, part int) string {
 	v.t.Helper()
 	e, ok, err := v.Get(v.t.Context(), topic, []byte(key), part)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	must.NoError(v.t, err)
 	if !ok {
 		return "none"
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -149,9 +150,7 @@ func (v *testView) copy() string {
 		if files[i] == nil {
 			continue
 		}
-		if err := os.WriteFile(to+suffix, files[i], 0o600); err != nil {
-			v.t.Fatal(err)
-		}
+		must.NoError(v.t, os.WriteFile(to+suffix, files[i], 0o600))
 	}
 	return to
 }
@@ -172,18 +171,14 @@ func (m *model) forget(topic record.ID, there map[string][]Entry, keys []string)
 	var gone []Entry
 	for _, key := range keys {
 		list, err := m.view.History(m.t.Context(), topic, []byte(key), HistoryQuery{Partition: -1, Limit: LimitMax})
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must.NoError(m.t, err)
 		for _, e := range list {
 			if !slices.ContainsFunc(there[key], func(x Entry) bool { return x.Partition == e.Partition && x.Offset == e.Offset }) {
 				gone = append(gone, e)
 			}
 		}
 	}
-	if err := m.view.Forget(m.t.Context(), topic, gone[:min(len(gone), LimitMax)]); err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, m.view.Forget(m.t.Context(), topic, gone[:min(len(gone), LimitMax)]))
 }
 
 // some draws a few of the keys and adds unknown ones.
@@ -267,9 +262,7 @@ type partitionID struct {
 // than LimitMax keys.
 func (m *model) listedOfLost(topic record.ID) (keys []string) {
 	list, err := m.view.List(m.t.Context(), topic, ListQuery{Limit: LimitMax})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, err)
 	for _, e := range list {
 		if e.Offset < m.lost[partitionID{topic, e.Partition}] {
 			keys = append(keys, string(e.Key))
@@ -284,9 +277,7 @@ func (m *model) checkList(topic record.ID, live []string) {
 	var got []string
 	for {
 		list, err := m.view.List(m.t.Context(), topic, q)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must.NoError(m.t, err)
 		if len(list) == 0 {
 			break
 		}
@@ -310,9 +301,7 @@ func (m *model) checkHistory(topic record.ID, key string, want []Entry) {
 	var got []Entry
 	for {
 		list, err := m.view.History(m.t.Context(), topic, []byte(key), q)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must.NoError(m.t, err)
 		got = append(got, list...)
 		if len(list) < q.Limit {
 			break

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -75,18 +76,14 @@ func keyrunWritten(t testing.TB, id int64, list []RunEntry) (blocks, *Run) {
 	b := blocks{}
 	w := NewWriter(id, b.put)
 	for i := range list {
-		if err := w.Add(&list[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, w.Add(&list[i]))
 	}
 	info, err := w.Finish()
 	if err != nil || info.ID != id || w.ID() != id || info.Entries != int64(len(list)) {
 		t.Fatalf("%+v of %d entries: %v", info, len(list), err)
 	}
 	run, err := NewStore(b.read).Run(info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b, run
 }
 
@@ -120,9 +117,7 @@ func TestRunsReadAsTheyWereWritten(t *testing.T) {
 		c := Cursor{Source: run}
 		var got []RunEntry
 		for err := c.Seek(&RunEntry{}); ; err = c.Next() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if c.At() == nil {
 				break
 			}
@@ -163,15 +158,11 @@ func TestSeek(t *testing.T) {
 				e.Key = append(bytes.Clone(e.Key[:r.IntN(len(e.Key)+1)]), byte(r.Uint32()))
 			}
 			want, _ := slices.BinarySearchFunc(list, e, func(a, b RunEntry) int { return Compare(&a, &b) })
-			if err := c.Seek(&e); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, c.Seek(&e))
 			if at := c.At(); (at == nil) != (want == len(list)) || at != nil && !same(*at, list[want]) {
 				t.Fatalf("%s: sought %+v, found %+v, want entry %d of %d", name, e, at, want, len(list))
 			}
-			if err := c.SeekBefore(&e); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, c.SeekBefore(&e))
 			if at := c.At(); (at == nil) != (want == 0) || at != nil && !same(*at, list[want-1]) {
 				t.Fatalf("%s: sought before %+v, found %+v, want entry %d", name, e, at, want-1)
 			}
@@ -204,32 +195,24 @@ func TestMergedSources(t *testing.T) {
 			sources = append(sources, run)
 		}
 		m := NewMerged(append(sources, Memory(nil)))
-		if err := m.Seek(&RunEntry{}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, m.Seek(&RunEntry{}))
 		for i, want := range all {
 			e := m.First()
 			if e == nil || !same(*e, want) {
 				t.Fatalf("entry %d is %+v, want %+v", i, e, want)
 			}
-			if err := m.Next(e); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, m.Next(e))
 		}
 		if e := m.First(); e != nil {
 			t.Fatalf("behind the last is %+v", e)
 		}
-		if err := m.SeekBefore(&RunEntry{Topic: math.MaxUint32}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, m.SeekBefore(&RunEntry{Topic: math.MaxUint32}))
 		for i, want := range slices.Backward(all) {
 			e := m.Last()
 			if e == nil || !same(*e, want) {
 				t.Fatalf("backwards entry %d is %+v, want %+v", i, e, want)
 			}
-			if err := m.Prev(e); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, m.Prev(e))
 		}
 		takeKeys(t, m, all)
 	}
@@ -238,9 +221,7 @@ func TestMergedSources(t *testing.T) {
 // takeKeys visits sources key by key.
 func takeKeys(t *testing.T, m Merged, all []RunEntry) {
 	t.Helper()
-	if err := m.Seek(&RunEntry{}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.Seek(&RunEntry{}))
 	for len(all) > 0 {
 		n := 1
 		for n < len(all) && CompareKey(&all[n], &all[0]) == 0 {
@@ -257,9 +238,7 @@ func takeKeys(t *testing.T, m Merged, all []RunEntry) {
 			t.Fatalf("the next key is %+v, want %+v", e, all[0])
 		}
 		got, err := m.TakeKey(*e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		slices.SortFunc(got, func(a, b RunEntry) int { return Compare(&a, &b) })
 		if !slices.EqualFunc(got, want, same) {
 			t.Fatalf("newest of %.20q are %+v, want %+v", e.Key, got, want)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestNewestOfAKey(t *testing.T) {
@@ -150,9 +151,7 @@ func TestReadYourWrite(t *testing.T) {
 	for i := range 200 {
 		key := fmt.Sprint("k", i%7)
 		offset := l.append(topic, 0, rec(key, "v", int64(i)))
-		if err := v.WaitFor(t.Context(), topic, 0, offset); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, v.WaitFor(t.Context(), topic, 0, offset))
 		if got, want := v.get(topic, key, -1), fmt.Sprintf("%s@0/%d", key, offset); got != want {
 			t.Fatalf("%s after writing %s", got, want)
 		}
@@ -183,9 +182,7 @@ func TestPagesOfKeys(t *testing.T) {
 	v.caughtUp(l)
 	page := func(prefix string, after []byte, limit int) []string {
 		list, err := v.List(t.Context(), topic, ListQuery{Prefix: []byte(prefix), After: after, Limit: limit})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		out := []string{}
 		for _, e := range list {
 			out = append(out, string(e.Key))
@@ -239,9 +236,7 @@ func TestPagesOfAHistory(t *testing.T) {
 		q := HistoryQuery{Partition: part, NewestFirst: newest, Limit: limit}
 		for {
 			list, err := v.History(t.Context(), topic, []byte(key), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			out = append(out, showAll(list)...)
 			if len(list) < limit {
 				return out

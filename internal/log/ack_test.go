@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestOneFunctionMakesAcknowledgements checks that only ack sets outcomeAcked, that only commit
@@ -16,9 +18,7 @@ import (
 func TestOneFunctionMakesAcknowledgements(t *testing.T) {
 	users := map[string][]string{} // identifier -> functions that use it
 	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	fset := token.NewFileSet()
 	commitCase := ""
 	for _, f := range files {
@@ -26,9 +26,7 @@ func TestOneFunctionMakesAcknowledgements(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(fset, f.Name(), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, d := range file.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok {

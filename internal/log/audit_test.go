@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // auditOf returns an audit record with a value.
@@ -80,9 +81,7 @@ func TestRefusedChangesLeaveNoAuditRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = wait(t, l.ProposeAudited(createOp("b"), auditOf(t, audit, "create b")))
-	if err := r[0].Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r[0].Err())
 	l.Kill()
 	r = wait(t, l.ProposeAudited(createOp("c"), auditOf(t, audit, "create c")))
 	if err := r[0].Err(); !errors.Is(err, log.ErrClosed) {

@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -32,9 +33,7 @@ func names(t testing.TB, s objstore.Store, prefix string) []string {
 	o := objstore.ListOptions{Prefix: prefix}
 	for {
 		entries, more, err := s.List(context.Background(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, e := range entries {
 			all = append(all, e.Key)
 			o.After = e.Key
@@ -84,9 +83,7 @@ func newHistory(id record.ID, part uint32) *history {
 func (h *history) append(t testing.TB, l *log.Log, value string) {
 	t.Helper()
 	r := wait(t, l.Submit([]log.Append{batch(t, h.id, h.part, value)}))[0]
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.Err())
 	h.acked[r.Base] = value
 	h.next = r.Base + 1
 }
@@ -94,9 +91,7 @@ func (h *history) append(t testing.TB, l *log.Log, value string) {
 func (h *history) trim(t testing.TB, l *log.Log, start int64) {
 	t.Helper()
 	r := wait(t, l.Propose(state.Record{Kind: state.TopicTrim, Topic: h.id, Partition: h.part, Offset: start}))[0]
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.Err())
 	h.start = start
 }
 
@@ -124,9 +119,7 @@ func (h *history) check(t testing.TB, s objstore.Store, v *state.State) {
 			}
 			next++
 		}
-		if err := reader.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, reader.Err())
 	}
 	if next != h.next {
 		t.Fatalf("partition %d ends at %d, want %d", h.part, next, h.next)
@@ -166,9 +159,7 @@ func settle(t testing.TB, l *log.Log, s objstore.Store, h *history) {
 // objects stays bounded, all untrimmed records stay readable, and no SEAL is deleted.
 func TestCollection(t *testing.T) {
 	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer disk.Close()
 	rates := storetest.Rates{storetest.Before: .05, storetest.Lost: .08, storetest.Late: .05, storetest.Hang: .01, storetest.Throttle: .05, storetest.Truncate: .05}
 	faults := storetest.All(rates)
@@ -204,9 +195,7 @@ func TestCollection(t *testing.T) {
 					l.Kill()
 				case 1: // the next log takes over
 				case 2:
-					if err := l.Close(context.Background()); err != nil {
-						t.Fatal(err)
-					}
+					must.NoError(t, l.Close(context.Background()))
 				}
 				l = open(t, o)
 			}
@@ -288,9 +277,7 @@ func collecting(t *testing.T, s *passes) (l *log.Log, h *history, slot []byte) {
 
 func put(t testing.TB, s objstore.Store, key string, b []byte) {
 	t.Helper()
-	if err := s.Put(context.Background(), key, objstore.NewBody(b)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Put(context.Background(), key, objstore.NewBody(b)))
 }
 
 // inFlight returns DATA that was in flight when its epoch ended: epoch 0, which has its SEAL in
@@ -299,9 +286,7 @@ func inFlight(t testing.TB, v *state.State, slot uint64) (key string, body []byt
 	t.Helper()
 	h := record.Head{Kind: record.KindData, Time: 1, Cluster: v.Cluster, Nonce: v.Cluster, Slot: slot}
 	body, err := record.EncodeObject(&h, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return state.SlotKey(0, 0, v.Cluster, slot), body
 }
 
@@ -320,9 +305,7 @@ func TestLitter(t *testing.T) {
 	other := record.NewID()
 	branch := func(slot uint64) string { return state.SlotKey(0, 1, other, slot) }
 	foreign, err := record.EncodeObject(&record.Head{Kind: record.KindData, Time: 1, Cluster: v.Cluster, Epoch: 1, Nonce: other, Slot: 1}, nil, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	pack := func(epoch uint32, nonce record.ID) string {
 		return fmt.Sprintf("s0000/pack/%010d-%s-%020d", epoch, nonce, 1)
 	}
@@ -500,9 +483,7 @@ func TestThrottledDelete(t *testing.T) {
 		}
 	}
 	h.check(t, s, view(l))
-	if err := l.Ready(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.Ready())
 }
 
 // TestCollectionKeepsUp commits many slots without records between two snapshots. The first pass
@@ -518,9 +499,7 @@ func TestCollectionKeepsUp(t *testing.T) {
 		t.Helper()
 		for i := range slots {
 			r := state.Record{Kind: state.OffsetCommit, Name: "g", Topic: id, Offset: int64(i % 2)}
-			if err := wait(t, l.Propose(r))[0].Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, wait(t, l.Propose(r))[0].Err())
 		}
 	}
 	commit(2 * perSnapshot)

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // prefixes returns what a leader feeds of its committed DATA, in order.
@@ -23,7 +24,7 @@ func prefixes(t *testing.T, s objstore.Store) (slots [][]byte) {
 	for _, key := range names(t, s, "s0000/wal/") {
 		b := whole(t, s, key)
 		h, err := record.DecodeHead(b)
-		must(t, err)
+		must.NoError(t, err)
 		if h.Kind == record.KindData {
 			slots = append(slots, b[:record.HeadSize+int(h.StateLen)+int(h.IndexCount)*record.IndexEntrySize])
 		}
@@ -55,12 +56,12 @@ func TestFeed(t *testing.T) {
 	var want []string
 	for i := range 10 {
 		want = append(want, fmt.Sprint(i))
-		must(t, appendOne(t, leader, id, want[i]))
+		must.NoError(t, appendOne(t, leader, id, want[i]))
 	}
 	before := store.requests()
 	slots := prefixes(t, memory)
 	for _, slot := range slots {
-		must(t, next.Feed(bytes.Clone(slot)))
+		must.NoError(t, next.Feed(bytes.Clone(slot)))
 	}
 	for range slots {
 		<-advanced
@@ -69,7 +70,7 @@ func TestFeed(t *testing.T) {
 		t.Errorf("the follower has %q, want %q", got, want)
 	}
 	next.Reach(report(t, next).Pos)
-	must(t, next.Alive(t.Context()))
+	must.NoError(t, next.Alive(t.Context()))
 	if n := store.requests() - before; n != 0 {
 		t.Errorf("%d requests of a follower that was fed", n)
 	}
@@ -97,11 +98,11 @@ func TestFeedOfDamagedSlots(t *testing.T) {
 	}
 	other := objstore.NewMemory()
 	topic(t, open(t, options(other)), "b", 1)
-	must(t, next.Feed(prefixes(t, other)[0]))
+	must.NoError(t, next.Feed(prefixes(t, other)[0]))
 	if r := report(t, next); r.Pos != (state.Position{Epoch: 1}) {
 		t.Errorf("the follower is at %v", r.Pos)
 	}
-	must(t, next.Confirm(t.Context()))
+	must.NoError(t, next.Confirm(t.Context()))
 	if r := report(t, next); r.Pos != (state.Position{Epoch: 1, Slot: 1}) {
 		t.Errorf("the follower is at %v after a confirmation", r.Pos)
 	}
@@ -116,7 +117,7 @@ func TestReach(t *testing.T) {
 	next, _ := follower(t, store)
 	id := topic(t, leader, "a", 1)
 	for range 5 {
-		must(t, appendOne(t, leader, id, "v"))
+		must.NoError(t, appendOne(t, leader, id, "v"))
 	}
 	before := store.requests()
 	next.Reach(state.Position{Epoch: 1, Slot: 4})
@@ -124,10 +125,10 @@ func TestReach(t *testing.T) {
 	if n := store.requests() - before; n != 4 {
 		t.Errorf("%d requests for 4 slots", n)
 	}
-	must(t, next.Feed(prefixes(t, memory)[5])) // one slot is missing before it
+	must.NoError(t, next.Feed(prefixes(t, memory)[5])) // one slot is missing before it
 	reaches(t, next, state.Position{Epoch: 1, Slot: 6})
 	second := open(t, options(memory))
-	must(t, appendOne(t, second, id, "w"))
+	must.NoError(t, appendOne(t, second, id, "w"))
 	before = store.requests()
 	next.Reach(state.Position{Epoch: 2, Slot: 1})
 	reaches(t, next, state.Position{Epoch: 2, Slot: 1})
@@ -177,11 +178,11 @@ func TestFeedIsBounded(t *testing.T) {
 			propose(t, leader, p)
 		}
 		slots := prefixes(t, memory)
-		must(t, next.Feed(slots[0]))
+		must.NoError(t, next.Feed(slots[0]))
 		synctest.Wait() // its goroutine is in the hook
 		for range 1000 {
 			for _, slot := range slots[1:] {
-				must(t, next.Feed(bytes.Clone(slot)))
+				must.NoError(t, next.Feed(bytes.Clone(slot)))
 			}
 		}
 		if n := log.FedBytes(next); n == 0 || n > 4<<20 {
@@ -240,10 +241,10 @@ func TestFeedOfALeader(t *testing.T) {
 	leader := open(t, options(memory))
 	id := topic(t, leader, "a", 1)
 	for _, slot := range prefixes(t, memory) {
-		must(t, leader.Feed(slot))
+		must.NoError(t, leader.Feed(slot))
 	}
 	leader.Reach(state.Position{Epoch: 9})
-	must(t, appendOne(t, leader, id, "v"))
+	must.NoError(t, appendOne(t, leader, id, "v"))
 	if s := leader.Status(); s.Role != core.RoleLeader {
 		t.Errorf("role %v", s.Role)
 	}

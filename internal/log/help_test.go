@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -114,9 +115,7 @@ func open(t testing.TB, o log.Options) *log.Log {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	l, err := log.Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(l.Kill)
 	return l
 }
@@ -134,9 +133,7 @@ func topic(t testing.TB, l *log.Log, name string, partitions uint32) record.ID {
 	t.Helper()
 	id := record.NewID()
 	r := wait(t, l.Propose(state.Record{Kind: state.TopicCreate, Topic: id, Name: name, Partitions: partitions}))
-	if err := r[0].Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r[0].Err())
 	return id
 }
 
@@ -169,14 +166,10 @@ func contents(t testing.TB, l *log.Log, s objstore.Store, id record.ID, partitio
 	var values []string
 	for _, p := range places {
 		obj, err := s.Get(context.Background(), p.key, objstore.Range{Offset: int64(p.Pos), Length: int64(p.Len)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		b, err := io.ReadAll(obj.Body)
 		obj.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if _, err := record.Verify(b); err != nil {
 			t.Fatal(err)
 		}
@@ -187,9 +180,7 @@ func contents(t testing.TB, l *log.Log, s objstore.Store, id record.ID, partitio
 			}
 			values = append(values, string(r.Record().Value))
 		}
-		if err := r.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, r.Err())
 	}
 	return values
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -137,9 +138,7 @@ func TestObjectsInTurn(t *testing.T) {
 	}
 	close(release)
 	for _, k := range append([]*log.Ticket{first}, rest...) {
-		if err := wait(t, k)[0].Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, wait(t, k)[0].Err())
 	}
 	if n := len(held); n != 1 {
 		t.Errorf("%d objects for the appends that arrived meanwhile, want 1", n)

@@ -12,15 +12,14 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
 func contentsOf(t *testing.T, store objstore.Store) map[string]uint32 {
 	t.Helper()
 	c, err := testenv.Checksums(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return c
 }
 
@@ -36,9 +35,7 @@ func TestNewerBucketIsRefused(t *testing.T) {
 		for _, readOnly := range []bool{false, true} {
 			t.Run(c.Name, func(t *testing.T) {
 				store := newHooked(objstore.NewMemory())
-				if err := c.Found(t.Context(), store.Store); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, c.Found(t.Context(), store.Store))
 				before := contentsOf(t, store.Store)
 				o := options(store)
 				o.Core.ReadOnly = readOnly
@@ -59,15 +56,11 @@ func TestNewerBucketIsRefused(t *testing.T) {
 func TestFollowerStopsAtUnknownLevel(t *testing.T) {
 	store := objstore.NewMemory()
 	b, err := testenv.OldBucket(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	o := options(store)
 	o.Core.ReadOnly = true
 	l := open(t, o)
-	if err := b.Raise(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Raise(t.Context()))
 	if err := l.Confirm(t.Context()); err == nil {
 		t.Error("the follower confirmed a log that it cannot read")
 	}
@@ -116,9 +109,7 @@ func TestRaiseLevel(t *testing.T) {
 		if v := l.Level(); v.Now != state.LevelFirst || !v.RaiseAt.IsZero() {
 			t.Errorf("level %+v", v)
 		}
-		if err := wait(t, l.Propose(state.RaiseTo(state.LevelMax)))[0].Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, wait(t, l.Propose(state.RaiseTo(state.LevelMax)))[0].Err())
 		if v := l.Level(); v.Now != state.LevelMax {
 			t.Errorf("level %+v", v)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -85,9 +86,7 @@ func TestBuffersOutliveAttempts(t *testing.T) {
 			}
 		}
 	}
-	if err := l.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.Close(context.Background()))
 	if released.Load() != submitted.Load() {
 		t.Fatalf("%d of %d released", released.Load(), submitted.Load())
 	}
@@ -96,9 +95,7 @@ func TestBuffersOutliveAttempts(t *testing.T) {
 	}
 	for key, b := range kept {
 		obj, err := store.Get(context.Background(), key, objstore.Whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if want, _ := io.ReadAll(obj.Body); string(want) != string(b) {
 			t.Fatalf("the cache got other bytes of %s", key)
 		}
@@ -160,9 +157,7 @@ func TestSnapshotsBoundTheReplay(t *testing.T) {
 		return pass()
 	})
 	for i := range 35 {
-		if err := wait(t, l.Submit([]log.Append{batch(t, id, 0, fmt.Sprint(i))}))[0].Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, wait(t, l.Submit([]log.Append{batch(t, id, 0, fmt.Sprint(i))}))[0].Err())
 	}
 	var snaps []objstore.Entry
 	sebtest.Eventually(t, "there are two snapshots", func() bool {
@@ -195,28 +190,20 @@ func TestDamagedSlotStopsTheStart(t *testing.T) {
 	store := objstore.NewMemory()
 	l := open(t, options(store))
 	id := topic(t, l, "a", 1)
-	if err := wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err())
 	l.Kill()
 	for _, at := range []int{30, 150, 200} { // head, head, index
 		damaged := objstore.NewMemory()
 		entries, _, err := store.List(context.Background(), objstore.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, e := range entries {
 			obj, err := store.Get(context.Background(), e.Key, objstore.Whole)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			b, _ := io.ReadAll(obj.Body)
 			if key(1, 1)(e.Key) {
 				b[at] ^= 1
 			}
-			if err := damaged.Put(context.Background(), e.Key, objstore.NewBody(b)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, damaged.Put(context.Background(), e.Key, objstore.NewBody(b)))
 		}
 		_, err = log.Open(context.Background(), options(damaged))
 		if !errors.Is(err, record.ErrCorrupt) {
@@ -247,9 +234,7 @@ func TestIdleLogMakesNoRequests(t *testing.T) {
 		store := newHooked(objstore.NewMemory())
 		l := open(t, options(store))
 		id := topic(t, l, "a", 1)
-		if err := wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err())
 		before := store.requests()
 		time.Sleep(10 * time.Minute)
 		if n := store.requests() - before; n != 0 {
@@ -267,9 +252,7 @@ func TestIdleLogMakesNoRequests(t *testing.T) {
 		if n := store.requests() - before; n != 0 {
 			t.Fatalf("%d requests after the readers left", n)
 		}
-		if err := l.Confirm(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, l.Confirm(t.Context()))
 		if n := store.requests() - before; n != 1 {
 			t.Fatalf("%d requests for a confirmation", n)
 		}
@@ -308,9 +291,7 @@ func TestTimeoutsBoundEachRequest(t *testing.T) {
 			<-ctx.Done()
 			return fmt.Errorf("put: %w: %w", objstore.ErrNoVerdict, ctx.Err())
 		})
-		if err := l.Submit([]log.Append{batch(t, id, 0, strings.Repeat("x", 2<<20))}).Wait(t.Context())[0].Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, l.Submit([]log.Append{batch(t, id, 0, strings.Repeat("x", 2<<20))}).Wait(t.Context())[0].Err())
 		if took := time.Since(begin); took < 32*time.Second || took > 34*time.Second {
 			t.Fatalf("the first attempt had %s", took)
 		}
@@ -338,20 +319,14 @@ func TestFollower(t *testing.T) {
 		follower.Readers(true)
 		synctest.Wait()
 		seen := advanced.Load()
-		if err := wait(t, leader.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, wait(t, leader.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err())
 		time.Sleep(3 * time.Second)
 		if got := contents(t, follower, store, id, 0); len(got) != 1 || advanced.Load() == seen {
 			t.Fatalf("has %v, advanced %d times", got, advanced.Load()-seen)
 		}
 		follower.Readers(false)
-		if err := wait(t, leader.Submit([]log.Append{batch(t, id, 0, "y")}))[0].Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := follower.Confirm(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, wait(t, leader.Submit([]log.Append{batch(t, id, 0, "y")}))[0].Err())
+		must.NoError(t, follower.Confirm(t.Context()))
 		if got := contents(t, follower, store, id, 0); len(got) != 2 {
 			t.Fatalf("has %v after a confirmation", got)
 		}
@@ -374,9 +349,7 @@ func TestWrongClockIsNotReady(t *testing.T) {
 	store.mu.Lock()
 	store.skew = 59 * time.Second
 	store.mu.Unlock()
-	if err := l.Ready(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.Ready())
 }
 
 func TestOneWaitOfTheBatcherIsOneObject(t *testing.T) {
@@ -396,9 +369,7 @@ func TestOneWaitOfTheBatcherIsOneObject(t *testing.T) {
 				tickets = append(tickets, l.Submit([]log.Append{batch(t, id, 0, "x")}))
 			}
 			for _, k := range tickets {
-				if err := k.Wait(t.Context())[0].Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, k.Wait(t.Context())[0].Err())
 			}
 		}
 		if n := store.requests() - before; n != 60 {

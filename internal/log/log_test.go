@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestEveryAckIsStoredAtItsOffset(t *testing.T) {
@@ -83,9 +84,7 @@ func TestSecondLogFencesTheFirst(t *testing.T) {
 	store := objstore.NewMemory()
 	first := open(t, options(store))
 	id := topic(t, first, "a", 1)
-	if err := wait(t, first.Submit([]log.Append{batch(t, id, 0, "one")}))[0].Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, wait(t, first.Submit([]log.Append{batch(t, id, 0, "one")}))[0].Err())
 	o := options(store)
 	o.Core.Advertised = "http://second:8080"
 	second := open(t, o)
@@ -110,9 +109,7 @@ func TestSecondLogFencesTheFirst(t *testing.T) {
 	if first.Ready() == nil || second.Ready() != nil {
 		t.Fatalf("ready: %v, %v", first.Ready(), second.Ready())
 	}
-	if err := wait(t, second.Submit([]log.Append{batch(t, id, 0, "four")}))[0].Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, wait(t, second.Submit([]log.Append{batch(t, id, 0, "four")}))[0].Err())
 	if got := contents(t, second, store, id, 0); fmt.Sprint(got) != "[one four]" {
 		t.Fatalf("has %v", got)
 	}
@@ -193,9 +190,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	close(block)
 	for _, k := range tickets {
-		if err := wait(t, k)[0].Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, wait(t, k)[0].Err())
 		acked++
 	}
 	if got := contents(t, l, store, id, 0); len(got) != acked {
@@ -230,12 +225,8 @@ func TestRefusingStoreRecoversWithoutARestart(t *testing.T) {
 	if err := wait(t, first)[0].Err(); err != nil {
 		t.Fatalf("sent before: %v", err)
 	}
-	if err := wait(t, l.Submit([]log.Append{batch(t, id, 0, "third")}))[0].Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Ready(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, wait(t, l.Submit([]log.Append{batch(t, id, 0, "third")}))[0].Err())
+	must.NoError(t, l.Ready())
 	if got := contents(t, l, store, id, 0); got[0] != "first" || got[len(got)-1] != "third" {
 		t.Fatalf("has %v", got)
 	}
@@ -330,9 +321,7 @@ func TestEnoughBytesEndTheWait(t *testing.T) {
 	tickets = append(tickets, l.Submit([]log.Append{batch(t, id, 0, large)}))
 	close(block)
 	for _, k := range tickets {
-		if err := wait(t, k)[0].Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, wait(t, k)[0].Err())
 	}
 }
 
@@ -349,9 +338,7 @@ func TestCloseFlushes(t *testing.T) {
 	for i := range 50 {
 		tickets = append(tickets, l.Submit([]log.Append{batch(t, id, 0, fmt.Sprint(i))}))
 	}
-	if err := l.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.Close(context.Background()))
 	for i, k := range tickets {
 		if r := wait(t, k); r[0].Err() != nil || r[0].Base != int64(i) {
 			t.Fatalf("%+v %v", r[0], r[0].Err())
@@ -366,9 +353,7 @@ func TestCloseFlushes(t *testing.T) {
 	if err := l.Confirm(context.Background()); !errors.Is(err, log.ErrClosed) {
 		t.Fatalf("confirm after close: %v", err)
 	}
-	if err := l.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.Close(context.Background()))
 	<-l.Done()
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -27,9 +28,7 @@ func data(t testing.TB, s objstore.Store) (n int) {
 	t.Helper()
 	for _, key := range names(t, s, "s0000/wal/") {
 		h, err := record.DecodeHead(whole(t, s, key)[:record.HeadSize])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if h.IndexCount > 0 {
 			n++
 		}
@@ -39,9 +38,7 @@ func data(t testing.TB, s objstore.Store) (n int) {
 
 func propose(t testing.TB, l *log.Log, r state.Record) {
 	t.Helper()
-	if err := wait(t, l.Propose(r))[0].Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, wait(t, l.Propose(r))[0].Err())
 }
 
 // silent lets an hour pass without any request.
@@ -65,9 +62,7 @@ func TestShortBudgetDelaysGarbage(t *testing.T) {
 		o.Batch.Budget = budget
 		l := open(t, o)
 		id := topic(t, l, "a", 1)
-		if err := wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, wait(t, l.Submit([]log.Append{batch(t, id, 0, "x")}))[0].Err())
 		propose(t, l, state.Record{Kind: state.TopicTrim, Topic: id, Offset: 1})
 		before := store.requests()
 		time.Sleep(29 * time.Minute)

@@ -11,12 +11,13 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func report(t *testing.T, l *log.Log) cluster.Report {
 	t.Helper()
 	r, err := l.Report(t.Context())
-	must(t, err)
+	must.NoError(t, err)
 	return r
 }
 
@@ -46,7 +47,7 @@ func TestReport(t *testing.T) {
 		if !r.Life.Equal(began) || !r.Verdict.Equal(began) || !r.Looked.Equal(began) {
 			t.Errorf("leader with a slot in flight: life %v, verdict %v, looked %v, want %v", r.Life, r.Verdict, r.Looked, began)
 		}
-		must(t, <-acked)
+		must.NoError(t, <-acked)
 		now := time.Now()
 		r = report(t, leader)
 		if r.InFlight != 0 || r.Oldest != 0 || r.Pos != (state.Position{Epoch: 1, Slot: 2}) || r.SealerURL != "http://a" || r.Level != state.LevelMax {
@@ -61,13 +62,13 @@ func TestReport(t *testing.T) {
 		if f := report(t, follower); f.Leads || f.Stands || !f.Loaded || f.Pos != (state.Position{Epoch: 1, Slot: 1}) || !f.Life.Equal(began) || f.SealerURL != "http://a" {
 			t.Errorf("follower: %+v", f)
 		}
-		must(t, follower.Confirm(t.Context()))
+		must.NoError(t, follower.Confirm(t.Context()))
 		f := report(t, follower)
 		if f.Pos != r.Pos || f.Nonce != r.Nonce || f.PrevCRC != r.PrevCRC || !f.Committed.Equal(r.Committed) || !f.Life.Equal(now) || !f.Looked.IsZero() {
 			t.Errorf("follower %+v, leader %+v", f, r)
 		}
 		store.set(0)
-		must(t, follower.Close(t.Context()))
+		must.NoError(t, follower.Close(t.Context()))
 		if _, err := follower.Report(t.Context()); !errors.Is(err, log.ErrClosed) {
 			t.Errorf("report of a closed log: %v", err)
 		}
@@ -93,7 +94,7 @@ func TestReportOfAnAttempt(t *testing.T) {
 		if r := report(t, next); !r.Stands || r.Leads || !r.Loaded || r.Pos.Epoch != 1 {
 			t.Errorf("report of an attempt: %+v", r)
 		}
-		must(t, <-standing)
+		must.NoError(t, <-standing)
 		sealed := time.Now()
 		if r := report(t, next); r.Stands || !r.Leads || r.Pos.Epoch != 2 || !r.Life.Equal(sealed) {
 			t.Errorf("report after the attempt, at %v: %+v", sealed, r)

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // standby returns the options of a log that follows after it was fenced.
@@ -53,13 +54,6 @@ func appendOne(t *testing.T, l *log.Log, id record.ID, value string) error {
 	return wait(t, l.Submit([]log.Append{batch(t, id, 0, value)}))[0].Err()
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestLogsTakeTurns lets two logs take over from each other. A fenced log follows and leads again, in
 // the same process, and leaves nothing behind: goroutines (TestMain), reserved memory, open files.
 func TestLogsTakeTurns(t *testing.T) {
@@ -80,8 +74,8 @@ func TestLogsTakeTurns(t *testing.T) {
 func disk(t *testing.T, dir string) objstore.Store {
 	t.Helper()
 	s, err := objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+	must.NoError(t, err)
+	t.Cleanup(func() { must.NoError(t, s.Close()) })
 	return s
 }
 
@@ -104,13 +98,13 @@ func takeTurns(t *testing.T, journal bool, stores func(t *testing.T) (a, b objst
 	var took []time.Duration
 	for round := range rounds {
 		leader, next := logs[round%2], logs[(round+1)%2]
-		must(t, appendOne(t, leader, id, fmt.Sprint(round)))
+		must.NoError(t, appendOne(t, leader, id, fmt.Sprint(round)))
 		if err := appendOne(t, next, id, "x"); !errors.Is(err, state.ErrNotLeader) {
 			t.Fatalf("round %d: append to a follower: %v", round, err)
 		}
-		must(t, next.Confirm(ctx))
+		must.NoError(t, next.Confirm(ctx))
 		began := time.Now()
-		must(t, next.Stand(ctx))
+		must.NoError(t, next.Stand(ctx))
 		took = append(took, time.Since(began))
 		if s := role(t, changes[(round+1)%2], core.RoleLeader); s.Journaled != journal {
 			t.Fatalf("round %d: journal %v", round, s.Journaled)
@@ -138,7 +132,7 @@ func takeTurns(t *testing.T, journal bool, stores func(t *testing.T) (a, b objst
 			t.Error("a log that was fenced has ended")
 		default:
 		}
-		must(t, l.Close(ctx))
+		must.NoError(t, l.Close(ctx))
 	}
 }
 
@@ -223,18 +217,18 @@ func (c takeover) measure(t *testing.T) {
 	o.Core.Standby, o.Batch.Wait = true, 0
 	next := open(t, o)
 	for range 1000 {
-		must(t, appendOne(t, leader, id, "v"))
+		must.NoError(t, appendOne(t, leader, id, "v"))
 	}
 	if c.fed {
 		for _, slot := range prefixes(t, memory) {
-			must(t, next.Feed(slot))
+			must.NoError(t, next.Feed(slot))
 		}
 	}
-	must(t, next.Confirm(t.Context()))
+	must.NoError(t, next.Confirm(t.Context()))
 	synctest.Wait() // for requests that read ahead of the end
 	stand := next.Stand
 	for range c.left {
-		must(t, appendOne(t, leader, id, "v"))
+		must.NoError(t, appendOne(t, leader, id, "v"))
 		stand = next.Succeed
 	}
 	store.set(100 * time.Millisecond)
@@ -245,12 +239,12 @@ func (c takeover) measure(t *testing.T) {
 	go func() { standing <- stand(t.Context()) }()
 	synctest.Wait()
 	go func() { waiting <- appendOne(t, next, id, "w") }()
-	must(t, <-standing)
+	must.NoError(t, <-standing)
 	took := time.Since(began)
 	if took != 300*time.Millisecond {
 		t.Errorf("the takeover took %v, want 3 round trips of 100ms", took)
 	}
-	must(t, <-waiting)
+	must.NoError(t, <-waiting)
 	if n := store.set(0); n > c.requests {
 		t.Errorf("the takeover took %d requests, want %d", n, c.requests)
 	}
@@ -270,12 +264,12 @@ func TestStandInVain(t *testing.T) {
 	o := standby(store)
 	o.Core.Standby = true
 	follower := open(t, o)
-	must(t, appendOne(t, leader, id, "1"))
+	must.NoError(t, appendOne(t, leader, id, "1"))
 	if err := follower.Stand(ctx); !errors.Is(err, log.ErrOvertaken) {
 		t.Fatalf("stand behind the end: %v", err)
 	}
-	must(t, appendOne(t, leader, id, "2"))
-	must(t, follower.Confirm(ctx))
+	must.NoError(t, appendOne(t, leader, id, "2"))
+	must.NoError(t, follower.Confirm(ctx))
 	if got := follower.Status(); got.Role != core.RoleFollower {
 		t.Fatalf("role %v", got.Role)
 	}
@@ -290,7 +284,7 @@ func TestStandInVain(t *testing.T) {
 	if err := open(t, o).Stand(ctx); !errors.Is(err, state.ErrReadOnly) {
 		t.Errorf("stand of a read-only log: %v", err)
 	}
-	must(t, follower.Close(ctx))
+	must.NoError(t, follower.Close(ctx))
 	if err := follower.Stand(ctx); !errors.Is(err, log.ErrClosed) {
 		t.Errorf("stand of a closed log: %v", err)
 	}
@@ -331,7 +325,7 @@ func TestStandTogether(t *testing.T) {
 			}
 		}
 	}
-	must(t, logs[0].Confirm(ctx))
+	must.NoError(t, logs[0].Confirm(ctx))
 	if got := len(contents(t, logs[0], store, id, 0)); got != acked || acked == 0 {
 		t.Errorf("%d records, %d were acknowledged", got, acked)
 	}
@@ -345,7 +339,7 @@ func TestFollowerHasTheEpochOfTheLeader(t *testing.T) {
 	o.Core.ReadOnly = true
 	follower := open(t, o)
 	next := open(t, options(store))
-	must(t, follower.Confirm(t.Context()))
+	must.NoError(t, follower.Confirm(t.Context()))
 	if got, want := follower.Status().Epoch, next.Status().Epoch; got != want {
 		t.Errorf("the follower is in epoch %d, the leader in %d", got, want)
 	}
@@ -390,7 +384,7 @@ func TestEmptyBucket(t *testing.T) {
 		if a, b := <-errs, <-errs; (a == nil) == (b == nil) || !errors.Is(errors.Join(a, b), log.ErrOvertaken) {
 			t.Fatalf("stand: %v, %v", a, b)
 		}
-		must(t, <-confirmed)
+		must.NoError(t, <-confirmed)
 		time.Sleep(time.Hour)
 		for i, s := range stores {
 			s.set(0)
@@ -429,34 +423,34 @@ func standAfterStepDown(t *testing.T, s objstore.Store) {
 	l := open(t, o)
 	id := topic(t, l, "a", 1)
 	role(t, changes, core.RoleLeader)
-	must(t, appendOne(t, l, id, "first"))
+	must.NoError(t, appendOne(t, l, id, "first"))
 	acked := 1
 	for range rounds {
 		var flying []*log.Ticket
 		for i := range 3 {
 			flying = append(flying, l.Submit([]log.Append{batch(t, id, 0, fmt.Sprint(i))}))
 		}
-		must(t, l.StepDown(t.Context(), 0))
+		must.NoError(t, l.StepDown(t.Context(), 0))
 		role(t, changes, core.RoleFollower)
-		must(t, l.Confirm(t.Context()))
+		must.NoError(t, l.Confirm(t.Context()))
 		if r := report(t, l); r.Leads || r.Sealer.ID != o.Core.Run.ID {
 			t.Fatalf("report after the end of the leadership: %+v", r)
 		}
-		must(t, l.Stand(t.Context()))
+		must.NoError(t, l.Stand(t.Context()))
 		role(t, changes, core.RoleLeader)
 		for _, f := range flying {
 			if wait(t, f)[0].Err() == nil {
 				acked++
 			}
 		}
-		must(t, appendOne(t, l, id, "v"))
+		must.NoError(t, appendOne(t, l, id, "v"))
 		acked++
 	}
 	got := contents(t, l, s, id, 0)
 	if len(got) < acked || len(got) > acked+3*rounds {
 		t.Errorf("%d records, %d were acknowledged", len(got), acked)
 	}
-	must(t, l.Close(t.Context()))
+	must.NoError(t, l.Close(t.Context()))
 	if again := contents(t, open(t, options(s)), s, id, 0); !slices.Equal(again, got) {
 		t.Errorf("after a start the log has %q, want %q", again, got)
 	}

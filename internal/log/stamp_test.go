@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -24,9 +25,7 @@ func stampedTopic(t testing.TB, l *log.Log, name string, partitions uint32) reco
 		Kind: state.TopicCreate, Topic: id, Name: name, Partitions: partitions,
 		Settings: map[string]string{"timestamp-type": state.TimestampAppend},
 	}))
-	if err := r[0].Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r[0].Err())
 	return id
 }
 
@@ -82,9 +81,7 @@ func TestAppendTimeIsStampedOnce(t *testing.T) {
 	l.Read(func(s *state.State) {
 		for slot := uint64(0); slot < s.Pos.Slot; slot++ {
 			object, err := record.DecodeObject(whole(t, store, s.Key(s.Pos.Epoch, slot)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			slots++
 			for i := range object.Index {
 				e := &object.Index[i]
@@ -132,9 +129,7 @@ func several(t testing.TB, id record.ID, partition uint32, i int) log.Append {
 func checkStamps(t *testing.T, slot int64, e *record.IndexEntry, batches []byte, stamped bool) int {
 	t.Helper()
 	sum, err := record.Verify(batches)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	low, high := int64(5), int64(1002)
 	if stamped {
 		low, high = slot/1000, slot/1000
@@ -182,9 +177,7 @@ func TestRetriesOfStampedBatches(t *testing.T) {
 			Span: 1, Records: 1, Bytes: uint32(len(data)), MinTime: sum.MinTimestamp, MaxTime: sum.MaxTimestamp, Expected: -1, Topic: id,
 			Idempotent: true, Producer: state.ProducerBatch{ID: 9, Sequence: sequence, Span: 1},
 		}}}))[0]
-		if err := r.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, r.Err())
 		if changed := string(data) != sent; changed == r.Duplicate {
 			t.Errorf("duplicate %v, bytes changed %v", r.Duplicate, changed)
 		}

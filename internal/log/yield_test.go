@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -74,7 +75,7 @@ func results(t *testing.T, tickets ...*log.Ticket) (errs []error) {
 // settles waits until the owner has handled what was submitted.
 func settles(t *testing.T, l *log.Log) {
 	t.Helper()
-	must(t, l.Alive(t.Context()))
+	must.NoError(t, l.Alive(t.Context()))
 }
 
 // TestStepDown: a leader that steps down answers everything at once, follows, finds what was stored
@@ -92,7 +93,7 @@ func TestStepDown(t *testing.T) {
 	<-store.sent
 	queued := l.Submit([]log.Append{batch(t, id, 0, "2")})
 	role(t, changes, core.RoleLeader)
-	must(t, l.StepDown(ctx, 0))
+	must.NoError(t, l.StepDown(ctx, 0))
 	if s := role(t, changes, core.RoleFenced); !errors.Is(s.Ended, log.ErrSteppedDown) || s.Epoch != 1 {
 		t.Errorf("status %+v", s)
 	}
@@ -104,24 +105,24 @@ func TestStepDown(t *testing.T) {
 	if err := appendOne(t, l, id, "3"); !errors.Is(err, state.ErrNotLeader) {
 		t.Errorf("append after it: %v", err)
 	}
-	must(t, l.StepDown(ctx, 0))
+	must.NoError(t, l.StepDown(ctx, 0))
 	store.release()
-	must(t, l.Confirm(ctx))
+	must.NoError(t, l.Confirm(ctx))
 	for {
 		if got := contents(t, l, store, id, 0); slices.Equal(got, []string{"1"}) {
 			break
 		} else if len(got) > 0 {
 			t.Fatalf("the log has %q", got)
 		}
-		must(t, l.Confirm(ctx)) // the object that waited is on its way
+		must.NoError(t, l.Confirm(ctx)) // the object that waited is on its way
 	}
-	must(t, l.Stand(ctx))
-	must(t, l.StepDown(ctx, 1)) // it comes late: the log leads another epoch
-	must(t, appendOne(t, l, id, "4"))
+	must.NoError(t, l.Stand(ctx))
+	must.NoError(t, l.StepDown(ctx, 1)) // it comes late: the log leads another epoch
+	must.NoError(t, appendOne(t, l, id, "4"))
 	if got := contents(t, l, store, id, 0); !slices.Equal(got, []string{"1", "4"}) {
 		t.Errorf("the log has %q", got)
 	}
-	must(t, l.Close(ctx))
+	must.NoError(t, l.Close(ctx))
 	if err := l.StepDown(ctx, 0); !errors.Is(err, log.ErrClosed) {
 		t.Errorf("a closed log: %v", err)
 	}
@@ -162,7 +163,7 @@ func TestParkedLeader(t *testing.T) {
 	if err != nil || !r.Parked || r.InFlight != 0 || r.Pos != (state.Position{Epoch: 1, Slot: 2}) {
 		t.Fatalf("drain: %+v, %v", r, err)
 	}
-	must(t, wait(t, first)[0].Err())
+	must.NoError(t, wait(t, first)[0].Err())
 	var waiting []*log.Ticket
 	var full int
 	for i := range 10 {
@@ -180,15 +181,15 @@ func TestParkedLeader(t *testing.T) {
 	if len(waiting) < 2 || full == 0 || len(store.sent) > 0 {
 		t.Fatalf("%d appends wait, %d did not fit, %d objects were sent", len(waiting), full, len(store.sent))
 	}
-	must(t, l.Confirm(ctx))
+	must.NoError(t, l.Confirm(ctx))
 	l.Unpark()
 	for _, err := range results(t, waiting...) {
-		must(t, err)
+		must.NoError(t, err)
 	}
 	slots := prefixes(t, store)
 	for i, want := range []uint32{0, 1, 0, 1} { // entries of the index: the topic, an append, none, the others
 		h, err := record.DecodeHead(slots[i])
-		must(t, err)
+		must.NoError(t, err)
 		if h.IndexCount != want {
 			t.Errorf("slot %d has %d entries in its index, want %d", i, h.IndexCount, want)
 		}
@@ -196,7 +197,7 @@ func TestParkedLeader(t *testing.T) {
 	if got := contents(t, l, store, id, 0); len(got) != 1+len(waiting) {
 		t.Errorf("the log has %q", got)
 	}
-	must(t, l.Close(ctx))
+	must.NoError(t, l.Close(ctx))
 	if _, err := l.Park(ctx, false); !errors.Is(err, log.ErrClosed) {
 		t.Errorf("park of a closed log: %v", err)
 	}
@@ -212,16 +213,16 @@ func TestParkedLeaderThatIsSealed(t *testing.T) {
 	o.Core.Standby = true
 	next := open(t, o)
 	_, err := l.Park(ctx, true)
-	must(t, err)
+	must.NoError(t, err)
 	waiting := []*log.Ticket{l.Submit([]log.Append{batch(t, id, 0, "1")}), l.Submit([]log.Append{batch(t, id, 0, "2")})}
-	must(t, next.Stand(ctx))
+	must.NoError(t, next.Stand(ctx))
 	l.Unpark()
 	for _, err := range results(t, waiting...) {
 		if !errors.Is(err, state.ErrFenced) {
 			t.Errorf("an append that waited: %v", err)
 		}
 	}
-	must(t, appendOne(t, next, id, "3"))
+	must.NoError(t, appendOne(t, next, id, "3"))
 	if got := contents(t, next, store, id, 0); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("the log has %q", got)
 	}
@@ -269,7 +270,7 @@ func TestParkEnds(t *testing.T) {
 				t.Errorf("park: %v, want %v", err, c.park)
 			}
 			store.release()
-			must(t, <-ended)
+			must.NoError(t, <-ended)
 			if err := wait(t, queued)[0].Err(); !errors.Is(err, c.append) {
 				t.Errorf("the append that waited: %v, want %v", err, c.append)
 			}
@@ -284,7 +285,7 @@ func TestParkBeforeUnpark(t *testing.T) {
 	id := topic(t, l, "a", 1)
 	waits := l.BeginPark(true)
 	l.Unpark()
-	must(t, appendOne(t, l, id, "1"))
+	must.NoError(t, appendOne(t, l, id, "1"))
 	if _, err := waits(t.Context()); err != nil && !errors.Is(err, log.ErrUnparked) {
 		t.Error(err)
 	}
@@ -295,9 +296,9 @@ func TestCloseWhileParked(t *testing.T) {
 	store := newHooked(objstore.NewMemory())
 	l := open(t, standby(store))
 	_, err := l.Park(t.Context(), true)
-	must(t, err)
+	must.NoError(t, err)
 	before := store.requests()
-	must(t, l.Close(t.Context()))
+	must.NoError(t, l.Close(t.Context()))
 	if n := store.requests() - before; n != 0 {
 		t.Errorf("%d requests", n)
 	}
@@ -339,7 +340,7 @@ func TestShowLife(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		want("10 min", 10, time.Minute)
 		_, err := l.Park(t.Context(), true)
-		must(t, err)
+		must.NoError(t, err)
 		time.Sleep(10 * time.Minute)
 		want("parked", 0, time.Minute)
 		l.Unpark()
@@ -347,7 +348,7 @@ func TestShowLife(t *testing.T) {
 		l.Show(0, 0)
 		time.Sleep(24 * time.Hour)
 		want("a day without a pace", 0, time.Minute)
-		must(t, l.StepDown(t.Context(), 0))
+		must.NoError(t, l.StepDown(t.Context(), 0))
 		l.Kill()
 	})
 }
@@ -364,15 +365,15 @@ func TestTheLastSlotOfALeader(t *testing.T) {
 	next := open(t, o)
 	l.Show(time.Hour, time.Hour)
 	waiting := l.Submit([]log.Append{batch(t, id, 0, "1")})
-	must(t, l.Close(ctx))
+	must.NoError(t, l.Close(ctx))
 	if errs := results(t, waiting); errs[0] != nil {
 		t.Error(errs[0])
 	}
-	must(t, next.Confirm(ctx))
+	must.NoError(t, next.Confirm(ctx))
 	if r := report(t, next); !r.Ends {
 		t.Errorf("the newest slot promises the next one within %v", r.Promise)
 	}
-	must(t, next.Succeed(ctx))
+	must.NoError(t, next.Succeed(ctx))
 	if r := report(t, next); r.Ends {
 		t.Error("a new epoch has ended at its begin")
 	}
@@ -390,7 +391,7 @@ func TestALastSlotThatIsNotStored(t *testing.T) {
 		l.Show(time.Hour, time.Hour)
 		synctest.Wait()
 		began := time.Now()
-		must(t, l.Close(t.Context()))
+		must.NoError(t, l.Close(t.Context()))
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("the end took %v", took)
 		}
@@ -422,29 +423,29 @@ func TestFedSlots(t *testing.T) {
 			id := topic(t, leader, "a", 2)
 			leader.Feeds(true)
 			r := wait(t, leader.Submit([]log.Append{batch(t, id, 0, "1"), batch(t, id, 1, "2")}))
-			must(t, r[0].Err())
-			must(t, appendOne(t, leader, id, "3"))
+			must.NoError(t, r[0].Err())
+			must.NoError(t, appendOne(t, leader, id, "3"))
 			settles(t, leader)
 			leader.Feeds(false)
-			must(t, appendOne(t, leader, id, "4"))
+			must.NoError(t, appendOne(t, leader, id, "4"))
 			settles(t, leader)
 			if stored := prefixes(t, store); len(fed) != 2 || !slices.EqualFunc(fed, stored[1:3], bytes.Equal) {
 				t.Errorf("%d slots were fed, or others than stored", len(fed))
 			}
-			must(t, next.Confirm(t.Context()))
+			must.NoError(t, next.Confirm(t.Context()))
 			for len(advanced) > 0 {
 				<-advanced
 			}
 			leader.Feeds(true)
-			must(t, appendOne(t, leader, id, "5"))
+			must.NoError(t, appendOne(t, leader, id, "5"))
 			settles(t, leader)
-			must(t, next.Feed(fed[2]))
+			must.NoError(t, next.Feed(fed[2]))
 			<-advanced
 			if got := contents(t, next, store, id, 0); !slices.Equal(got, []string{"1", "3", "4", "5"}) {
 				t.Errorf("the follower has %q", got)
 			}
-			must(t, next.Close(t.Context()))
-			must(t, leader.Close(t.Context()))
+			must.NoError(t, next.Close(t.Context()))
+			must.NoError(t, leader.Close(t.Context()))
 		})
 	}
 	l := open(t, options(objstore.NewMemory()))
@@ -456,7 +457,7 @@ func TestFedSlots(t *testing.T) {
 func TestRaiseMax(t *testing.T) {
 	store := objstore.NewMemory()
 	_, err := testenv.OldBucket(t.Context(), store)
-	must(t, err)
+	must.NoError(t, err)
 	o := options(store)
 	o.Core.RaiseAfter = 1
 	var allowed uint32 = state.LevelFirst
@@ -493,9 +494,9 @@ func TestTermsOfOneJournal(t *testing.T) {
 		}
 		if round%2 == 0 {
 			_, err := l.Park(ctx, false)
-			must(t, err)
+			must.NoError(t, err)
 		}
-		must(t, l.StepDown(ctx, 0))
+		must.NoError(t, l.StepDown(ctx, 0))
 		for i, err := range results(t, tickets...) {
 			switch {
 			case err == nil:
@@ -505,7 +506,7 @@ func TestTermsOfOneJournal(t *testing.T) {
 			}
 		}
 		for err := log.ErrOvertaken; err != nil; {
-			must(t, l.Confirm(ctx))
+			must.NoError(t, l.Confirm(ctx))
 			if err = l.Stand(ctx); err != nil && !errors.Is(err, log.ErrOvertaken) {
 				t.Fatalf("round %d: %v", round, err)
 			}
@@ -513,7 +514,7 @@ func TestTermsOfOneJournal(t *testing.T) {
 		if s := l.Status(); !s.Journaled {
 			t.Fatalf("round %d: %+v", round, s)
 		}
-		must(t, appendOne(t, l, id, fmt.Sprint(round)))
+		must.NoError(t, appendOne(t, l, id, fmt.Sprint(round)))
 		acked = append(acked, fmt.Sprint(round))
 	}
 	got := contents(t, l, store, id, 0)
@@ -526,7 +527,7 @@ func TestTermsOfOneJournal(t *testing.T) {
 	if at != len(acked) {
 		t.Errorf("%q was acknowledged, and is not there in order: %q", acked[at], got)
 	}
-	must(t, l.Close(ctx))
+	must.NoError(t, l.Close(ctx))
 }
 
 // TestReportOfALogThatStepsDown: a question that is asked before the log follows is answered as by a
@@ -551,8 +552,8 @@ func TestReportOfALogThatStepsDown(t *testing.T) {
 		}()
 		synctest.Wait()
 		close(blocks)
-		must(t, <-down)
-		must(t, <-told)
+		must.NoError(t, <-down)
+		must.NoError(t, <-told)
 		l.Kill()
 	})
 }

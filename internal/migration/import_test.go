@@ -18,22 +18,19 @@ import (
 	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // realBroker is a broker on a bucket in memory. A wrapper may change its answers.
 func realBroker(t *testing.T, wrap ...func(http.Handler) http.Handler) *client.Client {
 	t.Helper()
 	b, err := broker.Open(t.Context(), broker.Options{Store: objstore.NewMemory(), NoWait: true, AutoCreate: true, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { b.Close(context.Background()) })
 	authority := auth.New(auth.Options{Broker: b, RootKey: "key"})
 	t.Cleanup(authority.Close)
 	a, err := httpapi.New(b, httpapi.Options{Auth: authority})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	handler := a.Server().Handler
 	for _, w := range wrap {
 		handler = w(handler)
@@ -41,9 +38,7 @@ func realBroker(t *testing.T, wrap ...func(http.Handler) http.Handler) *client.C
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
 	c, err := client.New(s.URL, client.Options{APIKey: "key", RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -63,9 +58,7 @@ func (f *files) add(values ...string) {
 	for _, v := range values {
 		b.Values = append(b.Values, []byte(v))
 	}
-	if err := migration.Write(f.t.Context(), f.store, migration.Name(f.topic, f.next), b); err != nil {
-		f.t.Fatal(err)
-	}
+	must.NoError(f.t, migration.Write(f.t.Context(), f.store, migration.Name(f.topic, f.next), b))
 	f.next += int64(len(values))
 	f.values = append(f.values, values...)
 }
@@ -83,9 +76,7 @@ func holds(t *testing.T, c *client.Client, topic string, want []string) {
 	t.Helper()
 	var got []string
 	for r, err := range c.Records(t.Context(), topic, client.ReadOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		got = append(got, string(r.Value))
 	}
 	if strings.Join(got, "|") != strings.Join(want, "|") {
@@ -98,13 +89,9 @@ func TestImportOfDamage(t *testing.T) {
 	whole := &files{t: t, store: store, topic: "whole"}
 	whole.add("d", "e")
 	obj, err := store.Get(t.Context(), migration.Name("whole", 0), objstore.Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	o, err := io.ReadAll(obj.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	flipped := bytes.Clone(o)
 	flipped[len(o)-6] ^= 1
 	for name, damage := range map[string][]byte{"cut": o[:len(o)-3], "flipped": flipped, "empty": {}, "gap": nil} {

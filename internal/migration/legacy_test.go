@@ -12,14 +12,13 @@ import (
 	"github.com/sebbroker/seb/internal/migration"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
 func put(t *testing.T, s objstore.Store, key string, b []byte) {
 	t.Helper()
-	if err := s.Put(t.Context(), key, objstore.NewBody(b)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Put(t.Context(), key, objstore.NewBody(b)))
 }
 
 // plainFile is a batch file in bytes: AAA, BBBBB, C at the time 0x0102030405060708.
@@ -27,9 +26,7 @@ func plainFile(t *testing.T) []byte {
 	t.Helper()
 	b, err := hex.DecodeString("73656221" + "0100" + "0807060504030201" + "03000000" + strings.Repeat("00", 14) +
 		"00000000" + "03000000" + "08000000" + "414141" + "4242424242" + "43")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b
 }
 
@@ -53,9 +50,7 @@ func TestReadAndWrite(t *testing.T) {
 	put(t, s, "t/offsets_000000000000.offsets", nil)
 	put(t, s, "t/offsets_000000000001.offsets", offsetsFile(0))
 	l, err := migration.List(t.Context(), s, "t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if len(l.Files) != 3 || l.Files[0].First != 0 || l.Files[1].First != 3 || l.Files[2].First != 1e15 || l.Nested != 1 || l.Unknown != 1 {
 		t.Errorf("%+v", l)
 	}
@@ -97,9 +92,7 @@ func TestFaultyStore(t *testing.T) {
 	want := bytes.Repeat([]byte("v"), 100_000)
 	for i := range int64(20) {
 		f := migration.Batch{TimeMicros: i, Values: [][]byte{want}, Gzipped: true}
-		if err := migration.Write(context.Background(), s, migration.Name("t", i), f); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, migration.Write(context.Background(), s, migration.Name("t", i), f))
 		got, err := migration.Read(context.Background(), s, "t", i)
 		if err != nil || got.Len() != 1 || !bytes.Equal(got.Value(0), want) {
 			t.Fatal(i, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // distantStore is a remote store: a GET of a commit object takes a time, and its bytes arrive one
@@ -84,9 +85,7 @@ func history(t *testing.T) *distantStore {
 	t.Helper()
 	s := &distantStore{remoteStore: &remoteStore{Store: objstore.NewMemory()}}
 	n := open(t, Options{Store: s, DataDir: filepath.Join(t.TempDir(), "data"), BatchWait: BatchNone, NoMerge: true})
-	if err := n.EnsureTopic(t.Context(), "t"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.EnsureTopic(t.Context(), "t"))
 	for range historyObjects {
 		var data []byte
 		for range historyBatches {
@@ -96,9 +95,7 @@ func history(t *testing.T) *distantStore {
 			}
 		}
 		sum, err := record.Check(data, record.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		brokertest.Send(t, n, broker.Append{Topic: "t", Data: data, Summary: sum, ExpectedOffset: -1})
 	}
 	shut(t, n)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // fragile is a store that fails after an fsync error.
@@ -21,9 +22,7 @@ func (f *fragile) BrokenBy() error         { return f.err }
 func TestABrokenStoreIsReported(t *testing.T) {
 	f := &fragile{Store: objstore.NewMemory(), broken: make(chan struct{}), err: fmt.Errorf("disk: %w", objstore.ErrBroken)}
 	n, err := Open(t.Context(), Options{Store: f})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer func() { _ = n.Close(t.Context()) }()
 	close(f.broken)
 	<-n.Broken()
@@ -31,9 +30,7 @@ func TestABrokenStoreIsReported(t *testing.T) {
 		t.Errorf("broken by %v", err)
 	}
 	whole, err := Open(t.Context(), Options{Store: objstore.NewMemory()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer func() { _ = whole.Close(t.Context()) }()
 	if whole.Broken() != nil || whole.BrokenBy() != nil {
 		t.Error("a store without fsync can be broken")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // asking is a remote store that notes GETs of the cluster object.
@@ -31,9 +32,7 @@ func (s *asking) Get(ctx context.Context, key string, r objstore.Range) (objstor
 func TestJoiningAndTheClusterObject(t *testing.T) {
 	store := objstore.NewMemory()
 	first := open(t, Options{Store: store, DataDir: t.TempDir()})
-	if err := first.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, first.Close(t.Context()))
 	s := &asking{Store: store, asked: make(chan struct{})}
 	o := Options{Store: s, DataDir: t.TempDir(), Join: func(ctx context.Context, _ Joining) (Joined, error) {
 		select {

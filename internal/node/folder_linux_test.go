@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // mountAt mounts a small file system; it skips the test where that is not allowed.
 func mountAt(t *testing.T, dir, options string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(dir, 0o700))
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
 		t.Skipf("cannot mount a file system here: %v", err)
 	}
@@ -50,16 +50,10 @@ func TestReadOnlyDataFolder(t *testing.T) {
 			mountAt(t, w.dir, "size=4m")
 			for name, text := range files {
 				path := filepath.Join(w.dir, name)
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				must.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 			}
-			if err := syscall.Mount("", w.dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, syscall.Mount("", w.dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 			w.starts("read-only, "+name, w.dir)
 		})
 	}

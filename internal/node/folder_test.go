@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -49,18 +50,12 @@ func (s *remoteStore) clone(t *testing.T) *remoteStore {
 	t.Helper()
 	out := &remoteStore{Store: objstore.NewMemory()}
 	entries, _, err := s.List(t.Context(), objstore.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, e := range entries {
 		o, err := s.Get(t.Context(), e.Key, objstore.Whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		b, err := io.ReadAll(o.Body)
-		if err := errors.Join(err, o.Body.Close(), out.Put(t.Context(), e.Key, objstore.NewBody(b))); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(err, o.Body.Close(), out.Put(t.Context(), e.Key, objstore.NewBody(b))))
 	}
 	return out
 }
@@ -71,7 +66,7 @@ type folderImage map[string]string
 func readFolder(t *testing.T, dir string) folderImage {
 	t.Helper()
 	files := folderImage{}
-	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	must.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
@@ -82,22 +77,16 @@ func readFolder(t *testing.T, dir string) folderImage {
 		name, relErr := filepath.Rel(dir, path)
 		files[name] = string(text)
 		return errors.Join(err, relErr)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 
 func (f folderImage) write(t *testing.T, dir string) {
 	t.Helper()
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)))
 	for name, text := range f {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
 }
 
@@ -288,15 +277,11 @@ func TestOddDataFolders(t *testing.T) {
 			}
 			w.crashed.write(t, w.dir)
 			path := filepath.Join(w.dir, name)
-			if err := errors.Join(os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o700), create(path)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, errors.Join(os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o700), create(path)))
 			w.starts(name+" is "+what, path)
 		}
 	}
-	if err := errors.Join(os.RemoveAll(w.dir), os.WriteFile(w.dir, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.RemoveAll(w.dir), os.WriteFile(w.dir, nil, 0o600)))
 	w.starts("the folder is a file", w.dir)
 }
 

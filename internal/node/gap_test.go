@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -26,9 +27,7 @@ func TestFollowersPassSkippedOffsets(t *testing.T) {
 	put(t, n, "t", 0, "a", "1", "2")
 	for id, text := range map[string]string{"then": "a THEN b", "absent": "a THEN (NOT c WITHIN 1 second)"} {
 		expr, err := driplang.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr}); err != nil {
 			t.Fatal(err)
 		}
@@ -39,9 +38,7 @@ func TestFollowersPassSkippedOffsets(t *testing.T) {
 	var stores []objstore.Store
 	for _, name := range []string{"bucket", "backup", "restored"} {
 		s, err := objstore.OpenDisk(filepath.Join(dir, name), objstore.DiskOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer s.Close()
 		stores = append(stores, s)
 	}
@@ -87,9 +84,7 @@ func event(t *testing.T, n *Node, name string) {
 	t.Helper()
 	topic, _ := n.EventLog().Topic("events")
 	value, err := json.Marshal(rule.Event{Name: name, EntityID: "e"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // BenchmarkKeyedRecords sends b.N records of 16-byte keys and 100-byte values to a broker on a disk
@@ -34,14 +35,10 @@ func keyedRecords(b *testing.B, keys int) {
 	const producers, batch = 4, 500
 	dir := b.TempDir()
 	n, err := Open(b.Context(), Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data")})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	defer n.Close(context.Background())
 	info, err := n.CreateTopic(b.Context(), "t", broker.TopicSpec{Settings: map[string]string{"key-index": fmt.Sprint(keys > 0)}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	b.ResetTimer()
 	busy := processorTime()
 	var wg sync.WaitGroup
@@ -60,9 +57,7 @@ func keyedRecords(b *testing.B, keys int) {
 	stored := b.Elapsed()
 	if keys > 0 && b.N >= producers {
 		b.ReportMetric(float64(n.Keys().Lag(info.ID)), "lag")
-		if err := n.Keys().WaitFor(b.Context(), info.ID, 0, int64(b.N/producers*producers-1)); err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, n.Keys().WaitFor(b.Context(), info.ID, 0, int64(b.N/producers*producers-1)))
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "in-view/s")
 	}
 	b.ReportMetric(float64(b.N)/stored.Seconds(), "stored/s")

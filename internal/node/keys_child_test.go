@@ -14,23 +14,20 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // busyBroker writes to a keyed topic until it is killed, and reports the position of its index
 // after each hundred batches.
 func busyBroker(t *testing.T, dir string) {
 	n, err := Open(context.Background(), busyOptions(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, err = n.CreateTopic(t.Context(), "t", broker.TopicSpec{Partitions: 2, Settings: map[string]string{"key-index": "true"}})
 	if err != nil && !errors.Is(err, broker.ErrTopicExists) {
 		t.Fatal(err)
 	}
 	info, err := n.Topic(t.Context(), "t", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for i := 0; ; i++ {
 		part := rand.IntN(2)
 		recs := make([]record.Record, 200)
@@ -43,9 +40,7 @@ func busyBroker(t *testing.T, dir string) {
 		}
 		last := brokertest.Produce(t, n, "t", part, recs...)
 		if i%100 == 99 {
-			if err := n.Keys().WaitFor(t.Context(), info.ID, uint32(part), last); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, n.Keys().WaitFor(t.Context(), info.ID, uint32(part), last))
 			fmt.Println("view has", i)
 		}
 	}
@@ -60,12 +55,8 @@ func killed(t *testing.T, dir string) {
 	child.Env = append(os.Environ(), keysChild+"="+dir)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, child.Start())
 	lines := bufio.NewScanner(out)
 	for range 1 + rand.IntN(3) {
 		if !lines.Scan() {

@@ -24,6 +24,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -34,9 +35,7 @@ func createKeyed(t *testing.T, n *Node, name string, partitions int) record.ID {
 	info, err := n.CreateTopic(t.Context(), name, broker.TopicSpec{
 		Partitions: partitions, Settings: map[string]string{"key-index": "true"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return info.ID
 }
 
@@ -56,13 +55,9 @@ func put(t *testing.T, n *Node, topic string, part int, key string, values ...st
 // offset.
 func newest(t *testing.T, n *Node, topic record.ID, key string, part int, offset int64) string {
 	t.Helper()
-	if err := n.Keys().WaitFor(t.Context(), topic, uint32(part), offset); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Keys().WaitFor(t.Context(), topic, uint32(part), offset))
 	e, ok, err := n.Keys().Get(t.Context(), topic, []byte(key), -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return fmt.Sprintf("%d/%d %v %v", e.Partition, e.Offset, e.Deleted, ok)
 }
 
@@ -116,9 +111,7 @@ func TestKeysOutliveTheBroker(t *testing.T) {
 		t.Errorf("newest record after a trim at %s", got)
 	}
 	shut(t, n)
-	if err := os.RemoveAll(o.DataDir); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(o.DataDir))
 
 	// The index is rebuilt, while a broker that knows only the bucket takes over.
 	o.Metrics = metrics.NewSet()
@@ -132,9 +125,7 @@ func TestKeysOutliveTheBroker(t *testing.T) {
 	if lag := stat(t, o.Metrics, "seb_view_lag_records"); lag != 0 {
 		t.Errorf("lags by %v", lag)
 	}
-	if err := n.DeleteTopic(t.Context(), "t"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.DeleteTopic(t.Context(), "t"))
 	if _, _, err := n.Keys().Get(t.Context(), topic, []byte("a"), -1); err != keyindex.ErrNotIndexed {
 		t.Errorf("a topic that was deleted: %v", err)
 	}
@@ -149,15 +140,11 @@ func TestViewWithoutADataFolder(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	n := open(t, Options{Bucket: "mem:", BatchWait: BatchNone})
-	if err := n.EnsureTopic(t.Context(), "plain"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.EnsureTopic(t.Context(), "plain"))
 	put(t, n, "plain", 0, "a", "1")
 	files := func() []string {
 		list, err := filepath.Glob(filepath.Join(tmp, "*", "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return list
 	}
 	if list := files(); len(list) > 0 {
@@ -218,9 +205,7 @@ func TestIdleViewAsksTheBucketForNothing(t *testing.T) {
 		wg.Wait()
 		before = store.Counts()
 		answer, err := n.Fetch(t.Context(), []broker.Want{{Topic: "t", Offset: last + 2}}, 1, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		answer.Release()
 		if d := store.Counts().Sub(before); d.Requests() == 0 {
 			t.Error("no request of a waiting reader: the counter does not work")
@@ -245,9 +230,7 @@ func TestViewOfABucketThatWasRestored(t *testing.T) {
 			topic := createKeyed(t, n, "t", 1)
 			put(t, n, "t", 0, "a", "1", "2")
 			shut(t, n)
-			if err := os.CopyFS(filepath.Join(dir, "copy"), os.DirFS(o.Bucket)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.CopyFS(filepath.Join(dir, "copy"), os.DirFS(o.Bucket)))
 			n = open(t, o)
 			if got := newest(t, n, topic, "b", 0, put(t, n, "t", 0, "b", "1", "2")); got != "0/3 false true" {
 				t.Error(got)
@@ -319,9 +302,7 @@ func keysOfACompactedTopic(t *testing.T, tombstones string) {
 		}
 		merger.Close()
 		info, err := n.Topic(t.Context(), "t", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		left = compareKeys(t, n, &info)
 		switch round {
 		case 2: // an index that has read all records
@@ -359,13 +340,9 @@ func TestKilledBrokers(t *testing.T) {
 	o := busyOptions(dir)
 	o.Metrics = metrics.NewSet()
 	n := open(t, o)
-	if err := n.EnsureTopic(t.Context(), "t"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.EnsureTopic(t.Context(), "t"))
 	info, err := n.Topic(t.Context(), "t", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	total := compareKeys(t, n, &info)
 	if again := stat(t, o.Metrics, "seb_view_rebuilds_total"); again != 0 {
 		t.Errorf("the index was rebuilt %v times", again)
@@ -383,9 +360,7 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 	want := map[string][]string{}
 	for part, p := range info.Partitions {
 		if p.Next > 0 {
-			if err := n.Keys().WaitFor(t.Context(), info.ID, uint32(part), p.Next-1); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, n.Keys().WaitFor(t.Context(), info.ID, uint32(part), p.Next-1))
 		}
 		eachRecord(t, n, info.Name, part, func(r *record.Record) {
 			want[string(r.Key)] = append(want[string(r.Key)], fmt.Sprintf("%d/%d %v", part, r.Offset, r.Value == nil))
@@ -395,9 +370,7 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 	var live []string
 	for key, list := range want {
 		got, err := n.Keys().History(t.Context(), info.ID, []byte(key), keyindex.HistoryQuery{Partition: -1, Limit: keyindex.LimitMax})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		shown := make([]string, len(got))
 		for i, e := range got {
 			shown[i] = fmt.Sprintf("%d/%d %v", e.Partition, e.Offset, e.Deleted)
@@ -413,9 +386,7 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 	var keys []string
 	for q := (keyindex.ListQuery{Limit: 1000}); ; q.After = []byte(keys[len(keys)-1]) {
 		page, err := n.Keys().List(t.Context(), info.ID, q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(page) == 0 {
 			break
 		}
@@ -433,8 +404,6 @@ func compareKeys(t *testing.T, n *Node, info *broker.TopicInfo) (total int) {
 func eachRecord(t *testing.T, n *Node, topic string, part int, f func(*record.Record)) {
 	t.Helper()
 	info, err := n.Topic(t.Context(), topic, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	brokertest.Each(t, n, topic, part, info.Partitions[part].Start, f)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -28,9 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t *testing.T, o Options) *Node {
 	t.Helper()
 	n, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { shut(t, n) })
 	return n
 }
@@ -44,9 +43,7 @@ func shut(t *testing.T, n *Node) {
 
 func produce(t *testing.T, n *Node, value []byte) {
 	t.Helper()
-	if err := n.EnsureTopic(t.Context(), "t"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.EnsureTopic(t.Context(), "t"))
 	brokertest.Produce(t, n, "t", 0, record.Record{Value: value, Timestamp: 1})
 }
 
@@ -54,9 +51,7 @@ func produce(t *testing.T, n *Node, value []byte) {
 func fetch(t *testing.T, n *Node) int64 {
 	t.Helper()
 	f, err := n.Fetch(t.Context(), []broker.Want{{Topic: "t", MaxBytes: 64 << 20}}, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Release()
 	if f.Parts[0].Err != nil {
 		t.Fatal(f.Parts[0].Err)
@@ -96,9 +91,7 @@ func TestRemoteStoreIsCheckedOnceForADataFolder(t *testing.T) {
 	if n := checks(t.TempDir(), false); n != 1 {
 		t.Errorf("another data folder: %d checks", n)
 	}
-	if err := os.WriteFile(filepath.Join(first, checksFile), []byte("{broken"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(first, checksFile), []byte("{broken"), 0o600))
 	if n := checks(first, false); n != 1 {
 		t.Errorf("damaged file: %d checks", n)
 	}
@@ -239,9 +232,7 @@ func TestSnapshotsFollowTheMemoryLimit(t *testing.T) {
 	n := open(t, Options{Bucket: "file:" + dir + "?fsync=false", MemoryLimit: 16 << 20, BatchWait: BatchNone})
 	snapshots := func() int {
 		found, err := filepath.Glob(filepath.Join(dir, "s0000", "snap", "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return len(found)
 	}
 	before := snapshots()

@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -39,18 +40,12 @@ func newRiemannTopic(t *testing.T, n *Node) {
 func riemannServices(t *testing.T, n *Node) (list []string) {
 	t.Helper()
 	q, err := query.Parse("true")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Riemann().CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Riemann().Query(t.Context(), q, 1<<20, func(e *index.Event) error {
+	must.NoError(t, err)
+	must.NoError(t, n.Riemann().CatchUp(t.Context()))
+	must.NoError(t, n.Riemann().Query(t.Context(), q, 1<<20, func(e *index.Event) error {
 		list = append(list, string(e.Field("service").Text))
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	slices.Sort(list)
 	return list
 }
@@ -65,13 +60,9 @@ func expiredRecords(t *testing.T, n *Node) (ids []string) {
 	pos, _ := l.Position(topic)
 	for next := int64(0); next < pos.Topics[0][0].Next; {
 		b, err := l.Read(t.Context(), topic, 0, next, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for one, err := range b.All() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			var r record.Reader
 			for r.Reset(one, next); r.Next(); {
 				if e, err := rule.ParseEvent(r.Record().Key, r.Record().Value); err == nil && e.ID != "" {
@@ -176,9 +167,7 @@ func TestASilentHostFiresOnce(t *testing.T) {
 			"silent": "heartbeat THEN (NOT heartbeat WITHIN 60 seconds)", "expired": `expired[service = "heartbeat"]`,
 		} {
 			expr, err := driplang.Parse(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: id, Expr: expr, Topic: "riemann", Fire: rule.OnReset}); err != nil {
 				t.Fatal(err)
 			}
@@ -191,9 +180,7 @@ func TestASilentHostFiresOnce(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		list, err := n.Triggers().Firings(t.Context(), trigger.FiringQuery{Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		after := map[string]time.Duration{}
 		for _, x := range list {
 			after[x.Trigger] = time.UnixMilli(x.At).Sub(last).Round(time.Second)

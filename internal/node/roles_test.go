@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -50,9 +51,7 @@ func takeOver(t *testing.T, n *Node) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	must(n.Confirm(t.Context()))
 	err := n.Stand(t.Context())
@@ -67,14 +66,12 @@ func takeOver(t *testing.T, n *Node) {
 func (w *turns) files(t *testing.T) (n int) {
 	t.Helper()
 	for _, dir := range w.dirs {
-		if err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		must.NoError(t, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
 				n++
 			}
 			return nil // files of the merger come and go
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return n
 }
@@ -84,9 +81,7 @@ func post(t *testing.T, n *Node, name, entity string) error {
 	t.Helper()
 	topic, _ := n.EventLog().Topic("events")
 	value, err := json.Marshal(rule.Event{Name: name, EntityID: entity})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, err = n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}})
 	return err
 }
@@ -134,26 +129,20 @@ func takeTurns(t *testing.T, w *turns) {
 	const settled, rounds = 6, 18
 	leader, next := w.nodes[0], w.nodes[1]
 	expr, err := driplang.Parse("a THEN b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := leader.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
 		t.Fatal(err)
 	}
 	var goroutines, files int
 	for round := range rounds {
 		entity := fmt.Sprint("e", round)
-		if err := post(t, leader, "a", entity); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, post(t, leader, "a", entity))
 		produce(t, leader, []byte("x"))
 		if err := post(t, next, "b", entity); !errors.Is(err, broker.ErrNotLeader) && !errors.Is(err, broker.ErrUnknownTopic) {
 			t.Fatalf("round %d: append to a follower: %v", round, err)
 		}
 		takeOver(t, next)
-		if err := post(t, next, "b", entity); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, post(t, next, "b", entity))
 		awaitFirings(t, next, round+1)
 		if err := post(t, leader, "b", entity); !errors.Is(err, broker.ErrOutcomeUnknown) && !errors.Is(err, broker.ErrFenced) && !errors.Is(err, broker.ErrNotLeader) {
 			t.Fatalf("round %d: append to a deposed leader: %v", round, err)
@@ -185,13 +174,9 @@ func TestTakeoverRequests(t *testing.T) {
 	for range 50 {
 		produce(t, leader, []byte("x"))
 	}
-	if err := n.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Confirm(t.Context()))
 	before := store.Counts()
-	if err := n.Stand(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Stand(t.Context()))
 	if got := store.Counts().Sub(before); got.Puts != 2 || got.Gets != 0 || got.Lists != 3 {
 		t.Errorf("a takeover took %+v, want 2 PUT, 3 LIST", got)
 	}

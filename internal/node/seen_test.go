@@ -5,6 +5,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestPositionOfABucketWithFiles: the position of a bucket is known by each address of it, with files or
@@ -15,18 +16,14 @@ func TestPositionOfABucketWithFiles(t *testing.T) {
 		for _, names := range [][2]string{{name, files}, {files, name}} {
 			dir := t.TempDir()
 			want := &core.Seen{Cluster: record.NewID(), Epoch: 3, Nonce: record.NewID(), Slot: 4, Highest: 5}
-			if err := saveSeen(dir, names[0], want); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, saveSeen(dir, names[0], want))
 			if got, err := ReadSeen(dir, names[1]); err != nil || got == nil || *got != *want {
 				t.Errorf("saved for %s, read for %s: %+v, %v", names[0], names[1], got, err)
 			}
 			if got, err := ReadSeen(dir, "file:/c?journal=false"); err != nil || got != nil {
 				t.Errorf("another bucket: %+v, %v", got, err)
 			}
-			if err := ForgetSeen(dir, names[1]); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, ForgetSeen(dir, names[1]))
 			if got, err := ReadSeen(dir, names[0]); err != nil || got != nil {
 				t.Errorf("forgotten for %s, read for %s: %+v, %v", names[1], names[0], got, err)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -52,9 +53,7 @@ func (f *far) log() (puts []string, early bool) {
 func TestNothingIsWrittenBeforeTheStoreHasPassed(t *testing.T) {
 	store := &far{Store: objstore.NewMemory()}
 	n, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer n.Close(t.Context())
 	puts, early := store.log()
 	if len(puts) == 0 || early {
@@ -79,15 +78,11 @@ func TestStoreThatFailsTheCheckIsNotWritten(t *testing.T) {
 func TestAStandbyChecksTheStoreWhenItTakesOver(t *testing.T) {
 	memory := objstore.NewMemory()
 	leader, err := Open(t.Context(), Options{Store: memory, DataDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer leader.Close(t.Context())
 	store := &far{Store: memory}
 	n, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir(), Standby: true, Follow: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer n.Close(t.Context())
 	if puts, _ := store.log(); len(puts) > 0 || len(store.puts) > 0 {
 		t.Errorf("a follower put %q", store.puts)
@@ -104,13 +99,9 @@ func TestANewerBucketIsNotEvenChecked(t *testing.T) {
 	for _, newer := range testenv.NewerBuckets {
 		t.Run(newer.Name, func(t *testing.T) {
 			store := &far{Store: objstore.NewMemory()}
-			if err := newer.Found(t.Context(), store.Store); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, newer.Found(t.Context(), store.Store))
 			before, err := testenv.Checksums(t.Context(), store.Store)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if _, err := Open(t.Context(), Options{Store: store, DataDir: t.TempDir()}); !errors.Is(err, state.ErrNewer) {
 				t.Errorf("got %v", err)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/test/testenv"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -30,13 +31,9 @@ func events(t *testing.T, n *Node, entity string, names ...string) (end int64) {
 	topic, _ := n.EventLog().Topic("events")
 	for _, name := range names {
 		value, err := json.Marshal(rule.Event{Name: name, EntityID: entity})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		base, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		end = base + 1
 	}
 	return end
@@ -73,9 +70,7 @@ func copied(t *testing.T, store objstore.Store) {
 	t.Helper()
 	sebtest.Eventually(t, "a snapshot is in the bucket", func() bool {
 		list, _, err := store.List(t.Context(), objstore.ListOptions{Prefix: snapshot.Prefix(0)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return slices.ContainsFunc(list, func(e objstore.Entry) bool {
 			n, ok := snapshot.ParseName(0, e.Key)
 			return ok && n.Manifest
@@ -86,9 +81,7 @@ func copied(t *testing.T, store objstore.Store) {
 func define(t *testing.T, n *Node, text string) {
 	t.Helper()
 	expr, err := driplang.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,9 +100,7 @@ func TestALostFolderOfATrimmedLog(t *testing.T) {
 			} else {
 				o.Store, err = objstore.OpenS3(t.Context(), testenv.S3ForTest(t).Options("p"))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			defer closeStore(o.Store)
 			n := open(t, o)
 			define(t, n, "(NOT b) THEN a")
@@ -121,9 +112,7 @@ func TestALostFolderOfATrimmedLog(t *testing.T) {
 			}
 			copied(t, o.Store)
 			shut(t, n)
-			if err := os.RemoveAll(o.DataDir); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.RemoveAll(o.DataDir))
 			n = open(t, o)
 			events(t, n, "known", "a")
 			events(t, n, "last", "a")
@@ -152,29 +141,21 @@ func TestSnapshotsOfAReplacedLogAreIgnored(t *testing.T) {
 	firingsOf(t, n, "first")
 	shut(t, n)
 	earlier := filepath.Join(dir, "earlier")
-	if err := os.CopyFS(earlier, os.DirFS(o.Bucket)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(earlier, os.DirFS(o.Bucket)))
 	n = open(t, o)
 	events(t, n, "ann", "b")
 	if _, err := n.Trim(t.Context(), "events", 0, 1); err != nil {
 		t.Fatal(err)
 	}
 	later, err := objstore.Open(t.Context(), o.Bucket, objstore.Options{Existing: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer closeStore(later)
 	copied(t, later)
 	shut(t, n)
 	view := strings.TrimSuffix(snapshot.Prefix(0), "/")
-	if err := os.CopyFS(filepath.Join(earlier, view), os.DirFS(filepath.Join(o.Bucket, view))); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(filepath.Join(earlier, view), os.DirFS(filepath.Join(o.Bucket, view))))
 	o.Bucket = earlier
-	if err := os.RemoveAll(o.DataDir); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(o.DataDir))
 	// The snapshot is from after the end of this log: a part of the log is lost (rule R13).
 	if n, err := Open(t.Context(), o); !errors.As(err, new(*core.LostError)) {
 		t.Errorf("opened with a snapshot from after the end: %v", err)
@@ -183,22 +164,14 @@ func TestSnapshotsOfAReplacedLogAreIgnored(t *testing.T) {
 		}
 	}
 	aside := filepath.Join(dir, "aside")
-	if err := os.Rename(filepath.Join(earlier, view), aside); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Rename(filepath.Join(earlier, view), aside))
 	// the second time the log is longer than at the snapshot, which belongs to another branch
 	for again := range 2 {
 		if again == 1 {
-			if err := os.RemoveAll(filepath.Join(earlier, view)); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.CopyFS(filepath.Join(earlier, view), os.DirFS(aside)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.RemoveAll(filepath.Join(earlier, view)))
+			must.NoError(t, os.CopyFS(filepath.Join(earlier, view), os.DirFS(aside)))
 		}
-		if err := os.RemoveAll(o.DataDir); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.RemoveAll(o.DataDir))
 		n = open(t, o)
 		for range 30 {
 			events(t, n, "first", "c")

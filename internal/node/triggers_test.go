@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/test/storetest"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestNoTriggers: without triggers there is no file, and no request other than those for records.
@@ -63,9 +64,7 @@ func TestFollowerHasNoTriggers(t *testing.T) {
 func TestEventLog(t *testing.T) {
 	n := open(t, Options{Store: objstore.NewMemory(), DataDir: t.TempDir(), BatchWait: BatchNone})
 	l := n.EventLog()
-	if err := l.Create(t.Context(), "ev", 2, map[string]string{"timestamp-type": "append"}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.Create(t.Context(), "ev", 2, map[string]string{"timestamp-type": "append"}))
 	if err := l.Create(t.Context(), "ev", 1, nil); err != nil {
 		t.Errorf("created twice: %v", err)
 	}
@@ -108,9 +107,7 @@ func TestTriggersOutliveTheirFile(t *testing.T) {
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
 	n := open(t, o)
 	expr, err := driplang.Parse("a THEN b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
 		t.Fatal(err)
 	}
@@ -125,9 +122,7 @@ func TestTriggersOutliveTheirFile(t *testing.T) {
 	shut(t, n)
 	files, _ := filepath.Glob(filepath.Join(o.DataDir, "view", "triggers.db*"))
 	for _, f := range files {
-		if err := os.Remove(f); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Remove(f))
 	}
 	if len(files) == 0 {
 		t.Error("there was no file")
@@ -165,18 +160,14 @@ func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 	o := Options{Bucket: filepath.Join(dir, "bucket"), DataDir: filepath.Join(dir, "data"), BatchWait: BatchNone}
 	n := open(t, o)
 	expr, err := driplang.Parse("a THEN b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
 		t.Fatal(err)
 	}
 	event := func(name string) {
 		t.Helper()
 		topic, err := trigger.Ensure(t.Context(), n.EventLog(), "events", 1, trigger.AppendTimes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		value, _ := json.Marshal(rule.Event{Name: name, EntityID: "e"})
 		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte("e"), Value: value}}); err != nil {
 			t.Fatal(err)
@@ -212,9 +203,7 @@ func TestTheTopicOfTriggersIsDeletedByForceOnly(t *testing.T) {
 	if err := n.DeleteTopic(t.Context(), "events"); !errors.Is(err, broker.ErrTopicInUse) {
 		t.Fatalf("delete: %v, want %v", err, broker.ErrTopicInUse)
 	}
-	if err := n.ForceDeleteTopic(t.Context(), "events"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.ForceDeleteTopic(t.Context(), "events"))
 	missing(true)
 	shut(t, n)
 	n = open(t, o)
@@ -239,18 +228,14 @@ func TestTriggersAfterATimeReset(t *testing.T) {
 	}
 	n := open(t, o)
 	expr, err := driplang.Parse("a THEN (NOT b WITHIN 1 second)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := n.Triggers().Put(t.Context(), rule.Definition{ID: "x", Expr: expr}); err != nil {
 		t.Fatal(err)
 	}
 	event := func(entity string) {
 		t.Helper()
 		topic, err := trigger.Ensure(t.Context(), n.EventLog(), "events", 1, trigger.AppendTimes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		value, _ := json.Marshal(rule.Event{Name: "a", EntityID: entity})
 		if _, err := n.EventLog().Append(t.Context(), topic.ID, 0, []record.Record{{Key: []byte(entity), Value: value}}); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -220,9 +221,7 @@ func closed(t *testing.T, s interface {
 }, err error,
 ) objstore.Store {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -234,9 +233,7 @@ func closed(t *testing.T, s interface {
 func checkPasses(t *testing.T, store objstore.Store) {
 	t.Helper()
 	counter := storetest.NewCounter(store)
-	if err := objstore.Check(t.Context(), counter, objstore.CheckOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, objstore.Check(t.Context(), counter, objstore.CheckOptions{}))
 	if n := counter.Counts().Puts; n < 20*16 {
 		t.Fatalf("only %d puts", n)
 	}

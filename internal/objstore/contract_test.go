@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -54,9 +55,7 @@ func (s staging) Put(ctx context.Context, key string, body objstore.Body) (err e
 func openDisk(t *testing.T, dir string, options objstore.DiskOptions) *objstore.Disk {
 	t.Helper()
 	d, err := objstore.OpenDisk(dir, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -139,9 +140,7 @@ func (p *tape) look() {
 		now[name], infos[inode(info)] = inode(info), info
 		return err
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	went := slices.DeleteFunc(slices.Sorted(maps.Keys(p.names)), func(name string) bool { return now[name] == p.names[name] })
 	for _, name := range went {
 		p.steps = append(p.steps, nameStep{in: p.idOf(filepath.Dir(name), p.names), name: filepath.Base(name), node: p.live[p.names[name]], at: p.step})
@@ -457,9 +456,7 @@ func (p *tape) crashes(most int) (tried int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	dir := filepath.Join(memoryDir(p.t), "left")
 	try := func(step int, happened map[int]bool, fate int) {
-		if err := errors.Join(os.RemoveAll(dir), p.remains(dir, step, happened, diskFates[fate])); err != nil {
-			p.t.Fatal(err)
-		}
+		must.NoError(p.t, errors.Join(os.RemoveAll(dir), p.remains(dir, step, happened, diskFates[fate])))
 		p.check(dir, step, fmt.Sprintf(" (%d of %d names, fate %d)", len(happened), len(p.open(step)), fate))
 		tried++
 	}
@@ -524,9 +521,7 @@ func (p *tape) script(calls func(*diskCalls)) {
 // settle fixes the promise for a key that two puts named: the value that exists.
 func (p *tape) settle(d *Disk, key string) {
 	got, err := readString(p.t, d, key)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	for i := range p.promises {
 		if x := &p.promises[i]; x.key == key && !x.deleted {
 			x.value = got
@@ -595,9 +590,7 @@ func failEach(t *testing.T, staged bool) {
 				}
 			}
 			dir := filepath.Join(memoryDir(t), "left")
-			if err := p.remains(dir, p.step, happened, diskFates[1+at%3]); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, p.remains(dir, p.step, happened, diskFates[1+at%3]))
 			p.check(dir, p.step, fmt.Sprintf(" (%v at step %d)", fault, at))
 		}
 	}

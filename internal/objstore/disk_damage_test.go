@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // damagedJournal is a bucket with the objects 00 to 09 of 5,000 bytes in a folder with a journal: each
@@ -26,39 +27,27 @@ func (d *damagedJournal) file(name string) string { return filepath.Join(d.dir, 
 func (d *damagedJournal) flip(name string, offset int64) {
 	d.t.Helper()
 	b, err := os.ReadFile(d.file(name))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.NoError(d.t, err)
 	b[offset] ^= 1
-	if err := os.WriteFile(d.file(name), b, 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	must.NoError(d.t, os.WriteFile(d.file(name), b, 0o600))
 }
 
 func newDamagedJournal(t *testing.T, ended bool) *damagedJournal {
 	d := &damagedJournal{t: t, dir: t.TempDir(), folder: "wal/1-a", ended: ended}
 	store, err := objstore.OpenDisk(d.dir, objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	own(t, store, d.folder)
 	for i := range 10 {
 		mustPut(t, store, d.key(i), d.value(i))
 	}
-	if err := store.Delete(t.Context(), d.key(3)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, store.Delete(t.Context(), d.key(3)))
 	if ended {
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, store.Close())
 		return d
 	}
 	// What a killed process leaves is what a running one has.
 	killed := t.TempDir()
-	if err := os.CopyFS(killed, os.DirFS(d.dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(killed, os.DirFS(d.dir)))
 	t.Cleanup(func() { _ = store.Close() })
 	d.dir = killed
 	return d
@@ -126,9 +115,7 @@ var damageCases = map[string]damageCase{
 	},
 	"the file is cut off": {
 		spoil: func(d *damagedJournal) {
-			if err := os.Truncate(d.file(firstFile), 8*batchBytes+100); err != nil {
-				d.t.Fatal(err)
-			}
+			must.NoError(d.t, os.Truncate(d.file(firstFile), 8*batchBytes+100))
 		}, lost: []int{8, 9}, only: "ended", reported: firstFile + ": 16384 bytes at offset 65536 are damaged",
 	},
 	"the zeros behind a batch": {spoil: func(d *damagedJournal) { d.flip(firstFile, batchBytes-1) }, whole: true},
@@ -140,9 +127,7 @@ var damageCases = map[string]damageCase{
 	},
 	"the claim is missing": {
 		spoil: func(d *damagedJournal) {
-			if err := os.Remove(d.file(claimFile)); err != nil {
-				d.t.Fatal(err)
-			}
+			must.NoError(d.t, os.Remove(d.file(claimFile)))
 		}, whole: true, reported: claimFile + ": claim is damaged: the file is missing",
 	},
 	"the claim and the first head": {
@@ -247,9 +232,7 @@ func TestRemovedBucketIsNoticed(t *testing.T) {
 		d := openDisk(t, t.TempDir(), o)
 		own(t, d, "wal/1-a")
 		mustPut(t, d, "wal/1-a/0", "x")
-		if err := os.RemoveAll(strings.Split(strings.TrimPrefix(d.String(), "file:"), "?")[0]); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.RemoveAll(strings.Split(strings.TrimPrefix(d.String(), "file:"), "?")[0]))
 		if err := d.Put(t.Context(), "wal/1-a/1", objstore.NewBody([]byte("y"))); !errors.Is(err, objstore.ErrRefused) || !strings.Contains(err.Error(), "was removed") {
 			t.Errorf("put into a removed bucket: %v", err)
 		}
@@ -272,9 +255,7 @@ func TestOwnerFindsDamage(t *testing.T) {
 	if err == nil {
 		_, err = file.WriteAt([]byte{'x'}, 2*batchBytes)
 	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(err, file.Close()))
 	d.reports(owner, firstFile+": 8192 bytes at offset 16384 are damaged")
 	wantGet(t, owner, d.key(2), d.value(2))
 	mustPut(t, owner, d.key(10), d.value(1))
@@ -340,13 +321,9 @@ func TestDamageInJournalsOfSeveralFiles(t *testing.T) {
 				}
 			}
 			d.reports(s, c.reported)
-			if err := s.Delete(t.Context(), keys...); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, s.Delete(t.Context(), keys...))
 			mustPut(t, s, d.folder+"/seal", "x") // ends the journal, so that its files can be removed
-			if err := s.Delete(t.Context(), keys...); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, s.Delete(t.Context(), keys...))
 			if _, err := os.Stat(d.file(c.file)); err != nil {
 				t.Errorf("a file with damage, in which an object may be, was removed: %v", err)
 			}

@@ -14,14 +14,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func tempDisk(t *testing.T, dir string) *Disk {
 	t.Helper()
 	d, err := OpenDisk(dir, DiskOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -37,13 +37,9 @@ func TestReadingCreatesNothing(t *testing.T) {
 	if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the missing folder was created: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("there"), fileMode); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, "a"), []byte("there"), fileMode))
 	d, err := OpenDisk(dir, DiskOptions{Existing: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if got, err := readString(t, d, "a"); got != "there" || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
@@ -75,9 +71,7 @@ func putString(t *testing.T, s Store, key, value string) error {
 
 func mustPut(t *testing.T, s Store, key, value string) {
 	t.Helper()
-	if err := putString(t, s, key, value); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, putString(t, s, key, value))
 }
 
 func readString(t *testing.T, s Store, key string) (string, error) {
@@ -94,9 +88,7 @@ func readString(t *testing.T, s Store, key string) (string, error) {
 func tempFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, tempRoot, "*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return files
 }
 
@@ -172,9 +164,7 @@ func TestWhatIsSyncedBeforeAPutReturns(t *testing.T) {
 	expect("data", "a/b") // before the store reports that it exists
 	mustPut(t, d, "top", "x")
 	expect("data", ".")
-	if err := d.Delete(t.Context(), "a/b/1", "a/b/2"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Delete(t.Context(), "a/b/1", "a/b/2"))
 	expect()
 	mustPut(t, d, "a/b/3", "x") // the folder is new
 	expect("data", "a", ".", "a/b")
@@ -182,9 +172,7 @@ func TestWhatIsSyncedBeforeAPutReturns(t *testing.T) {
 
 func TestNoSyncNeverSyncs(t *testing.T) {
 	d, err := OpenDisk(t.TempDir(), DiskOptions{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer d.Close()
 	d.calls.dataSync = func(int) error { t.Error("data"); return nil }
 	d.calls.folderSync = func(*os.File) error { t.Error("folder"); return nil }
@@ -246,9 +234,7 @@ func TestShortWritesAreContinued(t *testing.T) {
 	for i := range 3000 {
 		parts = append(parts, bytes.Repeat([]byte{byte(i)}, i%5))
 	}
-	if err := d.Put(t.Context(), "k", NewBody(parts...)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Put(t.Context(), "k", NewBody(parts...)))
 	if got, err := readString(t, d, "k"); err != nil || got != string(bytes.Join(parts, nil)) {
 		t.Fatalf("read %d bytes, %v", len(got), err)
 	}
@@ -273,12 +259,8 @@ func TestMoveFallback(t *testing.T) {
 func TestOnlyLeftoversOfEndedProcessesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	dead := filepath.Join(dir, tempRoot, "dead")
-	if err := os.MkdirAll(dead, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dead, "1"), []byte("half an obj"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.MkdirAll(dead, 0o700))
+	must.NoError(t, os.WriteFile(filepath.Join(dead, "1"), []byte("half an obj"), 0o600))
 	first := tempDisk(t, dir)
 	if left := tempFiles(t, dir); len(left) != 0 {
 		t.Fatalf("temporary files %q remain", left)
@@ -313,12 +295,8 @@ func TestAKilledWriter(t *testing.T) {
 		command := exec.Command(os.Args[0], "-test.run=^TestAKilledWriter$")
 		command.Env = append(os.Environ(), variable+"="+filepath.Join(dir, fmt.Sprint(round)))
 		out, err := command.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
+		must.NoError(t, command.Start())
 		if _, err := io.ReadFull(out, make([]byte, 5)); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // BenchmarkJournalPut stores objects of 4 KiB, with a journal and as files. It reports percentiles of
@@ -28,14 +29,10 @@ func BenchmarkJournalPut(b *testing.B) {
 
 func benchmarkPut(b *testing.B, journal bool, writers int, body []byte) {
 	d, err := objstore.OpenDisk(b.TempDir(), objstore.DiskOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	defer d.Close()
 	if journal {
-		if err := d.Own(context.Background(), "wal/1-x"); err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, d.Own(context.Background(), "wal/1-x"))
 	}
 	took := make([]time.Duration, b.N)
 	var next atomic.Int64
@@ -75,8 +72,6 @@ func benchmarkPut(b *testing.B, journal bool, writers int, body []byte) {
 // cpu is the CPU time that the process has used.
 func cpu(b *testing.B) time.Duration {
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

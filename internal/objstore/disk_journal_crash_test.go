@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -50,9 +51,7 @@ func TestJournalTornBatches(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(p.image, tornFolder), claim, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	honest := d.calls.pwritev
 	d.calls.pwritev = func(fd int, parts [][]byte, at int64) (int, error) {
 		n, err := honest(fd, parts, at)
@@ -78,9 +77,7 @@ func (p *torn) tear(at int64, batch []byte) {
 		subsets = min(subsets, 1<<sectors)
 	}
 	before, err := os.ReadFile(filepath.Join(p.dir, tornFile))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	before = before[:at+int64(len(batch))+journal.BlockBytes] // what follows is zero
 	for i := range 2 * subsets {
 		content := slices.Clone(before)
@@ -106,13 +103,9 @@ func (p *torn) tear(at int64, batch []byte) {
 // try opens the bucket with this content of the journal file.
 func (p *torn) try(content []byte) {
 	p.images++
-	if err := os.WriteFile(filepath.Join(p.image, tornFile), content, 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, os.WriteFile(filepath.Join(p.image, tornFile), content, 0o600))
 	left, err := OpenDisk(p.image, DiskOptions{NoSync: true, Existing: true})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	defer left.Close()
 	for k, want := range p.stored {
 		if got, err := readString(p.t, left, k); err != nil || got != want {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // ownFor claims a folder for a journal.
@@ -246,9 +247,7 @@ func TestFullDiskAtTheNextFile(t *testing.T) {
 	}
 	full.Store(false)
 	for range 5 {
-		if err := put(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, put())
 	}
 	for _, s := range []Store{d, tempDisk(t, dir)} {
 		for i := range stored {
@@ -280,21 +279,15 @@ func TestFullFileSystemAndJournals(t *testing.T) {
 		}
 	}
 	filler := filepath.Join(dir, "filler")
-	if err := os.WriteFile(filler, make([]byte, 3<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filler, make([]byte, 3<<20), 0o600))
 	for err == nil && stored < 100 {
 		put()
 	}
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "the disk is full") || stored > 4 {
 		t.Fatalf("%d objects, then %v", stored, err)
 	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=64m"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(filler))
+	must.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=64m"))
 	for range 3 {
 		if put(); err != nil {
 			t.Fatal(err)

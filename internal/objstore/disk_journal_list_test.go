@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestJournalPages puts and deletes names in random order, and compares pages of random sizes,
@@ -16,9 +17,7 @@ import (
 func TestJournalPages(t *testing.T) {
 	dir, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
 	owner, other, want := openDisk(t, dir, objstore.DiskOptions{NoSync: true}), openDisk(t, dir, objstore.DiskOptions{NoSync: true}), objstore.NewMemory()
-	if err := owner.Own(t.Context(), "wal"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, owner.Own(t.Context(), "wal"))
 	compare := func(what string, s objstore.Store) {
 		t.Helper()
 		for range 50 {
@@ -40,15 +39,11 @@ func TestJournalPages(t *testing.T) {
 		t.Helper()
 		body := objstore.NewBody([]byte(strings.Repeat("x", rng.IntN(9))))
 		if err := s.Put(t.Context(), name, body); err != nil {
-			if err := s.Delete(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, s.Delete(t.Context(), name))
 			_ = want.Delete(t.Context(), name)
 			return
 		}
-		if err := want.Put(t.Context(), name, body); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, want.Put(t.Context(), name, body))
 	}
 	for round := range 20 {
 		for range 60 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -54,9 +55,7 @@ func (p *tape) journaled() {
 	}
 	_ = p.put(two, "wal/1/1", "a deleted name that is put again")
 	_ = p.delete(two, "wal/1/7")
-	if err := two.Close(); err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, two.Close())
 	p.look()
 }
 
@@ -149,9 +148,7 @@ func TestJournalPowerFailures(t *testing.T) {
 	rng, dir, images, prefixes := rand.New(rand.NewPCG(1, 2)), filepath.Join(memoryDir(t), "left"), 0, 0
 	try := func(step int, happened map[int]bool, fate diskFate, what string) {
 		images++
-		if err := errors.Join(os.RemoveAll(dir), p.remains(dir, step, happened, fate)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(os.RemoveAll(dir), p.remains(dir, step, happened, fate)))
 		p.check(dir, step, what)
 	}
 	most := sebtest.Runs(3, 1)

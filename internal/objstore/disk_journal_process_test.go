@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -102,17 +103,11 @@ func startOwner(t *testing.T, dir string) *ownerProcess {
 	p.cmd.Env = append(os.Environ(), ownerFolder+"="+dir)
 	p.cmd.Stderr = os.Stderr
 	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p.in = in
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, p.cmd.Start())
 	go func() { // ends with the process
 		defer close(p.lines)
 		for s := bufio.NewScanner(out); s.Scan(); {
@@ -138,9 +133,7 @@ func (p *ownerProcess) line() string {
 
 func (p *ownerProcess) signal(s os.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
 // stop stops the process, and returns when all its threads have stopped.

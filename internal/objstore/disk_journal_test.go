@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -124,9 +125,7 @@ func own(t *testing.T, d *objstore.Disk, folder string) {
 
 func mustPut(t *testing.T, s objstore.Store, key, value string) {
 	t.Helper()
-	if err := s.Put(t.Context(), key, objstore.NewBody([]byte(value))); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Put(t.Context(), key, objstore.NewBody([]byte(value))))
 }
 
 func wantGet(t *testing.T, s objstore.Store, key, want string) {
@@ -145,9 +144,7 @@ func wantGet(t *testing.T, s objstore.Store, key, want string) {
 func wantKeys(t *testing.T, s objstore.Store, prefix string, want ...string) {
 	t.Helper()
 	entries, _, err := s.List(t.Context(), objstore.ListOptions{Prefix: prefix})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Key)
@@ -169,9 +166,7 @@ func TestJournalTakeover(t *testing.T) {
 	size := func() int64 {
 		t.Helper()
 		info, err := os.Stat(filepath.Join(dir, journal.Files("wal/1-a"), "00000001"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return info.Size()
 	}
 	prepared := size()
@@ -207,9 +202,7 @@ func TestJournalTakeover(t *testing.T) {
 func TestJournalClaimAlone(t *testing.T) {
 	dir := t.TempDir()
 	own(t, openDisk(t, dir, objstore.DiskOptions{}), "wal/1-a")
-	if err := os.RemoveAll(filepath.Join(dir, journal.Files("wal/1-a"))); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.RemoveAll(filepath.Join(dir, journal.Files("wal/1-a"))))
 	mustPut(t, openDisk(t, dir, objstore.DiskOptions{}), "wal/1-a/0", "seal")
 	other := openDisk(t, dir, objstore.DiskOptions{})
 	wantKeys(t, other, "wal/", "wal/1-a/0")
@@ -277,9 +270,7 @@ func TestJournalLarge(t *testing.T) {
 			wantGet(t, s, key, value)
 		}
 	}
-	if err := d.Delete(t.Context(), "wal/1-a/7", "wal/1-a/8"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Delete(t.Context(), "wal/1-a/7", "wal/1-a/8"))
 	left, err := os.ReadDir(filepath.Join(dir, journal.Large("wal/1-a", "")))
 	if err != nil || len(left) != 0 {
 		t.Fatalf("files of deleted objects: %v, %v", left, err)
@@ -295,15 +286,9 @@ func TestJournalFilesAreSwept(t *testing.T) {
 	mustPut(t, d, "wal/1-a/0", "x")
 	file := filepath.Join(dir, journal.Files("wal/1-a"), "00000001")
 	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Delete(t.Context(), "wal/1-a/0"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, d.Delete(t.Context(), "wal/1-a/0"))
+	must.NoError(t, d.Close())
 	if got, err := os.ReadFile(file); err != nil || string(got) != string(before[:journal.BlockBytes]) {
 		t.Fatalf("the file of a deleted object: %d bytes, %v; want its batch", len(got), err)
 	}
@@ -329,9 +314,7 @@ func TestJournalFilesAreFreed(t *testing.T) {
 		mustPut(t, d, keys[i], value)
 	}
 	open, err := d.Get(t.Context(), keys[0], objstore.Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer open.Body.Close()
 	files := func() (n int) {
 		found, err := os.ReadDir(filepath.Join(dir, journal.Files("wal/1-a")))
@@ -344,9 +327,7 @@ func TestJournalFilesAreFreed(t *testing.T) {
 	if before < 4 {
 		t.Fatalf("%d journal files for 30 MB", before)
 	}
-	if err := d.Delete(t.Context(), keys[:290]...); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Delete(t.Context(), keys[:290]...))
 	if n := files(); n >= before {
 		t.Fatalf("%d files after 290 of 300 objects were deleted, %d before", n, before)
 	}
@@ -356,9 +337,7 @@ func TestJournalFilesAreFreed(t *testing.T) {
 	other := openDisk(t, dir, objstore.DiskOptions{})
 	wantKeys(t, other, "", keys[290:]...)
 	mustPut(t, other, "wal/1-a/seal", "s")
-	if err := other.Delete(t.Context(), keys...); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, other.Delete(t.Context(), keys...))
 	if n := files(); n != 0 {
 		t.Fatalf("%d files after everything was deleted", n)
 	}

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // stageBytes creates a staged file of n bytes.
 func stageBytes(t *testing.T, d *Disk, n int) (file *Staged, content string) {
 	t.Helper()
 	file, err := d.Stage(t.Context(), int64(n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = file.Close() })
 	b := make([]byte, n)
 	for i := range b {
@@ -62,9 +62,7 @@ func TestStagedFiles(t *testing.T) {
 		t.Errorf("temporary files %q remain", left)
 	}
 	late, _ := stageBytes(t, d, 1)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Close())
 	if err := late.Publish(t.Context(), "late"); !errors.Is(err, ErrRefused) {
 		t.Errorf("published in a closed store: %v", err)
 	}
@@ -88,9 +86,7 @@ func TestStagedFilesAreSyncedInSteps(t *testing.T) {
 		calls = append(calls, "move")
 		return honest.move(from, fromName, to, toName)
 	}
-	if err := file.Publish(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, file.Publish(t.Context(), "k"))
 	if want := []string{"settle 0 1", "settle 1 1", "settle 2 1", "data", "move"}; !slices.Equal(calls, want) {
 		t.Errorf("%q, want %q", calls, want)
 	}

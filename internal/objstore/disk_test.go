@@ -12,19 +12,16 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
 func TestDiskKeepsObjectsWhenOpenedAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "by", "open")
 	first := openDisk(t, dir, objstore.DiskOptions{})
-	if err := first.Put(t.Context(), "a/b", objstore.NewBody([]byte("x"))); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, first.Put(t.Context(), "a/b", objstore.NewBody([]byte("x"))))
 	for range 2 {
-		if err := first.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, first.Close())
 	}
 	if err := first.Put(t.Context(), "a/c", objstore.NewBody([]byte("x"))); !errors.Is(err, objstore.ErrRefused) {
 		t.Fatalf("Put in a closed store: %v", err)
@@ -38,12 +35,8 @@ func TestDiskKeepsObjectsWhenOpenedAgain(t *testing.T) {
 func TestDiskStaysBelowItsFolder(t *testing.T) {
 	outside := t.TempDir()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600))
+	must.NoError(t, os.Symlink(outside, filepath.Join(dir, "link")))
 	d := openDisk(t, dir, objstore.DiskOptions{})
 	if _, err := d.Get(t.Context(), "link/secret", objstore.Whole); err == nil {
 		t.Fatal("read a file outside")
@@ -77,13 +70,9 @@ func TestDiskNamesOfFoldersAreRefused(t *testing.T) {
 func TestDiskBodyIsASectionOfAFile(t *testing.T) {
 	d := openDisk(t, t.TempDir(), objstore.DiskOptions{})
 	data := bytes.Repeat([]byte("0123456789"), 50_000)
-	if err := d.Put(t.Context(), "k", objstore.NewBody(data)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, d.Put(t.Context(), "k", objstore.NewBody(data)))
 	o, err := d.Get(t.Context(), "k", objstore.Range{Offset: 7, Length: 400_000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	section, ok := o.Body.(*objstore.Section)
 	if !ok || section.Off != 7 || section.Len != 400_000 {
 		t.Fatalf("%T %+v", o.Body, o.Body)
@@ -100,9 +89,7 @@ func TestDiskBodyIsASectionOfAFile(t *testing.T) {
 		t.Fatalf("after the end: %d, %v", n, err)
 	}
 	for range 2 {
-		if err := section.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, section.Close())
 	}
 }
 
@@ -110,9 +97,7 @@ func TestDiskBodyIsASectionOfAFile(t *testing.T) {
 func throughTCP(t *testing.T, r io.Reader) []byte {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	received := make(chan []byte, 1)
 	go func() {
@@ -124,13 +109,9 @@ func throughTCP(t *testing.T, r io.Reader) []byte {
 		}
 	}()
 	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, err = io.Copy(c, r)
-	if err := errors.Join(err, c.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(err, c.Close()))
 	return <-received
 }
 
@@ -141,22 +122,14 @@ func TestDiskShrunkenFileIsNoVerdict(t *testing.T) {
 		func(r io.Reader) error { _, err := io.ReadAll(r); return err },
 		func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err },
 	} {
-		if err := d.Put(t.Context(), "k", objstore.NewBody(make([]byte, 10_000))); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, d.Put(t.Context(), "k", objstore.NewBody(make([]byte, 10_000))))
 		o, err := d.Get(t.Context(), "k", objstore.Whole)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(filepath.Join(dir, "k"), 5000); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
+		must.NoError(t, os.Truncate(filepath.Join(dir, "k"), 5000))
 		if err := read(o.Body); !errors.Is(err, objstore.ErrNoVerdict) || !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatalf("got %v", err)
 		}
-		if err := errors.Join(o.Body.Close(), d.Delete(t.Context(), "k")); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(o.Body.Close(), d.Delete(t.Context(), "k")))
 	}
 }
 
@@ -197,9 +170,7 @@ func TestDiskManyFolders(t *testing.T) {
 	d := openDisk(t, t.TempDir(), objstore.DiskOptions{NoSync: true})
 	for round := range 2 {
 		for i := range 100 {
-			if err := d.Put(t.Context(), fmt.Sprintf("f%d/%d", i, round), objstore.NewBody([]byte("x"))); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, d.Put(t.Context(), fmt.Sprintf("f%d/%d", i, round), objstore.NewBody([]byte("x"))))
 		}
 	}
 }

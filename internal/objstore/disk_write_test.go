@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // longParts returns a body of somewhat more than three steps, in parts of all sizes.
@@ -49,9 +51,7 @@ func TestWriteBackStartsDuringWrite(t *testing.T) {
 				synced = written
 				return honest.dataSync(fd)
 			}
-			if err := d.Put(t.Context(), "k", NewBody(parts...)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, d.Put(t.Context(), "k", NewBody(parts...)))
 			if size := int64(len(all)); written != size || synced != size || begun != size-size%writeStep {
 				t.Errorf("of %d bytes: %d written, %d in write-back, %d synced", size, written, begun, synced)
 			}
@@ -86,9 +86,7 @@ func TestWriteBackErrorFailsPut(t *testing.T) {
 // TestNoSyncStartsNoWriteBack: the kernel decides when to write.
 func TestNoSyncStartsNoWriteBack(t *testing.T) {
 	d, err := OpenDisk(t.TempDir(), DiskOptions{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	d.calls.writeBack = func(int, int64, int64) error { return unix.EIO }
 	if err := d.Put(t.Context(), "k", NewBody(longParts()...)); err != nil {
 		t.Error(err)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestMemoryBodyOutlivesItsObject checks that an object deleted during a read can be read to its
@@ -13,16 +15,10 @@ import (
 func TestMemoryBodyOutlivesItsObject(t *testing.T) {
 	m := NewMemory()
 	value := bytes.Repeat([]byte{3, 1, 2}, 1<<20)
-	if err := m.Put(t.Context(), "a", NewBody(value[:7], value[7:])); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.Put(t.Context(), "a", NewBody(value[:7], value[7:])))
 	o, err := m.Get(t.Context(), "a", Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Delete(t.Context(), "a", "none"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, m.Delete(t.Context(), "a", "none"))
 	if got, err := io.ReadAll(o.Body); err != nil || !bytes.Equal(got, value) {
 		t.Errorf("%d bytes of an object deleted while it was read, %v", len(got), err)
 	}

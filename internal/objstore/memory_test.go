@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestMemoryReportsItsSize checks that Watch's function is called for changes of 16 MiB only.
@@ -22,9 +23,7 @@ func TestMemoryReportsItsSize(t *testing.T) {
 	}
 	put := func(size int, keys ...string) {
 		for _, key := range keys {
-			if err := m.Put(t.Context(), key, objstore.NewBody(make([]byte, size))); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, m.Put(t.Context(), key, objstore.NewBody(make([]byte, size))))
 		}
 	}
 	put(size, keys(10, "a")...)
@@ -33,16 +32,10 @@ func TestMemoryReportsItsSize(t *testing.T) {
 		t.Errorf("reported %d for a small change", reported)
 	}
 	put(size, keys(1, "c")...)
-	if err := m.Delete(t.Context(), append(keys(10, "a"), "none")...); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Delete(t.Context(), slices.Concat(keys(10, "a"), keys(5, "b"), keys(1, "c"))...); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.Delete(t.Context(), append(keys(10, "a"), "none")...))
+	must.NoError(t, m.Delete(t.Context(), slices.Concat(keys(10, "a"), keys(5, "b"), keys(1, "c"))...))
 	put(20<<20, "large")
-	if err := m.Delete(t.Context(), "large"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.Delete(t.Context(), "large"))
 	if want := []int64{16 << 20, 0, 20 << 20, 0}; !slices.Equal(reported, want) {
 		t.Errorf("reported %d, want %d", reported, want)
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -38,9 +39,7 @@ func answering(t testing.TB, handler http.HandlerFunc, change ...func(*S3Options
 		c(&o)
 	}
 	s, err := OpenS3(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s.pause = time.Microsecond
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -217,9 +216,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 	}
 	t.Run("connection refused", func(t *testing.T) {
 		s, err := OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: "http://127.0.0.1:1", PathStyle: true, AccessKey: "a", SecretKey: "s"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		s.pause = time.Microsecond
 		for op, err := range requests(t, s) {
 			if classOf(err) != ErrNoVerdict {
@@ -233,9 +230,7 @@ func TestAnswersThatNeverCome(t *testing.T) {
 		server.StartTLS()
 		defer server.Close()
 		s, err := OpenS3(t.Context(), S3Options{Bucket: "b", Endpoint: server.URL, PathStyle: true, AccessKey: "a", SecretKey: "s"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if err := s.Put(t.Context(), "k", NewBody([]byte("x"))); classOf(err) != ErrRefused {
 			t.Errorf("got %v", err)
 		}
@@ -325,9 +320,7 @@ func TestASecondPutSendsTheSame(t *testing.T) {
 	if err := s.Put(t.Context(), "k", b); classOf(err) != ErrThrottled && classOf(err) != ErrNoVerdict {
 		t.Fatal(err)
 	}
-	if err := s.Put(t.Context(), "k", b); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Put(t.Context(), "k", b))
 	if len(bodies) != 2 || !bytes.Equal(bodies[0], value[:len(value)/2]) || !bytes.Equal(bodies[1], value) {
 		t.Fatalf("%d requests, the last of %d bytes", len(bodies), len(bodies[len(bodies)-1]))
 	}
@@ -346,9 +339,7 @@ func TestWhatAPutSends(t *testing.T) {
 	b.CRC32C, b.HasCRC = crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)), true
 	for _, without := range []bool{false, true} {
 		s := answering(t, handler, func(o *S3Options) { o.NoChecksum = without })
-		if err := s.Put(t.Context(), "k", b); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Put(t.Context(), "k", b))
 		sum := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, b.CRC32C))
 		if without {
 			sum = ""
@@ -419,16 +410,12 @@ func TestABodyThatStalls(t *testing.T) {
 		<-r.Context().Done()
 	}, func(o *S3Options) { o.RequestTimeout = 100 * time.Millisecond })
 	o, err := s.Get(t.Context(), "k", Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got, err := io.ReadAll(o.Body)
 	if string(got) != "01234" || classOf(err) != ErrNoVerdict || !errors.Is(err, errStalled) {
 		t.Fatalf("%q, %v", got, err)
 	}
-	if err := o.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, o.Body.Close())
 }
 
 // TestASlowReaderIsNoStall reads more slowly than the timeout for the store.
@@ -438,16 +425,12 @@ func TestASlowReaderIsNoStall(t *testing.T) {
 		_, _ = w.Write(make([]byte, size))
 	}, func(o *S3Options) { o.RequestTimeout = 200 * time.Millisecond })
 	o, err := s.Get(t.Context(), "k", Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	<-ctx.Done() // longer than the timeout
 	if got, err := io.ReadAll(o.Body); len(got) != size || err != nil {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
-	if err := o.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, o.Body.Close())
 }

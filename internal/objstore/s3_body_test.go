@@ -6,14 +6,14 @@ import (
 	"io"
 	"testing"
 	"testing/iotest"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestPartsReader(t *testing.T) {
 	parts := [][]byte{nil, []byte("01"), {}, []byte("23456"), []byte("7"), nil, []byte("89"), {}}
 	whole := bytes.Join(parts, nil)
-	if err := iotest.TestReader(newPartsReader(NewBody(parts...)), whole); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, iotest.TestReader(newPartsReader(NewBody(parts...)), whole))
 	r := newPartsReader(NewBody(parts...))
 	for offset := range len(whole) + 1 {
 		if n, err := r.Seek(int64(offset), io.SeekStart); n != int64(offset) || err != nil {

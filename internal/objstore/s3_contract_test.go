@@ -10,6 +10,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -17,9 +18,7 @@ import (
 func openS3(t *testing.T, o objstore.S3Options) *objstore.S3 {
 	t.Helper()
 	s, err := objstore.OpenS3(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -38,9 +37,7 @@ func prefixes() func() string {
 func TestS3ContractWithFake(t *testing.T) {
 	t.Parallel()
 	backend := s3mem.New()
-	if err := backend.CreateBucket("seb"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, backend.CreateBucket("seb"))
 	server := httptest.NewServer(gofakes3.New(backend).Server())
 	t.Cleanup(server.Close)
 	prefix := prefixes()

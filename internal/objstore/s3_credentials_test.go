@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // awsServer is the places that give credentials (STS, the metadata service of a machine, that of a
@@ -104,9 +105,7 @@ func setAWS(t *testing.T, s *awsServer, environment, profiles string) {
 	token, file := filepath.Join(folder, "token"), filepath.Join(folder, "config")
 	place := strings.NewReplacer("$", s.URL, "@", token)
 	for name, text := range map[string]string{token: "web", file: place.Replace(profiles)} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	environment += " AWS_CONFIG_FILE=" + file + " AWS_SHARED_CREDENTIALS_FILE=" + file + ".none" +
 		" AWS_REGION=eu-north-1 AWS_EC2_METADATA_SERVICE_ENDPOINT=$ AWS_ENDPOINT_URL_STS=$ AWS_ENDPOINT_URL_S3=$"
@@ -129,9 +128,7 @@ func TestCredentialsOfAWSTools(t *testing.T) {
 				t.Errorf("requests to the bucket were signed by %q, want one by %q", s.used, c.want)
 			}
 			tools, err := config.LoadDefaultConfig(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if keys, err := tools.Credentials.Retrieve(t.Context()); err != nil || keys.AccessKeyID != c.want {
 				t.Errorf("the SDK's own chain finds %q (%v), want %q", keys.AccessKeyID, err, c.want)
 			}

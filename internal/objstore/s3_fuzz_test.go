@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -40,9 +41,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 // wired returns a store that uses w.
 func wired(f *testing.F, w *wire) *S3 {
 	s, err := OpenS3(f.Context(), S3Options{Bucket: "b", Prefix: "p", Endpoint: "http://store.example", PathStyle: true, AccessKey: "a", SecretKey: "s"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	f.Cleanup(func() { _ = s.Close() })
 	s.http.Transport, s.attempts = w, 1
 	return s

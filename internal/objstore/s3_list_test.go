@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func listing(truncated string, keys ...string) string {
@@ -107,9 +109,7 @@ func TestStoresWithoutBulkDelete(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	for range 2 {
-		if err := s.Delete(t.Context(), "a", "b", "c"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Delete(t.Context(), "a", "b", "c"))
 	}
 	if posts != 1 || deletes != 6 {
 		t.Fatalf("%d bulk requests and %d single ones", posts, deletes)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -49,9 +50,7 @@ func TestRealServerRefuses(t *testing.T) {
 // earlier.
 func suspend(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		if err != nil || len(threads) == 0 {
@@ -82,9 +81,7 @@ func TestSuspendedServer(t *testing.T) {
 	if !errors.Is(err, objstore.ErrNoVerdict) {
 		t.Errorf("put: %v", err)
 	}
-	if err := syscall.Kill(server.Pid(), syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, syscall.Kill(server.Pid(), syscall.SIGCONT))
 	s = openS3(t, server.Options("still"))
 	// the first one may have been stored
 	err = s.Put(t.Context(), "k", objstore.NewBody([]byte("x")))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -18,9 +19,7 @@ import (
 // client until open is closed, and signals on held when it does.
 func narrows(t *testing.T, address string, pass int64) (at string, held <-chan struct{}, open chan struct{}) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	waits, open := make(chan struct{}, 16), make(chan struct{})
 	var conns sync.WaitGroup
 	conns.Go(func() {
@@ -63,9 +62,7 @@ func TestASlowPutDoesNotOverwrite(t *testing.T) {
 	o := server.Options("slow")
 	fast := openS3(t, o)
 	u, err := url.Parse(o.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	value := bytes.Repeat([]byte("slow"), 1<<18)
 	at, held, open := narrows(t, u.Host, int64(len(value)/2))
 	o.Endpoint = strings.Replace(o.Endpoint, u.Host, at, 1)
@@ -85,9 +82,7 @@ func TestASlowPutDoesNotOverwrite(t *testing.T) {
 		t.Errorf("the slow put: %v", err)
 	}
 	obj, err := fast.Get(t.Context(), "k", objstore.Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer obj.Body.Close()
 	if got, err := io.ReadAll(obj.Body); err != nil || string(got) != "fast" {
 		t.Errorf("the object is %.20q, %v", got, err)

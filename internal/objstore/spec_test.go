@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -53,9 +54,7 @@ func TestDiskName(t *testing.T) {
 	dir := t.TempDir()
 	for _, parameters := range []string{"", "?fsync=false", "?journal=false", "?fsync=false&journal=false"} {
 		s, err := objstore.Open(t.Context(), dir+parameters, objstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if got := s.String(); got != "file:"+dir+parameters {
 			t.Errorf("%q: name %s", parameters, got)
 		}
@@ -113,9 +112,7 @@ func TestOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for spec, local := range map[string]bool{"mem:": true, dir: true, "s3://b/p?endpoint=http://127.0.0.1:1": false} {
 		s, err := objstore.Open(t.Context(), spec, objstore.Options{AccessKey: "CANARY", SecretKey: "CANARY"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if objstore.IsLocal(storetest.NewCounter(s)) != local {
 			t.Errorf("%s: local is %v", s, !local)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/riemanntest"
 )
 
@@ -32,9 +33,7 @@ func perEvent(b *testing.B, begin int64) {
 func BenchmarkMessage(b *testing.B) {
 	msg := riemanntest.Message(perMessage)
 	m, err := walk(msg)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	b.Run("walk", func(b *testing.B) {
 		begin := cpu()
 		for b.Loop() {
@@ -81,15 +80,11 @@ func BenchmarkLoad(b *testing.B) {
 		})
 	}
 	disk, err := objstore.Open(b.Context(), "file:"+b.TempDir(), objstore.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	run("disk", start(b, func(c *setup) { c.store, c.limit = disk, 256<<20 }).addr)
 	run("memory", start(b, func(c *setup) { c.limit = 256 << 20 }).addr)
 	bare, err := riemanntest.NewBare("127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	b.Cleanup(func() { _ = bare.Close() })
 	run("bare", bare.Addr())
 }
@@ -162,9 +157,7 @@ func BenchmarkQueue(b *testing.B) {
 		size := 0
 		for b.Loop() {
 			events, err := decode(msg)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, err)
 			size += sizeOf(reflect.ValueOf(events))
 			queue <- events
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/riemanntest"
 )
 
@@ -60,9 +61,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 		c.broker.Budget.Buffers().Poison()
 	}
 	b, err := broker.Open(context.Background(), c.broker)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := &server{t: t, b: b, met: c.o.Metrics}
 	s.auth = auth.New(auth.Options{Broker: b, RootKey: "the-api-key"})
 	c.o.Auth = s.auth
@@ -73,9 +72,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s.addr = l.Addr().String()
 	served := make(chan error, 1)
 	go func() { served <- s.r.Serve(context.Background(), l) }()
@@ -104,9 +101,7 @@ func start(t testing.TB, change ...func(*setup)) *server {
 func (s *server) token(id string, rules ...access.Rule) string {
 	s.t.Helper()
 	_, token, err := s.auth.CreateToken(context.Background(), s.auth.Root(), auth.TokenSpec{ID: id, Rules: rules})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return token
 }
 
@@ -114,9 +109,7 @@ func (s *server) token(id string, rules ...access.Rule) string {
 func (s *server) permit(o access.Operation, topic string) {
 	s.t.Helper()
 	rule := access.Rule{Principal: "listener", Resource: access.Topic, Name: topic, Operation: o, Host: access.Any}
-	if err := s.auth.ChangeRules(s.t.Context(), s.auth.Root(), []access.Rule{rule}, nil); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, s.auth.ChangeRules(s.t.Context(), s.auth.Root(), []access.Rule{rule}, nil))
 }
 
 // values returns the values of the records of a topic, in the order of partitions.
@@ -145,9 +138,7 @@ type peer struct {
 func (s *server) dial() *peer {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &peer{s.t, c, bufio.NewReader(c)}
@@ -176,9 +167,7 @@ type answer struct {
 func (p *peer) receive() (a answer) {
 	p.t.Helper()
 	a, err := p.tryReceive()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	return a
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/riemanntest"
 )
 
@@ -87,17 +88,13 @@ func compare(t *testing.T, b []byte) {
 func keysOf(t *testing.T, value []byte) (keys []string) {
 	t.Helper()
 	var e struct{ Data json.RawMessage }
-	if err := json.Unmarshal(value, &e); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(value, &e))
 	d := json.NewDecoder(bytes.NewReader(e.Data))
 	_, _ = d.Token()
 	for d.More() {
 		key, err := d.Token()
 		var v json.RawMessage
-		if err := errors.Join(err, d.Decode(&v)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, errors.Join(err, d.Decode(&v)))
 		keys = append(keys, key.(string))
 	}
 	return keys

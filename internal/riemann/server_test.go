@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/trigger"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/riemanntest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -232,9 +233,7 @@ func TestPatience(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	memory, err := s.b.Budget().Class(budget.Produce).Reserve(s.b.Budget().Class(budget.Produce).Limit())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p.send(numbered(1), numbered(2))
 	for range 2 {
 		if a := p.receive(); a.ok || !strings.Contains(a.fault, "memory") {
@@ -321,9 +320,7 @@ func TestListenerToken(t *testing.T) {
 		all := strings.Join(s.values("audit"), "\n")
 		return strings.Contains(all, `"protocol":"riemann"`) && strings.Contains(all, `"denied"`)
 	})
-	if err := s.auth.RevokeToken(t.Context(), "listener"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.auth.RevokeToken(t.Context(), "listener"))
 	p.send(numbered(2))
 	p.ended()
 	if a := s.dial().ask(numbered(2)); a.ok || !strings.Contains(a.fault, auth.ErrRevoked.Error()) {
@@ -398,9 +395,7 @@ func TestAcknowledgement(t *testing.T) {
 // that are not stored yet.
 func TestMessagesForManyPartitions(t *testing.T) {
 	s := start(t)
-	if err := s.b.EnsureTopicAs(t.Context(), DefaultTopic, broker.TopicSpec{Partitions: 32, Settings: trigger.EventSettings}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.b.EnsureTopicAs(t.Context(), DefaultTopic, broker.TopicSpec{Partitions: 32, Settings: trigger.EventSettings}))
 	var msg []byte
 	for i := range 2000 {
 		msg = append(msg, named(fmt.Sprint("host", i), "s", str(fieldDescription, strings.Repeat("x", 200)))...)

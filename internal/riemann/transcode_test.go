@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/riemanntest"
 )
 
@@ -153,9 +154,7 @@ func TestRoom(t *testing.T) {
 func TestTranscodeAllocatesNothing(t *testing.T) {
 	b := riemanntest.Message(100)
 	m, err := walk(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	buf := make([]byte, 0, m.room())
 	n := testing.AllocsPerRun(100, func() {
 		_, _ = walk(b)

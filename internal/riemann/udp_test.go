@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/riemanntest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -18,9 +19,7 @@ import (
 func (s *server) datagrams() *net.UDPConn {
 	s.t.Helper()
 	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	done := make(chan error, 1)
 	go func() { done <- s.r.ServeDatagrams(context.Background(), c) }()
 	s.t.Cleanup(func() {
@@ -30,9 +29,7 @@ func (s *server) datagrams() *net.UDPConn {
 		}
 	})
 	out, err := net.DialUDP("udp", nil, c.LocalAddr().(*net.UDPAddr))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = out.Close() })
 	return out
 }
@@ -133,9 +130,7 @@ func TestRateOfDatagrams(t *testing.T) {
 	c, p := s.datagrams(), newPace()
 	msg := named("h", "s", str(fieldDescription, strings.Repeat("x", 4000)))
 	m, err := walk(msg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	sent, begin := uint64(0), time.Now()
 	for end := 8 * p.rate; int64(sent)*int64(m.bytes) < end; sent++ {
 		datagramTo(t, c, msg)

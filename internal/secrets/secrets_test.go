@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/test/must"
 )
 
 var (
@@ -24,18 +25,14 @@ func ring(t *testing.T, keys ...*secrets.Key) *secrets.Ring {
 		text += "  " + k.Reveal() + "  # " + k.ID().String() + "\r\n"
 	}
 	r, err := secrets.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return r
 }
 
 func sealed(t *testing.T, r *secrets.Ring) []byte {
 	t.Helper()
 	b, err := r.Seal(place, deliver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b
 }
 
@@ -106,9 +103,7 @@ func TestEveryChangedByteIsNoticed(t *testing.T) {
 		Headers map[string]string `json:"headers"`
 		Wrap    string            `json:"sealed_by"`
 	}
-	if err := json.Unmarshal(b, &members); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(b, &members))
 	for _, value := range append(slices.Clone(members.Secrets), members.Wrap, members.Headers["X-Key"]) {
 		for i := range value {
 			for _, with := range []byte{value[i] ^ 1, value[i] ^ 0x20, 'A'} {
@@ -146,9 +141,7 @@ func TestValuesAreBoundToTheirPlace(t *testing.T) {
 	moved("another URL", place, bytes.Replace(b, []byte("x.example"), []byte("y.example"), 1))
 	moved("another header", place, bytes.Replace(b, []byte("Authorization"), []byte("Authorisation"), 1))
 	var m map[string]any
-	if err := json.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(b, &m))
 	list := m["secrets"].([]any)
 	list[0], list[1] = list[1], list[0]
 	swapped, _ := json.Marshal(m)
@@ -169,9 +162,7 @@ func TestRewrap(t *testing.T) {
 	}
 	both := ring(t, newKey, oldKey)
 	again, err := both.Rewrap(place, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if s := secrets.Inspect(again); s.Key != newKey.ID() {
 		t.Errorf("key %s, want %s", s.Key, newKey.ID())
 	}
@@ -229,22 +220,16 @@ func manyKeys(n int) (text string) {
 func ringOf(t *testing.T, text string) *secrets.Ring {
 	t.Helper()
 	r, err := secrets.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return r
 }
 
 // FuzzOpen: no stored section panics, and none that is not the original opens to other values.
 func FuzzOpen(f *testing.F) {
 	r, err := secrets.Parse(secrets.NewKey().Reveal())
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	b, err := r.Seal(place, deliver)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	for _, text := range []string{string(b), string(deliver), "", "{}", `{"sealed_by":"sebkey1:0000000000000000:"}`, `{"sealed_by":"","secrets":["sebsealed1:"]}`} {
 		f.Add([]byte(text))
 	}

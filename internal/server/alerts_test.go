@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/must"
 )
 
 const (
@@ -144,9 +145,7 @@ func alertExpressions(t *testing.T) (list []string) {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal([]byte(readFile(t, dashboardFile)), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(readFile(t, dashboardFile)), &d))
 	for _, v := range d.Templating.List {
 		if v.Type == "query" {
 			list = append(list, v.Query)
@@ -173,8 +172,6 @@ func decodeYAML(t *testing.T, file string, to any) {
 func readFile(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(text)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -22,12 +23,8 @@ func TestAStopDoesNotWaitLongForAStoreThatIsAway(t *testing.T) {
 	t.Cleanup(func() { server.SetStoreTimeout(5 * time.Second) })
 	bucket := filepath.Join(t.TempDir(), "bucket")
 	s, log := startLogged(t, func(c *config.Config) { c.Bucket, c.Kafka.Listen = bucket+"?journal=false", "" })
-	if err := produce(t, connect(t, s)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(bucket); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, connect(t, s)))
+	must.NoError(t, os.RemoveAll(bucket))
 	ctx, cancel := context.WithCancel(t.Context())
 	sent := make(chan struct{})
 	go func() {

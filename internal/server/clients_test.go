@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -56,9 +57,7 @@ func startCertified(t *testing.T, auth string) *certified {
 	for _, operation := range []string{"read", "write"} {
 		rules = append(rules, client.Rule{Principal: "shop", Resource: "topic", Pattern: "orders", Operation: operation})
 	}
-	if err := root.AddRules(t.Context(), rules); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, root.AddRules(t.Context(), rules))
 	return c
 }
 
@@ -78,9 +77,7 @@ func (c *certified) tls(certs ...tls.Certificate) *tls.Config {
 func (c *certified) keyless(t *testing.T, config *tls.Config) *client.Client {
 	t.Helper()
 	k, err := client.New(c.URL(), client.Options{TLS: config, RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(k.Close)
 	return k
 }
@@ -90,9 +87,7 @@ func (c *certified) ssl(t *testing.T, config *tls.Config, more ...kgo.Opt) *kgo.
 	t.Helper()
 	k, err := kgo.NewClient(append(more, kgo.SeedBrokers(c.KafkaAddress()), kgo.DialTLSConfig(config), kgo.RetryTimeout(3*time.Second),
 		kgo.RequestRetries(1), kgo.RecordDeliveryTimeout(5*time.Second), kgo.DisableIdempotentWrite())...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(k.Close)
 	return k
 }
@@ -130,9 +125,7 @@ func TestClientsWithCertificates(t *testing.T) {
 			n := 0
 			for n < 3 { // first, HTTP, Kafka
 				f := k.PollFetches(t.Context())
-				if err := f.Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, f.Err())
 				n += f.NumRecords()
 			}
 			if err := write(t, c.keyless(t, c.tls(c.client(t, "other"))), "orders"); !errors.Is(err, client.ErrForbidden) {
@@ -158,9 +151,7 @@ func TestAKeyWins(t *testing.T) {
 		t.Errorf("Kafka with the root key: %v", err)
 	}
 	wrong, err := client.New(c.URL(), client.Options{TLS: shop, APIKey: "wrong", RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer wrong.Close()
 	if err := write(t, wrong, "orders"); !errors.Is(err, client.ErrUnauthorized) {
 		t.Errorf("HTTP with a wrong key: %v", err)
@@ -262,14 +253,10 @@ func TestARevocationEndsConnections(t *testing.T) {
 		tr := &http.Transport{TLSClientConfig: c.tls(cert)}
 		t.Cleanup(tr.CloseIdleConnections)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.URL()+"/records?topic-name=orders&offset=0", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		req.Header.Set("Accept", "text/event-stream")
 		resp, err := tr.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if _, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%d, %v", resp.StatusCode, err)
 		}
@@ -283,18 +270,14 @@ func TestARevocationEndsConnections(t *testing.T) {
 	}
 	idle := func(address string) *tls.Conn {
 		conn, err := tls.Dial("tcp", address, c.tls(shop))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		return conn
 	}
 	ends, stays := stream(shop), stream(other)
 	kafka := c.ssl(t, c.tls(shop))
-	if err := kafka.ProduceSync(t.Context(), &kgo.Record{Topic: "orders"}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, kafka.ProduceSync(t.Context(), &kgo.Record{Topic: "orders"}).FirstErr())
 	http, raw := idle(strings.TrimPrefix(c.URL(), "https://")), idle(c.KafkaAddress())
 	c.authority.Revocations(t, c.lists, time.Hour, shop)
 	<-ends
@@ -324,9 +307,7 @@ func TestTheEndOfACertificateEndsConnections(t *testing.T) {
 		t.Fatalf("%d records, %v", f.NumRecords(), f.Err())
 	}
 	http, err := tls.Dial("tcp", strings.TrimPrefix(c.URL(), "https://"), conf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer http.Close()
 	_ = http.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := http.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -394,9 +375,7 @@ func TestHandshakesDoNotLeak(t *testing.T) {
 			address, message = strings.TrimPrefix(c.URL(), "https://"), "GET /topics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 		}
 		conn, err := tls.Dial("tcp", address, config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = conn.Write([]byte(message)) // a refused client may see the alert first
 		if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {

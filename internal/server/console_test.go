@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -18,23 +19,17 @@ import (
 // closed the broker has the goroutines that it had before.
 func TestThePageCostsNothing(t *testing.T) {
 	s := start(t, settings(t, "file:"+t.TempDir()))
-	if err := produce(t, connect(t, s)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, connect(t, s)))
 	browser := &http.Client{Transport: &http.Transport{}}
 	ask := func(method, path string, header http.Header) []byte {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if r.Header = header; header == nil {
 			r.Header = http.Header{"Authorization": {"Bearer " + s.APIKey()}}
 		}
 		a, err := browser.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer a.Body.Close()
 		body, err := io.ReadAll(a.Body)
 		if err != nil || a.StatusCode != http.StatusOK {
@@ -66,9 +61,7 @@ func TestThePageCostsNothing(t *testing.T) {
 	cookie, body, _ := strings.Cut(string(login), "\n")
 	cookie, _, _ = strings.Cut(cookie, ";")
 	var session api.Session
-	if err := json.Unmarshal([]byte(body), &session); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(body), &session))
 	page := http.Header{"Cookie": {cookie}, api.HeaderSession: {session.Session}}
 	ask("GET", "/console/", http.Header{"Accept": {"text/html"}})
 	for range 3 {

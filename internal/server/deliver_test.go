@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
 )
@@ -17,20 +18,14 @@ import (
 func ask(t *testing.T, s *server.Server, method, path, body string) (status int, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+s.APIKey())
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return resp.StatusCode, string(b)
 }
 
@@ -56,9 +51,7 @@ func TestWebhook(t *testing.T) {
 	if status, answer := ask(t, s, http.MethodPut, "/triggers/x", trigger); status != http.StatusBadRequest || !strings.Contains(answer, "loopback") {
 		t.Errorf("without the flag: %d %s", status, answer)
 	}
-	if err := s.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Close(context.Background()))
 
 	c.Webhooks.Targets = "127.0.0.0/8"
 	s = start(t, c)

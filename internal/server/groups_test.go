@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestGroupsOfKafkaAndHTTP: Kafka and HTTP share a group, over a restart. While it has members,
@@ -23,9 +24,7 @@ func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 	s := start(t, cfg)
 	h := connect(t, s)
 	for range 3 {
-		if err := produce(t, h); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, produce(t, h))
 	}
 	at := func() string {
 		offsets, err := h.Offsets(ctx, "g", "t")
@@ -34,18 +33,14 @@ func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 		}
 		return fmt.Sprint(offsets[0].Offset, " ", offsets[0].Metadata)
 	}
-	if err := h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 1, Metadata: "by HTTP"}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 1, Metadata: "by HTTP"}))
 	member := []kgo.Opt{kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
 	k := kafkaClient(t, s, member...)
 	first := k.PollRecords(ctx, 1).Records()
 	if len(first) != 1 || first[0].Offset != 1 {
 		t.Fatalf("%+v, want the record after the offset that HTTP committed", first)
 	}
-	if err := k.CommitRecords(ctx, first...); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, k.CommitRecords(ctx, first...))
 	if got := at(); got[:2] != "2 " || got == "2 by HTTP" {
 		t.Fatal(got)
 	}
@@ -60,9 +55,7 @@ func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 	if err := h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 3, Expected: &nine}); !errors.Is(err, client.ErrOffsetMismatch) {
 		t.Fatal(err)
 	}
-	if err := h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 2, Metadata: "expected", Expected: &two}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 2, Metadata: "expected", Expected: &two}))
 	if err := s.Close(ctx); err != nil { // while the group has a member
 		t.Fatal(err)
 	}
@@ -80,9 +73,7 @@ func TestGroupsOfKafkaAndHTTP(t *testing.T) {
 	if err := h.CommitOffsets(ctx, "g", client.OffsetCommit{Topic: "t", Offset: 3}); err != nil {
 		t.Fatal("its members have left:", err)
 	}
-	if err := h.DeleteGroup(ctx, "g"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, h.DeleteGroup(ctx, "g"))
 }
 
 // TestMembersOfKafkaOverHTTP: HTTP clients see the members of a group that has no offsets.
@@ -94,9 +85,7 @@ func TestMembersOfKafkaOverHTTP(t *testing.T) {
 	defer cancel()
 	s := start(t, cfg)
 	h := connect(t, s)
-	if err := produce(t, h); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, h))
 	k := kafkaClient(t, s, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	k.PollRecords(ctx, 1)
 	g, err := h.GroupWithMembers(ctx, "g")

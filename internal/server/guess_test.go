@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/auth"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -28,9 +29,7 @@ func startLogged(t *testing.T, change func(*config.Config)) (*server.Server, *se
 		change(&c)
 	}
 	s, err := server.Start(t.Context(), c, slog.New(slog.NewTextHandler(l, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s, l
 }
@@ -42,16 +41,12 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 	s, log := startLogged(t, nil)
 	guess := func(key string) (status int, took time.Duration) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/topics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		r.Close = true
 		r.Header.Set("Authorization", "Bearer "+key)
 		began := time.Now()
 		resp, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		_ = resp.Body.Close()
 		return resp.StatusCode, time.Since(began)
 	}
@@ -73,9 +68,7 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 	})
 	slow("Kafka", func() time.Duration {
 		c, err := kgo.NewClient(kgo.SeedBrokers(s.KafkaAddress()), kgo.SASL(plain.Auth{User: "u", Pass: "wrong"}.AsMechanism()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer c.Close()
 		began := time.Now()
 		if c.Ping(t.Context()) == nil {
@@ -97,12 +90,8 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 func TestWeakKeysAreWarnedOf(t *testing.T) {
 	const short, open, link = "API key too short", "accessible to other users", "symbolic link"
 	write := func(file, key string, mode os.FileMode) {
-		if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, []byte(key), 0o600))
+		must.NoError(t, os.Chmod(file, mode))
 	}
 	const long = "sixteen-letters!"
 	for name, c := range map[string]struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -22,17 +23,11 @@ func TestImagesOfKeyAndAddress(t *testing.T) {
 	bucket := "file:" + t.TempDir()
 	cfg := settings(t, bucket)
 	s := start(t, cfg)
-	if err := produce(t, connect(t, s)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, connect(t, s)))
 	key := s.APIKey()
 	address, err := os.ReadFile(filepath.Join(cfg.DataDir, server.RuntimeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, s.Close(t.Context()))
 	records := int64(1)
 	for _, file := range []string{server.KeyFile, server.RuntimeFile, ".new-1"} {
 		whole := key + "\n"
@@ -61,15 +56,11 @@ func TestImagesOfKeyAndAddress(t *testing.T) {
 					t.Errorf("key %q, want %q", got, key)
 				}
 				c := connect(t, started)
-				if err := produce(t, c); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, produce(t, c))
 				records++
 				n := int64(0)
 				for _, err := range c.Records(t.Context(), "t", client.ReadOptions{}) {
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.NoError(t, err)
 					n++
 				}
 				if n != records {
@@ -111,7 +102,5 @@ func putImage(t *testing.T, dir, key, path, what, text string) {
 	default:
 		err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }

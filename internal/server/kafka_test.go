@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -29,9 +30,7 @@ func kafkaClient(t *testing.T, s *server.Server, opts ...kgo.Opt) *kgo.Client {
 		kgo.SeedBrokers(s.KafkaAddress()), kgo.SASL(plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism()),
 		kgo.AllowAutoTopicCreation(),
 	}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -44,21 +43,15 @@ func TestKafka(t *testing.T) {
 		cfg := settings(t, bucket)
 		cfg.Kafka.Listen = "127.0.0.1:0"
 		s := start(t, cfg)
-		if err := produce(t, connect(t, s)); err != nil {
-			t.Fatal(err)
-		}
-		if err := kafkaClient(t, s).ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("w")}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, produce(t, connect(t, s)))
+		must.NoError(t, kafkaClient(t, s).ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("w")}).FirstErr())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var got []string
 		c := kafkaClient(t, s, kgo.ConsumeTopics("t"), kgo.FetchMaxWait(time.Minute))
 		for len(got) < 2 {
 			f := c.PollFetches(ctx)
-			if err := f.Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, f.Err())
 			f.EachRecord(func(r *kgo.Record) { got = append(got, string(r.Value)) })
 		}
 		n := 0
@@ -85,12 +78,8 @@ func TestDefaultPartitions(t *testing.T) {
 	cfg.Kafka.Listen, cfg.DefaultPartitions = "127.0.0.1:0", 3
 	s := start(t, cfg)
 	c := connect(t, s)
-	if err := produce(t, c); err != nil {
-		t.Fatal(err)
-	}
-	if err := kafkaClient(t, s).ProduceSync(t.Context(), &kgo.Record{Topic: "u", Value: []byte("w")}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, c))
+	must.NoError(t, kafkaClient(t, s).ProduceSync(t.Context(), &kgo.Record{Topic: "u", Value: []byte("w")}).FirstErr())
 	if _, err := c.ProduceEvent(t.Context(), client.Event{Name: "e", EntityID: "x"}, client.EventOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -170,9 +159,7 @@ func crossing(t *testing.T, s *server.Server) {
 			}
 			list = append(list, k)
 		}
-		if err := kafkaClient(t, s, kgo.ProducerBatchCompression(codec)).ProduceSync(ctx, list...).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, kafkaClient(t, s, kgo.ProducerBatchCompression(codec)).ProduceSync(ctx, list...).FirstErr())
 	}
 	partitionOf := map[string]int32{} // per key
 	for _, topic := range []string{"over-http", "over-kafka"} {
@@ -181,9 +168,7 @@ func crossing(t *testing.T, s *server.Server) {
 		c := kafkaClient(t, s, kgo.ConsumeTopics(topic))
 		for len(byKafka) < len(want) {
 			f := c.PollFetches(ctx)
-			if err := f.Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, f.Err())
 			f.EachRecord(func(r *kgo.Record) {
 				c := record.Record{Timestamp: r.Timestamp.UnixMilli(), Key: r.Key, Value: r.Value}
 				for _, h := range r.Headers {
@@ -214,9 +199,7 @@ func overHTTP(t *testing.T, http *client.Client, topic string, partitions int32)
 	byTime := map[int64]record.Record{}
 	for p := range partitions {
 		for r, err := range http.Records(t.Context(), topic, client.ReadOptions{Partition: p}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			c := record.Record{Timestamp: r.Timestamp, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value)}
 			for _, h := range r.Headers {
 				c.Headers = append(c.Headers, record.Header{Key: strings.Clone(h.Key), Value: bytes.Clone(h.Value)})
@@ -231,9 +214,7 @@ func overHTTP(t *testing.T, http *client.Client, topic string, partitions int32)
 // disables Kafka.
 func TestKafkaAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	c := settings(t, "mem:")
 	c.Kafka = config.Kafka{Listen: l.Addr().String()}
@@ -248,14 +229,10 @@ func TestKafkaAddress(t *testing.T) {
 	if s.KafkaAddress() != "" || !strings.Contains(banner.String(), c.Kafka.Listen+" is in use") {
 		t.Errorf("listens at %q: %s", s.KafkaAddress(), banner.String())
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.Close())
 	sebtest.Eventually(t, "Kafka listens on the address once it is free", func() bool { return s.KafkaAddress() == c.Kafka.Listen })
 	d, err := net.Dial("tcp", c.Kafka.Listen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_ = d.Close()
 	c = settings(t, "mem:")
 	c.Kafka = config.Kafka{}

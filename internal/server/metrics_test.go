@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -24,23 +25,17 @@ func TestMetrics(t *testing.T) {
 	s := start(t, cfg)
 	c := connect(t, s)
 	for range 3 {
-		if err := produce(t, c); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, produce(t, c))
 	}
 	group := "a \"group\" of \\ è"
-	if err := c.CommitOffsets(t.Context(), group, client.OffsetCommit{Topic: "t", Offset: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.CommitOffsets(t.Context(), group, client.OffsetCommit{Topic: "t", Offset: 1}))
 	types, series := families(t, scrape(t, s))
 	if got := series[`seb_group_lag_records{group="a \"group\" of \\ è",topic="t"}`]; got != "2" || series["seb_groups_committed"] != "1" {
 		t.Errorf("lag of the group: %q, groups %q; want 2 and 1", got, series["seb_groups_committed"])
 	}
 
 	file, err := os.Open("metrics.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer file.Close()
 	var table strings.Builder
 	fmt.Fprint(&table, "| name | type | what it counts or shows |\n|---|---|---|\n")
@@ -74,17 +69,11 @@ func TestStatus(t *testing.T) {
 	s := start(t, cfg)
 	c := connect(t, s)
 	for range 3 {
-		if err := produce(t, c); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, produce(t, c))
 	}
-	if err := c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t", Offset: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.CommitOffsets(t.Context(), "g", client.OffsetCommit{Topic: "t", Offset: 1}))
 	got, err := c.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if got.Role != "leader" || !got.Ready || got.Epoch != 1 || got.Version != "1.2.3" || got.Store.Name != "mem:" || got.Store.Puts < 3 ||
 		got.Store.P99Millis < got.Store.MedianMillis || got.Memory.Limit != int64(cfg.MemoryLimit) || got.Memory.State == 0 || got.Topics != 1 ||
 		len(got.Warnings) != 0 || *got.Lag.Group != (api.GroupLag{Group: "g", Topic: "t", Records: 2}) {
@@ -135,19 +124,13 @@ func families(t *testing.T, text string) (types, series map[string]string) {
 func scrape(t *testing.T, s *server.Server) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+s.APIKey())
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer http.DefaultClient.CloseIdleConnections()
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return string(text)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -43,9 +44,7 @@ func TestBrokersThatCannotBeReached(t *testing.T) {
 		sebtest.Eventually(t, "the fenced broker ends", func() bool { return errors.Is(s.Err(), broker.ErrFenced) })
 	}
 	ends(a)
-	if err := a.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, a.Close(context.Background()))
 	if again, err := server.Start(t.Context(), first, quiet); !errors.Is(err, broker.ErrFenced) || !strings.Contains(err.Error(), "--advertise") {
 		if err == nil {
 			_ = again.Close(context.Background())
@@ -93,9 +92,7 @@ func TestABrokerThatCannotBeReachedServesWhenItLeads(t *testing.T) {
 	}()
 	<-seals
 	asked, err := client.New(fmt.Sprintf("http://127.0.0.1:%d", second.HTTP.Port), client.Options{APIKey: string(second.HTTP.APIKey)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer asked.Close()
 	type answer struct {
 		api.Status

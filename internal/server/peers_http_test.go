@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -21,9 +22,7 @@ import (
 func valuesOf(t *testing.T, cl *client.Client) (list []string) {
 	t.Helper()
 	for r, err := range cl.Records(t.Context(), "t", client.ReadOptions{Offset: client.Earliest}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		list = append(list, string(r.Value))
 	}
 	return list
@@ -87,9 +86,7 @@ func TestClientsSurviveAKilledLeader(t *testing.T) {
 	a, b, third := c.start(), c.start(), c.start()
 	c.up(2, a, b, third)
 	cl, err := client.New(a.URL()+","+third.URL(), client.Options{APIKey: a.APIKey()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer cl.Close()
 	var want []string
 	write := func(value string) {
@@ -128,17 +125,13 @@ func TestClientsWithCertificatesAreForwarded(t *testing.T) {
 				trusts := authority.Trusted()
 				trusts.Certificates = []tls.Certificate{authority.Client(t, testenv.Client{Name: name})}
 				cl, err := client.New(s.URL(), client.Options{APIKey: key, TLS: trusts, RetryTime: -1})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				t.Cleanup(cl.Close)
 				return cl
 			}
 			root := connect(b, "any", b.APIKey())
 			rules := []client.Rule{{Principal: "shop", Resource: "topic", Pattern: "t", Operation: "write"}}
-			if err := errors.Join(write(t, root, "t"), write(t, root, "other"), root.AddRules(t.Context(), rules)); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, errors.Join(write(t, root, "t"), write(t, root, "other"), root.AddRules(t.Context(), rules)))
 			shop := connect(b, "shop", "")
 			if err := write(t, shop, "t"); err != nil {
 				t.Errorf("write: %v", err)

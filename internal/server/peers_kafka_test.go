@@ -20,6 +20,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -31,9 +32,7 @@ func (c *crew) kafkaClient(s *server.Server, opts ...kgo.Opt) *kgo.Client {
 		kgo.RetryTimeout(time.Minute), kgo.RequestRetries(1000), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }),
 		kgo.MetadataMinAge(10 * time.Millisecond),
 	}, opts...)...)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.NoError(c, err)
 	c.Cleanup(k.Close)
 	return k
 }
@@ -165,17 +164,13 @@ func TestAClusterWithTLS(t *testing.T) {
 		t.Fatal("the second broker leads")
 	}
 	h, err := client.New(second.URL(), client.Options{APIKey: second.APIKey(), TLS: authority.Trusted()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer h.Close()
 	if _, err := h.ProduceValues(t.Context(), "t", [][]byte{[]byte("v")}, client.ProduceOptions{}); err != nil {
 		t.Error(err)
 	}
 	resp, err := c.kafkaClient(second, kgo.DialTLSConfig(authority.Trusted())).SeedBrokers()[0].RetriableRequest(t.Context(), createTopic("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if got := resp.(*kmsg.CreateTopicsResponse).Topics[0]; got.ErrorCode != 0 {
 		t.Errorf("create a topic at the standby: %v", kerr.ErrorForCode(got.ErrorCode))
 	}
@@ -198,27 +193,19 @@ func TestKafkaClientsWithCertificatesAreForwarded(t *testing.T) {
 	cert := authority.Client(t, testenv.Client{Name: "shop", Ends: time.Hour})
 	trusts.Certificates = []tls.Certificate{cert}
 	h, err := client.New(first.URL(), client.Options{APIKey: first.APIKey(), TLS: trusts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer h.Close()
 	rules := []client.Rule{
 		{Principal: "shop", Resource: "topic", Pattern: "mine", Operation: "create"}, {Principal: "shop", Resource: "cluster", Pattern: "kafka-cluster", Operation: "alter"},
 	}
-	if err := h.AddRules(t.Context(), rules); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, h.AddRules(t.Context(), rules))
 	k, err := kgo.NewClient(kgo.SeedBrokers(second.KafkaAddress()), kgo.DialTLSConfig(trusts))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer k.Close()
 	atStandby := func(r kmsg.Request) kmsg.Response {
 		t.Helper()
 		resp, err := k.SeedBrokers()[0].RetriableRequest(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return resp
 	}
 	for name, want := range map[string]error{"mine": nil, "other": kerr.TopicAuthorizationFailed} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -37,9 +38,7 @@ func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 		c := settings(t, bucket)
 		c.HTTP.Address, c.Kafka.Listen = "0.0.0.0", ""
 		s, err := server.Start(t.Context(), c, log.Logger())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { _ = s.Close(t.Context()) })
 		return s
 	}
@@ -49,9 +48,7 @@ func TestABrokerThatMayNotListOthersIsTheOnlyOne(t *testing.T) {
 		t.Fatalf("write: %v; log:\n%s", err, log.String())
 	}
 	b := open(&log)
-	if err := produce(t, connect(t, b)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, connect(t, b)))
 	if err := produce(t, connect(t, a)); err == nil {
 		t.Error("a fenced broker acknowledges a record")
 	}
@@ -78,9 +75,7 @@ func TestASlowRegistrationIsNotLost(t *testing.T) {
 		return false
 	})
 	b, err := server.Start(t.Context(), cfg, log.Logger())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
 	c.up(1, a, b)
 	if log.Contains("registration of this broker was removed") || log.Contains("refuses the link") {
@@ -93,14 +88,10 @@ func TestASlowRegistrationIsNotLost(t *testing.T) {
 func inFront(t *testing.T, spec string, answers func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
 	u, err := url.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	endpoint := u.Query().Get("endpoint")
 	target, err := url.Parse(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host // part of the signature

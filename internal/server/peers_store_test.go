@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/faultproxy"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -32,9 +33,7 @@ func TestAStandbyWhoseStoreDoesNotAnswer(t *testing.T) {
 	c, remote := crewOnS3(t)
 	a := c.start()
 	store, err := faultproxy.NewStore(remote.Endpoint, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(store.Close)
 	b := c.start(func(s *config.Config) { s.Bucket, s.Kafka.Listen = store.Spec("crew"), "127.0.0.1:0" })
 	t.Cleanup(func() { store.SetConfig(faultproxy.StoreConfig{}) }) // before the brokers stop
@@ -58,9 +57,7 @@ func TestAStandbyWhoseStoreDoesNotAnswer(t *testing.T) {
 		return m.HasBeat && !m.Beat.StoreOK
 	})
 	k, err := kgo.NewClient(kgo.SeedBrokers(b.KafkaAddress()), kgo.SASL(plain.Auth{User: "any", Pass: b.APIKey()}.AsMechanism()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer k.Close()
 	if err := k.Ping(t.Context()); err != nil {
 		t.Errorf("login of a Kafka client: %v", err)
@@ -104,9 +101,7 @@ func TestReadersAtAStandbyCauseNoRequests(t *testing.T) {
 	c, remote := crewOnS3(t)
 	a := c.start()
 	proxy, err := testenv.NewS3Proxy(remote.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(proxy.Close)
 	b := c.start(func(s *config.Config) { s.Bucket = proxy.Spec("crew") })
 	c.up(1, a, b)

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -42,9 +43,7 @@ func (c *crew) start(change ...func(*config.Config)) *server.Server {
 	}
 	log := slog.New(slog.NewTextHandler(c.Output(), nil)).With("broker", filepath.Base(filepath.Dir(cfg.DataDir))+"/"+filepath.Base(cfg.DataDir))
 	s, err := server.Start(c.Context(), cfg, log)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.NoError(c, err)
 	c.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s
 }
@@ -122,9 +121,7 @@ func TestALeaderThatStopsHandsOver(t *testing.T) {
 	c.up(1, a, b)
 	c.write(a, "one")
 	epoch := a.Node().Epoch()
-	if err := a.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, a.Close(context.Background()))
 	c.leads(b)
 	if got := b.Node().Epoch(); got != epoch+1 {
 		t.Errorf("epoch %d after a hand-over in epoch %d", got, epoch)
@@ -169,9 +166,7 @@ func TestAnOperatorMovesTheLeadership(t *testing.T) {
 	c := newCrew(t)
 	a, b := c.start(), c.start()
 	c.up(1, a, b)
-	if err := a.Control().HandOver(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, a.Control().HandOver(t.Context()))
 	c.leads(b)
 	sebtest.Eventually(t, "the first broker follows", a.Node().Follows)
 	if err := a.Control().HandOver(t.Context()); err == nil {
@@ -197,9 +192,7 @@ func TestAStandbyAnnouncesItsRole(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var log sebtest.Log
-	if err := server.Run(ctx, c.settings(), log.Logger(), func(*server.Server) { cancel() }); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, server.Run(ctx, c.settings(), log.Logger(), func(*server.Server) { cancel() }))
 	if !log.Contains("msg=serving role=follower epoch=1") {
 		t.Errorf("log of a standby:\n%s", log.String())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -31,9 +32,7 @@ func TestRiemannSubscriptionRights(t *testing.T) {
 	root := connect(t, s)
 	sendRiemann(t, root, "a", "load", `{"metric":1}`)
 	dashboard := client.Rule{Principal: "dashboard", Resource: "topic", Pattern: "riemann", Operation: "read"}
-	if err := root.AddRules(t.Context(), []client.Rule{dashboard}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, root.AddRules(t.Context(), []client.Rule{dashboard}))
 	address := strings.Replace(subscribeURL(s, "true"), "http://", "https://", 1)
 	get := func(certs ...tls.Certificate) (*http.Response, error) {
 		trusted := authority.Trusted()
@@ -41,24 +40,18 @@ func TestRiemannSubscriptionRights(t *testing.T) {
 		transport := &http.Transport{TLSClientConfig: trusted}
 		t.Cleanup(transport.CloseIdleConnections)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return transport.RoundTrip(req)
 	}
 	open, err := get(authority.Client(t, testenv.Client{Name: "Dashboard"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer open.Body.Close()
 	lines := bufio.NewScanner(open.Body)
 	if lines.Scan(); open.StatusCode != 200 || fieldsOfEvent(t, strings.TrimPrefix(lines.Text(), "data: ")) != "a load 1" {
 		t.Errorf("with a certificate: %d %q", open.StatusCode, lines.Text())
 	}
 	resp, err := get(authority.Client(t, testenv.Client{Name: "Other"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer resp.Body.Close()
 	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 403 || !strings.Contains(string(text), "read on topic riemann") {
 		t.Errorf("with a certificate without rights: %d %q %v", resp.StatusCode, text, err)
@@ -92,27 +85,19 @@ func TestRiemannSubscriptionsOfAToken(t *testing.T) {
 	cfg := settings(t, "file:"+t.TempDir())
 	s := start(t, cfg)
 	token, err := connect(t, s).CreateToken(t.Context(), client.TokenSpec{ID: "listener", Scopes: client.Scopes{Write: []string{"riemann"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, s.Close(t.Context()))
 	cfg.Riemann.WebListen, cfg.Riemann.Token = "127.0.0.1:0", config.Secret(token.Secret)
 	s = start(t, cfg)
 	if _, resp := dial(t, subscribeURL(s, "true")); resp.StatusCode != 403 {
 		t.Errorf("without the right to read: status %d", resp.StatusCode)
 	}
-	if err := connect(t, s).AddRules(t.Context(), []client.Rule{{Principal: "listener", Resource: "topic", Pattern: "riemann", Operation: "read"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, connect(t, s).AddRules(t.Context(), []client.Rule{{Principal: "listener", Resource: "topic", Pattern: "riemann", Operation: "read"}}))
 	w, resp := dial(t, subscribeURL(s, "true"))
 	if resp.StatusCode != 101 {
 		t.Fatalf("with the right to read: status %d", resp.StatusCode)
 	}
-	if err := connect(t, s).RevokeToken(t.Context(), "listener"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, connect(t, s).RevokeToken(t.Context(), "listener"))
 	w.closes(1001)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -44,9 +45,7 @@ func TestRiemann(t *testing.T) {
 	cfg.Riemann.Listen, cfg.Riemann.UDP = "127.0.0.1:0", "127.0.0.1:0"
 	s := start(t, cfg)
 	c, err := net.Dial("tcp", s.RiemannAddress())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	if ok, answer, err := riemannAsk(c, riemannEvent); !ok || err != nil {
 		t.Fatalf("%q %v", answer, err)
@@ -61,9 +60,7 @@ func TestRiemann(t *testing.T) {
 		t.Errorf("banner: %s", out.String())
 	}
 	d, err := net.Dial("udp", s.RiemannDatagrams())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer d.Close()
 	if _, err := d.Write(riemannEvent); err != nil {
 		t.Fatal(err)
@@ -89,9 +86,7 @@ func TestRiemannStatus(t *testing.T) {
 	s := start(t, cfg)
 	root := connect(t, s)
 	c, err := net.Dial("tcp", s.RiemannAddress())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	if ok, answer, err := riemannAsk(c, riemannEvent); !ok || err != nil {
 		t.Fatalf("%q %v", answer, err)
@@ -100,9 +95,7 @@ func TestRiemannStatus(t *testing.T) {
 		t.Fatalf("a broken message: %t, %v", ok, err)
 	}
 	d, err := net.Dial("udp", s.RiemannDatagrams())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer d.Close()
 	if _, err := d.Write([]byte{0xff}); err != nil {
 		t.Fatal(err)
@@ -119,13 +112,9 @@ func TestRiemannStatus(t *testing.T) {
 		return got.Riemann != nil && *got.Riemann == want && len(got.Warnings) == 0
 	})
 	made, err := root.CreateToken(t.Context(), client.TokenSpec{ID: "ops", Rules: []client.Rule{{Resource: "metrics", Pattern: "metrics", Operation: "describe"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ops, err := client.New(s.URL(), client.Options{APIKey: made.Secret})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer ops.Close()
 	if got, err = ops.Status(t.Context()); err != nil || got.Riemann == nil || got.Riemann.Topic != "" || got.Riemann.Events != 1 {
 		t.Errorf("without a right to the topic: %+v, %v", got.Riemann, err)
@@ -151,12 +140,10 @@ func TestRiemannCertificates(t *testing.T) {
 			}
 			s := start(t, cfg)
 			root := connect(t, s)
-			if err := root.AddRules(t.Context(), []client.Rule{
+			must.NoError(t, root.AddRules(t.Context(), []client.Rule{
 				{Principal: "collector", Resource: "topic", Pattern: "riemann", Operation: "write"},
 				{Principal: "collector", Resource: "topic", Pattern: "riemann", Operation: "create"},
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			ask := func(certs ...tls.Certificate) (bool, string, error) {
 				trusted := authority.Trusted()
 				trusted.Certificates = certs
@@ -181,9 +168,7 @@ func TestRiemannCertificates(t *testing.T) {
 			}
 			stored := 0
 			for _, err := range root.Records(t.Context(), "riemann", client.ReadOptions{}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				stored++
 			}
 			if want := map[string]int{config.ClientRequest: 2, config.ClientRequire: 1}[auth]; stored != want {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -25,9 +26,7 @@ import (
 func riemannBroker(t *testing.T) (*server.Server, *client.Client) {
 	cfg := settings(t, "mem:")
 	cfg.Riemann.WebListen = "127.0.0.1:0"
-	if err := cfg.HTTP.Origins.Set("https://dash.example.com"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, cfg.HTTP.Origins.Set("https://dash.example.com"))
 	s := start(t, cfg)
 	return s, connect(t, s)
 }
@@ -35,9 +34,7 @@ func riemannBroker(t *testing.T) (*server.Server, *client.Client) {
 func sendRiemann(t *testing.T, c *client.Client, host, service, data string) {
 	t.Helper()
 	_, err := c.ProduceEvent(t.Context(), client.Event{Name: service, EntityID: host, Data: json.RawMessage(data)}, client.EventOptions{Topic: "riemann"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // subscribeURL returns the address of a subscription.
@@ -71,14 +68,10 @@ func TestRiemannEventStream(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, subscribeURL(s, `service = "load" and not metric = nil or state = "expired"`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	req.Header.Set("Origin", "https://dash.example.com")
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Access-Control-Allow-Origin") != "https://dash.example.com" {
 		t.Fatalf("%v", resp)
@@ -118,13 +111,9 @@ type webSocket struct {
 func dial(t *testing.T, address string, header ...string) (*webSocket, *http.Response) {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	conn, err := net.Dial("tcp", u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	// The key and its answer are those of RFC 6455, section 1.3.
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n"+
@@ -135,9 +124,7 @@ func dial(t *testing.T, address string, header ...string) (*webSocket, *http.Res
 	fmt.Fprint(conn, "\r\n")
 	w := &webSocket{t, conn, bufio.NewReader(conn)}
 	resp, err := http.ReadResponse(w.r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if resp.StatusCode == http.StatusSwitchingProtocols && resp.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
 		t.Fatalf("%v", resp.Header)
 	}
@@ -160,9 +147,7 @@ func (w *webSocket) frame(op byte, payload string) {
 // next returns the next frame.
 func (w *webSocket) next() (op byte, payload string) {
 	w.t.Helper()
-	if err := w.conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, w.conn.SetReadDeadline(time.Now().Add(20*time.Second)))
 	head := make([]byte, 2)
 	if _, err := io.ReadFull(w.r, head); err != nil {
 		w.t.Fatal(err)
@@ -275,9 +260,7 @@ func TestRiemannSubscriptionsRefused(t *testing.T) {
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url, nil)
 			req.Header = http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Sec-Websocket-Version": {"8"}}
 			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if resp.Body.Close(); resp.StatusCode != r.status {
 				t.Errorf("%s: status %d, want %d", r.name, resp.StatusCode, r.status)
 			}
@@ -294,14 +277,10 @@ func TestRiemannSubscriptionsRefused(t *testing.T) {
 		}
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, subscribeURL(s, "true"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	req.Host = "rebound.example.com"
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if resp.Body.Close(); resp.StatusCode != 403 {
 		t.Errorf("a host that is not the broker's: status %d, want 403", resp.StatusCode)
 	}
@@ -340,9 +319,7 @@ func TestRiemannQueries(t *testing.T) {
 	cfg.Riemann.Listen = "127.0.0.1:0"
 	s := start(t, cfg)
 	c, err := net.Dial("tcp", s.RiemannAddress())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	queries := func(text string) []byte { // a Msg with a Query
 		return append([]byte{0x2a, byte(len(text) + 2), 0x0a, byte(len(text))}, text...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/webhook"
 )
@@ -97,9 +98,7 @@ func TestServersTakeTurns(t *testing.T) {
 		t.Fatalf("%d %s", status, answer)
 	}
 	fires(first, "u1")
-	if err := produce(t, connect(t, first)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, connect(t, first)))
 
 	second := open()
 	if err := produce(t, connect(t, first)); err == nil {
@@ -109,9 +108,7 @@ func TestServersTakeTurns(t *testing.T) {
 	if status, answer := ask(t, first, http.MethodPost, "/event", `{"event": "a", "entity_id": "u9"}`); status != http.StatusServiceUnavailable {
 		t.Errorf("write to a follower: %d %s", status, answer)
 	}
-	if err := produce(t, connect(t, second)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, connect(t, second)))
 	readsNext(t, first, 2)
 	fires(second, "u2")
 
@@ -120,9 +117,7 @@ func TestServersTakeTurns(t *testing.T) {
 		return n.Confirm(t.Context()) == nil && n.Stand(t.Context()) == nil
 	})
 	fires(first, "u3")
-	if err := produce(t, connect(t, first)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, connect(t, first)))
 	for _, entity := range []string{"u1", "u2", "u3"} {
 		if got := hook.about(entity); got != 1 {
 			t.Errorf("%d messages about %s", got, entity)

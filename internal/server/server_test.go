@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,9 +38,7 @@ func settings(t *testing.T, bucket string) config.Config {
 func start(t *testing.T, c config.Config) *server.Server {
 	t.Helper()
 	s, err := server.Start(t.Context(), c, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s
 }
@@ -47,9 +46,7 @@ func start(t *testing.T, c config.Config) *server.Server {
 func connect(t *testing.T, s *server.Server) *client.Client {
 	t.Helper()
 	c, err := client.New(s.URL(), client.Options{APIKey: s.APIKey(), RetryTime: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -88,9 +85,7 @@ func TestDiscoverFindsARunningBroker(t *testing.T) {
 
 func TestDamagedRuntimeFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, server.RuntimeFile), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(dir, server.RuntimeFile), []byte("{"), 0o600))
 	if _, err := server.Discover(dir); err == nil || !strings.Contains(err.Error(), server.RuntimeFile) {
 		t.Errorf("got %v", err)
 	}
@@ -99,9 +94,7 @@ func TestDamagedRuntimeFileIsAnError(t *testing.T) {
 func TestCloseEndsLongPolls(t *testing.T) {
 	s := start(t, settings(t, "mem:"))
 	c := connect(t, s)
-	if err := produce(t, c); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, c))
 	got := make(chan error)
 	go func() {
 		req, err := http.NewRequest(http.MethodGet, s.URL()+"/records?topic-name=t&offset=1&timeout=5m", nil)
@@ -117,19 +110,13 @@ func TestCloseEndsLongPolls(t *testing.T) {
 	}()
 	waiting := func() bool {
 		req, err := http.NewRequest(http.MethodGet, s.URL()+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+s.APIKey())
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer resp.Body.Close()
 		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return strings.Contains(string(b), "seb_broker_waiting_fetches 1\n")
 	}
 	for !waiting() {
@@ -151,9 +138,7 @@ func TestCloseEndsLongPolls(t *testing.T) {
 func TestFencedServerIsDone(t *testing.T) {
 	bucket := "file:" + t.TempDir()
 	first := start(t, settings(t, bucket))
-	if err := produce(t, connect(t, first)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, connect(t, first)))
 	second := start(t, settings(t, bucket))
 	if err := produce(t, connect(t, first)); err == nil {
 		t.Error("two brokers store")
@@ -197,9 +182,7 @@ func TestRunSaysThatItWasFenced(t *testing.T) {
 func TestFaultsAtTheStart(t *testing.T) {
 	s := start(t, settings(t, "mem:"))
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(s.URL(), "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	taken := settings(t, "mem:")
 	if taken.HTTP.Port, err = net.LookupPort("tcp", port); err != nil {
 		t.Fatal(err)
@@ -216,9 +199,7 @@ func TestFaultsAtTheStart(t *testing.T) {
 		t.Errorf("no settings: %v", err)
 	}
 	bad := settings(t, "mem:")
-	if err := os.WriteFile(filepath.Join(bad.DataDir, server.KeyFile), []byte("two words"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(bad.DataDir, server.KeyFile), []byte("two words"), 0o600))
 	if _, err := server.Start(t.Context(), bad, quiet); err == nil {
 		t.Error("a damaged key file was accepted")
 	}
@@ -232,9 +213,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	ask := func() {
 		t.Helper()
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
@@ -281,14 +260,10 @@ func TestAdvertisedName(t *testing.T) {
 	s := start(t, c)
 	for host, want := range map[string]int{"db1.internal:51313": http.StatusOK, "db2.internal:51313": http.StatusForbidden} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/readyz", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		r.Host = host
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("%s: %d, want %d", host, resp.StatusCode, want)

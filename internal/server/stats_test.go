@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -42,12 +43,8 @@ func TestStatsOfABroker(t *testing.T) {
 		_, err := os.Stat(file)
 		return err == nil
 	})
-	if err := produce(t, connect(t, off)); err != nil {
-		t.Fatal(err)
-	}
-	if err := off.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, connect(t, off)))
+	must.NoError(t, off.Close(t.Context()))
 	if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), `"epoch": 1,`) || strings.Contains(string(b), `"slot": 0`) {
 		t.Errorf("after the stop: %s, %v, want the last position", b, err)
 	}
@@ -57,13 +54,9 @@ func TestStatsOfABroker(t *testing.T) {
 func TestCostsThatCannotBeSaved(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, "mem:")
-	if err := os.Mkdir(filepath.Join(cfg.DataDir, cost.File), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(filepath.Join(cfg.DataDir, cost.File), 0o700))
 	s := start(t, cfg)
-	if err := produce(t, connect(t, s)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, produce(t, connect(t, s)))
 	if c, err := connect(t, s).Cost(t.Context()); err != nil || c.Requests[0].Count < 3 || c.Prices != "free" || c.Storage.Bytes == 0 {
 		t.Errorf("%+v, %v", c, err)
 	}

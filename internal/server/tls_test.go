@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -45,9 +46,7 @@ func startSecured(t *testing.T, change func(*config.Config)) *secured {
 	change(&c)
 	var err error
 	s.Server, err = server.Start(t.Context(), c, slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -60,9 +59,7 @@ func startSecured(t *testing.T, change func(*config.Config)) *secured {
 func (s *secured) http(t *testing.T, config *tls.Config) *client.Client {
 	t.Helper()
 	c, err := client.New(s.URL(), client.Options{APIKey: s.APIKey(), TLS: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -71,9 +68,7 @@ func (s *secured) kafka(t *testing.T, config *tls.Config, how sasl.Mechanism, mo
 	t.Helper()
 	c, err := kgo.NewClient(append(more, kgo.SeedBrokers(s.KafkaAddress()), kgo.DialTLSConfig(config), kgo.SASL(how), kgo.AllowAutoTopicCreation(),
 		kgo.RetryTimeout(5*time.Second), kgo.RecordDeliveryTimeout(20*time.Second), kgo.ProducerBatchMaxBytes(4<<20))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -95,16 +90,12 @@ func TestTLS(t *testing.T) {
 			plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism(), scram.Auth{User: "u", Pass: s.APIKey()}.AsSha512Mechanism(),
 		} {
 			c := s.kafka(t, s.authority.Trusted(), how, kgo.ConsumeTopics("t"))
-			if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: values[1]}).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: values[1]}).FirstErr())
 			values = append(values, values[1])
 			var got [][]byte
 			for len(got) < len(values) {
 				f := c.PollFetches(t.Context())
-				if err := f.Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, f.Err())
 				f.EachRecord(func(r *kgo.Record) { got = append(got, r.Value) })
 			}
 			for i := range got {
@@ -173,9 +164,7 @@ func TestTLSIsRenewed(t *testing.T) {
 	eventually(t, &s.log, "expires soon or has expired")
 	// A client that does not verify certificates connects nevertheless.
 	old := s.kafka(t, &tls.Config{InsecureSkipVerify: true}, plain.Auth{User: "u", Pass: s.APIKey()}.AsMechanism())
-	if err := old.ProduceSync(t.Context(), &kgo.Record{Topic: "t"}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, old.ProduceSync(t.Context(), &kgo.Record{Topic: "t"}).FirstErr())
 	if err := s.kafka(t, s.authority.Trusted(), plain.Auth{}.AsMechanism()).Ping(t.Context()); err == nil {
 		t.Fatal("an expired certificate is trusted")
 	}
@@ -206,9 +195,7 @@ func eventuallyTrusted(t *testing.T, s *secured) {
 func TestTLSAndPlainText(t *testing.T) {
 	s := startSecured(t, func(*config.Config) {})
 	c, err := net.Dial("tcp", s.KafkaAddress())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := c.Write([]byte("\x00\x00\x00\x10\x00\x12\x00\x00\x00\x00\x00\x01\x00\x06client")); err != nil {
@@ -219,9 +206,7 @@ func TestTLSAndPlainText(t *testing.T) {
 	}
 	eventually(t, &s.log, `msg="plain text on a port with TLS, connection closed" listener=kafka`)
 	resp, err := http.Get("http" + strings.TrimPrefix(s.URL(), "https"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	if err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "https://") {
@@ -263,9 +248,7 @@ func TestHTTP2IsNotOffered(t *testing.T) {
 	tr := &http.Transport{TLSClientConfig: s.authority.Trusted(), ForceAttemptHTTP2: true}
 	defer tr.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: tr}).Get(s.URL() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_ = resp.Body.Close()
 	if resp.ProtoMajor != 1 || resp.StatusCode != http.StatusOK {
 		t.Errorf("%s %d", resp.Proto, resp.StatusCode)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // latencyAt returns a Latency that has started, and its class.
@@ -16,9 +17,7 @@ func latencyAt(t *testing.T, now time.Time) (*Latency, *budget.Class) {
 	t.Helper()
 	class := budget.New(256 << 20).Class(budget.Tail)
 	l := new(Latency)
-	if err := l.Start(class, now); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.Start(class, now))
 	return l, class
 }
 
@@ -126,9 +125,7 @@ func TestLatencyMemory(t *testing.T) {
 	for _, limit := range []int64{64 << 20, 256 << 20} {
 		class := budget.New(limit).Class(budget.Tail)
 		l := new(Latency)
-		if err := l.Start(class, began); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, l.Start(class, began))
 		r := rand.New(rand.NewPCG(3, 4))
 		var exact []time.Duration
 		for i := range 300_000 { // over five slices

@@ -12,6 +12,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestTableFits(t *testing.T) {
@@ -122,9 +123,7 @@ func TestSamplesEveryStep(t *testing.T) {
 		samples := 0
 		class := budget.New(64 << 20).Class(budget.Tail)
 		s, err := Start(class, func(io.Writer) { samples++ })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if class.Used() != Bytes {
 			t.Errorf("%d bytes reserved, want %d", class.Used(), Bytes)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -47,18 +48,12 @@ func newGate(t *testing.T, require bool) *gate {
 			return strings.ToLower(c.Subject.CommonName), nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	cert, err := tlsport.Load(g.authority.Files(t, t.TempDir(), testenv.Leaf{}), g.log.Logger(), g.set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	port := tlsport.NewPort(tlsport.Options{Name: "gate", Certificate: cert, Clients: clients, Logger: g.log.Logger(), Metrics: g.set})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	g.address = listener.Addr().String()
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -265,14 +260,10 @@ func TestInvalidLists(t *testing.T) {
 	if !strings.Contains(g.log.String(), "is not signed by that authority") {
 		t.Error(g.log.String())
 	}
-	if err := os.WriteFile(g.lists, []byte("nonsense"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(g.lists, []byte("nonsense"), 0o600))
 	sebtest.Eventually(t, "nonsense is logged", func() bool { return warnings() == 2 })
 	g.refused("revoked", "bad certificate", g.config(shop))
-	if err := os.Remove(g.lists); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Remove(g.lists))
 	sebtest.Eventually(t, "the missing file is logged", func() bool { return warnings() == 3 })
 	g.refused("revoked", "bad certificate", g.config(shop))
 	g.authority.Revocations(t, g.lists, -time.Minute)
@@ -293,15 +284,11 @@ func TestInvalidClientFiles(t *testing.T) {
 	authority.Revocations(t, lists, time.Hour)
 	leaf := authority.Files(t, dir, testenv.Leaf{})
 	text, err := os.ReadFile(lists)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	block, _ := pem.Decode(text)
 	write := func(name string, b []byte) string {
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(name, b, 0o600))
 		return name
 	}
 	der, flipped := write("der", block.Bytes), append([]byte(nil), block.Bytes...)

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -29,14 +30,10 @@ func echo(t *testing.T, files tlsport.Files, l *sebtest.Log) (address string) {
 	t.Helper()
 	set := metrics.NewSet()
 	cert, err := tlsport.Load(files, l.Logger(), set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	port := tlsport.NewPort(tlsport.Options{Name: "test", Certificate: cert, Logger: l.Logger(), Metrics: set})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -72,9 +69,7 @@ func TestCertificateReload(t *testing.T) {
 	serial := func() string {
 		t.Helper()
 		c, err := tls.Dial("tcp", address, authority.Trusted())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer c.Close()
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
@@ -95,9 +90,7 @@ func TestCertificateReload(t *testing.T) {
 	wait(testenv.CertificateSerial(t, inPlace.Cert))
 	renamed := authority.Files(t, t.TempDir(), testenv.Leaf{Ended: true})
 	for from, to := range map[string]string{renamed.Cert: files.Cert, renamed.Key: files.Key} {
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Rename(from, to))
 	}
 	sebtest.Eventually(t, "the expired certificate is in use", func() bool {
 		c, err := tls.Dial("tcp", address, authority.Trusted())
@@ -118,9 +111,7 @@ func copyFile(t *testing.T, from, to string) {
 	if err == nil {
 		err = os.WriteFile(to, b, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // TestInvalidFiles checks that the error names the setting and the file, and does not contain the
@@ -129,9 +120,7 @@ func TestInvalidFiles(t *testing.T) {
 	authority := testenv.NewAuthority(t)
 	good, other := authority.Files(t, t.TempDir(), testenv.Leaf{}), authority.Files(t, t.TempDir(), testenv.Leaf{})
 	nonsense := filepath.Join(t.TempDir(), "nonsense")
-	if err := os.WriteFile(nonsense, []byte("nonsense"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(nonsense, []byte("nonsense"), 0o600))
 	for name, c := range map[string]struct {
 		files tlsport.Files
 		want  []string
@@ -211,9 +200,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 	var l sebtest.Log
 	address := echo(t, authority.Files(t, t.TempDir(), testenv.Leaf{}), &l)
 	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	// A message of 60,000 bytes in records of 4,000; package tls would collect all of it.
@@ -243,9 +230,7 @@ func TestLogLines(t *testing.T) {
 	for range 3 {
 		for _, send := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x00"} {
 			c, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			_, _ = c.Write([]byte(send)) // the server may have closed the connection
 			_ = c.(*net.TCPConn).CloseWrite()
 			_, _ = io.Copy(io.Discard, c)

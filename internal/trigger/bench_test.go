@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // fill appends events of random entities, a thousand per slot, one slot per millisecond.
@@ -23,9 +24,7 @@ func fill(b testing.TB, s *stepped, n, entities, names int) (total int) {
 		for range 1000 {
 			e := ev(fmt.Sprintf("user-%07d", r.IntN(entities)), fmt.Sprintf("event-%d", r.IntN(names)))
 			value, err := json.Marshal(e)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, err)
 			part := s.b.partOf(t, e.EntityID)
 			recs[part] = append(recs[part], record.Record{Key: []byte(e.EntityID), Value: value})
 		}
@@ -96,9 +95,7 @@ func BenchmarkInstances(b *testing.B) {
 		s.settle()
 		b.ReportMetric(entities/time.Since(at).Seconds(), "events/s")
 		list, err := s.Triggers()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		var rows, due int64
 		err = s.follower.Query(func(q store.Queries) (err error) {
 			rows, due, err = q.Count(b.Context(), list[0].No)
@@ -109,9 +106,7 @@ func BenchmarkInstances(b *testing.B) {
 		}
 		s.end()
 		info, err := os.Stat(s.path)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		b.ReportMetric(float64(info.Size())/1e6, "MB")
 		b.ReportMetric(float64(info.Size())/entities, "bytes/instance")
 	}
@@ -135,9 +130,7 @@ func BenchmarkDeadline(b *testing.B) {
 		}
 	}()
 	e, err := Open(b.Context(), Options{Path: filepath.Join(b.TempDir(), "triggers.db"), Log: log, Now: log.now})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, err)
 	put(b, e, newDefinition(b, "t", "A THEN (NOT B WITHIN 50 ms)"))
 	most, n := int64(0), 0
 	for b.Loop() {
@@ -154,9 +147,7 @@ func BenchmarkDeadline(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(most), "ms-late-at-most")
-	if err := e.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, e.Close())
 	close(stop)
 	<-done
 }

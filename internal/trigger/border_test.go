@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // define puts a trigger through the engine. The clock does not move meanwhile.
@@ -52,9 +53,7 @@ func TestBorder(t *testing.T) {
 	t.Run("a topic of definitions without append times", func(t *testing.T) {
 		l := newLog()
 		s := step(t, l.broker(true), "")
-		if err := l.Create(t.Context(), "triggers", 1, map[string]string{"cleanup-policy": "compact"}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, l.Create(t.Context(), "triggers", 1, map[string]string{"cleanup-policy": "compact"}))
 		s.put(s.definition("old", window, nil))
 		l.post(ev("ann", "A"))
 		l.until(60 * time.Millisecond)

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/trigger/rule"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // logEvent is an event of an entity in the log; an erasure has no name.
@@ -164,9 +165,7 @@ func (b *bruteForce) fire(at int64, cause string, past bool) {
 // expect returns all firings that a version must have by an instant, by ID.
 func (l *fakeLog) expect(t testing.TB, d rule.Definition, until int64) map[rule.ID]*expected {
 	program, err := monitor.Compile(d.Expr, monitor.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	all := map[rule.ID]*expected{}
 	for part := range uint32(2) {
 		histories := l.histories(t, part)

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -23,9 +24,7 @@ func absent(h *Head) bool { return h == nil }
 func tagOf(t *testing.T, e *Engine, id string) string {
 	t.Helper()
 	h, err := e.Head(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, stored, err := e.Stored(t.Context(), id)
 	if err != nil || rule.Tag(stored.Version, stored.Offset) != h.Tag() {
 		t.Fatalf("the tag is %s, that of the file %d.%d, %v", h.Tag(), stored.Version, stored.Offset, err)
@@ -59,9 +58,7 @@ func TestTags(t *testing.T) {
 		seen[p.Tag] = true
 	}
 	for _, paused := range []bool{true, false} {
-		if err := e.Pause(t.Context(), "t", paused); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, e.Pause(t.Context(), "t", paused))
 		if tag := tagOf(t, e, "t"); seen[tag] {
 			t.Errorf("a change of the status keeps the tag %s", tag)
 		} else {
@@ -204,9 +201,7 @@ func TestChangeAfterLateChange(t *testing.T) {
 		storeLate(t, b, e, newDefinition(t, "t", "B").Expr)
 		p, err := c.change(e, tag)
 		now, getErr := e.Trigger(t.Context(), "t")
-		if getErr != nil {
-			t.Fatal(getErr)
-		}
+		must.NoError(t, getErr)
 		fault, refused := errors.AsType[*ConditionError](err)
 		if got := fmt.Sprintf("%d %s %s", now.Version, now.Text, now.Status); got != c.want {
 			t.Errorf("%s: %s is stored, want %s", c.what, got, c.want)
@@ -221,15 +216,11 @@ func TestChangeAfterLateChange(t *testing.T) {
 func storeLate(t *testing.T, b *fakeBroker, e *Engine, expr driplang.Expr) {
 	t.Helper()
 	stored, err := e.Trigger(t.Context(), "t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	late := stored.Definition
 	late.Version, late.Text, late.Expr = 2, "late", expr
 	value, err := late.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	definitions, _ := b.Topic("triggers")
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // scatter posts events of random entities, some milliseconds apart.
@@ -60,9 +61,7 @@ func TestDryRunCountsARange(t *testing.T) {
 func compareRange(t *testing.T, s *stepped, d rule.Definition, since, until int64) {
 	t.Helper()
 	run, err := (&Engine{opt: s.opt}).DryRun(t.Context(), d, DryRunOptions{TrialOptions: rule.TrialOptions{Limit: 1 << 20, Since: since, Until: until}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	p, _ := s.b.Position(topicID(t, s.b, "events"))
 	last := p.Complete()
 	if until != 0 {
@@ -144,9 +143,7 @@ func TestDryRunOfASample(t *testing.T) {
 	}
 	run := func(sample int) *DryRun {
 		run, err := (&Engine{opt: s.opt}).DryRun(t.Context(), d, DryRunOptions{TrialOptions: rule.TrialOptions{Limit: 1 << 20, Sample: sample}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if run.Seen() != 400 {
 			t.Errorf("sample %d: %d entities seen", sample, run.Seen())
 		}
@@ -170,9 +167,7 @@ func TestDryRunTellsWhatIsMissing(t *testing.T) {
 		t.Helper()
 		o.Limit = 1 << 20
 		run, err := (&Engine{opt: s.opt}).DryRun(t.Context(), d, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return run
 	}
 	for i := range 1000 {
@@ -221,9 +216,7 @@ func TestDryRunProgressAndCancel(t *testing.T) {
 		return err
 	}
 	var list []DryRunProgress
-	if err := run(t.Context(), func(p DryRunProgress) error { list = append(list, p); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, run(t.Context(), func(p DryRunProgress) error { list = append(list, p); return nil }))
 	if n := len(list); n < 300 || list[0] != (DryRunProgress{0, 20_000}) || list[n-1] != (DryRunProgress{20_000, 20_000}) {
 		t.Errorf("%d reports from %+v to %+v", n, list[0], list[n-1])
 	}

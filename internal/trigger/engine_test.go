@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -28,9 +29,7 @@ func running(t testing.TB, b *fakeBroker, path string) *Engine {
 	e, err := Open(t.Context(), Options{
 		Path: path, Log: b, Now: b.now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Sizes: &small, EventPartitions: 2,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -38,18 +37,14 @@ func running(t testing.TB, b *fakeBroker, path string) *Engine {
 func newDefinition(t testing.TB, id, expr string) rule.Definition {
 	t.Helper()
 	x, err := driplang.Parse(expr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return rule.Definition{ID: id, Text: expr, Expr: x, CarryFired: true}
 }
 
 func put(t testing.TB, e *Engine, d rule.Definition) Put {
 	t.Helper()
 	p, err := e.Put(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 
@@ -83,9 +78,7 @@ func states(t testing.TB, e *Engine) (list []string) {
 func TestInvalidArguments(t *testing.T) {
 	b := newLog().broker(true)
 	e := running(t, b, "")
-	if err := b.Create(t.Context(), "old", 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Create(t.Context(), "old", 1, nil))
 	for _, c := range []struct {
 		want   string
 		change func(d *rule.Definition)
@@ -135,9 +128,7 @@ func TestExplainDryRunAndErase(t *testing.T) {
 	b.post(ev("bob", "use"))
 	explain := func(entity string) Explanation {
 		x, err := e.Explain(t.Context(), "week", entity)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return x
 	}
 	until(t, e, func() bool { return explain("ann").Known && e.Lag() == 0 })
@@ -163,9 +154,7 @@ func TestExplainDryRunAndErase(t *testing.T) {
 	if run, err = e.DryRun(t.Context(), newDefinition(t, "", "signup THEN (NOT use WITHIN 7 days)"), dryLimit(1<<20)); err != nil || run.Waiting != 1 || run.Next != start+week {
 		t.Errorf("%+v, %v", run, err)
 	}
-	if err := e.Erase(t.Context(), "events", "ann"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, e.Erase(t.Context(), "events", "ann"))
 	if x := explain("ann"); x.Known {
 		t.Errorf("erased: %+v", x)
 	}
@@ -196,17 +185,13 @@ func TestDamagedFileIsRebuilt(t *testing.T) {
 	slices.Sort(want)
 	e.Close()
 	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	records := func() int64 { p, _ := b.Position(topicID(t, b, "firings")); return p.Topics[0][0].Next }
 	before := records()
 	for pos := 0; pos < len(file); pos += 1777 {
 		bad := slices.Clone(file)
 		bad[pos] ^= 0x5a
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(path, bad, 0o600))
 		e := running(t, b, path)
 		until(t, e, func() bool {
 			got := states(t, e)

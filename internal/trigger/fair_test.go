@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -49,9 +50,7 @@ func (s *stepped) untilSimple(fired int) (largest, all uint64) {
 		steps := s.counted("steps_total") - before
 		largest, all = max(largest, steps), all+steps
 		list, err := s.Firings(s.t.Context(), FiringQuery{Trigger: "simple", Limit: LimitMax})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, err)
 		if len(list) >= fired {
 			return largest, all
 		}

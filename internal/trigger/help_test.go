@@ -24,6 +24,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -454,21 +455,15 @@ func (s *stepped) settled() {
 func (s *stepped) definition(id, expr string, change func(d *rule.Definition)) rule.Definition {
 	s.t.Helper()
 	e, err := driplang.Parse(expr)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	d := rule.Definition{ID: id, Text: expr, Expr: e, Version: 1, CarryFired: true}
 	if change != nil {
 		change(&d)
 	}
 	d = d.WithDefaults()
-	if err := d.Validate(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, d.Validate())
 	topic, err := s.ensureTopics(s.t.Context(), &d)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	p, _ := s.b.Position(topic.ID)
 	d.TopicID, d.At = topic.ID.String(), p.Complete()
 	for _, span := range p.Topics[0] {
@@ -481,9 +476,7 @@ func (s *stepped) definition(id, expr string, change func(d *rule.Definition)) r
 func (s *stepped) put(d rule.Definition) rule.Definition {
 	s.t.Helper()
 	value, err := d.Encode()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	s.append("triggers", record.Record{Key: []byte(d.ID), Value: value})
 	return d
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -67,9 +68,7 @@ func TestTriggerMemory(t *testing.T) {
 			for i := range n {
 				expr, _ := kind(i)
 				r, err := rule.Compile(s.definition("x", expr, nil))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				rules, said = append(rules, r), said+r.Bytes()
 			}
 			if takes := heap(rules) - before; takes > said || takes < said/4 {
@@ -89,9 +88,7 @@ func TestTriggersBeyondMemory(t *testing.T) {
 	s := stepBy(t, b, "", &small, func(o *Options) { o.MemoryBytes = 64 << 10 })
 	put := func(id, text string) error {
 		expr, err := driplang.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		_, err = s.Put(t.Context(), rule.Definition{ID: id, Expr: expr, Fire: rule.OnEdge})
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -155,9 +156,7 @@ func (w *world) crash(i int) {
 		if w.trimmed {
 			n.b.catchUp(1 << 30) // a copy newer than all it knows would not be usable
 		}
-		if err := store.Remove(n.path); err != nil {
-			w.t.Fatal(err)
-		}
+		must.NoError(w.t, store.Remove(n.path))
 	}
 	n.b.fault = nil
 	w.nodes[i] = w.open(n.b, n.path)
@@ -276,9 +275,7 @@ func (w *world) learn() {
 		slot := p.slots[w.known]
 		for r.Reset(p.batches[w.known], 0); r.Next(); {
 			d, err := rule.ParseDefinition(r.Record().Key, r.Record().Value)
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			must.NoError(w.t, err)
 			d.ResolveBorder(r.Record().Timestamp)
 			w.pauses = append(w.pauses, pause{slot, d.ID, d.Status == rule.Paused})
 			old := w.current(d.ID)
@@ -345,9 +342,7 @@ func (w *world) put() {
 		return // as in define
 	}
 	x, err := driplang.Parse(expressions[w.r.IntN(len(expressions))])
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, err)
 	d := rule.Definition{ID: fmt.Sprint("t", w.r.IntN(4)), Expr: x}
 	w.vary(&d)
 	_ = w.change(func(ctx context.Context, n *stepped) error {
@@ -379,9 +374,7 @@ func (w *world) deliver() {
 			return
 		}
 		list, err := n.Pending(w.t.Context(), id, w.log.now(), 3)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.NoError(w.t, err)
 		for _, x := range list {
 			m := message{x.ID, x.Retraction}
 			if w.delivered[m] {
@@ -429,9 +422,7 @@ func (w *world) records() map[rule.ID]*firstRecord {
 	for i, b := range p.batches {
 		for r.Reset(b, 0); r.Next(); {
 			rec, id, err := rule.ParseRecord(r.Record().Value)
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			must.NoError(w.t, err)
 			switch x := all[id]; {
 			case rec.Kind == rule.FiredRecord && x == nil:
 				all[id] = &firstRecord{Record: rec, time: r.Record().Timestamp, slot: p.slots[i]}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // missing returns the triggers whose topic is missing.
@@ -77,9 +78,7 @@ func TestRecreatedTopic(t *testing.T) {
 			s.settle()
 			same(t, s.missing(), []string{"each", "quiet"})
 			s.waits("quiet", "ann")
-			if err := l.Create(t.Context(), "events", 2, AppendTimes); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, l.Create(t.Context(), "events", 2, AppendTimes))
 			l.until(160 * time.Millisecond)
 			l.post(ev("bob", "B"))
 			l.until(170 * time.Millisecond)

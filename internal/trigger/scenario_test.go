@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -143,9 +144,7 @@ func (s *scenario) into(v any) {
 
 func (s *scenario) duration(i int) time.Duration {
 	d, err := driplang.ParseDuration(s.args[i])
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return d
 }
 

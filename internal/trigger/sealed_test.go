@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/secrets"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -30,9 +31,7 @@ func ringOf(t testing.TB, keys ...*secrets.Key) *secrets.Ring {
 		text += k.Reveal() + "\n"
 	}
 	r, err := secrets.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return r
 }
 
@@ -58,9 +57,7 @@ func opened(t *testing.T, b *fakeBroker, change ...func(o *Options)) (*Engine, *
 		f(&o)
 	}
 	e, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 	return e, s
 }
@@ -71,9 +68,7 @@ func secretsOf(e *Engine) Secrets { s, _ := e.SecretsState(); return s }
 func mustPut(t *testing.T, e *Engine, d rule.Definition) Put {
 	t.Helper()
 	p, err := e.Put(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 
@@ -267,25 +262,19 @@ func TestFirstKeyReplacesCopies(t *testing.T) {
 func (b *bucket) copies(t *testing.T, log *fakeBroker) (all []byte) {
 	t.Helper()
 	names, _, err := b.store.List(t.Context(), objstore.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	read := map[string]bool{}
 	for range names {
 		path := filepath.Join(t.TempDir(), "copy")
 		s := b.saver(t, log, (&sebtest.Log{}).Logger())
 		info, ok, err := s.Restore(t.Context(), path, true, func(name string) bool { return read[name] })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if !ok {
 			break
 		}
 		read[info.Name] = true
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		all = append(all, text...)
 	}
 	return all

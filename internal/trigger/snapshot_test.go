@@ -21,6 +21,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/trigger/store"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -70,9 +71,7 @@ func (s *saver) Save(ctx context.Context, path string, note snapshot.Note, only 
 	}
 	var list []*store.Trigger
 	for g, err := f.NextTrigger(ctx, 0); g != nil || err != nil; g, err = f.NextTrigger(ctx, g.No) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, err)
 		list = append(list, g)
 	}
 	info, err := s.Snapshots.Save(ctx, path, note, only)
@@ -108,9 +107,7 @@ func (b *bucket) step(t testing.TB, log *fakeBroker, path string, change ...func
 func lose(t testing.TB, s *stepped) {
 	t.Helper()
 	s.end()
-	if err := store.Remove(s.path); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, store.Remove(s.path))
 }
 
 // reads counts the records that are read.
@@ -271,17 +268,13 @@ func (b *bucket) copiesWith(t *testing.T, log *fakeBroker, text string) (n int) 
 	for {
 		path := filepath.Join(t.TempDir(), "file")
 		info, ok, err := b.saver(t, log, slog.Default()).Restore(t.Context(), path, true, func(name string) bool { return refused[name] })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if !ok {
 			return n
 		}
 		refused[info.Name] = true
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if bytes.Contains(data, []byte(text)) {
 			n++
 		}
@@ -303,9 +296,7 @@ func TestDamagedFileIsRestored(t *testing.T) {
 	}
 	s.end()
 	for range 2 {
-		if err := os.WriteFile(s.path, []byte("not a database"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(s.path, []byte("not a database"), 0o600))
 		s = b.step(t, log, s.path)
 		s.settle()
 		if s.counted("restores_total") != 1 || s.counted("rebuilds_total") != 1 {
@@ -352,19 +343,13 @@ func TestCopyFindsDamage(t *testing.T) {
 	s.settle()
 	s.end()
 	db, err := localdb.Open(s.path, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	res, err := db.Exec("UPDATE inst SET data = x'00112233445566' WHERE entity = ?", []byte("u7"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if n, _ := res.RowsAffected(); n != 1 {
 		t.Fatalf("%d rows", n)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, db.Close())
 	s = b.step(t, log, s.path)
 	for i := range 200 {
 		log.post(ev(fmt.Sprint("v", i), "A"))

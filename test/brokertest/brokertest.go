@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -58,9 +59,7 @@ func Bytes(t testing.TB, c *broker.Chunk) []byte {
 		return slices.Concat(c.Parts...)
 	}
 	b, err := io.ReadAll(c.Section)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b
 }
 

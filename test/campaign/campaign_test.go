@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -32,9 +33,7 @@ func TestInterrupt(t *testing.T) {
 		t.Error("an interrupted command ended without an error")
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	sebtest.Eventually(t, "the child process ends", func() bool {
 		// A killed process remains a zombie until its new parent has waited for it.
 		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

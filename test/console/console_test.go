@@ -19,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -60,9 +61,7 @@ func TestBundle(t *testing.T) {
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	content := map[string][]byte{}
 	for _, e := range list {
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
@@ -73,9 +72,7 @@ func files(t *testing.T, dir string) map[string][]byte {
 				b, err = io.ReadAll(r)
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		content[name] = b
 	}
 	return content
@@ -109,15 +106,11 @@ func zipped(t *testing.T, content []byte) int {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := w.Write(content); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, w.Close())
 	return b.Len()
 }
 
@@ -125,9 +118,7 @@ func zipped(t *testing.T, content []byte) int {
 // files.
 func TestThirdParty(t *testing.T) {
 	listed, err := os.ReadFile(filepath.Join(vendor, "VERSIONS.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	npm := installed(t)
 	got := files(t, vendor)
 	delete(got, "VERSIONS.tsv")
@@ -170,9 +161,7 @@ func installed(t *testing.T) string {
 		}
 	}
 	dir, err := Modules(t.Context(), ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return dir
 }
 
@@ -184,9 +173,7 @@ func TestTypes(t *testing.T) {
 		paths[name] = []string{filepath.Join(npm, "node_modules", name)}
 	}
 	from, err := filepath.Abs(sources)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	config, err := json.Marshal(map[string]any{
 		"compilerOptions": map[string]any{
 			"strict": true, "noEmit": true, "target": "ES2022", "module": "ESNext", "moduleResolution": "bundler", "jsx": "react-jsx", "jsxImportSource": "preact",
@@ -195,13 +182,9 @@ func TestTypes(t *testing.T) {
 		},
 		"include": []string{from + "/**/*"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "tsconfig.json")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, config, 0o600))
 	if _, err := testenv.Command(t.Context(), ".", filepath.Join(npm, "node_modules/.bin/tsc"), "-p", file); err != nil {
 		t.Error(err)
 	}
@@ -214,13 +197,9 @@ func TestPages(t *testing.T) {
 		t.Skip("needs Debian's packages: ", err)
 	}
 	program, env, err := Browser(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	port, err := testenv.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b := testenv.ServeInterop(t, "--http-port", strconv.Itoa(port), "--webhook-targets", "127.0.0.1", "--http-host", "seb.example")
 	cases := "smoke"
 	if *all {
@@ -248,9 +227,7 @@ func folder(t *testing.T) string {
 		return ""
 	}
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if filepath.IsAbs(*pictures) {
 		return *pictures
 	}
@@ -277,9 +254,7 @@ func run(ctx context.Context, env []string) (string, error) {
 func control(t *testing.T, b *testenv.InteropBroker) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /kill", func(http.ResponseWriter, *http.Request) { b.Kill() })
 	mux.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { b.Start() })

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -30,14 +31,10 @@ func TestModel(t *testing.T) {
 	var exports string
 	for _, name := range []string{"tree", "entries"} {
 		path, err := filepath.Abs(filepath.Join(builder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		exports += "export * from " + strconv.Quote(path) + ";\n"
 	}
-	if err := os.WriteFile(entry, []byte(exports), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(entry, []byte(exports), 0o600))
 	third := "./internal/console/thirdparty/"
 	if _, err := testenv.Command(t.Context(), "../..", "go", "tool", "-modfile=tools/go.mod", "esbuild", entry, "--bundle", "--format=esm", "--target=es2022",
 		"--alias:preact="+third+"preact.mjs",

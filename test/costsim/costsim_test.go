@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/cost"
 	"github.com/sebbroker/seb/test/costsim"
+	"github.com/sebbroker/seb/test/must"
 )
 
 var length = flag.Duration("costsim-table", 4*time.Hour, "simulated time of each row of the table of bills")
@@ -33,9 +34,7 @@ func TestBills(t *testing.T) {
 func setting(t *testing.T, text string) cost.Setting {
 	t.Helper()
 	s, err := cost.ParseSetting(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return s
 }
 
@@ -45,9 +44,7 @@ func TestMonth(t *testing.T) {
 	const day = 24 * time.Hour
 	dense := costsim.Pattern{Name: "a record each second", Of: func(seed uint64) costsim.Traffic { return costsim.Steady(seed, 1, 500) }}
 	r, err := costsim.Month(dense, setting(t, "5USD/month"), put, 30*day)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if got := costsim.Dollars(r.Puts); got > 5.05 || got < 4.9 || r.Exceeded > 0.001 {
 		t.Errorf("%s: $%.3f in a month at $5, exceeded by %.4f", dense.Name, got, r.Exceeded)
 	}
@@ -70,9 +67,7 @@ func TestRestarts(t *testing.T) {
 	for _, budget := range []string{"", "5USD/month"} {
 		prices, _ := cost.Preset("s3-standard")
 		limit, err := setting(t, budget).Limit(&prices, costsim.Wait)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		run := func(every time.Duration) int64 {
 			return costsim.Run(costsim.Options{
 				Begin: time.Date(2026, 11, 9, 0, 0, 0, 0, time.UTC), Length: time.Hour, Traffic: costsim.Steady(1, 1, 500), Limit: &limit, Put: put, Restart: every,

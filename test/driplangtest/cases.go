@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 //go:embed cases.json
@@ -53,9 +55,7 @@ func Cases(t testing.TB) []Case {
 			Fires                                   *[]string
 		}
 	}
-	if err := json.Unmarshal(table, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(table, &file))
 	if len(file.Cases) != 108 {
 		t.Fatalf("table has %d rows, want 108", len(file.Cases))
 	}
@@ -113,9 +113,7 @@ func Documented(t testing.TB, root string) (texts []string) {
 	}
 	for _, name := range []string{"docs/guide/driplang.md", "docs/reference/driplang.md"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, row := range documented.FindAllStringSubmatch(string(text), -1) {
 			if strings.ContainsAny(row[1], " [") { // else a property or header
 				texts = append(texts, row[1])

@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 var (
@@ -83,9 +84,7 @@ var rare = []string{
 func parse(t *testing.T, text string) driplang.Expr {
 	t.Helper()
 	e, err := driplang.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return e
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestFirings tests how often expressions fire. The tests of driplang/monitor compare values on
@@ -31,9 +32,7 @@ func TestFirings(t *testing.T) {
 		{"count(a) >= 2 WITHIN 5ms", driplangtest.Reset, []driplangtest.Event{{"a", 1, ""}, {"a", 7, ""}, {"a", 12, ""}, {"a", 13, ""}}, []driplangtest.Firing{{At: 12}}},
 	} {
 		e, err := driplang.Parse(c.expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if got := driplangtest.Of(e).Firings(c.history, c.mode); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", c.expr, got, c.want)
 		}

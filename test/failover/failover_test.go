@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -20,9 +21,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 		Program: testenv.Program(t), Dir: t.TempDir(), Brokers: 2, Faults: []Fault{Term, Kill}, Settle: 200 * time.Millisecond,
 		Progress: func(line string) { t.Log(line) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, p := range r.Problems {
 		t.Error(p)
 	}
@@ -49,9 +48,7 @@ func TestNothingIsLostInNamespaces(t *testing.T) {
 			t.Skip(err)
 		}
 		t.Setenv(program, testenv.Program(t))
-		if err := Isolate(t.Context(), []string{"-test.run", "^" + t.Name() + "$", "-test.v"}); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, Isolate(t.Context(), []string{"-test.run", "^" + t.Name() + "$", "-test.v"}))
 		return
 	}
 	faults := []Fault{CutPair, OneWay, StopStandby, Power}
@@ -59,9 +56,7 @@ func TestNothingIsLostInNamespaces(t *testing.T) {
 		Program: os.Getenv(program), Dir: t.TempDir(), Brokers: 2, Namespaces: true, Faults: faults, Clients: []Client{HTTP},
 		Settle: 200 * time.Millisecond, Hold: 500 * time.Millisecond, Progress: func(line string) { t.Log(line) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, p := range r.Problems {
 		t.Error(p)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -52,20 +53,14 @@ func example() *Result {
 func TestTables(t *testing.T) {
 	var text, lines strings.Builder
 	r := example()
-	if err := r.Write(&text); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.WriteCSV(&lines); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.Write(&text))
+	must.NoError(t, r.WriteCSV(&lines))
 	sebtest.Golden(t, "testdata/tables.txt", text.String()+"\n"+strings.Join(strings.SplitAfter(lines.String(), "\n")[:3], ""))
 }
 
 func TestPlot(t *testing.T) {
 	var svg strings.Builder
-	if err := example().Plot(&svg); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, example().Plot(&svg))
 	for d := xml.NewDecoder(strings.NewReader(svg.String())); ; {
 		if _, err := d.Token(); err == io.EOF {
 			break

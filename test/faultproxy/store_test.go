@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -21,17 +22,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func both(t *testing.T, server *testenv.S3Server) (p *Store, through, direct *objstore.S3) {
 	t.Helper()
 	p, err := NewStore(server.Endpoint, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(p.Close)
 	open := func(endpoint string, timeout time.Duration) *objstore.S3 {
 		o := server.Options("p")
 		o.Endpoint, o.RequestTimeout = endpoint, timeout
 		s, err := objstore.OpenS3(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}
@@ -125,9 +122,7 @@ func TestGet(t *testing.T) {
 		{"", false},
 	} {
 		key := "get/" + strings.ReplaceAll(string(c.kind), " ", "-") + "x"
-		if err := direct.Put(t.Context(), key, objstore.NewBody(body)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, direct.Put(t.Context(), key, objstore.NewBody(body)))
 		p.SetConfig(only(c.kind))
 		got, err := read(t.Context(), through, key)
 		p.SetConfig(StoreConfig{})
@@ -146,9 +141,7 @@ func TestGet(t *testing.T) {
 func TestWrongAnswers(t *testing.T) {
 	p, through, _ := both(t, testenv.S3ForTest(t))
 	body := bytes.Repeat([]byte("0123456789abcdef"), 4096)
-	if err := through.Put(t.Context(), "a/x", objstore.NewBody(body)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, through.Put(t.Context(), "a/x", objstore.NewBody(body)))
 	for _, kind := range []Kind{Shorter, OtherRange} {
 		p.SetConfig(only(kind))
 		o, err := through.Get(t.Context(), "a/x", objstore.Range{Offset: 100, Length: 5000})

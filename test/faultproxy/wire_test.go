@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // echoed starts an echo server behind a wire, and a client that uses each connection once.
@@ -24,9 +26,7 @@ func echoed(t *testing.T) (w *Wire, requests *atomic.Int64, post func([]byte) ([
 	}))
 	t.Cleanup(srv.Close)
 	w, err := NewWire(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(w.Close)
 	w.SetTarget(srv.Listener.Addr().String())
 	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}

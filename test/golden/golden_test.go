@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/internal/server"
 	"github.com/sebbroker/seb/test/golden"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -41,9 +42,7 @@ func TestEarlierBuckets(t *testing.T) {
 
 func testBucket(t *testing.T, base, bucket string) {
 	f, err := os.Open(base + ".tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Close()
 	journal := strings.HasSuffix(base, "-journal")
 	if journal {
@@ -56,17 +55,11 @@ func testBucket(t *testing.T, base, bucket string) {
 	if !journal {
 		err = golden.Unpack(t.Context(), f, store)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text, err := os.ReadFile(base + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var want golden.Expectation
-	if err := json.Unmarshal(text, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(text, &want))
 
 	s, c := serve(t, bucket, t.TempDir())
 	compare(t, c, want)
@@ -74,9 +67,7 @@ func testBucket(t *testing.T, base, bucket string) {
 	if _, err := c.Call(t.Context(), "POST", path, `{"value":"written later"}`, "Content-Type", "application/x-ndjson"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Close(t.Context()))
 	_, c = serve(t, bucket, t.TempDir())
 	all, err := c.Call(t.Context(), "GET", path+"&offset=0&max-records=100000", "", "Accept", "application/x-ndjson")
 	for key, old := range want {
@@ -164,9 +155,7 @@ func covers(got, want any) bool {
 func open(t *testing.T, bucket string) objstore.Store {
 	t.Helper()
 	store, err := objstore.Open(t.Context(), bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return store
 }
 
@@ -175,9 +164,7 @@ func serve(t *testing.T, bucket, data string) (*server.Server, golden.Caller) {
 	c := config.Default()
 	c.Bucket, c.DataDir, c.HTTP.Port, c.Kafka.Listen, c.Batch.WaitTime, c.AcceptClock = bucket, data, 0, "", 0, true
 	s, err := server.Start(t.Context(), c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s, golden.Caller{Address: s.URL(), APIKey: s.APIKey()}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/golden"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -55,14 +56,10 @@ func (m *maker) start() {
 	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 	b, err := testenv.Serve(m.program, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "",
 		"--snapshot-slots", "10", "--merge-interval", "10ms", "--pack-age", "10ms", "--pack-bytes", "64KiB", "--batch-wait-time", "1ms")
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, err)
 	m.t.Cleanup(b.Kill)
 	address, err := b.Address(m.data)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, err)
 	m.broker, m.Caller = b, golden.Caller{Address: address, APIKey: apiKey}
 }
 
@@ -76,9 +73,7 @@ func (m *maker) stop() {
 func (m *maker) must(method, path, body string, headers ...string) []byte {
 	m.t.Helper()
 	answer, err := m.Call(m.t.Context(), method, path, body, headers...)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, err)
 	return answer
 }
 
@@ -186,28 +181,20 @@ func makeQuotas(t *testing.T) {
 func (m *maker) finish(layout string) {
 	t := m.t
 	store, err := objstore.Open(t.Context(), m.bucket, objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var archive bytes.Buffer
 	if layout == "journal" {
 		err = golden.PackFiles(m.bucket, &archive)
 	} else {
 		err = golden.Pack(t.Context(), store, &archive)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	env := []string{"SEB_API_KEY=" + apiKey, "AWS_ACCESS_KEY_ID=" + testenv.AccessKey, "AWS_SECRET_ACCESS_KEY=" + testenv.SecretKey}
 	b, err := testenv.Serve(m.program, env, "--bucket", m.bucket, "--data-dir", m.data, "--http-port", "0", "--kafka-listen", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(b.Kill)
 	address, err := b.Address(m.data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	m.broker, m.Caller = b, golden.Caller{Address: address, APIKey: apiKey}
 	var seen golden.Expectation
 	sebtest.Eventually(m.t, "the trigger database is open", func() bool {
@@ -215,13 +202,9 @@ func (m *maker) finish(layout string) {
 		return err == nil
 	})
 	text, err := json.MarshalIndent(seen, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	base := filepath.Join("testdata", *commit+"-"+layout)
 	for name, data := range map[string][]byte{base + ".tar.gz": archive.Bytes(), base + ".json": append(text, '\n')} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(name, data, 0o600))
 	}
 }

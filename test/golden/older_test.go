@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/test/golden"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -59,9 +60,7 @@ func TestOlderPrograms(t *testing.T) {
 				bucket := filepath.Join(t.TempDir(), "bucket")
 				s, c := serve(t, bucket+"?journal=true", t.TempDir())
 				produce(t, c, "new")
-				if err := s.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, s.Close(t.Context()))
 				p.refuses(t, bucket)
 			})
 			t.Run("refuses a raised bucket", func(t *testing.T) {
@@ -72,9 +71,7 @@ func TestOlderPrograms(t *testing.T) {
 					t.Fatal(err)
 				}
 				produce(t, c, "new")
-				if err := s.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, s.Close(t.Context()))
 				p.refuses(t, bucket)
 			})
 			if p.level < state.LevelJournal {
@@ -95,21 +92,15 @@ func (p *olderProgram) refusesJournals(t *testing.T) {
 		t.Fatal(err)
 	}
 	produce(t, c, "in a file")
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Close(t.Context()))
 	wantClaims(t, bucket, 0)
 	s, c = serve(t, bucket+"?journal=true", t.TempDir())
 	produce(t, c, "in a journal")
 	wantClaims(t, bucket, 1)
 	running := filepath.Join(t.TempDir(), "running")
-	if err := os.CopyFS(running, os.DirFS(bucket)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(running, os.DirFS(bucket)))
 	p.refuses(t, running)
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Close(t.Context()))
 	p.refuses(t, bucket)
 }
 
@@ -118,9 +109,7 @@ func (p *olderProgram) refusesJournals(t *testing.T) {
 func wantClaims(t *testing.T, bucket string, want int) {
 	t.Helper()
 	epochs, err := os.ReadDir(filepath.Join(bucket, "s0000", "wal"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	claims := 0
 	for _, e := range epochs {
 		if e.Type().IsRegular() {
@@ -147,9 +136,7 @@ func fileSums(t *testing.T, dir string) map[string]uint32 {
 		sums[path] = crc32.ChecksumIEEE(b)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return sums
 }
 
@@ -196,14 +183,10 @@ func (p *olderProgram) continues(t *testing.T) {
 func (p *olderProgram) lead(t *testing.T, bucket, data, value string) {
 	t.Helper()
 	b, err := testenv.Serve(p.path, []string{"SEB_API_KEY=" + apiKey}, "--bucket", bucket, "--data-dir", data, "--http-port", "0", "--kafka-listen", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer b.Kill()
 	address, err := b.Address(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	produce(t, golden.Caller{Address: address, APIKey: apiKey}, value)
 	if code := b.Stop(); code != 0 {
 		t.Fatalf("exit code %d: %s", code, b.Log())
@@ -223,14 +206,10 @@ func (p *olderProgram) refuses(t *testing.T, bucket string) {
 	t.Helper()
 	store := open(t, bucket)
 	before, err := testenv.Checksums(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	files := fileSums(t, bucket)
 	b, err := testenv.Serve(p.path, nil, "--bucket", bucket, "--data-dir", t.TempDir(), "--http-port", "0", "--kafka-listen", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer b.Kill()
 	select {
 	case <-b.Done():
@@ -241,9 +220,7 @@ func (p *olderProgram) refuses(t *testing.T, bucket string) {
 		t.Errorf("the older program does not stop: %s", b.Log())
 	}
 	after, err := testenv.Checksums(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if now := fileSums(t, bucket); !maps.Equal(files, now) {
 		t.Errorf("the older program changed files: %v before, %v after", files, now)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -69,17 +70,13 @@ func (m *maker) fastClock() {
 	t := m.t
 	t.Helper()
 	store, err := objstore.OpenDisk(m.bucket, objstore.DiskOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer store.Close()
 	b, err := broker.Open(t.Context(), broker.Options{
 		Store: store, Budget: budget.New(64 << 20), Logger: slog.New(slog.DiscardHandler),
 		Clocks: func() log.Reading { return log.Reading{Wall: time.Now().Add(time.Hour).UnixMicro()} },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, err = b.CreateTopic(t.Context(), "early", broker.TopicSpec{Partitions: 1})
 	if err = errors.Join(err, b.Close(context.Background())); err != nil {
 		t.Fatal(err)
@@ -95,9 +92,7 @@ func (m *maker) lose() {
 		t.Fatal(slots, err)
 	}
 	for _, slot := range slots[len(slots)-2:] {
-		if err := os.Remove(slot); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Remove(slot))
 	}
 	out, err := exec.Command(m.program, "recover", "--accept-older-copy", "--yes", "--bucket", m.bucket, "--data-dir", m.data).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "have no records") {
@@ -131,9 +126,7 @@ func (m *maker) compacts() {
 				NextOffset int64 `json:"next_offset"`
 			}
 		}
-		if err := json.Unmarshal(m.must("GET", "/topic?topic-name=compacted", ""), &info); err != nil {
-			m.t.Fatal(err)
-		}
+		must.NoError(m.t, json.Unmarshal(m.must("GET", "/topic?topic-name=compacted", ""), &info))
 		return info.Partitions[0].Records+10 <= info.Partitions[0].NextOffset
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // script is a history written by hand.
@@ -78,9 +80,7 @@ func lines(t testing.TB, events []Event) []byte {
 	var b bytes.Buffer
 	for i := range events {
 		line, err := json.Marshal(&events[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		b.Write(append(line, '\n'))
 	}
 	return b.Bytes()
@@ -90,8 +90,6 @@ func lines(t testing.TB, events []Event) []byte {
 func linear(t testing.TB, events []Event) *Linearity {
 	t.Helper()
 	l, err := Linear(bytes.NewReader(lines(t, events)), 30*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return l
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -200,16 +201,10 @@ func TestExcerptHasTheViolation(t *testing.T) {
 	}
 	dir := t.TempDir()
 	whole, part := filepath.Join(dir, "history"), filepath.Join(dir, "excerpt")
-	if err := os.WriteFile(whole, lines(t, x.events), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteExcerpt(part, whole, c.Violations()[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(whole, lines(t, x.events), 0o600))
+	must.NoError(t, WriteExcerpt(part, whole, c.Violations()[0]))
 	text, err := os.ReadFile(part)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	end := lines(t, x.events[len(x.events)-5:len(x.events)-2])
 	if n := bytes.Count(text, []byte("\n")); n != excerptBefore || !bytes.HasSuffix(text, end) {
 		t.Errorf("%d lines, which end in\n%s\nwant\n%s", n, text[max(0, len(text)-500):], end)
@@ -219,9 +214,7 @@ func TestExcerptHasTheViolation(t *testing.T) {
 func TestRecordedHistoryIsReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	r, err := NewRecorder(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r.Return(r.Invoke(Event{Do: Append, Client: 1, N: 2}), Event{Is: OK, At: 0, Epoch: 3})
 	r.Note("broker 1", "killed")
 	open := r.Invoke(Event{Do: Append, Client: 1, Seq: 2, N: 1})
@@ -243,13 +236,9 @@ func TestRecordedHistoryIsReadBack(t *testing.T) {
 		t.Errorf("%v, %+v, %v", violations, stats, err)
 	}
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	// A history whose last line is incomplete is valid up to that line.
-	if err := os.WriteFile(path, whole[:len(whole)-3], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, whole[:len(whole)-3], 0o600))
 	if _, stats, err = CheckFile(path, false); err != nil || stats.Ops != open+1 || stats.Read != 0 {
 		t.Errorf("%+v, %v", stats, err)
 	}
@@ -257,9 +246,7 @@ func TestRecordedHistoryIsReadBack(t *testing.T) {
 
 func TestRecorderBad(t *testing.T) {
 	r, err := NewRecorder(filepath.Join(t.TempDir(), "history"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r.Return(r.Invoke(Event{Do: Read}), Event{Is: OK, Bad: "x"})
 	<-r.Bad()
 	if violations, err := r.Finish(true); err != nil || len(violations) == 0 {

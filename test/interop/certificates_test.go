@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -27,15 +28,11 @@ func TestCertificates(t *testing.T) {
 	createTopic(t, b, "orders", 1)
 	createTopic(t, b, "secret", 1)
 	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	rule := client.Rule{Principal: "shop", Resource: "topic", Pattern: "orders", Operation: "all"}
 	group := client.Rule{Principal: "shop", Resource: "group", Pattern: "console", Operation: "read"}
-	if err := c.AddRules(t.Context(), []client.Rule{rule, group}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.AddRules(t.Context(), []client.Rule{rule, group}))
 	shop := authority.Client(t, testenv.Client{Name: "Shop"})
 	files := testenv.WriteClient(t, dir, shop)
 
@@ -61,9 +58,7 @@ func TestCertificates(t *testing.T) {
 	console := func(class string, args ...string) string {
 		all := append(append(JavaFlags(classes(t)), class, "--bootstrap-server", b.Address, "--command-config", config), args...)
 		out, err := testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `echo two | java "$@" 2>&1; true`, "sh"}, all...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		return out
 	}
 	if out := console(producerTool, "--topic", "orders"); strings.Contains(out, "Exception") {
@@ -93,16 +88,12 @@ func sslSettings(t *testing.T, dir, authorities string, files tlsport.Files) str
 	var pem []byte
 	for _, name := range []string{files.Key, files.Cert} {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		pem = append(pem, text...)
 	}
 	text := fmt.Sprintf("security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=%s\nssl.keystore.type=PEM\nssl.keystore.location=%s\n", authorities, store)
 	for name, content := range map[string][]byte{store: pem, config: []byte(text)} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(name, content, 0o600))
 	}
 	return config
 }

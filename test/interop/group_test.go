@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -50,14 +51,10 @@ func pythonFlow(p *python, topic string) *flow {
 	ctx, stop := context.WithCancel(context.Background())
 	c := p.command(ctx, "idempotent.py", topic, strconv.Itoa(rate))
 	in, err := c.StdinPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	var out, said strings.Builder
 	c.Stdout, c.Stderr = &out, &said
-	if err := c.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, c.Start())
 	f.end = func() { _ = in.Close() }
 	done := make(chan struct{})
 	go func() {
@@ -109,9 +106,7 @@ func kcatFlow(k *kcat, topic string) *flow {
 			}
 		}
 	}()
-	if err := c.Start(); err != nil {
-		k.t.Fatal(err)
-	}
+	must.NoError(k.t, c.Start())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -131,9 +126,7 @@ func kcatFlow(k *kcat, topic string) *flow {
 func (c *crew) pythonMember(p *python, topic string, settings map[string]any) *member {
 	c.t.Helper()
 	text, err := json.Marshal(settings)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.NoError(c.t, err)
 	return c.join(p.command(context.Background(), "member.py", topic, string(text)), pythonEvent)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -35,9 +36,7 @@ const (
 func admin(t *testing.T, b *testenv.InteropBroker) *kadm.Client {
 	t.Helper()
 	c, err := kgo.NewClient(kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return kadm.NewClient(c)
 }
@@ -49,14 +48,10 @@ func write(t *testing.T, b *testenv.InteropBroker, topic string, values ...strin
 		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	for _, v := range values {
-		if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(v)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(v)}).FirstErr())
 	}
 }
 
@@ -76,13 +71,9 @@ func holds(a *kadm.Client, topic string, n int64) func() bool {
 func connect(t *testing.T, class, properties string) {
 	t.Helper()
 	path, err := fetch(t.Context(), "kafka-connect", JavaVersion, connectPom)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "connect.properties")
-	if err := os.WriteFile(file, []byte(properties), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte(properties), 0o600))
 	p := start(t, path, nil, class, file)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -128,9 +119,7 @@ func TestMirrorMaker(t *testing.T) {
 	write(t, from, "plants", "rose", "lily", "tulip")
 	offsets := kadm.Offsets{}
 	offsets.AddOffset("plants", 0, 2, -1)
-	if err := source.CommitAllOffsets(t.Context(), "gardeners", offsets); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, source.CommitAllOffsets(t.Context(), "gardeners", offsets))
 	connect(t, "org.apache.kafka.connect.mirror.MirrorMaker", `clusters=a, b
 a->b.enabled=true
 a->b.topics=plants
@@ -184,22 +173,16 @@ func TestConnect(t *testing.T) {
 	b := testenv.ServeInterop(t)
 	a := admin(t, b)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	rest := "http://" + l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.Close())
 	lines := filepath.Join(b.Dir, "lines")
 	add := func(text string) {
 		f, err := os.OpenFile(lines, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err == nil {
 			_, err = f.WriteString(text)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		_ = f.Close()
 	}
 	add("rose\nlily\n")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -20,9 +21,7 @@ var examples = []struct{ class, prints string }{
 // TestExamplesInDocs: the programs of docs/guide/kafka.md are the files that TestExamples runs.
 func TestExamplesInDocs(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/guide/kafka.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	blocks := strings.Split(string(doc), "\n```java\n")[1:]
 	for i := range blocks {
 		blocks[i], _, _ = strings.Cut(blocks[i], "```\n")
@@ -30,9 +29,7 @@ func TestExamplesInDocs(t *testing.T) {
 	var want []string
 	for _, e := range examples {
 		text, err := os.ReadFile(filepath.Join("testdata/java/examples", e.class+".java"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		want = append(want, string(text))
 	}
 	if !slices.Equal(blocks, want) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -112,13 +113,9 @@ func TestOldClients(t *testing.T) {
 	for _, version := range []string{"0.11.0.3", "2.8.2", "3.9.1"} {
 		t.Run(version, func(t *testing.T) {
 			path, err := JavaClients(t.Context(), version)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			dir := t.TempDir()
-			if err := compile(t, path, dir, "old"); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, compile(t, path, dir, "old"))
 			begin := time.Now()
 			config := settings(t, b)
 			// Its SCRAM needs a class that Java removed after version 8.

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -28,9 +29,7 @@ func writeWords(t *testing.T, c *kgo.Client, times int) {
 	for i := range words * times {
 		all = append(all, &kgo.Record{Topic: "words", Key: []byte(strconv.Itoa(i)), Value: fmt.Appendf(nil, "word %d", i%words)})
 	}
-	if err := c.ProduceSync(t.Context(), all...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.ProduceSync(t.Context(), all...).FirstErr())
 }
 
 // counted reads counts until the last one of each word is at least want, and returns how many are
@@ -73,13 +72,9 @@ func TestStreams(t *testing.T) {
 	testenv.InteropWanted(t)
 	begin := time.Now()
 	lib, err := fetch(t.Context(), "kafka-streams", JavaVersion, streamsPom)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	program := t.TempDir()
-	if err := compile(t, lib, program, "streams"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, compile(t, lib, program, "streams"))
 	b := testenv.ServeInterop(t)
 	if _, err := admin(t, b).CreateTopics(t.Context(), 3, 1, nil, "words", "counts"); err != nil {
 		t.Fatal(err)
@@ -88,9 +83,7 @@ func TestStreams(t *testing.T) {
 		kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "seb", Pass: testenv.InteropKey}.AsMechanism()), kgo.ConsumeTopics("counts"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	path, last := program+string(filepath.ListSeparator)+lib, map[string]int{}
 	count := func() *java {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -82,9 +83,7 @@ security.protocol=SASL_PLAINTEXT
 sasl.mechanism=%s
 sasl.jaas.config=org.apache.kafka.common.security.%s required username="%s" password="%s";
 `, b.Address, l.mechanism, module, l.user, l.password)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -99,9 +98,7 @@ type java struct {
 func start(t testing.TB, path string, line func(string), class string, args ...string) *java {
 	t.Helper()
 	p, err := testenv.StartProgram("java", nil, line, append(append(JavaFlags(path), class), args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(p.Kill)
 	return &java{p, t, class + " " + strings.Join(args, " ")}
 }

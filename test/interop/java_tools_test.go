@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -54,14 +55,10 @@ func says(t testing.TB, out string, texts ...string) {
 func piped(t testing.TB, b *testenv.InteropBroker, input, class string, args ...string) string {
 	t.Helper()
 	file := filepath.Join(b.Dir, "input")
-	if err := os.WriteFile(file, []byte(input), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte(input), 0o600))
 	all := append(append(JavaFlags(classes(t)), class, "--bootstrap-server", b.Address, "--command-config", settings(t, b)), args...)
 	out, err := testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `exec java "$@" <"$0"`, file}, all...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return out
 }
 
@@ -142,9 +139,7 @@ func offsetsScene(t *testing.T, b *testenv.InteropBroker) {
 	}
 	plan := filepath.Join(b.Dir, "delete.json")
 	text := `{"partitions":[{"topic":"tools","partition":0,"offset":5},{"topic":"tools","partition":1,"offset":3}],"version":1}`
-	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(plan, []byte(text), 0o600))
 	says(t, tool(t, b, deleteTool, "--offset-json-file", plan), "tools-0\tlow_watermark: 5", "tools-1\tlow_watermark: 3")
 	if n := sum("--time", "earliest"); n != 8 {
 		t.Errorf("after 8 records were deleted the sum of the first offsets is %d", n)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -14,13 +15,9 @@ import (
 func TestKafkajsAdmin(t *testing.T) {
 	testenv.InteropWanted(t)
 	node, err := needs("node", "kafkajs runs in")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	modules, err := kafkajs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b := testenv.ServeInterop(t)
 	begin := time.Now()
 	c := exec.CommandContext(t.Context(), node, "testdata/javascript/admin.js")

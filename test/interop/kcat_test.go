@@ -16,6 +16,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -31,9 +32,7 @@ type kcat struct {
 func newKcat(t *testing.T, b *testenv.InteropBroker, mechanism string) *kcat {
 	t.Helper()
 	dir, err := testenv.Debian(t.Context(), "kcat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return &kcat{
 		t: t, path: filepath.Join(dir, "usr/bin/kcat"), env: []string{testenv.Libraries(dir), "KCAT_CONFIG=/dev/null"},
 		options: []string{
@@ -128,14 +127,10 @@ func kcatRecords(t *testing.T, k *kcat, name string, b *testenv.InteropBroker, c
 	defer stop()
 	c := k.command(ctx, "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", "%p %o %K %S\t%k\t%h\t%s\n")
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var said strings.Builder
 	c.Stderr = &said
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Start())
 	read := &kcatReader{half: half, seen: make([]bool, count), last: make(map[string][2]int)}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && read.err == nil {
@@ -243,9 +238,7 @@ func kcatTimes(t *testing.T, k *kcat, b *testenv.InteropBroker) {
 	for i := range count {
 		records = append(records, &kgo.Record{Topic: "times", Value: strconv.AppendInt(nil, int64(i), 10), Timestamp: time.UnixMilli(first + int64(i)*1000)})
 	}
-	if err := goClient(t, b).ProduceSync(t.Context(), records...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, goClient(t, b).ProduceSync(t.Context(), records...).FirstErr())
 	for ask, want := range map[int]string{first: "0", first + 1: "1", first + 500_000: "500", first + 999_000: "999", first + 1_000_000: "-1", 1: "0", -1: "1000", -2: "0"} {
 		got := k.run(nil, "-Q", "-t", fmt.Sprintf("times:0:%d", ask))
 		if got != "times [0] offset "+want+"\n" {

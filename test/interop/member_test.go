@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -65,13 +66,9 @@ func (c *crew) join(cmd *exec.Cmd, parse func(string) (event, error)) *member {
 	c.t.Helper()
 	m := &member{name: fmt.Sprintf("member %d", len(c.members)+1), cmd: cmd, parse: parse, ended: make(chan struct{})}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.NoError(c.t, err)
 	cmd.Stderr = &m.said
-	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	must.NoError(c.t, cmd.Start())
 	c.members = append(c.members, m)
 	go c.follow(m, out)
 	c.t.Cleanup(func() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -22,19 +23,13 @@ var oldLibraries = []struct{ version, python string }{
 func oldLibrary(t *testing.T, version, pythonVersion string) string {
 	t.Helper()
 	path, err := needs("python3", "fetches old librdkafka with pip")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir, err := pip(t.Context(), path, "librdkafka-"+version, "librdkafka "+version, "--python-version", pythonVersion, "confluent-kafka=="+version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var found []string
 	for _, pattern := range []string{"confluent_kafka.libs/librdkafka-*.so.1", "confluent_kafka/.libs/librdkafka-*.so.1"} {
 		list, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		found = append(found, list...)
 	}
 	if len(found) != 1 {
@@ -48,9 +43,7 @@ func newOldKcat(t *testing.T, b *testenv.InteropBroker, version, pythonVersion s
 	t.Helper()
 	library := oldLibrary(t, version, pythonVersion)
 	links := t.TempDir()
-	if err := os.Symlink(library, filepath.Join(links, "librdkafka.so.1")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Symlink(library, filepath.Join(links, "librdkafka.so.1")))
 	k := newKcat(t, b, "PLAIN")
 	k.env[0] = strings.Replace(k.env[0], "=", "="+links+":", 1)
 	if said := k.run(nil, "-V"); !strings.Contains(said, "librdkafka "+version+" ") {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -41,9 +42,7 @@ func openapiTime(t *testing.T) time.Duration {
 		t.Skip("runs with go run ./test/cmd/openapi: it fetches tools")
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return d
 }
 
@@ -51,9 +50,7 @@ func openapiTime(t *testing.T) time.Duration {
 func need(t *testing.T, name string) string {
 	t.Helper()
 	path, err := needs(name, "the tools of OpenAPI need it")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return path
 }
 
@@ -79,9 +76,7 @@ func npm(t *testing.T) (modules string) {
 		_, err := testenv.Command(t.Context(), dir, path, append([]string{"install", "--no-audit", "--no-fund", "--prefix", dir}, npmPackages...)...)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return filepath.Join(dir, "node_modules")
 }
 
@@ -90,27 +85,21 @@ func openapiPython(t *testing.T) (path string, env []string) {
 	t.Helper()
 	path = need(t, "python3")
 	requirements, err := filepath.Abs("testdata/openapi/requirements.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	version := strings.TrimSpace(run(t, ".", nil, path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"))
 	name := fmt.Sprintf("%s-%s-%s", pythonName, version, runtime.GOARCH)
 	dir, err := testenv.Install("interop/"+name, "schemathesis and openapi-python-client from PyPI", func(dir string) error {
 		_, err := testenv.Command(t.Context(), dir, path, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:", "--target", dir, "-r", requirements)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return path, []string{"PYTHONPATH=" + dir, "PATH=" + filepath.Join(dir, "bin") + string(os.PathListSeparator) + os.Getenv("PATH")}
 }
 
 func spec(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs(description)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return path
 }
 
@@ -118,9 +107,7 @@ func spec(t *testing.T) string {
 func copied(t *testing.T, from string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata/openapi", from))); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata/openapi", from))))
 	return dir
 }
 
@@ -139,9 +126,7 @@ func TestOpenAPIClients(t *testing.T) {
 	env := []string{"SEB_URL=" + b.HTTP(), "SEB_API_KEY=" + testenv.InteropKey}
 	t.Run("typescript", func(t *testing.T) {
 		began, modules, dir := time.Now(), npm(t), copied(t, "typescript")
-		if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 		run(t, dir, nil, filepath.Join(modules, ".bin", "openapi-typescript"), spec(t), "-o", "seb.ts")
 		run(t, dir, nil, filepath.Join(modules, ".bin", "tsc"), "-p", ".")
 		wantRecord(t, b, "typescript", run(t, dir, env, need(t, "node"), "out/main.js"))
@@ -158,12 +143,8 @@ func TestOpenAPIClients(t *testing.T) {
 	})
 	t.Run("go", func(t *testing.T) {
 		began, dir, path := time.Now(), copied(t, "go"), need(t, "go")
-		if err := os.Rename(filepath.Join(dir, "main.go.txt"), filepath.Join(dir, "main.go")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/generated\n\ngo 1.26\n\nrequire github.com/oapi-codegen/runtime v1.8.0\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Rename(filepath.Join(dir, "main.go.txt"), filepath.Join(dir, "main.go")))
+		must.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/generated\n\ngo 1.26\n\nrequire github.com/oapi-codegen/runtime v1.8.0\n"), 0o600))
 		bin, err := testenv.Install("interop/oapi-codegen-"+goGenerator[strings.LastIndexByte(goGenerator, '@')+1:], "oapi-codegen from the Go proxy", func(dir string) error {
 			c := exec.CommandContext(t.Context(), path, "install", goGenerator)
 			c.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=")
@@ -173,9 +154,7 @@ func TestOpenAPIClients(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		run(t, dir, nil, filepath.Join(bin, "oapi-codegen"), "-generate", "types,client", "-package", "main", "-o", "seb.gen.go", spec(t))
 		run(t, dir, []string{"GOFLAGS=-mod=mod"}, path, "mod", "tidy")
 		run(t, dir, nil, path, "vet", ".")
@@ -193,14 +172,10 @@ func wantRecord(t *testing.T, b *testenv.InteropBroker, name, said string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.HTTP()+"/record?topic-name="+name+"&offset=0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+testenv.InteropKey)
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer resp.Body.Close()
 	if value, err := io.ReadAll(resp.Body); err != nil || string(value) != "made by "+name {
 		t.Errorf("the broker has %d %q, %v", resp.StatusCode, value, err)
@@ -214,9 +189,7 @@ func TestOpenAPIRequests(t *testing.T) {
 	began, b := time.Now(), testenv.ServeInterop(t, "--bucket", "mem:")
 	path, env := openapiPython(t)
 	testdata, err := filepath.Abs("testdata/openapi")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	env[0] += string(os.PathListSeparator) + testdata
 	env = append(env, "SCHEMATHESIS_HOOKS=hooks")
 	said := run(t, t.TempDir(), env, path, "-m", "schemathesis.cli", "--config-file", filepath.Join(testdata, "schemathesis.toml"), "run", b.HTTP()+"/openapi.json",

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -28,13 +29,9 @@ type python struct {
 func newPython(t *testing.T, b *testenv.InteropBroker) *python {
 	t.Helper()
 	path, packages, err := Confluent(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir, err := filepath.Abs("testdata/python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return &python{
 		t: t, path: path, dir: dir, client: "confluent-kafka",
 		env: append(os.Environ(), "PYTHONPATH="+packages, "PYTHONDONTWRITEBYTECODE=1", "BROKER="+b.Address, "KEY="+testenv.InteropKey),
@@ -65,12 +62,8 @@ func (p *python) run(visit func(result), script string, args ...string) {
 	var said strings.Builder
 	c.Stderr = &said
 	out, err := c.StdoutPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
+	must.NoError(p.t, c.Start())
 	lines, count := bufio.NewScanner(out), 0
 	for lines.Scan() {
 		var r result

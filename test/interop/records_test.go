@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -64,9 +65,7 @@ var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 func goClient(t *testing.T, b *testenv.InteropBroker, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	c, err := kgo.NewClient(append(options, kgo.SeedBrokers(b.Address), kgo.SASL(plain.Auth{User: "go", Pass: testenv.InteropKey}.AsMechanism()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -75,9 +74,7 @@ func goClient(t *testing.T, b *testenv.InteropBroker, options ...kgo.Opt) *kgo.C
 func createTopic(t *testing.T, b *testenv.InteropBroker, name string, partitions int) {
 	t.Helper()
 	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := c.CreateTopic(t.Context(), name, client.TopicSpec{Partitions: partitions}); err != nil {
 		t.Fatal(err)
 	}
@@ -146,13 +143,9 @@ func expectLog(t *testing.T, b *testenv.InteropBroker, topic string, count int, 
 func ends(t *testing.T, b *testenv.InteropBroker, topic string) []int64 {
 	t.Helper()
 	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	of, err := c.Topic(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var list []int64
 	for _, p := range of.Partitions {
 		list = append(list, p.Next)

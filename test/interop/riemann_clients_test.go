@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -64,9 +65,7 @@ func cRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 	t.Helper()
 	options := slices.Clone(b.options)
 	dir, err := testenv.Debian(t.Context(), "riemann-c-client")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	run := func(args ...string) []byte {
 		c := exec.CommandContext(t.Context(), filepath.Join(dir, "usr/bin/riemann-client"), args...)
 		c.Env = []string{testenv.Libraries(dir), "LC_ALL=C.UTF-8"}
@@ -97,9 +96,7 @@ func cRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 			var list []map[string]any
 			from := json.NewDecoder(bytes.NewReader(run(append(append([]string{"query", text, "--json"}, options...), "127.0.0.1", b.port)...)))
 			from.UseNumber()
-			if err := from.Decode(&list); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, from.Decode(&list))
 			var out bytes.Buffer
 			for _, e := range list {
 				for _, kind := range []string{"sint64", "d", "f"} {
@@ -108,9 +105,7 @@ func cRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 						break
 					}
 				}
-				if err := json.NewEncoder(&out).Encode(e); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, json.NewEncoder(&out).Encode(e))
 			}
 			return out.Bytes()
 		},
@@ -126,20 +121,14 @@ func serveRiemannTLS(t *testing.T) *riemannBroker {
 	server := authority.Files(t, dir, testenv.Leaf{})
 	user := testenv.WriteClient(t, dir, authority.Client(t, testenv.Client{Name: "sender"}))
 	address, err := testenv.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, port, _ := net.SplitHostPort(address)
 	b := testenv.ServeInterop(t, "--riemann-listen", address, "--tls-cert", server.Cert, "--tls-key", server.Key, "--tls-listeners", "riemann",
 		"--tls-client-ca", own, "--tls-client-auth", "require", "--tls-principal-mapping", "RULE:^CN=(.*?),OU=services,O=Test$/$1/")
 	c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
-	if err := c.AddRules(t.Context(), []client.Rule{{Principal: "sender", Resource: "topic", Pattern: "riemann", Operation: "all"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.AddRules(t.Context(), []client.Rule{{Principal: "sender", Resource: "topic", Pattern: "riemann", Operation: "all"}}))
 	return &riemannBroker{InteropBroker: b, port: port, options: []string{
 		"--tls", "-o", "cafile=" + own, "-o", "certfile=" + user.Cert, "-o", "keyfile=" + user.Key, "-o", "priorities=NORMAL:-VERS-TLS1.3",
 	}}
@@ -150,14 +139,10 @@ func serveRiemannTLS(t *testing.T) *riemannBroker {
 func pythonRiemann(t *testing.T, b *riemannBroker, client string) riemannCalls {
 	t.Helper()
 	path, err := needs("python3", "runs riemann-client and bernhard")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	packages, err := pip(t.Context(), path, "riemann-python-"+riemannPythonVersion+"-"+bernhardVersion, "riemann-client and bernhard",
 		"--no-binary", "bernhard", "riemann-client=="+riemannPythonVersion, "bernhard=="+bernhardVersion, "protobuf==3.20.3", "setuptools==80.9.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	env := []string{"PYTHONPATH=" + packages, "PYTHONDONTWRITEBYTECODE=1", "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python"}
 	return riemannProgram(t, b, env, path, "testdata/riemann/client.py", client)
 }
@@ -165,9 +150,7 @@ func pythonRiemann(t *testing.T, b *riemannBroker, client string) riemannCalls {
 func rubyRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 	t.Helper()
 	dir, err := testenv.Debian(t.Context(), "ruby-riemann-client")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	programs, err1 := filepath.Glob(filepath.Join(dir, "usr/bin/ruby[0-9]*"))
 	folders, err2 := filepath.Glob(filepath.Join(dir, "usr/lib/ruby/[0-9]*"))
 	native, err3 := filepath.Glob(filepath.Join(dir, "usr/lib/*/ruby/[0-9]*"))
@@ -193,12 +176,8 @@ func goRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 func nodeRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 	t.Helper()
 	node, err := needs("node", "runs the npm package riemann")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	modules, err := npmPackage(t.Context(), "riemann", riemannNpmVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return riemannProgram(t, b, []string{"NODE_PATH=" + modules}, node, "testdata/riemann/client.js")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -28,28 +29,18 @@ type collectd struct {
 func newCollectd(t *testing.T, interval, config string) *collectd {
 	t.Helper()
 	programs, err := testenv.Debian(t.Context(), "collectd-core")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	library, err := testenv.Debian(t.Context(), "libriemann-client0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text, err := os.ReadFile("testdata/riemann/collectd.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir, err := os.MkdirTemp("", "seb-collectd-*") // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket, file := filepath.Join(dir, "socket"), filepath.Join(dir, "collectd.conf")
 	whole := strings.NewReplacer("@INTERVAL@", interval, "@DIR@", dir, "@COLLECTD@", programs).Replace(string(text)) + config +
 		"LoadPlugin unixsock\n<Plugin unixsock>\n  SocketFile \"" + socket + "\"\n  SocketPerms \"0600\"\n</Plugin>\n"
-	if err := os.WriteFile(file, []byte(whole), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte(whole), 0o600))
 	libraries := testenv.Libraries(programs) + ":" + strings.TrimPrefix(testenv.Libraries(library), "LD_LIBRARY_PATH=")
 	started := make(chan struct{}, 1)
 	// write_riemann of collectd 5.12 calls riemann_event_set for the time without its last argument, so
@@ -61,9 +52,7 @@ func newCollectd(t *testing.T, interval, config string) *collectd {
 			started <- struct{}{}
 		}
 	}, "-f", "-C", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c := &collectd{Broker: p, t: t}
 	t.Cleanup(func() {
 		p.Kill()
@@ -167,9 +156,7 @@ LoadPlugin write_riemann
 			c.command(`PUTVAL "%s/interop-%d/%s-value" interval=%g %d:%s`, e.Host, n, kind, math.Floor(e.TTL/2), e.Time, e.Metric)
 		}
 		api, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer api.Close()
 		sebtest.Eventually(t, "collectd has sent all values", func() bool {
 			c.command("FLUSH") // sends a batch, but not values that wait for it
@@ -183,13 +170,9 @@ LoadPlugin write_riemann
 func syslogRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 	t.Helper()
 	programs, err := testenv.Debian(t.Context(), "syslog-ng-mod-riemann")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text, err := os.ReadFile("testdata/riemann/syslog-ng.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	modules, err := filepath.Glob(filepath.Join(programs, "usr/lib/syslog-ng/*/libriemann.so"))
 	if err != nil || len(modules) != 1 {
 		t.Fatalf("no module of syslog-ng in %s: %v", programs, err)
@@ -200,15 +183,11 @@ func syslogRiemann(t *testing.T, b *riemannBroker) riemannCalls {
 		file, config := filepath.Join(dir, "events"), filepath.Join(dir, "syslog-ng.conf")
 		writeRiemannEvents(t, file, events)
 		whole := strings.NewReplacer("@FILE@", file, "@PORT@", b.port).Replace(string(text))
-		if err := os.WriteFile(config, []byte(whole), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(config, []byte(whole), 0o600))
 		p, err := testenv.StartProgram(filepath.Join(programs, "usr/sbin/syslog-ng"), []string{libraries, "LC_ALL=C.UTF-8"}, nil,
 			"-F", "--no-caps", "--module-path", filepath.Dir(modules[0]), "-f", config, "-R", filepath.Join(dir, "persist"),
 			"-c", filepath.Join(dir, "control"), "-p", filepath.Join(dir, "pid"), "--stderr")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() {
 			p.Kill()
 			if t.Failed() {

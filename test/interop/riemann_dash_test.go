@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	pages "github.com/sebbroker/seb/test/console"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -28,9 +29,7 @@ func TestRiemannDash(t *testing.T) {
 	}))
 	t.Cleanup(page.Close)
 	web, err := testenv.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	programs := dashPrograms(t, page.URL)
 	b := serveRiemann(t, "--riemann-web-listen", web, "--cors-origin", page.URL)
 	calls := goRiemann(t, b)
@@ -41,9 +40,7 @@ func TestRiemannDash(t *testing.T) {
 	var sending sync.WaitGroup
 	sending.Go(func() { calls.send(events[first : len(events)-live]) })
 	api, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer api.Close()
 	sebtest.Eventually(t, "events arrive", func() bool {
 		list, err := api.RiemannIndex(t.Context(), "true")
@@ -94,25 +91,15 @@ type program struct{ command, env []string }
 func dashPrograms(t *testing.T, page string) map[string]program {
 	t.Helper()
 	node, err := needs("node", "runs playwright")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	chromium, env, err := pages.Browser(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	modules, err := pages.Modules(t.Context(), "../console")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	python, err := needs("python3", "runs websockets")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	packages, err := pip(t.Context(), python, "websockets-"+websocketsVersion, "websockets "+websocketsVersion, "websockets=="+websocketsVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return map[string]program{
 		"chromium": {[]string{node, "testdata/riemann/dash.mjs"}, append(env, "MODULES="+modules+"/node_modules", "BROWSER="+chromium, "PAGE="+page)},
 		"python":   {[]string{python, "testdata/riemann/dash.py"}, []string{"PYTHONPATH=" + packages, "PYTHONDONTWRITEBYTECODE=1"}},
@@ -136,9 +123,7 @@ func subscribe(t *testing.T, p program, url string) *subscriber {
 		defer s.mu.Unlock()
 		s.out = append(s.out, strings.TrimSpace(line))
 	}, append(slices.Clone(p.command[1:]), url, fmt.Sprint(riemannCount))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -63,9 +64,7 @@ func TestRiemannMonitor(t *testing.T) {
 	send("begin") // creates the topic
 	api := func() *client.Client {
 		c, err := client.New(b.HTTP(), client.Options{APIKey: testenv.InteropKey})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(c.Close)
 		return c
 	}
@@ -112,16 +111,12 @@ func silentAfter(t *testing.T, c *client.Client, service string, want time.Durat
 	var last time.Time
 	sebtest.Eventually(t, "the last "+service+" has expired", func() (expired bool) {
 		for r, err := range c.Records(t.Context(), "riemann", client.ReadOptions{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			var e struct {
 				Event string
 				Data  struct{ Service string }
 			}
-			if err := json.Unmarshal(r.Value, &e); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, json.Unmarshal(r.Value, &e))
 			switch {
 			case e.Event == service:
 				last, expired = time.UnixMilli(r.Timestamp), false
@@ -132,9 +127,7 @@ func silentAfter(t *testing.T, c *client.Client, service string, want time.Durat
 		return expired
 	})
 	list, _, err := c.Firings(t.Context(), client.FiringQuery{Trigger: "silent", Limit: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if len(list) != 1 || list[0].At.Sub(last) != want {
 		t.Errorf("the firings of silent are %+v, want one %s after %s", list, want, last)
 	}

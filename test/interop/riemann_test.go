@@ -18,6 +18,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -145,9 +146,7 @@ type riemannBroker struct {
 func serveRiemann(t *testing.T, args ...string) *riemannBroker {
 	t.Helper()
 	address, err := testenv.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, port, _ := net.SplitHostPort(address)
 	args = append([]string{"--riemann-listen", address, "--riemann-udp", address}, args...)
 	return &riemannBroker{InteropBroker: testenv.ServeInterop(t, args...), port: port, options: []string{"--tcp"}}
@@ -199,13 +198,9 @@ func writeRiemannEvents(t *testing.T, file string, events []riemannEvent) {
 	var text bytes.Buffer
 	to := json.NewEncoder(&text)
 	for _, e := range events {
-		if err := to.Encode(e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, to.Encode(e))
 	}
-	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, text.Bytes(), 0o600))
 }
 
 // TestRiemannClients: each client sends 1,000 events with every field, which the topic has, and the

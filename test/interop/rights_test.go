@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -55,9 +56,7 @@ func console(t *testing.T, b *testenv.InteropBroker, l login, class string, args
 	all := append(append(JavaFlags(classes(t)), class, "--bootstrap-server", b.Address, "--command-config", settingsAs(t, b, l)), args...)
 	// The exit code is that of the pipe, because the tools end differently after a refusal.
 	out, err := testenv.Command(t.Context(), ".", "sh", append([]string{"-c", `echo value | java "$@" 2>&1; true`, "sh"}, all...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return out
 }
 
@@ -170,20 +169,14 @@ func sessionScene(t *testing.T, b *testenv.InteropBroker) {
 	defer stop()
 	c := newKcat(t, b, "PLAIN").as(ann).command(ctx, "-C", "-t", "orders", "-o", "end", "-u", "-q", "-f", "%s\n")
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var said strings.Builder
 	c.Stderr = &said
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Start())
 	root := goClient(t, b)
 	produce := func(value string) {
 		t.Helper()
-		if err := root.ProduceSync(ctx, &kgo.Record{Topic: "orders", Value: []byte(value)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, root.ProduceSync(ctx, &kgo.Record{Topic: "orders", Value: []byte(value)}).FirstErr())
 	}
 	read := make(chan string)
 	go func() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -36,9 +37,7 @@ func rust(ctx context.Context) (string, error) {
 func TestRust(t *testing.T) {
 	testenv.InteropWanted(t)
 	program, err := rust(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	b := testenv.ServeInterop(t)
 	begin := time.Now()
 	c := exec.CommandContext(t.Context(), program)

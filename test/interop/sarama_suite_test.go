@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -108,9 +109,7 @@ func functionalTests(source string) ([]string, error) {
 func authenticator(t *testing.T, broker string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ctx := t.Context()
 	var all sync.WaitGroup
 	t.Cleanup(func() {
@@ -163,21 +162,15 @@ func proxies(t *testing.T, path, upstream string) string {
 		list = append(list, proxy{fmt.Sprintf("kafka%d", i+1), fmt.Sprintf("127.0.0.1:%d", saramaPort+i), upstream, true})
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	address := l.Addr().String()
 	_ = l.Close()
 	host, port, _ := net.SplitHostPort(address)
 	p, err := testenv.StartProgram(path, []string{"LOG_LEVEL=error"}, nil, "-host", host, "-port", port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(p.Kill)
 	text, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for range 100 {
 		var resp *http.Response
 		if resp, err = http.Post("http://"+address+"/populate", "application/json", bytes.NewReader(text)); err == nil {
@@ -247,13 +240,9 @@ const (
 func TestSaramaSuite(t *testing.T) {
 	testenv.InteropWanted(t)
 	dir, toxiproxy, err := saramaSuite(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text, err := os.ReadFile(filepath.Join(dir, "names"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	all := strings.Fields(string(text))
 	if len(all) != saramaTests {
 		t.Errorf("the suite has %d tests, want %d: check the new ones, and update saramaTests", len(all), saramaTests)

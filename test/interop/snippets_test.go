@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -39,13 +40,9 @@ var snippets = []struct {
 	}},
 	{"javascript", "javascript.js", func(t *testing.T, _ *testenv.InteropBroker, file string) *exec.Cmd {
 		node, err := needs("node", "kafkajs runs in")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		modules, err := kafkajs(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		c := exec.CommandContext(t.Context(), node, file)
 		c.Env = append(os.Environ(), "NODE_PATH="+modules, "KAFKAJS_NO_PARTITIONER_WARNING=1")
 		return c
@@ -79,9 +76,7 @@ func npmPackage(ctx context.Context, name, version string) (dir string, err erro
 // TestSnippetsInDocs: the programs of docs/guide/kafka.md are the files that TestSnippets runs.
 func TestSnippetsInDocs(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/guide/kafka.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, section, found := strings.Cut(string(doc), "\n## Examples\n")
 	if !found {
 		t.Fatal("docs/guide/kafka.md has no section Examples")
@@ -95,9 +90,7 @@ func TestSnippetsInDocs(t *testing.T) {
 	}
 	for _, s := range snippets {
 		text, err := os.ReadFile(filepath.Join("testdata/snippets", s.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		want = append(want, s.language+"\n"+strings.TrimSuffix(string(text), "\n"))
 	}
 	if !slices.Equal(got, want) {
@@ -113,9 +106,7 @@ func TestSnippets(t *testing.T) {
 			t.Parallel()
 			b := testenv.ServeInterop(t)
 			file, err := filepath.Abs(filepath.Join("testdata/snippets", s.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			c := s.run(t, b, file)
 			c.Env = append(c.Env, "BROKER="+b.Address, "KEY="+testenv.InteropKey)
 			c.WaitDelay = time.Second

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/sebbroker/seb/internal/objstore/journal"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // scenario runs a script without faults, in which processes act one after the other. The checker
@@ -26,24 +27,16 @@ func scenario(t *testing.T, script func(w *World)) {
 		}
 		err = w.err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }
 
 // fill claims epoch 1 and puts slots of two blocks each; a file of four blocks has one of them.
 func fill(t *testing.T, w *World, slots int) *Process {
 	p := w.start()
-	if err := p.store.claim(epoch(1)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, p.store.claim(epoch(1)))
 	for n := range slots {
-		if err := p.put(epoch(1), slot(n+1), strings.Repeat("x", journal.BlockBytes), 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.put(epoch(1), slot(n+1)+"-small", "slot", 0); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, p.put(epoch(1), slot(n+1), strings.Repeat("x", journal.BlockBytes), 0))
+		must.NoError(t, p.put(epoch(1), slot(n+1)+"-small", "slot", 0))
 	}
 	return p
 }
@@ -56,9 +49,7 @@ func TestTombstoneAfterTheRemovalOfItsFile(t *testing.T) {
 		_, _ = two.list(epoch(1))
 		files := func() string {
 			n, err := w.disk.lookup(journal.Files(epoch(1)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			return strings.Join(n.list(), " ")
 		}
 		before := files()
@@ -84,15 +75,9 @@ func TestOlderObjectStaysHidden(t *testing.T) {
 		folder, name := epoch(1), slot(1)
 		one := fill(t, w, 2)
 		one.delete(folder, name)
-		if err := one.store.close(folder); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.start().put(folder, name, "newer", 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.disk.unlink(journal.Files(folder) + "/00000001.gone"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, one.store.close(folder))
+		must.NoError(t, w.start().put(folder, name, "newer", 0))
+		must.NoError(t, w.disk.unlink(journal.Files(folder)+"/00000001.gone"))
 		read := func(p *Process) { p.get(folder, name) }
 		remove := func(p *Process) { p.delete(folder, name) }
 		for what, c := range map[string]struct {
@@ -133,9 +118,7 @@ func TestListingWhileFilesAreCreated(t *testing.T) {
 		for range 40 {
 			v := w.still(w.disk.fail(&kept{}))
 			files, err := v.disk.lookup(journal.Files(epoch(1)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			created := files.names
 			files.names = nil
 			v.before = func(_ *Process, step string) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/test/model"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestInvariantsHold(t *testing.T) {
@@ -54,9 +55,7 @@ func TestInvariantsHoldInDirectedSchedules(t *testing.T) {
 // TestEachRuleIsNeeded repeats the runs of RULES.md.
 func TestEachRuleIsNeeded(t *testing.T) {
 	text, err := os.ReadFile("RULES.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	rows := map[string][]string{}
 	for line := range strings.Lines(string(text)) {
 		if cells := strings.Split(strings.TrimSpace(line), " | "); len(cells) >= 4 {

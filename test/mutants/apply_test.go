@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 const sound = `What it is.
@@ -40,9 +42,7 @@ func TestApply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			if c.file != "" {
-				if err := os.WriteFile(filepath.Join(root, "x.go"), []byte(c.file), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.WriteFile(filepath.Join(root, "x.go"), []byte(c.file), 0o600))
 			}
 			m, err := parse("m", c.patch)
 			var files map[string]string
@@ -89,9 +89,7 @@ func TestTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bodies, err := changedBodies(twoFunctions, strings.Replace(twoFunctions, c.old, c.new, 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if c.body == "" {
 				if bodies != nil {
 					t.Errorf("%v, want that it is built alone", bodies)

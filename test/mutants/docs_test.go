@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/mutants"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -15,13 +16,9 @@ import (
 // mutants, and docs/reports/bugs-of-others.md names only existing ones.
 func TestDocumentsNameMutants(t *testing.T) {
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	all, err := mutants.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var names []string
 	for _, m := range all {
 		names = append(names, m.Name)
@@ -31,9 +28,7 @@ func TestDocumentsNameMutants(t *testing.T) {
 		"bugs-of-others.md": `"([a-z0-9]+-[a-z0-9-]+)"`,
 	} {
 		text, err := os.ReadFile(filepath.Join(root, "docs", "reports", doc))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var named []string
 		for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
 			named = append(named, string(match[1]))

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/mutants"
 	"github.com/sebbroker/seb/test/mutants/journalruns"
 	"github.com/sebbroker/seb/test/mutants/logruns"
@@ -23,24 +24,16 @@ import (
 func TestMutants(t *testing.T) {
 	debug.SetGCPercent(400) // as in the tests of the simulator
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	all, err := mutants.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	together, err := mutants.NewTogether(root, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if testing.Short() {
 		return
 	}
 	overlay, err := together.Overlay(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	shared := programs{dir: t.TempDir(), root: root, overlay: overlay}
 	var mu sync.Mutex
 	needed := make(map[string]map[uint64]bool) // the numbers of runs, by kind
@@ -52,9 +45,7 @@ func TestMutants(t *testing.T) {
 				if !together.Has(m) {
 					alone := t.TempDir()
 					overlay, err := m.Overlay(root, alone)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.NoError(t, err)
 					p = &programs{dir: alone, root: root, overlay: overlay}
 				}
 				took := p.found(t, m)

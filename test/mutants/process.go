@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // Run performs the run with number i, from 0, of a kind. The error is the violated invariant.
@@ -31,9 +32,7 @@ func Process(t *testing.T, runs map[string]Run) {
 	debug.SetGCPercent(400) // as in the tests of the simulators
 	for text := range strings.SplitSeq(list, ", ") {
 		seeds, err := ParseSeeds(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		run := runs[seeds.Kind]
 		if run == nil {
 			t.Fatalf("seeds %q: this package has no such runs", text)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sebbroker/seb/api"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -24,9 +25,7 @@ func (g *grown) check(refused bool) {
 	var out api.Fsck
 	sebtest.Eventually(g.t, "the check has ended", func() bool {
 		out = api.Fsck{}
-		if err := json.Unmarshal([]byte(g.get(g.url+"/fsck")), &out); err != nil {
-			g.t.Fatal(err)
-		}
+		must.NoError(g.t, json.Unmarshal([]byte(g.get(g.url+"/fsck")), &out))
 		return out.State != "running"
 	})
 	if out.State != "done" && !(refused && strings.Contains(out.Error, "raise --memory-limit")) || out.Damages > 0 {

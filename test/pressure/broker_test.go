@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -42,9 +43,7 @@ func start(t *testing.T, args ...string) *broker {
 	t.Helper()
 	server := testenv.S3ForTest(t)
 	proxy, err := testenv.NewS3Proxy(server.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(proxy.Close)
 	b := startOn(t, proxy.Spec("pressure"), args...)
 	b.store = proxy
@@ -65,9 +64,7 @@ func launch(t *testing.T, bucket string, args ...string) *broker {
 	t.Helper()
 	b := &broker{t: t, cell: newCell(t, limit), debug: freeAddress(t), stop: make(chan struct{})}
 	_, debugPort, err := net.SplitHostPort(b.debug)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir, program := t.TempDir(), seb(t)
 	env := append([]string{"SEB_API_KEY=" + key}, testenv.S3Keys...)
 	args = append([]string{
@@ -89,9 +86,7 @@ func launch(t *testing.T, bucket string, args ...string) *broker {
 		b.Kill()
 		b.cell.remove()
 	})
-	if err := b.again(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.again())
 	return b
 }
 
@@ -111,9 +106,7 @@ func (b *broker) restart() {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	address, err := testenv.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return address
 }
 
@@ -190,9 +183,7 @@ func field(t *testing.T, text, prefix string) float64 {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, prefix); ok {
 			n, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			return n
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // cell is a control group (v2) with bounded memory and without swap: the kernel kills a process
@@ -86,9 +88,7 @@ func (c *cell) wrap(path string) string {
 	}
 	script := filepath.Join(c.t.TempDir(), "in-cell")
 	text := fmt.Sprintf("#!/bin/sh\necho $$ >'%s/cgroup.procs' && exec '%s' \"$@\"\n", c.dir, path)
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-		c.t.Fatal(err)
-	}
+	must.NoError(c.t, os.WriteFile(script, []byte(text), 0o700))
 	return script
 }
 
@@ -116,8 +116,6 @@ func (c *cell) peak() (bytes, kills int64, ok bool) {
 		c.t.Fatal(err)
 	}
 	events, err := os.ReadFile(filepath.Join(c.dir, "memory.events"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.NoError(c.t, err)
 	return bytes, int64(field(c.t, string(events), "oom_kill ")), true
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // held is the memory of a broker without the open files of its cache, at most 128, and without its
@@ -27,9 +29,7 @@ func (b *broker) held() (h held) {
 	h.heap = int64(field(b.t, text, "# HeapAlloc = "))
 	folder := fmt.Sprintf("/proc/%d/fd/", b.Pid())
 	list, err := os.ReadDir(folder)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.NoError(b.t, err)
 	for _, e := range list {
 		if name, err := os.Readlink(folder + e.Name()); err == nil && !strings.Contains(name, "/cache/") {
 			h.descriptors++

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -96,9 +97,7 @@ func (g *grown) connect() {
 	g.t.Helper()
 	var err error
 	g.client, err = kgo.NewClient(kgo.SeedBrokers(g.listens()), kgo.SASL(plain.Auth{User: "u", Pass: key}.AsMechanism()))
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must.NoError(g.t, err)
 }
 
 // kafkaCall sends a request to the broker.

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -189,9 +190,7 @@ func (v *kafkaVictim) visit() time.Duration {
 			opts = append(opts, kgo.DialTLSConfig(v.tls))
 		}
 		c, err := kgo.NewClient(opts...)
-		if err != nil {
-			v.t.Fatal(err)
-		}
+		must.NoError(v.t, err)
 		ctx, cancel := context.WithTimeout(v.t.Context(), 2*time.Minute)
 		err = c.ProduceSync(ctx, &kgo.Record{Topic: "visits", Value: fmt.Append(nil, i)}).FirstErr()
 		cancel()

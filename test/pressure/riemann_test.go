@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -23,9 +24,7 @@ func TestRiemannIndexGrows(t *testing.T) {
 	g := &grown{kafkaVictim: &kafkaVictim{broker: start(t, "--batch-wait-time", "5ms", "--kafka-listen", "127.0.0.1:0", "--riemann-web-listen", web)}}
 	g.connect()
 	defer func() { g.client.Close() }()
-	if err := g.put("/topic?topic-name=riemann", `{"settings":{"timestamp-type":"append","compression":"zstd"}}`); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, g.put("/topic?topic-name=riemann", `{"settings":{"timestamp-type":"append","compression":"zstd"}}`))
 	var mute []io.Closer
 	subscribe := func() (admitted int) {
 		for range 40 { // more than the broker admits: it refuses some, and closes the connections of others
@@ -71,9 +70,7 @@ func TestRiemannIndexGrows(t *testing.T) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	for _, f := range files {
-		if err := os.Remove(f); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Remove(f))
 	}
 	g.restart()
 	g.queryRiemann(riemannEvents)

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -52,9 +53,7 @@ func TestTriggersGrow(t *testing.T) {
 	if err := g.put("/triggers/one-more", `{"expr":"a"}`); !errors.Is(err, errStateFull) {
 		t.Errorf("one more: %v", err)
 	}
-	if err := g.put("/topic?topic-name=keyed", `{"settings":{"key-index":"true"}}`); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, g.put("/topic?topic-name=keyed", `{"settings":{"key-index":"true"}}`))
 	for n := 0; n < entities; n += together {
 		g.events(n)
 		g.keys(n)
@@ -89,16 +88,12 @@ func (g *grown) moreTriggers() {
 				text = "all OR (" + text + ")"
 			}
 			expr, err := driplang.Parse(text)
-			if err != nil {
-				g.t.Fatal(err)
-			}
+			must.NoError(g.t, err)
 			d := rule.Definition{
 				ID: fmt.Sprintf("small-%05d", n+i), Version: 1, Expr: expr, Fire: rule.OnEdge, TopicID: id.String(), From: []int64{0},
 			}.WithDefaults()
 			value, err := d.Encode()
-			if err != nil {
-				g.t.Fatal(err)
-			}
+			must.NoError(g.t, err)
 			recs = append(recs, record.Record{Key: []byte(d.ID), Value: value, Timestamp: 1})
 		}
 		g.batch("triggers", recs)
@@ -176,8 +171,6 @@ func (g *grown) forgetTriggers() {
 		g.t.Fatalf("%v, %v", files, err)
 	}
 	for _, f := range files {
-		if err := os.Remove(f); err != nil {
-			g.t.Fatal(err)
-		}
+		must.NoError(g.t, os.Remove(f))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"testing"
 	"testing/iotest"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // failing records the failures that Allocates reports for f.
@@ -43,9 +45,7 @@ func TestCut(t *testing.T) {
 	want := bytes.Repeat([]byte("0123456789"), 300)
 	pieces := map[int]bool{}
 	for cuts := range uint64(100) {
-		if err := iotest.TestReader(Cut(want, cuts), want); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, iotest.TestReader(Cut(want, cuts), want))
 		r, buf := Cut(want, cuts), make([]byte, 5000)
 		for {
 			n, err := r.Read(buf)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // Generated compares the part of a document between "<!-- begin: NAME (generated) -->" and
@@ -13,9 +15,7 @@ import (
 func Generated(t *testing.T, file, name, want string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	begin, end := "<!-- begin: "+name+" (generated) -->\n", "<!-- end: "+name+" -->\n"
 	before, rest, hasBegin := strings.Cut(string(text), begin)
 	got, after, hasEnd := strings.Cut(rest, end)
@@ -24,9 +24,7 @@ func Generated(t *testing.T, file, name, want string) {
 	}
 	want = "\n" + strings.TrimSpace(want) + "\n\n"
 	if *Update && got != want {
-		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, []byte(before+begin+want+end+after), 0o644))
 	} else if got != want {
 		t.Errorf("%s: part %q differs from the code; -update writes it (-document +code):\n%s", file, name, cmp.Diff(got, want))
 	}
@@ -37,14 +35,10 @@ func Generated(t *testing.T, file, name, want string) {
 func Golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *Update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	lines, wanted := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range max(len(lines), len(wanted)) {
 		if i >= len(lines) || i >= len(wanted) || lines[i] != wanted[i] {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // Update is the flag -update: a test writes the expected outputs in its files instead of comparing them.
@@ -46,14 +48,10 @@ func Scenarios(t *testing.T, start func(t *testing.T) (perform func(c *Command) 
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			got := play(t, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), start(t))
 			if *Update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 			} else if got != string(text) {
 				t.Errorf("%s: outputs differ (-want +got):\n%s", file, cmp.Diff(string(text), got))
 			}

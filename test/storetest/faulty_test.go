@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -81,15 +82,11 @@ func TestTruncatedBodies(t *testing.T) {
 	inner := objstore.NewMemory()
 	s := storetest.NewFaulty(inner, 7, only(storetest.Truncate))
 	const value = "a value that is long enough to be cut"
-	if err := s.Put(t.Context(), "key", body(value)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Put(t.Context(), "key", body(value)))
 	lengths := map[int]bool{}
 	for range 50 {
 		o, err := s.Get(t.Context(), "key", objstore.Whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		got, err := read(o)
 		if !errors.Is(err, objstore.ErrNoVerdict) || len(got) >= len(value) || got != value[:len(got)] {
 			t.Fatalf("%q, %v", got, err)
@@ -117,9 +114,7 @@ func TestLateEffectsComeAfterTheAnswer(t *testing.T) {
 		}
 		s.Settle()
 		o, err := inner.Get(t.Context(), "key", objstore.Whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if got, err := read(o); got != "value" || err != nil {
 			t.Fatalf("%q, %v", got, err)
 		}
@@ -162,9 +157,7 @@ func TestLatency(t *testing.T) {
 		s := storetest.NewFaulty(objstore.NewMemory(), 7, storetest.Faults{LatencyMin: time.Second, LatencyMax: 3 * time.Second})
 		for i := range 20 {
 			begin := time.Now()
-			if err := s.Put(t.Context(), fmt.Sprint(i), body("x")); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, s.Put(t.Context(), fmt.Sprint(i), body("x")))
 			if d := time.Since(begin); d < time.Second || d > 3*time.Second {
 				t.Fatalf("took %v", d)
 			}
@@ -215,39 +208,29 @@ func TestFaultsChangeAtRunTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.SetFaults(storetest.Faults{})
-	if err := s.Put(t.Context(), "a", body("x")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Put(t.Context(), "a", body("x")))
 }
 
 func TestCounter(t *testing.T) {
 	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer disk.Close()
 	for _, inner := range []objstore.Store{objstore.NewMemory(), disk} {
 		c := storetest.NewCounter(inner)
-		if err := c.Put(t.Context(), "a", body("12345")); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.Put(t.Context(), "a", body("12345")))
 		earlier := c.Counts()
 		if err := c.Put(t.Context(), "a", body("67")); !errors.Is(err, objstore.ErrExists) {
 			t.Fatal(err)
 		}
 		o, err := c.Get(t.Context(), "a", objstore.Range{Offset: 1, Length: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if got, err := read(o); got != "234" || err != nil {
 			t.Fatalf("%q, %v", got, err)
 		}
 		if _, _, err := c.List(t.Context(), objstore.ListOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Delete(t.Context(), "a", "b", "c"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.Delete(t.Context(), "a", "b", "c"))
 		want := storetest.Counts{Puts: 1, Gets: 1, Lists: 1, Deletes: 1, KeysDeleted: 3, BytesPut: 2, BytesGot: 3}
 		if got := c.Counts().Sub(earlier); got != want || got.Requests() != 4 {
 			t.Fatalf("%+v, want %+v", got, want)

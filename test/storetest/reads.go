@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -59,9 +60,7 @@ func listPages(t *testing.T, s objstore.Store) {
 	for limit := 1; limit <= len(sorted)+1; limit++ {
 		wantKeys(t, s, objstore.ListOptions{Max: limit}, sorted...)
 		page, more, err := s.List(within(t), objstore.ListOptions{Max: limit})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(page) != min(limit, len(sorted)) || more != (limit < len(sorted)) {
 			t.Fatalf("at most %d: %d names, more %v", limit, len(page), more)
 		}
@@ -88,9 +87,7 @@ func listAfterDelete(t *testing.T, s objstore.Store) {
 	sorted := slices.Sorted(slices.Values(ordered))
 	for len(sorted) > 0 {
 		n := min(2, len(sorted))
-		if err := s.Delete(within(t), sorted[:n]...); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Delete(within(t), sorted[:n]...))
 		sorted = sorted[n:]
 		wantKeys(t, s, objstore.ListOptions{}, sorted...)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -27,9 +28,7 @@ func racers(t *testing.T, s objstore.Store) {
 // racersAfterDelete checks that the condition refers to the current state, not to deleted objects.
 func racersAfterDelete(t *testing.T, s objstore.Store) {
 	race(t, s, sebtest.Runs(10, 3), func(int) string {
-		if err := s.Delete(within(t), "race/again"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Delete(within(t), "race/again"))
 		return "race/again"
 	})
 }
@@ -83,16 +82,10 @@ func readAfterWrite(t *testing.T, s objstore.Store) {
 func deleteMissing(t *testing.T, s objstore.Store) {
 	put(t, s, "d/here", "x")
 	for range 2 {
-		if err := s.Delete(within(t), "d/here", "d/gone", "nowhere/at/all"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Delete(within(t), "d/here", "d/gone", "nowhere/at/all"))
 	}
-	if err := s.Delete(within(t), "single/missing"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Delete(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Delete(within(t), "single/missing"))
+	must.NoError(t, s.Delete(within(t)))
 	_, _, err := get(within(t), s, "d/here", objstore.Whole)
 	wantError(t, err, objstore.ErrNotFound)
 	put(t, s, "d/here", "again") // the name is free; Seb never reuses one (rule R1)
@@ -113,9 +106,7 @@ func deleteMany(t *testing.T, s objstore.Store) {
 		}
 	})
 	put(t, s, "other", "stays")
-	if err := s.Delete(within(t), keys...); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Delete(within(t), keys...))
 	wantKeys(t, s, objstore.ListOptions{}, "other")
 }
 

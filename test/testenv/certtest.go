@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/tlsport"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // Authority signs certificates.
@@ -216,7 +217,5 @@ func write(t testing.TB, file, kind string, der []byte) {
 
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 }

@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestRoot(t *testing.T) {
 	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if _, err := os.Stat(filepath.Join(root, "test", "testenv")); err != nil {
 		t.Error(err)
 	}
@@ -26,9 +26,7 @@ func TestRoot(t *testing.T) {
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	first, err := lock(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got := make(chan error, 1)
 	go func() {
 		unlock, err := lock(name)
@@ -53,9 +51,7 @@ func TestLock(t *testing.T) {
 
 func TestInstall(t *testing.T) {
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module github.com/sebbroker/seb\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte("module github.com/sebbroker/seb\n"), 0o600))
 	t.Chdir(root)
 	fault := errors.New("no network")
 	calls := 0
@@ -70,9 +66,7 @@ func TestInstall(t *testing.T) {
 	}
 	for range 2 {
 		dir, err := Install("client-1", "a client", build(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if text, err := os.ReadFile(filepath.Join(dir, "client")); err != nil || string(text) != "x" {
 			t.Fatalf("installed: %q, %v", text, err)
 		}

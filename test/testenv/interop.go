@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // InteropKey is the key of every broker: the password of SASL, with any user name.
@@ -108,9 +110,7 @@ func (b *InteropBroker) Kill() { b.run.Kill() }
 // Start starts the broker again at the same address and returns when it accepts requests.
 func (b *InteropBroker) Start() {
 	b.t.Helper()
-	if err := b.start(); err != nil {
-		b.t.Fatal(err)
-	}
+	must.NoError(b.t, b.start())
 }
 
 // Restart calls Kill, pauses while clients cannot connect, and calls Start.
@@ -137,8 +137,6 @@ func (b *InteropBroker) Log() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	text, err := os.ReadFile(b.log.Name())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.NoError(b.t, err)
 	return strings.TrimSpace(string(text))
 }

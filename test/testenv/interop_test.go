@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
@@ -20,9 +22,7 @@ func TestInteropBrokerKeepsItsAddress(t *testing.T) {
 		}
 		return err
 	}
-	if err := dial(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, dial())
 	b.Kill()
 	if dial() == nil {
 		t.Fatal("a process answers after the kill")

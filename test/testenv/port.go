@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // ports are those that this process was given.
@@ -45,8 +47,6 @@ func FreeAddress() (string, error) {
 func PortForTest(t testing.TB) int {
 	t.Helper()
 	port, err := FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return port
 }

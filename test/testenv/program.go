@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // Build builds seb into a folder and returns its path. flags are those of go build, such as -tags.
@@ -62,9 +64,7 @@ func Program(t testing.TB, flags ...string) string {
 		return path
 	}
 	path, err := linked(key, flags)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	programs.paths[key] = path
 	return path
 }

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // S3Proxy is a running proxy. Its methods may be called concurrently.
@@ -79,14 +81,10 @@ func CountedS3(t testing.TB) *S3Proxy {
 	t.Helper()
 	server := S3ForTest(t)
 	p, err := NewS3Proxy(server.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(p.Close)
 	p.dir = server.dir
-	if err := errors.Join(os.Setenv("AWS_ACCESS_KEY_ID", AccessKey), os.Setenv("AWS_SECRET_ACCESS_KEY", SecretKey)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, errors.Join(os.Setenv("AWS_ACCESS_KEY_ID", AccessKey), os.Setenv("AWS_SECRET_ACCESS_KEY", SecretKey)))
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -13,16 +14,12 @@ func open(t *testing.T) (*testenv.S3Proxy, objstore.Store) {
 	t.Helper()
 	server := testenv.S3ForTest(t)
 	p, err := testenv.NewS3Proxy(server.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(p.Close)
 	t.Setenv("AWS_ACCESS_KEY_ID", testenv.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", testenv.SecretKey)
 	s, err := objstore.Open(t.Context(), p.Spec("a/b"), objstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p, s
 }
 
@@ -30,9 +27,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	p, s := open(t)
 	do := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 	}
 	do(s.Put(t.Context(), "s0000/wal/1/1", objstore.NewBody([]byte("four"))))
 	do(s.Put(t.Context(), "s0000/wal/1/2", objstore.NewBody([]byte("nine char"))))
@@ -71,9 +66,7 @@ func TestSetDelay(t *testing.T) {
 	const delay = 30 * time.Millisecond
 	p.SetDelay(delay)
 	begin := time.Now()
-	if err := s.Put(t.Context(), "s0000/wal/1/1", objstore.NewBody([]byte("x"))); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Put(t.Context(), "s0000/wal/1/1", objstore.NewBody([]byte("x"))))
 	if took := time.Since(begin); took < delay {
 		t.Errorf("a PUT took %v", took)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // The keys of every server's only account, and the name of its initial bucket.
@@ -76,9 +77,7 @@ func S3ForTest(t testing.TB, args ...string) *S3Server {
 		t.Skip("-short: no S3 server")
 	}
 	s, err := StartS3(t.Context(), t.TempDir(), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
 			t.Error(err)

@@ -9,42 +9,31 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
 func TestServerKeepsObjectsAfterKill(t *testing.T) {
 	server := testenv.S3ForTest(t)
 	store, err := objstore.Open(t.Context(), server.Spec("prefix"), objstore.Options{AccessKey: testenv.AccessKey, SecretKey: testenv.SecretKey})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Put(t.Context(), "key", objstore.NewBody([]byte("value"))); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, store.Put(t.Context(), "key", objstore.NewBody([]byte("value"))))
 	if err := server.Restart(t.Context()); err == nil {
 		t.Fatal("Restart accepted a running server")
 	}
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, server.Kill())
 	if _, err := store.Get(t.Context(), "key", objstore.Whole); !errors.Is(err, objstore.ErrNoVerdict) {
 		t.Fatalf("a dead server gives %v", err)
 	}
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, server.Restart(t.Context()))
 	object, err := store.Get(t.Context(), "key", objstore.Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	data, err := io.ReadAll(object.Body)
 	if err := errors.Join(err, object.Body.Close()); err != nil || string(data) != "value" {
 		t.Fatalf("%q, %v", data, err)
 	}
 	for range 2 {
-		if err := server.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, server.Stop())
 	}
 }
 
@@ -57,9 +46,7 @@ func TestStartErrors(t *testing.T) {
 		t.Fatalf("a missing binary gives %v", err)
 	}
 	script := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho broken program\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho broken program\nexit 3\n"), 0o700))
 	t.Setenv(testenv.S3BinaryVariable, script)
 	if _, err := testenv.StartS3(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "broken program") {
 		t.Fatalf("a broken binary gives %v", err)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // root is the root of the repository, relative to this package.
@@ -13,14 +15,10 @@ const root = "../.."
 func loadRepository(t *testing.T) *Tree {
 	t.Helper()
 	gomod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	first, _, _ := strings.Cut(string(gomod), "\n")
 	tree, err := Load(root, strings.TrimSpace(strings.TrimPrefix(first, "module ")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return tree
 }
 
@@ -45,9 +43,7 @@ func TestContinuousIntegrationRunsTheTestCommand(t *testing.T) {
 		t.Errorf(".ci/run does not end in make test:\n%s", script)
 	}
 	info, err := os.Stat(filepath.Join(root, ".ci/run"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if info.Mode()&0o111 != 0o111 {
 		t.Errorf(".ci/run has mode %v: not executable", info.Mode())
 	}

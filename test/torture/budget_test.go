@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -56,13 +57,9 @@ func (c *skipping) reading() log.Reading {
 func budgeted(t *testing.T, p *testenv.S3Proxy, c *skipping, dir, prefix, budget string) *node.Node {
 	t.Helper()
 	s, err := cost.ParseSetting(budget)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	n, err := node.Open(t.Context(), node.Options{Bucket: p.Spec(prefix), DataDir: dir, PutBudget: s, CostClock: c.now, Clocks: c.reading})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return n
 }
 
@@ -148,9 +145,7 @@ func TestBudgetOfACrashLoop(t *testing.T) {
 		}
 		n := budgeted(t, p, c, dir, "loop", "")
 		n.Cost().Sample() // the budget counts from here on
-		if err := n.EnsureTopic(t.Context(), "events"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, n.EnsureTopic(t.Context(), "events"))
 		began := time.Now()
 		var waiting sync.WaitGroup
 		for time.Since(began) < flood {
@@ -160,9 +155,7 @@ func TestBudgetOfACrashLoop(t *testing.T) {
 		waiting.Wait()
 		took += time.Since(began)
 		c.pass(t.Context(), time.Minute-flood, 0)
-		if err := n.Close(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, n.Close(context.Background()))
 	}
 	stored := p.Counts().Of(testenv.Put, "wal")
 	fixed := int(took/(250*time.Millisecond)) + *budgetRestarts
@@ -173,9 +166,7 @@ func TestBudgetOfACrashLoop(t *testing.T) {
 	n := budgeted(t, p, c, dir, "loop", "")
 	n.Cost().Sample()
 	used := n.Cost().Report().PutBudget.UsedPuts
-	if err := n.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.Close(context.Background()))
 	if used < int64(stored)-int64(*budgetRestarts) { // the second PUT of each SEAL is in the folders
 		t.Errorf("the budget counts %d PUTs, the store %d of slots", used, stored)
 	}

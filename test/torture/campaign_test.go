@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/history"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -76,9 +77,7 @@ func newShared(t *testing.T, flags ...string) *shared {
 	}
 	w := &shared{keep: filepath.Join(dir, "runs"), seb: testenv.Program(t, flags...), plain: testenv.Program(t)}
 	for _, sub := range []string{w.keep, filepath.Join(dir, "s3")} {
-		if err := os.MkdirAll(sub, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.MkdirAll(sub, 0o700))
 	}
 	var err error
 	if w.server, err = testenv.StartS3(t.Context(), filepath.Join(dir, "s3")); err != nil {
@@ -159,17 +158,13 @@ func TestHistory(t *testing.T) {
 		t.Skip("-history is not given")
 	}
 	violations, stats, err := history.CheckFile(*historyFlag, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Logf("%+v", stats)
 	for _, v := range violations {
 		t.Error(v)
 	}
 	f, err := os.Open(*historyFlag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Close()
 	l, err := history.Linear(f, exactTime)
 	t.Logf("%+v, %v", l, err)
@@ -185,9 +180,7 @@ func TestNoFailpointsInTheProgram(t *testing.T) {
 		want  bool
 	}{{nil, false}, {failing, true}} {
 		text, err := os.ReadFile(testenv.Program(t, c.flags...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, name := range []string{"SEB_FAILPOINTS", "SEB_HURRY", "commit.before-answer", "internal/failpoint.Hit"} {
 			if bytes.Contains(text, []byte(name)) != c.want {
 				t.Errorf("built with %q: has %q: %v", c.flags, name, !c.want)

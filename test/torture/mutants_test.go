@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/test/faultproxy"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/mutants"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -57,9 +58,7 @@ func TestMutants(t *testing.T) {
 func mutantsOfTheCore(t *testing.T) []string {
 	t.Helper()
 	all, err := mutants.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var names []string
 	for _, m := range all {
 		if slices.ContainsFunc(m.Seeds, func(s mutants.Seeds) bool { return s.Kind == "default" || s.Kind == "losses" }) {
@@ -73,22 +72,14 @@ func mutantsOfTheCore(t *testing.T) []string {
 func mutated(t *testing.T, name string) string {
 	t.Helper()
 	m, err := mutants.Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	root, err := testenv.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := t.TempDir()
 	overlay, err := m.Overlay(root, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	path, err := testenv.Build(dir, "-tags", "failpoints", "-overlay", overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return path
 }
 
@@ -110,9 +101,7 @@ func kafkaPlan(seed uint64, length time.Duration) *plan {
 // finds returns the violation that a run detects.
 func (w *shared) finds(t *testing.T, p *plan) string {
 	r, violations, err := w.try(t.Context(), p, func(*run) {}, func() bool { return false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer r.remove(t)
 	switch {
 	case len(violations) > 0:

@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/internal/httpapi"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -231,19 +232,13 @@ func serve(t *testing.T, o node.Options, h httpapi.Options) *served {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	n, err := node.Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	h.Auth = auth.New(auth.Options{Broker: n.Broker, RootKey: originalKey})
 	t.Cleanup(h.Auth.Close)
 	api, err := httpapi.New(n.Broker, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := &served{t: t, node: n, http: api.Server(), done: make(chan struct{}), url: "http://" + l.Addr().String()}
 	go func() {
 		defer close(s.done)
@@ -275,9 +270,7 @@ func (s *served) stop() {
 func (c *original) all(t *testing.T, topic string, in reads) [][]byte {
 	t.Helper()
 	end, err := c.nextOffset(topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var values [][]byte
 	for uint64(len(values)) < end {
 		some, err := c.records(topic, uint64(len(values)), in)
@@ -407,9 +400,7 @@ func TestOriginalAtStopAndTakeover(t *testing.T) {
 			}
 			w.check(t, newOriginal(t, next.url))
 			// The next round uses a new topic.
-			if err := next.node.DeleteTopic(t.Context(), "t"); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, next.node.DeleteTopic(t.Context(), "t"))
 		})
 	}
 }
@@ -420,9 +411,7 @@ func TestOriginalDetectsRefusals(t *testing.T) {
 	t.Parallel()
 	s := serve(t, node.Options{Bucket: "mem:", BatchWait: node.BatchNone}, httpapi.Options{OriginalClient: true})
 	c := newOriginal(t, s.url)
-	if err := c.add("t", []byte("a")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.add("t", []byte("a")))
 	for _, topic := range []string{"a/b", "a b", "..", "x:y", "æøå", ""} {
 		if c.add(topic, []byte("a")) == nil {
 			t.Errorf("topic %q: reported as stored", topic)

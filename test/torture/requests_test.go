@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -34,9 +35,7 @@ func (c *counted) take() testenv.S3Counts {
 func open(t *testing.T, spec string, wait time.Duration) *node.Node {
 	t.Helper()
 	n, err := node.Open(t.Context(), node.Options{Bucket: spec, DataDir: t.TempDir(), BatchWait: wait})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { n.Close(context.Background()) })
 	return n
 }
@@ -47,9 +46,7 @@ func TestIdleBrokerAsksNothing(t *testing.T) {
 	t.Parallel()
 	store := newCounted(t)
 	n := open(t, store.Spec("idle"), 10*time.Millisecond)
-	if err := n.EnsureTopic(t.Context(), "t"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, n.EnsureTopic(t.Context(), "t"))
 	brokertest.Produce(t, n, "t", 0, recordtest.Values("x")...)
 	store.take()
 	watch(*idleFor)

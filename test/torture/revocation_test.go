@@ -23,6 +23,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -101,14 +102,10 @@ func (w *revocations) serve(dir, name string, args ...string) {
 			kafka <- address
 		}
 	}, append([]string{"--bucket", filepath.Join(dir, "bucket"), "--data-dir", data, "--http-port", "0", "--kafka-listen", "127.0.0.1:0"}, args...)...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.NoError(w, err)
 	w.Cleanup(b.Kill)
 	address, err := b.Address(data)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.NoError(w, err)
 	w.sites = append(w.sites, site{name, address, <-kafka})
 }
 
@@ -117,9 +114,7 @@ func (w *revocations) round(id string) {
 	w.Helper()
 	c := w.open(id)
 	c.busy()
-	if err := w.root.RevokeToken(w.Context(), id); err != nil {
-		w.Fatal(err)
-	}
+	must.NoError(w, w.root.RevokeToken(w.Context(), id))
 	at := time.Now()
 	for n := range int32(busyPartitions) {
 		mark := []record.Record{{Value: []byte("revoked " + id)}}
@@ -150,9 +145,7 @@ func (w *revocations) judge(id string, acked map[string]bool, revoked bool) {
 	for n := range int32(busyPartitions) {
 		marked := false
 		for r, err := range w.root.Records(w.Context(), busyTopic, client.ReadOptions{Partition: n}) {
-			if err != nil {
-				w.Fatal(err)
-			}
+			must.NoError(w, err)
 			switch value := string(r.Value); {
 			case value == "revoked "+id:
 				marked = true
@@ -195,9 +188,7 @@ type busyClients struct {
 func (w *revocations) open(id string) *busyClients {
 	w.Helper()
 	token, err := w.root.CreateToken(w.Context(), client.TokenSpec{ID: id, Scopes: api.Scopes{Read: []string{"*"}, Write: []string{busyTopic}}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.NoError(w, err)
 	c := &busyClients{
 		w: w, id: id, key: token.Secret, ends: map[string]chan time.Time{}, links: map[string]*links{}, received: map[string]*atomic.Int64{},
 		acked: map[string]bool{},
@@ -269,9 +260,7 @@ func (c *busyClients) mustNotSee(what, text string) {
 // read reads over HTTP until the answer ends.
 func (c *busyClients) read(what string, s site, accept, query string) {
 	req, err := http.NewRequestWithContext(c.ctx, http.MethodGet, s.http+"/records?"+query, nil)
-	if err != nil {
-		c.w.Fatal(err)
-	}
+	must.NoError(c.w, err)
 	req.Header = http.Header{"Authorization": {"Bearer " + c.key}, "Accept": {accept}}
 	end := make(chan time.Time, 1)
 	c.ends[what] = end
@@ -305,9 +294,7 @@ func (c *busyClients) kafka(what string, s site, opts ...kgo.Opt) *kgo.Client {
 	l := &links{}
 	c.links[what] = l
 	k, err := kgo.NewClient(append(opts, kgo.SeedBrokers(s.kafka), kgo.Dialer(l.dial), kgo.SASL(plain.Auth{User: c.id, Pass: c.key}.AsMechanism()))...)
-	if err != nil {
-		c.w.Fatal(err)
-	}
+	must.NoError(c.w, err)
 	return k
 }
 

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -49,9 +50,7 @@ func TestRiemannKills(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	address, err := testenv.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -90,9 +89,7 @@ func riemannServe(t *testing.T, dir, address string, env ...string) *testenv.Bro
 	t.Helper()
 	b, err := testenv.Serve(testenv.Program(t, failing...), append(environment(riemannKey), env...), "--bucket", filepath.Join(dir, "bucket"),
 		"--data-dir", filepath.Join(dir, "data"), "--http-port", "0", "--kafka-listen=", "--riemann-listen", address, "--batch-wait-time", "1ms")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(b.Kill)
 	return b
 }
@@ -101,13 +98,9 @@ func riemannServe(t *testing.T, dir, address string, env ...string) *testenv.Bro
 func riemannCheck(t *testing.T, dataDir string, b *testenv.Broker, clients []*riemannClient) {
 	t.Helper()
 	url, err := b.Address(dataDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c, err := client.New(url, client.Options{APIKey: riemannKey})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer c.Close()
 	var topic *riemannTopic
 	var indexed map[string]int64
@@ -155,9 +148,7 @@ type riemannTopic struct {
 func riemannEnd(t *testing.T, c *client.Client) int64 {
 	t.Helper()
 	topic, err := c.Topic(t.Context(), "riemann")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return topic.Partitions[0].Next
 }
 
@@ -166,9 +157,7 @@ func riemannRead(t *testing.T, c *client.Client) *riemannTopic {
 	t.Helper()
 	x := &riemannTopic{stored: map[string]map[int64]bool{}, newest: map[string]int64{}, expired: map[string]int{}}
 	for r, err := range c.Records(t.Context(), "riemann", client.ReadOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var e struct {
 			Event, ID string
 			Entity    string `json:"entity_id"`
@@ -177,9 +166,7 @@ func riemannRead(t *testing.T, c *client.Client) *riemannTopic {
 				State  string
 			}
 		}
-		if err := json.Unmarshal(r.Value, &e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal(r.Value, &e))
 		switch {
 		case e.Data.State == "expired":
 			x.expired[e.ID]++
@@ -202,18 +189,14 @@ func riemannRead(t *testing.T, c *client.Client) *riemannTopic {
 func riemannIndex(t *testing.T, c *client.Client) map[string]int64 {
 	t.Helper()
 	x, err := c.RiemannIndex(t.Context(), `service = "beat"`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	indexed := map[string]int64{}
 	for _, text := range x.Events {
 		var e struct {
 			Host   string
 			Metric int64
 		}
-		if err := json.Unmarshal(text, &e); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal(text, &e))
 		indexed[e.Host] = e.Metric
 	}
 	return indexed

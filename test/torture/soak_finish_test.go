@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // finish reads everything back from the bucket alone, lets the garbage collections run, and checks
@@ -129,14 +130,10 @@ func (s *soak) judge(p *ledger) (*judge, error) {
 func (s *soak) rounds(names []string) (garbage []string) {
 	begin := time.Now()
 	write := func() {
-		if err := s.l.send(s.l.topics[6], s.l.safe, 1); err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, s.l.send(s.l.topics[6], s.l.safe, 1))
 	}
 	text, err := s.p.metrics(s.current)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	current := uint32(value(text, "seb_log_epoch"))
 	epoch, from := s.p.newestSnapshot()
 	for epoch != current { // the broker may have just begun its epoch
@@ -257,9 +254,7 @@ func (p *fixture) snapshot() (name string, st *state.State) {
 	if err == nil {
 		st, err = state.DecodeSnapshot(b)
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	return "s0000/snap/" + all[0].Name(), st
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -21,12 +22,8 @@ func TestFollower(t *testing.T) {
 	b := p.serve()
 	busy := &ledger{name: "busy", unknown: map[int]bool{}}
 	l, err := newLoad(b.address, []*ledger{busy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.create(busy); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, l.create(busy))
 	before := p.proxy.Counts()
 	for range 4 { // in parallel, so that every object has some
 		l.others.Go(func() {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -42,9 +43,7 @@ func newFixture(t *testing.T) *fixture {
 func (p *fixture) dataDir() string { return filepath.Join(p.dir, "data") }
 
 func (p *fixture) wipe() {
-	if err := os.RemoveAll(p.dataDir()); err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, os.RemoveAll(p.dataDir()))
 }
 
 // process is a broker that accepts requests.
@@ -60,9 +59,7 @@ func (p *fixture) launch(args ...string) *testenv.Broker {
 	b, err := testenv.Serve(p.seb, environment(apiKey), append([]string{
 		"--bucket", p.proxy.Spec(prefix), "--data-dir", p.dataDir(), "--http-port", "0",
 	}, args...)...)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	p.t.Cleanup(b.Kill)
 	return b
 }
@@ -73,9 +70,7 @@ func (p *fixture) serve(args ...string) *process {
 	begin := time.Now()
 	b := p.launch(args...)
 	address, err := b.Address(p.dataDir())
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.NoError(p.t, err)
 	return &process{b, address, time.Since(begin)}
 }
 

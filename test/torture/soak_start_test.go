@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/machine"
 	"github.com/sebbroker/seb/internal/node"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -32,9 +33,7 @@ func (h *packed) open(o node.Options) *node.Node {
 	o.Bucket, o.DataDir, o.CacheDir, o.CacheBytes = h.p.proxy.Spec(prefix), h.p.t.TempDir(), h.p.t.TempDir(), 1<<30
 	o.BatchWait, o.SnapshotSlots = node.BatchNone, h.slots
 	n, err := node.Open(h.p.t.Context(), o)
-	if err != nil {
-		h.p.t.Fatal(err)
-	}
+	must.NoError(h.p.t, err)
 	return n
 }
 
@@ -63,9 +62,7 @@ func (h *packed) packs(packs int) {
 	n := h.open(node.Options{Pack: pack.Config{Target: 32 << 10, Age: time.Hour}, MergeEvery: 10 * time.Millisecond})
 	defer n.Close(context.Background())
 	for i := range h.topics {
-		if err := n.EnsureTopic(h.p.t.Context(), topicName(i)); err != nil {
-			h.p.t.Fatal(err)
-		}
+		must.NoError(h.p.t, n.EnsureTopic(h.p.t.Context(), topicName(i)))
 	}
 	for i := 0; len(n.View().Packs()) < packs; i++ {
 		h.write(n, i*16, 16, 2000)
@@ -173,9 +170,7 @@ func (h *packed) start(behind, topics int, delay time.Duration) time.Duration {
 // three of snapshots and three or four beyond the end, the SEAL twice, the registration, possibly a
 // snapshot, and the cluster's name. The reader reads up to 32 slots ahead.
 func (h *packed) again(behind int) {
-	if err := os.RemoveAll(filepath.Join(h.p.dataDir(), "cache")); err != nil {
-		h.p.t.Fatal(err)
-	}
+	must.NoError(h.p.t, os.RemoveAll(filepath.Join(h.p.dataDir(), "cache")))
 	before := h.p.proxy.Counts()
 	b := h.p.serve()
 	made := h.p.proxy.Counts().Sub(before)

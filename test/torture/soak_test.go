@@ -12,6 +12,7 @@ import (
 
 	"github.com/sebbroker/seb/client"
 	"github.com/sebbroker/seb/internal/machine"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -296,9 +297,7 @@ func (s *soak) packsAllowed() int {
 // liveBytes returns the bytes of all readable records.
 func (s *soak) liveBytes() (n int64) {
 	all, err := s.l.reader.Topics(context.Background())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	for _, t := range all {
 		n += t.Partitions[0].Bytes
 	}
@@ -327,9 +326,7 @@ func (s *soak) settleGroups(cancel context.CancelFunc) {
 // metrics checks that no alarm was counted, and prints the metrics of merging.
 func (s *soak) metrics() {
 	text, err := s.p.metrics(s.current)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	var parts []string
 	for _, name := range []string{
 		"seb_log_alarms_total", "seb_merge_packs_total", "seb_merge_bytes_total", "seb_merge_failures_total", "seb_compactions_total",

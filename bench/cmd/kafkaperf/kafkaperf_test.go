@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestProduced(t *testing.T) {
@@ -82,9 +84,7 @@ func TestReport(t *testing.T) {
 	turns(kafkaName, turnOf(1e5, 10, 2e5, 4, 500e6), turnOf(2e5, 10, 2e5, 4, 500e6))
 	turns(sebName, turnOf(2e5, 4, 4e5, 3, 100e6), turnOf(2e5, 4, 4e5, 3, 100e6))
 	var b strings.Builder
-	if err := r.write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, r.write(&b))
 	flat := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
 		"| Kafka 4.3.1, no fsync | 150 k (100 k to 200 k) | 10.00 | 0 | 0.0 | 200 k | 4.00 | 477 | 572 |",

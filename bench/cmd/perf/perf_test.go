@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/bench/report"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -26,9 +27,7 @@ func TestMain(m *testing.M) {
 // TestPairsRun runs every load of the table with the built program.
 func TestPairsRun(t *testing.T) {
 	program, err := testenv.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	at := &place{program: program, tmpfs: t.TempDir(), disk: t.TempDir()}
 	list := pairs(0)
 	for i := range list {
@@ -37,9 +36,7 @@ func TestPairsRun(t *testing.T) {
 		}
 		p := &list[i]
 		r, err := p.Run(t.Context(), at, 1, func() {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, s := range []Sample{r.SebSamples[0], r.BareSamples[0]} {
 			if s.RecordsPerSecond <= 0 || s.CPU <= 0 || s.RSS < 1<<20 || s.MemoryLimit < 256<<20 || s.Objects <= 0 || s.Bytes <= 0 || s.P99 <= 0 {
 				t.Errorf("%s: %+v", p.Name, s)
@@ -123,15 +120,11 @@ func TestPictureIsXML(t *testing.T) {
 			results = append(results, &Result{SebSamples: []Sample{{RecordsPerSecond: v}, {RecordsPerSecond: 2 * v}}, BareSamples: []Sample{{RecordsPerSecond: v}}})
 		}
 		c, err := s.chart(results)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		sheet.Charts = append(sheet.Charts, c)
 	}
 	var out strings.Builder
-	if err := sheet.SVG(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, sheet.SVG(&out))
 	d := xml.NewDecoder(strings.NewReader(out.String()))
 	texts := 0
 	for {
@@ -139,9 +132,7 @@ func TestPictureIsXML(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if e, ok := tok.(xml.StartElement); ok && e.Name.Local == "text" {
 			texts++
 		}

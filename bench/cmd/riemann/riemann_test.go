@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestMain lets this program be the bare server.
@@ -31,13 +33,9 @@ func TestMain(m *testing.M) {
 func TestReport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "riemann.md")
 	o := options{rounds: 1, time: 2 * slice, latency: 2 * slice / 10, connections: 2, window: 10, disk: t.TempDir(), report: file, version: "v1"}
-	if err := o.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, o.run(t.Context()))
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, want := range []string{"v1, ", "| Seb, bucket on disk, fsync ", "| bare server ", "| events stored / acknowledged ", "(riemann.svg)", "| `--riemann-ack received` "} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the report does not contain %q:\n%s", want, text)
@@ -47,9 +45,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("a figure is missing:\n%s", text)
 	}
 	picture, err := os.Open(strings.TrimSuffix(file, ".md") + ".svg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer picture.Close()
 	lines := 0
 	for d := xml.NewDecoder(picture); ; {
@@ -57,9 +53,7 @@ func TestReport(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "polyline" {
 			lines++
 		}
@@ -72,17 +66,11 @@ func TestReport(t *testing.T) {
 // TestFlood makes a short run with a flood. Its section replaces the old one in the report.
 func TestFlood(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "riemann.md")
-	if err := os.WriteFile(file, []byte("# Load\n\n"+floodHeading+"\nold\n\n## More\n\nkept\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, []byte("# Load\n\n"+floodHeading+"\nold\n\n## More\n\nkept\n"), 0o600))
 	o := options{rounds: 1, time: 2 * slice, connections: 2, rate: 2000, disk: t.TempDir(), report: file, version: "v1", flood: true}
-	if err := o.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, o.run(t.Context()))
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	text := string(b)
 	for _, want := range []string{"# Load\n\n" + floodHeading, "v1, ", "| to Seb ", "all that were sent | met", "| equal              | met", "\n## More\n\nkept\n"} {
 		if !strings.Contains(text, want) {

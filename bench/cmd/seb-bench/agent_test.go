@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/bench/agent"
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // asProgram is the environment variable that makes this program seb-bench instead of a test.
@@ -29,12 +30,8 @@ func startAgents(t *testing.T, tokenFiles ...string) (addresses []string) {
 		cmd := exec.Command(os.Args[0], "agent", "--listen", "127.0.0.1:0", "--token-file", file)
 		cmd.Env = append(os.Environ(), asProgram+"=1")
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
+		must.NoError(t, cmd.Start())
 		in := bufio.NewReader(out)
 		line, err := in.ReadString('\n')
 		address, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
@@ -64,9 +61,7 @@ func TestAgents(t *testing.T) {
 	dir := t.TempDir()
 	token, other := filepath.Join(dir, "token"), filepath.Join(dir, "other")
 	for path, text := range map[string]string{token: "a token of sixteen bytes\n", other: "another token of so many\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	addresses := startAgents(t, token, token, other)
 	out := filepath.Join(dir, "r.json")
@@ -81,9 +76,7 @@ func TestAgents(t *testing.T) {
 			t.Fatal(err, said)
 		}
 		f, err := result.Read(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if len(f.Runs) != 2 || f.Runs[1].Counts.Sent != 600 || len(f.Runs[1].Agents) != 2 || f.Runs[0].Agents[1].Address != addresses[1] {
 			t.Errorf("%d runs:\n%s", len(f.Runs), said)
 		}
@@ -103,9 +96,7 @@ func TestAgents(t *testing.T) {
 func TestAgentRefusals(t *testing.T) {
 	t.Setenv(agent.TokenVariable, "")
 	short := filepath.Join(t.TempDir(), "short")
-	if err := os.WriteFile(short, []byte("short"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(short, []byte("short"), 0o600))
 	for word, args := range map[string][]string{
 		"no token":          {"agent"},
 		"16 bytes":          {"agent", "--token-file", short},

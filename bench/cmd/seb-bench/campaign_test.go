@@ -7,28 +7,21 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/bench/peers"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestCampaign(t *testing.T) {
 	root, err := peers.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := t.TempDir()
 	document := filepath.Join(dir, "latency.md")
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reports", "latency-figures.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(document, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, os.WriteFile(document, text, 0o600))
 	begin := []string{"campaign", "--document", document, "--results", filepath.Join(dir, "raw")}
 	t.Run("dry run", func(t *testing.T) {
 		said, err := call(t, append(begin, "--dry-run", "--only", "seb-s3,Redis streams", "--runs", "b")...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, want := range []string{
 			"runs: Seb S3, 3000/s of 1KiB, open loop", "batch-wait: Seb S3, 250ms, 3000/s", "loops: Redis streams, 3000/s of 1KiB, closed loop", " runs, about ",
 		} {
@@ -39,9 +32,7 @@ func TestCampaign(t *testing.T) {
 	})
 	t.Run("measures and writes", func(t *testing.T) {
 		said, err := call(t, append(begin, "--only", "nothing", "--runs", "a", "--duration", "200ms", "--repeats", "1")...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		text, err := os.ReadFile(document)
 		if err != nil || !strings.Contains(string(text), "](latency/article-a-memory.svg)") || !strings.Contains(said, "written to "+document) {
 			t.Errorf("error %v, the document is\n%s\nit says\n%s", err, text, said)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/bench/result"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // call runs a command line and returns its output.
@@ -28,18 +29,12 @@ const short = "name: short\nwarmup: 20ms\nduration: 100ms\ntimeout: 1m\nrate: 10
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "w.yaml")
-	if err := os.WriteFile(path, []byte(short), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte(short), 0o600))
 	out := filepath.Join(dir, "r.json")
 	said, err := call(t, "run", path, "--publishers", "2", "--repeat", "2", "--floor", "50ms", "-o", out, "--hdr", filepath.Join(dir, "hdr"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	f, err := result.Read(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if len(f.Runs) != 4 || f.Runs[0].Label != "first" || f.Runs[1].Label != "second" || f.Runs[2].Repeat != 2 {
 		t.Errorf("%d runs", len(f.Runs))
 	}
@@ -77,13 +72,9 @@ func TestSweep(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "r.json")
 	_, err := call(t, "sweep", "--rates", "500,1000", "--sizes", "64B,1KiB", "--warmup", "0s", "--duration", "100ms", "--timeout", "1m",
 		"--floor", "50ms", "-t", "noop", "-o", out, "-q")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	f, err := result.Read(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if len(f.Runs) != 4 || f.Runs[3].Counts.Sent != 100 || f.Runs[3].Workload.Size.Max() != 1024 || f.Runs[0].Counts.Sent != 50 {
 		t.Errorf("%d runs", len(f.Runs))
 	}
@@ -94,9 +85,7 @@ func TestMax(t *testing.T) {
 	// Any rate meets the objective, or none holds on a busy machine.
 	said, err := call(t, "max", "--slo", "p50=1h", "--from", "400", "--to", "800", "--warmup", "0s", "--duration", "100ms", "--long", "100ms",
 		"--timeout", "1m", "--floor", "50ms", "--size", "64B", "-t", "noop", "-o", out, "-q", "--confirm", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if !strings.Contains(said, "noop at 400/s") || !strings.Contains(said, "p50=1h0m0s: ") {
 		t.Errorf("it says:\n%s", said)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // measured makes a result file by short runs.
@@ -29,9 +31,7 @@ func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	t.Run("the tables of several files go to the standard output", func(t *testing.T) {
 		said, err := call(t, "report", first, second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, want := range []string{"2000 messages/s of 64B", "4000 messages/s of 64B", "| one | none | 2 × 1200 |", "| two |"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("no %q in\n%s", want, said)
@@ -41,9 +41,7 @@ func TestReport(t *testing.T) {
 	t.Run("files", func(t *testing.T) {
 		page, tables := filepath.Join(dir, "r.html"), filepath.Join(dir, "r.md")
 		said, err := call(t, "report", first, second, "--html", page, "--markdown", tables, "--svg", filepath.Join(dir, "pictures")+"/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for path, want := range map[string]string{page: "p99 over the rate", tables: "| system |", filepath.Join(dir, "pictures", "rates.svg"): "p99 over the rate"} {
 			text, err := os.ReadFile(path)
 			if err != nil || !strings.Contains(string(text), want) || !strings.Contains(said, "written to "+path) {
@@ -71,9 +69,7 @@ func TestReport(t *testing.T) {
 func wellFormed(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	d := xml.NewDecoder(bytes.NewReader(text))
 	for {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -88,9 +84,7 @@ func TestCompareCommand(t *testing.T) {
 	file := measured(t, "--rate", "2000", "-t", "noop label=one", "--repeat", "4")
 	t.Run("a result compared with itself", func(t *testing.T) {
 		said, err := call(t, "compare", file, file, "--fail-if", "p90 > 10%", "--fail-if", "lost>0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, want := range []string{"one, custom, 2000 messages/s of 64B, 4 and 4 runs", "No difference is significant", "ok: not p90 > 10%", "not significant", "the same"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("no %q in\n%s", want, said)
@@ -124,15 +118,11 @@ func TestBadResults(t *testing.T) {
 	good, dir := measured(t, "--rate", "1000", "-t", "noop"), t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	text, err := os.ReadFile(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	other := write("other.json", strings.Replace(string(text), `"schema": 1`, `"schema": 7`, 1))
 	for word, path := range map[string]string{
 		"no such file": filepath.Join(dir, "none.json"), "schema 7, this program reads 1": other, "no runs": write("empty.json", `{"schema":1}`),

@@ -25,6 +25,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -33,14 +34,10 @@ import (
 func ownKey(t *testing.T) (*tls.Config, [32]byte) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{link.Protocol}, ClientAuth: tls.RequestClientCert,
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}},
@@ -75,16 +72,12 @@ func upgraded(t *testing.T, e *end) net.Conn {
 func request(t *testing.T, e *end) (net.Conn, int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", e.server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	fmt.Fprintf(conn, "GET /peer/link HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: %s\r\n\r\n", link.Protocol)
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer answer.Body.Close()
 	return conn, answer.StatusCode
 }
@@ -94,9 +87,7 @@ func secured(t *testing.T, e *end) (*tls.Conn, [32]byte) {
 	t.Helper()
 	config, hash := ownKey(t)
 	c := tls.Client(upgraded(t, e), config)
-	if err := c.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Handshake())
 	return c, hash
 }
 
@@ -383,9 +374,7 @@ func authenticated(t *testing.T, e *end) (*tls.Conn, cluster.Run) {
 	conn, hash := secured(t, e)
 	r := example(9, 9)
 	r.KeyHash = hash
-	if err := link.Put(t.Context(), e.store, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, link.Put(t.Context(), e.store, &r))
 	if _, err := conn.Write(helloTo(r.Run, e.reg.Run)); err != nil {
 		t.Fatal(err)
 	}

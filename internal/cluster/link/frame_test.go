@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // frames returns a frame of each kind.
@@ -75,9 +76,7 @@ func FuzzFrame(f *testing.F) {
 		}
 		again := Event{From: from}
 		k, body, err = readFrame(bytes.NewReader(appendMessage(nil, &ev.Message)), frameMax)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if _, err = decodeFrame(k, body, &again); err != nil || !reflect.DeepEqual(again, ev) {
 			t.Fatalf("%+v became %+v, %v", ev, again, err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -43,9 +44,7 @@ type end struct {
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", testenv.PortForTest(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return l
 }
 
@@ -88,9 +87,7 @@ func newEnd(t *testing.T, store objstore.Store, node byte, change func(*link.Opt
 	})
 	e.server.Config.Handler = e.net.Handler()
 	e.server.Start()
-	if err := link.Put(t.Context(), store, &e.reg); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, link.Put(t.Context(), store, &e.reg))
 	return e
 }
 

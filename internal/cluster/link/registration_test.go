@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/cluster/link"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -33,9 +34,7 @@ func example(node, run byte) cluster.Registration {
 func encode(t testing.TB, r cluster.Registration) []byte {
 	t.Helper()
 	b, err := link.Encode(&r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b
 }
 
@@ -133,18 +132,14 @@ func TestRegistrationObjects(t *testing.T) {
 	store := objstore.NewMemory()
 	a, b := example(1, 1), example(2, 2)
 	for range 2 { // the second time it is the same object
-		if err := link.Put(ctx, store, &a); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, link.Put(ctx, store, &a))
 	}
 	other := a
 	other.Name = "other"
 	if err := link.Put(ctx, store, &other); !errors.Is(err, objstore.ErrExists) {
 		t.Errorf("another registration of the same run: %v", err)
 	}
-	if err := link.Put(ctx, store, &b); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, link.Put(ctx, store, &b))
 	if got, err := link.Get(ctx, store, b.Run); err != nil || !reflect.DeepEqual(got, b) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -154,9 +149,7 @@ func TestRegistrationObjects(t *testing.T) {
 	// The object of one run under the name of another, garbage, and a name that is not of a run.
 	moved, damaged := link.Key(example(4, 4).Run), link.Key(example(5, 5).Run)
 	for key, body := range map[string][]byte{moved: encode(t, a), damaged: []byte("garbage"), "peer/unknown": encode(t, a), "probe/x": nil} {
-		if err := store.Put(ctx, key, objstore.NewBody(body)); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, store.Put(ctx, key, objstore.NewBody(body)))
 	}
 	l, err := link.List(ctx, store, record.ID{})
 	if err != nil || l.More || !reflect.DeepEqual(l.Found, []cluster.Registration{a, b}) || len(l.Own) != 0 {
@@ -172,9 +165,7 @@ func TestRegistrationObjects(t *testing.T) {
 			t.Errorf("%d are damaged, and %s is not named: %s", len(l.Damaged), key, text)
 		}
 	}
-	if err := link.Delete(ctx, store, a.Run, b.Run, b.Run); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, link.Delete(ctx, store, a.Run, b.Run, b.Run))
 	if l, err = link.List(ctx, store, record.ID{}); err != nil || len(l.Found) != 0 {
 		t.Errorf("after the deletion: %+v, %v", l, err)
 	}
@@ -198,9 +189,7 @@ func TestListIsBounded(t *testing.T) {
 	store := objstore.NewMemory()
 	for i := range link.PeersMax + 3 {
 		r := example(byte(i), 1)
-		if err := link.Put(t.Context(), store, &r); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, link.Put(t.Context(), store, &r))
 	}
 	l, err := link.List(t.Context(), store, record.ID{})
 	if err != nil || len(l.Found) != link.PeersMax || !l.More {

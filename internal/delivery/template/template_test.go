@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/template"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -196,9 +197,7 @@ func TestFaultsWithAMessage(t *testing.T) {
 func TestEscaping(t *testing.T) {
 	for _, value := range []string{`","admin":true,"x":"`, `\`, "\n\x00", "\u2028", `"}`, "</script>", "<b>", `" onclick="x`, "&amp;", "\ufffd"} {
 		data, err := json.Marshal(map[string]any{"name": value, "tags": []any{value, value}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		m := sample()
 		m.Witness = []webhook.Event{{Event: "e", Data: data}}
 		out := execute(t, `{"name": "{{.Witness.e.Data.name}}", "short": "{{truncate 100 .Witness.e.Data.name}}"}`, template.TypeJSON, m)
@@ -219,13 +218,9 @@ func TestEscaping(t *testing.T) {
 func execute(t testing.TB, text, contentType string, m *template.Message) []byte {
 	t.Helper()
 	tmpl, err := template.ParseTemplate(text, contentType, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	out, err := tmpl.Execute(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return out
 }
 
@@ -237,9 +232,7 @@ func TestExecutionIsBounded(t *testing.T) {
 		object[fmt.Sprint(i)] = i
 	}
 	large, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	m := sample()
 	m.Witness = []webhook.Event{
 		{Event: "l", Data: json.RawMessage(list)},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/must"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -14,9 +15,7 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 func TestScheduleOfStandardWebhooks(t *testing.T) {
 	want := []string{"0s", "5s", "5m5s", "35m5s", "2h35m5s", "7h35m5s", "17h35m5s", "31h35m5s", "51h35m5s", "75h35m5s"}
 	b := webhook.DefaultBackoff()
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Validate())
 	at, made := noon, 0
 	for {
 		next, again := b.Next(webhook.Outcome{Kind: webhook.Retry}, made, at, 0)

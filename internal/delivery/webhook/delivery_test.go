@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestDelivery(t *testing.T) {
@@ -18,13 +19,9 @@ func TestDelivery(t *testing.T) {
 		"frequency_cap": {"count": 2, "per": "7d"},
 		"retries": ["5s", "1h30m", "1d"]
 	}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	plan, err := d.Plan(webhook.Policy{}, []string{"signup"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	night := noon.Add(9 * time.Hour) // 23:00 in Berlin
 	if plan.Rules.Cap != (webhook.Cap{Count: 2, Per: 7 * 24 * time.Hour}) || !plan.Rules.Next(night, nil).Equal(night.Add(8*time.Hour)) {
 		t.Errorf("rules %+v", plan.Rules)
@@ -53,9 +50,7 @@ func TestDelivery(t *testing.T) {
 func TestDeliveryDefaults(t *testing.T) {
 	for text, attempts := range map[string]int{"": 10, `, "retries": null`: 10, `, "retries": []`: 1} {
 		d, err := webhook.ParseDelivery([]byte(`{"url": "https://example.com", "secrets": ["` + secret.Reveal() + `"]` + text + `}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		plan, err := d.Plan(webhook.Policy{}, nil)
 		if err != nil || len(plan.Backoff.Delays) != attempts || plan.Rules != (webhook.Rules{}) {
 			t.Errorf("%s: %+v, %v", text, plan, err)
@@ -66,9 +61,7 @@ func TestDeliveryDefaults(t *testing.T) {
 // TestDeliveryToTopic: a topic replaces the URL, with the same rules.
 func TestDeliveryToTopic(t *testing.T) {
 	d, err := webhook.ParseDelivery([]byte(`{"topic": "mails", "frequency_cap": {"count": 2, "per": "7d"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	plan, err := d.Plan(webhook.Policy{}, nil)
 	if err != nil || plan.Topic != "mails" || plan.Target != nil || plan.Rules.Cap.Count != 2 {
 		t.Errorf("%+v, %v", plan, err)

@@ -13,15 +13,14 @@ import (
 
 	"github.com/sebbroker/seb/internal/delivery/template"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/must"
 	signed "github.com/sebbroker/seb/webhook"
 )
 
 // TestDocumentedExamples: the code matches the examples and tables of docs/guide/webhooks.md.
 func TestDocumentedExamples(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/guide/webhooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	doc := string(text)
 	blocks := regexp.MustCompile("(?s)```[a-z]*\n(.*?)```").FindAllStringSubmatch(doc, -1)
 	if len(blocks) != 6 {
@@ -30,9 +29,7 @@ func TestDocumentedExamples(t *testing.T) {
 
 	_, request, _ := strings.Cut(blocks[0][1], "\n\n")
 	var f signed.Firing
-	if err := json.Unmarshal([]byte(request), &f); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal([]byte(request), &f))
 	m := &template.Message{
 		ID: f.ID, Trigger: f.Data.Trigger, Version: f.Data.TriggerVersion, Entity: f.Data.Entity, At: f.Timestamp, State: template.Fired,
 		Attempt: f.Attempt, Witness: f.Data.Witness,
@@ -42,9 +39,7 @@ func TestDocumentedExamples(t *testing.T) {
 	}
 
 	d, err := webhook.ParseDelivery([]byte(strings.Replace(blocks[2][1], "whsec_…", secret.Reveal(), 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	d.Headers["Authorization"] = "x"
 	if _, err := d.Plan(webhook.Policy{}, []string{"signup"}); err != nil {
 		t.Error(err)
@@ -52,9 +47,7 @@ func TestDocumentedExamples(t *testing.T) {
 
 	d.Template = blocks[3][1]
 	plan, err := d.Plan(webhook.Policy{}, []string{"signup"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := "Hello Ada,\nyou signed up on 24 April and have not made a project yet.\nYour plan includes a call with us.\n"
 	if got, err := plan.Target.Body(m); err != nil || string(got) != want {
 		t.Errorf("the output of the template is %q, %v", got, err)
@@ -71,13 +64,9 @@ func checkService(t *testing.T, text string) {
 		Expr    string
 		Deliver map[string]any
 	}
-	if err := yaml.Unmarshal([]byte(strings.Replace(text, "${SECRET}", secret.Reveal(), 1)), &trigger); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, yaml.Unmarshal([]byte(strings.Replace(text, "${SECRET}", secret.Reveal(), 1)), &trigger))
 	deliver, err := json.Marshal(trigger.Deliver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	d, err := webhook.ParseDelivery([]byte(os.Expand(string(deliver), func(string) string { return "x" })))
 	if err == nil {
 		_, err = d.Plan(webhook.Policy{}, []string{trigger.Expr})

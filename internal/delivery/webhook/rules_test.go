@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func quietHours(t testing.TB, from, to, zone string) webhook.QuietHours {
 	t.Helper()
 	q, err := webhook.ParseQuietHours(from, to, zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return q
 }
 
@@ -45,9 +44,7 @@ func TestQuietHours(t *testing.T) {
 		{"no change of clocks", "22:00", "07:00", "Asia/Kolkata", "2026-03-29T01:00:00+05:30", "2026-03-29T07:00:00+05:30"},
 	} {
 		at, err := time.Parse(time.RFC3339Nano, tt.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		want := at
 		if tt.want != "" {
 			if want, err = time.Parse(time.RFC3339Nano, tt.want); err != nil {
@@ -66,9 +63,7 @@ func TestQuietHours(t *testing.T) {
 func TestQuietHoursAgainstClocks(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Africa/Casablanca", "America/St_Johns", "UTC"} {
 		loc, err := time.LoadLocation(zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, hours := range [][2]string{{"22:00", "07:00"}, {"23:30", "02:30"}, {"02:00", "03:00"}, {"00:00", "01:15"}, {"01:45", "01:44"}} {
 			q := quietHours(t, hours[0], hours[1], zone)
 			start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

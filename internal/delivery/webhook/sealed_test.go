@@ -7,24 +7,19 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/secrets"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestStoredForm: a client cannot give the encrypted form, in whole or in part. The broker shows it
 // masked, and reads its rules without the key.
 func TestStoredForm(t *testing.T) {
 	ring, err := secrets.Parse(secrets.NewKey().Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	given := `{"url":"https://x.example","secrets":["whsec_Q0FOQVJZLXdlYmhvb2stc2VjcmV0LTAwMDE="],"headers":{"A":"v"},"frequency_cap":{"count":1,"per":"2d"},"quiet_hours":{"from":"22:00","to":"08:00","zone":"UTC"}}`
 	sealed, err := ring.Seal(secrets.Place{Cluster: "c", Trigger: "t"}, []byte(given))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var parts map[string]json.RawMessage
-	if err := json.Unmarshal(sealed, &parts); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(sealed, &parts))
 	for name, text := range map[string]string{
 		"all": string(sealed), "a secret": `{"secrets":` + string(parts["secrets"]) + `}`, "a header": `{"headers":` + string(parts["headers"]) + `}`,
 		"the data key": `{"Sealed_By":` + string(parts[secrets.Member]) + `}`,
@@ -34,9 +29,7 @@ func TestStoredForm(t *testing.T) {
 		}
 	}
 	d, err := ParseStored(sealed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	shown, err := json.Marshal(d)
 	if want := `"headers":{"A":"***"},"secrets":["whsec_***"]`; err != nil || !strings.Contains(string(shown), want) || strings.Contains(string(shown), "seb") {
 		t.Errorf("shown as %s, %v", shown, err)

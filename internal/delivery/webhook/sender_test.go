@@ -22,6 +22,7 @@ import (
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/delivery/template"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 	signed "github.com/sebbroker/seb/webhook"
 )
@@ -31,9 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func policy(t testing.TB, list ...string) webhook.Policy {
 	t.Helper()
 	p, err := webhook.ParsePolicy(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return p
 }
 
@@ -41,9 +40,7 @@ func policy(t testing.TB, list ...string) webhook.Policy {
 func newSender(t testing.TB, o webhook.Options) *webhook.Sender {
 	t.Helper()
 	s, err := webhook.NewSender(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -60,9 +57,7 @@ func target(t testing.TB, c webhook.Config) *webhook.Target {
 		c.Secrets = []signed.Secret{secret}
 	}
 	target, err := webhook.Parse(c, policy(t, webhook.AllowAll), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return target
 }
 
@@ -222,9 +217,7 @@ func TestAnswers(t *testing.T) {
 func raw(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -348,9 +341,7 @@ func TestReceiversThatMisbehave(t *testing.T) {
 
 func TestConnectionRefused(t *testing.T) {
 	address, err := testenv.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	to := "http://" + address
 	got := send(t, newSender(t, local(t)), target(t, webhook.Config{URL: to}))
 	if got.Kind != webhook.Retry || got.Reason != "dial: connect: connection refused" {
@@ -421,9 +412,7 @@ func TestStopped(t *testing.T) {
 func TestPolicyAppliesToResolvedAddresses(t *testing.T) {
 	to := server(t, func(http.ResponseWriter, *http.Request) {})
 	u, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var address atomic.Pointer[net.IP]
 	o := webhook.Options{Resolver: resolver(t, func(string) net.IP { return *address.Load() })}
 	named := target(t, webhook.Config{URL: "http://receiver.test:" + u.Port() + "/"})
@@ -457,9 +446,7 @@ func TestPolicyAppliesToResolvedAddresses(t *testing.T) {
 func resolver(t testing.TB, answer func(name string) net.IP) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -503,9 +490,7 @@ func dnsAnswer(query []byte, answer func(string) net.IP) []byte {
 func TestProxy(t *testing.T) {
 	asked := make(chan string, 1)
 	proxy, err := url.Parse(server(t, func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.String() }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := newSender(t, webhook.Options{Proxy: proxy})
 	if got := send(t, s, target(t, webhook.Config{URL: "http://receiver.test/hook"})); got.Kind != webhook.Delivered {
 		t.Errorf("through a proxy: %+v", got)

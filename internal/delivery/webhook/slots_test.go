@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestHangingReceiversDoNotBlockOthers: many triggers, all but one with receivers that never
@@ -146,9 +147,7 @@ func TestLargeMessageAlone(t *testing.T) {
 
 func TestCloseWaits(t *testing.T) {
 	s, err := webhook.NewSender(local(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	arrived := make(chan struct{})
 	answer := make(chan struct{})
 	to := target(t, webhook.Config{URL: server(t, func(http.ResponseWriter, *http.Request) { close(arrived); <-answer })})

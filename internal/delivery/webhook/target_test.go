@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/config"
 	"github.com/sebbroker/seb/internal/delivery/webhook"
+	"github.com/sebbroker/seb/test/must"
 	signed "github.com/sebbroker/seb/webhook"
 )
 
@@ -188,9 +189,7 @@ func TestEveryFaultIsReportedAtOnce(t *testing.T) {
 func TestConfigIsNotShown(t *testing.T) {
 	c := webhook.Config{URL: "https://example.com", Secrets: []signed.Secret{secret}, Headers: map[string]config.Secret{"Authorization": "swordfish"}}
 	encoded, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	shown := fmt.Sprintf("%v %+v %#v %s", c, c, c, c) + string(encoded)
 	if strings.Contains(shown, "swordfish") || strings.Contains(shown, secret.Reveal()[6:]) {
 		t.Errorf("shown: %s", shown)
@@ -200,9 +199,7 @@ func TestConfigIsNotShown(t *testing.T) {
 func TestOutcomesAreStored(t *testing.T) {
 	want := webhook.Outcome{Kind: webhook.Retry, Status: 503, RetryAfter: 5, Reason: "x", Detail: "y", Took: 7}
 	encoded, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	var got webhook.Outcome
 	if err := json.Unmarshal(encoded, &got); err != nil || got != want || !strings.Contains(string(encoded), `"kind":"retry"`) {
 		t.Errorf("%s: %+v, %v", encoded, got, err)

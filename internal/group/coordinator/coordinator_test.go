@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/group"
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -66,9 +67,7 @@ func open(t *testing.T, s objstore.Store, change func(o *coordinator.Options)) *
 		Timeouts: log.Timeouts{Put: 50 * time.Millisecond, Read: 50 * time.Millisecond},
 		Logger:   slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	o := coordinator.Options{Broker: b, InitialDelay: -1, SessionMin: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&o)
@@ -142,9 +141,7 @@ func (l *life) commit(r *group.Caller, offset int64) group.Code {
 func (l *life) committed() int64 {
 	l.t.Helper()
 	info, err := l.c.Offsets(l.t.Context(), "g")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.NoError(l.t, err)
 	if len(info.Offsets) == 0 {
 		return -1
 	}
@@ -389,9 +386,7 @@ func TestAFollowerCoordinatesNothing(t *testing.T) {
 	o := broker.Options{Store: s, Logger: slog.New(slog.DiscardHandler)}
 	o.Core.ReadOnly = true
 	b, err := broker.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c := coordinator.Open(context.Background(), coordinator.Options{Broker: b})
 	defer func() {
 		c.Close()

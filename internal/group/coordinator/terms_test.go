@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/group/coordinator"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -24,14 +25,10 @@ func TestGroupsEndWithTheTerm(t *testing.T) {
 		Store: store, Budget: budget.New(64 << 20), Batch: log.Config{Wait: time.Millisecond}, AutoCreate: true, Standby: true,
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	l := &life{t: t, b: b, c: coordinator.Open(context.Background(), coordinator.Options{Broker: b, InitialDelay: -1, Logger: slog.New(slog.DiscardHandler)})}
 	t.Cleanup(l.kill)
-	if err := b.EnsureTopic(ctx, "t"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.EnsureTopic(ctx, "t"))
 	a := l.member()
 	if code := l.commit(caller(a), 3); code != group.OK {
 		t.Fatal(code)
@@ -54,12 +51,8 @@ func TestGroupsEndWithTheTerm(t *testing.T) {
 	if err := other.c.CommitOffsets(ctx, "g", []broker.OffsetCommit{{Topic: "t", Offset: 50}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Confirm(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Stand(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Confirm(ctx))
+	must.NoError(t, b.Stand(ctx))
 	if code := l.commit(caller(a), 7); code != group.IllegalGeneration {
 		t.Fatalf("commit of an earlier generation: code %d", code)
 	}

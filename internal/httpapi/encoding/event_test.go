@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -123,9 +124,7 @@ func TestEventsOnLines(t *testing.T) {
 	var got []string
 	for {
 		rec, p := s.Next()
-		if p != nil {
-			t.Fatal(p)
-		}
+		must.NoError(t, p)
 		if rec == nil {
 			break
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -214,9 +215,7 @@ func FuzzCutValue(f *testing.F) {
 			return // too large
 		}
 		var out api.Record
-		if err := json.Unmarshal(text.text(), &out); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, json.Unmarshal(text.text(), &out))
 		var got []byte
 		if out.Value != nil {
 			got = []byte(*out.Value)

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -53,19 +54,13 @@ func TestArenaCountsMemory(t *testing.T) {
 func TestArenaOverLimit(t *testing.T) {
 	m, class := newMemory(64 << 20)
 	other, err := class.Reserve(class.Limit() - 10_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Need(5000); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, m.Need(5000))
 	if _, err := m.Get(50_000); !errors.Is(err, budget.ErrOver) {
 		t.Fatal(err)
 	}
 	// An arena that may wait releases its spare memory first and keeps the rest counted.
-	if err := m.Hold(2000); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, m.Hold(2000))
 	waited := int64(0)
 	m.Wait = func(n int64) (*budget.Reservation, error) {
 		waited = n

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/problem"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -64,9 +65,7 @@ func TestMultipartAccepts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, r := range []io.Reader{strings.NewReader(c.body), iotest.OneByteReader(strings.NewReader(c.body)), iotest.HalfReader(strings.NewReader(c.body))} {
 				sizes, records, err := parseMultipart(r, "b", 100)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				if got := strings.ReplaceAll(fmt.Sprint(sizes), " ", ","); got != c.sizes || string(records) != c.records {
 					t.Fatalf("got %s %q", got, records)
 				}
@@ -270,16 +269,12 @@ func FuzzMultipartWriter(f *testing.F) {
 				}, value))
 			}
 			pw, err := w.CreatePart(head)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			_, _ = pw.Write(part.data)
 		}
 		_ = w.Close()
 		_, params, err := mime.ParseMediaType(w.FormDataContentType())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		got := params["boundary"]
 		fault := CheckBoundary(got)
 		if fault != nil || got != boundary {

@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/api"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func (t *Text) text() []byte { return bytes.Join(t.Out.List, nil) }
@@ -21,15 +22,11 @@ func TestTextIncludesPartition(t *testing.T) {
 	take := func(s *Text, partition int32, rec *record.Record) {
 		t.Helper()
 		s.Partition = partition
-		if err := s.Take(m, rec, false); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Take(m, rec, false))
 	}
 	one := Text{Form: Single}
 	take(&one, 7, &record.Record{Offset: 3, Timestamp: 5, Key: []byte{}})
-	if err := one.Finish(m); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, one.Finish(m))
 	if got, want := string(one.text()), `{"partition":7,"offset":3,"timestamp":5,"key":"","value":null}`+"\n"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -42,9 +39,7 @@ func TestTextIncludesPartition(t *testing.T) {
 			take(&page, partition, &record.Record{Offset: math.MaxInt64, Timestamp: 1, Value: []byte("v")})
 			want.Records = append(want.Records, api.PartitionRecord{Partition: partition, Record: api.Record{Offset: math.MaxInt64, Timestamp: 1, Value: new("v")}})
 		}
-		if err := page.Finish(m); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, page.Finish(m))
 		var got api.KeyHistory
 		if err := json.Unmarshal(page.text(), &got); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %s (%v)", name, page.text(), err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestValuesOrder checks the order of values when copied and referenced values alternate, in any
@@ -33,18 +34,14 @@ func TestValuesOrder(t *testing.T) {
 			for j := range value {
 				value[j] = byte(i + j)
 			}
-			if err := v.Take(m, &record.Record{Value: value}, volatile); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, v.Take(m, &record.Record{Value: value}, volatile))
 			want, sizes = append(want, value...), append(sizes, len(value))
 			if volatile {
 				clear(value) // the caller may reuse a volatile value
 			}
 		}
 		text, err := json.Marshal(sizes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if got := bytes.Join(v.Refs, nil); !bytes.Equal(got, want) {
 			t.Errorf("seed %d: values differ from the input", seed)
 		}

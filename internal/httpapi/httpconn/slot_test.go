@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestBodyReceived checks that BodyReceived is true only after every byte has arrived.
@@ -30,15 +32,11 @@ func TestBodyReceived(t *testing.T) {
 		Logger: slog.New(slog.DiscardHandler), Max: 10, HeaderTimeout: time.Minute, IdleTimeout: time.Minute, QueueWait: time.Minute,
 	})
 	l, err := Listen("127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	in := bufio.NewReader(conn)
 	for _, c := range []struct{ first, later, want string }{
 		{"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", "", "true true 3 <nil>"},
@@ -57,9 +55,7 @@ func TestBodyReceived(t *testing.T) {
 			}
 		}
 		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != c.want {
 			t.Errorf("%q, then %q: %s (%v), want %s", c.first, c.later, got, err, c.want)
 		}

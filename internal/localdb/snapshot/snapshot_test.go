@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/storetest"
 	"github.com/sebbroker/seb/test/testenv"
@@ -58,9 +59,7 @@ func (m *machine) save(size int, only bool) ([]byte, Info, error) {
 		data[i] = byte(r.IntN(7))
 	}
 	path := filepath.Join(m.dir, "copy")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, os.WriteFile(path, data, 0o600))
 	info, err := m.Save(m.t.Context(), path, Note{Time: int64(m.at.Slot), Records: int64(size)}, only)
 	return data, info, err
 }
@@ -68,9 +67,7 @@ func (m *machine) save(size int, only bool) ([]byte, Info, error) {
 func (m *machine) mustSave(size int) []byte {
 	m.t.Helper()
 	data, _, err := m.save(size, false)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, err)
 	return data
 }
 
@@ -79,9 +76,7 @@ func (m *machine) restored(refused ...string) ([]byte, Info) {
 	m.t.Helper()
 	path := filepath.Join(m.t.TempDir(), "file")
 	info, ok, err := m.Restore(m.t.Context(), path, true, func(name string) bool { return slices.Contains(refused, name) })
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, err)
 	if !ok {
 		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 0 {
 			m.t.Errorf("temporary files remain: %v", left)
@@ -89,9 +84,7 @@ func (m *machine) restored(refused ...string) ([]byte, Info) {
 		return nil, info
 	}
 	data, err := os.ReadFile(path)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, err)
 	return data, info
 }
 
@@ -107,9 +100,7 @@ func (m *machine) keys() (keys []string) {
 	after := ""
 	for {
 		list, more, err := m.store.List(m.t.Context(), objstore.ListOptions{After: after})
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must.NoError(m.t, err)
 		for _, e := range list {
 			keys, after = append(keys, e.Key), e.Key
 		}
@@ -123,17 +114,13 @@ func stores(t *testing.T, f func(t *testing.T, store objstore.Store)) {
 	t.Run("memory", func(t *testing.T) { f(t, objstore.NewMemory()) })
 	t.Run("disk", func(t *testing.T) {
 		s, err := objstore.Open(t.Context(), t.TempDir(), objstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { s.(interface{ Close() error }).Close() })
 		f(t, s)
 	})
 	t.Run("s3", func(t *testing.T) {
 		s, err := objstore.OpenS3(t.Context(), testenv.S3ForTest(t).Options("p"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
 		f(t, s)
 	})
@@ -151,9 +138,7 @@ func TestSaveAndRestore(t *testing.T) {
 		for i, size := range []int{1, 999, 1000, 1001, 12_345} {
 			m.at.Slot++
 			data, saved, err := m.save(size, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			got, info := m.restored()
 			if !bytes.Equal(got, data) || info != saved || info.Records != int64(size) || info.Size != int64(size) {
 				t.Fatalf("%d bytes: %d restored, %+v and %+v", size, len(got), info, saved)
@@ -261,18 +246,12 @@ func TestFaults(t *testing.T) {
 func (m *machine) replace(key string, change func(b []byte) []byte) {
 	m.t.Helper()
 	b, err := m.get(m.t.Context(), key, manifestMax, nil)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	if err := m.store.Delete(m.t.Context(), key); err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, err)
+	must.NoError(m.t, m.store.Delete(m.t.Context(), key))
 	if b = change(bytes.Clone(b)); b == nil {
 		return
 	}
-	if err := m.store.Put(m.t.Context(), key, objstore.NewBody(b)); err != nil {
-		m.t.Fatal(err)
-	}
+	must.NoError(m.t, m.store.Put(m.t.Context(), key, objstore.NewBody(b)))
 }
 
 // TestDamage checks that a damaged snapshot is not used, but the one before it.
@@ -331,14 +310,10 @@ func TestWrongManifests(t *testing.T) {
 			m.mustSave(2500)
 			m.replace(m.keys()[3], func(b []byte) []byte {
 				var man manifest
-				if err := json.Unmarshal(b[:len(b)-9], &man); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, json.Unmarshal(b[:len(b)-9], &man))
 				lie(&man)
 				b, err := man.encode()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, err)
 				return b
 			})
 			m.want(before)
@@ -443,9 +418,7 @@ func FuzzDecode(f *testing.F) {
 		Size: 100, SHA256: strings.Repeat("ab", 32), PieceBytes: 1000, Pieces: []stored{{50, 1}},
 	}
 	b, err := m.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	f.Add(b[:len(b)-9])
 	f.Fuzz(func(t *testing.T, text []byte) {
 		b := fmt.Appendf(bytes.Clone(text), "%08x\n", record.CRC32C(text))
@@ -473,9 +446,7 @@ func TestPrint(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatalf("%s: %v", key, err)
 		}
-		if err := Print(&out, &n, b); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, Print(&out, &n, b))
 		if err := Print(&out, &n, b[1:]); n.Manifest && !errors.Is(err, ErrDamaged) {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // viewLog is a Log with a state only.
@@ -22,9 +23,7 @@ func (l *viewLog) View() *state.State { return l.s.View() }
 func TestBusy(t *testing.T) {
 	s := state.Genesis(record.ID{1}, 0)
 	seal := record.Head{Kind: record.KindSeal, Cluster: record.ID{1}, Nonce: record.ID{1}, NextEpoch: 1, NextNonce: record.ID{2}}
-	if err := s.Apply(&seal, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.Apply(&seal, nil, nil))
 	now := int64(1_700_000_000_000_000)
 	slot := func(recs []state.Record, size uint32) {
 		t.Helper()
@@ -37,9 +36,7 @@ func TestBusy(t *testing.T) {
 				Topic: record.ID{9}, Base: s.Topic(record.ID{9}).Partitions.At(0).Next, Span: 1, Records: 1, Pos: 1000, Len: size, AppendTime: head.Time,
 			}}
 		}
-		if err := s.Apply(&head, recs, index); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, s.Apply(&head, recs, index))
 	}
 	slot([]state.Record{{Kind: state.TopicCreate, Topic: record.ID{9}, Name: "t", Partitions: 1}}, 0)
 	m := &Merger{opt: Options{Log: &viewLog{s: s}, Every: 2 * time.Second, Packer: pack.Config{}}, bad: map[state.Source]struct{}{}}

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // BenchmarkCompaction compacts 500,000 records of 100 bytes with 50,000 keys.
@@ -21,9 +22,7 @@ func BenchmarkCompaction(b *testing.B) {
 		b.StopTimer()
 		store := objstore.NewMemory()
 		br, err := broker.Open(b.Context(), broker.Options{Store: store})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, err)
 		if _, err := br.CreateTopic(b.Context(), "t", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}); err != nil {
 			b.Fatal(err)
 		}
@@ -42,9 +41,7 @@ func BenchmarkCompaction(b *testing.B) {
 		b.StartTimer()
 		for {
 			made, err := m.Once(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.NoError(b, err)
 			if !made {
 				break
 			}

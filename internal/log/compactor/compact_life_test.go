@@ -25,6 +25,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -105,9 +106,7 @@ func (l *life) open(store objstore.Store) *broker.Broker {
 		Store: store, Core: core.Config{SnapshotSlots: 20}, Batch: log.Config{Wait: time.Microsecond}, RetentionEvery: 2 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.NoError(l.t, err)
 	l.t.Cleanup(func() { b.Close(context.Background()) })
 	return b
 }
@@ -198,9 +197,7 @@ func (l *life) trim(topic *lifeTopic) {
 // recreate deletes a topic and creates another, perhaps with the same name.
 func (l *life) recreate(i int) {
 	l.t.Helper()
-	if err := l.b.DeleteTopic(l.t.Context(), l.topics[i].name); err != nil {
-		l.t.Fatal(err)
-	}
+	must.NoError(l.t, l.b.DeleteTopic(l.t.Context(), l.topics[i].name))
 	if l.rng.IntN(2) == 0 { // the same name
 		l.created += 6
 	}
@@ -319,9 +316,7 @@ func (l *life) read(b *broker.Broker, topic *lifeTopic, n int) (got map[int64]ke
 	got = map[int64]keyedRecord{}
 	for next := int64(0); ; {
 		f, err := b.Fetch(l.t.Context(), []broker.Want{{Topic: topic.name, Partition: int32(n), Offset: next, MaxBytes: 5000}}, 0, 0)
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		must.NoError(l.t, err)
 		p := &f.Parts[0]
 		start = p.Start
 		switch {
@@ -376,17 +371,13 @@ func copyOf(t *testing.T, store objstore.Store) objstore.Store {
 				gone = true
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			b, err := io.ReadAll(o.Body)
 			_ = o.Body.Close()
 			if err == nil {
 				err = to.Put(t.Context(), key, objstore.NewBody(b))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 		}
 		if !gone && strings.Join(before, "\n") == strings.Join(allKeys(t, store), "\n") {
 			return to
@@ -398,9 +389,7 @@ func allKeys(t *testing.T, store objstore.Store) (keys []string) {
 	t.Helper()
 	for o := (objstore.ListOptions{}); ; {
 		entries, more, err := store.List(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for _, e := range entries {
 			keys = append(keys, e.Key)
 			o.After = e.Key

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestCopyFile copies within one file system and, where possible, across two, from files that are
@@ -49,9 +51,7 @@ func TestCopyFile(t *testing.T) {
 func writeTemp(t *testing.T, dir string, content []byte) *os.File {
 	t.Helper()
 	f, err := os.CreateTemp(dir, "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	if _, err := f.Write(content); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -17,17 +18,11 @@ import (
 func TestMappedPagesAreDropped(t *testing.T) {
 	const size = 32 << 20
 	f, err := os.Create(filepath.Join(t.TempDir(), "mapped"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer f.Close()
-	if err := f.Truncate(size); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, f.Truncate(size))
 	m, err := mapFile(f, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer m.close()
 	whole := make([]byte, size)
 	for i := range whole {

@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // config merges early: packs of 64 KiB, at once.
@@ -27,9 +28,7 @@ func openBroker(t *testing.T, store objstore.Store) *broker.Broker {
 	b, err := broker.Open(t.Context(), broker.Options{
 		Store: store, AutoCreate: true, Core: core.Config{SnapshotSlots: 20}, Batch: log.Config{Wait: time.Microsecond},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { b.Close(context.Background()) })
 	return b
 }
@@ -48,9 +47,7 @@ func (w written) write(t *testing.T, b *broker.Broker, n int) {
 	t.Helper()
 	for i := range n {
 		topic := fmt.Sprint("t", i%5)
-		if err := b.EnsureTopic(t.Context(), topic); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, b.EnsureTopic(t.Context(), topic))
 		size := 20
 		if i%5 == 0 {
 			size = 3000
@@ -82,9 +79,7 @@ func mergeAll(t *testing.T, m *compactor.Merger) (n int) {
 	t.Helper()
 	for range 1000 {
 		made, err := m.Once(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if !made {
 			return n
 		}
@@ -99,9 +94,7 @@ func count(t *testing.T, store objstore.Store, prefix string) int {
 	n, o := 0, objstore.ListOptions{Prefix: prefix}
 	for {
 		entries, more, err := store.List(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if n += len(entries); !more {
 			return n
 		}
@@ -123,9 +116,7 @@ func stores(t *testing.T) map[string]objstore.Store {
 		return map[string]objstore.Store{"memory": objstore.NewMemory()}
 	}
 	disk, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { disk.Close() })
 	return map[string]objstore.Store{"memory": objstore.NewMemory(), "disk": disk}
 }
@@ -204,20 +195,12 @@ func TestDamagedSourceIsNotMoved(t *testing.T) {
 	bad := v.TopicByName("t2").Partitions.At(0).Ranges[2]
 	key := v.RangeKey(&bad)
 	obj, err := store.Get(t.Context(), key, objstore.Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	body, err := io.ReadAll(obj.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	body[len(body)-1] ^= 1
-	if err := store.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Put(t.Context(), key, objstore.NewBody(body)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, store.Delete(t.Context(), key))
+	must.NoError(t, store.Put(t.Context(), key, objstore.NewBody(body)))
 	m := newMerger(t, b, store)
 	failures := 0
 	for range 10 {

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -77,9 +78,7 @@ func bodyOf(f *core.Frozen) (parts [][]byte) {
 func encode(t *testing.T, f *core.Frozen) uint32 {
 	t.Helper()
 	_, crc, err := f.Encode(bodyOf(f))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return crc
 }
 
@@ -149,9 +148,7 @@ func (b *bench) body(e core.Effect) []byte {
 	case core.EffPutData:
 		parts := bodyOf(e.Frozen)
 		prefix, _, err := e.Frozen.Encode(parts)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must.NoError(b.t, err)
 		return slices.Concat(append([][]byte{prefix}, parts...)...)
 	case core.EffPutSnapshot:
 		return state.EncodeSnapshot(e.View)
@@ -173,13 +170,9 @@ func (b *bench) list(e core.Effect) []string {
 func decode(t *testing.T, body []byte) *core.Slot {
 	t.Helper()
 	h, st, index, _, err := record.DecodeMeta(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	recs, err := state.DecodeRecords(st)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return &core.Slot{Head: h, Records: recs, Index: index}
 }
 
@@ -245,7 +238,7 @@ func (b *bench) fail(e core.Effect, out core.Outcome) {
 	b.step(&core.Event{Kind: core.EvPut, Op: e.Op, Outcome: out, Err: errors.New("planned")})
 }
 
-func must(b []byte, err error) []byte {
+func encoded(b []byte, err error) []byte {
 	if err != nil {
 		panic(err)
 	}
@@ -309,15 +302,11 @@ func TestMeta(t *testing.T) {
 func TestLaterLayoutIsNotCorruption(t *testing.T) {
 	id := record.ID{1, 2, 3}
 	var meta map[string]any
-	if err := json.Unmarshal(core.EncodeMeta(id), &meta); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, json.Unmarshal(core.EncodeMeta(id), &meta))
 	meta["format"] = state.Layout + 1
 	meta["cluster"] = "of another kind"
 	later, err := json.Marshal(meta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, _, err = core.DecodeMeta(later)
 	if newer, ok := err.(*state.NewerError); !ok || newer.Layout != state.Layout+1 || !strings.Contains(err.Error(), "layout 2, which needs a newer Seb") {
 		t.Errorf("%v", err)

@@ -19,6 +19,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -218,9 +219,7 @@ func (s *scenario) pass(duration string, tick bool) {
 
 func (s *scenario) duration(text string) time.Duration {
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return d
 }
 
@@ -270,9 +269,7 @@ func (s *scenario) option(name string) int {
 
 func (s *scenario) number(v string) int {
 	n, err := strconv.Atoi(v)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.NoError(s.t, err)
 	return n
 }
 
@@ -409,7 +406,7 @@ func (s *scenario) place(c *sebtest.Command) {
 	case "seal":
 		h.Kind, h.NextEpoch, h.NextNonce = record.KindSeal, h.Epoch+1, record.ID{9}
 	}
-	s.objects[e.Key] = must(record.EncodeObject(&h, hint, nil, nil))
+	s.objects[e.Key] = encoded(record.EncodeObject(&h, hint, nil, nil))
 }
 
 func (s *scenario) describe() {
@@ -490,9 +487,7 @@ func (s *scenario) asked(e core.Effect) {
 	}
 	if e.Frozen != nil {
 		records, err := state.DecodeRecords(e.Frozen.State)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.NoError(s.t, err)
 		for i := range records {
 			line += fmt.Sprintf(", %v", records[i].Kind)
 			if r := &records[i]; r.Kind == state.FormatLevel {
@@ -581,15 +576,11 @@ func oldBucket(t *testing.T) map[string][]byte {
 		t.Fatal(err)
 	}
 	entries, _, err := store.List(context.Background(), objstore.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	objects := map[string][]byte{}
 	for _, e := range entries {
 		o, err := store.Get(context.Background(), e.Key, objstore.Whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if objects[e.Key], err = io.ReadAll(o.Body); err != nil {
 			t.Fatal(err)
 		}

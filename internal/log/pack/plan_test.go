@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -25,9 +26,7 @@ type history struct {
 func newHistory(t *testing.T, topics int) *history {
 	h := &history{t: t, s: state.Genesis(record.ID{1}, 0), now: 1_700_000_000_000_000}
 	seal := record.Head{Kind: record.KindSeal, Cluster: record.ID{1}, Nonce: record.ID{1}, NextEpoch: 1, NextNonce: record.ID{2}}
-	if err := h.s.Apply(&seal, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, h.s.Apply(&seal, nil, nil))
 	var recs []state.Record
 	for i := range topics {
 		recs = append(recs, state.Record{Kind: state.TopicCreate, Topic: record.ID{byte(i), 1}, Name: string(rune('a' + i)), Partitions: 1})
@@ -55,9 +54,7 @@ func (h *history) slot(recs []state.Record, sizes ...uint32) {
 		pos += n
 		h.bytes += int64(n)
 	}
-	if err := h.s.Apply(&head, recs, index); err != nil {
-		h.t.Fatal(err)
-	}
+	must.NoError(h.t, h.s.Apply(&head, recs, index))
 }
 
 // merge makes and installs every pack that is due, and returns how many.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // everyChange is an access change with every field.
@@ -41,9 +42,7 @@ func TestSnapshotRestoresQuotas(t *testing.T) {
 		DeleteQuotas: []string{"ann"}, PutQuotas: []access.Quota{{Principal: "bob", FetchBytes: 3}},
 	}}})
 	back, err := state.DecodeSnapshot(state.EncodeSnapshot(l.s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	want := []access.Quota{{Principal: access.Any, Requests: 5}, {Principal: "bob", FetchBytes: 3}}
 	if got := back.Access.Quotas(); !reflect.DeepEqual(got, want) || back.Access.Version != l.s.Access.Version {
 		t.Errorf("version %d, quotas %+v, want %d, %+v", back.Access.Version, got, l.s.Access.Version, want)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestNegativeCommits checks that a negative offset of a Kafka client survives the log and a
@@ -16,16 +17,12 @@ func TestNegativeCommits(t *testing.T) {
 		recs = append(recs, Record{Kind: OffsetCommit, Name: "g", Topic: topic, Partition: uint32(i), Offset: offset})
 	}
 	decoded, err := DecodeRecords(EncodeRecords(nil, recs))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	s := Genesis(record.ID{2}, 0)
 	for i := range decoded {
 		s.commitOffset(&decoded[i])
 	}
-	if err := s.decodeGroup(encodeGroup(s.Group("g"))); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, s.decodeGroup(encodeGroup(s.Group("g"))))
 	for i, want := range offsets {
 		id := PartitionID{topic, uint32(i)}
 		if got := s.Group("g").Offsets[id].Offset; got != want {

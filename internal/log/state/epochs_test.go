@@ -7,6 +7,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // next starts another epoch.
@@ -16,9 +17,7 @@ func (l *log) next() {
 	h.NextEpoch = h.Epoch + 1
 	h.NextNonce[0] = 0xee
 	binary.BigEndian.PutUint32(h.NextNonce[4:], h.NextEpoch)
-	if err := l.s.Apply(&h, nil, nil); err != nil {
-		l.t.Fatal(err)
-	}
+	must.NoError(l.t, l.s.Apply(&h, nil, nil))
 }
 
 // named fails the test if the object of a range has no name.
@@ -93,9 +92,7 @@ func TestEpochsWithDataStay(t *testing.T) {
 	}
 	check(l, 1, 2, 3)
 	again, err := state.DecodeSnapshot(state.EncodeSnapshot(half))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	other := &log{t, again}
 	check(other, 1, 2, 3)
 	if string(state.EncodeSnapshot(l.s)) != string(state.EncodeSnapshot(other.s)) {

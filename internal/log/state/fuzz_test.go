@@ -18,6 +18,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -175,9 +176,7 @@ func (l *log) step(src *sebtest.Source) {
 		index = append(index, e)
 		if b := (state.ProducerBatch{ID: int64(src.Int(3)), Epoch: int16(src.Int(2)), Sequence: int32(src.Int(9)), Span: e.Span}); src.Bool() {
 			r := state.Record{Kind: state.ProducerAppend, Topic: e.Topic, Partition: e.Partition, Offset: base, Producer: b}
-			if err := c.Propose(&r); err != nil {
-				l.t.Fatal(err)
-			}
+			must.NoError(l.t, c.Propose(&r))
 			recs = append(recs, r)
 		}
 	}
@@ -265,9 +264,7 @@ func FuzzFold(f *testing.F) {
 		}
 		message := state.EncodeMessage(l.s)
 		back, err := state.DecodeMessage(message)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		wellFormed(t, back)
 		if !bytes.Equal(state.EncodeMessage(back), message) {
 			t.Fatal("decoding gives another state")
@@ -284,9 +281,7 @@ func FuzzDecodeMessage(f *testing.F) {
 	f.Add(state.EncodeMessage(state.Genesis(cluster, 0)))
 	full := newLog(f)
 	full.must([]state.Record{state.RaiseTo(state.LevelMax), {Kind: state.AccessChange, Access: everyChange()}})
-	if err := full.sealWith(sealedBy(run)); err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, full.sealWith(sealedBy(run)))
 	full.must([]state.Record{within(1000)})
 	f.Add(state.EncodeMessage(full.s))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -331,9 +326,7 @@ func FuzzDecodeSnapshot(f *testing.F) {
 	f.Add(good, uint32(5))
 	f.Add(state.EncodeSnapshot(state.Genesis(cluster, 0)), uint32(3000))
 	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	f.Add(append(bytes.Clone(good[:32]), z.EncodeAll(make([]byte, 4<<20), nil)...), uint32(0))
 	f.Fuzz(func(t *testing.T, b []byte, bit uint32) {
 		b = bytes.Clone(b)
@@ -372,9 +365,7 @@ func FuzzDecodeSnapshot(f *testing.F) {
 // TestSnapshotWithHugeClaim checks that decoding allocates no memory for a claimed size.
 func TestSnapshotWithHugeClaim(t *testing.T) {
 	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, claim := range []uint64{100, 1 << 20, 512 << 20, math.MaxUint64} {
 		for name, body := range map[string][]byte{
 			"a bomb":      z.EncodeAll(make([]byte, 64<<20), nil),
@@ -496,9 +487,7 @@ func TestNameTakenAgainInOneObject(t *testing.T) {
 	c := l.s.Catalog()
 	recs := []state.Record{create(7, "c", 1), {Kind: state.TopicDelete, Topic: record.ID{7}}, create(8, "c", 2), {Kind: state.TopicDelete, Topic: record.ID{1}}, create(9, "a", 1)}
 	for i := range recs {
-		if err := c.Propose(&recs[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, c.Propose(&recs[i]))
 	}
 	l.must(recs)
 	if got := l.s.TopicByName("c"); got == nil || got.ID != (record.ID{8}) || got.Partitions.Len() != 2 || l.s.TopicByName("a").ID != (record.ID{9}) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // appends writes one batch of each of n producers into partition 0 of a topic, a hundred per slot.
@@ -47,9 +48,7 @@ func TestProducersAreBounded(t *testing.T) {
 		t.Fatalf("%d producers are known at the bound", n)
 	}
 	again, err := state.DecodeSnapshot(state.EncodeSnapshot(l.s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	loaded := &log{t, again}
 	for _, l := range []*log{l, loaded} {
 		l.appends(1, state.ProducersMax, 1, 7)

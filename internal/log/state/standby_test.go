@@ -8,6 +8,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -43,15 +44,11 @@ func TestSealerAndPromise(t *testing.T) {
 	l.must(nil)
 	want("a slot without a promise", 0, state.Run{})
 	l.must([]state.Record{within(1000)})
-	if err := l.sealWith(state.Record{Kind: state.LeaderHint, Name: "x"}, sealedBy(run)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.sealWith(state.Record{Kind: state.LeaderHint, Name: "x"}, sealedBy(run)))
 	want("a SEAL with a run", 0, run)
 	l.must([]state.Record{within(1)})
 	want("a slot of the run", 1, run)
-	if err := l.sealWith(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, l.sealWith())
 	want("a SEAL without a run", 0, state.Run{})
 }
 

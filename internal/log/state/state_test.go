@@ -9,6 +9,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 var cluster = record.ID{0xc1}
@@ -36,9 +37,7 @@ func (l *log) seal(nonce byte) {
 	l.t.Helper()
 	h := l.head(record.KindSeal)
 	h.NextEpoch, h.NextNonce = h.Epoch+1, record.ID{nonce}
-	if err := l.s.Apply(&h, nil, nil); err != nil {
-		l.t.Fatal(err)
-	}
+	must.NoError(l.t, l.s.Apply(&h, nil, nil))
 }
 
 func (l *log) data(recs []state.Record, index ...record.IndexEntry) error {
@@ -51,9 +50,7 @@ func (l *log) data(recs []state.Record, index ...record.IndexEntry) error {
 
 func (l *log) must(recs []state.Record, index ...record.IndexEntry) {
 	l.t.Helper()
-	if err := l.data(recs, index...); err != nil {
-		l.t.Fatal(err)
-	}
+	must.NoError(l.t, l.data(recs, index...))
 }
 
 func create(id byte, name string, parts uint32) state.Record {
@@ -177,9 +174,7 @@ func TestCatalogDecidesAsApplyDoes(t *testing.T) {
 	l := sample(t)
 	c := l.s.Catalog()
 	rec := create(7, "g", 2)
-	if err := c.Propose(&rec); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Propose(&rec))
 	if base, err := c.Reserve(record.ID{7}, 1, 5, -1); base != 0 || err != nil {
 		t.Fatal(base, err)
 	}
@@ -200,9 +195,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	s := sample(t).s
 	b := state.EncodeSnapshot(s)
 	got, err := state.DecodeSnapshot(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	if string(state.EncodeSnapshot(got)) != string(b) {
 		t.Fatal("decoding gives another state")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // part is the extent of n blocks of 1,000 bytes from block first on.
@@ -100,9 +101,7 @@ func TestAheadIsBounded(t *testing.T) {
 	}
 
 	readers, err := class.Reserve(class.Limit() / 4 * 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	c.FetchAhead(all, 1000, 1<<20)
 	if n := len(b.asked()); n != 0 {
 		t.Errorf("%d requests while readers hold three quarters of the memory", n)

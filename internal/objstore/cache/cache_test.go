@@ -17,6 +17,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -279,9 +280,7 @@ func TestForgottenWhileFetchedIsNotCached(t *testing.T) {
 	if s := c.Stats(); s.Blocks != 1 || len(files(t, dir)) != 1 {
 		t.Errorf("stats %+v, files %q", s, files(t, dir))
 	}
-	if err := c.Delete(t.Context(), "k"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, c.Delete(t.Context(), "k"))
 	if _, _, err := read(t.Context(), c, "k", objstore.Whole); !errors.Is(err, objstore.ErrNotFound) {
 		t.Errorf("a deleted object: %v", err)
 	}
@@ -303,9 +302,7 @@ func TestReadersKeepWhatTheyRead(t *testing.T) {
 	dir := t.TempDir()
 	c := mustTune(t, dir, b, o, tuning{block: 4000, openMax: openMax})
 	got, err := c.Get(t.Context(), "k", objstore.Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	first := make([]byte, 10)
 	if _, err := io.ReadFull(got.Body, first); err != nil {
 		t.Fatal(err)
@@ -335,9 +332,7 @@ func TestConnectionGetsTheBytes(t *testing.T) {
 	c := mustOpen(t, t.TempDir(), b, options())
 	want(t, c, "k", data)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer l.Close()
 	received := make(chan []byte)
 	go func() {
@@ -351,13 +346,9 @@ func TestConnectionGetsTheBytes(t *testing.T) {
 		received <- all
 	}()
 	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	got, err := c.Get(t.Context(), "k", objstore.Range{Offset: 5, Length: int64(len(data)) - 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer got.Body.Close()
 	if n, err := io.Copy(conn, got.Body); err != nil || n != int64(len(data)-10) {
 		t.Errorf("copied %d: %v", n, err)
@@ -374,9 +365,7 @@ func TestOpenFilesAndIndexAreBounded(t *testing.T) {
 	index := budget.New(budget.LimitMin).Class(budget.CacheIndex)
 	o.Index = index
 	held, err := index.Reserve(index.Limit() - 10*entryBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	dir := t.TempDir()
 	c := mustTune(t, dir, b, o, tuning{block: 1000, openMax: 3})
 	for i := range 30 {
@@ -398,9 +387,7 @@ func TestOpenFilesAndIndexAreBounded(t *testing.T) {
 	if index.Used() != held.Size() {
 		t.Errorf("%d bytes of the index are still reserved", index.Used()-held.Size())
 	}
-	if err := held.Grow(5 * entryBytes); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, held.Grow(5*entryBytes))
 	c = mustTune(t, dir, b, o, tuning{block: 1000, openMax: 3})
 	if c.Stats().Blocks != 5 || len(files(t, dir)) != 5 {
 		t.Errorf("%d blocks and %d files, but the index has room for 5", c.Stats().Blocks, len(files(t, dir)))
@@ -427,14 +414,10 @@ func TestLeftoversOfACrash(t *testing.T) {
 	}
 	for _, group := range []map[string]string{keep, gone} {
 		for file, text := range group {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "tmp-2"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.Mkdir(filepath.Join(dir, "tmp-2"), 0o700))
 	b.asked()
 	c = mustOpen(t, dir, b, options())
 	want(t, c, "k", []byte("x"))

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -45,9 +46,7 @@ func (c *crash) shoot(dir string) {
 	defer c.mu.Unlock()
 	now := image{}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.NoError(c.t, err)
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		// the lock is empty and belongs to the running process
@@ -93,9 +92,7 @@ func newCrash(t *testing.T) *crash {
 	<-kept
 	want(t, k, "s0000/wal/2", pattern(10, 2))
 	want(t, k, "s0000/wal/3", pattern(130, 3)) // evicts the oldest blocks
-	if err := k.Delete(t.Context(), "s0000/wal/2"); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, k.Delete(t.Context(), "s0000/wal/2"))
 	c.gone["s0000/wal/2"] = true
 	mustClose(t, k)
 	c.shoot(dir)
@@ -114,13 +111,9 @@ func (c *crash) try(what string, files image) {
 		return
 	}
 	c.tried++
-	if err := errors.Join(os.RemoveAll(c.dir), os.MkdirAll(c.dir, 0o700)); err != nil {
-		c.t.Fatal(err)
-	}
+	must.NoError(c.t, errors.Join(os.RemoveAll(c.dir), os.MkdirAll(c.dir, 0o700)))
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
-			c.t.Fatal(err)
-		}
+		must.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
 	}
 	c.answers(what, c.tune)
 }
@@ -152,9 +145,7 @@ func (c *crash) answers(what string, tune tuning) {
 // to the cache.
 func (c *crash) regular() (sum int64) {
 	entries, err := os.ReadDir(c.dir)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.NoError(c.t, err)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			sum += pages(info.Size())
@@ -372,19 +363,13 @@ func (c *crash) oddFiles(full image) {
 		"a pipe":              mkfifo,
 	} {
 		for _, name := range []string{names[0], tempPrefix + "1", lockName} {
-			if err := errors.Join(os.RemoveAll(c.dir), os.MkdirAll(c.dir, 0o700)); err != nil {
-				c.t.Fatal(err)
-			}
+			must.NoError(c.t, errors.Join(os.RemoveAll(c.dir), os.MkdirAll(c.dir, 0o700)))
 			for n, text := range full {
 				if n != name {
-					if err := os.WriteFile(filepath.Join(c.dir, n), []byte(text), 0o600); err != nil {
-						c.t.Fatal(err)
-					}
+					must.NoError(c.t, os.WriteFile(filepath.Join(c.dir, n), []byte(text), 0o600))
 				}
 			}
-			if err := make(filepath.Join(c.dir, name)); err != nil {
-				c.t.Fatal(err)
-			}
+			must.NoError(c.t, make(filepath.Join(c.dir, name)))
 			c.answers(fmt.Sprintf("%s is %s", name, what), c.tune)
 		}
 	}
@@ -401,9 +386,7 @@ func script(t *testing.T, dir string, hook func(string) error) (failures uint64)
 	}
 	for range 2 {
 		k, err := open(dir, b, o, tune)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for round := range 2 {
 			for i, n := range []int{200, 64, 10, 130} {
 				want(t, k, fmt.Sprint(i), pattern(n, i))

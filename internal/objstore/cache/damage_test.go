@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -29,9 +30,7 @@ func newOnFile(t *testing.T) *onFile {
 	d.reread()
 	d.path = files(t, d.dir)[0]
 	good, err := os.ReadFile(d.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	d.good = good
 	return d
 }
@@ -55,9 +54,7 @@ func (d *onFile) reread() (asked int, s Stats) {
 // is replaces the content of the file and checks that it is detected as damaged.
 func (d *onFile) is(what string, bytes []byte) {
 	d.t.Helper()
-	if err := os.WriteFile(d.path, bytes, 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	must.NoError(d.t, os.WriteFile(d.path, bytes, 0o600))
 	if asked, s := d.reread(); asked != 1 || s.Damaged != 1 {
 		d.t.Fatalf("%s: asked %d times, %d found damaged", what, asked, s.Damaged)
 	}
@@ -120,9 +117,7 @@ func TestSwappedFilesAreFound(t *testing.T) {
 	both := files(t, d.dir)
 	temp := d.path + "x"
 	for _, move := range [][2]string{{both[0], temp}, {both[1], both[0]}, {temp, both[1]}} {
-		if err := os.Rename(move[0], move[1]); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Rename(move[0], move[1]))
 	}
 	c = mustOpen(t, d.dir, d.b, options())
 	want(t, c, "other", []byte("OTHER BYTES!"))
@@ -141,9 +136,7 @@ func TestDamageIsLoggedOnce(t *testing.T) {
 		mustClose(t, c)
 	}
 	for _, path := range files(t, d.dir) {
-		if err := os.Truncate(path, 3); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, os.Truncate(path, 3))
 	}
 	var book sebtest.Log
 	o := options()
@@ -162,12 +155,8 @@ func TestFileThatShrinksWhileItIsOpen(t *testing.T) {
 		d := newOnFile(t)
 		c := mustOpen(t, d.dir, d.b, options())
 		got, err := c.Get(t.Context(), d.key, objstore.Whole)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(d.path, 5); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
+		must.NoError(t, os.Truncate(d.path, 5))
 		var buf bytes.Buffer
 		if way == "read" {
 			_, err = buf.ReadFrom(struct{ io.Reader }{got.Body})

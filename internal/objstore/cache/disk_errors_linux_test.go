@@ -5,6 +5,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // mount mounts a small file system; the test is skipped where that is not allowed.
@@ -47,9 +49,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	c := mustOpen(t, dir, b, options())
 	want(t, c, "k", []byte("x"))
 	mustClose(t, c)
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	b.asked()
 	c = mustOpen(t, dir, b, options())
 	want(t, c, "k", []byte("x"))
@@ -82,9 +82,7 @@ func TestDisksOfEverySize(t *testing.T) {
 // possible step.
 func TestFewDescriptors(t *testing.T) {
 	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	t.Cleanup(func() {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 			t.Error(err)
@@ -92,18 +90,14 @@ func TestFewDescriptors(t *testing.T) {
 	})
 	dir, failures := t.TempDir(), uint64(0)
 	for spare := range uint64(10) {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
 		open, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
 			t.Skip(err)
 		}
 		// The limit applies to descriptor numbers, not to their count; the used numbers are low.
 		few := syscall.Rlimit{Cur: uint64(len(open)) - 1 + spare, Max: before.Max}
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
 		failures += script(t, dir, nil)
 	}
 	if failures < 10 {

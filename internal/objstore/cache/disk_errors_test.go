@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -108,9 +109,7 @@ func without(t *testing.T, dir string) {
 
 func TestFolderThatCannotBeCreated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(file, nil, 0o600))
 	without(t, file)
 	without(t, filepath.Join(file, "below"))
 }

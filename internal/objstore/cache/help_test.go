@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,9 +54,7 @@ func (b *bucket) asked() []string {
 
 func (b *bucket) fill(t testing.TB, key string, data []byte) {
 	t.Helper()
-	if err := b.Put(t.Context(), key, objstore.NewBody(data)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, b.Put(t.Context(), key, objstore.NewBody(data)))
 }
 
 // pattern returns n bytes that differ from those of another seed and from their neighbors.
@@ -81,9 +80,7 @@ func mustOpen(t testing.TB, dir string, remote objstore.Store, o Options) *Cache
 func mustTune(t testing.TB, dir string, remote objstore.Store, o Options, tune tuning) *Cache {
 	t.Helper()
 	c, err := open(dir, remote, o, tune)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { mustClose(t, c) })
 	return c
 }
@@ -121,9 +118,7 @@ func want(t testing.TB, s objstore.Store, key string, data []byte) {
 func onDisk(t testing.TB, dir string) (sum int64) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil {
 			sum += pages(info.Size())
@@ -136,9 +131,7 @@ func onDisk(t testing.TB, dir string) (sum int64) {
 func files(t testing.TB, dir string) (paths []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, e := range entries {
 		if _, ok := parseName(e.Name()); ok {
 			paths = append(paths, filepath.Join(dir, e.Name()))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -161,9 +162,7 @@ func (w *world) damage() {
 	}
 	path, other := paths[w.rnd.IntN(len(paths))], paths[w.rnd.IntN(len(paths))]
 	data, err := os.ReadFile(path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, err)
 	switch w.rnd.IntN(5) {
 	case 0:
 		data[w.rnd.IntN(len(data))] ^= 1 << w.rnd.IntN(8)
@@ -176,17 +175,13 @@ func (w *world) damage() {
 			w.t.Fatal(err)
 		}
 	case 4:
-		if err := os.Remove(path); err != nil {
-			w.t.Fatal(err)
-		}
+		must.NoError(w.t, os.Remove(path))
 		return
 	}
 	if len(data) == 0 {
 		data = []byte{0}
 	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	must.NoError(w.t, os.WriteFile(path, data, 0o600))
 }
 
 // TestManyReadersAtOnce reads, keeps and forgets from many goroutines. Run it with -race.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // BenchmarkFollow reads events with new keys, BenchmarkRefresh events with known keys, and
@@ -27,9 +29,7 @@ func benchmarkEvents(b *testing.B, host func(i int) int) {
 		}
 		l.post(0, events...)
 	}
-	if err := x.CatchUp(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, x.CatchUp(b.Context()))
 }
 
 func BenchmarkScan(b *testing.B) {
@@ -39,16 +39,12 @@ func BenchmarkScan(b *testing.B) {
 	for i := range events {
 		l.post(0, fmt.Sprintf(`h%d disk {"state":"ok","metric":%d,"description":"a text of some bytes","ttl":86400}`, i, i))
 	}
-	if err := x.CatchUp(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, x.CatchUp(b.Context()))
 	q := parse(b, `metric < 0 or state = "critical"`)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for n := 0; n < b.N; n += events {
-		if err := x.Query(b.Context(), q, 1<<20, nil); err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, x.Query(b.Context(), q, 1<<20, nil))
 	}
 }
 
@@ -64,9 +60,7 @@ func BenchmarkKey(b *testing.B) {
 		}
 		l.post(0, list...)
 	}
-	if err := x.CatchUp(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.NoError(b, x.CatchUp(b.Context()))
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
@@ -95,9 +89,7 @@ func BenchmarkMillion(b *testing.B) {
 			list[i] = event(n + i)
 		}
 		l.post(0, list...)
-		if err := x.WaitFor(b.Context(), 0, int64(n+batch-1)); err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, x.WaitFor(b.Context(), 0, int64(n+batch-1)))
 		l.mu.Lock()
 		l.parts[0].batches = nil // they are no part of the index
 		l.mu.Unlock()
@@ -110,9 +102,7 @@ func BenchmarkMillion(b *testing.B) {
 	for i := range b.N {
 		start := time.Now()
 		l.post(0, event(events+i*7919))
-		if err := x.WaitFor(b.Context(), 0, int64(events+i)); err != nil {
-			b.Fatal(err)
-		}
+		must.NoError(b, x.WaitFor(b.Context(), 0, int64(events+i)))
 		took[i] = time.Since(start)
 	}
 	b.StopTimer()

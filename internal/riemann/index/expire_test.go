@@ -11,6 +11,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // pass lets time pass, and the index work.
@@ -171,9 +172,7 @@ func TestExpiredRecord(t *testing.T) {
 		l.post(0, `a s {"ttl":0.5,"state":"ok"}`, `a expired {"ttl":3}`)
 		pass(time.Second)
 		got, err := l.Read(t.Context(), l.topic, 0, 2, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var r record.Reader
 		r.Reset(got.Parts[0], 2)
 		if !r.Next() {

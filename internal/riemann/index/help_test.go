@@ -21,6 +21,7 @@ import (
 	"github.com/sebbroker/seb/internal/riemann/query"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -256,9 +257,7 @@ func open(t testing.TB, b *fakeBroker, path string, change ...func(o *Options)) 
 		f(&o)
 	}
 	x, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		x.Close()
 		if t.Failed() {
@@ -278,9 +277,7 @@ func (x *Index) WaitFor(ctx context.Context, partition uint32, offset int64) err
 func parse(t testing.TB, text string) *query.Query {
 	t.Helper()
 	q, err := query.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return q
 }
 
@@ -290,16 +287,12 @@ func show(e *Event) string { return fmt.Sprintf("%s %s %s", e.host, e.service, e
 // ask returns the events that match, sorted, once the index has caught up.
 func ask(t *testing.T, x *Index, text string) (list []string) {
 	t.Helper()
-	if err := x.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, x.CatchUp(t.Context()))
 	err := x.Query(t.Context(), parse(t, text), 1<<20, func(e *Event) error {
 		list = append(list, show(e))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	slices.Sort(list)
 	return list
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -168,17 +169,13 @@ func TestRebuild(t *testing.T) {
 	}
 	x.Close()
 
-	if err := os.WriteFile(path, []byte("no database"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte("no database"), 0o600))
 	x = open(t, b, path)
 	same(t, "a damaged file is rebuilt", ask(t, x, "true"), `a s {"state":"two"}`, `b s {}`)
 	x.Close()
 	forge(t, path)
 	x = open(t, b, path)
-	if err := x.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, x.CatchUp(t.Context()))
 	if err := x.Query(t.Context(), parse(t, "true"), 1<<20, nil); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("the query of a changed event returns %v", err)
 	}
@@ -210,9 +207,7 @@ func TestRebuild(t *testing.T) {
 // forge changes an event in the file without its checksum.
 func forge(t *testing.T, path string) {
 	db, err := localdb.Open(path, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer db.Close()
 	if _, err := db.ExecContext(t.Context(), `UPDATE entry SET data = CAST(replace(CAST(data AS TEXT), 'two', 'six') AS BLOB)`); err != nil {
 		t.Fatal(err)
@@ -279,15 +274,11 @@ func TestManyEvents(t *testing.T) {
 // rowsRead returns how many events a query reads.
 func rowsRead(t *testing.T, x *Index, text string) (n int) {
 	rows, err := selected(t.Context(), x.file.Readers, parse(t, text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {
 		n++
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, rows.Err())
 	return n
 }

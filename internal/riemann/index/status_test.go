@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestStatus: events that come while the worker waits for an append are the lag, for the time of that
@@ -72,9 +74,7 @@ func TestStatusOfALongRead(t *testing.T) {
 func TestStatusWithoutAFile(t *testing.T) {
 	l := newLog(1)
 	path := filepath.Join(t.TempDir(), "file", "riemann.db")
-	if err := os.WriteFile(filepath.Dir(path), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(filepath.Dir(path), nil, 0o600))
 	l.post(0, `a s {}`)
 	x := newIndex(Options{Path: path, Log: l.broker(), Topic: "riemann"})
 	defer x.Close()

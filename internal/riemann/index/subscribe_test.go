@@ -7,15 +7,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // took returns the events that a subscription has, or waits for one.
 func took(t *testing.T, s *Subscription) (list []string) {
 	t.Helper()
 	events, err := s.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	for _, e := range events {
 		list = append(list, string(e))
 	}
@@ -35,9 +35,7 @@ func TestSubscription(t *testing.T) {
 			first = append(first, show(e))
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		defer s.Close()
 		same(t, "the first events", first, `a s {"metric":1,"ttl":3}`)
 		l.post(0, `b s {"metric":6,"rack":"r"}`, `b s {"metric":1}`, `b s {"metric":7}`)
@@ -97,13 +95,9 @@ func TestSlowSubscriberIsDropped(t *testing.T) {
 		l := newLog(1)
 		x := open(t, l.broker(), "", func(o *Options) { o.QueueBytes = 1000 })
 		slow, err := x.Subscribe(t.Context(), parse(t, "true"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		other, err := x.Subscribe(t.Context(), parse(t, `host = "b"`), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for range 30 {
 			l.post(0, `a s {}`)
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // fieldsOf shows the fields of a message.
@@ -71,9 +73,7 @@ func TestQueriesOfTheProtocol(t *testing.T) {
 	x := Queries{open(t, l.broker(), "")}
 	l.post(0, `a s {"metric":1}`, `b s {"metric":2}`)
 	out, err := x.Query(t.Context(), `metric = 2`, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, _, tag := protowire.ConsumeTag(out)
 	body, n := protowire.ConsumeBytes(out[tag:])
 	if got := fieldsOf(t, body); tag+n != len(out) || !strings.HasSuffix(got, "4=b 3=s 13=2 15=2") {

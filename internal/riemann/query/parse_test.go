@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sebbroker/seb/internal/riemann/query"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func TestDeepestQuery(t *testing.T) {
@@ -41,9 +42,7 @@ func TestKey(t *testing.T) {
 		{`true`, "", "", false},
 	} {
 		q, err := query.Parse(c.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if host, service, ok := q.Key(); ok != c.ok || ok && (host != c.host || service != c.service) {
 			t.Errorf("Key of %s is %q, %q, %v, want %q, %q, %v", c.text, host, service, ok, c.host, c.service, c.ok)
 		}
@@ -89,9 +88,7 @@ func (s *stored) Tagged(tag string) bool { return tag == "cat" }
 
 func TestComparisonsDoNotAllocate(t *testing.T) {
 	q, err := query.Parse(`host =~ "api %" and state = "ok" and not (metric <= 0.25 or metric = nil) and tagged "cat" and state != host`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	e := &stored{[]byte("api 1"), []byte("ok"), []byte("1.25")}
 	if n := testing.AllocsPerRun(100, func() {
 		if !q.Match(e) {
@@ -105,9 +102,7 @@ func TestComparisonsDoNotAllocate(t *testing.T) {
 // nested is an expression whose time is exponential with backtracking, and a text of 64 KiB.
 func nested(t testing.TB) (*query.Query, query.Event) {
 	q, err := query.Parse(`host ~= "(a+)+$"`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return q, with(fields{"host": strings.Repeat("a", 64<<10) + "!"})[0]
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/test/driplangtest"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // body returns a question as JSON; expr is any value.
@@ -23,9 +24,7 @@ func body(t testing.TB, expr, events, at any) []byte {
 		delete(question, "events") // null is invalid
 	}
 	b, err := json.Marshal(question)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return b
 }
 
@@ -36,9 +35,7 @@ func ask(t *testing.T, text []byte) *Answer {
 		t.Fatalf("%s: %v", text, err)
 	}
 	a, err := q.Answer(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return a
 }
 
@@ -55,9 +52,7 @@ func TestCases(t *testing.T) {
 			continue
 		}
 		e, err := driplang.Parse(c.Expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		for form, a := range map[string]*Answer{"text": ask(t, text), "JSON": ask(t, body(t, e, c.Events, c.At))} {
 			if a.Value != c.Value || a.Value && a.Pending || a.Why == "" {
 				t.Errorf("%s %s: %s at %s: %+v: %s", c.ID, form, c.Expr, c.At, a, c.Why)
@@ -143,9 +138,7 @@ func TestOrderAndDuplicates(t *testing.T) {
 		},
 	} {
 		q, err := Parse(body(t, c.expr, c.events, day(c.at)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		var trace []string
 		a, err := q.Answer(t.Context(), func(m Moment) {
 			trace = append(trace, fmt.Sprint(time.UnixMilli(m.At).Sub(driplangtest.Base).Hours()/24, m.Event, m.Skip, " ", m.Value))
@@ -208,9 +201,7 @@ func TestReadEvents(t *testing.T) {
 
 func TestAnswerEndsWithItsContext(t *testing.T) {
 	q, err := Parse(body(t, "A", []happened{{Event: "A", At: day(0)}}, day(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := q.Answer(ctx, nil); !errors.Is(err, context.Canceled) {
@@ -245,9 +236,7 @@ func FuzzQuestion(f *testing.F) {
 			}
 		}
 		canonical, err := driplang.Parse(q.Expr.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		again := &Question{Expr: canonical, Events: q.Events, At: q.At}
 		b, err := again.Answer(t.Context(), nil)
 		if err != nil || b.Value != a.Value || b.Why != a.Why {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestEstimateCoversTheTotal: over 200 seeds of names, the 95 % interval has the exact number in at
@@ -42,14 +44,10 @@ func TestEstimateCoversTheTotal(t *testing.T) {
 						continue
 					}
 					for at := range n {
-						if err := x.Event(&e, 0, int64(at), int64(at)); err != nil {
-							t.Fatal(err)
-						}
+						must.NoError(t, x.Event(&e, 0, int64(at), int64(at)))
 					}
 				}
-				if err := x.Finish(1000); err != nil {
-					t.Fatal(err)
-				}
+				must.NoError(t, x.Finish(1000))
 				e := x.Estimate()
 				firings += one(e.Firings.covers(exact["firings"]))
 				fired += one(e.Fired.covers(exact["fired"]))
@@ -109,13 +107,9 @@ func TestSeen(t *testing.T) {
 func TestTrialKeepsTheLastFirings(t *testing.T) {
 	x := newTrial(t, "A THEN (NOT B WITHIN 100 ms)", 1<<20)
 	for i := range 1000 {
-		if err := x.addEvent(i, i, "A"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.addEvent(i, i, "A"))
 	}
-	if err := x.Finish(2000); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, x.Finish(2000))
 	for i, s := range x.Last {
 		if want := int64(1080 + i); s.At != want || len(x.Last) != 20 {
 			t.Errorf("firing %d of %d is at %d, want %d", i, len(x.Last), s.At, want)
@@ -133,9 +127,7 @@ func TestTrialMayGetMoreMemory(t *testing.T) {
 	x.o.More = func() (int64, error) { asked++; return 2 << 20, nil }
 	small, most := 0, 0
 	for i := 0; !x.Truncated; i++ {
-		if err := x.addEvent(i, i, "A"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.addEvent(i, i, "A"))
 		if most = len(x.rows); asked == 0 {
 			small = most
 		}
@@ -158,9 +150,7 @@ func TestTrialMayGetMoreMemory(t *testing.T) {
 func TestFinishPolls(t *testing.T) {
 	x, polls := newTrial(t, "A", 1<<20), 0
 	for i := range 1000 {
-		if err := x.addEvent(i, i, "A"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.addEvent(i, i, "A"))
 	}
 	x.o.Poll = func() error {
 		if polls++; polls == 3 {

@@ -5,18 +5,15 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func FuzzParseDefinition(f *testing.F) {
 	e, err := driplang.Parse("A THEN (NOT B WITHIN 7 days)")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	d := Definition{ID: "t", Version: 1, Expr: e, From: []int64{1, 2}, At: 5, Deliver: []byte(`{"x":1}`)}.WithDefaults()
 	value, err := d.Encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.NoError(f, err)
 	f.Add([]byte("t"), value)
 	f.Add([]byte("t"), []byte(`{"id":"t","version":1,"expr":{"event":"A"},"fire":"reset","on_retract":"notify"}`))
 	f.Fuzz(func(t *testing.T, key, value []byte) {

@@ -7,18 +7,15 @@ import (
 	"testing"
 
 	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func newTrial(t *testing.T, expr string, limit int64) *Trial {
 	t.Helper()
 	x, err := driplang.Parse(expr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	r, err := Compile(Definition{ID: "t", Version: 1, Expr: x, Backfill: Replay, Fire: OnEdge}.WithDefaults())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	return NewTrial(r, TrialOptions{Limit: limit})
 }
 
@@ -47,22 +44,16 @@ func TestTrialMemory(t *testing.T) {
 	x := newTrial(t, "A THEN (NOT B WITHIN 7 days)", limit)
 	n := 0
 	for ; !x.Truncated; n++ {
-		if err := x.addEvent(n, n, "A"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.addEvent(n, n, "A"))
 	}
 	if used := heap() - before; used > limit || used < limit/4 {
 		t.Errorf("%d entities use %d bytes, the limit is %d", len(x.rows), used, limit)
 	}
 	most := len(x.rows)
 	for i := range 2 * n { // the trial knows its entities completely
-		if err := x.addEvent(i, n+i, "B"); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, x.addEvent(i, n+i, "B"))
 	}
-	if err := x.Finish(int64(8 * 24 * 3600 * 1000)); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, x.Finish(int64(8*24*3600*1000)))
 	if x.Entities != most || most < 20_000 || x.Firings != 0 || x.Waiting != 0 {
 		t.Errorf("%d entities of %d, %d firings, %d waiting", x.Entities, most, x.Firings, x.Waiting)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/driplang"
 	"github.com/sebbroker/seb/driplang/monitor"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // whereWords are random parts of events and filters, with the confusing ones.
@@ -86,9 +87,7 @@ func TestFilterOfEvent(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		p, err := monitor.Compile(x, monitor.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		want := p.Match(e.Name, e.Data) != 0
 		if got := filter.Match([]byte(value)); got != want {
 			t.Fatalf("seed %d: %s on %s: %v, a trigger %v", seed, filter, value, got, want)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
+	"github.com/sebbroker/seb/test/must"
 )
 
 // fillInsts writes rows of a trigger, a thousand per transaction.
@@ -22,18 +23,14 @@ func fillInsts(t testing.TB, f *File, from, to int) {
 			keys = append(keys, InstKey{Trigger: 1, Entity: fmt.Sprintf("user-%07d", i*7919%1_000_003), Partition: uint32(i % 2)})
 			rows = append(rows, Inst{Due: int64(1_700_000_000_000 + i), Data: []byte(fmt.Sprintf("%024d and what a monitor keeps", i))})
 		}
-		if err := f.Update(t.Context(), func(tx *Tx) error { return tx.PutInsts(keys, rows) }); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, f.Update(t.Context(), func(tx *Tx) error { return tx.PutInsts(keys, rows) }))
 	}
 }
 
 func openCopy(t testing.TB, path string) *File {
 	t.Helper()
 	f, err := Open(t.Context(), Options{Path: path, Cluster: "c", Unsafe: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -55,12 +52,8 @@ func TestCopy(t *testing.T) {
 		}
 		return tx.PutCursor(CursorKey{Partition: 1}, Cursor{Next: 7, Clock: 8})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Copy(t.Context(), filepath.Join(dir, "b.db")); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
+	must.NoError(t, f.Copy(t.Context(), filepath.Join(dir, "b.db")))
 	fillInsts(t, f, 5000, 6000)
 	c := openCopy(t, filepath.Join(dir, "b.db"))
 	rows, due, err := c.Count(t.Context(), 1)
@@ -112,9 +105,7 @@ func TestCopyReadsAllRows(t *testing.T) {
 				}
 				return tx.PutCursor(CursorKey{Partition: 1}, Cursor{Next: 7, Clock: 8})
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.NoError(t, err)
 			if _, err := f.tx.Exec(t.Context(), change); err != nil {
 				t.Fatal(err)
 			}
@@ -141,9 +132,7 @@ func TestCanceledCopy(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 		cancel()
-		if err := Remove(filepath.Join(dir, "b.db")); err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, Remove(filepath.Join(dir, "b.db")))
 		fillInsts(t, f, 0, 1000)
 	}
 }

@@ -12,23 +12,20 @@ import (
 	"github.com/sebbroker/seb/internal/localdb"
 	"github.com/sebbroker/seb/internal/trigger/rule"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/must"
 )
 
 func open(t *testing.T, path string) *File {
 	t.Helper()
 	f, err := Open(t.Context(), Options{Path: path, Cluster: "one", Unsafe: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
 
 func update(t *testing.T, f *File, change func(tx *Tx) error) {
 	t.Helper()
-	if err := f.Update(t.Context(), change); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, f.Update(t.Context(), change))
 }
 
 func inst(i int) (InstKey, Inst) {
@@ -186,9 +183,7 @@ func TestDamageIsFound(t *testing.T) {
 		}
 		f.Close()
 		db, err := sql.Open("sqlite", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, err)
 		if r, err := db.Exec(c.change); err != nil {
 			t.Fatalf("%s: %v", c.change, err)
 		} else if n, _ := r.RowsAffected(); n == 0 {
@@ -207,14 +202,10 @@ func TestForeignFiles(t *testing.T) {
 	if _, err := Open(t.Context(), Options{Path: path, Cluster: "two"}); !errors.Is(err, localdb.ErrDamaged) {
 		t.Errorf("another cluster: %v", err)
 	}
-	if err := os.WriteFile(path, []byte("no database"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, os.WriteFile(path, []byte("no database"), 0o600))
 	if _, err := Open(t.Context(), Options{Path: path, Cluster: "one"}); !errors.Is(err, localdb.ErrDamaged) {
 		t.Errorf("another application: %v", err)
 	}
-	if err := Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, Remove(path))
 	open(t, path)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -24,9 +25,7 @@ func TestConsumerProtocol(t *testing.T) {
 	testenv.InteropWanted(t)
 	k := kafkaFor(t)
 	s, err := startSeb(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	t.Cleanup(func() {
 		if err := s.stop(context.Background()); err != nil {
 			t.Error(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
 
@@ -169,18 +170,14 @@ func oneSeed(t *testing.T, k *peer, seed uint64, steps func(*run) error) (*run, 
 	t.Helper()
 	ctx := context.Background()
 	s, err := startSeb(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer func() {
 		if err := s.stop(ctx); err != nil {
 			t.Error(err)
 		}
 	}()
 	r, err := newRun(seed, nonceNow(), k.address, s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	defer r.close()
 	return r, steps(r)
 }

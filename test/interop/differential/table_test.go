@@ -5,15 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sebbroker/seb/test/must"
 )
 
 // TestDocumentedDifferences: docs/reference/kafka.md lists the table of wanted differences with the
 // same words.
 func TestDocumentedDifferences(t *testing.T) {
 	doc, err := os.ReadFile("../../../docs/reference/kafka.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	_, section, found := strings.Cut(string(doc), "\n## Differences to Kafka\n")
 	if !found {
 		t.Fatal("docs/reference/kafka.md has no section on differences")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/webhook"
 )
 
@@ -23,9 +24,7 @@ type fixture struct {
 func (w *fixture) open() *receiver {
 	w.Helper()
 	box, err := openMailbox(w.path)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.NoError(w, err)
 	w.Cleanup(func() { close(box.letters) })
 	return &receiver{verifier: webhook.Verifier{Secrets: []webhook.Secret{w.secret}}, box: box}
 }
@@ -34,9 +33,7 @@ func (w *fixture) open() *receiver {
 func (w *fixture) post(r *receiver, id, body string, secret webhook.Secret) int {
 	w.Helper()
 	req := httptest.NewRequest(http.MethodPost, "/hook", strings.NewReader(body))
-	if err := webhook.Sign(req.Header, id, time.Now(), []byte(body), secret); err != nil {
-		w.Fatal(err)
-	}
+	must.NoError(w, webhook.Sign(req.Header, id, time.Now(), []byte(body), secret))
 	answer := httptest.NewRecorder()
 	r.hook(answer, req)
 	return answer.Code
@@ -46,9 +43,7 @@ func (w *fixture) post(r *receiver, id, body string, secret webhook.Secret) int 
 func (w *fixture) kept() string {
 	w.Helper()
 	text, err := os.ReadFile(w.path)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.NoError(w, err)
 	var ids []string
 	for line := range strings.Lines(string(text)) {
 		ids = append(ids, strings.Split(line, `"`)[3])
@@ -82,13 +77,9 @@ func TestReceiverKeepsEachMailOnce(t *testing.T) {
 	}
 	// A receiver was killed during a write.
 	f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, err)
 	fmt.Fprint(f, `{"id":"3","sent_`)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, f.Close())
 	r = w.open()
 	for _, id := range []string{"1", "3", "3"} {
 		if code := w.post(r, id, body, w.secret); code != 200 {
