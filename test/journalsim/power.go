@@ -1,6 +1,7 @@
 package journalsim
 
 import (
+	"bytes"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -173,6 +174,8 @@ func (w *drawn) pick(kind, n int) int {
 func (w *drawn) sector(i int64, versions []sector) sector {
 	n := len(versions)
 	switch {
+	case !slices.ContainsFunc(versions, func(v sector) bool { return !bytes.Equal(v, versions[0]) }):
+		return versions[0] // what is written again as it was stays as it is
 	case w.kind == prefix && i < w.cut, w.kind == suffix && i >= w.cut:
 		return versions[n-1]
 	case w.kind == prefix, w.kind == suffix:
