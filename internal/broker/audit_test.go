@@ -3,7 +3,6 @@ package broker_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -94,13 +94,9 @@ func TestAuditRecordsOfChanges(t *testing.T) {
 	_, err = b.Raise(ctx) // the bucket has the level
 	must(err)
 	must(b.DeleteTopic(ctx, "orders"))
-	if r := b.AppendChange(ctx, data(t, "missing", 0, "x"), &audit.Change{Action: "trigger.put"}); !errors.Is(r.Err, broker.ErrUnknownTopic) {
-		t.Error(r.Err)
-	}
+	check.ErrorIs(t, b.AppendChange(ctx, data(t, "missing", 0, "x"), &audit.Change{Action: "trigger.put"}).Err, broker.ErrUnknownTopic)
 	create(t, b, "own", 1)
-	if _, err := b.CreateTopic(ctx, "own", broker.TopicSpec{}); !errors.Is(err, broker.ErrTopicExists) {
-		t.Error(err)
-	}
+	check.ErrorIs(t, check.Err(b.CreateTopic(ctx, "own", broker.TopicSpec{})), broker.ErrTopicExists)
 	must(b.AppendChange(ctx, data(t, "own", 0, "x"), &audit.Change{Action: "trigger.put", Resource: api.AuditResource{Type: "trigger", Name: "t"}}).Err)
 	wantTold(t, told(t, b), `
 done topic.create topic orders by "shop"[key-index:true partitions:1 retention-time:1h0m0s]
@@ -134,9 +130,7 @@ func TestAuditRecordOfAnAccessConflict(t *testing.T) {
 	err := b.ChangeAccess(t.Context(), func(*access.Table) (access.Change, error) {
 		plans++
 		if plans == 1 {
-			if err := b.ChangeAccess(t.Context(), func(*access.Table) (access.Change, error) { return put("first"), nil }); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, b.ChangeAccess(t.Context(), func(*access.Table) (access.Change, error) { return put("first"), nil }))
 		}
 		return put(fmt.Sprint("plan", plans)), nil
 	})
@@ -150,9 +144,7 @@ done password.set principal plan2 by ""`)
 
 func TestOnlySebWritesTheAuditTopic(t *testing.T) {
 	b := audited(t, objstore.NewMemory())
-	if _, err := b.CreateTopic(t.Context(), "audit", broker.TopicSpec{}); !errors.Is(err, broker.ErrTopicExists) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, check.Err(b.CreateTopic(t.Context(), "audit", broker.TopicSpec{})), broker.ErrTopicExists)
 	for _, c := range []struct {
 		name string
 		do   func() error
@@ -162,9 +154,7 @@ func TestOnlySebWritesTheAuditTopic(t *testing.T) {
 		{"delete", func() error { return b.DeleteTopic(t.Context(), "audit") }},
 		{"delete by force", func() error { return b.ForceDeleteTopic(t.Context(), "audit") }},
 	} {
-		if err := c.do(); !errors.Is(err, broker.ErrAuditTopic) {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		check.ErrorIsf(t, c.do(), broker.ErrAuditTopic, "%s", c.name)
 	}
 	if _, err := b.UpdateTopic(t.Context(), "audit", broker.TopicSpec{Settings: map[string]string{"retention-time": "1h"}}); err != nil {
 		t.Error(err)
@@ -229,9 +219,7 @@ func TestWithoutAuditTopicNothingIsAudited(t *testing.T) {
 	if b.Audits() || len(consume(t, b, "audit", 0, 0)) != 1 {
 		t.Error("there are audit records")
 	}
-	if err := b.DeleteTopic(t.Context(), "audit"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, b.DeleteTopic(t.Context(), "audit"))
 	o := options(s)
 	o.AuditTopic, o.Core = "audit", core.Config{ReadOnly: true}
 	f := open(t, o)

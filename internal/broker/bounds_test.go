@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -40,21 +41,13 @@ func TestBounds(t *testing.T) {
 		t.Errorf("empty: %+v %v", o, err)
 	}
 	mustProduce(t, b, "t", 0, "a", "b", "c")
-	if _, err := b.Trim(t.Context(), "t", 0, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Trim(t.Context(), "t", 0, 2))(t)
 	if o, err := b.Bounds(id, 0); err != nil || o != (broker.Bounds{Start: 2, Next: 3, Epoch: b.Epoch()}) {
 		t.Errorf("trimmed: %+v %v", o, err)
 	}
-	if _, err := b.Bounds(id, 2); !errors.Is(err, broker.ErrUnknownPartition) {
-		t.Errorf("partition 2: %v", err)
-	}
-	if _, err := b.Bounds(record.NewID(), 0); !errors.Is(err, broker.ErrUnknownTopic) {
-		t.Errorf("another topic: %v", err)
-	}
-	if err := b.Confirm(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.ErrorIsf(t, check.Err(b.Bounds(id, 2)), broker.ErrUnknownPartition, "partition 2")
+	check.ErrorIsf(t, check.Err(b.Bounds(record.NewID(), 0)), broker.ErrUnknownTopic, "another topic")
+	check.NoError(t, b.Confirm(t.Context()))
 }
 
 // TestEpochEnds: three epochs, of which the second wrote nothing.
@@ -139,8 +132,7 @@ func TestFetchWithin(t *testing.T) {
 	}
 	wants := []broker.Want{{Topic: "t", Partition: 2}, {Topic: "t", Partition: 0}, {Topic: "t", Partition: 1}}
 	for most, want := range map[int][3]int64{0: {2, 2, 2}, 1: {1, 0, 0}, size: {1, 0, 0}, 3 * size: {2, 1, 0}, 4 * size: {2, 2, 0}, 9 * size: {2, 2, 2}} {
-		f, err := b.FetchWithin(t.Context(), wants, broker.Volume{Min: 1, Max: most}, time.Minute)
-		must.NoError(t, err)
+		f := must.Get(b.FetchWithin(t.Context(), wants, broker.Volume{Min: 1, Max: most}, time.Minute))(t)
 		for i := range f.Parts {
 			n := int64(0)
 			for _, c := range f.Parts[i].Chunks {

@@ -14,6 +14,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -56,9 +57,7 @@ func TestEveryAckIsReadable(t *testing.T) {
 		l.check(t, b)
 		kill(b)
 		for _, k := range []budget.Kind{budget.Produce, budget.Objects, budget.Tail, budget.Fetch} {
-			if n := o.Budget.Class(k).Used(); n != 0 {
-				t.Errorf("%d bytes of %s still reserved", n, k)
-			}
+			check.Equalf(t, o.Budget.Class(k).Used(), 0, "bytes of %s still reserved", k)
 		}
 		l.check(t, open(t, options(s)))
 	})
@@ -69,9 +68,7 @@ func follow(ctx context.Context, t *testing.T, b *broker.Broker, topic string, p
 	for offset := int64(0); ; {
 		f, err := b.Fetch(ctx, []broker.Want{{Topic: topic, Partition: int32(partition), Offset: offset, MaxBytes: 5000}}, 1, time.Minute)
 		if err != nil {
-			if !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
+			check.ErrorIs(t, err, context.Canceled)
 			return
 		}
 		_, next := values(t, &f.Parts[0], offset)
@@ -147,9 +144,7 @@ func TestTakeover(t *testing.T) {
 	o := options(s)
 	o.Core.Advertised = "second:8080"
 	second := open(t, o)
-	if r := produce(t, first, "a", 0, "two"); !errors.Is(r.Err, broker.ErrOutcomeUnknown) {
-		t.Fatalf("sent: %v", r.Err)
-	}
+	must.ErrorIsf(t, produce(t, first, "a", 0, "two").Err, broker.ErrOutcomeUnknown, "sent")
 	<-first.Done()
 	var fenced *broker.FencedError
 	if !errors.As(first.Err(), &fenced) || fenced.Leader != "second:8080" || fenced.Epoch != second.Epoch() {
@@ -161,9 +156,7 @@ func TestTakeover(t *testing.T) {
 	if first.Epoch() != second.Epoch()-1 {
 		t.Errorf("epoch %d of the fenced broker, want one below %d", first.Epoch(), second.Epoch())
 	}
-	if err := first.Ready(); !errors.Is(err, broker.ErrFenced) {
-		t.Fatalf("ready: %v", err)
-	}
+	must.ErrorIsf(t, first.Ready(), broker.ErrFenced, "ready")
 	mustProduce(t, second, "a", 0, "four")
 	if got := consume(t, second, "a", 0, 0); fmt.Sprint(got) != "[one four]" {
 		t.Fatal(got)
@@ -236,9 +229,7 @@ func TestRefusingStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.Ready(); !errors.Is(err, broker.ErrStoreUnavailable) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, b.Ready(), broker.ErrStoreUnavailable)
 	s.onPut.Store(nil)
 	if r := first.Wait(context.Background())[0]; r.Err != nil {
 		t.Fatal(r.Err)
@@ -258,16 +249,13 @@ func TestReadOnly(t *testing.T) {
 	ctx := context.Background()
 	_, creating := b.CreateTopic(ctx, "b", broker.TopicSpec{})
 	for _, err := range []error{produce(t, b, "a", 0, "x").Err, creating, b.DeleteTopic(ctx, "a"), b.EnsureTopic(ctx, "c")} {
-		if !errors.Is(err, broker.ErrReadOnly) {
-			t.Errorf("a write: %v", err)
-		}
+		check.ErrorIsf(t, err, broker.ErrReadOnly, "a write")
 	}
 	if err := b.Ready(); err != nil || !b.ReadOnly() {
 		t.Fatal(err)
 	}
 	mustProduce(t, leader, "a", 0, "x")
-	f, err := b.Fetch(ctx, []broker.Want{{Topic: "a"}}, 1, 20*time.Second)
-	must.NoError(t, err)
+	f := must.Get(b.Fetch(ctx, []broker.Want{{Topic: "a"}}, 1, 20*time.Second))(t)
 	if vals, _ := values(t, &f.Parts[0], 0); fmt.Sprint(vals) != "[x]" {
 		t.Fatalf("followed to %v", vals)
 	}
@@ -307,8 +295,6 @@ func TestClose(t *testing.T) {
 	<-b.Done()
 	_, fetching := b.Fetch(context.Background(), []broker.Want{{Topic: "a"}}, 0, 0)
 	for _, err := range []error{produce(t, b, "a", 0, "x").Err, b.Err(), b.Ready(), fetching} {
-		if !errors.Is(err, broker.ErrClosed) {
-			t.Errorf("after close: %v", err)
-		}
+		check.ErrorIsf(t, err, broker.ErrClosed, "after close")
 	}
 }

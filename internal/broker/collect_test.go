@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -82,9 +83,7 @@ func TestReadersDuringCollection(t *testing.T) {
 		}
 		leader := small(false)
 		settings := map[string]string{"retention-bytes": "600000"}
-		if _, err := leader.CreateTopic(context.Background(), "a", broker.TopicSpec{Settings: settings}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(leader.CreateTopic(context.Background(), "a", broker.TopicSpec{Settings: settings}))(t)
 		create(t, leader, "kept", 1)
 		var read, below, followed, gone atomic.Int64
 		next, kept := 0, 0
@@ -95,9 +94,7 @@ func TestReadersDuringCollection(t *testing.T) {
 			wg.Go(func() { readAnywhere(t, leader, stop, &read, &below) })
 			wg.Go(func() { readAnywhere(t, follower, stop, &followed, &gone) })
 			for range 80 {
-				if base := mustProduce(t, leader, "a", 0, fmt.Sprintf("%d.%s", next, strings.Repeat("x", 20_000))); base != int64(next) {
-					t.Errorf("%d at %d", next, base)
-				}
+				check.Equalf(t, mustProduce(t, leader, "a", 0, fmt.Sprintf("%d.%s", next, strings.Repeat("x", 20_000))), int64(next), "%d at", next)
 				if next%10 == 0 {
 					mustProduce(t, leader, "kept", 0, fmt.Sprint(kept))
 					kept++
@@ -135,9 +132,7 @@ func TestDeletedTopicFreesItsData(t *testing.T) {
 		for i := range 50 {
 			mustProduce(t, b, "a", 0, fmt.Sprint("old ", i))
 		}
-		if err := commit(t, b, "g", broker.OffsetCommit{Topic: "a", Offset: 20})[0]; err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, commit(t, b, "g", broker.OffsetCommit{Topic: "a", Offset: 20})[0])
 		before := names(t, s, "s0000/wal/")
 		must.NoError(t, b.DeleteTopic(ctx, "a"))
 		create(t, b, "a", 1)
@@ -152,13 +147,9 @@ func TestDeletedTopicFreesItsData(t *testing.T) {
 		}
 		appended := 0
 		for ; left() > 1; appended++ { // the seal stays
-			if base := mustProduce(t, b, "a", 0, fmt.Sprint("new ", appended)); base != int64(appended) {
-				t.Fatalf("%d at %d", appended, base)
-			}
+			must.Equalf(t, mustProduce(t, b, "a", 0, fmt.Sprint("new ", appended)), int64(appended), "%d at", appended)
 		}
-		if got := group(t, b, "g"); got != "unknown consumer group" {
-			t.Fatal(got)
-		}
+		must.Equal(t, group(t, b, "g"), "unknown consumer group")
 		kill(b)
 		b = open(t, o)
 		if got := consume(t, b, "a", 0, 0); len(got) != appended || got[0] != "new 0" {

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
 
@@ -26,9 +27,7 @@ func compact(t testing.TB, b *broker.Broker, s objstore.Store, topic string, rec
 	})
 	defer m.Close()
 	sebtest.Eventually(t, fmt.Sprintf("%s has %d records", topic, records), func() bool {
-		if _, err := m.Once(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.Once(t.Context()))(t)
 		n := uint32(0)
 		for _, r := range b.View().TopicByName(topic).Partitions.At(0).Ranges {
 			n += r.Records
@@ -53,9 +52,7 @@ func TestFetchOfCompactedDataDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := objstore.NewMemory()
 		b := open(t, options(s))
-		if _, err := b.CreateTopic(t.Context(), "a", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.CreateTopic(t.Context(), "a", broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact"}}))(t)
 		const batches, each = 8, 500
 		for range batches {
 			keyed(t, b, "a", "k", each)
@@ -88,9 +85,7 @@ func TestRetentionOfCompactedTopics(t *testing.T) {
 		"size": {"cleanup-policy": "compact,delete", "retention-bytes": "6000"},
 		"ever": {"cleanup-policy": "compact", "retention-time": "1h", "retention-bytes": "1"},
 	} {
-		if _, err := b.CreateTopic(t.Context(), name, broker.TopicSpec{Settings: settings}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.CreateTopic(t.Context(), name, broker.TopicSpec{Settings: settings}))(t)
 		for range 8 {
 			keyed(t, b, name, "k", 50)
 		}
@@ -135,9 +130,7 @@ func TestTombstonesAreRemovedByLogTime(t *testing.T) {
 		o.Clocks = func() log.Reading { return log.Reading{Mono: mono.Add(1e6), Wall: wall.Load()} }
 		b := open(t, o)
 		settings := map[string]string{"cleanup-policy": "compact", "delete-retention-time": "24h"}
-		if _, err := b.CreateTopic(t.Context(), "k", broker.TopicSpec{Partitions: 1, Settings: settings}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.CreateTopic(t.Context(), "k", broker.TopicSpec{Partitions: 1, Settings: settings}))(t)
 		keyed(t, b, "k", "a", 3)
 		brokertest.Produce(t, b, "k", 0, record.Record{Timestamp: 1, Key: []byte("a")})
 		compact(t, b, o.Store, "k", 1)

@@ -25,8 +25,7 @@ func TestCut(t *testing.T) {
 	for name, parts := range inParts {
 		for offset := r.at.Base; offset < r.at.End(); offset++ {
 			for most := int64(0); most <= int64(len(r.bytes))+1; most += 7 {
-				c, err := broker.Cut(parts, r.at.Base, offset, most)
-				must.NoError(t, err)
+				c := must.Get(broker.Cut(parts, r.at.Base, offset, most))(t)
 				p := r.from(0, offset, most)
 				p.Finish(c, func() {})
 				n := r.check(t, &p)
@@ -61,8 +60,7 @@ func TestRecordsAreBounded(t *testing.T) {
 	p := r.whole(0)
 	p.Range.Records = 4
 	for most, want := range map[int64]int64{1: 3, 1000: 4} {
-		c, err := broker.Cut([][]byte{r.bytes}, 0, 0, most)
-		must.NoError(t, err)
+		c := must.Get(broker.Cut([][]byte{r.bytes}, 0, 0, most))(t)
 		if p.Finish(c, func() {}); p.Chunk.Records != want {
 			t.Errorf("at most %d records of [%d,%d), want %d", p.Chunk.Records, c.Base, c.End, want)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -94,8 +95,7 @@ func expectDamage(t *testing.T, r *run, p *broker.Piece, bad bool) {
 func replace(t testing.TB, s objstore.Store, key string, change func([]byte) []byte) {
 	t.Helper()
 	ctx := context.Background()
-	o, err := s.Get(ctx, key, objstore.Range{Length: -1})
-	must.NoError(t, err)
+	o := must.Get(s.Get(ctx, key, objstore.Range{Length: -1}))(t)
 	b, err := io.ReadAll(o.Body)
 	o.Body.Close()
 	if err == nil {
@@ -150,9 +150,7 @@ func TestTransferDamageIsReadAgain(t *testing.T) {
 			runs[i].check(t, &p)
 			p.Release()
 		}
-		if n := g.asked.damagees.Load(); n != 0 {
-			t.Errorf("%d reports of damage", n)
-		}
+		check.Equalf(t, g.asked.damagees.Load(), 0, "reports of damage")
 	})
 }
 

@@ -18,14 +18,14 @@ import (
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
 // one fetches one partition without waiting.
 func one(t testing.TB, b *broker.Broker, w broker.Want) *broker.Fetched {
 	t.Helper()
-	f, err := b.Fetch(context.Background(), []broker.Want{w}, 0, 0)
-	must.NoError(t, err)
+	f := must.Get(b.Fetch(context.Background(), []broker.Want{w}, 0, 0))(t)
 	return f
 }
 
@@ -50,9 +50,7 @@ func TestFetchErrorsAreOfOnePart(t *testing.T) {
 	}
 	want := []error{nil, broker.ErrUnknownTopic, broker.ErrUnknownPartition, broker.ErrUnknownPartition, broker.ErrBelowStart, nil, nil}
 	for i, p := range f.Parts {
-		if !errors.Is(p.Err, want[i]) {
-			t.Errorf("part %d: %v, want %v", i, p.Err, want[i])
-		}
+		check.ErrorIsf(t, p.Err, want[i], "part %d", i)
 	}
 	if vals, next := values(t, &f.Parts[0], 1); fmt.Sprint(vals) != "[y]" || next != 2 {
 		t.Fatalf("%v", vals)
@@ -73,8 +71,7 @@ func TestLongPoll(t *testing.T) {
 		ctx := t.Context()
 		poll := func(minBytes int, wait time.Duration, wants ...broker.Want) (n int, took time.Duration) {
 			begin := time.Now()
-			f, err := b.Fetch(ctx, wants, minBytes, wait)
-			must.NoError(t, err)
+			f := must.Get(b.Fetch(ctx, wants, minBytes, wait))(t)
 			for i := range f.Parts {
 				vals, _ := values(t, &f.Parts[i], wants[i].Offset)
 				n += len(vals)
@@ -109,9 +106,7 @@ func TestLongPoll(t *testing.T) {
 		}
 		go func() {
 			time.Sleep(time.Second)
-			if err := b.DeleteTopic(ctx, "a"); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, b.DeleteTopic(ctx, "a"))
 		}()
 		begin := time.Now()
 		f, err := b.Fetch(ctx, []broker.Want{{Topic: "a", Offset: 1}}, 1, time.Hour)
@@ -134,9 +129,7 @@ func TestTailBeginsAtTheWantedBatch(t *testing.T) {
 		appends = append(appends, a)
 	}
 	for _, r := range b.Submit(t.Context(), appends).Wait(t.Context()) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		must.NoError(t, r.Err)
 	}
 	for offset := range int64(12) {
 		f := one(t, b, broker.Want{Topic: "a", Offset: offset, MaxBytes: 1})
@@ -156,8 +149,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	for i := range int64(3000) {
 		k := b.Submit(t.Context(), []broker.Append{data(t, "a", 0, "x")})
 		begin := time.Now()
-		f, err := b.Fetch(t.Context(), []broker.Want{{Topic: "a", Offset: i}}, 1, 30*time.Second)
-		must.NoError(t, err)
+		f := must.Get(b.Fetch(t.Context(), []broker.Want{{Topic: "a", Offset: i}}, 1, 30*time.Second))(t)
 		if n := len(f.Parts[0].Chunks); n != 1 || time.Since(begin) > 20*time.Second {
 			t.Fatalf("round %d: %d chunks after %s", i, n, time.Since(begin))
 		}
@@ -178,17 +170,13 @@ func compare(t *testing.T, b *broker.Broker, want [2][]string, n int) (sections 
 			MaxBytes: []int{1, 500, 50_000, 300_000, 10 << 20}[rand.IntN(5)],
 		}
 		f := one(t, b, w)
-		if err := f.Parts[0].Err; err != nil {
-			t.Fatal(err)
-		}
+		must.NoError(t, f.Parts[0].Err)
 		vals, next := values(t, &f.Parts[0], w.Offset)
 		if next == w.Offset {
 			t.Fatalf("no data at %+v", w)
 		}
 		for i, v := range vals {
-			if want[p][w.Offset+int64(i)] != v {
-				t.Fatalf("other data at offset %d of partition %d", w.Offset+int64(i), p)
-			}
+			must.Equalf(t, v, want[p][w.Offset+int64(i)], "other data at offset %d of partition %d", w.Offset+int64(i), p)
 		}
 		for _, c := range f.Parts[0].Chunks {
 			if c.Section != nil {
@@ -221,9 +209,7 @@ func TestFetchMatchesStore(t *testing.T) {
 				want[p] = append(want[p], vals...)
 			}
 			for _, r := range b.Submit(t.Context(), appends).Wait(t.Context()) {
-				if r.Err != nil {
-					t.Fatal(r.Err)
-				}
+				must.NoError(t, r.Err)
 			}
 		}
 		compare(t, b, want, 200)
@@ -235,13 +221,9 @@ func TestFetchMatchesStore(t *testing.T) {
 			t.Fatal("the disk store returned no section")
 		}
 		for p := range want {
-			if got := consume(t, b, "a", p, 0); strings.Join(got, "") != strings.Join(want[p], "") {
-				t.Fatalf("partition %d differs", p)
-			}
+			must.Equalf(t, strings.Join(consume(t, b, "a", p, 0), ""), strings.Join(want[p], ""), "partition %d differs", p)
 		}
-		if n := o2.Budget.Class(budget.Fetch).Used(); n != 0 {
-			t.Fatalf("%d bytes of fetches still reserved", n)
-		}
+		must.Equalf(t, o2.Budget.Class(budget.Fetch).Used(), 0, "bytes of fetches still reserved")
 	})
 }
 
@@ -259,9 +241,7 @@ func TestCanceledPollsLeaveNoWaiters(t *testing.T) {
 					time.AfterFunc(time.Duration(i%50)*time.Microsecond, cancel)
 				}
 				_, err := b.Fetch(ctx, []broker.Want{{Topic: "a", Partition: int32(p % 4)}, {Topic: "a", Partition: int32(i % 4)}}, 1, time.Hour)
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("canceled poll: %v", err)
-				}
+				check.ErrorIsf(t, err, context.Canceled, "canceled poll")
 				cancel()
 			}
 		})
@@ -274,8 +254,7 @@ func TestCanceledPollsLeaveNoWaiters(t *testing.T) {
 
 func TestDamageInTheBucket(t *testing.T) {
 	dir := t.TempDir()
-	s, err := objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true, NoJournal: true})
-	must.NoError(t, err)
+	s := must.Get(objstore.OpenDisk(dir, objstore.DiskOptions{NoSync: true, NoJournal: true}))(t)
 	defer s.Close()
 	b := open(t, options(s))
 	create(t, b, "a", 2)
@@ -287,9 +266,7 @@ func TestDamageInTheBucket(t *testing.T) {
 		}
 	}
 	for _, r := range b.Submit(t.Context(), appends).Wait(t.Context()) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		must.NoError(t, r.Err)
 	}
 	mustProduce(t, b, "a", 0, "later")
 	mustProduce(t, b, "a", 1, "later")
@@ -403,8 +380,7 @@ func objstoreOf(t *testing.T, dir string) diskDir {
 	t.Helper()
 	to := t.TempDir()
 	must.NoError(t, os.CopyFS(to, os.DirFS(dir)))
-	s, err := objstore.OpenDisk(to, objstore.DiskOptions{NoSync: true, NoJournal: true})
-	must.NoError(t, err)
+	s := must.Get(objstore.OpenDisk(to, objstore.DiskOptions{NoSync: true, NoJournal: true}))(t)
 	t.Cleanup(func() { s.Close() })
 	return diskDir{s, to}
 }
@@ -443,12 +419,8 @@ func TestFetchStaysInItsBudget(t *testing.T) {
 		f.Release()
 		f.Release()
 	}
-	if class.Used() != 0 {
-		t.Fatalf("%d bytes still reserved", class.Used())
-	}
-	if got := consume(t, b, "a", 0, 0); len(got) != 24 {
-		t.Fatalf("%d records", len(got))
-	}
+	must.Equalf(t, class.Used(), 0, "bytes still reserved")
+	must.Equalf(t, len(consume(t, b, "a", 0, 0)), 24, "records")
 }
 
 func TestEqualReadsShareOneRequest(t *testing.T) {
@@ -494,12 +466,8 @@ func TestEqualReadsShareOneRequest(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	close(block)
 	wg.Wait()
-	if n := s.gets.Load() - before; n != 1 {
-		t.Fatalf("%d GETs", n)
-	}
-	if n := o.Budget.Class(budget.Fetch).Used(); n != 0 {
-		t.Fatalf("%d bytes still reserved", n)
-	}
+	must.Equalf(t, s.gets.Load()-before, 1, "GETs")
+	must.Equalf(t, o.Budget.Class(budget.Fetch).Used(), 0, "bytes still reserved")
 }
 
 // TestFetchOverBudgetReturnsItsBeginning: concurrent pieces do not take the memory of the first
@@ -522,7 +490,5 @@ func TestFetchOverBudgetReturnsItsBeginning(t *testing.T) {
 		}
 		f.Release()
 	}
-	if used := o.Budget.Class(budget.Fetch).Used(); used != 0 {
-		t.Errorf("%d bytes are still reserved", used)
-	}
+	check.Equalf(t, o.Budget.Class(budget.Fetch).Used(), 0, "bytes are still reserved")
 }

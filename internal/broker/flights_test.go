@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // held returns a store whose reads wait until the test closes proceed, or their context ends.
@@ -49,15 +50,11 @@ func TestEqualReadsAreOneRequest(t *testing.T) {
 		synctest.Wait()
 		close(proceed)
 		wg.Wait()
-		if n := s.gets.Load(); n != 1 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equalf(t, s.gets.Load(), 1, "requests")
 		for i := range pieces {
 			p := &pieces[i][0]
 			if i%4 == 0 {
-				if !errors.Is(p.Err, context.Canceled) {
-					t.Errorf("a reader that left: %v", p.Err)
-				}
+				check.ErrorIsf(t, p.Err, context.Canceled, "a reader that left")
 				continue
 			}
 			r.check(t, p)
@@ -88,9 +85,7 @@ func TestDifferentReadsAreNotShared(t *testing.T) {
 			}
 			p.Release()
 		}
-		if n := s.gets.Load(); n != 3 {
-			t.Errorf("%d requests", n)
-		}
+		check.Equalf(t, s.gets.Load(), 3, "requests")
 	})
 }
 
@@ -115,9 +110,7 @@ func TestRequestWithoutReadersIsCanceled(t *testing.T) {
 		leave()
 		wg.Wait()
 		synctest.Wait()
-		if n := g.budget.Class(budget.Fetch).Used(); n != 0 {
-			t.Errorf("%d bytes are still reserved", n)
-		}
+		check.Equalf(t, g.budget.Class(budget.Fetch).Used(), 0, "bytes are still reserved")
 		close(proceed)
 		p := g.read(t, r.whole(0))[0]
 		r.check(t, &p)
@@ -139,15 +132,9 @@ func TestRangesClose(t *testing.T) {
 		g.Close()
 		g.Close()
 		wg.Wait()
-		if !errors.Is(pieces[0].Err, broker.ErrClosed) {
-			t.Errorf("a waiting reader: %v", pieces[0].Err)
-		}
-		if p := g.read(t, r.whole(0))[0]; !errors.Is(p.Err, broker.ErrClosed) {
-			t.Errorf("after Close: %v", p.Err)
-		}
-		if n := s.gets.Load(); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		check.ErrorIsf(t, pieces[0].Err, broker.ErrClosed, "a waiting reader")
+		check.ErrorIsf(t, g.read(t, r.whole(0))[0].Err, broker.ErrClosed, "after Close")
+		check.Equalf(t, s.gets.Load(), 0, "requests")
 	})
 }
 

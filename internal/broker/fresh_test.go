@@ -32,8 +32,7 @@ func (s *reads) List(ctx context.Context, o objstore.ListOptions) ([]objstore.En
 // for a younger state than that, or if it is behind.
 func TestAToldFollowerIsFresh(t *testing.T) {
 	store := &reads{Store: objstore.NewMemory()}
-	leader, err := broker.Open(t.Context(), options(store))
-	must.NoError(t, err)
+	leader := must.Get(broker.Open(t.Context(), options(store)))(t)
 	defer func() { _ = leader.Close(context.Background()) }()
 	o := options(store)
 	o.Core.Standby = true
@@ -41,8 +40,7 @@ func TestAToldFollowerIsFresh(t *testing.T) {
 		at, _, _ := leader.LogPosition()
 		return at, 2 * time.Second, true
 	}
-	follower, err := broker.Open(t.Context(), o)
-	must.NoError(t, err)
+	follower := must.Get(broker.Open(t.Context(), o))(t)
 	defer func() { _ = follower.Close(context.Background()) }()
 	must.NoError(t, follower.Confirm(t.Context()))
 	asks := func(age time.Duration) bool {

@@ -56,18 +56,14 @@ func TestGroups(t *testing.T) {
 		const all = "a/0=0 of [0,0) a/1=2! of [0,3) b/0=1 of [0,0)"
 		check := func(b *broker.Broker, want string) {
 			t.Helper()
-			if got := group(t, b, "g"); got != want {
-				t.Fatalf("%s, want %s", got, want)
-			}
+			must.Equal(t, group(t, b, "g"), want)
 		}
 		check(b, all)
 		o := options(s)
 		o.Core.ReadOnly = true
 		follower := open(t, o)
 		check(follower, all)
-		if err := commit(t, follower, "g", broker.OffsetCommit{Topic: "a"})[0]; !errors.Is(err, broker.ErrReadOnly) {
-			t.Fatal(err)
-		}
+		must.ErrorIs(t, commit(t, follower, "g", broker.OffsetCommit{Topic: "a"})[0], broker.ErrReadOnly)
 		kill(b)
 		b = open(t, options(s))
 		check(b, all)
@@ -121,9 +117,7 @@ func TestConditionalOffsets(t *testing.T) {
 			t.Fatalf("%d when %d is expected: %v, want %d", c.commit.Offset, *c.commit.Expected, errs[0], c.committed)
 		}
 	}
-	if got := group(t, b, "g"); got != "a/0=2 of [0,0) a/1=1 of [0,0)" {
-		t.Fatal(got)
-	}
+	must.Equal(t, group(t, b, "g"), "a/0=2 of [0,0) a/1=1 of [0,0)")
 }
 
 func TestOffsetsThatAreRefused(t *testing.T) {
@@ -159,9 +153,7 @@ func TestOffsetsThatAreRefused(t *testing.T) {
 		t.Fatalf("%+v", gs)
 	}
 	most := broker.OffsetCommit{Topic: "a", Offset: 1, Metadata: strings.Repeat("m", 4096)}
-	if err := commit(t, b, strings.Repeat("é", 124)+" ", most)[0]; err != nil {
-		t.Fatal(err)
-	}
+	must.NoError(t, commit(t, b, strings.Repeat("é", 124)+" ", most)[0])
 }
 
 // TestManyOffsetsAtOnce: their bytes count toward the size of an object.
@@ -212,9 +204,7 @@ func TestOffsetsUseTheNextObject(t *testing.T) {
 		appends++
 		select {
 		case errs := <-done:
-			if errs[0] != nil {
-				t.Fatal(errs[0])
-			}
+			must.NoError(t, errs[0])
 			riding = false
 		default:
 		}
@@ -227,9 +217,7 @@ func TestOffsetsUseTheNextObject(t *testing.T) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 	defer cancel()
-	if err := b.CommitOffsets(ctx, "h", []broker.OffsetCommit{{Topic: "a"}})[0]; !errors.Is(err, broker.ErrNotSent) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, b.CommitOffsets(ctx, "h", []broker.OffsetCommit{{Topic: "a"}})[0], broker.ErrNotSent)
 	if err := b.Close(context.Background()); err != nil { // does not wait
 		t.Fatal(err)
 	}

@@ -69,8 +69,7 @@ func open(t testing.TB, o broker.Options) *broker.Broker {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	b, err := broker.Open(ctx, o)
-	must.NoError(t, err)
+	b := must.Get(broker.Open(ctx, o))(t)
 	t.Cleanup(func() { kill(b) })
 	return b
 }
@@ -84,17 +83,14 @@ func kill(b *broker.Broker) {
 
 func disk(t testing.TB) objstore.Store {
 	t.Helper()
-	d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	d := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
 
 func create(t testing.TB, b *broker.Broker, name string, partitions int) {
 	t.Helper()
-	if _, err := b.CreateTopic(context.Background(), name, broker.TopicSpec{Partitions: partitions}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(context.Background(), name, broker.TopicSpec{Partitions: partitions}))(t)
 }
 
 func data(t testing.TB, topic string, partition int, values ...string) broker.Append {
@@ -113,9 +109,7 @@ func produce(t testing.TB, b *broker.Broker, topic string, partition int, values
 func mustProduce(t testing.TB, b *broker.Broker, topic string, partition int, values ...string) int64 {
 	t.Helper()
 	r := produce(t, b, topic, partition, values...)
-	if r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	must.NoError(t, r.Err)
 	return r.Base
 }
 
@@ -129,8 +123,7 @@ func values(t testing.TB, p *broker.FetchedPart, offset int64) (vals []string, n
 		if int64(len(b)) != c.Size || !c.Verified {
 			t.Fatalf("chunk of %d bytes has size %d, verified %v", len(b), c.Size, c.Verified)
 		}
-		sum, err := record.Verify(b)
-		must.NoError(t, err)
+		sum := must.Get(record.Verify(b))(t)
 		if sum.Span != c.End-c.Base || record.Batch(b).BaseOffset() != c.Base {
 			t.Fatalf("chunk [%d,%d) holds %d offsets from %d", c.Base, c.End, sum.Span, record.Batch(b).BaseOffset())
 		}
@@ -139,15 +132,11 @@ func values(t testing.TB, p *broker.FetchedPart, offset int64) (vals []string, n
 		}
 		var r record.Reader
 		for r.Reset(b, next); r.Next(); {
-			if r.Record().Offset != next {
-				t.Fatalf("offset %d, want %d", r.Record().Offset, next)
-			}
+			must.Equalf(t, r.Record().Offset, next, "offset")
 			vals = append(vals, string(r.Record().Value))
 			next++
 		}
-		if r.Err() != nil {
-			t.Fatal(r.Err())
-		}
+		must.NoError(t, r.Err())
 	}
 	return vals, next
 }
@@ -157,12 +146,9 @@ func consume(t testing.TB, b *broker.Broker, topic string, partition int, offset
 	t.Helper()
 	var all []string
 	for {
-		f, err := b.Fetch(context.Background(), []broker.Want{{Topic: topic, Partition: int32(partition), Offset: offset}}, 0, 0)
-		must.NoError(t, err)
+		f := must.Get(b.Fetch(context.Background(), []broker.Want{{Topic: topic, Partition: int32(partition), Offset: offset}}, 0, 0))(t)
 		p := &f.Parts[0]
-		if p.Err != nil {
-			t.Fatal(p.Err)
-		}
+		must.NoError(t, p.Err)
 		vals, next := values(t, p, offset)
 		end := p.HighWatermark
 		f.Release()

@@ -8,6 +8,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/testenv"
 )
@@ -15,9 +16,7 @@ import (
 // TestRaise: an operator raises the bucket as far as all its brokers can read it.
 func TestRaise(t *testing.T) {
 	store := objstore.NewMemory()
-	if _, err := testenv.OldBucket(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(testenv.OldBucket(t.Context(), store))(t)
 	o := options(store)
 	var allowed uint32
 	o.RaiseMax = func() uint32 { return allowed }
@@ -39,9 +38,7 @@ func TestStepDownOfABroker(t *testing.T) {
 	b := open(t, o)
 	a := newActivity(b)
 	b.WhileLeading(a.run)
-	if got := <-a.terms; got != 1 {
-		t.Fatalf("first term in epoch %d", got)
-	}
+	must.Equalf(t, <-a.terms, 1, "first term in epoch")
 	create(t, b, "t", 1)
 	b.Show(time.Hour, time.Hour)
 	if r, err := b.Park(t.Context(), true); err != nil || !r.Parked {
@@ -58,8 +55,6 @@ func TestStepDownOfABroker(t *testing.T) {
 	}
 	must.NoError(t, b.Confirm(t.Context()))
 	must.NoError(t, b.Stand(t.Context()))
-	if got := <-a.terms; got != 2 {
-		t.Errorf("second term in epoch %d", got)
-	}
+	check.Equalf(t, <-a.terms, 2, "second term in epoch")
 	mustProduce(t, b, "t", 0, "b")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -105,23 +106,18 @@ func TestNeighboursMissingBecauseMerged(t *testing.T) {
 	create(t, first, "a", 2)
 	create(t, first, "other", 1)
 	for _, r := range first.Submit(t.Context(), []broker.Append{data(t, "a", 0, "x"), data(t, "a", 1, "y")}).Wait(t.Context()) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		must.NoError(t, r.Err)
 	}
 	kill(first)
 	v := newMover(t, s, options(s), 1)
-	f, err := v.b.Fetch(t.Context(), []broker.Want{{Topic: "a"}, {Topic: "a", Partition: 1}}, 0, 0)
-	must.NoError(t, err)
+	f := must.Get(v.b.Fetch(t.Context(), []broker.Want{{Topic: "a"}, {Topic: "a", Partition: 1}}, 0, 0))(t)
 	defer f.Release()
 	for i, want := range []string{"x", "y"} {
 		if vals, _ := values(t, &f.Parts[i], 0); f.Parts[i].Err != nil || fmt.Sprint(vals) != "["+want+"]" {
 			t.Errorf("partition %d: %v, %v", i, vals, f.Parts[i].Err)
 		}
 	}
-	if len(v.moved) != 1 {
-		t.Errorf("moved were %v", v.moved)
-	}
+	check.Equalf(t, len(v.moved), 1, "moved were %v", v.moved)
 }
 
 // TestDataThatMovesPermanently: a reader that never catches up gets ErrStoreUnavailable, not
@@ -164,9 +160,7 @@ func TestSealInACollectedSlot(t *testing.T) {
 		readOnly.Core.FollowPoll = core.Duration(time.Hour)
 		follower := open(t, readOnly)
 		before := names(t, s, "s0000/wal/")
-		if _, err := leader.Trim(t.Context(), "a", 0, 16); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(leader.Trim(t.Context(), "a", 0, 16))(t)
 		var gone []string
 		sebtest.Eventually(t, "16 objects are deleted", func() bool {
 			gone = gone[:0]
@@ -179,8 +173,7 @@ func TestSealInACollectedSlot(t *testing.T) {
 			return len(gone) >= 16
 		})
 		h := record.Head{Kind: record.KindSeal, Time: 1, Epoch: 1, NextEpoch: 2, NextNonce: record.NewID()}
-		seal, err := record.EncodeObject(&h, nil, nil, nil)
-		must.NoError(t, err)
+		seal := must.Get(record.EncodeObject(&h, nil, nil, nil))(t)
 		for _, name := range gone {
 			must.NoError(t, s.Put(t.Context(), name, objstore.NewBody(seal)))
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
 
@@ -63,9 +64,7 @@ func TestIdempotentProducer(t *testing.T) {
 		kill(b)
 		b = open(t, options(s))
 		again("after a restart")
-		if _, err := b.Trim(context.Background(), "a", 0, 8); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.Trim(context.Background(), "a", 0, 8))(t)
 		again("after a trim of its records")
 		want("new epoch not from 0", send(1, 7), 0, false, broker.ErrSequenceGap)
 		want("new epoch", send(1, 0), 8, false, nil)

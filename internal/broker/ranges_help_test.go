@@ -17,6 +17,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -46,8 +47,7 @@ func rangesStores(t *testing.T, test func(t *testing.T, s objstore.Store)) {
 
 func rangesDisk(t testing.TB) objstore.Store {
 	t.Helper()
-	d, err := objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true})
-	must.NoError(t, err)
+	d := must.Get(objstore.OpenDisk(t.TempDir(), objstore.DiskOptions{NoSync: true}))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -70,9 +70,7 @@ func rangesOpen(t testing.TB, s objstore.Store, limit int64, share bool) *rig {
 	})
 	t.Cleanup(func() {
 		g.Close()
-		if n := g.budget.Class(budget.Fetch).Used(); n != 0 {
-			t.Errorf("%d bytes are still reserved", n)
-		}
+		check.Equalf(t, g.budget.Class(budget.Fetch).Used(), 0, "bytes are still reserved")
 	})
 	return g
 }
@@ -218,7 +216,6 @@ func content(t testing.TB, c *broker.Chunk) []byte {
 	if c.Section == nil {
 		return bytes.Join(c.Parts, nil)
 	}
-	b, err := io.ReadAll(c.Section)
-	must.NoError(t, err)
+	b := must.Get(io.ReadAll(c.Section))(t)
 	return b
 }

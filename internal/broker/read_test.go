@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -136,9 +137,7 @@ func TestRunSizeIsBounded(t *testing.T) {
 		runs[i].check(t, &p)
 		p.Release()
 	}
-	if n := s.gets.Load(); n != 2 {
-		t.Errorf("%d requests for 6 MB", n)
-	}
+	check.Equalf(t, s.gets.Load(), 2, "requests for 6 MB")
 }
 
 // TestSettledPiecesAreNotRead: pieces that have a chunk or an error are not read.
@@ -212,9 +211,7 @@ func sections(t *testing.T, g *rig, r *run) {
 		}
 		p.Release()
 	}
-	if n := g.budget.Class(budget.Fetch).Used(); n != 0 {
-		t.Errorf("%d bytes are reserved for sections", n)
-	}
+	check.Equalf(t, g.budget.Class(budget.Fetch).Used(), 0, "bytes are reserved for sections")
 }
 
 // TestWrittenRangesNeedNoCheck: the first read of a range that this process has stored is a
@@ -287,9 +284,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	huge := newRun(t, 0, 3<<20)
 	put(t, s, 100, huge)
-	if p := g.read(t, huge.whole(0))[0]; !errors.Is(p.Err, broker.ErrOverBudget) {
-		t.Errorf("a batch larger than all memory: %v", p.Err)
-	}
+	check.ErrorIsf(t, g.read(t, huge.whole(0))[0].Err, broker.ErrOverBudget, "a batch larger than all memory")
 }
 
 // TestLessMemoryReturnsLess: with little memory, a piece returns its beginning.
@@ -299,8 +294,7 @@ func TestLessMemoryReturnsLess(t *testing.T) {
 	r := newRun(t, 0, 50_000, 50_000, 50_000, 50_000, 50_000, 50_000, 50_000, 50_000)
 	put(t, s, 1, r)
 	class := g.budget.Class(budget.Fetch)
-	others, err := class.Reserve(class.Limit() - 200_000)
-	must.NoError(t, err)
+	others := must.Get(class.Reserve(class.Limit() - 200_000))(t)
 	p := g.read(t, r.whole(0))[0]
 	if n := r.check(t, &p); n >= 8 {
 		t.Errorf("%d batches in 200 kB", n)

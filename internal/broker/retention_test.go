@@ -13,6 +13,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/core"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/storetest"
 )
@@ -60,12 +61,9 @@ func TestKeepFrom(t *testing.T) {
 				k, v, _ := strings.Cut(s, "=")
 				given[k] = v
 			}
-			canonical, err := state.CheckSettings(given)
-			must.NoError(t, err)
+			canonical := must.Get(state.CheckSettings(given))(t)
 			s := state.Resolve(canonical)
-			if got := broker.KeepFrom(&c.p, &s, now); got != c.want {
-				t.Fatalf("keeps from %d, want %d", got, c.want)
-			}
+			must.Equalf(t, broker.KeepFrom(&c.p, &s, now), c.want, "keeps from")
 		})
 	}
 }
@@ -87,8 +85,7 @@ func (c *clock) passes() {
 
 func partition(t testing.TB, b *broker.Broker, topic string, i int) broker.PartitionInfo {
 	t.Helper()
-	info, err := b.Topic(context.Background(), topic, false)
-	must.NoError(t, err)
+	info := must.Get(b.Topic(context.Background(), topic, false))(t)
 	return info.Partitions[i]
 }
 
@@ -103,9 +100,7 @@ func TestRetention(t *testing.T) {
 		for name, settings := range map[string]map[string]string{
 			"hour": {"retention-time": "1h"}, "small": {"retention-bytes": "2000"}, "ever": nil,
 		} {
-			if _, err := b.CreateTopic(ctx, name, broker.TopicSpec{Partitions: 2, Settings: settings}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(b.CreateTopic(ctx, name, broker.TopicSpec{Partitions: 2, Settings: settings}))(t)
 			for range 3 {
 				mustProduce(t, b, name, 1, strings.Repeat("x", 500))
 			}
@@ -113,9 +108,7 @@ func TestRetention(t *testing.T) {
 		c.passes()
 		before := s.Counts()
 		c.passes()
-		if n := s.Counts().Sub(before).Requests(); n != 0 {
-			t.Fatalf("%d requests with nothing overdue", n)
-		}
+		must.Equalf(t, s.Counts().Sub(before).Requests(), 0, "requests with nothing overdue")
 		for range 3 {
 			mustProduce(t, b, "small", 1, strings.Repeat("x", 500))
 		}
@@ -128,14 +121,10 @@ func TestRetention(t *testing.T) {
 		}
 		c.passes()
 		for name, want := range map[string]int64{"hour": 3, "small": 2, "ever": 0} {
-			if p := partition(t, b, name, 1); p.Start != want {
-				t.Errorf("%s starts at %d, want %d", name, p.Start, want)
-			}
+			check.Equalf(t, partition(t, b, name, 1).Start, want, "%s starts at", name)
 		}
 		c.ahead.Store(0)
-		if base := mustProduce(t, b, "hour", 1, "y"); base != 3 {
-			t.Fatalf("continues at %d", base)
-		}
+		must.Equalf(t, mustProduce(t, b, "hour", 1, "y"), 3, "continues at")
 		follower := options(s)
 		follower.Core.ReadOnly = true
 		follower.Now, follower.RetentionEvery = c.now, time.Millisecond
@@ -165,17 +154,13 @@ func TestNoRetentionByWrongClock(t *testing.T) {
 	o := options(s)
 	o.Now, o.RetentionEvery = c.now, time.Millisecond
 	b := open(t, o)
-	if _, err := b.CreateTopic(context.Background(), "a", broker.TopicSpec{Settings: map[string]string{"retention-time": "1m"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(context.Background(), "a", broker.TopicSpec{Settings: map[string]string{"retention-time": "1m"}}))(t)
 	mustProduce(t, b, "a", 0, "x")
 	s.skew.Store(int64(2 * time.Minute))
 	c.ahead.Store(int64(time.Hour))
 	for range 10 {
 		time.Sleep(time.Millisecond)
-		if p := partition(t, b, "a", 0); p.Start != 0 {
-			t.Fatal("trimmed by a clock that is wrong")
-		}
+		must.Equalf(t, partition(t, b, "a", 0).Start, 0, "trimmed by a clock that is wrong")
 	}
 	s.skew.Store(0)
 	for partition(t, b, "a", 0).Start != 1 {
@@ -186,8 +171,7 @@ func TestNoRetentionByWrongClock(t *testing.T) {
 // fetchOne reads topic a once; maxBytes 0 means no limit.
 func fetchOne(t testing.TB, b *broker.Broker, offset int64, maxBytes int) (vals []string, part broker.FetchedPart) {
 	t.Helper()
-	f, err := b.Fetch(context.Background(), []broker.Want{{Topic: "a", Offset: offset, MaxBytes: maxBytes}}, 0, 0)
-	must.NoError(t, err)
+	f := must.Get(b.Fetch(context.Background(), []broker.Want{{Topic: "a", Offset: offset, MaxBytes: maxBytes}}, 0, 0))(t)
 	defer f.Release()
 	vals, _ = values(t, &f.Parts[0], offset)
 	return vals, f.Parts[0]
@@ -213,9 +197,7 @@ func TestTrim(t *testing.T) {
 		waiting := make(chan broker.FetchedPart)
 		go func() {
 			f, err := b.Fetch(ctx, []broker.Want{{Topic: "a", Offset: 2, MaxBytes: 1 << 20}}, 1<<19, time.Hour)
-			if err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, err)
 			waiting <- f.Parts[0]
 		}()
 		for _, n := b.Waiting(); n == 0; _, n = b.Waiting() {
@@ -240,24 +222,18 @@ func TestTrim(t *testing.T) {
 				t.Fatalf("%d: %+v %v", offset, p, err)
 			}
 		}
-		if n := s.Counts().Sub(before).Puts; n != 0 {
-			t.Fatalf("%d objects for trims that change nothing", n)
-		}
+		must.Equalf(t, s.Counts().Sub(before).Puts, 0, "objects for trims that change nothing")
 		_, unknown := b.Trim(ctx, "b", 0, 1)
 		_, partition := b.Trim(ctx, "a", 1, 1)
 		_, beyond := b.Trim(ctx, "a", 0, 11)
 		_, negative := b.Trim(ctx, "a", 0, -1)
 		for i, want := range []error{broker.ErrUnknownTopic, broker.ErrUnknownPartition, broker.ErrBeyondEnd, broker.ErrInvalid} {
-			if err := []error{unknown, partition, beyond, negative}[i]; !errors.Is(err, want) {
-				t.Errorf("%v, want %v", err, want)
-			}
+			check.ErrorIs(t, []error{unknown, partition, beyond, negative}[i], want)
 		}
 		if p, err := b.Trim(ctx, "a", 0, 10); err != nil || p.Start != 10 || p.Next != 10 || p.Bytes != 0 {
 			t.Fatalf("%+v %v", p, err)
 		}
-		if base := mustProduce(t, b, "a", 0, "10"); base != 10 {
-			t.Fatal(base)
-		}
+		must.Equal(t, mustProduce(t, b, "a", 0, "10"), 10)
 	})
 }
 
@@ -276,9 +252,7 @@ func TestMissingBecauseTrimmed(t *testing.T) {
 		"deleted": {
 			func(b *broker.Broker) error { return b.DeleteTopic(ctx, "a") },
 			func(t *testing.T, p broker.FetchedPart) {
-				if !errors.Is(p.Err, broker.ErrUnknownTopic) {
-					t.Fatal(p.Err)
-				}
+				must.ErrorIs(t, p.Err, broker.ErrUnknownTopic)
 			},
 		},
 		"deleted and created again": {
@@ -288,17 +262,13 @@ func TestMissingBecauseTrimmed(t *testing.T) {
 				return errors.Join(err, again)
 			},
 			func(t *testing.T, p broker.FetchedPart) {
-				if !errors.Is(p.Err, broker.ErrUnknownTopic) {
-					t.Fatal(p.Err)
-				}
+				must.ErrorIs(t, p.Err, broker.ErrUnknownTopic)
 			},
 		},
 		"lost": {
 			func(*broker.Broker) error { return nil },
 			func(t *testing.T, p broker.FetchedPart) {
-				if !errors.Is(p.Err, broker.ErrCorrupt) {
-					t.Fatal(p.Err)
-				}
+				must.ErrorIs(t, p.Err, broker.ErrCorrupt)
 			},
 		},
 	} {
@@ -330,8 +300,7 @@ func names(t testing.TB, s objstore.Store, prefix string) map[string]bool {
 	all := map[string]bool{}
 	o := objstore.ListOptions{Prefix: prefix}
 	for {
-		entries, more, err := s.List(context.Background(), o)
-		must.NoError(t, err)
+		entries, more := must.Get2(s.List(context.Background(), o))(t)
 		for _, e := range entries {
 			all[e.Key] = true
 			o.After = e.Key
@@ -361,9 +330,7 @@ func TestFollowerBehindCollection(t *testing.T) {
 			readOnly.Core.FollowPoll = core.Duration(time.Hour)
 			follower := open(t, readOnly)
 			before := names(t, s, "s0000/wal/")
-			if _, err := leader.Trim(context.Background(), "a", 0, 16); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(leader.Trim(context.Background(), "a", 0, 16))(t)
 			if takeover {
 				leader = open(t, o)
 			}
@@ -405,9 +372,7 @@ func TestDeposedLeaderBehindCollection(t *testing.T) {
 	deposed := open(t, options(s)) // with an empty tail
 	before := names(t, s, "s0000/wal/")
 	leader := open(t, o)
-	if _, err := leader.Trim(context.Background(), "a", 0, 16); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(leader.Trim(context.Background(), "a", 0, 16))(t)
 	for gone := 0; gone < 16; {
 		mustProduce(t, leader, "b", 0, "x")
 		gone = 0

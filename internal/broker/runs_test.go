@@ -22,9 +22,7 @@ func TestAdjacentPartitionsAreOneRequest(t *testing.T) {
 			appends = append(appends, data(t, "a", p, fmt.Sprint(round, p), "x"))
 		}
 		for _, r := range b.Submit(t.Context(), appends).Wait(t.Context()) {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
+			must.NoError(t, r.Err)
 		}
 	}
 	kill(b)
@@ -35,11 +33,8 @@ func TestAdjacentPartitionsAreOneRequest(t *testing.T) {
 		wants = append(wants, broker.Want{Topic: "a", Partition: int32((p + 3) % 8)})
 	}
 	before := s.gets.Load()
-	f, err := b.Fetch(t.Context(), wants, 0, 0)
-	must.NoError(t, err)
-	if n := s.gets.Load() - before; n != 3 {
-		t.Fatalf("%d GETs for 3 objects", n)
-	}
+	f := must.Get(b.Fetch(t.Context(), wants, 0, 0))(t)
+	must.Equalf(t, s.gets.Load()-before, 3, "GETs for 3 objects")
 	for i := range f.Parts {
 		vals, _ := values(t, &f.Parts[i], 0)
 		want := ""
@@ -51,9 +46,7 @@ func TestAdjacentPartitionsAreOneRequest(t *testing.T) {
 		}
 	}
 	f.Release()
-	if n := o.Budget.Class(budget.Fetch).Used(); n != 0 {
-		t.Fatalf("%d bytes still reserved", n)
-	}
+	must.Equalf(t, o.Budget.Class(budget.Fetch).Used(), 0, "bytes still reserved")
 }
 
 func join(vals []string) (s string) {

@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/recordtest"
 )
 
@@ -31,16 +32,12 @@ func timesOf(t *testing.T, b *broker.Broker, topic string) map[int64]int64 {
 		}
 		for i := range p.Chunks {
 			data := brokertest.Bytes(t, &p.Chunks[i])
-			if _, err := record.Verify(data); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(record.Verify(data))(t)
 			var r record.Reader
 			for r.Reset(data, offset); r.Next(); {
 				times[r.Offset()] = r.Record().Timestamp
 			}
-			if r.Err() != nil {
-				t.Fatal(r.Err())
-			}
+			must.NoError(t, r.Err())
 			offset = p.Chunks[i].End
 		}
 		f.Release()
@@ -130,9 +127,7 @@ func TestCompactionKeepsAppendTime(t *testing.T) {
 	s := disk(t)
 	b := open(t, options(s))
 	spec := broker.TopicSpec{Settings: map[string]string{"cleanup-policy": "compact", "timestamp-type": "append"}}
-	if _, err := b.CreateTopic(t.Context(), "a", spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(t.Context(), "a", spec))(t)
 	last := map[string]int64{}
 	want := map[int64]int64{}
 	for i := range 20 {
@@ -143,9 +138,7 @@ func TestCompactionKeepsAppendTime(t *testing.T) {
 			recs[j] = record.Record{Timestamp: int64(j), Key: []byte(k), Value: []byte("v")}
 		}
 		r := brokertest.Try(t.Context(), b, brokertest.AppendWith("a", 0, record.EncodeOptions{Compression: codec}, recs...))
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		must.NoError(t, r.Err)
 		for j, k := range keys {
 			if before, ok := last[k]; ok {
 				delete(want, before)
@@ -165,9 +158,7 @@ func TestCompactionKeepsAppendTime(t *testing.T) {
 func TestRetryToATopicThatStamps(t *testing.T) {
 	s := disk(t)
 	b := open(t, options(s))
-	if _, err := b.CreateTopic(t.Context(), "a", broker.TopicSpec{Settings: map[string]string{"timestamp-type": "LogAppendTime"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(t.Context(), "a", broker.TopicSpec{Settings: map[string]string{"timestamp-type": "LogAppendTime"}}))(t)
 	batch, sum := recordtest.Encode([]record.Record{{Timestamp: 5, Value: []byte("v")}}, record.EncodeOptions{Producer: &record.Producer{ID: 3}})
 	send := func() broker.Result {
 		a := broker.Append{Topic: "a", Data: slices.Clone(batch), Summary: sum, ClientMade: true, ExpectedOffset: -1}

@@ -16,6 +16,7 @@ import (
 	"github.com/sebbroker/seb/internal/objstore"
 	"github.com/sebbroker/seb/record"
 	"github.com/sebbroker/seb/test/brokertest"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -40,9 +41,7 @@ func TestStateLargerThanTheLimit(t *testing.T) {
 	store := objstore.NewMemory()
 	b := openBounded(t, store, -1)
 	for i := range 20 {
-		if _, err := b.CreateTopic(t.Context(), fmt.Sprint("t", i), broker.TopicSpec{Partitions: 1000}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.CreateTopic(t.Context(), fmt.Sprint("t", i), broker.TopicSpec{Partitions: 1000}))(t)
 	}
 	must.NoError(t, errors.Join(appendOne(t, b, "t0", 7), b.CommitOffsets(t.Context(), "g", []broker.OffsetCommit{{Topic: "t0", Partition: 7, Offset: 1}})[0]))
 	b.Close(t.Context())
@@ -101,9 +100,7 @@ func TestRangesFull(t *testing.T) {
 	for err = appendOne(t, b, "t", 0); err != nil && time.Now().Before(deadline); err = appendOne(t, b, "t", 0) {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, err)
 	if info, err := b.Topic(t.Context(), "t", false); err != nil || info.Partitions[0].Next != int64(appended) {
 		t.Errorf("%+v %v, want %d", info.Partitions, err, appended)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log/state"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 	"github.com/sebbroker/seb/test/sebtest"
 )
@@ -42,8 +43,7 @@ func TestWhileLeading(t *testing.T) {
 		t.Helper()
 		o := options(store)
 		o.Standby, o.Core.Standby = true, follow
-		b, err := broker.Open(t.Context(), o)
-		must.NoError(t, err)
+		b := must.Get(broker.Open(t.Context(), o))(t)
 		t.Cleanup(func() { _ = b.Close(context.Background()) })
 		return b
 	}
@@ -51,17 +51,13 @@ func TestWhileLeading(t *testing.T) {
 	one, two := newActivity(first), newActivity(second)
 	first.WhileLeading(one.run)
 	second.WhileLeading(two.run)
-	if got := <-one.terms; got != 1 {
-		t.Fatalf("first term in epoch %d, want 1", got)
-	}
+	must.Equalf(t, <-one.terms, 1, "first term in epoch")
 	if _, err := second.NewProducerID(); !errors.Is(err, broker.ErrNotLeader) || second.Term() != 0 || !second.Follows() {
 		t.Errorf("producer ID of a follower: %v", err)
 	}
 	must.NoError(t, second.Confirm(t.Context()))
 	must.NoError(t, second.Stand(t.Context()))
-	if got := <-two.terms; got != 2 {
-		t.Fatalf("term of the successor in epoch %d, want 2", got)
-	}
+	must.Equalf(t, <-two.terms, 2, "term of the successor in epoch")
 	if id, err := second.NewProducerID(); err != nil || id != state.ProducerID(0, 2, 1) {
 		t.Errorf("producer ID %x, %v", id, err)
 	}
@@ -71,15 +67,11 @@ func TestWhileLeading(t *testing.T) {
 	if err := first.EnsureTopic(t.Context(), "t"); err == nil {
 		t.Fatal("a deposed leader has created a topic")
 	}
-	if got := <-one.ended; !errors.Is(got, broker.ErrDeposed) {
-		t.Errorf("cause of the end: %v", got)
-	}
+	check.ErrorIsf(t, <-one.ended, broker.ErrDeposed, "cause of the end")
 	sebtest.Eventually(t, "the first broker follows", first.Follows)
 	must.NoError(t, first.Confirm(t.Context()))
 	must.NoError(t, first.Stand(t.Context()))
-	if got := <-one.terms; got != 3 {
-		t.Fatalf("second term in epoch %d, want 3", got)
-	}
+	must.Equalf(t, <-one.terms, 3, "second term in epoch")
 	first.EndTerms()
 	if got := <-one.ended; !errors.Is(got, broker.ErrClosed) || one.running.Load() != 0 {
 		t.Errorf("cause of the end: %v, %d run", got, one.running.Load())
@@ -88,9 +80,7 @@ func TestWhileLeading(t *testing.T) {
 		t.Errorf("append after the end of terms: %v", err)
 	}
 	must.NoError(t, second.Close(t.Context()))
-	if two.running.Load() != 0 {
-		t.Error("Close has not waited")
-	}
+	check.Equalf(t, two.running.Load(), 0, "Close has not waited")
 }
 
 // TestFollowsWithoutALog: a broker follows in a bucket without a log, answers that it has no topic, and
@@ -101,8 +91,7 @@ func TestFollowsWithoutALog(t *testing.T) {
 		t.Helper()
 		o := options(store)
 		o.Standby, o.Core.Standby, o.Core.FollowPoll = true, true, 1e6
-		b, err := broker.Open(t.Context(), o)
-		must.NoError(t, err)
+		b := must.Get(broker.Open(t.Context(), o))(t)
 		t.Cleanup(func() { _ = b.Close(context.Background()) })
 		return b
 	}
@@ -116,9 +105,7 @@ func TestFollowsWithoutALog(t *testing.T) {
 	if err := first.Ready(); err != nil {
 		t.Errorf("ready: %v", err)
 	}
-	if err := first.EnsureTopic(t.Context(), "t"); !errors.Is(err, broker.ErrNotLeader) {
-		t.Errorf("create a topic: %v", err)
-	}
+	check.ErrorIsf(t, first.EnsureTopic(t.Context(), "t"), broker.ErrNotLeader, "create a topic")
 	must.NoError(t, first.Stand(t.Context()))
 	must.NoError(t, first.EnsureTopic(t.Context(), "t"))
 	must.NoError(t, second.Confirm(t.Context()))

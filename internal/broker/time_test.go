@@ -10,6 +10,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 )
 
 // wrongClock is a machine's clock with an error.
@@ -49,9 +50,7 @@ func TestWritesWaitWhileTheStoreContradictsTheClock(t *testing.T) {
 	last := b.LogTime().Last
 	c.off.Store(int64(10 * 365 * 24 * time.Hour))
 	waits(t, b)
-	if _, err := b.ResetTime(context.Background()); !errors.Is(err, broker.ErrClock) {
-		t.Errorf("reset by a wrong clock: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(b.ResetTime(context.Background())), broker.ErrClock, "reset by a wrong clock")
 	c.off.Store(0)
 	mustProduce(t, b, "a", 0, "right again")
 	if now := b.LogTime().Last; !now.After(last) || now.Sub(last) > time.Hour {
@@ -98,7 +97,5 @@ func TestATimeThatIsInTheLog(t *testing.T) {
 	if at := b.LogTime().Last; time.Until(at).Abs() > time.Hour {
 		t.Errorf("the log's time is %v", at)
 	}
-	if p := partition(t, b, "a", 0); p.Next != 3 {
-		t.Errorf("next is %d", p.Next)
-	}
+	check.Equalf(t, partition(t, b, "a", 0).Next, 3, "next")
 }

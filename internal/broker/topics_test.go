@@ -12,6 +12,7 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/budget"
 	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/test/check"
 	"github.com/sebbroker/seb/test/must"
 )
 
@@ -27,15 +28,11 @@ func TestTopics(t *testing.T) {
 	if err != nil || len(info.Partitions) != 3 || fmt.Sprint(info.Settings) != "map[max-batch-bytes:2097152 retention-bytes:1073741824]" {
 		t.Fatalf("%+v %v", info, err)
 	}
-	if _, err := b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 2}); !errors.Is(err, broker.ErrInvalid) {
-		t.Errorf("shrink: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 2})), broker.ErrInvalid, "shrink")
 	if _, err := b.UpdateTopic(ctx, "orders", broker.TopicSpec{Partitions: 4, Settings: map[string]string{"cleanup-policy": "compact"}}); !errors.Is(err, broker.ErrInvalid) {
 		t.Errorf("grow a compacted topic: %v", err)
 	}
-	if _, err := b.UpdateTopic(ctx, "none", broker.TopicSpec{}); !errors.Is(err, broker.ErrUnknownTopic) {
-		t.Errorf("update: %v", err)
-	}
+	check.ErrorIsf(t, check.Err(b.UpdateTopic(ctx, "none", broker.TopicSpec{})), broker.ErrUnknownTopic, "update")
 	mustProduce(t, b, "orders", 2, "a", "b")
 	create(t, b, "accounts", 1)
 	check := func(b *broker.Broker) {
@@ -132,15 +129,11 @@ func TestEnsureTopic(t *testing.T) {
 	if n, err := b.Partitions("made"); n != 1 || err != nil {
 		t.Fatalf("%d %v", n, err)
 	}
-	if err := b.EnsureTopic(context.Background(), "no/slash"); !errors.Is(err, broker.ErrInvalid) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, b.EnsureTopic(context.Background(), "no/slash"), broker.ErrInvalid)
 	o := options(objstore.NewMemory())
 	o.AutoCreate = false
 	b = open(t, o)
-	if err := b.EnsureTopic(context.Background(), "made"); !errors.Is(err, broker.ErrUnknownTopic) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, b.EnsureTopic(context.Background(), "made"), broker.ErrUnknownTopic)
 }
 
 func TestSubmitChecks(t *testing.T) {
@@ -148,9 +141,7 @@ func TestSubmitChecks(t *testing.T) {
 	o.Budget = budget.New(16 << 20)
 	b := open(t, o)
 	create(t, b, "a", 1)
-	if _, err := b.CreateTopic(context.Background(), "small", broker.TopicSpec{Settings: map[string]string{"max-batch-bytes": "1000"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.CreateTopic(context.Background(), "small", broker.TopicSpec{Settings: map[string]string{"max-batch-bytes": "1000"}}))(t)
 	with := func(a broker.Append, change func(*broker.Append)) broker.Append {
 		change(&a)
 		return a
@@ -177,9 +168,7 @@ func TestSubmitChecks(t *testing.T) {
 		released := 0
 		c.a.Release = func() { released++ }
 		r := b.Submit(context.Background(), []broker.Append{c.a}).Wait(context.Background())[0]
-		if !errors.Is(r.Err, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, r.Err, c.want)
-		}
+		check.ErrorIsf(t, r.Err, c.want, "%s", c.name)
 		if r.Err != nil && released != 1 {
 			t.Errorf("%s: released %d times", c.name, released)
 		}

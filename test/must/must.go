@@ -1,5 +1,13 @@
-// Package must ends a test at an error that it does not expect.
+// Package must ends a test at an error or value that it does not expect.
 package must
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sebbroker/seb/test/check"
+)
 
 // T is a test: testing.TB or *rapid.T.
 type T interface {
@@ -12,5 +20,76 @@ func NoError(t T, err error) {
 	if err != nil {
 		t.Helper()
 		t.Fatal(err)
+	}
+}
+
+// Get returns a function that returns v, or ends the test with the error. It makes a line of a call
+// that must succeed: b := must.Get(os.ReadFile(name))(t).
+func Get[V any](v V, err error) func(t T) V {
+	return func(t T) V {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// Get2 is Get for a call with two results and an error.
+func Get2[V, W any](v V, w W, err error) func(t T) (V, W) {
+	return func(t T) (V, W) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+		return v, w
+	}
+}
+
+// Equal ends the test if two values differ.
+func Equal[V comparable](t T, got, want V) {
+	if got != want {
+		t.Helper()
+		t.Fatal(check.Different(got, want))
+	}
+}
+
+// Equalf ends the test with the text if two values differ.
+func Equalf[V comparable](t T, got, want V, format string, args ...any) {
+	if got != want {
+		t.Helper()
+		t.Fatal(fmt.Sprintf(format, args...) + ": " + check.Different(got, want))
+	}
+}
+
+// ErrorIs ends the test at an error that is not the wanted one.
+func ErrorIs(t T, err, want error) {
+	if !errors.Is(err, want) {
+		t.Helper()
+		t.Fatal(fmt.Sprintf("error %v, want %v", err, want))
+	}
+}
+
+// ErrorIsf ends the test with the text at an error that is not the wanted one.
+func ErrorIsf(t T, err, want error, format string, args ...any) {
+	if !errors.Is(err, want) {
+		t.Helper()
+		t.Fatal(fmt.Sprintf("%s: error %v, want %v", fmt.Sprintf(format, args...), err, want))
+	}
+}
+
+// Contains ends the test if a text lacks a part.
+func Contains(t T, text, part string) {
+	if !strings.Contains(text, part) {
+		t.Helper()
+		t.Fatal(fmt.Sprintf("%q lacks %q", text, part))
+	}
+}
+
+// Containsf ends the test with a description if a text lacks a part.
+func Containsf(t T, text, part, format string, args ...any) {
+	if !strings.Contains(text, part) {
+		t.Helper()
+		t.Fatal(fmt.Sprintf("%s: %q lacks %q", fmt.Sprintf(format, args...), text, part))
 	}
 }
