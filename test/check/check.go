@@ -11,8 +11,8 @@ import (
 
 // T is a test: testing.TB or *rapid.T.
 type T interface {
-	Helper() // the failure is reported at the line of the caller
-	Errorf(format string, args ...any)
+	Helper()                           // the failure is reported at the line of the caller
+	Errorf(format string, args ...any) // the test continues
 }
 
 // NoError reports the error, if there is one.
