@@ -152,6 +152,8 @@ func (c *Core) onMessage(from Run, m *Message, fx *Effects) {
 		c.onReady(from, &m.Hand, fx)
 	case MsgTake:
 		c.onTake(from, &m.Hand, fx)
+	case MsgForgotten:
+		fx.List = true
 	}
 }
 

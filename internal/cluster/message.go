@@ -12,16 +12,17 @@ type MessageKind uint8
 
 // The kinds of messages.
 const (
-	MsgBeat    MessageKind = iota + 1 // Beat
-	MsgEcho                           // answers a beat: its Sent
-	MsgGoodbye                        // the sender ends
-	MsgPrepare                        // Hand: the leader asks a standby to take over
-	MsgReady                          // Hand: the standby can
-	MsgTake                           // Hand: the leader commits nothing more unless this fails
+	MsgBeat      MessageKind = iota + 1 // Beat
+	MsgEcho                             // answers a beat: its Sent
+	MsgGoodbye                          // the sender ends
+	MsgPrepare                          // Hand: the leader asks a standby to take over
+	MsgReady                            // Hand: the standby can
+	MsgTake                             // Hand: the leader commits nothing more unless this fails
+	MsgForgotten                        // an operator has removed a registration
 )
 
 func (k MessageKind) String() string {
-	names := [...]string{MsgBeat: "beat", MsgEcho: "echo", MsgGoodbye: "goodbye", MsgPrepare: "prepare", MsgReady: "ready", MsgTake: "take"}
+	names := [...]string{MsgBeat: "beat", MsgEcho: "echo", MsgGoodbye: "goodbye", MsgPrepare: "prepare", MsgReady: "ready", MsgTake: "take", MsgForgotten: "forgotten"}
 	if k == 0 || int(k) >= len(names) {
 		return fmt.Sprintf("message %d", k)
 	}

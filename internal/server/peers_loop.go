@@ -447,6 +447,9 @@ func (p *peers) Forget(ctx context.Context, run cluster.Run) error {
 	if err := link.Delete(ctx, p.store, run); err != nil {
 		return err
 	}
+	for _, m := range p.board.Members()[1:] {
+		p.net.Send(m.Run, &cluster.Message{Kind: cluster.MsgForgotten})
+	}
 	p.loop.list(ctx, false)
 	return nil
 }

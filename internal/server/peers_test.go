@@ -174,6 +174,22 @@ func TestAnOperatorMovesTheLeadership(t *testing.T) {
 	}
 }
 
+// TestForgetAtAStandby: the leader, and a standby that may lead later, learn at once that an operator has
+// removed a lost broker.
+func TestForgetAtAStandby(t *testing.T) {
+	c := newCrew(t)
+	a, b, other, lost := c.start(), c.start(), c.start(), c.start()
+	servers := []*server.Server{a, b, other}
+	c.up(3, append(servers, lost)...)
+	run := lost.Cluster().Self().Run
+	lost.Kill()
+	c.up(2, servers...)
+	must.NoError(t, connect(t, b).Forget(t.Context(), run.Node.String()+"-"+run.ID.String()))
+	for _, s := range servers {
+		sebtest.Eventually(t, s.URL()+" has forgotten the lost broker", func() bool { return len(s.Cluster().Members()) == len(servers) })
+	}
+}
+
 // TestLinksToAPortThatRequiresCertificates: a broker presents its own certificate.
 func TestLinksToAPortThatRequiresCertificates(t *testing.T) {
 	c := newCrew(t)

@@ -388,7 +388,7 @@ func TestUnknownFramesAreSkipped(t *testing.T) {
 	e := newEnd(t, objstore.NewMemory(), 1, nil)
 	conn, run := authenticated(t, e)
 	for _, b := range [][]byte{
-		frame(255, 1, []byte("new")), frame(0), frame(16), frame(23), frame(3, 100, []byte("new")), frame(18, 100, []byte("new")),
+		frame(255, 1, []byte("new")), frame(0), frame(16), frame(24), frame(3, 100, []byte("new")), frame(18, 100, []byte("new")),
 	} {
 		if _, err := conn.Write(b); err != nil {
 			t.Fatal(err)

@@ -274,7 +274,7 @@ func decodeFrame(k kind, b []byte, ev *Event) (bool, error) {
 			ev.Prefix = w.prefix
 		}
 		return true, wrapFrame(err)
-	case k > kindMessage && k <= kindMessage+kind(cluster.MsgTake):
+	case k > kindMessage && k <= kindMessage+kind(cluster.MsgForgotten):
 		w, err := decodeBody(b)
 		ev.Kind, ev.Message = Received, w.message(cluster.MessageKind(k-kindMessage), ev.From)
 		return true, wrapFrame(err)

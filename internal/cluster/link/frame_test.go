@@ -38,6 +38,7 @@ func frames() [][]byte {
 		{Kind: cluster.MsgPrepare, Hand: hand},
 		{Kind: cluster.MsgReady, Hand: hand},
 		{Kind: cluster.MsgTake, Hand: hand},
+		{Kind: cluster.MsgForgotten},
 	} {
 		all = append(all, appendMessage(nil, &m))
 	}

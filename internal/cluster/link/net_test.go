@@ -27,6 +27,7 @@ func messages(from cluster.Run) []cluster.Message {
 		{Kind: cluster.MsgReady, Hand: cluster.Hand{ID: 3}},
 		{Kind: cluster.MsgTake, Hand: hand},
 		{Kind: cluster.MsgGoodbye},
+		{Kind: cluster.MsgForgotten},
 	}
 }
 
