@@ -1,8 +1,10 @@
 package api
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
 // Media types of POST /records and GET /records.
@@ -295,4 +297,95 @@ type Upgrade struct {
 	// RaiseAt is the time from which the first write raises the bucket to HighestLevel. Before it,
 	// an older program can still lead the bucket. Zero: no write raises the level.
 	RaiseAt time.Time `json:"raise_at,omitzero"`
+}
+
+// TextOrBase64 returns b for the JSON members NAME and NAME_base64: text if b is valid UTF-8, else
+// standard base64. If b is nil, both are nil.
+func TextOrBase64(b []byte) (text, b64 *string) {
+	switch {
+	case b == nil:
+		return nil, nil
+	case utf8.Valid(b):
+		return new(string(b)), nil
+	}
+	return nil, new(base64.StdEncoding.EncodeToString(b))
+}
+
+// Setting describes a setting of topics. It has Choices, or it is a size or a time with bounds.
+type Setting struct {
+	Name    string `json:"name"`
+	Default string `json:"default"`
+	// DefaultCompacted is the default for topics with compaction, if it differs.
+	DefaultCompacted string   `json:"default_compacted,omitempty"`
+	Choices          []string `json:"choices,omitempty"`
+	// Unit is bytes, with a suffix like 16MiB, or time, such as 90s or 7d.
+	Unit      string `json:"unit,omitempty"`
+	Min       string `json:"min,omitempty"`
+	Max       string `json:"max,omitempty"`
+	Unlimited bool   `json:"unlimited,omitempty"` // also accepts unlimited
+	Meaning   string `json:"meaning"`
+}
+
+// Settings is the answer to GET /settings.
+type Settings struct {
+	Settings []Setting `json:"settings"`
+}
+
+// HeaderSession carries the page's half of a session (Session.Session). The other half is a cookie.
+const HeaderSession = "Seb-Session"
+
+// Session is the answer to POST /console/login and GET /console/session: who a web page acts for.
+type Session struct {
+	Principal string `json:"principal"` // an ID; "seb" for the root key
+	// Session is the half of the session that the page keeps. Only the login returns it.
+	Session string    `json:"session,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+	// May lists the operations that the client may perform on some resource of a type, by type.
+	May         map[string][]string `json:"may"`
+	EventsTopic string              `json:"events_topic"`
+	AuditTopic  string              `json:"audit_topic,omitempty"` // if the client may read it
+	ReadOnly    bool                `json:"read_only,omitempty"`
+}
+
+// Headers of the answers about record keys, in addition to HeaderEpoch, HeaderNextOffset and
+// HeaderOffset.
+const (
+	// HeaderKeyIndexLag is the number of records of the topic that the key index did not have when
+	// it was read.
+	HeaderKeyIndexLag = "Seb-View-Lag"
+	// HeaderPartition and HeaderTimestamp belong to the record in the answer to GET /key. The
+	// timestamp is in ms since 1970.
+	HeaderPartition = "Seb-Partition"
+	HeaderTimestamp = "Seb-Timestamp"
+)
+
+// PartitionRecord is a record with its partition.
+type PartitionRecord struct {
+	Partition int32 `json:"partition"`
+	Record
+}
+
+// KeyEntry is a key with the position of its newest record. Exactly one of Key and KeyBase64 is
+// set.
+type KeyEntry struct {
+	Key       *string `json:"key,omitempty"`
+	KeyBase64 *string `json:"key_base64,omitempty"`
+	Partition int32   `json:"partition"`
+	Offset    int64   `json:"offset"`
+	Timestamp int64   `json:"timestamp"` // ms since 1970
+}
+
+// Keys is the answer to GET /keys, sorted by the bytes of the keys. If Next or NextBase64 is set,
+// it is the parameter after or after-base64 of the next page.
+type Keys struct {
+	Keys       []KeyEntry `json:"keys"`
+	Next       *string    `json:"next,omitempty"`
+	NextBase64 *string    `json:"next_base64,omitempty"`
+}
+
+// KeyHistory is the answer to GET /key/history. If Next is set, it is the parameter after of the
+// next page.
+type KeyHistory struct {
+	Records []PartitionRecord `json:"records"`
+	Next    string            `json:"next,omitempty"`
 }

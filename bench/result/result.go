@@ -3,7 +3,11 @@
 package result
 
 import (
+	"runtime"
+	"runtime/debug"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/sebbroker/seb/bench/machine"
 	"github.com/sebbroker/seb/bench/sut"
@@ -227,4 +231,105 @@ type Fault struct {
 	From  float64        `json:"from"`
 	To    float64        `json:"to"`
 	Error string         `json:"error,omitempty"`
+}
+
+// Time formats nanoseconds for display, to three digits.
+func Time(ns float64) string {
+	d := time.Duration(ns)
+	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+		if d >= unit {
+			return d.Round(max(unit/1000, 1) * pow10(d/unit)).String()
+		}
+	}
+	return d.String()
+}
+
+// pow10 returns the factor 1, 10 or 100 for rounding to three digits, given n digits before the
+// decimal point.
+func pow10(n time.Duration) time.Duration {
+	switch {
+	case n >= 100:
+		return 100
+	case n >= 10:
+		return 10
+	}
+	return 1
+}
+
+// Tool is the program that made the measurement.
+type Tool struct {
+	Version string            `json:"version"`
+	Commit  string            `json:"commit"`
+	Dirty   bool              `json:"dirty"` // built from a tree with uncommitted changes
+	Go      string            `json:"go"`
+	Modules map[string]string `json:"modules,omitempty"` // path and version of every module in the build
+}
+
+// ThisTool describes the running program; version is the version set at build time, or "".
+func ThisTool(version string) Tool {
+	t := Tool{Version: version, Commit: "unknown", Go: runtime.Version(), Modules: map[string]string{}}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return t
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			t.Commit = s.Value
+		case "vcs.modified":
+			t.Dirty = s.Value == "true"
+		}
+	}
+	for _, m := range info.Deps {
+		t.Modules[m.Path] = m.Version
+		if m.Replace != nil {
+			t.Modules[m.Path] = m.Replace.Version
+		}
+	}
+	if t.Version == "" {
+		t.Version = info.Main.Version
+	}
+	return t
+}
+
+// Packed is a compact histogram that is cheap to make. Encoding a histogram takes milliseconds,
+// which is too slow for every second of a run.
+type Packed struct {
+	counts   []packedCount
+	overflow int64
+	negative int64
+}
+
+// packedCount is n samples in the bucket at an index.
+type packedCount struct {
+	index int32
+	n     int64
+}
+
+// Pack copies the histogram.
+func (l *Histogram) Pack() Packed {
+	p := Packed{overflow: l.overflow, negative: l.negative}
+	left := l.Count()
+	for i, n := range l.h.Export().Counts {
+		if n == 0 {
+			continue
+		}
+		p.counts = append(p.counts, packedCount{int32(i), n})
+		if left -= n; left == 0 {
+			break
+		}
+	}
+	return p
+}
+
+// Histogram returns the packed histogram.
+func (p *Packed) Histogram() *Histogram {
+	l := NewHistogram()
+	s := l.h.Export()
+	for _, c := range p.counts {
+		s.Counts[c.index] = c.n
+	}
+	l.h = hdrhistogram.Import(s)
+	l.overflow, l.negative = p.overflow, p.negative
+	return l
 }

@@ -149,3 +149,131 @@ func seconds(v float64) string {
 	}
 	return d.Round(time.Millisecond).String()
 }
+
+func newUpgrade() *cobra.Command {
+	var r remote
+	var finalize bool
+	cmd := &cobra.Command{
+		Use:   "upgrade",
+		Short: "Show or raise the format level of the broker's bucket",
+		Long: `Shows the format level of the bucket, the highest level that the broker knows, and when the bucket will be raised to it.
+
+A broker of a newer program keeps the level of an existing bucket, so that the older program can lead it again. The first write
+10 minutes or more after the start raises the level, unless the broker was started with --hold-upgrade. --finalize raises it at
+once. Programs that do not know the level then refuse the bucket.`,
+		Example: "  seb upgrade\n  seb upgrade --finalize",
+		Args:    cobra.NoArgs,
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, _ []string) error {
+			u, err := c.Upgrade(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if finalize {
+				return finalizeUpgrade(cmd, c, u)
+			}
+			printUpgrade(cmd.OutOrStdout(), &u, time.Now())
+			return nil
+		}),
+	}
+	r.register(cmd)
+	cmd.Flags().BoolVar(&finalize, "finalize", false, "raise the bucket to the highest level that the broker knows")
+	return cmd
+}
+
+func finalizeUpgrade(cmd *cobra.Command, c *client.Client, was client.Upgrade) error {
+	now, err := c.FinalizeUpgrade(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if was.Level >= now.Level {
+		fmt.Fprintf(cmd.OutOrStdout(), "the bucket is already at format level %d\n", now.Level)
+		return nil
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "the bucket is now at format level %d; it was at %d\n", now.Level, was.Level)
+	return nil
+}
+
+func printUpgrade(w io.Writer, u *client.Upgrade, now time.Time) {
+	if u.Level >= u.HighestLevel {
+		fmt.Fprintf(w, "the bucket is at format level %d, the highest that the broker knows\n", u.Level)
+		return
+	}
+	fmt.Fprintf(w, "the bucket is at format level %d; the broker knows levels up to %d\n", u.Level, u.HighestLevel)
+	switch {
+	case u.RaiseAt.IsZero():
+		fmt.Fprintln(w, "no write raises it; run \"seb upgrade --finalize\" at the broker that leads")
+	case now.Before(u.RaiseAt):
+		fmt.Fprintf(w, "an older program can lead it until the first write at or after %s raises it; \"seb upgrade --finalize\" does so now\n",
+			u.RaiseAt.Local().Format(time.RFC3339))
+	default:
+		fmt.Fprintln(w, "the next write raises it; \"seb upgrade --finalize\" does so now")
+	}
+}
+
+func newTime() *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{
+		Use:     "time",
+		Short:   "Show the log time, or set it back",
+		Long:    "Shows the time of the last commit, the broker's clock, and the reason if writes wait.",
+		Example: "  seb time\n  seb time reset",
+		Args:    cobra.NoArgs,
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, _ []string) error {
+			t, err := c.LogTime(cmd.Context())
+			if err == nil {
+				printTime(cmd.OutOrStdout(), &t)
+			}
+			return err
+		}),
+	}
+	r.register(cmd)
+	cmd.AddCommand(newTimeReset())
+	return cmd
+}
+
+func newTimeReset() *cobra.Command {
+	var r remote
+	cmd := &cobra.Command{
+		Use:   "reset",
+		Short: "Set the log time back to the clock of the broker's machine",
+		Long: `Corrects a log time that a wrong clock has moved into the future. It trusts the clock of the broker's machine: correct that
+first.
+
+The next commits then have earlier times than those before; offsets and order do not change. Records keep their times, so
+retention by time keeps records of the false future until then. Triggers continue at the correct time; an entity with events
+from the false future waits until then.`,
+		Args: cobra.NoArgs,
+		RunE: r.action(func(cmd *cobra.Command, c *client.Client, _ []string) error {
+			was, err := c.LogTime(cmd.Context())
+			if err != nil {
+				return err
+			}
+			now, err := c.ResetTime(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if !now.Last.Before(was.Last) {
+				fmt.Fprintf(cmd.OutOrStdout(), "the log time is not ahead of the broker's clock, %s\n", rfc3339(now.Now))
+				return nil
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "the log time is %s now; it was %s\n", rfc3339(now.Last), rfc3339(was.Last))
+			return nil
+		}),
+	}
+	r.register(cmd)
+	return cmd
+}
+
+func printTime(w io.Writer, t *client.LogTime) {
+	if t.Last.IsZero() {
+		fmt.Fprintln(w, "last commit   none")
+	} else {
+		fmt.Fprintf(w, "last commit   %s\n", rfc3339(t.Last))
+	}
+	fmt.Fprintf(w, "clock         %s\n", rfc3339(t.Now))
+	if t.Error != "" {
+		fmt.Fprintf(w, "writes wait   %s\n", t.Error)
+	}
+}
+
+func rfc3339(t time.Time) string { return t.Local().Format(time.RFC3339) }

@@ -5,13 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/sebbroker/seb/client"
-	"github.com/sebbroker/seb/record"
 	"github.com/spf13/cobra"
+
+	"github.com/sebbroker/seb/client"
+	"github.com/sebbroker/seb/driplang"
+	"github.com/sebbroker/seb/internal/progress"
+	"github.com/sebbroker/seb/record"
 )
 
 // consumeFlags are the flags of `seb consume`.
@@ -286,4 +290,161 @@ var recordFormats = map[string]func(w *bufio.Writer, partition int32, r *record.
 		return w.WriteByte('\n')
 	},
 	"json": writeJSONRecord,
+}
+
+// consumeFilter selects records, and shows how far the broker has looked for them.
+type consumeFilter struct {
+	where, contains string
+	notice          io.Writer     // of the progress bar
+	bar             *progress.Bar // of the present partition; nil: none
+}
+
+func (f *consumeFilter) register(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.where, "where", "w", "", `only records whose value satisfies a filter of driplang (e.g. 'amount > 100 AND event = "purchase"')`)
+	cmd.Flags().StringVar(&f.contains, "contains", "", "only records whose key or value contains this text")
+}
+
+// given reports whether there is a filter.
+func (f *consumeFilter) given() bool { return f.where != "" || f.contains != "" }
+
+// check reports what is wrong with the flags.
+func (f *consumeFilter) check(cmd *cobra.Command, group string) error {
+	for _, name := range []string{"where", "contains"} {
+		switch text, _ := cmd.Flags().GetString(name); {
+		case !cmd.Flags().Changed(name):
+		case text == "":
+			return fmt.Errorf("--%s: empty", name)
+		case group != "":
+			return fmt.Errorf("--%s: not together with --group, which commits all records", name)
+		}
+	}
+	if f.where == "" {
+		return nil
+	}
+	_, err := driplang.ParseFilter(f.where)
+	if fault, ok := errors.AsType[*driplang.Error](err); ok {
+		return fmt.Errorf("--where: %w", fault)
+	}
+	return err
+}
+
+// options adds the filter to the read of a partition. Records that were found are on the screen
+// before the progress bar.
+func (f *consumeFilter) options(o *client.ReadOptions, flush func() error) {
+	if !f.given() {
+		return
+	}
+	o.Where, o.Contains = f.where, []byte(f.contains)
+	if o.Follow {
+		return
+	}
+	f.bar.Clear()
+	f.bar = nil
+	o.Progress = func(p client.ScanProgress) {
+		_ = flush() // an error appears at the end
+		if f.bar == nil {
+			f.bar = progress.New(f.notice, fmt.Sprintf("partition %d", o.Partition), *p.NextOffset-*p.Offset+p.Records, nil)
+		}
+		f.bar.Set(p.Records)
+	}
+}
+
+// over returns a writer of records that removes the progress bar first.
+func (f *consumeFilter) over(w io.Writer) io.Writer { return &clearing{w, f} }
+
+type clearing struct {
+	io.Writer
+	f *consumeFilter
+}
+
+func (c *clearing) Write(b []byte) (int, error) {
+	c.f.bar.Clear()
+	return c.Writer.Write(b)
+}
+
+// commitEvery is the interval of commits.
+const commitEvery = time.Second
+
+// runGroup prints the records that a consumer group has not read yet. It commits only records that
+// are already written, so a crash repeats records and skips none.
+func (c *consumeFlags) runGroup(cmd *cobra.Command, cl *client.Client, topic string, out *printer) error {
+	ctx := cmd.Context()
+	start, err := c.groupStart(cmd)
+	if err != nil {
+		return err
+	}
+	k, err := cl.Consumer(ctx, c.group, topic, client.ConsumerOptions{
+		Partitions: c.partitions, Start: start, Follow: c.follow, CommitEvery: -1,
+	})
+	if err != nil {
+		return err
+	}
+	// An interrupt must not cancel the last commit and Close.
+	last := context.WithoutCancel(ctx)
+	defer k.Close(last)
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	wg.Go(func() { out.commitAll(reading, k, stop) })
+	for err == nil {
+		var m client.Message
+		if m, err = k.Next(reading); err == nil {
+			if err = out.print(m.Partition, m.Record); errors.Is(err, errEnough) {
+				k.Done()
+			}
+		}
+	}
+	cause := context.Cause(reading)
+	stop(nil)
+	wg.Wait()
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, errEnough), c.follow && ctx.Err() != nil:
+		err = nil
+	case cause != nil:
+		err = cause
+	}
+	finished := k.Positions()
+	if fault := out.end(nil); fault != nil {
+		return errors.Join(err, fault) // records that were not written are not committed
+	}
+	return errors.Join(err, k.CommitPositions(last, finished))
+}
+
+// groupStart returns the start of a group without committed offsets.
+func (c *consumeFlags) groupStart(cmd *cobra.Command) (int64, error) {
+	offset, err := parseOffset(c.offset)
+	if err == nil && offset >= 0 {
+		err = errors.New("--offset: the group already has committed offsets; use `seb group reset` to move it")
+	}
+	if err != nil {
+		return 0, usageError{err}
+	}
+	return offset, nil
+}
+
+// commitAll flushes the printed records and then commits them, periodically until ctx ends. An
+// error stops the read.
+func (p *printer) commitAll(ctx context.Context, k *client.Consumer, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	since := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		// before the flush, because records that are printed during it may still be in the buffer
+		finished := k.Positions()
+		p.mu.Lock()
+		err := p.w.Flush()
+		p.mu.Unlock()
+		if err == nil && time.Since(since) >= commitEvery {
+			err = k.CommitPositions(ctx, finished)
+			since = time.Now()
+		}
+		if err != nil && ctx.Err() == nil {
+			stop(err)
+		}
+	}
 }

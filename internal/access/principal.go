@@ -2,7 +2,11 @@ package access
 
 import (
 	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/crc32"
 	"slices"
+	"strings"
 )
 
 const (
@@ -133,3 +137,98 @@ func ValidID(id string) bool {
 
 // RootID is the user name of the root key.
 const RootID = "seb"
+
+const (
+	// QuotasMax bounds the quotas of a Table.
+	QuotasMax = 10_000
+	// RateMax bounds each limit of a quota, per second: 1 TiB.
+	RateMax = 1 << 40
+)
+
+// Quota limits the bytes and requests of a principal per second on one broker. A limit of 0 is no
+// limit; a stored quota has at least one limit.
+type Quota struct {
+	// Principal is an ID, which need not exist, or Any: each principal without a quota of its own.
+	Principal    string
+	ProduceBytes uint64
+	FetchBytes   uint64
+	Requests     uint64
+}
+
+// Limits reports whether the quota has a limit.
+func (q *Quota) Limits() bool { return q.ProduceBytes != 0 || q.FetchBytes != 0 || q.Requests != 0 }
+
+// ErrNoLimit: a quota without a limit cannot be stored.
+var ErrNoLimit = errors.New("want at least one limit")
+
+// Check returns why the quota cannot be stored, or nil.
+func (q *Quota) Check() error {
+	switch {
+	case q.Principal != Any && !ValidID(q.Principal):
+		return fmt.Errorf("principal %.80q: want an ID of 1 to %d characters, or *; the root key has no quota", q.Principal, IDMax)
+	case !q.Limits():
+		return ErrNoLimit
+	case max(q.ProduceBytes, q.FetchBytes, q.Requests) > RateMax:
+		return fmt.Errorf("limit %d per second: the highest is %d", max(q.ProduceBytes, q.FetchBytes, q.Requests), uint64(RateMax))
+	}
+	return nil
+}
+
+// A token is "seb_" ID "_" secret "_" check. The check is the CRC-32 (IEEE) of all before its
+// separator, as eight hexadecimal digits, so that a client or a scanner recognizes a mistyped token
+// without a broker.
+const (
+	// TokenPrefix begins every token.
+	TokenPrefix = "seb_"
+	secretChars = 26 // at least 128 bits in base32
+	checkChars  = 8
+	// tokenMax bounds a token, bytes.
+	tokenMax = len(TokenPrefix) + IDMax + 1 + 64 + 1 + checkChars
+)
+
+// The errors of ParseToken.
+var (
+	// ErrNotToken: the text does not look like a token; it may be the root key.
+	ErrNotToken = errors.New("not a token")
+	// ErrMistyped: the text begins like a token, but it is incomplete or has a wrong character.
+	ErrMistyped = errors.New("token is truncated or mistyped: its check digits do not match")
+)
+
+// FormatToken makes the token of a principal and a secret of at least 26 characters a-z and 2-7.
+func FormatToken(id, secret string) string {
+	if !ValidTokenID(id) || len(secret) < secretChars || strings.Contains(secret, "_") {
+		panic(fmt.Sprintf("access: token of ID %q and a secret of %d characters", id, len(secret)))
+	}
+	text := TokenPrefix + id + "_" + secret
+	return text + "_" + check(text)
+}
+
+func check(text string) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(text))) }
+
+// ParseToken returns the ID of a token's principal. It does not tell whether the token is valid.
+// Errors: ErrNotToken, ErrMistyped.
+func ParseToken(token string) (id string, err error) {
+	rest, ok := strings.CutPrefix(token, TokenPrefix)
+	if !ok {
+		return "", ErrNotToken
+	}
+	parts := strings.Split(rest, "_")
+	if len(token) > tokenMax || len(parts) != 3 || !ValidTokenID(parts[0]) || len(parts[1]) < secretChars {
+		return "", ErrMistyped
+	}
+	if check(token[:len(token)-len(parts[2])-1]) != parts[2] {
+		return "", ErrMistyped
+	}
+	return parts[0], nil
+}
+
+// ValidTokenID reports whether a principal with this ID can have tokens: a-z, 0-9, '.' and '-', and
+// ValidID.
+func ValidTokenID(id string) bool {
+	for i := range len(id) {
+		if c := id[i]; !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '-') {
+			return false
+		}
+	}
+	return ValidID(id)
+}

@@ -1,9 +1,18 @@
+// Package access decides what clients may do. A principal is a client with its own secrets, rules
+// allow or deny it operations on resources, and a quota limits its bytes and requests. A Table holds
+// the principals, rules and quotas of a log; it is part of the replayed state.
+//
+// The package is pure: it has no clock, randomness, locks or I/O. Package auth checks secrets and
+// sessions with it. Rules follow Kafka's access control lists: names of operations, implied
+// operations, and denials that win over permissions.
 package access
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Operation is what a rule allows or denies. The values are those of Kafka's protocol and occur in
@@ -159,3 +168,45 @@ func (r Rule) String() string {
 
 // OperationsOf returns the operations that exist on a type of resource, except All.
 func OperationsOf(t ResourceType) []Operation { return operationsOf[t] }
+
+// ErrPattern: the text of a pattern is invalid.
+var ErrPattern = errors.New(`want a name, a beginning of names and *, or only *; \* and \\ in a name are an asterisk and a backslash`)
+
+// ParsePattern reads the text of a pattern: a name; * for every name; or the beginning of names and
+// a *. In it \* is an asterisk and \\ a backslash.
+func ParsePattern(text string) (name string, prefix bool, err error) {
+	if text == Any {
+		return Any, false, nil
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '*' && i == len(text)-1:
+			prefix = true
+			continue
+		case c == '*':
+			return "", false, ErrPattern
+		case c == '\\':
+			if i++; i == len(text) || text[i] != '*' && text[i] != '\\' {
+				return "", false, ErrPattern
+			}
+			c = text[i]
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), prefix, nil
+}
+
+// Pattern returns the text of the rule's pattern, as ParsePattern reads it. The literal name * is
+// Any.
+func (r *Rule) Pattern() string {
+	if r.Name == Any && !r.Prefix {
+		return Any
+	}
+	text := strings.NewReplacer(`\`, `\\`, `*`, `\*`).Replace(r.Name)
+	if r.Prefix {
+		text += "*"
+	}
+	return text
+}

@@ -1,10 +1,18 @@
+// Package auth authenticates clients and manages principals, tokens and rules. Front ends ask an
+// Authority who a client is; the answer is an Identity, which decides by the newest committed rules
+// (package access) what the client may do. Failures delays and logs failed logins by their network.
+//
+// The root key stands outside: it is not in the log, may do everything, and is the way back in
+// when rules lock every principal out.
 package auth
 
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -339,3 +347,15 @@ func (a *Authority) Now() time.Time { return a.now() }
 
 // Internal reports whether a topic is one of Seb itself.
 func (a *Authority) Internal(topic string) bool { return slices.Contains(a.internal, topic) }
+
+// Vouch returns a code for a statement about a request that this broker forwards. A broker with the
+// same root key recognizes the code with Vouched.
+func (a *Authority) Vouch(statement ...string) string {
+	return hex.EncodeToString(a.sealed("forwarded", []byte(strings.Join(statement, "\n"))))
+}
+
+// Vouched reports whether a broker with the root key has made code for the statement.
+func (a *Authority) Vouched(code string, statement ...string) bool {
+	given, err := hex.DecodeString(code)
+	return err == nil && hmac.Equal(given, a.sealed("forwarded", []byte(strings.Join(statement, "\n"))))
+}

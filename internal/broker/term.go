@@ -3,12 +3,18 @@ package broker
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"sync"
+	"time"
 
+	"github.com/sebbroker/seb/internal/access"
 	"github.com/sebbroker/seb/internal/cluster"
 	"github.com/sebbroker/seb/internal/log"
 	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/log/pack"
 	"github.com/sebbroker/seb/internal/log/state"
+	"github.com/sebbroker/seb/record"
 )
 
 // ErrDeposed is the cause of the end of a term in which another broker fenced this one, or the log
@@ -190,4 +196,141 @@ func (b *Broker) roleChanged(s log.Status) {
 	}
 	b.terms.set(epoch)
 	b.advanced() // followers of the broker look at its role
+}
+
+// Level is the format level of the bucket.
+type Level = log.Level
+
+// Level returns the format level of the bucket. It makes no request.
+func (b *Broker) Level() Level { return b.log.Level() }
+
+// Raise raises the bucket to the highest format level that this program and Options.RaiseMax allow,
+// waits until that is committed, and returns the level. From then on, programs that do not know that
+// level refuse the bucket. A bucket at that level already does not change. Errors: those of an append.
+func (b *Broker) Raise(ctx context.Context) (Level, error) {
+	to := b.Level().Allowed
+	if to <= state.LevelFirst {
+		return b.Level(), nil
+	}
+	c := changeOf("cluster.upgrade", access.Cluster, access.ClusterName, "level", strconv.Itoa(int(to)))
+	if err := b.propose(ctx, state.RaiseTo(to), c); err != nil && !errors.Is(err, state.ErrLevelKnown) {
+		return Level{}, err
+	}
+	return b.Level(), nil
+}
+
+// LogTime is the log's time.
+type LogTime struct {
+	Last time.Time // append time of the last commit; zero: no commit
+	Now  time.Time // the time that a commit would have by the broker's clock
+	Err  error     // ErrClock if no commit is made at that time, or nil
+}
+
+// LogTime returns the log's time. It makes no request.
+func (b *Broker) LogTime() (t LogTime) {
+	b.log.Read(func(s *state.State) {
+		if s.AppendTime > 0 {
+			t.Last = time.UnixMicro(s.AppendTime)
+		}
+	})
+	t.Now, t.Err = b.log.Now(), b.log.ClockError()
+	return t
+}
+
+// Now returns the log's time. With doubted, nothing must be deleted because of its age by that time
+// (rule R15).
+func (b *Broker) Now() (now time.Time, doubted bool) { return b.opt.Now(), b.log.TimeDoubted() }
+
+// ResetTime accepts the machine's clock as correct and waits until that is committed. A log whose
+// time is later goes back to the clock (rule R15): its next commits have earlier times than the
+// commits before. Else the log does not change. Errors: ErrClock if the store's clock contradicts
+// the machine's; ErrLevel; those of an append.
+func (b *Broker) ResetTime(ctx context.Context) (LogTime, error) {
+	if err := b.refuses(ctx); err != nil {
+		return LogTime{}, err
+	}
+	if at := b.Level().Now; at < state.LevelRecovery {
+		return LogTime{}, &state.LevelError{Needs: state.LevelRecovery, Has: at}
+	}
+	r, err := b.log.ResetTime()
+	if err != nil {
+		return LogTime{}, err
+	}
+	c := changeOf("cluster.reset-time", access.Cluster, access.ClusterName, "time", time.UnixMicro(r.Time).UTC().Format(time.RFC3339))
+	if err = b.propose(ctx, r, c); err != nil && !errors.Is(err, state.ErrNotLater) {
+		return LogTime{}, err
+	}
+	return b.LogTime(), nil
+}
+
+// View returns the committed state, immutable, or nil unless this broker leads. Package compactor
+// uses it.
+func (b *Broker) View() *state.State { return b.log.View() }
+
+// NextPack numbers the packs of this process. The name of a pack has the nonce of its epoch, so no
+// name is used twice (rule R1).
+func (b *Broker) NextPack() uint64 { return b.packs.Add(1) }
+
+// Install commits the record that installs a stored pack of an epoch (rule R8), and returns the
+// outcome. In another epoch it is rejected.
+func (b *Broker) Install(ctx context.Context, epoch uint32, c *state.PackContent) pack.Result {
+	op := core.Op{Record: state.Record{Kind: state.PackInstall, Pack: c}, Own: true, Epoch: epoch}
+	err := b.log.ProposeAll([]core.Op{op}).Wait(ctx)[0].Err()
+	switch {
+	case err == nil:
+		return pack.Acked
+	case errors.Is(err, ErrOutcomeUnknown):
+		return pack.Unknown
+	}
+	return pack.Rejected
+}
+
+// Compacted commits the records of finished compactions in an epoch. It returns the first error.
+func (b *Broker) Compacted(ctx context.Context, epoch uint32, recs []state.Record) error {
+	ops := make([]core.Op, len(recs))
+	for i := range recs {
+		ops[i] = core.Op{Record: recs[i], Own: true, Epoch: epoch}
+	}
+	results := b.log.ProposeDeferred(ops).Wait(ctx)
+	for i := range results {
+		if err := results[i].Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StateMemory returns about how many bytes of memory the state takes, and the limit.
+func (b *Broker) StateMemory() (held state.Memory, most int64) {
+	b.log.Read(func(s *state.State) { held = s.Memory() })
+	return held, b.opt.Core.StateMax
+}
+
+// StateFull returns a *StateFullError if the state has reached its limit, so that nothing may be
+// created; else nil. It makes no request.
+func (b *Broker) StateFull() error {
+	if held, most := b.StateMemory(); most > 0 && held.Sum() > most {
+		return &StateFullError{Held: held, Max: most}
+	}
+	return nil
+}
+
+// Chain returns the known epochs, ascending, and the committed position, which is in the last of
+// them.
+func (b *Broker) Chain() (epochs []state.Epoch, end state.Position) {
+	b.log.Read(func(s *state.State) { epochs, end = slices.Clone(s.Epochs), s.Pos })
+	return epochs, end
+}
+
+// SlotHead reads the head of a commit object. It returns nil if the object is gone, unreadable, or
+// of an unknown epoch.
+func (b *Broker) SlotHead(ctx context.Context, pos state.Position) (*record.Head, error) {
+	return b.log.SlotHead(ctx, pos)
+}
+
+// StoredBytes returns the size of the batches in the bucket, with those that packs still hold
+// after they were deleted. It visits every partition.
+func (b *Broker) StoredBytes() (n int64) {
+	b.log.Read(func(s *state.State) { n = s.Bytes() })
+	return n
 }

@@ -2,7 +2,12 @@ package framed
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/sebbroker/seb/internal/budget"
 )
@@ -132,3 +137,69 @@ func (l *link) take(n int64) bool {
 	l.own.Add(-n)
 	return false
 }
+
+// large bounds the requests over slowBytes that are being read. The methods of a nil large do not.
+type large struct {
+	size    int64
+	free    *semaphore.Weighted
+	waiting atomic.Int64 // connections in begin
+}
+
+// begin waits until a request of n bytes may be read, as long as for its memory. The caller calls done,
+// perhaps more than once, when it has been read.
+func (l *large) begin(ctx context.Context, a *Admission, n int) (done func(), err error) {
+	if l == nil || n <= slowBytes {
+		return func() {}, nil
+	}
+	size := min(int64(n), l.size)
+	if !l.free.TryAcquire(size) {
+		if a.Wait > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, a.Wait)
+			defer cancel()
+		}
+		l.waiting.Add(1)
+		err = l.free.Acquire(ctx, size)
+		l.waiting.Add(-1)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("wait for other large requests: %w", err)
+	}
+	return sync.OnceFunc(func() { l.free.Release(size) }), nil
+}
+
+// wanted reports whether a connection waits.
+func (l *large) wanted() bool { return l != nil && l.waiting.Load() > 0 }
+
+// Stepped is a connection without goroutines, for callers that decide the order of events, such as a
+// simulator. Its methods must not be called concurrently. Read may be suspended in a read of the
+// net.Conn and Answer in a Finish while the other one runs.
+type Stepped struct {
+	l     *link
+	ended bool
+}
+
+// Stepped returns a connection that is not one of those that Serve has accepted.
+func (s *Server) Stepped(c net.Conn) *Stepped {
+	l := s.newLink(c)
+	l.end = func() {}
+	return &Stepped{l: l}
+}
+
+// Read begins requests until the connection ends, and returns why. Less than Options.QueueRequests
+// may wait for their answers.
+func (c *Stepped) Read(ctx context.Context) error { return c.l.read(ctx) }
+
+// Answer answers the oldest request that has begun. It returns false if there is none.
+func (c *Stepped) Answer(ctx context.Context) bool {
+	select {
+	case p := <-c.l.queue:
+		c.ended = !c.l.complete(ctx, p, !c.ended)
+		return true
+	default:
+		return false
+	}
+}
+
+// Close ends the connection. Read and Answer must have returned.
+func (c *Stepped) Close() { c.l.session.Close() }

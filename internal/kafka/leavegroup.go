@@ -1,6 +1,9 @@
 package kafka
 
 import (
+	"context"
+	"sync/atomic"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/sebbroker/seb/internal/access"
@@ -45,4 +48,70 @@ func leaveGroup(c *call, r *kmsg.LeaveGroupRequest) finish[*kmsg.LeaveGroupRespo
 		resp.Members = append(resp.Members, out)
 	}
 	return answered(resp)
+}
+
+// A broker that leaves tells its clients which broker leads before it closes their connections,
+// because some wait for seconds until they ask for metadata again: franz-go for 5.
+
+// departure is the end of the service of a broker.
+type departure struct {
+	leaving context.Context // ends when Leave is called
+	begin   context.CancelFunc
+	untold  atomic.Int64  // connections that produce or fetch, and have not been told the leader
+	changed chan struct{} // capacity 1: untold is smaller
+}
+
+func newDeparture() *departure {
+	d := &departure{changed: make(chan struct{}, 1)}
+	d.leaving, d.begin = context.WithCancel(context.Background())
+	return d
+}
+
+// left reports whether this broker leaves.
+func (d *departure) left() bool { return d.leaving.Err() != nil }
+
+// untilLeave returns a context that also ends when this broker leaves.
+func (d *departure) untilLeave(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	stop := context.AfterFunc(d.leaving, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// Leave answers requests to produce and to fetch with the broker that leads, also those that wait. It
+// returns when each connection with such requests has got that answer, or ctx ends. It does nothing if
+// no other broker leads.
+func (s *Server) Leave(ctx context.Context) {
+	if s.o.Cluster == nil {
+		return
+	}
+	if leader, ok := s.o.Cluster.Leader(); !ok || leader.Run == s.o.Cluster.Self().Run {
+		return
+	}
+	s.begin()
+	for s.untold.Load() > 0 {
+		select {
+		case <-s.changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// asks notes that the client produces or fetches, and so expects the leader here.
+func (s *session) asks() {
+	if s.o.Cluster != nil && !s.expects.Swap(true) {
+		s.untold.Add(1)
+	}
+}
+
+// told notes that the client is told that another broker leads, or is gone.
+func (s *session) told() {
+	if !s.expects.Swap(false) {
+		return
+	}
+	s.untold.Add(-1)
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
 }

@@ -1,9 +1,11 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,6 +14,9 @@ import (
 	"github.com/sebbroker/seb/internal/broker"
 	"github.com/sebbroker/seb/internal/follow"
 	"github.com/sebbroker/seb/internal/keyindex"
+	"github.com/sebbroker/seb/internal/log/core"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/riemann/index"
 	"github.com/sebbroker/seb/record"
 )
 
@@ -177,3 +182,112 @@ func (n *Node) closeKeys() error {
 // Keys returns the key index of the topics with key-index on. It follows the broker, and is closed
 // with the node.
 func (n *Node) Keys() *keyindex.View { return n.keys }
+
+// early is a remote store that was asked for the cluster object before the log asks, so that a start
+// waits for it and for the list of other brokers at the same time.
+type early struct {
+	objstore.Store
+	taken  atomic.Bool // the log has asked
+	answer chan answer // capacity 1
+}
+
+// answer is the outcome of a GET.
+type answer struct {
+	size int64
+	body []byte
+	err  error
+}
+
+// readEarly asks for the cluster object, and does not wait. ctx ends the request. It returns the store
+// for the log: the same if no other brokers are looked for, or if it is local.
+func readEarly(ctx context.Context, store objstore.Store, o *Options) objstore.Store {
+	if o.Join == nil || o.ReadOnly || objstore.IsLocal(store) {
+		return store
+	}
+	e := &early{Store: store, answer: make(chan answer, 1)}
+	go func() {
+		object, err := store.Get(ctx, core.MetaKey, objstore.Whole)
+		a := answer{size: object.Size, err: err}
+		if err == nil {
+			a.body, a.err = io.ReadAll(io.LimitReader(object.Body, metaMax))
+			_ = object.Body.Close()
+		}
+		e.answer <- a
+	}()
+	return e
+}
+
+// Get returns the cluster object as it was read early to the first caller that asks for it.
+func (e *early) Get(ctx context.Context, key string, r objstore.Range) (objstore.Object, error) {
+	if key != core.MetaKey || e.taken.Swap(true) {
+		return e.Store.Get(ctx, key, r)
+	}
+	select {
+	case a := <-e.answer:
+		return objstore.Object{Size: a.size, Body: io.NopCloser(bytes.NewReader(a.body))}, a.err
+	case <-ctx.Done():
+		return objstore.Object{}, fmt.Errorf("get %s: %w: %w", key, objstore.ErrNoVerdict, context.Cause(ctx))
+	}
+}
+
+// Unwrap returns the underlying store.
+func (e *early) Unwrap() objstore.Store { return e.Store }
+
+// riemannLog is the broker's log for the index of Riemann events.
+type riemannLog struct{ followed }
+
+func (l *riemannLog) Topic(name string) (record.ID, bool) {
+	l.stale.Store(false)
+	r, ok := l.TopicNamed(name)
+	l.any.Store(ok)
+	return r.ID, ok
+}
+
+func (l *riemannLog) Append(ctx context.Context, topic record.ID, partition uint32, recs []record.Record, expected int64) error {
+	r, ok := l.TopicOf(topic)
+	if !ok {
+		return broker.ErrUnknownTopic
+	}
+	data, sum, err := record.Append(nil, recs, record.EncodeOptions{})
+	if err != nil {
+		return err
+	}
+	res := l.AppendChange(ctx, broker.Append{Topic: r.Name, Partition: int32(partition), Data: data, Summary: sum, ExpectedOffset: expected}, nil)
+	return res.Err
+}
+
+// Bounds on the memory of the index of Riemann events: its file, an answer, the events that wait
+// for a subscriber, and the records of a transaction. They are lower under a small memory limit.
+const (
+	riemannCache  = 8 << 20
+	riemannAnswer = 1 << 20
+	riemannQueue  = 256 << 10
+	riemannRead   = 2 << 20
+)
+
+// openRiemann opens the index of Riemann events, if there is a topic of them.
+func (n *Node) openRiemann(ctx context.Context, l *riemannLog, o *Options) (err error) {
+	if o.RiemannTopic == "" {
+		return nil
+	}
+	l.Broker = n.Broker
+	n.riemannFile = o.localFile("riemann", "riemann.db")
+	n.riemann, err = index.Open(ctx, index.Options{
+		Path: n.riemannFile.path, Log: l, Topic: o.RiemannTopic, CacheBytes: min(riemannCache, o.MemoryLimit/64),
+		AnswerBytes: min(riemannAnswer, o.MemoryLimit/64), QueueBytes: min(riemannQueue, o.MemoryLimit/512), ReadBytes: int(min(riemannRead, o.MemoryLimit/128)),
+		Logger: o.Logger, Metrics: o.Metrics,
+	})
+	return err
+}
+
+// closeRiemann closes the index of Riemann events.
+func (n *Node) closeRiemann() error {
+	if n.riemann == nil {
+		return nil
+	}
+	return n.riemannFile.closed(n.riemann.Close())
+}
+
+// Riemann returns the index of Riemann events, which follows the broker and is closed with the node;
+// nil if there is none.
+func (n *Node) Riemann() *index.Index { return n.riemann }

@@ -163,3 +163,13 @@ func lockFolder(f *os.File) error {
 func lockless(err error) bool {
 	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL)
 }
+
+// linkNoReplace links a file to its second name unless that is taken (EEXIST), then unlinks the
+// first. If the second step fails, the next open removes the temporary name.
+func linkNoReplace(from *os.File, fromName string, to *os.File, toName string) error {
+	if err := unix.Linkat(int(from.Fd()), fromName, int(to.Fd()), toName, 0); err != nil {
+		return err
+	}
+	_ = unix.Unlinkat(int(from.Fd()), fromName, 0)
+	return nil
+}

@@ -1,3 +1,5 @@
+// Package server is the broker as a program: a node with a public HTTP listener, a Kafka listener,
+// pprof on a separate loopback listener, the API key, and the order of stopping.
 package server
 
 import (
@@ -8,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +19,11 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sebbroker/seb/internal/broker"
+	"github.com/sebbroker/seb/internal/budget"
+	"github.com/sebbroker/seb/internal/config"
+	"github.com/sebbroker/seb/internal/cost"
+	"github.com/sebbroker/seb/internal/objstore"
+	"github.com/sebbroker/seb/internal/stats"
 )
 
 // metricsHelp has a line for each metric: its name and its help text.
@@ -109,4 +117,60 @@ func (r *Runtime) write(dataDir string) error {
 		return err
 	}
 	return writeFile(filepath.Join(dataDir, RuntimeFile), append(b, '\n'))
+}
+
+// openStats starts the statistics of GET /stats and the histograms of GET /latency. Their memory is a part of that for readers at the end of the log, which
+// is a cache.
+func (s *Server) openStats(set *metrics.Set) {
+	var err error
+	write := func(w io.Writer) {
+		set.WritePrometheus(w)
+		writeGroupLags(w, s.node.Broker)
+	}
+	if s.stats, err = stats.Start(s.node.Budget().Class(budget.Tail), write); err != nil {
+		s.log.Warn("no statistics for GET /stats", "err", err, "hint", "raise --memory-limit")
+	}
+	if err := s.latency.Start(s.node.Budget().Class(budget.Tail), time.Now()); err != nil {
+		s.log.Warn("no histograms for GET /latency", "err", err, "hint", "raise --memory-limit")
+	}
+}
+
+// closeStats may be called before openStats, and after stopping is closed.
+func (s *Server) closeStats() {
+	if s.stats != nil {
+		s.stats.Close()
+	}
+	s.latency.Close()
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// loadPrices reads the price list of --prices, and the budget at these prices.
+func (s *Server) loadPrices() error {
+	spec, err := objstore.ParseSpec(s.cfg.Bucket)
+	if err != nil {
+		return err
+	}
+	if s.prices, err = cost.LoadPrices(s.cfg.Prices, spec.Kind); err != nil {
+		return config.Faults{fmt.Errorf("--prices %q: %w", s.cfg.Prices, err)}
+	}
+	if s.budget, err = cost.ParseSetting(s.cfg.PutBudget); err == nil {
+		_, err = s.budget.Limit(&s.prices, 0)
+	}
+	if err != nil {
+		return config.Faults{fmt.Errorf("--put-budget %q: %w", s.cfg.PutBudget, err)}
+	}
+	return nil
 }

@@ -3,10 +3,12 @@ package tlsport
 import (
 	"crypto/tls"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -121,4 +123,12 @@ func (c *Certificate) reloadLocked(now time.Time) {
 		c.use(loaded, now)
 		c.log.Info("TLS: certificate reloaded", "file", c.names.Cert, "ends", loaded.Leaf.NotAfter.UTC())
 	}
+}
+
+// identity identifies the file itself, where the system supports that.
+func identity(info fs.FileInfo) any {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return [2]uint64{uint64(s.Dev), s.Ino} //nolint:unconvert // Dev is signed elsewhere
+	}
+	return nil
 }

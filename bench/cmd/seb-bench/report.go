@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -138,4 +140,154 @@ func writeFile(out io.Writer, path string, write func(io.Writer) error) error {
 	}
 	fmt.Fprintln(out, "written to", path)
 	return nil
+}
+
+// writeHDR writes a run's histograms as text: its seconds into a .hlog, and each curve into a .hgrm.
+// base is the path of the files without extensions.
+func writeHDR(base string, r *result.Run) error {
+	if err := writeFile(io.Discard, base+".hlog", func(w io.Writer) error { return writeSeconds(w, r) }); err != nil {
+		return err
+	}
+	for _, name := range result.Names() {
+		curve := r.Curves.Named(name)
+		if curve == nil {
+			continue
+		}
+		h, err := curve.Histogram()
+		if err != nil {
+			return err
+		}
+		if err := writeFile(io.Discard, fmt.Sprintf("%s-%s.hgrm", base, name), h.WritePercentiles); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeSeconds(w io.Writer, r *result.Run) error {
+	log, err := result.NewHistogramLog(w, r.Started)
+	if err != nil {
+		return err
+	}
+	from := r.Started
+	for i := range r.Seconds {
+		row := &r.Seconds[i]
+		to := r.Started.Add(time.Duration(row.At * float64(time.Second)))
+		for _, c := range []struct {
+			tag   string
+			curve *result.Curve
+		}{{"ack", &row.Ack}, {"e2e", row.E2E}} {
+			if c.curve == nil {
+				continue
+			}
+			h, err := c.curve.Histogram()
+			if err == nil {
+				err = log.Add(c.tag, from, to, h)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		from = to
+	}
+	return nil
+}
+
+// shown are the percentiles of a line; 100 is the maximum.
+var shown = []float64{50, 90, 99, 99.9, 99.99, 99.999, 99.9999, 100}
+
+// printRun prints a run in a few lines.
+func printRun(w io.Writer, r *result.Run) {
+	name, curve := r.Curves.Headline()
+	var cells []string
+	for _, p := range shown[:len(shown)-1] {
+		if d, ok := curve.At(p); ok {
+			cells = append(cells, fmt.Sprintf("p%v %s", p, result.Time(float64(d))))
+		}
+	}
+	cells = append(cells, "max "+result.Time(float64(curve.MaxNs)))
+	fmt.Fprintf(w, "%s, run %d: %s of %d: %s\n", r.Label, r.Repeat, name, curve.Count, strings.Join(cells, "  "))
+	if r.Floor != nil {
+		_, floor := r.Floor.Curves.Headline()
+		if d, ok := floor.At(99); ok {
+			fmt.Fprintf(w, "  the generator alone: p99 %s\n", result.Time(float64(d)))
+		}
+	}
+	if !r.Counts.Clean() || r.Counts.Reordered > 0 {
+		fmt.Fprintf(w, "  %s\n", wrong(&r.Counts))
+	}
+	for _, e := range r.Errors {
+		fmt.Fprintf(w, "  %d x %s\n", e.Count, e.Text)
+	}
+	for _, f := range r.Faults {
+		if f.Error != "" {
+			fmt.Fprintf(w, "  fault %q: %s\n", f.Fault, f.Error)
+		}
+	}
+	for _, reason := range r.Validity.Reasons {
+		fmt.Fprintf(w, "  INVALID: %s\n", reason)
+	}
+}
+
+// wrong lists faults of messages.
+func wrong(c *result.Counts) string {
+	var list []string
+	for _, f := range []struct {
+		name string
+		n    int64
+	}{
+		{"failed", c.Failed},
+		{"unanswered", c.Unanswered},
+		{"unsent", c.Unsent},
+		{"answered twice", c.DoneTwice},
+		{"LOST", c.Lost},
+		{"duplicates", c.Duplicates},
+		{"reordered", c.Reordered},
+		{"CORRUPT", c.Corrupt},
+		{"foreign", c.Foreign},
+	} {
+		if f.n > 0 {
+			list = append(list, fmt.Sprintf("%s: %d", f.name, f.n))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// printSummaries writes a table: the median of each percentile, and the range of several runs.
+func printSummaries(w io.Writer, works []*report.Work) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "\ntarget\twork\tdurable\tcurve\tsent/s")
+	for _, p := range shown[:len(shown)-1] {
+		fmt.Fprintf(t, "\tp%v", p)
+	}
+	fmt.Fprint(t, "\tmax\t\n")
+	for _, work := range works {
+		for _, l := range work.Lines {
+			rate := l.Of(func(r *result.Run) float64 { return r.Counts.SentRate })
+			for _, curve := range result.Names() {
+				most, ok := l.Max(curve)
+				if !ok {
+					continue
+				}
+				fmt.Fprintf(t, "%s\t%v/s x %v\t%s\t%s\t%.0f", l.Label, work.Workload.Rate, work.Workload.Size, l.Durability(), curve, rate.Middle)
+				for _, p := range shown[:len(shown)-1] {
+					s, ok := l.Percentile(curve, p)
+					fmt.Fprint(t, "\t"+cell(s, ok))
+				}
+				fmt.Fprint(t, "\t"+cell(most, true)+"\t"+strings.Join(l.Faults(), ", ")+"\n")
+			}
+		}
+	}
+	_ = t.Flush() // to a terminal or a file of the caller
+}
+
+// cell formats a median and its range, or a dash if not all runs have enough samples.
+func cell(s report.Spread, ok bool) string {
+	switch {
+	case !ok:
+		return "-"
+	case s.N == 1:
+		return result.Time(s.Middle)
+	}
+	return fmt.Sprintf("%s (%s..%s)", result.Time(s.Middle), result.Time(s.Least), result.Time(s.Most))
 }

@@ -8,8 +8,11 @@ package snapshot
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -110,4 +113,128 @@ func newEncoder() (*zstd.Encoder, error) {
 func newDecoder() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window),
 		zstd.WithDecoderMaxMemory(pieceBytesMax), zstd.WithDecodeAllCapLimit(true))
+}
+
+// Check reads a whole snapshot that a listing shows as complete. ErrDamaged: its content is
+// invalid. ErrGone: it was deleted meanwhile, like all older ones.
+func Check(ctx context.Context, store objstore.Store, shard uint32, cluster record.ID, f *Found) error {
+	s := Open(Options{Store: store, Shard: shard, View: f.View})
+	key := f.Key(shard)
+	b, err := s.get(ctx, key, manifestMax, nil)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return ErrGone
+	}
+	if err != nil {
+		return err
+	}
+	m, err := decode(b, &f.Name)
+	if err != nil {
+		return err
+	}
+	if m.Cluster != cluster.String() {
+		return damaged("cluster %s, want %s", m.Cluster, cluster)
+	}
+	hash := sha256.New()
+	err = s.eachPiece(ctx, &f.Name, m, hash)
+	if errors.Is(err, objstore.ErrNotFound) {
+		if _, gone := s.get(ctx, key, manifestMax, nil); errors.Is(gone, objstore.ErrNotFound) {
+			return ErrGone
+		}
+		return damaged("%v", err)
+	}
+	if err == nil && hex.EncodeToString(hash.Sum(nil)) != m.SHA256 {
+		return damaged("wrong checksum of the file")
+	}
+	return err
+}
+
+// ErrGone: the snapshot was deleted.
+var ErrGone = errors.New("snapshot was deleted")
+
+// Print describes an object of a snapshot; data is its content.
+func Print(w io.Writer, n *Name, data []byte) error {
+	if !n.Manifest {
+		_, err := fmt.Fprintf(w, "piece %d of a copy of the file of %s, at epoch %d slot %d: %d bytes\n", n.Piece, n.View, n.Epoch, n.Slot, len(data))
+		return err
+	}
+	m, err := decode(data, n)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "copy of the file of %s, schema %d, of cluster %s, at epoch %d slot %d, from %d records\n"+
+		"%d bytes, in %d pieces %d\nall checksums match\n",
+		m.View, m.Schema, m.Cluster, m.Epoch, m.Slot, m.Records, m.Size, len(m.Pieces), m.stored())
+	return err
+}
+
+// namesMax bounds the names of a view that are listed: a file of 300 MB has 80.
+const namesMax = 100_000
+
+// Found is a snapshot in a listing.
+type Found struct {
+	Name
+	Keys  []string // names of its objects in order; the manifest's is the last
+	Bytes int64
+	// Complete: there is a manifest and as many pieces as its name says.
+	Complete bool
+}
+
+// Gather collects the snapshots of a listing. Names must be added in order.
+type Gather struct {
+	Shard uint32
+	List  []Found // newest first
+	// Unknown, if not nil, is called for names that are not of a snapshot.
+	Unknown func(objstore.Entry)
+}
+
+// Add adds the next name.
+func (g *Gather) Add(e objstore.Entry) {
+	n, ok := ParseName(g.Shard, e.Key)
+	if !ok {
+		if g.Unknown != nil {
+			g.Unknown(e)
+		}
+		return
+	}
+	last := len(g.List) - 1
+	if last < 0 || g.List[last].snapshot(g.Shard) != n.snapshot(g.Shard) {
+		g.List = append(g.List, Found{Name: n})
+		last++
+	}
+	f := &g.List[last]
+	pieces := len(f.Keys)
+	f.Name, f.Keys, f.Bytes = n, append(f.Keys, e.Key), f.Bytes+e.Size
+	// none is missing: names are unique, and none is higher
+	f.Complete = n.Manifest && n.Piece == pieces
+	if n.Manifest && pieces > 0 {
+		before, _ := ParseName(g.Shard, f.Keys[pieces-1])
+		f.Complete = f.Complete && !before.Manifest && before.Piece == pieces-1
+	}
+}
+
+// list returns all snapshots of the view, complete or not, newest first.
+func (s *Snapshots) list(ctx context.Context) ([]Found, error) {
+	g := Gather{Shard: s.o.Shard}
+	o := objstore.ListOptions{Prefix: prefix(s.o.Shard, s.o.View)}
+	for names := 0; ; {
+		var page []objstore.Entry
+		var more bool
+		err := s.retry(ctx, func(ctx context.Context) (err error) {
+			page, more, err = s.o.Store.List(ctx, o)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", o.Prefix, err)
+		}
+		for _, e := range page {
+			g.Add(e)
+			o.After = e.Key
+		}
+		if names += len(page); !more || len(page) == 0 {
+			return g.List, nil
+		}
+		if names > namesMax {
+			return nil, fmt.Errorf("list %s: more than %d names", o.Prefix, namesMax)
+		}
+	}
 }

@@ -1,3 +1,10 @@
+// Package web serves the two subscriptions of riemann-dash to the index of Riemann events:
+//
+//	GET /index?query=Q                 server-sent events
+//	GET /index?subscribe=true&query=Q  WebSocket; without subscribe=true it ends after the index
+//
+// Each message is an event as JSON: first all in the index that match, then those that come. The
+// listener has no keys. It serves web pages of the origins that its options admit.
 package web
 
 import (
@@ -218,4 +225,38 @@ func (s *socket) readFrame(r *bufio.Reader) (status uint16, err error) {
 		return statusNormal, errClosed
 	}
 	return 0, nil
+}
+
+// limited is a listener that closes connections beyond a number at once.
+type limited struct {
+	net.Listener
+	slots chan struct{}
+}
+
+// Accept implements net.Listener.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.slots <- struct{}{}:
+			return &counted{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
+		default:
+			c.Close()
+		}
+	}
+}
+
+// counted is an accepted connection.
+type counted struct {
+	net.Conn
+	free func()
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	defer c.free()
+	return c.Conn.Close()
 }

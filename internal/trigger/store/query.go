@@ -1,12 +1,20 @@
+// Package store is the file of the engine's results: instances, firings and cursors. It is an
+// SQLite file with one writer and several readers. It can be rebuilt from the log: a damaged file
+// is refused with localdb.ErrDamaged, and the caller deletes it. FORMAT.md describes it.
 package store
 
 import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/sebbroker/seb/internal/localdb"
+	"github.com/sebbroker/seb/internal/trigger/rule"
 )
 
 // FiringQuery selects firings.
@@ -132,4 +140,99 @@ func (q Queries) Knowing(ctx context.Context, entity string, triggers []int64) (
 		return err
 	}, knowing, args...)
 	return list, err
+}
+
+// PendingMax bounds Counts.Pending.
+const PendingMax = 1000
+
+// Counts are the firings of a trigger, by its newest ones.
+type Counts struct {
+	// States counts firings by state, Day and Week those of the last 24 hours and 7 days.
+	States    map[rule.State]int
+	Day, Week int
+	// Since is the instant (ms) of the oldest counted firing, if there are older ones; else 0.
+	Since int64
+	Last  int64 // instant (ms) of the newest firing; 0: none
+	// Pending is the number of pending firings, at most PendingMax, and Oldest the instant (ms) of
+	// the oldest of these; 0: none.
+	Pending int
+	Oldest  int64
+}
+
+// Counts counts up to limit firings of a trigger, the newest first, at an instant.
+func (q Queries) Counts(ctx context.Context, trigger string, now time.Time, limit int) (c Counts, err error) {
+	c.States = map[rule.State]int{}
+	day, week := now.Add(-24*time.Hour).UnixMilli(), now.Add(-7*24*time.Hour).UnixMilli()
+	n, oldest := 0, int64(0)
+	err = q.Query(ctx, func(scan func(...any) error) error {
+		var data sql.RawBytes
+		var x struct {
+			At    int64      `json:"at"`
+			State rule.State `json:"s"`
+		}
+		if err := scan(&data); err != nil {
+			return err
+		}
+		if n++; n > limit {
+			c.Since = oldest
+			return nil
+		}
+		if err := json.Unmarshal(data, &x); err != nil {
+			return localdb.Damaged("firing of trigger %s: %v", trigger, err)
+		}
+		c.States[x.State]++
+		if c.Last = max(c.Last, x.At); x.At >= day {
+			c.Day++
+		}
+		if x.At >= week {
+			c.Week++
+		}
+		if n == 1 || x.At < oldest {
+			oldest = x.At
+		}
+		return nil
+	}, "SELECT data FROM fire WHERE trig = ? ORDER BY seq DESC LIMIT ?", trigger, limit+1)
+	if err != nil {
+		return c, err
+	}
+	var first sql.NullInt64
+	err = q.Query(ctx, func(scan func(...any) error) error { return scan(&c.Pending, &first) },
+		"SELECT count(*), min(seq) FROM (SELECT seq FROM fire WHERE trig = ? AND due IS NOT NULL LIMIT ?)", trigger, PendingMax)
+	if err != nil || !first.Valid {
+		return c, err
+	}
+	x, err := only(q.queryFirings(ctx, "WHERE seq = ?", first.Int64))
+	if x != nil {
+		c.Oldest = x.At
+	}
+	return c, err
+}
+
+// Firings returns the firings of all triggers after a Seq, in order, at most limit.
+func (t *Tx) Firings(after int64, limit int) ([]Firing, error) {
+	return t.queryFirings(t.ctx, "WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
+}
+
+// FiringsUpTo returns the last firings of an entity by a trigger up to a Seq, at most limit, newest
+// first.
+func (t *Tx) FiringsUpTo(entity, trigger string, to int64, limit int) ([]Firing, error) {
+	return t.queryFirings(t.ctx, "WHERE entity = ? AND trig = ? AND seq <= ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, to, limit)
+}
+
+// NewestFirings returns the last firings of an entity by a trigger, at most limit, newest first.
+func (t *Tx) NewestFirings(entity, trigger string, limit int) ([]Firing, error) {
+	return t.queryFirings(t.ctx, "WHERE entity = ? AND trig = ? ORDER BY seq DESC LIMIT ?", []byte(entity), trigger, limit)
+}
+
+// LastFiring is the Seq of a trigger's last firing; 0 if there is none.
+func (t *Tx) LastFiring(trigger string) (seq int64, err error) {
+	err = t.Query(t.ctx, func(scan func(...any) error) error { return scan(&seq) },
+		"SELECT coalesce(max(seq), 0) FROM fire WHERE trig = ?", trigger)
+	return seq, err
+}
+
+// InOutbox reports whether a firing has outbox entries.
+func (t *Tx) InOutbox(id rule.ID) (yes bool, err error) {
+	err = t.Query(t.ctx, func(scan func(...any) error) error { return scan(&yes) }, "SELECT count(*) > 0 FROM outbox WHERE id = ?", id[:])
+	return yes, err
 }
