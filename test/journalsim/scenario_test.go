@@ -67,6 +67,21 @@ func TestTombstoneAfterTheRemovalOfItsFile(t *testing.T) {
 	})
 }
 
+// An object is deleted and put again. A process that knows only the first one deletes the name, so the
+// second one is deleted.
+func TestDeleteOfANameThatWasPutAgain(t *testing.T) {
+	scenario(t, func(w *World) {
+		one, two := fill(t, w, 1), w.start()
+		two.get(epoch(1), slot(1))
+		one.delete(epoch(1), slot(1))
+		must.NoError(t, one.put(epoch(1), slot(1), "again", 0))
+		two.delete(epoch(1), slot(1))
+		for _, p := range []*Process{one, two} {
+			p.get(epoch(1), slot(1)) // the checker compares it
+		}
+	})
+}
+
 // A power failure loses the tombstone of an object, after another one of its name was put as a file.
 // Until the file is deleted, every process reads it and not the older object: also between any two
 // steps of the delete or of the reader, and if the deleting process is killed there.

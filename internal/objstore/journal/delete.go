@@ -19,7 +19,7 @@ const lockedNames = 64
 // deleteFrames removes names of the journal; a missing name is no error. A journal file is removed
 // when its run has left it and every object in it was deleted.
 func (j *Journal) deleteFrames(keys []string) error {
-	if j.foreign() && slices.ContainsFunc(keys, func(key string) bool { _, ok := j.lookup(key); return !ok }) {
+	if j.foreign() { // it may have more names, and names that were put again
 		if err := j.refresh(); err != nil {
 			return err
 		}
