@@ -25,7 +25,7 @@
 //   - A member ID of the classic protocol is never issued twice. It ends in the coordinator's epoch
 //     and a number that this coordinator issues once. One broker in one run leads an epoch (rules
 //     R1 and R5 of the log). A dynamic member may keep its ID over a restart if it joins the first
-//     generation of its group (file returning.go), because no other member had its partitions
+//     generation of its group (file members.go), because no other member had its partitions
 //     before. A generation carries the epoch too, so it differs from earlier ones. A commit from
 //     before the restart therefore gets ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID, and cannot rewind
 //     a newer commit.
