@@ -1,7 +1,9 @@
 package drivers
 
 import (
+	"bufio"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,19 +83,38 @@ func TestVersionOfProcess(t *testing.T) {
 }
 
 func TestEventsAreParsed(t *testing.T) {
+	var e eventReader
 	for data, want := range map[string]string{
 		`{"offset":7,"value":"text"}`:            "text",
 		`{"offset":7,"value_base64":"AAEC/w=="}`: "\x00\x01\x02\xff",
+		" {\"offset\":7,\"timestamp\":1,\"key\":\",\\\"value_base64\\\":\\\"AA==\",\"value_base64\":\"AAEC/w==\"}\n": "\x00\x01\x02\xff",
+		`{"offset":7,"value":"text","headers":[{"key":"k","value_base64":"AAEC/w=="}]}`:                              "text",
+		`{"offset":7,"value_base64":"AAEC/w==","headers":[{"key":"k","value_base64":"/w=="}]}`:                       "\x00\x01\x02\xff",
+		`{"offset":7,"value_base64":"AAEC\/w=="}`:                                                                    "\x00\x01\x02\xff",
 	} {
-		r, err := parseEvent([]byte(data))
+		r, err := e.parse([]byte(data))
 		if err != nil || r.Offset != 7 || string(r.Value) != want {
 			t.Errorf("%s: %+v, %v", data, r, err)
 		}
 	}
-	for _, data := range []string{`{"value":"no offset"}`, `{"offset":`, `[]`} {
-		if _, err := parseEvent([]byte(data)); err == nil {
+	for _, data := range []string{`{"value":"no offset"}`, `{"offset":`, `[]`, `{"offset":7,"value_base64":"?"}`, `{"offset":x,"value_base64":"AA=="}`} {
+		if _, err := e.parse([]byte(data)); err == nil {
 			t.Errorf("%s: no error", data)
 		}
+	}
+}
+
+func TestLinesOfAnyLength(t *testing.T) {
+	want := []string{"\n", strings.Repeat("a", 20) + "\n", strings.Repeat("b", 100) + "\n", "c\n", strings.Repeat("d", 40) + "\n"}
+	in := bufio.NewReaderSize(strings.NewReader(strings.Join(want, "")+"no end"), 16)
+	var e eventReader
+	for _, w := range want {
+		if line, err := e.line(in); err != nil || string(line) != w {
+			t.Errorf("%q, %v, want %q", line, err, w)
+		}
+	}
+	if line, err := e.line(in); err != io.EOF {
+		t.Errorf("%q, %v at the end", line, err)
 	}
 }
 
